@@ -1,0 +1,232 @@
+#include "base/document.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace regatta::base {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
+constexpr int kMaxDepth = 32;
+
+std::string place(const std::string& source, const YAML::Mark& mark) {
+  return mark.is_null() ? source : source + ":" + std::to_string(mark.line + 1);
+}
+
+// Rejects what would be ambiguous or endless: duplicate keys, odd keys, deep nesting.
+void validate(const YAML::Node& node, const std::string& source, int depth) {
+  if (depth > kMaxDepth) {
+    throw Error(Code::User, place(source, node.Mark()) + ": nested deeper than " +
+                                std::to_string(kMaxDepth) + " levels");
+  }
+  if (node.IsMap()) {
+    std::set<std::string> seen;
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) {
+        throw Error(Code::User, place(source, entry.first.Mark()) + ": a key must be a word");
+      }
+      if (!seen.insert(entry.first.Scalar()).second) {
+        throw Error(Code::User, place(source, entry.first.Mark()) + ": the key " +
+                                    printable(entry.first.Scalar()) +
+                                    " stands twice; remove one");
+      }
+      validate(entry.second, source, depth + 1);
+    }
+  } else if (node.IsSequence()) {
+    for (const auto& item : node) validate(item, source, depth + 1);
+  }
+}
+
+}  // namespace
+
+struct Table::State {
+  YAML::Node node;
+  std::string source;
+  std::string path;  // "model." or empty
+  std::set<std::string> asked;
+
+  YAML::Node find(const std::string& key) {
+    asked.insert(key);
+    if (!node.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
+    const YAML::Node& fixed = node;
+    YAML::Node value = fixed[key];
+    if (!value.IsDefined() || value.IsNull()) return YAML::Node(YAML::NodeType::Undefined);
+    return value;
+  }
+
+  [[noreturn]] void fail(const YAML::Node& at, const std::string& key,
+                         const std::string& message) const {
+    throw Error(Code::User, place(source, at.Mark()) + ": " + path + key + ": " + message);
+  }
+
+  // The plain text of a scalar, or nothing when the key is absent.
+  std::optional<std::string> scalar(const std::string& key, const std::string& kind) {
+    const YAML::Node value = find(key);
+    if (!value.IsDefined()) return std::nullopt;
+    if (!value.IsScalar()) fail(value, key, "expected " + kind);
+    return value.Scalar();
+  }
+
+  [[noreturn]] void fail_value(const std::string& key, const std::string& text,
+                               const std::string& kind) {
+    fail(find(key), key, "expected " + kind + ", found '" + printable(text) + "'");
+  }
+};
+
+Table::Table(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Table::Table(Table&&) noexcept = default;
+Table& Table::operator=(Table&&) noexcept = default;
+Table::~Table() = default;
+
+Table Table::parse(std::string_view text, const std::string& source) {
+  if (text.size() > kMaxBytes) {
+    throw Error(Code::User, source + ": larger than " + human_bytes(kMaxBytes));
+  }
+  auto state = std::make_unique<State>();
+  state->source = source;
+  try {
+    state->node = YAML::Load(std::string(text));
+    validate(state->node, source, 0);
+  } catch (const YAML::Exception& error) {
+    throw Error(Code::User, place(source, error.mark) + ": not valid YAML or JSON: " +
+                                printable(error.msg));
+  }
+  if (!state->node.IsMap()) {
+    throw Error(Code::User, source + ": expected a mapping of keys to values at the top");
+  }
+  return Table(std::move(state));
+}
+
+bool Table::has(const std::string& key) const {
+  const YAML::Node& node = state_->node;
+  return node.IsMap() && node[key].IsDefined();
+}
+
+std::vector<std::string> Table::keys() const {
+  std::vector<std::string> names;
+  if (!state_->node.IsMap()) return names;
+  for (const auto& entry : state_->node) names.push_back(entry.first.Scalar());
+  return names;
+}
+
+void Table::read(const std::string& key, bool* value) {
+  const auto text = state_->scalar(key, "true or false");
+  if (!text) return;
+  if (*text != "true" && *text != "false") state_->fail_value(key, *text, "true or false");
+  *value = *text == "true";
+}
+
+void Table::read(const std::string& key, std::int64_t* value) {
+  const auto text = state_->scalar(key, "a whole number");
+  if (!text) return;
+  const auto number = parse_integer(*text);
+  if (!number) state_->fail_value(key, *text, "a whole number");
+  *value = *number;
+}
+
+void Table::read(const std::string& key, int* value) {
+  std::int64_t wide = *value;
+  read(key, &wide);
+  if (wide < INT32_MIN || wide > INT32_MAX) {
+    state_->fail_value(key, std::to_string(wide), "a whole number of at most 31 bits");
+  }
+  *value = static_cast<int>(wide);
+}
+
+void Table::read(const std::string& key, std::uint64_t* value) {
+  auto wide = static_cast<std::int64_t>(*value);
+  read(key, &wide);
+  if (wide < 0) state_->fail_value(key, std::to_string(wide), "a whole number of at least 0");
+  *value = static_cast<std::uint64_t>(wide);
+}
+
+void Table::read(const std::string& key, double* value) {
+  const auto text = state_->scalar(key, "a number");
+  if (!text) return;
+  const auto number = parse_number(*text);
+  if (!number || !std::isfinite(*number)) state_->fail_value(key, *text, "a number");
+  *value = *number;
+}
+
+void Table::read(const std::string& key, std::optional<double>* value) {
+  double number = 0;
+  read(key, &number);
+  if (has(key) && state_->find(key).IsDefined()) *value = number;
+}
+
+void Table::read(const std::string& key, std::string* value) {
+  const auto text = state_->scalar(key, "text");
+  if (text) *value = *text;
+}
+
+void Table::read(const std::string& key, std::vector<std::string>* value) {
+  const YAML::Node node = state_->find(key);
+  if (!node.IsDefined()) return;
+  if (node.IsScalar()) {
+    *value = {node.Scalar()};
+    return;
+  }
+  if (!node.IsSequence()) state_->fail(node, key, "expected a list of texts");
+  value->clear();
+  for (const auto& item : node) {
+    if (!item.IsScalar()) state_->fail(item, key, "expected a list of texts");
+    value->push_back(item.Scalar());
+  }
+}
+
+void Table::read_choice(const std::string& key, const std::vector<std::string>& names, int* value) {
+  const auto text = state_->scalar(key, "one of " + join(names, ", "));
+  if (!text) return;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == *text) {
+      *value = static_cast<int>(i);
+      return;
+    }
+  }
+  state_->fail_value(key, *text, "one of " + join(names, ", "));
+}
+
+Table Table::table(const std::string& key) {
+  const YAML::Node value = state_->find(key);
+  auto child = std::make_unique<State>();
+  child->source = state_->source;
+  child->path = state_->path + key + ".";
+  if (value.IsDefined()) {
+    if (!value.IsMap()) state_->fail(value, key, "expected a mapping");
+    child->node = value;
+  } else {
+    child->node = YAML::Node(YAML::NodeType::Map);
+  }
+  return Table(std::move(child));
+}
+
+bool Table::is_table(const std::string& key) const {
+  const YAML::Node& node = state_->node;
+  return node.IsMap() && node[key].IsDefined() && node[key].IsMap();
+}
+
+void Table::finish() const {
+  if (!state_->node.IsMap()) return;
+  for (const auto& entry : state_->node) {
+    const std::string name = entry.first.Scalar();
+    if (state_->asked.count(name) != 0) continue;
+    const auto guess = closest(name, {state_->asked.begin(), state_->asked.end()});
+    state_->fail(entry.first, printable(name),
+                 guess ? "unknown key; did you mean '" + *guess + "'?"
+                       : "unknown key; remove it (known here: " +
+                             join({state_->asked.begin(), state_->asked.end()}, ", ") + ")");
+  }
+}
+
+void Table::fail(const std::string& key, const std::string& message) const {
+  const YAML::Node& node = state_->node;
+  const bool present = node.IsMap() && node[key].IsDefined();
+  state_->fail(present ? node[key] : node, key, message);
+}
+
+}  // namespace regatta::base

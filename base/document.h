@@ -1,0 +1,62 @@
+// Reading YAML or JSON (one schema, either spelling) into plain structs, with errors that name file,
+// line and path. yaml-cpp stays behind this header.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regatta::base {
+
+// One mapping of a document. Every key must be read before finish(); a key that nobody read is an
+// error with "did you mean". All errors are Code::User: "run.yaml:12: model.hiden: unknown key; …".
+class Table {
+ public:
+  // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1 MiB)
+  // and duplicate keys are checked.
+  [[nodiscard]] static Table parse(std::string_view text, const std::string& source);
+
+  Table(Table&&) noexcept;
+  Table& operator=(Table&&) noexcept;
+  ~Table();
+
+  [[nodiscard]] bool has(const std::string& key) const;
+  [[nodiscard]] std::vector<std::string> keys() const;
+
+  // Each leaves *value as it is when the key is absent.
+  void read(const std::string& key, bool* value);
+  void read(const std::string& key, int* value);
+  void read(const std::string& key, std::int64_t* value);
+  void read(const std::string& key, std::uint64_t* value);
+  void read(const std::string& key, double* value);
+  void read(const std::string& key, std::string* value);
+  void read(const std::string& key, std::optional<double>* value);
+  void read(const std::string& key, std::vector<std::string>* value);
+  // One of `names`; *value becomes its index.
+  void read_choice(const std::string& key, const std::vector<std::string>& names, int* value);
+  template <typename Enum>
+  void read_enum(const std::string& key, const std::vector<std::string>& names, Enum* value) {
+    int index = static_cast<int>(*value);
+    read_choice(key, names, &index);
+    *value = static_cast<Enum>(index);
+  }
+  // The mapping under `key`; an empty one when absent.
+  [[nodiscard]] Table table(const std::string& key);
+  [[nodiscard]] bool is_table(const std::string& key) const;
+
+  // Throws if some key was never asked for.
+  void finish() const;
+  // Throws Code::User, pointing at `key` (or at this mapping when the key is absent).
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const;
+
+ private:
+  struct State;
+  explicit Table(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace regatta::base

@@ -1,0 +1,64 @@
+// The few file operations that must survive faults, behind one class so that tests can fail the n-th
+// of them (tests/base/faulty_file_system.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regatta::base {
+
+using Path = std::filesystem::path;
+
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  // Appends all of the bytes or throws.
+  virtual void append(std::span<const std::byte> bytes) = 0;
+  void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
+  // After it returns the bytes survive a crash of the machine (fsync).
+  virtual void sync() = 0;
+};
+
+// Every call throws base::Error naming the path; none leaves a half-made result behind, except
+// `append` (the owner of the file then removes or ignores it). Thread-safe.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  enum class Open { CreateNew, Truncate, Append };
+  // CreateNew fails with Code::Conflict when the file exists. Mode 0600.
+  [[nodiscard]] virtual std::unique_ptr<WritableFile> open(const Path& path, Open how) = 0;
+  // The whole file. Code::NotFound when absent; Code::User above `limit` bytes.
+  [[nodiscard]] virtual std::string read(const Path& path, std::uint64_t limit) = 0;
+  // At most `limit` bytes from `offset`; fewer at the end of the file.
+  [[nodiscard]] virtual std::string read_at(const Path& path, std::uint64_t offset,
+                                            std::uint64_t limit) = 0;
+  // Creates one directory, mode 0700; false when it was already there.
+  virtual bool create_directory(const Path& path) = 0;
+  // Atomic within a file system.
+  virtual void rename(const Path& from, const Path& to) = 0;
+  // Makes creations, renames and removals inside `path` survive a crash.
+  virtual void sync_directory(const Path& path) = 0;
+  // Absent is fine.
+  virtual void remove_file(const Path& path) = 0;
+  // Removes the tree without following symbolic links; absent is fine.
+  virtual void remove_tree(const Path& path) = 0;
+  // Names only, sorted; empty when the directory is absent.
+  [[nodiscard]] virtual std::vector<std::string> list(const Path& path) = 0;
+  [[nodiscard]] virtual bool exists(const Path& path) = 0;
+  [[nodiscard]] virtual std::uint64_t free_bytes(const Path& path) = 0;
+};
+
+[[nodiscard]] FileSystem& posix_file_system();
+
+// Writes `text` to a temporary name beside `path`, syncs it, renames it into place and syncs the
+// directory: readers see the old file or the new one, never a part.
+void replace_file(FileSystem& files, const Path& path, std::string_view text);
+
+}  // namespace regatta::base

@@ -1,0 +1,50 @@
+// Child processes by argument vector: never a shell, always a deadline or an owner.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+
+namespace regatta::base {
+
+struct Command {
+  std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
+  std::map<std::string, std::string> environment;  // added to this process's own
+  Path directory;                                  // empty: this process's own
+  Path output_path;        // stdout and stderr are appended there; empty: /dev/null
+  bool new_session = false;  // its own session and process group: outlives its parent
+};
+
+// Starts the command; stdin is /dev/null and no other descriptor is inherited. Throws when the
+// program cannot be started.
+[[nodiscard]] pid_t spawn(const Command& command);
+
+struct Exit {
+  std::optional<int> code;    // set when the process returned
+  std::optional<int> signal;  // set when a signal ended it
+};
+
+// The end of a child of this process if it has ended; reaps it.
+[[nodiscard]] std::optional<Exit> poll_exit(pid_t child);
+[[nodiscard]] Exit wait_exit(pid_t child);
+
+// When the process started, in clock ticks since boot (/proc/<pid>/stat field 22): with the id it
+// names one process for ever. Nothing when there is no such process or it is a zombie.
+[[nodiscard]] std::optional<std::uint64_t> process_start_ticks(pid_t process);
+
+struct Output {
+  Exit exit;
+  std::string text;  // stdout, at most 16 MiB
+  std::string errors;  // stderr, at most 1 MiB
+  bool timed_out = false;
+};
+
+// Runs to the end or to the deadline, when the process group is killed.
+[[nodiscard]] Output run(const Command& command, double timeout_seconds);
+
+}  // namespace regatta::base

@@ -1,0 +1,134 @@
+#include "base/text.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace regatta::base {
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c1 = byte == 0xC2 && i + 1 < text.size() &&
+                    static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                    static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (byte == '\n') {
+      out += "\\n";
+    } else if (byte == '\t' || (byte >= 0x20 && byte != 0x7F && !c1)) {
+      out.push_back(text[i]);
+    } else {
+      char escaped[8];
+      const unsigned value = c1 ? static_cast<unsigned char>(text[++i]) : byte;
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", value);
+      out += escaped;
+    }
+  }
+  return out;
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,
+                kUnits[unit]);
+  return text;
+}
+
+std::string human_seconds(double seconds) {
+  char text[48];
+  const auto whole = static_cast<long long>(seconds + 0.5);
+  if (whole >= 3600) {
+    std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
+  } else if (whole >= 60) {
+    std::snprintf(text, sizeof text, "%lld min %02lld s", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f s", seconds);
+  }
+  return text;
+}
+
+std::optional<std::string> closest(std::string_view word,
+                                   const std::vector<std::string>& candidates) {
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    for (std::size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        const std::size_t substituted = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, start);
+    parts.emplace_back(text.substr(start, end - start));
+    if (end == std::string_view::npos) return parts;
+    start = end + 1;
+  }
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (&part != &parts.front()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+std::string random_hex(int bytes) {
+  std::string raw(static_cast<std::size_t>(bytes), '\0');
+  check(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(raw.size()),
+        "getrandom fills up to 256 bytes at once");
+  std::string out;
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const char byte : raw) {
+    out.push_back(kDigits[static_cast<unsigned char>(byte) >> 4U]);
+    out.push_back(kDigits[static_cast<unsigned char>(byte) & 15U]);
+  }
+  return out;
+}
+
+}  // namespace regatta::base

@@ -1,0 +1,36 @@
+// Small pure functions on text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regatta::base {
+
+// Control characters (C0, DEL and the UTF-8 forms of C1) as \xNN, line breaks as \n: safe for a
+// terminal or a log line.
+[[nodiscard]] std::string printable(std::string_view text);
+
+// Whole-string parses; nothing on anything else.
+[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
+[[nodiscard]] std::optional<double> parse_number(std::string_view text);
+
+// "1.5 GB", "312 kB": powers of 1000.
+[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
+// "1 h 02 min", "3 min 05 s", "12.3 s".
+[[nodiscard]] std::string human_seconds(double seconds);
+
+// The candidate with the smallest edit distance to `word`, if it is at most a third of its length:
+// for "did you mean".
+[[nodiscard]] std::optional<std::string> closest(std::string_view word,
+                                                 const std::vector<std::string>& candidates);
+
+[[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
+[[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+// 2·bytes hexadecimal digits from the kernel's random source.
+[[nodiscard]] std::string random_hex(int bytes);
+
+}  // namespace regatta::base

@@ -1,0 +1,37 @@
+# Every system library in one place, each found the way that works on Debian 12 and on Ubuntu.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(CURL REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(yaml-cpp REQUIRED)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+# The pkg-config flags carry the feature macros that the library was compiled with; without them the
+# class layout differs and programs crash.
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+if(NOT TARGET yaml-cpp::yaml-cpp)  # before yaml-cpp 0.8
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+
+# oneDNN's own CMake file wants OpenCL's headers, so it is found by hand.
+set(HAVE_ONEDNN OFF)
+if(WITH_ONEDNN)
+  find_path(DNNL_INCLUDE_DIR dnnl.h)
+  find_library(DNNL_LIBRARY dnnl)
+  if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+    set(HAVE_ONEDNN ON)
+    add_library(regatta_onednn INTERFACE)
+    target_include_directories(regatta_onednn SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+    target_link_libraries(regatta_onednn INTERFACE ${DNNL_LIBRARY})
+    target_compile_definitions(regatta_onednn INTERFACE REGATTA_HAVE_ONEDNN)
+  else()
+    message(WARNING "oneDNN was not found (Debian: libdnnl-dev): matrix products will be slow")
+  endif()
+endif()
+if(WITH_TESTS)
+  find_package(GTest REQUIRED)
+endif()

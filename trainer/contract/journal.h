@@ -1,0 +1,106 @@
+// Records of the run journal (journal.jsonl of an attempt): one JSON object per line, appended by
+// rank 0 only. trainer/contract/README.md lists the fields.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace regatta::trainer {
+
+struct StartRecord {
+  int attempt = 0;
+  std::string execution;
+  std::int64_t epoch = 0;  // fencing epoch
+  std::int64_t process = 0;
+  std::string host;
+  std::string version;
+  std::int64_t parameters = 0;
+  std::int64_t steps = 0;
+  int batch_size = 0;
+  std::int64_t first_step = 0;  // steps already done by the checkpoint resumed from
+  std::string checkpoint;       // its name; empty when starting from scratch
+  std::string metric;           // of the target; "mlm_accuracy" when there is none
+  std::optional<double> target;
+  std::optional<double> baseline;  // accuracy of the best constant guess on the evaluation set
+};
+struct StepRecord {
+  std::int64_t step = 0;  // steps done, 1 for the first
+  double loss = 0;
+  double mlm_loss = 0;
+  double nsp_loss = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  std::int64_t samples = 0;  // of this step
+  std::int64_t tokens = 0;
+  std::int64_t masked = 0;
+  double seconds = 0;  // of this step
+  double flops = 0;    // of this step, by training_flops
+  double data_seconds = 0;
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double reduce_seconds = 0;
+  double optimizer_seconds = 0;
+};
+struct EvalRecord {
+  std::int64_t step = 0;
+  double mlm_accuracy = 0;
+  double mlm_loss = 0;
+  double nsp_accuracy = 0;
+  std::int64_t samples = 0;
+  double seconds = 0;
+  bool target_met = false;
+};
+struct CheckpointRecord {
+  std::int64_t step = 0;
+  std::string name;  // directory below checkpoints/; what removal applies to as well
+  std::string status;  // written, failed, removed, skipped (damaged or of another model)
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  std::string message;
+};
+struct PhaseRecord {
+  std::string phase;  // loading, training, evaluating, checkpointing
+};
+struct WarningRecord {
+  std::string message;
+};
+struct EndRecord {
+  std::string reason;  // target, steps, stopped, failed, fenced
+  std::int64_t step = 0;
+  int exit_code = 0;
+  std::string message;
+};
+// A record of a type this version does not know: kept, never an error.
+struct UnknownRecord {
+  std::string type;
+};
+
+struct JournalRecord {
+  std::int64_t sequence = 0;  // 0, 1, 2, … within an attempt
+  double utc_seconds = 0;
+  double seconds = 0;  // monotonic, since the attempt's start
+  std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
+               EndRecord, UnknownRecord>
+      body;
+};
+
+// One line, ending in '\n'.
+[[nodiscard]] std::string to_line(const JournalRecord& record);
+
+// Nothing for a line that is not a record (damaged): the reader counts and skips it. `line` comes
+// without its '\n'; unknown fields are ignored, absent ones keep their defaults.
+[[nodiscard]] std::optional<JournalRecord> parse_record(std::string_view line);
+
+struct JournalChunk {
+  std::vector<JournalRecord> records;
+  std::size_t consumed = 0;  // bytes up to and including the last '\n'
+  int damaged = 0;           // lines that were not records
+};
+// Splits what was read from an offset; a torn last line is left for the next read.
+[[nodiscard]] JournalChunk parse_journal(std::string_view bytes);
+
+}  // namespace regatta::trainer

@@ -1,0 +1,86 @@
+// The run file: what a run is. YAML or JSON, one schema, the same as the API's body.
+// trainer/contract/README.md lists every key with default and unit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trainer/contract/model_shape.h"
+
+namespace regatta::trainer {
+
+enum class OptimizerKind { AdamW, Lamb };
+enum class ScheduleKind { Constant, Linear, Polynomial };
+enum class ClipMode { None, Global };
+enum class TargetMetric { MlmAccuracy, MlmLoss };
+enum class DeviceKind { Cpu, Cuda };
+enum class DtypeName { Float32 };
+
+struct DataConfig {
+  std::string path;      // dataset directory; absolute once the run exists
+  int max_length = 128;  // tokens per sample, specials included
+  double mask_fraction = 0.15;
+  double short_fraction = 0.1;  // of samples with a random shorter target length
+};
+
+struct OptimizerConfig {
+  OptimizerKind kind = OptimizerKind::AdamW;
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.01;
+  ScheduleKind schedule = ScheduleKind::Linear;
+  std::int64_t warmup_steps = 0;
+  std::int64_t decay_steps = 0;  // steps until end_learning_rate; 0: the run's steps
+  double power = 1.0;            // of the polynomial
+  double end_learning_rate = 0.0;
+};
+
+struct TargetConfig {
+  TargetMetric metric = TargetMetric::MlmAccuracy;
+  std::optional<double> value;
+  std::optional<double> times_baseline;  // value = this × the best constant guess (accuracy only)
+};
+
+struct RunConfig {
+  std::string name = "run";
+  ModelShape model;
+  double dropout = 0.1;
+  double attention_dropout = 0.1;
+  DataConfig data;
+  OptimizerConfig optimizer;
+  int batch_size = 32;       // samples per optimizer step, over all ranks
+  int micro_batch_size = 0;  // samples per forward/backward of a rank; 0: all at once
+  ClipMode clip = ClipMode::Global;
+  double clip_norm = 1.0;
+  std::int64_t steps = 1000;
+  std::int64_t evaluate_every = 100;  // steps; also after the last one
+  int evaluate_samples = 1024;        // at most; fixed for the whole run
+  std::optional<TargetConfig> target;
+  bool stop_at_target = true;
+  std::int64_t checkpoint_every = 200;  // steps; also at the end, at the target and when stopped
+  int keep_last = 3;
+  std::uint64_t seed = 1;
+  bool deterministic = true;
+  DeviceKind device = DeviceKind::Cpu;
+  DtypeName dtype = DtypeName::Float32;
+  int threads = 0;  // per rank; 0: the cores this process may use
+  int ranks = 1;
+  bool shuffle_labels = false;  // control experiment: nothing can be learned but the label frequencies
+};
+
+// Throws Code::User with "source:line: path: …". Relative data paths stay relative.
+[[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source);
+
+// The canonical JSON of a configuration: every key, fixed order, so equal configurations give equal
+// text. parse_run_config reads it back.
+[[nodiscard]] std::string to_json(const RunConfig& config);
+
+// Digest of what decides the weights' meaning (model sizes, activation, vocabulary): a checkpoint
+// fits a run only if these agree.
+[[nodiscard]] std::string model_fingerprint(const ModelShape& shape);
+
+}  // namespace regatta::trainer
