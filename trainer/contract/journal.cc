@@ -1,0 +1,257 @@
+#include "trainer/contract/journal.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace regatta::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
+constexpr int kMaxDepth = 16;
+// Texts are cut so that no record can exceed kMaxLine, even if each byte needs six (as in \u0001).
+constexpr std::size_t kMaxText = 16384;
+
+// One list of fields per record serves the writer and the reader: fields(archive, record) calls
+// archive(name, member) for each member.
+template <typename Archive>
+void fields(Archive& archive, auto& r, const StartRecord*) {
+  archive("attempt", r.attempt);
+  archive("execution", r.execution);
+  archive("epoch", r.epoch);
+  archive("process", r.process);
+  archive("host", r.host);
+  archive("version", r.version);
+  archive("parameters", r.parameters);
+  archive("steps", r.steps);
+  archive("batch_size", r.batch_size);
+  archive("first_step", r.first_step);
+  archive("checkpoint", r.checkpoint);
+  archive("metric", r.metric);
+  archive("target", r.target);
+  archive("baseline", r.baseline);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const StepRecord*) {
+  archive("step", r.step);
+  archive("loss", r.loss);
+  archive("mlm_loss", r.mlm_loss);
+  archive("nsp_loss", r.nsp_loss);
+  archive("learning_rate", r.learning_rate);
+  archive("gradient_norm", r.gradient_norm);
+  archive("samples", r.samples);
+  archive("tokens", r.tokens);
+  archive("masked", r.masked);
+  archive("step_seconds", r.seconds);
+  archive("flops", r.flops);
+  archive("data_seconds", r.data_seconds);
+  archive("forward_seconds", r.forward_seconds);
+  archive("backward_seconds", r.backward_seconds);
+  archive("reduce_seconds", r.reduce_seconds);
+  archive("optimizer_seconds", r.optimizer_seconds);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const EvalRecord*) {
+  archive("step", r.step);
+  archive("mlm_accuracy", r.mlm_accuracy);
+  archive("mlm_loss", r.mlm_loss);
+  archive("nsp_accuracy", r.nsp_accuracy);
+  archive("samples", r.samples);
+  archive("eval_seconds", r.seconds);
+  archive("target_met", r.target_met);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const CheckpointRecord*) {
+  archive("step", r.step);
+  archive("name", r.name);
+  archive("status", r.status);
+  archive("bytes", r.bytes);
+  archive("checkpoint_seconds", r.seconds);
+  archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const PhaseRecord*) {
+  archive("phase", r.phase);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const WarningRecord*) {
+  archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const EndRecord*) {
+  archive("reason", r.reason);
+  archive("step", r.step);
+  archive("exit_code", r.exit_code);
+  archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive&, auto&, const UnknownRecord*) {}
+
+class Writer {
+ public:
+  explicit Writer(Json& json) : json_(json) {}
+
+  void operator()(const char* name, const std::string& value) {
+    json_[name] = value.substr(0, kMaxText);
+  }
+  void operator()(const char* name, const std::optional<double>& value) {
+    if (value) json_[name] = *value;
+  }
+  template <typename Value>
+  void operator()(const char* name, const Value& value) {
+    json_[name] = value;  // nlohmann writes NaN and the infinities as null
+  }
+
+ private:
+  Json& json_;
+};
+
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+  [[nodiscard]] bool good() const { return good_; }
+
+  void operator()(const char* name, std::string& value) {
+    if (const Json* field = find(name, &Json::is_string)) value = field->get<std::string>();
+  }
+  void operator()(const char* name, bool& value) {
+    if (const Json* field = find(name, &Json::is_boolean)) value = field->get<bool>();
+  }
+  void operator()(const char* name, double& value) {
+    const auto it = json_.find(name);
+    if (it == json_.end()) return;
+    if (it->is_null()) {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (it->is_number()) {
+      value = it->get<double>();
+    } else {
+      good_ = false;
+    }
+  }
+  void operator()(const char* name, std::optional<double>& value) {
+    const auto it = json_.find(name);
+    if (it == json_.end() || it->is_null()) return;
+    double number = 0;
+    (*this)(name, number);
+    value = number;
+  }
+  template <typename Integer>
+  void operator()(const char* name, Integer& value) {
+    const Json* field = find(name, &Json::is_number_integer);
+    if (field == nullptr) return;
+    const bool fits = field->is_number_unsigned()
+                          ? std::in_range<Integer>(field->get<std::uint64_t>())
+                          : std::in_range<Integer>(field->get<std::int64_t>());
+    if (fits) value = field->get<Integer>();
+    good_ = good_ && fits;
+  }
+
+ private:
+  const Json* find(const char* name, bool (Json::*is_kind)() const noexcept) {
+    const auto it = json_.find(name);
+    if (it == json_.end()) return nullptr;
+    if (((*it).*is_kind)()) return &*it;
+    good_ = false;
+    return nullptr;
+  }
+
+  const Json& json_;
+  bool good_ = true;
+};
+
+// In the order of the variant's alternatives; UnknownRecord has no name of its own.
+constexpr const char* kTypes[] = {"start", "step", "eval", "checkpoint", "phase", "warning", "end"};
+
+template <std::size_t index = 0>
+bool read_body(const std::string& type, const Json& json, JournalRecord* record) {
+  if constexpr (index < std::size(kTypes)) {
+    if (type != kTypes[index]) return read_body<index + 1>(type, json, record);
+    auto& body = record->body.template emplace<index>();
+    Reader reader(json);
+    fields(reader, body, &body);
+    return reader.good();
+  } else {
+    record->body = UnknownRecord{type};
+    return true;
+  }
+}
+
+// Whether brackets nest no deeper than kMaxDepth, so that a hostile line costs no memory.
+bool is_shallow(std::string_view line) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth) return false;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string to_line(const JournalRecord& record) {
+  Json json;
+  json["sequence"] = record.sequence;
+  json["utc_seconds"] = record.utc_seconds;
+  json["seconds"] = record.seconds;
+  const auto* unknown = std::get_if<UnknownRecord>(&record.body);
+  json["type"] = unknown != nullptr ? unknown->type : kTypes[record.body.index()];
+  std::visit(
+      [&](const auto& body) {
+        Writer writer(json);
+        fields(writer, body, &body);
+      },
+      record.body);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<JournalRecord> parse_record(std::string_view line) {
+  if (line.size() > kMaxLine || !is_shallow(line)) return std::nullopt;
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  JournalRecord record;
+  Reader reader(json);
+  std::string type;
+  reader("sequence", record.sequence);
+  reader("utc_seconds", record.utc_seconds);
+  reader("seconds", record.seconds);
+  reader("type", type);
+  if (!reader.good() || type.empty() || record.sequence < 0) return std::nullopt;
+  if (!read_body(type, json, &record)) return std::nullopt;
+  return record;
+}
+
+JournalChunk parse_journal(std::string_view bytes) {
+  JournalChunk chunk;
+  for (;;) {
+    const std::size_t end = bytes.find('\n', chunk.consumed);
+    if (end == std::string_view::npos) break;
+    auto record = parse_record(bytes.substr(chunk.consumed, end - chunk.consumed));
+    chunk.consumed = end + 1;
+    if (record) {
+      chunk.records.push_back(std::move(*record));
+    } else {
+      ++chunk.damaged;
+    }
+  }
+  // A line longer than any record would make the reader wait, and hold its bytes, for ever.
+  if (bytes.size() - chunk.consumed > kMaxLine) {
+    chunk.consumed = bytes.size();
+    ++chunk.damaged;
+  }
+  return chunk;
+}
+
+}  // namespace regatta::trainer

@@ -1,0 +1,270 @@
+#include "trainer/contract/run_config.h"
+
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "base/digest.h"
+#include "base/document.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace regatta::trainer {
+namespace {
+
+using base::Table;
+
+const std::vector<std::string> kGelus{"erf", "tanh"};
+const std::vector<std::string> kOptimizers{"adamw", "lamb"};
+const std::vector<std::string> kSchedules{"constant", "linear", "polynomial"};
+const std::vector<std::string> kClips{"none", "global"};
+const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
+const std::vector<std::string> kDevices{"cpu", "cuda"};
+const std::vector<std::string> kDtypes{"float32"};
+
+// Steps and samples are 32-bit words of a random counter; a thousand million leaves room.
+constexpr std::int64_t kMaxSteps = 1'000'000'000;
+constexpr int kMaxBatch = 1 << 20;
+// The largest rate whose 16-bit threshold still keeps something.
+constexpr double kMaxDropout = 0.9999;
+// [CLS] a [SEP] b [SEP]
+constexpr int kMinLength = 5;
+
+template <typename Number>
+std::string text_of(Number value) {
+  char text[64];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  base::check(error == std::errc{}, "64 characters hold every number");
+  return {text, end};
+}
+
+enum class Ends { Closed, OpenLow, OpenHigh, Open };
+
+// Reads `key` and fails unless it lies between `low` and `high`; `ends` leaves out the named ends.
+template <typename Number>
+void read_range(Table& table, const std::string& key, Number* value, std::common_type_t<Number> low,
+                std::common_type_t<Number> high, Ends ends = Ends::Closed) {
+  table.read(key, value);
+  const bool open_low = ends == Ends::OpenLow || ends == Ends::Open;
+  const bool open_high = ends == Ends::OpenHigh || ends == Ends::Open;
+  const bool inside =
+      (open_low ? *value > low : *value >= low) && (open_high ? *value < high : *value <= high);
+  if (inside) return;
+  table.fail(key, "is " + text_of(*value) + "; use " + (open_low ? "more than " : "") +
+                      text_of(low) + (open_high ? " to less than " : " to ") + text_of(high));
+}
+
+void read_name(Table& table, std::string* name) {
+  table.read("name", name);
+  const auto letter_or_digit = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  bool good = !name->empty() && name->size() <= 64 && letter_or_digit(name->front());
+  for (const char c : *name) {
+    good = good && (letter_or_digit(c) || c == '.' || c == '_' || c == '-');
+  }
+  if (!good) {
+    table.fail("name", "is '" + base::printable(name->substr(0, 80)) +
+                           "'; use 1 to 64 of A-Z a-z 0-9 . _ -, starting with a letter or digit");
+  }
+}
+
+void read_model(Table& root, RunConfig* config) {
+  Table table = root.table("model");
+  ModelShape& shape = config->model;
+  std::string preset;
+  table.read("preset", &preset);
+  if (!preset.empty()) {
+    try {
+      shape = preset_shape(preset);
+    } catch (const base::Error& error) {
+      table.fail("preset", error.what());
+    }
+  }
+  table.read("layers", &shape.layers);
+  table.read("hidden", &shape.hidden);
+  table.read("heads", &shape.heads);
+  table.read("feed_forward", &shape.feed_forward);
+  table.read("max_positions", &shape.max_positions);
+  table.read("vocabulary", &shape.vocabulary);
+  table.read_enum("gelu", kGelus, &shape.gelu);
+  read_range(table, "dropout", &config->dropout, 0, kMaxDropout);
+  read_range(table, "attention_dropout", &config->attention_dropout, 0, kMaxDropout);
+  table.finish();
+  try {
+    check_shape(shape);
+  } catch (const base::Error& error) {
+    root.fail("model", error.what());
+  }
+}
+
+void read_data(Table& root, RunConfig* config) {
+  Table table = root.table("data");
+  DataConfig& data = config->data;
+  table.read("path", &data.path);
+  if (data.path.empty()) {
+    table.fail("path", "missing; name a dataset directory made by 'regatta-train prepare'");
+  }
+  bool control = data.path.size() > 4096;
+  for (const char c : data.path) control = control || static_cast<unsigned char>(c) < 0x20;
+  if (control) table.fail("path", "not a path; use at most 4096 bytes and no control characters");
+  read_range(table, "max_length", &data.max_length, kMinLength, config->model.max_positions);
+  read_range(table, "mask_fraction", &data.mask_fraction, 0, 1, Ends::Open);
+  read_range(table, "short_fraction", &data.short_fraction, 0, 1);
+  table.finish();
+}
+
+void read_optimizer(Table& root, RunConfig* config) {
+  Table table = root.table("optimizer");
+  OptimizerConfig& optimizer = config->optimizer;
+  table.read_enum("name", kOptimizers, &optimizer.kind);
+  read_range(table, "learning_rate", &optimizer.learning_rate, 0, 1000, Ends::OpenLow);
+  read_range(table, "beta1", &optimizer.beta1, 0, 1, Ends::OpenHigh);
+  read_range(table, "beta2", &optimizer.beta2, 0, 1, Ends::OpenHigh);
+  read_range(table, "epsilon", &optimizer.epsilon, 0, 1, Ends::OpenLow);
+  read_range(table, "weight_decay", &optimizer.weight_decay, 0, 1000);
+  table.read_enum("schedule", kSchedules, &optimizer.schedule);
+  read_range(table, "decay_steps", &optimizer.decay_steps, 0, kMaxSteps);
+  const std::int64_t decay = optimizer.decay_steps > 0 ? optimizer.decay_steps : config->steps;
+  read_range(table, "warmup_steps", &optimizer.warmup_steps, 0, decay);
+  read_range(table, "power", &optimizer.power, 0, 100, Ends::OpenLow);
+  read_range(table, "end_learning_rate", &optimizer.end_learning_rate, 0, optimizer.learning_rate);
+  table.finish();
+}
+
+void read_target(Table& root, RunConfig* config) {
+  Table table = root.table("target");
+  if (!root.is_table("target")) return;
+  TargetConfig target;
+  table.read_enum("metric", kMetrics, &target.metric);
+  table.read("value", &target.value);
+  table.read("times_baseline", &target.times_baseline);
+  table.read("stop", &config->stop_at_target);
+  table.finish();
+  if (target.value.has_value() == target.times_baseline.has_value()) {
+    table.fail(target.value ? "times_baseline" : "value",
+               "use exactly one of target.value and target.times_baseline");
+  }
+  const bool accuracy = target.metric == TargetMetric::MlmAccuracy;
+  if (target.times_baseline && !accuracy) {
+    table.fail("times_baseline", "needs metric mlm_accuracy; use value with mlm_loss");
+  }
+  if (target.value)
+    read_range(table, "value", &*target.value, 0, accuracy ? 1 : 1000, Ends::OpenLow);
+  if (target.times_baseline) {
+    read_range(table, "times_baseline", &*target.times_baseline, 0, 1e6, Ends::OpenLow);
+  }
+  config->target = target;
+}
+
+void read_policies(Table& root, RunConfig* config) {
+  Table batch = root.table("batch");
+  read_range(batch, "size", &config->batch_size, 1, kMaxBatch);
+  read_range(batch, "micro", &config->micro_batch_size, 0, config->batch_size);
+  batch.finish();
+  Table clip = root.table("clip");
+  clip.read_enum("mode", kClips, &config->clip);
+  read_range(clip, "norm", &config->clip_norm, 0, 1e9, Ends::OpenLow);
+  clip.finish();
+  Table evaluate = root.table("evaluate");
+  read_range(evaluate, "every", &config->evaluate_every, 1, kMaxSteps);
+  read_range(evaluate, "samples", &config->evaluate_samples, 1, 1 << 30);
+  evaluate.finish();
+  Table checkpoint = root.table("checkpoint");
+  read_range(checkpoint, "every", &config->checkpoint_every, 1, kMaxSteps);
+  read_range(checkpoint, "keep_last", &config->keep_last, 1, 1'000'000);
+  checkpoint.finish();
+}
+
+template <typename Enum>
+const std::string& name_of(const std::vector<std::string>& names, Enum value) {
+  return names.at(static_cast<std::size_t>(value));
+}
+
+}  // namespace
+
+RunConfig parse_run_config(std::string_view text, const std::string& source) {
+  Table root = Table::parse(text, source);
+  RunConfig config;
+  read_name(root, &config.name);
+  read_range(root, "steps", &config.steps, 1, kMaxSteps);
+  read_model(root, &config);
+  read_data(root, &config);
+  read_optimizer(root, &config);
+  read_policies(root, &config);
+  read_target(root, &config);
+  root.read("seed", &config.seed);
+  root.read("deterministic", &config.deterministic);
+  root.read_enum("device", kDevices, &config.device);
+  root.read_enum("dtype", kDtypes, &config.dtype);
+  read_range(root, "threads", &config.threads, 0, 4096);
+  read_range(root, "ranks", &config.ranks, 1, config.batch_size);
+  root.read("shuffle_labels", &config.shuffle_labels);
+  root.finish();
+  return config;
+}
+
+std::string to_json(const RunConfig& config) {
+  nlohmann::ordered_json json;
+  json["name"] = config.name;
+  const ModelShape& shape = config.model;
+  json["model"] = {{"layers", shape.layers},
+                   {"hidden", shape.hidden},
+                   {"heads", shape.heads},
+                   {"feed_forward", shape.feed_forward},
+                   {"max_positions", shape.max_positions},
+                   {"vocabulary", shape.vocabulary},
+                   {"gelu", name_of(kGelus, shape.gelu)},
+                   {"dropout", config.dropout},
+                   {"attention_dropout", config.attention_dropout}};
+  json["data"] = {{"path", config.data.path},
+                  {"max_length", config.data.max_length},
+                  {"mask_fraction", config.data.mask_fraction},
+                  {"short_fraction", config.data.short_fraction}};
+  const OptimizerConfig& optimizer = config.optimizer;
+  json["optimizer"] = {{"name", name_of(kOptimizers, optimizer.kind)},
+                       {"learning_rate", optimizer.learning_rate},
+                       {"beta1", optimizer.beta1},
+                       {"beta2", optimizer.beta2},
+                       {"epsilon", optimizer.epsilon},
+                       {"weight_decay", optimizer.weight_decay},
+                       {"schedule", name_of(kSchedules, optimizer.schedule)},
+                       {"warmup_steps", optimizer.warmup_steps},
+                       {"decay_steps", optimizer.decay_steps},
+                       {"power", optimizer.power},
+                       {"end_learning_rate", optimizer.end_learning_rate}};
+  json["batch"] = {{"size", config.batch_size}, {"micro", config.micro_batch_size}};
+  json["clip"] = {{"mode", name_of(kClips, config.clip)}, {"norm", config.clip_norm}};
+  json["steps"] = config.steps;
+  json["evaluate"] = {{"every", config.evaluate_every}, {"samples", config.evaluate_samples}};
+  if (config.target) {
+    json["target"]["metric"] = name_of(kMetrics, config.target->metric);
+    if (config.target->value) json["target"]["value"] = *config.target->value;
+    if (config.target->times_baseline) {
+      json["target"]["times_baseline"] = *config.target->times_baseline;
+    }
+    json["target"]["stop"] = config.stop_at_target;
+  }
+  json["checkpoint"] = {{"every", config.checkpoint_every}, {"keep_last", config.keep_last}};
+  json["seed"] = config.seed;
+  json["deterministic"] = config.deterministic;
+  json["device"] = name_of(kDevices, config.device);
+  json["dtype"] = name_of(kDtypes, config.dtype);
+  json["threads"] = config.threads;
+  json["ranks"] = config.ranks;
+  json["shuffle_labels"] = config.shuffle_labels;
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string model_fingerprint(const ModelShape& shape) {
+  std::string text = "regatta model 1";
+  for (const int size : {shape.layers, shape.hidden, shape.heads, shape.feed_forward,
+                         shape.vocabulary, shape.max_positions, shape.token_types}) {
+    text += " " + std::to_string(size);
+  }
+  text += " " + name_of(kGelus, shape.gelu) + " " + text_of(shape.layer_norm_epsilon);
+  return base::digest_of(text);
+}
+
+}  // namespace regatta::trainer
