@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# From a clone to a trained model on a live page, on this machine:
+#   deploy/demo.sh [--corpus FILE_OR_DIRECTORY] [--directory DIR] [--port N] [--no-wait]
+# Ctrl-C stops everything it started.
+set -eu
+source_root=$(cd "$(dirname "$0")/.." && pwd)
+directory=$source_root/demo
+corpus=
+port=7878
+wait_at_end=yes
+run_file=$source_root/deploy/demo.yaml
+build=$source_root/build/release
+
+usage() { sed -n '2,4s/^# \{0,1\}//p' "$0"; }
+fail() {
+  echo "deploy/demo.sh: $1" >&2
+  exit "${2:-1}"
+}
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --corpus | --directory | --port | --run-file)
+      [ $# -ge 2 ] || fail "$1 needs a value" 2
+      case "$1" in
+        --corpus) corpus=$(realpath -- "$2") || fail "there is no $2" ;;
+        --directory) mkdir -p -- "$2" && directory=$(realpath -- "$2") ;;
+        --port) port=$2 ;;
+        --run-file) run_file=$(realpath -- "$2") || fail "there is no $2" ;;
+      esac
+      shift
+      ;;
+    --no-wait) wait_at_end=no ;;
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    *) fail "unknown option '$1'; see --help" 2 ;;
+  esac
+  shift
+done
+cd "$source_root"
+
+echo "== packages"
+deploy/install.sh
+echo "== build"
+if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then deploy/build.sh regatta regatta-train; fi
+
+controller=
+run=
+cleanup() {
+  trap '' INT TERM
+  if [ -n "$run" ]; then "$build/orchestrator/regatta" cancel "$run" >/dev/null 2>&1 || true; fi
+  if [ -n "$controller" ]; then
+    # The controller leaves attempts alone when it ends, so the run is given time to stop first.
+    for _ in $(seq 100); do
+      [ -z "$run" ] && break
+      state=$("$build/orchestrator/regatta" show "$run" -o json 2>/dev/null |
+        python3 -c 'import json,sys; print(json.load(sys.stdin)["state"])' 2>/dev/null || echo gone)
+      case "$state" in queued | starting | running | stopping) sleep 0.2 ;; *) break ;; esac
+    done
+    kill "$controller" 2>/dev/null || true
+    wait "$controller" 2>/dev/null || true
+  fi
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+echo "== data"
+mkdir -p "$directory"
+if [ ! -e "$directory/dataset/dataset.json" ] || [ -n "$corpus" ]; then
+  if [ -z "$corpus" ]; then
+    deploy/corpus.py "$directory/corpus"
+    corpus=$directory/corpus
+  fi
+  "$build/trainer/regatta-train" prepare "$corpus" --output "$directory/dataset" \
+    --train-vocab 4000 --force
+fi
+
+echo "== controller"
+privileged=()
+[ "$(id -u)" -ne 0 ] || privileged=(--allow-privileged)
+"$build/orchestrator/regatta" serve --port "$port" --data "$directory/store" \
+  --runs "$directory/runs" --trainer "$build/trainer/regatta-train" "${privileged[@]}" \
+  >>"$directory/controller.log" 2>&1 &
+controller=$!
+export REGATTA_SERVER=http://127.0.0.1:$port
+for _ in $(seq 100); do
+  "$build/orchestrator/regatta" version -o json 2>/dev/null | grep -q runs_directory && break
+  kill -0 "$controller" 2>/dev/null || {
+    controller=
+    fail "the controller did not start: $(tail -n 1 "$directory/controller.log")"
+  }
+  sleep 0.1
+done
+
+echo "== run"
+sed "s|^  path: dataset\$|  path: $directory/dataset|" "$run_file" >"$directory/run.yaml"
+submitted=$("$build/orchestrator/regatta" submit "$directory/run.yaml" -o json)
+run=$(python3 -c 'import json,sys; print(json.loads(sys.argv[1])["id"])' "$submitted")
+echo "dashboard: http://127.0.0.1:$port/#/runs/$run"
+"$build/orchestrator/regatta" watch "$run" || true
+summary=$("$build/orchestrator/regatta" show "$run" -o json)
+run=
+
+status=0
+python3 - "$summary" <<'PY' || status=$?
+import json, sys
+run = json.loads(sys.argv[1])
+sys.exit(0 if run["target_reached"] and run["state"] == "succeeded" else 1)
+PY
+if [ "$status" -ne 0 ]; then
+  echo "the target was not reached"
+elif [ "$wait_at_end" = yes ]; then
+  echo "the page stays up until Ctrl-C"
+  wait "$controller" || true
+fi
+exit "$status"

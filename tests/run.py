@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Runs the project's tests in stages, each with a time budget that is printed and kept.
+
+    tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions, web, demo
+    tests/run.sh --all      slow in full, and sanitizers, longer fuzzing, benchmarks
+    tests/run.sh --stage unit --stage web     only these (after install and build)
+
+A stage that takes more than its budget is named at the end; one that takes four times as long is
+stopped and fails. Results stay in build/test-results/. The last line is
+`N passed, N failed, N skipped`.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "test-results"
+HARD_LIMIT = 4
+CORES = os.cpu_count() or 1
+
+
+class Totals:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.failures, self.skips, self.stages = [], [], []
+
+    def add(self, name, outcome, why=""):
+        if outcome == "passed":
+            self.passed += 1
+        elif outcome == "skipped":
+            self.skipped += 1
+            self.skips.append(f"{name}: {why}" if why else name)
+        else:
+            self.failed += 1
+            self.failures.append(f"{name}: {why}" if why else name)
+
+
+def run(arguments, limit, environment=None, quiet_log=None):
+    """The exit code; 124 when the limit ended it. With a log, the output goes there and its end is shown on failure."""
+    env = dict(os.environ, **(environment or {}))
+    out = open(quiet_log, "wb") if quiet_log else None
+    process = subprocess.Popen(arguments, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                               stderr=subprocess.STDOUT if out else None, start_new_session=True)
+    try:
+        code = process.wait(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        code = 124
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGTERM)
+        raise
+    if out:
+        out.close()
+        if code != 0:
+            sys.stdout.write(pathlib.Path(quiet_log).read_text(errors="replace")[-6000:])
+    return code
+
+
+def ctest(totals, stage, build, limit, arguments, environment=None, jobs=CORES):
+    """Runs ctest and counts its cases from the JUnit file."""
+    report = RESULTS / f"{stage}.xml"
+    report.unlink(missing_ok=True)
+    run(["ctest", "--test-dir", str(build), "--output-on-failure", "-j", str(jobs), "--output-junit",
+         str(report), *arguments], limit, environment, RESULTS / f"{stage}.log")
+    if not report.exists():
+        totals.add(stage, "failed", f"ctest left no report; see {RESULTS / (stage + '.log')}")
+        return
+    cases = xml.etree.ElementTree.parse(report).getroot().findall(".//testcase")
+    if not cases:
+        totals.add(stage, "failed", "no test was found")
+    for case in cases:
+        status = case.get("status")
+        name = f"{stage}: {case.get('name')}"
+        if status == "run":
+            totals.add(name, "passed")
+        elif status in ("notrun", "disabled") or case.find("skipped") is not None:
+            output = case.findtext("system-out") or ""
+            reason = re.search(r"needs [^\n]*|Skipped[^\n]*", output)
+            totals.add(name, "skipped", reason[0] if reason else "")
+        else:
+            totals.add(name, "failed")
+
+
+def counted(totals, stage, arguments, limit, environment=None):
+    """Runs a script whose last line is `N passed, N failed, N skipped`."""
+    log = RESULTS / f"{stage}.log"
+    code = run(arguments, limit, environment, log)
+    found = re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", log.read_text(errors="replace"), re.M)
+    if not found:
+        totals.add(stage, "failed", f"no summary line; exit code {code}; see {log}")
+        return
+    passed, failed, skipped = map(int, found[-1])
+    totals.passed += passed
+    totals.skipped += skipped
+    totals.failed += failed
+    if failed:
+        totals.failures.append(f"{stage}: {failed} failed; see {log}")
+    if skipped:
+        totals.skips.append(f"{stage}: {skipped}")
+    if code != 0 and not failed:
+        totals.add(stage, "failed", f"exit code {code}; see {log}")
+
+
+def single(totals, stage, arguments, limit, environment=None):
+    """A stage that is one pass or fail."""
+    code = run(arguments, limit, environment, RESULTS / f"{stage}.log")
+    totals.add(stage, "passed" if code == 0 else "failed", "" if code == 0 else f"exit code {code}; see {RESULTS / (stage + '.log')}")
+    return code == 0
+
+
+def sanitized(totals, preset, limit, arguments, environment):
+    log = RESULTS / f"{preset}-build.log"
+    if run(["cmake", "--preset", preset], limit, None, log) or run(["cmake", "--build", "--preset", preset], limit, None, log):
+        totals.add(f"{preset} build", "failed", f"see {log}")
+        return
+    ctest(totals, preset, ROOT / "build" / preset, limit, arguments, environment)
+
+
+def fuzz(totals, limit):
+    if not single(totals, "fuzz-build", ["sh", "-c", "cmake --preset fuzz && cmake --build --preset fuzz"], limit):
+        return
+    seconds = os.environ.get("REGATTA_FUZZ_SECONDS", "60")
+    for target in sorted((ROOT / "build" / "fuzz" / "tests" / "fuzz").glob("fuzz_*")):
+        if target.is_file() and os.access(target, os.X_OK):
+            corpus = ROOT / "build" / "fuzz" / "corpus" / target.name
+            corpus.mkdir(parents=True, exist_ok=True)
+            single(totals, target.name, [str(target), f"-max_total_time={seconds}", "-rss_limit_mb=3000",
+                                         f"-artifact_prefix={RESULTS}/{target.name}-", str(corpus)], limit)
+
+
+RELEASE = ROOT / "build" / "release"
+# name, budget in seconds, part of the default run, what it does
+STAGES = [
+    ("install", 300, True, lambda t, limit, o: single(t, "install", ["deploy/install.sh", "all" if o.all else "test"], limit)),
+    ("build", 600, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
+    ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
+                                            counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
+    ("unit", 420, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
+    ("slow", 420, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit * (10 if o.all else 1), ["-L", "^slow$"],
+                                                  {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
+    ("web", 180, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit)),
+    ("demo", 360, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
+    ("asan", 1500, False, lambda t, limit, o: sanitized(t, "asan", limit, ["-L", "^unit$"], {
+        "ASAN_OPTIONS": "detect_stack_use_after_return=1", "REGATTA_SANITIZED": "1"})),
+    ("tsan", 1500, False, lambda t, limit, o: sanitized(t, "tsan", limit, ["-L", "^unit$"], {
+        "TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1", "REGATTA_SANITIZED": "1"})),
+    ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
+    ("bench", 600, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="everything, in full")
+    parser.add_argument("--stage", action="append", choices=[s[0] for s in STAGES], help="only this stage; repeatable")
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    totals = Totals()
+    for name, budget, default, body in STAGES:
+        wanted = name in options.stage if options.stage else (default or options.all)
+        if not wanted:
+            continue
+        budget *= 10 if name == "slow" and options.all else 1
+        print(f"== {name} (budget {budget} s)", flush=True)
+        before, start = totals.failed, time.monotonic()
+        body(totals, budget * HARD_LIMIT, options)
+        seconds = time.monotonic() - start
+        totals.stages.append((name, seconds, budget))
+        print(f"   {'ok' if totals.failed == before else 'FAILED'} in {seconds:.0f} s", flush=True)
+        if name in ("install", "build") and totals.failed:
+            break
+    report(totals)
+    return 1 if totals.failed else 0
+
+
+def report(totals):
+    print("\nstage      seconds  budget")
+    for name, seconds, budget in totals.stages:
+        print(f"{name:10} {seconds:7.0f} {budget:7d}{'  over budget' if seconds > budget else ''}")
+    for title, entries in (("skipped", totals.skips), ("FAILED", totals.failures)):
+        for entry in entries:
+            print(f"{title}: {entry}")
+    (RESULTS / "stages.json").write_text(json.dumps(
+        [{"stage": n, "seconds": round(s, 1), "budget": b} for n, s, b in totals.stages], indent=1) + "\n")
+    print(f"{totals.passed} passed, {totals.failed} failed, {totals.skipped} skipped")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

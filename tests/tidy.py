@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that a machine can check. Prints `file:line: message` per finding.
+
+    tests/tidy.py [ROOT]       exit code 1 when something is found
+"""
+import pathlib
+import re
+import sys
+
+FOLDERS = ["base", "topology", "checkpoint", "trainer", "orchestrator"]  # each sees those before it
+SKIPPED = {"build", "node_modules", "demo", "dist", ".git", "out", "__pycache__", ".ccache"}
+TRAINER_SEES = {"topology/plan.h", "topology/graph.h", "topology/cost_model.h"}
+MAX_LINES, MAX_COLUMNS = 600, 100
+# header → where it may be included; a prefix ending in "/" is a folder
+HEAVY = {
+    "spdlog/": ["base/log.cc"],
+    "yaml-cpp/": ["base/document.cc"],
+    "CLI/": ["orchestrator/", "trainer/"],
+    "httplib.h": ["orchestrator/", "tests/orchestrator/"],
+    "sqlite3.h": ["orchestrator/", "tests/orchestrator/"],
+    "curl/": ["orchestrator/", "tests/orchestrator/"],
+    "xxhash.h": ["base/", "trainer/data/"],
+    "dnnl": ["trainer/cpu/"],
+    "omp.h": ["trainer/cpu/"],
+    "mpi.h": ["trainer/mpi/"],
+    "cuda": ["trainer/cuda/"],
+    "nccl.h": ["trainer/cuda/", "trainer/nccl/"],
+}
+BANNED = [
+    (r"#include <(format|expected|source_location)>", "this header is not in every supported compiler"),
+    (r"\bstd::views::", "views do not compile with clang 14"),
+    (r"\b(TODO|FIXME|XXX)\b", "an unfinished place"),
+    (r"\busing namespace std\b", "names come with their namespace"),
+    (r"\b(system|popen)\(", "processes start by argument vector (base/process.h)"),
+    (r"\bDISABLED_", "a disabled test"),
+]
+
+
+def walk(root):
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if path.is_file() and not SKIPPED & set(relative.parts[:-1]):
+            yield relative
+
+
+def read(path):
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def check_include(name, header):
+    """Why `name` may not include the project's `header`, or nothing."""
+    folder, target = name.split("/")[0], header.split("/")[0]
+    if folder not in FOLDERS or target not in FOLDERS:
+        return "tests are not included by the product" if folder in FOLDERS and target == "tests" else None
+    if FOLDERS.index(target) > FOLDERS.index(folder):
+        return f"{folder} may not see {target} (base < topology < checkpoint < trainer < orchestrator)"
+    if folder == "orchestrator" and target == "trainer" and not header.startswith("trainer/contract/"):
+        return "orchestrator sees only trainer/contract/ of the trainer"
+    if folder == "trainer" and target == "topology" and header not in TRAINER_SEES:
+        return "the trainer sees only plan.h, graph.h and cost_model.h of topology"
+    if name.startswith("trainer/contract/") and target == "trainer" and not header.startswith("trainer/contract/"):
+        return "trainer/contract/ sees nothing else of the trainer"
+    return None
+
+
+def check_code(name, text, report):
+    generated = "generated" in text[:300].lower()
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES and not generated:
+        report(name, len(lines), f"{len(lines)} lines; look for the missing concept (limit {MAX_LINES})")
+    if name.endswith((".h", ".cuh")) and "#pragma once" not in text:
+        report(name, 1, "a header starts with #pragma once")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_COLUMNS and not generated and "http" not in line:
+            report(name, number, f"{len(line)} columns (limit {MAX_COLUMNS})")
+        included = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+        if included:
+            header = included[1]
+            why = check_include(name, header)
+            if why:
+                report(name, number, why)
+            for heavy, places in HEAVY.items():
+                if header.startswith(heavy) and not any(
+                    name == place or (place.endswith("/") and name.startswith(place)) for place in places
+                ):
+                    report(name, number, f"<{header}> belongs in {', '.join(places)} only")
+            if header == "nlohmann/json.hpp" and name.endswith((".h", ".cu", ".cuh")):
+                report(name, number, "headers use nlohmann/json_fwd.hpp")
+        for pattern, why in BANNED:
+            if re.search(pattern, line):
+                report(name, number, why)
+        if "getenv(" in line and name.split("/")[0] in FOLDERS and not re.search(r"(main|cli\w*|client\w*|rendezvous)\.cc$", name):
+            report(name, number, "the environment is read in main, the command line and rendezvous only")
+
+
+def check_tree(root, names, report):
+    lists = {n: read(root / n) for n in names if n.endswith("CMakeLists.txt")}
+    for name in names:
+        if name.endswith((".cc", ".cu")):
+            stem, parent = pathlib.PurePosixPath(name).name, pathlib.PurePosixPath(name).parent
+            listed = False
+            for folder in [parent, *parent.parents]:
+                text = lists.get(str(folder / "CMakeLists.txt"), "")
+                listed = listed or re.search(r"(^|[\s/(])" + re.escape(stem) + r"($|[\s)])", text) is not None
+            if not listed:
+                report(name, 1, "in no CMakeLists.txt, so never built")
+    for name, text in lists.items():
+        if "file(GLOB" in text:
+            report(name, 1, "sources are listed, not globbed")
+    for folder in FOLDERS + ["web", "tests", "trainer/contract", "trainer/data", "trainer/cpu", "deploy"]:
+        if (root / folder).is_dir() and f"{folder}/README.md" not in names:
+            report(folder, 1, "every folder has a README.md")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    findings = []
+
+    def report(name, line, message):
+        findings.append(f"{name}:{line}: {message}")
+
+    names = [str(path) for path in walk(root)]
+    for name in names:
+        if name.endswith((".cc", ".h", ".cu", ".cuh")):
+            check_code(name, read(root / name), report)
+    check_tree(root, set(names), report)
+    print("\n".join(findings + [f"tidy: {len(findings)} findings in {len(names)} files"]))
+    return 1 if findings else 0
+
+
+sys.exit(main())

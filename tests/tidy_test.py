@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Plants one violation after another in a copy of a tiny tree and checks that tests/tidy.py finds it."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TIDY = pathlib.Path(__file__).resolve().parent / "tidy.py"
+CASES = [
+    ("upward include", "base/a.cc", '#include "trainer/device.h"\n', "base may not see trainer"),
+    ("orchestrator past the contract", "orchestrator/a.cc", '#include "trainer/bert.h"\n', "sees only trainer/contract/"),
+    ("trainer past the plan", "trainer/a.cc", '#include "topology/doctor.h"\n', "only plan.h, graph.h"),
+    ("contract into the trainer", "trainer/contract/a.cc", '#include "trainer/bert.h"\n', "sees nothing else of the trainer"),
+    ("full json in a header", "base/a.h", "#pragma once\n#include <nlohmann/json.hpp>\n", "json_fwd"),
+    ("spdlog outside its file", "trainer/a.cc", "#include <spdlog/spdlog.h>\n", "belongs in base/log.cc only"),
+    ("no pragma once", "base/a.h", "int f();\n", "#pragma once"),
+    ("a long file", "base/a.cc", "int x;\n" * 601, "601 lines"),
+    ("a long line", "base/a.cc", "// " + "x" * 100 + "\n", "103 columns"),
+    ("a view", "base/a.cc", "auto x = std::views::" + "iota(1);\n", "clang 14"),
+    ("a shell", "base/a.cc", "int f() { return sys" + 'tem("ls"); }\n', "argument vector"),
+    ("an unfinished place", "base/a.cc", "// TO" + "DO\n", "unfinished"),
+    ("environment deep inside", "trainer/bert.cc", 'auto* x = std::getenv("A");\n', "environment is read in main"),
+    ("never built", "base/unlisted.cc", "int x;\n", "in no CMakeLists.txt"),
+    ("globbed sources", "base/CMakeLists.txt", "file(GLOB x *.cc)\n", "not globbed"),
+    ("no README", "topology/a.h", "#pragma once\n", "README.md"),
+]
+
+
+def clean_tree(root):
+    (root / "base").mkdir()
+    (root / "base" / "README.md").write_text("# base\n")
+    (root / "base" / "good.cc").write_text('#include "base/good.h"\n')
+    (root / "base" / "CMakeLists.txt").write_text("add_library(base good.cc a.cc)\n")
+
+
+def findings(root):
+    done = subprocess.run([sys.executable, TIDY, root], capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        clean_tree(root)
+        code, text = findings(root)
+        if code != 0:
+            failed += 1
+            print(f"FAILED clean tree: {text}")
+    for title, path, text, expected in CASES:
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            clean_tree(root)
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+            code, output = findings(root)
+            if code != 1 or expected not in output:
+                failed += 1
+                print(f"FAILED {title}: expected '{expected}' in: {output}")
+    total = len(CASES) + 1
+    print(f"{total - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,188 @@
+#include "trainer/bench_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/philox.h"
+#include "base/text.h"
+#include "trainer/balancer.h"
+#include "trainer/bert.h"
+#include "trainer/initial_weights.h"
+#include "trainer/optimizer.h"
+#include "trainer/permutation.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr std::uint32_t kBenchSite = 1000;
+
+Sample random_sample(std::int64_t length, std::int64_t number, const ModelShape& shape) {
+  base::PhiloxStream random(kSeed, static_cast<std::uint32_t>(number), 0, kBenchSite);
+  const auto pieces = static_cast<std::uint32_t>(shape.vocabulary);
+  Sample sample;
+  for (std::int64_t i = 0; i < length; ++i) {
+    sample.ids.push_back(static_cast<std::int32_t>(random.below(pieces)));
+    sample.types.push_back(i < length / 2 ? 0 : 1);
+  }
+  const auto masked = std::max<std::int64_t>(1, std::llround(0.15 * static_cast<double>(length)));
+  for (std::int64_t i = 0; i < masked; ++i) {
+    sample.masked_positions.push_back(static_cast<std::int32_t>(i * length / masked));
+    sample.masked_labels.push_back(static_cast<std::int32_t>(random.below(pieces)));
+  }
+  sample.next_sentence_label = static_cast<std::int32_t>(random.below(2));
+  return sample;
+}
+
+// VmHWM of this process in bytes; 0 where /proc does not tell.
+std::int64_t peak_resident_bytes() {
+  try {
+    for (const std::string& line :
+         base::split(base::posix_file_system().read("/proc/self/status", 1 << 20U), '\n')) {
+      if (line.rfind("VmHWM:", 0) == 0) return 1024 * std::atoll(line.c_str() + 6);
+    }
+  } catch (const base::Error&) {  // a figure less, nothing worse
+  }
+  return 0;
+}
+
+struct Timing {
+  double seconds = 0, forward = 0, backward = 0, optimizer = 0;
+  BatchSizes sizes;
+};
+
+class StepBench {
+ public:
+  StepBench(Device& device, const base::Clock& clock, const LengthTable& lengths,
+            const BenchStepOptions& options)
+      : device_(device),
+        clock_(clock),
+        lengths_(lengths),
+        options_(options),
+        model_(device, options.shape, {options.dropout, options.dropout, kSeed}),
+        optimizer_(device, model_.table(), optimizer_config(options), 1.0) {
+    const std::vector<float> weights = initial_weights(model_.table(), kSeed);
+    device_.copy_to_device(0, model_.parameters(), weights.data());
+    device_.synchronize();
+  }
+
+  // Steps below 0 warm up.
+  Timing run(int step) {
+    const std::int64_t total = std::int64_t{options_.samples} * options_.steps;
+    const Permutation order(static_cast<std::uint64_t>(total), kSeed, 0);
+    std::vector<PackedBatch> batches;
+    Timing timing;
+    for (const MicroBatch& ordinals : balance(options_.samples, 1, 0, options_.micro)) {
+      std::vector<Sample> samples;
+      for (const std::int32_t ordinal : ordinals) {
+        const std::int64_t number = std::int64_t{std::max(step, 0)} * options_.samples + ordinal;
+        const double u = (static_cast<double>(order(static_cast<std::uint64_t>(number))) + 0.5) /
+                         static_cast<double>(total);
+        const std::int64_t length =
+            std::min<std::int64_t>(lengths_.quantile(u), options_.shape.max_positions);
+        samples.push_back(random_sample(length, number, options_.shape));
+        timing.sizes.tokens += length;
+        timing.sizes.squared_tokens += length * length;
+      }
+      batches.push_back(collate(samples, ordinals));
+      timing.sizes.samples += batches.back().samples();
+      timing.sizes.masked += batches.back().masked();
+    }
+    time_step(step + options_.warmup_steps + 1, batches, &timing);
+    return timing;
+  }
+
+ private:
+  static OptimizerConfig optimizer_config(const BenchStepOptions& options) {
+    OptimizerConfig config;
+    config.kind = options.optimizer;
+    config.learning_rate = 1e-4;
+    return config;
+  }
+
+  void time_step(int number, const std::vector<PackedBatch>& batches, Timing* timing) {
+    const auto step_number = static_cast<std::int32_t>(number);
+    const double start = clock_.monotonic_seconds();
+    double mark = start;
+    const auto lap = [&](double* phase) {
+      device_.synchronize();
+      const double now = clock_.monotonic_seconds();
+      *phase += now - mark;
+      mark = now;
+    };
+    model_.zero_gradients();
+    model_.reset_statistics();
+    for (const PackedBatch& batch : batches) {
+      model_.upload(batch, &step_number);
+      model_.forward(Mode::Training, {timing->sizes.masked, timing->sizes.samples});
+      lap(&timing->forward);
+      model_.backward();
+      lap(&timing->backward);
+    }
+    optimizer_.update(model_.parameters(), model_.gradients(), number, 1e-4);
+    lap(&timing->optimizer);
+    timing->seconds = clock_.monotonic_seconds() - start;
+  }
+
+  Device& device_;
+  const base::Clock& clock_;
+  const LengthTable& lengths_;
+  const BenchStepOptions& options_;
+  Bert model_;
+  Optimizer optimizer_;
+};
+
+}  // namespace
+
+std::string bench_step(Device& device, const base::Clock& clock, const LengthTable& lengths,
+                       const BenchStepOptions& options) {
+  StepBench bench(device, clock, lengths, options);
+  for (int step = -options.warmup_steps; step < 0; ++step) (void)bench.run(step);
+  Timing sum;
+  std::vector<double> seconds;
+  for (int step = 0; step < options.steps; ++step) {
+    const Timing timing = bench.run(step);
+    seconds.push_back(timing.seconds);
+    sum.seconds += timing.seconds;
+    sum.forward += timing.forward;
+    sum.backward += timing.backward;
+    sum.optimizer += timing.optimizer;
+    sum.sizes.samples += timing.sizes.samples;
+    sum.sizes.tokens += timing.sizes.tokens;
+    sum.sizes.squared_tokens += timing.sizes.squared_tokens;
+    sum.sizes.masked += timing.sizes.masked;
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double steps = options.steps;
+  nlohmann::ordered_json json;
+  json["benchmark"] = "step";
+  json["model"] = options.model_name;
+  json["parameters"] = make_tensor_table(options.shape).parameter_count;
+  json["vocabulary"] = options.shape.vocabulary;
+  json["lengths"] = options.lengths_name;
+  json["mean_length"] = static_cast<double>(sum.sizes.tokens) / static_cast<double>(sum.sizes.samples);
+  json["device"] = device.description();
+  json["dtype"] = "float32";
+  json["threads"] = options.threads;
+  json["optimizer"] = options.optimizer == OptimizerKind::Lamb ? "lamb" : "adamw";
+  json["dropout"] = options.dropout;
+  json["samples_per_step"] = options.samples;
+  json["steps"] = options.steps;
+  json["tokens_per_second"] = static_cast<double>(sum.sizes.tokens) / sum.seconds;
+  json["samples_per_second"] = static_cast<double>(sum.sizes.samples) / sum.seconds;
+  json["gflop_per_second"] = training_flops(options.shape, sum.sizes) / sum.seconds / 1e9;
+  json["step_seconds"] = {{"median", seconds[seconds.size() / 2]},
+                          {"least", seconds.front()},
+                          {"most", seconds.back()}};
+  json["phase_seconds"] = {{"forward", sum.forward / steps},
+                           {"backward", sum.backward / steps},
+                           {"optimizer", sum.optimizer / steps}};
+  json["peak_device_bytes"] = device.peak_bytes();
+  json["peak_resident_bytes"] = peak_resident_bytes();
+  return json.dump(2) + "\n";
+}
+
+}  // namespace regatta::trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "trainer/contract/length_table.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/device.h"
+
+namespace regatta::trainer {
+
+struct BenchStepOptions {
+  ModelShape shape;  // vocabulary set
+  std::string model_name;
+  std::string lengths_name;
+  OptimizerKind optimizer = OptimizerKind::AdamW;
+  double dropout = 0.1;
+  int samples = 16;  // per step
+  int micro = 0;     // per forward/backward; 0: all at once
+  int steps = 10;    // measured
+  int warmup_steps = 2;
+  int threads = 1;  // only reported
+};
+
+// Times whole optimizer steps on random pieces with lengths from the table (each length as often as
+// the table says over the measured steps, in random order, cut to the model's positions), 15 % of the
+// positions masked. Returns JSON: tokens/s, samples/s, GFLOP/s by training_flops, step time (median,
+// least, most), time per phase, peak memory, what was run.
+[[nodiscard]] std::string bench_step(Device& device, const base::Clock& clock,
+                                     const LengthTable& lengths, const BenchStepOptions& options);
+
+}  // namespace regatta::trainer

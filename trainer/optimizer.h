@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trainer/contract/run_config.h"
+#include "trainer/device.h"
+
+namespace regatta::trainer {
+
+// AdamW or LAMB over the flat arena, with global-norm clipping folded into the update. Owns the two
+// moments.
+class Optimizer {
+ public:
+  // Moments start at zero.
+  Optimizer(Device& device, const TensorTable& table, const OptimizerConfig& config,
+            double clip_norm);
+
+  [[nodiscard]] View first_moment() const { return first_moment_.view(); }
+  [[nodiscard]] View second_moment() const { return second_moment_.view(); }
+
+  // Enqueues the update of optimizer step `step` (1 is the first) from summed gradients. One call
+  // between two synchronisations: the scalars' host copy is reused.
+  void update(View parameters, View gradients, std::int64_t step, double learning_rate);
+  // Enqueues the copy of Σ g² of the last update to the host.
+  void read_squared_norm(float* value);
+
+ private:
+  Device& device_;
+  OptimizerConfig config_;
+  double clip_norm_;
+  std::vector<OptimizerTensor> tensors_;
+  DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_;
+  std::array<float, kStepScalars> host_scalars_{};
+};
+
+}  // namespace regatta::trainer

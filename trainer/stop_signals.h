@@ -1,0 +1,17 @@
+#pragma once
+
+namespace regatta::trainer {
+
+// What signals have asked for. TERM and INT: write a checkpoint and stop. USR2: write a checkpoint
+// and go on. A second TERM or INT changes nothing: stopping is already as fast as is safe.
+struct Requests {
+  bool stop = false;
+  bool checkpoint = false;
+};
+
+// Installs the handlers for the process; called once, from main.
+void catch_stop_signals();
+// What was asked since the last call; `stop` stays set for ever.
+[[nodiscard]] Requests take_requests();
+
+}  // namespace regatta::trainer

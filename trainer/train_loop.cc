@@ -1,0 +1,202 @@
+#include "trainer/train_loop.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "trainer/balancer.h"
+#include "trainer/schedule.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr Stream kCompute = 0;
+constexpr int kSumCount = 6;
+// Evaluation packs this many tokens at a time at most: bounded memory, whatever the set.
+constexpr std::int64_t kEvaluationTokens = 8192;
+
+}  // namespace
+
+TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
+                     const RunConfig& config, const topology::Plan& plan,
+                     const SampleSource& samples)
+    : device_(device),
+      communicator_(communicator),
+      clock_(clock),
+      config_(config),
+      plan_(plan),
+      samples_(samples),
+      model_(device, config.model, {config.dropout, config.attention_dropout, config.seed}),
+      optimizer_(device, model_.table(), config.optimizer,
+                 config.clip == ClipMode::Global ? config.clip_norm : 0.0) {
+  base::check(!plan.buckets.empty() &&
+                  plan.buckets.back().end_tensor == static_cast<int>(model_.table().tensors.size()),
+              "the plan's buckets cover the tensor table");
+}
+
+// sampler → balancer → collator: this rank's share of the step, packed.
+void TrainLoop::collect_micro_batches(std::int64_t step) {
+  batches_.clear();
+  const std::int64_t first = (step - 1) * config_.batch_size;
+  for (const MicroBatch& ordinals : balance(config_.batch_size, communicator_.ranks(),
+                                            communicator_.rank(), config_.micro_batch_size)) {
+    std::vector<Sample> samples;
+    for (const std::int32_t ordinal : ordinals) samples.push_back(samples_.at(first + ordinal));
+    batches_.push_back(collate(samples, ordinals));
+  }
+}
+
+// buckets ⇄ communicator: slices of the gradient arena, never copies.
+void TrainLoop::reduce_buckets() {
+  const std::vector<TensorEntry>& tensors = model_.table().tensors;
+  for (const topology::Bucket& bucket : plan_.buckets) {
+    const std::int64_t begin = tensors[static_cast<std::size_t>(bucket.begin_tensor)].offset;
+    const TensorEntry& last = tensors[static_cast<std::size_t>(bucket.end_tensor - 1)];
+    communicator_.all_reduce_sum(
+        kCompute, model_.gradients().slice(begin, last.offset + last.size - begin));
+  }
+}
+
+StepRecord TrainLoop::step(std::int64_t step) {
+  StepRecord record;
+  record.step = step;
+  const double start = clock_.monotonic_seconds();
+  double mark = start;
+  const auto lap = [&](double* phase) {
+    const double now = clock_.monotonic_seconds();
+    *phase += now - mark;
+    mark = now;
+  };
+
+  collect_micro_batches(step);
+  double counts[2] = {0, static_cast<double>(config_.batch_size)};
+  BatchSizes sizes;
+  for (const PackedBatch& batch : batches_) {
+    counts[0] += static_cast<double>(batch.masked());
+    sizes.samples += batch.samples();
+    sizes.tokens += batch.tokens();
+    sizes.masked += batch.masked();
+    for (std::size_t i = 1; i < batch.cumulative.size(); ++i) {
+      const std::int64_t length = batch.cumulative[i] - batch.cumulative[i - 1];
+      sizes.squared_tokens += length * length;
+    }
+  }
+  communicator_.all_reduce_sum_host(counts, 1);
+  const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(counts[0])),
+                        config_.batch_size};
+  lap(&record.data_seconds);
+
+  step_number_ = static_cast<std::int32_t>(step);
+  model_.zero_gradients();
+  model_.reset_statistics();
+  for (const PackedBatch& batch : batches_) {
+    model_.upload(batch, &step_number_);
+    model_.forward(Mode::Training, scale);
+    lap(&record.forward_seconds);
+    model_.backward();
+    lap(&record.backward_seconds);
+  }
+  reduce_buckets();
+  lap(&record.reduce_seconds);
+  record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
+  optimizer_.update(model_.parameters(), model_.gradients(), step, record.learning_rate);
+
+  float sums[kSumCount];
+  float squared_norm = 0;
+  model_.read_statistics(sums);
+  optimizer_.read_squared_norm(&squared_norm);
+  device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
+  lap(&record.optimizer_seconds);
+
+  const Statistics statistics = Bert::statistics_of(sums);
+  double totals[6] = {statistics.mlm_loss,
+                      statistics.nsp_loss,
+                      static_cast<double>(sizes.samples),
+                      static_cast<double>(sizes.tokens),
+                      static_cast<double>(sizes.masked),
+                      training_flops(model_.shape(), sizes)};
+  communicator_.all_reduce_sum_host(totals, 6);
+  record.mlm_loss = totals[0] / static_cast<double>(scale.masked);
+  record.nsp_loss = totals[1] / static_cast<double>(scale.samples);
+  record.loss = record.mlm_loss + record.nsp_loss;
+  record.gradient_norm = std::sqrt(static_cast<double>(squared_norm));
+  record.samples = static_cast<std::int64_t>(totals[2]);
+  record.tokens = static_cast<std::int64_t>(totals[3]);
+  record.masked = static_cast<std::int64_t>(totals[4]);
+  record.flops = totals[5];
+  record.seconds = clock_.monotonic_seconds() - start;
+  if (!std::isfinite(record.loss) || !std::isfinite(record.gradient_norm)) {
+    throw base::Error(base::Code::User,
+                      "the loss is not finite at step " + std::to_string(step) +
+                          "; lower optimizer.learning_rate or clip the gradient");
+  }
+  return record;
+}
+
+EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t step) {
+  const double start = clock_.monotonic_seconds();
+  model_.reset_statistics();
+  double totals[kSumCount] = {};
+  std::vector<Sample> chunk;
+  std::vector<std::int32_t> ordinals;
+  std::int64_t tokens = 0;
+  const auto flush = [&] {
+    if (chunk.empty()) return;
+    const PackedBatch batch = collate(chunk, ordinals);
+    model_.upload(batch, &step_number_);
+    model_.forward(Mode::Evaluation, {});
+    float sums[kSumCount];
+    model_.read_statistics(sums);
+    model_.reset_statistics();
+    device_.wait_host(device_.record(kCompute));
+    for (int i = 0; i < kSumCount; ++i) totals[i] += static_cast<double>(sums[i]);
+    chunk.clear();
+    ordinals.clear();
+    tokens = 0;
+  };
+  for (std::size_t i = static_cast<std::size_t>(communicator_.rank()); i < samples.size();
+       i += static_cast<std::size_t>(communicator_.ranks())) {
+    chunk.push_back(samples[i]);
+    ordinals.push_back(static_cast<std::int32_t>(i));
+    tokens += static_cast<std::int64_t>(samples[i].ids.size());
+    if (tokens >= kEvaluationTokens) flush();
+  }
+  flush();
+  communicator_.all_reduce_sum_host(totals, kSumCount);
+  EvalRecord record;
+  record.step = step;
+  record.mlm_loss = totals[0] / std::max(1.0, totals[2]);
+  record.mlm_accuracy = totals[1] / std::max(1.0, totals[2]);
+  record.nsp_accuracy = totals[4] / std::max(1.0, totals[5]);
+  record.samples = static_cast<std::int64_t>(totals[5]);
+  record.seconds = clock_.monotonic_seconds() - start;
+  return record;
+}
+
+void TrainLoop::load(const TrainingState& state) {
+  const auto put = [&](View to, const std::vector<float>& from) {
+    base::check(to.size == static_cast<std::int64_t>(from.size()), "the state has the arena's size");
+    device_.copy_to_device(kCompute, to, from.data());
+  };
+  put(model_.parameters(), state.parameters);
+  if (!state.first_moment.empty()) {
+    put(optimizer_.first_moment(), state.first_moment);
+    put(optimizer_.second_moment(), state.second_moment);
+  }
+  device_.synchronize();
+}
+
+TrainingState TrainLoop::save() {
+  TrainingState state;
+  const auto get = [&](std::vector<float>* to, View from) {
+    to->resize(static_cast<std::size_t>(from.size));
+    device_.copy_to_host(kCompute, to->data(), from);
+  };
+  get(&state.parameters, model_.parameters());
+  get(&state.first_moment, optimizer_.first_moment());
+  get(&state.second_moment, optimizer_.second_moment());
+  device_.synchronize();
+  return state;
+}
+
+}  // namespace regatta::trainer
