@@ -1,0 +1,52 @@
+// Bundles src/ into dist/: index.html, app-<hash>.js, app-<hash>.css, app-<hash>.svg.
+// The hash is of the content, so equal sources give equal names and bytes wherever they lie.
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+
+const bundle = await build({
+  absWorkingDir: here,
+  entryPoints: ["src/main.tsx"],
+  outdir: "dist",
+  bundle: true,
+  minify: true,
+  write: false,
+  format: "esm",
+  target: ["es2022", "chrome102", "firefox104", "safari15.4"],
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  charset: "utf8",
+  logLevel: "warning",
+});
+
+const assets = new Map(); // extension → [name, bytes]
+const add = (extension, bytes) => {
+  const hash = createHash("sha256").update(bytes).digest("hex").slice(0, 12);
+  assets.set(extension, [`app-${hash}${extension}`, bytes]);
+};
+for (const file of bundle.outputFiles) add(extname(file.path), Buffer.from(file.contents));
+add(".svg", readFileSync(join(here, "icon.svg")));
+
+const page = readFileSync(join(here, "index.html"), "utf8")
+  .replace("%SCRIPT%", assets.get(".js")[0])
+  .replace("%STYLE%", assets.get(".css")[0])
+  .replace("%ICON%", assets.get(".svg")[0]);
+
+// Written beside dist and renamed, so that a reader never finds half a page.
+const fresh = join(here, `dist.new.${process.pid}`);
+mkdirSync(fresh);
+writeFileSync(join(fresh, "index.html"), page);
+for (const [name, bytes] of assets.values()) writeFileSync(join(fresh, name), bytes);
+rmSync(join(here, "dist"), { recursive: true, force: true });
+renameSync(fresh, join(here, "dist"));
+
+for (const [name, bytes] of [["index.html", Buffer.from(page)], ...assets.values()]) {
+  const zipped = gzipSync(bytes, { level: 9 }).length;
+  console.log(`web/dist/${name}  ${bytes.length} bytes, ${zipped} gzipped`);
+}

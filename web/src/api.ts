@@ -1,0 +1,137 @@
+// The controller's API as this page uses it: orchestrator/README.md is the contract. Paths are
+// relative, so the page also works below a proxy's sub-path.
+
+export type State =
+  | "queued" | "starting" | "running" | "stopping"
+  | "succeeded" | "stopped" | "failed" | "cancelled";
+
+export interface Attempt {
+  number: number;
+  execution: string;
+  state: string;
+  exit_code: number | null;
+  process: number | null;
+  reason: string | null;
+}
+
+export interface Run {
+  id: string;
+  name: string;
+  state: State;
+  state_text: string;
+  created_at: string;
+  started_at: string | null;
+  ended_at: string | null;
+  directory: string;
+  attempts: number;
+  attempt: Attempt | null;
+  step: number;
+  steps: number;
+  samples: number;
+  metric: string;
+  value: number | null;
+  target: number | null;
+  baseline: number | null;
+  target_reached: boolean;
+  time_to_accuracy_seconds: number | null;
+  training_seconds: number | null;
+  since_submission_seconds: number | null;
+  predicted_seconds_to_target: number | null;
+  samples_per_second: number | null;
+  tokens_per_second: number | null;
+  loss: number | null;
+  checkpoint: { step: number; name: string; path: string } | null;
+  warnings: string[];
+  error: string | null;
+  config: Record<string, unknown>;
+}
+
+// [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second]
+export type StepRow = [number, number, number, number, number, number];
+// [step, seconds, mlm_accuracy, mlm_loss]
+export type EvaluationRow = [number, number, number, number];
+// [step, seconds, name, status]
+export type CheckpointRow = [number, number, string, string];
+
+export interface Prediction {
+  seconds: number;
+  low: number;
+  high: number;
+}
+
+export interface Metrics {
+  cursor: number;
+  steps: StepRow[];
+  evaluations: EvaluationRow[];
+  checkpoints: CheckpointRow[];
+  prediction: Prediction | null;
+}
+
+export interface Checkpoint {
+  step: number;
+  name: string;
+  path: string;
+  bytes: number;
+  seconds: number;
+  status: string;
+  at: string;
+}
+
+export interface Log {
+  text: string;
+  next: number;
+}
+
+export function hasEnded(run: Run): boolean {
+  return ["succeeded", "stopped", "failed", "cancelled"].includes(run.state);
+}
+
+// The controller answered, and the answer is no.
+export class Refusal extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
+}
+
+const kRequestMilliseconds = 10_000;
+
+async function request<T>(path: string, signal: AbortSignal, method: "GET" | "POST"): Promise<T> {
+  // AbortSignal.any is newer than the browsers that clusters' desktops have.
+  const limit = new AbortController();
+  const abort = () => limit.abort();
+  const timer = setTimeout(abort, kRequestMilliseconds);
+  signal.addEventListener("abort", abort);
+  try {
+    const response = await fetch(`api/v1/${path}`, {
+      method,
+      signal: limit.signal,
+      headers: { accept: "application/json" },
+      cache: "no-store",
+    });
+    if (!response.ok) {
+      const body = await response.json().catch(() => null);
+      const message = String(body?.error?.message ?? `HTTP status ${response.status}`);
+      // A proxy answers 502–504 for a controller that is away.
+      if (response.status >= 502 && response.status <= 504) throw new Error(message);
+      throw new Refusal(response.status, message);
+    }
+    return (await response.json()) as T;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+const run = (id: string) => `runs/${encodeURIComponent(id)}`;
+
+export const api = {
+  runs: (signal: AbortSignal) => request<{ runs: Run[] }>("runs", signal, "GET"),
+  run: (id: string, signal: AbortSignal) => request<Run>(run(id), signal, "GET"),
+  metrics: (id: string, since: number, signal: AbortSignal) =>
+    request<Metrics>(`${run(id)}/metrics?since=${since}`, signal, "GET"),
+  checkpoints: (id: string, signal: AbortSignal) =>
+    request<{ checkpoints: Checkpoint[] }>(`${run(id)}/checkpoints`, signal, "GET"),
+  log: (id: string, offset: number, signal: AbortSignal) =>
+    request<Log>(`${run(id)}/logs?offset=${offset}`, signal, "GET"),
+  cancel: (id: string, signal: AbortSignal) => request<Run>(`${run(id)}/cancel`, signal, "POST"),
+};

@@ -1,0 +1,308 @@
+import { useCallback, useMemo, useState } from "preact/hooks";
+import type uPlot from "uplot";
+import type { Run } from "./api";
+import { hasEnded } from "./api";
+import type { Pen, Span } from "./chart";
+import { Chart } from "./chart";
+import * as show from "./format";
+import type { History } from "./history";
+import { smooth } from "./history";
+
+type Values = (number | null)[];
+
+function lastSeconds(history: History): number {
+  const last = (rows: [number, number, ...unknown[]][]) => rows[rows.length - 1]?.[1] ?? 0;
+  return Math.max(last(history.steps), last(history.evaluations));
+}
+
+// From the start to now, and on to the predicted crossing unless that would squeeze the curve into
+// a corner.
+function fullSpan(run: Run, history: History): Span {
+  const now = Math.max(lastSeconds(history), 1);
+  const prediction = hasEnded(run) || run.target_reached ? null : history.prediction;
+  const ahead = prediction ? Math.min(prediction.high * 1.02, Math.max(now * 4, 60)) : 0;
+  return { min: 0, max: Math.max(now * 1.015, ahead, 10) };
+}
+
+function dashed(pen: Pen, colour: string, pattern: number[], width: number, draw: () => void) {
+  const { context, ratio } = pen;
+  context.save();
+  context.beginPath();
+  context.rect(pen.box.left, pen.box.top, pen.box.width, pen.box.height);
+  context.clip();
+  context.strokeStyle = pen.colour(colour);
+  context.lineWidth = width * ratio;
+  context.setLineDash(pattern.map((part) => part * ratio));
+  context.beginPath();
+  draw();
+  context.stroke();
+  context.restore();
+}
+
+function label(
+  pen: Pen, text: string, x: number, y: number, colour: string, align: CanvasTextAlign,
+) {
+  const { context } = pen;
+  context.save();
+  context.font = pen.font(11, 500);
+  context.textAlign = align;
+  context.textBaseline = "bottom";
+  context.lineJoin = "round";
+  context.strokeStyle = pen.colour("surface");
+  context.lineWidth = 4 * pen.ratio;
+  context.strokeText(text, x, y);
+  context.fillStyle = pen.colour(colour);
+  context.fillText(text, x, y);
+  context.restore();
+}
+
+function level(pen: Pen, value: number, colour: string, pattern: number[], text: string) {
+  const y = pen.y(value);
+  dashed(pen, colour, pattern, 1.25, () => {
+    pen.context.moveTo(pen.box.left, y);
+    pen.context.lineTo(pen.box.left + pen.box.width, y);
+  });
+  label(pen, text, pen.box.left + 8 * pen.ratio, y - 3 * pen.ratio, colour, "left");
+}
+
+// A fan from the newest evaluation to where the target is expected to be met.
+function forecast(
+  pen: Pen, from: [number, number], target: number, at: { seconds: number; low: number; high: number },
+) {
+  const { context } = pen;
+  const [x, y] = [pen.x(from[0]), pen.y(from[1])];
+  const level = pen.y(target);
+  context.save();
+  context.beginPath();
+  context.rect(pen.box.left, pen.box.top, pen.box.width, pen.box.height);
+  context.clip();
+  context.fillStyle = pen.colour("accent");
+  context.globalAlpha = 0.12;
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(pen.x(at.low), level);
+  context.lineTo(pen.x(at.high), level);
+  context.closePath();
+  context.fill();
+  context.globalAlpha = 0.35; // the interval itself, on the target line
+  context.fillRect(
+    pen.x(at.low), level - 2 * pen.ratio, pen.x(at.high) - pen.x(at.low), 4 * pen.ratio,
+  );
+  context.restore();
+  dashed(pen, "accent", [5, 4], 1.75, () => {
+    context.moveTo(x, y);
+    context.lineTo(pen.x(at.seconds), level);
+  });
+  const crossing = pen.x(at.seconds);
+  const right = pen.box.left + pen.box.width;
+  if (crossing <= right && crossing >= pen.box.left) {
+    dot(pen, crossing, level, "accent", false);
+    const text = `≈ ${show.clock(at.seconds)}`;
+    label(pen, text, Math.min(crossing, right - 24 * pen.ratio), level - 8 * pen.ratio, "accent", "center");
+  }
+}
+
+function dot(pen: Pen, x: number, y: number, colour: string, filled: boolean) {
+  const { context, ratio } = pen;
+  context.save();
+  context.beginPath();
+  context.arc(x, y, 4.5 * ratio, 0, 2 * Math.PI);
+  context.fillStyle = pen.colour(filled ? colour : "surface");
+  context.fill();
+  context.strokeStyle = pen.colour(colour);
+  context.lineWidth = 2 * ratio;
+  context.stroke();
+  context.restore();
+}
+
+// Checkpoints: ticks that stand on the time axis.
+function checkpointMarks(pen: Pen, history: History) {
+  const bottom = pen.box.top + pen.box.height;
+  for (const [, seconds, , status] of history.checkpoints) {
+    if (status === "removed") continue;
+    const x = pen.x(seconds);
+    if (x < pen.box.left || x > pen.box.left + pen.box.width) continue;
+    const { context, ratio } = pen;
+    context.save();
+    context.fillStyle = pen.colour(status === "failed" ? "bad" : "muted");
+    context.beginPath();
+    context.moveTo(x, bottom - 8 * ratio);
+    context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
+    context.lineTo(x, bottom);
+    context.lineTo(x - 4 * ratio, bottom - 4 * ratio);
+    context.closePath();
+    context.fill();
+    context.restore();
+  }
+}
+
+function accuracySummary(run: Run, rows: number): string {
+  const parts = [`${show.metricTitle(run.metric)} over time, ${rows} evaluations`];
+  if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value)}`);
+  if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
+  if (run.baseline != null) parts.push(`best constant guess ${show.metric(run.metric, run.baseline)}`);
+  if (run.time_to_accuracy_seconds != null) {
+    parts.push(`target reached after ${show.duration(run.time_to_accuracy_seconds)}`);
+  }
+  return parts.join(", ");
+}
+
+interface CurveProps {
+  run: Run;
+  history: History;
+  zoom: Span | null;
+  onZoom: (span: Span | null) => void;
+  full: Span;
+}
+
+function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
+  const column = show.isFraction(run.metric) ? 2 : 3;
+  const rows = history.evaluations;
+  const data = useMemo<uPlot.AlignedData>(
+    () => [rows.map((row) => row[1]), rows.map((row) => row[column])], [rows, column],
+  );
+  const values = useCallback(
+    (low: number | null, high: number | null): [number, number] => {
+      const all = [low, high, run.target, run.baseline].filter((value) => value != null);
+      const top = Math.max(...all, 0.01) * 1.12;
+      return show.isFraction(run.metric) ? [0, Math.min(top, 1)] : [Math.min(...all, top) * 0.9, top];
+    },
+    [run.target, run.baseline, run.metric],
+  );
+  const ended = hasEnded(run);
+  const overlay = useCallback(
+    (pen: Pen) => {
+      checkpointMarks(pen, history);
+      if (run.baseline != null) {
+        const text = `best constant guess ${show.metric(run.metric, run.baseline)}`;
+        level(pen, run.baseline, "muted", [2, 4], text);
+      }
+      if (run.target == null) return;
+      level(pen, run.target, "good", [], `target ${show.metric(run.metric, run.target)}`);
+      const newest = rows[rows.length - 1];
+      if (newest && history.prediction && !run.target_reached && !ended) {
+        forecast(pen, [newest[1], newest[column]], run.target, history.prediction);
+      }
+      const reached = run.time_to_accuracy_seconds;
+      if (reached != null) {
+        const row = rows.find((candidate) => candidate[1] >= reached - 0.5) ?? newest;
+        const x = pen.x(reached);
+        dashed(pen, "good", [2, 3], 1.25, () => {
+          pen.context.moveTo(x, pen.box.top);
+          pen.context.lineTo(x, pen.box.top + pen.box.height);
+        });
+        if (row) dot(pen, x, pen.y(row[column]), "good", true);
+        const right = pen.box.left + pen.box.width;
+        const bottom = pen.box.top + pen.box.height - 14 * pen.ratio;
+        const near = x > right - 130 * pen.ratio;
+        label(
+          pen, `reached at ${show.clock(reached)}`, x + (near ? -8 : 8) * pen.ratio, bottom, "good",
+          near ? "right" : "left",
+        );
+      }
+    },
+    [history, rows, column, ended, run.target, run.baseline, run.target_reached,
+      run.time_to_accuracy_seconds, run.metric],
+  );
+  const readout = (index: number | null) => {
+    const row = rows[index ?? rows.length - 1];
+    if (!row) return "no evaluation yet";
+    return (
+      <>
+        <b>{show.metric(run.metric, row[column])}</b> at {show.clock(row[1])}, step{" "}
+        {show.count(row[0])}
+      </>
+    );
+  };
+  return (
+    <Chart
+      title={`${show.metricTitle(run.metric)} over time`} summary={accuracySummary(run, rows.length)}
+      readout={readout} height={320} data={data}
+      lines={[{ colour: "accent", width: 2.25, points: rows.length <= 60 }]}
+      full={full} values={values}
+      format={(value) =>
+        show.isFraction(run.metric) ? `${Number((value * 100).toFixed(2))} %` : String(value)}
+      overlay={overlay} zoom={zoom} onZoom={onZoom}
+    />
+  );
+}
+
+function LossChart({ history, zoom, onZoom, full }: CurveProps) {
+  const rows = history.steps;
+  const data = useMemo<uPlot.AlignedData>(() => {
+    const loss = rows.map((row) => row[2]);
+    return [rows.map((row) => row[1]), loss, smooth(loss)];
+  }, [rows]);
+  const readout = (index: number | null) => {
+    const row = rows[index ?? rows.length - 1];
+    if (!row) return "no step yet";
+    return (
+      <>
+        <b>{show.number(row[2])}</b> at step {show.count(row[0])}
+      </>
+    );
+  };
+  return (
+    <Chart
+      title="Training loss" summary={`Training loss over time, ${rows.length} steps`}
+      readout={readout} height={200} data={data}
+      lines={[
+        { colour: "accent", width: 1, opacity: 0.28 },
+        { colour: "accent", width: 1.75 },
+      ]}
+      full={full} values={padded} format={(value) => String(Number(value.toPrecision(4)))}
+      zoom={zoom} onZoom={onZoom}
+    />
+  );
+}
+
+function padded(low: number | null, high: number | null): [number, number] {
+  if (low == null || high == null) return [0, 1];
+  const margin = Math.max((high - low) * 0.08, Math.abs(high) * 0.01, 1e-6);
+  return [low - margin, high + margin];
+}
+
+function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
+  const rows = history.steps;
+  const data = useMemo<uPlot.AlignedData>(() => {
+    const speed: Values = rows.map((row) => row[4] ?? null);
+    return [rows.map((row) => row[1]), speed, smooth(rows.map((row) => row[4] ?? 0))];
+  }, [rows]);
+  const readout = (index: number | null) => {
+    const row = rows[index ?? rows.length - 1];
+    if (!row) return "no step yet";
+    return (
+      <>
+        <b>{show.number(row[4])}</b> samples/s, {show.count(row[5])} tokens/s
+      </>
+    );
+  };
+  return (
+    <Chart
+      title="Samples per second" summary={`Samples per second over time, ${rows.length} steps`}
+      readout={readout} height={200} data={data}
+      lines={[
+        { colour: "accent", width: 1, opacity: 0.28 },
+        { colour: "accent", width: 1.75 },
+      ]}
+      full={full} values={(_low, high) => [0, (high ?? 1) * 1.12 || 1]}
+      format={(value) => show.count(value)} zoom={zoom} onZoom={onZoom}
+    />
+  );
+}
+
+// The three curves share time axis, cursor and zoom.
+export function Curves({ run, history }: { run: Run; history: History }) {
+  const [zoom, onZoom] = useState<Span | null>(null);
+  const full = fullSpan(run, history);
+  const props = { run, history, zoom, onZoom, full };
+  return (
+    <>
+      <AccuracyChart {...props} />
+      <div class="pair">
+        <LossChart {...props} />
+        <SpeedChart {...props} />
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,97 @@
+// Figures as people read them. Every function takes what the API may send, null included.
+
+export const kDash = "–";
+const kNarrowSpace = "\u202f";
+
+export function duration(seconds: number | null | undefined): string {
+  if (seconds == null || !Number.isFinite(seconds)) return kDash;
+  const s = Math.max(0, seconds);
+  const unit = (value: number | string, name: string) => `${value}${kNarrowSpace}${name}`;
+  if (s < 0.0995) return unit(Math.round(s * 1000), "ms");
+  if (s < 59.95) return unit(s < 9.95 ? s.toFixed(1) : Math.round(s), "s");
+  const whole = Math.round(s);
+  const two = (value: number) => String(value).padStart(2, "0");
+  if (whole < 3600) {
+    return `${unit(Math.floor(whole / 60), "min")} ${unit(two(whole % 60), "s")}`;
+  }
+  const minutes = Math.round(s / 60);
+  if (minutes < 24 * 60) {
+    return `${unit(Math.floor(minutes / 60), "h")} ${unit(two(minutes % 60), "min")}`;
+  }
+  const hours = Math.round(s / 3600);
+  return `${unit(Math.floor(hours / 24), "d")} ${unit(hours % 24, "h")}`;
+}
+
+// For axes and cursors: 0:30, 12:05, 1:02:00.
+export function clock(seconds: number): string {
+  const sign = seconds < 0 ? "−" : "";
+  const whole = Math.abs(Math.round(seconds));
+  const two = (value: number) => String(value).padStart(2, "0");
+  const h = Math.floor(whole / 3600);
+  const m = Math.floor((whole % 3600) / 60);
+  const s = two(whole % 60);
+  return sign + (h > 0 ? `${h}:${two(m)}:${s}` : `${m}:${s}`);
+}
+
+export function percent(fraction: number | null | undefined): string {
+  if (fraction == null || !Number.isFinite(fraction)) return kDash;
+  const value = fraction * 100;
+  return `${value.toFixed(Math.abs(value) < 9.995 ? 2 : 1)}${kNarrowSpace}%`;
+}
+
+export function number(value: number | null | undefined, digits = 3): string {
+  if (value == null || !Number.isFinite(value)) return kDash;
+  const magnitude = Math.abs(value);
+  if (magnitude >= 1e6) return `${number(value / 1e6, digits)}${kNarrowSpace}M`;
+  const decimals = magnitude >= 100 ? 0 : magnitude >= 10 ? digits - 2 : digits - 1;
+  return value.toLocaleString("en-US", {
+    minimumFractionDigits: Math.max(0, decimals),
+    maximumFractionDigits: Math.max(0, decimals),
+  });
+}
+
+export function count(value: number | null | undefined): string {
+  return value == null ? kDash : value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+}
+
+export function bytes(value: number | null | undefined): string {
+  if (value == null || !Number.isFinite(value)) return kDash;
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let size = value;
+  let unit = 0;
+  while (size >= 999.5 && unit + 1 < units.length) {
+    size /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 ? size : number(size)}${kNarrowSpace}${units[unit]}`;
+}
+
+// A metric is a fraction (accuracy) or a loss; the API names it.
+export function isFraction(metric: string): boolean {
+  return metric.endsWith("accuracy");
+}
+export function metric(name: string, value: number | null | undefined): string {
+  return isFraction(name) ? percent(value) : number(value);
+}
+export function metricTitle(name: string): string {
+  if (name === "mlm_accuracy") return "Masked accuracy";
+  if (name === "mlm_loss") return "Masked loss";
+  return name;
+}
+
+export function when(iso: string | null | undefined): string {
+  const time = iso ? new Date(iso) : null;
+  if (!time || Number.isNaN(time.getTime())) return kDash;
+  return time.toLocaleString("en-GB", {
+    day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  });
+}
+
+// Logs may carry escape sequences of a terminal; they mean nothing here.
+export function withoutEscapes(text: string): string {
+  return text
+    .replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "")
+    .replace(/\u001b\][^\u0007\u001b]*(\u0007|\u001b\\)/g, "")
+    .replace(/[^\n\r]*\r(?!\n)/g, "")
+    .replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, "");
+}

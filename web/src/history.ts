@@ -1,0 +1,54 @@
+import type { CheckpointRow, EvaluationRow, Metrics, Prediction, StepRow } from "./api";
+
+// The series of one run as the page keeps them: what the cursor delivered, in order of time.
+export interface History {
+  cursor: number;
+  steps: StepRow[];
+  evaluations: EvaluationRow[];
+  checkpoints: CheckpointRow[];
+  prediction: Prediction | null;
+}
+
+export function emptyHistory(): History {
+  return { cursor: 0, steps: [], evaluations: [], checkpoints: [], prediction: null };
+}
+
+const kMostSteps = 4000;
+
+// Rows come in order of time; one that goes back (a clock that was corrected) would break the
+// charts' search by time and is left out.
+function append<Row extends [number, number, ...unknown[]]>(kept: Row[], rows: Row[]): Row[] {
+  if (rows.length === 0) return kept;
+  const all = kept.slice();
+  let last = all[all.length - 1]?.[1] ?? -Infinity;
+  for (const row of rows) {
+    if (row[1] < last) continue;
+    all.push(row);
+    last = row[1];
+  }
+  return all;
+}
+
+function thin(rows: StepRow[]): StepRow[] {
+  if (rows.length <= kMostSteps) return rows;
+  const newest = rows.length - 1;
+  return rows.filter((_, index) => index % 2 === 0 || index === newest);
+}
+
+export function extend(history: History, metrics: Metrics): History {
+  return {
+    cursor: metrics.cursor,
+    steps: thin(append(history.steps, metrics.steps)),
+    evaluations: append(history.evaluations, metrics.evaluations),
+    checkpoints: append(history.checkpoints, metrics.checkpoints),
+    prediction: metrics.prediction,
+  };
+}
+
+// Exponential moving average over about a twenty-fifth of the rows, so that the smoothed curve of a
+// short run looks like that of a long one.
+export function smooth(values: number[]): number[] {
+  const weight = Math.max(0.02, 2 / (1 + values.length / 25));
+  let mean = values[0] ?? 0;
+  return values.map((value) => (mean += Math.min(1, weight) * (value - mean)));
+}
