@@ -1,6 +1,8 @@
 #include "base/clock.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <thread>
@@ -31,9 +33,13 @@ Clock& system_clock() {
 }
 
 std::string iso8601(double utc_seconds) {
-  const double whole = std::floor(utc_seconds);
-  const int milliseconds = static_cast<int>((utc_seconds - whole) * 1000.0);
-  const auto seconds = static_cast<std::time_t>(whole);
+  constexpr double kLast = 253402300799.999;  // the end of the year 9999
+  if (!(utc_seconds > 0)) utc_seconds = 0;
+  // Rounded, because 2.001 is a little less than that as a double.
+  const auto total =
+      static_cast<std::int64_t>(std::floor(std::min(utc_seconds, kLast) * 1000.0 + 0.5));
+  const int milliseconds = static_cast<int>(total % 1000);
+  const auto seconds = static_cast<std::time_t>(total / 1000);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   char text[80];

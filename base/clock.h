@@ -19,7 +19,8 @@ class Clock {
 // The machine's clocks. Thread-safe; lives for the whole process.
 [[nodiscard]] Clock& system_clock();
 
-// "2026-11-21T11:48:02.125Z" of seconds since 1970.
+// "2026-11-21T11:48:02.125Z" of seconds since 1970, to the nearest millisecond; kept within the
+// years 1970 to 9999, and not-a-number reads as 1970.
 [[nodiscard]] std::string iso8601(double utc_seconds);
 
 }  // namespace regatta::base

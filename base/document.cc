@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -13,13 +14,20 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 constexpr int kMaxDepth = 32;
+constexpr std::size_t kMaxNodes = 200'000;  // counted through aliases, which can multiply
+constexpr std::size_t kMaxShown = 80;       // bytes of a wrong value in a message
 
 std::string place(const std::string& source, const YAML::Mark& mark) {
   return mark.is_null() ? source : source + ":" + std::to_string(mark.line + 1);
 }
 
-// Rejects what would be ambiguous or endless: duplicate keys, odd keys, deep nesting.
-void validate(const YAML::Node& node, const std::string& source, int depth) {
+// Rejects what would be ambiguous or endless: duplicate keys, odd keys, deep nesting, aliases of
+// aliases. `nodes` counts what was seen.
+void validate(const YAML::Node& node, const std::string& source, int depth, std::size_t* nodes) {
+  if (++*nodes > kMaxNodes) {
+    throw Error(Code::User,
+                source + ": holds more than " + std::to_string(kMaxNodes) + " values; shorten it");
+  }
   if (depth > kMaxDepth) {
     throw Error(Code::User, place(source, node.Mark()) + ": nested deeper than " +
                                 std::to_string(kMaxDepth) + " levels");
@@ -32,13 +40,13 @@ void validate(const YAML::Node& node, const std::string& source, int depth) {
       }
       if (!seen.insert(entry.first.Scalar()).second) {
         throw Error(Code::User, place(source, entry.first.Mark()) + ": the key " +
-                                    printable(entry.first.Scalar()) +
+                                    printable(entry.first.Scalar().substr(0, kMaxShown)) +
                                     " stands twice; remove one");
       }
-      validate(entry.second, source, depth + 1);
+      validate(entry.second, source, depth + 1, nodes);
     }
   } else if (node.IsSequence()) {
-    for (const auto& item : node) validate(item, source, depth + 1);
+    for (const auto& item : node) validate(item, source, depth + 1, nodes);
   }
 }
 
@@ -74,7 +82,8 @@ struct Table::State {
 
   [[noreturn]] void fail_value(const std::string& key, const std::string& text,
                                const std::string& kind) {
-    fail(find(key), key, "expected " + kind + ", found '" + printable(text) + "'");
+    fail(find(key), key,
+         "expected " + kind + ", found '" + printable(text.substr(0, kMaxShown)) + "'");
   }
 };
 
@@ -90,11 +99,17 @@ Table Table::parse(std::string_view text, const std::string& source) {
   auto state = std::make_unique<State>();
   state->source = source;
   try {
-    state->node = YAML::Load(std::string(text));
-    validate(state->node, source, 0);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
+    if (documents.size() > 1) {
+      throw Error(Code::User, source + ": holds " + std::to_string(documents.size()) +
+                                  " documents; remove all '---' but the first");
+    }
+    if (!documents.empty()) state->node = documents.front();
+    std::size_t nodes = 0;
+    validate(state->node, source, 0, &nodes);
   } catch (const YAML::Exception& error) {
-    throw Error(Code::User, place(source, error.mark) + ": not valid YAML or JSON: " +
-                                printable(error.msg));
+    throw Error(Code::User,
+                place(source, error.mark) + ": not valid YAML or JSON: " + printable(error.msg));
   }
   if (!state->node.IsMap()) {
     throw Error(Code::User, source + ": expected a mapping of keys to values at the top");
@@ -139,10 +154,14 @@ void Table::read(const std::string& key, int* value) {
 }
 
 void Table::read(const std::string& key, std::uint64_t* value) {
-  auto wide = static_cast<std::int64_t>(*value);
-  read(key, &wide);
-  if (wide < 0) state_->fail_value(key, std::to_string(wide), "a whole number of at least 0");
-  *value = static_cast<std::uint64_t>(wide);
+  constexpr const char* kKind = "a whole number of 0 to 2^64 - 1";
+  const auto text = state_->scalar(key, kKind);
+  if (!text) return;
+  std::uint64_t number = 0;
+  const char* const last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, number);
+  if (error != std::errc{} || end != last) state_->fail_value(key, *text, kKind);
+  *value = number;
 }
 
 void Table::read(const std::string& key, double* value) {
@@ -216,7 +235,7 @@ void Table::finish() const {
     const std::string name = entry.first.Scalar();
     if (state_->asked.count(name) != 0) continue;
     const auto guess = closest(name, {state_->asked.begin(), state_->asked.end()});
-    state_->fail(entry.first, printable(name),
+    state_->fail(entry.first, printable(name.substr(0, kMaxShown)),
                  guess ? "unknown key; did you mean '" + *guess + "'?"
                        : "unknown key; remove it (known here: " +
                              join({state_->asked.begin(), state_->asked.end()}, ", ") + ")");

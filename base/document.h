@@ -1,5 +1,5 @@
-// Reading YAML or JSON (one schema, either spelling) into plain structs, with errors that name file,
-// line and path. yaml-cpp stays behind this header.
+// Reading YAML or JSON (one schema, either spelling) into plain structs, with errors that name
+// file, line and path. yaml-cpp stays behind this header.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace regatta::base {
 // error with "did you mean". All errors are Code::User: "run.yaml:12: model.hiden: unknown key; …".
 class Table {
  public:
-  // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1 MiB)
-  // and duplicate keys are checked.
+  // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1
+  // MiB) and duplicate keys are checked.
   [[nodiscard]] static Table parse(std::string_view text, const std::string& source);
 
   Table(Table&&) noexcept;

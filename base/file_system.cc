@@ -81,8 +81,10 @@ class PosixFileSystem final : public FileSystem {
 
   bool create_directory(const Path& path) override {
     if (::mkdir(path.c_str(), 0700) == 0) return true;
-    if (errno == EEXIST && std::filesystem::is_directory(path)) return false;
-    throw_errno(errno, "cannot create the directory " + path.string());
+    const int reason = errno;
+    std::error_code ignored;
+    if (reason == EEXIST && std::filesystem::is_directory(path, ignored)) return false;
+    throw_errno(reason, "cannot create the directory " + path.string());
   }
 
   void rename(const Path& from, const Path& to) override {

@@ -1,5 +1,5 @@
-// The few file operations that must survive faults, behind one class so that tests can fail the n-th
-// of them (tests/base/faulty_file_system.h).
+// The few file operations that must survive faults, behind one class so that tests can fail the
+// n-th of them (tests/base/faulty_file_system.h).
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace regatta::base {
@@ -30,7 +31,11 @@ spdlog::level::level_enum level_of(LogLevel level) {
 void start_log(const std::string& program, LogLevel lowest, const std::string& path) {
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
   if (!path.empty()) {
-    sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+    try {
+      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+    } catch (const spdlog::spdlog_ex& error) {
+      throw Error(Code::Operator, "cannot open the log file " + path + ": " + error.what());
+    }
   }
   auto logger = std::make_shared<spdlog::logger>(program, sinks.begin(), sinks.end());
   logger->set_level(level_of(lowest));

@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -53,6 +55,9 @@ std::vector<std::string> merged_environment(const Command& command) {
 [[noreturn]] void become(const Command& command, char* const* arguments, char* const* environment,
                          int input, int output, int errors, int failure) {
   if (command.new_session) ::setsid();
+  // Marked, not closed: `failure` must stay open until the new program runs. Kernels before 5.11 do
+  // not know the call; there only our own descriptors, all made with O_CLOEXEC, are kept back.
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -65,19 +70,32 @@ std::vector<std::string> merged_environment(const Command& command) {
   ::_exit(127);
 }
 
+// A copy numbered 3 or more: a parent without standard streams gets their numbers for its own
+// files, and dup2 onto itself would leave the close-on-exec mark.
+UniqueFd above_standard(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!copy.valid()) throw_errno(errno, "cannot copy a file descriptor");
+  return copy;
+}
+
 pid_t start(const Command& command, int output, int errors) {
   check(!command.arguments.empty(), "a command has a program");
   std::vector<std::string> arguments = command.arguments;
   std::vector<std::string> environment = merged_environment(command);
   const std::vector<char*> argument_pointers = pointers(arguments);
   const std::vector<char*> environment_pointers = pointers(environment);
-  const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing.valid()) throw_errno(errno, "cannot open /dev/null");
+  const UniqueFd input = above_standard(nothing.get());
+  const UniqueFd high_output = above_standard(output);
+  const UniqueFd high_errors = above_standard(errors);
   Pipe failure = make_pipe();
+  failure.write = above_standard(failure.write.get());
   const pid_t child = ::fork();
   if (child < 0) throw_errno(errno, "cannot start " + arguments[0]);
   if (child == 0) {
-    become(command, argument_pointers.data(), environment_pointers.data(), input.get(), output,
-           errors, failure.write.get());
+    become(command, argument_pointers.data(), environment_pointers.data(), input.get(),
+           high_output.get(), high_errors.get(), failure.write.get());
   }
   failure.write.reset();
   int reason = 0;
@@ -87,8 +105,8 @@ pid_t start(const Command& command, int output, int errors) {
   } while (got < 0 && errno == EINTR);
   if (got == sizeof reason) {
     ::waitpid(child, nullptr, 0);
-    throw Error(Code::Operator, "cannot start " + printable(arguments[0]) + ": " +
-                                    std::strerror(reason));
+    throw Error(Code::Operator,
+                "cannot start " + printable(arguments[0]) + ": " + std::strerror(reason));
   }
   return child;
 }
@@ -148,8 +166,10 @@ Output run(const Command& command, double timeout_seconds) {
   errors.write.reset();
 
   using clock = std::chrono::steady_clock;
-  const auto deadline = clock::now() + std::chrono::duration_cast<clock::duration>(
-                                           std::chrono::duration<double>(timeout_seconds));
+  constexpr double kLongest = 1e8;  // three years; what a deadline in nanoseconds can hold and more
+  const auto deadline =
+      clock::now() + std::chrono::duration_cast<clock::duration>(
+                         std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, kLongest)));
   Output result;
   struct Sink {
     UniqueFd* fd;
@@ -159,16 +179,16 @@ Output run(const Command& command, double timeout_seconds) {
   const Sink sinks[] = {{&output.read, &result.text, std::size_t{16} << 20U},
                         {&errors.read, &result.errors, std::size_t{1} << 20U}};
   while (output.read.valid() || errors.read.valid()) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock::now()).count();
-    pollfd polled[2] = {{output.read.get(), POLLIN, 0}, {errors.read.get(), POLLIN, 0}};
-    const int ready = left > 0 ? ::poll(polled, 2, static_cast<int>(left) + 1) : 0;
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) {
+    const auto left = deadline - clock::now();
+    if (left <= left.zero()) {
       result.timed_out = true;
-      ::kill(-child, SIGKILL);
       break;
     }
+    constexpr std::int64_t kLongestPoll = 60'000;
+    const std::int64_t milliseconds =
+        std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
+    pollfd polled[2] = {{output.read.get(), POLLIN, 0}, {errors.read.get(), POLLIN, 0}};
+    if (::poll(polled, 2, static_cast<int>(std::min(milliseconds, kLongestPoll))) <= 0) continue;
     for (int i = 0; i < 2; ++i) {
       if (polled[i].revents == 0) continue;
       char block[65536];
@@ -182,7 +202,16 @@ Output run(const Command& command, double timeout_seconds) {
       sinks[i].text->append(block, std::min(room, static_cast<std::size_t>(got)));
     }
   }
-  result.exit = wait_exit(child);
+  // A program may close its outputs and go on, so its end has the same deadline.
+  auto pause = std::chrono::microseconds(100);
+  std::optional<Exit> ended;
+  while (!result.timed_out && !(ended = poll_exit(child))) {
+    result.timed_out = clock::now() >= deadline;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(20'000));
+  }
+  if (!ended) ::kill(-child, SIGKILL);
+  result.exit = ended ? *ended : wait_exit(child);
   return result;
 }
 

@@ -16,7 +16,7 @@ struct Command {
   std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
   std::map<std::string, std::string> environment;  // added to this process's own
   Path directory;                                  // empty: this process's own
-  Path output_path;        // stdout and stderr are appended there; empty: /dev/null
+  Path output_path;          // stdout and stderr are appended there; empty: /dev/null
   bool new_session = false;  // its own session and process group: outlives its parent
 };
 
@@ -39,7 +39,7 @@ struct Exit {
 
 struct Output {
   Exit exit;
-  std::string text;  // stdout, at most 16 MiB
+  std::string text;    // stdout, at most 16 MiB
   std::string errors;  // stderr, at most 1 MiB
   bool timed_out = false;
 };

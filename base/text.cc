@@ -62,6 +62,9 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 std::string human_seconds(double seconds) {
+  constexpr double kMost = 1e15;
+  if (!(seconds > 0)) seconds = 0;
+  seconds = std::min(seconds, kMost);
   char text[48];
   const auto whole = static_cast<long long>(seconds + 0.5);
   if (whole >= 3600) {
@@ -76,6 +79,9 @@ std::string human_seconds(double seconds) {
 
 std::optional<std::string> closest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
+  constexpr std::size_t kMaxWord =
+      64;  // longer ones are no slips, and the table costs their square
+  if (word.size() > kMaxWord) return std::nullopt;
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
@@ -116,6 +122,25 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
     out += part;
   }
   return out;
+}
+
+bool json_depth_at_most(std::string_view json, int depth) {
+  int open = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++open > depth) return false;
+    } else if (c == '}' || c == ']') {
+      --open;
+    }
+  }
+  return true;
 }
 
 std::string random_hex(int bytes) {

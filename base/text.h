@@ -19,7 +19,7 @@ namespace regatta::base {
 
 // "1.5 GB", "312 kB": powers of 1000.
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
-// "1 h 02 min", "3 min 05 s", "12.3 s".
+// "1 h 02 min", "3 min 05 s", "12.3 s"; below zero and not-a-number read as zero.
 [[nodiscard]] std::string human_seconds(double seconds);
 
 // The candidate with the smallest edit distance to `word`, if it is at most a third of its length:
@@ -30,7 +30,11 @@ namespace regatta::base {
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-// 2·bytes hexadecimal digits from the kernel's random source.
+// Whether the brackets of a JSON text nest no deeper than `depth`; a cheap look before parsing text
+// from elsewhere. Says nothing about whether the text is JSON.
+[[nodiscard]] bool json_depth_at_most(std::string_view json, int depth);
+
+// 2·bytes hexadecimal digits (bytes ≤ 256) from the kernel's random source.
 [[nodiscard]] std::string random_hex(int bytes);
 
 }  // namespace regatta::base

@@ -80,6 +80,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
+  check(grain >= 1, "the ranges of a loop hold something");
   if (count <= 0) return;
   State& state = *state_;
   if (threads_ == 1 || count <= grain) {

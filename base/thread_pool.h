@@ -6,8 +6,8 @@
 
 namespace regatta::base {
 
-// A fixed set of threads for data-parallel loops. The caller works too, so `threads` = 1 starts none.
-// One loop at a time; loops do not nest.
+// A fixed set of threads for data-parallel loops. The caller works too, so `threads` = 1 starts
+// none. One loop at a time; loops do not nest.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

@@ -4,6 +4,7 @@
 
 #include "base/document.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace regatta::topology {
 
@@ -18,11 +19,11 @@ std::string to_json(const Plan& plan) {
   nlohmann::ordered_json json;
   json["ranks"] = plan.ranks;
   auto ends = nlohmann::ordered_json::array();
-  for (const Bucket& bucket : plan.buckets) ends.push_back(std::to_string(bucket.end_tensor));
+  for (const Bucket& bucket : plan.buckets) ends.push_back(bucket.end_tensor);
   json["bucket_ends"] = ends;
   json["why"] = plan.why;
   json["measured"] = plan.measured;
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 Plan parse_plan(const std::string& text, const std::string& source, int tensor_count) {
@@ -37,18 +38,17 @@ Plan parse_plan(const std::string& text, const std::string& source, int tensor_c
   table.finish();
   int begin = 0;
   for (const std::string& text_end : ends) {
-    int end = 0;
-    try {
-      end = std::stoi(text_end);
-    } catch (const std::exception&) {
-      table.fail("bucket_ends", "expected whole numbers, found '" + text_end + "'");
+    const auto end = base::parse_integer(text_end);
+    if (!end) {
+      table.fail("bucket_ends",
+                 "expected whole numbers, found '" + base::printable(text_end.substr(0, 80)) + "'");
     }
-    if (end <= begin || end > tensor_count) {
+    if (*end <= begin || *end > tensor_count) {
       table.fail("bucket_ends", "must grow from 1 to the number of tensors, " +
                                     std::to_string(tensor_count) + "; found " + text_end);
     }
-    plan.buckets.push_back({begin, end});
-    begin = end;
+    plan.buckets.push_back({begin, static_cast<int>(*end)});
+    begin = static_cast<int>(*end);
   }
   if (begin != tensor_count) {
     table.fail("bucket_ends", "must end at the number of tensors, " + std::to_string(tensor_count));

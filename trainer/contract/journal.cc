@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text.h"
+
 namespace regatta::trainer {
 namespace {
 
@@ -179,26 +181,6 @@ bool read_body(const std::string& type, const Json& json, JournalRecord* record)
   }
 }
 
-// Whether brackets nest no deeper than kMaxDepth, so that a hostile line costs no memory.
-bool is_shallow(std::string_view line) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxDepth) return false;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 std::string to_line(const JournalRecord& record) {
@@ -218,7 +200,7 @@ std::string to_line(const JournalRecord& record) {
 }
 
 std::optional<JournalRecord> parse_record(std::string_view line) {
-  if (line.size() > kMaxLine || !is_shallow(line)) return std::nullopt;
+  if (line.size() > kMaxLine || !base::json_depth_at_most(line, kMaxDepth)) return std::nullopt;
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   JournalRecord record;

@@ -1,0 +1,41 @@
+// manifest.json: the last file of a checkpoint to be written; a checkpoint without one is
+// unfinished.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace regatta::checkpoint {
+
+constexpr int kManifestFormat = 1;
+
+struct ManifestFile {
+  std::uint64_t bytes = 0;
+  std::string digest;  // XXH3-128, 32 hexadecimal digits
+};
+
+struct Manifest {
+  std::string run;                // name of the run
+  std::string execution;          // of the attempt that wrote it: letters and digits
+  std::int64_t epoch = 0;         // fencing epoch of that attempt
+  std::int64_t step = 0;          // optimizer steps done
+  std::int64_t samples = 0;       // samples seen
+  std::string model_fingerprint;  // trainer::model_fingerprint
+  std::string data_fingerprint;   // of the dataset directory
+  std::string metric;             // name of the target's metric; empty when never evaluated
+  std::optional<double> value;    // its latest value at this step
+  std::string plan;               // plan.json that every later attempt must follow; may be empty
+  double utc_seconds = 0;         // when it was written
+  std::map<std::string, std::string> versions;  // library, hardware, compiler, …: for people
+  std::map<std::string, ManifestFile> files;    // by file name; filled in by CheckpointStore::write
+};
+
+[[nodiscard]] std::string to_json(const Manifest& manifest);
+
+// Throws Code::User naming `source`: not JSON, a field missing or of the wrong kind, a file name
+// that is not a plain name, or a newer format. Unknown fields are ignored.
+[[nodiscard]] Manifest parse_manifest(const std::string& text, const std::string& source);
+
+}  // namespace regatta::checkpoint

@@ -1,0 +1,120 @@
+// The checkpoints of one run: a directory of directories. README.md gives layout and order of
+// writes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+
+namespace regatta::checkpoint {
+
+// Files of a checkpoint, and the names of a parameter's moments in the second.
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kManifestFile = "manifest.json";
+constexpr const char* kFirstMoment = "exp_avg.";      // + the parameter's name
+constexpr const char* kSecondMoment = "exp_avg_sq.";  // + the parameter's name
+
+// "step-0000001200-0123456789abcdef"
+struct CheckpointName {
+  std::int64_t step = 0;
+  std::string execution;  // 1 to 64 letters and digits
+
+  [[nodiscard]] std::string text() const;
+};
+[[nodiscard]] std::optional<CheckpointName> parse_checkpoint_name(const std::string& text);
+
+// What to write. Tensors borrow their bytes until write() returns.
+struct Contents {
+  Manifest manifest;  // `files` is filled in
+  std::vector<NamedTensor> model;
+  std::vector<NamedTensor> optimizer;
+};
+
+struct Written {
+  std::string name;
+  std::uint64_t bytes = 0;  // of all files
+};
+
+enum class Status {
+  Valid,       // the manifest is there and readable; verify() also reads the data
+  Unfinished,  // no manifest: being written, or its writer died
+  Damaged,     // what can be read of the manifest is wrong
+  Unreadable,  // the file system failed while reading it
+};
+
+struct Entry {
+  std::string name;
+  std::int64_t step = 0;
+  std::string execution;
+  Status status = Status::Unfinished;
+  std::string reason;                // one line, when not valid
+  std::optional<Manifest> manifest;  // when valid
+};
+
+struct Skipped {
+  std::string name;
+  std::string reason;
+};
+
+struct OpenCheckpoint {
+  std::string name;
+  Manifest manifest;
+  SafetensorsReader model;
+  SafetensorsReader optimizer;
+};
+
+struct Latest {
+  std::optional<OpenCheckpoint> checkpoint;  // nothing: the run starts from scratch
+  std::vector<Skipped> skipped;              // newer than it and not usable, newest first
+};
+
+// One object per run directory and thread; `files` must outlive it. Another process may write and
+// remove at the same time.
+class CheckpointStore {
+ public:
+  // The directory need not exist yet.
+  CheckpointStore(base::FileSystem& files, base::Path directory);
+
+  [[nodiscard]] const base::Path& directory() const { return directory_; }
+
+  // Writes a whole checkpoint or none: on any error its directory is removed again and the others
+  // are untouched. `allowed` is asked right before the checkpoint becomes visible; if it says no,
+  // throws Code::Conflict "fenced". A full disk is Code::Operator, noticed before writing if
+  // possible. Code::Conflict also when this execution has written this step already.
+  Written write(const Contents& contents, const std::function<bool()>& allowed);
+
+  // Every checkpoint directory, newest step first. Reads manifests only.
+  [[nodiscard]] std::vector<Entry> list() const;
+
+  // Reads every byte; why the checkpoint is not usable, or nothing when it is. What the file system
+  // throws (other than for absence) passes through.
+  [[nodiscard]] std::optional<std::string> verify(const std::string& name) const;
+
+  // The newest checkpoint that verifies and fits. Code::User when there are good ones, all of
+  // another model or data set; the file system's error when none is left and one could not be read.
+  [[nodiscard]] Latest open_latest_valid(const std::string& model_fingerprint,
+                                         const std::string& data_fingerprint) const;
+
+  // Removes one checkpoint, its manifest first, so that a half-removed one counts as unfinished.
+  // Absent is fine; Code::User for a name that is not a checkpoint's.
+  void remove(const std::string& name);
+
+ private:
+  [[nodiscard]] Entry inspect(const CheckpointName& name) const;
+  void write_files(const Contents& contents, const base::Path& path,
+                   const std::function<bool()>& allowed, Written* written);
+  [[nodiscard]] std::optional<std::string> verify_files(const base::Path& path,
+                                                        const Manifest& manifest) const;
+
+  base::FileSystem* files_;
+  base::Path directory_;
+};
+
+}  // namespace regatta::checkpoint
