@@ -1,0 +1,506 @@
+#include "trainer/cpu/cpu_device.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "trainer/cpu/host_memory.h"
+#include "trainer/cpu/kernels.h"
+#include "trainer/cpu/matrix_product.h"
+#include "trainer/cpu/shape_checks.h"
+
+namespace regatta::trainer {
+namespace {
+
+using cpu::Kernels;
+using Lease = cpu::ScratchPool::Lease;
+
+// Elements of an element-wise operation that one thread takes at a time: 64 KB, some microseconds.
+constexpr std::int64_t kElements = 16384;
+// Sums over rows are made of partial sums of at most this many chunks, so that partial sums stay
+// small beside the rows.
+constexpr std::int64_t kMaxChunks = 64;
+constexpr std::int64_t kMinChunkRows = 16;
+
+std::int64_t rows_at_a_time(std::int64_t columns) {
+  return std::max<std::int64_t>(1, kElements / 2 / columns);
+}
+std::int64_t chunk_rows(std::int64_t rows) {
+  return std::max(kMinChunkRows, (rows + kMaxChunks - 1) / kMaxChunks);
+}
+std::int64_t chunk_count(std::int64_t rows) {
+  return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
+}
+
+// Indexes come from the host's own code, so a wrong one is a bug; it must not become a wild write.
+void check_indexes(const View& index, std::int64_t bound, std::string_view invariant) {
+  const std::int32_t* values = index.ints();
+  for (std::int64_t i = 0; i < index.size; ++i) {
+    base::check(values[i] >= 0 && values[i] < bound, invariant);
+  }
+}
+
+// Offsets grow from 0 to T by at most max_length.
+void check_offsets(const TokenIdentity& tokens, std::int64_t count) {
+  const std::int32_t* first = tokens.cumulative.ints();
+  const std::int64_t samples = tokens.cumulative.size - 1;
+  base::check(first[0] == 0 && first[samples] == count, "a packed batch's offsets run from 0 to T");
+  for (std::int64_t s = 0; s < samples; ++s) {
+    base::check(first[s] <= first[s + 1] && first[s + 1] - first[s] <= tokens.max_length,
+                "no sample is longer than max_length");
+  }
+}
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(const CpuOptions& options, const Kernels& kernels)
+      : kernels_(kernels),
+        pool_(options.threads),
+        product_{pool_, scratch_, kernels_,
+                 cpu::has_onednn() && !options.built_in_product ? cpu::ProductBackend::OneDnn
+                                                                : cpu::ProductBackend::BuiltIn} {}
+
+  std::string description() const override {
+    const bool onednn = product_.backend == cpu::ProductBackend::OneDnn;
+    return "CPU, " + std::to_string(pool_.threads()) + " threads, " + kernels_.isa +
+           ", matrix products by " +
+           (onednn ? "oneDNN " + cpu::onednn_version() : std::string("the built-in kernel"));
+  }
+
+  void* allocate(std::int64_t bytes) override { return memory_.allocate(bytes); }
+  void release(void* memory) override { memory_.release(memory); }
+  std::int64_t peak_bytes() const override { return memory_.peak_bytes(); }
+
+  Stream make_stream() override { return ++last_stream_; }
+  Event record(Stream stream) override {
+    check_stream(stream);
+    return ++last_event_;
+  }
+  void wait(Stream stream, Event event) override {
+    check_stream(stream);
+    wait_host(event);
+  }
+  void wait_host(Event event) override {
+    base::check(event >= 1 && event <= last_event_, "an event is recorded before it is waited for");
+  }
+  void synchronize() override {}
+
+  void copy_to_device(Stream stream, View to, const void* from) override {
+    check_stream(stream);
+    if (to.size != 0) std::memcpy(to.data, from, static_cast<std::size_t>(to.bytes()));
+  }
+  void copy_to_host(Stream stream, void* to, View from) override {
+    check_stream(stream);
+    if (from.size != 0) std::memcpy(to, from.data, static_cast<std::size_t>(from.bytes()));
+  }
+  void copy(Stream stream, View to, View from) override {
+    check_stream(stream);
+    check_copy(to, from);
+    pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
+      std::memmove(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin,
+                   static_cast<std::size_t>(end - begin));
+    });
+  }
+  void fill_zero(Stream stream, View to) override {
+    check_stream(stream);
+    pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(static_cast<char*>(to.data) + begin, 0, static_cast<std::size_t>(end - begin));
+    });
+  }
+
+  void gemm(Stream stream, const Gemm& op) override {
+    check_stream(stream);
+    check_shapes(op);
+    cpu::multiply(product_, op);
+  }
+  void add_column_sums(Stream stream, View x, std::int64_t columns, View sum) override;
+  void gelu_forward(Stream stream, View x, View y, bool tanh_form) override;
+  void gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) override;
+  void tanh_forward(Stream stream, View x, View y) override;
+  void tanh_backward(Stream stream, View y, View dy, View dx) override;
+  void add(Stream stream, View x, View y) override;
+  void gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) override;
+  void scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
+                        View to) override;
+  void embedding_forward(Stream stream, const EmbeddingForward& op) override;
+  void embedding_backward(Stream stream, const EmbeddingBackward& op) override;
+  void layer_norm_forward(Stream stream, const LayerNormForward& op) override;
+  void layer_norm_backward(Stream stream, const LayerNormBackward& op) override;
+  void attention_forward(Stream stream, const AttentionForward& op) override;
+  void attention_backward(Stream stream, const AttentionBackward& op) override;
+  void cross_entropy(Stream stream, const CrossEntropy& op) override;
+  void sum_of_squares(Stream stream, View x, View result) override;
+  void update(Stream stream, const OptimizerUpdate& op) override;
+
+ private:
+  void check_stream(Stream stream) const {
+    base::check(stream >= 0 && stream <= last_stream_, "a stream comes from make_stream");
+  }
+  template <typename Body>
+  void elementwise(std::int64_t count, Body body) {
+    pool_.parallel_for(count, kElements, body);
+  }
+  // Runs chunk(begin, end, partial) on chunks of rows, each filling `width` floats of its own;
+  // returns with the sums over all chunks, added in order, in the first `width` floats of
+  // `partials`.
+  template <typename Chunk>
+  void sum_over_rows(std::int64_t rows, std::int64_t width, float* partials, Chunk chunk);
+  // ‖w‖² and ‖u‖² of a tensor, and its new moments.
+  cpu::SquaredNorms lamb_moments(const cpu::AdamConstants& constants, const cpu::AdamRange& tensor);
+
+  const Kernels kernels_;
+  base::ThreadPool pool_;
+  cpu::ScratchPool scratch_;
+  cpu::HostMemory memory_;
+  cpu::ProductContext product_;
+  Stream last_stream_ = 0;
+  Event last_event_ = 0;
+};
+
+template <typename Chunk>
+void CpuDevice::sum_over_rows(std::int64_t rows, std::int64_t width, float* partials, Chunk chunk) {
+  const std::int64_t size = chunk_rows(rows);
+  pool_.parallel_for(rows, size, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; r += size) {
+      chunk(r, std::min(end, r + size), partials + r / size * width);
+    }
+  });
+  for (std::int64_t i = 1; i < chunk_count(rows); ++i) {
+    kernels_.add(partials + i * width, partials, width);
+  }
+}
+
+void CpuDevice::add_column_sums(Stream stream, View x, std::int64_t columns, View sum) {
+  check_stream(stream);
+  check_column_sums(x, columns, sum);
+  const std::int64_t rows = x.size / columns;
+  if (rows == 0) return;
+  const Lease partials(scratch_, chunk_count(rows) * columns);
+  sum_over_rows(rows, columns, partials.floats(),
+                [&](std::int64_t begin, std::int64_t end, float* partial) {
+                  kernels_.column_sums(x.floats() + begin * columns, end - begin, columns, partial);
+                });
+  kernels_.add(partials.floats(), sum.floats(), columns);
+}
+
+void CpuDevice::gelu_forward(Stream stream, View x, View y, bool tanh_form) {
+  check_stream(stream);
+  check_elementwise(x, y);
+  elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.gelu_forward(x.floats() + begin, y.floats() + begin, end - begin, tanh_form);
+  });
+}
+
+void CpuDevice::gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) {
+  check_stream(stream);
+  check_elementwise(x, dy, dx);
+  elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.gelu_backward(x.floats() + begin, dy.floats() + begin, dx.floats() + begin,
+                           end - begin, tanh_form);
+  });
+}
+
+void CpuDevice::tanh_forward(Stream stream, View x, View y) {
+  check_stream(stream);
+  check_elementwise(x, y);
+  elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.tanh_forward(x.floats() + begin, y.floats() + begin, end - begin);
+  });
+}
+
+void CpuDevice::tanh_backward(Stream stream, View y, View dy, View dx) {
+  check_stream(stream);
+  check_elementwise(y, dy, dx);
+  elementwise(y.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.tanh_backward(y.floats() + begin, dy.floats() + begin, dx.floats() + begin,
+                           end - begin);
+  });
+}
+
+void CpuDevice::add(Stream stream, View x, View y) {
+  check_stream(stream);
+  check_elementwise(x, y);
+  elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.add(x.floats() + begin, y.floats() + begin, end - begin);
+  });
+}
+
+void CpuDevice::gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) {
+  check_stream(stream);
+  check_row_selection(from, index, columns, to);
+  check_indexes(index, from.size / columns, "a gathered row exists");
+  pool_.parallel_for(
+      index.size, rows_at_a_time(columns), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          std::memcpy(to.floats() + i * columns, from.floats() + index.ints()[i] * columns,
+                      static_cast<std::size_t>(columns) * sizeof(float));
+        }
+      });
+}
+
+void CpuDevice::scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
+                                 View to) {
+  check_stream(stream);
+  check_row_selection(to, index, columns, from);
+  check_indexes(index, to.size / columns, "a row to scatter to exists");
+  pool_.parallel_for(index.size, rows_at_a_time(columns),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t i = begin; i < end; ++i) {
+                         kernels_.add(from.floats() + i * columns,
+                                      to.floats() + index.ints()[i] * columns, columns);
+                       }
+                     });
+}
+
+void CpuDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const std::int64_t h = op.gamma.size;
+  check_indexes(op.ids, op.word.size / h, "a token's id is in the vocabulary");
+  check_indexes(op.types, op.type.size / h, "a token's type has an embedding");
+  check_indexes(op.tokens.position, op.position.size / h, "a token's position has an embedding");
+  pool_.parallel_for(op.ids.size, rows_at_a_time(h), [&](std::int64_t begin, std::int64_t end) {
+    const Lease scratch(scratch_, kernels_.row_scratch(h));
+    kernels_.embedding_forward(op, begin, end, scratch.floats());
+  });
+}
+
+void CpuDevice::embedding_backward(Stream stream, const EmbeddingBackward& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const std::int64_t h = op.gamma.size;
+  const std::int64_t count = op.ids.size;
+  if (count == 0) return;
+  check_indexes(op.ids, op.dword.size / h, "a token's id is in the vocabulary");
+  check_indexes(op.types, op.dtype_rows.size / h, "a token's type has an embedding");
+  check_indexes(op.sorted, count, "the sorted order names tokens of the batch");
+  check_offsets(op.tokens, count);
+  const std::int64_t width = 2 * h + op.dtype_rows.size;
+  const Lease partials(scratch_, chunk_count(count) * width);
+  sum_over_rows(count, width, partials.floats(),
+                [&](std::int64_t begin, std::int64_t end, float* partial) {
+                  const Lease scratch(scratch_, kernels_.row_scratch(h));
+                  kernels_.embedding_backward(op, begin, end, partial, scratch.floats());
+                });
+  kernels_.add(partials.floats(), op.dgamma.floats(), h);
+  kernels_.add(partials.floats() + h, op.dbeta.floats(), h);
+  kernels_.add(partials.floats() + 2 * h, op.dtype_rows.floats(), op.dtype_rows.size);
+  pool_.parallel_for(count, rows_at_a_time(h), [&](std::int64_t begin, std::int64_t end) {
+    kernels_.word_gradient(op, begin, end);
+  });
+  pool_.parallel_for(op.tokens.max_length, 4, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.position_gradient(op, begin, end);
+  });
+}
+
+void CpuDevice::layer_norm_forward(Stream stream, const LayerNormForward& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const std::int64_t h = op.gamma.size;
+  pool_.parallel_for(op.mean.size, rows_at_a_time(h), [&](std::int64_t begin, std::int64_t end) {
+    const Lease scratch(scratch_, kernels_.row_scratch(h));
+    kernels_.layer_norm_forward(op, begin, end, scratch.floats());
+  });
+}
+
+void CpuDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const std::int64_t h = op.gamma.size;
+  const std::int64_t rows = op.mean.size;
+  if (rows == 0) return;
+  const Lease partials(scratch_, chunk_count(rows) * 2 * h);
+  sum_over_rows(rows, 2 * h, partials.floats(),
+                [&](std::int64_t begin, std::int64_t end, float* partial) {
+                  const Lease scratch(scratch_, kernels_.row_scratch(h));
+                  kernels_.layer_norm_backward(op, begin, end, partial, scratch.floats());
+                });
+  kernels_.add(partials.floats(), op.dgamma.floats(), h);
+  kernels_.add(partials.floats() + h, op.dbeta.floats(), h);
+}
+
+void CpuDevice::attention_forward(Stream stream, const AttentionForward& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const std::int64_t count = op.lse.size / op.heads;
+  check_offsets(op.tokens, count);
+  const std::int64_t floats =
+      kernels_.attention_scratch(op.tokens.max_length, op.out.size / count / op.heads, false);
+  const std::int64_t tasks = (op.tokens.cumulative.size - 1) * op.heads;
+  pool_.parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
+    const Lease scratch(scratch_, floats);
+    for (std::int64_t task = begin; task < end; ++task) {
+      kernels_.attention_forward(op, task / op.heads, task % op.heads, scratch.floats());
+    }
+  });
+}
+
+void CpuDevice::attention_backward(Stream stream, const AttentionBackward& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const std::int64_t count = op.lse.size / op.heads;
+  check_offsets(op.tokens, count);
+  const std::int64_t floats =
+      kernels_.attention_scratch(op.tokens.max_length, op.out.size / count / op.heads, true);
+  const std::int64_t tasks = (op.tokens.cumulative.size - 1) * op.heads;
+  pool_.parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
+    const Lease scratch(scratch_, floats);
+    for (std::int64_t task = begin; task < end; ++task) {
+      kernels_.attention_backward(op, task / op.heads, task % op.heads, scratch.floats());
+    }
+  });
+}
+
+void CpuDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
+  check_stream(stream);
+  check_shapes(op);
+  check_indexes(op.labels, op.classes, "a label is one of the classes");
+  const std::int64_t rows = op.labels.size;
+  const Lease scratch(scratch_, 2 * rows);
+  float* losses = scratch.floats();
+  float* correct = losses + rows;
+  pool_.parallel_for(rows, rows_at_a_time(op.classes), [&](std::int64_t begin, std::int64_t end) {
+    kernels_.cross_entropy(op, begin, end, losses, correct);
+  });
+  double loss = 0;
+  double right = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    loss += static_cast<double>(losses[r]);
+    right += static_cast<double>(correct[r]);
+  }
+  op.sums.floats()[0] += static_cast<float>(loss);
+  op.sums.floats()[1] += static_cast<float>(right);
+  op.sums.floats()[2] += static_cast<float>(rows);
+}
+
+void CpuDevice::sum_of_squares(Stream stream, View x, View result) {
+  check_stream(stream);
+  base::check(x.dtype == Dtype::Float32 && result.dtype == Dtype::Float32 && result.size == 1,
+              "a sum of squares is one float32");
+  std::vector<double> partials(static_cast<std::size_t>((x.size + kElements - 1) / kElements));
+  pool_.parallel_for(x.size, kElements, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += kElements) {
+      partials[static_cast<std::size_t>(i / kElements)] =
+          kernels_.sum_of_squares(x.floats() + i, std::min(kElements, end - i));
+    }
+  });
+  double total = 0;
+  for (const double partial : partials) total += partial;
+  result.floats()[0] = static_cast<float>(total);
+}
+
+cpu::AdamRange range_of(const OptimizerUpdate& op, std::int64_t offset, std::int64_t size) {
+  return {op.parameters.floats() + offset, op.gradients.floats() + offset,
+          op.first_moment.floats() + offset, op.second_moment.floats() + offset, size};
+}
+cpu::AdamRange part_of(const cpu::AdamRange& range, std::int64_t begin, std::int64_t end) {
+  return {range.parameters + begin, range.gradients + begin, range.first + begin,
+          range.second + begin, end - begin};
+}
+
+cpu::SquaredNorms CpuDevice::lamb_moments(const cpu::AdamConstants& constants,
+                                          const cpu::AdamRange& tensor) {
+  std::vector<cpu::SquaredNorms> partials(
+      static_cast<std::size_t>((tensor.size + kElements - 1) / kElements));
+  elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += kElements) {
+      partials[static_cast<std::size_t>(i / kElements)] =
+          kernels_.lamb_moments(constants, part_of(tensor, i, std::min(end, i + kElements)));
+    }
+  });
+  cpu::SquaredNorms total;
+  for (const cpu::SquaredNorms& partial : partials) {
+    total.parameters += partial.parameters;
+    total.update += partial.update;
+  }
+  return total;
+}
+
+void CpuDevice::update(Stream stream, const OptimizerUpdate& op) {
+  check_stream(stream);
+  check_shapes(op);
+  const float* scalars = op.scalars.floats();
+  const float rate = scalars[kLearningRate];
+  const float norm = std::sqrt(op.squared_norm.floats()[0]);
+  cpu::AdamConstants constants;
+  constants.factor =
+      scalars[kClipNorm] > 0 && norm > scalars[kClipNorm] ? scalars[kClipNorm] / norm : 1.0F;
+  constants.beta1 = op.beta1;
+  constants.beta2 = op.beta2;
+  constants.epsilon = op.epsilon;
+  constants.correction1 = scalars[kBiasCorrection1];
+  constants.correction2 = scalars[kBiasCorrection2];
+  for (std::int64_t i = 0; i < op.tensor_count; ++i) {
+    const OptimizerTensor& tensor = op.tensors[i];
+    const cpu::AdamRange range = range_of(op, tensor.offset, tensor.size);
+    constants.weight_decay = tensor.weight_decay ? op.weight_decay : 0.0F;
+    if (!op.lamb) {
+      elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
+        kernels_.adamw(constants, part_of(range, begin, end), rate);
+      });
+      continue;
+    }
+    const cpu::SquaredNorms norms = lamb_moments(constants, range);
+    const bool scaled = tensor.trust_ratio && norms.parameters > 0 && norms.update > 0;
+    const double ratio = scaled ? std::sqrt(norms.parameters / norms.update) : 1.0;
+    const auto step = static_cast<float>(static_cast<double>(rate) * ratio);
+    elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.lamb_step(constants, part_of(range, begin, end), step);
+    });
+  }
+}
+
+bool machine_has(const std::string& isa) {
+#if defined(__x86_64__)
+  if (isa == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (isa == "avx512") {
+    return machine_has("avx2") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+  }
+#endif
+  return isa == "baseline";
+}
+
+Kernels kernels_of(const std::string& isa) {
+#if defined(__x86_64__)
+  if (isa == "avx512") return cpu::avx512::kernels();
+  if (isa == "avx2") return cpu::avx2::kernels();
+#endif
+  base::check(isa == "baseline", "kernels exist for every instruction set that is offered");
+  return cpu::baseline::kernels();
+}
+
+}  // namespace
+
+std::vector<std::string> cpu_instruction_sets() {
+  std::vector<std::string> sets;
+  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+    if (machine_has(isa)) sets.emplace_back(isa);
+  }
+  return sets;
+}
+
+std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
+  if (options.threads < 1) {
+    throw base::Error(base::Code::User, "the CPU device was asked for " +
+                                            std::to_string(options.threads) +
+                                            " threads; give it at least 1");
+  }
+  const std::string isa = options.isa.empty() ? cpu_instruction_sets().back() : options.isa;
+  if (!machine_has(isa)) {
+    throw base::Error(base::Code::User, "this machine does not have the instruction set '" + isa +
+                                            "'; leave it to the device to choose");
+  }
+  return std::make_unique<CpuDevice>(options, kernels_of(isa));
+}
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  CpuOptions options;
+  options.threads = threads;
+  return make_cpu_device(options);
+}
+
+}  // namespace regatta::trainer

@@ -1,0 +1,27 @@
+// The CPU device: float32, everything runs at once inside the call, on the device's own threads.
+// One thread at a time may use a device. The same calls give the same bits with any number of
+// threads (work is split by sizes only); instruction sets differ from each other by rounding.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/device.h"
+
+namespace regatta::trainer {
+
+struct CpuOptions {
+  int threads = 1;
+  std::string isa;                // of cpu_instruction_sets(); empty: the best of this machine
+  bool built_in_product = false;  // do not use oneDNN even where it was compiled in
+};
+
+// Those of "baseline", "avx2" and "avx512" that this machine has, the best last.
+[[nodiscard]] std::vector<std::string> cpu_instruction_sets();
+
+// Throws Code::User for an instruction set that the machine lacks or fewer threads than 1.
+[[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);
+[[nodiscard]] std::unique_ptr<Device> make_cpu_device(int threads);
+
+}  // namespace regatta::trainer
