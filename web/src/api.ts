@@ -2,8 +2,7 @@
 // relative, so the page also works below a proxy's sub-path.
 
 export type State =
-  | "queued" | "starting" | "running" | "stopping"
-  | "succeeded" | "stopped" | "failed" | "cancelled";
+  "queued" | "starting" | "running" | "stopping" | "succeeded" | "stopped" | "failed" | "cancelled";
 
 export interface Attempt {
   number: number;
@@ -88,7 +87,10 @@ export function hasEnded(run: Run): boolean {
 
 // The controller answered, and the answer is no.
 export class Refusal extends Error {
-  constructor(readonly status: number, message: string) {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
     super(message);
   }
 }

@@ -28,7 +28,10 @@ export function CancelButton({ run, onChange }: { run: Run; onChange: (run: Run)
   return (
     <>
       <button
-        type="button" class="danger" disabled={stopping} onClick={() => dialog.current?.showModal()}
+        type="button"
+        class="danger"
+        disabled={stopping}
+        onClick={() => dialog.current?.showModal()}
       >
         {stopping ? "Stopping…" : "Cancel run"}
       </button>
@@ -38,9 +41,15 @@ export function CancelButton({ run, onChange }: { run: Run; onChange: (run: Run)
           It stops within seconds, after writing a checkpoint. Metrics, log and checkpoints stay; a
           cancelled run does not start again.
         </p>
-        {failure && <p class="failure" role="alert">Not cancelled: {failure}</p>}
+        {failure && (
+          <p class="failure" role="alert">
+            Not cancelled: {failure}
+          </p>
+        )}
         <div class="buttons">
-          <button type="button" onClick={() => dialog.current?.close()}>Keep it running</button>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Keep it running
+          </button>
           <button type="button" class="danger solid" disabled={busy} onClick={cancel}>
             {busy ? "Cancelling…" : "Cancel the run"}
           </button>

@@ -53,7 +53,9 @@ function colourOf(name: string): string {
 }
 
 function options(
-  latest: { current: ChartProps }, width: number, setIndex: (index: number | null) => void,
+  latest: { current: ChartProps },
+  width: number,
+  setIndex: (index: number | null) => void,
 ): uPlot.Options {
   const props = latest.current;
   const axis = {
@@ -105,7 +107,8 @@ function options(
       {
         ...axis,
         size: 52,
-        space: 34,
+        gap: 8,
+        space: 28,
         values: (_u, ticks) => ticks.map((tick) => latest.current.format(tick)),
       },
     ],
@@ -147,7 +150,9 @@ export function Chart(props: ChartProps) {
     const element = place.current;
     if (!element) return;
     const chart = new uPlot(
-      options(latest, Math.max(120, element.clientWidth), setIndex), latest.current.data, element,
+      options(latest, Math.max(120, element.clientWidth), setIndex),
+      latest.current.data,
+      element,
     );
     plot.current = chart;
     const resize = new ResizeObserver(() => {
@@ -188,7 +193,12 @@ export function Chart(props: ChartProps) {
           </button>
         )}
       </figcaption>
-      <div ref={place} role="img" aria-label={props.summary} style={{ height: `${props.height}px` }} />
+      <div
+        ref={place}
+        role="img"
+        aria-label={props.summary}
+        style={{ height: `${props.height}px` }}
+      />
     </figure>
   );
 }

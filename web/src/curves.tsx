@@ -6,7 +6,7 @@ import type { Pen, Span } from "./chart";
 import { Chart } from "./chart";
 import * as show from "./format";
 import type { History } from "./history";
-import { smooth } from "./history";
+import { removedNames, smooth } from "./history";
 
 type Values = (number | null)[];
 
@@ -15,13 +15,17 @@ function lastSeconds(history: History): number {
   return Math.max(last(history.steps), last(history.evaluations));
 }
 
+function pastSpan(history: History): Span {
+  return { min: 0, max: Math.max(lastSeconds(history) * 1.015, 10) };
+}
+
 // From the start to now, and on to the predicted crossing unless that would squeeze the curve into
 // a corner.
 function fullSpan(run: Run, history: History): Span {
   const now = Math.max(lastSeconds(history), 1);
   const prediction = hasEnded(run) || run.target_reached ? null : history.prediction;
   const ahead = prediction ? Math.min(prediction.high * 1.02, Math.max(now * 4, 60)) : 0;
-  return { min: 0, max: Math.max(now * 1.015, ahead, 10) };
+  return { min: 0, max: Math.max(pastSpan(history).max, ahead) };
 }
 
 function dashed(pen: Pen, colour: string, pattern: number[], width: number, draw: () => void) {
@@ -40,7 +44,12 @@ function dashed(pen: Pen, colour: string, pattern: number[], width: number, draw
 }
 
 function label(
-  pen: Pen, text: string, x: number, y: number, colour: string, align: CanvasTextAlign,
+  pen: Pen,
+  text: string,
+  x: number,
+  y: number,
+  colour: string,
+  align: CanvasTextAlign,
 ) {
   const { context } = pen;
   context.save();
@@ -56,18 +65,34 @@ function label(
   context.restore();
 }
 
-function level(pen: Pen, value: number, colour: string, pattern: number[], text: string) {
-  const y = pen.y(value);
-  dashed(pen, colour, pattern, 1.25, () => {
+// The curve leaves the baseline early and meets the target late, so each label stands where the
+// curve is not: the baseline's on the right, the target's on the left.
+function level(
+  pen: Pen,
+  value: number,
+  colour: string,
+  pattern: number[],
+  text: string,
+  side: "left" | "right",
+) {
+  // Whole pixels, so that the line is crisp.
+  const width = Math.round((pattern.length > 0 ? 1 : 1.5) * pen.ratio);
+  const y = Math.round(pen.y(value)) + (width % 2) / 2;
+  dashed(pen, colour, pattern, width / pen.ratio, () => {
     pen.context.moveTo(pen.box.left, y);
     pen.context.lineTo(pen.box.left + pen.box.width, y);
   });
-  label(pen, text, pen.box.left + 8 * pen.ratio, y - 3 * pen.ratio, colour, "left");
+  const inset = 8 * pen.ratio;
+  const x = side === "left" ? pen.box.left + inset : pen.box.left + pen.box.width - inset;
+  label(pen, text, x, y - 3 * pen.ratio, colour, side);
 }
 
 // A fan from the newest evaluation to where the target is expected to be met.
 function forecast(
-  pen: Pen, from: [number, number], target: number, at: { seconds: number; low: number; high: number },
+  pen: Pen,
+  from: [number, number],
+  target: number,
+  at: { seconds: number; low: number; high: number },
 ) {
   const { context } = pen;
   const [x, y] = [pen.x(from[0]), pen.y(from[1])];
@@ -86,7 +111,10 @@ function forecast(
   context.fill();
   context.globalAlpha = 0.35; // the interval itself, on the target line
   context.fillRect(
-    pen.x(at.low), level - 2 * pen.ratio, pen.x(at.high) - pen.x(at.low), 4 * pen.ratio,
+    pen.x(at.low),
+    level - 2 * pen.ratio,
+    pen.x(at.high) - pen.x(at.low),
+    4 * pen.ratio,
   );
   context.restore();
   dashed(pen, "accent", [5, 4], 1.75, () => {
@@ -98,7 +126,14 @@ function forecast(
   if (crossing <= right && crossing >= pen.box.left) {
     dot(pen, crossing, level, "accent", false);
     const text = `≈ ${show.clock(at.seconds)}`;
-    label(pen, text, Math.min(crossing, right - 24 * pen.ratio), level - 8 * pen.ratio, "accent", "center");
+    label(
+      pen,
+      text,
+      Math.min(crossing, right - 24 * pen.ratio),
+      level - 8 * pen.ratio,
+      "accent",
+      "center",
+    );
   }
 }
 
@@ -115,16 +150,18 @@ function dot(pen: Pen, x: number, y: number, colour: string, filled: boolean) {
   context.restore();
 }
 
-// Checkpoints: ticks that stand on the time axis.
+// Checkpoints: diamonds that stand on the time axis, faint once they were removed.
 function checkpointMarks(pen: Pen, history: History) {
   const bottom = pen.box.top + pen.box.height;
-  for (const [, seconds, , status] of history.checkpoints) {
-    if (status === "removed") continue;
+  const removed = removedNames(history.checkpoints);
+  for (const [, seconds, name, status] of history.checkpoints) {
+    if (status !== "written" && status !== "failed") continue;
     const x = pen.x(seconds);
     if (x < pen.box.left || x > pen.box.left + pen.box.width) continue;
     const { context, ratio } = pen;
     context.save();
     context.fillStyle = pen.colour(status === "failed" ? "bad" : "muted");
+    context.globalAlpha = status === "written" && removed.has(name) ? 0.35 : 1;
     context.beginPath();
     context.moveTo(x, bottom - 8 * ratio);
     context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
@@ -140,7 +177,8 @@ function accuracySummary(run: Run, rows: number): string {
   const parts = [`${show.metricTitle(run.metric)} over time, ${rows} evaluations`];
   if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value)}`);
   if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
-  if (run.baseline != null) parts.push(`best constant guess ${show.metric(run.metric, run.baseline)}`);
+  if (run.baseline != null)
+    parts.push(`best constant guess ${show.metric(run.metric, run.baseline)}`);
   if (run.time_to_accuracy_seconds != null) {
     parts.push(`target reached after ${show.duration(run.time_to_accuracy_seconds)}`);
   }
@@ -159,13 +197,16 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
   const column = show.isFraction(run.metric) ? 2 : 3;
   const rows = history.evaluations;
   const data = useMemo<uPlot.AlignedData>(
-    () => [rows.map((row) => row[1]), rows.map((row) => row[column])], [rows, column],
+    () => [rows.map((row) => row[1]), rows.map((row) => row[column])],
+    [rows, column],
   );
   const values = useCallback(
     (low: number | null, high: number | null): [number, number] => {
       const all = [low, high, run.target, run.baseline].filter((value) => value != null);
       const top = Math.max(...all, 0.01) * 1.12;
-      return show.isFraction(run.metric) ? [0, Math.min(top, 1)] : [Math.min(...all, top) * 0.9, top];
+      return show.isFraction(run.metric)
+        ? [0, Math.min(top, 1)]
+        : [Math.min(...all, top) * 0.9, top];
     },
     [run.target, run.baseline, run.metric],
   );
@@ -175,10 +216,11 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
       checkpointMarks(pen, history);
       if (run.baseline != null) {
         const text = `best constant guess ${show.metric(run.metric, run.baseline)}`;
-        level(pen, run.baseline, "muted", [2, 4], text);
+        level(pen, run.baseline, "muted", [2, 4], text, "right");
       }
       if (run.target == null) return;
-      level(pen, run.target, "good", [], `target ${show.metric(run.metric, run.target)}`);
+      const text = `target ${show.metric(run.metric, run.target)}`;
+      level(pen, run.target, "good", [], text, "left");
       const newest = rows[rows.length - 1];
       if (newest && history.prediction && !run.target_reached && !ended) {
         forecast(pen, [newest[1], newest[column]], run.target, history.prediction);
@@ -196,17 +238,30 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
         const bottom = pen.box.top + pen.box.height - 14 * pen.ratio;
         const near = x > right - 130 * pen.ratio;
         label(
-          pen, `reached at ${show.clock(reached)}`, x + (near ? -8 : 8) * pen.ratio, bottom, "good",
+          pen,
+          `reached at ${show.clock(reached)}`,
+          x + (near ? -8 : 8) * pen.ratio,
+          bottom,
+          "good",
           near ? "right" : "left",
         );
       }
     },
-    [history, rows, column, ended, run.target, run.baseline, run.target_reached,
-      run.time_to_accuracy_seconds, run.metric],
+    [
+      history,
+      rows,
+      column,
+      ended,
+      run.target,
+      run.baseline,
+      run.target_reached,
+      run.time_to_accuracy_seconds,
+      run.metric,
+    ],
   );
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];
-    if (!row) return "no evaluation yet";
+    if (!row) return ended ? "no evaluation" : "no evaluation yet";
     return (
       <>
         <b>{show.metric(run.metric, row[column])}</b> at {show.clock(row[1])}, step{" "}
@@ -216,13 +271,20 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
   };
   return (
     <Chart
-      title={`${show.metricTitle(run.metric)} over time`} summary={accuracySummary(run, rows.length)}
-      readout={readout} height={320} data={data}
+      title={`${show.metricTitle(run.metric)} over time`}
+      summary={accuracySummary(run, rows.length)}
+      readout={readout}
+      height={320}
+      data={data}
       lines={[{ colour: "accent", width: 2.25, points: rows.length <= 60 }]}
-      full={full} values={values}
+      full={full}
+      values={values}
       format={(value) =>
-        show.isFraction(run.metric) ? `${Number((value * 100).toFixed(2))} %` : String(value)}
-      overlay={overlay} zoom={zoom} onZoom={onZoom}
+        show.isFraction(run.metric) ? `${Number((value * 100).toFixed(2))} %` : String(value)
+      }
+      overlay={overlay}
+      zoom={zoom}
+      onZoom={onZoom}
     />
   );
 }
@@ -244,14 +306,20 @@ function LossChart({ history, zoom, onZoom, full }: CurveProps) {
   };
   return (
     <Chart
-      title="Training loss" summary={`Training loss over time, ${rows.length} steps`}
-      readout={readout} height={200} data={data}
+      title="Training loss"
+      summary={`Training loss over time, ${rows.length} steps`}
+      readout={readout}
+      height={200}
+      data={data}
       lines={[
         { colour: "accent", width: 1, opacity: 0.28 },
         { colour: "accent", width: 1.75 },
       ]}
-      full={full} values={padded} format={(value) => String(Number(value.toPrecision(4)))}
-      zoom={zoom} onZoom={onZoom}
+      full={full}
+      values={padded}
+      format={(value) => String(Number(value.toPrecision(4)))}
+      zoom={zoom}
+      onZoom={onZoom}
     />
   );
 }
@@ -279,29 +347,35 @@ function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
   };
   return (
     <Chart
-      title="Samples per second" summary={`Samples per second over time, ${rows.length} steps`}
-      readout={readout} height={200} data={data}
+      title="Samples per second"
+      summary={`Samples per second over time, ${rows.length} steps`}
+      readout={readout}
+      height={200}
+      data={data}
       lines={[
         { colour: "accent", width: 1, opacity: 0.28 },
         { colour: "accent", width: 1.75 },
       ]}
-      full={full} values={(_low, high) => [0, (high ?? 1) * 1.12 || 1]}
-      format={(value) => show.count(value)} zoom={zoom} onZoom={onZoom}
+      full={full}
+      values={(_low, high) => [0, (high ?? 1) * 1.12 || 1]}
+      format={(value) => show.count(value)}
+      zoom={zoom}
+      onZoom={onZoom}
     />
   );
 }
 
-// The three curves share time axis, cursor and zoom.
+// The three curves share cursor and zoom; only the first looks ahead.
 export function Curves({ run, history }: { run: Run; history: History }) {
   const [zoom, onZoom] = useState<Span | null>(null);
-  const full = fullSpan(run, history);
-  const props = { run, history, zoom, onZoom, full };
+  const props = { run, history, zoom, onZoom };
+  const past = pastSpan(history);
   return (
     <>
-      <AccuracyChart {...props} />
+      <AccuracyChart {...props} full={fullSpan(run, history)} />
       <div class="pair">
-        <LossChart {...props} />
-        <SpeedChart {...props} />
+        <LossChart {...props} full={past} />
+        <SpeedChart {...props} full={past} />
       </div>
     </>
   );

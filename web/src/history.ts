@@ -1,4 +1,4 @@
-import type { CheckpointRow, EvaluationRow, Metrics, Prediction, StepRow } from "./api";
+import type { Checkpoint, CheckpointRow, EvaluationRow, Metrics, Prediction, StepRow } from "./api";
 
 // The series of one run as the page keeps them: what the cursor delivered, in order of time.
 export interface History {
@@ -51,4 +51,28 @@ export function smooth(values: number[]): number[] {
   const weight = Math.max(0.02, 2 / (1 + values.length / 25));
   let mean = values[0] ?? 0;
   return values.map((value) => (mean += Math.min(1, weight) * (value - mean)));
+}
+
+// The journal says "written" and later "removed" of one name. One entry per name: the newest write,
+// with what has become of it. A failure is an entry of its own.
+export function currentCheckpoints(rows: Checkpoint[]): Checkpoint[] {
+  const byName = new Map<string, Checkpoint>();
+  const failures: Checkpoint[] = [];
+  for (const row of rows) {
+    const written = byName.get(row.name);
+    if (row.status === "written") byName.set(row.name, row);
+    else if (row.status === "failed") failures.push(row);
+    else byName.set(row.name, written ? { ...written, status: row.status } : row);
+  }
+  return [...byName.values(), ...failures].sort((a, b) => a.step - b.step);
+}
+
+// Names that were removed and not written again.
+export function removedNames(rows: CheckpointRow[]): Set<string> {
+  const removed = new Set<string>();
+  for (const [, , name, status] of rows) {
+    if (status === "removed") removed.add(name);
+    if (status === "written") removed.delete(name);
+  }
+  return removed;
 }

@@ -6,15 +6,18 @@ import { duration } from "./format";
 export function Connection({ health }: { health: Health }) {
   const away = health.failure != null;
   const now = useNow(away);
-  const age = health.lastData == null ? null : Math.max(0, Math.round((now - health.lastData) / 1000));
+  const age =
+    health.lastData == null ? null : Math.max(0, Math.round((now - health.lastData) / 1000));
   return (
     <div role="status" aria-live="polite">
       {away && (
         <div class="notice away">
           <strong>Controller unreachable</strong>
           <span aria-live="off">
-            {age == null ? ", no data yet." : `, last data ${duration(age)} ago.`} Trying again;
-            runs go on without it.
+            {age == null
+              ? ", no data yet."
+              : `, last data ${age < 60 ? `${age} s` : duration(age)} ago.`}{" "}
+            Trying again; runs go on without it.
           </span>
         </div>
       )}
@@ -36,11 +39,9 @@ export function Warnings({ warnings }: { warnings: string[] }) {
   return (
     <section class="notice warning">
       <strong>{warnings.length === 1 ? "Warning" : `${warnings.length} warnings`}</strong>
-      <ul>
-        {warnings.map((text, index) => (
-          <li key={index}>{text}</li>
-        ))}
-      </ul>
+      {warnings.map((text, index) => (
+        <p key={index}>{text}</p>
+      ))}
     </section>
   );
 }

@@ -14,7 +14,9 @@ const kSlowestMilliseconds = 15_000;
 // Calls `task` every `interval` ms while the page is visible and `key` is not null; one call at a
 // time. After a failure the pause doubles up to 15 s; whatever the task stored stays.
 export function usePoll(
-  key: string | null, interval: number, task: (signal: AbortSignal) => Promise<void>,
+  key: string | null,
+  interval: number,
+  task: (signal: AbortSignal) => Promise<void>,
 ): Health {
   const [health, setHealth] = useState<Health>(kInitial);
   useEffect(() => {

@@ -44,7 +44,9 @@ function Row({ run }: { run: Run }) {
         <StateBadge state={run.state} />
       </td>
       <td class="cell-name">
-        <a class="row-link" href={runHash(run.id)}>{run.name}</a>
+        <a class="row-link" href={runHash(run.id)}>
+          {run.name}
+        </a>
         <span class="small id">{run.id}</span>
       </td>
       <td class="cell-progress">
@@ -79,7 +81,9 @@ function Empty() {
       <p>Turn text into a dataset, then submit a run; it shows up here within a second.</p>
       <pre>
         <code>
-          {"regatta-train prepare my-text/ --train-vocab 4000 --out dataset\nregatta submit run.yaml"}
+          {
+            "regatta-train prepare my-text/ --train-vocab 4000 --output dataset\nregatta submit run.yaml"
+          }
         </code>
       </pre>
     </section>
@@ -116,9 +120,15 @@ export function RunList({ runs, health }: { runs: Run[] | null; health: Health }
                 <th scope="col">State</th>
                 <th scope="col">Run</th>
                 <th scope="col">Step</th>
-                <th scope="col" class="num">Accuracy</th>
-                <th scope="col" class="num">Speed</th>
-                <th scope="col" class="num">Time</th>
+                <th scope="col" class="num">
+                  Accuracy
+                </th>
+                <th scope="col" class="num">
+                  Speed
+                </th>
+                <th scope="col" class="num">
+                  Time
+                </th>
               </tr>
             </thead>
             <tbody>

@@ -6,7 +6,7 @@ import { CheckpointTable, Details, LogTail } from "./tabs";
 import { Curves } from "./curves";
 import * as show from "./format";
 import type { History } from "./history";
-import { emptyHistory, extend } from "./history";
+import { currentCheckpoints, emptyHistory, extend } from "./history";
 import { StateBadge } from "./icons";
 import { Connection, ErrorPanel, Warnings } from "./notices";
 import { usePoll } from "./poll";
@@ -25,25 +25,36 @@ function headline(run: Run, history: History): Headline {
   const value = show.metric(run.metric, run.value);
   const target = show.metric(run.metric, run.target);
   if (run.target == null) {
-    return { figure: value, caption: show.metricTitle(run.metric), note: "No target set.", tone: "" };
+    return {
+      figure: value,
+      caption: show.metricTitle(run.metric),
+      note: "No target set.",
+      tone: "",
+    };
   }
   if (run.time_to_accuracy_seconds != null) {
     return {
-      figure: show.duration(run.time_to_accuracy_seconds), caption: "time to accuracy",
-      note: `Target ${target} reached, now ${value}.`, tone: "reached",
+      figure: show.duration(run.time_to_accuracy_seconds),
+      caption: "time to accuracy",
+      note: `Target ${target} reached, now ${value}.`,
+      tone: "reached",
     };
   }
   if (hasEnded(run)) {
     return {
-      figure: value, caption: "target not reached",
-      note: `${run.state} at step ${show.count(run.step)}; the target is ${target}.`, tone: "missed",
+      figure: value,
+      caption: "target not reached",
+      note: `${run.state} at step ${show.count(run.step)}; the target is ${target}.`,
+      tone: "missed",
     };
   }
   const left = run.predicted_seconds_to_target;
   if (left == null) {
     return {
-      figure: show.kDash, caption: "predicted time to target",
-      note: run.step > 0 ? "After a few more evaluations." : "Once training has begun.", tone: "",
+      figure: show.kDash,
+      caption: "predicted time to target",
+      note: run.step > 0 ? "After a few more evaluations." : "Once training has begun.",
+      tone: "",
     };
   }
   // The prediction's interval is on the run's clock; `left` counts from now on the same clock.
@@ -52,7 +63,12 @@ function headline(run: Run, history: History): Headline {
   const range = prediction
     ? `Between ${show.duration(prediction.low - now)} and ${show.duration(prediction.high - now)}.`
     : `Target ${target}.`;
-  return { figure: `≈ ${show.duration(left)}`, caption: "predicted time to target", note: range, tone: "" };
+  return {
+    figure: `≈ ${show.duration(left)}`,
+    caption: "predicted time to target",
+    note: range,
+    tone: "",
+  };
 }
 
 function Figure({ name, value, note }: { name: string; value: string; note?: string | undefined }) {
@@ -73,13 +89,26 @@ function Figures({ run }: { run: Run }) {
   const restarts = run.attempts > 1 ? `attempt ${run.attempts}` : undefined;
   return (
     <dl class="figures">
-      <Figure name="Step" value={`${show.count(run.step)} / ${show.count(run.steps)}`} note={share} />
+      <Figure
+        name="Step"
+        value={`${show.count(run.step)} / ${show.count(run.steps)}`}
+        note={share}
+      />
       <Figure name={title} value={show.metric(run.metric, run.value)} />
       <Figure name="Target" value={show.metric(run.metric, run.target)} />
-      <Figure name="Baseline" value={show.metric(run.metric, run.baseline)} note="best constant guess" />
       <Figure
-        name="Samples/s" value={show.number(run.samples_per_second)}
-        note={run.tokens_per_second == null ? undefined : `${show.count(run.tokens_per_second)} tokens/s`}
+        name="Baseline"
+        value={show.metric(run.metric, run.baseline)}
+        note="best constant guess"
+      />
+      <Figure
+        name="Samples/s"
+        value={show.number(run.samples_per_second)}
+        note={
+          run.tokens_per_second == null
+            ? undefined
+            : `${show.count(run.tokens_per_second)} tokens/s`
+        }
       />
       <Figure name="Training" value={show.duration(run.training_seconds)} note={restarts} />
       <Figure name="Since submission" value={show.duration(run.since_submission_seconds)} />
@@ -87,8 +116,14 @@ function Figures({ run }: { run: Run }) {
   );
 }
 
-function Header({ run, history, onChange }: {
-  run: Run; history: History; onChange: (run: Run) => void;
+function Header({
+  run,
+  history,
+  onChange,
+}: {
+  run: Run;
+  history: History;
+  onChange: (run: Run) => void;
 }) {
   const head = headline(run, history);
   return (
@@ -120,7 +155,9 @@ function Header({ run, history, onChange }: {
 
 function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: number }) {
   const names: Record<Tab, string> = {
-    checkpoints: `Checkpoints (${checkpoints})`, log: "Log", details: "Details",
+    checkpoints: `Checkpoints (${checkpoints})`,
+    log: "Log",
+    details: "Details",
   };
   return (
     <nav class="tabs" aria-label="Run details">
@@ -143,7 +180,8 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
   const health = usePoll(id, ended ? 5000 : 1000, async (signal) => {
     const since = series.current.cursor;
     const [newRun, metrics] = await Promise.all([
-      api.run(id, signal), api.metrics(id, since, signal),
+      api.run(id, signal),
+      api.metrics(id, since, signal),
     ]);
     const before = series.current;
     // A cursor that went back belongs to a store that was rebuilt: begin again.
@@ -154,12 +192,15 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
       setHistory(series.current);
     }
     if (metrics.checkpoints.length > 0 || rebuilt) {
-      setCheckpoints((await api.checkpoints(id, signal)).checkpoints);
+      const answer = await api.checkpoints(id, signal);
+      setCheckpoints(currentCheckpoints(answer.checkpoints));
     }
   });
 
   useEffect(() => {
-    document.title = run ? `${show.metric(run.metric, run.value)} ${run.name} · Regatta` : "Regatta";
+    document.title = run
+      ? `${show.metric(run.metric, run.value)} ${run.name} · Regatta`
+      : "Regatta";
   }, [run?.name, run?.value]);
 
   if (health.refusal?.status === 404) {
@@ -174,18 +215,31 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
   }
   return (
     <>
-      <a class="back" href="#/">← All runs</a>
+      <a class="back" href="#/">
+        ← All runs
+      </a>
       <Connection health={health} />
-      {health.refusal && <ErrorPanel title="The controller refused" text={health.refusal.message} />}
+      {health.refusal && (
+        <ErrorPanel title="The controller refused" text={health.refusal.message} />
+      )}
       {!run ? (
         !health.failure && <p class="loading">Loading run…</p>
       ) : (
         <>
           <Header run={run} history={history} onChange={setRun} />
-          {run.error && <ErrorPanel title="The run failed" text={run.error} />}
+          {run.error && (
+            <ErrorPanel
+              title={run.state === "failed" ? "The run failed" : "Error"}
+              text={run.error}
+            />
+          )}
           <Warnings warnings={run.warnings} />
           <Curves run={run} history={history} />
-          <TabBar id={id} tab={tab} checkpoints={checkpoints.length} />
+          <TabBar
+            id={id}
+            tab={tab}
+            checkpoints={checkpoints.filter((one) => one.status === "written").length}
+          />
           {tab === "checkpoints" && <CheckpointTable run={run} checkpoints={checkpoints} />}
           {tab === "log" && <LogTail run={run} />}
           {tab === "details" && <Details run={run} />}

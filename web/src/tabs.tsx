@@ -13,7 +13,11 @@ function CopyButton({ text }: { text: string }) {
   }, [copied]);
   // Browsers offer the clipboard to https and loopback only.
   if (!navigator.clipboard) return null;
-  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true), () => undefined);
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(
+      () => setCopied(true),
+      () => undefined,
+    );
   return (
     <button type="button" class="quiet" aria-label={`Copy path ${text}`} onClick={copy}>
       {copied ? "Copied" : "Copy"}
@@ -23,41 +27,60 @@ function CopyButton({ text }: { text: string }) {
 
 export function CheckpointTable({ run, checkpoints }: { run: Run; checkpoints: Checkpoint[] }) {
   if (checkpoints.length === 0) {
-    return <p class="nothing">No checkpoint yet{hasEnded(run) ? "." : "; they appear here as they are written."}</p>;
+    const wait = hasEnded(run)
+      ? "No checkpoint."
+      : "No checkpoint yet; they appear as they are written.";
+    return <p class="nothing">{wait}</p>;
   }
   const newest = run.checkpoint?.name;
+  const kept = checkpoints.filter((checkpoint) => checkpoint.status !== "removed");
+  const removed = checkpoints.length - kept.length;
   return (
-    <div class="scroll">
-      <table class="checkpoints">
-        <thead>
-          <tr>
-            <th scope="col" class="num">Step</th>
-            <th scope="col">Status</th>
-            <th scope="col" class="num">Size</th>
-            <th scope="col" class="num">Written in</th>
-            <th scope="col">At</th>
-            <th scope="col">Path</th>
-          </tr>
-        </thead>
-        <tbody>
-          {[...checkpoints].reverse().map((checkpoint, index) => (
-            <tr key={`${checkpoint.name} ${checkpoint.at} ${index}`} class={checkpoint.status}>
-              <td class="num">{show.count(checkpoint.step)}</td>
-              <td>
-                {checkpoint.status}
-                {checkpoint.name === newest && <span class="small"> newest</span>}
-              </td>
-              <td class="num">{show.bytes(checkpoint.bytes)}</td>
-              <td class="num">{show.duration(checkpoint.seconds)}</td>
-              <td class="nowrap">{show.when(checkpoint.at)}</td>
-              <td class="path">
-                <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
-              </td>
+    <>
+      <div class="scroll">
+        <table class="checkpoints">
+          <thead>
+            <tr>
+              <th scope="col" class="num">
+                Step
+              </th>
+              <th scope="col">Status</th>
+              <th scope="col" class="num">
+                Size
+              </th>
+              <th scope="col" class="num">
+                Written in
+              </th>
+              <th scope="col">At</th>
+              <th scope="col">Path</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+          </thead>
+          <tbody>
+            {kept.reverse().map((checkpoint, index) => (
+              <tr key={`${checkpoint.name} ${checkpoint.at} ${index}`} class={checkpoint.status}>
+                <td class="num">{show.count(checkpoint.step)}</td>
+                <td>
+                  {checkpoint.status}
+                  {checkpoint.name === newest && <span class="small"> newest</span>}
+                </td>
+                <td class="num">{show.bytes(checkpoint.bytes)}</td>
+                <td class="num">{show.duration(checkpoint.seconds)}</td>
+                <td class="nowrap">{show.when(checkpoint.at)}</td>
+                <td class="path">
+                  <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {removed > 0 && (
+        <p class="small">
+          {removed === 1 ? "One older checkpoint was" : `${removed} older checkpoints were`} removed
+          to save space.
+        </p>
+      )}
+    </>
   );
 }
 
@@ -103,7 +126,13 @@ export function LogTail({ run }: { run: Run }) {
   return (
     <>
       {tail.current.cut && <p class="small">Older lines are left out here; the file has them.</p>}
-      <pre class="log" ref={box} onScroll={onScroll} tabIndex={0} aria-label="Log of the newest attempt">
+      <pre
+        class="log"
+        ref={box}
+        onScroll={onScroll}
+        tabIndex={0}
+        aria-label="Log of the newest attempt"
+      >
         {show.withoutEscapes(text)}
       </pre>
     </>
@@ -138,7 +167,9 @@ export function Details({ run }: { run: Run }) {
         ))}
       </dl>
       <h2>Run file</h2>
-      <pre class="log config" tabIndex={0}>{JSON.stringify(run.config, null, 2)}</pre>
+      <pre class="log config" tabIndex={0}>
+        {JSON.stringify(run.config, null, 2)}
+      </pre>
     </>
   );
 }

@@ -1,0 +1,204 @@
+// The page's pure parts without a browser: figures as text, routes, and the growing series.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
+const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
+const bundle = buildSync({
+  stdin: {
+    contents: `export * as show from "./src/format"; export * as history from "./src/history";
+      export { parseRoute, runHash } from "./src/route";`,
+    resolveDir: web,
+  },
+  absWorkingDir: web,
+  bundle: true,
+  format: "esm",
+  write: false,
+  platform: "browser",
+});
+const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
+const { show, history, parseRoute, runHash } = await import(`data:text/javascript;base64,${code}`);
+
+const plain = (text) => text.replaceAll("\u202f", " ");
+
+function table(name, call, rows) {
+  test(name, () => {
+    for (const [input, expected] of rows) assert.equal(plain(call(input)), expected, String(input));
+  });
+}
+
+table("durations", show.duration, [
+  [0, "0 ms"],
+  [0.0412, "41 ms"],
+  [0.0999, "0.1 s"],
+  [1, "1.0 s"],
+  [9.94, "9.9 s"],
+  [9.96, "10 s"],
+  [41.5, "42 s"],
+  [59.94, "60 s"],
+  [59.96, "1 min 00 s"],
+  [106, "1 min 46 s"],
+  [3599.4, "59 min 59 s"],
+  [3599.6, "1 h 00 min"],
+  [7500, "2 h 05 min"],
+  [86_399, "1 d 0 h"],
+  [273_600, "3 d 4 h"],
+  [-3, "0 ms"],
+  [null, "–"],
+  [undefined, "–"],
+  [NaN, "–"],
+  [Infinity, "–"],
+]);
+table("clock times", show.clock, [
+  [0, "0:00"],
+  [59.6, "1:00"],
+  [90, "1:30"],
+  [3725, "1:02:05"],
+  [-30, "−0:30"],
+]);
+table("percentages", show.percent, [
+  [0, "0.00 %"],
+  [0.0831, "8.31 %"],
+  [0.09996, "10.0 %"],
+  [0.72, "72.0 %"],
+  [1, "100.0 %"],
+  [null, "–"],
+  [NaN, "–"],
+]);
+table("numbers", show.number, [
+  [0, "0.00"],
+  [6.1, "6.10"],
+  [34.25, "34.3"],
+  [341, "341"],
+  [40_100, "40,100"],
+  [2_500_000, "2.50 M"],
+  [null, "–"],
+  [-0.5, "-0.50"],
+]);
+table("bytes", show.bytes, [
+  [0, "0 bytes"],
+  [999, "999 bytes"],
+  [1000, "1.00 kB"],
+  [13_420_544, "13.4 MB"],
+  [1.34e9, "1.34 GB"],
+  [9.1e15, "9,100 TB"],
+  [null, "–"],
+]);
+table("moments that are none", show.when, [
+  [null, "–"],
+  ["", "–"],
+  ["yesterday", "–"],
+]);
+table("logs lose what a terminal would act on", show.withoutEscapes, [
+  ["plain\n", "plain\n"],
+  ["\u001b[31mred\u001b[0m", "red"],
+  ["10 %\r20 %\r30 %\n", "30 %\n"],
+  ["a\r\nb\r\n", "a\nb\n"],
+  ["\u001b]0;title\u0007x", "x"],
+  ["a\u0000\u0007b\tc", "ab\tc"],
+]);
+
+test("routes", () => {
+  for (const hash of ["", "#", "#/", "#/nothing", "#/runs", "#/runs/", "#/runs/%E0%A4%A"]) {
+    assert.deepEqual(parseRoute(hash), { page: "runs" }, hash);
+  }
+  for (const id of ["demo-4f2a91", "a b/..%2f?#é"]) {
+    for (const tab of ["checkpoints", "log", "details"]) {
+      assert.deepEqual(parseRoute(runHash(id, tab)), { page: "run", id, tab });
+    }
+  }
+  assert.equal(parseRoute("#/runs/x/unknown").tab, "checkpoints");
+});
+
+const step = (number, seconds) => [number, seconds, 6, 5, 300, 30_000];
+const answer = (fields) => ({
+  cursor: 0,
+  steps: [],
+  evaluations: [],
+  checkpoints: [],
+  prediction: null,
+  ...fields,
+});
+
+test("series grow, repeated steps stay, time never goes back", () => {
+  let kept = history.extend(
+    history.emptyHistory(),
+    answer({
+      cursor: 3,
+      steps: [step(1, 1), step(2, 2), step(3, 3)],
+      evaluations: [[2, 2.1, 0.05, 6]],
+    }),
+  );
+  kept = history.extend(kept, answer({ cursor: 5, steps: [step(2, 9), step(3, 8), step(3, 10)] }));
+  assert.deepEqual(
+    kept.steps.map((row) => row[1]),
+    [1, 2, 3, 9, 10],
+  );
+  assert.equal(kept.evaluations.length, 1);
+  assert.equal(kept.cursor, 5);
+});
+
+test("an answer without rows keeps the arrays, so that charts rest", () => {
+  const first = history.extend(history.emptyHistory(), answer({ cursor: 1, steps: [step(1, 1)] }));
+  const second = history.extend(first, answer({ cursor: 1 }));
+  assert.equal(second.steps, first.steps);
+});
+
+test("a long series is thinned and keeps its ends", () => {
+  let kept = history.emptyHistory();
+  for (let start = 0; start < 20_000; start += 500) {
+    const steps = Array.from({ length: 500 }, (_, i) => step(start + i + 1, start + i + 1));
+    kept = history.extend(kept, answer({ cursor: start + 500, steps }));
+    assert.ok(kept.steps.length <= 4001);
+  }
+  assert.equal(kept.steps[0][0], 1);
+  assert.equal(kept.steps.at(-1)[0], 20_000);
+});
+
+test("smoothing keeps a level and follows a fall", () => {
+  assert.deepEqual(history.smooth([]), []);
+  assert.ok(history.smooth(Array(500).fill(4)).every((value) => Math.abs(value - 4) < 1e-12));
+  const fall = history.smooth(Array.from({ length: 500 }, (_, i) => 10 - i / 100));
+  assert.ok(fall.at(-1) < 5.5 && fall.at(-1) > 5);
+});
+
+test("a checkpoint that was removed is one entry, a rewritten one is there again", () => {
+  const row = (number, status, size = 10) => ({
+    step: number,
+    name: `step-${number}`,
+    path: "",
+    bytes: size,
+    seconds: 1,
+    status,
+    at: "",
+  });
+  const entries = history.currentCheckpoints([
+    row(1, "written"),
+    row(2, "written"),
+    row(1, "removed", 0),
+    row(3, "failed"),
+    row(2, "removed", 0),
+    row(2, "written", 12),
+    row(4, "removed", 0),
+  ]);
+  assert.deepEqual(
+    entries.map((one) => [one.step, one.status, one.bytes]),
+    [
+      [1, "removed", 10],
+      [2, "written", 12],
+      [3, "failed", 10],
+      [4, "removed", 0],
+    ],
+  );
+  const removed = history.removedNames([
+    [1, 1, "a", "written"],
+    [2, 2, "b", "written"],
+    [3, 3, "a", "removed"],
+    [4, 4, "b", "removed"],
+    [5, 5, "b", "written"],
+  ]);
+  assert.deepEqual([...removed], ["a"]);
+});

@@ -1,0 +1,282 @@
+// A small stand-in for the controller: serves web/dist with production's headers and answers the
+// API from plain objects that a test can change. Run by itself it is a playground:
+//   node tests/web/fixture.mjs 8090
+import { createServer } from "node:http";
+import { readFileSync, readdirSync } from "node:fs";
+import { dirname, extname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+export const kDist = join(here, "..", "..", "web", "dist");
+export const kHostile = `<img src=x onerror="window.stolen=1">'"&{}`;
+export const kSecurityHeaders = {
+  "content-security-policy":
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+};
+const kTypes = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+// A curve that rises from the baseline towards a limit, with noise that depends on nothing but i.
+const wobble = (i) => Math.sin(i * 12.9898) * 0.5 + Math.sin(i * 4.1414) * 0.5;
+export function series({
+  steps,
+  stepSeconds,
+  evaluateEvery,
+  low = 0.02,
+  limit = 0.125,
+  scale = 110,
+}) {
+  const metrics = { steps: [], evaluations: [], checkpoints: [], prediction: null };
+  let seconds = 0;
+  for (let step = 1; step <= steps; step += 1) {
+    seconds += stepSeconds * (1 + 0.1 * wobble(step));
+    const loss = 6.15 + 2.2 * Math.exp(-seconds / 35) + 0.12 * wobble(step * 3);
+    const speed = 32 / (stepSeconds * (1 + 0.1 * wobble(step)));
+    metrics.steps.push([step, seconds, loss, loss - 0.6, speed, speed * 117]);
+    if (step % evaluateEvery === 0) {
+      const accuracy = low + (limit - low) * (1 - Math.exp(-seconds / scale));
+      metrics.evaluations.push([step, seconds, accuracy, loss - 0.7]);
+    }
+    if (step % (evaluateEvery * 2) === 0) {
+      const name = `step-${String(step).padStart(9, "0")}`;
+      metrics.checkpoints.push([step, seconds, name, "written"]);
+    }
+  }
+  return metrics;
+}
+
+export function makeRun(id, fields = {}) {
+  return {
+    id,
+    name: id.replace(/-[^-]*$/, ""),
+    state: "running",
+    state_text: "training",
+    created_at: "2026-11-21T12:00:00Z",
+    started_at: "2026-11-21T12:00:08Z",
+    ended_at: null,
+    directory: `/srv/regatta/runs/${id}`,
+    attempts: 1,
+    attempt: {
+      number: 1,
+      execution: "0123456789abcdef",
+      state: "running",
+      exit_code: null,
+      process: 4711,
+      reason: null,
+    },
+    step: 0,
+    steps: 4000,
+    samples: 0,
+    metric: "mlm_accuracy",
+    value: null,
+    target: 0.098,
+    baseline: 0.049,
+    target_reached: false,
+    time_to_accuracy_seconds: null,
+    training_seconds: 0,
+    since_submission_seconds: 8,
+    predicted_seconds_to_target: null,
+    samples_per_second: null,
+    tokens_per_second: null,
+    loss: null,
+    checkpoint: null,
+    warnings: [],
+    error: null,
+    config: { name: id, batch_size: 32, model: { layers: 2, hidden: 128 } },
+    ...fields,
+  };
+}
+
+// Fills a run's figures from its series.
+export function follow(run, metrics) {
+  const step = metrics.steps.at(-1);
+  const evaluation = metrics.evaluations.at(-1);
+  if (step) {
+    run.step = step[0];
+    run.samples = step[0] * 32;
+    run.training_seconds = step[1];
+    run.since_submission_seconds = step[1] + 8.6;
+    run.loss = step[2];
+    run.samples_per_second = step[4];
+    run.tokens_per_second = step[5];
+  }
+  if (evaluation) run.value = evaluation[2];
+  const checkpoint = metrics.checkpoints.at(-1);
+  if (checkpoint) {
+    const name = checkpoint[2];
+    run.checkpoint = { step: checkpoint[0], name, path: `${run.directory}/checkpoints/${name}` };
+  }
+  return run;
+}
+
+export function standardRuns() {
+  const entries = [];
+  const add = (run, metrics = series({ steps: 0, stepSeconds: 1, evaluateEvery: 1 }), log = "") => {
+    entries.push({ run: follow(run, metrics), metrics, log });
+    return run;
+  };
+  const live = series({ steps: 900, stepSeconds: 0.09, evaluateEvery: 50 });
+  live.checkpoints.push([900, 81.5, "step-000000100", "removed"]);
+  live.prediction = { seconds: 141, low: 126, high: 163 };
+  add(
+    makeRun("demo-4f2a91", {
+      state_text: "training, step 900 of 4000",
+      predicted_seconds_to_target: 60,
+      warnings: ["clock of the attempt is 2.4 s behind the controller's"],
+    }),
+    live,
+    Array.from({ length: 400 }, (_, i) => `step ${i + 1} loss 6.${i % 10}`).join("\n") + "\n",
+  );
+  const reached = series({ steps: 1800, stepSeconds: 0.09, evaluateEvery: 50 });
+  const crossing = reached.evaluations.find((row) => row[2] >= 0.098);
+  add(
+    makeRun("perl-doc-77ab01", {
+      state: "succeeded",
+      state_text: "target reached at step 1500",
+      target_reached: true,
+      time_to_accuracy_seconds: crossing[1],
+      ended_at: "2026-11-21T12:03:00Z",
+    }),
+    reached,
+  );
+  add(
+    makeRun("hostile-000001", {
+      name: kHostile,
+      state: "queued",
+      state_text: kHostile,
+      warnings: [kHostile],
+    }),
+    undefined,
+    `${kHostile}\n`,
+  );
+  add(
+    makeRun("broken-000002", {
+      state: "failed",
+      state_text: "failed after 1 attempt",
+      error: "dataset: /srv/data/wiki: vocabulary fingerprint differs; prepare it again",
+    }),
+    series({ steps: 40, stepSeconds: 0.2, evaluateEvery: 100 }),
+  );
+  add(
+    makeRun("stopped-000003", {
+      state: "cancelled",
+      state_text: "cancelled at step 300",
+      target: null,
+    }),
+    series({ steps: 300, stepSeconds: 0.12, evaluateEvery: 50, limit: 0.09 }),
+  );
+  add(makeRun("starting-000004", { state: "starting", state_text: "waiting for the first step" }));
+  return entries;
+}
+
+export class Fixture {
+  constructor(entries) {
+    this.entries = entries;
+    this.requests = []; // "METHOD /path"
+    this.cursors = []; // of the requests for metrics
+    this.refusal = null; // what a cancel is answered with, status 409
+    this.server = createServer((request, response) => this.#answer(request, response));
+    this.sockets = new Set();
+    this.server.on("connection", (socket) => {
+      this.sockets.add(socket);
+      socket.on("close", () => this.sockets.delete(socket));
+    });
+  }
+  entry(id) {
+    return this.entries.find((entry) => entry.run.id === id);
+  }
+  count(method, path) {
+    return this.requests.filter((line) => line === `${method} ${path}`).length;
+  }
+  async start(port = 0) {
+    await new Promise((done, fail) => {
+      this.server.once("error", fail);
+      this.server.listen(port, "127.0.0.1", done);
+    });
+    this.port = this.server.address().port;
+    this.url = `http://127.0.0.1:${this.port}/`;
+    return this;
+  }
+  async stop() {
+    for (const socket of this.sockets) socket.destroy();
+    await new Promise((done) => this.server.close(done));
+  }
+
+  #answer(request, response) {
+    const url = new URL(request.url, "http://fixture");
+    this.requests.push(`${request.method} ${url.pathname}`);
+    const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
+    if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
+    else this.#file(url.pathname, response);
+  }
+  #api(method, id, part, url, response) {
+    const json = (body, status = 200) => {
+      response.writeHead(status, { ...kSecurityHeaders, "content-type": "application/json" });
+      response.end(JSON.stringify(body));
+    };
+    if (!id) return json({ runs: this.entries.map((entry) => entry.run) });
+    const entry = this.entry(id);
+    if (!entry) return json({ error: { code: "not_found", message: `no run ${id}` } }, 404);
+    const { run, metrics, log } = entry;
+    if (method === "POST") {
+      if (part !== "cancel") return json({ error: { code: "user", message: "no" } }, 400);
+      if (this.refusal) {
+        return json({ error: { code: "conflict", message: this.refusal } }, 409);
+      }
+      Object.assign(run, { state: "stopping", state_text: "stopping, writing a checkpoint" });
+      return json(run, 202);
+    }
+    const since = Number(url.searchParams.get("since") ?? 0);
+    const fresh = (rows) => rows.filter((row) => row[0] > since);
+    if (!part) return json(run);
+    if (part === "metrics") {
+      this.cursors.push(since);
+      return json({
+        cursor: metrics.steps.at(-1)?.[0] ?? 0,
+        steps: fresh(metrics.steps),
+        evaluations: fresh(metrics.evaluations),
+        checkpoints: fresh(metrics.checkpoints),
+        prediction: metrics.prediction,
+      });
+    }
+    if (part === "logs") {
+      const offset = Number(url.searchParams.get("offset") ?? 0);
+      const bytes = Buffer.from(log).subarray(offset, offset + 4096);
+      return json({ text: bytes.toString(), next: offset + bytes.length });
+    }
+    if (part === "checkpoints") {
+      return json({
+        checkpoints: metrics.checkpoints.map(([step, seconds, name, status]) => ({
+          step,
+          name,
+          path: `${run.directory}/checkpoints/${name}`,
+          bytes: 13_420_544,
+          seconds: 0.041,
+          status,
+          at: new Date(Date.UTC(2026, 10, 21, 12, 0, seconds)).toISOString(),
+        })),
+      });
+    }
+    return json({ error: { code: "not_found", message: "no such route" } }, 404);
+  }
+  #file(path, response) {
+    const name = path === "/" ? "index.html" : path.slice(1);
+    if (!readdirSync(kDist).includes(name)) {
+      response.writeHead(404, kSecurityHeaders).end();
+      return;
+    }
+    response.writeHead(200, { ...kSecurityHeaders, "content-type": kTypes[extname(name)] });
+    response.end(readFileSync(join(kDist, name)));
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const fixture = await new Fixture(standardRuns()).start(Number(process.argv[2] ?? 8090));
+  console.log(fixture.url);
+}

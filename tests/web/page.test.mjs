@@ -1,0 +1,387 @@
+// The built page in a real browser, against the fixture's API.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Fixture, kHostile, makeRun, standardRuns } from "./fixture.mjs";
+import { Visitor, kPatience, launch, missingBrowser } from "./setup.mjs";
+
+const skip = missingBrowser() ?? false;
+let browser;
+before(async () => {
+  if (!skip) browser = await launch();
+});
+after(() => browser?.close());
+
+async function until(condition, what) {
+  const end = Date.now() + kPatience;
+  while (!(await condition())) {
+    assert.ok(Date.now() < end, `never: ${what}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+// Runs `body` with a fixture of its own, which is stopped whatever happens.
+function pageTest(name, entries, body) {
+  test(name, { skip }, async () => {
+    const fixture = await new Fixture(entries()).start();
+    try {
+      await body(fixture);
+    } finally {
+      await fixture.stop();
+    }
+  });
+}
+
+pageTest(
+  "the list shows every run with state, progress, metric and speed",
+  standardRuns,
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url);
+    await visitor.sees("demo-4f2a91");
+    const rows = await visitor.page.locator("table.runs tbody tr").allInnerTexts();
+    assert.equal(rows.length, fixture.entries.length);
+    const flat = rows.map((row) => row.replace(/\s+/g, " "));
+    for (const [index, words] of [
+      [0, ["running", "demo", "900 / 4,000", "7.47 %", "of 9.80 %", "samples/s", "left to target"]],
+      [1, ["succeeded", "10.1 %", "reached 9.80 %", "2 min 33 s", "to target"]],
+      [2, ["queued", "0 / 4,000", "since submission"]],
+      [3, ["failed", "40 / 4,000"]],
+      [4, ["cancelled", "3.95 %", "no target"]],
+      [5, ["starting", "–"]],
+    ]) {
+      for (const word of words) assert.ok(flat[index].includes(word), `${word} in: ${flat[index]}`);
+    }
+    await visitor.keepPicture("list");
+    await visitor.leave();
+  },
+);
+
+pageTest("list, run, back, reload: the hash keeps the place", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await page.getByRole("link", { name: "demo", exact: true }).click();
+  await visitor.sees("Predicted time to target");
+  assert.equal(new URL(page.url()).hash, "#/runs/demo-4f2a91");
+  await page.getByRole("link", { name: "Log" }).click();
+  await visitor.sees("step 400 loss");
+  await page.reload();
+  await visitor.sees("step 400 loss");
+  await page.goBack();
+  await visitor.sees("/srv/regatta/runs/demo-4f2a91/checkpoints/step-000000900");
+  await page.getByRole("link", { name: "← All runs" }).click();
+  await visitor.sees("perl-doc-77ab01");
+  await visitor.leave();
+});
+
+pageTest(
+  "a running run shows curve, target, baseline, forecast and figures",
+  standardRuns,
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+    const { page } = visitor;
+    await visitor.sees("training, step 900 of 4000");
+    const curve = await visitor.waitForPixels(0, "accent", 500);
+    assert.ok(curve.right - curve.left > curve.width / 2, "the curve and its forecast are wide");
+    const target = await visitor.waitForPixels(0, "good", 300);
+    assert.ok(target.right - target.left > target.width * 0.8, "the target line crosses the chart");
+    await visitor.waitForPixels(0, "muted", 100);
+    await visitor.waitForPixels(1, "accent", 100);
+    await visitor.waitForPixels(2, "accent", 100);
+    const text = (await page.locator("main").innerText()).replace(/\s+/g, " ");
+    for (const word of [
+      "≈ 1 min 00 s",
+      "Between 45 s and 1 min 22 s",
+      "900 / 4,000",
+      "7.47 %",
+      "9.80 %",
+      "4.90 %",
+      "best constant guess",
+      "tokens/s",
+      "1 min 21 s",
+      "clock of the attempt is 2.4 s behind",
+      "Checkpoints (8)",
+      "One older checkpoint was removed",
+      "13.4 MB",
+      "41 ms",
+    ]) {
+      assert.ok(text.includes(word), `${word} in: ${text}`);
+    }
+    const summary = await page.getByRole("img").first().getAttribute("aria-label");
+    assert.match(summary, /18 evaluations, now 7\.47.%, target 9\.80.%, best constant guess 4\.90/);
+    await visitor.keepPicture("running");
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "without the forecast the curve ends at its newest point",
+  standardRuns,
+  async (fixture) => {
+    fixture.entry("demo-4f2a91").metrics.prediction = null;
+    fixture.entry("demo-4f2a91").run.predicted_seconds_to_target = null;
+    fixture.entry("demo-4f2a91").run.target = null;
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+    await visitor.sees("No target set.");
+    await visitor.waitForPixels(0, "accent", 300);
+    assert.equal((await visitor.pixels(0, "good")).count, 0);
+    await visitor.leave();
+  },
+);
+
+pageTest("a reached target shows the time to accuracy", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/perl-doc-77ab01`);
+  await visitor.sees("Time to accuracy");
+  const headline = (await visitor.page.locator(".headline").innerText()).replace(/\s+/g, " ");
+  assert.match(headline, /2 min 33 s/);
+  await visitor.waitForPixels(0, "good", 300);
+  assert.equal(await visitor.page.getByRole("button", { name: "Cancel run" }).count(), 0);
+  await visitor.keepPicture("reached");
+  await visitor.leave();
+});
+
+pageTest(
+  "new figures arrive while one looks, from the cursor on",
+  standardRuns,
+  async (fixture) => {
+    const entry = fixture.entry("demo-4f2a91");
+    const held = entry.metrics.steps.splice(600);
+    const heldEvaluations = entry.metrics.evaluations.splice(12);
+    entry.metrics.prediction = null;
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+    await visitor.sees("step 600");
+    await visitor.waitForPixels(0, "accent", 200);
+    entry.metrics.steps.push(...held);
+    entry.metrics.evaluations.push(...heldEvaluations);
+    await visitor.page.getByRole("img", { name: /18 evaluations/ }).waitFor();
+    await visitor.page.getByText("at step 900").waitFor();
+    assert.equal(fixture.cursors[0], 0);
+    assert.equal(
+      fixture.cursors.filter((cursor) => cursor === 0).length,
+      1,
+      "history is sent once",
+    );
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "a failed run shows its error; a run that nobody knows says so",
+  standardRuns,
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/broken-000002`);
+    await visitor.sees("vocabulary fingerprint differs; prepare it again");
+    assert.equal(await visitor.page.getByRole("alert").count(), 1);
+    await visitor.page.goto(`${fixture.url}#/runs/nobody`);
+    await visitor.sees("No such run");
+    await visitor.leave(/status of 404/);
+  },
+);
+
+pageTest("hostile text stays text", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await page.getByRole("link", { name: kHostile }).click();
+  await page.getByRole("heading", { name: kHostile }).waitFor();
+  await page.getByRole("link", { name: "Log" }).click();
+  await page.locator("pre.log", { hasText: "onerror" }).waitFor();
+  await page.getByRole("link", { name: "Details" }).click();
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.getByRole("dialog").waitFor();
+  assert.equal(await page.locator("#app img").count(), 0);
+  assert.equal(await page.evaluate(() => window.stolen), undefined);
+  await visitor.leave();
+});
+
+pageTest(
+  "an id with odd characters is one path segment",
+  () => [
+    {
+      run: makeRun("a b/..%2f?#é", { name: "odd", state_text: "odd indeed" }),
+      log: "",
+      metrics: { steps: [], evaluations: [], checkpoints: [], prediction: null },
+    },
+  ],
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url);
+    await visitor.page.getByRole("link", { name: "odd", exact: true }).click();
+    await visitor.sees("odd indeed");
+    await visitor.sees("Once training has begun.");
+    await visitor.leave();
+  },
+);
+
+pageTest("cancel asks, posts once, and shows the new state", standardRuns, async (fixture) => {
+  const path = "/api/v1/runs/demo-4f2a91/cancel";
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+  const { page } = visitor;
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.getByRole("button", { name: "Keep it running" }).click();
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.equal(fixture.count("POST", path), 0);
+
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.equal(fixture.count("POST", path), 0);
+
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.getByRole("button", { name: "Cancel the run" }).evaluate((button) => {
+    button.click();
+    button.click();
+  });
+  await visitor.sees("stopping, writing a checkpoint");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.ok(await page.getByRole("button", { name: "Stopping…" }).isDisabled());
+  assert.equal(fixture.count("POST", path), 1);
+  await visitor.leave();
+});
+
+pageTest("a cancel that fails says why and can be tried again", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+  const { page } = visitor;
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  fixture.refusal = "the scheduler is busy; try again";
+  await page.getByRole("button", { name: "Cancel the run" }).click();
+  await visitor.sees("Not cancelled: the scheduler is busy; try again");
+  fixture.refusal = null;
+  await page.getByRole("button", { name: "Cancel the run" }).click();
+  await visitor.sees("stopping, writing a checkpoint");
+  assert.equal(fixture.count("POST", "/api/v1/runs/demo-4f2a91/cancel"), 2);
+  await visitor.leave(/status of 409/);
+});
+
+pageTest(
+  "a lost controller is announced, data stay, and it recovers",
+  standardRuns,
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+    const { page } = visitor;
+    await visitor.waitForPixels(0, "accent", 500);
+    const port = fixture.port;
+    await fixture.stop();
+    await page.getByText(/Controller unreachable, last data .+ ago/).waitFor();
+    await visitor.sees("900 / 4,000");
+    await visitor.waitForPixels(0, "accent", 500);
+    await visitor.keepPicture("lost");
+
+    const again = await new Fixture(fixture.entries).start(port);
+    again.entry("demo-4f2a91").run.state_text = "training, step 901 of 4000";
+    try {
+      await visitor.sees("training, step 901 of 4000");
+      await visitor.seesNoMore("Controller unreachable");
+      await visitor.leave(/ERR_|Failed to load resource/);
+    } finally {
+      await again.stop();
+    }
+  },
+);
+
+pageTest(
+  "no runs: the page says how to start one",
+  () => [],
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url);
+    await visitor.sees("No runs yet");
+    await visitor.sees("regatta submit");
+    await visitor.sees("regatta-train prepare");
+    await visitor.keepPicture("empty");
+    await visitor.leave();
+  },
+);
+
+for (const width of [320, 400]) {
+  pageTest(`nothing scrolls sideways at ${width} pixels`, standardRuns, async (fixture) => {
+    const options = { viewport: { width, height: 800 } };
+    const visitor = await Visitor.arrive(browser, fixture.url, options);
+    for (const [hash, text] of [
+      ["#/", "demo-4f2a91"],
+      ["#/runs/hostile-000001", "Once training has begun."],
+      ["#/runs/demo-4f2a91", "Checkpoints (8)"],
+      ["#/runs/demo-4f2a91/log", "step 400 loss"],
+      ["#/runs/demo-4f2a91/details", "Run file"],
+    ]) {
+      await visitor.page.goto(`${fixture.url}${hash}`);
+      await visitor.sees(text);
+      const overflow = await visitor.page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      assert.equal(overflow, 0, hash);
+    }
+    await visitor.keepPicture(`narrow-${width}`);
+    await visitor.leave();
+  });
+}
+
+pageTest("dark mode recolours page and charts", standardRuns, async (fixture) => {
+  const url = `${fixture.url}#/runs/demo-4f2a91`;
+  const visitor = await Visitor.arrive(browser, url, { colorScheme: "light" });
+  await visitor.waitForPixels(0, "accent", 500);
+  const back = () => visitor.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await back();
+  await visitor.page.emulateMedia({ colorScheme: "dark" });
+  await visitor.waitForPixels(0, "accent", 500); // --accent is another colour now
+  assert.notEqual(await back(), light);
+  await visitor.keepPicture("dark");
+  await visitor.leave();
+});
+
+pageTest("everything is reached by keyboard", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await visitor.sees("demo-4f2a91");
+  const focused = () => page.evaluate(() => document.activeElement?.textContent ?? "");
+  for (let i = 0; i < 5 && (await focused()) !== "demo"; i += 1) await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await visitor.sees("Predicted time to target");
+  for (let i = 0; i < 9 && (await focused()) !== "Cancel run"; i += 1) {
+    await page.keyboard.press("Tab");
+  }
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor();
+  assert.equal(await focused(), "Keep it running"); // the harmless answer comes first
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.equal(await focused(), "Cancel run");
+  await visitor.leave();
+});
+
+pageTest(
+  "dragging zooms all curves, and the zoom survives new data",
+  standardRuns,
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+    const { page } = visitor;
+    await visitor.waitForPixels(0, "accent", 500);
+    const box = await page.locator("figure.chart .u-over").first().boundingBox();
+    await page.mouse.move(box.x + box.width * 0.1, box.y + 80);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 90, { steps: 4 });
+    await page.mouse.up();
+    await page.getByRole("button", { name: "Show all" }).first().waitFor();
+    assert.equal(await page.getByRole("button", { name: "Show all" }).count(), 3);
+    const polls = () => fixture.count("GET", "/api/v1/runs/demo-4f2a91/metrics");
+    const seen = polls();
+    await until(() => polls() > seen + 1, "two more polls");
+    assert.equal(await page.getByRole("button", { name: "Show all" }).count(), 3);
+    await page.getByRole("button", { name: "Show all" }).first().click();
+    await page.getByRole("button", { name: "Show all" }).first().waitFor({ state: "hidden" });
+    await visitor.leave();
+  },
+);
+
+pageTest("a hidden page asks nothing", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  await visitor.sees("demo-4f2a91");
+  const show = (hidden) =>
+    visitor.page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  await show(true);
+  await visitor.page.waitForTimeout(1200); // a poll that was under way
+  const quiet = fixture.requests.length;
+  await visitor.page.waitForTimeout(2500);
+  assert.equal(fixture.requests.length, quiet);
+  await show(false);
+  await until(() => fixture.requests.length > quiet, "polls again");
+  await visitor.leave();
+});

@@ -1,0 +1,101 @@
+// What the page's tests share: a browser, a page that records what goes wrong, and its pixels.
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromiumMissing, launch } from "../../web/browser.mjs";
+
+const here = dirname(fileURLToPath(import.meta.url));
+export const kOut = join(here, "out"); // screenshots of the last run, ignored by git
+export const kPatience = 30_000; // ms; generous, for a busy machine
+
+// A reason to skip, or null. REQUIRE=browser turns the skip into a failure.
+export function missingBrowser() {
+  const reason = chromiumMissing();
+  if (reason && (process.env.REQUIRE ?? "").split(",").includes("browser")) {
+    throw new Error(`REQUIRE=browser, but ${reason}`);
+  }
+  if (reason) console.error(`SKIPPED: ${reason}`);
+  return reason;
+}
+
+export class Visitor {
+  constructor(browser, page) {
+    this.browser = browser;
+    this.page = page;
+    this.complaints = []; // console errors, exceptions, dialogs, requests to elsewhere
+    page.setDefaultTimeout(kPatience);
+    page.on("console", (message) => {
+      if (message.type() === "error") this.complaints.push(message.text());
+    });
+    page.on("pageerror", (error) => this.complaints.push(String(error)));
+    page.on("dialog", (dialog) => {
+      this.complaints.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+  }
+  static async arrive(browser, url, options = {}) {
+    const page = await browser.newPage({ viewport: { width: 1200, height: 1000 }, ...options });
+    const visitor = new Visitor(browser, page);
+    const origin = new URL(url).origin;
+    page.on("request", (request) => {
+      if (new URL(request.url()).origin !== origin) visitor.complaints.push(request.url());
+    });
+    await page.goto(url);
+    return visitor;
+  }
+  async sees(text) {
+    await this.page.getByText(text).first().waitFor();
+  }
+  async seesNoMore(text) {
+    await this.page.getByText(text).first().waitFor({ state: "hidden" });
+  }
+  // Pixels of the n-th chart that have the colour of a custom property, and the columns they span.
+  pixels(chart, colour) {
+    return this.page.evaluate(
+      ([index, name]) => {
+        const canvas = document.querySelectorAll("figure.chart canvas")[index];
+        const context = canvas.getContext("2d");
+        context.save();
+        const probe = document.createElement("canvas").getContext("2d");
+        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+        probe.fillRect(0, 0, 1, 1);
+        const want = probe.getImageData(0, 0, 1, 1).data;
+        context.restore();
+        const { data, width } = context.getImageData(0, 0, canvas.width, canvas.height);
+        const found = { count: 0, left: width, right: -1, width };
+        for (let i = 0; i < data.length; i += 4) {
+          const near = [0, 1, 2].every((part) => Math.abs(data[i + part] - want[part]) <= 6);
+          if (!near || data[i + 3] < 250) continue;
+          const column = (i / 4) % width;
+          found.count += 1;
+          found.left = Math.min(found.left, column);
+          found.right = Math.max(found.right, column);
+        }
+        return found;
+      },
+      [chart, colour],
+    );
+  }
+  async waitForPixels(chart, colour, least) {
+    const end = Date.now() + kPatience;
+    for (;;) {
+      const found = await this.pixels(chart, colour).catch(() => ({ count: 0 }));
+      if (found.count >= least) return found;
+      assert.ok(Date.now() < end, `chart ${chart}: ${found.count} pixels of ${colour} < ${least}`);
+      await this.page.waitForTimeout(100);
+    }
+  }
+  async keepPicture(name) {
+    mkdirSync(kOut, { recursive: true });
+    await this.page.screenshot({ path: join(kOut, `${name}.png`), fullPage: true });
+  }
+  // Ends the visit; nothing may have gone wrong but what matches `allowed`.
+  async leave(allowed = null) {
+    await this.page.close();
+    const bad = this.complaints.filter((text) => !allowed?.test(text));
+    assert.deepEqual(bad, []);
+  }
+}
+
+export { launch };
