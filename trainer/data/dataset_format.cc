@@ -1,0 +1,137 @@
+#include "trainer/data/dataset_format.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "trainer/data/document_encoder.h"
+#include "trainer/data/unicode.h"
+
+namespace regatta::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kFormat[] = "regatta-dataset";
+// Changes whenever the same text would give other tokens or sentences.
+constexpr int kRulesVersion = 1;
+
+[[nodiscard]] Json to_json_value(const SplitManifest& split) {
+  return {{"documents", split.documents},
+          {"sentences", split.sentences},
+          {"tokens", split.tokens},
+          {"unknown_tokens", split.unknown_tokens},
+          {"shard_tokens", split.shard_tokens}};
+}
+
+[[nodiscard]] SplitManifest parse_split(const Json& json) {
+  SplitManifest split;
+  json.at("documents").get_to(split.documents);
+  json.at("sentences").get_to(split.sentences);
+  json.at("tokens").get_to(split.tokens);
+  json.at("unknown_tokens").get_to(split.unknown_tokens);
+  json.at("shard_tokens").get_to(split.shard_tokens);
+  return split;
+}
+
+[[nodiscard]] Manifest parse_fields(const Json& json) {
+  Manifest manifest;
+  json.at("fingerprint").get_to(manifest.fingerprint);
+  json.at("tokenizer").at("lower_case").get_to(manifest.tokenizer.lower_case);
+  json.at("tokenizer").at("word_limit").get_to(manifest.tokenizer.word_limit);
+  json.at("vocabulary").at("pieces").get_to(manifest.vocabulary_size);
+  json.at("vocabulary").at("digest").get_to(manifest.vocabulary_digest);
+  json.at("held_out").get_to(manifest.held_out);
+  const Json& corpus = json.at("corpus");
+  corpus.at("digest").get_to(manifest.corpus_digest);
+  corpus.at("text_bytes").get_to(manifest.text_bytes);
+  corpus.at("duplicate_documents").get_to(manifest.duplicate_documents);
+  corpus.at("invalid_sequences").get_to(manifest.invalid_sequences);
+  for (const Split split : kSplits) {
+    manifest.splits[index_of(split)] =
+        parse_split(json.at("splits").at(std::string(name_of(split))));
+  }
+  for (const Json& file : json.at("files")) {
+    manifest.files.push_back({file.at("name").get<std::string>(),
+                              file.at("bytes").get<std::int64_t>(),
+                              file.at("digest").get<std::string>()});
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string_view name_of(Split split) { return split == Split::Training ? "training" : "held_out"; }
+
+std::string tokens_name(Split split, std::size_t shard) {
+  std::array<char, 24> number{};
+  std::snprintf(number.data(), number.size(), ".tokens-%05zu", shard);
+  return std::string(name_of(split)) + number.data();
+}
+std::string sentences_name(Split split) { return std::string(name_of(split)) + ".sentences"; }
+std::string documents_name(Split split) { return std::string(name_of(split)) + ".documents"; }
+
+std::string to_json(const Manifest& manifest) {
+  Json splits;
+  for (const Split split : kSplits) {
+    splits[std::string(name_of(split))] = to_json_value(manifest.splits[index_of(split)]);
+  }
+  Json files = Json::array();
+  for (const FileManifest& file : manifest.files) {
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"digest", file.digest}});
+  }
+  const Json json = {
+      {"format", kFormat},
+      {"version", kDatasetVersion},
+      {"fingerprint", manifest.fingerprint},
+      {"tokenizer",
+       {{"lower_case", manifest.tokenizer.lower_case},
+        {"word_limit", manifest.tokenizer.word_limit},
+        {"unicode", unicode::kVersion}}},
+      {"vocabulary",
+       {{"pieces", manifest.vocabulary_size}, {"digest", manifest.vocabulary_digest}}},
+      {"held_out", manifest.held_out},
+      {"corpus",
+       {{"digest", manifest.corpus_digest},
+        {"text_bytes", manifest.text_bytes},
+        {"duplicate_documents", manifest.duplicate_documents},
+        {"invalid_sequences", manifest.invalid_sequences}}},
+      {"splits", splits},
+      {"files", files}};
+  return json.dump(2) + "\n";
+}
+
+Manifest parse_manifest(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.value("format", std::string()) != kFormat) {
+      throw base::Error(base::Code::User, "it is not the manifest of a dataset");
+    }
+    const int version = json.at("version").get<int>();
+    if (version != kDatasetVersion) {
+      throw base::Error(base::Code::User, "it has format version " + std::to_string(version) +
+                                              ", and this program " + "reads version " +
+                                              std::to_string(kDatasetVersion));
+    }
+    return parse_fields(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw base::Error(base::Code::User, error.what());
+  }
+}
+
+std::string fingerprint_of(const Manifest& manifest) {
+  const Json rules = {{"format", kDatasetVersion},
+                      {"rules", kRulesVersion},
+                      {"unicode", unicode::kVersion},
+                      {"lower_case", manifest.tokenizer.lower_case},
+                      {"word_limit", manifest.tokenizer.word_limit},
+                      {"longest_line", kLongestLine},
+                      {"longest_sentence", kLongestSentence},
+                      {"vocabulary", manifest.vocabulary_digest},
+                      {"held_out", manifest.held_out},
+                      {"corpus", manifest.corpus_digest}};
+  return base::digest_of(rules.dump());
+}
+
+}  // namespace regatta::trainer

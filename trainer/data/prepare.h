@@ -1,0 +1,64 @@
+// `regatta-train prepare`: text to a dataset directory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+
+namespace regatta::trainer {
+
+struct PrepareOptions {
+  // Text files, directories (every file below), "-" for standard input; gzip and Zstandard are
+  // recognised by their first bytes. A blank line separates documents.
+  std::vector<base::Path> inputs;
+  base::Path output;         // the dataset directory to make
+  base::Path vocabulary;     // a vocab.txt; or
+  int train_vocabulary = 0;  // train one of at most so many pieces from the corpus
+  bool lower_case = true;
+  int word_limit = 200;    // code points; longer words become [UNK]
+  int threads = 0;         // 0: the cores this process may use
+  double held_out = 0.05;  // share of the documents, in (0, 1)
+  bool force = false;      // replace `output` if it is a dataset
+
+  // For tests.
+  int standard_input = 0;                                // the descriptor that "-" reads
+  std::int64_t shard_tokens = std::int64_t{1} << 28U;    // 1 GiB
+  std::size_t spill_bytes = std::size_t{256} << 10U;     // buffer of each of 256 partitions
+  std::size_t read_block_bytes = std::size_t{4} << 20U;  // text per task
+  std::size_t batch_bytes = std::size_t{32} << 20U;      // text tokenized between two writes
+};
+
+// Called now and then from the calling thread with the bytes of work done, over all phases, and
+// their total (0: unknown, while standard input is being read). An exception that it throws ends
+// the preparation and leaves nothing behind.
+using PrepareProgressCallback = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+struct PrepareReport {
+  std::int64_t documents = 0;  // distinct ones
+  std::int64_t held_out_documents = 0;
+  std::int64_t duplicate_documents = 0;  // repetitions, left out
+  std::int64_t empty_documents = 0;      // without a single token, left out
+  std::int64_t sentences = 0;
+  std::int64_t tokens = 0;
+  std::int64_t unknown_tokens = 0;
+  std::uint64_t bytes = 0;             // of text, decompressed
+  std::int64_t invalid_sequences = 0;  // ill-formed UTF-8, replaced by U+FFFD
+  std::int32_t vocabulary_pieces = 0;
+  double seconds = 0;
+  std::string fingerprint;
+};
+
+// The bytes of the dataset depend on the set of distinct documents, the vocabulary and the rules
+// only: not on threads, the order or the names of files, or the sizes for tests above but
+// shard_tokens. (The manifest also counts bytes, repetitions and ill-formed sequences.)
+// Nothing is at `output` until the dataset is complete; a failure leaves nothing behind.
+// base::Error: Conflict if `output` exists (and is no dataset, with force); NotFound for an absent
+// input; User for an option out of range, a binary file, damaged compressed data, a faulty
+// vocabulary, or a corpus with fewer than two distinct documents; Operator for a full disk.
+[[nodiscard]] PrepareReport prepare(const PrepareOptions& options, base::FileSystem& files,
+                                    const PrepareProgressCallback& progress = {});
+
+}  // namespace regatta::trainer
