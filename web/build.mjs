@@ -1,4 +1,4 @@
-// Bundles src/ into dist/: index.html, app-<hash>.js, app-<hash>.css, app-<hash>.svg.
+// Bundles src/ into dist/: index.html and assets/app-<hash>.{js,css,svg}.
 // The hash is of the content, so equal sources give equal names and bytes wherever they lie.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ const bundle = await build({
 const assets = new Map(); // extension → [name, bytes]
 const add = (extension, bytes) => {
   const hash = createHash("sha256").update(bytes).digest("hex").slice(0, 12);
-  assets.set(extension, [`app-${hash}${extension}`, bytes]);
+  assets.set(extension, [`assets/app-${hash}${extension}`, bytes]);
 };
 for (const file of bundle.outputFiles) add(extname(file.path), Buffer.from(file.contents));
 add(".svg", readFileSync(join(here, "icon.svg")));
@@ -40,7 +40,7 @@ const page = readFileSync(join(here, "index.html"), "utf8")
 
 // Written beside dist and renamed, so that a reader never finds half a page.
 const fresh = join(here, `dist.new.${process.pid}`);
-mkdirSync(fresh);
+mkdirSync(join(fresh, "assets"), { recursive: true });
 writeFileSync(join(fresh, "index.html"), page);
 for (const [name, bytes] of assets.values()) writeFileSync(join(fresh, name), bytes);
 rmSync(join(here, "dist"), { recursive: true, force: true });

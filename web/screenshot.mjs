@@ -4,7 +4,8 @@ import { parseArgs } from "node:util";
 import { chromiumMissing, launch } from "./browser.mjs";
 
 const usage =
-  "usage: node web/screenshot.mjs URL OUT.png [--width N] [--height N] [--wait-for TEXT] [--dark] [--full]";
+  "usage: node web/screenshot.mjs URL OUT.png [--width N] [--height N] [--wait-for TEXT] " +
+  "[--dark] [--full]";
 
 function parse() {
   try {

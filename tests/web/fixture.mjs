@@ -267,7 +267,7 @@ export class Fixture {
   }
   #file(path, response) {
     const name = path === "/" ? "index.html" : path.slice(1);
-    if (!readdirSync(kDist).includes(name)) {
+    if (!readdirSync(kDist, { recursive: true }).includes(name) || !extname(name)) {
       response.writeHead(404, kSecurityHeaders).end();
       return;
     }

@@ -74,17 +74,16 @@ function Row({ run }: { run: Run }) {
   );
 }
 
+const kCommands = `regatta-train prepare my-text/ --train-vocab 4000 --output dataset
+regatta submit run.yaml`;
+
 function Empty() {
   return (
     <section class="empty">
       <h2>No runs yet</h2>
       <p>Turn text into a dataset, then submit a run; it shows up here within a second.</p>
       <pre>
-        <code>
-          {
-            "regatta-train prepare my-text/ --train-vocab 4000 --output dataset\nregatta submit run.yaml"
-          }
-        </code>
+        <code>{kCommands}</code>
       </pre>
     </section>
   );
@@ -121,7 +120,7 @@ export function RunList({ runs, health }: { runs: Run[] | null; health: Health }
                 <th scope="col">Run</th>
                 <th scope="col">Step</th>
                 <th scope="col" class="num">
-                  Accuracy
+                  {runs.every((run) => show.isFraction(run.metric)) ? "Accuracy" : "Metric"}
                 </th>
                 <th scope="col" class="num">
                   Speed
