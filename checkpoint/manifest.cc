@@ -86,8 +86,10 @@ std::string to_json(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& source) {
-  const bool shallow = base::json_depth_at_most(text, kMaxDepth);
-  const Json json = shallow ? Json::parse(text, nullptr, false) : Json(nullptr);
+  // The parser takes a NUL byte for the end of its input.
+  const bool sound =
+      text.find('\0') == std::string::npos && base::json_depth_at_most(text, kMaxDepth);
+  const Json json = sound ? Json::parse(text, nullptr, false) : Json(nullptr);
   const FieldReader reader(json, source);
   if (!json.is_object()) reader.fail("not a JSON object");
   const std::int64_t format = reader.count("format");

@@ -76,7 +76,9 @@ nlohmann::json parse_unique(std::string_view text, const std::string& source) {
     }
     return true;
   };
-  nlohmann::json tree = nlohmann::json::parse(text, watch, false);
+  // The parser takes a NUL byte for the end of its input.
+  const bool whole = text.find('\0') == std::string_view::npos;
+  nlohmann::json tree = whole ? nlohmann::json::parse(text, watch, false) : nlohmann::json();
   if (tree.is_discarded() || !tree.is_object()) {
     throw base::Error(base::Code::User,
                       source + ": header is not a JSON object; the file is damaged");

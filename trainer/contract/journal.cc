@@ -200,6 +200,8 @@ std::string to_line(const JournalRecord& record) {
 }
 
 std::optional<JournalRecord> parse_record(std::string_view line) {
+  // The parser takes a NUL byte for the end of its input; a crashed disk leaves runs of them.
+  if (line.find('\0') != std::string_view::npos) return std::nullopt;
   if (line.size() > kMaxLine || !base::json_depth_at_most(line, kMaxDepth)) return std::nullopt;
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return std::nullopt;

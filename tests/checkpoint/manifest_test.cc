@@ -1,0 +1,121 @@
+#include "checkpoint/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace regatta::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+
+Manifest full() {
+  Manifest manifest;
+  manifest.run = "demo \"quoted\"";
+  manifest.execution = "0123456789abcdef";
+  manifest.epoch = 3;
+  manifest.step = 1200;
+  manifest.samples = 38400;
+  manifest.model_fingerprint = "m";
+  manifest.data_fingerprint = "d";
+  manifest.metric = "mlm_loss";
+  manifest.value = 0.1;
+  manifest.plan = "{\"ranks\": 1}\n";
+  manifest.utc_seconds = 1795261682.125;
+  manifest.versions = {{"regatta", "0.1.0"}, {"cpu", "some"}};
+  manifest.files = {{"model.safetensors", {123, "0123456789abcdef0123456789abcdef"}}};
+  return manifest;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Manifest, RoundTrips) {
+  const Manifest manifest = full();
+  const std::string text = to_json(manifest);
+  const Manifest back = parse_manifest(text, "x");
+  EXPECT_EQ(to_json(back), text);
+  EXPECT_EQ(back.run, manifest.run);
+  EXPECT_EQ(back.epoch, 3);
+  EXPECT_EQ(back.step, 1200);
+  EXPECT_EQ(back.samples, 38400);
+  EXPECT_EQ(back.value, 0.1);
+  EXPECT_EQ(back.plan, manifest.plan);
+  EXPECT_EQ(back.utc_seconds, manifest.utc_seconds);
+  EXPECT_EQ(back.versions, manifest.versions);
+  ASSERT_EQ(back.files.count("model.safetensors"), 1U);
+  EXPECT_EQ(back.files.at("model.safetensors").bytes, 123U);
+}
+
+TEST(Manifest, ValuesThatAreNoNumbersAreAbsent) {
+  Manifest manifest = full();
+  manifest.value = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(parse_manifest(to_json(manifest), "x").value, std::nullopt);
+  manifest.value = std::nullopt;
+  EXPECT_EQ(parse_manifest(to_json(manifest), "x").value, std::nullopt);
+}
+
+TEST(Manifest, IgnoresUnknownFields) {
+  EXPECT_EQ(parse_manifest(replaced(to_json(full()), "{", "{\"later\": [1],"), "x").step, 1200);
+}
+
+TEST(Manifest, NamesWhatIsWrong) {
+  struct Row {
+    const char* name;
+    std::string text;
+    const char* message;
+  };
+  const std::string good = to_json(full());
+  const Row rows[] = {
+      {"empty", "", "not a JSON object"},
+      {"not JSON", "{", "not a JSON object"},
+      {"a list", "[]", "not a JSON object"},
+      {"deep", std::string(100000, '['), "not a JSON object"},
+      {"half", good.substr(0, good.size() / 2), "not a JSON object"},
+      {"NUL bytes after it", good + std::string(8, '\0'), "not a JSON object"},
+      {"newer", replaced(good, "\"format\": 1", "\"format\": 2"), "format 2 is not known here"},
+      {"no format", replaced(good, "\"format\"", "\"formal\""), "format is missing"},
+      {"no step", replaced(good, "\"step\"", "\"stop\""), "step is missing"},
+      {"negative step", replaced(good, "1200", "-1"), "step is not a whole number"},
+      {"fraction step", replaced(good, "1200", "1.5"), "step is not a whole number"},
+      {"huge step", replaced(good, "1200", "9223372036854775808"), "step is not a whole number"},
+      {"text step", replaced(good, "1200", "\"1\""), "step is not a whole number"},
+      {"value text", replaced(good, "0.1,", "\"x\","), "value is neither"},
+      {"plan number", replaced(good, "\"plan\": \"", "\"plan\": 1, \"p\": \""), "plan is not text"},
+      {"versions list", replaced(good, "\"versions\": {", "\"versions\": 1, \"v\": {"),
+       "versions is not an object"},
+      {"version number", replaced(good, "\"some\"", "3"), "versions holds"},
+      {"file number", replaced(good, "{\n      \"bytes\"", "3, \"x\": {\"bytes\""), "files holds"},
+      {"path out", replaced(good, "model.safetensors", "../model.safetensors"), "plain file name"},
+      {"absolute path", replaced(good, "model.safetensors", "/etc/passwd"), "plain file name"},
+      {"hidden name", replaced(good, "model.safetensors", ".m"), "plain file name"},
+      {"empty name", replaced(good, "model.safetensors", ""), "plain file name"},
+      {"itself", replaced(good, "model.safetensors", "manifest.json"), "plain file name"},
+      {"NUL in a name", replaced(good, "model.safetensors", "m\\u0000"), "plain file name"},
+      {"short digest", replaced(good, "0123456789abcdef0123456789abcdef", "0123"),
+       "32 hexadecimal"},
+      {"odd digest",
+       replaced(good, "0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789abcdef"),
+       "32 hexadecimal"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    try {
+      (void)parse_manifest(row.text, "step-1/manifest.json");
+      ADD_FAILURE() << "accepted";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_THAT(error.what(), HasSubstr("step-1/manifest.json: "));
+      EXPECT_THAT(error.what(), HasSubstr(row.message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regatta::checkpoint
