@@ -38,8 +38,8 @@ const page = readFileSync(join(here, "index.html"), "utf8")
   .replace("%STYLE%", assets.get(".css")[0])
   .replace("%ICON%", assets.get(".svg")[0]);
 
-// Written beside dist and renamed, so that a reader never finds half a page.
-const fresh = join(here, `dist.new.${process.pid}`);
+// Written elsewhere and renamed, so that a reader never finds half a page.
+const fresh = join(here, "node_modules", `.dist.${process.pid}`); // git ignores it
 mkdirSync(join(fresh, "assets"), { recursive: true });
 writeFileSync(join(fresh, "index.html"), page);
 for (const [name, bytes] of assets.values()) writeFileSync(join(fresh, name), bytes);

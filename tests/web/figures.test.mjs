@@ -147,6 +147,27 @@ test("an answer without rows keeps the arrays, so that charts rest", () => {
   assert.equal(second.steps, first.steps);
 });
 
+test("rows and events that come twice are kept once", () => {
+  const twice = answer({
+    cursor: 2,
+    steps: [step(1, 1), step(2, 2)],
+    evaluations: [[2, 2.5, 0.05, 6]],
+    checkpoints: [
+      [2, 2.6, "a", "written"],
+      [2, 2.6, "b", "removed"],
+    ],
+  });
+  const kept = history.extend(history.extend(history.emptyHistory(), twice), twice);
+  assert.deepEqual(
+    [kept.steps.length, kept.evaluations.length, kept.checkpoints.length],
+    [2, 1, 2],
+  );
+});
+
+test("a loss that is no number leaves a gap", () => {
+  assert.deepEqual(history.smooth([null, 4, null, 4]), [null, 4, null, 4]);
+});
+
 test("a long series is thinned and keeps its ends", () => {
   let kept = history.emptyHistory();
   for (let start = 0; start < 20_000; start += 500) {

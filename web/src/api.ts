@@ -6,7 +6,7 @@ export type State =
 
 export interface Attempt {
   number: number;
-  execution: string;
+  execution: string | null;
   state: string;
   exit_code: number | null;
   process: number | null;
@@ -46,9 +46,11 @@ export interface Run {
 }
 
 // [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second]
-export type StepRow = [number, number, number, number, number, number];
+// A value that is no finite number comes as null.
+type Value = number | null;
+export type StepRow = [number, number, Value, Value, Value, Value];
 // [step, seconds, mlm_accuracy, mlm_loss]
-export type EvaluationRow = [number, number, number, number];
+export type EvaluationRow = [number, number, Value, Value];
 // [step, seconds, name, status]
 export type CheckpointRow = [number, number, string, string];
 

@@ -177,7 +177,7 @@ function accuracySummary(run: Run, rows: number): string {
   const parts = [`${show.metricTitle(run.metric)} over time, ${rows} evaluations`];
   if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value)}`);
   if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
-  if (run.baseline != null)
+  if (run.baseline != null && show.isFraction(run.metric))
     parts.push(`best constant guess ${show.metric(run.metric, run.baseline)}`);
   if (run.time_to_accuracy_seconds != null) {
     parts.push(`target reached after ${show.duration(run.time_to_accuracy_seconds)}`);
@@ -195,6 +195,7 @@ interface CurveProps {
 
 function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
   const column = show.isFraction(run.metric) ? 2 : 3;
+  const baseline = show.isFraction(run.metric) ? run.baseline : null; // it is an accuracy
   const rows = history.evaluations;
   const data = useMemo<uPlot.AlignedData>(
     () => [rows.map((row) => row[1]), rows.map((row) => row[column])],
@@ -202,28 +203,29 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
   );
   const values = useCallback(
     (low: number | null, high: number | null): [number, number] => {
-      const all = [low, high, run.target, run.baseline].filter((value) => value != null);
+      const all = [low, high, run.target, baseline].filter((value) => value != null);
       const top = Math.max(...all, 0.01) * 1.12;
       return show.isFraction(run.metric)
         ? [0, Math.min(top, 1)]
         : [Math.min(...all, top) * 0.9, top];
     },
-    [run.target, run.baseline, run.metric],
+    [run.target, baseline, run.metric],
   );
   const ended = hasEnded(run);
   const overlay = useCallback(
     (pen: Pen) => {
       checkpointMarks(pen, history);
-      if (run.baseline != null) {
-        const text = `best constant guess ${show.metric(run.metric, run.baseline)}`;
-        level(pen, run.baseline, "muted", [2, 4], text, "right");
+      if (baseline != null) {
+        const text = `best constant guess ${show.metric(run.metric, baseline)}`;
+        level(pen, baseline, "muted", [2, 4], text, "right");
       }
       if (run.target == null) return;
       const text = `target ${show.metric(run.metric, run.target)}`;
       level(pen, run.target, "good", [], text, "left");
       const newest = rows[rows.length - 1];
-      if (newest && history.prediction && !run.target_reached && !ended) {
-        forecast(pen, [newest[1], newest[column]], run.target, history.prediction);
+      const value = newest?.[column];
+      if (newest && value != null && history.prediction && !run.target_reached && !ended) {
+        forecast(pen, [newest[1], value], run.target, history.prediction);
       }
       const reached = run.time_to_accuracy_seconds;
       if (reached != null) {
@@ -233,7 +235,8 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
           pen.context.moveTo(x, pen.box.top);
           pen.context.lineTo(x, pen.box.top + pen.box.height);
         });
-        if (row) dot(pen, x, pen.y(row[column]), "good", true);
+        const height = row?.[column];
+        if (height != null) dot(pen, x, pen.y(height), "good", true);
         const right = pen.box.left + pen.box.width;
         const bottom = pen.box.top + pen.box.height - 14 * pen.ratio;
         const near = x > right - 130 * pen.ratio;
@@ -253,7 +256,7 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
       column,
       ended,
       run.target,
-      run.baseline,
+      baseline,
       run.target_reached,
       run.time_to_accuracy_seconds,
       run.metric,
@@ -334,7 +337,7 @@ function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
   const rows = history.steps;
   const data = useMemo<uPlot.AlignedData>(() => {
     const speed: Values = rows.map((row) => row[4] ?? null);
-    return [rows.map((row) => row[1]), speed, smooth(rows.map((row) => row[4] ?? 0))];
+    return [rows.map((row) => row[1]), speed, smooth(speed)];
   }, [rows]);
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];

@@ -15,18 +15,25 @@ export function emptyHistory(): History {
 
 const kMostSteps = 4000;
 
-// Rows come in order of time; one that goes back (a clock that was corrected) would break the
-// charts' search by time and is left out.
+// Rows come in order of time. The controller sends a row twice rather than never, so a row that is no
+// newer than the newest is one that is here already (or of a clock that was corrected, which would
+// break the charts' search by time).
 function append<Row extends [number, number, ...unknown[]]>(kept: Row[], rows: Row[]): Row[] {
-  if (rows.length === 0) return kept;
   const all = kept.slice();
   let last = all[all.length - 1]?.[1] ?? -Infinity;
   for (const row of rows) {
-    if (row[1] < last) continue;
+    if (!(row[1] > last)) continue;
     all.push(row);
     last = row[1];
   }
-  return all;
+  return all.length > kept.length ? all : kept;
+}
+
+// What happened to checkpoints is a list of events; several may share a moment.
+function appendEvents(kept: CheckpointRow[], rows: CheckpointRow[]): CheckpointRow[] {
+  const known = new Set(kept.map(String));
+  const fresh = rows.filter((row) => !known.has(String(row)));
+  return fresh.length > 0 ? [...kept, ...fresh] : kept;
 }
 
 function thin(rows: StepRow[]): StepRow[] {
@@ -40,17 +47,21 @@ export function extend(history: History, metrics: Metrics): History {
     cursor: metrics.cursor,
     steps: thin(append(history.steps, metrics.steps)),
     evaluations: append(history.evaluations, metrics.evaluations),
-    checkpoints: append(history.checkpoints, metrics.checkpoints),
+    checkpoints: appendEvents(history.checkpoints, metrics.checkpoints),
     prediction: metrics.prediction,
   };
 }
 
 // Exponential moving average over about a twenty-fifth of the rows, so that the smoothed curve of a
 // short run looks like that of a long one.
-export function smooth(values: number[]): number[] {
+export function smooth(values: (number | null)[]): (number | null)[] {
   const weight = Math.max(0.02, 2 / (1 + values.length / 25));
-  let mean = values[0] ?? 0;
-  return values.map((value) => (mean += Math.min(1, weight) * (value - mean)));
+  let mean: number | null = null;
+  return values.map((value) => {
+    if (value == null) return null; // not a number in the journal: a loss that overflowed
+    mean = mean == null ? value : mean + Math.min(1, weight) * (value - mean);
+    return mean;
+  });
 }
 
 // The journal says "written" and later "removed" of one name. One entry per name: the newest write,

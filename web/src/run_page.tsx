@@ -96,11 +96,7 @@ function Figures({ run }: { run: Run }) {
       />
       <Figure name={title} value={show.metric(run.metric, run.value)} />
       <Figure name="Target" value={show.metric(run.metric, run.target)} />
-      <Figure
-        name="Baseline"
-        value={show.metric(run.metric, run.baseline)}
-        note="best constant guess"
-      />
+      <Figure name="Baseline" value={show.percent(run.baseline)} note="best constant guess" />
       <Figure
         name="Samples/s"
         value={show.number(run.samples_per_second)}
@@ -184,14 +180,12 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
       api.metrics(id, since, signal),
     ]);
     const before = series.current;
-    // A cursor that went back belongs to a store that was rebuilt: begin again.
-    const rebuilt = metrics.cursor < since;
-    series.current = rebuilt ? emptyHistory() : extend(before, metrics);
+    series.current = extend(before, metrics);
     setRun(newRun);
-    if (metrics.cursor !== since || metrics.prediction !== before.prediction) {
+    if (metrics.cursor !== since || metrics.prediction?.seconds !== before.prediction?.seconds) {
       setHistory(series.current);
     }
-    if (metrics.checkpoints.length > 0 || rebuilt) {
+    if (metrics.checkpoints.length > 0) {
       const answer = await api.checkpoints(id, signal);
       setCheckpoints(currentCheckpoints(answer.checkpoints));
     }

@@ -151,7 +151,10 @@ export function Details({ run }: { run: Run }) {
     ["Training loss", show.number(run.loss)],
   ];
   if (attempt) {
-    rows.push(["Attempt", `${attempt.number}, ${attempt.state}, execution ${attempt.execution}`]);
+    rows.push([
+      "Attempt",
+      `${attempt.number}, ${attempt.state}, execution ${attempt.execution ?? show.kDash}`,
+    ]);
     if (attempt.process != null) rows.push(["Process", String(attempt.process)]);
     if (attempt.exit_code != null) rows.push(["Exit code", String(attempt.exit_code)]);
     if (attempt.reason) rows.push(["Reason", attempt.reason]);

@@ -1,0 +1,281 @@
+// The page as the real controller serves it. REGATTA_BINARY names a built `regatta`; the controller
+// finds a finished run in its runs directory, adopts it, and the page shows it.
+// REGATTA_RUN_DIRECTORY (optional) names the directory of a real run, shown as well.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { series } from "./fixture.mjs";
+import { Visitor, kPatience, launch, missingBrowser } from "./setup.mjs";
+
+const binary = process.env.REGATTA_BINARY ? resolve(process.env.REGATTA_BINARY) : null;
+if (!binary) console.error("SKIPPED: REGATTA_BINARY does not name a built regatta");
+const skip = missingBrowser() ?? (binary ? false : "REGATTA_BINARY is not set");
+const kRun = "adopted-4f2a91";
+const kTarget = 0.098;
+const kBaseline = 0.049;
+let folder, controller, url, browser;
+let complaints = "";
+
+// A finished attempt in the format of trainer/contract: what a trainer would have left behind.
+function writeFinishedRun(runs) {
+  const run = join(runs, kRun);
+  const execution = "0123456789abcdef";
+  const attempt = join(run, "attempts", `1-${execution}`);
+  for (const path of [join(attempt, "logs"), join(run, "checkpoints"), join(run, "epoch")]) {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+  writeFileSync(join(run, "epoch", "1"), "");
+  const config = {
+    name: "adopted",
+    model: { layers: 2, hidden: 128, heads: 2, vocabulary: 4000 },
+    data: { path: "/nonexistent/dataset", max_length: 128 },
+    steps: 4000,
+    batch: { size: 32 },
+    target: { metric: "mlm_accuracy", value: kTarget },
+  };
+  writeFileSync(join(run, "run.json"), JSON.stringify(config));
+
+  const { steps, evaluations } = series({ steps: 1600, stepSeconds: 0.1, evaluateEvery: 50 });
+  const begin = Date.now() / 1000 - 600;
+  const start = 1.5; // seconds from the attempt's start to its first step
+  const lines = [];
+  const record = (seconds, type, body) => {
+    const head = { sequence: lines.length, utc_seconds: begin + seconds, seconds, type };
+    lines.push(JSON.stringify({ ...head, ...body }));
+  };
+  record(0.2, "start", {
+    attempt: 1,
+    execution,
+    epoch: 1,
+    process: 2 ** 22 + 1,
+    host: "node1",
+    version: "0.1.0",
+    parameters: 1_000_000,
+    steps: 4000,
+    batch_size: 32,
+    first_step: 0,
+    checkpoint: "",
+    metric: "mlm_accuracy",
+    target: kTarget,
+    baseline: kBaseline,
+  });
+  record(0.3, "phase", { phase: "training" });
+  record(0.4, "warning", { message: "<b>a warning</b> of the trainer" });
+  let crossing = null;
+  let newest = 0;
+  for (const [number, seconds, loss] of steps) {
+    const stepSeconds = seconds - newest;
+    newest = seconds;
+    record(start + seconds, "step", {
+      step: number,
+      loss,
+      mlm_loss: loss - 0.6,
+      nsp_loss: 0.6,
+      learning_rate: 1e-3,
+      gradient_norm: 1,
+      samples: 32,
+      tokens: 3744,
+      masked: 560,
+      step_seconds: stepSeconds,
+    });
+    const evaluation = evaluations.find((row) => row[0] === number);
+    if (!evaluation) continue;
+    const met = evaluation[2] >= kTarget;
+    record(start + seconds + 0.01, "eval", {
+      step: number,
+      mlm_accuracy: evaluation[2],
+      mlm_loss: evaluation[3],
+      nsp_accuracy: 0.6,
+      samples: 1024,
+      eval_seconds: 0.01,
+      target_met: met,
+    });
+    if (!met) continue;
+    crossing = { step: number, seconds: seconds + 0.01, value: evaluation[2] };
+    const name = `step-${String(number).padStart(9, "0")}`;
+    record(start + seconds + 0.05, "checkpoint", {
+      step: number,
+      name,
+      status: "written",
+      bytes: 13_420_544,
+      checkpoint_seconds: 0.04,
+      message: "",
+    });
+    record(start + seconds + 0.06, "end", {
+      reason: "target",
+      step: number,
+      exit_code: 0,
+      message: "target reached",
+    });
+    break;
+  }
+  assert.ok(crossing, "the made-up curve reaches its target");
+  writeFileSync(join(attempt, "journal.jsonl"), `${lines.join("\n")}\n`);
+  return { ...crossing, checkpoint: join(run, "checkpoints") };
+}
+
+function freePort() {
+  return new Promise((done, fail) => {
+    const probe = createServer();
+    probe.once("error", fail);
+    probe.listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => done(port));
+    });
+  });
+}
+
+async function serve(runs) {
+  const sibling = join(dirname(binary), "..", "trainer", "regatta-train");
+  const trainer = existsSync(sibling) ? sibling : process.execPath; // nothing is started here
+  const port = await freePort();
+  const options = [
+    "serve",
+    "--port",
+    String(port),
+    "--data",
+    join(folder, "store"),
+    "--runs",
+    runs,
+    "--trainer",
+    trainer,
+  ];
+  if (process.getuid() === 0) options.push("--allow-privileged");
+  controller = spawn(binary, options, { stdio: ["ignore", "pipe", "pipe"] });
+  for (const stream of [controller.stdout, controller.stderr]) {
+    stream.on("data", (text) => (complaints += text));
+  }
+  url = `http://127.0.0.1:${port}/`;
+  const end = Date.now() + kPatience;
+  for (;;) {
+    const answer = await fetch(`${url}api/v1/runs/${kRun}`).catch(() => null);
+    if (answer?.ok) return;
+    const gone = controller.exitCode ?? controller.signalCode;
+    assert.ok(gone == null, `the controller ended (${gone}): ${complaints}`);
+    assert.ok(Date.now() < end, `the controller adopts no run: ${complaints}`);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+let expected;
+before(async () => {
+  if (skip) return;
+  folder = mkdtempSync(join(tmpdir(), "regatta-page-"));
+  const runs = join(folder, "runs");
+  mkdirSync(runs, { mode: 0o700 });
+  expected = writeFinishedRun(runs);
+  const real = process.env.REGATTA_RUN_DIRECTORY;
+  if (real) {
+    const checkpoints = join(resolve(real), "checkpoints");
+    cpSync(real, join(runs, basename(resolve(real))), {
+      recursive: true,
+      filter: (path) => !path.startsWith(`${checkpoints}/`), // large, and only listed
+    });
+  }
+  await serve(runs);
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  if (controller && controller.exitCode == null) {
+    const ended = new Promise((done) => controller.once("exit", done));
+    controller.kill("SIGTERM");
+    const late = setTimeout(() => controller.kill("SIGKILL"), 10_000);
+    await ended;
+    clearTimeout(late);
+  }
+  if (folder) rmSync(folder, { recursive: true, force: true });
+});
+
+test("the controller serves the page under its policy", { skip }, async () => {
+  const page = await fetch(url, { headers: { accept: "text/html" } });
+  assert.equal(page.status, 200);
+  assert.match(page.headers.get("content-security-policy") ?? "", /default-src 'self'/);
+  const html = await page.text();
+  const script = /src="([^"]+\.js)"/.exec(html)?.[1];
+  assert.ok(script, `the page names its script (was web/dist built before regatta?): ${html}`);
+  const asset = await fetch(new URL(script, url));
+  assert.equal(asset.status, 200);
+  assert.match(asset.headers.get("content-type"), /javascript/);
+  assert.match(asset.headers.get("cache-control"), /immutable/);
+});
+
+test("an adopted run shows its curve, target and time to accuracy", { skip }, async () => {
+  const visitor = await Visitor.arrive(browser, url);
+  const { page } = visitor;
+  await page.getByRole("link", { name: "adopted", exact: true }).click();
+  await visitor.sees("Time to accuracy");
+  const curve = await visitor.waitForPixels(0, "accent", 500);
+  assert.ok(curve.right - curve.left > curve.width / 2, "the curve spans the chart");
+  const target = await visitor.waitForPixels(0, "good", 300);
+  assert.ok(target.right - target.left > target.width * 0.8, "the target line crosses the chart");
+  await visitor.waitForPixels(1, "accent", 100);
+  await visitor.waitForPixels(2, "accent", 100);
+  const text = (await page.locator("main").innerText()).replace(/\s+/g, " ");
+  const whole = Math.round(expected.seconds);
+  const time = `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+  for (const word of [
+    "succeeded",
+    "9.80 %",
+    "4.90 %",
+    `${(expected.value * 100).toFixed(2)} %`,
+    "4,000",
+    time,
+    "<b>a warning</b> of the trainer",
+    "Checkpoints (1)",
+    "13.4 MB",
+    expected.checkpoint,
+  ]) {
+    assert.ok(text.includes(word), `${word} in: ${text}`);
+  }
+  const steps = expected.step.toLocaleString("en-US");
+  assert.ok(text.includes(`${steps} / 4,000`), `${steps} in: ${text}`);
+  await visitor.keepPicture("controller");
+  await page.getByRole("link", { name: "Log" }).click();
+  await visitor.sees("The log is empty.");
+  await page.getByRole("link", { name: "Details" }).click();
+  await visitor.sees("/nonexistent/dataset");
+  await visitor.leave();
+});
+
+test("the page may post, and cancelling an ended run changes nothing", { skip }, async () => {
+  const visitor = await Visitor.arrive(browser, `${url}#/runs/${kRun}`);
+  await visitor.sees("Time to accuracy");
+  const answer = await visitor.page.evaluate(async (id) => {
+    const response = await fetch(`api/v1/runs/${id}/cancel`, { method: "POST" });
+    return { status: response.status, state: (await response.json()).state };
+  }, kRun);
+  assert.deepEqual(answer, { status: 200, state: "succeeded" });
+  await visitor.leave();
+});
+
+test("an unknown run is said to be unknown", { skip }, async () => {
+  const visitor = await Visitor.arrive(browser, `${url}#/runs/nobody-000000`);
+  await visitor.sees("No such run");
+  await visitor.leave(/status of 404/);
+});
+
+const real = process.env.REGATTA_RUN_DIRECTORY;
+async function showsRealRun() {
+  const id = basename(resolve(real));
+  const { name } = JSON.parse(readFileSync(join(real, "run.json"), "utf8"));
+  const visitor = await Visitor.arrive(browser, `${url}#/runs/${encodeURIComponent(id)}`);
+  await visitor.page.getByRole("heading", { name, exact: true }).waitFor();
+  await visitor.waitForPixels(0, "accent", 300);
+  await visitor.waitForPixels(0, "good", 300);
+  await visitor.keepPicture("real");
+  await visitor.leave();
+}
+if (real) test("a real run shows its curve", { skip }, showsRealRun);
