@@ -58,15 +58,15 @@ class CpuDevice final : public Device {
   CpuDevice(const CpuOptions& options, const Kernels& kernels)
       : kernels_(kernels),
         pool_(options.threads),
-        product_{pool_, scratch_, kernels_,
-                 cpu::has_onednn() && !options.built_in_product ? cpu::ProductBackend::OneDnn
-                                                                : cpu::ProductBackend::BuiltIn} {}
+        product_{pool_, scratch_, kernels_, options.products} {}
 
   std::string description() const override {
-    const bool onednn = product_.backend == cpu::ProductBackend::OneDnn;
+    const bool onednn = cpu::has_onednn() && product_.products != CpuProducts::BuiltIn;
+    const bool all = product_.products == CpuProducts::OneDnn;
     return "CPU, " + std::to_string(pool_.threads()) + " threads, " + kernels_.isa +
-           ", matrix products by " +
-           (onednn ? "oneDNN " + cpu::onednn_version() : std::string("the built-in kernel"));
+           ", matrix products: " + (onednn && all ? "" : "built in") +
+           (onednn && !all ? ", for weight gradients " : "") +
+           (onednn ? "oneDNN " + cpu::onednn_version() : "");
   }
 
   void* allocate(std::int64_t bytes) override { return memory_.allocate(bytes); }

@@ -11,10 +11,15 @@
 
 namespace regatta::trainer {
 
+// Who multiplies matrices. Fastest is oneDNN where a is transposed (weight gradients) and it was
+// compiled in, the built-in product otherwise: README, decision 2. OneDnn without oneDNN is
+// BuiltIn.
+enum class CpuProducts { Fastest, BuiltIn, OneDnn };
+
 struct CpuOptions {
   int threads = 1;
-  std::string isa;                // of cpu_instruction_sets(); empty: the best of this machine
-  bool built_in_product = false;  // do not use oneDNN even where it was compiled in
+  std::string isa;  // of cpu_instruction_sets(); empty: the best of this machine
+  CpuProducts products = CpuProducts::Fastest;
 };
 
 // Those of "baseline", "avx2" and "avx512" that this machine has, the best last.

@@ -16,6 +16,20 @@ struct DropoutRow {
 // Floats that dropout_factors may write for a row of `count`: whole groups of counters.
 constexpr int64_t dropout_room(int64_t count) { return round_up(count, 4 * kLanes); }
 
+// a0 b0 a1 b1 … as two vectors.
+inline void interleave(WideVec a, WideVec b, WideVec* both) {
+#if defined(__AVX512F__)
+  both[0] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  both[1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#elif defined(__AVX2__)
+  both[0] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  both[1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#else
+  both[0] = __builtin_shufflevector(a, b, 0, 2);
+  both[1] = __builtin_shufflevector(a, b, 1, 3);
+#endif
+}
+
 // Writes 0 or 65536 / (65536 − threshold) for every element of the row, and as much again as
 // dropout_room(count) says.
 inline void dropout_factors(const DropoutRow& row, int64_t count, float* factors) {
@@ -44,11 +58,11 @@ inline void dropout_factors(const DropoutRow& row, int64_t count, float* factors
       key0 += 0x9E3779B9U;
       key1 += 0xBB67AE85U;
     }
-    uint64_t words[2 * kCounters];
-    for (int i = 0; i < kCounters; ++i) {
-      words[2 * i] = (c0[i] & 0xFFFFFFFFU) | (c1[i] << 32U);
-      words[2 * i + 1] = (c2[i] & 0xFFFFFFFFU) | (c3[i] << 32U);
-    }
+    // Lane i holds block i: its words 0 and 1, then 2 and 3, belong side by side in memory.
+    const WideVec low = (c0 & 0xFFFFFFFFU) | (c1 << 32U);
+    const WideVec high = (c2 & 0xFFFFFFFFU) | (c3 << 32U);
+    WideVec words[2];
+    interleave(low, high, words);
     for (int i = 0; i < kDraws; i += kLanes) {
       ShortVec draws;
       __builtin_memcpy(&draws, reinterpret_cast<const char*>(words) + 2 * i, sizeof(draws));

@@ -56,16 +56,16 @@ void set_bias(const ProductContext& context, const Gemm& op, const Slice& slice,
   }
 }
 
-// A thin k still wants slices that are worth waking a thread for; 64 rows keep a packed panel busy.
-constexpr std::int64_t kBuiltInRows = 96;
+// Rows of a slice of the built-in product: multiples of every kernel's block of rows. Short
+// products get short slices, so that their last slice does not leave the other threads idle.
+constexpr std::int64_t built_in_rows(std::int64_t m) { return m > 1024 ? 96 : 48; }
 constexpr std::int64_t kBuiltInColumns = 256;
-constexpr std::int64_t kPackColumns = 64;  // a multiple of every panel width
 
 void multiply_built_in(const ProductContext& context, const Gemm& op) {
   const Kernels& kernels = context.kernels;
   const Operand a = left_operand(op);
   const Operand b = right_operand(op);
-  const Grid grid{op.m, op.n, kBuiltInRows, kBuiltInColumns};
+  const Grid grid{op.m, op.n, built_in_rows(op.m), kBuiltInColumns};
   // Every column group is packed by itself, so that a slice finds its panels together.
   const std::int64_t groups = pieces(op.n, kBuiltInColumns);
   const std::int64_t group_size = kernels.packed_size(op.k, std::min(op.n, kBuiltInColumns));
@@ -94,13 +94,25 @@ void multiply_built_in(const ProductContext& context, const Gemm& op) {
 }
 
 #if defined(REGATTA_HAVE_ONEDNN)
-constexpr std::int64_t kOneDnnRows = 256;
-constexpr std::int64_t kOneDnnColumns = 256;
+// oneDNN packs both operands anew for every slice, so slices are as large as they can be while
+// there is work for several threads: halved until one is at most 2·2²⁴ FLOPs (a third of a
+// millisecond), or 64 × 64.
+Grid onednn_grid(const Gemm& op) {
+  constexpr std::int64_t kMost = 256;
+  constexpr std::int64_t kLeast = 64;
+  constexpr std::int64_t kWork = std::int64_t{1} << 24;
+  Grid grid{op.m, op.n, std::min(kMost, op.m), std::min(kMost, op.n)};
+  while (grid.rows * grid.columns * op.k > kWork && std::max(grid.rows, grid.columns) > kLeast) {
+    std::int64_t& larger = grid.rows >= grid.columns ? grid.rows : grid.columns;
+    larger = std::max(kLeast, round_up(larger / 2, 16));
+  }
+  return grid;
+}
 
 void multiply_onednn(const ProductContext& context, const Gemm& op) {
   const Operand a = left_operand(op);
   const Operand b = right_operand(op);
-  const Grid grid{op.m, op.n, kOneDnnRows, kOneDnnColumns};
+  const Grid grid = onednn_grid(op);
   context.pool.parallel_for(grid.count(), 1, [&](std::int64_t begin, std::int64_t end) {
 #if defined(REGATTA_HAVE_OPENMP)
     omp_set_num_threads(1);  // of this thread only: oneDNN must not start a second pool
@@ -144,7 +156,8 @@ std::string onednn_version() {
 void multiply(const ProductContext& context, const Gemm& op) {
   if (op.m == 0 || op.n == 0) return;
 #if defined(REGATTA_HAVE_ONEDNN)
-  if (context.backend == ProductBackend::OneDnn && op.k > 0) {
+  const bool fastest = context.products == CpuProducts::Fastest && op.transpose_a;
+  if (fastest || context.products == CpuProducts::OneDnn) {
     multiply_onednn(context, op);
     return;
   }

@@ -5,12 +5,11 @@
 #include <string>
 
 #include "base/thread_pool.h"
+#include "trainer/cpu/cpu_device.h"
 #include "trainer/cpu/host_memory.h"
 #include "trainer/cpu/kernels.h"
 
 namespace regatta::trainer::cpu {
-
-enum class ProductBackend { BuiltIn, OneDnn };
 
 [[nodiscard]] bool has_onednn();
 [[nodiscard]] std::string onednn_version();  // empty without it
@@ -20,7 +19,7 @@ struct ProductContext {
   base::ThreadPool& pool;
   ScratchPool& scratch;  // borrowed per slice
   const Kernels& kernels;
-  ProductBackend backend = ProductBackend::BuiltIn;
+  CpuProducts products = CpuProducts::Fastest;
 };
 
 void multiply(const ProductContext& context, const Gemm& op);
