@@ -35,7 +35,7 @@ def plain(text):
 
 
 def prose(page):
-    """The sentences-bearing paragraphs of one page."""
+    """The sentences of one page's paragraphs."""
     skip = False
     for paragraph in re.split(r"\n\s*\n", page):
         if re.match(r"=(begin|for)\b", paragraph):
@@ -49,7 +49,8 @@ def prose(page):
         else:
             text = plain(paragraph)
             if len(text.split()) >= 5:
-                yield text
+                # One sentence a line, as pre-training wants it.
+                yield from re.split(r"(?<=[.!?])\s+(?=[A-Z\"'(])", text)
 
 
 def main():

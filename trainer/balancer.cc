@@ -9,7 +9,8 @@ std::vector<MicroBatch> balance(int batch_size, int ranks, int rank, int micro) 
               "the batch can be divided");
   std::vector<MicroBatch> batches;
   for (int ordinal = rank; ordinal < batch_size; ordinal += ranks) {
-    if (batches.empty() || (micro > 0 && batches.back().size() == static_cast<std::size_t>(micro))) {
+    if (batches.empty() ||
+        (micro > 0 && batches.back().size() == static_cast<std::size_t>(micro))) {
       batches.emplace_back();
     }
     batches.back().push_back(ordinal);

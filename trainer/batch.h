@@ -15,8 +15,8 @@ struct Sample {
   std::int32_t next_sentence_label = 0;        // 1: B does not follow A (as in Google's BERT)
 };
 
-// T tokens of B samples without padding; M masked positions. Everything the device needs is computed
-// here, so that no step asks the device for a count.
+// T tokens of B samples without padding; M masked positions. Everything the device needs is
+// computed here, so that no step asks the device for a count.
 struct PackedBatch {
   std::vector<std::int32_t> ids, types, ordinals, positions;  // [T]
   std::vector<std::int32_t> sorted;                           // [T] token indexes by (id, token)

@@ -163,7 +163,8 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
   json["parameters"] = make_tensor_table(options.shape).parameter_count;
   json["vocabulary"] = options.shape.vocabulary;
   json["lengths"] = options.lengths_name;
-  json["mean_length"] = static_cast<double>(sum.sizes.tokens) / static_cast<double>(sum.sizes.samples);
+  json["mean_length"] =
+      static_cast<double>(sum.sizes.tokens) / static_cast<double>(sum.sizes.samples);
   json["device"] = device.description();
   json["dtype"] = "float32";
   json["threads"] = options.threads;

@@ -24,9 +24,9 @@ struct BenchStepOptions {
 };
 
 // Times whole optimizer steps on random pieces with lengths from the table (each length as often as
-// the table says over the measured steps, in random order, cut to the model's positions), 15 % of the
-// positions masked. Returns JSON: tokens/s, samples/s, GFLOP/s by training_flops, step time (median,
-// least, most), time per phase, peak memory, what was run.
+// the table says over the measured steps, in random order, cut to the model's positions), 15 % of
+// the positions masked. Returns JSON: tokens/s, samples/s, GFLOP/s by training_flops, step time
+// (median, least, most), time per phase, peak memory, what was run.
 [[nodiscard]] std::string bench_step(Device& device, const base::Clock& clock,
                                      const LengthTable& lengths, const BenchStepOptions& options);
 

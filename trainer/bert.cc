@@ -63,9 +63,12 @@ Bert::Linear Bert::query_key_value(int layer) const {
               "query, key and value lie side by side");
   const View parameters = parameters_.view();
   const View gradients = gradients_.view();
-  return {parameters.slice(weight, 3 * hidden * hidden), parameters.slice(bias, 3 * hidden),
-          gradients.slice(weight, 3 * hidden * hidden),  gradients.slice(bias, 3 * hidden),
-          3 * hidden,                                    hidden};
+  return {parameters.slice(weight, 3 * hidden * hidden),
+          parameters.slice(bias, 3 * hidden),
+          gradients.slice(weight, 3 * hidden * hidden),
+          gradients.slice(bias, 3 * hidden),
+          3 * hidden,
+          hidden};
 }
 
 void Bert::bind_parameters() {
@@ -105,8 +108,8 @@ void Bert::reserve(const PackedBatch& batch) {
   };
   if (batch.tokens() > token_capacity_) {
     const std::int64_t count = token_capacity_ = rounded(batch.tokens());
-    for (DeviceMemory* input : {&inputs_.ids, &inputs_.types, &inputs_.ordinals, &inputs_.positions,
-                                &inputs_.sorted}) {
+    for (DeviceMemory* input :
+         {&inputs_.ids, &inputs_.types, &inputs_.ordinals, &inputs_.positions, &inputs_.sorted}) {
       *input = ints(count);
     }
     make_norm(embedding_, count, true);
@@ -393,8 +396,8 @@ void Bert::mlm_backward(View dhidden) {
   const std::int64_t size = shape_.hidden;
   const View gradient_rows = rows(masked_gradient_, masked_, size);
   const View inner = rows(masked_inner_, masked_, size);
-  Linear decoder{word_,  decoder_bias_,     word_gradient_, decoder_bias_gradient_,
-                 shape_.vocabulary, size};
+  Linear decoder{word_, decoder_bias_, word_gradient_, decoder_bias_gradient_, shape_.vocabulary,
+                 size};
   apply_backward(decoder, rows(masked_norm_.y, masked_, size),
                  rows(logits_, masked_, shape_.vocabulary), masked_, gradient_rows, false);
   LayerNormBackward op;
@@ -467,7 +470,9 @@ void Bert::zero_gradients() { device_.fill_zero(kCompute, gradients_.view()); }
 
 void Bert::reset_statistics() { device_.fill_zero(kCompute, statistics_.view()); }
 
-void Bert::read_statistics(float* sums) { device_.copy_to_host(kCompute, sums, statistics_.view()); }
+void Bert::read_statistics(float* sums) {
+  device_.copy_to_host(kCompute, sums, statistics_.view());
+}
 
 Statistics Bert::statistics_of(const float* sums) {
   return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};

@@ -1,5 +1,5 @@
-// BERT for pre-training on a Device: unpadded from the embedding to the loss, the MLM head on masked
-// positions only, decoder tied to the word embedding.
+// BERT for pre-training on a Device: unpadded from the embedding to the loss, the MLM head on
+// masked positions only, decoder tied to the word embedding.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,8 @@ class Bert {
 
   void zero_gradients();
   void reset_statistics();
-  // Enqueues the copy of the sums to the host; `sums` has 6 floats and stays valid until waited for.
+  // Enqueues the copy of the sums to the host; `sums` has 6 floats and stays valid until waited
+  // for.
   void read_statistics(float* sums);
   [[nodiscard]] static Statistics statistics_of(const float* sums);
 

@@ -1,5 +1,5 @@
-// What a training run does with checkpoints: find the one to resume from, write new ones, remove old
-// ones. The formats are the checkpoint folder's.
+// What a training run does with checkpoints: find the one to resume from, write new ones, remove
+// old ones. The formats are the checkpoint folder's.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,8 @@
 // fused operations of BERT. Contract:
 //
 // * Every operation only enqueues on the stream given; nothing it reads or writes may be touched by
-//   the host, or by another stream, before an event orders it. Operations of one stream run in order.
+//   the host, or by another stream, before an event orders it. Operations of one stream run in
+//   order.
 // * Views do not own. The memory behind a view lives until the device is synchronised.
 // * Host memory passed to copy_to_device and copy_to_host stays valid and unchanged until the event
 //   recorded after the copy has been waited for.
@@ -10,8 +11,8 @@
 //   operation returns a value to the host. The host reads results at one named point per step.
 // * Sizes are checked on entry with base::check: a wrong shape is a bug, never an input error.
 // * Reductions have a fixed order: the same calls with the same sizes give the same bits, whatever
-//   else runs. No operation depends on which row of a packed batch a sample occupies, except through
-//   summation order of weight gradients.
+//   else runs. No operation depends on which row of a packed batch a sample occupies, except
+//   through summation order of weight gradients.
 //
 // Notation: T tokens of the packed batch, B samples, h hidden, f feed-forward, H heads, d = h/H,
 // V vocabulary, M masked positions. All matrices are row-major. float32 unless said otherwise.
@@ -59,7 +60,7 @@ class DeviceMemory {
   View view_;
 };
 
-using Stream = int;         // 0 is the compute stream; make_stream() gives others
+using Stream = int;          // 0 is the compute stream; make_stream() gives others
 using Event = std::int64_t;  // monotonically growing per device
 
 // Dropout of one site: see trainer/contract/random_site.h. threshold 0 is "off".
@@ -93,7 +94,7 @@ struct Gemm {
 // Embeddings: x[t] = word[ids[t]] + position[p] + type[types[t]]; y = dropout(LayerNorm(x)).
 // `x` [T, h] is kept for backward (the sum before LayerNorm), with mean and rstd [T].
 struct EmbeddingForward {
-  View ids, types;  // int32 [T]
+  View ids, types;            // int32 [T]
   View word, position, type;  // [V, h], [P, h], [types, h]
   View gamma, beta;           // [h]
   float epsilon = 0;
@@ -123,7 +124,8 @@ struct LayerNormForward {
   View z, mean, rstd, y;
 };
 // dz = LayerNorm backward of dy, written to `dresidual` (may be dy itself); dx = dz through the
-// dropout mask (may be the same view as dresidual when dropout is off). dgamma, dbeta are accumulated.
+// dropout mask (may be the same view as dresidual when dropout is off). dgamma, dbeta are
+// accumulated.
 struct LayerNormBackward {
   View dy, z, mean, rstd, gamma;
   Dropout dropout;
@@ -131,8 +133,8 @@ struct LayerNormBackward {
   View dresidual, dx, dgamma, dbeta;
 };
 
-// softmax(q·kᵀ/√d), dropout, ·v, per sample and head, no padding. qkv [T, 3h]: query, key, value side
-// by side, heads inside each. out [T, h]; lse [H, T] = log Σ exp of the scaled scores.
+// softmax(q·kᵀ/√d), dropout, ·v, per sample and head, no padding. qkv [T, 3h]: query, key, value
+// side by side, heads inside each. out [T, h]; lse [H, T] = log Σ exp of the scaled scores.
 struct AttentionForward {
   View qkv, out, lse;
   int heads = 0;
@@ -147,9 +149,10 @@ struct AttentionBackward {
   TokenIdentity tokens;
 };
 
-// Softmax cross-entropy of rows. logits [M, V] become their gradient × `scale` in place; labels int32
-// [M]. sums is float32 [3]: Σ loss, number of rows whose largest logit (lowest index on a tie) is the
-// label, M; all three are accumulated. evaluate: leaves the logits undefined, no gradient.
+// Softmax cross-entropy of rows. logits [M, V] become their gradient × `scale` in place; labels
+// int32 [M]. sums is float32 [3]: Σ loss, number of rows whose largest logit (lowest index on a
+// tie) is the label, M; all three are accumulated. evaluate: leaves the logits undefined, no
+// gradient.
 struct CrossEntropy {
   View logits, labels;
   std::int64_t classes = 0;

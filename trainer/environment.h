@@ -14,8 +14,8 @@ struct Environment {
   std::string model_fingerprint;
 };
 
-// Writes environment.json of an attempt: what may explain a difference in speed or in results between
-// two machines (host, kernel, processor, compiler, libraries, precision, program's digest).
+// Writes environment.json of an attempt: what may explain a difference in speed or in results
+// between two machines (host, kernel, processor, compiler, libraries, precision, program's digest).
 void write_environment(base::FileSystem& files, const base::Path& path,
                        const Environment& environment);
 

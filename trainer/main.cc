@@ -45,7 +45,8 @@ void show_progress(std::uint64_t done, std::uint64_t total) {
   if (isatty(2) == 0) return;
   const double share = total == 0 ? 0.0 : static_cast<double>(done) / static_cast<double>(total);
   const int filled = static_cast<int>(share * 30);
-  std::fprintf(stderr, "\r[%s%s] %s of %s ", std::string(static_cast<std::size_t>(filled), '#').c_str(),
+  std::fprintf(stderr, "\r[%s%s] %s of %s ",
+               std::string(static_cast<std::size_t>(filled), '#').c_str(),
                std::string(static_cast<std::size_t>(30 - filled), '.').c_str(),
                base::human_bytes(done).c_str(), base::human_bytes(total).c_str());
   if (done >= total) std::fputc('\n', stderr);
@@ -58,8 +59,9 @@ struct Command {
 
 Command add_prepare(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
-      "prepare", "text files or directories (.gz, .zst, - for stdin) to a dataset directory; a blank "
-                 "line separates documents");
+      "prepare",
+      "text files or directories (.gz, .zst, - for stdin) to a dataset directory; a blank "
+      "line separates documents");
   static PrepareOptions options;  // filled by the parser after this function returns
   static std::vector<std::string> inputs;
   static std::string output, vocabulary;
@@ -68,7 +70,8 @@ Command add_prepare(CLI::App& program) {
   app->add_option("inputs", inputs, "files, directories or -")->required();
   app->add_option("--output,-o", output, "dataset directory to make")->required();
   CLI::Option* file = app->add_option("--vocab", vocabulary, "vocab.txt to use");
-  app->add_option("--train-vocab", options.train_vocabulary, "train a vocabulary of this many pieces")
+  app->add_option("--train-vocab", options.train_vocabulary,
+                  "train a vocabulary of this many pieces")
       ->excludes(file)
       ->check(CLI::Range(256, 1 << 20));
   app->add_option("--word-limit", options.word_limit,
@@ -79,26 +82,26 @@ Command add_prepare(CLI::App& program) {
   app->add_option("--threads", options.threads, "threads")->check(CLI::Range(1, 1024));
   app->add_flag("--cased", cased, "keep case and accents");
   app->add_flag("--force", options.force, "replace the output directory");
-  return {app, [] {
-            if (vocabulary.empty() && options.train_vocabulary == 0) {
-              throw base::Error(base::Code::User, "name a vocabulary with --vocab, or --train-vocab N");
-            }
-            options.inputs.assign(inputs.begin(), inputs.end());
-            options.output = output;
-            options.vocabulary = vocabulary;
-            options.lower_case = !cased;
-            const PrepareReport report =
-                prepare(options, base::posix_file_system(), show_progress);
-            std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
-                        static_cast<long long>(report.documents),
-                        static_cast<long long>(report.tokens), base::human_bytes(report.bytes).c_str(),
-                        base::human_seconds(report.seconds).c_str(), base::printable(output).c_str());
-            if (report.invalid_sequences > 0) {
-              std::printf("%lld invalid UTF-8 sequences were replaced by U+FFFD\n",
-                          static_cast<long long>(report.invalid_sequences));
-            }
-            return 0;
-          }};
+  return {
+      app, [] {
+        if (vocabulary.empty() && options.train_vocabulary == 0) {
+          throw base::Error(base::Code::User, "name a vocabulary with --vocab, or --train-vocab N");
+        }
+        options.inputs.assign(inputs.begin(), inputs.end());
+        options.output = output;
+        options.vocabulary = vocabulary;
+        options.lower_case = !cased;
+        const PrepareReport report = prepare(options, base::posix_file_system(), show_progress);
+        std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
+                    static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
+                    base::human_bytes(report.bytes).c_str(),
+                    base::human_seconds(report.seconds).c_str(), base::printable(output).c_str());
+        if (report.invalid_sequences > 0) {
+          std::printf("%lld invalid UTF-8 sequences were replaced by U+FFFD\n",
+                      static_cast<long long>(report.invalid_sequences));
+        }
+        return 0;
+      }};
 }
 
 Command add_run(CLI::App& program) {
@@ -113,14 +116,14 @@ Command add_run(CLI::App& program) {
             base::FileSystem& files = base::posix_file_system();
             if (!file.empty() && !files.exists(base::Path(directory) / "run.json")) {
               RunConfig config = parse_run_config(files.read(file, kMaxTextBytes), file);
-              config.data.path = std::filesystem::absolute(base::Path(file)).parent_path() /
-                                 config.data.path;
+              config.data.path =
+                  std::filesystem::absolute(base::Path(file)).parent_path() / config.data.path;
               (void)RunDirectory::create(files, directory, to_json(config));
             }
             catch_stop_signals();
             options.program = program_path();
-            return static_cast<int>(train(files, base::system_clock(),
-                                          RunDirectory::open(files, directory), options));
+            return static_cast<int>(
+                train(files, base::system_clock(), RunDirectory::open(files, directory), options));
           }};
 }
 
@@ -159,7 +162,8 @@ Command add_bench_step(CLI::App& program) {
   app->add_option("--steps", options.steps, "measured steps")->check(CLI::Range(1, 1 << 20));
   app->add_option("--warmup", options.warmup_steps, "steps before")->check(CLI::Range(0, 1 << 20));
   app->add_option("--dropout", options.dropout, "probability")->check(CLI::Range(0.0, 0.9));
-  app->add_option("--optimizer", optimizer, "adamw or lamb")->check(CLI::IsMember({"adamw", "lamb"}));
+  app->add_option("--optimizer", optimizer, "adamw or lamb")
+      ->check(CLI::IsMember({"adamw", "lamb"}));
   return {app, [] {
             options.shape = preset_shape(model);
             options.shape.vocabulary = vocabulary;
@@ -167,8 +171,8 @@ Command add_bench_step(CLI::App& program) {
             options.lengths_name = base::Path(lengths).filename().string();
             options.optimizer = optimizer == "lamb" ? OptimizerKind::Lamb : OptimizerKind::AdamW;
             options.threads = threads;
-            const LengthTable table = LengthTable::parse(
-                base::posix_file_system().read(lengths, kMaxTextBytes), lengths);
+            const LengthTable table =
+                LengthTable::parse(base::posix_file_system().read(lengths, kMaxTextBytes), lengths);
             const std::unique_ptr<Device> device = make_cpu_device(threads);
             std::fputs(bench_step(*device, base::system_clock(), table, options).c_str(), stdout);
             return 0;

@@ -8,7 +8,8 @@ namespace regatta::trainer {
 
 Permutation::Permutation(std::uint64_t size, std::uint64_t seed, std::uint32_t epoch)
     : size_(size), seed_(seed), epoch_(epoch) {
-  base::check(size > 0 && size <= (std::uint64_t{1} << 62U), "a permutation has 1 to 2^62 elements");
+  base::check(size > 0 && size <= (std::uint64_t{1} << 62U),
+              "a permutation has 1 to 2^62 elements");
   while ((std::uint64_t{1} << (2 * half_bits_)) < size) ++half_bits_;
 }
 
@@ -18,9 +19,9 @@ std::uint64_t Permutation::operator()(std::uint64_t index) const {
     std::uint64_t left = index >> half_bits_;
     std::uint64_t right = index & mask;
     for (std::uint32_t round = 0; round < 4; ++round) {
-      const base::PhiloxCounter mixed = base::philox(
-          seed_, {static_cast<std::uint32_t>(right), round, epoch_,
-                  static_cast<std::uint32_t>(RandomSite::Permutation)});
+      const base::PhiloxCounter mixed =
+          base::philox(seed_, {static_cast<std::uint32_t>(right), round, epoch_,
+                               static_cast<std::uint32_t>(RandomSite::Permutation)});
       const std::uint64_t next = left ^ (mixed[0] & mask);
       left = right;
       right = next;

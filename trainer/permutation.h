@@ -5,8 +5,8 @@
 namespace regatta::trainer {
 
 // A pseudo-random permutation of [0, size), any element in O(1) and without memory: four Feistel
-// rounds of Philox on the smallest even number of bits that holds `size`, walked until the value falls
-// inside (fewer than four rounds of walking on average). A pure function of seed and `epoch`.
+// rounds of Philox on the smallest even number of bits that holds `size`, walked until the value
+// falls inside (fewer than four rounds of walking on average). A pure function of seed and `epoch`.
 class Permutation {
  public:
   Permutation(std::uint64_t size, std::uint64_t seed, std::uint32_t epoch);

@@ -12,9 +12,9 @@
 namespace regatta::trainer {
 namespace {
 
-constexpr std::size_t kSpecials = 3;             // [CLS], [SEP], [SEP]
-constexpr int kOtherDocumentTries = 10;          // as in the reference
-constexpr std::uint64_t kEvaluationSeed = 0;     // the same masks for every run
+constexpr std::size_t kSpecials = 3;          // [CLS], [SEP], [SEP]
+constexpr int kOtherDocumentTries = 10;       // as in the reference
+constexpr std::uint64_t kEvaluationSeed = 0;  // the same masks for every run
 
 base::PhiloxStream draws(std::uint64_t seed, std::uint32_t index, std::uint32_t epoch,
                          RandomSite site) {
@@ -70,10 +70,9 @@ SampleSource::SampleSource(const Dataset& dataset, Split split, const DataConfig
     if (slot.sentences > 0) slots_.push_back(slot);
   }
   if (slots_.empty()) {
-    throw base::Error(base::Code::User,
-                      std::string("the dataset has no ") +
-                          (split == Split::HeldOut ? "held-out" : "training") +
-                          " samples; prepare it again from more text");
+    throw base::Error(base::Code::User, std::string("the dataset has no ") +
+                                            (split == Split::HeldOut ? "held-out" : "training") +
+                                            " samples; prepare it again from more text");
   }
 }
 
@@ -86,8 +85,8 @@ void SampleSource::append_sentences(std::uint32_t document, std::uint32_t first,
   }
 }
 
-// A is a random number of the slot's sentences; B the rest, or, with probability one half and always
-// when the slot is one sentence, sentences of another document from a random place.
+// A is a random number of the slot's sentences; B the rest, or, with probability one half and
+// always when the slot is one sentence, sentences of another document from a random place.
 SampleSource::Pair SampleSource::segments(const SampleSlot& slot, std::uint32_t index,
                                           std::uint32_t epoch) const {
   base::PhiloxStream random = draws(seed_, index, epoch, RandomSite::Segments);
@@ -130,12 +129,12 @@ Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
   const Vocabulary& vocabulary = dataset_.vocabulary();
   Sample sample;
   sample.ids.reserve(pair.a.size() + pair.b.size() + kSpecials);
-  sample.ids.push_back(vocabulary.cls());
+  sample.ids.push_back(vocabulary.special().classify);
   sample.ids.insert(sample.ids.end(), pair.a.begin(), pair.a.end());
-  sample.ids.push_back(vocabulary.sep());
+  sample.ids.push_back(vocabulary.special().separator);
   sample.types.assign(sample.ids.size(), 0);
   sample.ids.insert(sample.ids.end(), pair.b.begin(), pair.b.end());
-  sample.ids.push_back(vocabulary.sep());
+  sample.ids.push_back(vocabulary.special().separator);
   sample.types.resize(sample.ids.size(), 1);
   sample.next_sentence_label = pair.random_next ? 1 : 0;
   mask(&sample, stream, epoch);
@@ -158,11 +157,12 @@ void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch
   std::vector<std::int32_t> candidates;
   for (std::size_t position = 0; position < sample->ids.size(); ++position) {
     const std::int32_t id = sample->ids[position];
-    if (id != vocabulary.cls() && id != vocabulary.sep()) {
+    if (id != vocabulary.special().classify && id != vocabulary.special().separator) {
       candidates.push_back(static_cast<std::int32_t>(position));
     }
   }
-  const double wanted = std::nearbyint(config_.mask_fraction * static_cast<double>(sample->ids.size()));
+  const double wanted =
+      std::nearbyint(config_.mask_fraction * static_cast<double>(sample->ids.size()));
   const std::size_t count =
       std::min(candidates.size(), static_cast<std::size_t>(std::max(1.0, wanted)));
   for (std::size_t i = 0; i < count; ++i) {  // the first `count` places of a Fisher–Yates shuffle
@@ -177,7 +177,7 @@ void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch
     std::int32_t label = id;
     const std::uint32_t choice = random.below(10);
     if (choice < 8) {
-      id = vocabulary.mask();
+      id = vocabulary.special().mask;
     } else if (choice == 9) {
       id = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(vocabulary.size())));
     }

@@ -1,6 +1,6 @@
-// Which samples a step trains on, and what they look like: segments, next-sentence pairs and masks as
-// in google-research/bert's create_pretraining_data.py, drawn when the sample is needed instead of
-// being written down ten times.
+// Which samples a step trains on, and what they look like: segments, next-sentence pairs and masks
+// as in google-research/bert's create_pretraining_data.py, drawn when the sample is needed instead
+// of being written down ten times.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class SampleSource {
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(slots_.size()); }
   // Sample `index` of [0, size) as it looks in pass `epoch`: other pairs and masks in every pass.
   [[nodiscard]] Sample sample(std::int64_t index, std::uint32_t epoch) const;
-  // Sample number `number` of the run, counted from 0: passes follow one another, each in an order of
-  // its own. The set of a step's samples depends on seed, step and batch size only.
+  // Sample number `number` of the run, counted from 0: passes follow one another, each in an order
+  // of its own. The set of a step's samples depends on seed, step and batch size only.
   [[nodiscard]] Sample at(std::int64_t number) const;
 
  private:

@@ -13,11 +13,10 @@ double learning_rate(const OptimizerConfig& config, std::int64_t steps, std::int
   if (config.schedule == ScheduleKind::Constant) return config.learning_rate;
   const std::int64_t end = config.decay_steps > 0 ? config.decay_steps : steps;
   const auto length = static_cast<double>(std::max<std::int64_t>(1, end - config.warmup_steps));
-  const double progress =
-      std::min(1.0, static_cast<double>(step - config.warmup_steps) / length);
+  const double progress = std::min(1.0, static_cast<double>(step - config.warmup_steps) / length);
   const double power = config.schedule == ScheduleKind::Polynomial ? config.power : 1.0;
-  return config.end_learning_rate + (config.learning_rate - config.end_learning_rate) *
-                                        std::pow(1.0 - progress, power);
+  return config.end_learning_rate +
+         (config.learning_rate - config.end_learning_rate) * std::pow(1.0 - progress, power);
 }
 
 }  // namespace regatta::trainer

@@ -52,8 +52,8 @@ void TrainLoop::reduce_buckets() {
   for (const topology::Bucket& bucket : plan_.buckets) {
     const std::int64_t begin = tensors[static_cast<std::size_t>(bucket.begin_tensor)].offset;
     const TensorEntry& last = tensors[static_cast<std::size_t>(bucket.end_tensor - 1)];
-    communicator_.all_reduce_sum(
-        kCompute, model_.gradients().slice(begin, last.offset + last.size - begin));
+    communicator_.all_reduce_sum(kCompute,
+                                 model_.gradients().slice(begin, last.offset + last.size - begin));
   }
 }
 
@@ -126,9 +126,8 @@ StepRecord TrainLoop::step(std::int64_t step) {
   record.flops = totals[5];
   record.seconds = clock_.monotonic_seconds() - start;
   if (!std::isfinite(record.loss) || !std::isfinite(record.gradient_norm)) {
-    throw base::Error(base::Code::User,
-                      "the loss is not finite at step " + std::to_string(step) +
-                          "; lower optimizer.learning_rate or clip the gradient");
+    throw base::Error(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
+                                            "; lower optimizer.learning_rate or clip the gradient");
   }
   return record;
 }
@@ -175,7 +174,8 @@ EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t 
 
 void TrainLoop::load(const TrainingState& state) {
   const auto put = [&](View to, const std::vector<float>& from) {
-    base::check(to.size == static_cast<std::int64_t>(from.size()), "the state has the arena's size");
+    base::check(to.size == static_cast<std::int64_t>(from.size()),
+                "the state has the arena's size");
     device_.copy_to_device(kCompute, to, from.data());
   };
   put(model_.parameters(), state.parameters);

@@ -30,11 +30,12 @@ RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset,
                           const TrainingRunOptions& options) {
   const int pieces = static_cast<int>(dataset.vocabulary().size());
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
-    throw base::Error(base::Code::User,
-                      (directory.path() / "run.json").string() + ": model.vocabulary is " +
-                          std::to_string(config.model.vocabulary) + ", but the dataset has " +
-                          std::to_string(pieces) +
-                          " pieces; leave the key out or prepare the data with the right vocabulary");
+    throw base::Error(
+        base::Code::User,
+        (directory.path() / "run.json").string() + ": model.vocabulary is " +
+            std::to_string(config.model.vocabulary) + ", but the dataset has " +
+            std::to_string(pieces) +
+            " pieces; leave the key out or prepare the data with the right vocabulary");
   }
   config.model.vocabulary = pieces;
   if (options.threads > 0) config.threads = options.threads;
@@ -44,9 +45,8 @@ RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset,
     config.threads = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
   }
   if (config.ranks != 1) {
-    throw base::Error(base::Code::User,
-                      "ranks is " + std::to_string(config.ranks) +
-                          ", but this version trains on one rank; set ranks: 1");
+    throw base::Error(base::Code::User, "ranks is " + std::to_string(config.ranks) +
+                                            ", but this version trains on one rank; set ranks: 1");
   }
   if (config.device != DeviceKind::Cpu) {
     throw base::Error(base::Code::Operator,
@@ -73,8 +73,13 @@ class Attempt {
   Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
           const AttemptName& name, const Fence& fence, JournalWriter& journal,
           const TrainingRunOptions& options)
-      : files_(files), clock_(clock), directory_(directory), name_(name), fence_(fence),
-        journal_(journal), options_(options) {}
+      : files_(files),
+        clock_(clock),
+        directory_(directory),
+        name_(name),
+        fence_(fence),
+        journal_(journal),
+        options_(options) {}
 
   EndRecord run() {
     journal_.write(PhaseRecord{"loading"});
@@ -140,9 +145,9 @@ class Attempt {
     record.baseline = baseline;
     journal_.write(record);
     base::log(base::LogLevel::Info,
-              start.name.empty() ? "training " + std::to_string(table.parameter_count) +
-                                       " parameters from scratch"
-                                 : "resumed from " + start.name);
+              start.name.empty()
+                  ? "training " + std::to_string(table.parameter_count) + " parameters from scratch"
+                  : "resumed from " + start.name);
   }
 
   EndRecord train(std::int64_t done) {
@@ -193,8 +198,7 @@ class Attempt {
     EndRecord end;
     end.reason = reason;
     end.step = done;
-    end.exit_code =
-        static_cast<int>(reason == "stopped" ? ExitCode::Stopped : ExitCode::Finished);
+    end.exit_code = static_cast<int>(reason == "stopped" ? ExitCode::Stopped : ExitCode::Finished);
     if (keeper_->last_step() != done) {
       end.reason = "failed";
       end.exit_code = static_cast<int>(ExitCode::Operator);

@@ -14,9 +14,10 @@ struct TrainingRunOptions {
   std::string program;  // path of this program, for environment.json
 };
 
-// One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the newest
-// good checkpoint, trains until the target, the last step or a stop signal, and journals everything.
-// What goes wrong is written as the journal's end record and to the log, and comes back as exit code.
+// One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the
+// newest good checkpoint, trains until the target, the last step or a stop signal, and journals
+// everything. What goes wrong is written as the journal's end record and to the log, and comes back
+// as exit code.
 [[nodiscard]] ExitCode train(base::FileSystem& files, base::Clock& clock,
                              const RunDirectory& directory, const TrainingRunOptions& options);
 

@@ -26,7 +26,8 @@ class TableBuilder {
     align();
     for (const char* name : kNames) append(prefix + name + ".bias", {hidden}, Kind::Vector);
     align();
-    for (const char* name : kNames) append(prefix + name + ".weight", {hidden, hidden}, Kind::Matrix);
+    for (const char* name : kNames)
+      append(prefix + name + ".weight", {hidden, hidden}, Kind::Matrix);
   }
   TensorTable finish() {
     align();
@@ -83,8 +84,8 @@ void check_shape(const ModelShape& shape) {
     if (!good) throw base::Error(base::Code::User, "impossible model: " + message);
   };
   const auto range = [&](const std::string& what, std::int64_t value, std::int64_t most) {
-    require(value >= 1 && value <= most, what + " is " + std::to_string(value) +
-                                             "; use 1 to " + std::to_string(most));
+    require(value >= 1 && value <= most,
+            what + " is " + std::to_string(value) + "; use 1 to " + std::to_string(most));
   };
   range("layers", shape.layers, 1024);
   range("hidden", shape.hidden, 65536);
@@ -94,9 +95,9 @@ void check_shape(const ModelShape& shape) {
   range("token_types", shape.token_types, 16);
   require(shape.hidden % 8 == 0,
           "hidden is " + std::to_string(shape.hidden) + "; use a multiple of 8");
-  require(shape.hidden % shape.heads == 0,
-          "heads (" + std::to_string(shape.heads) + ") does not divide hidden (" +
-              std::to_string(shape.hidden) + "); use a divisor");
+  require(shape.hidden % shape.heads == 0, "heads (" + std::to_string(shape.heads) +
+                                               ") does not divide hidden (" +
+                                               std::to_string(shape.hidden) + "); use a divisor");
   require(shape.vocabulary >= 0 && shape.vocabulary <= (1 << 24),
           "a vocabulary of " + std::to_string(shape.vocabulary) + " pieces");
 }

@@ -1,5 +1,6 @@
-// The one authority on a model's parameters: names, shapes, order in the arena, flags, and the FLOPs
-// of a batch. Pure functions of the run file, so trainer, planner, simulator and benchmarks agree.
+// The one authority on a model's parameters: names, shapes, order in the arena, flags, and the
+// FLOPs of a batch. Pure functions of the run file, so trainer, planner, simulator and benchmarks
+// agree.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ struct ModelShape {
 // feed-forward 4·hidden): the sizes of google-research/bert. Throws Code::User for another name.
 [[nodiscard]] ModelShape preset_shape(const std::string& name);
 
-// Throws Code::User naming the first impossible size (heads not dividing hidden, nothing positive, …).
+// Throws Code::User naming the first impossible size (heads not dividing hidden, nothing positive,
+// …).
 void check_shape(const ModelShape& shape);
 
 // Offsets count elements and start at multiples of this: 256 bytes of float32, so that every tensor
@@ -44,10 +46,10 @@ struct TensorEntry {
   bool trust_ratio = true;          // LAMB's ratio; false for the same tensors
 };
 
-// In the order in which backward finishes the gradients: heads, last layer to first, embeddings. The
-// word embedding comes last because it also receives the decoder's gradient (tied weights). Query,
-// key and value of a layer are three entries without a gap between them, so that one GEMM reads all;
-// the three start aligned together.
+// In the order in which backward finishes the gradients: heads, last layer to first, embeddings.
+// The word embedding comes last because it also receives the decoder's gradient (tied weights).
+// Query, key and value of a layer are three entries without a gap between them, so that one GEMM
+// reads all; the three start aligned together.
 struct TensorTable {
   std::vector<TensorEntry> tensors;
   std::int64_t arena_size = 0;       // elements, a multiple of kArenaAlignment

@@ -1,0 +1,216 @@
+// Whole steps: learning, accumulation, evaluation, and the deferred device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "tests/trainer/device/deferred_device.h"
+#include "tests/trainer/model/small_dataset.h"
+#include "trainer/cpu/cpu_device.h"
+#include "trainer/initial_weights.h"
+#include "trainer/schedule.h"
+#include "trainer/train_loop.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+class Loop : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = new TemporaryDirectory;
+    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete directory_;
+  }
+  static RunConfig config() {
+    RunConfig config;
+    config.model = preset_shape("tiny");
+    config.model.hidden = 32;
+    config.model.heads = 2;
+    config.model.feed_forward = 64;
+    config.model.max_positions = 64;
+    config.model.vocabulary = static_cast<int>(dataset_->vocabulary().size());
+    config.data.max_length = 48;
+    config.batch_size = 12;
+    config.steps = 200;
+    config.optimizer.learning_rate = 5e-3;
+    config.optimizer.warmup_steps = 5;
+    config.dropout = config.attention_dropout = 0.1;
+    return config;
+  }
+
+  // The state after `steps` steps, and the last record.
+  static TrainingState train(Device& device, const RunConfig& config, std::int64_t steps,
+                             StepRecord* last = nullptr) {
+    const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
+    SingleCommunicator communicator;
+    const TensorTable table = make_tensor_table(config.model);
+    TrainLoop loop(device, communicator, base::system_clock(), config,
+                   topology::default_plan(static_cast<int>(table.tensors.size())), source);
+    TrainingState start;
+    start.parameters = initial_weights(table, config.seed);
+    loop.load(start);
+    for (std::int64_t step = 1; step <= steps; ++step) {
+      const StepRecord record = loop.step(step);
+      if (last != nullptr) *last = record;
+    }
+    return loop.save();
+  }
+  static double distance(const std::vector<float>& a, const std::vector<float>& b) {
+    double sum = 0, size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      sum += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      size += std::pow(static_cast<double>(a[i]), 2);
+    }
+    return std::sqrt(sum / size);
+  }
+  static TemporaryDirectory* directory_;
+  static Dataset* dataset_;
+};
+TemporaryDirectory* Loop::directory_ = nullptr;
+Dataset* Loop::dataset_ = nullptr;
+
+TEST_F(Loop, LearnsMoreThanTheConstantGuess) {
+  const RunConfig c = config();
+  const auto device = make_cpu_device(2);
+  const SampleSource source(*dataset_, Split::Training, c.data, c.seed);
+  const std::vector<Sample> set = evaluation_samples(*dataset_, c.data, 200);
+  SingleCommunicator communicator;
+  const TensorTable table = make_tensor_table(c.model);
+  TrainLoop loop(*device, communicator, base::system_clock(), c,
+                 topology::default_plan(static_cast<int>(table.tensors.size())), source);
+  loop.load({initial_weights(table, c.seed), {}, {}});
+  const EvalRecord before = loop.evaluate(set, 0);
+  for (std::int64_t step = 1; step <= c.steps; ++step) loop.step(step);
+  const EvalRecord after = loop.evaluate(set, c.steps);
+  EXPECT_LT(before.mlm_accuracy, 0.1);
+  EXPECT_GT(after.mlm_accuracy, 1.3 * constant_guess_accuracy(set));
+  EXPECT_LT(after.mlm_loss, 0.7 * before.mlm_loss);
+  EXPECT_EQ(after.samples, static_cast<std::int64_t>(set.size()));
+}
+
+TEST_F(Loop, SameBitsOnOneAndTwoThreads) {
+  const auto one = make_cpu_device(1);
+  const auto two = make_cpu_device(2);
+  EXPECT_EQ(train(*one, config(), 5).parameters, train(*two, config(), 5).parameters);
+}
+
+TEST_F(Loop, DeferredDeviceGivesTheSameBits) {
+  for (const OptimizerKind kind : {OptimizerKind::AdamW, OptimizerKind::Lamb}) {
+    RunConfig c = config();
+    c.optimizer.kind = kind;
+    c.micro_batch_size = 5;
+    const auto plain = make_cpu_device(1);
+    const auto deferred = make_deferred_device(1);
+    const TrainingState a = train(*plain, c, 4);
+    const TrainingState b = train(*deferred, c, 4);
+    EXPECT_EQ(a.parameters, b.parameters);
+    EXPECT_EQ(a.first_moment, b.first_moment);
+    EXPECT_EQ(a.second_moment, b.second_moment);
+  }
+}
+
+// Micro-batches change nothing but the order of sums: masks follow the ordinal and the loss is
+// normalised by the whole batch.
+TEST_F(Loop, AccumulationEqualsOneBatch) {
+  RunConfig c = config();
+  StepRecord whole, parts;
+  const auto device = make_cpu_device(1);
+  const TrainingState a = train(*device, c, 3, &whole);
+  c.micro_batch_size = 5;
+  const TrainingState b = train(*device, c, 3, &parts);
+  EXPECT_NEAR(whole.loss, parts.loss, 1e-4);
+  EXPECT_EQ(whole.tokens, parts.tokens);
+  EXPECT_LT(distance(a.parameters, b.parameters), 1e-4);
+}
+
+TEST_F(Loop, ResumingFromASavedStateChangesNoBit) {
+  const RunConfig c = config();
+  const auto device = make_cpu_device(1);
+  const TrainingState straight = train(*device, c, 6);
+  const SampleSource source(*dataset_, Split::Training, c.data, c.seed);
+  SingleCommunicator communicator;
+  const topology::Plan plan =
+      topology::default_plan(static_cast<int>(make_tensor_table(c.model).tensors.size()));
+  TrainLoop loop(*device, communicator, base::system_clock(), c, plan, source);
+  loop.load(train(*device, c, 3));
+  for (std::int64_t step = 4; step <= 6; ++step) loop.step(step);
+  EXPECT_EQ(loop.save().parameters, straight.parameters);
+  EXPECT_EQ(loop.save().second_moment, straight.second_moment);
+}
+
+TEST_F(Loop, ClippingLimitsTheUpdateNotTheReportedNorm) {
+  RunConfig c = config();
+  c.clip_norm = 1e-3;
+  StepRecord record;
+  const auto device = make_cpu_device(1);
+  (void)train(*device, c, 1, &record);
+  EXPECT_GT(record.gradient_norm, 0.05);
+}
+
+TEST_F(Loop, ALossThatIsNoNumberEndsTheRun) {
+  RunConfig c = config();
+  c.optimizer.learning_rate = 1e30;
+  c.optimizer.warmup_steps = 0;
+  const auto device = make_cpu_device(1);
+  try {
+    (void)train(*device, c, 20);
+    FAIL() << "no error";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::User);
+    EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos);
+  }
+}
+
+TEST(Schedule, MatchesHandComputedRates) {
+  OptimizerConfig c;
+  c.learning_rate = 1.0;
+  c.warmup_steps = 10;
+  c.schedule = ScheduleKind::Linear;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 1), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 10), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 60), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 110), 0.0);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 200), 0.0);
+  c.end_learning_rate = 0.2;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 60), 0.6);
+  c.schedule = ScheduleKind::Polynomial;
+  c.power = 2;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 60), 0.2 + 0.8 * 0.25);
+  c.decay_steps = 60;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 60), 0.2);
+  c.schedule = ScheduleKind::Constant;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 100), 1.0);
+  c.warmup_steps = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 110, 1), 1.0);
+}
+
+TEST(InitialWeights, AreCutNormalAndDependOnTheSeedOnly) {
+  ModelShape shape = preset_shape("tiny");
+  shape.vocabulary = 2000;
+  const TensorTable table = make_tensor_table(shape);
+  const std::vector<float> a = initial_weights(table, 1);
+  EXPECT_EQ(a, initial_weights(table, 1));
+  EXPECT_NE(a, initial_weights(table, 2));
+  const TensorEntry& word = table.at("bert.embeddings.word_embeddings.weight");
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < word.size; ++i) {
+    const double value = static_cast<double>(a[static_cast<std::size_t>(word.offset + i)]);
+    ASSERT_LE(std::abs(value), 0.04 + 1e-7);
+    sum += value;
+    squares += value * value;
+  }
+  const auto n = static_cast<double>(word.size);
+  EXPECT_NEAR(sum / n, 0.0, 5 * 0.02 / std::sqrt(n));
+  // A normal distribution cut at two deviations has 0.8796 of its deviation left.
+  EXPECT_NEAR(std::sqrt(squares / n), 0.02 * 0.8796, 2e-4);
+  EXPECT_EQ(a[static_cast<std::size_t>(table.at("bert.embeddings.LayerNorm.weight").offset)], 1.0F);
+  EXPECT_EQ(a[static_cast<std::size_t>(table.at("cls.predictions.bias").offset)], 0.0F);
+}
+
+}  // namespace
+}  // namespace regatta::tests

@@ -1,0 +1,41 @@
+// BERT for pre-training in float64 on the tape: padded to nothing, one sample after another,
+// written from the paper's formulas. The oracle of trainer/bert.cc.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/model/tape.h"
+#include "trainer/batch.h"
+#include "trainer/contract/model_shape.h"
+
+namespace regatta::tests {
+
+struct ReferenceDropout {
+  double hidden = 0, attention = 0;
+  std::uint64_t seed = 0;
+};
+
+struct ReferenceWeight {
+  std::size_t rows = 0, columns = 0;
+  std::vector<double> values;  // row-major
+};
+using ReferenceWeights = std::map<std::string, ReferenceWeight>;  // by tensor name
+
+struct ReferenceResult {
+  double mlm_loss = 0;  // sums
+  double nsp_loss = 0;
+  double loss = 0;  // Σ mlm / masked + Σ nsp / samples
+  std::map<std::string, std::vector<double>> gradients;
+};
+
+// ordinals as for collate.
+[[nodiscard]] ReferenceResult reference_bert(const trainer::ModelShape& shape,
+                                             const ReferenceWeights& weights,
+                                             const std::vector<trainer::Sample>& samples,
+                                             const std::vector<int>& ordinals,
+                                             const ReferenceDropout& dropout, std::uint32_t step,
+                                             double masked_total, double sample_total);
+
+}  // namespace regatta::tests

@@ -1,0 +1,208 @@
+#include "trainer/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "tests/trainer/model/small_dataset.h"
+#include "trainer/balancer.h"
+#include "trainer/permutation.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+class Sampler : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = new TemporaryDirectory;
+    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete directory_;
+  }
+  static DataConfig config(int max_length) {
+    DataConfig config;
+    config.max_length = max_length;
+    return config;
+  }
+  static TemporaryDirectory* directory_;
+  static Dataset* dataset_;
+};
+TemporaryDirectory* Sampler::directory_ = nullptr;
+Dataset* Sampler::dataset_ = nullptr;
+
+bool equal(const Sample& a, const Sample& b) {
+  return a.ids == b.ids && a.types == b.types && a.masked_positions == b.masked_positions &&
+         a.masked_labels == b.masked_labels && a.next_sentence_label == b.next_sentence_label;
+}
+
+TEST_F(Sampler, EverySampleIsWellFormed) {
+  const Vocabulary& vocabulary = dataset_->vocabulary();
+  for (const int max_length : {8, 33, 64, 128}) {
+    const SampleSource source(*dataset_, Split::Training, config(max_length), 5);
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+      const Sample sample = source.sample(i, 3);
+      ASSERT_LE(sample.ids.size(), static_cast<std::size_t>(max_length));
+      ASSERT_GE(sample.ids.size(), 4U);
+      ASSERT_EQ(sample.ids.size(), sample.types.size());
+      EXPECT_EQ(sample.ids.front(), vocabulary.special().classify);
+      EXPECT_EQ(sample.ids.back(), vocabulary.special().separator);
+      const auto ones = std::find(sample.types.begin(), sample.types.end(), 1);
+      ASSERT_NE(ones, sample.types.end());
+      EXPECT_EQ(sample.ids[static_cast<std::size_t>(ones - sample.types.begin()) - 1],
+                vocabulary.special().separator);
+      const double wanted =
+          std::max(1.0, std::nearbyint(0.15 * static_cast<double>(sample.ids.size())));
+      EXPECT_EQ(static_cast<double>(sample.masked_positions.size()), wanted);
+      EXPECT_TRUE(std::is_sorted(sample.masked_positions.begin(), sample.masked_positions.end()));
+      for (const std::int32_t position : sample.masked_positions) {
+        EXPECT_GT(position, 0);
+        EXPECT_LT(position, static_cast<std::int32_t>(sample.ids.size()) - 1);
+      }
+    }
+  }
+}
+
+TEST_F(Sampler, MasksAreEightyTenTen) {
+  const SampleSource source(*dataset_, Split::Training, config(128), 1);
+  std::int64_t masked = 0, kept = 0, total = 0;
+  for (std::uint32_t epoch = 0; epoch < 40; ++epoch) {
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+      const Sample sample = source.sample(i, epoch);
+      for (std::size_t m = 0; m < sample.masked_labels.size(); ++m) {
+        const std::int32_t id = sample.ids[static_cast<std::size_t>(sample.masked_positions[m])];
+        masked += id == dataset_->vocabulary().special().mask ? 1 : 0;
+        kept += id == sample.masked_labels[m] ? 1 : 0;
+        ++total;
+      }
+    }
+  }
+  // Four standard deviations; a random piece is the old one or [MASK] now and then (1/256 each).
+  const double deviation = 4 * std::sqrt(0.25 / static_cast<double>(total));
+  EXPECT_NEAR(static_cast<double>(masked) / static_cast<double>(total), 0.8, deviation + 0.001);
+  EXPECT_NEAR(static_cast<double>(kept) / static_cast<double>(total), 0.1, deviation + 0.001);
+}
+
+TEST_F(Sampler, HalfOfThePairsAreRandom) {
+  const SampleSource source(*dataset_, Split::Training, config(128), 1);
+  double random_next = 0, total = 0;
+  for (std::uint32_t epoch = 0; epoch < 60; ++epoch) {
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+      random_next += source.sample(i, epoch).next_sentence_label;
+      ++total;
+    }
+  }
+  // Slots of one sentence are always random, so the share is a little above one half.
+  EXPECT_GT(random_next / total, 0.47);
+  EXPECT_LT(random_next / total, 0.6);
+}
+
+TEST_F(Sampler, APassVisitsEverySampleOnce) {
+  const SampleSource source(*dataset_, Split::Training, config(64), 9);
+  std::multiset<std::vector<std::int32_t>> by_order, by_index;
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    by_order.insert(source.at(source.size() + i).ids);  // the second pass
+    by_index.insert(source.sample(i, 1).ids);
+  }
+  EXPECT_EQ(by_order, by_index);
+}
+
+TEST_F(Sampler, SamplesDependOnSeedAndNumberOnly) {
+  const SampleSource one(*dataset_, Split::Training, config(64), 9);
+  const SampleSource again(*dataset_, Split::Training, config(64), 9);
+  const SampleSource other(*dataset_, Split::Training, config(64), 10);
+  int same = 0;
+  for (std::int64_t number = 0; number < 50; ++number) {
+    EXPECT_TRUE(equal(one.at(number), again.at(49 - (49 - number))));
+    same += equal(one.at(number), other.at(number)) ? 1 : 0;
+  }
+  EXPECT_LT(same, 3);
+}
+
+TEST_F(Sampler, EvaluationSetIsFixedAndHeldOut) {
+  const std::vector<Sample> set = evaluation_samples(*dataset_, config(64), 20);
+  const std::vector<Sample> again = evaluation_samples(*dataset_, config(64), 20);
+  ASSERT_EQ(set.size(), 20U);
+  for (std::size_t i = 0; i < set.size(); ++i) EXPECT_TRUE(equal(set[i], again[i]));
+  EXPECT_LT(evaluation_samples(*dataset_, config(64), 1 << 20).size(), 1U << 20U);
+}
+
+TEST_F(Sampler, ShuffledLabelsKeepTheInputs) {
+  const SampleSource plain(*dataset_, Split::Training, config(64), 9);
+  const SampleSource shuffled(*dataset_, Split::Training, config(64), 9, true);
+  int changed = 0, total = 0;
+  for (std::int64_t i = 0; i < plain.size(); ++i) {
+    const Sample a = plain.sample(i, 0);
+    const Sample b = shuffled.sample(i, 0);
+    EXPECT_EQ(a.ids, b.ids);
+    for (std::size_t m = 0; m < a.masked_labels.size(); ++m) {
+      changed += a.masked_labels[m] != b.masked_labels[m] ? 1 : 0;
+      ++total;
+    }
+  }
+  EXPECT_GT(changed, total / 2);
+}
+
+TEST(ConstantGuess, IsTheShareOfTheMostFrequentLabel) {
+  Sample a, b;
+  a.masked_labels = {7, 8, 7};
+  b.masked_labels = {9, 7};
+  EXPECT_DOUBLE_EQ(constant_guess_accuracy({a, b}), 0.6);
+  EXPECT_DOUBLE_EQ(constant_guess_accuracy({}), 0.0);
+}
+
+TEST(PermutationTest, IsABijectionForEverySize) {
+  for (const std::uint64_t size : {1, 2, 3, 4, 5, 17, 64, 1000, 4097}) {
+    std::set<std::uint64_t> seen;
+    const Permutation order(size, 42, 7);
+    for (std::uint64_t i = 0; i < size; ++i) {
+      const std::uint64_t image = order(i);
+      ASSERT_LT(image, size);
+      seen.insert(image);
+    }
+    EXPECT_EQ(seen.size(), size);
+  }
+}
+
+TEST(PermutationTest, DiffersBetweenEpochsAndSeeds) {
+  const Permutation base(1000, 1, 0), epoch(1000, 1, 1), seed(1000, 2, 0);
+  int same_epoch = 0, same_seed = 0, fixed = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    same_epoch += base(i) == epoch(i) ? 1 : 0;
+    same_seed += base(i) == seed(i) ? 1 : 0;
+    fixed += base(i) == i ? 1 : 0;
+  }
+  EXPECT_LT(same_epoch, 12);  // one expected
+  EXPECT_LT(same_seed, 12);
+  EXPECT_LT(fixed, 12);
+}
+
+TEST(Balancer, AssignsEachSampleOnce) {
+  for (const int ranks : {1, 2, 3, 7}) {
+    for (const int micro : {0, 1, 4}) {
+      std::multiset<std::int32_t> all;
+      std::size_t least = 1000, most = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        std::size_t share = 0;
+        for (const MicroBatch& batch : balance(25, ranks, rank, micro)) {
+          if (micro > 0) EXPECT_LE(batch.size(), static_cast<std::size_t>(micro));
+          all.insert(batch.begin(), batch.end());
+          share += batch.size();
+        }
+        least = std::min(least, share);
+        most = std::max(most, share);
+      }
+      EXPECT_EQ(all.size(), 25U);
+      EXPECT_EQ(std::set<std::int32_t>(all.begin(), all.end()).size(), 25U);
+      EXPECT_LE(most - least, 1U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regatta::tests

@@ -1,0 +1,67 @@
+// A dataset of made-up prose in a temporary directory, for tests of sampling and training.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "base/file_system.h"
+#include "trainer/data/prepare.h"
+
+namespace regatta::tests {
+
+// A directory of its own, removed at the end.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = testing::TempDir() + "regatta-XXXXXX";
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// `documents` texts in which words follow one another by fixed habits, so that there is something
+// to learn. Returns the dataset directory.
+[[nodiscard]] inline base::Path make_small_dataset(const base::Path& directory, int documents) {
+  const std::vector<std::string> words = {"boat", "river", "wind",  "sail", "oar",  "crew", "race",
+                                          "lake", "shore", "storm", "rope", "mast", "tide", "deck"};
+  std::mt19937 random(1);
+  std::ofstream text(directory / "corpus.txt");
+  for (int document = 0; document < documents; ++document) {
+    const int sentences = 3 + static_cast<int>(random() % 9U);
+    for (int sentence = 0; sentence < sentences; ++sentence) {
+      std::size_t word = random() % words.size();
+      text << "The";
+      for (unsigned i = 0; i < 4 + random() % 8U; ++i) {
+        text << ' ' << words[word];
+        word = random() % 4U == 0 ? random() % words.size() : (word * 5 + 3) % words.size();
+      }
+      text << " number " << random() % 50U << ".\n";
+    }
+    text << '\n';
+  }
+  text.close();
+  trainer::PrepareOptions options;
+  options.inputs = {directory / "corpus.txt"};
+  options.output = directory / "dataset";
+  options.train_vocabulary = 256;
+  options.threads = 1;
+  options.held_out = 0.2;
+  (void)trainer::prepare(options, base::posix_file_system(), {});
+  return options.output;
+}
+
+}  // namespace regatta::tests

@@ -1,0 +1,52 @@
+// Reverse-mode differentiation of float64 matrices, written for clarity: the oracle of the
+// trainer's backward. It shares no code with the trainer; finite differences check it in
+// tape_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace regatta::tests {
+
+struct Node {
+  std::size_t rows = 0, columns = 0;
+  std::vector<double> value, gradient;
+
+  double& at(std::size_t r, std::size_t c) { return value[r * columns + c]; }
+  double& grad(std::size_t r, std::size_t c) { return gradient[r * columns + c]; }
+};
+
+// Nodes live as long as the tape.
+class Tape {
+ public:
+  Node* input(std::size_t rows, std::size_t columns, const std::vector<double>& value);
+
+  Node* linear(Node* x, Node* weight, Node* bias);  // x·Wᵀ + b; W [outputs, inputs], b [1, outputs]
+  Node* add(Node* x, Node* y);
+  Node* gelu(Node* x, bool tanh_form);
+  Node* tanh(Node* x);
+  Node* layer_norm(Node* x, Node* gamma, Node* beta, double epsilon);
+  Node* scale_elements(Node* x, const std::vector<double>& factors);  // dropout with a given mask
+  Node* gather(Node* x, const std::vector<int>& rows);                // also embedding lookup
+  Node* columns(Node* x, std::size_t begin, std::size_t count);
+  Node* join_columns(const std::vector<Node*>& parts);
+  Node* join_rows(const std::vector<Node*>& parts);
+  // softmax(q·kᵀ·scale)∘factors·v for one head of one sample.
+  Node* attention(Node* q, Node* k, Node* v, double scale, const std::vector<double>& factors);
+  // Σ_r cross-entropy(row r, label r) × weight, a 1×1 node.
+  Node* cross_entropy(Node* logits, const std::vector<int>& labels, double weight);
+
+  // Fills every gradient with d result / d node.
+  void backward(Node* result);
+
+ private:
+  Node* make(std::size_t rows, std::size_t columns);
+  void on_backward(std::function<void()> step) { steps_.push_back(std::move(step)); }
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::function<void()>> steps_;
+};
+
+}  // namespace regatta::tests

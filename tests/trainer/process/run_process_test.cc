@@ -1,0 +1,295 @@
+// The real regatta-train as a process: killed, stopped, fenced, and given bad input.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "tests/trainer/model/small_dataset.h"
+#include "trainer/contract/exit_code.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+constexpr double kDeadline = 300;  // seconds for anything here, on any machine
+
+const std::string kTrainer = std::string(REGATTA_BINARY_DIR) + "/trainer/regatta-train";
+
+// Full count at REGATTA_REPETITIONS=100; at least one.
+int repetitions(int full) {
+  const char* const percent = std::getenv("REGATTA_REPETITIONS");
+  return std::max(1, full * (percent != nullptr ? std::atoi(percent) : 10) / 100);
+}
+
+std::string run_file(const base::Path& dataset, int steps, const std::string& more = "") {
+  return "name: small\nmodel: {preset: tiny, layers: 2, hidden: 32, heads: 2, feed_forward: 64, "
+         "max_positions: 64}\ndata: {path: " +
+         dataset.string() +
+         ", max_length: 48}\nbatch: {size: 8}\noptimizer: {learning_rate: 0.003}\n"
+         "evaluate: {every: 20, samples: 16}\ncheckpoint: {every: 7, keep_last: 3}\nthreads: 1\n"
+         "steps: " +
+         std::to_string(steps) + "\n" + more;
+}
+
+class RunProcess : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    suite_directory_ = new TemporaryDirectory;
+    dataset_ = new base::Path(make_small_dataset(suite_directory_->path(), 60));
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete suite_directory_;
+  }
+
+  base::Path make_run(const std::string& name, const std::string& text) {
+    const base::Path path = directory_.path() / name;
+    std::ofstream(directory_.path() / (name + ".yaml")) << text;
+    return path;
+  }
+  pid_t start(const base::Path& run) {
+    return base::spawn({{kTrainer, "run", "--directory", run.string(), run.string() + ".yaml"},
+                        {}, {}, run.string() + ".log", false});
+  }
+  int finish(pid_t process) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (const auto exit = base::poll_exit(process)) return exit->code.value_or(-*exit->signal);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ::kill(process, SIGKILL);
+    (void)base::wait_exit(process);
+    return -1000;
+  }
+  int run_to_end(const base::Path& run) { return finish(start(run)); }
+  static std::vector<JournalRecord> journal(const base::Path& run) {
+    std::vector<JournalRecord> records;
+    try {
+      const RunDirectory directory = RunDirectory::open(base::posix_file_system(), run);
+      for (const AttemptName& attempt : directory.attempts()) {
+        const JournalChunk chunk = parse_journal(
+            base::posix_file_system().read(directory.journal_path(attempt), 1U << 30U));
+        records.insert(records.end(), chunk.records.begin(), chunk.records.end());
+      }
+    } catch (const base::Error&) {  // not there yet
+    }
+    return records;
+  }
+  template <typename Record>
+  static std::vector<Record> records_of(const base::Path& run) {
+    std::vector<Record> found;
+    for (const JournalRecord& record : journal(run)) {
+      if (const auto* body = std::get_if<Record>(&record.body)) found.push_back(*body);
+    }
+    return found;
+  }
+  // Waits until some attempt has journaled this step; false when the process ended before.
+  bool wait_for_step(const base::Path& run, pid_t process, std::int64_t step) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (std::chrono::steady_clock::now() < deadline) {
+      for (const StepRecord& record : records_of<StepRecord>(run)) {
+        if (record.step >= step) return true;
+      }
+      if (!base::process_start_ticks(process)) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    return false;
+  }
+  // The bytes of the last checkpoint's tensors.
+  static std::string final_weights(const base::Path& run) {
+    base::FileSystem& files = base::posix_file_system();
+    const auto names = files.list(run / "checkpoints");
+    if (names.empty()) return "none";
+    const base::Path last = run / "checkpoints" / names.back();
+    return files.read(last / "model.safetensors", 1U << 30U) +
+           files.read(last / "optimizer.safetensors", 1U << 30U);
+  }
+  std::string log_of(const base::Path& run) {
+    return base::posix_file_system().read(run.string() + ".log", 1U << 24U);
+  }
+
+  TemporaryDirectory directory_;
+  static TemporaryDirectory* suite_directory_;
+  static base::Path* dataset_;
+};
+TemporaryDirectory* RunProcess::suite_directory_ = nullptr;
+base::Path* RunProcess::dataset_ = nullptr;
+
+TEST_F(RunProcess, KilledAtRandomStepsEndsWithTheSameBits) {
+  constexpr int kSteps = 120;
+  const base::Path undisturbed = make_run("undisturbed", run_file(*dataset_, kSteps));
+  ASSERT_EQ(run_to_end(undisturbed), 0) << log_of(undisturbed);
+  const std::string expected = final_weights(undisturbed);
+  std::mt19937 random(20);
+  const int kills = repetitions(20);
+  const base::Path killed = make_run("killed", run_file(*dataset_, kSteps));
+  int done = 0;
+  for (int kill = 0; kill < kills; ++kill) {
+    const pid_t process = start(killed);
+    // Anywhere in the run, also within a step or a checkpoint.
+    const int step = 1 + kSteps * kill / kills + static_cast<int>(random() % 5U);
+    const bool reached = wait_for_step(killed, process, step);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 4000U));
+    ::kill(process, SIGKILL);
+    const base::Exit exit = base::wait_exit(process);
+    if (exit.signal == SIGKILL && reached) ++done;
+  }
+  EXPECT_GE(done, std::max(1, kills / 2)) << "too few processes were killed while training";
+  ASSERT_EQ(run_to_end(killed), 0) << log_of(killed);
+  EXPECT_TRUE(final_weights(killed) == expected) << "weights differ after " << done << " kills";
+}
+
+TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
+  const base::Path whole = make_run("whole", run_file(*dataset_, 60));
+  ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
+  const base::Path stopped = make_run("stopped", run_file(*dataset_, 60));
+  const pid_t process = start(stopped);
+  ASSERT_TRUE(wait_for_step(stopped, process, 10));
+  ::kill(process, SIGTERM);
+  const int code = finish(process);
+  ASSERT_TRUE(code == static_cast<int>(ExitCode::Stopped) || code == 0) << code;
+  const auto ends = records_of<EndRecord>(stopped);
+  ASSERT_EQ(ends.size(), 1U);
+  if (code != 0) {
+    EXPECT_EQ(ends[0].reason, "stopped");
+    const auto written = records_of<CheckpointRecord>(stopped);
+    ASSERT_FALSE(written.empty());
+    EXPECT_EQ(written.back().step >= ends[0].step, true);
+    ASSERT_EQ(run_to_end(stopped), 0) << log_of(stopped);
+    EXPECT_EQ(records_of<StartRecord>(stopped).back().first_step, ends[0].step);
+  }
+  EXPECT_TRUE(final_weights(stopped) == final_weights(whole));
+}
+
+TEST_F(RunProcess, Usr2WritesACheckpointAndGoesOn) {
+  std::string text = run_file(*dataset_, 400);
+  text.replace(text.find("every: 7"), 8, "every: 100000");
+  const base::Path run = make_run("usr2", text);
+  const pid_t process = start(run);
+  ASSERT_TRUE(wait_for_step(run, process, 5));
+  ::kill(process, SIGUSR2);
+  EXPECT_EQ(finish(process), 0);
+  int before_the_end = 0;
+  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    before_the_end += record.status == "written" && record.step < 400 ? 1 : 0;
+  }
+  EXPECT_EQ(before_the_end, 1);
+}
+
+TEST_F(RunProcess, ANewerAttemptFencesTheOlder) {
+  const base::Path run = make_run("fenced", run_file(*dataset_, 3000));
+  const pid_t older = start(run);
+  ASSERT_TRUE(wait_for_step(run, older, 3));
+  const pid_t newer = start(run);
+  EXPECT_EQ(finish(older), static_cast<int>(ExitCode::Fenced));
+  ::kill(newer, SIGTERM);
+  const int code = finish(newer);
+  EXPECT_TRUE(code == static_cast<int>(ExitCode::Stopped) || code == 0) << code;
+  EXPECT_EQ(records_of<EndRecord>(run).front().reason, "fenced");
+}
+
+TEST_F(RunProcess, ADamagedCheckpointIsNamedAndSkipped) {
+  const base::Path whole = make_run("intact", run_file(*dataset_, 40));
+  ASSERT_EQ(run_to_end(whole), 0);
+  const base::Path run = make_run("damaged", run_file(*dataset_, 30));
+  ASSERT_EQ(run_to_end(run), 0);
+  const auto names = base::posix_file_system().list(run / "checkpoints");
+  ASSERT_GE(names.size(), 2U);
+  {
+    std::fstream file(run / "checkpoints" / names.back() / "model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('\x55');
+  }
+  // The same run, allowed ten steps more: it must go on from the checkpoint before the damaged one.
+  std::string text = base::posix_file_system().read(run / "run.json", 1U << 20U);
+  const std::size_t at = text.find("\"steps\": 30");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 11, "\"steps\": 40");
+  std::ofstream(run / "run.json") << text;
+  ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+  bool named = false;
+  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    named = named || (record.status == "skipped" && record.name == names.back());
+  }
+  EXPECT_TRUE(named);
+  EXPECT_EQ(records_of<StartRecord>(run).back().first_step, 28);
+}
+
+TEST_F(RunProcess, ACheckpointOfAnotherModelIsRefused) {
+  const base::Path run = make_run("other", run_file(*dataset_, 8));
+  ASSERT_EQ(run_to_end(run), 0);
+  std::string text = base::posix_file_system().read(run / "run.json", 1U << 20U);
+  const std::size_t at = text.find("\"feed_forward\": 64");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 18, "\"feed_forward\": 72");
+  std::ofstream(run / "run.json") << text;
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  EXPECT_NE(records_of<EndRecord>(run).back().message.find("another model"), std::string::npos)
+      << records_of<EndRecord>(run).back().message;
+}
+
+struct BadRun {
+  const char* name;
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+class BadRunFile : public RunProcess, public testing::WithParamInterface<BadRun> {};
+
+TEST_P(BadRunFile, IsOneLineAndLeavesNothing) {
+  std::string text = run_file(*dataset_, 5);
+  const std::size_t at = text.find(GetParam().from);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, std::string(GetParam().from).size(), GetParam().to);
+  const base::Path run = make_run("bad", text);
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  const std::string log = log_of(run);
+  EXPECT_NE(log.find(GetParam().message), std::string::npos) << log;
+  EXPECT_FALSE(std::filesystem::exists(run / "checkpoints"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, BadRunFile,
+    testing::Values(
+        BadRun{"unknown_key", "steps: 5", "stepz: 5", "did you mean 'steps'"},
+        BadRun{"heads", "heads: 2", "heads: 3", "does not divide hidden"},
+        BadRun{"no_dataset", "data: {path: ", "data: {path: /nowhere", "/nowhere"},
+        BadRun{"other_vocabulary", "model: {preset: tiny,", "model: {preset: tiny, vocabulary: 30522,",
+               "prepare the data with the right vocabulary"},
+        BadRun{"ranks", "threads: 1", "threads: 1\nranks: 4", "ranks: 1"},
+        BadRun{"too_long", "max_length: 48", "max_length: 65", "max_length"},
+        BadRun{"not_yaml", "name: small", "name: [small", "not valid YAML"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(RunProcess, PrepareOnAFullDiskLeavesNothing) {
+  // A file system of 64 KiB in a mount namespace of our own; not every machine allows that.
+  const std::string small = (directory_.path() / "small").string();
+  std::filesystem::create_directory(small);
+  const std::string script =
+      "mount -t tmpfs -o size=64k none \"$1\" 2>/dev/null || exit 77; \"$2\" prepare \"$3\" --output "
+      "\"$1/out\" --train-vocab 256; code=$?; ls -A \"$1\"; exit $code";
+  const base::Output output = base::run(
+      {{"unshare", "-rm", "sh", "-c", script, "sh", small, kTrainer,
+        (suite_directory_->path() / "corpus.txt").string()}, {}, {}, {}, false}, kDeadline);
+  const int code = output.exit.code.value_or(-1);
+  if (code == 77 || output.errors.find("unshare") != std::string::npos) {
+    GTEST_SKIP() << "needs mount namespaces: " << output.errors;
+  }
+  EXPECT_EQ(code, 1) << output.errors;
+  EXPECT_NE(output.errors.find("disk is full"), std::string::npos) << output.errors;
+  EXPECT_EQ(output.text, "") << "something was left on the disk";
+}
+
+}  // namespace
+}  // namespace regatta::tests
