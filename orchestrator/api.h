@@ -1,0 +1,37 @@
+// The routes of /api/v1, and the page for everything else.
+#pragma once
+
+#include "base/clock.h"
+#include "orchestrator/controller.h"
+#include "orchestrator/http.h"
+
+namespace regatta::orchestrator {
+
+class Api {
+ public:
+  // Everything outlives the API. page_directory: see serve_page().
+  Api(Controller& controller, base::FileSystem& files, base::Clock& clock,
+      base::Path page_directory)
+      : controller_(controller),
+        files_(files),
+        clock_(clock),
+        page_directory_(std::move(page_directory)) {}
+
+  // Thread-safe. Never throws base::Error: errors become their status and JSON.
+  [[nodiscard]] Response handle(const Request& request);
+
+ private:
+  [[nodiscard]] Response route(const Request& request, const std::vector<std::string>& parts);
+  [[nodiscard]] Response list_runs(const Request& request);
+  [[nodiscard]] Response submit(const Request& request);
+  [[nodiscard]] Response cancel(const std::string& run);
+  [[nodiscard]] Response metrics(const Request& request, const Run& run);
+  [[nodiscard]] Response logs(const Request& request, const Run& run);
+
+  Controller& controller_;
+  base::FileSystem& files_;
+  base::Clock& clock_;
+  base::Path page_directory_;
+};
+
+}  // namespace regatta::orchestrator

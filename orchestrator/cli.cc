@@ -1,0 +1,149 @@
+#include "orchestrator/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/text.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr int kUsage = 2;
+
+// Everything that options can set.
+struct Parsed {
+  ClientOptions client;
+  ServeOptions serve;
+  SubmitOptions submit;
+  ListOptions list;
+  std::string run;
+  std::string idempotency_key;
+  bool follow = false;
+  bool exit_status = false;
+};
+
+void add_client_options(CLI::App* command, Parsed* parsed) {
+  command->add_option("--server", parsed->client.server, "the controller (also REGATTA_SERVER)")
+      ->capture_default_str();
+  command->add_option("--timeout", parsed->client.timeout_seconds, "seconds per request")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->add_option("-o,--output", parsed->client.format, "text or json")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
+}
+
+CLI::App* add_run_command(CLI::App* app, const std::string& name, const std::string& help,
+                          Parsed* parsed) {
+  CLI::App* const command = app->add_subcommand(name, help);
+  command->add_option("run", parsed->run, "the run's id, or its name when only one has it")
+      ->required();
+  add_client_options(command, parsed);
+  return command;
+}
+
+void add_serve(CLI::App* app, Parsed* parsed) {
+  ServeOptions& options = parsed->serve;
+  CLI::App* const command =
+      app->add_subcommand("serve", "run the controller: starts runs, serves API and page");
+  command->add_option("--address", options.address, "a loopback address")->capture_default_str();
+  command->add_option("--port", options.port, "0: any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command->add_option("--data", options.data,
+                      "the store's directory, on a local disk ($XDG_STATE_HOME/regatta)");
+  command->add_option("--runs", options.runs,
+                      "where run directories are made ($REGATTA_RUNS, or DATA/runs)");
+  command->add_option("--trainer", options.trainer,
+                      "regatta-train (beside this program, or in PATH)");
+  command->add_option("--parallel", options.parallel, "runs at once")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--stop-grace", options.stop_grace_seconds,
+                   "seconds that a cancelled run has to write its checkpoint")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_option("--page-directory", options.page_directory,
+                      "serve the page from here (development)");
+  command->add_flag("--allow-privileged", options.allow_privileged, "run even as root");
+}
+
+// Words of the command line that CLI11 repeats in its messages are the user's own, but a script may
+// have passed on someone else's.
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  std::cerr << "regatta: " << base::printable(error.what())
+            << "; 'regatta --help' lists the commands\n";
+  return kUsage;
+}
+
+int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& environment) {
+  const std::string name = app.get_subcommands().front()->get_name();
+  if (name == "serve") return serve(parsed.serve, environment);
+  if (name == "submit") {
+    SubmitOptions options = parsed.submit;
+    if (app.get_subcommand("submit")->count("--idempotency-key") > 0) {
+      options.idempotency_key = parsed.idempotency_key;
+    }
+    return submit(parsed.client, options);
+  }
+  if (name == "ls") return list(parsed.client, parsed.list);
+  if (name == "show") return show(parsed.client, parsed.run);
+  if (name == "cancel") return cancel(parsed.client, parsed.run);
+  if (name == "logs") {
+    return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);
+  }
+  if (name == "watch") {
+    return watch(parsed.client, parsed.run,
+                 parsed.exit_status ? WatchResult::RunExitCode : WatchResult::Zero);
+  }
+  return version(parsed.client);
+}
+
+}  // namespace
+
+int run_command_line(int count, char** arguments, const Environment& environment) {
+  Parsed parsed;
+  if (environment.server && !environment.server->empty()) {
+    parsed.client.server = *environment.server;
+  }
+  CLI::App app("Trains BERT-style encoders and shows how long they take to reach an accuracy.");
+  app.name("regatta");
+  app.set_version_flag("--version", "regatta " REGATTA_VERSION);
+  app.require_subcommand(1);
+  add_serve(&app, &parsed);
+
+  CLI::App* const submit = app.add_subcommand("submit", "make a run from a run file");
+  submit->add_option("file", parsed.submit.file, "YAML or JSON; - for stdin")->required();
+  submit->add_flag("--wait", parsed.submit.wait,
+                   "watch the run and return its exit code (100: it failed without one)");
+  submit->add_option("--idempotency-key", parsed.idempotency_key,
+                     "the same key and file make only one run");
+  add_client_options(submit, &parsed);
+
+  CLI::App* const list = app.add_subcommand("ls", "list the runs, newest first");
+  list->add_option("--limit", parsed.list.limit)->check(CLI::Range(1, 1000))->capture_default_str();
+  list->add_option("--state", parsed.list.state, "only runs in this state");
+  add_client_options(list, &parsed);
+
+  add_run_command(&app, "show", "show a run", &parsed);
+  CLI::App* const watch = add_run_command(
+      &app, "watch", "show a run's progress until it ends; Ctrl-C detaches", &parsed);
+  watch->add_flag("--exit-status", parsed.exit_status,
+                  "return the run's own exit code (100: it failed without one)");
+  CLI::App* const logs = add_run_command(&app, "logs", "print the newest attempt's log", &parsed);
+  logs->add_flag("-f,--follow", parsed.follow, "go on until the run ends");
+  add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);
+  CLI::App* const version = app.add_subcommand("version", "print versions");
+  add_client_options(version, &parsed);
+
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  }
+  return dispatch(app, parsed, environment);
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,176 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/client.h"
+#include "orchestrator/commands.h"
+#include "orchestrator/terminal.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMaxRunFile = std::uint64_t{1} << 20U;
+constexpr auto kLogPause = std::chrono::milliseconds(500);
+
+void print_json(const Json& json) {
+  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n" << std::flush;
+}
+
+std::string read_run_file(const std::string& file) {
+  if (file == "-") {
+    std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+    return text.substr(0, kMaxRunFile + 1);  // the parser refuses what is larger
+  }
+  return base::posix_file_system().read(file, kMaxRunFile);
+}
+
+// Line by line, so that line breaks stay and everything else is escaped.
+void print_log(const std::string& text) {
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = text.find('\n', start);
+    std::cout << base::printable(text.substr(start, end - start));
+    if (end == std::string::npos) break;
+    std::cout << "\n";
+    start = end + 1;
+  }
+  std::cout << std::flush;
+}
+
+}  // namespace
+
+int submit(const ClientOptions& options, const SubmitOptions& submission) {
+  const std::string source = submission.file == "-" ? "stdin" : submission.file;
+  trainer::RunConfig config = trainer::parse_run_config(read_run_file(submission.file), source);
+  // Relative to the file, as written by its author; the controller has no such place.
+  const base::Path folder =
+      submission.file == "-" ? base::Path(".") : base::Path(submission.file).parent_path();
+  config.data.path =
+      std::filesystem::absolute(folder / config.data.path).lexically_normal().string();
+  std::map<std::string, std::string> headers;
+  if (submission.idempotency_key) {
+    const std::string& key = *submission.idempotency_key;
+    if (key.empty() || base::printable(key) != key) {
+      throw base::Error(base::Code::User,
+                        "the idempotency key is not usable; use 1 to 200 printable characters");
+    }
+    headers["Idempotency-Key"] = key;
+  }
+  const Client client(options.server, options.timeout_seconds);
+  const Json run = client.post("/runs", trainer::to_json(config), headers);
+  const std::string id = run.value("id", "");
+  if (options.format == Format::Json && !submission.wait) {
+    print_json(run);
+  } else if (options.format == Format::Text) {
+    std::cout << base::printable(id) << "\n" << std::flush;
+  }
+  if (submission.wait) return watch(options, id, WatchResult::RunExitCode);
+  if (options.format == Format::Text) {
+    std::cerr << "submitted; 'regatta watch " << base::printable(id) << "' shows it\n";
+  }
+  return 0;
+}
+
+int list(const ClientOptions& options, const ListOptions& listing) {
+  const Client client(options.server, options.timeout_seconds);
+  std::string path = "/runs?limit=" + std::to_string(listing.limit);
+  if (!listing.state.empty()) path += "&state=" + path_part(listing.state);
+  const Json answer = client.get(path);
+  if (options.format == Format::Json) {
+    print_json(answer);
+  } else if (!answer.contains("runs") || answer["runs"].empty()) {
+    std::cerr << "no runs; 'regatta submit FILE' makes one\n";
+  } else {
+    std::cout << run_table(answer["runs"]);
+  }
+  return 0;
+}
+
+int show(const ClientOptions& options, const std::string& name) {
+  const Client client(options.server, options.timeout_seconds);
+  const Json run = client.get("/runs/" + path_part(name));
+  if (options.format == Format::Json) {
+    print_json(run);
+  } else {
+    std::cout << run_details(run);
+  }
+  return 0;
+}
+
+int cancel(const ClientOptions& options, const std::string& name) {
+  const Client client(options.server, options.timeout_seconds);
+  const Json run = client.post("/runs/" + path_part(name) + "/cancel", "", {});
+  if (options.format == Format::Json) {
+    print_json(run);
+  } else {
+    std::cout << base::printable(run.value("id", "")) << " "
+              << base::printable(run.value("state", "")) << "\n";
+    if (!is_over(run)) std::cerr << "it writes a checkpoint and stops\n";
+  }
+  return 0;
+}
+
+int logs(const ClientOptions& options, const std::string& name, Follow follow) {
+  const Client client(options.server, options.timeout_seconds);
+  const std::string path = "/runs/" + path_part(name);
+  std::int64_t offset = 0;
+  std::int64_t launch = 0;
+  for (;;) {
+    const bool over = is_over(client.get(path));  // before the log, so that its end is not missed
+    const Json part = client.get(path + "/logs?offset=" + std::to_string(offset));
+    const std::int64_t newest = part.value("launch", std::int64_t{0});
+    if (launch != 0 && newest != launch && offset > 0) {  // another attempt, another file
+      launch = newest;
+      offset = 0;
+      continue;
+    }
+    launch = newest;
+    const std::string text = part.value("text", "");
+    if (options.format == Format::Json) {
+      if (!text.empty() || follow == Follow::No) {
+        std::cout << part.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n"
+                  << std::flush;
+      }
+    } else {
+      print_log(text);
+    }
+    offset = part.value("next", offset);
+    if (!text.empty()) continue;
+    if (follow == Follow::No || over) return 0;
+    std::this_thread::sleep_for(kLogPause);
+  }
+}
+
+int version(const ClientOptions& options) {
+  Json json{{"version", REGATTA_VERSION}, {"controller", nullptr}};
+  try {
+    const Client client(options.server, std::min(options.timeout_seconds, 2.0));
+    json["controller"] = client.get("/version");
+    json["controller"]["url"] = client.url();
+  } catch (const base::Error&) {  // none runs: the program's own version is still an answer
+  }
+  if (options.format == Format::Json) {
+    print_json(json);
+    return 0;
+  }
+  std::cout << "regatta " REGATTA_VERSION "\n";
+  if (json["controller"].is_object()) {
+    std::cout << "controller " << base::printable(json["controller"].value("version", "")) << " at "
+              << base::printable(json["controller"].value("url", "")) << ", scheduler "
+              << base::printable(json["controller"].value("scheduler", "")) << ", runs in "
+              << base::printable(json["controller"].value("runs_directory", "")) << "\n";
+  }
+  return 0;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,67 @@
+// What each subcommand does. Data goes to stdout, everything else to stderr; all text that comes
+// from a run passes through base::printable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/file_system.h"
+
+namespace regatta::orchestrator {
+
+// The environment, read once by main.
+struct Environment {
+  std::optional<std::string> server;      // REGATTA_SERVER
+  std::optional<std::string> runs;        // REGATTA_RUNS
+  std::optional<std::string> state_home;  // XDG_STATE_HOME
+  std::optional<std::string> home;        // HOME
+  std::string path;                       // PATH
+  base::Path program;                     // where this program lies
+};
+
+enum class Format { Text, Json };
+
+struct ServeOptions {
+  std::string address = "127.0.0.1";
+  int port = 8420;
+  std::string data;     // empty: the default
+  std::string runs;     // empty: the default
+  std::string trainer;  // empty: looked for
+  std::string page_directory;
+  int parallel = 1;
+  double stop_grace_seconds = 60;
+  bool allow_privileged = false;
+};
+// Runs until SIGINT or SIGTERM; attempts go on after it.
+int serve(const ServeOptions& options, const Environment& environment);
+
+struct ClientOptions {
+  std::string server = "http://127.0.0.1:8420";
+  double timeout_seconds = 10;
+  Format format = Format::Text;
+};
+
+struct SubmitOptions {
+  std::string file;  // "-": stdin
+  bool wait = false;
+  std::optional<std::string> idempotency_key;
+};
+int submit(const ClientOptions& client, const SubmitOptions& options);
+struct ListOptions {
+  int limit = 100;
+  std::string state;
+};
+int list(const ClientOptions& client, const ListOptions& options);
+int show(const ClientOptions& client, const std::string& run);
+int cancel(const ClientOptions& client, const std::string& run);
+enum class Follow { No, Yes };
+int logs(const ClientOptions& client, const std::string& run, Follow follow);
+int version(const ClientOptions& client);
+
+// What watch() returns when the run has ended.
+enum class WatchResult { Zero, RunExitCode };
+// Shows the run until it ends. Ctrl-C detaches (130): the run goes on.
+int watch(const ClientOptions& client, const std::string& run, WatchResult result);
+
+}  // namespace regatta::orchestrator

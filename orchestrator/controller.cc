@@ -1,0 +1,416 @@
+#include "orchestrator/controller.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/run_records.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
+constexpr int kSuggestionPool = 1000;
+constexpr std::size_t kLongestKey = 200;
+
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return {};
+  return name;
+}
+
+const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
+  if (attempts.empty() || attempts.back().number <= after) return nullptr;
+  return &attempts.back();
+}
+
+void check_key(const std::string& key) {
+  bool good = !key.empty() && key.size() <= kLongestKey;
+  for (const char c : key) good = good && c > 0x20 && c < 0x7F;
+  if (!good) {
+    throw base::Error(base::Code::User,
+                      "the idempotency key is not usable; use 1 to 200 printable ASCII characters");
+  }
+}
+
+}  // namespace
+
+Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store,
+                       Scheduler& scheduler, const ControllerOptions& options)
+    : files_(files),
+      clock_(clock),
+      store_(store),
+      scheduler_(scheduler),
+      options_(options),
+      follower_(files, store) {
+  std::error_code error;
+  options_.runs_directory = std::filesystem::absolute(options_.runs_directory).lexically_normal();
+  if (!options_.runs_directory.has_filename()) {
+    options_.runs_directory = options_.runs_directory.parent_path();
+  }
+  std::filesystem::create_directories(options_.runs_directory.parent_path(), error);
+  files_.create_directory(options_.runs_directory);
+  lock_ = take_lock(options_.runs_directory / ".controller.lock",
+                    "the runs directory " + options_.runs_directory.string());
+}
+
+Controller::~Controller() = default;
+
+Controller::Accepted Controller::submit(const std::string& body,
+                                        const std::optional<std::string>& idempotency_key) {
+  trainer::RunConfig config = trainer::parse_run_config(body, "run file");
+  if (!base::Path(config.data.path).is_absolute()) {
+    throw base::Error(base::Code::User, "run file: data.path: '" +
+                                            base::printable(config.data.path) +
+                                            "' is not absolute; the controller cannot know what "
+                                            "it is relative to");
+  }
+  const std::string text = trainer::to_json(config);
+  const std::string digest = base::digest_of(text);
+  if (idempotency_key) check_key(*idempotency_key);
+
+  const std::lock_guard lock(submit_mutex_);
+  if (idempotency_key) {
+    if (const auto before = store_.submitted_with(*idempotency_key)) {
+      if (before->body_digest != digest) {
+        throw base::Error(base::Code::Conflict, "the idempotency key was used for run " +
+                                                    before->id +
+                                                    " with another run file; use a new key");
+      }
+      return {find(before->id), false};
+    }
+  }
+  NewRun run;
+  do {
+    run.id = config.name + "-" + base::random_hex(kIdBytes);
+  } while (store_.run(run.id) || files_.exists(options_.runs_directory / run.id));
+  const base::Path directory = options_.runs_directory / run.id;
+  run.name = config.name;
+  run.config = text;
+  run.steps = config.steps;
+  run.directory = directory.string();
+  run.created_utc = clock_.utc_seconds();
+  run.idempotency_key = idempotency_key;
+  run.body_digest = digest;
+  // The directory first: it is the truth. If the controller dies before the row is written, the
+  // next one adopts the run, key included.
+  (void)trainer::RunDirectory::create(files_, directory, text);
+  try {
+    write_submission(files_, directory,
+                     {run.id, run.created_utc, Wanted::Run, idempotency_key, digest});
+    store_.add_run(run);
+  } catch (const base::Error&) {
+    files_.remove_tree(directory);
+    throw;
+  }
+  base::log(base::LogLevel::Info, "run " + run.id + " was submitted");
+  return {find(run.id), true};
+}
+
+bool Controller::cancel(const std::string& name) {
+  const std::lock_guard lock(submit_mutex_);
+  const Run run = find(name);
+  if (is_over(run.state) || run.wanted == Wanted::Cancel) return false;
+  auto submission = read_submission(files_, run.directory);
+  if (!submission) submission = Submission{run.id, run.created_utc, Wanted::Run, std::nullopt, ""};
+  submission->wanted = Wanted::Cancel;
+  write_submission(files_, run.directory, *submission);
+  store_.set_wanted(run.number, Wanted::Cancel);
+  base::log(base::LogLevel::Info, "run " + run.id + " is to be cancelled");
+  return true;
+}
+
+Run Controller::find(const std::string& name) {
+  if (auto run = store_.run(name)) return *run;
+  const std::vector<Run> named = store_.runs_named(name);
+  if (named.size() == 1) return named.front();
+  if (named.size() > 1) {
+    throw base::Error(base::Code::NotFound, "several runs are called '" + base::printable(name) +
+                                                "'; name one by its id: " + named[0].id + ", " +
+                                                named[1].id + (named.size() > 2 ? ", …" : ""));
+  }
+  const auto suggestion = base::closest(name, store_.ids_and_names(kSuggestionPool));
+  throw base::Error(base::Code::NotFound, "no run '" + base::printable(name.substr(0, 100)) + "'" +
+                                              (suggestion ? "; did you mean '" + *suggestion + "'?"
+                                                          : "; 'regatta ls' lists the runs"));
+}
+
+void Controller::adopt() {
+  for (const std::string& name : files_.list(options_.runs_directory)) {
+    if (name.front() == '.' || name.find(".tmp-") != std::string::npos) continue;
+    try {
+      if (!store_.run(name)) adopt_run(options_.runs_directory / name);
+    } catch (const base::Error& error) {
+      base::log(base::LogLevel::Warning, "cannot adopt " + name + ": " + error.what());
+    }
+  }
+}
+
+void Controller::adopt_run(const base::Path& directory) {
+  if (!files_.exists(directory / "run.json")) return;
+  const auto opened = trainer::RunDirectory::open(files_, directory);
+  const trainer::RunConfig config = trainer::parse_run_config(opened.run_json(), "run.json");
+  const auto submission = read_submission(files_, directory);
+  NewRun run;
+  run.id = directory.filename().string();
+  run.name = config.name;
+  run.config = trainer::to_json(config);
+  run.steps = config.steps;
+  run.directory = directory.string();
+  run.created_utc = submission ? submission->created_utc : clock_.utc_seconds();
+  run.wanted = submission ? submission->wanted : Wanted::Observe;
+  run.body_digest = submission ? submission->body_digest : base::digest_of(run.config);
+  if (submission && submission->idempotency_key &&
+      !store_.submitted_with(*submission->idempotency_key)) {
+    run.idempotency_key = submission->idempotency_key;
+  }
+  const RunNumber number = store_.add_run(run);
+  std::vector<Launch> launches = read_launches(files_, directory);
+  // The journals decide how the newest one ended, whatever was written down before.
+  if (!launches.empty()) launches.back().over = false;
+  for (const Launch& launch : launches) store_.put_launch(number, launch);
+  auto adopted = store_.run(number);
+  base::check(adopted.has_value(), "a run that was added is there");
+  while (follower_.follow(&*adopted).more) {
+  }
+  if (launches.empty()) watch_successor(&*adopted);
+  store_.update_run(*adopted);
+  base::log(base::LogLevel::Info, "run " + run.id + " was found in the runs directory");
+}
+
+void Controller::tick() {
+  std::vector<Run> runs = store_.unfinished_runs();
+  int active = 0;
+  for (const Run& run : runs) {
+    const std::vector<Launch> launches = store_.launches(run.number);
+    if (!launches.empty() && !launches.back().over) ++active;
+  }
+  for (Run& run : runs) {
+    const std::string id = run.id;
+    const RunNumber number = run.number;
+    try {
+      tick_run(std::move(run), &active);
+      const auto memory = memory_.find(number);
+      if (memory != memory_.end()) memory->second.trouble.clear();
+    } catch (const base::Error& error) {
+      std::string& trouble = memory_[number].trouble;
+      if (trouble == error.what()) continue;  // said already; it is tried again every tick
+      trouble = error.what();
+      base::log(base::LogLevel::Error, "run " + id + ": " + trouble);
+    }
+  }
+}
+
+void Controller::tick_run(Run run, int* active) {
+  Memory& memory = memory_[run.number];
+  // The process first and its journal after: when it is gone, the journal is complete.
+  Watched watched = watch(run);
+  if (watched.report.state != ProcessState::Running &&
+      !files_.exists(base::Path(run.directory) / "run.json")) {
+    return lose(&run, watched.launch, active);
+  }
+  if (!memory.refreshed) follower_.refresh(&run);
+  const Followed followed = follower_.follow(&run);
+  const bool was_over = is_over(run.state);
+  const bool fresh = !memory.refreshed;
+  memory.refreshed = true;
+  if (followed.more) {  // the end of the journal decides; it comes with a later tick
+    store_.update_run(run);
+    return;
+  }
+  if (was_over) {
+    run.drained = !followed.read_any;
+    store_.update_run(run);
+    if (run.drained) memory_.erase(run.number);
+    return;
+  }
+  const Observation seen = observe(run, watched, memory, *active < options_.parallel);
+  const Decision decision = reconcile(seen, options_.limits);
+  if (decision.launch_over) --*active;
+  if (decision.act == Act::Start) ++*active;
+  const RunState before = run.state;
+  const std::string reason_before = run.reason;
+  apply(&run, seen, decision, &watched, &memory);
+  if (fresh || followed.read_any || run.state != before || run.reason != reason_before ||
+      decision.launch_over) {
+    store_.update_run(run);
+  }
+}
+
+// Its directory was removed, and nothing runs in it.
+void Controller::lose(Run* run, std::optional<Launch> launch, int* active) {
+  if (launch) {
+    launch->over = true;
+    store_.put_launch(run->number, *launch);
+    --*active;
+  }
+  if (!is_over(run->state)) {
+    run->state = RunState::Failed;
+    run->error = "its directory " + run->directory + " is gone";
+    run->ended_utc = clock_.utc_seconds();
+    base::log(base::LogLevel::Warning, "run " + run->id + ": " + run->error);
+  }
+  run->drained = true;
+  store_.update_run(*run);
+  memory_.erase(run->number);
+}
+
+Controller::Watched Controller::watch(const Run& run) {
+  Watched watched;
+  watched.report.state = ProcessState::None;
+  const std::vector<Launch> launches = store_.launches(run.number);
+  if (launches.empty() || launches.back().over) return watched;
+  watched.launch = launches.back();
+  Launch& launch = *watched.launch;
+  if (launch.handle.empty() && !launch.token.empty()) {
+    // The last controller ended between the start of the process and the note about it.
+    if (const auto handle = scheduler_.find(launch.token)) {
+      launch.handle = *handle;
+      write_launch(files_, run.directory, launch);
+      store_.put_launch(run.number, launch);
+    }
+  }
+  watched.report = launch.handle.empty()
+                       ? ProcessReport{ProcessState::Gone, std::nullopt, std::nullopt}
+                       : scheduler_.poll(launch.handle);
+  return watched;
+}
+
+Observation Controller::observe(const Run& run, const Watched& watched, const Memory& memory,
+                                bool place_free) {
+  Observation seen;
+  seen.wanted = run.wanted;
+  seen.state = run.state;
+  seen.process = watched.report;
+  seen.checkpoint_step = run.summary.checkpoint_step;
+  seen.failures = run.failures;
+  seen.progress_step = run.progress_step;
+  seen.place_free = place_free;
+  seen.now = clock_.monotonic_seconds();
+  seen.not_before = memory.not_before;
+  seen.stop_sent = memory.stop_sent;
+  if (!watched.launch) return seen;
+  const std::vector<Attempt> attempts = store_.attempts(run.number);
+  if (const Attempt* attempt = newest_of(attempts, watched.launch->attempts_before)) {
+    seen.journal_started = attempt->started;
+    if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
+  }
+  if (seen.process.state == ProcessState::Ended || seen.process.state == ProcessState::Gone) {
+    seen.last_log_line =
+        last_log_line(files_, launch_log_path(run.directory, watched.launch->number));
+  }
+  return seen;
+}
+
+void Controller::apply(Run* run, const Observation& seen, const Decision& decision,
+                       Watched* watched, Memory* memory) {
+  if (decision.launch_over) {
+    base::check(watched->launch.has_value(), "only a watched launch can be over");
+    Launch& launch = *watched->launch;
+    launch.over = true;
+    launch.exit_code = seen.process.exit_code;
+    if (!launch.exit_code && seen.end) launch.exit_code = seen.end->exit_code;
+    launch.signal = seen.process.signal;
+    write_launch(files_, run->directory, launch);
+    store_.put_launch(run->number, launch);
+    memory->stop_sent.reset();
+  }
+  if (decision.state != run->state) {
+    base::log(base::LogLevel::Info, "run " + run->id + " is " + name_of(decision.state) +
+                                        (decision.error.empty() ? "" : ": " + decision.error));
+  }
+  run->state = decision.state;
+  run->reason = decision.reason;
+  run->error = decision.error;
+  run->failures = decision.failures;
+  run->progress_step = decision.progress_step;
+  memory->not_before = decision.not_before;
+  if (is_over(run->state)) run->ended_utc = clock_.utc_seconds();
+  if (decision.look_for_successor) watch_successor(run);
+  if (decision.act == Act::Start) {
+    launch(run);
+  } else if (decision.act == Act::Stop) {
+    scheduler_.stop(watched->launch->handle);
+    memory->stop_sent = clock_.monotonic_seconds();
+  } else if (decision.act == Act::Kill) {
+    base::log(base::LogLevel::Warning, "run " + run->id + " did not stop in time; killed");
+    scheduler_.kill(watched->launch->handle);
+    memory->stop_sent = clock_.monotonic_seconds();  // again after another grace
+  }
+}
+
+void Controller::launch(Run* run) {
+  const std::vector<Launch> launches = store_.launches(run->number);
+  Launch launch;
+  launch.number = launches.empty() ? 1 : launches.back().number + 1;
+  launch.token = base::random_hex(16);
+  for (const trainer::AttemptName& attempt :
+       trainer::RunDirectory::open(files_, run->directory).attempts()) {
+    launch.attempts_before = std::max(launch.attempts_before, attempt.number);
+  }
+  launch.started_utc = clock_.utc_seconds();
+  // Written down, then started, then the handle: whatever is lost in between is found by its token.
+  write_launch(files_, run->directory, launch);
+  store_.put_launch(run->number, launch);
+  try {
+    launch.handle = scheduler_.submit(
+        {run->directory, launch_log_path(run->directory, launch.number), launch.token});
+  } catch (const base::Error& error) {
+    launch.over = true;
+    run->state = RunState::Failed;
+    run->error = error.what();
+    run->ended_utc = clock_.utc_seconds();
+    base::log(base::LogLevel::Error, "run " + run->id + ": " + error.what());
+  }
+  write_launch(files_, run->directory, launch);
+  store_.put_launch(run->number, launch);
+}
+
+// An attempt that this controller did not start: watched like its own if it lives, else judged by
+// its journal.
+void Controller::watch_successor(Run* run) {
+  const std::vector<Attempt> attempts = store_.attempts(run->number);
+  const std::vector<Launch> launches = store_.launches(run->number);
+  if (attempts.empty()) return;
+  const Attempt& newest = attempts.back();
+  std::optional<std::string> handle;
+  if (newest.host.empty() || newest.host == host_name()) {
+    handle = scheduler_.adopt(newest.process, run->directory);
+  }
+  if (!handle && !launches.empty()) return;
+  Launch launch;
+  launch.number = launches.empty() ? 1 : launches.back().number + 1;
+  launch.handle = handle.value_or("");
+  launch.attempts_before = newest.number - 1;
+  launch.started_utc = newest.start_utc;
+  store_.put_launch(run->number, launch);
+  run->state = RunState::Running;
+  run->error.clear();
+  run->ended_utc.reset();
+}
+
+void Controller::start() {
+  adopt();
+  thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+}
+
+void Controller::loop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    try {
+      tick();
+    } catch (const base::Error& error) {
+      base::log(base::LogLevel::Error, error.what());
+    }
+    clock_.sleep(std::chrono::duration<double>(options_.tick_seconds));
+  }
+}
+
+}  // namespace regatta::orchestrator

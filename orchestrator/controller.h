@@ -1,0 +1,95 @@
+// The controller: one thread (tick) owns the world; handlers read the store and write down wishes.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "orchestrator/follower.h"
+#include "orchestrator/reconcile.h"
+#include "orchestrator/scheduler.h"
+#include "orchestrator/store.h"
+
+namespace regatta::orchestrator {
+
+struct ControllerOptions {
+  base::Path runs_directory;
+  int parallel = 1;  // runs at once
+  Limits limits;
+  double tick_seconds = 0.25;
+};
+
+// submit(), cancel() and find() may be called from any thread; adopt() and tick() from one, which
+// is the thread of start() once that was called.
+class Controller {
+ public:
+  // Everything passed by reference outlives the controller. Creates the runs directory and locks it
+  // against a second controller.
+  Controller(base::FileSystem& files, base::Clock& clock, Store& store, Scheduler& scheduler,
+             const ControllerOptions& options);
+  ~Controller();
+
+  struct Accepted {
+    Run run;
+    bool created = false;  // false: the same request had been made before
+  };
+  // body: a run file. Code::User for a bad one, Code::Conflict when the key was used with another
+  // body.
+  Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key);
+  // Code::NotFound for an unknown run. True when something changed.
+  bool cancel(const std::string& run);
+  // By id, or by name when only one run has it. Code::NotFound (with a suggestion) otherwise.
+  [[nodiscard]] Run find(const std::string& run);
+
+  [[nodiscard]] const base::Path& runs_directory() const { return options_.runs_directory; }
+  [[nodiscard]] std::string scheduler_name() const { return scheduler_.name(); }
+  [[nodiscard]] Store& store() { return store_; }
+
+  // Takes in the runs of the runs directory that the store does not know.
+  void adopt();
+  // One round: follow, observe, reconcile, act, store.
+  void tick();
+  // adopt(), then ticks in a thread of their own until destruction. Attempts go on after that.
+  void start();
+
+ private:
+  // What is known of a run only while the controller lives; a restart begins anew.
+  struct Memory {
+    bool refreshed = false;
+    double not_before = 0;
+    std::optional<double> stop_sent;
+    std::string trouble;  // the last error that was logged
+  };
+  struct Watched {
+    std::optional<Launch> launch;  // the newest one, unless it is over
+    ProcessReport report;
+  };
+  void adopt_run(const base::Path& directory);
+  void tick_run(Run run, int* active);
+  void lose(Run* run, std::optional<Launch> launch, int* active);
+  [[nodiscard]] Watched watch(const Run& run);
+  [[nodiscard]] Observation observe(const Run& run, const Watched& watched, const Memory& memory,
+                                    bool place_free);
+  void apply(Run* run, const Observation& seen, const Decision& decision, Watched* watched,
+             Memory* memory);
+  void launch(Run* run);
+  void watch_successor(Run* run);
+  void loop(const std::stop_token& stop);
+
+  base::FileSystem& files_;
+  base::Clock& clock_;
+  Store& store_;
+  Scheduler& scheduler_;
+  ControllerOptions options_;
+  base::UniqueFd lock_;
+  Follower follower_;
+  std::map<RunNumber, Memory> memory_;
+  std::mutex submit_mutex_;  // one submission or cancellation at a time
+  std::jthread thread_;
+};
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,43 @@
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/cli.h"
+
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+regatta::orchestrator::Environment read_environment() {
+  regatta::orchestrator::Environment environment;
+  environment.server = variable("REGATTA_SERVER");
+  environment.runs = variable("REGATTA_RUNS");
+  environment.state_home = variable("XDG_STATE_HOME");
+  environment.home = variable("HOME");
+  environment.path = variable("PATH").value_or("");
+  std::error_code error;
+  environment.program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return environment;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  namespace base = regatta::base;
+  try {
+    return regatta::orchestrator::run_command_line(count, arguments, read_environment());
+  } catch (const base::Error& error) {
+    std::cerr << "regatta: " << base::printable(error.what()) << "\n";
+    return base::meaning(error.code()).exit_code;
+  } catch (const std::exception& error) {
+    std::cerr << "regatta: " << base::printable(error.what()) << "\n";
+    return base::meaning(base::Code::Developer).exit_code;
+  }
+}

@@ -1,0 +1,156 @@
+#include "orchestrator/reconcile.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/contract/exit_code.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using trainer::ExitCode;
+
+// How the watched launch ended: a code, or nothing when it was killed or vanished.
+struct End {
+  std::optional<int> code;
+  std::string words;
+};
+
+End end_of(const Observation& seen) {
+  End end;
+  // A process that wrote its end record and was then killed did end as the record says.
+  if (seen.process.exit_code) {
+    end.code = seen.process.exit_code;
+  } else if (seen.end) {
+    end.code = seen.end->exit_code;
+  }
+  if (seen.end && !seen.end->message.empty()) {
+    end.words = seen.end->message;
+  } else if (!seen.last_log_line.empty()) {
+    end.words = seen.last_log_line;
+  } else if (end.code) {
+    end.words = "the trainer returned " + std::to_string(*end.code);
+  }
+  if (!end.code) {
+    const std::string how = seen.process.signal
+                                ? "killed by signal " + std::to_string(*seen.process.signal)
+                                : "vanished";
+    end.words = end.words.empty() ? how : how + "; its last words: " + end.words;
+  }
+  return end;
+}
+
+Decision unchanged(const Observation& seen) {
+  Decision decision;
+  decision.state = seen.state;
+  decision.failures = seen.failures;
+  decision.progress_step = seen.progress_step;
+  decision.not_before = seen.not_before;
+  return decision;
+}
+
+Decision retry(const Observation& seen, const Limits& limits, const std::string& words) {
+  Decision decision = unchanged(seen);
+  decision.launch_over = true;
+  if (seen.wanted == Wanted::Observe) {
+    decision.state = RunState::Stopped;
+    decision.error =
+        "the attempt ended early (" + words + "); it was not started by this controller";
+    return decision;
+  }
+  decision.failures = seen.checkpoint_step > seen.progress_step ? 1 : seen.failures + 1;
+  decision.progress_step = std::max(seen.progress_step, seen.checkpoint_step);
+  if (decision.failures >= limits.failures) {
+    decision.state = RunState::Failed;
+    decision.error = std::to_string(decision.failures) +
+                     " attempts ended early without progress; the last: " + words;
+    return decision;
+  }
+  const double wait = std::min(limits.longest_backoff_seconds,
+                               limits.backoff_seconds * std::exp2(decision.failures - 1));
+  decision.state = RunState::Queued;
+  decision.not_before = seen.now + wait;
+  decision.reason = "starts again after: " + words;
+  return decision;
+}
+
+Decision ended(const Observation& seen, const Limits& limits) {
+  const End end = end_of(seen);
+  Decision decision = unchanged(seen);
+  decision.launch_over = true;
+  const auto finish = [&](RunState state, const std::string& error) {
+    decision.state = state;
+    decision.error = error;
+    return decision;
+  };
+  if (end.code == static_cast<int>(ExitCode::Finished)) return finish(RunState::Succeeded, "");
+  if (seen.wanted == Wanted::Cancel) {
+    const bool clean = end.code == static_cast<int>(ExitCode::Stopped);
+    return finish(RunState::Cancelled, clean ? "" : "while stopping: " + end.words);
+  }
+  if (!end.code || *end.code == static_cast<int>(ExitCode::Retry)) {
+    return retry(seen, limits, end.words);
+  }
+  if (*end.code == static_cast<int>(ExitCode::Stopped)) return finish(RunState::Stopped, "");
+  if (*end.code == static_cast<int>(ExitCode::Fenced)) {
+    decision.look_for_successor = true;
+    return finish(RunState::Stopped, "another attempt took the run over");
+  }
+  return finish(RunState::Failed, end.words);
+}
+
+Decision running(const Observation& seen, const Limits& limits) {
+  Decision decision = unchanged(seen);
+  if (seen.wanted == Wanted::Cancel) {
+    decision.state = RunState::Stopping;
+    if (!seen.stop_sent) {
+      decision.act = Act::Stop;
+    } else if (seen.now - *seen.stop_sent >= limits.stop_grace_seconds) {
+      decision.act = Act::Kill;
+    }
+    return decision;
+  }
+  decision.state = seen.journal_started ? RunState::Running : RunState::Starting;
+  return decision;
+}
+
+Decision idle(const Observation& seen) {
+  Decision decision = unchanged(seen);
+  if (seen.wanted == Wanted::Cancel) {
+    decision.state = RunState::Cancelled;
+  } else if (seen.wanted == Wanted::Observe) {
+    decision.state = RunState::Stopped;
+  } else if (seen.now < seen.not_before) {
+    decision.state = RunState::Queued;
+    decision.reason = "waits before the next attempt";
+  } else if (!seen.place_free) {
+    decision.state = RunState::Queued;
+    decision.reason = "waits for a free place";
+  } else {
+    decision.state = RunState::Starting;
+    decision.act = Act::Start;
+  }
+  return decision;
+}
+
+}  // namespace
+
+Decision reconcile(const Observation& seen, const Limits& limits) {
+  if (is_over(seen.state)) return unchanged(seen);
+  switch (seen.process.state) {
+    case ProcessState::None:
+      return idle(seen);
+    case ProcessState::Running:
+      return running(seen, limits);
+    case ProcessState::Ended:
+    case ProcessState::Gone:
+      return ended(seen, limits);
+    case ProcessState::Unknown:
+      return unchanged(seen);
+  }
+  return unchanged(seen);
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,104 @@
+// What the controller knows about runs: plain data, as the store keeps it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regatta::orchestrator {
+
+enum class RunState { Queued, Starting, Running, Stopping, Succeeded, Stopped, Failed, Cancelled };
+
+// "queued", "starting", …: the word in the API, in the store and on the page.
+[[nodiscard]] const char* name_of(RunState state);
+[[nodiscard]] std::optional<RunState> parse_run_state(std::string_view name);
+[[nodiscard]] std::vector<std::string> run_state_names();
+[[nodiscard]] inline bool is_over(RunState state) { return state >= RunState::Succeeded; }
+
+// What the user wants. Observe: the run was started by hand; the controller shows it and starts
+// nothing.
+enum class Wanted { Run, Cancel, Observe };
+
+// The row number of a run in the store; its name outside is Run::id.
+enum class RunNumber : std::int64_t {};
+// The row number of an attempt.
+enum class AttemptNumber : std::int64_t {};
+
+// What the journals have said so far; refreshed after every read.
+struct RunSummary {
+  std::int64_t step = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  std::string metric = "mlm_accuracy";
+  std::optional<double> value;
+  std::optional<double> target;
+  std::optional<double> baseline;
+  std::optional<double> started_utc;  // of the first step of the first attempt
+  std::optional<double> time_to_accuracy_seconds;
+  double training_seconds = 0;
+  std::optional<double> samples_per_second;
+  std::optional<double> tokens_per_second;
+  std::optional<double> loss;
+  std::string phase;
+  std::int64_t checkpoint_step = -1;  // of the newest written; -1: none
+  std::string checkpoint;             // its name
+  // Where the curve will cross the target, seconds since the first step; all three or none.
+  std::optional<double> crossing, crossing_low, crossing_high;
+  double axis_seconds = 0;     // of the newest record, on the axis of time to accuracy
+  double last_record_utc = 0;  // 0: no record yet
+};
+
+struct Run {
+  RunNumber number{};
+  std::string id;
+  std::string name;
+  std::string config;  // canonical JSON
+  std::string directory;
+  double created_utc = 0;
+  Wanted wanted = Wanted::Run;
+  RunState state = RunState::Queued;
+  std::string reason;  // why it waits, for people; may be empty
+  std::string error;   // why it failed
+  std::optional<double> ended_utc;
+  int failures = 0;                 // attempts that ended early since the last progress
+  std::int64_t progress_step = -1;  // newest checkpoint when the last of them ended
+  bool drained = false;             // over, and its journals are read to the end
+  RunSummary summary;
+};
+
+// One start of a process by the controller (or a process found running).
+struct Launch {
+  int number = 0;  // 1, 2, … within the run
+  std::string token;
+  std::string handle;       // the scheduler's; empty until the process is known
+  int attempts_before = 0;  // the highest attempt number that existed
+  double started_utc = 0;
+  bool over = false;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+};
+
+// One attempt, as its journal tells it.
+struct Attempt {
+  AttemptNumber row{};
+  int number = 0;
+  std::string execution;
+  std::int64_t offset = 0;  // bytes of its journal that the store holds
+  std::int64_t damaged = 0;
+  bool started = false;                    // its start record was read
+  double start_utc = 0;                    // of the origin of its clock
+  std::optional<double> first_step_begin;  // seconds since its start
+  double last_seconds = 0;
+  std::int64_t process = 0;
+  std::string host;
+  std::int64_t first_step = 0;
+  int batch_size = 0;
+  double training_seconds = 0;
+  std::optional<int> exit_code;  // from its end record
+  std::string reason;
+  std::string message;
+};
+
+}  // namespace regatta::orchestrator

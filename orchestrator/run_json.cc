@@ -1,0 +1,218 @@
+#include "orchestrator/run_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "orchestrator/series.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarningsShown = 20;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+Json moment(const std::optional<double>& utc) {
+  return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
+}
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+// The newest attempt, and the end of the launch that made it.
+Json attempt_json(const Run& run, const RunParts& parts) {
+  if (parts.attempts.empty() && parts.launches.empty()) return nullptr;
+  Json json;
+  const Launch* launch = parts.launches.empty() ? nullptr : &parts.launches.back();
+  const Attempt* attempt = parts.attempts.empty() ? nullptr : &parts.attempts.back();
+  const bool fresh = launch != nullptr && !launch->over &&
+                     (attempt == nullptr || attempt->number <= launch->attempts_before);
+  if (fresh) attempt = nullptr;  // started, but its directory is not there yet
+  const bool over = launch == nullptr || launch->over || is_over(run.state);
+  json["number"] = attempt != nullptr ? attempt->number : launch->number;
+  json["execution"] = attempt != nullptr ? Json(attempt->execution) : Json(nullptr);
+  json["state"] = over ? "ended" : attempt != nullptr && attempt->started ? "running" : "starting";
+  json["exit_code"] = nullptr;
+  if (launch != nullptr && launch->exit_code) {
+    json["exit_code"] = *launch->exit_code;
+  } else if (attempt != nullptr && attempt->exit_code) {
+    json["exit_code"] = *attempt->exit_code;
+  }
+  json["process"] =
+      attempt != nullptr && attempt->process > 0 ? Json(attempt->process) : Json(nullptr);
+  std::string reason = attempt != nullptr ? attempt->reason : "";
+  if (launch != nullptr && launch->signal) {
+    reason = "killed by signal " + std::to_string(*launch->signal);
+  }
+  json["reason"] = text_or_null(reason);
+  return json;
+}
+
+std::vector<std::string> warning_texts(const RunParts& parts, const RunAxis& axis) {
+  std::vector<std::string> texts;
+  for (auto it = parts.warnings.rbegin(); it != parts.warnings.rend(); ++it) {
+    texts.push_back(it->message);
+  }
+  for (const Attempt& attempt : parts.attempts) {
+    if (attempt.damaged > 0) {
+      texts.push_back(std::to_string(attempt.damaged) +
+                      " damaged lines in the journal of attempt " + std::to_string(attempt.number));
+    }
+  }
+  if (axis.clamped() > 0) {
+    texts.push_back("the clock went backwards between attempts; the gap counts as zero");
+  }
+  return texts;
+}
+
+std::optional<double> since_submission(const Run& run, double now_utc) {
+  const RunSummary& summary = run.summary;
+  double end = run.ended_utc.value_or(now_utc);
+  if (summary.time_to_accuracy_seconds && summary.started_utc) {
+    end = *summary.started_utc + *summary.time_to_accuracy_seconds;
+  }
+  return std::max(0.0, end - run.created_utc);
+}
+
+std::optional<double> predicted_seconds(const Run& run, double now_utc) {
+  const RunSummary& summary = run.summary;
+  if (!summary.crossing || is_over(run.state)) return std::nullopt;
+  const double since = std::max(0.0, now_utc - summary.last_record_utc);
+  return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
+}
+
+}  // namespace
+
+RunParts read_parts(Store& store, RunNumber run) {
+  return {store.launches(run), store.attempts(run), store.newest_warnings(run, kWarningsShown)};
+}
+
+std::string state_text(const Run& run, int attempts) {
+  const RunSummary& summary = run.summary;
+  const std::string steps =
+      "step " + std::to_string(summary.step) + " of " + std::to_string(summary.steps);
+  switch (run.state) {
+    case RunState::Queued:
+      return run.reason.empty() ? "waits to be started" : run.reason;
+    case RunState::Starting:
+      return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
+                          : "the first attempt is starting";
+    case RunState::Running:
+      if (summary.phase == "loading") return summary.phase;
+      return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps;
+    case RunState::Stopping:
+      return "writes a checkpoint and stops, " + steps;
+    case RunState::Succeeded:
+      if (summary.time_to_accuracy_seconds) {
+        return "reached its target after " + base::human_seconds(*summary.time_to_accuracy_seconds);
+      }
+      return summary.target ? "finished without reaching its target, " + steps
+                            : "finished, " + steps;
+    case RunState::Stopped:
+      return summary.step == 0 ? "stopped" : "stopped, " + steps;
+    case RunState::Failed:
+      return run.error.empty() ? "failed" : "failed: " + run.error;
+    case RunState::Cancelled:
+      return summary.step == 0 ? "cancelled" : "cancelled, " + steps;
+  }
+  return "";
+}
+
+Json run_json(const Run& run, const RunParts& parts, double now_utc) {
+  const RunSummary& summary = run.summary;
+  const RunAxis axis(parts.attempts);
+  Json json;
+  json["id"] = run.id;
+  json["name"] = run.name;
+  json["state"] = name_of(run.state);
+  json["state_text"] = state_text(run, static_cast<int>(parts.attempts.size()));
+  json["created_at"] = moment(run.created_utc);
+  json["started_at"] = moment(summary.started_utc);
+  json["ended_at"] = moment(run.ended_utc);
+  json["directory"] = run.directory;
+  json["attempts"] = parts.attempts.size();
+  json["attempt"] = attempt_json(run, parts);
+  json["step"] = summary.step;
+  json["steps"] = summary.steps;
+  json["samples"] = summary.samples;
+  json["metric"] = summary.metric;
+  json["value"] = number(summary.value);
+  json["target"] = number(summary.target);
+  json["baseline"] = number(summary.baseline);
+  json["target_reached"] = summary.time_to_accuracy_seconds.has_value();
+  json["time_to_accuracy_seconds"] = number(summary.time_to_accuracy_seconds);
+  json["training_seconds"] = number(summary.training_seconds);
+  json["since_submission_seconds"] = number(since_submission(run, now_utc));
+  json["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
+  json["samples_per_second"] = number(summary.samples_per_second);
+  json["tokens_per_second"] = number(summary.tokens_per_second);
+  json["loss"] = number(summary.loss);
+  json["checkpoint"] = nullptr;
+  if (!summary.checkpoint.empty()) {
+    json["checkpoint"] = {{"step", summary.checkpoint_step},
+                          {"name", summary.checkpoint},
+                          {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
+  }
+  json["warnings"] = warning_texts(parts, axis);
+  json["error"] = text_or_null(run.error);
+  json["config"] = Json::parse(run.config, nullptr, false);
+  return json;
+}
+
+Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) {
+  const RunAxis axis(store.attempts(run.number));
+  // Before the rows, so that a row that comes in between is sent twice rather than never.
+  Json json;
+  json["cursor"] = std::max(cursor, store.newest_cursor(run.number));
+  json["steps"] = Json::array();
+  for (const StepRow& row : store.steps(run.number, cursor, limit)) {
+    const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;
+    json["steps"].push_back({row.step, number(axis.at(row.attempt, row.seconds)), number(row.loss),
+                             number(row.mlm_loss), number(static_cast<double>(row.samples) * rate),
+                             number(static_cast<double>(row.tokens) * rate)});
+  }
+  json["evaluations"] = Json::array();
+  for (const EvaluationRow& row : store.evaluations(run.number, cursor)) {
+    json["evaluations"].push_back({row.step, number(axis.at(row.attempt, row.seconds)),
+                                   number(row.mlm_accuracy), number(row.mlm_loss)});
+  }
+  json["checkpoints"] = Json::array();
+  for (const CheckpointRow& row : store.checkpoints(run.number, cursor)) {
+    json["checkpoints"].push_back(
+        {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
+  }
+  json["prediction"] = nullptr;
+  const RunSummary& summary = run.summary;
+  if (summary.crossing && !is_over(run.state)) {
+    json["prediction"] = {{"seconds", number(summary.crossing)},
+                          {"low", number(summary.crossing_low)},
+                          {"high", number(summary.crossing_high)}};
+  }
+  return json;
+}
+
+Json checkpoints_json(Store& store, const Run& run) {
+  Json list = Json::array();
+  for (const CheckpointRow& row : store.checkpoints(run.number, 0)) {
+    // One line per checkpoint: the newest word about it.
+    for (auto it = list.begin(); it != list.end(); ++it) {
+      if (!row.name.empty() && it->at("name") == row.name) {
+        list.erase(it);
+        break;
+      }
+    }
+    list.push_back({{"step", row.step},
+                    {"name", row.name},
+                    {"path", run.directory + "/checkpoints/" + row.name},
+                    {"bytes", row.bytes},
+                    {"seconds", number(row.write_seconds)},
+                    {"status", row.status},
+                    {"at", moment(row.utc)}});
+  }
+  return {{"checkpoints", list}};
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,31 @@
+// The API's JSON (README.md): what handlers answer.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "orchestrator/run.h"
+#include "orchestrator/store.h"
+
+namespace regatta::orchestrator {
+
+struct RunParts {
+  std::vector<Launch> launches;
+  std::vector<Attempt> attempts;
+  std::vector<WarningRow> warnings;  // newest first
+};
+[[nodiscard]] RunParts read_parts(Store& store, RunNumber run);
+
+// now_utc: for what counts until now.
+[[nodiscard]] nlohmann::ordered_json run_json(const Run& run, const RunParts& parts,
+                                              double now_utc);
+// The series after `cursor`, at most `limit` step rows.
+[[nodiscard]] nlohmann::ordered_json metrics_json(Store& store, const Run& run, std::int64_t cursor,
+                                                  int limit);
+[[nodiscard]] nlohmann::ordered_json checkpoints_json(Store& store, const Run& run);
+
+// "training, step 412 of 4000"
+[[nodiscard]] std::string state_text(const Run& run, int attempts);
+
+}  // namespace regatta::orchestrator

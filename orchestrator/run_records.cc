@@ -1,0 +1,137 @@
+#include "orchestrator/run_records.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMaxRecord = 65536;
+constexpr std::size_t kLongestLine = 500;
+const std::vector<std::string> kWanted{"run", "cancel", "observe"};
+
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Json> read_json(base::FileSystem& files, const base::Path& path) {
+  try {
+    Json json = Json::parse(files.read(path, kMaxRecord), nullptr, false);
+    if (!json.is_object()) return std::nullopt;
+    return json;
+  } catch (const base::Error&) {
+    return std::nullopt;
+  }
+}
+
+base::Path launches_path(const base::Path& run_directory) { return run_directory / "launches"; }
+
+std::optional<int> optional_int(const Json& json, const char* name) {
+  const auto it = json.find(name);
+  if (it == json.end() || !it->is_number_integer()) return std::nullopt;
+  return it->get<int>();
+}
+
+}  // namespace
+
+void write_submission(base::FileSystem& files, const base::Path& run_directory,
+                      const Submission& submission) {
+  Json json;
+  json["id"] = submission.id;
+  json["created_utc"] = submission.created_utc;
+  json["wanted"] = kWanted.at(static_cast<std::size_t>(submission.wanted));
+  if (submission.idempotency_key) json["idempotency_key"] = *submission.idempotency_key;
+  json["body_digest"] = submission.body_digest;
+  base::replace_file(files, run_directory / "submission.json", text_of(json));
+}
+
+void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch) {
+  files.create_directory(launches_path(run_directory));
+  Json json;
+  json["number"] = launch.number;
+  json["token"] = launch.token;
+  json["handle"] = launch.handle;
+  json["attempts_before"] = launch.attempts_before;
+  json["started_utc"] = launch.started_utc;
+  json["over"] = launch.over;
+  if (launch.exit_code) json["exit_code"] = *launch.exit_code;
+  if (launch.signal) json["signal"] = *launch.signal;
+  base::replace_file(files,
+                     launches_path(run_directory) / (std::to_string(launch.number) + ".json"),
+                     text_of(json));
+}
+
+std::optional<Submission> read_submission(base::FileSystem& files,
+                                          const base::Path& run_directory) {
+  const auto json = read_json(files, run_directory / "submission.json");
+  if (!json) return std::nullopt;
+  try {
+    Submission submission;
+    submission.id = json->value("id", "");
+    submission.created_utc = json->value("created_utc", 0.0);
+    const std::string wanted = json->value("wanted", "run");
+    const auto it = std::find(kWanted.begin(), kWanted.end(), wanted);
+    if (it != kWanted.end()) submission.wanted = static_cast<Wanted>(it - kWanted.begin());
+    if (json->contains("idempotency_key")) {
+      submission.idempotency_key = json->at("idempotency_key").get<std::string>();
+    }
+    submission.body_digest = json->value("body_digest", "");
+    return submission;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run_directory) {
+  std::vector<Launch> launches;
+  for (const std::string& name : files.list(launches_path(run_directory))) {
+    if (base::Path(name).extension() != ".json") continue;
+    const auto json = read_json(files, launches_path(run_directory) / name);
+    if (!json) continue;
+    try {
+      Launch launch;
+      launch.number = json->value("number", 0);
+      launch.token = json->value("token", "");
+      launch.handle = json->value("handle", "");
+      launch.attempts_before = json->value("attempts_before", 0);
+      launch.started_utc = json->value("started_utc", 0.0);
+      launch.over = json->value("over", false);
+      launch.exit_code = optional_int(*json, "exit_code");
+      launch.signal = optional_int(*json, "signal");
+      if (launch.number > 0) launches.push_back(launch);
+    } catch (const Json::exception&) {
+      continue;
+    }
+  }
+  std::sort(launches.begin(), launches.end(),
+            [](const Launch& a, const Launch& b) { return a.number < b.number; });
+  return launches;
+}
+
+base::Path launch_log_path(const base::Path& run_directory, int launch) {
+  return launches_path(run_directory) / (std::to_string(launch) + ".log");
+}
+
+std::string last_log_line(base::FileSystem& files, const base::Path& log) {
+  std::string text;
+  try {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(log, error);
+    if (error) return {};
+    text = files.read_at(log, size > kMaxRecord ? size - kMaxRecord : 0, kMaxRecord);
+  } catch (const base::Error&) {
+    return {};
+  }
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
+    text.pop_back();
+  }
+  const std::size_t start = text.find_last_of("\n\r");
+  return text.substr(start == std::string::npos ? 0 : start + 1).substr(0, kLongestLine);
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,51 @@
+// Who runs attempts: processes of this machine, or later Slurm. A handle is the scheduler's own
+// text for one started thing; it stays valid across restarts of the controller.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/file_system.h"
+
+namespace regatta::orchestrator {
+
+enum class ProcessState {
+  None,  // nothing was started, or its end has been dealt with
+  Running,
+  Ended,    // with an exit code or a signal
+  Gone,     // it is not there any more, and how it ended is not known
+  Unknown,  // the scheduler cannot be asked now
+};
+
+struct ProcessReport {
+  ProcessState state = ProcessState::Unknown;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+};
+
+struct LaunchRequest {
+  base::Path run_directory;
+  base::Path log_path;  // stdout and stderr are appended there
+  std::string token;    // unique; find() looks it up
+};
+
+// Called by the controller's tick only.
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+  [[nodiscard]] virtual std::string name() const = 0;
+  // Starts one attempt. Throws Code::Operator when it cannot be started at all.
+  [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;
+  // What was started under `token`, when the controller died before it could write the handle down.
+  [[nodiscard]] virtual std::optional<std::string> find(const std::string& token) = 0;
+  // A running attempt that somebody else started: process id `process` working on `run_directory`.
+  [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
+                                                         const base::Path& run_directory) = 0;
+  [[nodiscard]] virtual ProcessReport poll(const std::string& handle) = 0;
+  // Asks for a checkpoint and an end (TERM). Nothing happens to what is already gone.
+  virtual void stop(const std::string& handle) = 0;
+  // Ends it and all that it started (KILL).
+  virtual void kill(const std::string& handle) = 0;
+};
+
+}  // namespace regatta::orchestrator

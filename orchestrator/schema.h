@@ -1,0 +1,111 @@
+// The store's tables. README.md, "Formats", says what the columns mean.
+#pragma once
+
+namespace regatta::orchestrator {
+
+constexpr int kSchemaVersion = 1;
+
+constexpr const char* kSchema = R"sql(
+CREATE TABLE runs (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  config TEXT NOT NULL,
+  directory TEXT NOT NULL UNIQUE,
+  created_utc REAL NOT NULL,
+  wanted INTEGER NOT NULL,
+  idempotency_key TEXT UNIQUE,
+  body_digest TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'queued',
+  reason TEXT NOT NULL DEFAULT '',
+  error TEXT NOT NULL DEFAULT '',
+  ended_utc REAL,
+  failures INTEGER NOT NULL DEFAULT 0,
+  progress_step INTEGER NOT NULL DEFAULT -1,
+  drained INTEGER NOT NULL DEFAULT 0,
+  step INTEGER NOT NULL DEFAULT 0,
+  steps INTEGER NOT NULL DEFAULT 0,
+  samples INTEGER NOT NULL DEFAULT 0,
+  metric TEXT NOT NULL DEFAULT 'mlm_accuracy',
+  value REAL, target REAL, baseline REAL, started_utc REAL, time_to_accuracy REAL,
+  training_seconds REAL NOT NULL DEFAULT 0,
+  samples_per_second REAL, tokens_per_second REAL, loss REAL,
+  phase TEXT NOT NULL DEFAULT '',
+  checkpoint_step INTEGER NOT NULL DEFAULT -1,
+  checkpoint TEXT NOT NULL DEFAULT '',
+  crossing REAL, crossing_low REAL, crossing_high REAL,
+  axis_seconds REAL NOT NULL DEFAULT 0,
+  last_record_utc REAL NOT NULL DEFAULT 0
+);
+CREATE INDEX runs_by_name ON runs(name);
+CREATE INDEX runs_open ON runs(drained);
+
+CREATE TABLE launches (
+  run INTEGER NOT NULL REFERENCES runs(number),
+  number INTEGER NOT NULL,
+  token TEXT NOT NULL,
+  handle TEXT NOT NULL,
+  attempts_before INTEGER NOT NULL,
+  started_utc REAL NOT NULL,
+  over INTEGER NOT NULL,
+  exit_code INTEGER,
+  signal INTEGER,
+  PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+
+CREATE TABLE attempts (
+  row INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES runs(number),
+  number INTEGER NOT NULL,
+  execution TEXT NOT NULL,
+  offset INTEGER NOT NULL DEFAULT 0,
+  damaged INTEGER NOT NULL DEFAULT 0,
+  started INTEGER NOT NULL DEFAULT 0,
+  start_utc REAL NOT NULL DEFAULT 0,
+  first_step_begin REAL,
+  last_seconds REAL NOT NULL DEFAULT 0,
+  process INTEGER NOT NULL DEFAULT 0,
+  host TEXT NOT NULL DEFAULT '',
+  first_step INTEGER NOT NULL DEFAULT 0,
+  batch_size INTEGER NOT NULL DEFAULT 0,
+  training_seconds REAL NOT NULL DEFAULT 0,
+  exit_code INTEGER,
+  reason TEXT NOT NULL DEFAULT '',
+  message TEXT NOT NULL DEFAULT '',
+  UNIQUE (run, number, execution)
+);
+
+CREATE TABLE steps (
+  cursor INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL, attempt INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  step INTEGER NOT NULL, seconds REAL NOT NULL,
+  loss REAL, mlm_loss REAL, samples INTEGER, tokens INTEGER, step_seconds REAL,
+  UNIQUE (attempt, sequence)
+);
+CREATE INDEX steps_of_run ON steps(run, cursor);
+CREATE TABLE evaluations (
+  cursor INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL, attempt INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  step INTEGER NOT NULL, seconds REAL NOT NULL,
+  mlm_accuracy REAL, mlm_loss REAL, target_met INTEGER NOT NULL,
+  UNIQUE (attempt, sequence)
+);
+CREATE INDEX evaluations_of_run ON evaluations(run, cursor);
+CREATE TABLE checkpoints (
+  cursor INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL, attempt INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  step INTEGER NOT NULL, seconds REAL NOT NULL,
+  name TEXT NOT NULL, status TEXT NOT NULL, bytes INTEGER, write_seconds REAL, utc REAL,
+  UNIQUE (attempt, sequence)
+);
+CREATE INDEX checkpoints_of_run ON checkpoints(run, cursor);
+CREATE TABLE warnings (
+  cursor INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL, attempt INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  utc REAL NOT NULL, message TEXT NOT NULL,
+  UNIQUE (attempt, sequence)
+);
+CREATE INDEX warnings_of_run ON warnings(run, cursor);
+)sql";
+
+}  // namespace regatta::orchestrator

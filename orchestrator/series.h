@@ -1,0 +1,37 @@
+// The series of a run on the axis of time to accuracy.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/run.h"
+#include "orchestrator/store.h"
+#include "orchestrator/time_to_accuracy.h"
+
+namespace regatta::orchestrator {
+
+// The time axis of a run's attempts; those without a record yet have no place on it.
+class RunAxis {
+ public:
+  explicit RunAxis(const std::vector<Attempt>& attempts);
+
+  [[nodiscard]] bool started() const { return axis_.started; }
+  [[nodiscard]] double origin_utc() const { return axis_.origin_utc; }
+  [[nodiscard]] int clamped() const { return axis_.clamped; }
+  // The moment of a row: `seconds` since the start of its attempt. Zero for an unknown attempt.
+  [[nodiscard]] double at(AttemptNumber attempt, double seconds) const;
+  // Of the newest record.
+  [[nodiscard]] double last() const { return last_; }
+
+ private:
+  std::vector<AttemptNumber> rows_;
+  TimeAxis axis_;
+  double last_ = 0;
+};
+
+// `metric`: "mlm_accuracy" or "mlm_loss". In order of the rows.
+[[nodiscard]] std::vector<EvaluationPoint> evaluation_points(const RunAxis& axis,
+                                                             const std::vector<EvaluationRow>& rows,
+                                                             const std::string& metric);
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,122 @@
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/api.h"
+#include "orchestrator/commands.h"
+#include "orchestrator/controller.h"
+#include "orchestrator/local_scheduler.h"
+#include "orchestrator/server.h"
+#include "orchestrator/store.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr const char* kTrainer = "regatta-train";
+
+void refuse_privilege(const ServeOptions& options) {
+  if (::geteuid() != 0) return;
+  if (!options.allow_privileged) {
+    throw base::Error(base::Code::Operator,
+                      "refuses to run as root, because every run would have root's rights; start "
+                      "it as an ordinary user, or say --allow-privileged");
+  }
+  base::log(base::LogLevel::Warning, "runs as root: every run has root's rights");
+}
+
+bool is_program(const base::Path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+base::Path find_trainer(const ServeOptions& options, const Environment& environment) {
+  if (!options.trainer.empty()) {
+    if (is_program(options.trainer)) return std::filesystem::absolute(options.trainer);
+    throw base::Error(base::Code::Operator, "the trainer " + base::printable(options.trainer) +
+                                                " is not a program; check --trainer");
+  }
+  const base::Path here = environment.program.parent_path();
+  std::vector<base::Path> candidates{here / kTrainer, here.parent_path() / "trainer" / kTrainer};
+  for (const std::string& folder : base::split(environment.path, ':')) {
+    if (!folder.empty()) candidates.push_back(base::Path(folder) / kTrainer);
+  }
+  for (const base::Path& candidate : candidates) {
+    if (is_program(candidate)) return std::filesystem::absolute(candidate).lexically_normal();
+  }
+  throw base::Error(base::Code::Operator,
+                    "cannot find regatta-train beside this program or in PATH; name it with "
+                    "--trainer");
+}
+
+base::Path data_directory(const ServeOptions& options, const Environment& environment) {
+  if (!options.data.empty()) return std::filesystem::absolute(options.data).lexically_normal();
+  if (environment.state_home && !environment.state_home->empty()) {
+    return base::Path(*environment.state_home) / "regatta";
+  }
+  if (environment.home && !environment.home->empty()) {
+    return base::Path(*environment.home) / ".local" / "state" / "regatta";
+  }
+  throw base::Error(base::Code::Operator,
+                    "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
+}
+
+sigset_t ending_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options, const Environment& environment) {
+  base::start_log("regatta", base::LogLevel::Info);
+  refuse_privilege(options);
+  const base::Path trainer = find_trainer(options, environment);
+  base::Path data = data_directory(options, environment);
+  if (!data.has_filename()) data = data.parent_path();
+  ControllerOptions settings;
+  settings.runs_directory = !options.runs.empty() ? base::Path(options.runs)
+                            : environment.runs && !environment.runs->empty()
+                                ? base::Path(*environment.runs)
+                                : data / "runs";
+  settings.parallel = options.parallel;
+  settings.limits.stop_grace_seconds = options.stop_grace_seconds;
+
+  // Blocked before any thread starts, so that only sigwait() below gets them.
+  const sigset_t signals = ending_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::umask(0077);
+
+  std::unique_ptr<Api> api;
+  // The port first: a second controller started by mistake ends before it touches anything.
+  HttpServer server({options.address, options.port},
+                    [&api](const Request& request) { return api->handle(request); });
+  Store store(data);
+  LocalScheduler scheduler(trainer);
+  Controller controller(base::posix_file_system(), base::system_clock(), store, scheduler,
+                        settings);
+  api = std::make_unique<Api>(controller, base::posix_file_system(), base::system_clock(),
+                              options.page_directory);
+  controller.start();
+  server.start();
+  std::printf("%s\n", server.url().c_str());
+  std::fflush(stdout);
+  base::log(base::LogLevel::Info, "listens on " + server.url() + "; runs in " +
+                                      controller.runs_directory().string() + "; trainer " +
+                                      trainer.string());
+  int received = 0;
+  ::sigwait(&signals, &received);
+  base::log(base::LogLevel::Info, "ends; attempts that run go on");
+  return 0;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,460 @@
+#include "orchestrator/store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+
+#include "base/error.h"
+#include "orchestrator/schema.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr const char* kRunColumns =
+    "SELECT number, id, name, config, directory, created_utc, wanted, state, reason, error, "
+    "ended_utc, failures, progress_step, drained, step, steps, samples, metric, value, target, "
+    "baseline, started_utc, time_to_accuracy, training_seconds, samples_per_second, "
+    "tokens_per_second, loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, "
+    "crossing_high, axis_seconds, last_record_utc FROM runs ";
+
+std::int64_t row_of(RunNumber number) { return static_cast<std::int64_t>(number); }
+std::int64_t row_of(AttemptNumber number) { return static_cast<std::int64_t>(number); }
+
+std::optional<int> optional_int(const Statement& row, int column) {
+  const auto value = row.optional_integer(column);
+  if (!value) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+RunSummary summary_of(const Statement& row, int column) {
+  RunSummary summary;
+  summary.step = row.integer(column++);
+  summary.steps = row.integer(column++);
+  summary.samples = row.integer(column++);
+  summary.metric = row.text(column++);
+  summary.value = row.optional_number(column++);
+  summary.target = row.optional_number(column++);
+  summary.baseline = row.optional_number(column++);
+  summary.started_utc = row.optional_number(column++);
+  summary.time_to_accuracy_seconds = row.optional_number(column++);
+  summary.training_seconds = row.number(column++);
+  summary.samples_per_second = row.optional_number(column++);
+  summary.tokens_per_second = row.optional_number(column++);
+  summary.loss = row.optional_number(column++);
+  summary.phase = row.text(column++);
+  summary.checkpoint_step = row.integer(column++);
+  summary.checkpoint = row.text(column++);
+  summary.crossing = row.optional_number(column++);
+  summary.crossing_low = row.optional_number(column++);
+  summary.crossing_high = row.optional_number(column++);
+  summary.axis_seconds = row.number(column++);
+  summary.last_record_utc = row.number(column++);
+  return summary;
+}
+
+Run run_of(const Statement& row) {
+  Run run;
+  run.number = RunNumber{row.integer(0)};
+  run.id = row.text(1);
+  run.name = row.text(2);
+  run.config = row.text(3);
+  run.directory = row.text(4);
+  run.created_utc = row.number(5);
+  run.wanted = static_cast<Wanted>(row.integer(6));
+  run.state = parse_run_state(row.text(7)).value_or(RunState::Failed);
+  run.reason = row.text(8);
+  run.error = row.text(9);
+  run.ended_utc = row.optional_number(10);
+  run.failures = static_cast<int>(row.integer(11));
+  run.progress_step = row.integer(12);
+  run.drained = row.integer(13) != 0;
+  run.summary = summary_of(row, 14);
+  return run;
+}
+
+template <typename Row, typename Read>
+std::vector<Row> all(Statement& statement, Read read) {
+  std::vector<Row> rows;
+  while (statement.step()) rows.push_back(read(statement));
+  return rows;
+}
+
+Attempt attempt_of(const Statement& row) {
+  Attempt attempt;
+  attempt.row = AttemptNumber{row.integer(0)};
+  attempt.number = static_cast<int>(row.integer(1));
+  attempt.execution = row.text(2);
+  attempt.offset = row.integer(3);
+  attempt.damaged = row.integer(4);
+  attempt.started = row.integer(5) != 0;
+  attempt.start_utc = row.number(6);
+  attempt.first_step_begin = row.optional_number(7);
+  attempt.last_seconds = row.number(8);
+  attempt.process = row.integer(9);
+  attempt.host = row.text(10);
+  attempt.first_step = row.integer(11);
+  attempt.batch_size = static_cast<int>(row.integer(12));
+  attempt.training_seconds = row.number(13);
+  attempt.exit_code = optional_int(row, 14);
+  attempt.reason = row.text(15);
+  attempt.message = row.text(16);
+  return attempt;
+}
+
+Launch launch_of(const Statement& row) {
+  Launch launch;
+  launch.number = static_cast<int>(row.integer(0));
+  launch.token = row.text(1);
+  launch.handle = row.text(2);
+  launch.attempts_before = static_cast<int>(row.integer(3));
+  launch.started_utc = row.number(4);
+  launch.over = row.integer(5) != 0;
+  launch.exit_code = optional_int(row, 6);
+  launch.signal = optional_int(row, 7);
+  return launch;
+}
+
+StepRow step_of(const Statement& row) {
+  return {row.integer(0), AttemptNumber{row.integer(1)},
+          row.integer(2), row.number(3),
+          row.number(4),  row.number(5),
+          row.integer(6), row.integer(7),
+          row.number(8)};
+}
+
+constexpr const char* kStepColumns =
+    "SELECT cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds "
+    "FROM steps ";
+
+}  // namespace
+
+base::UniqueFd take_lock(const base::Path& path, const std::string& what) {
+  base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.valid()) base::throw_errno(errno, "cannot open " + path.string());
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw base::Error(base::Code::Operator, what + " is in use by another controller (" +
+                                                path.string() +
+                                                "); stop that one or name another directory");
+  }
+  return fd;
+}
+
+Store::Store(const base::Path& directory) {
+  std::error_code error;
+  if (directory.has_parent_path()) {
+    std::filesystem::create_directories(directory.parent_path(), error);
+  }
+  base::posix_file_system().create_directory(directory);
+  refuse_network_file_system(directory, "the controller's store");
+  lock_ = take_lock(directory / "lock", "the store in " + directory.string());
+  const base::Path path = directory / "store.sqlite";
+  writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite);
+  migrate();
+  reader_ = std::make_unique<Database>(path, Database::Access::ReadOnly);
+}
+
+void Store::migrate() {
+  Transaction transaction(*writer_);
+  std::int64_t version = 0;
+  {
+    Statement ask = writer_->prepare("PRAGMA user_version");
+    if (ask.step()) version = ask.integer(0);
+    ask.run();
+  }
+  if (version > kSchemaVersion) {
+    throw base::Error(base::Code::Operator,
+                      "the store was written by a newer regatta (schema " +
+                          std::to_string(version) + ", this one knows " +
+                          std::to_string(kSchemaVersion) +
+                          "); update regatta, or name another directory with --data");
+  }
+  if (version == 0) {
+    writer_->execute(kSchema);
+    writer_->execute("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+  }
+  for (const char* table : {"steps", "evaluations", "checkpoints", "warnings"}) {
+    Statement newest = writer_->prepare(std::string("SELECT max(cursor) FROM ") + table);
+    if (newest.step()) next_cursor_ = std::max(next_cursor_, newest.integer(0) + 1);
+    newest.run();
+  }
+  transaction.commit();
+}
+
+RunNumber Store::add_run(const NewRun& run) {
+  const std::lock_guard lock(write_mutex_);
+  writer_
+      ->prepare(
+          "INSERT INTO runs(id, name, config, directory, created_utc, wanted, idempotency_key, "
+          "body_digest, steps) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+      .bind(run.id, run.name, run.config, run.directory, run.created_utc,
+            static_cast<int>(run.wanted), run.idempotency_key, run.body_digest, run.steps)
+      .run();
+  return RunNumber{writer_->last_row()};
+}
+
+std::optional<Run> Store::run(const std::string& id) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(std::string(kRunColumns) + "WHERE id = ?1");
+  ask.bind(id);
+  if (!ask.step()) return std::nullopt;
+  return run_of(ask);
+}
+
+std::optional<Run> Store::run(RunNumber number) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(std::string(kRunColumns) + "WHERE number = ?1");
+  ask.bind(row_of(number));
+  if (!ask.step()) return std::nullopt;
+  return run_of(ask);
+}
+
+std::vector<Run> Store::runs(const RunFilter& filter) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      std::string(kRunColumns) +
+      "WHERE ?2 = '' OR state = ?2 ORDER BY created_utc DESC, number DESC LIMIT ?1");
+  const std::string state = filter.state ? name_of(*filter.state) : "";
+  ask.bind(filter.limit, state);
+  return all<Run>(ask, run_of);
+}
+
+std::vector<Run> Store::runs_named(const std::string& name) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(std::string(kRunColumns) +
+                                   "WHERE name = ?1 ORDER BY created_utc DESC LIMIT 20");
+  ask.bind(name);
+  return all<Run>(ask, run_of);
+}
+
+std::vector<std::string> Store::ids_and_names(int limit) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare("SELECT id, name FROM runs ORDER BY created_utc DESC LIMIT ?1");
+  ask.bind(limit);
+  std::vector<std::string> out;
+  while (ask.step()) {
+    out.push_back(ask.text(0));
+    out.push_back(ask.text(1));
+  }
+  return out;
+}
+
+std::vector<Run> Store::unfinished_runs() {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask =
+      reader_->prepare(std::string(kRunColumns) + "WHERE drained = 0 ORDER BY created_utc, number");
+  return all<Run>(ask, run_of);
+}
+
+std::optional<Store::Submitted> Store::submitted_with(const std::string& idempotency_key) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare("SELECT id, body_digest FROM runs WHERE idempotency_key = ?1");
+  ask.bind(idempotency_key);
+  if (!ask.step()) return std::nullopt;
+  return Submitted{ask.text(0), ask.text(1)};
+}
+
+void Store::update_run(const Run& run) {
+  const std::lock_guard lock(write_mutex_);
+  write_run(run);
+}
+
+void Store::write_run(const Run& run) {
+  const RunSummary& s = run.summary;
+  writer_
+      ->prepare(
+          "UPDATE runs SET state = ?2, reason = ?3, error = ?4, ended_utc = ?5, failures = ?6, "
+          "progress_step = ?7, drained = ?8, step = ?9, steps = ?10, samples = ?11, metric = ?12, "
+          "value = ?13, target = ?14, baseline = ?15, started_utc = ?16, time_to_accuracy = ?17, "
+          "training_seconds = ?18, samples_per_second = ?19, tokens_per_second = ?20, loss = ?21, "
+          "phase = ?22, checkpoint_step = ?23, checkpoint = ?24, crossing = ?25, "
+          "crossing_low = ?26, crossing_high = ?27, axis_seconds = ?28, last_record_utc = ?29 "
+          "WHERE number = ?1")
+      .bind(row_of(run.number), name_of(run.state), run.reason, run.error, run.ended_utc,
+            run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples, s.metric,
+            s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
+            s.training_seconds, s.samples_per_second, s.tokens_per_second, s.loss, s.phase,
+            s.checkpoint_step, s.checkpoint, s.crossing, s.crossing_low, s.crossing_high,
+            s.axis_seconds, s.last_record_utc)
+      .run();
+}
+
+void Store::set_wanted(RunNumber run, Wanted wanted) {
+  const std::lock_guard lock(write_mutex_);
+  writer_->prepare("UPDATE runs SET wanted = ?2 WHERE number = ?1")
+      .bind(row_of(run), static_cast<int>(wanted))
+      .run();
+}
+
+std::vector<Launch> Store::launches(RunNumber run) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT number, token, handle, attempts_before, started_utc, over, exit_code, signal "
+      "FROM launches WHERE run = ?1 ORDER BY number");
+  ask.bind(row_of(run));
+  return all<Launch>(ask, launch_of);
+}
+
+void Store::put_launch(RunNumber run, const Launch& launch) {
+  const std::lock_guard lock(write_mutex_);
+  writer_
+      ->prepare(
+          "INSERT OR REPLACE INTO launches(run, number, token, handle, attempts_before, "
+          "started_utc, over, exit_code, signal) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+      .bind(row_of(run), launch.number, launch.token, launch.handle, launch.attempts_before,
+            launch.started_utc, launch.over, launch.exit_code, launch.signal)
+      .run();
+}
+
+std::vector<Attempt> Store::attempts(RunNumber run) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT row, number, execution, offset, damaged, started, start_utc, first_step_begin, "
+      "last_seconds, process, host, first_step, batch_size, training_seconds, exit_code, reason, "
+      "message FROM attempts WHERE run = ?1 ORDER BY number, execution");
+  ask.bind(row_of(run));
+  return all<Attempt>(ask, attempt_of);
+}
+
+AttemptNumber Store::add_attempt(RunNumber run, int number, const std::string& execution) {
+  const std::lock_guard lock(write_mutex_);
+  writer_->prepare("INSERT INTO attempts(run, number, execution) VALUES(?1, ?2, ?3)")
+      .bind(row_of(run), number, execution)
+      .run();
+  return AttemptNumber{writer_->last_row()};
+}
+
+Statement& Store::prepared(std::unique_ptr<Statement>& slot, const char* sql) {
+  if (!slot) slot = std::make_unique<Statement>(writer_->prepare(sql));
+  return *slot;
+}
+
+void Store::append(const Run& run, const Attempt& attempt,
+                   const std::vector<trainer::JournalRecord>& records) {
+  const std::lock_guard lock(write_mutex_);
+  Transaction transaction(*writer_);
+  const std::int64_t run_row = row_of(run.number);
+  const std::int64_t row = row_of(attempt.row);
+  for (const trainer::JournalRecord& record : records) {
+    const std::int64_t sequence = record.sequence;
+    const double seconds = record.seconds;
+    if (const auto* step = std::get_if<trainer::StepRecord>(&record.body)) {
+      prepared(insert_step_,
+               "INSERT OR IGNORE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+          .bind(next_cursor_++, run_row, row, sequence, step->step, seconds, step->loss,
+                step->mlm_loss, step->samples, step->tokens, step->seconds)
+          .run();
+    } else if (const auto* evaluation = std::get_if<trainer::EvalRecord>(&record.body)) {
+      prepared(insert_evaluation_,
+               "INSERT OR IGNORE INTO evaluations VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+          .bind(next_cursor_++, run_row, row, sequence, evaluation->step, seconds,
+                evaluation->mlm_accuracy, evaluation->mlm_loss, evaluation->target_met)
+          .run();
+    } else if (const auto* checkpoint = std::get_if<trainer::CheckpointRecord>(&record.body)) {
+      const auto bytes = static_cast<std::int64_t>(
+          std::min<std::uint64_t>(checkpoint->bytes, std::numeric_limits<std::int64_t>::max()));
+      prepared(insert_checkpoint_,
+               "INSERT OR IGNORE INTO checkpoints "
+               "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+          .bind(next_cursor_++, run_row, row, sequence, checkpoint->step, seconds, checkpoint->name,
+                checkpoint->status, bytes, checkpoint->seconds, record.utc_seconds)
+          .run();
+    } else if (const auto* warning = std::get_if<trainer::WarningRecord>(&record.body)) {
+      prepared(insert_warning_, "INSERT OR IGNORE INTO warnings VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+          .bind(next_cursor_++, run_row, row, sequence, record.utc_seconds, warning->message)
+          .run();
+    }
+  }
+  writer_
+      ->prepare(
+          "UPDATE attempts SET offset = ?2, damaged = ?3, started = ?4, start_utc = ?5, "
+          "first_step_begin = ?6, last_seconds = ?7, process = ?8, host = ?9, first_step = ?10, "
+          "batch_size = ?11, training_seconds = ?12, exit_code = ?13, reason = ?14, "
+          "message = ?15 WHERE row = ?1")
+      .bind(row, attempt.offset, attempt.damaged, attempt.started, attempt.start_utc,
+            attempt.first_step_begin, attempt.last_seconds, attempt.process, attempt.host,
+            attempt.first_step, attempt.batch_size, attempt.training_seconds, attempt.exit_code,
+            attempt.reason, attempt.message)
+      .run();
+  write_run(run);
+  transaction.commit();
+}
+
+std::int64_t Store::newest_cursor(RunNumber run) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT max(ifnull((SELECT max(cursor) FROM steps WHERE run = ?1), 0), "
+      "ifnull((SELECT max(cursor) FROM evaluations WHERE run = ?1), 0), "
+      "ifnull((SELECT max(cursor) FROM checkpoints WHERE run = ?1), 0))");
+  ask.bind(row_of(run));
+  return ask.step() ? ask.integer(0) : 0;
+}
+
+std::vector<StepRow> Store::steps(RunNumber run, std::int64_t cursor, int limit) {
+  const std::lock_guard lock(read_mutex_);
+  std::int64_t count = 0;
+  {
+    Statement ask = reader_->prepare("SELECT count(*) FROM steps WHERE run = ?1 AND cursor > ?2");
+    ask.bind(row_of(run), cursor);
+    if (ask.step()) count = ask.integer(0);
+  }
+  const std::int64_t stride = std::max<std::int64_t>(1, (count + limit - 1) / std::max(1, limit));
+  // Counted from the newest, so that it is always among them.
+  Statement ask = reader_->prepare(
+      "SELECT cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds FROM "
+      "(SELECT *, row_number() OVER (ORDER BY cursor DESC) - 1 AS back FROM steps "
+      "WHERE run = ?1 AND cursor > ?2) WHERE back % ?3 = 0 ORDER BY cursor");
+  ask.bind(row_of(run), cursor, stride);
+  return all<StepRow>(ask, step_of);
+}
+
+std::vector<StepRow> Store::newest_steps(RunNumber run, int limit) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask =
+      reader_->prepare(std::string(kStepColumns) + "WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
+  ask.bind(row_of(run), limit);
+  return all<StepRow>(ask, step_of);
+}
+
+std::vector<EvaluationRow> Store::evaluations(RunNumber run, std::int64_t cursor) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met FROM evaluations "
+      "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
+  ask.bind(row_of(run), cursor);
+  return all<EvaluationRow>(ask, [](const Statement& row) {
+    return EvaluationRow{row.integer(0),     AttemptNumber{row.integer(1)},
+                         row.integer(2),     row.number(3),
+                         row.number(4),      row.number(5),
+                         row.integer(6) != 0};
+  });
+}
+
+std::vector<CheckpointRow> Store::checkpoints(RunNumber run, std::int64_t cursor) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT cursor, attempt, step, seconds, name, status, bytes, write_seconds, utc "
+      "FROM checkpoints WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
+  ask.bind(row_of(run), cursor);
+  return all<CheckpointRow>(ask, [](const Statement& row) {
+    return CheckpointRow{row.integer(0), AttemptNumber{row.integer(1)},
+                         row.integer(2), row.number(3),
+                         row.text(4),    row.text(5),
+                         row.integer(6), row.number(7),
+                         row.number(8)};
+  });
+}
+
+std::vector<WarningRow> Store::newest_warnings(RunNumber run, int limit) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT utc, message FROM warnings WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
+  ask.bind(row_of(run), limit);
+  return all<WarningRow>(ask, [](const Statement& row) {
+    return WarningRow{row.number(0), row.text(1)};
+  });
+}
+
+}  // namespace regatta::orchestrator

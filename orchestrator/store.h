@@ -1,0 +1,135 @@
+// The controller's SQLite store: one writing connection (the tick and, briefly, submissions) and
+// one reading connection for the handlers. Everything in it can be read again from the run
+// directories.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/unique_fd.h"
+#include "orchestrator/database.h"
+#include "orchestrator/run.h"
+#include "trainer/contract/journal.h"
+
+namespace regatta::orchestrator {
+
+// Rows of a run's series, in the order in which the store got them. `seconds` count from the start
+// of the row's attempt; `cursor` grows over all series.
+struct StepRow {
+  std::int64_t cursor = 0;
+  AttemptNumber attempt{};
+  std::int64_t step = 0;
+  double seconds = 0;
+  double loss = 0, mlm_loss = 0;
+  std::int64_t samples = 0, tokens = 0;
+  double step_seconds = 0;
+};
+struct EvaluationRow {
+  std::int64_t cursor = 0;
+  AttemptNumber attempt{};
+  std::int64_t step = 0;
+  double seconds = 0;
+  double mlm_accuracy = 0, mlm_loss = 0;
+  bool target_met = false;
+};
+struct CheckpointRow {
+  std::int64_t cursor = 0;
+  AttemptNumber attempt{};
+  std::int64_t step = 0;
+  double seconds = 0;
+  std::string name, status;
+  std::int64_t bytes = 0;
+  double write_seconds = 0;
+  double utc = 0;
+};
+struct WarningRow {
+  double utc = 0;
+  std::string message;
+};
+
+struct NewRun {
+  std::string id;
+  std::string name;
+  std::string config;
+  std::string directory;
+  double created_utc = 0;
+  std::int64_t steps = 0;
+  Wanted wanted = Wanted::Run;
+  std::optional<std::string> idempotency_key;
+  std::string body_digest;
+};
+
+struct RunFilter {
+  int limit = 100;
+  std::optional<RunState> state;
+};
+
+// Thread-safe. Errors are base::Error.
+class Store {
+ public:
+  // Creates `directory` (0700) and the file in it when absent. Code::Operator on a network file
+  // system, for a store of a newer version, and when another controller holds it.
+  explicit Store(const base::Path& directory);
+
+  // Runs.
+  RunNumber add_run(const NewRun& run);
+  [[nodiscard]] std::optional<Run> run(const std::string& id);
+  [[nodiscard]] std::optional<Run> run(RunNumber number);
+  [[nodiscard]] std::vector<Run> runs(const RunFilter& filter);  // newest first
+  [[nodiscard]] std::vector<Run> runs_named(const std::string& name);
+  [[nodiscard]] std::vector<std::string> ids_and_names(int limit);
+  // Oldest first: not over, or over with journals not read to the end.
+  [[nodiscard]] std::vector<Run> unfinished_runs();
+  struct Submitted {
+    std::string id;
+    std::string body_digest;
+  };
+  [[nodiscard]] std::optional<Submitted> submitted_with(const std::string& idempotency_key);
+  // All of the run but what add_run() and set_wanted() own.
+  void update_run(const Run& run);
+  void set_wanted(RunNumber run, Wanted wanted);
+
+  // Launches, by number.
+  [[nodiscard]] std::vector<Launch> launches(RunNumber run);
+  void put_launch(RunNumber run, const Launch& launch);
+
+  // Attempts, by number and execution.
+  [[nodiscard]] std::vector<Attempt> attempts(RunNumber run);
+  AttemptNumber add_attempt(RunNumber run, int number, const std::string& execution);
+  // Writes the records of one read, and the attempt and the run as they are after them, all or
+  // nothing. Records that the store already has are ignored.
+  void append(const Run& run, const Attempt& attempt,
+              const std::vector<trainer::JournalRecord>& records);
+
+  // Series.
+  [[nodiscard]] std::int64_t newest_cursor(RunNumber run);
+  // At most `limit` rows after `cursor`, thinned evenly by step, always with the newest.
+  [[nodiscard]] std::vector<StepRow> steps(RunNumber run, std::int64_t cursor, int limit);
+  [[nodiscard]] std::vector<StepRow> newest_steps(RunNumber run, int limit);
+  [[nodiscard]] std::vector<EvaluationRow> evaluations(RunNumber run, std::int64_t cursor);
+  [[nodiscard]] std::vector<CheckpointRow> checkpoints(RunNumber run, std::int64_t cursor);
+  [[nodiscard]] std::vector<WarningRow> newest_warnings(RunNumber run, int limit);
+
+ private:
+  void migrate();
+  void write_run(const Run& run);
+  [[nodiscard]] Statement& prepared(std::unique_ptr<Statement>& slot, const char* sql);
+
+  base::UniqueFd lock_;
+  std::mutex write_mutex_;
+  std::unique_ptr<Database> writer_;
+  std::int64_t next_cursor_ = 1;
+  std::unique_ptr<Statement> insert_step_, insert_evaluation_, insert_checkpoint_, insert_warning_;
+  std::mutex read_mutex_;
+  std::unique_ptr<Database> reader_;
+};
+
+// Takes the lock file `path` for the life of the descriptor; Code::Operator naming `what` when
+// another process has it.
+[[nodiscard]] base::UniqueFd take_lock(const base::Path& path, const std::string& what);
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,181 @@
+#include "orchestrator/terminal.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/text.h"
+#include "orchestrator/run.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& run, const char* name) {
+  const auto it = run.find(name);
+  if (it == run.end() || !it->is_string()) return "";
+  return it->get<std::string>();
+}
+std::optional<double> number_of(const Json& run, const char* name) {
+  const auto it = run.find(name);
+  if (it == run.end() || !it->is_number()) return std::nullopt;
+  return it->get<double>();
+}
+std::string with_digits(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+std::string figure(const std::optional<double>& value) {
+  return value ? with_digits("%.4f", *value) : "-";
+}
+std::string rate(const std::optional<double>& value) {
+  return value ? with_digits(*value < 100 ? "%.1f" : "%.0f", *value) : "-";
+}
+std::string duration(const std::optional<double>& value) {
+  return value ? base::human_seconds(*value) : "-";
+}
+std::string count(const Json& run, const char* name) {
+  return with_digits("%.0f", number_of(run, name).value_or(0));
+}
+
+// Characters of UTF-8, for padding.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+std::string target_text(const Json& run) {
+  const auto target = number_of(run, "target");
+  if (!target) return "none";
+  std::string text = text_of(run, "metric") + " " + figure(target);
+  const auto value = number_of(run, "value");
+  text += run.value("target_reached", false) ? ", reached" : ", not reached";
+  if (value) text += "; last " + figure(value);
+  const auto baseline = number_of(run, "baseline");
+  if (baseline) text += " (the best constant guess: " + figure(baseline) + ")";
+  return text;
+}
+
+}  // namespace
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  std::vector<std::vector<std::string>> cells;
+  for (const auto& row : rows) {
+    cells.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      cells.back().push_back(base::printable(row[i]));
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], width_of(cells.back().back()));
+    }
+  }
+  std::string out;
+  for (const auto& row : cells) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      out += row[i];
+      if (i + 1 < row.size()) out.append(widths[i] + 2 - width_of(row[i]), ' ');
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string run_table(const Json& runs) {
+  std::vector<std::vector<std::string>> rows{
+      {"RUN", "STATE", "STEP", "VALUE", "TARGET", "TIME TO ACCURACY", "CREATED"}};
+  for (const Json& run : runs) {
+    rows.push_back(
+        {text_of(run, "id"), text_of(run, "state"), count(run, "step") + "/" + count(run, "steps"),
+         figure(number_of(run, "value")), figure(number_of(run, "target")),
+         duration(number_of(run, "time_to_accuracy_seconds")), text_of(run, "created_at")});
+  }
+  return table(rows);
+}
+
+std::string run_details(const Json& run) {
+  std::vector<std::vector<std::string>> rows{
+      {"run", text_of(run, "id")},
+      {"state", text_of(run, "state") + ": " + text_of(run, "state_text")},
+      {"created", text_of(run, "created_at")},
+      {"attempts", count(run, "attempts")},
+      {"step", count(run, "step") + " of " + count(run, "steps")},
+      {"target", target_text(run)},
+      {"time to accuracy", duration(number_of(run, "time_to_accuracy_seconds"))},
+      {"training", duration(number_of(run, "training_seconds"))},
+      {"since submission", duration(number_of(run, "since_submission_seconds"))},
+      {"throughput", rate(number_of(run, "samples_per_second")) + " samples/s, " +
+                         rate(number_of(run, "tokens_per_second")) + " tokens/s"},
+      {"loss", figure(number_of(run, "loss"))},
+      {"directory", text_of(run, "directory")}};
+  const auto prediction = number_of(run, "predicted_seconds_to_target");
+  if (prediction) rows.push_back({"target expected in", duration(prediction)});
+  if (run.contains("checkpoint") && run["checkpoint"].is_object()) {
+    rows.push_back({"checkpoint", text_of(run["checkpoint"], "path")});
+  }
+  if (!text_of(run, "error").empty()) rows.push_back({"error", text_of(run, "error")});
+  if (run.contains("warnings") && run["warnings"].is_array()) {
+    for (const Json& warning : run["warnings"]) {
+      if (warning.is_string()) rows.push_back({"warning", warning.get<std::string>()});
+    }
+  }
+  return table(rows);
+}
+
+std::string progress_line(const Json& run, int width) {
+  const double step = number_of(run, "step").value_or(0);
+  const double steps = number_of(run, "steps").value_or(0);
+  std::string text;
+  if (steps <= 0 || step <= 0 || text_of(run, "state") == "queued") {
+    text = text_of(run, "id") + ": " + text_of(run, "state_text");
+    return base::printable(text).substr(0, static_cast<std::size_t>(std::max(width, 20)));
+  }
+  text = "step " + count(run, "step") + "/" + count(run, "steps");
+  if (number_of(run, "value")) {
+    text += "  " + text_of(run, "metric") + " " + figure(number_of(run, "value"));
+    if (number_of(run, "target")) text += " of " + figure(number_of(run, "target"));
+  }
+  if (number_of(run, "samples_per_second")) {
+    text += "  " + rate(number_of(run, "samples_per_second")) + " samples/s";
+  }
+  const auto prediction = number_of(run, "predicted_seconds_to_target");
+  if (run.value("target_reached", false)) {
+    text += "  target reached";
+  } else if (prediction) {
+    text += "  target in about " + duration(prediction);
+  }
+  if (text_of(run, "state") == "stopping") text += "  stopping";
+  text = base::printable(text);
+  const auto columns = static_cast<std::size_t>(std::max(width, 20));
+  if (columns < text.size() + 15) return text.substr(0, columns);
+  const std::size_t cells = std::min<std::size_t>(30, columns - text.size() - 3);
+  const auto done =
+      static_cast<std::size_t>(std::clamp(step / steps, 0.0, 1.0) * static_cast<double>(cells));
+  return "[" + std::string(done, '#') + std::string(cells - done, '-') + "] " + text;
+}
+
+std::string run_summary(const Json& run) {
+  std::vector<std::vector<std::string>> rows{
+      {"run", text_of(run, "id") + " " + text_of(run, "state")},
+      {"target", target_text(run)},
+      {"time to accuracy", duration(number_of(run, "time_to_accuracy_seconds"))},
+      {"training", duration(number_of(run, "training_seconds")) + " (" +
+                       duration(number_of(run, "since_submission_seconds")) + " since submission)"},
+      {"throughput", rate(number_of(run, "samples_per_second")) + " samples/s, " +
+                         rate(number_of(run, "tokens_per_second")) + " tokens/s"},
+      {"checkpoint", run.contains("checkpoint") && run["checkpoint"].is_object()
+                         ? text_of(run["checkpoint"], "path")
+                         : "none"}};
+  if (!text_of(run, "error").empty()) rows.push_back({"error", text_of(run, "error")});
+  return table(rows);
+}
+
+bool is_over(const Json& run) {
+  const auto state = parse_run_state(text_of(run, "state"));
+  return state && is_over(*state);
+}
+
+}  // namespace regatta::orchestrator
