@@ -1,0 +1,85 @@
+#include "topology/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace regatta::topology {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::pair<int, int>> ranges(const Plan& plan) {
+  std::vector<std::pair<int, int>> out;
+  for (const Bucket& bucket : plan.buckets)
+    out.emplace_back(bucket.begin_tensor, bucket.end_tensor);
+  return out;
+}
+
+TEST(Plan, DefaultIsOneBucket) {
+  const Plan plan = default_plan(7);
+  EXPECT_EQ(plan.ranks, 1);
+  EXPECT_EQ(ranges(plan), (std::vector<std::pair<int, int>>{{0, 7}}));
+  EXPECT_FALSE(plan.measured);
+  EXPECT_FALSE(plan.why.empty());
+}
+
+TEST(Plan, RoundTrips) {
+  Plan plan;
+  plan.ranks = 4;
+  plan.buckets = {{0, 2}, {2, 3}, {3, 9}};
+  plan.why = "said \"so\"\nby the model";
+  plan.measured = true;
+  const std::string text = to_json(plan);
+  const Plan back = parse_plan(text, "plan.json", 9);
+  EXPECT_EQ(back.ranks, 4);
+  EXPECT_EQ(ranges(back), ranges(plan));
+  EXPECT_EQ(back.why, plan.why);
+  EXPECT_TRUE(back.measured);
+  EXPECT_EQ(to_json(back), text);
+}
+
+TEST(Plan, ReadsEndsWrittenAsTexts) {
+  EXPECT_EQ(parse_plan(R"({"bucket_ends": ["1", "3"]})", "p", 3).buckets.size(), 2U);
+}
+
+TEST(Plan, NamesWhatIsWrong) {
+  struct Row {
+    const char* name;
+    const char* text;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"empty", "", "expected a mapping"},
+      {"half", "{\"ranks\": 1,", "not valid"},
+      {"no buckets", "{}", "must end at the number of tensors, 5"},
+      {"no ranks", R"({"ranks": 0, "bucket_ends": [5]})", "use at least 1"},
+      {"too short", R"({"bucket_ends": [2, 4]})", "must end at the number of tensors, 5"},
+      {"too long", R"({"bucket_ends": [2, 6]})", "must grow from 1"},
+      {"empty bucket", R"({"bucket_ends": [2, 2, 5]})", "must grow from 1"},
+      {"backwards", R"({"bucket_ends": [3, 2, 5]})", "must grow from 1"},
+      {"zero", R"({"bucket_ends": [0, 5]})", "must grow from 1"},
+      {"negative", R"({"bucket_ends": [-1, 5]})", "must grow from 1"},
+      {"fraction", R"({"bucket_ends": [2.5, 5]})", "whole numbers, found '2.5'"},
+      {"trailing letters", R"({"bucket_ends": ["2x", 5]})", "whole numbers, found '2x'"},
+      {"beyond 64 bits", R"({"bucket_ends": [99999999999999999999]})", "whole numbers"},
+      {"beyond 32 bits", R"({"bucket_ends": [4294967301]})", "must grow from 1"},
+      {"unknown key", R"({"bucket_ends": [5], "rank": 1})", "did you mean 'ranks'"},
+      {"hostile text", "{\"bucket_ends\": [\"\\u001b[2J\"]}", "\\x1b"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    try {
+      (void)parse_plan(row.text, "plan.json", 5);
+      ADD_FAILURE() << "accepted";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_THAT(error.what(), HasSubstr("plan.json"));
+      EXPECT_THAT(error.what(), HasSubstr(row.message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regatta::topology

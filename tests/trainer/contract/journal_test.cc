@@ -1,0 +1,267 @@
+#include "trainer/contract/journal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace regatta::trainer {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <typename Body>
+JournalRecord record(Body body, std::int64_t sequence = 7) {
+  return {sequence, 1795261682.125, 12.5, std::move(body)};
+}
+
+// Parses what to_line wrote; the test fails when it is not one good line.
+JournalRecord back(const JournalRecord& original) {
+  const std::string line = to_line(original);
+  EXPECT_FALSE(line.empty());
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
+  const auto parsed = parse_record(std::string_view(line).substr(0, line.size() - 1));
+  EXPECT_TRUE(parsed.has_value()) << line;
+  if (!parsed) return {};
+  EXPECT_EQ(parsed->sequence, original.sequence);
+  EXPECT_EQ(parsed->utc_seconds, original.utc_seconds);
+  EXPECT_EQ(parsed->seconds, original.seconds);
+  EXPECT_EQ(parsed->body.index(), original.body.index());
+  EXPECT_EQ(to_line(*parsed), line);
+  return *parsed;
+}
+
+TEST(Journal, WritesOneLineOfKnownFields) {
+  EvalRecord eval;
+  eval.step = 100;
+  eval.mlm_accuracy = 0.1;
+  eval.mlm_loss = 5;
+  eval.samples = 64;
+  eval.target_met = true;
+  EXPECT_EQ(to_line(record(eval)),
+            R"({"sequence":7,"utc_seconds":1795261682.125,"seconds":12.5,"type":"eval",)"
+            R"("step":100,"mlm_accuracy":0.1,"mlm_loss":5.0,"nsp_accuracy":0.0,"samples":64,)"
+            R"("eval_seconds":0.0,"target_met":true})"
+            "\n");
+}
+
+TEST(Journal, RoundTripsEveryRecord) {
+  StartRecord start;
+  start.attempt = 3;
+  start.execution = "0123456789abcdef";
+  start.epoch = 4;
+  start.process = 4711;
+  start.host = "node-1";
+  start.version = "0.1.0";
+  start.parameters = 110'106'428;
+  start.steps = 1000;
+  start.batch_size = 256;
+  start.first_step = 400;
+  start.checkpoint = "step-0000000400-a";
+  start.metric = "mlm_loss";
+  start.target = 2.5;
+  start.baseline = 0.06;
+  const auto start_back = std::get<StartRecord>(back(record(start)).body);
+  EXPECT_EQ(start_back.execution, start.execution);
+  EXPECT_EQ(start_back.parameters, start.parameters);
+  EXPECT_EQ(start_back.target, 2.5);
+  EXPECT_EQ(start_back.baseline, 0.06);
+  start.target.reset();
+  EXPECT_EQ(std::get<StartRecord>(back(record(start)).body).target, std::nullopt);
+
+  StepRecord step;
+  step.step = 1;
+  step.loss = 10.5;
+  step.seconds = 0.25;
+  step.flops = 1.5e15;
+  step.optimizer_seconds = 1e-9;
+  const auto step_back = std::get<StepRecord>(back(record(step)).body);
+  EXPECT_EQ(step_back.seconds, 0.25) << "not confused with the record's own time";
+  EXPECT_EQ(step_back.flops, 1.5e15);
+  EXPECT_EQ(step_back.optimizer_seconds, 1e-9);
+
+  CheckpointRecord checkpoint;
+  checkpoint.step = 100;
+  checkpoint.name = "step-0000000100-a";
+  checkpoint.status = "failed";
+  checkpoint.bytes = std::numeric_limits<std::uint64_t>::max();
+  checkpoint.seconds = 3;
+  checkpoint.message = "disk full";
+  const auto checkpoint_back = std::get<CheckpointRecord>(back(record(checkpoint)).body);
+  EXPECT_EQ(checkpoint_back.bytes, checkpoint.bytes);
+  EXPECT_EQ(checkpoint_back.seconds, 3);
+  EXPECT_EQ(checkpoint_back.message, "disk full");
+
+  EXPECT_EQ(std::get<PhaseRecord>(back(record(PhaseRecord{"loading"})).body).phase, "loading");
+  EndRecord end{"failed", 12, 21, "no room"};
+  EXPECT_EQ(std::get<EndRecord>(back(record(end)).body).exit_code, 21);
+  EXPECT_EQ(std::get<UnknownRecord>(back(record(UnknownRecord{"later"})).body).type, "later");
+}
+
+TEST(Journal, KeepsHostileTexts) {
+  for (const std::string& text :
+       {std::string("two\nlines"), std::string("\"quoted\" \\ back"), std::string("\x1b[2J"),
+        std::string("caf\xc3\xa9"), std::string("a\0b", 3), std::string("{\"type\":\"end\"}"),
+        std::string("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[")}) {
+    EXPECT_EQ(std::get<WarningRecord>(back(record(WarningRecord{text})).body).message, text);
+  }
+  // Bytes that are no UTF-8 are replaced, and no text makes a line that cannot be read again.
+  EXPECT_FALSE(
+      std::get<WarningRecord>(back(record(WarningRecord{"\xff\xfe"})).body).message.empty());
+  const std::string huge(3'000'000, '\x01');
+  const auto cut = std::get<WarningRecord>(back(record(WarningRecord{huge})).body).message;
+  EXPECT_EQ(cut, huge.substr(0, cut.size()));
+  EXPECT_GE(cut.size(), 1000U);
+}
+
+TEST(Journal, DoublesRoundTripExactly) {
+  std::mt19937_64 random(20261121);
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t bits = random();
+    double value = 0;
+    static_assert(sizeof bits == sizeof value);
+    std::memcpy(&value, &bits, sizeof value);
+    if (!std::isfinite(value)) continue;
+    StepRecord step;
+    step.loss = value;
+    ASSERT_EQ(std::get<StepRecord>(back(record(step)).body).loss, value);
+  }
+  for (const double value : {0.1, 1e-323, 1.7976931348623157e308, -0.0, 1.0 / 3, 123456789012.0}) {
+    StepRecord step;
+    step.loss = value;
+    const double again = std::get<StepRecord>(back(record(step)).body).loss;
+    EXPECT_EQ(again, value);
+    EXPECT_EQ(std::signbit(again), std::signbit(value));
+  }
+}
+
+TEST(Journal, WhatIsNoNumberBecomesNullAndReadsAsNaN) {
+  for (const double value : {kNaN, kInfinity, -kInfinity}) {
+    StepRecord step;
+    step.loss = value;
+    const std::string line = to_line(record(step));
+    EXPECT_NE(line.find("\"loss\":null"), std::string::npos) << line;
+    EXPECT_TRUE(std::isnan(std::get<StepRecord>(back(record(step)).body).loss));
+  }
+}
+
+TEST(Journal, IgnoresUnknownFieldsAndKeepsDefaultsOfAbsentOnes) {
+  const auto parsed = parse_record(R"({"type":"step","later":[1,{"a":[]}],"step":5,"sequence":9})");
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->sequence, 9);
+  EXPECT_EQ(std::get<StepRecord>(parsed->body).step, 5);
+  EXPECT_EQ(std::get<StepRecord>(parsed->body).loss, 0);
+}
+
+TEST(Journal, DamagedLinesAreNoRecords) {
+  struct Row {
+    const char* name;
+    std::string line;
+  };
+  std::string padded = R"({"type":"phase","phase":"x"})";
+  padded.resize((1 << 20) + 1, ' ');
+  const Row rows[] = {
+      {"empty", ""},
+      {"blank", "   "},
+      {"text", "hello"},
+      {"number", "3"},
+      {"null", "null"},
+      {"list", "[]"},
+      {"half", R"({"type":"step","st)"},
+      {"two objects", R"({"type":"phase"}{"type":"phase"})"},
+      {"no type", R"({"sequence":1})"},
+      {"type number", R"({"type":3})"},
+      {"type empty", R"({"type":""})"},
+      {"sequence text", R"({"type":"step","sequence":"1"})"},
+      {"sequence fraction", R"({"type":"step","sequence":1.5})"},
+      {"sequence negative", R"({"type":"step","sequence":-1})"},
+      {"sequence beyond 64 bits", R"({"type":"step","sequence":9223372036854775808})"},
+      {"step text", R"({"type":"step","step":"1"})"},
+      {"step null", R"({"type":"step","step":null})"},
+      {"loss text", R"({"type":"step","loss":"nan"})"},
+      {"loss list", R"({"type":"step","loss":[1]})"},
+      {"bool number", R"({"type":"eval","target_met":1})"},
+      {"text number", R"({"type":"phase","phase":1})"},
+      {"int beyond 32 bits", R"({"type":"end","exit_code":4294967296})"},
+      {"bytes negative", R"({"type":"checkpoint","bytes":-1})"},
+      {"target text", R"({"type":"start","target":"x"})"},
+      {"utc text", R"({"type":"step","utc_seconds":"now"})"},
+      {"not UTF-8", "{\"type\":\"phase\",\"phase\":\"\xff\"}"},
+      {"NUL inside", std::string("{\"type\":\"phase\"\0}", 17)},
+      {"NULs after", R"({"type":"phase"})" + std::string(100, '\0')},
+      {"NULs only", std::string(4096, '\0')},
+      {"deep list", std::string(1 << 20, '[')},
+      {"deep objects",
+       "{\"type\":\"step\",\"x\":" + std::string(100, '[') + std::string(100, ']') + "}"},
+      {"too long", padded},
+      {"binary", "\x93NUMPY\x01"},
+  };
+  for (const Row& row : rows) {
+    EXPECT_FALSE(parse_record(row.line).has_value()) << row.name;
+    const JournalChunk chunk = parse_journal(row.line + "\n");
+    EXPECT_EQ(chunk.damaged, 1) << row.name;
+    EXPECT_EQ(chunk.consumed, row.line.size() + 1) << row.name;
+  }
+}
+
+TEST(Journal, EveryTruncationOfALineIsDamagedOrTorn) {
+  StepRecord step;
+  step.loss = 1.25;
+  const std::string line = to_line(record(step));
+  for (std::size_t size = 0; size + 1 < line.size(); ++size) {
+    EXPECT_FALSE(parse_record(line.substr(0, size)).has_value()) << size;
+  }
+}
+
+TEST(Journal, ReadsInAnyPieces) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += to_line(record(PhaseRecord{"p" + std::to_string(i)}, i));
+  text.insert(text.find('{', text.size() / 2), "#");  // damages one line
+  const JournalChunk whole = parse_journal(text);
+  EXPECT_EQ(whole.records.size(), 19U);
+  EXPECT_EQ(whole.damaged, 1);
+  EXPECT_EQ(whole.consumed, text.size());
+  for (std::size_t piece = 1; piece < 200; piece += 7) {
+    std::vector<std::int64_t> sequences;
+    int damaged = 0;
+    std::size_t offset = 0;
+    for (std::size_t end = 0; end < text.size() + piece; end += piece) {
+      const std::size_t readable = std::min(end, text.size());
+      const JournalChunk chunk =
+          parse_journal(std::string_view(text).substr(offset, readable - offset));
+      for (const JournalRecord& found : chunk.records) sequences.push_back(found.sequence);
+      damaged += chunk.damaged;
+      offset += chunk.consumed;
+    }
+    EXPECT_EQ(sequences.size(), 19U) << piece;
+    EXPECT_TRUE(std::is_sorted(sequences.begin(), sequences.end()));
+    EXPECT_EQ(damaged, 1);
+  }
+}
+
+TEST(Journal, ATornLastLineWaits) {
+  const std::string line = to_line(record(PhaseRecord{"loading"}));
+  const JournalChunk chunk = parse_journal(line + line.substr(0, 10));
+  EXPECT_EQ(chunk.records.size(), 1U);
+  EXPECT_EQ(chunk.damaged, 0);
+  EXPECT_EQ(chunk.consumed, line.size());
+  EXPECT_EQ(parse_journal("").consumed, 0U);
+}
+
+TEST(Journal, ALineWithoutEndDoesNotWaitForEver) {
+  const std::string endless((1 << 20) + 1, 'x');
+  const JournalChunk chunk = parse_journal(endless);
+  EXPECT_EQ(chunk.consumed, endless.size());
+  EXPECT_EQ(chunk.damaged, 1);
+  // Its rest is one more damaged line, and what follows is read.
+  const JournalChunk rest = parse_journal("xxx\n" + to_line(record(PhaseRecord{"loading"})));
+  EXPECT_EQ(rest.damaged, 1);
+  EXPECT_EQ(rest.records.size(), 1U);
+}
+
+}  // namespace
+}  // namespace regatta::trainer
