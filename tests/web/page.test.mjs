@@ -350,7 +350,7 @@ pageTest(
   async (fixture) => {
     const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
     const { page } = visitor;
-    await visitor.waitForPixels(0, "accent", 500);
+    const before = await visitor.waitForPixels(0, "accent", 500);
     const box = await page.locator("figure.chart .u-over").first().boundingBox();
     await page.mouse.move(box.x + box.width * 0.1, box.y + 80);
     await page.mouse.down();
@@ -361,6 +361,9 @@ pageTest(
     const polls = () => fixture.count("GET", "/api/v1/runs/demo-4f2a91/metrics");
     const seen = polls();
     await until(() => polls() > seen + 1, "two more polls");
+    // What was dragged over lies within the curve, so the curve now reaches the right edge.
+    const zoomed = await visitor.pixels(0, "accent");
+    assert.ok(zoomed.right > before.right + 20, `${zoomed.right} > ${before.right}`);
     assert.equal(await page.getByRole("button", { name: "Show all" }).count(), 3);
     await page.getByRole("button", { name: "Show all" }).first().click();
     await page.getByRole("button", { name: "Show all" }).first().waitFor({ state: "hidden" });
