@@ -42,7 +42,7 @@ cd "$source_root"
 echo "== packages"
 deploy/install.sh
 echo "== build"
-if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then deploy/build.sh regatta regatta-train; fi
+if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then deploy/build.sh --target regatta regatta-train; fi
 
 controller=
 run=

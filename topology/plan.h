@@ -24,8 +24,8 @@ struct Plan {
 // One bucket over `tensor_count` tensors: right for one rank, where nothing is reduced.
 [[nodiscard]] Plan default_plan(int tensor_count);
 
-// plan.json in and out. parse throws Code::User naming `source` and what is wrong: buckets must cover
-// [0, tensor_count) without gap or overlap.
+// plan.json in and out. parse throws Code::User naming `source` and what is wrong: buckets must
+// cover [0, tensor_count) without gap or overlap.
 [[nodiscard]] std::string to_json(const Plan& plan);
 [[nodiscard]] Plan parse_plan(const std::string& text, const std::string& source, int tensor_count);
 
