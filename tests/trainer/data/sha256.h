@@ -1,0 +1,25 @@
+// SHA-256 (FIPS 180-4), because the reference digests were made with it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace regatta::tests {
+
+class Sha256 {
+ public:
+  void update(std::string_view bytes);
+  [[nodiscard]] std::string hex() const;
+
+ private:
+  void block(const unsigned char* bytes);
+
+  std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::string rest_;  // below one block
+  std::uint64_t length_ = 0;
+};
+
+}  // namespace regatta::tests
