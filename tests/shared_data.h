@@ -16,15 +16,16 @@ namespace regatta::tests {
 // REQUIRE=gpu,slurm,shared in the environment turns the skip of what it names into a failure.
 [[nodiscard]] inline bool required(const std::string& what) {
   const char* const list = std::getenv("REQUIRE");
-  return list != nullptr && ("," + std::string(list) + ",").find("," + what + ",") != std::string::npos;
+  return list != nullptr &&
+         ("," + std::string(list) + ",").find("," + what + ",") != std::string::npos;
 }
 
 }  // namespace regatta::tests
 
 // Skips the test, saying what is missing, unless the file or folder is there.
-#define REGATTA_NEED_SHARED(relative)                                                   \
-  if (!std::filesystem::exists(regatta::tests::shared_path(relative))) {                \
-    ASSERT_FALSE(regatta::tests::required("shared")) << "REQUIRE=shared, but "          \
-                                                     << (relative) << " is not there";  \
+#define REGATTA_NEED_SHARED(relative)                                                           \
+  if (!std::filesystem::exists(regatta::tests::shared_path(relative))) {                        \
+    ASSERT_FALSE(regatta::tests::required("shared"))                                            \
+        << "REQUIRE=shared, but " << (relative) << " is not there";                             \
     GTEST_SKIP() << "needs the public data ../shared/" << (relative) << " beside the checkout"; \
   }

@@ -69,7 +69,8 @@ struct RunConfig {
   DtypeName dtype = DtypeName::Float32;
   int threads = 0;  // per rank; 0: the cores this process may use
   int ranks = 1;
-  bool shuffle_labels = false;  // control experiment: nothing can be learned but the label frequencies
+  bool shuffle_labels =
+      false;  // control experiment: nothing can be learned but the label frequencies
 };
 
 // Throws Code::User with "source:line: path: …". Relative data paths stay relative.

@@ -1,4 +1,5 @@
-// The run directory: where a run's truth lives. Layout, owners and modes: README.md beside this file.
+// The run directory: where a run's truth lives. Layout, owners and modes: README.md beside this
+// file.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct AttemptName {
 
 class RunDirectory {
  public:
-  // Makes the directory (0700) with run.json, complete or not at all. Code::Conflict when it exists.
+  // Makes the directory (0700) with run.json, complete or not at all. Code::Conflict when it
+  // exists.
   [[nodiscard]] static RunDirectory create(base::FileSystem& files, const base::Path& path,
                                            const std::string& run_json);
   // Code::NotFound when there is no run.json.

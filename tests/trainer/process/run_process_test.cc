@@ -58,10 +58,14 @@ class RunProcess : public testing::Test {
   }
   pid_t start(const base::Path& run) {
     return base::spawn({{kTrainer, "run", "--directory", run.string(), run.string() + ".yaml"},
-                        {}, {}, run.string() + ".log", false});
+                        {},
+                        {},
+                        run.string() + ".log",
+                        false});
   }
   int finish(pid_t process) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
     while (std::chrono::steady_clock::now() < deadline) {
       if (const auto exit = base::poll_exit(process)) return exit->code.value_or(-*exit->signal);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -94,7 +98,8 @@ class RunProcess : public testing::Test {
   }
   // Waits until some attempt has journaled this step; false when the process ended before.
   bool wait_for_step(const base::Path& run, pid_t process, std::int64_t step) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
     while (std::chrono::steady_clock::now() < deadline) {
       for (const StepRecord& record : records_of<StepRecord>(run)) {
         if (record.step >= step) return true;
@@ -261,15 +266,15 @@ TEST_P(BadRunFile, IsOneLineAndLeavesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, BadRunFile,
-    testing::Values(
-        BadRun{"unknown_key", "steps: 5", "stepz: 5", "did you mean 'steps'"},
-        BadRun{"heads", "heads: 2", "heads: 3", "does not divide hidden"},
-        BadRun{"no_dataset", "data: {path: ", "data: {path: /nowhere", "/nowhere"},
-        BadRun{"other_vocabulary", "model: {preset: tiny,", "model: {preset: tiny, vocabulary: 30522,",
-               "prepare the data with the right vocabulary"},
-        BadRun{"ranks", "threads: 1", "threads: 1\nranks: 4", "ranks: 1"},
-        BadRun{"too_long", "max_length: 48", "max_length: 65", "max_length"},
-        BadRun{"not_yaml", "name: small", "name: [small", "not valid YAML"}),
+    testing::Values(BadRun{"unknown_key", "steps: 5", "stepz: 5", "did you mean 'steps'"},
+                    BadRun{"heads", "heads: 2", "heads: 3", "does not divide hidden"},
+                    BadRun{"no_dataset", "data: {path: ", "data: {path: /nowhere", "/nowhere"},
+                    BadRun{"other_vocabulary", "model: {preset: tiny,",
+                           "model: {preset: tiny, vocabulary: 30522,",
+                           "prepare the data with the right vocabulary"},
+                    BadRun{"ranks", "threads: 1", "threads: 1\nranks: 4", "ranks: 1"},
+                    BadRun{"too_long", "max_length: 48", "max_length: 65", "max_length"},
+                    BadRun{"not_yaml", "name: small", "name: [small", "not valid YAML"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(RunProcess, PrepareOnAFullDiskLeavesNothing) {
@@ -277,11 +282,17 @@ TEST_F(RunProcess, PrepareOnAFullDiskLeavesNothing) {
   const std::string small = (directory_.path() / "small").string();
   std::filesystem::create_directory(small);
   const std::string script =
-      "mount -t tmpfs -o size=64k none \"$1\" 2>/dev/null || exit 77; \"$2\" prepare \"$3\" --output "
+      "mount -t tmpfs -o size=64k none \"$1\" 2>/dev/null || exit 77; \"$2\" prepare \"$3\" "
+      "--output "
       "\"$1/out\" --train-vocab 256; code=$?; ls -A \"$1\"; exit $code";
-  const base::Output output = base::run(
-      {{"unshare", "-rm", "sh", "-c", script, "sh", small, kTrainer,
-        (suite_directory_->path() / "corpus.txt").string()}, {}, {}, {}, false}, kDeadline);
+  const base::Output output =
+      base::run({{"unshare", "-rm", "sh", "-c", script, "sh", small, kTrainer,
+                  (suite_directory_->path() / "corpus.txt").string()},
+                 {},
+                 {},
+                 {},
+                 false},
+                kDeadline);
   const int code = output.exit.code.value_or(-1);
   if (code == 77 || output.errors.find("unshare") != std::string::npos) {
     GTEST_SKIP() << "needs mount namespaces: " << output.errors;
