@@ -1,7 +1,15 @@
 // Bundles src/ into dist/: index.html and assets/app-<hash>.{js,css,svg}.
 // The hash is of the content, so equal sources give equal names and bytes wherever they lie.
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -38,13 +46,23 @@ const page = readFileSync(join(here, "index.html"), "utf8")
   .replace("%STYLE%", assets.get(".css")[0])
   .replace("%ICON%", assets.get(".svg")[0]);
 
-// Written elsewhere and renamed, so that a reader never finds half a page.
-const fresh = join(here, "node_modules", `.dist.${process.pid}`); // git ignores it
-mkdirSync(join(fresh, "assets"), { recursive: true });
-writeFileSync(join(fresh, "index.html"), page);
-for (const [name, bytes] of assets.values()) writeFileSync(join(fresh, name), bytes);
-rmSync(join(here, "dist"), { recursive: true, force: true });
-renameSync(fresh, join(here, "dist"));
+// In place, each file by rename and index.html after what it names, so that a reader never finds half
+// a page; what the new page no longer names goes last.
+const dist = join(here, "dist");
+const put = (name, bytes) => {
+  const path = join(dist, name);
+  if (existsSync(path) && readFileSync(path).equals(bytes)) return;
+  const fresh = join(here, "node_modules", `.page.${process.pid}`); // git ignores it
+  writeFileSync(fresh, bytes);
+  renameSync(fresh, path);
+};
+mkdirSync(join(dist, "assets"), { recursive: true });
+for (const [name, bytes] of assets.values()) put(name, bytes);
+put("index.html", Buffer.from(page));
+const current = new Set(["index.html", "assets", ...[...assets.values()].map(([name]) => name)]);
+for (const name of readdirSync(dist, { recursive: true })) {
+  if (!current.has(name)) rmSync(join(dist, name), { recursive: true, force: true });
+}
 
 for (const [name, bytes] of [["index.html", Buffer.from(page)], ...assets.values()]) {
   const zipped = gzipSync(bytes, { level: 9 }).length;

@@ -199,7 +199,11 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-test("the controller serves the page under its policy", { skip }, async () => {
+function controllerTest(name, body) {
+  test(name, { skip }, () => Visitor.explain(name, body));
+}
+
+controllerTest("the controller serves the page under its policy", async () => {
   const page = await fetch(url, { headers: { accept: "text/html" } });
   assert.equal(page.status, 200);
   assert.match(page.headers.get("content-security-policy") ?? "", /default-src 'self'/);
@@ -212,7 +216,7 @@ test("the controller serves the page under its policy", { skip }, async () => {
   assert.match(asset.headers.get("cache-control"), /immutable/);
 });
 
-test("an adopted run shows its curve, target and time to accuracy", { skip }, async () => {
+controllerTest("an adopted run shows its curve, target and time to accuracy", async () => {
   const visitor = await Visitor.arrive(browser, url);
   const { page } = visitor;
   await page.getByRole("link", { name: "adopted", exact: true }).click();
@@ -250,7 +254,7 @@ test("an adopted run shows its curve, target and time to accuracy", { skip }, as
   await visitor.leave();
 });
 
-test("the page may post, and cancelling an ended run changes nothing", { skip }, async () => {
+controllerTest("the page may post, and cancelling an ended run changes nothing", async () => {
   const visitor = await Visitor.arrive(browser, `${url}#/runs/${kRun}`);
   await visitor.sees("Time to accuracy");
   const answer = await visitor.page.evaluate(async (id) => {
@@ -261,7 +265,7 @@ test("the page may post, and cancelling an ended run changes nothing", { skip },
   await visitor.leave();
 });
 
-test("an unknown run is said to be unknown", { skip }, async () => {
+controllerTest("an unknown run is said to be unknown", async () => {
   const visitor = await Visitor.arrive(browser, `${url}#/runs/nobody-000000`);
   await visitor.sees("No such run");
   await visitor.leave(/status of 404/);
@@ -278,4 +282,4 @@ async function showsRealRun() {
   await visitor.keepPicture("real");
   await visitor.leave();
 }
-if (real) test("a real run shows its curve", { skip }, showsRealRun);
+if (real) controllerTest("a real run shows its curve", showsRealRun);

@@ -24,7 +24,7 @@ function pageTest(name, entries, body) {
   test(name, { skip }, async () => {
     const fixture = await new Fixture(entries()).start();
     try {
-      await body(fixture);
+      await Visitor.explain(name, () => body(fixture));
     } finally {
       await fixture.stop();
     }

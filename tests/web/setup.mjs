@@ -34,9 +34,25 @@ export class Visitor {
       void dialog.dismiss();
     });
   }
+  // Runs a test's body; when it fails, says what the page had complained of and keeps a picture.
+  static async explain(name, body) {
+    Visitor.newest = null;
+    try {
+      await body();
+    } catch (error) {
+      const visitor = Visitor.newest;
+      if (visitor && !visitor.page.isClosed()) {
+        error.message += `\nthe page's complaints: ${JSON.stringify(visitor.complaints)}`;
+        await visitor.keepPicture(`failed-${name.replace(/\W+/g, "-")}`).catch(() => undefined);
+        await visitor.page.close();
+      }
+      throw error;
+    }
+  }
   static async arrive(browser, url, options = {}) {
     const page = await browser.newPage({ viewport: { width: 1200, height: 1000 }, ...options });
     const visitor = new Visitor(browser, page);
+    Visitor.newest = visitor;
     const origin = new URL(url).origin;
     page.on("request", (request) => {
       if (new URL(request.url()).origin !== origin) visitor.complaints.push(request.url());
