@@ -27,11 +27,10 @@ constexpr std::array<std::string_view, 10> kClosing = {"\"",     "'",      ")", 
 
 // Whether the full stop at `dot` belongs to the word before it.
 [[nodiscard]] bool abbreviates(std::string_view line, std::size_t dot) {
+  if (dot > 0 && line[dot - 1] == '.') return false;  // an ellipsis
   std::size_t begin = dot;
   while (begin > 0 && (is_letter(line[begin - 1]) || line[begin - 1] == '.')) --begin;
   const std::string_view word = line.substr(begin, dot - begin);
-  // An ellipsis has no letters and ends a sentence.
-  if (std::none_of(word.begin(), word.end(), is_letter)) return false;
   return word.size() == 1 || word.find('.') != std::string_view::npos ||
          std::find(kTitles.begin(), kTitles.end(), word) != kTitles.end();
 }
