@@ -1,0 +1,240 @@
+#include "tests/trainer/device/deferred_device.h"
+
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "tests/trainer/device/deferred_queue.h"
+#include "trainer/cpu/cpu_device.h"
+#include "trainer/cpu/shape_checks.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;
+
+View host_view(const void* memory, const View& like) {
+  return {const_cast<void*>(memory), like.size, like.dtype};
+}
+
+// What an operation reads to draw its masks.
+std::vector<View> with_masks(std::vector<View> views, const Dropout& dropout,
+                             const TokenIdentity& tokens) {
+  if (dropout.threshold != 0) {
+    views.insert(views.end(), {tokens.ordinal, tokens.position, tokens.step});
+  }
+  return views;
+}
+
+class DeferredDevice final : public Device {
+ public:
+  DeferredDevice(std::unique_ptr<Device> worker, std::uint64_t seed)
+      : worker_(std::move(worker)), queue_(seed) {}
+  ~DeferredDevice() override {
+    for (void* memory : released_) worker_->release(memory);
+  }
+
+  std::string description() const override { return "deferred " + worker_->description(); }
+
+  void* allocate(std::int64_t bytes) override {
+    void* memory = worker_->allocate(bytes);
+    std::memset(memory, 0xFF, static_cast<std::size_t>(bytes));
+    bytes_[memory] = bytes;
+    return memory;
+  }
+  void release(void* memory) override {
+    if (memory == nullptr) return;
+    base::check(bytes_.count(memory) != 0, "only memory of this device is released, and once");
+    released_.push_back(memory);
+  }
+  std::int64_t peak_bytes() const override { return worker_->peak_bytes(); }
+
+  Stream make_stream() override { return queue_.make_stream(); }
+  Event record(Stream stream) override { return queue_.record(stream); }
+  void wait(Stream stream, Event event) override { queue_.wait(stream, event); }
+  void wait_host(Event event) override { queue_.wait_host(event); }
+  void synchronize() override {
+    queue_.run_all();
+    for (void* memory : std::exchange(released_, {})) {
+      std::memset(memory, 0xFF, static_cast<std::size_t>(bytes_.at(memory)));
+      bytes_.erase(memory);
+      worker_->release(memory);
+    }
+  }
+
+  void copy_to_device(Stream stream, View to, const void* from) override {
+    queue_.enqueue(stream, "copy_to_device", {{host_view(from, to)}, {}, {to}},
+                   [=, this] { worker_->copy_to_device(0, to, from); });
+  }
+  void copy_to_host(Stream stream, void* to, View from) override {
+    queue_.enqueue(stream, "copy_to_host", {{from}, {}, {host_view(to, from)}},
+                   [=, this] { worker_->copy_to_host(0, to, from); });
+  }
+  void copy(Stream stream, View to, View from) override {
+    check_copy(to, from);
+    queue_.enqueue(stream, "copy", {{from}, {}, {to}}, [=, this] { worker_->copy(0, to, from); });
+  }
+  void fill_zero(Stream stream, View to) override {
+    queue_.enqueue(stream, "fill_zero", {{}, {}, {to}}, [=, this] { worker_->fill_zero(0, to); });
+  }
+
+  void gemm(Stream stream, const Gemm& op) override {
+    check_shapes(op);
+    Touched touched{{op.a, op.b, op.bias}, {}, {}};
+    (op.beta == 0.0F ? touched.overwritten : touched.updated).push_back(op.c);
+    queue_.enqueue(stream, "gemm", touched, [=, this] { worker_->gemm(0, op); });
+  }
+  void add_column_sums(Stream stream, View x, std::int64_t columns, View sum) override {
+    check_column_sums(x, columns, sum);
+    queue_.enqueue(stream, "add_column_sums", {{x}, {sum}, {}},
+                   [=, this] { worker_->add_column_sums(0, x, columns, sum); });
+  }
+  void gelu_forward(Stream stream, View x, View y, bool tanh_form) override {
+    check_elementwise(x, y);
+    queue_.enqueue(stream, "gelu_forward", {{x}, {}, {y}},
+                   [=, this] { worker_->gelu_forward(0, x, y, tanh_form); });
+  }
+  void gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) override {
+    check_elementwise(x, dy, dx);
+    queue_.enqueue(stream, "gelu_backward", {{x, dy}, {}, {dx}},
+                   [=, this] { worker_->gelu_backward(0, x, dy, dx, tanh_form); });
+  }
+  void tanh_forward(Stream stream, View x, View y) override {
+    check_elementwise(x, y);
+    queue_.enqueue(stream, "tanh_forward", {{x}, {}, {y}},
+                   [=, this] { worker_->tanh_forward(0, x, y); });
+  }
+  void tanh_backward(Stream stream, View y, View dy, View dx) override {
+    check_elementwise(y, dy, dx);
+    queue_.enqueue(stream, "tanh_backward", {{y, dy}, {}, {dx}},
+                   [=, this] { worker_->tanh_backward(0, y, dy, dx); });
+  }
+  void add(Stream stream, View x, View y) override {
+    check_elementwise(x, y);
+    queue_.enqueue(stream, "add", {{x}, {y}, {}}, [=, this] { worker_->add(0, x, y); });
+  }
+
+  void gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) override {
+    check_row_selection(from, index, columns, to);
+    queue_.enqueue(stream, "gather_rows", {{from, index}, {}, {to}},
+                   [=, this] { worker_->gather_rows(0, from, index, columns, to); });
+  }
+  void scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
+                        View to) override {
+    check_row_selection(to, index, columns, from);
+    queue_.enqueue(stream, "scatter_add_rows", {{from, index}, {to}, {}},
+                   [=, this] { worker_->scatter_add_rows(0, from, index, columns, to); });
+  }
+
+  void embedding_forward(Stream stream, const EmbeddingForward& op) override;
+  void embedding_backward(Stream stream, const EmbeddingBackward& op) override;
+  void layer_norm_forward(Stream stream, const LayerNormForward& op) override;
+  void layer_norm_backward(Stream stream, const LayerNormBackward& op) override;
+  void attention_forward(Stream stream, const AttentionForward& op) override;
+  void attention_backward(Stream stream, const AttentionBackward& op) override;
+  void cross_entropy(Stream stream, const CrossEntropy& op) override;
+
+  void sum_of_squares(Stream stream, View x, View result) override {
+    queue_.enqueue(stream, "sum_of_squares", {{x}, {}, {result}},
+                   [=, this] { worker_->sum_of_squares(0, x, result); });
+  }
+  void update(Stream stream, const OptimizerUpdate& op) override;
+
+ private:
+  std::unique_ptr<Device> worker_;
+  DeferredQueue queue_;
+  std::unordered_map<void*, std::int64_t> bytes_;
+  std::vector<void*> released_;
+};
+
+void DeferredDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
+  check_shapes(op);
+  Touched touched{
+      {op.ids, op.types, op.word, op.position, op.type, op.gamma, op.beta, op.tokens.position},
+      {},
+      {op.x, op.mean, op.rstd, op.y}};
+  touched.read = with_masks(std::move(touched.read), op.dropout, op.tokens);
+  queue_.enqueue(stream, "embedding_forward", touched,
+                 [=, this] { worker_->embedding_forward(0, op); });
+}
+
+void DeferredDevice::embedding_backward(Stream stream, const EmbeddingBackward& op) {
+  check_shapes(op);
+  Touched touched{{op.ids, op.types, op.sorted, op.gamma, op.x, op.mean, op.rstd,
+                   op.tokens.position, op.tokens.cumulative},
+                  {op.dy, op.dword, op.dposition, op.dtype_rows, op.dgamma, op.dbeta},
+                  {}};
+  touched.read = with_masks(std::move(touched.read), op.dropout, op.tokens);
+  queue_.enqueue(stream, "embedding_backward", touched,
+                 [=, this] { worker_->embedding_backward(0, op); });
+}
+
+void DeferredDevice::layer_norm_forward(Stream stream, const LayerNormForward& op) {
+  check_shapes(op);
+  Touched touched{with_masks({op.x, op.residual, op.gamma, op.beta}, op.dropout, op.tokens),
+                  {},
+                  {op.z, op.mean, op.rstd, op.y}};
+  queue_.enqueue(stream, "layer_norm_forward", touched,
+                 [=, this] { worker_->layer_norm_forward(0, op); });
+}
+
+void DeferredDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) {
+  check_shapes(op);
+  Touched touched{with_masks({op.dy, op.z, op.mean, op.rstd, op.gamma}, op.dropout, op.tokens),
+                  {op.dgamma, op.dbeta},
+                  {op.dresidual, op.dx}};
+  queue_.enqueue(stream, "layer_norm_backward", touched,
+                 [=, this] { worker_->layer_norm_backward(0, op); });
+}
+
+void DeferredDevice::attention_forward(Stream stream, const AttentionForward& op) {
+  check_shapes(op);
+  Touched touched{
+      with_masks({op.qkv, op.tokens.cumulative}, op.dropout, op.tokens), {}, {op.out, op.lse}};
+  queue_.enqueue(stream, "attention_forward", touched,
+                 [=, this] { worker_->attention_forward(0, op); });
+}
+
+void DeferredDevice::attention_backward(Stream stream, const AttentionBackward& op) {
+  check_shapes(op);
+  Touched touched{
+      with_masks({op.qkv, op.out, op.lse, op.dout, op.tokens.cumulative}, op.dropout, op.tokens),
+      {},
+      {op.dqkv}};
+  queue_.enqueue(stream, "attention_backward", touched,
+                 [=, this] { worker_->attention_backward(0, op); });
+}
+
+void DeferredDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
+  check_shapes(op);
+  queue_.enqueue(stream, "cross_entropy", {{op.labels}, {op.logits, op.sums}, {}},
+                 [=, this] { worker_->cross_entropy(0, op); });
+}
+
+void DeferredDevice::update(Stream stream, const OptimizerUpdate& op) {
+  check_shapes(op);
+  // The tensors are read now: the host may change them as soon as this returns.
+  std::vector<OptimizerTensor> tensors(op.tensors, op.tensors + op.tensor_count);
+  queue_.enqueue(stream, "update",
+                 {{op.gradients, op.scalars, op.squared_norm},
+                  {op.parameters, op.first_moment, op.second_moment},
+                  {}},
+                 [this, op, tensors = std::move(tensors)] {
+                   OptimizerUpdate later = op;
+                   later.tensors = tensors.data();
+                   worker_->update(0, later);
+                 });
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_deferred_device(std::unique_ptr<Device> worker, std::uint64_t seed) {
+  return std::make_unique<DeferredDevice>(std::move(worker), seed);
+}
+
+std::unique_ptr<Device> make_deferred_device(int threads, std::uint64_t seed) {
+  return make_deferred_device(make_cpu_device(threads), seed);
+}
+
+}  // namespace regatta::tests

@@ -1,0 +1,88 @@
+// What the tests of operations (op_*_test.cc) share. They know only the contract of
+// trainer/device.h: every executable that lists them defines devices_under_test() and so runs the
+// same tables of cases on its devices. They need nothing but GoogleTest, base and trainer/device.h.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "trainer/device.h"
+
+namespace regatta::tests {
+
+struct DeviceUnderTest {
+  std::string name;  // letters and digits
+  std::function<std::unique_ptr<trainer::Device>()> make;
+};
+[[nodiscard]] std::vector<DeviceUnderTest> devices_under_test();
+
+// Moves data in and out as the contract demands, and keeps both sides alive until it dies.
+class Harness {
+ public:
+  explicit Harness(trainer::Device& device) : device_(device) {}
+  ~Harness() { device_.synchronize(); }
+  Harness(const Harness&) = delete;
+  Harness& operator=(const Harness&) = delete;
+
+  [[nodiscard]] trainer::Device& device() { return device_; }
+  [[nodiscard]] trainer::View floats(std::vector<float> values);
+  [[nodiscard]] trainer::View ints(std::vector<std::int32_t> values);
+  // Filled with NaN: an operation must overwrite all of it.
+  [[nodiscard]] trainer::View output(std::int64_t count);
+  [[nodiscard]] std::vector<float> read(const trainer::View& view);
+
+ private:
+  trainer::Device& device_;
+  std::deque<std::vector<float>> host_floats_;
+  std::deque<std::vector<std::int32_t>> host_ints_;
+  std::vector<trainer::DeviceMemory> memory_;
+};
+
+class DeviceOps : public testing::TestWithParam<DeviceUnderTest> {
+ protected:
+  DeviceOps() : device_(GetParam().make()), harness_(std::in_place, *device_) {}
+  ~DeviceOps() override { harness_.reset(); }
+  [[nodiscard]] trainer::Device& device() { return *device_; }
+  [[nodiscard]] Harness& at() { return *harness_; }
+
+ private:
+  std::unique_ptr<trainer::Device> device_;
+  std::optional<Harness> harness_;
+};
+
+// Uniform in [-size, size], by a fixed generator of the standard (mt19937 is the same everywhere).
+class Numbers {
+ public:
+  explicit Numbers(unsigned seed) : generator_(seed) {}
+  [[nodiscard]] std::vector<float> floats(std::int64_t count, float size = 1.0F);
+  [[nodiscard]] std::vector<std::int32_t> below(std::int64_t count, std::int32_t bound);
+
+ private:
+  std::mt19937 generator_;
+};
+
+template <typename Real>
+std::vector<Real> as(const std::vector<float>& values) {
+  return std::vector<Real>(values.begin(), values.end());
+}
+
+// The oracle of every float result: `exact` was computed in float64 and `naive` by the same loops
+// in float32. The device may err by twice what the naive loops err, plus four roundings of the
+// largest value, which is what remains where the naive loops happen to be exact (a device rounds in
+// other places, and its exponentials are good to 1e-7).
+void expect_close(const std::vector<float>& actual, const std::vector<double>& exact,
+                  const std::vector<float>& naive, const std::string& what);
+
+void expect_same(const std::vector<float>& actual, const std::vector<float>& expected,
+                 const std::string& what);
+
+}  // namespace regatta::tests

@@ -1,0 +1,305 @@
+// The operations written as their formulas, for any real type: float64 is the oracle, float32 the
+// naive computation that sets the tolerance. Loops only, and no code shared with a device.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "tests/trainer/device/packed_tokens.h"
+
+namespace regatta::tests::reference {
+
+template <typename Real>
+using Vector = std::vector<Real>;
+
+inline std::size_t at(std::int64_t row, std::int64_t columns, std::int64_t column) {
+  return static_cast<std::size_t>(row * columns + column);
+}
+template <typename Real>
+Vector<Real> zeros(std::int64_t count) {
+  return Vector<Real>(static_cast<std::size_t>(count), Real{0});
+}
+
+template <typename Real>
+Vector<Real> product(std::int64_t m, std::int64_t n, std::int64_t k, const Vector<Real>& a,
+                     bool transpose_a, const Vector<Real>& b, bool transpose_b) {
+  Vector<Real> c = zeros<Real>(m * n);
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      Real sum = 0;
+      for (std::int64_t p = 0; p < k; ++p) {
+        sum += (transpose_a ? a[at(p, m, i)] : a[at(i, k, p)]) *
+               (transpose_b ? b[at(j, k, p)] : b[at(p, n, j)]);
+      }
+      c[at(i, n, j)] = sum;
+    }
+  }
+  return c;
+}
+
+constexpr double kPi = 3.14159265358979323846;
+
+template <typename Real>
+Real gelu(Real x, bool tanh_form) {
+  if (tanh_form) {
+    const Real u = std::sqrt(Real(2 / kPi)) * (x + Real(0.044715) * x * x * x);
+    return Real(0.5) * x * (1 + std::tanh(u));
+  }
+  return Real(0.5) * x * (1 + std::erf(x / std::sqrt(Real(2))));
+}
+
+template <typename Real>
+Real gelu_slope(Real x, bool tanh_form) {
+  if (tanh_form) {
+    const Real root = std::sqrt(Real(2 / kPi));
+    const Real t = std::tanh(root * (x + Real(0.044715) * x * x * x));
+    return Real(0.5) * (1 + t) +
+           Real(0.5) * x * (1 - t * t) * root * (1 + 3 * Real(0.044715) * x * x);
+  }
+  return Real(0.5) * (1 + std::erf(x / std::sqrt(Real(2)))) +
+         x * std::exp(-x * x / 2) / std::sqrt(Real(2 * kPi));
+}
+
+template <typename Real>
+struct Norm {
+  Vector<Real> mean, rstd, y;
+};
+
+template <typename Real>
+Norm<Real> layer_norm(const Vector<Real>& z, const Vector<Real>& gamma, const Vector<Real>& beta,
+                      Real epsilon) {
+  const auto h = static_cast<std::int64_t>(gamma.size());
+  const auto rows = static_cast<std::int64_t>(z.size()) / h;
+  Norm<Real> norm{zeros<Real>(rows), zeros<Real>(rows), zeros<Real>(rows * h)};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    Real mean = 0;
+    for (std::int64_t c = 0; c < h; ++c) mean += z[at(r, h, c)];
+    mean /= Real(h);
+    Real variance = 0;
+    for (std::int64_t c = 0; c < h; ++c) {
+      variance += (z[at(r, h, c)] - mean) * (z[at(r, h, c)] - mean);
+    }
+    const Real rstd = 1 / std::sqrt(variance / Real(h) + epsilon);
+    norm.mean[at(r, 1, 0)] = mean;
+    norm.rstd[at(r, 1, 0)] = rstd;
+    for (std::int64_t c = 0; c < h; ++c) {
+      norm.y[at(r, h, c)] = (z[at(r, h, c)] - mean) * rstd * gamma[at(0, h, c)] + beta[at(0, h, c)];
+    }
+  }
+  return norm;
+}
+
+template <typename Real>
+struct NormGradients {
+  Vector<Real> dz, dgamma, dbeta;
+};
+
+// By the chain rule through mean and variance, one element at a time.
+template <typename Real>
+NormGradients<Real> layer_norm_backward(const Vector<Real>& dy, const Vector<Real>& z,
+                                        const Vector<Real>& gamma, Real epsilon) {
+  const auto h = static_cast<std::int64_t>(gamma.size());
+  const auto rows = static_cast<std::int64_t>(z.size()) / h;
+  const Norm<Real> norm = layer_norm(z, gamma, gamma, epsilon);
+  NormGradients<Real> result{zeros<Real>(rows * h), zeros<Real>(h), zeros<Real>(h)};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Real mean = norm.mean[at(r, 1, 0)];
+    const Real rstd = norm.rstd[at(r, 1, 0)];
+    Real by_variance = 0;
+    Real by_mean = 0;
+    for (std::int64_t c = 0; c < h; ++c) {
+      const Real normal = (z[at(r, h, c)] - mean) * rstd;
+      result.dgamma[at(0, h, c)] += dy[at(r, h, c)] * normal;
+      result.dbeta[at(0, h, c)] += dy[at(r, h, c)];
+      const Real by_normal = dy[at(r, h, c)] * gamma[at(0, h, c)];
+      by_variance += by_normal * (z[at(r, h, c)] - mean) * Real(-0.5) * rstd * rstd * rstd;
+      by_mean -= by_normal * rstd;
+    }
+    for (std::int64_t c = 0; c < h; ++c) {
+      const Real by_normal = dy[at(r, h, c)] * gamma[at(0, h, c)];
+      result.dz[at(r, h, c)] = by_normal * rstd +
+                               by_variance * 2 * (z[at(r, h, c)] - mean) / Real(h) +
+                               by_mean / Real(h);
+    }
+  }
+  return result;
+}
+
+template <typename Real>
+struct Attention {
+  Vector<Real> out, lse;
+};
+
+// One head of one sample: where its elements are.
+struct HeadIndex {
+  std::int64_t first, length, hidden, size, head;
+  [[nodiscard]] std::size_t qkv(std::int64_t which, std::int64_t token, std::int64_t c) const {
+    return at(first + token, 3 * hidden, which * hidden + head * size + c);
+  }
+  [[nodiscard]] std::size_t out(std::int64_t token, std::int64_t c) const {
+    return at(first + token, hidden, head * size + c);
+  }
+};
+inline HeadIndex head_of(const Packed& packed, std::int64_t hidden, int heads, std::int64_t sample,
+                         std::int64_t head) {
+  const std::int64_t first = packed.cumulative[static_cast<std::size_t>(sample)];
+  const std::int64_t next = packed.cumulative[static_cast<std::size_t>(sample) + 1];
+  return {first, next - first, hidden, hidden / heads, head};
+}
+
+// Softmax of one query's scores; `lse` receives log Σ exp.
+template <typename Real>
+Vector<Real> probabilities(const HeadIndex& index, const Vector<Real>& qkv, std::int64_t query,
+                           Real* lse) {
+  Vector<Real> p = zeros<Real>(index.length);
+  for (std::int64_t key = 0; key < index.length; ++key) {
+    Real sum = 0;
+    for (std::int64_t c = 0; c < index.size; ++c) {
+      sum += qkv[index.qkv(0, query, c)] * qkv[index.qkv(1, key, c)];
+    }
+    p[at(0, 1, key)] = sum / std::sqrt(Real(index.size));
+  }
+  const Real most = *std::max_element(p.begin(), p.end());
+  Real total = 0;
+  for (Real& value : p) {
+    value = std::exp(value - most);
+    total += value;
+  }
+  for (Real& value : p) value /= total;
+  *lse = most + std::log(total);
+  return p;
+}
+
+template <typename Real>
+Attention<Real> attention(const Packed& packed, const trainer::Dropout& dropout, int heads,
+                          const Vector<Real>& qkv) {
+  const auto hidden = static_cast<std::int64_t>(qkv.size()) / 3 / packed.tokens();
+  Attention<Real> result{zeros<Real>(packed.tokens() * hidden),
+                         zeros<Real>(heads * packed.tokens())};
+  for (std::int64_t sample = 0; sample < packed.samples(); ++sample) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const HeadIndex index = head_of(packed, hidden, heads, sample, head);
+      for (std::int64_t i = 0; i < index.length; ++i) {
+        const Vector<Real> p =
+            probabilities(index, qkv, i, &result.lse[at(head, packed.tokens(), index.first + i)]);
+        for (std::int64_t j = 0; j < index.length; ++j) {
+          const Real weight =
+              p[at(0, 1, j)] * Real(attention_factor(packed, dropout, sample, head, i, j));
+          for (std::int64_t c = 0; c < index.size; ++c) {
+            result.out[index.out(i, c)] += weight * qkv[index.qkv(2, j, c)];
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+template <typename Real>
+Vector<Real> attention_backward(const Packed& packed, const trainer::Dropout& dropout, int heads,
+                                const Vector<Real>& qkv, const Vector<Real>& dout) {
+  const auto hidden = static_cast<std::int64_t>(qkv.size()) / 3 / packed.tokens();
+  Vector<Real> dqkv = zeros<Real>(packed.tokens() * 3 * hidden);
+  for (std::int64_t sample = 0; sample < packed.samples(); ++sample) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const HeadIndex index = head_of(packed, hidden, heads, sample, head);
+      for (std::int64_t i = 0; i < index.length; ++i) {
+        Real lse = 0;
+        const Vector<Real> p = probabilities(index, qkv, i, &lse);
+        Vector<Real> dp = zeros<Real>(index.length);
+        Real inner = 0;  // Σ p·dp, the softmax's own term
+        for (std::int64_t j = 0; j < index.length; ++j) {
+          const Real factor = Real(attention_factor(packed, dropout, sample, head, i, j));
+          for (std::int64_t c = 0; c < index.size; ++c) {
+            dp[at(0, 1, j)] += dout[index.out(i, c)] * qkv[index.qkv(2, j, c)] * factor;
+            dqkv[index.qkv(2, j, c)] += p[at(0, 1, j)] * factor * dout[index.out(i, c)];
+          }
+          inner += p[at(0, 1, j)] * dp[at(0, 1, j)];
+        }
+        for (std::int64_t j = 0; j < index.length; ++j) {
+          const Real ds = p[at(0, 1, j)] * (dp[at(0, 1, j)] - inner) / std::sqrt(Real(index.size));
+          for (std::int64_t c = 0; c < index.size; ++c) {
+            dqkv[index.qkv(0, i, c)] += ds * qkv[index.qkv(1, j, c)];
+            dqkv[index.qkv(1, j, c)] += ds * qkv[index.qkv(0, i, c)];
+          }
+        }
+      }
+    }
+  }
+  return dqkv;
+}
+
+template <typename Real>
+struct Loss {
+  Real sum = 0;
+  std::int64_t correct = 0;
+  Vector<Real> gradient;
+};
+
+template <typename Real>
+Loss<Real> cross_entropy(const Vector<Real>& logits, const std::vector<std::int32_t>& labels,
+                         Real scale) {
+  const auto rows = static_cast<std::int64_t>(labels.size());
+  const auto n = static_cast<std::int64_t>(logits.size()) / rows;
+  Loss<Real> loss;
+  loss.gradient = zeros<Real>(rows * n);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto begin = logits.begin() + r * n;
+    const auto most = std::max_element(begin, begin + n);
+    const std::int64_t label = labels[at(r, 1, 0)];
+    if (most - begin == label) ++loss.correct;
+    Real total = 0;
+    for (std::int64_t j = 0; j < n; ++j) total += std::exp(logits[at(r, n, j)] - *most);
+    loss.sum += std::log(total) + *most - logits[at(r, n, label)];
+    for (std::int64_t j = 0; j < n; ++j) {
+      const Real p = std::exp(logits[at(r, n, j)] - *most) / total;
+      loss.gradient[at(r, n, j)] = (p - (j == label ? Real(1) : Real(0))) * scale;
+    }
+  }
+  return loss;
+}
+
+// The optimizer's settings; all tensors share them.
+template <typename Real>
+struct Adam {
+  Real rate, beta1, beta2, epsilon, decay, correction1, correction2, clip, squared_norm;
+  bool lamb;
+};
+template <typename Real>
+struct AdamState {
+  Vector<Real> w, m, v;
+};
+
+template <typename Real>
+void update(const Adam<Real>& adam, const trainer::OptimizerTensor& tensor,
+            const Vector<Real>& gradients, AdamState<Real>* state) {
+  const Real norm = std::sqrt(adam.squared_norm);
+  const Real factor = adam.clip > 0 && norm > adam.clip ? adam.clip / norm : Real(1);
+  Vector<Real> u;
+  Real weights = 0;
+  Real updates = 0;
+  for (std::int64_t k = tensor.offset; k < tensor.offset + tensor.size; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    const Real g = gradients[i] * factor;
+    state->m[i] = adam.beta1 * state->m[i] + (1 - adam.beta1) * g;
+    state->v[i] = adam.beta2 * state->v[i] + (1 - adam.beta2) * g * g;
+    const Real first = state->m[i] / adam.correction1;
+    const Real second = state->v[i] / adam.correction2;
+    u.push_back(first / (std::sqrt(second) + adam.epsilon) +
+                (tensor.weight_decay ? adam.decay : Real(0)) * state->w[i]);
+    weights += state->w[i] * state->w[i];
+    updates += u.back() * u.back();
+  }
+  Real ratio = 1;
+  if (adam.lamb && tensor.trust_ratio && weights > 0 && updates > 0) {
+    ratio = std::sqrt(weights) / std::sqrt(updates);
+  }
+  for (std::int64_t k = 0; k < tensor.size; ++k) {
+    state->w[static_cast<std::size_t>(tensor.offset + k)] -=
+        adam.rate * ratio * u[static_cast<std::size_t>(k)];
+  }
+}
+
+}  // namespace regatta::tests::reference
