@@ -333,7 +333,12 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
   run->failures = decision.failures;
   run->progress_step = decision.progress_step;
   memory->not_before = decision.not_before;
-  if (is_over(run->state)) run->ended_utc = clock_.utc_seconds();
+  if (is_over(run->state)) {
+    // What ended while no controller looked ended with its last record.
+    const bool unseen =
+        seen.process.state == ProcessState::Gone && run->summary.last_record_utc > 0;
+    run->ended_utc = unseen ? run->summary.last_record_utc : clock_.utc_seconds();
+  }
   if (decision.look_for_successor) watch_successor(run);
   if (decision.act == Act::Start) {
     launch(run);

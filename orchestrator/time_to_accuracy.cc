@@ -75,10 +75,11 @@ double axis_seconds(const TimeAxis& axis, std::size_t attempt, double seconds) {
 }
 
 std::optional<double> time_to_accuracy(const std::vector<EvaluationPoint>& points) {
+  std::optional<double> first;
   for (const EvaluationPoint& point : points) {
-    if (point.target_met) return point.seconds;
+    if (point.target_met && (!first || point.seconds < *first)) first = point.seconds;
   }
-  return std::nullopt;
+  return first;
 }
 
 std::optional<Crossing> predict_crossing(const std::vector<EvaluationPoint>& points, double target,

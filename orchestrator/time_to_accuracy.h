@@ -33,7 +33,7 @@ struct EvaluationPoint {
   double value = 0;    // of the target's metric
   bool target_met = false;
 };
-// Points are in order of attempt and sequence. Nothing while no evaluation met the target.
+// The earliest moment at which an evaluation met the target; nothing while none did.
 [[nodiscard]] std::optional<double> time_to_accuracy(const std::vector<EvaluationPoint>& points);
 
 enum class Better { Higher, Lower };

@@ -1,0 +1,199 @@
+#include "orchestrator/follower.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using tests::JournalAuthor;
+using tests::TemporaryDirectory;
+
+class FollowerTest : public testing::Test {
+ protected:
+  FollowerTest()
+      : store_(folder_.path() / "state"),
+        directory_(trainer::RunDirectory::create(base::posix_file_system(), folder_.path() / "run",
+                                                 tests::run_file())),
+        follower_(base::posix_file_system(), store_) {
+    NewRun run;
+    run.id = "run";
+    run.name = "run";
+    run.directory = directory_.path().string();
+    run_ = *store_.run(store_.add_run(run));
+  }
+
+  // As the controller does: follow and store.
+  Followed follow() {
+    const Followed followed = follower_.follow(&run_);
+    store_.update_run(run_);
+    return followed;
+  }
+  // A controller that died and came back.
+  void restart() { run_ = *store_.run(run_.number); }
+  std::vector<std::int64_t> steps() {
+    std::vector<std::int64_t> out;
+    for (const StepRow& row : store_.steps(run_.number, 0, 100000)) out.push_back(row.step);
+    return out;
+  }
+
+  TemporaryDirectory folder_;
+  Store store_;
+  trainer::RunDirectory directory_;
+  Follower follower_;
+  orchestrator::Run run_;
+};
+
+TEST_F(FollowerTest, ReadsWhatIsThere) {
+  EXPECT_FALSE(follow().read_any);
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  journal.step(2.5, 1);
+  journal.evaluation(3, 1, 0.2);
+  journal.checkpoint(3.5, 1);
+  EXPECT_TRUE(follow().read_any);
+  const RunSummary& summary = run_.summary;
+  EXPECT_EQ(summary.step, 1);
+  EXPECT_EQ(summary.steps, 100);
+  EXPECT_EQ(summary.samples, 8);
+  EXPECT_EQ(summary.target, 0.5);
+  EXPECT_EQ(summary.baseline, 0.1);
+  EXPECT_EQ(summary.value, 0.2);
+  EXPECT_EQ(summary.loss, 1);
+  EXPECT_EQ(summary.checkpoint, "step-1");
+  EXPECT_DOUBLE_EQ(*summary.started_utc, 1002) << "the first step began half a second before 2.5";
+  EXPECT_DOUBLE_EQ(*summary.samples_per_second, 16);
+  EXPECT_DOUBLE_EQ(*summary.tokens_per_second, 1600);
+  EXPECT_FALSE(follow().read_any);
+}
+
+TEST_F(FollowerTest, LeavesATornLineForLater) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  const std::string line = [&] {
+    trainer::StepRecord step;
+    step.step = 1;
+    step.seconds = 0.5;
+    return journal.line(2, step);
+  }();
+  for (const char byte : line) {
+    EXPECT_TRUE(steps().empty());
+    journal.append(std::string(1, byte));
+    follow();
+    restart();
+  }
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(store_.attempts(run_.number).at(0).damaged, 0);
+}
+
+TEST_F(FollowerTest, SkipsAndCountsDamagedLines) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  journal.append("not json\n{\"sequence\": -4}\n\0binary\n");
+  journal.step(2, 1);
+  follow();
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1}));
+  EXPECT_GE(store_.attempts(run_.number).at(0).damaged, 2);
+}
+
+TEST_F(FollowerTest, ReadsInChunksOfBoundedSize) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  for (int i = 1; i <= 200; ++i) journal.step(1 + i, i);
+  Follower small(base::posix_file_system(), store_, 2000);
+  int calls = 1;
+  while (small.follow(&run_).more) ++calls;
+  EXPECT_GT(calls, 10);
+  EXPECT_EQ(steps().size(), 200U);
+}
+
+TEST_F(FollowerTest, PutsAttemptsOnOneTimeAxis) {
+  JournalAuthor first(directory_, 1000);
+  first.start(1);
+  first.step(2, 1, 1.0);  // began at 1001
+  first.step(3, 2, 1.0);
+  follow();
+  JournalAuthor second(directory_, 1060);
+  second.start(2, 1);
+  second.step(5, 2, 1.0);  // step 2 again, at 1065
+  second.evaluation(6, 2, 0.6);
+  second.end(7, 0);
+  follow();
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2, 2}));
+  ASSERT_TRUE(run_.summary.time_to_accuracy_seconds);
+  EXPECT_DOUBLE_EQ(*run_.summary.time_to_accuracy_seconds, 65) << "1066 − 1001, down time included";
+  EXPECT_DOUBLE_EQ(run_.summary.training_seconds, 3) << "the repeated step counts";
+  EXPECT_DOUBLE_EQ(run_.summary.axis_seconds, 66);
+  EXPECT_EQ(run_.summary.step, 2);
+}
+
+TEST_F(FollowerTest, ReadsAttemptsInOrderHoweverLateItComes) {
+  JournalAuthor first(directory_, 1000);
+  first.start(1);
+  first.step(2, 1);
+  JournalAuthor second(directory_, 1010);
+  second.start(1, 1);
+  second.step(2, 2);
+  Follower small(base::posix_file_system(), store_, 700);
+  while (small.follow(&run_).more) {
+  }
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(run_.summary.step, 2);
+}
+
+TEST_F(FollowerTest, RefreshComputesWhatACrashLeftOut) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  journal.step(2, 1, 1.0);
+  journal.evaluation(11, 1, 0.7);
+  (void)follower_.follow(&run_);
+  restart();  // the rows were written, the derived figures were not
+  EXPECT_EQ(run_.summary.target, 0.5) << "what records say directly is written with them";
+  EXPECT_FALSE(run_.summary.time_to_accuracy_seconds);
+  follower_.refresh(&run_);
+  ASSERT_TRUE(run_.summary.time_to_accuracy_seconds);
+  EXPECT_DOUBLE_EQ(*run_.summary.time_to_accuracy_seconds, 10);
+}
+
+TEST_F(FollowerTest, ForgetsARemovedCheckpoint) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  journal.checkpoint(2, 10);
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint_step, 10);
+  trainer::CheckpointRecord removed;
+  removed.step = 10;
+  removed.name = "step-10";
+  removed.status = "removed";
+  journal.add(3, removed);
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint, "");
+  EXPECT_EQ(run_.summary.checkpoint_step, -1);
+}
+
+TEST_F(FollowerTest, IgnoresNumbersThatAreNone) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  trainer::StepRecord step;
+  step.step = 1;
+  step.loss = NAN;
+  step.seconds = 1;
+  journal.add(2, step);
+  follow();
+  EXPECT_EQ(run_.summary.loss, std::nullopt);
+  EXPECT_EQ(steps().size(), 1U);
+}
+
+TEST_F(FollowerTest, SurvivesStrangeNamesBetweenTheAttempts) {
+  std::filesystem::create_directories(directory_.path() / "attempts" / "not-an-attempt");
+  tests::write_file(directory_.path() / "attempts" / "3-0123456789abcdef", "a file");
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  EXPECT_TRUE(follow().read_any);
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

@@ -1,0 +1,200 @@
+#include "orchestrator/reconcile.h"
+
+#include <gtest/gtest.h>
+
+namespace regatta::orchestrator {
+namespace {
+
+Observation idle(Wanted wanted = Wanted::Run) {
+  Observation seen;
+  seen.wanted = wanted;
+  seen.process.state = ProcessState::None;
+  seen.place_free = true;
+  seen.now = 100;
+  return seen;
+}
+Observation running(Wanted wanted = Wanted::Run) {
+  Observation seen = idle(wanted);
+  seen.state = RunState::Running;
+  seen.process.state = ProcessState::Running;
+  seen.journal_started = true;
+  return seen;
+}
+Observation ended(int code) {
+  Observation seen = running();
+  seen.process = {ProcessState::Ended, code, std::nullopt};
+  return seen;
+}
+Observation killed(int signal) {
+  Observation seen = running();
+  seen.process = {ProcessState::Ended, std::nullopt, signal};
+  return seen;
+}
+Observation gone() {
+  Observation seen = running();
+  seen.process.state = ProcessState::Gone;
+  return seen;
+}
+Observation cancelled(Observation seen) {
+  seen.wanted = Wanted::Cancel;
+  return seen;
+}
+Observation with_end(Observation seen, int code, const std::string& message) {
+  seen.end = JournalEnd{code, message};
+  return seen;
+}
+
+struct Row {
+  const char* name;
+  Observation seen;
+  Act act;
+  bool launch_over;
+  RunState state;
+  const char* error = "";
+};
+class Reconcile : public testing::TestWithParam<Row> {};
+TEST_P(Reconcile, Decides) {
+  const Row& row = GetParam();
+  const Decision decision = reconcile(row.seen, {});
+  EXPECT_EQ(decision.act, row.act);
+  EXPECT_EQ(decision.launch_over, row.launch_over);
+  EXPECT_STREQ(name_of(decision.state), name_of(row.state));
+  EXPECT_EQ(decision.error, row.error);
+}
+
+Observation no_place() {
+  Observation seen = idle();
+  seen.place_free = false;
+  return seen;
+}
+Observation backing_off() {
+  Observation seen = idle();
+  seen.not_before = 100.5;
+  return seen;
+}
+Observation stopping(double since) {
+  Observation seen = running(Wanted::Cancel);
+  seen.state = RunState::Stopping;
+  seen.stop_sent = 100 - since;
+  return seen;
+}
+Observation silent() {
+  Observation seen = running();
+  seen.journal_started = false;
+  return seen;
+}
+Observation unknown() {
+  Observation seen = running(Wanted::Cancel);
+  seen.process.state = ProcessState::Unknown;
+  return seen;
+}
+Observation over() {
+  Observation seen = idle();
+  seen.state = RunState::Failed;
+  return seen;
+}
+Observation logged(Observation seen) {
+  seen.last_log_line = "bad dataset";
+  return seen;
+}
+Observation observed(Observation seen) {
+  seen.wanted = Wanted::Observe;
+  return seen;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Reconcile,
+    testing::Values(
+        Row{"queued_starts", idle(), Act::Start, false, RunState::Starting},
+        Row{"queued_without_place_waits", no_place(), Act::Nothing, false, RunState::Queued},
+        Row{"backoff_waits", backing_off(), Act::Nothing, false, RunState::Queued},
+        Row{"queued_cancelled_ends", idle(Wanted::Cancel), Act::Nothing, false,
+            RunState::Cancelled},
+        Row{"observed_is_never_started", idle(Wanted::Observe), Act::Nothing, false,
+            RunState::Stopped},
+        Row{"started_without_journal", silent(), Act::Nothing, false, RunState::Starting},
+        Row{"running", running(), Act::Nothing, false, RunState::Running},
+        Row{"cancel_sends_term_once", running(Wanted::Cancel), Act::Stop, false,
+            RunState::Stopping},
+        Row{"within_grace_waits", stopping(59), Act::Nothing, false, RunState::Stopping},
+        Row{"after_grace_kills", stopping(60), Act::Kill, false, RunState::Stopping},
+        Row{"unknown_changes_nothing", unknown(), Act::Nothing, false, RunState::Running},
+        Row{"over_stays_over", over(), Act::Nothing, false, RunState::Failed},
+        Row{"exit_0_succeeds", ended(0), Act::Nothing, true, RunState::Succeeded},
+        Row{"exit_20_fails_with_the_journals_words", with_end(ended(20), 20, "no vocabulary"),
+            Act::Nothing, true, RunState::Failed, "no vocabulary"},
+        Row{"exit_21_fails", with_end(ended(21), 21, "disk full"), Act::Nothing, true,
+            RunState::Failed, "disk full"},
+        Row{"exit_70_fails", with_end(ended(70), 70, "bug"), Act::Nothing, true, RunState::Failed,
+            "bug"},
+        Row{"no_journal_uses_the_log", logged(ended(20)), Act::Nothing, true, RunState::Failed,
+            "bad dataset"},
+        Row{"no_journal_no_log", ended(1), Act::Nothing, true, RunState::Failed,
+            "the trainer returned 1"},
+        Row{"exit_22_retries", ended(22), Act::Nothing, true, RunState::Queued},
+        Row{"killed_retries", killed(9), Act::Nothing, true, RunState::Queued},
+        Row{"vanished_retries", gone(), Act::Nothing, true, RunState::Queued},
+        Row{"vanished_with_end_record_is_what_it_says", with_end(gone(), 0, ""), Act::Nothing, true,
+            RunState::Succeeded},
+        Row{"killed_after_its_end_record", with_end(killed(9), 0, ""), Act::Nothing, true,
+            RunState::Succeeded},
+        Row{"vanished_with_user_error", with_end(gone(), 20, "bad"), Act::Nothing, true,
+            RunState::Failed, "bad"},
+        Row{"exit_24_stops", ended(24), Act::Nothing, true, RunState::Stopped},
+        Row{"exit_24_when_asked_is_cancelled", cancelled(ended(24)), Act::Nothing, true,
+            RunState::Cancelled},
+        Row{"cancelled_but_finished", cancelled(ended(0)), Act::Nothing, true, RunState::Succeeded},
+        Row{"cancelled_and_killed", cancelled(killed(9)), Act::Nothing, true, RunState::Cancelled,
+            "while stopping: killed by signal 9"},
+        Row{"cancelled_is_not_retried", cancelled(ended(22)), Act::Nothing, true,
+            RunState::Cancelled, "while stopping: the trainer returned 22"},
+        Row{"fenced_looks_for_the_owner", ended(23), Act::Nothing, true, RunState::Stopped,
+            "another attempt took the run over"},
+        Row{"observed_and_vanished", observed(gone()), Act::Nothing, true, RunState::Stopped,
+            "the attempt ended early (vanished); it was not started by this controller"}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(ReconcileRetries, BackOffDoublesUpToABound) {
+  const Limits limits;
+  Observation seen = ended(22);
+  const double expected[] = {1, 2, 4, 8};
+  for (const double wait : expected) {
+    const Decision decision = reconcile(seen, limits);
+    ASSERT_EQ(decision.state, RunState::Queued);
+    EXPECT_DOUBLE_EQ(decision.not_before, seen.now + wait);
+    seen.failures = decision.failures;
+  }
+  Limits patient = limits;
+  patient.failures = 100;
+  seen.failures = 50;
+  EXPECT_DOUBLE_EQ(reconcile(seen, patient).not_before, seen.now + limits.longest_backoff_seconds);
+}
+
+TEST(ReconcileRetries, GiveUpAfterFiveWithoutProgress) {
+  Observation seen = with_end(ended(22), 22, "node lost");
+  seen.failures = 3;
+  EXPECT_EQ(reconcile(seen, {}).state, RunState::Queued);
+  seen.failures = 4;
+  const Decision decision = reconcile(seen, {});
+  EXPECT_EQ(decision.state, RunState::Failed);
+  EXPECT_EQ(decision.error, "5 attempts ended early without progress; the last: node lost");
+}
+
+TEST(ReconcileRetries, ANewerCheckpointBeginsTheCountAnew) {
+  Observation seen = ended(22);
+  seen.failures = 4;
+  seen.progress_step = 100;
+  seen.checkpoint_step = 200;
+  const Decision decision = reconcile(seen, {});
+  EXPECT_EQ(decision.state, RunState::Queued);
+  EXPECT_EQ(decision.failures, 1);
+  EXPECT_EQ(decision.progress_step, 200);
+}
+
+TEST(ReconcileRetries, FencedAsksForTheSuccessor) {
+  EXPECT_TRUE(reconcile(ended(23), {}).look_for_successor);
+  EXPECT_FALSE(reconcile(ended(24), {}).look_for_successor);
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

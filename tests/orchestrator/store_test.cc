@@ -1,0 +1,242 @@
+#include "orchestrator/store.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+using tests::TemporaryDirectory;
+
+NewRun new_run(const std::string& id, double created = 1) {
+  NewRun run;
+  run.id = id;
+  run.name = "demo";
+  run.config = "{}";
+  run.directory = "/runs/" + id;
+  run.created_utc = created;
+  run.steps = 10;
+  run.body_digest = "d";
+  return run;
+}
+
+trainer::JournalRecord step_record(std::int64_t sequence, std::int64_t step) {
+  trainer::JournalRecord record;
+  record.sequence = sequence;
+  record.seconds = static_cast<double>(step);
+  trainer::StepRecord body;
+  body.step = step;
+  body.loss = 1;
+  record.body = body;
+  return record;
+}
+
+TEST(Store, KeepsRunsAcrossOpening) {
+  const TemporaryDirectory folder;
+  {
+    Store store(folder.path() / "state");
+    orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+    EXPECT_EQ(run.state, RunState::Queued);
+    EXPECT_EQ(run.summary.steps, 10);
+    run.state = RunState::Failed;
+    run.error = "why";
+    run.ended_utc = 7;
+    run.summary.value = 0.25;
+    run.summary.crossing = 9;
+    run.summary.phase = "training";
+    store.update_run(run);
+  }
+  Store store(folder.path() / "state");
+  const auto run = store.run("a");
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->state, RunState::Failed);
+  EXPECT_EQ(run->error, "why");
+  EXPECT_EQ(run->ended_utc, 7);
+  EXPECT_EQ(run->summary.value, 0.25);
+  EXPECT_EQ(run->summary.crossing, 9);
+  EXPECT_EQ(run->summary.crossing_low, std::nullopt);
+  EXPECT_EQ(run->summary.phase, "training");
+  EXPECT_FALSE(store.run("b"));
+}
+
+TEST(Store, ListsNewestFirstByState) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  store.add_run(new_run("old", 1));
+  orchestrator::Run run = *store.run(store.add_run(new_run("new", 2)));
+  run.state = RunState::Running;
+  store.update_run(run);
+  const auto all = store.runs({});
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].id, "new");
+  EXPECT_EQ(store.runs({1, std::nullopt}).size(), 1U);
+  const auto queued = store.runs({100, RunState::Queued});
+  ASSERT_EQ(queued.size(), 1U);
+  EXPECT_EQ(queued[0].id, "old");
+}
+
+TEST(Store, WantedIsNotOverwrittenByTheTick) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run stale = *store.run(store.add_run(new_run("a")));
+  store.set_wanted(stale.number, Wanted::Cancel);
+  store.update_run(stale);
+  EXPECT_EQ(store.run("a")->wanted, Wanted::Cancel);
+}
+
+TEST(Store, RefusesTheSameIdAndTheSameKeyTwice) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  NewRun first = new_run("a");
+  first.idempotency_key = "key";
+  store.add_run(first);
+  EXPECT_THROW(store.add_run(new_run("a")), base::Error);
+  NewRun second = new_run("b");
+  second.idempotency_key = "key";
+  EXPECT_THROW(store.add_run(second), base::Error);
+  ASSERT_TRUE(store.submitted_with("key"));
+  EXPECT_EQ(store.submitted_with("key")->id, "a");
+  EXPECT_FALSE(store.submitted_with("other"));
+}
+
+TEST(Store, AppendsARecordOnce) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  store.append(run, attempt, {step_record(0, 1), step_record(1, 2)});
+  store.append(run, attempt, {step_record(1, 2), step_record(2, 3)});
+  EXPECT_EQ(store.steps(run.number, 0, 100).size(), 3U);
+}
+
+TEST(Store, CursorsGrowAndSurviveOpening) {
+  const TemporaryDirectory folder;
+  std::int64_t cursor = 0;
+  {
+    Store store(folder.path());
+    const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+    Attempt attempt;
+    attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+    store.append(run, attempt, {step_record(0, 1)});
+    cursor = store.newest_cursor(run.number);
+    EXPECT_GT(cursor, 0);
+  }
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run("a");
+  const Attempt attempt = store.attempts(run.number).at(0);
+  EXPECT_TRUE(store.steps(run.number, cursor, 100).empty());
+  store.append(run, attempt, {step_record(1, 2)});
+  const auto rows = store.steps(run.number, cursor, 100);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].step, 2);
+  EXPECT_GT(rows[0].cursor, cursor);
+}
+
+TEST(Store, ThinsLongSeriesEvenlyAndKeepsTheNewest) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  std::vector<trainer::JournalRecord> records;
+  for (int i = 0; i < 1001; ++i) records.push_back(step_record(i, i + 1));
+  store.append(run, attempt, records);
+  for (const int limit : {1, 7, 100, 1000}) {
+    const auto rows = store.steps(run.number, 0, limit);
+    EXPECT_LE(rows.size(), static_cast<std::size_t>(limit));
+    EXPECT_GT(rows.size(), static_cast<std::size_t>(limit) / 2);
+    EXPECT_EQ(rows.back().step, 1001) << limit;
+    for (std::size_t i = 2; i < rows.size(); ++i) {
+      EXPECT_EQ(rows[i].step - rows[i - 1].step, rows[1].step - rows[0].step);
+    }
+  }
+  EXPECT_EQ(store.steps(run.number, 0, 1001).size(), 1001U);
+}
+
+TEST(Store, WritesRecordsAndOffsetTogether) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  attempt.offset = 55;
+  attempt.exit_code = 0;
+  run.summary.target = 0.5;
+  store.append(run, attempt, {step_record(0, 1)});
+  EXPECT_EQ(store.attempts(run.number).at(0).offset, 55);
+  EXPECT_EQ(store.attempts(run.number).at(0).exit_code, 0);
+  EXPECT_EQ(store.run("a")->summary.target, 0.5);
+}
+
+TEST(Store, KeepsLaunches) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const RunNumber run = store.add_run(new_run("a"));
+  Launch launch;
+  launch.number = 1;
+  launch.token = "t";
+  store.put_launch(run, launch);
+  launch.handle = "h";
+  launch.over = true;
+  launch.signal = 9;
+  store.put_launch(run, launch);
+  const auto launches = store.launches(run);
+  ASSERT_EQ(launches.size(), 1U);
+  EXPECT_EQ(launches[0].handle, "h");
+  EXPECT_TRUE(launches[0].over);
+  EXPECT_EQ(launches[0].signal, 9);
+  EXPECT_EQ(launches[0].exit_code, std::nullopt);
+}
+
+std::string error_of(const base::Path& directory) {
+  try {
+    const Store store(directory);
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Store, IsHeldByOneController) {
+  const TemporaryDirectory folder;
+  const Store store(folder.path());
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("in use by another controller"));
+}
+
+TEST(Store, RefusesANewerSchema) {
+  const TemporaryDirectory folder;
+  { const Store store(folder.path()); }
+  Database(folder.path() / "store.sqlite", Database::Access::ReadWrite)
+      .execute("PRAGMA user_version = 99");
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("newer regatta"));
+}
+
+TEST(Store, SaysWhatToDoWithADamagedFile) {
+  const TemporaryDirectory folder;
+  tests::write_file(folder.path() / "store.sqlite", std::string(8192, 'x'));
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("damaged"));
+}
+
+TEST(Store, CannotBeAFile) {
+  const TemporaryDirectory folder;
+  tests::write_file(folder.path() / "file", "");
+  EXPECT_NE(error_of(folder.path() / "file"), "");
+}
+
+TEST(NetworkFileSystem, IsKnownByItsType) {
+  EXPECT_EQ(network_file_system_name(0x6969), "NFS");
+  EXPECT_EQ(network_file_system_name(0x0BD00BD0), "Lustre");
+  EXPECT_EQ(network_file_system_name(0x47504653), "GPFS");
+  EXPECT_EQ(network_file_system_name(0x19830326), "BeeGFS");
+  EXPECT_EQ(network_file_system_name(0xFF534D42), "SMB/CIFS");
+  EXPECT_EQ(network_file_system_name(0xFFFFFFFFFF534D42), "SMB/CIFS") << "f_type may be negative";
+  EXPECT_EQ(network_file_system_name(0xEF53), std::nullopt) << "ext4";
+  EXPECT_EQ(network_file_system_name(0x01021994), std::nullopt) << "tmpfs";
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

@@ -1,0 +1,207 @@
+// What the orchestrator's tests share: a folder of their own, a clock and a scheduler that do as
+// told.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file_system.h"
+#include "orchestrator/scheduler.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::tests {
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = testing::TempDir() + "/regatta-orchestrator-XXXXXX";
+    base::check(::mkdtemp(pattern.data()) != nullptr, "a test can make a folder");
+    path_ = pattern;
+  }
+  ~TemporaryDirectory() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  [[nodiscard]] const base::Path& path() const { return path_; }
+
+ private:
+  base::Path path_;
+};
+
+inline void write_file(const base::Path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+// True once `condition` holds; false after a minute, which only a broken program needs.
+inline bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return condition();
+}
+
+class SimulatedClock final : public base::Clock {
+ public:
+  [[nodiscard]] double monotonic_seconds() const override { return now; }
+  [[nodiscard]] double utc_seconds() const override { return 1.7e9 + now; }
+  void sleep(std::chrono::duration<double> duration) override { now += duration.count(); }
+  double now = 0;
+};
+
+// Thrown by the scripted scheduler where the controller is to "die".
+struct ControllerDies {};
+
+class ScriptedScheduler final : public orchestrator::Scheduler {
+ public:
+  [[nodiscard]] std::string name() const override { return "scripted"; }
+  [[nodiscard]] std::string submit(const orchestrator::LaunchRequest& request) override {
+    if (refuse) throw base::Error(base::Code::Operator, "cannot start: no such program");
+    launches.push_back(request);
+    const std::string handle = "h" + std::to_string(launches.size());
+    by_token[request.token] = handle;
+    reports[handle] = {orchestrator::ProcessState::Running, std::nullopt, std::nullopt};
+    if (die_after_submit) throw ControllerDies{};
+    return handle;
+  }
+  [[nodiscard]] std::optional<std::string> find(const std::string& token) override {
+    const auto it = by_token.find(token);
+    if (it == by_token.end()) return std::nullopt;
+    return it->second;
+  }
+  [[nodiscard]] std::optional<std::string> adopt(std::int64_t process, const base::Path&) override {
+    const std::string handle = "p" + std::to_string(process);
+    if (reports.count(handle) == 0) return std::nullopt;
+    return handle;
+  }
+  [[nodiscard]] orchestrator::ProcessReport poll(const std::string& handle) override {
+    const auto it = reports.find(handle);
+    if (it == reports.end()) {
+      return {orchestrator::ProcessState::Gone, std::nullopt, std::nullopt};
+    }
+    return it->second;
+  }
+  void stop(const std::string& handle) override { stopped.push_back(handle); }
+  void kill(const std::string& handle) override { killed.push_back(handle); }
+
+  void end(const std::string& handle, int code) {
+    reports[handle] = {orchestrator::ProcessState::Ended, code, std::nullopt};
+  }
+  void end_by_signal(const std::string& handle, int signal) {
+    reports[handle] = {orchestrator::ProcessState::Ended, std::nullopt, signal};
+  }
+
+  bool refuse = false;
+  bool die_after_submit = false;
+  std::vector<orchestrator::LaunchRequest> launches;
+  std::map<std::string, std::string> by_token;
+  std::map<std::string, orchestrator::ProcessReport> reports;
+  std::vector<std::string> stopped, killed;
+};
+
+// Writes an attempt's journal with times as told.
+class JournalAuthor {
+ public:
+  JournalAuthor(trainer::RunDirectory directory, double start_utc)
+      : directory_(std::move(directory)),
+        name_(directory_.create_attempt()),
+        start_utc_(start_utc),
+        path_(directory_.journal_path(name_)) {
+    write_file(path_, "");
+  }
+
+  template <typename Body>
+  std::string line(double seconds, const Body& body) {
+    trainer::JournalRecord record;
+    record.sequence = sequence_++;
+    record.seconds = seconds;
+    record.utc_seconds = start_utc_ + seconds;
+    record.body = body;
+    return trainer::to_line(record);
+  }
+  template <typename Body>
+  void add(double seconds, const Body& body) {
+    append(line(seconds, body));
+  }
+  void append(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::app) << bytes;
+  }
+
+  void start(double seconds, std::int64_t first_step = 0, std::int64_t process = 1234) {
+    trainer::StartRecord record;
+    record.attempt = name_.number;
+    record.execution = name_.execution;
+    record.process = process;
+    record.steps = 100;
+    record.batch_size = 8;
+    record.first_step = first_step;
+    record.metric = "mlm_accuracy";
+    record.target = 0.5;
+    record.baseline = 0.1;
+    add(seconds, record);
+  }
+  void step(double seconds, std::int64_t step, double step_seconds = 0.5) {
+    trainer::StepRecord record;
+    record.step = step;
+    record.loss = 1.0 / static_cast<double>(step);
+    record.mlm_loss = record.loss;
+    record.samples = 8;
+    record.tokens = 800;
+    record.seconds = step_seconds;
+    add(seconds, record);
+  }
+  void evaluation(double seconds, std::int64_t step, double accuracy) {
+    trainer::EvalRecord record;
+    record.step = step;
+    record.mlm_accuracy = accuracy;
+    record.mlm_loss = 1;
+    record.target_met = accuracy >= 0.5;
+    add(seconds, record);
+  }
+  void checkpoint(double seconds, std::int64_t step) {
+    trainer::CheckpointRecord record;
+    record.step = step;
+    record.name = "step-" + std::to_string(step);
+    record.status = "written";
+    record.bytes = 10;
+    add(seconds, record);
+  }
+  void end(double seconds, int exit_code, const std::string& message = "") {
+    trainer::EndRecord record;
+    record.reason = "scripted";
+    record.exit_code = exit_code;
+    record.message = message;
+    add(seconds, record);
+  }
+  [[nodiscard]] const trainer::AttemptName& name() const { return name_; }
+  [[nodiscard]] const base::Path& path() const { return path_; }
+
+ private:
+  trainer::RunDirectory directory_;
+  trainer::AttemptName name_;
+  double start_utc_;
+  base::Path path_;
+  std::int64_t sequence_ = 0;
+};
+
+inline std::string run_file(const std::string& data = "/nowhere") {
+  return "name: demo\nsteps: 100\ndata: {path: " + data + "}\n";
+}
+
+}  // namespace regatta::tests
