@@ -1,10 +1,12 @@
 #include "base/document.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -48,6 +50,51 @@ void validate(const YAML::Node& node, const std::string& source, int depth, std:
   } else if (node.IsSequence()) {
     for (const auto& item : node) validate(item, source, depth + 1, nodes);
   }
+}
+
+// Whether the bytes are UTF-8 without NUL. Otherwise the parser would guess at other encodings, and
+// replace what it cannot read.
+bool is_text(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i++]);
+    if (lead == 0 || (lead >= 0x80 && lead < 0xC2) || lead > 0xF4) return false;
+    const int following = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+    for (int j = 0; j < following; ++j) {
+      if (i == text.size()) return false;
+      const auto next = static_cast<unsigned char>(text[i++]);
+      if (next < 0x80 || next > 0xBF) return false;
+      const bool overlong = (lead == 0xE0 && next < 0xA0) || (lead == 0xF0 && next < 0x90);
+      const bool beyond = (lead == 0xED && next > 0x9F) || (lead == 0xF4 && next > 0x8F);
+      if (j == 0 && (overlong || beyond)) return false;
+    }
+  }
+  return true;
+}
+
+class IgnoredEvents final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// Whether anything follows the first document. YAML::Load would ignore it, and YAML::LoadAll never
+// ends on some texts ("," is one).
+bool goes_on(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  IgnoredEvents ignored;
+  return parser.HandleNextDocument(ignored) && parser.HandleNextDocument(ignored);
 }
 
 }  // namespace
@@ -96,15 +143,18 @@ Table Table::parse(std::string_view text, const std::string& source) {
   if (text.size() > kMaxBytes) {
     throw Error(Code::User, source + ": larger than " + human_bytes(kMaxBytes));
   }
+  if (!is_text(text)) {
+    throw Error(Code::User, source + ": not a text in UTF-8; save it as one");
+  }
   auto state = std::make_unique<State>();
   state->source = source;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.size() > 1) {
-      throw Error(Code::User, source + ": holds " + std::to_string(documents.size()) +
-                                  " documents; remove all '---' but the first");
+    const std::string copy(text);
+    if (goes_on(copy)) {
+      throw Error(Code::User,
+                  source + ": goes on after its first document; remove what follows it");
     }
-    if (!documents.empty()) state->node = documents.front();
+    state->node = YAML::Load(copy);
     std::size_t nodes = 0;
     validate(state->node, source, 0, &nodes);
   } catch (const YAML::Exception& error) {

@@ -115,7 +115,19 @@ TEST(Table, RefusesTextsThatAreNotOneMapping) {
       {"alias bomb", bomb, "holds more than"},
       {"alias of nobody", "a: *b\n", "not valid"},
       {"large", "a: " + std::string(1 << 20, 'x'), "larger than"},
-      {"two documents", "a: 1\n---\na: 2\n", "2 documents"},
+      {"two documents", "a: 1\n---\na: 2\n", "goes on after its first document"},
+      {"a comma", ",", "goes on after"},
+      {"a comma before", ", a: 1", "f"},
+      {"UTF-16",
+       std::string("\xff\xfe"
+                   "a\0:\0",
+                   6),
+       "not a text in UTF-8"},
+      {"UTF-32", std::string("\0\0\0,0\n", 6), "not a text in UTF-8"},
+      {"Latin-1", "a: caf\xe9\n", "not a text in UTF-8"},
+      {"overlong", "a: \xc0\xaf\n", "not a text in UTF-8"},
+      {"surrogate", "a: \xed\xa0\x80\n", "not a text in UTF-8"},
+      {"NUL", std::string("a: b\0c\n", 7), "not a text in UTF-8"},
       {"control character", std::string("a: \x01\n"), "f"},
   };
   for (const Row& row : rows) {
