@@ -38,8 +38,22 @@ Normal normal(Vec x) {
 constexpr float kTwiceRoot = 1.59576912160573071F;  // 2·√(2/π)
 constexpr float kCubic = 0.044715F;
 
-Vec sigmoid_of_twice_u(Vec x) {
-  return 1.0F / (exponential(-kTwiceRoot * (x + kCubic * (x * x * x))) + 1.0F);
+struct Sigmoid {
+  Vec value, rest;  // σ(2u) and 1 − σ(2u), neither by cancellation
+};
+
+// |x| ≤ 30; from 2u = −88 down σ is 0.
+Sigmoid sigmoid_of_twice_u(Vec x) {
+  const Vec minus_twice_u = -kTwiceRoot * (x + kCubic * (x * x * x));
+  const Vec e = exponential(minus_twice_u);
+  const Vec value = minus_twice_u > splat(88.0F) ? Vec{} : 1.0F / (e + 1.0F);
+  return {value, e * value};
+}
+
+// Where σ(2u) is 0 or 1 to the last bit, further out changes nothing but could overflow.
+Vec bounded(Vec x) {
+  const Vec limit = splat(30.0F);
+  return x > limit ? limit : (x < -limit ? -limit : x);
 }
 
 struct GeluErf {
@@ -50,18 +64,19 @@ struct GeluErf {
   }
 };
 struct GeluTanh {
-  static Vec value(Vec x) { return x * sigmoid_of_twice_u(x); }
+  static Vec value(Vec x) { return x * sigmoid_of_twice_u(bounded(x)).value; }
   static Vec slope(Vec x) {
-    const Vec s = sigmoid_of_twice_u(x);
-    return s + x * s * (1.0F - s) * (kTwiceRoot * (1.0F + 3.0F * kCubic * (x * x)));
+    const Vec near = bounded(x);
+    const Sigmoid s = sigmoid_of_twice_u(near);
+    const Vec twice_slope_of_u = kTwiceRoot * (1.0F + 3.0F * kCubic * (near * near));
+    return s.value + near * s.value * s.rest * twice_slope_of_u;
   }
 };
 
 // Odd polynomial where 1 − 2 / (e^2|x| + 1) would cancel (Remez, relative error 4e-9).
 Vec hyperbolic_tangent(Vec x) {
   const Vec size = absolute(x);
-  const Vec bounded = size > splat(20.0F) ? splat(20.0F) : size;
-  const Vec far = 1.0F - 2.0F / (exponential(bounded * 2.0F) + 1.0F);
+  const Vec far = 1.0F - 2.0F / (exponential(bounded(size) * 2.0F) + 1.0F);
   const Vec u = x * x;
   Vec p = splat(-5.67242586e-3F);
   p = p * u + 2.06031512e-2F;

@@ -6,13 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <random>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "trainer/device.h"
@@ -24,6 +26,7 @@ struct DeviceUnderTest {
   std::function<std::unique_ptr<trainer::Device>()> make;
 };
 [[nodiscard]] std::vector<DeviceUnderTest> devices_under_test();
+inline void PrintTo(const DeviceUnderTest& device, std::ostream* out) { *out << device.name; }
 
 // Moves data in and out as the contract demands, and keeps both sides alive until it dies.
 class Harness {

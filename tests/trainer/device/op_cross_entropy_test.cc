@@ -1,0 +1,100 @@
+#include <limits>
+
+#include "tests/trainer/device/op_cases.h"
+#include "tests/trainer/device/reference_ops.h"
+
+namespace regatta::tests {
+namespace {
+
+using trainer::View;
+
+struct LossCase {
+  std::int64_t rows;
+  std::int32_t classes;
+  float size;
+  float scale;
+};
+const LossCase kCases[] = {
+    {1, 1, 1, 1},        {1, 2, 1, 0.5F},       {7, 3, 5, 1},
+    {129, 16, 1, 0.01F}, {7, 1000, 10, 0.125F}, {33, 4001, 2, 1.0F / 33},
+};
+
+TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
+  for (const LossCase& c : kCases) {
+    SCOPED_TRACE(std::to_string(c.rows) + "x" + std::to_string(c.classes));
+    Numbers numbers(51);
+    const std::vector<float> logits = numbers.floats(c.rows * c.classes, c.size);
+    const std::vector<std::int32_t> labels = numbers.below(c.rows, c.classes);
+    const auto exact = reference::cross_entropy<double>(as<double>(logits), labels, c.scale);
+    const auto naive = reference::cross_entropy<float>(logits, labels, c.scale);
+    trainer::CrossEntropy op;
+    op.logits = at().floats(logits);
+    op.labels = at().ints(labels);
+    op.classes = c.classes;
+    op.scale = c.scale;
+    op.sums = at().floats({10, 20, 30});
+    device().cross_entropy(0, op);
+    expect_close(at().read(op.logits), exact.gradient, naive.gradient, "gradient");
+    const std::vector<float> sums = at().read(op.sums);
+    expect_close({sums[0]}, {10 + exact.sum}, {10 + naive.sum}, "loss");
+    EXPECT_EQ(sums[1], 20.0F + static_cast<float>(exact.correct));
+    EXPECT_EQ(sums[2], 30.0F + static_cast<float>(c.rows));
+
+    op.logits = at().floats(logits);
+    op.evaluate = true;
+    device().cross_entropy(0, op);
+    const std::vector<float> twice = at().read(op.sums);
+    expect_close({twice[0]}, {10 + 2 * exact.sum}, {sums[0] + naive.sum}, "evaluated loss");
+    EXPECT_EQ(twice[1], 20.0F + 2 * static_cast<float>(exact.correct));
+    EXPECT_EQ(twice[2], 30.0F + 2 * static_cast<float>(c.rows));
+  }
+}
+
+TEST_P(DeviceOps, CrossEntropyOfNoRowsChangesNothing) {
+  trainer::CrossEntropy op;
+  op.logits = at().floats({});
+  op.labels = at().ints({});
+  op.classes = 10;
+  op.sums = at().floats({1, 2, 3});
+  device().cross_entropy(0, op);
+  expect_same(at().read(op.sums), {1, 2, 3}, "sums");
+}
+
+// On a tie the lowest class is the prediction.
+TEST_P(DeviceOps, CrossEntropyTiesGoToTheLowestClass) {
+  std::vector<float> logits(4 * 40, 0.0F);
+  for (const std::size_t place : {3U, 9U, 39U}) logits[place] = 2.0F;  // row 0: 3, 9, 39 tie
+  for (const std::size_t place : {17U, 33U}) logits[40 + place] = 2.0F;
+  trainer::CrossEntropy op;
+  op.logits = at().floats(logits);
+  op.labels = at().ints({3, 33, 0, 1});  // first, not first, all tie: first, all tie: not first
+  op.classes = 40;
+  op.evaluate = true;
+  op.sums = at().floats({0, 0, 0});
+  device().cross_entropy(0, op);
+  EXPECT_EQ(at().read(op.sums)[1], 2.0F);
+}
+
+TEST_P(DeviceOps, CrossEntropySurvivesHugeLogits) {
+  trainer::CrossEntropy op;
+  op.logits = at().floats({1e4F, -1e4F, 0.0F, -3e38F, 3e38F, 0.0F});
+  op.labels = at().ints({0, 0});
+  op.classes = 3;
+  op.sums = at().floats({0, 0, 0});
+  device().cross_entropy(0, op);
+  expect_same(at().read(op.logits), {0, 0, 0, -1, 1, 0}, "gradient");
+  EXPECT_EQ(at().read(op.sums)[1], 1.0F);
+}
+
+TEST_P(DeviceOps, CrossEntropyShowsWhatIsNotANumber) {
+  trainer::CrossEntropy op;
+  op.logits = at().floats({0.0F, std::nanf(""), 1.0F});
+  op.labels = at().ints({0});
+  op.classes = 3;
+  op.sums = at().floats({0, 0, 0});
+  device().cross_entropy(0, op);
+  EXPECT_TRUE(std::isnan(at().read(op.sums)[0]));
+}
+
+}  // namespace
+}  // namespace regatta::tests

@@ -1,0 +1,132 @@
+#include "tests/trainer/device/op_cases.h"
+#include "tests/trainer/device/reference_ops.h"
+
+namespace regatta::tests {
+namespace {
+
+using trainer::OptimizerTensor;
+using trainer::View;
+
+constexpr std::int64_t kSize = 40000;
+// Odd sizes and gaps; the last is larger than what one thread takes at a time. Flags in every
+// combination, and one tensor whose weights are all zero.
+const std::vector<OptimizerTensor> kTensors = {
+    {0, 1, true, true},      {64, 7, false, false}, {128, 129, true, false},
+    {320, 512, false, true}, {900, 40, true, true}, {1024, 38001, true, true},
+};
+
+struct Step {
+  float clip, squared_norm, learning_rate;
+};
+
+template <typename Real>
+reference::AdamState<Real> expected(bool lamb, const std::vector<Step>& steps,
+                                    const std::vector<std::vector<float>>& gradients,
+                                    const std::vector<float>& weights) {
+  reference::AdamState<Real> state{as<Real>(weights), reference::zeros<Real>(kSize),
+                                   reference::zeros<Real>(kSize)};
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const Real power = Real(s + 1);
+    const reference::Adam<Real> adam{Real(steps[s].learning_rate),
+                                     Real(0.9F),
+                                     Real(0.999F),
+                                     Real(1e-6F),
+                                     Real(0.01F),
+                                     Real(static_cast<float>(1 - std::pow(0.9, power))),
+                                     Real(static_cast<float>(1 - std::pow(0.999, power))),
+                                     Real(steps[s].clip),
+                                     Real(steps[s].squared_norm),
+                                     lamb};
+    for (const OptimizerTensor& tensor : kTensors) {
+      reference::update(adam, tensor, as<Real>(gradients[s]), &state);
+    }
+  }
+  return state;
+}
+
+void check_optimizer(Harness& at, bool lamb) {
+  // Unclipped, clipped, a norm below the limit, and a gradient of nothing.
+  const std::vector<Step> steps = {{0, 9, 0.01F}, {1, 25, 0.02F}, {10, 25, 0.005F}, {1, 0, 0.01F}};
+  Numbers numbers(61);
+  std::vector<float> weights = numbers.floats(kSize);
+  for (std::size_t i = 900; i < 940; ++i) weights[i] = 0;
+  std::vector<std::vector<float>> gradients;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    gradients.push_back(steps[s].squared_norm > 0 ? numbers.floats(kSize)
+                                                  : std::vector<float>(kSize, 0.0F));
+  }
+  trainer::OptimizerUpdate op;
+  op.parameters = at.floats(weights);
+  op.first_moment = at.floats(std::vector<float>(kSize));
+  op.second_moment = at.floats(std::vector<float>(kSize));
+  op.beta1 = 0.9F;
+  op.beta2 = 0.999F;
+  op.epsilon = 1e-6F;
+  op.weight_decay = 0.01F;
+  op.lamb = lamb;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    std::vector<OptimizerTensor> tensors = kTensors;
+    std::vector<float> scalars(trainer::kStepScalars);
+    const double power = static_cast<double>(s + 1);
+    scalars[trainer::kLearningRate] = steps[s].learning_rate;
+    scalars[trainer::kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, power));
+    scalars[trainer::kBiasCorrection2] = static_cast<float>(1 - std::pow(0.999, power));
+    scalars[trainer::kClipNorm] = steps[s].clip;
+    op.gradients = at.floats(gradients[s]);
+    op.scalars = at.floats(scalars);
+    op.squared_norm = at.floats({steps[s].squared_norm});
+    op.tensors = tensors.data();
+    op.tensor_count = static_cast<std::int64_t>(tensors.size());
+    at.device().update(0, op);
+    tensors.assign(tensors.size(), {});  // read when enqueued, so this must not matter
+  }
+  const auto exact = expected<double>(lamb, steps, gradients, weights);
+  const auto naive = expected<float>(lamb, steps, gradients, weights);
+  const std::vector<float> result = at.read(op.parameters);
+  expect_close(result, exact.w, naive.w, "parameters");
+  expect_close(at.read(op.first_moment), exact.m, naive.m, "first moment");
+  expect_close(at.read(op.second_moment), exact.v, naive.v, "second moment");
+  for (std::size_t i = 1; i < 64; ++i) {
+    ASSERT_EQ(result[i], weights[i]) << "the gap between tensors changed";
+  }
+}
+
+TEST_P(DeviceOps, AdamWMatchesItsFormula) { check_optimizer(at(), false); }
+TEST_P(DeviceOps, LambMatchesItsFormula) { check_optimizer(at(), true); }
+
+// One step from zero moments with decay off: AdamW moves every weight by the rate against the sign
+// of its gradient, LAMB each tensor by rate·‖w‖ in all.
+TEST_P(DeviceOps, FirstStepsHaveTheirKnownLength) {
+  for (const bool lamb : {false, true}) {
+    const std::vector<float> weights = {3, 0, 4, 0};
+    std::vector<float> scalars(trainer::kStepScalars);
+    scalars[trainer::kLearningRate] = 0.5F;
+    scalars[trainer::kBiasCorrection1] = 0.1F;
+    scalars[trainer::kBiasCorrection2] = 0.001F;
+    const OptimizerTensor tensor{0, 4, true, true};
+    trainer::OptimizerUpdate op;
+    op.parameters = at().floats(weights);
+    op.gradients = at().floats({2, -2, 5, -7});
+    op.first_moment = at().floats({0, 0, 0, 0});
+    op.second_moment = at().floats({0, 0, 0, 0});
+    op.tensors = &tensor;
+    op.tensor_count = 1;
+    op.beta1 = 0.9F;
+    op.beta2 = 0.999F;
+    op.epsilon = 1e-8F;
+    op.lamb = lamb;
+    op.scalars = at().floats(scalars);
+    op.squared_norm = at().floats({82});
+    device().update(0, op);
+    const std::vector<float> result = at().read(op.parameters);
+    // LAMB: ‖w‖ = 5, ‖u‖ = 2, so each weight moves by 0.5 · 5 / 2.
+    const float move = lamb ? 1.25F : 0.5F;
+    const float signs[] = {1, -1, 1, -1};
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(result[i], weights[i] - move * signs[i], 1e-5F) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regatta::tests
