@@ -11,7 +11,7 @@ export interface Span {
 export interface Line {
   colour: string; // name of a custom property of style.css
   width: number;
-  points?: boolean;
+  points?: number; // dots while at most so many are in view
   opacity?: number;
 }
 
@@ -36,7 +36,8 @@ export interface ChartProps {
   full: Span; // of time, when not zoomed
   values: (low: number | null, high: number | null) => [number, number];
   format: (value: number) => string;
-  overlay?: (pen: Pen) => void;
+  overlay?: (pen: Pen) => void; // below the lines
+  marks?: (pen: Pen) => void; // on top of them
   zoom: Span | null;
   onZoom: (span: Span | null) => void;
 }
@@ -119,11 +120,17 @@ function options(
         width: line.width,
         alpha: line.opacity ?? 1,
         spanGaps: true,
-        points: { show: line.points ?? false, size: 5, fill: () => colourOf(line.colour) },
+        points: {
+          show: (_u: uPlot, _series: number, first: number, last: number) =>
+            last - first < (line.points ?? 0),
+          size: 5,
+          fill: () => colourOf(line.colour),
+        },
       })),
     ],
     hooks: {
       drawAxes: [(u) => latest.current.overlay?.(pen(u))],
+      draw: [(u) => latest.current.marks?.(pen(u))],
       setCursor: [(u) => setIndex(u.cursor.idx ?? null)],
       setSelect: [
         (u) => {
@@ -180,7 +187,7 @@ export function Chart(props: ChartProps) {
       chart.setScale("x", span);
     });
     chart.redraw(false, true); // the overlay may change while data and scale do not
-  }, [props.data, props.zoom, props.full.min, props.full.max, props.overlay]);
+  }, [props.data, props.zoom, props.full.min, props.full.max, props.overlay, props.marks]);
 
   return (
     <figure class="chart">

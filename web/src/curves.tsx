@@ -137,6 +137,21 @@ function forecast(
   }
 }
 
+// The moment when the target was reached.
+function crossing(pen: Pen, reached: number) {
+  const { context, box, ratio } = pen;
+  const x = Math.round(pen.x(reached)) + 0.5;
+  dashed(pen, "good", [2, 3], 1, () => {
+    context.moveTo(x, box.top);
+    context.lineTo(x, box.top + box.height);
+  });
+  const near = x > box.left + box.width - 130 * ratio;
+  const side = near ? -8 : 8;
+  const bottom = box.top + box.height - 14 * ratio;
+  const text = `reached at ${show.clock(reached)}`;
+  label(pen, text, x + side * ratio, bottom, "good", near ? "right" : "left");
+}
+
 function dot(pen: Pen, x: number, y: number, colour: string, filled: boolean) {
   const { context, ratio } = pen;
   context.save();
@@ -212,9 +227,11 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
     [run.target, baseline, run.metric],
   );
   const ended = hasEnded(run);
+  const reached = run.time_to_accuracy_seconds;
   const overlay = useCallback(
     (pen: Pen) => {
       checkpointMarks(pen, history);
+      if (reached != null) crossing(pen, reached);
       if (baseline != null) {
         const text = `best constant guess ${show.metric(run.metric, baseline)}`;
         level(pen, baseline, "muted", [2, 4], text, "right");
@@ -224,43 +241,18 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
       level(pen, run.target, "good", [], text, "left");
       const newest = rows[rows.length - 1];
       const value = newest?.[column];
-      if (newest && value != null && history.prediction && !run.target_reached && !ended) {
+      if (newest && value != null && history.prediction && reached == null && !ended) {
         forecast(pen, [newest[1], value], run.target, history.prediction);
       }
-      const reached = run.time_to_accuracy_seconds;
-      if (reached != null) {
-        const row = rows.find((candidate) => candidate[1] >= reached - 0.5) ?? newest;
-        const x = pen.x(reached);
-        dashed(pen, "good", [2, 3], 1.25, () => {
-          pen.context.moveTo(x, pen.box.top);
-          pen.context.lineTo(x, pen.box.top + pen.box.height);
-        });
-        const height = row?.[column];
-        if (height != null) dot(pen, x, pen.y(height), "good", true);
-        const right = pen.box.left + pen.box.width;
-        const bottom = pen.box.top + pen.box.height - 14 * pen.ratio;
-        const near = x > right - 130 * pen.ratio;
-        label(
-          pen,
-          `reached at ${show.clock(reached)}`,
-          x + (near ? -8 : 8) * pen.ratio,
-          bottom,
-          "good",
-          near ? "right" : "left",
-        );
-      }
     },
-    [
-      history,
-      rows,
-      column,
-      ended,
-      run.target,
-      baseline,
-      run.target_reached,
-      run.time_to_accuracy_seconds,
-      run.metric,
-    ],
+    [history, rows, column, ended, reached, baseline, run.target, run.metric],
+  );
+  const marks = useCallback(
+    (pen: Pen) => {
+      const height = rows.find((row) => reached != null && row[1] >= reached - 0.5)?.[column];
+      if (reached != null && height != null) dot(pen, pen.x(reached), pen.y(height), "good", true);
+    },
+    [rows, column, reached],
   );
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];
@@ -279,13 +271,14 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
       readout={readout}
       height={320}
       data={data}
-      lines={[{ colour: "accent", width: 2.25, points: rows.length <= 60 }]}
+      lines={[{ colour: "accent", width: 2.25, points: 60 }]}
       full={full}
       values={values}
       format={(value) =>
         show.isFraction(run.metric) ? `${Number((value * 100).toFixed(2))} %` : String(value)
       }
       overlay={overlay}
+      marks={marks}
       zoom={zoom}
       onZoom={onZoom}
     />

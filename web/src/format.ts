@@ -7,6 +7,7 @@ export function duration(seconds: number | null | undefined): string {
   if (seconds == null || !Number.isFinite(seconds)) return kDash;
   const s = Math.max(0, seconds);
   const unit = (value: number | string, name: string) => `${value}${kNarrowSpace}${name}`;
+  if (s < 0.0005) return unit(0, "s");
   if (s < 0.0995) return unit(Math.round(s * 1000), "ms");
   if (s < 59.95) return unit(s < 9.95 ? s.toFixed(1) : Math.round(s), "s");
   const whole = Math.round(s);

@@ -52,15 +52,21 @@ export function extend(history: History, metrics: Metrics): History {
   };
 }
 
-// Exponential moving average over about a twenty-fifth of the rows, so that the smoothed curve of a
-// short run looks like that of a long one.
+// Mean over a centred window of about a fiftieth of the rows, which does not lag behind as a running
+// mean would; at the ends the window shrinks evenly. Gaps stay gaps.
 export function smooth(values: (number | null)[]): (number | null)[] {
-  const weight = Math.max(0.02, 2 / (1 + values.length / 25));
-  let mean: number | null = null;
-  return values.map((value) => {
-    if (value == null) return null; // not a number in the journal: a loss that overflowed
-    mean = mean == null ? value : mean + Math.min(1, weight) * (value - mean);
-    return mean;
+  const reach = Math.max(2, Math.round(values.length / 100));
+  const sums = [0];
+  const counts = [0];
+  values.forEach((value, i) => {
+    sums.push((sums[i] ?? 0) + (value ?? 0));
+    counts.push((counts[i] ?? 0) + (value == null ? 0 : 1));
+  });
+  return values.map((value, i) => {
+    if (value == null) return null; // no finite number in the journal: a loss that overflowed
+    const side = Math.min(reach, i, values.length - 1 - i);
+    const [low, high] = [i - side, i + side + 1];
+    return ((sums[high] ?? 0) - (sums[low] ?? 0)) / ((counts[high] ?? 0) - (counts[low] ?? 0));
   });
 }
 

@@ -149,9 +149,9 @@ function Header({
   );
 }
 
-function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: number }) {
+function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: number | null }) {
   const names: Record<Tab, string> = {
-    checkpoints: `Checkpoints (${checkpoints})`,
+    checkpoints: checkpoints == null ? "Checkpoints" : `Checkpoints (${checkpoints})`,
     log: "Log",
     details: "Details",
   };
@@ -169,8 +169,9 @@ function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: n
 export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run | null }) {
   const [run, setRun] = useState<Run | null>(known);
   const [history, setHistory] = useState<History>(emptyHistory);
-  const [checkpoints, setCheckpoints] = useState<Checkpoint[]>([]);
+  const [checkpoints, setCheckpoints] = useState<Checkpoint[] | null>(null);
   const series = useRef(history);
+  const listed = useRef(-1); // how many checkpoint events the table has taken in
   const ended = run != null && hasEnded(run);
 
   const health = usePoll(id, ended ? 5000 : 1000, async (signal) => {
@@ -185,9 +186,11 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
     if (metrics.cursor !== since || metrics.prediction?.seconds !== before.prediction?.seconds) {
       setHistory(series.current);
     }
-    if (metrics.checkpoints.length > 0) {
-      const answer = await api.checkpoints(id, signal);
-      setCheckpoints(currentCheckpoints(answer.checkpoints));
+    const events = series.current.checkpoints.length;
+    if (listed.current !== events) {
+      const rows = events > 0 ? (await api.checkpoints(id, signal)).checkpoints : [];
+      setCheckpoints(currentCheckpoints(rows));
+      listed.current = events;
     }
   });
 
@@ -232,7 +235,7 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
           <TabBar
             id={id}
             tab={tab}
-            checkpoints={checkpoints.filter((one) => one.status === "written").length}
+            checkpoints={checkpoints?.filter((one) => one.status === "written").length ?? null}
           />
           {tab === "checkpoints" && <CheckpointTable run={run} checkpoints={checkpoints} />}
           {tab === "log" && <LogTail run={run} />}

@@ -25,7 +25,14 @@ function CopyButton({ text }: { text: string }) {
   );
 }
 
-export function CheckpointTable({ run, checkpoints }: { run: Run; checkpoints: Checkpoint[] }) {
+export function CheckpointTable({
+  run,
+  checkpoints,
+}: {
+  run: Run;
+  checkpoints: Checkpoint[] | null;
+}) {
+  if (checkpoints == null) return <p class="loading">Loading checkpoints…</p>;
   if (checkpoints.length === 0) {
     const wait = hasEnded(run)
       ? "No checkpoint."
