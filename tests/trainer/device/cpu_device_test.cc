@@ -1,0 +1,278 @@
+// What belongs to the CPU device alone: equal bits with any number of threads, instruction sets and
+// products that agree, refusals.
+#include "trainer/cpu/cpu_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "tests/trainer/device/whole_layer.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+TEST(CpuDevice, GivesTheSameBitsWithAnyNumberOfThreads) {
+  for (const CpuProducts products : {CpuProducts::Fastest, CpuProducts::BuiltIn}) {
+    const auto one = make_cpu_device({1, "", products});
+    const std::vector<NamedResult> expected = run_every_operation(*one);
+    for (const int threads : {2, 3}) {
+      const auto device = make_cpu_device({threads, "", products});
+      const std::vector<NamedResult> results = run_every_operation(*device);
+      ASSERT_EQ(results.size(), expected.size());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        ASSERT_EQ(results[i].values.size(), expected[i].values.size());
+        EXPECT_EQ(std::memcmp(results[i].values.data(), expected[i].values.data(),
+                              results[i].values.size() * sizeof(float)),
+                  0)
+            << results[i].name << " with " << threads << " threads";
+      }
+    }
+  }
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, static_cast<double>(std::abs(a[i] - b[i])));
+    size = std::max(size, static_cast<double>(std::abs(a[i])));
+  }
+  return difference / (size > 0 ? size : 1);
+}
+
+// Rounding only: sums of up to 600 terms in another order differ by far less than 1e-5 of the
+// largest element, a wrong mask or index by about 1.
+TEST(CpuDevice, InstructionSetsAndProductsAgree) {
+  const auto reference = make_cpu_device({1, "baseline", CpuProducts::BuiltIn});
+  const std::vector<NamedResult> expected = run_every_operation(*reference);
+  for (const std::string& isa : cpu_instruction_sets()) {
+    for (const CpuProducts products :
+         {CpuProducts::BuiltIn, CpuProducts::OneDnn, CpuProducts::Fastest}) {
+      const auto device = make_cpu_device({2, isa, products});
+      const std::vector<NamedResult> results = run_every_operation(*device);
+      ASSERT_EQ(results.size(), expected.size());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        ASSERT_EQ(results[i].values.size(), expected[i].values.size());
+        EXPECT_LT(distance(results[i].values, expected[i].values), 1e-5)
+            << results[i].name << " by " << device->description();
+      }
+    }
+  }
+}
+
+TEST(CpuDevice, DescribesItself) {
+  const std::string text = make_cpu_device({3, "baseline", CpuProducts::BuiltIn})->description();
+  EXPECT_EQ(text, "CPU, 3 threads, baseline, matrix products: built in");
+}
+
+TEST(CpuDevice, RefusesMoreMemoryThanTheMachineHas) {
+  const auto device = make_cpu_device(1);
+  for (const std::int64_t bytes : {std::int64_t{1} << 50, INT64_MAX}) {
+    try {
+      (void)device->allocate(bytes);
+      FAIL() << "allocated " << bytes;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::Operator);
+      EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos);
+    }
+  }
+  EXPECT_EQ(device->peak_bytes(), 0);
+}
+
+struct RefusedOptions {
+  CpuOptions options;
+  const char* named;
+};
+
+TEST(CpuDevice, RefusesImpossibleOptions) {
+  const RefusedOptions rows[] = {
+      {{0, ""}, "0 threads"},
+      {{-3, ""}, "-3 threads"},
+      {{1, "avx1024"}, "avx1024"},
+      {{1, "AVX2"}, "AVX2"},
+  };
+  for (const RefusedOptions& row : rows) {
+    try {
+      (void)make_cpu_device(row.options);
+      FAIL() << row.named;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_NE(std::string(error.what()).find(row.named), std::string::npos) << error.what();
+    }
+  }
+}
+
+// A misuse and words of the invariant that it breaks.
+struct Misuse {
+  const char* name;
+  const char* invariant;
+  void (*run)(Device& device, Harness& at);
+};
+
+Gemm small_gemm(Harness& at) {
+  Gemm op;
+  op.m = 2;
+  op.n = 3;
+  op.k = 4;
+  op.a = at.output(8);
+  op.b = at.output(12);
+  op.c = at.output(6);
+  return op;
+}
+LayerNormForward small_norm(Harness& at, std::int64_t hidden) {
+  LayerNormForward op;
+  op.x = at.output(2 * hidden);
+  op.gamma = at.output(hidden);
+  op.beta = at.output(hidden);
+  op.z = op.x;
+  op.mean = at.output(2);
+  op.rstd = at.output(2);
+  op.y = at.output(2 * hidden);
+  return op;
+}
+AttentionForward small_attention(Harness& at) {
+  AttentionForward op;
+  op.qkv = at.output(5 * 3 * 8);
+  op.out = at.output(5 * 8);
+  op.lse = at.output(5 * 2);
+  op.heads = 2;
+  op.tokens.cumulative = at.ints({0, 2, 5});
+  op.tokens.max_length = 3;
+  return op;
+}
+
+const Misuse kMisuses[] = {
+    {"gemm a", "a of a matrix product",
+     [](Device& device, Harness& at) {
+       Gemm op = small_gemm(at);
+       op.a = at.output(9);
+       device.gemm(0, op);
+     }},
+    {"gemm integers", "b of a matrix product",
+     [](Device& device, Harness& at) {
+       Gemm op = small_gemm(at);
+       op.b = at.ints(std::vector<std::int32_t>(12));
+       device.gemm(0, op);
+     }},
+    {"gemm beta", "beta of a matrix product",
+     [](Device& device, Harness& at) {
+       Gemm op = small_gemm(at);
+       op.beta = 0.5F;
+       device.gemm(0, op);
+     }},
+    {"gemm bias", "a bias has n elements",
+     [](Device& device, Harness& at) {
+       Gemm op = small_gemm(at);
+       op.bias = at.output(2);
+       device.gemm(0, op);
+     }},
+    {"gemm of no depth", "a k above 0",
+     [](Device& device, Harness& at) {
+       Gemm op = small_gemm(at);
+       op.k = 0;
+       device.gemm(0, op);
+     }},
+    {"hidden size", "multiple of 8",
+     [](Device& device, Harness& at) { device.layer_norm_forward(0, small_norm(at, 12)); }},
+    {"norm without its mean", "mean and rstd",
+     [](Device& device, Harness& at) {
+       LayerNormForward op = small_norm(at, 8);
+       op.mean = at.output(1);
+       device.layer_norm_forward(0, op);
+     }},
+    {"dropout without identity", "dropout knows",
+     [](Device& device, Harness& at) {
+       LayerNormForward op = small_norm(at, 8);
+       op.dropout.threshold = 100;
+       device.layer_norm_forward(0, op);
+     }},
+    {"dropout of everything", "below 65536",
+     [](Device& device, Harness& at) {
+       LayerNormForward op = small_norm(at, 8);
+       op.dropout.threshold = 65536;
+       device.layer_norm_forward(0, op);
+     }},
+    {"attention qkv", "side by side",
+     [](Device& device, Harness& at) {
+       AttentionForward op = small_attention(at);
+       op.qkv = op.out;
+       device.attention_forward(0, op);
+     }},
+    {"attention longer than it says", "longer than max_length",
+     [](Device& device, Harness& at) {
+       AttentionForward op = small_attention(at);
+       op.tokens.max_length = 2;
+       device.attention_forward(0, op);
+     }},
+    {"attention offsets", "run from 0 to T",
+     [](Device& device, Harness& at) {
+       AttentionForward op = small_attention(at);
+       op.tokens.cumulative = at.ints({0, 2, 4});
+       device.attention_forward(0, op);
+     }},
+    {"label", "one of the classes",
+     [](Device& device, Harness& at) {
+       CrossEntropy op;
+       op.logits = at.output(6);
+       op.labels = at.ints({0, 3});
+       op.classes = 3;
+       op.sums = at.output(3);
+       device.cross_entropy(0, op);
+     }},
+    {"gathered row", "a gathered row exists",
+     [](Device& device, Harness& at) {
+       device.gather_rows(0, at.output(8), at.ints({0, -1}), 2, at.output(4));
+     }},
+    {"scattered row", "a row to scatter to exists",
+     [](Device& device, Harness& at) {
+       device.scatter_add_rows(0, at.output(4), at.ints({0, 4}), 2, at.output(8));
+     }},
+    {"column sums", "one element per column",
+     [](Device& device, Harness& at) { device.add_column_sums(0, at.output(7), 2, at.output(2)); }},
+    {"unequal sizes", "of one size",
+     [](Device& device, Harness& at) { device.add(0, at.output(7), at.output(8)); }},
+    {"copy of another type", "keeps type and size",
+     [](Device& device, Harness& at) {
+       device.copy(0, at.output(2), at.ints({1, 2}));
+     }},
+    {"tensor outside", "lies in the optimizer's slice",
+     [](Device& device, Harness& at) {
+       const OptimizerTensor tensor{4, 5, true, true};
+       OptimizerUpdate op;
+       op.parameters = op.gradients = op.first_moment = op.second_moment = at.output(8);
+       op.tensors = &tensor;
+       op.tensor_count = 1;
+       op.scalars = at.output(kStepScalars);
+       op.squared_norm = at.output(1);
+       device.update(0, op);
+     }},
+    {"stream", "a stream comes from make_stream",
+     [](Device& device, Harness& at) { device.fill_zero(1, at.output(1)); }},
+    {"event", "recorded before it is waited for",
+     [](Device& device, Harness&) { device.wait_host(1); }},
+    {"slice", "inside its view", [](Device&, Harness& at) { (void)at.output(4).slice(2, 3); }},
+    {"foreign memory", "only memory of this device",
+     [](Device& device, Harness&) {
+       float mine = 0;
+       device.release(&mine);
+     }},
+};
+
+TEST(CpuDeviceDeathTest, MisuseAbortsInWords) {
+  for (const Misuse& misuse : kMisuses) {
+    EXPECT_DEATH(
+        {
+          const auto device = make_cpu_device(1);
+          Harness at(*device);
+          misuse.run(*device, at);
+        },
+        misuse.invariant)
+        << misuse.name;
+  }
+}
+
+}  // namespace
+}  // namespace regatta::tests
