@@ -1,0 +1,103 @@
+#include "orchestrator/terminal.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::ordered_json;
+
+Json running() {
+  return Json{{"id", "demo-1"},
+              {"name", "demo"},
+              {"state", "running"},
+              {"state_text", "training, step 25 of 100"},
+              {"step", 25},
+              {"steps", 100},
+              {"metric", "mlm_accuracy"},
+              {"value", 0.0831},
+              {"target", 0.098},
+              {"baseline", 0.049},
+              {"target_reached", false},
+              {"time_to_accuracy_seconds", nullptr},
+              {"training_seconds", 41.5},
+              {"since_submission_seconds", 50.0},
+              {"predicted_seconds_to_target", 35.0},
+              {"samples_per_second", 341.2},
+              {"tokens_per_second", 40100.0},
+              {"checkpoint", nullptr}};
+}
+
+TEST(ProgressLine, TellsTheState) {
+  const std::string line = progress_line(running(), 200);
+  EXPECT_EQ(line,
+            "[#######-----------------------] step 25/100  mlm_accuracy 0.0831 of 0.0980  341 "
+            "samples/s  target in about 35.0 s");
+}
+
+TEST(ProgressLine, FitsTheTerminal) {
+  for (const int width : {20, 40, 80, 100, 120}) {
+    EXPECT_LE(progress_line(running(), width).size(), static_cast<std::size_t>(width));
+  }
+}
+
+TEST(ProgressLine, SaysWhyItWaits) {
+  Json run = running();
+  run["state"] = "queued";
+  run["state_text"] = "waits for a free place";
+  EXPECT_EQ(progress_line(run, 80), "demo-1: waits for a free place");
+}
+
+TEST(RunSummary, SaysWhatTheRunCameTo) {
+  Json run = running();
+  run["state"] = "succeeded";
+  run["target_reached"] = true;
+  run["value"] = 0.1012;
+  run["time_to_accuracy_seconds"] = 92.4;
+  run["checkpoint"] = {{"step", 400}, {"name", "step-400"}, {"path", "/r/checkpoints/step-400"}};
+  EXPECT_EQ(run_summary(run),
+            "run               demo-1 succeeded\n"
+            "target            mlm_accuracy 0.0980, reached; last 0.1012 (the best constant guess: "
+            "0.0490)\n"
+            "time to accuracy  1 min 32 s\n"
+            "training          41.5 s (50.0 s since submission)\n"
+            "throughput        341 samples/s, 40100 tokens/s\n"
+            "checkpoint        /r/checkpoints/step-400\n");
+}
+
+TEST(Terminal, EscapesHostileText) {
+  Json run = running();
+  run["id"] = "x\x1b]0;owned\x07\n";
+  run["error"] = "\x1b[2J\xC2\x9B";
+  run["warnings"] = {"a\rb"};
+  for (const std::string& text : {run_table(Json::array({run})), run_details(run), run_summary(run),
+                                  progress_line(run, 200)}) {
+    EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(text, Not(HasSubstr("\r")));
+    EXPECT_THAT(text, Not(HasSubstr("\x07")));
+    EXPECT_THAT(text, Not(HasSubstr("\xC2\x9B")));
+  }
+}
+
+TEST(Terminal, TakesAnswersOfAnotherShape) {
+  for (const Json& strange :
+       {Json::object(), Json{{"id", 5}, {"state", nullptr}, {"step", "x"}, {"checkpoint", 3}},
+        Json{{"state", "running"}, {"steps", -1}, {"warnings", "w"}}}) {
+    EXPECT_NO_THROW((void)run_details(strange));
+    EXPECT_NO_THROW((void)run_summary(strange));
+    EXPECT_NO_THROW((void)progress_line(strange, 80));
+    EXPECT_NO_THROW((void)run_table(Json::array({strange})));
+    EXPECT_FALSE(is_over(strange));
+  }
+}
+
+TEST(Table, PadsByCharacters) {
+  EXPECT_EQ(table({{"a", "b"}, {"\xC3\xA9\xC3\xA9", "c"}}), "a   b\n\xC3\xA9\xC3\xA9  c\n");
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
