@@ -73,8 +73,18 @@ void add_serve(CLI::App* app, Parsed* parsed) {
 // have passed on someone else's.
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  std::cerr << "regatta: " << base::printable(error.what())
-            << "; 'regatta --help' lists the commands\n";
+  std::string message = error.what();
+  const std::vector<std::string> rest = app.remaining();
+  if (app.get_subcommands().empty() && !rest.empty()) {
+    std::vector<std::string> commands;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      commands.push_back(command->get_name());
+    }
+    const auto suggestion = base::closest(rest.front(), commands);
+    message = "'" + rest.front() + "' is not a command" +
+              (suggestion ? "; did you mean '" + *suggestion + "'?" : "");
+  }
+  std::cerr << "regatta: " << base::printable(message) << "; 'regatta --help' lists the commands\n";
   return kUsage;
 }
 

@@ -214,6 +214,7 @@ struct Bad {
   std::string request;
   int status;
   const char* message;
+  friend void PrintTo(const Bad& each, std::ostream* out) { *out << each.name; }
 };
 class BadRequests : public ApiTest, public testing::WithParamInterface<Bad> {};
 TEST_P(BadRequests, AreRefusedInJson) {

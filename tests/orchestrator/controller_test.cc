@@ -334,6 +334,7 @@ struct BadSubmission {
   const char* name;
   std::string body;
   const char* message;
+  friend void PrintTo(const BadSubmission& each, std::ostream* out) { *out << each.name; }
 };
 class BadSubmissions : public ControllerTest, public testing::WithParamInterface<BadSubmission> {};
 TEST_P(BadSubmissions, LeaveNothingBehind) {

@@ -51,6 +51,7 @@ struct Row {
   bool launch_over;
   RunState state;
   const char* error = "";
+  friend void PrintTo(const Row& each, std::ostream* out) { *out << each.name; }
 };
 class Reconcile : public testing::TestWithParam<Row> {};
 TEST_P(Reconcile, Decides) {

@@ -108,6 +108,7 @@ TEST(PredictCrossing, FollowsTheNewerHalf) {
 struct NoPrediction {
   const char* name;
   std::vector<EvaluationPoint> points;
+  friend void PrintTo(const NoPrediction& each, std::ostream* out) { *out << each.name; }
 };
 class Unpredictable : public testing::TestWithParam<NoPrediction> {};
 TEST_P(Unpredictable, SaysNothing) {
