@@ -113,9 +113,8 @@ int cancel(const ClientOptions& options, const std::string& name) {
   if (options.format == Format::Json) {
     print_json(run);
   } else {
-    std::cout << base::printable(run.value("id", "")) << " "
-              << base::printable(run.value("state", "")) << "\n";
-    if (!is_over(run)) std::cerr << "it writes a checkpoint and stops\n";
+    const std::string state = is_over(run) ? run.value("state", "") : "stopping";
+    std::cout << base::printable(run.value("id", "") + " " + state) << "\n";
   }
   return 0;
 }

@@ -49,7 +49,7 @@ void put(const Response& from, httplib::Response& to) {
   to.set_header("Referrer-Policy", "no-referrer");
   to.set_header("X-Frame-Options", "DENY");
   to.set_header("Content-Security-Policy",
-                "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+                "default-src 'self'; img-src 'self' data:; "
                 "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
   if (from.body.empty()) {
     if (from.status != 304) to.set_header("Content-Type", from.content_type);

@@ -48,6 +48,13 @@ std::size_t width_of(const std::string& text) {
   }));
 }
 
+// "running: training, step 3 of 9", but not "failed: failed: …".
+std::string state_and_text(const Json& run) {
+  const std::string state = text_of(run, "state");
+  const std::string text = text_of(run, "state_text");
+  return text.rfind(state, 0) == 0 ? text : state + ": " + text;
+}
+
 std::string target_text(const Json& run) {
   const auto target = number_of(run, "target");
   if (!target) return "none";
@@ -99,7 +106,7 @@ std::string run_table(const Json& runs) {
 std::string run_details(const Json& run) {
   std::vector<std::vector<std::string>> rows{
       {"run", text_of(run, "id")},
-      {"state", text_of(run, "state") + ": " + text_of(run, "state_text")},
+      {"state", state_and_text(run)},
       {"created", text_of(run, "created_at")},
       {"attempts", count(run, "attempts")},
       {"step", count(run, "step") + " of " + count(run, "steps")},
