@@ -9,7 +9,7 @@ struct Requests {
   bool checkpoint = false;
 };
 
-// Installs the handlers for the process; called once, from main.
+// Takes these signals over for the process; called once, from main, before any thread exists.
 void catch_stop_signals();
 // What was asked since the last call; `stop` stays set for ever.
 [[nodiscard]] Requests take_requests();
