@@ -71,9 +71,15 @@ std::vector<Path> list_inputs(const std::vector<Path>& inputs) {
   if (std::count_if(files.begin(), files.end(), is_standard_input) > 1) {
     throw Error(Code::User, "standard input (-) is named twice; it can be read once");
   }
+  // A pipe may have no canonical name (/dev/fd/63 of a shell's <(…)): then it is itself.
+  const auto identity = [](const Path& file) {
+    std::error_code error;
+    const Path canonical = fs::canonical(file, error);
+    return error ? file : canonical;
+  };
   std::set<Path> seen;
   const auto again = std::remove_if(files.begin(), files.end(), [&](const Path& file) {
-    return !is_standard_input(file) && !seen.insert(fs::canonical(file)).second;
+    return !is_standard_input(file) && !seen.insert(identity(file)).second;
   });
   files.erase(again, files.end());
   return files;

@@ -125,6 +125,7 @@ std::vector<std::string> Merger::characters() const {
     return count_a != count_b ? count_a > count_b : text(a) < text(b);
   });
   std::vector<std::string> texts;
+  texts.reserve(order.size());
   for (const Symbol s : order) texts.push_back(text(s));
   return texts;
 }

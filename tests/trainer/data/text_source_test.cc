@@ -93,6 +93,20 @@ TEST(TextSource, StandardInputInSmallPieces) {
   EXPECT_EQ(read_all(source, 10'000), long_text());
 }
 
+TEST(TextSource, PipesOfTheShell) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const base::UniqueFd in(ends[0]);
+  base::UniqueFd out(ends[1]);
+  const std::string text = "from a pipe\n";
+  ASSERT_EQ(::write(out.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  out.reset();
+  const base::Path path = "/dev/fd/" + std::to_string(in.get());
+  ASSERT_THAT(list_inputs({path}), testing::ElementsAre(path));
+  TextSource source(path, -1);
+  EXPECT_EQ(read_all(source, 100), text);
+}
+
 TEST(TextSource, EveryTruncationAndDamageIsNoticed) {
   const TemporaryDirectory directory;
   const base::Path path = directory.path() / "file";
