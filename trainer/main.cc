@@ -43,7 +43,11 @@ std::string program_path() {
 // One line on a terminal, rewritten; nothing when stderr is no terminal.
 void show_progress(std::uint64_t done, std::uint64_t total) {
   if (isatty(2) == 0) return;
-  const double share = total == 0 ? 0.0 : static_cast<double>(done) / static_cast<double>(total);
+  if (total == 0) {  // standard input: no end in sight
+    std::fprintf(stderr, "\r%s ", base::human_bytes(done).c_str());
+    return;
+  }
+  const double share = static_cast<double>(done) / static_cast<double>(total);
   const int filled = static_cast<int>(share * 30);
   std::fprintf(stderr, "\r[%s%s] %s of %s ",
                std::string(static_cast<std::size_t>(filled), '#').c_str(),

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                         "odd_sizes", 24, 3, Gelu::Erf, 0.1, {{1, 1}, {2, 1}, {40, 7}, {17, 2}}},
                     BertCase{"tiny_heads", 8, 1, Gelu::Tanh, 0.0, {{9, 2}, {9, 1}}},
                     BertCase{"nothing_masked", 64, 2, Gelu::Erf, 0.1, {{6, 0}, {8, 0}}}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 // Masks follow the ordinal, so where a sample lies in the pack changes nothing but summation order.
 TEST(Bert, PackingOrderDoesNotMatter) {
