@@ -141,6 +141,8 @@ INSTANTIATE_TEST_SUITE_P(
             RunState::Succeeded},
         Row{"vanished_with_user_error", with_end(gone(), 20, "bad"), Act::Nothing, true,
             RunState::Failed, "bad"},
+        Row{"the_process_knows_better_than_its_journal", with_end(ended(22), 20, "bad"),
+            Act::Nothing, true, RunState::Queued},
         Row{"exit_24_stops", ended(24), Act::Nothing, true, RunState::Stopped},
         Row{"exit_24_when_asked_is_cancelled", cancelled(ended(24)), Act::Nothing, true,
             RunState::Cancelled},

@@ -109,7 +109,9 @@ TEST(Store, AppendsARecordOnce) {
   Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
   store.append(run, attempt, {step_record(0, 1), step_record(1, 2)});
+  const std::int64_t cursor = store.newest_cursor(run.number);
   store.append(run, attempt, {step_record(1, 2), step_record(2, 3)});
+  EXPECT_EQ(store.steps(run.number, cursor, 100).size(), 1U) << "and sent once";
   EXPECT_EQ(store.steps(run.number, 0, 100).size(), 3U);
 }
 
