@@ -19,7 +19,7 @@ struct Normal {
   Vec cumulative, bell;
 };
 
-Normal normal(Vec x) {
+inline __attribute__((always_inline)) Normal normal(Vec x) {
   const Vec bell = exponential(x * x * -0.5F);
   const Vec t = 1.0F / (absolute(x) * 0.35F + 1.0F);
   Vec p = splat(-2.91459169e-2F);
@@ -43,7 +43,7 @@ struct Sigmoid {
 };
 
 // |x| ≤ 30; from 2u = −88 down σ is 0.
-Sigmoid sigmoid_of_twice_u(Vec x) {
+inline __attribute__((always_inline)) Sigmoid sigmoid_of_twice_u(Vec x) {
   const Vec minus_twice_u = -kTwiceRoot * (x + kCubic * (x * x * x));
   const Vec e = exponential(minus_twice_u);
   const Vec value = minus_twice_u > splat(88.0F) ? Vec{} : 1.0F / (e + 1.0F);

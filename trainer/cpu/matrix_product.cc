@@ -14,9 +14,6 @@
 namespace regatta::trainer::cpu {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 constexpr std::int64_t pieces(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }
@@ -104,7 +101,7 @@ Grid onednn_grid(const Gemm& op) {
   Grid grid{op.m, op.n, std::min(kMost, op.m), std::min(kMost, op.n)};
   while (grid.rows * grid.columns * op.k > kWork && std::max(grid.rows, grid.columns) > kLeast) {
     std::int64_t& larger = grid.rows >= grid.columns ? grid.rows : grid.columns;
-    larger = std::max(kLeast, round_up(larger / 2, 16));
+    larger = std::max(kLeast, pieces(larger, 32) * 16);
   }
   return grid;
 }
