@@ -121,11 +121,13 @@ def interrupt():
     while not any(r["type"] == "step" and r["step"] > 20 for r in journal(WORK / "three")):
         check(time.monotonic() < deadline and process.poll() is None, "training did not start")
         time.sleep(0.3)
+    interrupted = time.time()
     os.killpg(process.pid, signal.SIGINT)
     code = process.wait(timeout=90)
     check(code == 130, f"exit code {code}, expected 130")
     end = [r for r in journal(WORK / "three") if r["type"] == "end"]
     check(end and end[-1]["reason"] == "stopped", "the attempt was not stopped in order")
+    check(end[-1]["utc_seconds"] - interrupted < 5, "stopping took more than 5 s")
     check(list((WORK / "three").glob("runs/*/checkpoints/*/manifest.json")), "no checkpoint was written")
     deadline = time.monotonic() + 10
     while processes_with(str(WORK / "three")) and time.monotonic() < deadline:

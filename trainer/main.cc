@@ -152,11 +152,13 @@ Command add_bench_step(CLI::App& program) {
   CLI::App* bench = program.add_subcommand("bench", "measure")->require_subcommand(1);
   CLI::App* app = bench->add_subcommand("step", "time whole training steps; prints JSON");
   static BenchStepOptions options;
-  static std::string model = "tiny", lengths, dtype = "float32", optimizer = "adamw";
+  static std::string model = "tiny", dtype = "float32", optimizer = "adamw";
+  static std::string lengths = "tests/data/lengths_wikipedia_512.csv";
   static int vocabulary = 30522;
   static int threads = usable_cores();
   app->add_option("--model", model, "tiny, mini, small, medium, base or large");
-  app->add_option("--lengths", lengths, "length table (low,high,fraction lines)")->required();
+  app->add_option("--lengths", lengths, "length table (low,high,fraction lines)")
+      ->capture_default_str();
   app->add_option("--dtype", dtype, "float32")->check(CLI::IsMember({"float32"}));
   app->add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   app->add_option("--vocabulary", vocabulary, "pieces")->check(CLI::Range(16, 1 << 22));

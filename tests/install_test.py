@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""`cmake --install` gives a prefix that works from anywhere.
+
+    tests/install_test.py BUILD_DIRECTORY
+"""
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def output(*command, **options):
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, **options).stdout
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        prefix = pathlib.Path(name) / "prefix"
+        output("cmake", "--install", sys.argv[1], "--prefix", str(prefix))
+        regatta, trainer = prefix / "bin" / "regatta", prefix / "bin" / "regatta-train"
+        assert output(trainer, "--version").strip(), "the trainer does not tell its version"
+        corpus = pathlib.Path(name) / "text"
+        corpus.write_text("\n\n".join(f"Boat {i} sails on the river.\nThe wind is {i} knots." for i in range(40)))
+        data = pathlib.Path(name) / "data"
+        output(trainer, "prepare", corpus, "--output", data, "--train-vocab", "256")
+        run_file = pathlib.Path(name) / "run.yaml"
+        run_file.write_text("model: {preset: tiny, max_positions: 32}\ndata: {path: data, max_length: 32}\n"
+                            "steps: 3\nbatch: {size: 4}\nthreads: 1\n")
+        server = f"http://127.0.0.1:{(port := free_port())}"
+        controller = subprocess.Popen([regatta, "serve", "--port", str(port), "--data", f"{name}/store", "--allow-privileged"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 60
+            while subprocess.run([regatta, "version", "--server", server], capture_output=True).returncode != 0:
+                assert time.monotonic() < deadline and controller.poll() is None, "the controller does not answer"
+                time.sleep(0.1)
+            run = json.loads(output(regatta, "submit", run_file, "--server", server, "-o", "json"))
+            output(regatta, "watch", run["id"], "--server", server)
+            state = json.loads(output(regatta, "show", run["id"], "--server", server, "-o", "json"))["state"]
+            assert state == "succeeded", state
+        finally:
+            controller.terminate()
+            controller.wait(30)
+    print("the installed programs prepare, serve and train")
+
+
+main()
