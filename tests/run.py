@@ -2,8 +2,9 @@
 """Runs the project's tests in stages, each with a time budget that is printed and kept.
 
     tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions, web, demo
-    tests/run.sh --all      slow in full, and sanitizers, longer fuzzing, benchmarks
-    tests/run.sh --stage unit --stage web     only these (after install and build)
+    tests/run.sh --all      slow in full, and a build without oneDNN, sanitizers, longer
+                            fuzzing, benchmarks
+    tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
 stopped and fails. Results stay in build/test-results/. The last line is
@@ -116,12 +117,15 @@ def single(totals, stage, arguments, limit, environment=None):
     return code == 0
 
 
-def sanitized(totals, preset, limit, arguments, environment):
-    log = RESULTS / f"{preset}-build.log"
-    if run(["cmake", "--preset", preset], limit, None, log) or run(["cmake", "--build", "--preset", preset], limit, None, log):
-        totals.add(f"{preset} build", "failed", f"see {log}")
+def variant(totals, stage, limit, options, targets, environment):
+    """Builds some test programs another way (in build/<stage>) and runs their unit tests."""
+    build, log = ROOT / "build" / stage, RESULTS / f"{stage}-build.log"
+    preset = stage if stage in ("asan", "tsan") else "release"
+    if run(["cmake", "--preset", preset, "-B", str(build), *options], limit, None, log) or run(
+            ["cmake", "--build", str(build), "--target", *targets], limit, None, log):
+        totals.add(f"{stage} build", "failed", f"see {log}")
         return
-    ctest(totals, preset, ROOT / "build" / preset, limit, arguments, environment)
+    ctest(totals, stage, build, limit, ["-L", "^unit$", "-R", f"^({'|'.join(targets)})[.]"], environment)
 
 
 def fuzz(totals, limit):
@@ -137,6 +141,10 @@ def fuzz(totals, limit):
 
 
 RELEASE = ROOT / "build" / "release"
+NUMERIC = ["model_test", "cpu_device_test"]
+PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "checkpoint_test", "checkpoint_faults_test",
+           "data_tokenizer_test", "data_prepare_test", "orchestrator_test"]
+THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test"]
 # name, budget in seconds, part of the default run, what it does
 STAGES = [
     ("install", 300, True, lambda t, limit, o: single(t, "install", ["deploy/install.sh", "all" if o.all else "test"], limit)),
@@ -149,9 +157,9 @@ STAGES = [
     ("web", 180, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 360, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
-    ("asan", 1500, False, lambda t, limit, o: sanitized(t, "asan", limit, ["-L", "^unit$"], {
-        "ASAN_OPTIONS": "detect_stack_use_after_return=1", "REGATTA_SANITIZED": "1"})),
-    ("tsan", 1500, False, lambda t, limit, o: sanitized(t, "tsan", limit, ["-L", "^unit$"], {
+    ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, ["-DWITH_ONEDNN=OFF", "-DWITH_PAGE=OFF"], NUMERIC, {})),
+    ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, [], PARSING + NUMERIC, {"REGATTA_SANITIZED": "1"})),
+    ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, [], THREADED, {
         "TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1", "REGATTA_SANITIZED": "1"})),
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 600, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
