@@ -79,7 +79,8 @@ fi
 echo "== controller"
 privileged=()
 [ "$(id -u)" -ne 0 ] || privileged=(--allow-privileged)
-"$build/orchestrator/regatta" serve --port "$port" --data "$directory/store" \
+# In a session of its own, so that Ctrl-C does not reach it before the run has been cancelled.
+setsid "$build/orchestrator/regatta" serve --port "$port" --data "$directory/store" \
   --runs "$directory/runs" --trainer "$build/trainer/regatta-train" "${privileged[@]}" \
   >>"$directory/controller.log" 2>&1 &
 controller=$!
