@@ -14,7 +14,7 @@ step() { # model samples steps
 step tiny 32 10
 step mini 16 6
 step small 16 4
-step base 8 2
+step base 8 4
 shared=../shared/data
 if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
   echo "tokenizer beside npm's tokenizers"
