@@ -121,7 +121,7 @@ def variant(totals, stage, limit, options, targets, environment):
     """Builds some test programs another way (in build/<stage>) and runs their unit tests."""
     build, log = ROOT / "build" / stage, RESULTS / f"{stage}-build.log"
     preset = stage if stage in ("asan", "tsan") else "release"
-    if run(["cmake", "--preset", preset, "-B", str(build), *options], limit, None, log) or run(
+    if run(["cmake", "--preset", preset, "-B", str(build), "-DWITH_TESTS=ON", *options], limit, None, log) or run(
             ["cmake", "--build", str(build), "--target", *targets], limit, None, log):
         totals.add(f"{stage} build", "failed", f"see {log}")
         return

@@ -17,11 +17,11 @@ using Ranges = std::set<std::pair<std::int64_t, std::int64_t>>;
 
 TEST(ThreadPool, CoversTheCountOnceWhateverTheThreads) {
   for (const auto& [count, grain] : {std::pair<std::int64_t, std::int64_t>{1, 1},
-                                    {7, 3},
-                                    {9, 3},
-                                    {1000, 1},
-                                    {1000, 64},
-                                    {5, 100}}) {
+                                     {7, 3},
+                                     {9, 3},
+                                     {1000, 1},
+                                     {1000, 64},
+                                     {5, 100}}) {
     Ranges expected;
     for (std::int64_t begin = 0; begin < count; begin += grain) {
       expected.emplace(begin, std::min(count, begin + grain));

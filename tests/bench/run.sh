@@ -23,3 +23,21 @@ if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
 else
   echo "skipped: the tokenizer benchmark needs the public data in ../shared"
 fi
+echo "demo: time to accuracy"
+rm -rf build/bench-demo
+REGATTA_SKIP_BUILD=1 deploy/demo.sh --no-wait --directory build/bench-demo --port "${PORT:-7899}" >/dev/null
+python3 - build/bench-demo >"$out/demo.json" <<'PY'
+import glob, json, sys
+(path,) = glob.glob(sys.argv[1] + "/runs/*/attempts/*/journal.jsonl")
+records = [json.loads(line) for line in open(path)]
+start = next(r for r in records if r["type"] == "start")
+steps = [r for r in records if r["type"] == "step"]
+met = next(r for r in records if r["type"] == "eval" and r["target_met"])
+begin = steps[0]["seconds"] - steps[0]["step_seconds"]
+print(json.dumps({
+    "benchmark": "demo", "metric": start["metric"], "baseline": start["baseline"], "target": start["target"],
+    "value": met["mlm_accuracy"], "step": met["step"], "batch_size": start["batch_size"],
+    "time_to_accuracy_seconds": met["seconds"] - begin,
+    "tokens_per_second": sum(r["tokens"] for r in steps) / sum(r["step_seconds"] for r in steps),
+}, indent=2))
+PY

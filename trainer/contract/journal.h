@@ -56,7 +56,7 @@ struct EvalRecord {
 };
 struct CheckpointRecord {
   std::int64_t step = 0;
-  std::string name;  // directory below checkpoints/; what removal applies to as well
+  std::string name;    // directory below checkpoints/; what removal applies to as well
   std::string status;  // written, failed, removed, skipped (damaged or of another model)
   std::uint64_t bytes = 0;
   double seconds = 0;
