@@ -21,10 +21,10 @@ while [ $# -gt 0 ]; do
     --corpus | --directory | --port | --run-file)
       [ $# -ge 2 ] || fail "$1 needs a value" 2
       case "$1" in
-        --corpus) corpus=$(realpath -- "$2") || fail "there is no $2" ;;
+        --corpus) corpus=$(realpath -e -- "$2" 2>/dev/null) || fail "there is no $2" ;;
         --directory) mkdir -p -- "$2" && directory=$(realpath -- "$2") ;;
         --port) port=$2 ;;
-        --run-file) run_file=$(realpath -- "$2") || fail "there is no $2" ;;
+        --run-file) run_file=$(realpath -e -- "$2" 2>/dev/null) || fail "there is no $2" ;;
       esac
       shift
       ;;

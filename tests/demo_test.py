@@ -146,10 +146,10 @@ def own_corpus():
 
 def options():
     """Unknown options and missing values are refused before anything happens."""
-    for arguments in (["--nonsense"], ["--port"], ["--corpus", "/does/not/exist"]):
+    for arguments in (["--nonsense"], ["--port"], ["--corpus", "/does-not-exist"]):
         done = subprocess.run([ROOT / "deploy" / "demo.sh", *arguments], capture_output=True, text=True)
-        check(done.returncode != 0 and done.stderr.startswith("deploy/demo.sh:") or "realpath" in done.stderr,
-              f"{arguments}: {done.stderr}")
+        check(done.returncode != 0 and done.stderr.startswith("deploy/demo.sh:") and not done.stdout,
+              f"{arguments}: {done.stdout}{done.stderr}")
 
 
 def main():

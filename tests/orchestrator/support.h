@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
@@ -19,29 +18,11 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "orchestrator/scheduler.h"
+#include "tests/base/faulty_file_system.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
 
 namespace regatta::tests {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = testing::TempDir() + "/regatta-orchestrator-XXXXXX";
-    base::check(::mkdtemp(pattern.data()) != nullptr, "a test can make a folder");
-    path_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] const base::Path& path() const { return path_; }
-
- private:
-  base::Path path_;
-};
 
 inline void write_file(const base::Path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;

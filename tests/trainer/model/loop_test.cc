@@ -143,13 +143,17 @@ TEST_F(Loop, ResumingFromASavedStateChangesNoBit) {
   EXPECT_EQ(loop.save().second_moment, straight.second_moment);
 }
 
-TEST_F(Loop, ClippingLimitsTheUpdateNotTheReportedNorm) {
+TEST_F(Loop, ClippingLimitsTheGradientNotTheReportedNorm) {
   RunConfig c = config();
   c.clip_norm = 1e-3;
   StepRecord record;
   const auto device = make_cpu_device(1);
-  (void)train(*device, c, 1, &record);
+  const TrainingState state = train(*device, c, 1, &record);
   EXPECT_GT(record.gradient_norm, 0.05);
+  // After one step the first moment is (1 − β1) times the clipped gradient.
+  double squares = 0;
+  for (const float m : state.first_moment) squares += std::pow(static_cast<double>(m), 2);
+  EXPECT_NEAR(std::sqrt(squares), 0.1 * c.clip_norm, 1e-4 * c.clip_norm);
 }
 
 TEST_F(Loop, ALossThatIsNoNumberEndsTheRun) {

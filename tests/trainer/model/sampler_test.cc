@@ -117,8 +117,10 @@ TEST_F(Sampler, SamplesDependOnSeedAndNumberOnly) {
   const SampleSource again(*dataset_, Split::Training, config(64), 9);
   const SampleSource other(*dataset_, Split::Training, config(64), 10);
   int same = 0;
+  std::vector<Sample> backwards;
+  for (std::int64_t number = 49; number >= 0; --number) backwards.push_back(again.at(number));
   for (std::int64_t number = 0; number < 50; ++number) {
-    EXPECT_TRUE(equal(one.at(number), again.at(49 - (49 - number))));
+    EXPECT_TRUE(equal(one.at(number), backwards[static_cast<std::size_t>(49 - number)]));
     same += equal(one.at(number), other.at(number)) ? 1 : 0;
   }
   EXPECT_LT(same, 3);

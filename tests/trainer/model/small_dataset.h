@@ -1,37 +1,15 @@
 // A dataset of made-up prose in a temporary directory, for tests of sampling and training.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
 
 #include "base/file_system.h"
+#include "tests/base/faulty_file_system.h"
 #include "trainer/data/prepare.h"
 
 namespace regatta::tests {
-
-// A directory of its own, removed at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = testing::TempDir() + "regatta-XXXXXX";
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // `documents` texts in which words follow one another by fixed habits, so that there is something
 // to learn. Returns the dataset directory.

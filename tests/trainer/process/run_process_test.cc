@@ -168,7 +168,7 @@ TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
     EXPECT_EQ(ends[0].reason, "stopped");
     const auto written = records_of<CheckpointRecord>(stopped);
     ASSERT_FALSE(written.empty());
-    EXPECT_EQ(written.back().step >= ends[0].step, true);
+    EXPECT_GE(written.back().step, ends[0].step);
     ASSERT_EQ(run_to_end(stopped), 0) << log_of(stopped);
     EXPECT_EQ(records_of<StartRecord>(stopped).back().first_step, ends[0].step);
   }
