@@ -160,7 +160,7 @@ STAGES = [
     ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, ["-DWITH_ONEDNN=OFF", "-DWITH_PAGE=OFF"], NUMERIC, {})),
     ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, [], PARSING + NUMERIC, {"REGATTA_SANITIZED": "1"})),
     ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, [], THREADED, {
-        "TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1", "REGATTA_SANITIZED": "1"})),
+        "TSAN_OPTIONS": f"halt_on_error=1 second_deadlock_stack=1 suppressions={ROOT}/tests/tsan.supp", "REGATTA_SANITIZED": "1"})),
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 600, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
