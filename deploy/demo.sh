@@ -96,8 +96,16 @@ done
 
 echo "== run"
 sed "s|^  path: dataset\$|  path: $directory/dataset|" "$run_file" >"$directory/run.yaml"
-submitted=$("$build/orchestrator/regatta" submit "$directory/run.yaml" -o json)
-run=$(python3 -c 'import json,sys; print(json.loads(sys.argv[1])["id"])' "$submitted")
+# Ctrl-C while the run is being submitted waits until its id is known: it could not be cancelled
+# otherwise.
+interrupted=
+trap 'interrupted=130' INT
+trap 'interrupted=143' TERM
+submitted=$(trap '' INT TERM && "$build/orchestrator/regatta" submit "$directory/run.yaml" -o json)
+run=$(trap '' INT TERM && python3 -c 'import json,sys; print(json.loads(sys.argv[1])["id"])' "$submitted")
+trap 'exit 130' INT
+trap 'exit 143' TERM
+[ -z "$interrupted" ] || exit "$interrupted"
 echo "dashboard: http://127.0.0.1:$port/#/runs/$run"
 "$build/orchestrator/regatta" watch "$run" || true
 summary=$("$build/orchestrator/regatta" show "$run" -o json)

@@ -135,6 +135,28 @@ def interrupt():
     check(not processes_with(str(WORK / "three")), "something is left running")
 
 
+def interrupt_while_submitting():
+    """Ctrl-C at the moment the run appears, when the demo does not know its id yet."""
+    (WORK / "five").mkdir()
+    shutil.copytree(WORK / "one" / "dataset", WORK / "five" / "dataset")
+    for repetition in range(4):
+        before = set(WORK.glob("five/runs/*/run.json"))
+        process = subprocess.Popen(demo_command(WORK / "five", free_port()), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   stdin=subprocess.DEVNULL, env=dict(os.environ, REGATTA_SKIP_BUILD="1"), start_new_session=True)
+        deadline = time.monotonic() + 60
+        while set(WORK.glob("five/runs/*/run.json")) == before:
+            check(time.monotonic() < deadline and process.poll() is None, "no run was submitted")
+            time.sleep(0.002)
+        time.sleep(0.03 * repetition)
+        os.killpg(process.pid, signal.SIGINT)
+        code = process.wait(timeout=90)
+        check(code == 130, f"repetition {repetition}: exit code {code}, expected 130")
+        deadline = time.monotonic() + 10
+        while processes_with(str(WORK / "five")) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        check(not processes_with(str(WORK / "five")), "something is left running")
+
+
 def own_corpus():
     """--corpus takes any text; a corpus that is none is refused in one line."""
     text = WORK / "own.txt"
@@ -154,7 +176,7 @@ def options():
 
 def main():
     check(TRAINER.exists(), f"{TRAINER} is missing; build first")
-    cases = [options, target, interrupt, own_corpus] + ([shuffled_labels] if "--all" in sys.argv else [])
+    cases = [options, target, interrupt, interrupt_while_submitting, own_corpus] + ([shuffled_labels] if "--all" in sys.argv else [])
     for function in cases:
         case(function)
     shutil.rmtree(WORK, ignore_errors=True)
