@@ -22,7 +22,8 @@ Bert::Bert(Device& device, const ModelShape& shape, const DropoutConfig& dropout
       dropout_(dropout),
       parameters_(device, table_.arena_size, Dtype::Float32),
       gradients_(device, table_.arena_size, Dtype::Float32),
-      statistics_(device, 6, Dtype::Float32) {
+      statistics_(device, 6, Dtype::Float32),
+      scales_(device, 2, Dtype::Float32) {
   check_shape(shape);
   device_.fill_zero(kCompute, parameters_.view());  // the gaps between tensors stay zero
   device_.fill_zero(kCompute, gradients_.view());
@@ -223,6 +224,11 @@ void Bert::apply_backward(const Linear& linear, View x, View dy, std::int64_t co
 
 void Bert::forward(Mode mode, const LossScale& scale) {
   mode_ = mode;
+  if (mode == Mode::Training) {
+    host_scales_ = {1.0F / static_cast<float>(scale.masked),
+                    1.0F / static_cast<float>(scale.samples)};
+    device_.copy_to_device(kCompute, scales_.view(), host_scales_.data());
+  }
   EmbeddingForward embedding;
   embedding.ids = inputs_.ids.view().slice(0, tokens_);
   embedding.types = inputs_.types.view().slice(0, tokens_);
@@ -245,8 +251,8 @@ void Bert::forward(Mode mode, const LossScale& scale) {
     layer_forward(layer, hidden);
     hidden = rows(states_[static_cast<std::size_t>(layer)].output_norm.y, tokens_, shape_.hidden);
   }
-  nsp_forward(hidden, scale);
-  if (masked_ > 0) mlm_forward(hidden, scale);
+  nsp_forward(hidden);
+  if (masked_ > 0) mlm_forward(hidden);
 }
 
 void Bert::layer_forward(int layer, View x) {
@@ -295,7 +301,7 @@ void Bert::layer_forward(int layer, View x) {
 }
 
 // Next-sentence head: hidden state of [CLS] → pooler with tanh → two logits.
-void Bert::nsp_forward(View hidden, const LossScale& scale) {
+void Bert::nsp_forward(View hidden) {
   const View first = rows(first_hidden_, samples_, shape_.hidden);
   const View pooled = rows(pooled_, samples_, shape_.hidden);
   device_.gather_rows(kCompute, hidden, inputs_.first_rows.view().slice(0, samples_), shape_.hidden,
@@ -307,14 +313,14 @@ void Bert::nsp_forward(View hidden, const LossScale& scale) {
   apply(next_sentence_, pooled, samples_, loss.logits);
   loss.labels = inputs_.next_sentence_labels.view().slice(0, samples_);
   loss.classes = 2;
-  loss.scale = 1.0F / static_cast<float>(scale.samples);
+  loss.scale = scales_.view().slice(1, 1);
   loss.evaluate = mode_ == Mode::Evaluation;
   loss.sums = statistics_.view().slice(3, 3);
   device_.cross_entropy(kCompute, loss);
 }
 
 // Masked rows only: gather → dense → GELU → LayerNorm → word embeddingᵀ + bias.
-void Bert::mlm_forward(View hidden, const LossScale& scale) {
+void Bert::mlm_forward(View hidden) {
   const std::int64_t size = shape_.hidden;
   const View gathered = rows(masked_hidden_, masked_, size);
   const View inner = rows(masked_inner_, masked_, size);
@@ -343,7 +349,7 @@ void Bert::mlm_forward(View hidden, const LossScale& scale) {
   apply(decoder, op.y, masked_, loss.logits);
   loss.labels = inputs_.masked_labels.view().slice(0, masked_);
   loss.classes = shape_.vocabulary;
-  loss.scale = 1.0F / static_cast<float>(scale.masked);
+  loss.scale = scales_.view().slice(0, 1);
   loss.evaluate = mode_ == Mode::Evaluation;
   loss.sums = statistics_.view().slice(0, 3);
   device_.cross_entropy(kCompute, loss);

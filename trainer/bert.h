@@ -2,6 +2,7 @@
 // masked positions only, decoder tied to the word embedding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -102,9 +103,9 @@ class Bert {
                       bool accumulate);
   void layer_forward(int layer, View x);
   void layer_backward(int layer, View x, View dy);
-  void mlm_forward(View hidden, const LossScale& scale);
+  void mlm_forward(View hidden);
   void mlm_backward(View dhidden);
-  void nsp_forward(View hidden, const LossScale& scale);
+  void nsp_forward(View hidden);
   void nsp_backward(View dhidden);
   [[nodiscard]] View rows(const DeviceMemory& memory, std::int64_t count,
                           std::int64_t columns) const;
@@ -131,6 +132,8 @@ class Bert {
   NormState masked_norm_;
   DeviceMemory first_hidden_, pooled_, next_logits_, first_gradient_;
   DeviceMemory statistics_;  // [6]: MLM loss, hits, count; NSP loss, hits, count
+  std::array<float, 2> host_scales_{};
+  DeviceMemory scales_;  // [2]: of the MLM and of the NSP gradient
 };
 
 }  // namespace regatta::trainer

@@ -14,11 +14,18 @@
 //   else runs. No operation depends on which row of a packed batch a sample occupies, except
 //   through summation order of weight gradients.
 //
+// * Padding, where a batch has more room than samples, changes nothing but sizes: tokens from
+//   cumulative[B] on belong to no sample (attention writes zeros there), a label of −1 has neither
+//   loss nor gradient, and an index of −1 selects no row.
+//
 // Notation: T tokens of the packed batch, B samples, h hidden, f feed-forward, H heads, d = h/H,
-// V vocabulary, M masked positions. All matrices are row-major. float32 unless said otherwise.
+// V vocabulary, M masked positions. All matrices are row-major. Every view is float32 (or int32
+// where it says so), except those named "activations": all activations of one operation have one
+// type, the compute type of the run, which Device::computes_in must accept.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -80,8 +87,16 @@ struct TokenIdentity {
   std::int64_t max_length = 0;  // of the samples in this batch
 };
 
+enum class Activation : std::uint8_t { None, GeluTanh, GeluErf };
+
 // c[m, n] = a·b (+ beta·c) (+ bias[n]). Row-major; `transpose_a` says that a is stored [k, m],
-// `transpose_b` that b is stored [n, k]. bias may be empty. beta is 0 or 1.
+// `transpose_b` that b is stored [n, k]. a and b are activations, c is one or float32, bias has c's
+// type and may be empty. beta is 0 or 1. At most one of three epilogues, each what a separate
+// operation after (or before) the product would do:
+// * forward activation: `pre_activation` [m, n] is given and takes a·b + bias; c its GELU.
+// * backward activation: `gelu_input` [m, n] is given: c = (a·b) ∘ gelu'(gelu_input), beta 0;
+//   c_column_sums [n], float32 and maybe empty, += Σ_m c (the bias gradient of the layer below).
+// * bias gradient: a_column_sums [m], float32, given with transpose_a: += Σ_k a[k, m].
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   View a, b, c;
@@ -89,10 +104,16 @@ struct Gemm {
   bool transpose_b = false;
   float beta = 0;
   View bias;
+  Activation activation = Activation::None;
+  View pre_activation;
+  View gelu_input;
+  View c_column_sums;
+  View a_column_sums;
 };
 
 // Embeddings: x[t] = word[ids[t]] + position[p] + type[types[t]]; y = dropout(LayerNorm(x)).
-// `x` [T, h] is kept for backward (the sum before LayerNorm), with mean and rstd [T].
+// `x` [T, h] is kept for backward (the sum before LayerNorm), with mean and rstd [T]. Activations:
+// word, position, type, x, y.
 struct EmbeddingForward {
   View ids, types;            // int32 [T]
   View word, position, type;  // [V, h], [P, h], [types, h]
@@ -104,6 +125,7 @@ struct EmbeddingForward {
 };
 // Accumulates into every gradient. Tokens sorted by id (`sorted` int32 [T]: token indexes, ties in
 // token order) make the word gradient a segmented sum in a fixed order. dy [T, h] is overwritten.
+// Activations: x, dy.
 struct EmbeddingBackward {
   View ids, types, sorted;
   View gamma, x, mean, rstd;
@@ -115,7 +137,7 @@ struct EmbeddingBackward {
 
 // z = dropout(x) + residual; y = LayerNorm(z)·gamma + beta. x [R, h] already has its bias. residual
 // may be empty (then z = dropout(x)); z may be x itself. mean, rstd [R]. With dropout off, `tokens`
-// is not read and R need not be T.
+// is not read and R need not be T. Activations: x, residual, z, y.
 struct LayerNormForward {
   View x, residual, gamma, beta;
   float epsilon = 0;
@@ -125,23 +147,26 @@ struct LayerNormForward {
 };
 // dz = LayerNorm backward of dy, written to `dresidual` (may be dy itself); dx = dz through the
 // dropout mask (may be the same view as dresidual when dropout is off). dgamma, dbeta are
-// accumulated.
+// accumulated, and so is dbias [h] += Σ_r dx (the bias gradient of the product that made x; may be
+// empty). Activations: dy, z, dresidual, dx.
 struct LayerNormBackward {
   View dy, z, mean, rstd, gamma;
   Dropout dropout;
   TokenIdentity tokens;
-  View dresidual, dx, dgamma, dbeta;
+  View dresidual, dx, dgamma, dbeta, dbias;
 };
 
 // softmax(q·kᵀ/√d), dropout, ·v, per sample and head, no padding. qkv [T, 3h]: query, key, value
 // side by side, heads inside each. out [T, h]; lse [H, T] = log Σ exp of the scaled scores.
+// Activations: qkv, out. Tokens of no sample get zeros in out and lse.
 struct AttentionForward {
   View qkv, out, lse;
   int heads = 0;
   Dropout dropout;
   TokenIdentity tokens;
 };
-// dqkv [T, 3h] is overwritten; masks are drawn again.
+// dqkv [T, 3h] is overwritten (zeros for tokens of no sample); masks are drawn again. Activations:
+// qkv, out, dout, dqkv.
 struct AttentionBackward {
   View qkv, out, lse, dout, dqkv;
   int heads = 0;
@@ -149,14 +174,17 @@ struct AttentionBackward {
   TokenIdentity tokens;
 };
 
-// Softmax cross-entropy of rows. logits [M, V] become their gradient × `scale` in place; labels
-// int32 [M]. sums is float32 [3]: Σ loss, number of rows whose largest logit (lowest index on a
-// tie) is the label, M; all three are accumulated. evaluate: leaves the logits undefined, no
-// gradient.
+// Softmax cross-entropy of rows. logits [M, V] (activations) become their gradient × `scale`, one
+// float32 on the device, in place; labels int32 [M], a row labelled −1 becomes zeros and counts
+// nowhere. Rows lie `stride` elements apart (0: classes); what lies between is not looked at and
+// becomes zeros. sums is float32 [3]: Σ loss, number of rows whose largest logit (lowest index on a
+// tie) is the label, number of labelled rows; all three are accumulated. evaluate: leaves the
+// logits undefined, no gradient, and does not read `scale`.
 struct CrossEntropy {
   View logits, labels;
   std::int64_t classes = 0;
-  float scale = 1;
+  std::int64_t stride = 0;
+  View scale;
   bool evaluate = false;
   View sums;
 };
@@ -170,15 +198,18 @@ struct OptimizerTensor {
 // Device scalars of a step, float32 [kStepScalars]; the host fills a pinned copy and enqueues it.
 enum StepScalar : int {
   kLearningRate = 0,
-  kBiasCorrection1,  // 1 − β1^step
-  kBiasCorrection2,  // 1 − β2^step
-  kClipNorm,         // 0: no clipping
+  kBiasCorrection1,   // 1 − β1^step
+  kBiasCorrection2,   // 1 − β2^step
+  kClipNorm,          // 0: no clipping
+  kInverseLossScale,  // gradients and their norm are multiplied by it first; 1 without loss scaling
   kStepScalars = 8,
 };
 // AdamW (Loshchilov & Hutter): m, v updated with g·factor, factor = min(1, clip / norm) from
-// `squared_norm` (float32 [1], of the whole gradient); w −= lr·(m̂/(√v̂ + ε) + decay·w). LAMB (You et
+// `squared_norm` (float32 [1], of the whole gradient as stored); w −= lr·(m̂/(√v̂ + ε) + decay·w). A
+// squared norm that is not finite skips the update: nothing changes. LAMB (You et
 // al., and MLPerf's reference): the same update u, then w −= lr·(‖w‖/‖u‖)·u per tensor, the ratio 1
 // if either norm is 0 or the tensor has no trust ratio. Bias correction is on in both.
+// compute_copy, of a 16-bit type and parameters' size, or empty: takes the new weights, rounded.
 struct OptimizerUpdate {
   View parameters, gradients, first_moment, second_moment;  // the arena, or the same slice of each
   const OptimizerTensor* tensors = nullptr;  // read when enqueued; offsets relative to the slice
@@ -187,17 +218,25 @@ struct OptimizerUpdate {
   bool lamb = false;
   View scalars;
   View squared_norm;
+  View compute_copy;
 };
 
 class Device {
  public:
   virtual ~Device() = default;
   [[nodiscard]] virtual std::string description() const = 0;  // for environment.json
+  // Whether activations may have this type.
+  [[nodiscard]] virtual bool computes_in(Dtype dtype) const = 0;
+  // What token counts should be rounded up to: 1 where any count is as good as another.
+  [[nodiscard]] virtual std::int64_t token_bucket() const { return 1; }
 
   // Memory. Throws Code::Operator, saying how much was asked for, when there is not enough.
   [[nodiscard]] virtual void* allocate(std::int64_t bytes) = 0;
   virtual void release(void* memory) = 0;
   [[nodiscard]] virtual std::int64_t peak_bytes() const = 0;  // largest sum of live allocations
+  // Host memory that copies to and from the device can overlap with other work.
+  [[nodiscard]] virtual void* allocate_host(std::int64_t bytes) = 0;
+  virtual void release_host(void* memory) = 0;
 
   // Streams and events. Waiting for an event that was never recorded is a bug.
   [[nodiscard]] virtual Stream make_stream() = 0;
@@ -206,15 +245,26 @@ class Device {
   virtual void wait_host(Event event) = 0;            // blocks the calling thread
   virtual void synchronize() = 0;                     // everything enqueued so far is done
 
-  // Copies and fills.
+  // Runs `enqueue`, which only enqueues on `stream`, and may keep what it enqueued under `key` to
+  // replay it the next time instead of calling it. So two calls with one key must enqueue the same
+  // operations on the same memory; what differs between them lies in device memory.
+  virtual void repeat(Stream stream, std::uint64_t key, const std::function<void()>& enqueue) {
+    static_cast<void>(stream);
+    static_cast<void>(key);
+    enqueue();
+  }
+  virtual void forget_repeats() {}  // before memory that they use is released
+
+  // Copies and fills. convert rounds to nearest even between float32 and 16-bit types.
   virtual void copy_to_device(Stream stream, View to, const void* from) = 0;
   virtual void copy_to_host(Stream stream, void* to, View from) = 0;
   virtual void copy(Stream stream, View to, View from) = 0;
+  virtual void convert(Stream stream, View to, View from) = 0;
   virtual void fill_zero(Stream stream, View to) = 0;
 
-  // Linear algebra and activations.
+  // Linear algebra and activations. Element-wise operands are activations of one type.
   virtual void gemm(Stream stream, const Gemm& op) = 0;
-  // sum[c] += Σ_r x[r, c]; x [rows, columns].
+  // sum[c] += Σ_r x[r, c]; x [rows, columns] activations, sum float32.
   virtual void add_column_sums(Stream stream, View x, std::int64_t columns, View sum) = 0;
   virtual void gelu_forward(Stream stream, View x, View y, bool tanh_form) = 0;
   virtual void gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) = 0;
@@ -222,7 +272,8 @@ class Device {
   virtual void tanh_backward(Stream stream, View y, View dy, View dx) = 0;
   virtual void add(Stream stream, View x, View y) = 0;  // y += x
 
-  // Rows. to[i] = from[index[i]]; and to[index[i]] += from[i], indexes unique. index int32.
+  // Rows of activations. to[i] = from[index[i]], zeros for index −1; and to[index[i]] += from[i],
+  // indexes unique but for −1, which adds nowhere. index int32.
   virtual void gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) = 0;
   virtual void scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
                                 View to) = 0;

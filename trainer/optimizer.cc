@@ -31,6 +31,7 @@ void Optimizer::update(View parameters, View gradients, std::int64_t step, doubl
   host_scalars_[kBiasCorrection1] = static_cast<float>(1.0 - std::pow(config_.beta1, steps));
   host_scalars_[kBiasCorrection2] = static_cast<float>(1.0 - std::pow(config_.beta2, steps));
   host_scalars_[kClipNorm] = static_cast<float>(clip_norm_);
+  host_scalars_[kInverseLossScale] = 1;
   device_.copy_to_device(kCompute, scalars_.view(), host_scalars_.data());
   device_.sum_of_squares(kCompute, gradients, squared_norm_.view());
   OptimizerUpdate op;

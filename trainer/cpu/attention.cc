@@ -124,13 +124,13 @@ struct Head {
   DropoutRow mask;
 
   Head(const TokenIdentity& identity, const Dropout& dropout, int64_t heads, const View& out,
-       int64_t sample, int64_t head)
+       const View& lse, int64_t sample, int64_t head)
       : first(identity.cumulative.ints()[sample]),
         length(identity.cumulative.ints()[sample + 1] - first),
-        hidden(out.size / identity.cumulative.ints()[identity.cumulative.size - 1]),
+        hidden(out.size / (lse.size / heads)),
         size(hidden / heads),
         index(head),
-        tokens(out.size / hidden),
+        tokens(lse.size / heads),
         scale(1.0F / __builtin_sqrtf(static_cast<float>(size))) {
     mask.threshold = dropout.threshold;
     if (dropout.threshold == 0) return;
@@ -186,7 +186,7 @@ int64_t attention_scratch(int64_t length, int64_t head_size, bool backward) {
 
 void attention_forward(const AttentionForward& op, int64_t sample, int64_t head_index,
                        float* scratch) {
-  const Head head(op.tokens, op.dropout, op.heads, op.out, sample, head_index);
+  const Head head(op.tokens, op.dropout, op.heads, op.out, op.lse, sample, head_index);
   const Sizes sizes(head.length, head.size);
   Pieces pieces(scratch);
   const ForwardBuffers at(pieces, sizes);
@@ -224,7 +224,7 @@ void attention_forward(const AttentionForward& op, int64_t sample, int64_t head_
 
 void attention_backward(const AttentionBackward& op, int64_t sample, int64_t head_index,
                         float* scratch) {
-  const Head head(op.tokens, op.dropout, op.heads, op.out, sample, head_index);
+  const Head head(op.tokens, op.dropout, op.heads, op.out, op.lse, sample, head_index);
   const Sizes sizes(head.length, head.size);
   Pieces pieces(scratch);
   const BackwardBuffers at(pieces, sizes);

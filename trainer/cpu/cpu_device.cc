@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "trainer/cpu/content_checks.h"
 #include "trainer/cpu/host_memory.h"
 #include "trainer/cpu/kernels.h"
 #include "trainer/cpu/matrix_product.h"
-#include "trainer/cpu/shape_checks.h"
+#include "trainer/half_types.h"
+#include "trainer/shape_checks.h"
 
 namespace regatta::trainer {
 namespace {
@@ -34,25 +36,6 @@ std::int64_t chunk_count(std::int64_t rows) {
   return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
-// Indexes come from the host's own code, so a wrong one is a bug; it must not become a wild write.
-void check_indexes(const View& index, std::int64_t bound, std::string_view invariant) {
-  const std::int32_t* values = index.ints();
-  for (std::int64_t i = 0; i < index.size; ++i) {
-    base::check(values[i] >= 0 && values[i] < bound, invariant);
-  }
-}
-
-// Offsets grow from 0 to T by at most max_length.
-void check_offsets(const TokenIdentity& tokens, std::int64_t count) {
-  const std::int32_t* first = tokens.cumulative.ints();
-  const std::int64_t samples = tokens.cumulative.size - 1;
-  base::check(first[0] == 0 && first[samples] == count, "a packed batch's offsets run from 0 to T");
-  for (std::int64_t s = 0; s < samples; ++s) {
-    base::check(first[s] <= first[s + 1] && first[s + 1] - first[s] <= tokens.max_length,
-                "no sample is longer than max_length");
-  }
-}
-
 class CpuDevice final : public Device {
  public:
   CpuDevice(const CpuOptions& options, const Kernels& kernels)
@@ -69,9 +52,13 @@ class CpuDevice final : public Device {
            (onednn ? "oneDNN " + cpu::onednn_version() : "");
   }
 
+  bool computes_in(Dtype dtype) const override { return dtype == Dtype::Float32; }
+
   void* allocate(std::int64_t bytes) override { return memory_.allocate(bytes); }
   void release(void* memory) override { memory_.release(memory); }
   std::int64_t peak_bytes() const override { return memory_.peak_bytes(); }
+  void* allocate_host(std::int64_t bytes) override { return host_memory_.allocate(bytes); }
+  void release_host(void* memory) override { host_memory_.release(memory); }
 
   Stream make_stream() override { return ++last_stream_; }
   Event record(Stream stream) override {
@@ -103,18 +90,13 @@ class CpuDevice final : public Device {
                    static_cast<std::size_t>(end - begin));
     });
   }
+  void convert(Stream stream, View to, View from) override;
   void fill_zero(Stream stream, View to) override {
     check_stream(stream);
-    pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
-      std::memset(static_cast<char*>(to.data) + begin, 0, static_cast<std::size_t>(end - begin));
-    });
+    set_zero(to);
   }
 
-  void gemm(Stream stream, const Gemm& op) override {
-    check_stream(stream);
-    check_shapes(op);
-    cpu::multiply(product_, op);
-  }
+  void gemm(Stream stream, const Gemm& op) override;
   void add_column_sums(Stream stream, View x, std::int64_t columns, View sum) override;
   void gelu_forward(Stream stream, View x, View y, bool tanh_form) override;
   void gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) override;
@@ -142,6 +124,15 @@ class CpuDevice final : public Device {
   void elementwise(std::int64_t count, Body body) {
     pool_.parallel_for(count, kElements, body);
   }
+  void set_zero(const View& to) {
+    pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(static_cast<char*>(to.data) + begin, 0, static_cast<std::size_t>(end - begin));
+    });
+  }
+  // Runs one(sample, head, scratch) for every head of every sample that has tokens.
+  template <typename One>
+  void for_each_head(const TokenIdentity& tokens, std::int64_t heads, std::int64_t scratch_floats,
+                     One one);
   // Runs chunk(begin, end, partial) on chunks of rows, each filling `width` floats of its own;
   // returns with the sums over all chunks, added in order, in the first `width` floats of
   // `partials`.
@@ -149,11 +140,13 @@ class CpuDevice final : public Device {
   void sum_over_rows(std::int64_t rows, std::int64_t width, float* partials, Chunk chunk);
   // ‖w‖² and ‖u‖² of a tensor, and its new moments.
   cpu::SquaredNorms lamb_moments(const cpu::AdamConstants& constants, const cpu::AdamRange& tensor);
+  void update_tensor(const cpu::AdamConstants& constants, const OptimizerUpdate& op,
+                     const OptimizerTensor& tensor, float rate);
 
   const Kernels kernels_;
   base::ThreadPool pool_;
   cpu::ScratchPool scratch_;
-  cpu::HostMemory memory_;
+  cpu::HostMemory memory_, host_memory_;
   cpu::ProductContext product_;
   Stream last_stream_ = 0;
   Event last_event_ = 0;
@@ -172,9 +165,42 @@ void CpuDevice::sum_over_rows(std::int64_t rows, std::int64_t width, float* part
   }
 }
 
+void CpuDevice::convert(Stream stream, View to, View from) {
+  check_stream(stream);
+  check_convert(to, from);
+  const auto each = [&](auto* out, const auto* in, auto rounded) {
+    elementwise(to.size, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) out[i] = rounded(in[i]);
+    });
+  };
+  if (to.dtype == Dtype::Float32) {
+    const auto* bits = static_cast<const std::uint16_t*>(from.data);
+    each(to.floats(), bits, from.dtype == Dtype::BFloat16 ? float_from_bf16 : float_from_fp16);
+  } else {
+    auto* bits = static_cast<std::uint16_t*>(to.data);
+    each(bits, from.floats(), to.dtype == Dtype::BFloat16 ? bf16_from_float : fp16_from_float);
+  }
+}
+
+// An epilogue is what the separate operation does: results are the same bits.
+void CpuDevice::gemm(Stream stream, const Gemm& op) {
+  check_stream(stream);
+  check_shapes(op);
+  cpu::check_computable(op.a);
+  const bool tanh_form = op.activation == Activation::GeluTanh;
+  Gemm product = op;
+  if (op.pre_activation.size != 0) product.c = op.pre_activation;
+  if (op.a_column_sums.size != 0) add_column_sums(stream, op.a, op.m, op.a_column_sums);
+  cpu::multiply(product_, product);
+  if (op.pre_activation.size != 0) gelu_forward(stream, op.pre_activation, op.c, tanh_form);
+  if (op.gelu_input.size != 0) gelu_backward(stream, op.gelu_input, op.c, op.c, tanh_form);
+  if (op.c_column_sums.size != 0) add_column_sums(stream, op.c, op.n, op.c_column_sums);
+}
+
 void CpuDevice::add_column_sums(Stream stream, View x, std::int64_t columns, View sum) {
   check_stream(stream);
   check_column_sums(x, columns, sum);
+  cpu::check_computable(x);
   const std::int64_t rows = x.size / columns;
   if (rows == 0) return;
   const Lease partials(scratch_, chunk_count(rows) * columns);
@@ -188,6 +214,7 @@ void CpuDevice::add_column_sums(Stream stream, View x, std::int64_t columns, Vie
 void CpuDevice::gelu_forward(Stream stream, View x, View y, bool tanh_form) {
   check_stream(stream);
   check_elementwise(x, y);
+  cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.gelu_forward(x.floats() + begin, y.floats() + begin, end - begin, tanh_form);
   });
@@ -196,6 +223,7 @@ void CpuDevice::gelu_forward(Stream stream, View x, View y, bool tanh_form) {
 void CpuDevice::gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) {
   check_stream(stream);
   check_elementwise(x, dy, dx);
+  cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.gelu_backward(x.floats() + begin, dy.floats() + begin, dx.floats() + begin,
                            end - begin, tanh_form);
@@ -205,6 +233,7 @@ void CpuDevice::gelu_backward(Stream stream, View x, View dy, View dx, bool tanh
 void CpuDevice::tanh_forward(Stream stream, View x, View y) {
   check_stream(stream);
   check_elementwise(x, y);
+  cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.tanh_forward(x.floats() + begin, y.floats() + begin, end - begin);
   });
@@ -213,6 +242,7 @@ void CpuDevice::tanh_forward(Stream stream, View x, View y) {
 void CpuDevice::tanh_backward(Stream stream, View y, View dy, View dx) {
   check_stream(stream);
   check_elementwise(y, dy, dx);
+  cpu::check_computable(y);
   elementwise(y.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.tanh_backward(y.floats() + begin, dy.floats() + begin, dx.floats() + begin,
                            end - begin);
@@ -222,6 +252,7 @@ void CpuDevice::tanh_backward(Stream stream, View y, View dy, View dx) {
 void CpuDevice::add(Stream stream, View x, View y) {
   check_stream(stream);
   check_elementwise(x, y);
+  cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.add(x.floats() + begin, y.floats() + begin, end - begin);
   });
@@ -230,12 +261,18 @@ void CpuDevice::add(Stream stream, View x, View y) {
 void CpuDevice::gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) {
   check_stream(stream);
   check_row_selection(from, index, columns, to);
-  check_indexes(index, from.size / columns, "a gathered row exists");
+  cpu::check_computable(from);
+  cpu::check_indexes(index, -1, from.size / columns, "a gathered row exists");
   pool_.parallel_for(
       index.size, rows_at_a_time(columns), [&](std::int64_t begin, std::int64_t end) {
+        const std::size_t bytes = static_cast<std::size_t>(columns) * sizeof(float);
         for (std::int64_t i = begin; i < end; ++i) {
-          std::memcpy(to.floats() + i * columns, from.floats() + index.ints()[i] * columns,
-                      static_cast<std::size_t>(columns) * sizeof(float));
+          const std::int64_t row = index.ints()[i];
+          if (row < 0) {
+            std::memset(to.floats() + i * columns, 0, bytes);
+          } else {
+            std::memcpy(to.floats() + i * columns, from.floats() + row * columns, bytes);
+          }
         }
       });
 }
@@ -244,10 +281,12 @@ void CpuDevice::scatter_add_rows(Stream stream, View from, View index, std::int6
                                  View to) {
   check_stream(stream);
   check_row_selection(to, index, columns, from);
-  check_indexes(index, to.size / columns, "a row to scatter to exists");
+  cpu::check_computable(to);
+  cpu::check_indexes(index, -1, to.size / columns, "a row to scatter to exists");
   pool_.parallel_for(index.size, rows_at_a_time(columns),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t i = begin; i < end; ++i) {
+                         if (index.ints()[i] < 0) continue;
                          kernels_.add(from.floats() + i * columns,
                                       to.floats() + index.ints()[i] * columns, columns);
                        }
@@ -257,10 +296,12 @@ void CpuDevice::scatter_add_rows(Stream stream, View from, View index, std::int6
 void CpuDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
   check_stream(stream);
   check_shapes(op);
+  cpu::check_computable(op.x);
   const std::int64_t h = op.gamma.size;
-  check_indexes(op.ids, op.word.size / h, "a token's id is in the vocabulary");
-  check_indexes(op.types, op.type.size / h, "a token's type has an embedding");
-  check_indexes(op.tokens.position, op.position.size / h, "a token's position has an embedding");
+  cpu::check_indexes(op.ids, 0, op.word.size / h, "a token's id is in the vocabulary");
+  cpu::check_indexes(op.types, 0, op.type.size / h, "a token's type has an embedding");
+  cpu::check_indexes(op.tokens.position, 0, op.position.size / h,
+                     "a token's position has an embedding");
   pool_.parallel_for(op.ids.size, rows_at_a_time(h), [&](std::int64_t begin, std::int64_t end) {
     const Lease scratch(scratch_, kernels_.row_scratch(h));
     kernels_.embedding_forward(op, begin, end, scratch.floats());
@@ -270,13 +311,14 @@ void CpuDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
 void CpuDevice::embedding_backward(Stream stream, const EmbeddingBackward& op) {
   check_stream(stream);
   check_shapes(op);
+  cpu::check_computable(op.x);
   const std::int64_t h = op.gamma.size;
   const std::int64_t count = op.ids.size;
   if (count == 0) return;
-  check_indexes(op.ids, op.dword.size / h, "a token's id is in the vocabulary");
-  check_indexes(op.types, op.dtype_rows.size / h, "a token's type has an embedding");
-  check_indexes(op.sorted, count, "the sorted order names tokens of the batch");
-  check_offsets(op.tokens, count);
+  cpu::check_indexes(op.ids, 0, op.dword.size / h, "a token's id is in the vocabulary");
+  cpu::check_indexes(op.types, 0, op.dtype_rows.size / h, "a token's type has an embedding");
+  cpu::check_indexes(op.sorted, 0, count, "the sorted order names tokens of the batch");
+  cpu::check_offsets(op.tokens, count);
   const std::int64_t width = 2 * h + op.dtype_rows.size;
   const Lease partials(scratch_, chunk_count(count) * width);
   sum_over_rows(count, width, partials.floats(),
@@ -298,6 +340,7 @@ void CpuDevice::embedding_backward(Stream stream, const EmbeddingBackward& op) {
 void CpuDevice::layer_norm_forward(Stream stream, const LayerNormForward& op) {
   check_stream(stream);
   check_shapes(op);
+  cpu::check_computable(op.x);
   const std::int64_t h = op.gamma.size;
   pool_.parallel_for(op.mean.size, rows_at_a_time(h), [&](std::int64_t begin, std::int64_t end) {
     const Lease scratch(scratch_, kernels_.row_scratch(h));
@@ -308,6 +351,7 @@ void CpuDevice::layer_norm_forward(Stream stream, const LayerNormForward& op) {
 void CpuDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) {
   check_stream(stream);
   check_shapes(op);
+  cpu::check_computable(op.z);
   const std::int64_t h = op.gamma.size;
   const std::int64_t rows = op.mean.size;
   if (rows == 0) return;
@@ -319,44 +363,66 @@ void CpuDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) 
                 });
   kernels_.add(partials.floats(), op.dgamma.floats(), h);
   kernels_.add(partials.floats() + h, op.dbeta.floats(), h);
+  if (op.dbias.size != 0) add_column_sums(stream, op.dx, h, op.dbias);
+}
+
+template <typename One>
+void CpuDevice::for_each_head(const TokenIdentity& tokens, std::int64_t heads,
+                              std::int64_t scratch_floats, One one) {
+  const std::int32_t* first = tokens.cumulative.ints();
+  pool_.parallel_for((tokens.cumulative.size - 1) * heads, 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       const Lease scratch(scratch_, scratch_floats);
+                       for (std::int64_t task = begin; task < end; ++task) {
+                         const std::int64_t sample = task / heads;
+                         if (first[sample] == first[sample + 1]) continue;
+                         one(sample, task % heads, scratch.floats());
+                       }
+                     });
 }
 
 void CpuDevice::attention_forward(Stream stream, const AttentionForward& op) {
   check_stream(stream);
   check_shapes(op);
+  cpu::check_computable(op.qkv);
   const std::int64_t count = op.lse.size / op.heads;
-  check_offsets(op.tokens, count);
+  cpu::check_offsets(op.tokens, count);
   const std::int64_t floats =
       kernels_.attention_scratch(op.tokens.max_length, op.out.size / count / op.heads, false);
-  const std::int64_t tasks = (op.tokens.cumulative.size - 1) * op.heads;
-  pool_.parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Lease scratch(scratch_, floats);
-    for (std::int64_t task = begin; task < end; ++task) {
-      kernels_.attention_forward(op, task / op.heads, task % op.heads, scratch.floats());
-    }
-  });
+  for_each_head(op.tokens, op.heads, floats,
+                [&](std::int64_t sample, std::int64_t head, float* scratch) {
+                  kernels_.attention_forward(op, sample, head, scratch);
+                });
+  const std::int64_t used = op.tokens.cumulative.ints()[op.tokens.cumulative.size - 1];
+  const std::int64_t hidden = op.out.size / count;
+  set_zero(op.out.slice(used * hidden, (count - used) * hidden));
+  for (std::int64_t head = 0; head < op.heads; ++head) {
+    set_zero(op.lse.slice(head * count + used, count - used));
+  }
 }
 
 void CpuDevice::attention_backward(Stream stream, const AttentionBackward& op) {
   check_stream(stream);
   check_shapes(op);
+  cpu::check_computable(op.qkv);
   const std::int64_t count = op.lse.size / op.heads;
-  check_offsets(op.tokens, count);
+  cpu::check_offsets(op.tokens, count);
   const std::int64_t floats =
       kernels_.attention_scratch(op.tokens.max_length, op.out.size / count / op.heads, true);
-  const std::int64_t tasks = (op.tokens.cumulative.size - 1) * op.heads;
-  pool_.parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Lease scratch(scratch_, floats);
-    for (std::int64_t task = begin; task < end; ++task) {
-      kernels_.attention_backward(op, task / op.heads, task % op.heads, scratch.floats());
-    }
-  });
+  for_each_head(op.tokens, op.heads, floats,
+                [&](std::int64_t sample, std::int64_t head, float* scratch) {
+                  kernels_.attention_backward(op, sample, head, scratch);
+                });
+  const std::int64_t used = op.tokens.cumulative.ints()[op.tokens.cumulative.size - 1];
+  const std::int64_t width = op.dqkv.size / count;
+  set_zero(op.dqkv.slice(used * width, (count - used) * width));
 }
 
 void CpuDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
   check_stream(stream);
   check_shapes(op);
-  check_indexes(op.labels, op.classes, "a label is one of the classes");
+  cpu::check_computable(op.logits);
+  cpu::check_indexes(op.labels, -1, op.classes, "a label is one of the classes");
   const std::int64_t rows = op.labels.size;
   const Lease scratch(scratch_, 2 * rows);
   float* losses = scratch.floats();
@@ -366,19 +432,20 @@ void CpuDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
   });
   double loss = 0;
   double right = 0;
+  std::int64_t labelled = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     loss += static_cast<double>(losses[r]);
     right += static_cast<double>(correct[r]);
+    if (op.labels.ints()[r] >= 0) ++labelled;
   }
   op.sums.floats()[0] += static_cast<float>(loss);
   op.sums.floats()[1] += static_cast<float>(right);
-  op.sums.floats()[2] += static_cast<float>(rows);
+  op.sums.floats()[2] += static_cast<float>(labelled);
 }
 
 void CpuDevice::sum_of_squares(Stream stream, View x, View result) {
   check_stream(stream);
-  base::check(x.dtype == Dtype::Float32 && result.dtype == Dtype::Float32 && result.size == 1,
-              "a sum of squares is one float32");
+  check_sum_of_squares(x, result);
   std::vector<double> partials(static_cast<std::size_t>((x.size + kElements - 1) / kElements));
   pool_.parallel_for(x.size, kElements, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; i += kElements) {
@@ -421,12 +488,15 @@ cpu::SquaredNorms CpuDevice::lamb_moments(const cpu::AdamConstants& constants,
 void CpuDevice::update(Stream stream, const OptimizerUpdate& op) {
   check_stream(stream);
   check_shapes(op);
+  const float squared_norm = op.squared_norm.floats()[0];
+  if (!std::isfinite(squared_norm)) return;
   const float* scalars = op.scalars.floats();
   const float rate = scalars[kLearningRate];
-  const float norm = std::sqrt(op.squared_norm.floats()[0]);
+  const float norm = std::sqrt(squared_norm) * scalars[kInverseLossScale];
   cpu::AdamConstants constants;
   constants.factor =
       scalars[kClipNorm] > 0 && norm > scalars[kClipNorm] ? scalars[kClipNorm] / norm : 1.0F;
+  constants.factor *= scalars[kInverseLossScale];
   constants.beta1 = op.beta1;
   constants.beta2 = op.beta2;
   constants.epsilon = op.epsilon;
@@ -434,22 +504,31 @@ void CpuDevice::update(Stream stream, const OptimizerUpdate& op) {
   constants.correction2 = scalars[kBiasCorrection2];
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
     const OptimizerTensor& tensor = op.tensors[i];
-    const cpu::AdamRange range = range_of(op, tensor.offset, tensor.size);
     constants.weight_decay = tensor.weight_decay ? op.weight_decay : 0.0F;
-    if (!op.lamb) {
-      elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
-        kernels_.adamw(constants, part_of(range, begin, end), rate);
-      });
-      continue;
+    update_tensor(constants, op, tensor, rate);
+    if (op.compute_copy.size != 0) {
+      convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
+              op.parameters.slice(tensor.offset, tensor.size));
     }
-    const cpu::SquaredNorms norms = lamb_moments(constants, range);
-    const bool scaled = tensor.trust_ratio && norms.parameters > 0 && norms.update > 0;
-    const double ratio = scaled ? std::sqrt(norms.parameters / norms.update) : 1.0;
-    const auto step = static_cast<float>(static_cast<double>(rate) * ratio);
-    elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.lamb_step(constants, part_of(range, begin, end), step);
-    });
   }
+}
+
+void CpuDevice::update_tensor(const cpu::AdamConstants& constants, const OptimizerUpdate& op,
+                              const OptimizerTensor& tensor, float rate) {
+  const cpu::AdamRange range = range_of(op, tensor.offset, tensor.size);
+  if (!op.lamb) {
+    elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.adamw(constants, part_of(range, begin, end), rate);
+    });
+    return;
+  }
+  const cpu::SquaredNorms norms = lamb_moments(constants, range);
+  const bool scaled = tensor.trust_ratio && norms.parameters > 0 && norms.update > 0;
+  const double ratio = scaled ? std::sqrt(norms.parameters / norms.update) : 1.0;
+  const auto step = static_cast<float>(static_cast<double>(rate) * ratio);
+  elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.lamb_step(constants, part_of(range, begin, end), step);
+  });
 }
 
 bool machine_has(const std::string& isa) {

@@ -1,7 +1,7 @@
 // Softmax cross-entropy of rows: loss = log Σ_j e^x_j − x_label; in place
 // dx_j = (e^x_j / Σ − [j = label])·scale. A row of V floats (16 KB at 4 000 classes, 122 KB at 30
 // 522) stays in the second-level cache over its three passes: largest, e^(x − largest) with its
-// sum, scaled. Traffic 8·M·V bytes, evaluation 4·M·V.
+// sum, scaled. A row without a label becomes zeros. Traffic 8·M·V bytes, evaluation 4·M·V.
 #include <math.h>
 
 #include "trainer/cpu/families.h"
@@ -62,6 +62,12 @@ void cross_entropy(const CrossEntropy& op, int64_t begin, int64_t end, float* lo
   for (int64_t r = begin; r < end; ++r) {
     float* x = op.logits.floats() + r * n;
     const int64_t label = op.labels.ints()[r];
+    if (label < 0) {
+      losses[r] = 0;
+      correct[r] = 0;
+      __builtin_memset(x, 0, sizeof(float) * static_cast<size_t>(n));
+      continue;
+    }
     const float most = largest_of(x, n);
     const float above = x[label] - most;
     correct[r] = is_first(x, label, most) ? 1.0F : 0.0F;
@@ -69,11 +75,12 @@ void cross_entropy(const CrossEntropy& op, int64_t begin, int64_t end, float* lo
         op.evaluate ? exponentials<true>(x, n, most) : exponentials<false>(x, n, most);
     losses[r] = logf(total) - above;
     if (op.evaluate) continue;
-    const float factor = op.scale / total;
+    const float scale = op.scale.floats()[0];
+    const float factor = scale / total;
     for_lanes(
         n, [&](int64_t i) { store(x + i, load(x + i) * factor); },
         [&](int64_t i, int64_t rest) { store_part(x + i, load_part(x + i, rest) * factor, rest); });
-    x[label] -= op.scale;
+    x[label] -= scale;
   }
 }
 

@@ -79,7 +79,7 @@ struct Kernels {
   void (*position_gradient)(const EmbeddingBackward& op, std::int64_t begin,
                             std::int64_t end) = nullptr;
 
-  // attention.cc: one head of one sample.
+  // attention.cc: one head of one sample that is not empty.
   std::int64_t (*attention_scratch)(std::int64_t length, std::int64_t head_size,
                                     bool backward) = nullptr;
   void (*attention_forward)(const AttentionForward& op, std::int64_t sample, std::int64_t head,

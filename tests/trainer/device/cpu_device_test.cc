@@ -210,7 +210,7 @@ const Misuse kMisuses[] = {
     {"attention offsets", "run from 0 to T",
      [](Device& device, Harness& at) {
        AttentionForward op = small_attention(at);
-       op.tokens.cumulative = at.ints({0, 2, 4});
+       op.tokens.cumulative = at.ints({0, 3, 6});
        device.attention_forward(0, op);
      }},
     {"label", "one of the classes",
@@ -219,12 +219,13 @@ const Misuse kMisuses[] = {
        op.logits = at.output(6);
        op.labels = at.ints({0, 3});
        op.classes = 3;
+       op.scale = at.output(1);
        op.sums = at.output(3);
        device.cross_entropy(0, op);
      }},
     {"gathered row", "a gathered row exists",
      [](Device& device, Harness& at) {
-       device.gather_rows(0, at.output(8), at.ints({0, -1}), 2, at.output(4));
+       device.gather_rows(0, at.output(8), at.ints({0, 4}), 2, at.output(4));
      }},
     {"scattered row", "a row to scatter to exists",
      [](Device& device, Harness& at) {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "tests/trainer/device/deferred_queue.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/cpu/shape_checks.h"
+#include "trainer/shape_checks.h"
 
 namespace regatta::tests {
 namespace {
@@ -33,9 +33,13 @@ class DeferredDevice final : public Device {
       : worker_(std::move(worker)), queue_(seed) {}
   ~DeferredDevice() override {
     for (void* memory : released_) worker_->release(memory);
+    for (void* memory : released_host_) worker_->release_host(memory);
   }
 
   std::string description() const override { return "deferred " + worker_->description(); }
+
+  bool computes_in(Dtype dtype) const override { return worker_->computes_in(dtype); }
+  std::int64_t token_bucket() const override { return worker_->token_bucket(); }
 
   void* allocate(std::int64_t bytes) override {
     void* memory = worker_->allocate(bytes);
@@ -49,6 +53,22 @@ class DeferredDevice final : public Device {
     released_.push_back(memory);
   }
   std::int64_t peak_bytes() const override { return worker_->peak_bytes(); }
+  void* allocate_host(std::int64_t bytes) override {
+    void* memory = worker_->allocate_host(bytes);
+    std::memset(memory, 0xFF, static_cast<std::size_t>(bytes));
+    host_bytes_[memory] = bytes;
+    return memory;
+  }
+  // Copies that have not run yet find 0xFF there.
+  void release_host(void* memory) override {
+    if (memory == nullptr) return;
+    const auto found = host_bytes_.find(memory);
+    base::check(found != host_bytes_.end(),
+                "only host memory of this device is released, and once");
+    std::memset(memory, 0xFF, static_cast<std::size_t>(found->second));
+    host_bytes_.erase(found);
+    released_host_.push_back(memory);
+  }
 
   Stream make_stream() override { return queue_.make_stream(); }
   Event record(Stream stream) override { return queue_.record(stream); }
@@ -61,6 +81,7 @@ class DeferredDevice final : public Device {
       bytes_.erase(memory);
       worker_->release(memory);
     }
+    for (void* memory : std::exchange(released_host_, {})) worker_->release_host(memory);
   }
 
   void copy_to_device(Stream stream, View to, const void* from) override {
@@ -75,13 +96,20 @@ class DeferredDevice final : public Device {
     check_copy(to, from);
     queue_.enqueue(stream, "copy", {{from}, {}, {to}}, [=, this] { worker_->copy(0, to, from); });
   }
+  void convert(Stream stream, View to, View from) override {
+    check_convert(to, from);
+    queue_.enqueue(stream, "convert", {{from}, {}, {to}},
+                   [=, this] { worker_->convert(0, to, from); });
+  }
   void fill_zero(Stream stream, View to) override {
     queue_.enqueue(stream, "fill_zero", {{}, {}, {to}}, [=, this] { worker_->fill_zero(0, to); });
   }
 
   void gemm(Stream stream, const Gemm& op) override {
     check_shapes(op);
-    Touched touched{{op.a, op.b, op.bias}, {}, {}};
+    Touched touched{{op.a, op.b, op.bias, op.gelu_input},
+                    {op.c_column_sums, op.a_column_sums},
+                    {op.pre_activation}};
     (op.beta == 0.0F ? touched.overwritten : touched.updated).push_back(op.c);
     queue_.enqueue(stream, "gemm", touched, [=, this] { worker_->gemm(0, op); });
   }
@@ -136,6 +164,7 @@ class DeferredDevice final : public Device {
   void cross_entropy(Stream stream, const CrossEntropy& op) override;
 
   void sum_of_squares(Stream stream, View x, View result) override {
+    check_sum_of_squares(x, result);
     queue_.enqueue(stream, "sum_of_squares", {{x}, {}, {result}},
                    [=, this] { worker_->sum_of_squares(0, x, result); });
   }
@@ -144,8 +173,8 @@ class DeferredDevice final : public Device {
  private:
   std::unique_ptr<Device> worker_;
   DeferredQueue queue_;
-  std::unordered_map<void*, std::int64_t> bytes_;
-  std::vector<void*> released_;
+  std::unordered_map<void*, std::int64_t> bytes_, host_bytes_;
+  std::vector<void*> released_, released_host_;
 };
 
 void DeferredDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
@@ -182,7 +211,7 @@ void DeferredDevice::layer_norm_forward(Stream stream, const LayerNormForward& o
 void DeferredDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) {
   check_shapes(op);
   Touched touched{with_masks({op.dy, op.z, op.mean, op.rstd, op.gamma}, op.dropout, op.tokens),
-                  {op.dgamma, op.dbeta},
+                  {op.dgamma, op.dbeta, op.dbias},
                   {op.dresidual, op.dx}};
   queue_.enqueue(stream, "layer_norm_backward", touched,
                  [=, this] { worker_->layer_norm_backward(0, op); });
@@ -208,7 +237,7 @@ void DeferredDevice::attention_backward(Stream stream, const AttentionBackward& 
 
 void DeferredDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
   check_shapes(op);
-  queue_.enqueue(stream, "cross_entropy", {{op.labels}, {op.logits, op.sums}, {}},
+  queue_.enqueue(stream, "cross_entropy", {{op.labels, op.scale}, {op.logits, op.sums}, {}},
                  [=, this] { worker_->cross_entropy(0, op); });
 }
 
@@ -218,7 +247,7 @@ void DeferredDevice::update(Stream stream, const OptimizerUpdate& op) {
   std::vector<OptimizerTensor> tensors(op.tensors, op.tensors + op.tensor_count);
   queue_.enqueue(stream, "update",
                  {{op.gradients, op.scalars, op.squared_norm},
-                  {op.parameters, op.first_moment, op.second_moment},
+                  {op.parameters, op.first_moment, op.second_moment, op.compute_copy},
                   {}},
                  [this, op, tensors = std::move(tensors)] {
                    OptimizerUpdate later = op;

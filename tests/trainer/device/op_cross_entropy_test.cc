@@ -31,7 +31,7 @@ TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
     op.logits = at().floats(logits);
     op.labels = at().ints(labels);
     op.classes = c.classes;
-    op.scale = c.scale;
+    op.scale = at().floats({c.scale});
     op.sums = at().floats({10, 20, 30});
     device().cross_entropy(0, op);
     expect_close(at().read(op.logits), exact.gradient, naive.gradient, "gradient");
@@ -55,6 +55,7 @@ TEST_P(DeviceOps, CrossEntropyOfNoRowsChangesNothing) {
   op.logits = at().floats({});
   op.labels = at().ints({});
   op.classes = 10;
+  op.scale = at().floats({1});
   op.sums = at().floats({1, 2, 3});
   device().cross_entropy(0, op);
   expect_same(at().read(op.sums), {1, 2, 3}, "sums");
@@ -80,6 +81,7 @@ TEST_P(DeviceOps, CrossEntropySurvivesHugeLogits) {
   op.logits = at().floats({1e4F, -1e4F, 0.0F, -3e38F, 3e38F, 0.0F});
   op.labels = at().ints({0, 0});
   op.classes = 3;
+  op.scale = at().floats({1});
   op.sums = at().floats({0, 0, 0});
   device().cross_entropy(0, op);
   expect_same(at().read(op.logits), {0, 0, 0, -1, 1, 0}, "gradient");
@@ -91,6 +93,7 @@ TEST_P(DeviceOps, CrossEntropyShowsWhatIsNotANumber) {
   op.logits = at().floats({0.0F, std::nanf(""), 1.0F});
   op.labels = at().ints({0});
   op.classes = 3;
+  op.scale = at().floats({1});
   op.sums = at().floats({0, 0, 0});
   device().cross_entropy(0, op);
   EXPECT_TRUE(std::isnan(at().read(op.sums)[0]));

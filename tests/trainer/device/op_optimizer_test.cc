@@ -72,6 +72,7 @@ void check_optimizer(Harness& at, bool lamb) {
     scalars[trainer::kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, power));
     scalars[trainer::kBiasCorrection2] = static_cast<float>(1 - std::pow(0.999, power));
     scalars[trainer::kClipNorm] = steps[s].clip;
+    scalars[trainer::kInverseLossScale] = 1;
     op.gradients = at.floats(gradients[s]);
     op.scalars = at.floats(scalars);
     op.squared_norm = at.floats({steps[s].squared_norm});
@@ -103,6 +104,7 @@ TEST_P(DeviceOps, FirstStepsHaveTheirKnownLength) {
     scalars[trainer::kLearningRate] = 0.5F;
     scalars[trainer::kBiasCorrection1] = 0.1F;
     scalars[trainer::kBiasCorrection2] = 0.001F;
+    scalars[trainer::kInverseLossScale] = 1;
     const OptimizerTensor tensor{0, 4, true, true};
     trainer::OptimizerUpdate op;
     op.parameters = at().floats(weights);

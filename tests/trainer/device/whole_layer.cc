@@ -189,7 +189,7 @@ class WholeLayer {
     op.logits = random(90 * kVocabulary);
     op.labels = at_.ints(numbers_.below(90, kVocabulary));
     op.classes = kVocabulary;
-    op.scale = 1.0F / 90;
+    op.scale = at_.floats({1.0F / 90});
     op.sums = at_.floats({0, 0, 0});
     at_.device().cross_entropy(0, op);
     keep("dlogits", op.logits);
@@ -212,7 +212,7 @@ class WholeLayer {
       op.epsilon = 1e-6F;
       op.weight_decay = 0.01F;
       op.lamb = lamb;
-      op.scalars = at_.floats({0.01F, 0.1F, 0.001F, 1.0F, 0, 0, 0, 0});
+      op.scalars = at_.floats({0.01F, 0.1F, 0.001F, 1.0F, 1.0F, 0, 0, 0});
       op.squared_norm = at_.output(1);
       at_.device().sum_of_squares(0, op.gradients, op.squared_norm);
       keep("squared norm", op.squared_norm);

@@ -1,5 +1,6 @@
-// The sizes that trainer/device.h promises, checked on entry to every operation of every device.
-// They only read the views' sizes and types, never their memory. A wrong one aborts: it is a bug.
+// The sizes and types that trainer/device.h promises, checked on entry to every operation of every
+// device. They only read the views' sizes and types, never their memory. A wrong one aborts: it is
+// a bug.
 #pragma once
 
 #include "trainer/device.h"
@@ -15,13 +16,16 @@ void check_shapes(const AttentionForward& op);
 void check_shapes(const AttentionBackward& op);
 void check_shapes(const CrossEntropy& op);
 void check_shapes(const OptimizerUpdate& op);
-// Views of an element-wise operation: float32 and of one size.
+// Views of an element-wise operation: activations of one type and size.
 void check_elementwise(const View& x, const View& y);
 void check_elementwise(const View& x, const View& y, const View& z);
 void check_copy(const View& to, const View& from);
+// One is float32, the other of a 16-bit type.
+void check_convert(const View& to, const View& from);
 void check_column_sums(const View& x, std::int64_t columns, const View& sum);
 // `index` selects rows of `many`; `few` has one row for each.
 void check_row_selection(const View& many, const View& index, std::int64_t columns,
                          const View& few);
+void check_sum_of_squares(const View& x, const View& result);
 
 }  // namespace regatta::trainer
