@@ -30,7 +30,7 @@ AttentionForwardPlan forward_plan(std::int64_t head_size, std::int64_t max_lengt
   base::check(head_size == 32 || head_size == 64 || head_size == 128,
               "the fused attention has kernels for head sizes 32, 64 and 128");
   AttentionForwardPlan plan;
-  plan.rows_per_warp = forward_rows_per_warp(static_cast<int>(head_size));
+  plan.rows_per_warp = head_size == 128 ? kForwardRowsPerWarp<128> : kForwardRowsPerWarp<64>;
   const std::int64_t length = std::max<std::int64_t>(1, max_length);
   // Short batches: no more warps than have rows, no more stages than have keys.
   plan.warps = static_cast<int>(std::min<std::int64_t>(

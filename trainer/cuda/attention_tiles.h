@@ -50,7 +50,8 @@ struct AttentionForwardPlan {
 constexpr int kForwardKeys = 64;
 constexpr int kForwardWarps = 4;
 // Queries a warp holds in registers: two 16-row tiles, one for the largest head.
-constexpr int forward_rows_per_warp(int head_size) { return head_size <= 64 ? 32 : 16; }
+template <int kHead>
+constexpr int kForwardRowsPerWarp = kHead <= 64 ? 32 : 16;
 // For 16-bit types, head sizes 32, 64 and 128. Aborts when a block may not have the shared memory
 // (every architecture from sm_80 on gives 99 KiB; the most that is asked for is 80 KiB).
 [[nodiscard]] AttentionForwardPlan forward_plan(std::int64_t head_size, std::int64_t max_length,
