@@ -457,14 +457,17 @@ void fail(const char* format, ...) {
   std::abort();
 }
 
-void block_barrier(Place place) { runner().wait_at_barrier(0, 0, place); }
-void named_barrier(int id, int threads, Place place) {
+// Flattened, all that lets others run: a return behind a change of stacks is mispredicted, so there
+// should be one.
+[[gnu::flatten]] void block_barrier(Place place) { runner().wait_at_barrier(0, 0, place); }
+[[gnu::flatten]] void named_barrier(int id, int threads, Place place) {
   runner().wait_at_barrier(id, threads, place);
 }
-void let_others_run(Place place) { runner().let_others_run(place); }
+[[gnu::flatten]] void let_others_run(Place place) { runner().let_others_run(place); }
 
 namespace detail {
-Warp* arrive(const void* kind, const char* what, Place place, const void* in, void* out) {
+[[gnu::flatten]] Warp* arrive(const void* kind, const char* what, Place place, const void* in,
+                              void* out) {
   return runner().arrive(kind, what, place, in, out);
 }
 const void* in_of(const Warp* warp, int lane) { return warp->in[static_cast<std::size_t>(lane)]; }
