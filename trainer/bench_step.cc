@@ -13,6 +13,7 @@
 #include "trainer/initial_weights.h"
 #include "trainer/optimizer.h"
 #include "trainer/permutation.h"
+#include "trainer/train_loop.h"
 
 namespace regatta::trainer {
 namespace {
@@ -62,15 +63,16 @@ class StepBench {
         clock_(clock),
         lengths_(lengths),
         options_(options),
-        model_(device, options.shape, {options.dropout, options.dropout, kSeed}),
+        model_(device, options.shape, model_options(device, options)),
         optimizer_(device, model_.table(), optimizer_config(options), 1.0) {
     const std::vector<float> weights = initial_weights(model_.table(), kSeed);
     device_.copy_to_device(0, model_.parameters(), weights.data());
+    model_.renew_compute_copy();
     device_.synchronize();
   }
 
-  // Steps below 0 warm up.
-  Timing run(int step) {
+  // Steps below 0 warm up. With `phases` the device is waited for after each.
+  Timing run(int step, bool phases) {
     const std::int64_t total = std::int64_t{options_.samples} * options_.steps;
     const Permutation order(static_cast<std::uint64_t>(total), kSeed, 0);
     std::vector<PackedBatch> batches;
@@ -91,7 +93,7 @@ class StepBench {
       timing.sizes.samples += batches.back().samples();
       timing.sizes.masked += batches.back().masked();
     }
-    time_step(step + options_.warmup_steps + 1, batches, &timing);
+    time_step(step + options_.warmup_steps + 1, batches, phases, &timing);
     return timing;
   }
 
@@ -103,11 +105,23 @@ class StepBench {
     return config;
   }
 
-  void time_step(int number, const std::vector<PackedBatch>& batches, Timing* timing) {
+  static BertOptions model_options(const Device& device, const BenchStepOptions& options) {
+    RunConfig config;
+    config.dtype = options.precision;
+    config.token_bucket = options.token_bucket;
+    config.graphs = options.graphs;
+    config.data.max_length = options.shape.max_positions;
+    config.dropout = config.attention_dropout = options.dropout;
+    config.seed = kSeed;
+    return bert_options(config, device);
+  }
+
+  void time_step(int number, const std::vector<PackedBatch>& batches, bool phases, Timing* timing) {
     const auto step_number = static_cast<std::int32_t>(number);
     const double start = clock_.monotonic_seconds();
     double mark = start;
     const auto lap = [&](double* phase) {
+      if (!phases) return;
       device_.synchronize();
       const double now = clock_.monotonic_seconds();
       *phase += now - mark;
@@ -116,14 +130,15 @@ class StepBench {
     model_.zero_gradients();
     model_.reset_statistics();
     for (const PackedBatch& batch : batches) {
-      model_.upload(batch, &step_number);
-      model_.forward(Mode::Training, {timing->sizes.masked, timing->sizes.samples});
+      model_.upload(batch, step_number, {timing->sizes.masked, timing->sizes.samples});
+      model_.forward(Mode::Training);
       lap(&timing->forward);
       model_.backward();
       lap(&timing->backward);
     }
-    optimizer_.update(model_.parameters(), model_.gradients(), number, 1e-4);
+    optimizer_.update(model_, {number, 1e-4});
     lap(&timing->optimizer);
+    device_.synchronize();
     timing->seconds = clock_.monotonic_seconds() - start;
   }
 
@@ -140,23 +155,27 @@ class StepBench {
 std::string bench_step(Device& device, const base::Clock& clock, const LengthTable& lengths,
                        const BenchStepOptions& options) {
   StepBench bench(device, clock, lengths, options);
-  for (int step = -options.warmup_steps; step < 0; ++step) (void)bench.run(step);
+  for (int step = -options.warmup_steps; step < 0; ++step) (void)bench.run(step, false);
   Timing sum;
   std::vector<double> seconds;
   for (int step = 0; step < options.steps; ++step) {
-    const Timing timing = bench.run(step);
+    const Timing timing = bench.run(step, false);
     seconds.push_back(timing.seconds);
     sum.seconds += timing.seconds;
-    sum.forward += timing.forward;
-    sum.backward += timing.backward;
-    sum.optimizer += timing.optimizer;
     sum.sizes.samples += timing.sizes.samples;
     sum.sizes.tokens += timing.sizes.tokens;
     sum.sizes.squared_tokens += timing.sizes.squared_tokens;
     sum.sizes.masked += timing.sizes.masked;
   }
   std::sort(seconds.begin(), seconds.end());
-  const double steps = options.steps;
+  const int phase_steps = std::max(1, options.steps / 5);
+  Timing phases;
+  for (int step = 0; step < phase_steps; ++step) {
+    const Timing timing = bench.run(step, true);
+    phases.forward += timing.forward / phase_steps;
+    phases.backward += timing.backward / phase_steps;
+    phases.optimizer += timing.optimizer / phase_steps;
+  }
   nlohmann::ordered_json json;
   json["benchmark"] = "step";
   json["model"] = options.model_name;
@@ -166,7 +185,9 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
   json["mean_length"] =
       static_cast<double>(sum.sizes.tokens) / static_cast<double>(sum.sizes.samples);
   json["device"] = device.description();
-  json["dtype"] = "float32";
+  json["dtype"] = name_of(options.precision);
+  json["graphs"] = options.graphs;
+  json["micro"] = options.micro;
   json["threads"] = options.threads;
   json["optimizer"] = options.optimizer == OptimizerKind::Lamb ? "lamb" : "adamw";
   json["dropout"] = options.dropout;
@@ -178,9 +199,8 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
   json["step_seconds"] = {{"median", seconds[seconds.size() / 2]},
                           {"least", seconds.front()},
                           {"most", seconds.back()}};
-  json["phase_seconds"] = {{"forward", sum.forward / steps},
-                           {"backward", sum.backward / steps},
-                           {"optimizer", sum.optimizer / steps}};
+  json["phase_seconds"] = {
+      {"forward", phases.forward}, {"backward", phases.backward}, {"optimizer", phases.optimizer}};
   json["peak_device_bytes"] = device.peak_bytes();
   json["peak_resident_bytes"] = peak_resident_bytes();
   return json.dump(2) + "\n";

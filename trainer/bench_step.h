@@ -16,6 +16,9 @@ struct BenchStepOptions {
   std::string lengths_name;
   OptimizerKind optimizer = OptimizerKind::AdamW;
   double dropout = 0.1;
+  Precision precision = Precision::Float32;
+  int token_bucket = 0;  // 0: as the device likes
+  bool graphs = true;
   int samples = 16;  // per step
   int micro = 0;     // per forward/backward; 0: all at once
   int steps = 10;    // measured
@@ -26,7 +29,8 @@ struct BenchStepOptions {
 // Times whole optimizer steps on random pieces with lengths from the table (each length as often as
 // the table says over the measured steps, in random order, cut to the model's positions), 15 % of
 // the positions masked. Returns JSON: tokens/s, samples/s, GFLOP/s by training_flops, step time
-// (median, least, most), time per phase, peak memory, what was run.
+// (median, least, most), peak memory, what was run; and the time per phase, from a few more steps
+// that wait after each phase, which the measured ones do not.
 [[nodiscard]] std::string bench_step(Device& device, const base::Clock& clock,
                                      const LengthTable& lengths, const BenchStepOptions& options);
 

@@ -2,13 +2,17 @@
 // masked positions only, decoder tied to the word embedding.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "trainer/activation_layout.h"
 #include "trainer/batch.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/device.h"
+#include "trainer/input_feed.h"
 
 namespace regatta::trainer {
 
@@ -20,11 +24,20 @@ struct DropoutConfig {
   std::uint64_t seed = 0;
 };
 
+struct BertOptions {
+  DropoutConfig dropout;
+  Dtype compute = Dtype::Float32;  // of activations, and of the weights that products read
+  RoomPolicy room;
+  bool repeat = true;  // let the device replay passes of one shape (Device::repeat)
+};
+
 // Counts of the whole optimizer step over all ranks and micro-batches: the loss is
-// Σ mlm / masked + Σ nsp / samples, so gradients need only be summed.
+// Σ mlm / masked + Σ nsp / samples, so gradients need only be summed. `factor` multiplies the loss
+// (and so the gradients), for types with little range.
 struct LossScale {
   std::int64_t masked = 1;
   std::int64_t samples = 1;
+  double factor = 1;
 };
 
 // Sums over every forward since reset_statistics().
@@ -37,23 +50,35 @@ struct Statistics {
   double samples = 0;
 };
 
+// How Bert goes back through one linear layer.
+struct LinearBackward {
+  bool accumulate = false;    // dx += instead of dx =
+  bool bias_is_done = false;  // the producer of dy has summed its columns
+  View gelu_input;            // given: dx is multiplied by GELU's derivative there
+  View gelu_bias_gradient;    // and takes the column sums of that
+};
+
 class Bert {
  public:
-  // Allocates parameters and gradients (undefined until filled). The device outlives the model.
-  Bert(Device& device, const ModelShape& shape, const DropoutConfig& dropout);
+  // Allocates parameters and gradients (undefined until filled). The device outlives the model and
+  // computes in options.compute.
+  Bert(Device& device, const ModelShape& shape, const BertOptions& options);
 
   [[nodiscard]] const ModelShape& shape() const { return shape_; }
   [[nodiscard]] const TensorTable& table() const { return table_; }
   [[nodiscard]] View parameters() const { return parameters_.view(); }
   [[nodiscard]] View gradients() const { return gradients_.view(); }
-  // The slice of one arena that holds the tensor (a slice of the parameters' or of the gradients').
-  [[nodiscard]] View parameter(const std::string& name) const;
+  // The weights that products read, of the compute type; empty when those are the parameters.
+  [[nodiscard]] View compute_copy() const { return compute_copy_.view(); }
+  // Enqueues its renewal. The optimizer keeps it up to date; whoever else writes parameters() calls
+  // this.
+  void renew_compute_copy();
 
-  // Enqueues the upload of a batch. `batch` and `step` (the number of the optimizer step, for
-  // dropout) stay unchanged until the stream has passed this point.
-  void upload(const PackedBatch& batch, const std::int32_t* step);
+  // Enqueues the upload of a batch; `step` is the number of the optimizer step, for dropout. Both
+  // may be changed as soon as this returns.
+  void upload(const PackedBatch& batch, std::int32_t step, const LossScale& scale);
   // Enqueues loss (and accuracy sums) of the uploaded batch.
-  void forward(Mode mode, const LossScale& scale);
+  void forward(Mode mode);
   // Enqueues the gradients of the last forward, added to gradients().
   void backward();
 
@@ -63,6 +88,12 @@ class Bert {
   // for.
   void read_statistics(float* sums);
   [[nodiscard]] static Statistics statistics_of(const float* sums);
+
+  // All activations of the current room: for tests, which fill it to show that stale values and
+  // padding change nothing.
+  [[nodiscard]] View activation_memory() const { return activations_.view(); }
+  // Grows the memory for a batch, as upload() would.
+  void reserve(const BatchRoom& room);
 
  private:
   struct Linear {
@@ -76,64 +107,56 @@ class Bert {
     Linear query_key_value, attention_output, intermediate, output;
     Norm attention_norm, output_norm;
   };
-  struct NormState {
-    DeviceMemory z, mean, rstd, y;
-  };
-  struct LayerState {
-    DeviceMemory qkv, lse, attention, inner, activated;
-    NormState attention_norm, output_norm;
-  };
-  struct Inputs {
-    DeviceMemory ids, types, ordinals, positions, sorted, cumulative;
-    DeviceMemory masked_rows, masked_labels, first_rows, next_sentence_labels, step;
-  };
+  enum class Pass { Forward, Backward };
 
+  [[nodiscard]] View parameter(const std::string& name) const;
+  [[nodiscard]] View weight(const std::string& name) const;
+  [[nodiscard]] View weight(std::int64_t offset, std::int64_t size) const;
   [[nodiscard]] View gradient(const std::string& name) const;
   [[nodiscard]] Linear linear(const std::string& name) const;
   [[nodiscard]] Norm norm(const std::string& name) const;
   [[nodiscard]] Linear query_key_value(int layer) const;
+  [[nodiscard]] Linear decoder() const;
   void bind_parameters();
-  void reserve(const PackedBatch& batch);
-  [[nodiscard]] TokenIdentity identity() const;
   [[nodiscard]] Dropout dropout_at(std::uint32_t site, double probability) const;
+  [[nodiscard]] View at(const Buffer& buffer) const;
+  [[nodiscard]] Activation activation() const;
+  void run(Pass pass);
 
-  void apply(const Linear& linear, View x, std::int64_t rows, View y);
-  // dx = dy·W (+ dx when `accumulate`); weight and bias gradients are added.
+  void apply(const Linear& linear, View x, std::int64_t rows, View y, View pre_activation = {});
+  // dx = dy·W, and weight and bias gradients are added.
   void apply_backward(const Linear& linear, View x, View dy, std::int64_t rows, View dx,
-                      bool accumulate);
+                      const LinearBackward& how = {});
+  void enqueue_forward();
+  void enqueue_backward();
   void layer_forward(int layer, View x);
   void layer_backward(int layer, View x, View dy);
   void mlm_forward(View hidden);
   void mlm_backward(View dhidden);
   void nsp_forward(View hidden);
   void nsp_backward(View dhidden);
-  [[nodiscard]] View rows(const DeviceMemory& memory, std::int64_t count,
-                          std::int64_t columns) const;
+  void norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site, View dy,
+                     View dbranch, View dbias);
 
   Device& device_;
   ModelShape shape_;
   TensorTable table_;
-  DropoutConfig dropout_;
-  DeviceMemory parameters_, gradients_;
+  BertOptions options_;
+  DeviceMemory parameters_, gradients_, compute_copy_;
   std::vector<LayerParameters> layers_;
   Linear mlm_transform_, pooler_, next_sentence_;
   Norm embedding_norm_, mlm_norm_;
-  View word_, word_gradient_, decoder_bias_, decoder_bias_gradient_;
 
-  // Sizes of the uploaded batch and of the buffers.
-  std::int64_t tokens_ = 0, samples_ = 0, masked_ = 0, max_length_ = 0;
-  std::int64_t token_capacity_ = 0, sample_capacity_ = 0, masked_capacity_ = 0;
+  InputFeed inputs_;
   Mode mode_ = Mode::Evaluation;
-  Inputs inputs_;
-  NormState embedding_;
-  std::vector<LayerState> states_;
-  DeviceMemory branch_, gradient_a_, gradient_b_, gradient_qkv_, gradient_inner_;
-  DeviceMemory masked_hidden_, masked_inner_, masked_activated_, logits_, masked_gradient_;
-  NormState masked_norm_;
-  DeviceMemory first_hidden_, pooled_, next_logits_, first_gradient_;
+  BatchRoom room_;  // of the uploaded batch
+  ActivationLayout layout_;
+  DeviceMemory activations_;
   DeviceMemory statistics_;  // [6]: MLM loss, hits, count; NSP loss, hits, count
-  std::array<float, 2> host_scales_{};
-  DeviceMemory scales_;  // [2]: of the MLM and of the NSP gradient
+  // Keys of Device::repeat: one per shape, mode and pass, in the order of first use.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, Mode, Pass>,
+           std::uint64_t>
+      keys_;
 };
 
 }  // namespace regatta::trainer

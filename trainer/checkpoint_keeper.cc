@@ -35,6 +35,17 @@ std::vector<float> read_tensors(const TensorTable& table, const std::string& pre
   return arena;
 }
 
+// The factor of float16 runs and its steps without overflow, float32 [2]; other runs have none.
+constexpr char kLossScale[] = "loss_scale";
+
+void read_loss_scale(const checkpoint::SafetensorsReader& reader, TrainingState* state) {
+  if (reader.find(kLossScale) == nullptr) return;
+  float values[2];
+  reader.read(kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(values)));
+  state->loss_scale = static_cast<double>(values[0]);
+  state->good_steps = static_cast<std::int64_t>(values[1]);
+}
+
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& clock,
@@ -71,6 +82,7 @@ std::optional<Resumed> CheckpointKeeper::load(std::vector<CheckpointRecord>* ski
       read_tensors(table_, checkpoint::kFirstMoment, latest.checkpoint->optimizer);
   resumed.state.second_moment =
       read_tensors(table_, checkpoint::kSecondMoment, latest.checkpoint->optimizer);
+  read_loss_scale(latest.checkpoint->optimizer, &resumed.state);
   last_step_ = resumed.step;
   return resumed;
 }
@@ -93,6 +105,13 @@ std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const T
   add_tensors(table_, "", state.parameters, &contents.model);
   add_tensors(table_, checkpoint::kFirstMoment, state.first_moment, &contents.optimizer);
   add_tensors(table_, checkpoint::kSecondMoment, state.second_moment, &contents.optimizer);
+
+  const float loss_scale[2] = {static_cast<float>(state.loss_scale),
+                               static_cast<float>(state.good_steps)};
+  if (state.loss_scale > 0) {
+    contents.optimizer.push_back(
+        {kLossScale, "F32", {2}, std::as_bytes(std::span<const float>(loss_scale))});
+  }
 
   checkpoint::CheckpointStore store(files_, directory_.checkpoints_path());
   CheckpointRecord record;

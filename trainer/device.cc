@@ -50,4 +50,20 @@ DeviceMemory::~DeviceMemory() {
   if (device_ != nullptr) device_->release(view_.data);
 }
 
+HostMemory::HostMemory(Device& device, std::int64_t bytes)
+    : device_(&device), data_(device.allocate_host(bytes)) {}
+HostMemory::HostMemory(HostMemory&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
+  if (this != &other) {
+    if (device_ != nullptr) device_->release_host(data_);
+    device_ = std::exchange(other.device_, nullptr);
+    data_ = std::exchange(other.data_, nullptr);
+  }
+  return *this;
+}
+HostMemory::~HostMemory() {
+  if (device_ != nullptr) device_->release_host(data_);
+}
+
 }  // namespace regatta::trainer

@@ -67,6 +67,25 @@ class DeviceMemory {
   View view_;
 };
 
+// Owns host memory of Device::allocate_host. The device outlives it.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  HostMemory(Device& device, std::int64_t bytes);  // contents undefined
+  HostMemory(HostMemory&& other) noexcept;
+  HostMemory& operator=(HostMemory&& other) noexcept;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory();
+
+  [[nodiscard]] std::int32_t* ints() const { return static_cast<std::int32_t*>(data_); }
+  [[nodiscard]] float* floats() const { return static_cast<float*>(data_); }
+
+ private:
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+};
+
 using Stream = int;          // 0 is the compute stream; make_stream() gives others
 using Event = std::int64_t;  // monotonically growing per device
 
@@ -187,6 +206,8 @@ struct CrossEntropy {
   View scale;
   bool evaluate = false;
   View sums;
+
+  [[nodiscard]] std::int64_t row_stride() const { return stride == 0 ? classes : stride; }
 };
 
 // One slice of the flat arena for the optimizers; table order.

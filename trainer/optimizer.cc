@@ -1,5 +1,6 @@
 #include "trainer/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace regatta::trainer {
@@ -17,7 +18,8 @@ Optimizer::Optimizer(Device& device, const TensorTable& table, const OptimizerCo
       first_moment_(device, table.arena_size, Dtype::Float32),
       second_moment_(device, table.arena_size, Dtype::Float32),
       scalars_(device, kStepScalars, Dtype::Float32),
-      squared_norm_(device, 1, Dtype::Float32) {
+      squared_norm_(device, 1, Dtype::Float32),
+      host_scalars_(device, 4 * kStepScalars) {
   device_.fill_zero(kCompute, first_moment_.view());
   device_.fill_zero(kCompute, second_moment_.view());
   for (const TensorEntry& tensor : table.tensors) {
@@ -25,18 +27,21 @@ Optimizer::Optimizer(Device& device, const TensorTable& table, const OptimizerCo
   }
 }
 
-void Optimizer::update(View parameters, View gradients, std::int64_t step, double learning_rate) {
-  const auto steps = static_cast<double>(step);
-  host_scalars_[kLearningRate] = static_cast<float>(learning_rate);
-  host_scalars_[kBiasCorrection1] = static_cast<float>(1.0 - std::pow(config_.beta1, steps));
-  host_scalars_[kBiasCorrection2] = static_cast<float>(1.0 - std::pow(config_.beta2, steps));
-  host_scalars_[kClipNorm] = static_cast<float>(clip_norm_);
-  host_scalars_[kInverseLossScale] = 1;
-  device_.copy_to_device(kCompute, scalars_.view(), host_scalars_.data());
-  device_.sum_of_squares(kCompute, gradients, squared_norm_.view());
+void Optimizer::update(const Bert& model, const Step& step) {
+  const auto number = static_cast<double>(step.number);
+  float* scalars = host_scalars_.floats();
+  std::fill(scalars, scalars + kStepScalars, 0.0F);
+  scalars[kLearningRate] = static_cast<float>(step.learning_rate);
+  scalars[kBiasCorrection1] = static_cast<float>(1.0 - std::pow(config_.beta1, number));
+  scalars[kBiasCorrection2] = static_cast<float>(1.0 - std::pow(config_.beta2, number));
+  scalars[kClipNorm] = static_cast<float>(clip_norm_);
+  scalars[kInverseLossScale] = static_cast<float>(1.0 / step.loss_scale);
+  device_.copy_to_device(kCompute, scalars_.view(), scalars);
+  device_.sum_of_squares(kCompute, model.gradients(), squared_norm_.view());
   OptimizerUpdate op;
-  op.parameters = parameters;
-  op.gradients = gradients;
+  op.parameters = model.parameters();
+  op.gradients = model.gradients();
+  op.compute_copy = model.compute_copy();
   op.first_moment = first_moment_.view();
   op.second_moment = second_moment_.view();
   op.tensors = tensors_.data();

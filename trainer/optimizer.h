@@ -1,11 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "trainer/bert.h"
 #include "trainer/contract/run_config.h"
-#include "trainer/device.h"
 
 namespace regatta::trainer {
 
@@ -20,9 +19,14 @@ class Optimizer {
   [[nodiscard]] View first_moment() const { return first_moment_.view(); }
   [[nodiscard]] View second_moment() const { return second_moment_.view(); }
 
-  // Enqueues the update of optimizer step `step` (1 is the first) from summed gradients. One call
-  // between two synchronisations: the scalars' host copy is reused.
-  void update(View parameters, View gradients, std::int64_t step, double learning_rate);
+  struct Step {
+    std::int64_t number = 1;  // 1 is the first
+    double learning_rate = 0;
+    double loss_scale = 1;  // that the gradients carry
+  };
+  // Enqueues the update of the model's parameters (and of the copy that products read) from its
+  // summed gradients. One call between two synchronisations: the scalars' host copy is reused.
+  void update(const Bert& model, const Step& step);
   // Enqueues the copy of Σ g² of the last update to the host.
   void read_squared_norm(float* value);
 
@@ -32,7 +36,7 @@ class Optimizer {
   double clip_norm_;
   std::vector<OptimizerTensor> tensors_;
   DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_;
-  std::array<float, kStepScalars> host_scalars_{};
+  HostMemory host_scalars_;
 };
 
 }  // namespace regatta::trainer

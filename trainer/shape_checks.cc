@@ -184,8 +184,9 @@ void check_shapes(const AttentionBackward& op) {
 }
 
 void check_shapes(const CrossEntropy& op) {
-  check(op.classes > 0 && is_rows(op.logits, op.classes), "logits are rows of all classes");
-  check(is_ints(op.labels, op.logits.size / op.classes), "every row of logits has a label");
+  check(op.classes > 0 && op.row_stride() >= op.classes && is_rows(op.logits, op.row_stride()),
+        "logits are rows of all classes");
+  check(is_ints(op.labels, op.logits.size / op.row_stride()), "every row of logits has a label");
   check(op.evaluate || is_floats(op.scale, 1), "cross-entropy's gradient has one scale");
   check(is_floats(op.sums, 3), "cross-entropy accumulates three sums");
 }

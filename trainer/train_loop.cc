@@ -1,6 +1,7 @@
 #include "trainer/train_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "base/error.h"
@@ -12,10 +13,39 @@ namespace {
 
 constexpr Stream kCompute = 0;
 constexpr int kSumCount = 6;
-// Evaluation packs this many tokens at a time at most: bounded memory, whatever the set.
-constexpr std::int64_t kEvaluationTokens = 8192;
+
+BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
+  BatchSizes sizes;
+  for (const PackedBatch& batch : batches) {
+    sizes.samples += batch.samples();
+    sizes.tokens += batch.tokens();
+    sizes.masked += batch.masked();
+    for (std::size_t i = 1; i < batch.cumulative.size(); ++i) {
+      const std::int64_t length = batch.cumulative[i] - batch.cumulative[i - 1];
+      sizes.squared_tokens += length * length;
+    }
+  }
+  return sizes;
+}
 
 }  // namespace
+
+BertOptions bert_options(const RunConfig& config, const Device& device) {
+  BertOptions options;
+  options.dropout = {config.dropout, config.attention_dropout, config.seed};
+  if (config.dtype == Precision::BFloat16) options.compute = Dtype::BFloat16;
+  if (config.dtype == Precision::Float16) options.compute = Dtype::Float16;
+  if (!device.computes_in(options.compute)) {
+    throw base::Error(base::Code::User, device.description() +
+                                            " does not compute in the run file's dtype; set "
+                                            "dtype: float32, or device: cuda");
+  }
+  options.room.token_bucket = config.token_bucket > 0 ? config.token_bucket : device.token_bucket();
+  options.room.mask_fraction = config.data.mask_fraction;
+  if (options.room.token_bucket > 1) options.room.max_length = config.data.max_length;
+  options.repeat = config.graphs;
+  return options;
+}
 
 TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
                      const RunConfig& config, const topology::Plan& plan,
@@ -26,24 +56,42 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
       config_(config),
       plan_(plan),
       samples_(samples),
-      model_(device, config.model, {config.dropout, config.attention_dropout, config.seed}),
+      model_(device, config.model, bert_options(config, device)),
       optimizer_(device, model_.table(), config.optimizer,
-                 config.clip == ClipMode::Global ? config.clip_norm : 0.0) {
+                 config.clip == ClipMode::Global ? config.clip_norm : 0.0),
+      loss_scaler_(config.dtype),
+      results_(device, 4 * (kSumCount + 1)) {
   base::check(!plan.buckets.empty() &&
                   plan.buckets.back().end_tensor == static_cast<int>(model_.table().tensors.size()),
               "the plan's buckets cover the tensor table");
 }
 
 // sampler → balancer → collator: this rank's share of the step, packed.
-void TrainLoop::collect_micro_batches(std::int64_t step) {
-  batches_.clear();
+std::vector<PackedBatch> TrainLoop::collect_micro_batches(std::int64_t step) const {
+  std::vector<PackedBatch> batches;
   const std::int64_t first = (step - 1) * config_.batch_size;
   for (const MicroBatch& ordinals : balance(config_.batch_size, communicator_.ranks(),
                                             communicator_.rank(), config_.micro_batch_size)) {
     std::vector<Sample> samples;
     for (const std::int32_t ordinal : ordinals) samples.push_back(samples_.at(first + ordinal));
-    batches_.push_back(collate(samples, ordinals));
+    batches.push_back(collate(samples, ordinals));
   }
+  return batches;
+}
+
+// A step that finds its micro-batches unfinished has stalled on input.
+void TrainLoop::take_micro_batches(std::int64_t step, StepRecord* record) {
+  if (next_batches_.valid() && next_step_ == step) {
+    record->input_stalled =
+        next_batches_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+    batches_ = next_batches_.get();
+  } else {
+    batches_ = collect_micro_batches(step);
+  }
+  next_step_ = step + 1;
+  if (next_step_ > config_.steps) return;
+  next_batches_ = std::async(std::launch::async,
+                             [this, next = next_step_] { return collect_micro_batches(next); });
 }
 
 // buckets ⇄ communicator: slices of the gradient arena, never copies.
@@ -68,30 +116,19 @@ StepRecord TrainLoop::step(std::int64_t step) {
     mark = now;
   };
 
-  collect_micro_batches(step);
-  double counts[2] = {0, static_cast<double>(config_.batch_size)};
-  BatchSizes sizes;
-  for (const PackedBatch& batch : batches_) {
-    counts[0] += static_cast<double>(batch.masked());
-    sizes.samples += batch.samples();
-    sizes.tokens += batch.tokens();
-    sizes.masked += batch.masked();
-    for (std::size_t i = 1; i < batch.cumulative.size(); ++i) {
-      const std::int64_t length = batch.cumulative[i] - batch.cumulative[i - 1];
-      sizes.squared_tokens += length * length;
-    }
-  }
-  communicator_.all_reduce_sum_host(counts, 1);
-  const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(counts[0])),
-                        config_.batch_size};
+  take_micro_batches(step, &record);
+  const BatchSizes sizes = sizes_of(batches_);
+  double masked = static_cast<double>(sizes.masked);
+  communicator_.all_reduce_sum_host(&masked, 1);
+  const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(masked)),
+                        config_.batch_size, loss_scaler_.factor()};
   lap(&record.data_seconds);
 
-  step_number_ = static_cast<std::int32_t>(step);
   model_.zero_gradients();
   model_.reset_statistics();
   for (const PackedBatch& batch : batches_) {
-    model_.upload(batch, &step_number_);
-    model_.forward(Mode::Training, scale);
+    model_.upload(batch, static_cast<std::int32_t>(step), scale);
+    model_.forward(Mode::Training);
     lap(&record.forward_seconds);
     model_.backward();
     lap(&record.backward_seconds);
@@ -99,16 +136,15 @@ StepRecord TrainLoop::step(std::int64_t step) {
   reduce_buckets();
   lap(&record.reduce_seconds);
   record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
-  optimizer_.update(model_.parameters(), model_.gradients(), step, record.learning_rate);
+  optimizer_.update(model_, {step, record.learning_rate, scale.factor});
 
-  float sums[kSumCount];
-  float squared_norm = 0;
-  model_.read_statistics(sums);
-  optimizer_.read_squared_norm(&squared_norm);
+  float* results = results_.floats();
+  model_.read_statistics(results);
+  optimizer_.read_squared_norm(results + kSumCount);
   device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
   lap(&record.optimizer_seconds);
 
-  const Statistics statistics = Bert::statistics_of(sums);
+  const Statistics statistics = Bert::statistics_of(results);
   double totals[6] = {statistics.mlm_loss,
                       statistics.nsp_loss,
                       static_cast<double>(sizes.samples),
@@ -119,13 +155,15 @@ StepRecord TrainLoop::step(std::int64_t step) {
   record.mlm_loss = totals[0] / static_cast<double>(scale.masked);
   record.nsp_loss = totals[1] / static_cast<double>(scale.samples);
   record.loss = record.mlm_loss + record.nsp_loss;
-  record.gradient_norm = std::sqrt(static_cast<double>(squared_norm));
+  record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
+  record.loss_scale = scale.factor;
+  record.skipped = !std::isfinite(record.gradient_norm);
   record.samples = static_cast<std::int64_t>(totals[2]);
   record.tokens = static_cast<std::int64_t>(totals[3]);
   record.masked = static_cast<std::int64_t>(totals[4]);
   record.flops = totals[5];
   record.seconds = clock_.monotonic_seconds() - start;
-  if (!std::isfinite(record.loss) || !std::isfinite(record.gradient_norm)) {
+  if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
     throw base::Error(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
                                             "; lower optimizer.learning_rate or clip the gradient");
   }
@@ -142,9 +180,9 @@ EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t 
   const auto flush = [&] {
     if (chunk.empty()) return;
     const PackedBatch batch = collate(chunk, ordinals);
-    model_.upload(batch, &step_number_);
-    model_.forward(Mode::Evaluation, {});
-    float sums[kSumCount];
+    model_.upload(batch, 0, {});
+    model_.forward(Mode::Evaluation);
+    float* sums = results_.floats();
     model_.read_statistics(sums);
     model_.reset_statistics();
     device_.wait_host(device_.record(kCompute));
@@ -179,6 +217,8 @@ void TrainLoop::load(const TrainingState& state) {
     device_.copy_to_device(kCompute, to, from.data());
   };
   put(model_.parameters(), state.parameters);
+  model_.renew_compute_copy();
+  loss_scaler_ = LossScaler(config_.dtype, state.loss_scale, state.good_steps);
   if (!state.first_moment.empty()) {
     put(optimizer_.first_moment(), state.first_moment);
     put(optimizer_.second_moment(), state.second_moment);
@@ -195,6 +235,10 @@ TrainingState TrainLoop::save() {
   get(&state.parameters, model_.parameters());
   get(&state.first_moment, optimizer_.first_moment());
   get(&state.second_moment, optimizer_.second_moment());
+  if (loss_scaler_.is_dynamic()) {
+    state.loss_scale = loss_scaler_.factor();
+    state.good_steps = loss_scaler_.good_steps();
+  }
   device_.synchronize();
   return state;
 }

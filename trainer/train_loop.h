@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <vector>
 
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 #include "trainer/communicator.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/loss_scaler.h"
 #include "trainer/optimizer.h"
 #include "trainer/sampler.h"
 
@@ -18,7 +20,17 @@ namespace regatta::trainer {
 // The weights and moments of a run at one step; arena order.
 struct TrainingState {
   std::vector<float> parameters, first_moment, second_moment;
+  double loss_scale = 0;  // float16 only; 0: none yet
+  std::int64_t good_steps = 0;
 };
+
+// Evaluation packs this many tokens at a time, and at most one sample more: bounded memory,
+// whatever the set.
+constexpr std::int64_t kEvaluationTokens = 8192;
+
+// How a run file's model runs on a device. Throws Code::User when the device does not compute in
+// the run file's dtype.
+[[nodiscard]] BertOptions bert_options(const RunConfig& config, const Device& device);
 
 class TrainLoop {
  public:
@@ -38,7 +50,8 @@ class TrainLoop {
   [[nodiscard]] TrainingState save();
 
  private:
-  void collect_micro_batches(std::int64_t step);
+  [[nodiscard]] std::vector<PackedBatch> collect_micro_batches(std::int64_t step) const;
+  void take_micro_batches(std::int64_t step, StepRecord* record);
   void reduce_buckets();
 
   Device& device_;
@@ -49,9 +62,12 @@ class TrainLoop {
   const SampleSource& samples_;
   Bert model_;
   Optimizer optimizer_;
-  // Host memory that enqueued copies read: unchanged until the step's end.
+  LossScaler loss_scaler_;
+  HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
   std::vector<PackedBatch> batches_;
-  std::int32_t step_number_ = 0;
+  // The next step's micro-batches, in the making on another thread while this step runs.
+  std::future<std::vector<PackedBatch>> next_batches_;
+  std::int64_t next_step_ = 0;
 };
 
 }  // namespace regatta::trainer

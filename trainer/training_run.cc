@@ -48,10 +48,6 @@ RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset,
     throw base::Error(base::Code::User, "ranks is " + std::to_string(config.ranks) +
                                             ", but this version trains on one rank; set ranks: 1");
   }
-  if (config.device != DeviceKind::Cpu) {
-    throw base::Error(base::Code::Operator,
-                      "device is cuda, but this version trains on the CPU; set device: cpu");
-  }
   return config;
 }
 

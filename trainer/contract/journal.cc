@@ -54,6 +54,9 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("backward_seconds", r.backward_seconds);
   archive("reduce_seconds", r.reduce_seconds);
   archive("optimizer_seconds", r.optimizer_seconds);
+  archive("input_stalled", r.input_stalled);
+  archive("loss_scale", r.loss_scale);
+  archive("skipped", r.skipped);
 }
 template <typename Archive>
 void fields(Archive& archive, auto& r, const EvalRecord*) {

@@ -44,6 +44,9 @@ struct StepRecord {
   double backward_seconds = 0;
   double reduce_seconds = 0;
   double optimizer_seconds = 0;
+  bool input_stalled = false;  // the step waited for its samples
+  double loss_scale = 1;       // float16: the factor of the gradients
+  bool skipped = false;        // float16: the gradients overflowed, nothing was updated
 };
 struct EvalRecord {
   std::int64_t step = 0;

@@ -29,6 +29,7 @@ class TableBuilder {
     for (const char* name : kNames)
       append(prefix + name + ".weight", {hidden, hidden}, Kind::Matrix);
   }
+  void gap(std::int64_t elements) { end_ += elements; }
   TensorTable finish() {
     align();
     table_.arena_size = end_;
@@ -110,6 +111,10 @@ const TensorEntry& TensorTable::at(const std::string& name) const {
   return tensors.front();
 }
 
+std::int64_t vocabulary_rows(const ModelShape& shape) {
+  return (shape.vocabulary + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
 TensorTable make_tensor_table(const ModelShape& shape) {
   base::check(shape.vocabulary > 0, "the vocabulary is known before the tensor table is made");
   const std::int64_t hidden = shape.hidden;
@@ -132,6 +137,7 @@ TensorTable make_tensor_table(const ModelShape& shape) {
   builder.embedding("bert.embeddings.token_type_embeddings", shape.token_types, hidden);
   builder.embedding("bert.embeddings.position_embeddings", shape.max_positions, hidden);
   builder.embedding("bert.embeddings.word_embeddings", shape.vocabulary, hidden);
+  builder.gap((vocabulary_rows(shape) - shape.vocabulary) * hidden);
   return builder.finish();
 }
 

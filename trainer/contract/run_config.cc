@@ -20,8 +20,9 @@ const std::vector<std::string> kOptimizers{"adamw", "lamb"};
 const std::vector<std::string> kSchedules{"constant", "linear", "polynomial"};
 const std::vector<std::string> kClips{"none", "global"};
 const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
-const std::vector<std::string> kDevices{"cpu", "cuda"};
-const std::vector<std::string> kDtypes{"float32"};
+const std::vector<std::string> kDevices{"cpu", "cuda", "auto"};
+const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"};
+const std::vector<std::string> kAttentions{"automatic", "grouped", "reference"};
 
 // Steps and samples are 32-bit words of a random counter; a thousand million leaves room.
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
@@ -184,6 +185,8 @@ const std::string& name_of(const std::vector<std::string>& names, Enum value) {
 
 }  // namespace
 
+const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
+
 RunConfig parse_run_config(std::string_view text, const std::string& source) {
   Table root = Table::parse(text, source);
   RunConfig config;
@@ -198,6 +201,12 @@ RunConfig parse_run_config(std::string_view text, const std::string& source) {
   root.read("deterministic", &config.deterministic);
   root.read_enum("device", kDevices, &config.device);
   root.read_enum("dtype", kDtypes, &config.dtype);
+  root.read_enum("attention", kAttentions, &config.attention);
+  read_range(root, "token_bucket", &config.token_bucket, 0, 1 << 20);
+  root.read("graphs", &config.graphs);
+  if (config.device == DeviceKind::Cpu && config.dtype != Precision::Float32) {
+    root.fail("dtype", "the CPU computes in float32 only; set device: cuda or dtype: float32");
+  }
   read_range(root, "threads", &config.threads, 0, 4096);
   read_range(root, "ranks", &config.ranks, 1, config.batch_size);
   root.read("shuffle_labels", &config.shuffle_labels);
@@ -251,6 +260,9 @@ std::string to_json(const RunConfig& config) {
   json["deterministic"] = config.deterministic;
   json["device"] = name_of(kDevices, config.device);
   json["dtype"] = name_of(kDtypes, config.dtype);
+  json["attention"] = name_of(kAttentions, config.attention);
+  json["token_bucket"] = config.token_bucket;
+  json["graphs"] = config.graphs;
   json["threads"] = config.threads;
   json["ranks"] = config.ranks;
   json["shuffle_labels"] = config.shuffle_labels;

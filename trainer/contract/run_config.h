@@ -15,8 +15,12 @@ enum class OptimizerKind { AdamW, Lamb };
 enum class ScheduleKind { Constant, Linear, Polynomial };
 enum class ClipMode { None, Global };
 enum class TargetMetric { MlmAccuracy, MlmLoss };
-enum class DeviceKind { Cpu, Cuda };
-enum class DtypeName { Float32 };
+enum class DeviceKind { Cpu, Cuda, Auto };
+// Of activations and of the copy of the weights that products read; the weights themselves, their
+// gradients and the optimizer's state are float32 always. Tf32: float32 whose products round their
+// factors to 10 bits.
+enum class Precision { Float32, Tf32, BFloat16, Float16 };
+enum class AttentionKind { Automatic, Grouped, Reference };
 
 struct DataConfig {
   std::string path;      // dataset directory; absolute once the run exists
@@ -65,13 +69,19 @@ struct RunConfig {
   int keep_last = 3;
   std::uint64_t seed = 1;
   bool deterministic = true;
-  DeviceKind device = DeviceKind::Cpu;
-  DtypeName dtype = DtypeName::Float32;
-  int threads = 0;  // per rank; 0: the cores this process may use
+  DeviceKind device = DeviceKind::Cpu;  // Auto: a GPU if one can be used, else the CPU
+  Precision dtype = Precision::Float32;
+  AttentionKind attention = AttentionKind::Automatic;  // CUDA only
+  int token_bucket = 0;  // tokens of a micro-batch are rounded up to it; 0: as the device likes
+  bool graphs = true;    // CUDA graphs
+  int threads = 0;       // per rank; 0: the cores this process may use
   int ranks = 1;
   bool shuffle_labels =
       false;  // control experiment: nothing can be learned but the label frequencies
 };
+
+// As in the run file.
+[[nodiscard]] const std::string& name_of(Precision precision);
 
 // Throws Code::User with "source:line: path: …". Relative data paths stay relative.
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source);

@@ -59,8 +59,10 @@ float exponentials(float* x, int64_t n, float most) {
 void cross_entropy(const CrossEntropy& op, int64_t begin, int64_t end, float* losses,
                    float* correct) {
   const int64_t n = op.classes;
+  const int64_t stride = op.row_stride();
   for (int64_t r = begin; r < end; ++r) {
-    float* x = op.logits.floats() + r * n;
+    float* x = op.logits.floats() + r * stride;
+    __builtin_memset(x + n, 0, sizeof(float) * static_cast<size_t>(stride - n));
     const int64_t label = op.labels.ints()[r];
     if (label < 0) {
       losses[r] = 0;

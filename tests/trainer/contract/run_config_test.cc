@@ -210,13 +210,29 @@ TEST(RunConfig, RoundTripsExactly) {
 }
 
 TEST(RunConfig, AcceptsTheEndsOfItsRanges) {
-  for (const char* text :
-       {"steps: 1", "steps: 1000000000", "model: {dropout: 0.9999}", "model: {dropout: 0}",
-        "batch: {size: 1}", "batch: {size: 8, micro: 8}", "optimizer: {beta1: 0, beta2: 0.9999999}",
-        "optimizer: {warmup_steps: 1000}", "optimizer: {warmup_steps: 2000, decay_steps: 2000}",
-        "optimizer: {learning_rate: 1, end_learning_rate: 1}", "target: {value: 1}",
-        "target: {times_baseline: 3}", "target:", "target: ~", "ranks: 32", "seed: 0", "name: 0",
-        "model: {hidden: 64, heads: 1}"}) {
+  for (const char* text : {"steps: 1",
+                           "steps: 1000000000",
+                           "model: {dropout: 0.9999}",
+                           "model: {dropout: 0}",
+                           "batch: {size: 1}",
+                           "batch: {size: 8, micro: 8}",
+                           "optimizer: {beta1: 0, beta2: 0.9999999}",
+                           "optimizer: {warmup_steps: 1000}",
+                           "optimizer: {warmup_steps: 2000, decay_steps: 2000}",
+                           "optimizer: {learning_rate: 1, end_learning_rate: 1}",
+                           "target: {value: 1}",
+                           "target: {times_baseline: 3}",
+                           "target:",
+                           "target: ~",
+                           "ranks: 32",
+                           "seed: 0",
+                           "name: 0",
+                           "model: {hidden: 64, heads: 1}",
+                           "token_bucket: 1",
+                           "graphs: false",
+                           "device: cuda\ndtype: bfloat16",
+                           "device: auto\ndtype: float16",
+                           "attention: grouped"}) {
     EXPECT_NO_THROW(parse_run_config(std::string(kMinimal) + text + "\n", "f")) << text;
   }
   EXPECT_NO_THROW(parse_run_config("data: {path: d, max_length: 512}", "f"));
@@ -295,8 +311,12 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"seed: -1", "f:2: seed: expected a whole number of 0 to"},
       {"seed: 18446744073709551616", "f:2: seed: expected"},
       {"deterministic: yes", "expected true or false, found 'yes'"},
-      {"device: gpu", "expected one of cpu, cuda, found 'gpu'"},
-      {"dtype: bfloat16", "expected one of float32"},
+      {"device: gpu", "expected one of cpu, cuda, auto, found 'gpu'"},
+      {"dtype: bfloat16", "dtype: the CPU computes in float32 only; set device: cuda"},
+      {"dtype: half", "expected one of float32, tf32, bfloat16, float16, found 'half'"},
+      {"attention: flash", "expected one of automatic, grouped, reference, found 'flash'"},
+      {"token_bucket: -1", "token_bucket: is -1"},
+      {"graphs: 2", "graphs: expected true or false"},
       {"threads: -1", "threads: is -1"},
       {"ranks: 0", "ranks: is 0; use 1 to 32"},
       {"ranks: 33", "ranks: is 33; use 1 to 32"},

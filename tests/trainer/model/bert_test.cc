@@ -18,6 +18,7 @@ struct BertCase {
   Gelu gelu;
   double dropout;
   std::vector<std::pair<int, int>> lengths;  // tokens, masked
+  std::int64_t token_bucket = 1;
 };
 
 class BertGradients : public testing::TestWithParam<BertCase> {};
@@ -42,15 +43,15 @@ TEST_P(BertGradients, MatchTheReference) {
     ++scale.samples;
   }
   const auto device = make_cpu_device(2);
-  Bert model(*device, shape, {c.dropout, c.dropout, 99});
+  Bert model(*device, shape, {{c.dropout, c.dropout, 99}, Dtype::Float32, {c.token_bucket}, true});
   const std::vector<float> weights = random_weights(model.table(), 5);
   device->copy_to_device(0, model.parameters(), weights.data());
   const PackedBatch batch = collate(samples, ordinals);
   const std::int32_t step = 17;
   model.zero_gradients();
   model.reset_statistics();
-  model.upload(batch, &step);
-  model.forward(Mode::Training, scale);
+  model.upload(batch, step, scale);
+  model.forward(Mode::Training);
   model.backward();
   std::vector<float> gradients(weights.size());
   device->copy_to_host(0, gradients.data(), model.gradients());
@@ -88,6 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                     BertCase{
                         "odd_sizes", 24, 3, Gelu::Erf, 0.1, {{1, 1}, {2, 1}, {40, 7}, {17, 2}}},
                     BertCase{"tiny_heads", 8, 1, Gelu::Tanh, 0.0, {{9, 2}, {9, 1}}},
+                    BertCase{"padded", 64, 2, Gelu::Erf, 0.2, {{12, 3}, {5, 1}, {31, 5}}, 64},
+                    BertCase{"padded_nothing_masked", 24, 3, Gelu::Tanh, 0.1, {{6, 0}}, 32},
                     BertCase{"nothing_masked", 64, 2, Gelu::Erf, 0.1, {{6, 0}, {8, 0}}}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
@@ -100,7 +103,7 @@ TEST(Bert, PackingOrderDoesNotMatter) {
     samples.push_back(random_sample(length, 2, shape, &random));
   const auto gradients_of = [&](const std::vector<int>& order) {
     const auto device = make_cpu_device(1);
-    Bert model(*device, shape, {0.3, 0.3, 4});
+    Bert model(*device, shape, {{0.3, 0.3, 4}, Dtype::Float32, {}, true});
     const std::vector<float> weights = random_weights(model.table(), 5);
     device->copy_to_device(0, model.parameters(), weights.data());
     std::vector<Sample> packed;
@@ -113,8 +116,8 @@ TEST(Bert, PackingOrderDoesNotMatter) {
     const std::int32_t step = 2;
     model.zero_gradients();
     model.reset_statistics();
-    model.upload(batch, &step);
-    model.forward(Mode::Training, {8, 4});
+    model.upload(batch, step, {8, 4});
+    model.forward(Mode::Training);
     model.backward();
     std::vector<float> gradients(weights.size());
     device->copy_to_host(0, gradients.data(), model.gradients());
@@ -130,6 +133,37 @@ TEST(Bert, PackingOrderDoesNotMatter) {
     size += std::pow(static_cast<double>(one[i]), 2);
   }
   EXPECT_LT(std::sqrt(difference), 2e-6 * std::sqrt(size));
+}
+
+// Whatever activations held before, padded rows included, changes no bit of loss or gradients.
+TEST(Bert, StaleMemoryAndPaddingChangeNothing) {
+  const ModelShape shape = small_shape(64, 2, Gelu::Tanh);
+  std::mt19937 random(5);
+  const PackedBatch batch =
+      collate({random_sample(21, 3, shape, &random), random_sample(9, 1, shape, &random)}, {4, 2});
+  const auto results_with = [&](float stale) {
+    const auto device = make_cpu_device(1);
+    Bert model(*device, shape, {{0.2, 0.2, 4}, Dtype::Float32, {64, 0.15, 40}, true});
+    const std::vector<float> weights = random_weights(model.table(), 5);
+    device->copy_to_device(0, model.parameters(), weights.data());
+    model.reserve(room_for(batch, {64, 0.15, 40}));
+    const View memory = model.activation_memory();
+    const std::vector<float> fill(static_cast<std::size_t>(memory.bytes() / 4), stale);
+    device->copy_to_device(0, {memory.data, memory.bytes() / 4, Dtype::Float32}, fill.data());
+    model.zero_gradients();
+    model.reset_statistics();
+    model.upload(batch, 3, {4, 2});
+    model.forward(Mode::Training);
+    model.backward();
+    std::vector<float> results(weights.size() + 6);
+    device->copy_to_host(0, results.data(), model.gradients());
+    model.read_statistics(results.data() + weights.size());
+    device->synchronize();
+    return results;
+  };
+  const std::vector<float> clean = results_with(0);
+  EXPECT_EQ(results_with(1e4F), clean);
+  EXPECT_EQ(clean[clean.size() - 1], 2) << "padding is not counted as a sample";
 }
 
 }  // namespace

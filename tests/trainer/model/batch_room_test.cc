@@ -1,0 +1,172 @@
+// Room, padding and memory as pure functions.
+#include "trainer/batch_room.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "tests/trainer/model/random_model.h"
+#include "trainer/activation_layout.h"
+#include "trainer/loss_scaler.h"
+#include "trainer/memory_needs.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+PackedBatch batch_of(const std::vector<std::pair<int, int>>& lengths) {
+  const ModelShape shape = small_shape(64, 2, Gelu::Erf);
+  std::mt19937 random(7);
+  std::vector<Sample> samples;
+  std::vector<std::int32_t> ordinals;
+  for (const auto& [length, masked] : lengths) {
+    ordinals.push_back(static_cast<std::int32_t>(samples.size()));
+    samples.push_back(random_sample(length, masked, shape, &random));
+  }
+  return collate(samples, ordinals);
+}
+
+TEST(BatchRoom, WithoutABucketIsExactlyTheBatch) {
+  const PackedBatch batch = batch_of({{12, 3}, {5, 1}});
+  EXPECT_EQ(room_for(batch, {1, 0.15, 0}), (BatchRoom{17, 2, 4, 12}));
+}
+
+TEST(BatchRoom, WithABucketDependsOnTheBucketOnly) {
+  const RoomPolicy policy{64, 0.15, 40};
+  const BatchRoom room = room_for(batch_of({{30, 4}, {40, 6}, {20, 3}}), policy);
+  EXPECT_EQ(room.tokens, 128);
+  EXPECT_EQ(room.samples, 8);
+  EXPECT_EQ(room.masked, 28);  // ⌈0.15·128⌉ + 8
+  EXPECT_EQ(room.max_length, 40);
+  EXPECT_EQ(room, room_for(batch_of({{25, 1}, {40, 2}, {17, 9}, {11, 1}}), policy));
+  EXPECT_EQ(room_for(batch_of({{40, 39}, {20, 1}}), policy).masked, 40) << "all must fit";
+}
+
+TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
+  const PackedBatch batch = batch_of({{12, 3}, {5, 1}});
+  const BatchRoom room = room_for(batch, {64, 0.15, 0});
+  const InputLayout layout = input_layout(room);
+  std::vector<std::int32_t> block(static_cast<std::size_t>(layout.size), 77);
+  write_inputs(batch, {9, 0.25F, 0.5F}, room, block.data());
+  const auto part = [&](std::int64_t offset, std::int64_t count) {
+    return std::vector<std::int32_t>(block.begin() + offset, block.begin() + offset + count);
+  };
+  const auto padded = [](std::vector<std::int32_t> values, std::int64_t count, std::int32_t with) {
+    values.resize(static_cast<std::size_t>(count), with);
+    return values;
+  };
+  EXPECT_EQ(part(layout.ids, 64), padded(batch.ids, 64, 0));
+  EXPECT_EQ(part(layout.ordinals, 64), padded(batch.ordinals, 64, 0));
+  EXPECT_EQ(part(layout.cumulative, 9), padded(batch.cumulative, 9, 17));
+  EXPECT_EQ(part(layout.masked_rows, room.masked), padded(batch.masked_rows, room.masked, -1));
+  EXPECT_EQ(part(layout.masked_labels, room.masked), padded(batch.masked_labels, room.masked, -1));
+  EXPECT_EQ(part(layout.first_rows, 8), padded(batch.first_rows, 8, -1));
+  EXPECT_EQ(part(layout.next_sentence_labels, 8), padded(batch.next_sentence_labels, 8, -1));
+  EXPECT_EQ(block[static_cast<std::size_t>(layout.step)], 9);
+  EXPECT_EQ(std::bit_cast<float>(block[static_cast<std::size_t>(layout.loss_scales)]), 0.25F);
+  EXPECT_EQ(std::bit_cast<float>(block[static_cast<std::size_t>(layout.loss_scales) + 1]), 0.5F);
+  // Still sorted by (id, token), every token once.
+  const std::vector<std::int32_t> ids = part(layout.ids, 64);
+  const std::vector<std::int32_t> sorted = part(layout.sorted, 64);
+  std::vector<std::int32_t> expected(64);
+  for (std::int32_t t = 0; t < 64; ++t) expected[static_cast<std::size_t>(t)] = t;
+  std::stable_sort(expected.begin(), expected.end(), [&](std::int32_t a, std::int32_t b) {
+    return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
+  });
+  EXPECT_EQ(sorted, expected);
+}
+
+TEST(ActivationLayout, BuffersAreAlignedAndDoNotOverlap) {
+  ModelShape shape = preset_shape("tiny");
+  shape.vocabulary = 100;
+  for (const Dtype compute : {Dtype::Float32, Dtype::BFloat16}) {
+    const ActivationLayout layout = activation_layout(shape, {33, 3, 7, 20}, compute);
+    std::vector<Buffer> buffers = {
+        layout.branch,          layout.gradient_a,    layout.gradient_b,   layout.gradient_qkv,
+        layout.gradient_inner,  layout.masked_hidden, layout.masked_inner, layout.masked_activated,
+        layout.masked_gradient, layout.logits,        layout.first_hidden, layout.pooled,
+        layout.first_gradient,  layout.next_logits};
+    const auto add_norm = [&](const NormBuffers& norm) {
+      buffers.insert(buffers.end(), {norm.z, norm.mean, norm.rstd, norm.y});
+    };
+    add_norm(layout.embedding);
+    add_norm(layout.masked_norm);
+    for (const LayerBuffers& layer : layout.layers) {
+      buffers.insert(buffers.end(),
+                     {layer.qkv, layer.lse, layer.attention, layer.inner, layer.activated});
+      add_norm(layer.attention_norm);
+      add_norm(layer.output_norm);
+    }
+    std::sort(buffers.begin(), buffers.end(),
+              [](const Buffer& a, const Buffer& b) { return a.offset < b.offset; });
+    std::int64_t end = 0;
+    for (const Buffer& buffer : buffers) {
+      EXPECT_EQ(buffer.offset % 256, 0);
+      EXPECT_GE(buffer.offset, end);
+      EXPECT_LT(buffer.offset - end, 256);
+      end = buffer.offset + buffer.size * size_of(buffer.dtype);
+    }
+    EXPECT_LE(end, layout.bytes);
+    EXPECT_LT(layout.bytes - end, 256);
+    EXPECT_EQ(layout.logits.size, 7 * 128);  // rows of the rounded vocabulary
+    EXPECT_EQ(layout.layers[0].lse.dtype, Dtype::Float32);
+    EXPECT_EQ(layout.layers[0].qkv.dtype, compute);
+  }
+}
+
+TEST(MemoryNeeds, CountsEveryArrayOfARun) {
+  RunConfig config;
+  config.model = preset_shape("tiny");
+  config.model.vocabulary = 1000;
+  config.batch_size = 64;
+  config.micro_batch_size = 16;
+  config.data.max_length = 128;
+  const std::int64_t arena = make_tensor_table(config.model).arena_size;
+  const MemoryNeeds plain = memory_needs(config, {}, 1000);
+  EXPECT_EQ(plain.parameters, 4 * arena);
+  EXPECT_EQ(plain.gradients, 4 * arena);
+  EXPECT_EQ(plain.moments, 8 * arena);
+  EXPECT_EQ(plain.workspace, 1000);
+  EXPECT_EQ(plain.room.tokens, 8192 + 256);  // an evaluation: more than 16 × 128
+  BertOptions options;
+  options.compute = Dtype::BFloat16;
+  const MemoryNeeds half = memory_needs(config, options, 0);
+  EXPECT_EQ(half.parameters, 6 * arena);
+  EXPECT_LT(half.activations, 0.55 * static_cast<double>(plain.activations));
+  config.micro_batch_size = 0;
+  config.batch_size = 256;
+  EXPECT_GT(memory_needs(config, {}, 0).activations, 3.5 * static_cast<double>(plain.activations));
+  const std::string text = describe(plain, config);
+  EXPECT_NE(text.find("at most"), std::string::npos);
+  EXPECT_NE(text.find("batch.micro"), std::string::npos);
+}
+
+TEST(LossScaler, HalvesOnOverflowAndRecovers) {
+  LossScaler scaler(Precision::Float16);
+  EXPECT_EQ(scaler.factor(), 65536);
+  EXPECT_TRUE(scaler.observe(false));
+  EXPECT_EQ(scaler.factor(), 32768);
+  for (int step = 0; step < 2000; ++step) EXPECT_TRUE(scaler.observe(true));
+  EXPECT_EQ(scaler.factor(), 65536);
+  for (int step = 0; step < 16; ++step) EXPECT_TRUE(scaler.observe(false));
+  EXPECT_EQ(scaler.factor(), 1);
+  EXPECT_FALSE(scaler.observe(false)) << "the loss itself diverges";
+  const LossScaler resumed(Precision::Float16, 512, 1999);
+  EXPECT_EQ(resumed.factor(), 512);
+  LossScaler again = resumed;
+  EXPECT_TRUE(again.observe(true));
+  EXPECT_EQ(again.factor(), 1024);
+}
+
+TEST(LossScaler, IsOneForOtherTypes) {
+  LossScaler scaler(Precision::BFloat16, 512, 3);
+  EXPECT_EQ(scaler.factor(), 1);
+  EXPECT_TRUE(scaler.observe(true));
+  EXPECT_EQ(scaler.factor(), 1);
+  EXPECT_FALSE(scaler.observe(false));
+}
+
+}  // namespace
+}  // namespace regatta::tests
