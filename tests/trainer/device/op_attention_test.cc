@@ -13,33 +13,49 @@ struct AttentionCase {
   std::int64_t head_size;
   double dropout;
   float size;  // of the inputs: large ones make sharp probabilities
+  std::int64_t spare_tokens = 0, empty_samples = 0;  // padding
+
+  [[nodiscard]] Packed packed() const {
+    return Packed(lengths).padded(spare_tokens, empty_samples);
+  }
 };
 
 const AttentionCase kCases[] = {
-    {{1}, 1, 16, 0, 1},           {{7}, 2, 16, 0.1, 1},        {{129}, 2, 32, 0, 1},
-    {{1, 7, 129}, 2, 64, 0.1, 1}, {{128, 128}, 1, 64, 0.1, 3}, {{64, 65, 63}, 1, 128, 0.5, 1},
-    {{8, 16, 3}, 12, 26, 0.1, 1}, {{5}, 8, 1, 0, 2},           {{40, 2}, 3, 8, 0.1, 10},
-    {{33, 200}, 1, 39, 0.25, 1},  {{300, 17}, 2, 20, 0.1, 1},
+    {{1}, 1, 16, 0, 1},
+    {{7}, 2, 16, 0.1, 1},
+    {{129}, 2, 32, 0, 1},
+    {{1, 7, 129}, 2, 64, 0.1, 1},
+    {{128, 128}, 1, 64, 0.1, 3},
+    {{64, 65, 63}, 1, 128, 0.5, 1},
+    {{8, 16, 3}, 12, 26, 0.1, 1},
+    {{5}, 8, 1, 0, 2},
+    {{40, 2}, 3, 8, 0.1, 10},
+    {{33, 200}, 1, 39, 0.25, 1},
+    {{300, 17}, 2, 20, 0.1, 1},
+    {{33, 64}, 2, 64, 0.1, 1, 31, 3},
+    {{9}, 3, 24, 0, 1, 1, 0},
+    {{130}, 1, 32, 0.1, 1, 0, 1},
+    {{17, 80}, 1, 128, 0, 2, 200, 2},
 };
 
 std::string name_of(const AttentionCase& c) {
-  return "tokens " + std::to_string(Packed(c.lengths).tokens()) + " heads " +
-         std::to_string(c.heads) + " of " + std::to_string(c.head_size) + " dropout " +
-         std::to_string(c.dropout);
+  return "tokens " + std::to_string(c.packed().tokens()) + " heads " + std::to_string(c.heads) +
+         " of " + std::to_string(c.head_size) + " dropout " + std::to_string(c.dropout) +
+         " spare " + std::to_string(c.spare_tokens);
 }
 
 // Runs forward and backward of one case and compares everything.
 void check_attention(Harness& at, const AttentionCase& c) {
   SCOPED_TRACE(name_of(c));
-  const Packed packed(c.lengths);
+  const Packed packed = c.packed();
   const trainer::Dropout dropout = some_dropout(c.dropout, 64);
   const std::int64_t hidden = c.heads * c.head_size;
   Numbers numbers(41);
-  const std::vector<float> qkv = numbers.floats(packed.tokens() * 3 * hidden, c.size);
-  const std::vector<float> dout = numbers.floats(packed.tokens() * hidden);
+  const std::vector<float> qkv = at.rounded(numbers.floats(packed.tokens() * 3 * hidden, c.size));
+  const std::vector<float> dout = at.rounded(numbers.floats(packed.tokens() * hidden));
   trainer::AttentionForward forward;
-  forward.qkv = at.floats(qkv);
-  forward.out = at.output(packed.tokens() * hidden);
+  forward.qkv = at.activations(qkv);
+  forward.out = at.activation_output(packed.tokens() * hidden);
   forward.lse = at.output(c.heads * packed.tokens());
   forward.heads = c.heads;
   forward.dropout = dropout;
@@ -49,21 +65,23 @@ void check_attention(Harness& at, const AttentionCase& c) {
   backward.qkv = forward.qkv;
   backward.out = forward.out;
   backward.lse = forward.lse;
-  backward.dout = at.floats(dout);
-  backward.dqkv = at.output(packed.tokens() * 3 * hidden);
+  backward.dout = at.activations(dout);
+  backward.dqkv = at.activation_output(packed.tokens() * 3 * hidden);
   backward.heads = c.heads;
   backward.dropout = dropout;
   backward.tokens = forward.tokens;
   at.device().attention_backward(0, backward);
 
   const auto exact = reference::attention<double>(packed, dropout, c.heads, as<double>(qkv));
-  const auto naive = reference::attention<float>(packed, dropout, c.heads, qkv);
-  expect_close(at.read(forward.out), exact.out, naive.out, "out");
-  expect_close(at.read(forward.lse), exact.lse, naive.lse, "lse");
-  expect_close(at.read(backward.dqkv),
-               reference::attention_backward<double>(packed, dropout, c.heads, as<double>(qkv),
-                                                     as<double>(dout)),
-               reference::attention_backward<float>(packed, dropout, c.heads, qkv, dout), "dqkv");
+  const auto naive = reference::attention<float>(packed, dropout, c.heads, qkv, at.precision());
+  expect_close(at, forward.out, exact.out, naive.out, "out");
+  expect_close(at, forward.lse, exact.lse, naive.lse, "lse");
+  expect_close(
+      at, backward.dqkv,
+      reference::attention_backward<double>(packed, dropout, c.heads, as<double>(qkv),
+                                            as<double>(dout)),
+      reference::attention_backward<float>(packed, dropout, c.heads, qkv, dout, at.precision()),
+      "dqkv");
 }
 
 TEST_P(DeviceOps, AttentionMatchesItsFormula) {
@@ -90,8 +108,8 @@ TEST_P(DeviceOps, AttentionDropoutMasksAreThoseOfTheContract) {
     }
   }
   trainer::AttentionForward op;
-  op.qkv = at().floats(qkv);
-  op.out = at().output(packed.tokens() * hidden);
+  op.qkv = at().activations(qkv);
+  op.out = at().activation_output(packed.tokens() * hidden);
   op.lse = at().output(heads * packed.tokens());
   op.heads = heads;
   op.dropout = dropout;
@@ -105,7 +123,10 @@ TEST_P(DeviceOps, AttentionDropoutMasksAreThoseOfTheContract) {
         for (std::int64_t j = 0; j < index.length; ++j) {
           const float factor = attention_factor(packed, dropout, sample, head, i, j);
           ASSERT_EQ(out[index.out(i, j)] != 0, factor != 0) << sample << " " << i << " " << j;
-          ASSERT_NEAR(out[index.out(i, j)], factor / static_cast<float>(index.length), 1e-6);
+          // Two roundings of 16-bit types at most: of the probability and of the output.
+          const double exact = static_cast<double>(factor) / static_cast<double>(index.length);
+          const double storing = is_sixteen_bit(compute()) ? 2 * half_ulp(compute(), exact) : 0.0;
+          ASSERT_NEAR(static_cast<double>(out[index.out(i, j)]), exact, 1e-6 + storing);
         }
       }
     }
@@ -123,8 +144,8 @@ TEST_P(DeviceOps, AttentionOfASampleIgnoresTheOthers) {
   const auto run = [&](const std::vector<int>& lengths, const std::vector<float>& qkv) {
     const Packed packed(lengths);
     trainer::AttentionForward op;
-    op.qkv = at().floats(qkv);
-    op.out = at().output(packed.tokens() * hidden);
+    op.qkv = at().activations(qkv);
+    op.out = at().activation_output(packed.tokens() * hidden);
     op.lse = at().output(2 * packed.tokens());
     op.heads = 2;
     op.tokens = packed.on(at());
@@ -146,8 +167,8 @@ TEST_P(DeviceOps, AttentionSurvivesHugeScores) {
     qkv[reference::at(t, 48, 32)] = static_cast<float>(t);
   }
   trainer::AttentionForward op;
-  op.qkv = at().floats(qkv);
-  op.out = at().output(5 * 16);
+  op.qkv = at().activations(qkv);
+  op.out = at().activation_output(5 * 16);
   op.lse = at().output(5);
   op.heads = 1;
   op.tokens = packed.on(at());

@@ -1,6 +1,7 @@
 // What the tests of operations (op_*_test.cc) share. They know only the contract of
 // trainer/device.h: every executable that lists them defines devices_under_test() and so runs the
-// same tables of cases on its devices. They need nothing but GoogleTest, base and trainer/device.h.
+// same tables of cases on its devices. They need nothing but GoogleTest, base, trainer/device.h and
+// trainer/half_types.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/trainer/device/precision.h"
 #include "trainer/device.h"
 
 namespace regatta::tests {
@@ -24,38 +26,65 @@ namespace regatta::tests {
 struct DeviceUnderTest {
   std::string name;  // letters and digits
   std::function<std::unique_ptr<trainer::Device>()> make;
+  trainer::Dtype compute = trainer::Dtype::Float32;
+  bool tf32 = false;
+
+  [[nodiscard]] Precision precision() const { return {compute, tf32}; }
 };
 [[nodiscard]] std::vector<DeviceUnderTest> devices_under_test();
 inline void PrintTo(const DeviceUnderTest& device, std::ostream* out) { *out << device.name; }
 
-// Moves data in and out as the contract demands, and keeps both sides alive until it dies.
+// Moves data in and out as the contract demands, and keeps both sides alive until it dies. A type
+// that is not named is the compute type of the device under test.
 class Harness {
  public:
-  explicit Harness(trainer::Device& device) : device_(device) {}
+  explicit Harness(trainer::Device& device, const Precision& precision = {})
+      : device_(device), precision_(precision) {}
   ~Harness() { device_.synchronize(); }
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
 
   [[nodiscard]] trainer::Device& device() { return device_; }
+  [[nodiscard]] const Precision& precision() const { return precision_; }
   [[nodiscard]] trainer::View floats(std::vector<float> values);
+  // Rounded to the type.
+  [[nodiscard]] trainer::View activations(const std::vector<float>& values);
+  [[nodiscard]] trainer::View values_of(trainer::Dtype type, const std::vector<float>& values);
+  // What activations(values) holds: the inputs of oracles.
+  [[nodiscard]] std::vector<float> rounded(std::vector<float> values) const {
+    return precision_.stored(std::move(values));
+  }
   [[nodiscard]] trainer::View ints(std::vector<std::int32_t> values);
   // Filled with NaN: an operation must overwrite all of it.
   [[nodiscard]] trainer::View output(std::int64_t count);
+  [[nodiscard]] trainer::View activation_output(std::int64_t count);
+  [[nodiscard]] trainer::View output_of(trainer::Dtype type, std::int64_t count);
+  // The view's values, 16-bit ones widened.
   [[nodiscard]] std::vector<float> read(const trainer::View& view);
+  [[nodiscard]] std::vector<std::uint8_t> read_bytes(const trainer::View& view);
 
  private:
+  template <typename Value>
+  [[nodiscard]] trainer::View upload(std::deque<std::vector<Value>>& kept,
+                                     std::vector<Value> values, trainer::Dtype type);
+
   trainer::Device& device_;
+  Precision precision_;
   std::deque<std::vector<float>> host_floats_;
+  std::deque<std::vector<std::uint16_t>> host_halves_;
   std::deque<std::vector<std::int32_t>> host_ints_;
   std::vector<trainer::DeviceMemory> memory_;
 };
 
 class DeviceOps : public testing::TestWithParam<DeviceUnderTest> {
  protected:
-  DeviceOps() : device_(GetParam().make()), harness_(std::in_place, *device_) {}
+  DeviceOps()
+      : device_(GetParam().make()), harness_(std::in_place, *device_, GetParam().precision()) {}
+  void SetUp() override { ASSERT_TRUE(device_->computes_in(compute())); }
   ~DeviceOps() override { harness_.reset(); }
   [[nodiscard]] trainer::Device& device() { return *device_; }
   [[nodiscard]] Harness& at() { return *harness_; }
+  [[nodiscard]] trainer::Dtype compute() const { return GetParam().compute; }
 
  private:
   std::unique_ptr<trainer::Device> device_;
@@ -79,10 +108,14 @@ std::vector<Real> as(const std::vector<float>& values) {
 }
 
 // The oracle of every float result: `exact` was computed in float64 and `naive` by the same loops
-// in float32. The device may err by twice what the naive loops err, plus four roundings of the
-// largest value, which is what remains where the naive loops happen to be exact (a device rounds in
-// other places, and its exponentials are good to 1e-7).
+// in float32, rounded to the compute type wherever the contract stores activations. The device may
+// err by twice what the naive loops err, plus four float32 roundings of the largest value, which is
+// what remains where the naive loops happen to be exact (a device rounds in other places, and its
+// exponentials are good to 1e-7), plus half a unit of a 16-bit type in which the result is stored.
 void expect_close(const std::vector<float>& actual, const std::vector<double>& exact,
+                  const std::vector<float>& naive, const std::string& what,
+                  trainer::Dtype stored = trainer::Dtype::Float32);
+void expect_close(Harness& at, const trainer::View& actual, const std::vector<double>& exact,
                   const std::vector<float>& naive, const std::string& what);
 
 void expect_same(const std::vector<float>& actual, const std::vector<float>& expected,

@@ -15,6 +15,11 @@ struct EmbeddingCase {
   std::int64_t hidden;
   std::int32_t vocabulary;
   double dropout;
+  std::int64_t spare_tokens = 0, empty_samples = 0;  // padding
+
+  [[nodiscard]] Packed packed() const {
+    return Packed(lengths).padded(spare_tokens, empty_samples);
+  }
 };
 
 const EmbeddingCase kCases[] = {
@@ -25,6 +30,8 @@ const EmbeddingCase kCases[] = {
     {{60, 60, 61}, 312, 7, 0.25},
     {{33, 2}, 768, 1, 0.1},
     {{400, 300}, 32, 40, 0},
+    {{30, 2, 5}, 64, 20, 0.1, 27, 3},
+    {{9}, 24, 4, 0, 1, 1},
 };
 constexpr std::int32_t kTypes = 3;
 constexpr std::int64_t kPositions = 512;
@@ -36,17 +43,19 @@ struct EmbeddingData {
   std::vector<float> factors, word, position, type, gamma, beta, dy;
   std::vector<std::int32_t> ids, types, sorted;
 
-  explicit EmbeddingData(const EmbeddingCase& c)
-      : packed(c.lengths),
+  // Tokens of no sample have no gradient.
+  EmbeddingData(const EmbeddingCase& c, const Precision& precision)
+      : packed(c.packed()),
         dropout(some_dropout(c.dropout, 16)),
         factors(row_factors(packed, dropout, c.hidden)) {
     Numbers numbers(31);
-    word = numbers.floats(c.vocabulary * c.hidden);
-    position = numbers.floats(kPositions * c.hidden);
-    type = numbers.floats(kTypes * c.hidden);
+    word = precision.stored(numbers.floats(c.vocabulary * c.hidden));
+    position = precision.stored(numbers.floats(kPositions * c.hidden));
+    type = precision.stored(numbers.floats(kTypes * c.hidden));
     gamma = numbers.floats(c.hidden);
     beta = numbers.floats(c.hidden);
-    dy = numbers.floats(packed.tokens() * c.hidden);
+    dy = precision.stored(numbers.floats(packed.tokens() * c.hidden));
+    std::fill(dy.begin() + packed.used() * c.hidden, dy.end(), 0.0F);
     ids = numbers.below(packed.tokens(), c.vocabulary);
     types = numbers.below(packed.tokens(), kTypes);
     sorted.resize(ids.size());
@@ -56,7 +65,7 @@ struct EmbeddingData {
     });
   }
   template <typename Real>
-  [[nodiscard]] std::vector<Real> x(std::int64_t hidden) const {
+  [[nodiscard]] std::vector<Real> x(std::int64_t hidden, const Precision& precision) const {
     std::vector<Real> sum;
     for (std::size_t t = 0; t < ids.size(); ++t) {
       for (std::int64_t c = 0; c < hidden; ++c) {
@@ -65,48 +74,49 @@ struct EmbeddingData {
                       Real(type[reference::at(types[t], hidden, c)]));
       }
     }
-    return sum;
+    return precision.stored(std::move(sum));
   }
 };
 
 std::string name_of(const EmbeddingCase& c) {
-  return "tokens " + std::to_string(Packed(c.lengths).tokens()) + " hidden " +
-         std::to_string(c.hidden) + " dropout " + std::to_string(c.dropout);
+  return "tokens " + std::to_string(c.packed().tokens()) + " hidden " + std::to_string(c.hidden) +
+         " dropout " + std::to_string(c.dropout);
 }
 
 TEST_P(DeviceOps, EmbeddingMatchesItsFormula) {
   for (const EmbeddingCase& c : kCases) {
     SCOPED_TRACE(name_of(c));
-    const EmbeddingData data(c);
+    const EmbeddingData data(c, at().precision());
     const std::int64_t count = data.packed.tokens();
     trainer::EmbeddingForward op;
     op.ids = at().ints(data.ids);
     op.types = at().ints(data.types);
-    op.word = at().floats(data.word);
-    op.position = at().floats(data.position);
-    op.type = at().floats(data.type);
+    op.word = at().activations(data.word);
+    op.position = at().activations(data.position);
+    op.type = at().activations(data.type);
     op.gamma = at().floats(data.gamma);
     op.beta = at().floats(data.beta);
     op.epsilon = kEpsilon;
     op.dropout = data.dropout;
     op.tokens = data.packed.on(at());
-    op.x = at().output(count * c.hidden);
+    op.x = at().activation_output(count * c.hidden);
     op.mean = at().output(count);
     op.rstd = at().output(count);
-    op.y = at().output(count * c.hidden);
+    op.y = at().activation_output(count * c.hidden);
     device().embedding_forward(0, op);
-    auto exact = reference::layer_norm<double>(data.x<double>(c.hidden), as<double>(data.gamma),
+    const std::vector<double> exact_x = data.x<double>(c.hidden, {});
+    const std::vector<float> naive_x = data.x<float>(c.hidden, at().precision());
+    auto exact = reference::layer_norm<double>(exact_x, as<double>(data.gamma),
                                                as<double>(data.beta), kEpsilon);
-    auto naive =
-        reference::layer_norm<float>(data.x<float>(c.hidden), data.gamma, data.beta, kEpsilon);
+    auto naive = reference::layer_norm<float>(naive_x, data.gamma, data.beta, kEpsilon);
     for (std::size_t i = 0; i < exact.y.size(); ++i) {
       exact.y[i] *= static_cast<double>(data.factors[i]);
-      naive.y[i] *= data.factors[i];
+      naive.y[i] = at().precision().stored(naive.y[i] * data.factors[i]);
     }
-    expect_close(at().read(op.x), data.x<double>(c.hidden), data.x<float>(c.hidden), "x");
-    expect_close(at().read(op.mean), exact.mean, naive.mean, "mean");
-    expect_close(at().read(op.rstd), exact.rstd, naive.rstd, "rstd");
-    expect_close(at().read(op.y), exact.y, naive.y, "y");
+    expect_close(at(), op.x, exact_x, naive_x, "x");
+    expect_close(at(), op.mean, exact.mean, naive.mean, "mean");
+    expect_close(at(), op.rstd, exact.rstd, naive.rstd, "rstd");
+    expect_close(at(), op.y, exact.y, naive.y, "y");
   }
 }
 
@@ -118,11 +128,12 @@ struct EmbeddingGradients {
 template <typename Real>
 EmbeddingGradients<Real> expected_gradients(const EmbeddingData& data, const EmbeddingCase& c,
                                             const std::vector<float>& x,
-                                            const EmbeddingGradients<float>& start) {
+                                            const EmbeddingGradients<float>& start,
+                                            const Precision& precision) {
   std::vector<Real> dy = as<Real>(data.dy);
   for (std::size_t i = 0; i < dy.size(); ++i) dy[i] *= Real(data.factors[i]);
-  const auto norm =
-      reference::layer_norm_backward<Real>(dy, as<Real>(x), as<Real>(data.gamma), Real(kEpsilon));
+  const auto norm = reference::layer_norm_backward<Real>(dy, as<Real>(x), as<Real>(data.gamma),
+                                                         Real(kEpsilon), precision);
   EmbeddingGradients<Real> sum{as<Real>(start.word), as<Real>(start.position), as<Real>(start.type),
                                as<Real>(start.gamma), as<Real>(start.beta)};
   const auto add_row = [&](std::vector<Real>* to, std::int64_t row, std::size_t token) {
@@ -146,8 +157,8 @@ EmbeddingGradients<Real> expected_gradients(const EmbeddingData& data, const Emb
 TEST_P(DeviceOps, EmbeddingBackwardMatchesItsFormula) {
   for (const EmbeddingCase& c : kCases) {
     SCOPED_TRACE(name_of(c));
-    const EmbeddingData data(c);
-    const std::vector<float> x = data.x<float>(c.hidden);
+    const EmbeddingData data(c, at().precision());
+    const std::vector<float> x = data.x<float>(c.hidden, at().precision());
     const auto norm = reference::layer_norm<double>(as<double>(x), as<double>(data.gamma),
                                                     as<double>(data.beta), kEpsilon);
     Numbers numbers(5);
@@ -162,25 +173,25 @@ TEST_P(DeviceOps, EmbeddingBackwardMatchesItsFormula) {
     op.types = at().ints(data.types);
     op.sorted = at().ints(data.sorted);
     op.gamma = at().floats(data.gamma);
-    op.x = at().floats(x);
+    op.x = at().activations(x);
     op.mean = at().floats(std::vector<float>(norm.mean.begin(), norm.mean.end()));
     op.rstd = at().floats(std::vector<float>(norm.rstd.begin(), norm.rstd.end()));
     op.dropout = data.dropout;
     op.tokens = data.packed.on(at());
-    op.dy = at().floats(data.dy);
+    op.dy = at().activations(data.dy);
     op.dword = at().floats(start.word);
     op.dposition = at().floats(start.position);
     op.dtype_rows = at().floats(start.type);
     op.dgamma = at().floats(start.gamma);
     op.dbeta = at().floats(start.beta);
     device().embedding_backward(0, op);
-    const auto exact = expected_gradients<double>(data, c, x, start);
-    const auto naive = expected_gradients<float>(data, c, x, start);
-    expect_close(at().read(op.dword), exact.word, naive.word, "dword");
-    expect_close(at().read(op.dposition), exact.position, naive.position, "dposition");
-    expect_close(at().read(op.dtype_rows), exact.type, naive.type, "dtype");
-    expect_close(at().read(op.dgamma), exact.gamma, naive.gamma, "dgamma");
-    expect_close(at().read(op.dbeta), exact.beta, naive.beta, "dbeta");
+    const auto exact = expected_gradients<double>(data, c, x, start, {});
+    const auto naive = expected_gradients<float>(data, c, x, start, at().precision());
+    expect_close(at(), op.dword, exact.word, naive.word, "dword");
+    expect_close(at(), op.dposition, exact.position, naive.position, "dposition");
+    expect_close(at(), op.dtype_rows, exact.type, naive.type, "dtype");
+    expect_close(at(), op.dgamma, exact.gamma, naive.gamma, "dgamma");
+    expect_close(at(), op.dbeta, exact.beta, naive.beta, "dbeta");
   }
 }
 

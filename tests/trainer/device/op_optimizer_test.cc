@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/trainer/device/op_cases.h"
 #include "tests/trainer/device/reference_ops.h"
 
@@ -17,6 +19,7 @@ const std::vector<OptimizerTensor> kTensors = {
 
 struct Step {
   float clip, squared_norm, learning_rate;
+  float inverse_scale = 1;
 };
 
 template <typename Real>
@@ -36,6 +39,7 @@ reference::AdamState<Real> expected(bool lamb, const std::vector<Step>& steps,
                                      Real(static_cast<float>(1 - std::pow(0.999, power))),
                                      Real(steps[s].clip),
                                      Real(steps[s].squared_norm),
+                                     Real(steps[s].inverse_scale),
                                      lamb};
     for (const OptimizerTensor& tensor : kTensors) {
       reference::update(adam, tensor, as<Real>(gradients[s]), &state);
@@ -45,8 +49,10 @@ reference::AdamState<Real> expected(bool lamb, const std::vector<Step>& steps,
 }
 
 void check_optimizer(Harness& at, bool lamb) {
-  // Unclipped, clipped, a norm below the limit, and a gradient of nothing.
-  const std::vector<Step> steps = {{0, 9, 0.01F}, {1, 25, 0.02F}, {10, 25, 0.005F}, {1, 0, 0.01F}};
+  // Unclipped, clipped, a norm below the limit, and a gradient of nothing; then scaled gradients,
+  // clipped and not: the limit is one of the norm without the scale.
+  const std::vector<Step> steps = {{0, 9, 0.01F}, {1, 25, 0.02F},         {10, 25, 0.005F},
+                                   {1, 0, 0.01F}, {1, 400, 0.01F, 0.37F}, {10, 400, 0.01F, 0.37F}};
   Numbers numbers(61);
   std::vector<float> weights = numbers.floats(kSize);
   for (std::size_t i = 900; i < 940; ++i) weights[i] = 0;
@@ -72,7 +78,7 @@ void check_optimizer(Harness& at, bool lamb) {
     scalars[trainer::kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, power));
     scalars[trainer::kBiasCorrection2] = static_cast<float>(1 - std::pow(0.999, power));
     scalars[trainer::kClipNorm] = steps[s].clip;
-    scalars[trainer::kInverseLossScale] = 1;
+    scalars[trainer::kInverseLossScale] = steps[s].inverse_scale;
     op.gradients = at.floats(gradients[s]);
     op.scalars = at.floats(scalars);
     op.squared_norm = at.floats({steps[s].squared_norm});
@@ -128,6 +134,123 @@ TEST_P(DeviceOps, FirstStepsHaveTheirKnownLength) {
       EXPECT_NEAR(result[i], weights[i] - move * signs[i], 1e-5F) << i;
     }
   }
+}
+
+// All arrays of one optimizer over kTensors, with what an update needs.
+struct Optimizer {
+  std::vector<OptimizerTensor> tensors = kTensors;
+  trainer::OptimizerUpdate op;
+
+  Optimizer(Harness& at, bool lamb, float loss_scale) {
+    Numbers numbers(62);
+    std::vector<float> gradients = numbers.floats(kSize);
+    double squared_norm = 0;
+    for (float& value : gradients) {
+      value *= loss_scale;
+      squared_norm += static_cast<double>(value) * static_cast<double>(value);
+    }
+    std::vector<float> moments = numbers.floats(kSize, 0.1F);
+    for (float& value : moments) value = std::abs(value);
+    op.parameters = at.floats(numbers.floats(kSize));
+    op.gradients = at.floats(gradients);
+    op.first_moment = at.floats(numbers.floats(kSize, 0.1F));
+    op.second_moment = at.floats(moments);
+    op.tensors = tensors.data();
+    op.tensor_count = static_cast<std::int64_t>(tensors.size());
+    op.beta1 = 0.9F;
+    op.beta2 = 0.999F;
+    op.epsilon = 1e-6F;
+    op.weight_decay = 0.01F;
+    op.lamb = lamb;
+    std::vector<float> scalars(trainer::kStepScalars);
+    scalars[trainer::kLearningRate] = 0.01F;
+    scalars[trainer::kBiasCorrection1] = 0.3F;
+    scalars[trainer::kBiasCorrection2] = 0.003F;
+    scalars[trainer::kClipNorm] = 1;
+    scalars[trainer::kInverseLossScale] = 1 / loss_scale;
+    op.scalars = at.floats(scalars);
+    op.squared_norm = at.floats({static_cast<float>(squared_norm)});
+  }
+  [[nodiscard]] std::vector<View> arrays() const {
+    std::vector<View> views = {op.parameters, op.first_moment, op.second_moment};
+    if (op.compute_copy.size != 0) views.push_back(op.compute_copy);
+    return views;
+  }
+};
+
+// A power of two changes no bit of the step: multiplying by it is exact.
+TEST_P(DeviceOps, UpdateTakesTheLossScaleBack) {
+  for (const bool lamb : {false, true}) {
+    const Optimizer plain(at(), lamb, 1);
+    const Optimizer scaled(at(), lamb, 4096);
+    device().update(0, plain.op);
+    device().update(0, scaled.op);
+    for (std::size_t i = 0; i < 3; ++i) {
+      expect_same(at().read(scaled.arrays()[i]), at().read(plain.arrays()[i]),
+                  "array " + std::to_string(i));
+    }
+  }
+}
+
+TEST_P(DeviceOps, UpdateSkipsWhatIsNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const bool lamb : {false, true}) {
+    for (const float norm : {infinity, std::nanf(""), -infinity}) {
+      Optimizer optimizer(at(), lamb, 1);
+      optimizer.op.squared_norm = at().floats({norm});
+      optimizer.op.compute_copy =
+          at().values_of(trainer::Dtype::BFloat16, Numbers(3).floats(kSize));
+      std::vector<std::vector<std::uint8_t>> before;
+      for (const View& array : optimizer.arrays()) before.push_back(at().read_bytes(array));
+      device().update(0, optimizer.op);
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        EXPECT_EQ(at().read_bytes(optimizer.arrays()[i]), before[i]) << norm << " array " << i;
+      }
+    }
+  }
+}
+
+// The copy is the new weights, rounded; where there is none, nothing else changes.
+TEST_P(DeviceOps, UpdateKeepsACopyInTheComputeType) {
+  for (const bool lamb : {false, true}) {
+    Optimizer without(at(), lamb, 1);
+    device().update(0, without.op);
+    const std::vector<float> expected = at().read(without.op.parameters);
+    for (const trainer::Dtype type : {trainer::Dtype::BFloat16, trainer::Dtype::Float16}) {
+      Optimizer with(at(), lamb, 1);
+      with.op.compute_copy = at().output_of(type, kSize);
+      device().update(0, with.op);
+      expect_same(at().read(with.op.parameters), expected, "parameters");
+      const std::vector<float> copy = at().read(with.op.compute_copy);
+      for (const OptimizerTensor& tensor : kTensors) {
+        for (std::int64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+          const auto place = static_cast<std::size_t>(i);
+          ASSERT_EQ(copy[place], stored_as(type, expected[place])) << i;
+        }
+      }
+    }
+  }
+}
+
+// The same views again with other scalars in them, as a repeated step reads them.
+TEST_P(DeviceOps, RepeatedUpdateReadsItsScalarsOnTheDevice) {
+  for (const bool lamb : {false, true}) {
+    Optimizer direct(at(), lamb, 1);
+    Optimizer repeated(at(), lamb, 1);
+    for (int step = 1; step <= 3; ++step) {
+      std::vector<float> scalars = at().read(direct.op.scalars);
+      scalars[trainer::kLearningRate] = 0.01F / static_cast<float>(step);
+      scalars[trainer::kClipNorm] = static_cast<float>(step - 1);
+      for (const View& to : {direct.op.scalars, repeated.op.scalars}) {
+        device().copy(0, to, at().floats(scalars));
+      }
+      device().update(0, direct.op);
+      device().repeat(0, lamb ? 11 : 10, [&] { device().update(0, repeated.op); });
+      expect_same(at().read(repeated.op.parameters), at().read(direct.op.parameters),
+                  "step " + std::to_string(step));
+    }
+  }
+  device().forget_repeats();
 }
 
 }  // namespace

@@ -27,7 +27,21 @@ struct Packed {
       max_length = std::max<std::int64_t>(max_length, lengths[s]);
     }
   }
-  [[nodiscard]] std::int64_t tokens() const { return cumulative.back(); }
+  // The same samples in a batch with room for more: samples without tokens behind them, and tokens
+  // of no sample whose ordinals and positions are in range.
+  [[nodiscard]] Packed padded(std::int64_t spare_tokens, std::int64_t empty_samples) const {
+    Packed result = *this;
+    for (std::int64_t i = 0; i < spare_tokens; ++i) {
+      result.ordinal.push_back(static_cast<std::int32_t>(i % 7));
+      result.position.push_back(static_cast<std::int32_t>(i % max_length));
+    }
+    result.cumulative.insert(result.cumulative.end(), static_cast<std::size_t>(empty_samples),
+                             cumulative.back());
+    return result;
+  }
+  // T, with the tokens of no sample.
+  [[nodiscard]] std::int64_t tokens() const { return static_cast<std::int64_t>(ordinal.size()); }
+  [[nodiscard]] std::int64_t used() const { return cumulative.back(); }
   [[nodiscard]] std::int64_t samples() const {
     return static_cast<std::int64_t>(cumulative.size()) - 1;
   }

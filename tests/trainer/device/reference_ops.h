@@ -1,5 +1,6 @@
 // The operations written as their formulas, for any real type: float64 is the oracle, float32 the
-// naive computation that sets the tolerance. Loops only, and no code shared with a device.
+// naive computation that sets the tolerance; with the precision of a device, the naive computation
+// rounds wherever the contract stores activations. Loops only, and no code shared with a device.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +23,13 @@ Vector<Real> zeros(std::int64_t count) {
   return Vector<Real>(static_cast<std::size_t>(count), Real{0});
 }
 
+// Not rounded: what is done with it decides in which type it is stored.
 template <typename Real>
-Vector<Real> product(std::int64_t m, std::int64_t n, std::int64_t k, const Vector<Real>& a,
-                     bool transpose_a, const Vector<Real>& b, bool transpose_b) {
+Vector<Real> product(std::int64_t m, std::int64_t n, std::int64_t k, const Vector<Real>& a_in,
+                     bool transpose_a, const Vector<Real>& b_in, bool transpose_b,
+                     const Precision& precision = {}) {
+  const Vector<Real> a = precision.factors(a_in);
+  const Vector<Real> b = precision.factors(b_in);
   Vector<Real> c = zeros<Real>(m * n);
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
@@ -69,7 +74,7 @@ struct Norm {
 
 template <typename Real>
 Norm<Real> layer_norm(const Vector<Real>& z, const Vector<Real>& gamma, const Vector<Real>& beta,
-                      Real epsilon) {
+                      Real epsilon, const Precision& precision = {}) {
   const auto h = static_cast<std::int64_t>(gamma.size());
   const auto rows = static_cast<std::int64_t>(z.size()) / h;
   Norm<Real> norm{zeros<Real>(rows), zeros<Real>(rows), zeros<Real>(rows * h)};
@@ -85,7 +90,8 @@ Norm<Real> layer_norm(const Vector<Real>& z, const Vector<Real>& gamma, const Ve
     norm.mean[at(r, 1, 0)] = mean;
     norm.rstd[at(r, 1, 0)] = rstd;
     for (std::int64_t c = 0; c < h; ++c) {
-      norm.y[at(r, h, c)] = (z[at(r, h, c)] - mean) * rstd * gamma[at(0, h, c)] + beta[at(0, h, c)];
+      norm.y[at(r, h, c)] =
+          precision.stored((z[at(r, h, c)] - mean) * rstd * gamma[at(0, h, c)] + beta[at(0, h, c)]);
     }
   }
   return norm;
@@ -99,7 +105,8 @@ struct NormGradients {
 // By the chain rule through mean and variance, one element at a time.
 template <typename Real>
 NormGradients<Real> layer_norm_backward(const Vector<Real>& dy, const Vector<Real>& z,
-                                        const Vector<Real>& gamma, Real epsilon) {
+                                        const Vector<Real>& gamma, Real epsilon,
+                                        const Precision& precision = {}) {
   const auto h = static_cast<std::int64_t>(gamma.size());
   const auto rows = static_cast<std::int64_t>(z.size()) / h;
   const Norm<Real> norm = layer_norm(z, gamma, gamma, epsilon);
@@ -119,9 +126,9 @@ NormGradients<Real> layer_norm_backward(const Vector<Real>& dy, const Vector<Rea
     }
     for (std::int64_t c = 0; c < h; ++c) {
       const Real by_normal = dy[at(r, h, c)] * gamma[at(0, h, c)];
-      result.dz[at(r, h, c)] = by_normal * rstd +
-                               by_variance * 2 * (z[at(r, h, c)] - mean) / Real(h) +
-                               by_mean / Real(h);
+      result.dz[at(r, h, c)] =
+          precision.stored(by_normal * rstd + by_variance * 2 * (z[at(r, h, c)] - mean) / Real(h) +
+                           by_mean / Real(h));
     }
   }
   return result;
@@ -172,9 +179,36 @@ Vector<Real> probabilities(const HeadIndex& index, const Vector<Real>& qkv, std:
   return p;
 }
 
+// Dropped probabilities times values, for one query: its row of the output.
+template <typename Real>
+Vector<Real> weighted_values(const HeadIndex& index, const Vector<Real>& qkv,
+                             const Vector<Real>& weights) {
+  Vector<Real> out = zeros<Real>(index.size);
+  for (std::int64_t j = 0; j < index.length; ++j) {
+    for (std::int64_t c = 0; c < index.size; ++c) {
+      out[at(0, 1, c)] += weights[at(0, 1, j)] * qkv[index.qkv(2, j, c)];
+    }
+  }
+  return out;
+}
+
+// Probabilities after dropout, as the product with the values reads them.
+template <typename Real>
+Vector<Real> dropped(const Packed& packed, const trainer::Dropout& dropout, std::int64_t sample,
+                     std::int64_t head, std::int64_t query, const Vector<Real>& p,
+                     const Precision& precision) {
+  Vector<Real> weights = p;
+  for (std::size_t j = 0; j < p.size(); ++j) {
+    const float factor =
+        attention_factor(packed, dropout, sample, head, query, static_cast<std::int64_t>(j));
+    weights[j] = precision.stored(p[j] * Real(factor));
+  }
+  return weights;
+}
+
 template <typename Real>
 Attention<Real> attention(const Packed& packed, const trainer::Dropout& dropout, int heads,
-                          const Vector<Real>& qkv) {
+                          const Vector<Real>& qkv, const Precision& precision = {}) {
   const auto hidden = static_cast<std::int64_t>(qkv.size()) / 3 / packed.tokens();
   Attention<Real> result{zeros<Real>(packed.tokens() * hidden),
                          zeros<Real>(heads * packed.tokens())};
@@ -184,12 +218,10 @@ Attention<Real> attention(const Packed& packed, const trainer::Dropout& dropout,
       for (std::int64_t i = 0; i < index.length; ++i) {
         const Vector<Real> p =
             probabilities(index, qkv, i, &result.lse[at(head, packed.tokens(), index.first + i)]);
-        for (std::int64_t j = 0; j < index.length; ++j) {
-          const Real weight =
-              p[at(0, 1, j)] * Real(attention_factor(packed, dropout, sample, head, i, j));
-          for (std::int64_t c = 0; c < index.size; ++c) {
-            result.out[index.out(i, c)] += weight * qkv[index.qkv(2, j, c)];
-          }
+        const Vector<Real> out =
+            weighted_values(index, qkv, dropped(packed, dropout, sample, head, i, p, precision));
+        for (std::int64_t c = 0; c < index.size; ++c) {
+          result.out[index.out(i, c)] = precision.stored(out[at(0, 1, c)]);
         }
       }
     }
@@ -197,9 +229,11 @@ Attention<Real> attention(const Packed& packed, const trainer::Dropout& dropout,
   return result;
 }
 
+// The softmax's own term is dout·out, with `out` as it was stored.
 template <typename Real>
 Vector<Real> attention_backward(const Packed& packed, const trainer::Dropout& dropout, int heads,
-                                const Vector<Real>& qkv, const Vector<Real>& dout) {
+                                const Vector<Real>& qkv, const Vector<Real>& dout,
+                                const Precision& precision = {}) {
   const auto hidden = static_cast<std::int64_t>(qkv.size()) / 3 / packed.tokens();
   Vector<Real> dqkv = zeros<Real>(packed.tokens() * 3 * hidden);
   for (std::int64_t sample = 0; sample < packed.samples(); ++sample) {
@@ -208,39 +242,42 @@ Vector<Real> attention_backward(const Packed& packed, const trainer::Dropout& dr
       for (std::int64_t i = 0; i < index.length; ++i) {
         Real lse = 0;
         const Vector<Real> p = probabilities(index, qkv, i, &lse);
-        Vector<Real> dp = zeros<Real>(index.length);
-        Real inner = 0;  // Σ p·dp, the softmax's own term
-        for (std::int64_t j = 0; j < index.length; ++j) {
-          const Real factor = Real(attention_factor(packed, dropout, sample, head, i, j));
-          for (std::int64_t c = 0; c < index.size; ++c) {
-            dp[at(0, 1, j)] += dout[index.out(i, c)] * qkv[index.qkv(2, j, c)] * factor;
-            dqkv[index.qkv(2, j, c)] += p[at(0, 1, j)] * factor * dout[index.out(i, c)];
-          }
-          inner += p[at(0, 1, j)] * dp[at(0, 1, j)];
+        const Vector<Real> weights = dropped(packed, dropout, sample, head, i, p, precision);
+        const Vector<Real> out = weighted_values(index, qkv, weights);
+        Real inner = 0;
+        for (std::int64_t c = 0; c < index.size; ++c) {
+          inner += dout[index.out(i, c)] * precision.stored(out[at(0, 1, c)]);
         }
         for (std::int64_t j = 0; j < index.length; ++j) {
-          const Real ds = p[at(0, 1, j)] * (dp[at(0, 1, j)] - inner) / std::sqrt(Real(index.size));
+          const Real factor = Real(attention_factor(packed, dropout, sample, head, i, j));
+          Real dp = 0;
           for (std::int64_t c = 0; c < index.size; ++c) {
-            dqkv[index.qkv(0, i, c)] += ds * qkv[index.qkv(1, j, c)];
-            dqkv[index.qkv(1, j, c)] += ds * qkv[index.qkv(0, i, c)];
+            dp += dout[index.out(i, c)] * qkv[index.qkv(2, j, c)] * factor;
+            dqkv[index.qkv(2, j, c)] += weights[at(0, 1, j)] * dout[index.out(i, c)];
+          }
+          const Real ds = precision.stored(p[at(0, 1, j)] * (dp - inner));
+          const Real scaled = ds / std::sqrt(Real(index.size));
+          for (std::int64_t c = 0; c < index.size; ++c) {
+            dqkv[index.qkv(0, i, c)] += scaled * qkv[index.qkv(1, j, c)];
+            dqkv[index.qkv(1, j, c)] += scaled * qkv[index.qkv(0, i, c)];
           }
         }
       }
     }
   }
-  return dqkv;
+  return precision.stored(std::move(dqkv));
 }
 
 template <typename Real>
 struct Loss {
   Real sum = 0;
-  std::int64_t correct = 0;
+  std::int64_t correct = 0, labelled = 0;
   Vector<Real> gradient;
 };
 
 template <typename Real>
 Loss<Real> cross_entropy(const Vector<Real>& logits, const std::vector<std::int32_t>& labels,
-                         Real scale) {
+                         Real scale, const Precision& precision = {}) {
   const auto rows = static_cast<std::int64_t>(labels.size());
   const auto n = static_cast<std::int64_t>(logits.size()) / rows;
   Loss<Real> loss;
@@ -249,13 +286,15 @@ Loss<Real> cross_entropy(const Vector<Real>& logits, const std::vector<std::int3
     const auto begin = logits.begin() + r * n;
     const auto most = std::max_element(begin, begin + n);
     const std::int64_t label = labels[at(r, 1, 0)];
+    if (label < 0) continue;
+    ++loss.labelled;
     if (most - begin == label) ++loss.correct;
     Real total = 0;
     for (std::int64_t j = 0; j < n; ++j) total += std::exp(logits[at(r, n, j)] - *most);
     loss.sum += std::log(total) + *most - logits[at(r, n, label)];
     for (std::int64_t j = 0; j < n; ++j) {
       const Real p = std::exp(logits[at(r, n, j)] - *most) / total;
-      loss.gradient[at(r, n, j)] = (p - (j == label ? Real(1) : Real(0))) * scale;
+      loss.gradient[at(r, n, j)] = precision.stored((p - (j == label ? Real(1) : Real(0))) * scale);
     }
   }
   return loss;
@@ -264,7 +303,8 @@ Loss<Real> cross_entropy(const Vector<Real>& logits, const std::vector<std::int3
 // The optimizer's settings; all tensors share them.
 template <typename Real>
 struct Adam {
-  Real rate, beta1, beta2, epsilon, decay, correction1, correction2, clip, squared_norm;
+  Real rate, beta1, beta2, epsilon, decay, correction1, correction2, clip, squared_norm,
+      inverse_scale;
   bool lamb;
 };
 template <typename Real>
@@ -275,8 +315,9 @@ struct AdamState {
 template <typename Real>
 void update(const Adam<Real>& adam, const trainer::OptimizerTensor& tensor,
             const Vector<Real>& gradients, AdamState<Real>* state) {
-  const Real norm = std::sqrt(adam.squared_norm);
-  const Real factor = adam.clip > 0 && norm > adam.clip ? adam.clip / norm : Real(1);
+  const Real norm = std::sqrt(adam.squared_norm) * adam.inverse_scale;
+  const Real clip = adam.clip > 0 && norm > adam.clip ? adam.clip / norm : Real(1);
+  const Real factor = clip * adam.inverse_scale;
   Vector<Real> u;
   Real weights = 0;
   Real updates = 0;
