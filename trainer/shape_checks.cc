@@ -82,7 +82,7 @@ void check_backward_activation(const Gemm& op) {
         "column sums of c have n elements");
 }
 
-// An epilogue that is absent has neither memory nor size.
+// An epilogue that is absent has neither memory nor size; one of a c without elements may look so.
 void check_epilogue(const Gemm& op) {
   const bool forward = !is_absent(op.pre_activation);
   const bool backward = !is_absent(op.gelu_input);
@@ -97,7 +97,7 @@ void check_epilogue(const Gemm& op) {
   }
   check(forward || backward || op.activation == Activation::None || op.c.size == 0,
         "an activation comes with its input or takes it");
-  check(backward || is_absent(op.c_column_sums),
+  check(backward || is_absent(op.c_column_sums) || op.c.size == 0,
         "column sums of c come with a backward activation");
 }
 
