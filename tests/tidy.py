@@ -11,7 +11,7 @@ import unicodedata
 FOLDERS = ["base", "topology", "checkpoint", "trainer", "orchestrator"]  # each sees those before it
 SKIPPED = {"build", "node_modules", "demo", "dist", ".git", "out", "__pycache__", ".ccache"}
 TRAINER_SEES = {"topology/plan.h", "topology/graph.h", "topology/cost_model.h"}
-MAX_LINES, MAX_COLUMNS = 600, 100
+MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 70
 # header → where it may be included; a prefix ending in "/" is a folder
 HEAVY = {
     "spdlog/": ["base/log.cc"],
@@ -24,7 +24,8 @@ HEAVY = {
     "dnnl": ["trainer/cpu/"],
     "omp.h": ["trainer/cpu/"],
     "mpi.h": ["trainer/mpi/"],
-    "cuda": ["trainer/cuda/"],
+    "cuda": ["trainer/cuda/", "tests/trainer/cuda/"],
+    "cublas": ["trainer/cuda/", "tests/trainer/cuda/"],
     "nccl.h": ["trainer/cuda/", "trainer/nccl/"],
 }
 BANNED = [
@@ -34,6 +35,16 @@ BANNED = [
     (r"\busing namespace std\b", "names come with their namespace"),
     (r"\b(system|popen)\(", "processes start by argument vector (base/process.h)"),
     (r"\bDISABLED[_]", "a disabled test"),
+]
+
+# Device code compiles with nvcc and as plain C++ on an emulated GPU, so what only one of the two
+# understands stays in one place, and what needs seconds to parse stays out.
+DEVICE_CODE = (".cu", ".cuh")
+DEVICE_BANNED_HEADERS = ("nlohmann/", "spdlog/", "yaml-cpp/", "base/log.h", "base/document.h")
+DEVICE_BANNED = [
+    (r"<<<", "kernels start through launch() (trainer/cuda/launch.cuh)"),
+    (r"\b(asm|__asm__|__asm)\b", "assembly belongs in ptx.cuh only"),
+    (r"#include <(thrust|cub|cooperative_groups)\b", "the emulated GPU has no such library"),
 ]
 
 
@@ -71,6 +82,10 @@ def check_code(name, text, report):
         report(name, len(lines), f"{len(lines)} lines; look for the missing concept (limit {MAX_LINES})")
     if name.endswith((".h", ".cuh")) and "#pragma once" not in text:
         report(name, 1, "a header starts with #pragma once")
+    if not generated and name.split("/")[0] in FOLDERS:  # a test may be one long table
+        check_functions(name, lines, report)
+    if name.endswith(DEVICE_CODE):
+        check_device_code(name, lines, report)
     for number, line in enumerate(lines, 1):
         columns = sum(not unicodedata.combining(character) for character in line)
         if columns > MAX_COLUMNS and not generated and "http" not in line:
@@ -86,13 +101,36 @@ def check_code(name, text, report):
                     name == place or (place.endswith("/") and name.startswith(place)) for place in places
                 ):
                     report(name, number, f"<{header}> belongs in {', '.join(places)} only")
-            if header == "nlohmann/json.hpp" and name.endswith((".h", ".cu", ".cuh")):
+            if header == "nlohmann/json.hpp" and name.endswith(".h"):
                 report(name, number, "headers use nlohmann/json_fwd.hpp")
         for pattern, why in BANNED:
             if re.search(pattern, line):
                 report(name, number, why)
         if "getenv(" in line and name.split("/")[0] in FOLDERS and not re.search(r"(main|cli\w*|client\w*|rendezvous)\.cc$", name):
             report(name, number, "the environment is read in main, the command line and rendezvous only")
+
+
+def check_functions(name, lines, report):
+    """A function outside of a class starts and ends in the first column, as clang-format leaves it."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line == "}" and start is not None:
+            if number - start + 1 > MAX_FUNCTION:
+                report(name, start, f"a function of {number - start + 1} lines (limit {MAX_FUNCTION})")
+            start = None
+        elif re.match(r"[A-Za-z_]", line) and not re.match(r"(namespace|using|template|public|private)\b", line):
+            start = number
+
+
+def check_device_code(name, lines, report):
+    for number, line in enumerate(lines, 1):
+        code = line.split("//")[0]
+        for pattern, why in DEVICE_BANNED:
+            if re.search(pattern, code) and not (name.endswith("/ptx.cuh") and "ptx.cuh" in why):
+                report(name, number, why)
+        included = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+        if included and included[1].startswith(DEVICE_BANNED_HEADERS):
+            report(name, number, f"device code does not include {included[1]}")
 
 
 def check_tree(root, names, report):
@@ -110,7 +148,7 @@ def check_tree(root, names, report):
     for name, text in lists.items():
         if "file(GLOB" in text:
             report(name, 1, "sources are listed, not globbed")
-    for folder in FOLDERS + ["web", "tests", "trainer/contract", "trainer/data", "trainer/cpu", "deploy"]:
+    for folder in FOLDERS + ["web", "tests", "trainer/contract", "trainer/data", "trainer/cpu", "trainer/cuda", "deploy"]:
         if (root / folder).is_dir() and f"{folder}/README.md" not in names:
             report(folder, 1, "every folder has a README.md")
 

@@ -16,6 +16,21 @@ CASES = [
     ("no pragma once", "base/a.h", "int f();\n", "#pragma once"),
     ("a long file", "base/a.cc", "int x;\n" * 601, "601 lines"),
     ("a long line", "base/a.cc", "// " + "x" * 100 + "\n", "103 columns"),
+    ("a long function", "base/a.cc", "int f() {\n" + "  g();\n" * 69 + "}\n", "a function of 71 lines"),
+    ("a long kernel", "trainer/cuda/a.cu", "void f(\n    int x) {\n" + "  g();\n" * 68 + "}\n", "a function of 71 lines"),
+    ("a long line of device code", "trainer/cuda/a.cuh", "#pragma once\n// " + "x" * 100 + "\n", "103 columns"),
+    ("a long file of device code", "trainer/cuda/a.cu", "int x;\n" * 601, "601 lines"),
+    ("no pragma once in device code", "trainer/cuda/a.cuh", "int f();\n", "#pragma once"),
+    ("json in device code", "trainer/cuda/a.cu", "#include <nlohmann/json_fwd.hpp>\n", "does not include nlohmann"),
+    ("a log in device code", "trainer/cuda/a.cu", '#include "base/log.h"\n', "does not include base/log.h"),
+    ("spdlog in device code", "trainer/cuda/a.cuh", "#include <spdlog/spdlog.h>\n", "does not include spdlog"),
+    ("a launch by syntax", "trainer/cuda/a.cu", "void f() { k<<<1, 2>>>(); }\n", "through launch()"),
+    ("assembly", "trainer/cuda/a.cu", 'void f() { asm volatile(""); }\n', "ptx.cuh only"),
+    ("thrust", "trainer/cuda/a.cu", "#include <thrust/sort.h>\n", "no such library"),
+    ("a launch in ptx.cuh", "trainer/cuda/ptx.cuh", "void f() { k<<<1, 2>>>(); }\n", "through launch()"),
+    ("CUDA elsewhere", "trainer/a.cc", "#include <cuda_runtime.h>\n", "belongs in trainer/cuda/"),
+    ("kernels never built", "trainer/cuda/unlisted.cu", "int x;\n", "in no CMakeLists.txt"),
+    ("no README beside kernels", "trainer/cuda/a.cuh", "#pragma once\n", "trainer/cuda:1: every folder"),
     ("a view", "base/a.cc", "auto x = std::views::" + "iota(1);\n", "clang 14"),
     ("a shell", "base/a.cc", "int f() { return sys" + 'tem("ls"); }\n', "argument vector"),
     ("an unfinished place", "base/a.cc", "// TO" + "DO\n", "unfinished"),
@@ -31,6 +46,12 @@ def clean_tree(root):
     (root / "base" / "README.md").write_text("# base\n")
     (root / "base" / "good.cc").write_text('#include "base/good.h"\n')
     (root / "base" / "CMakeLists.txt").write_text("add_library(base good.cc a.cc)\n")
+    # What is allowed: a function of 70 lines, comments about launches, assembly in its one place.
+    (root / "base" / "good.h").write_text("#pragma once\nint f() {\n" + "  g();\n" * 68 + "}\n")
+    (root / "tests" / "trainer" / "cuda").mkdir(parents=True)
+    (root / "tests" / "README.md").write_text("# tests\n")
+    (root / "tests" / "trainer" / "cuda" / "ptx.cuh").write_text(
+        '#pragma once\n#include <cuda_runtime.h>\n// no <<<1, 2>>> and no asm\nvoid f() { asm volatile(""); }\n')
 
 
 def findings(root):
