@@ -13,18 +13,41 @@ struct LossCase {
   std::int32_t classes;
   float size;
   float scale;
-  bool padding = false;  // every third label is −1
+  bool padding = false;    // every third label is −1
+  std::int64_t spare = 0;  // columns behind the classes
 };
 const LossCase kCases[] = {
-    {1, 1, 1, 1},        {1, 2, 1, 0.5F},         {7, 3, 5, 1},
-    {129, 16, 1, 0.01F}, {7, 1000, 10, 0.125F},   {33, 4001, 2, 1.0F / 33},
-    {1, 9, 1, 1, true},  {70, 24, 3, 0.5F, true}, {31, 2049, 4, 1.0F / 20, true},
+    {1, 1, 1, 1},
+    {1, 2, 1, 0.5F},
+    {7, 3, 5, 1},
+    {129, 16, 1, 0.01F},
+    {7, 1000, 10, 0.125F},
+    {33, 4001, 2, 1.0F / 33},
+    {1, 9, 1, 1, true},
+    {70, 24, 3, 0.5F, true},
+    {31, 2049, 4, 1.0F / 20, true},
+    {7, 3, 5, 1, true, 5},
+    {5, 30, 2, 0.5F, false, 34},
+    {6, 4001, 2, 0.1F, true, 31},
+    {3, 2, 1, 1, false, 1},
 };
+
+// Rows of `classes` elements with `spare` ones behind each.
+template <typename Real>
+std::vector<Real> spread(const std::vector<Real>& rows, const LossCase& c, Real spare) {
+  std::vector<Real> result;
+  for (std::int64_t r = 0; r < c.rows; ++r) {
+    const auto begin = rows.begin() + r * c.classes;
+    result.insert(result.end(), begin, begin + c.classes);
+    result.insert(result.end(), static_cast<std::size_t>(c.spare), spare);
+  }
+  return result;
+}
 
 TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
   for (const LossCase& c : kCases) {
     SCOPED_TRACE(std::to_string(c.rows) + "x" + std::to_string(c.classes) +
-                 (c.padding ? " padded" : ""));
+                 (c.padding ? " padded" : "") + " spare " + std::to_string(c.spare));
     Numbers numbers(51);
     const std::vector<float> logits = at().rounded(numbers.floats(c.rows * c.classes, c.size));
     std::vector<std::int32_t> labels = numbers.below(c.rows, c.classes);
@@ -32,19 +55,22 @@ TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
     const auto exact = reference::cross_entropy<double>(as<double>(logits), labels, c.scale);
     const auto naive = reference::cross_entropy<float>(logits, labels, c.scale, at().precision());
     trainer::CrossEntropy op;
-    op.logits = at().activations(logits);
+    const std::vector<float> spread_logits = spread(logits, c, std::nanf(""));
+    op.logits = at().activations(spread_logits);
     op.labels = at().ints(labels);
     op.classes = c.classes;
+    if (c.spare != 0) op.stride = c.classes + c.spare;
     op.scale = at().floats({c.scale});
     op.sums = at().floats({10, 20, 30});
     device().cross_entropy(0, op);
-    expect_close(at(), op.logits, exact.gradient, naive.gradient, "gradient");
+    expect_close(at(), op.logits, spread(exact.gradient, c, 0.0), spread(naive.gradient, c, 0.0F),
+                 "gradient");
     const std::vector<float> sums = at().read(op.sums);
     expect_close({sums[0]}, {10 + exact.sum}, {10 + naive.sum}, "loss");
     EXPECT_EQ(sums[1], 20.0F + static_cast<float>(exact.correct));
     EXPECT_EQ(sums[2], 30.0F + static_cast<float>(exact.labelled));
 
-    op.logits = at().activations(logits);
+    op.logits = at().activations(spread_logits);
     op.evaluate = true;
     device().cross_entropy(0, op);
     const std::vector<float> twice = at().read(op.sums);
