@@ -1,0 +1,35 @@
+// The CUDA device: one NVIDIA GPU of compute capability 8.0 or newer; float32, bfloat16 or float16
+// activations, sums in float32. Needs none of CUDA's headers. Every program but the tests reaches
+// it through the plug-in (trainer/cuda_plugin.h), so that machines without CUDA run the same
+// program. One thread at a time may use a device. The same calls give the same bits on the same
+// kind of GPU; between processes only with one gemm_cache_file, or with tune_products off (README,
+// decision "Timed products").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "trainer/device.h"
+
+namespace regatta::trainer {
+
+// Automatic: the fused kernels where they cover type and head size, the reference ones elsewhere.
+// Grouped: the same, samples of similar length side by side on several streams. Reference: always
+// the obvious kernels, one per step of the formula.
+enum class CudaAttention : std::uint8_t { Automatic, Grouped, Reference };
+
+struct CudaOptions {
+  int index = 0;      // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)
+  bool tf32 = false;  // float32 products with inputs rounded to 10 bits: faster, less exact
+  CudaAttention attention = CudaAttention::Automatic;
+  std::string gemm_cache_file;  // keeps timed choices of products; empty: none
+  bool tune_products = true;    // false: the library's first suggestion
+  int max_graphs = 32;          // captured sequences kept by repeat(); 0: none
+};
+
+// Throws Code::Operator where there is no driver, no GPU, or either is too old, saying which and
+// what would do; Code::User for an index beyond the GPUs there are.
+[[nodiscard]] std::unique_ptr<Device> make_cuda_device(const CudaOptions& options);
+
+}  // namespace regatta::trainer
