@@ -175,6 +175,7 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
     phases.forward += timing.forward / phase_steps;
     phases.backward += timing.backward / phase_steps;
     phases.optimizer += timing.optimizer / phase_steps;
+    phases.seconds += timing.seconds / phase_steps;
   }
   nlohmann::ordered_json json;
   json["benchmark"] = "step";
@@ -186,6 +187,7 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
       static_cast<double>(sum.sizes.tokens) / static_cast<double>(sum.sizes.samples);
   json["device"] = device.description();
   json["dtype"] = name_of(options.precision);
+  json["attention"] = options.attention_name;
   json["graphs"] = options.graphs;
   json["micro"] = options.micro;
   json["threads"] = options.threads;
@@ -199,8 +201,10 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
   json["step_seconds"] = {{"median", seconds[seconds.size() / 2]},
                           {"least", seconds.front()},
                           {"most", seconds.back()}};
-  json["phase_seconds"] = {
-      {"forward", phases.forward}, {"backward", phases.backward}, {"optimizer", phases.optimizer}};
+  json["phase_seconds"] = {{"forward", phases.forward},
+                           {"backward", phases.backward},
+                           {"optimizer", phases.optimizer},
+                           {"step", phases.seconds}};
   json["peak_device_bytes"] = device.peak_bytes();
   json["peak_resident_bytes"] = peak_resident_bytes();
   return json.dump(2) + "\n";

@@ -14,6 +14,7 @@ struct BenchStepOptions {
   ModelShape shape;  // vocabulary set
   std::string model_name;
   std::string lengths_name;
+  std::string attention_name = "automatic";  // only reported
   OptimizerKind optimizer = OptimizerKind::AdamW;
   double dropout = 0.1;
   Precision precision = Precision::Float32;

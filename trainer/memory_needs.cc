@@ -31,6 +31,7 @@ MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
   // An evaluation packs up to kEvaluationTokens and one sample more.
   const std::int64_t tokens = std::max(samples * length, kEvaluationTokens + length);
   MemoryNeeds needs;
+  needs.of_evaluation = tokens > samples * length;
   needs.room = with_headroom(
       room_for(largest_batch(config, std::max(samples, tokens / length), tokens), options.room));
   const std::int64_t arena = make_tensor_table(config.model).arena_size;
@@ -56,9 +57,11 @@ std::string describe(const MemoryNeeds& needs, const RunConfig& config) {
   line("gradients", needs.gradients, "");
   line("moments", needs.moments, "optimizer state");
   line("activations", needs.activations,
-       "for " + std::to_string(needs.room.tokens) +
-           " tokens at once; fewer with batch.micro, now " +
-           std::to_string(config.micro_batch_size));
+       "for " + std::to_string(needs.room.tokens) + " tokens at once (" +
+           (needs.of_evaluation ? "an evaluation"
+                                : "a micro-batch; fewer with batch.micro, now " +
+                                      std::to_string(config.micro_batch_size)) +
+           ")");
   line("inputs", needs.inputs, "");
   line("workspace", needs.workspace, "");
   line("at most", needs.total(), "per rank");

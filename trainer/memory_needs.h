@@ -18,6 +18,7 @@ struct MemoryNeeds {
   std::int64_t inputs = 0;
   std::int64_t workspace = 0;  // of the device's products and sums
   BatchRoom room;              // that activations and inputs were reckoned for
+  bool of_evaluation = false;  // which takes more room than any micro-batch
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + moments + activations + inputs + workspace;

@@ -30,21 +30,29 @@ BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
 
 }  // namespace
 
-BertOptions bert_options(const RunConfig& config, const Device& device) {
+Dtype compute_dtype(Precision precision) {
+  if (precision == Precision::BFloat16) return Dtype::BFloat16;
+  return precision == Precision::Float16 ? Dtype::Float16 : Dtype::Float32;
+}
+
+BertOptions bert_options(const RunConfig& config, std::int64_t token_bucket) {
   BertOptions options;
   options.dropout = {config.dropout, config.attention_dropout, config.seed};
-  if (config.dtype == Precision::BFloat16) options.compute = Dtype::BFloat16;
-  if (config.dtype == Precision::Float16) options.compute = Dtype::Float16;
-  if (!device.computes_in(options.compute)) {
-    throw base::Error(base::Code::User, device.description() +
-                                            " does not compute in the run file's dtype; set "
-                                            "dtype: float32, or device: cuda");
-  }
-  options.room.token_bucket = config.token_bucket > 0 ? config.token_bucket : device.token_bucket();
+  options.compute = compute_dtype(config.dtype);
+  options.room.token_bucket = config.token_bucket > 0 ? config.token_bucket : token_bucket;
   options.room.mask_fraction = config.data.mask_fraction;
   if (options.room.token_bucket > 1) options.room.max_length = config.data.max_length;
   options.repeat = config.graphs;
   return options;
+}
+
+BertOptions bert_options(const RunConfig& config, const Device& device) {
+  if (!device.computes_in(compute_dtype(config.dtype))) {
+    throw base::Error(base::Code::User, "dtype is " + name_of(config.dtype) + ", but this is " +
+                                            device.description() +
+                                            "; set dtype: float32, or device: cuda");
+  }
+  return bert_options(config, device.token_bucket());
 }
 
 TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,

@@ -28,8 +28,11 @@ struct TrainingState {
 // whatever the set.
 constexpr std::int64_t kEvaluationTokens = 8192;
 
-// How a run file's model runs on a device. Throws Code::User when the device does not compute in
-// the run file's dtype.
+[[nodiscard]] Dtype compute_dtype(Precision precision);
+// How a run file's model runs on a device that likes tokens in buckets of `token_bucket`.
+[[nodiscard]] BertOptions bert_options(const RunConfig& config, std::int64_t token_bucket);
+// The same for a device at hand. Throws Code::User when it does not compute in the run file's
+// dtype.
 [[nodiscard]] BertOptions bert_options(const RunConfig& config, const Device& device);
 
 class TrainLoop {

@@ -14,7 +14,6 @@
 #include "trainer/checkpoint_keeper.h"
 #include "trainer/communicator.h"
 #include "trainer/contract/run_config.h"
-#include "trainer/cpu/cpu_device.h"
 #include "trainer/environment.h"
 #include "trainer/initial_weights.h"
 #include "trainer/journal_writer.h"
@@ -89,7 +88,8 @@ class Attempt {
     const double baseline = constant_guess_accuracy(evaluation_);
     target_ = target_value(config_, baseline);
 
-    const std::unique_ptr<Device> device = make_cpu_device(config_.threads);
+    const std::unique_ptr<Device> device = make_device(
+        {config_.device, config_.dtype, config_.attention, config_.threads}, options_.place);
     SingleCommunicator communicator;
     const TensorTable table = make_tensor_table(config_.model);
     const topology::Plan plan = topology::default_plan(static_cast<int>(table.tensors.size()));
@@ -100,7 +100,7 @@ class Attempt {
     keeper_ = &keeper;
     const Resumed start = starting_point(table);
     write_environment(files_, directory_.attempt_path(name_) / "environment.json",
-                      {options_.program, device->description(), config_.threads,
+                      {options_.place.program, device->description(), config_.threads,
                        dataset.fingerprint(), model_fingerprint(config_.model)});
     announce(table, start, baseline);
     return train(start.step);

@@ -1,17 +1,16 @@
 #pragma once
 
-#include <string>
-
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_directory.h"
+#include "trainer/make_device.h"
 
 namespace regatta::trainer {
 
 struct TrainingRunOptions {
-  int threads = 0;      // overrides the run file's; 0: as it says
-  std::string program;  // path of this program, for environment.json
+  int threads = 0;  // overrides the run file's; 0: as it says
+  DevicePlace place;
 };
 
 // One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the

@@ -138,7 +138,8 @@ TEST(MemoryNeeds, CountsEveryArrayOfARun) {
   config.micro_batch_size = 0;
   config.batch_size = 256;
   EXPECT_GT(memory_needs(config, {}, 0).activations, 3.5 * static_cast<double>(plain.activations));
-  const std::string text = describe(plain, config);
+  EXPECT_NE(describe(plain, config).find("an evaluation"), std::string::npos);
+  const std::string text = describe(memory_needs(config, {}, 0), config);
   EXPECT_NE(text.find("at most"), std::string::npos);
   EXPECT_NE(text.find("batch.micro"), std::string::npos);
 }

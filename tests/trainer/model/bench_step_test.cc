@@ -41,7 +41,9 @@ TEST(BenchStep, ReportsRatesThatFitTogether) {
   for (const char* phase : {"forward", "backward", "optimizer"}) {
     phases += json["phase_seconds"][phase].get<double>();
   }
-  EXPECT_NEAR(phases * samples, 6, 1.0);  // phases fill the step
+  const double step = json["phase_seconds"]["step"];
+  EXPECT_LE(phases, step);
+  EXPECT_GT(phases, 0.5 * step) << "phases fill the step";
 }
 
 }  // namespace

@@ -1,0 +1,47 @@
+#include "trainer/make_device.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "trainer/cpu/cpu_device.h"
+#include "trainer/cuda_plugin.h"
+
+namespace regatta::trainer {
+namespace {
+
+// A pass of every token bucket between the shortest and the longest micro-batch, forward and
+// backward: about 11 buckets of 256 with balanced lengths, 50 without (facts: trainer.md F4).
+constexpr int kMaxGraphs = 128;
+
+CudaOptions cuda_options(const DeviceRequest& request, const DevicePlace& place) {
+  CudaOptions options;
+  options.tf32 = request.precision == Precision::Tf32;
+  if (request.attention == AttentionKind::Grouped) options.attention = CudaAttention::Grouped;
+  if (request.attention == AttentionKind::Reference) options.attention = CudaAttention::Reference;
+  options.gemm_cache_file = place.products_file;
+  options.max_graphs = kMaxGraphs;
+  return options;
+}
+
+std::unique_ptr<Device> cuda_device(const DeviceRequest& request, const DevicePlace& place) {
+  return load_cuda_device({place.program, place.plugin_directory}, cuda_options(request, place));
+}
+
+}  // namespace
+
+std::int64_t workspace_bytes(DeviceKind kind) {
+  return kind == DeviceKind::Cpu ? 0 : std::int64_t{96} << 20;  // 64 MiB of sums, 32 of products
+}
+
+std::unique_ptr<Device> make_device(const DeviceRequest& request, const DevicePlace& place) {
+  if (request.kind == DeviceKind::Cuda) return cuda_device(request, place);
+  if (request.kind == DeviceKind::Auto) {
+    try {
+      return cuda_device(request, place);
+    } catch (const base::Error& error) {
+      base::log(base::LogLevel::Info, std::string("training on the CPU: ") + error.what());
+    }
+  }
+  return make_cpu_device(request.threads);
+}
+
+}  // namespace regatta::trainer
