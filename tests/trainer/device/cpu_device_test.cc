@@ -63,6 +63,58 @@ TEST(CpuDevice, InstructionSetsAndProductsAgree) {
   }
 }
 
+TEST(CpuDevice, EpiloguesGiveTheBitsOfSeparateOperations) {
+  for (const CpuProducts products : {CpuProducts::Fastest, CpuProducts::BuiltIn}) {
+    const auto device = make_cpu_device({2, "", products});
+    Harness at(*device);
+    Numbers numbers(1);
+    Gemm op;
+    op.m = 70;
+    op.n = 33;
+    op.k = 40;
+    op.a = at.floats(numbers.floats(op.m * op.k));
+    op.b = at.floats(numbers.floats(op.k * op.n));
+    op.bias = at.floats(numbers.floats(op.n));
+    const View before = op.c = at.output(op.m * op.n);
+    device->gemm(0, op);
+    const View after = at.output(op.m * op.n);
+    device->gelu_forward(0, before, after, true);
+    op.activation = Activation::GeluTanh;
+    op.pre_activation = at.output(op.m * op.n);
+    op.c = at.output(op.m * op.n);
+    device->gemm(0, op);
+    EXPECT_EQ(at.read(op.pre_activation), at.read(before));
+    EXPECT_EQ(at.read(op.c), at.read(after));
+
+    Gemm back = op;
+    back.bias = {};
+    back.pre_activation = {};
+    back.activation = Activation::None;
+    back.c = at.output(op.m * op.n);
+    device->gemm(0, back);
+    device->gelu_backward(0, before, back.c, back.c, true);
+    const View sums = at.floats(std::vector<float>(33, 2.0F));
+    device->add_column_sums(0, back.c, op.n, sums);
+    const View separate = back.c;
+    back.activation = Activation::GeluTanh;
+    back.gelu_input = before;
+    back.c = at.output(op.m * op.n);
+    back.c_column_sums = at.floats(std::vector<float>(33, 2.0F));
+    device->gemm(0, back);
+    EXPECT_EQ(at.read(back.c), at.read(separate));
+    EXPECT_EQ(at.read(back.c_column_sums), at.read(sums));
+  }
+}
+
+TEST(CpuDevice, ComputesInFloat32Only) {
+  const auto device = make_cpu_device(1);
+  for (const Dtype type : {Dtype::Float32, Dtype::BFloat16, Dtype::Float16, Dtype::Float8E4M3,
+                           Dtype::Float8E5M2, Dtype::Int32, Dtype::Byte}) {
+    EXPECT_EQ(device->computes_in(type), type == Dtype::Float32);
+  }
+  EXPECT_EQ(device->token_bucket(), 1);
+}
+
 TEST(CpuDevice, DescribesItself) {
   const std::string text = make_cpu_device({3, "baseline", CpuProducts::BuiltIn})->description();
   EXPECT_EQ(text, "CPU, 3 threads, baseline, matrix products: built in");
@@ -249,6 +301,23 @@ const Misuse kMisuses[] = {
        op.scalars = at.output(kStepScalars);
        op.squared_norm = at.output(1);
        device.update(0, op);
+     }},
+    {"bfloat16", "computes in float32",
+     [](Device& device, Harness& at) {
+       const View x = at.output_of(Dtype::BFloat16, 8);
+       device.add(0, x, x);
+     }},
+    {"float16 product", "computes in float32",
+     [](Device& device, Harness& at) {
+       Gemm op = small_gemm(at);
+       op.a = at.output_of(Dtype::Float16, 8);
+       op.b = at.output_of(Dtype::Float16, 12);
+       device.gemm(0, op);
+     }},
+    {"foreign host memory", "only memory of this device",
+     [](Device& device, Harness&) {
+       float mine = 0;
+       device.release_host(&mine);
      }},
     {"stream", "a stream comes from make_stream",
      [](Device& device, Harness& at) { device.fill_zero(1, at.output(1)); }},

@@ -48,6 +48,76 @@ TEST(DeferredDevice, RunsNothingBeforeTheHostWaits) {
   }
 }
 
+// Host memory of the device: undefined when new, and gone at once when released, whatever copies
+// still need of it.
+TEST(DeferredDevice, PoisonsHostMemoryThatIsReleasedTooEarly) {
+  const auto device = make_deferred_device(1);
+  Two x(*device);
+  auto* host = static_cast<float*>(device->allocate_host(8));
+  EXPECT_TRUE(std::isnan(host[0]));
+  host[0] = host[1] = 5;
+  device->copy_to_device(0, x.view(), host);
+  device->release_host(host);
+  device->synchronize();
+  EXPECT_TRUE(std::isnan(x.view().floats()[0])) << "released before it was copied";
+  host = static_cast<float*>(device->allocate_host(8));
+  host[0] = host[1] = 5;
+  device->copy_to_device(0, x.view(), host);
+  device->wait_host(device->record(0));
+  device->release_host(host);
+  EXPECT_EQ(x.view().floats()[1], 5.0F);
+  device->synchronize();
+}
+
+// Everything that an epilogue touches counts.
+TEST(DeferredDevice, RefusesRacesForEpilogues) {
+  const auto touched = [](View Gemm::*view, bool forward) {
+    const auto device = make_deferred_device(1);
+    const Stream other = device->make_stream();
+    std::vector<DeviceMemory> memory;
+    for (int i = 0; i < 5; ++i) memory.emplace_back(*device, 64, Dtype::Float32);
+    Gemm op;
+    op.m = op.n = op.k = 8;
+    op.a = memory[0].view();
+    op.b = memory[1].view();
+    op.c = memory[2].view();
+    if (view != &Gemm::a_column_sums) op.activation = Activation::GeluErf;
+    if (view == &Gemm::a_column_sums) {
+      op.transpose_a = true;
+      op.a_column_sums = memory[4].view().slice(0, 8);
+    } else if (forward) {
+      op.pre_activation = memory[3].view();
+    } else {
+      op.gelu_input = memory[3].view();
+      op.c_column_sums = memory[4].view().slice(0, 8);
+    }
+    device->gemm(0, op);
+    expect_race("gemm", "fill_zero", [&] { device->fill_zero(other, op.*view); });
+    device->synchronize();
+  };
+  touched(&Gemm::pre_activation, true);
+  touched(&Gemm::gelu_input, false);
+  touched(&Gemm::c_column_sums, false);
+  touched(&Gemm::a_column_sums, false);
+}
+
+TEST(DeferredDevice, RefusesARaceForTheLossScale) {
+  const auto device = make_deferred_device(1);
+  const Stream other = device->make_stream();
+  const DeviceMemory memory(*device, 8, Dtype::Float32);
+  const DeviceMemory labels(*device, 2, Dtype::Int32);
+  CrossEntropy op;
+  op.logits = memory.view().slice(0, 4);
+  op.labels = labels.view();
+  op.classes = 2;
+  op.scale = memory.view().slice(4, 1);
+  op.sums = memory.view().slice(5, 3);
+  device->fill_zero(0, labels.view());
+  device->cross_entropy(0, op);
+  expect_race("cross_entropy", "fill_zero", [&] { device->fill_zero(other, op.scale); });
+  device->synchronize();
+}
+
 TEST(DeferredDevice, PoisonsWhatTheHostReadsTooEarly) {
   const auto device = make_deferred_device(1);
   Two x(*device);

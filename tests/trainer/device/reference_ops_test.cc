@@ -2,6 +2,7 @@
 // every device must itself be right. Loss = Σ weight·output.
 #include "tests/trainer/device/reference_ops.h"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 namespace regatta::tests {
@@ -112,6 +113,55 @@ TEST(ReferenceOps, CrossEntropyOfEqualLogitsIsTheirLogarithm) {
   const auto loss = reference::cross_entropy(Doubles(1000, 0.5), {17}, 1.0);
   EXPECT_NEAR(loss.sum, std::log(1000.0), 1e-12);
   EXPECT_EQ(loss.correct, 0);
+}
+
+// Padded tokens have no gradient and change none.
+TEST(ReferenceOps, AttentionOfPaddingIsZero) {
+  const Packed packed({3, 5});
+  const Packed padded = packed.padded(4, 2);
+  const trainer::Dropout dropout = some_dropout(0.2, 64);
+  const std::int64_t hidden = 6;
+  const Doubles qkv = numbers(8, padded.tokens() * 3 * hidden);
+  const Doubles dout = numbers(9, padded.tokens() * hidden);
+  const auto alone = reference::attention_backward<double>(
+      packed, dropout, 2, {qkv.begin(), qkv.begin() + packed.tokens() * 3 * hidden},
+      {dout.begin(), dout.begin() + packed.tokens() * hidden});
+  Doubles expected = alone;
+  expected.resize(qkv.size());
+  EXPECT_EQ(reference::attention_backward(padded, dropout, 2, qkv, dout), expected);
+}
+
+TEST(ReferenceOps, CrossEntropySkipsRowsWithoutALabel) {
+  const Doubles logits = numbers(7, 15);
+  const auto loss = reference::cross_entropy(logits, {0, -1, 2}, 1.0);
+  EXPECT_EQ(loss.labelled, 2);
+  for (std::size_t i = 5; i < 10; ++i) EXPECT_EQ(loss.gradient[i], 0.0);
+  const Doubles first(logits.begin(), logits.begin() + 5);
+  const Doubles last(logits.begin() + 10, logits.end());
+  EXPECT_NEAR(
+      loss.sum,
+      reference::cross_entropy(first, {0}, 1.0).sum + reference::cross_entropy(last, {2}, 1.0).sum,
+      1e-14);
+}
+
+// The tolerance: twice the naive error, four roundings of the largest, and half a 16-bit unit where
+// the result is stored in one.
+TEST(ExpectClose, AllowsWhatItSaysAndNoMore) {
+  const std::vector<double> exact = {1.0, -0.5};
+  const std::vector<float> naive = {1.0F, -0.5F};
+  const std::vector<float> off = {1.0F + 0x1p-10F, -0.5F};
+  expect_close({1.0F + 0x1p-22F, -0.5F}, exact, naive, "four roundings");
+  EXPECT_NONFATAL_FAILURE(expect_close({1.0F + 0x1p-21F, -0.5F}, exact, naive, "more"), "more");
+  expect_close({1.0F, -0.5F - 0x1p-9F}, exact, off, "twice the naive error");
+  EXPECT_NONFATAL_FAILURE(expect_close({1.0F, -0.5F - 0x1.1p-9F}, exact, off, "more"), "more");
+  using trainer::Dtype;
+  expect_close({1.0F, -0.5F + 0x1p-8F}, exact, naive, "half a unit", Dtype::BFloat16);
+  EXPECT_NONFATAL_FAILURE(
+      expect_close({1.0F, -0.5F + 0x1p-7F}, exact, naive, "a unit", Dtype::BFloat16), "a unit");
+  EXPECT_NONFATAL_FAILURE(
+      expect_close({1.0F, -0.5F + 0x1p-8F}, exact, naive, "another type", Dtype::Float16),
+      "another type");
+  EXPECT_NONFATAL_FAILURE(expect_close({1.0F, std::nanf("")}, exact, off, "nan"), "nan");
 }
 
 // About the right share is kept, and the kept ones make up for the others.

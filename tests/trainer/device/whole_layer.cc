@@ -124,7 +124,44 @@ class WholeLayer {
     at_.device().gemm(0, op);
     keep("product " + std::to_string(m), op.c);
   }
+  // A forward activation, a backward one, and a weight gradient with the bias gradient beside it.
+  void epilogues() {
+    trainer::Gemm op;
+    op.m = count();
+    op.n = 4 * kHidden;
+    op.k = kHidden;
+    op.a = random(op.m * op.k);
+    op.b = random(op.k * op.n);
+    op.c = at_.output(op.m * op.n);
+    op.bias = random(op.n);
+    op.activation = trainer::Activation::GeluErf;
+    op.pre_activation = at_.output(op.m * op.n);
+    at_.device().gemm(0, op);
+    keep("activated product", op.c);
+    op.gelu_input = op.pre_activation;
+    op.pre_activation = {};
+    op.bias = {};
+    op.c = at_.output(op.m * op.n);
+    op.c_column_sums = random(op.n);
+    at_.device().gemm(0, op);
+    keep("gradient of an activation", op.c);
+    keep("its column sums", op.c_column_sums);
+    trainer::Gemm weight;
+    weight.m = op.n;
+    weight.n = kHidden;
+    weight.k = count();
+    weight.a = op.c;
+    weight.b = op.a;
+    weight.c = random(op.n * kHidden);
+    weight.transpose_a = true;
+    weight.beta = 1;
+    weight.a_column_sums = random(op.n);
+    at_.device().gemm(0, weight);
+    keep("weight gradient", weight.c);
+    keep("bias gradient", weight.a_column_sums);
+  }
   void products() {
+    epilogues();
     product(count(), 3 * kHidden, kHidden, false, true);
     product(count() + 1, kHidden, 3 * kHidden, false, false);
     product(3 * kHidden, kHidden, count(), true, false);
@@ -160,7 +197,9 @@ class WholeLayer {
     backward.dx = at_.output(count() * kHidden);
     backward.dgamma = random(kHidden);
     backward.dbeta = random(kHidden);
+    backward.dbias = random(kHidden);
     at_.device().layer_norm_backward(0, backward);
+    keep("norm dbias", backward.dbias);
     keep("norm dx", backward.dx);
     keep("norm dgamma", backward.dgamma);
     keep("norm dbeta", backward.dbeta);

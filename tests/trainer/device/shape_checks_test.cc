@@ -1,0 +1,275 @@
+// What trainer/device.h allows in types and epilogues, and one word of each refusal. Sizes alone
+// are refused in cpu_device_test.cc, through a device.
+#include "trainer/shape_checks.h"
+
+#include <gtest/gtest.h>
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+constexpr Dtype kFull = Dtype::Float32;
+constexpr Dtype kHalf = Dtype::BFloat16;
+constexpr Dtype kOther = Dtype::Float16;
+
+// The checks never read memory; it only has to be there.
+View view(std::int64_t size, Dtype dtype) {
+  static float memory = 0;
+  return {&memory, size, dtype};
+}
+View other_view(std::int64_t size, Dtype dtype) {
+  static float memory = 0;
+  return {&memory, size, dtype};
+}
+
+Gemm product(Dtype type) {
+  Gemm op;
+  op.m = 2;
+  op.n = 3;
+  op.k = 4;
+  op.a = view(8, type);
+  op.b = view(12, type);
+  op.c = view(6, type);
+  return op;
+}
+Gemm forward(Dtype type) {
+  Gemm op = product(type);
+  op.activation = Activation::GeluErf;
+  op.pre_activation = other_view(6, type);
+  return op;
+}
+Gemm backward(Dtype type) {
+  Gemm op = product(type);
+  op.activation = Activation::GeluTanh;
+  op.gelu_input = other_view(6, type);
+  return op;
+}
+Gemm with_sums(Dtype type) {
+  Gemm op = product(type);
+  op.transpose_a = true;
+  op.a_column_sums = view(2, kFull);
+  return op;
+}
+
+LayerNormBackward norm(Dtype type) {
+  LayerNormBackward op;
+  op.dy = op.z = op.dresidual = op.dx = view(16, type);
+  op.mean = op.rstd = view(2, kFull);
+  op.gamma = op.dgamma = op.dbeta = op.dbias = view(8, kFull);
+  return op;
+}
+
+CrossEntropy loss(Dtype type) {
+  CrossEntropy op;
+  op.logits = view(6, type);
+  op.labels = view(2, Dtype::Int32);
+  op.classes = 3;
+  op.scale = view(1, kFull);
+  op.sums = view(3, kFull);
+  return op;
+}
+
+OptimizerUpdate update() {
+  OptimizerUpdate op;
+  op.parameters = op.gradients = op.first_moment = op.second_moment = view(8, kFull);
+  op.scalars = view(kStepScalars, kFull);
+  op.squared_norm = view(1, kFull);
+  return op;
+}
+
+AttentionForward attention(Dtype type) {
+  AttentionForward op;
+  op.qkv = view(5 * 3 * 8, type);
+  op.out = view(5 * 8, type);
+  op.lse = view(5 * 2, kFull);
+  op.heads = 2;
+  op.tokens.cumulative = view(3, Dtype::Int32);
+  op.tokens.max_length = 3;
+  return op;
+}
+
+EmbeddingForward embedding(Dtype type) {
+  EmbeddingForward op;
+  op.ids = op.types = op.tokens.position = view(2, Dtype::Int32);
+  op.word = op.position = op.type = view(24, type);
+  op.gamma = op.beta = view(8, kFull);
+  op.x = op.y = view(16, type);
+  op.mean = op.rstd = view(2, kFull);
+  return op;
+}
+
+TEST(ShapeChecks, ActivationsMayHaveAnyOfThreeTypes) {
+  for (const Dtype type : {kFull, kHalf, kOther}) {
+    check_shapes(product(type));
+    check_shapes(forward(type));
+    check_shapes(backward(type));
+    check_shapes(with_sums(type));
+    check_shapes(norm(type));
+    check_shapes(loss(type));
+    check_shapes(attention(type));
+    check_shapes(embedding(type));
+    check_elementwise(view(7, type), view(7, type), view(7, type));
+    check_column_sums(view(6, type), 3, view(3, kFull));
+    check_row_selection(view(6, type), view(4, Dtype::Int32), 3, view(12, type));
+  }
+}
+
+TEST(ShapeChecks, OptionalViewsMayBeAbsent) {
+  Gemm gemm = product(kHalf);
+  gemm.c = view(6, kFull);
+  gemm.bias = view(3, kFull);
+  check_shapes(gemm);
+  gemm = with_sums(kHalf);
+  gemm.c = view(6, kFull);
+  gemm.beta = 1;
+  check_shapes(gemm);
+  gemm = forward(kHalf);
+  gemm.bias = view(3, kHalf);
+  check_shapes(gemm);
+  gemm = backward(kHalf);
+  gemm.c_column_sums = view(3, kFull);
+  check_shapes(gemm);
+  LayerNormBackward without_bias = norm(kHalf);
+  without_bias.dbias = {};
+  check_shapes(without_bias);
+  CrossEntropy evaluated = loss(kHalf);
+  evaluated.scale = {};
+  evaluated.evaluate = true;
+  check_shapes(evaluated);
+  CrossEntropy spread = loss(kHalf);
+  spread.classes = 2;
+  spread.stride = 3;
+  check_shapes(spread);
+  OptimizerUpdate with_copy = update();
+  check_shapes(with_copy);
+  with_copy.compute_copy = view(8, kOther);
+  check_shapes(with_copy);
+  check_convert(view(3, kHalf), view(3, kFull));
+  check_convert(view(3, kFull), view(3, kOther));
+}
+
+template <typename Operation, typename Change>
+void refuse(Operation op, Change change, const char* words) {
+  change(op);
+  EXPECT_DEATH(check_shapes(op), words);
+}
+
+TEST(ShapeChecksDeathTest, ProductsRefuseMixedTypes) {
+  refuse(
+      product(kHalf), [](Gemm& op) { op.b.dtype = kOther; }, "of a's type");
+  refuse(
+      product(kFull), [](Gemm& op) { op.b.dtype = kHalf; }, "of a's type");
+  refuse(
+      product(kFull), [](Gemm& op) { op.c.dtype = kHalf; }, "of a's type or float32");
+  refuse(
+      product(kHalf), [](Gemm& op) { op.c.dtype = kOther; }, "of a's type or float32");
+  refuse(
+      product(kHalf), [](Gemm& op) { op.bias = view(3, kFull); }, "elements of c's type");
+  refuse(
+      product(kHalf), [](Gemm& op) { op.a.dtype = Dtype::Int32; }, "a of a matrix product");
+  refuse(
+      product(kHalf), [](Gemm& op) { op.a.dtype = Dtype::Float8E4M3; }, "a of a matrix product");
+}
+
+TEST(ShapeChecksDeathTest, ProductsRefuseOddEpilogues) {
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.gelu_input = view(6, kHalf); }, "at most one epilogue");
+  refuse(
+      forward(kHalf),
+      [](Gemm& op) {
+        op.transpose_a = true;
+        op.a_column_sums = view(2, kFull);
+      },
+      "at most one epilogue");
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.activation = Activation::None; }, "names it");
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.beta = 1; }, "beta 0");
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.pre_activation.size = 5; }, "c's size");
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.pre_activation.dtype = kFull; }, "product's type");
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.c.dtype = op.pre_activation.dtype = kFull; },
+      "product's type");
+  refuse(
+      forward(kHalf), [](Gemm& op) { op.pre_activation = op.c; }, "differ");
+  refuse(
+      backward(kHalf), [](Gemm& op) { op.activation = Activation::None; }, "names it");
+  refuse(
+      backward(kHalf), [](Gemm& op) { op.beta = 1; }, "beta 0");
+  refuse(
+      backward(kHalf), [](Gemm& op) { op.bias = view(3, kHalf); }, "no bias");
+  refuse(
+      backward(kHalf), [](Gemm& op) { op.gelu_input.dtype = kOther; }, "product's type");
+  refuse(
+      backward(kHalf), [](Gemm& op) { op.c_column_sums = view(3, kHalf); }, "n elements");
+  refuse(
+      backward(kHalf), [](Gemm& op) { op.c_column_sums = view(2, kFull); }, "n elements");
+  refuse(
+      product(kHalf), [](Gemm& op) { op.c_column_sums = view(3, kFull); }, "come with");
+  refuse(
+      product(kHalf), [](Gemm& op) { op.activation = Activation::GeluErf; }, "comes with");
+  refuse(
+      with_sums(kHalf), [](Gemm& op) { op.transpose_a = false; }, "transposed a");
+  refuse(
+      with_sums(kHalf), [](Gemm& op) { op.a_column_sums.size = 4; }, "m elements");
+  refuse(
+      with_sums(kHalf), [](Gemm& op) { op.a_column_sums.dtype = kHalf; }, "m elements");
+}
+
+TEST(ShapeChecksDeathTest, FusedOperationsRefuseMixedTypes) {
+  refuse(
+      norm(kHalf), [](auto& op) { op.dx.dtype = kFull; }, "z's shape");
+  refuse(
+      norm(kHalf), [](auto& op) { op.gamma.dtype = kHalf; }, "hidden size");
+  refuse(
+      norm(kHalf), [](auto& op) { op.mean.dtype = kHalf; }, "mean and rstd");
+  refuse(
+      norm(kHalf), [](auto& op) { op.dgamma.dtype = kHalf; }, "dgamma");
+  refuse(
+      norm(kHalf), [](auto& op) { op.dbias.dtype = kHalf; }, "dbias");
+  refuse(
+      norm(kHalf), [](auto& op) { op.dbias.size = 7; }, "dbias");
+  refuse(
+      loss(kHalf), [](auto& op) { op.scale = {}; }, "one scale");
+  refuse(
+      loss(kHalf), [](auto& op) { op.scale.dtype = kHalf; }, "one scale");
+  refuse(
+      loss(kHalf), [](auto& op) { op.sums.dtype = kHalf; }, "three sums");
+  refuse(
+      loss(kHalf), [](auto& op) { op.stride = 2; }, "rows of all classes");
+  refuse(
+      attention(kHalf), [](auto& op) { op.out.dtype = kOther; }, "side by side");
+  refuse(
+      attention(kHalf), [](auto& op) { op.lse.dtype = kHalf; }, "one lse");
+  refuse(
+      attention(Dtype::Float8E5M2), [](auto&) {}, "T rows");
+  refuse(
+      embedding(kHalf), [](auto& op) { op.word.dtype = kFull; }, "x's type");
+  refuse(
+      embedding(kHalf), [](auto& op) { op.y.dtype = kFull; }, "T rows");
+  refuse(
+      update(), [](auto& op) { op.parameters.dtype = kHalf; }, "float32");
+  refuse(
+      update(), [](auto& op) { op.compute_copy = view(8, kFull); }, "16-bit type");
+  refuse(
+      update(), [](auto& op) { op.compute_copy = view(7, kHalf); }, "parameters' size");
+}
+
+TEST(ShapeChecksDeathTest, SmallOperationsRefuseMixedTypes) {
+  EXPECT_DEATH(check_elementwise(view(4, kHalf), view(4, kFull)), "one type");
+  EXPECT_DEATH(check_elementwise(view(4, Dtype::Int32), view(4, Dtype::Int32)), "one type");
+  EXPECT_DEATH(check_column_sums(view(6, kHalf), 3, view(3, kHalf)), "column sums");
+  EXPECT_DEATH(check_row_selection(view(6, kHalf), view(2, Dtype::Int32), 3, view(6, kFull)),
+               "one row per index");
+  EXPECT_DEATH(check_convert(view(3, kHalf), view(3, kOther)), "between float32");
+  EXPECT_DEATH(check_convert(view(3, kFull), view(3, kFull)), "between float32");
+  EXPECT_DEATH(check_convert(view(3, kHalf), view(4, kFull)), "keeps the size");
+  EXPECT_DEATH(check_sum_of_squares(view(3, kHalf), view(1, kFull)), "one float32");
+  EXPECT_DEATH(check_copy(view(3, kHalf), view(3, kOther)), "keeps type");
+}
+
+}  // namespace
+}  // namespace regatta::tests
