@@ -73,7 +73,7 @@ class Runner {
   [[nodiscard]] SharedMemory& shared() { return shared_; }
   [[nodiscard]] bool running() const { return current_ >= 0; }
 
-  Order order = parse_order(std::getenv("REGATTA_EMULATION_ORDER"));
+  Order order = order_from_environment().value_or(Order{});
   std::mutex mutex;  // held during a launch
 
  private:
@@ -427,7 +427,7 @@ void run_grid(const LaunchShape& shape, void (*body)(void*), void* argument) {
 }
 
 Order parse_order(const char* text) {
-  const std::string word = text == nullptr || *text == 0 ? "forward" : text;
+  const std::string word = text;
   if (word == "forward") return {};
   if (word == "reverse") return {Order::Kind::Reverse, 0};
   if (word.starts_with("random:") && word.size() > 7 && word.size() < 26 &&
@@ -435,6 +435,11 @@ Order parse_order(const char* text) {
     return {Order::Kind::Random, std::stoull(word.substr(7))};
   }
   fail("REGATTA_EMULATION_ORDER=%s: use forward, reverse or random:SEED", word.c_str());
+}
+std::optional<Order> order_from_environment() {
+  const char* text = std::getenv("REGATTA_EMULATION_ORDER");
+  if (text == nullptr || *text == 0) return std::nullopt;
+  return parse_order(text);
 }
 void set_order(const Order& order) {
   const std::lock_guard lock(runner().mutex);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "tests/trainer/cuda/emulation/vectors.h"
@@ -44,6 +45,8 @@ struct Order {
 };
 // "forward", "reverse" or "random:SEED"; anything else aborts.
 [[nodiscard]] Order parse_order(const char* text);
+// REGATTA_EMULATION_ORDER, if it is set and not empty.
+[[nodiscard]] std::optional<Order> order_from_environment();
 void set_order(const Order& order);
 [[nodiscard]] Order order();
 

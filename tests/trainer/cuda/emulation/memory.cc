@@ -1,8 +1,9 @@
 #include "tests/trainer/cuda/emulation/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include <cstdint>
+#include <array>
 #include <cstring>
 
 #include "tests/trainer/cuda/emulation/block.h"
@@ -17,6 +18,37 @@ constexpr int kGuardByte = 0xC5;
 std::size_t mapped(std::size_t bytes) { return 2 * kGuard + (bytes + 4095) / 4096 * 4096; }
 std::size_t back_guard(std::size_t bytes) { return mapped(bytes) - kGuard - bytes; }
 
+// A file in memory full of poison. Mapped privately again and again over a large allocation, it
+// fills pages that are never touched without cost.
+constexpr std::size_t kPoisonFile = std::size_t{4} << 20;
+int poison_file() {
+  static const int file = [] {
+    const int made = memfd_create("poison", MFD_CLOEXEC);
+    std::array<unsigned char, 1 << 16> bytes;
+    bytes.fill(kPoison);
+    for (std::size_t at = 0; at < kPoisonFile; at += bytes.size()) {
+      if (made < 0 ||
+          write(made, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+        fail("no memory for filling device memory");
+      }
+    }
+    return made;
+  }();
+  return file;
+}
+
+// `start` is at a page's start.
+void fill_with_poison(unsigned char* start, std::size_t bytes) {
+  std::size_t done = 0;
+  for (; bytes - done >= kPoisonFile; done += kPoisonFile) {
+    if (mmap(start + done, kPoisonFile, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+             poison_file(), 0) == MAP_FAILED) {
+      fail("no memory for filling %zu bytes of device memory", bytes);
+    }
+  }
+  std::memset(start + done, kPoison, bytes - done);
+}
+
 bool all_guard(const unsigned char* from, std::size_t bytes) {
   return *from == kGuardByte && std::memcmp(from, from + 1, bytes - 1) == 0;
 }
@@ -28,7 +60,7 @@ unsigned char* Memory::allocate(std::size_t bytes) {
   if (memory == MAP_FAILED) return nullptr;
   unsigned char* start = static_cast<unsigned char*>(memory) + kGuard;
   std::memset(start - kGuard, kGuardByte, kGuard);
-  std::memset(start, kPoison, bytes);
+  fill_with_poison(start, bytes);
   std::memset(start + bytes, kGuardByte, back_guard(bytes));
   blocks_.emplace(start, bytes);
   bytes_ += bytes;
