@@ -3,8 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "trainer/cuda/kernels.h"
 
 namespace regatta::trainer::cuda {
+
+bool attention_is_fused(Dtype dtype, std::int64_t head_size) {
+  const bool sixteen_bit = dtype == Dtype::BFloat16 || dtype == Dtype::Float16;
+  return sixteen_bit && (head_size == 32 || head_size == 64 || head_size == 128);
+}
 
 std::int64_t tile_bound(std::int64_t tokens, std::int64_t samples, std::int64_t rows,
                         const LengthClass& which) {
