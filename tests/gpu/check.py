@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""Tests the harness of tests/gpu.sh where there is no GPU.
+
+    tests/gpu.sh --check [TRAINER]     TRAINER: a regatta-train to measure with, on the CPU
+
+The last line is `N passed, N failed, N skipped`.
+"""
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+GPU = ROOT / "tests" / "gpu.sh"
+sys.path.insert(0, str(HERE))
+import machine  # noqa: E402
+import pack  # noqa: E402
+
+WORK = pathlib.Path(tempfile.mkdtemp(prefix="regatta-gpu-check-"))
+CASES = []
+
+
+class Skipped(Exception):
+    pass
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def fresh(name):
+    path = WORK / name
+    path.mkdir(parents=True)
+    return path
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def fake_bundle(name, programs):
+    """A bundle whose programs are shell scripts."""
+    bundle = fresh(name)
+    for program, text in programs.items():
+        script(bundle / "bin" / program, text)
+    (bundle / "lib").mkdir()
+    (bundle / "data").mkdir()
+    shutil.copy(ROOT / "tests" / "data" / "lengths_wikipedia_512.csv", bundle / "data")
+    (bundle / "manifest.json").write_text('{"commit": "0123abc"}')
+    return bundle
+
+
+def gpu(*arguments, program=None, environment=None):
+    """(exit code, output) of tests/gpu.sh."""
+    done = subprocess.run([*(program or [str(GPU)]), *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL, env=dict(os.environ, **{"OUT": "", "REQUIRE": "", **(environment or {})}))
+    return done.returncode, done.stdout + done.stderr
+
+
+def result(output, stage):
+    return json.loads((output / f"gpu-{stage}.json").read_text())
+
+
+# A GoogleTest program: Good passes, then whatever `last` does for the test Last unless it is excluded.
+def gtest(last):
+    return f"""
+filter=; for a in "$@"; do case $a in --gtest_filter=*) filter=${{a#*-}};; esac; done
+if [ "${{GTEST_SHARD_INDEX:-0}}" != 0 ]; then exit 0; fi
+echo '[ RUN      ] Gpu/Ops.Good/float32'
+echo '[       OK ] Gpu/Ops.Good/float32 (1 ms)'
+case ":$filter:" in *:Gpu/Ops.Last/bfloat16:*) exit 0;; esac
+echo '[ RUN      ] Gpu/Ops.Last/bfloat16'
+{last}
+"""
+
+
+PASSES = gtest("echo '[       OK ] Gpu/Ops.Last/bfloat16 (3 ms)'")
+FAILS = gtest("echo 'values differ: 1 and 2'; echo '[  FAILED  ] Gpu/Ops.Last/bfloat16, where x = 1 (3 ms)'; "
+              "echo '[  FAILED  ] 1 test, listed below:'; echo '[  FAILED  ] Gpu/Ops.Last/bfloat16'; exit 1")
+CRASHES = gtest("echo 'a promise was broken'; kill -ABRT $$")
+STEP = """case "$*" in
+  *--help*) echo '--gelu' ;;
+  *large*) echo '{"samples_per_second": 1000.0, "gflop_per_second": 400000.0}' ;;
+  *) echo '{"samples_per_second": 3000.0, "gflop_per_second": 300000.0}' ;;
+esac"""
+
+
+@case
+def shell_and_python_syntax():
+    subprocess.run(["bash", "-n", str(GPU)], check=True, timeout=30)
+    check(os.access(GPU, os.X_OK), "tests/gpu.sh is not executable")
+    scripts = sorted(HERE.glob("*.py"))
+    check(len(scripts) >= 8, f"only {len(scripts)} scripts")
+    for path in scripts:
+        with tokenize.open(path) as file:
+            compile(file.read(), str(path), "exec")
+
+
+@case
+def bad_arguments_are_refused():
+    for arguments, word in ((["nonsense"], "nonsense"), (["--limit", "0", "tests"], "--limit"), (["--device", "tpu"], "tpu"),
+                            (["--bundle", WORK / "nowhere", "tests"], "nowhere"), (["--pack", "--jobs", "many"], "many")):
+        code, text = gpu(*arguments)
+        check(code == 2, f"{arguments}: exit code {code}")
+        check(word in text, f"{arguments}: {text}")
+
+
+@case
+def help_names_every_stage():
+    code, text = gpu("--help")
+    check(code == 0, f"exit code {code}")
+    for stage in ("tests", "kernels", "step", "peer", "sanitizer", "interop"):
+        check(stage in text, f"no {stage} in the help")
+
+
+@case
+def a_passing_stage_leaves_its_result():
+    bundle, output = fake_bundle("passing", {"cuda_ops_test": PASSES, "cuda_model_test": PASSES}), WORK / "passing-out"
+    code, text = gpu("tests", "--bundle", bundle, "--output", output)
+    check(code == 0, text)
+    data = result(output, "tests")
+    check(data["outcome"] == "passed" and data["commit"] == "0123abc", f"{data}")
+    check(data["command"].startswith("tests/gpu.sh tests --bundle"), data["command"])
+    for key in ("gpu", "driver", "nvcc", "cublasLt", "torch", "transformers"):
+        check(data["machine"].get(key), f"no {key} in {data['machine']}")
+    check([entry["passed"] for entry in data["results"]] == [2, 2], f"{data['results']}")
+    check(len(data["not_built_yet"]) == 2 and "NOT BUILT YET" in text, text)
+    check(json.loads((output / "gpu-summary.json").read_text())["outcomes"] == {"tests": "passed"}, "the summary")
+
+
+@case
+def a_failing_stage_is_reported_and_the_next_one_runs():
+    bundle = fake_bundle("failing", {"cuda_ops_test": FAILS, "cuda_model_test": PASSES, "regatta-train": STEP})
+    output = WORK / "failing-out"
+    code, text = gpu("tests", "step", "--bundle", bundle, "--output", output)
+    check(code == 1, f"exit code {code}: {text}")
+    data = result(output, "tests")
+    check(data["outcome"] == "failed", data["outcome"])
+    ops = data["results"][0]
+    check((ops["passed"], ops["failed"]) == (1, 1), f"{ops}")
+    check("values differ" in ops["failures"][0]["message"], f"{ops}")
+    check(result(output, "step")["outcome"] == "passed", text)
+    check(result(output, "step")["best_samples_per_second"] == {"large": 1000.0, "base": 3000.0}, "rates")
+    check("FAILED tests" in text, text)
+
+
+@case
+def a_crash_costs_one_test():
+    bundle, output = fake_bundle("crash", {"cuda_ops_test": CRASHES, "cuda_model_test": PASSES}), WORK / "crash-out"
+    code, text = gpu("tests", "--bundle", bundle, "--output", output)
+    check(code == 1, text)
+    ops = result(output, "tests")["results"][0]
+    check((ops["passed"], ops["failed"]) == (1, 1), f"{ops}")
+    check(ops["failures"][0]["test"] == "Gpu/Ops.Last/bfloat16", f"{ops}")
+
+
+@case
+def a_missing_program_fails_its_stage():
+    bundle, output = fake_bundle("missing", {}), WORK / "missing-out"
+    code, text = gpu("step", "--bundle", bundle, "--output", output)
+    check(code == 1 and "not in the bundle" in text, text)
+
+
+@case
+def output_that_is_no_json_fails():
+    bundle, output = fake_bundle("garbled", {"regatta-train": "echo nonsense"}), WORK / "garbled-out"
+    code, text = gpu("step", "--bundle", bundle, "--output", output)
+    check(code == 1 and "no JSON" in text, text)
+    check(all("error" in entry for entry in result(output, "step")["results"]), "errors are kept")
+
+
+@case
+def a_program_that_hangs_is_ended():
+    marker = WORK / "pid"
+    hang = f"case $* in *--help*) exit 0;; esac; echo $$ >{marker}; sleep 300 & wait"
+    bundle, output = fake_bundle("hang", {"regatta-train": hang}), WORK / "hang-out"
+    begin = time.monotonic()
+    code, text = gpu("step", "--bundle", bundle, "--output", output, "--limit", "6")
+    check(code == 1, text)
+    check(time.monotonic() - begin < 60, "it took long")
+    check("time limit" in json.dumps(result(output, "step")["results"]), text)
+    check(not pathlib.Path(f"/proc/{int(marker.read_text())}").exists(), "it still runs")
+
+
+# A runner whose stages are made up.
+FAKE_STAGES = """
+import os, pathlib, subprocess, sys, time
+sys.path.insert(0, {here!r})
+import stages
+def stage_slow(stage):
+    stage.report.add({{"name": "first part"}})
+    child = stages.launch(["sleep", "300"])
+    pathlib.Path({marker!r}).write_text(str(child.pid))
+    time.sleep(300)
+def stage_absent(stage):
+    raise stages.Skip("no such tool")
+def stage_broken(stage):
+    raise ValueError("a surprise")
+def stage_dies(stage):
+    os._exit(7)
+def stage_good(stage):
+    stage.report.add({{"name": "all"}})
+for name in ("slow", "absent", "broken", "dies", "good"):
+    setattr(stages, "stage_" + name, globals()["stage_" + name])
+stages.STAGES = ["slow", "absent", "broken", "dies", "good"]
+sys.exit(stages.main())
+"""
+
+
+def fake_runner(marker):
+    path = WORK / "runner.py"
+    path.write_text(FAKE_STAGES.format(here=str(HERE), marker=str(marker)))
+    return [sys.executable, str(path)]
+
+
+@case
+def a_stage_that_sleeps_is_cut_off_and_keeps_what_it_has():
+    marker, output, bundle = WORK / "child", WORK / "slow-out", fake_bundle("slow", {})
+    code, text = gpu("slow", "good", "--bundle", bundle, "--output", output, "--limit", "4", program=fake_runner(marker))
+    check(code == 1, text)
+    data = result(output, "slow")
+    check(data["outcome"] == "timed out", f"{data}")
+    check(data["results"] == [{"name": "first part"}], f"{data['results']}")
+    check(data["seconds"] < 60, f"{data['seconds']} s")
+    check(result(output, "good")["outcome"] == "passed", text)
+    check(not pathlib.Path(f"/proc/{int(marker.read_text())}/exe").exists(), "its child still runs")
+
+
+@case
+def skips_are_loud_and_can_be_refused():
+    output, bundle = WORK / "skip-out", fake_bundle("skip", {})
+    arguments = ["absent", "--bundle", bundle, "--output", output]
+    code, text = gpu(*arguments, program=fake_runner(WORK / "unused"))
+    check(code == 0 and "SKIPPED absent: SKIPPED: no such tool" in text, text)
+    check(result(output, "absent")["outcome"] == "skipped", text)
+    code, text = gpu(*arguments, program=fake_runner(WORK / "unused"), environment={"REQUIRE": "gpu,absent"})
+    check(code == 1 and result(output, "absent")["outcome"] == "failed", text)
+
+
+@case
+def surprises_fail_only_their_stage():
+    output, bundle = WORK / "broken-out", fake_bundle("broken", {})
+    code, text = gpu("broken", "dies", "good", "--bundle", bundle, "--output", output, program=fake_runner(WORK / "unused"))
+    check(code == 1, text)
+    check([result(output, stage)["outcome"] for stage in ("broken", "dies", "good")] == ["failed", "failed", "passed"], text)
+    check("a surprise" in text, text)
+
+
+@case
+def libraries_of_a_bundle():
+    text = """\tlinux-vdso.so.1 (0x00007f)
+\tlibzstd.so.1 => /lib/x86_64-linux-gnu/libzstd.so.1 (0x00007f)
+\tlibcublasLt.so.13 => not found
+\tlibstdc++.so.6 => /lib/x86_64-linux-gnu/libstdc++.so.6 (0x00007f)
+\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f)
+"""
+    check(pack.needed_libraries(text) == {"libzstd.so.1": "/lib/x86_64-linux-gnu/libzstd.so.1"}, f"{pack.needed_libraries(text)}")
+    check(pack.needed_libraries("\tstatically linked\n") == {}, "a static program needs nothing")
+    try:
+        pack.needed_libraries("\tlibfmt.so.9 => not found\n")
+    except RuntimeError as error:
+        check("libfmt.so.9" in str(error), str(error))
+    else:
+        raise AssertionError("a library that is not there was accepted")
+
+
+@case
+def made_up_text_has_documents():
+    training, held_out = pack.split_text(pack.made_up_text(50_000))
+    check(training.count("\n\n") > 10 * 0.9 and held_out.strip(), "documents")
+    check(pack.made_up_text(20_000) == pack.made_up_text(20_000), "the same text every time")
+
+
+def trainer_bundle(name):
+    if len(sys.argv) < 2:
+        raise Skipped("no trainer was named")
+    bundle = fake_bundle(name, {})
+    (bundle / "bin").mkdir()
+    os.symlink(pathlib.Path(sys.argv[1]).resolve(), bundle / "bin" / "regatta-train")
+    return bundle
+
+
+@case
+def the_trainer_on_the_cpu():
+    bundle, output = trainer_bundle("trainer"), WORK / "trainer-out"
+    code, text = gpu("kernels", "step", "--device", "cpu", "--bundle", bundle, "--output", output)
+    check(code == 0, text[-3000:])
+    (kernels,) = result(output, "kernels")["results"]
+    names = {entry["name"] for entry in kernels["result"]["kernels"]}
+    check({"qkv.forward", "attention.backward", "update.lamb"} <= names, f"{names}")
+    check("qkv.forward" in text, "the table is shown")
+    (step,) = result(output, "step")["results"]
+    check(step["result"]["samples_per_second"] > 0, f"{step}")
+
+
+@case
+def the_peer_on_the_cpu():
+    if machine.package("torch") == "absent":
+        raise Skipped("needs PyTorch in this Python")
+    bundle, output = fake_bundle("peer", {}), WORK / "peer-out"
+    code, text = gpu("peer", "--device", "cpu", "--bundle", bundle, "--output", output)
+    check(code == 0, text[-3000:])
+    data = result(output, "peer")
+    check(data["best"]["tiny"]["samples_per_second"] > 0 and data["handicaps"], f"{data['best']}")
+    losses = data["results"][0]["result"]["losses"]
+    check({"padded", "longest", "bucketed", "packed"} <= set(losses), f"{losses}")
+
+
+def main():
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    try:
+        for function in CASES:
+            begin, why = time.monotonic(), ""
+            try:
+                function()
+                outcome = "passed"
+            except Skipped as skip:
+                outcome, why = "skipped", f": {skip}"
+            except Exception as error:  # every failure is counted, and the next case runs
+                outcome, why = "failed", f": {type(error).__name__}: {error}"
+            counts[outcome] += 1
+            print(f"{outcome}  gpu.{function.__name__}  {time.monotonic() - begin:.1f} s{why}", flush=True)
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+// The GPU under test: the machine's own through the plug-in, as regatta-train uses it
+// (plugin_gpu.cc), or an emulated one (tests/trainer/cuda/emulated_gpu.cc).
+#pragma once
+
+#include <memory>
+
+#include "trainer/cuda/cuda_device.h"
+
+namespace regatta::tests {
+
+// Throws what make_cuda_device throws.
+[[nodiscard]] std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options);
+
+// Steps of a short training run: an emulated GPU is some ten thousand times slower.
+[[nodiscard]] int short_run_steps();
+
+}  // namespace regatta::tests

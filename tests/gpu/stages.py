@@ -1,0 +1,464 @@
+#!/usr/bin/env python3
+"""Runs stages of tests and measurements on a machine with a GPU.
+
+    tests/gpu.sh [STAGE…]    tests kernels step peer sanitizer interop; without any: all, in that order
+
+Each stage is a process of its own with a time limit and leaves gpu-<stage>.json in the output
+directory, renewed after every part, so that a stage that is cut off keeps what it has. A stage that
+fails does not stop the others; the exit code is 1 if any failed. What cannot run is skipped, loudly;
+REQUIRE=peer,sanitizer,interop turns that into a failure.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import machine  # noqa: E402
+
+STAGES = ["tests", "kernels", "step", "peer", "sanitizer", "interop"]
+LIMIT = 540  # seconds of one stage
+GRACE = 15  # that a stage leaves between its last part and its limit
+RUNNING = set()  # processes of this process's stage
+
+
+class Skip(Exception):
+    """A stage that cannot run here, and why."""
+
+
+class Report:
+    """A stage's JSON; every change is on disk at once, whole."""
+
+    def __init__(self, path, head):
+        self.path, self.data = pathlib.Path(path), head
+        self.save()
+
+    def save(self):
+        scratch = self.path.with_suffix(".tmp")
+        scratch.write_text(json.dumps(self.data, indent=1) + "\n")
+        scratch.replace(self.path)
+
+    def add(self, result):
+        self.data["results"].append(result)
+        self.save()
+
+    def note(self, text):
+        print(f"   {text}", flush=True)
+        self.data["notes"].append(text)
+        self.save()
+
+    def fail(self, what):
+        print(f"   FAILED: {what}", flush=True)
+        self.data["failures"].append(what)
+        self.save()
+
+
+class Stage:
+    """What a stage's parts share."""
+
+    def __init__(self, options, report):
+        self.options, self.report = options, report
+        self.bundle = pathlib.Path(options.bundle)
+        self.on_gpu = options.device == "cuda"
+        self.deadline = time.monotonic() + options.limit - min(GRACE, options.limit / 2)
+        self.lengths = self.bundle / "data" / "lengths_wikipedia_512.csv"
+
+    def remaining(self):
+        return self.deadline - time.monotonic()
+
+    def program(self, name):
+        path = self.bundle / "bin" / name
+        if not os.access(path, os.X_OK):
+            raise FileNotFoundError(f"{path} is not in the bundle; make one with tests/gpu.sh --pack")
+        return str(path)
+
+    def run(self, arguments, limit, environment=None):
+        """(exit code or None when the limit ended it, stdout, stderr); ends all that it started."""
+        limit = min(limit, self.remaining())
+        if limit <= 0:
+            return None, "", "no time was left"
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = launch(arguments, stdout=out, stderr=err, env=environment or machine.program_environment(self.bundle))
+            try:
+                code = process.wait(timeout=limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            end_group(process)
+            out.seek(0)
+            err.seek(0)
+            return code, out.read().decode(errors="replace"), err.read().decode(errors="replace")
+
+    def measure(self, name, arguments, limit, environment=None):
+        """Runs a program that prints one JSON, and keeps it with its command."""
+        start = time.monotonic()
+        code, out, err = self.run(arguments, limit, environment)
+        record = {"name": name, "command": shlex.join(map(str, arguments)), "seconds": round(time.monotonic() - start, 1)}
+        try:
+            if code == 0:
+                record["result"] = json.loads(out)
+        except json.JSONDecodeError as error:
+            code = f"0, but its output is no JSON ({error})"
+        if "result" not in record:
+            why = "ran into its time limit" if code is None else f"exit code {code}"
+            record["error"] = f"{why}: {err.strip()[-1500:]}"
+            self.report.fail(f"{name}: {record['error'].splitlines()[0]} … {err.strip()[-300:]}")
+        self.report.add(record)
+        return record.get("result"), err
+
+
+def end_group(process):
+    """Ends what is left of a process that was started with its own session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    RUNNING.discard(process)
+
+
+def launch(arguments, **more):
+    """A process with a session of its own, which ends with this one if that is asked to end."""
+    process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, start_new_session=True, **more)
+    RUNNING.add(process)
+    return process
+
+
+def end_all(*_):
+    for process in list(RUNNING):
+        end_group(process)
+    os._exit(143)
+
+
+def gtest(stage, name, shards):
+    """Runs a GoogleTest program in shards side by side; a crash costs one test, not the rest."""
+    crashed, outcome = [], {"passed": {}, "failed": {}, "skipped": {}}
+    for _ in range(4):
+        codes = run_shards(stage, name, shards, crashed, outcome)
+        lost = [where for code, where in codes if code not in (0, 1)]
+        if not lost:
+            break
+        for code, where in codes:
+            if code not in (0, 1):
+                crashed.append(where)
+                outcome["failed"][where] = f"ended by {'its time limit' if code is None else f'exit code {code}'}"
+        if stage.remaining() < 30 or any(code is None for code, _ in codes):
+            break
+    counts = {key: len(value) for key, value in outcome.items()}
+    failures = [{"test": test, "message": text} for test, text in sorted(outcome["failed"].items())][:60]
+    stage.report.add({"name": name, **counts, "failures": failures, "skips": outcome["skipped"]})
+    print(f"   {name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped", flush=True)
+    for failure in failures[:10]:
+        print(f"     {failure['test']}: {failure['message'].strip()[:400]}", flush=True)
+    if counts["failed"] or not counts["passed"]:
+        stage.report.fail(f"{name}: {counts['failed']} failed, {counts['passed']} passed")
+
+
+def run_shards(stage, name, shards, without, outcome):
+    """Runs what `without` does not name; (exit code, test that was running) of each shard."""
+    running = []
+    for shard in range(shards):
+        environment = dict(machine.program_environment(stage.bundle), GTEST_TOTAL_SHARDS=str(shards),
+                           GTEST_SHARD_INDEX=str(shard))
+        arguments = [stage.program(name), "--gtest_color=no", f"--gtest_filter={stage.options.filter}-{':'.join(without)}"]
+        out = tempfile.TemporaryFile()
+        running.append((launch(arguments, stdout=out, stderr=subprocess.STDOUT, env=environment), out))
+    codes = []
+    for process, out in running:
+        try:
+            code = process.wait(timeout=max(0.1, stage.remaining()))
+        except subprocess.TimeoutExpired:
+            code = None
+        end_group(process)
+        out.seek(0)
+        codes.append((code, parse_gtest(out.read().decode(errors="replace"), outcome)))
+        out.close()
+    return codes
+
+
+def parse_gtest(text, outcome):
+    """Files each finished test under its outcome; returns the test that was running at the end."""
+    current, lines = "", []
+    for line in text.splitlines():
+        mark = re.match(r"\[ *(RUN|OK|FAILED|SKIPPED) *\] ([^\s,(]+)", line)
+        if not mark:
+            lines.append(line)
+        elif mark[1] == "RUN":
+            current, lines = mark[2], []
+        elif mark[2] == current:
+            key = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[mark[1]]
+            outcome[key][current] = "" if key == "passed" else "\n".join(lines)[-2000:]
+            current = ""
+    return current or "before the first test"
+
+
+def stage_tests(stage):
+    if not stage.on_gpu:
+        raise Skip("the tests of this stage are the GPU's; ctest runs the CPU's")
+    gtest(stage, "cuda_ops_test", 4)
+    gtest(stage, "cuda_model_test", 1)
+    for part in ("loading of the NCCL tuner plug-in", "a collective of one NCCL rank"):
+        stage.report.data["not_built_yet"].append(part)
+        stage.report.note(f"NOT BUILT YET, so not tested: {part}")
+
+
+def bench(stage, kind, model, more):
+    return [stage.program("regatta-train"), "bench", kind, "--device", stage.options.device, "--model", model,
+            "--lengths", str(stage.lengths), *more]
+
+
+def stage_kernels(stage):
+    help_text = stage.run([stage.program("regatta-train"), "bench", "kernels", "--help"], 20)[1]
+    gelu = ["--gelu", "tanh"] if "--gelu" in help_text else []
+    if stage.on_gpu:
+        cases = [(model, ["--dtype", "bfloat16", "--samples", "96", "--attention", attention, *gelu])
+                 for model in ("large", "base") for attention in ("automatic", "grouped")]
+        cases.append(("large", ["--dtype", "float16", "--samples", "96", *gelu]))
+        cases.append(("large", ["--dtype", "bfloat16", "--samples", "56", *gelu]))
+    else:
+        cases = [("tiny", ["--dtype", "float32", "--samples", "4", "--repetitions", "2", "--batch-seconds", "0.0005",
+                           "--product-side", "128", "--copy-bytes", "65536"])]
+    for model, more in cases:
+        _, table = stage.measure(f"{model} {' '.join(more)}", bench(stage, "kernels", model, more), 120)
+        print(table, flush=True)
+
+
+def stage_step(stage):
+    help_text = stage.run([stage.program("regatta-train"), "bench", "step", "--help"], 20)[1]
+    if stage.on_gpu:
+        cases = step_cases(["--gelu", "tanh"] if "--gelu" in help_text else [])
+    else:
+        cases = [("tiny", ["--dtype", "float32", "--samples", "4", "--steps", "2", "--warmup", "1"])]
+    best = {}
+    for model, more in cases:
+        result, _ = stage.measure(f"{model} {' '.join(more)}", bench(stage, "step", model, more), 90)
+        if result:
+            rate = result["samples_per_second"]
+            best[model] = max(best.get(model, 0), rate)
+            print(f"   {model} {' '.join(more)}: {rate:.1f} samples/s, {result['gflop_per_second'] / 1000:.1f} TFLOP/s", flush=True)
+    stage.report.data["best_samples_per_second"] = best
+    stage.report.save()
+
+
+def step_cases(gelu):
+    """The first of each model is the one that README and comparison quote; the rest vary one thing."""
+    plain = ["--dtype", "bfloat16", "--steps", "30", "--warmup", "5", *gelu]
+    large = ["--samples", "96", *plain]
+    cases = [("large", large), ("base", large), ("large", ["--samples", "256", *plain]), ("large", ["--samples", "56", *plain])]
+    if gelu:
+        cases.append(("large", [word if word != "tanh" else "erf" for word in large]))
+    cases += [("large", [*large, *more]) for more in (
+        ["--attention", "grouped"], ["--no-graphs"], ["--optimizer", "lamb"], ["--dropout", "0"], ["--token-bucket", "1"])]
+    cases += [("large", ["--dtype", dtype, "--samples", "96", "--steps", "15", "--warmup", "4", *gelu]) for dtype in ("float16", "tf32")]
+    cases += [("base", ["--samples", "256", *plain]), ("base", [*large, "--attention", "grouped"]), ("base", [*large, "--no-graphs"])]
+    return cases
+
+
+def stage_peer(stage):
+    if machine.package("torch") == "absent":
+        raise Skip("this machine's Python has no PyTorch")
+    import peer_cases
+    cases = peer_cases.gpu_cases() if stage.on_gpu else peer_cases.cpu_cases()
+    stage.report.data["handicaps"] = peer_cases.HANDICAPS
+    best = {}
+    for case in cases:
+        arguments = [sys.executable, str(HERE / "peer.py"), "--lengths", str(stage.lengths), "--device", stage.options.device, *case]
+        if stage.remaining() < 20:
+            stage.report.note(f"not measured, out of time: {' '.join(case)}")
+            continue
+        record = len(stage.report.data["failures"])
+        result, _ = stage.measure(" ".join(case), arguments, 150, dict(os.environ))
+        del stage.report.data["failures"][record:]  # a peer that does not run is a finding, kept in its result
+        if result and "samples_per_second" in result:
+            rate, model = result["samples_per_second"], result["model"]
+            if rate > best.get(model, {}).get("samples_per_second", 0):
+                best[model] = {"samples_per_second": rate, "case": " ".join(case)}
+            print(f"   {' '.join(case)}: {rate:.1f} samples/s", flush=True)
+        elif result:
+            print(f"   {' '.join(case)}: {json.dumps(result)[:400]}", flush=True)
+    stage.report.data["best"] = best
+    stage.report.save()
+    if not best:
+        stage.report.fail("no configuration of the peer ran")
+
+
+def stage_sanitizer(stage):
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not stage.on_gpu or not os.access(tool, os.X_OK):
+        raise Skip("compute-sanitizer is not on this machine" if stage.on_gpu else "there is no GPU to check")
+    program = stage.program("cuda_ops_test")
+    for kind, limit, names in (("memcheck", 240, "*/bfloat16:*/float32"),
+                               ("racecheck", 240, "*ttention*/bfloat16:*LayerNorm*/bfloat16:*Embedding*/bfloat16:*CrossEntropy*/bfloat16")):
+        code, out, err = stage.run([tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "20", program,
+                                    f"--gtest_filter={names}", "--gtest_color=no"], limit)
+        finished = len(re.findall(r"^\[ +OK \]", out, re.M))
+        summary = re.findall(r"=+ (?:ERROR|RACECHECK) SUMMARY: .*", out + err)
+        findings = re.findall(r"^=+ (?!COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY).+", out + err, re.M)[:60]
+        stage.report.add({"name": kind, "exit_code": code, "tests_finished": finished, "summary": summary, "findings": findings})
+        print(f"   {kind}: {finished} tests, {summary or 'no summary'}", flush=True)
+        if code is None:
+            stage.report.note(f"{kind} ran into its time limit after {finished} tests without a summary")
+        if (code not in (0, None)) or finished == 0:
+            stage.report.fail(f"{kind}: exit code {code}, {finished} tests; {(summary or [(out + err)[-300:]])[0]}")
+
+
+def stage_interop(stage):
+    for name in ("torch", "transformers", "safetensors"):
+        if machine.package(name) == "absent":
+            raise Skip(f"this machine's Python has no {name}")
+    with tempfile.TemporaryDirectory(prefix="regatta-interop-") as work:
+        precision = "bfloat16" if stage.on_gpu else "float32"
+        run_file = {"name": "interop", "model": {"preset": "mini", "max_positions": 128}, "data": {"path": str(stage.bundle / "data" / "dataset")},
+                    "batch": {"size": 64}, "steps": 300 if stage.on_gpu else 6, "device": stage.options.device, "dtype": precision,
+                    "evaluate": {"every": 300, "samples": 512}}
+        path = pathlib.Path(work) / "run.json"
+        path.write_text(json.dumps(run_file))
+        code, out, err = stage.run([stage.program("regatta-train"), "run", "--directory", f"{work}/run", str(path)], 240)
+        if code != 0:
+            stage.report.fail(f"the run ended with {code}: {(out + err)[-600:]}")
+            return
+        result, _ = stage.measure("transformers", [sys.executable, str(HERE / "interop.py"), f"{work}/run",
+                                                   str(stage.bundle / "data")], 200, dict(os.environ))
+        if result:
+            print(f"   {json.dumps(result)}", flush=True)
+            for problem in result["problems"]:
+                stage.report.fail(problem)
+
+
+def run_inside(options):
+    """The process of one stage."""
+    name = options.inside
+    signal.signal(signal.SIGTERM, end_all)
+    head = {"stage": name, "outcome": "cut off", "commit": manifest(options.bundle).get("commit", "unknown"),
+            "date": machine.now(), "command": os.environ.get("REGATTA_GPU_COMMAND", shlex.join(sys.argv)),
+            "device": options.device, "machine": machine.facts(options.bundle) if name in STAGES else {},
+            "results": [], "notes": [], "failures": [], "not_built_yet": []}
+    report = Report(options.result, head)
+    body = globals().get(f"stage_{name}")
+    try:
+        body(Stage(options, report))
+        report.data["outcome"] = "failed" if report.data["failures"] else "passed"
+    except Skip as skip:
+        required = name in os.environ.get("REQUIRE", "").split(",")
+        report.data["outcome"] = "failed" if required else "skipped"
+        report.note(f"SKIPPED: {skip}")
+    except Exception as error:  # one stage's trouble is its own
+        report.fail(f"{type(error).__name__}: {error}")
+        report.data["outcome"] = "failed"
+    report.data["gpu_state_after"] = machine.gpu_state()
+    report.save()
+    return 0
+
+
+def manifest(bundle):
+    try:
+        return json.loads((pathlib.Path(bundle) / "manifest.json").read_text())
+    except (OSError, json.JSONDecodeError):
+        return {}
+
+
+def run_stage(name, options):
+    """Runs a stage in its own process and returns its outcome."""
+    result = pathlib.Path(options.output) / f"gpu-{name}.json"
+    result.unlink(missing_ok=True)
+    command = [sys.executable, os.path.abspath(sys.argv[0]), "--inside", name, "--result", str(result),
+               "--bundle", str(options.bundle), "--device", options.device, "--limit", str(options.limit), "--filter", options.filter]
+    start = time.monotonic()
+    process = launch(command, env=dict(os.environ, REGATTA_GPU_COMMAND=shlex.join(["tests/gpu.sh", *sys.argv[1:]])))
+    code = None
+    try:
+        code = process.wait(timeout=options.limit)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:  # also when this process is interrupted
+        process.terminate()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            pass
+        end_group(process)
+    try:
+        data = json.loads(result.read_text())
+    except (OSError, json.JSONDecodeError):
+        data = {"stage": name, "outcome": "failed", "failures": [], "results": []}
+    if code is None:
+        data["outcome"] = "timed out"
+        data["failures"] = data.get("failures", []) + [f"ended at its limit of {options.limit} s"]
+    elif code != 0 or data["outcome"] == "cut off":
+        data["outcome"] = "failed"
+        data["failures"] = data.get("failures", []) + [f"the stage's process ended with {code}"]
+    data["seconds"] = round(time.monotonic() - start, 1)
+    result.write_text(json.dumps(data, indent=1) + "\n")
+    return data
+
+
+def summarize(outcomes, options):
+    """One JSON over all stages, with the ratio to the best peer where both were measured."""
+    summary = {"date": machine.now(), "commit": manifest(options.bundle).get("commit", "unknown"),
+               "outcomes": {name: data["outcome"] for name, data in outcomes.items()}, "samples_per_second": {}}
+    ours = outcomes.get("step", {}).get("best_samples_per_second", {})
+    for model, best in outcomes.get("peer", {}).get("best", {}).items():
+        if model in ours:
+            summary["samples_per_second"][model] = {
+                "regatta": ours[model], "peer": best["samples_per_second"], "peer_case": best["case"],
+                "ratio": ours[model] / best["samples_per_second"]}
+    (pathlib.Path(options.output) / "gpu-summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    for model, pair in summary["samples_per_second"].items():
+        print(f"{model}: regatta {pair['regatta']:.1f}, best peer {pair['peer']:.1f} samples/s ({pair['peer_case']})")
+
+
+def parse(arguments):
+    root = HERE.parent.parent
+    beside = root if (root / "manifest.json").exists() else root / ".gpu"
+    parser = argparse.ArgumentParser(prog="tests/gpu.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(STAGES))
+    parser.add_argument("--output", default=os.environ.get("OUT") or str(root / "build" / "gpu-results"), help="directory of the results (default: $OUT or build/gpu-results)")
+    parser.add_argument("--bundle", default=str(beside), help="what --pack made (default: .gpu)")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a dry run with small sizes")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of one stage (default %(default)s)")
+    parser.add_argument("--filter", default="*", help="GoogleTest filter of the stage tests")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--result", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    unknown = [stage for stage in options.stages if stage not in STAGES]
+    if unknown:
+        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
+    if options.limit <= 0:
+        parser.error("--limit is a number of seconds above 0")
+    return options
+
+
+def main(arguments=None):
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    if options.inside:
+        return run_inside(options)
+    if not pathlib.Path(options.bundle).is_dir():
+        print(f"tests/gpu.sh: there is no bundle {options.bundle}; make one with tests/gpu.sh --pack", file=sys.stderr)
+        return 2
+    pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
+    outcomes = {}
+    for name in options.stages or STAGES:
+        print(f"== {name} (limit {options.limit:g} s)", flush=True)
+        outcomes[name] = run_stage(name, options)
+        print(f"   {outcomes[name]['outcome']} in {outcomes[name]['seconds']} s", flush=True)
+        summarize(outcomes, options)
+    bad = [name for name, data in outcomes.items() if data["outcome"] not in ("passed", "skipped")]
+    for name, data in outcomes.items():
+        for failure in data.get("failures", []):
+            print(f"FAILED {name}: {failure[:600]}")
+        if data["outcome"] == "skipped":
+            print(f"SKIPPED {name}: {'; '.join(data['notes'])}")
+    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} stages did not fail; results in {options.output}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
