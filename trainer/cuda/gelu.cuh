@@ -30,7 +30,7 @@ __device__ inline float exponential(float x) {
     return __expf(x);
   }
 }
-// a / b for 0 ≤ a, 0 < b < 2^126.
+// a / b for 0 ≤ a and 0 < b; from b = 2^126 on 0 will do.
 template <bool exact>
 __device__ inline float quotient(float a, float b) {
   if constexpr (exact) {
@@ -42,7 +42,8 @@ __device__ inline float quotient(float a, float b) {
 
 namespace gelu_parts {
 
-// Far out both forms are 0 or x to the last bit; bounding keeps squares and cubes finite.
+// Far out slopes are 0 or 1 to the last bit; bounding keeps their squares finite. The values need
+// no bound: infinite cubes end as e^−∞ = 0.
 __device__ inline float bounded(float x) { return x > 30.0F ? 30.0F : (x < -30.0F ? -30.0F : x); }
 
 struct Normal {
@@ -84,11 +85,10 @@ __device__ inline Sigmoid sigmoid_of_twice_u(float x) {
 
 template <bool tanh_form, bool exact>
 __device__ inline float gelu(float x) {
-  const float near = gelu_parts::bounded(x);
   if constexpr (tanh_form) {
-    return x * gelu_parts::sigmoid_of_twice_u<exact>(near).value;
+    return x * gelu_parts::sigmoid_of_twice_u<exact>(x).value;
   } else {
-    return x * gelu_parts::normal<exact>(near).cumulative;
+    return x * gelu_parts::normal<exact>(x).cumulative;
   }
 }
 
