@@ -28,8 +28,8 @@ constexpr std::uint32_t kPhiloxMultiplier1 = 0xCD9E8D57U;
 struct AttentionDropout {
   std::uint32_t key0[10] = {};
   std::uint32_t key1[10] = {};
-  std::uint32_t bar = 0;  // threshold · 2¹⁶
-  std::uint32_t site = 0;
+  std::uint32_t bar = 0;   // threshold · 2¹⁶
+  std::uint32_t site = 0;  // mixed with key1[0]
   float scale = 1;
 };
 inline AttentionDropout attention_dropout_of(const Dropout& dropout) {
@@ -39,7 +39,7 @@ inline AttentionDropout attention_dropout_of(const Dropout& dropout) {
     result.key1[round] = static_cast<std::uint32_t>(dropout.seed >> 32) + round * 0xBB67AE85U;
   }
   result.bar = dropout.threshold << 16;
-  result.site = dropout.site;
+  result.site = dropout.site ^ result.key1[0];
   result.scale = parameters_of(dropout).scale;
   return result;
 }
@@ -62,14 +62,13 @@ class SampleDraws {
   __device__ SampleDraws(const AttentionDropout& dropout, std::uint32_t ordinal,
                          std::uint32_t step) {
     const std::uint32_t first = __umulhi(kPhiloxMultiplier1, step) ^ ordinal ^ dropout.key0[0];
-    site_ = dropout.site ^ dropout.key1[0];
     mixed0_ = kPhiloxMultiplier1 * step ^ dropout.key0[1];
     mixed2_ = __umulhi(kPhiloxMultiplier0, first) ^ dropout.key1[1];
     mixed3_ = kPhiloxMultiplier0 * first;
   }
   // philox(seed, {block, ordinal, step, site}).
   __device__ Draws operator()(const AttentionDropout& dropout, std::uint32_t block) const {
-    const std::uint32_t second = __umulhi(kPhiloxMultiplier0, block) ^ site_;
+    const std::uint32_t second = __umulhi(kPhiloxMultiplier0, block) ^ dropout.site;
     std::uint32_t c0 = __umulhi(kPhiloxMultiplier1, second) ^ mixed0_;
     std::uint32_t c1 = kPhiloxMultiplier1 * second;
     std::uint32_t c2 = kPhiloxMultiplier0 * block ^ mixed2_;
@@ -89,7 +88,7 @@ class SampleDraws {
   }
 
  private:
-  std::uint32_t site_, mixed0_, mixed2_, mixed3_;
+  std::uint32_t mixed0_, mixed2_, mixed3_;
 };
 
 // Lane q of each quad gives word[0…3] and gets, as word[j], what lane j of its quad gave as word q.

@@ -56,12 +56,6 @@ struct ForwardWork {
   AttentionDropout dropout;
 };
 
-// What a warp knows of its rows' masks: element row_block[·][·] is of its rows g and g + 8.
-struct RowDraws {
-  SampleDraws draws;
-  std::uint32_t first_block;  // of the lane's row g and quad place q at key 0
-};
-
 // The queries of one warp, and what it has gathered for them. All members are registers.
 template <typename T, int kHead, bool kDrop>
 class WarpQueries {
@@ -70,7 +64,9 @@ class WarpQueries {
   static constexpr int kRowBytes = kHead * 2;
 
  public:
-  __device__ WarpQueries() {
+  // `rows`: the warp's first query in shared memory.
+  __device__ explicit WarpQueries(ptx::SharedAddress rows) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
@@ -83,14 +79,6 @@ class WarpQueries {
 #pragma unroll
         for (int e = 0; e < 4; ++e) out_[r][c][e] = 0;
       }
-    }
-  }
-
-  // `rows`: the warp's first query in shared memory.
-  __device__ void load(ptx::SharedAddress rows) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
       for (int k = 0; k < kHead / 16; ++k) {
         ptx::load_matrix(query_[r][k], rows + r * 16 * kRowBytes +
@@ -99,27 +87,28 @@ class WarpQueries {
     }
   }
 
-  // Takes `count` keys from `first_key` on, at most a stage; K and V rows behind them are zeros.
-  __device__ void take(ptx::SharedAddress keys, ptx::SharedAddress values, int first_key, int count,
-                       const ForwardWork& work, const RowDraws& rows) {
+  // Takes `count` keys, at most a stage; K and V rows behind them are zeros. `block`, for the
+  // masks: attention_draws_block of the lane's row g at the first key, plus its place in the quad.
+  __device__ void take(ptx::SharedAddress keys, int count, std::uint32_t block,
+                       const SampleDraws& draws, const ForwardWork& work) {
 #pragma unroll 1
-    for (int key = 0; key < count; key += kStep) {
+    for (; count > 0; count -= kStep) {
       float scores[kRowTiles][kStep / 8][4];
-      multiply(keys + key * kRowBytes, scores);
-      if (key + kStep > count) mask(count - key, scores);
+      multiply(keys, scores);
+      if (count < kStep) mask(count, scores);
       raise_references(work.scale, scores);
       std::uint32_t weights[kRowTiles][kStep / 16][4];
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         exponentiate(work.scale, r, scores[r]);
         if constexpr (kDrop) {
-          const auto block = rows.first_block + static_cast<std::uint32_t>((first_key + key) / 8);
-          drop(work.dropout, rows.draws, block + static_cast<std::uint32_t>(r * 16 * 512),
-               scores[r]);
+          drop(work.dropout, draws, block + static_cast<std::uint32_t>(r * 16 * 512), scores[r]);
         }
         round(scores[r], weights[r]);
       }
-      accumulate(values + key * kRowBytes, weights);
+      accumulate(keys + kForwardKeys * kRowBytes, weights);
+      keys += kStep * kRowBytes;
+      block += kStep / 8;
     }
   }
 
@@ -169,9 +158,11 @@ class WarpQueries {
         for (int e = 0; e < 4; ++e) scores[r][j][e] = 0;
       }
     }
+    const ptx::SharedAddress first = keys + tile_offset<kHead>(lane % 8, lane / 8);
 #pragma unroll
     for (int k = 0; k < kHead / 32; ++k) {
-      const ptx::SharedAddress column = keys + tile_offset<kHead>(lane % 8, 4 * k + lane / 8);
+      // Piece 4·k + lane / 8: its swizzled place differs in the bits of 4·k alone.
+      const ptx::SharedAddress column = ptx::flip(first, static_cast<std::uint32_t>(k) * 64);
 #pragma unroll
       for (int j = 0; j < kStep / 8; j += 2) {
         // Two groups of eight keys at a time, so that neighbouring products are independent.
@@ -291,9 +282,10 @@ class WarpQueries {
   __device__ void accumulate(ptx::SharedAddress values,
                              const std::uint32_t (&weights)[kRowTiles][kStep / 16][4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    const ptx::SharedAddress first = values + tile_offset<kHead>(lane % 16, lane / 16);
 #pragma unroll
     for (int c = 0; c < kHead / 16; ++c) {
-      const ptx::SharedAddress column = values + tile_offset<kHead>(lane % 16, 2 * c + lane / 16);
+      const ptx::SharedAddress column = ptx::flip(first, static_cast<std::uint32_t>(c) * 32);
 #pragma unroll
       for (int i = 0; i < kStep / 16; ++i) {
         std::uint32_t value[4];
@@ -332,22 +324,11 @@ __device__ void write_zeros(const ForwardWork& work, const AttentionTile& tile, 
   }
 }
 
-// Waits until at most `open` of the thread's latest groups of copies are unfinished (or fewer).
-__device__ inline void wait_for_copies(int open) {
-  if (open <= 0) {
-    ptx::copy_wait<0>();
-  } else if (open == 1) {
-    ptx::copy_wait<1>();
-  } else {
-    ptx::copy_wait<2>();
-  }
-}
-
 template <typename T, int kHead, bool kDrop>
-__global__ void __launch_bounds__(kForwardWarps * 32, kHead == 128 ? 2 : 3)
+__global__ void __launch_bounds__(kForwardWarps * 32, 2)
     attention_forward_kernel(ForwardWork work) {
-  constexpr int kStageBytes = kForwardKeys * kHead * 2;  // of K, and of V
   constexpr int kWarpRows = kForwardRowsPerWarp<kHead>;
+  constexpr int kTileBytes = kForwardKeys * kHead * 2;  // K of a stage; V's lies behind it
   const int head = static_cast<int>(blockIdx.x) % work.heads;
   const int index = static_cast<int>(blockIdx.x) / work.heads;
   if (index >= *work.count) return;
@@ -362,47 +343,51 @@ __global__ void __launch_bounds__(kForwardWarps * 32, kHead == 128 ? 2 : 3)
   const std::int64_t stride = 3 * work.hidden;
   const T* first = static_cast<const T*>(work.qkv) + tile.begin * stride + head * kHead;
   const ptx::SharedAddress queries = ptx::shared_address(dynamic_shared());
-  const ptx::SharedAddress buffers = queries + rows * kHead * 2;
-
-  // Stage i of keys and values into buffer i mod stages (1 or 2); one group of copies.
-  const auto fetch = [&](int stage) {
-    const int key = stage * kForwardKeys;
-    const T* keys = first + work.hidden + key * stride;
-    const ptx::SharedAddress to = buffers + (stage & (work.stages - 1)) * 2 * kStageBytes;
+  ptx::SharedAddress buffer = queries + rows * kHead * 2;
+  // Keys and values from `key` on; zeros behind the sample's end.
+  const auto fetch = [&](ptx::SharedAddress to, int key) {
+    const T* keys = first + key * stride + work.hidden;
     copy_tile<kHead>(to, keys, stride, kForwardKeys, tile.length - key);
-    copy_tile<kHead>(to + kStageBytes, keys + work.hidden, stride, kForwardKeys, tile.length - key);
+    copy_tile<kHead>(to + kTileBytes, keys + work.hidden, stride, kForwardKeys, tile.length - key);
   };
-  const int stages = (tile.length + kForwardKeys - 1) / kForwardKeys;
-  const bool resident = stages <= work.stages;
-  const int ahead = resident ? stages : work.stages - 1;
+  // Groups of copies: the queries; the first stage; the second, if with it all keys are here.
+  const bool resident = tile.length <= work.stages * kForwardKeys;
   copy_tile<kHead>(queries, first + tile.row * stride, stride, rows, tile.length - tile.row);
-  for (int stage = 0; stage < ahead; ++stage) {
-    fetch(stage);
-    ptx::copy_commit();
-  }
+  ptx::copy_commit();
+  fetch(buffer, 0);
+  ptx::copy_commit();
+  if (resident && tile.length > kForwardKeys) fetch(buffer + 2 * kTileBytes, kForwardKeys);
+  ptx::copy_commit();
 
   const int row = tile.row + warp * kWarpRows;  // the warp's first, in its sample
   const bool active = row < tile.length;
-  const RowDraws draws{
-      SampleDraws(work.dropout, kDrop ? static_cast<std::uint32_t>(work.ordinal[tile.begin]) : 0,
-                  kDrop ? static_cast<std::uint32_t>(*work.step) : 0),
-      attention_draws_block(head, row + lane / 4, 0) + static_cast<std::uint32_t>(lane % 4)};
-  WarpQueries<T, kHead, kDrop> mine;
+  const SampleDraws draws(work.dropout,
+                          kDrop ? static_cast<std::uint32_t>(work.ordinal[tile.begin]) : 0,
+                          kDrop ? static_cast<std::uint32_t>(*work.step) : 0);
+  std::uint32_t block =
+      attention_draws_block(head, row + lane / 4, 0) + static_cast<std::uint32_t>(lane % 4);
+  ptx::copy_wait<2>();
+  __syncthreads();
+  WarpQueries<T, kHead, kDrop> mine(queries + warp * kWarpRows * kHead * 2);
+  int to_other = 2 * kTileBytes;  // from `buffer` to the other stage's
 #pragma unroll 1
-  for (int stage = 0; stage < stages; ++stage) {
-    wait_for_copies(resident ? stages - 1 - stage : work.stages - 2);
-    // Every thread's copies are there, and every warp is done with the buffer before this one.
+  for (int key = 0; key < tile.length; key += kForwardKeys) {
+    const bool more = key + kForwardKeys < tile.length;
+    if (resident && more) {
+      ptx::copy_wait<1>();
+    } else {
+      ptx::copy_wait<0>();
+    }
+    // Every thread's copies are there, and no warp reads the other buffer any more.
     __syncthreads();
-    if (!resident) {
-      if (stage + ahead < stages) fetch(stage + ahead);
+    if (!resident && more) {
+      fetch(buffer + to_other, key + kForwardKeys);
       ptx::copy_commit();
     }
-    if (active) {
-      if (stage == 0) mine.load(queries + (row - tile.row) * kHead * 2);
-      const ptx::SharedAddress keys = buffers + (stage & (work.stages - 1)) * 2 * kStageBytes;
-      const int key = stage * kForwardKeys;
-      mine.take(keys, keys + kStageBytes, key, min(kForwardKeys, tile.length - key), work, draws);
-    }
+    if (active) mine.take(buffer, min(kForwardKeys, tile.length - key), block, draws, work);
+    block += kForwardKeys / 8;
+    buffer += to_other;
+    to_other = -to_other;
   }
   if (active) {
     mine.finish(row, tile.length, work.dropout.scale,

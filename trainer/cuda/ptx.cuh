@@ -27,10 +27,14 @@
 
 namespace regatta::trainer::cuda::ptx {
 
-// A place in shared memory. `address + bytes` is the only arithmetic that is portable.
+// A place in shared memory. `address + bytes` and flip() are the only arithmetic that is portable.
 using SharedAddress = std::uint32_t;
 __device__ inline SharedAddress shared_address(const void* pointer) {
   return static_cast<SharedAddress>(__cvta_generic_to_shared(pointer));
+}
+// The address with some of its ten lowest bits flipped (dynamic_shared() is aligned to 1024).
+__device__ inline SharedAddress flip(SharedAddress address, std::uint32_t bits) {
+  return address ^ bits;
 }
 
 // c += a·b

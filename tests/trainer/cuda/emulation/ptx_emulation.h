@@ -23,6 +23,9 @@ using SharedAddress = unsigned char*;
 inline SharedAddress shared_address(const void* pointer) {
   return const_cast<SharedAddress>(static_cast<const unsigned char*>(pointer));
 }
+inline SharedAddress flip(SharedAddress address, std::uint32_t bits) {
+  return reinterpret_cast<SharedAddress>(reinterpret_cast<std::uintptr_t>(address) ^ bits);
+}
 
 namespace detail {
 
