@@ -1,0 +1,69 @@
+#include "trainer/cuda/attention_grouped.h"
+
+#include <algorithm>
+#include <array>
+
+namespace regatta::trainer::cuda {
+namespace {
+
+constexpr std::array<std::int64_t, 5> kLimits{128, 256, 384, 512, kLengthLimit - 1};
+
+// Scratch of class i of `classes`: the longest may keep a value per row and head, so it gets most.
+Launch share_of(const Launch& at, std::size_t i, cudaStream_t stream) {
+  const std::int64_t small = at.scratch_bytes / 16 / 256 * 256;
+  constexpr auto kSmall = static_cast<std::int64_t>(kLimits.size()) - 1;
+  Launch share = at;
+  share.stream = stream;
+  auto* scratch = static_cast<unsigned char*>(at.scratch);
+  if (i == 0) {
+    share.scratch = scratch + kSmall * small;
+    share.scratch_bytes = at.scratch_bytes - kSmall * small;
+  } else {
+    share.scratch = scratch + (static_cast<std::int64_t>(i) - 1) * small;
+    share.scratch_bytes = small;
+  }
+  return share;
+}
+
+}  // namespace
+
+std::vector<LengthClass> length_classes(std::int64_t max_length) {
+  std::vector<LengthClass> classes;
+  std::int64_t below = 0;
+  for (const std::int64_t limit : kLimits) {
+    if (below == 0 || below < max_length) classes.push_back({below, limit, below == 0});
+    below = limit;
+  }
+  std::reverse(classes.begin(), classes.end());
+  return classes;
+}
+
+GroupedAttention::GroupedAttention() : streams_(kLimits.size() - 1), ends_(kLimits.size() - 1) {}
+
+void GroupedAttention::forward(const Launch& at, const AttentionForward& op) {
+  run(at, op, attention_forward_class);
+}
+void GroupedAttention::backward(const Launch& at, const AttentionBackward& op) {
+  run(at, op, attention_backward_class);
+}
+
+// The longest samples, which take the longest, on the caller's stream; the others fork off at an
+// event and join at one each.
+template <typename Op>
+void GroupedAttention::run(const Launch& at, const Op& op,
+                           void (*one_class)(const Launch&, const Op&, const LengthClass&)) {
+  const std::vector<LengthClass> classes = length_classes(op.tokens.max_length);
+  if (classes.size() > 1) check(cudaEventRecord(start_.get(), at.stream), "recording an event");
+  for (std::size_t i = 1; i < classes.size(); ++i) {
+    const cudaStream_t stream = streams_[i - 1].get();
+    check(cudaStreamWaitEvent(stream, start_.get(), 0), "waiting for an event");
+    one_class(share_of(at, i, stream), op, classes[i]);
+    check(cudaEventRecord(ends_[i - 1].get(), stream), "recording an event");
+  }
+  one_class(share_of(at, 0, at.stream), op, classes[0]);
+  for (std::size_t i = 1; i < classes.size(); ++i) {
+    check(cudaStreamWaitEvent(at.stream, ends_[i - 1].get(), 0), "waiting for an event");
+  }
+}
+
+}  // namespace regatta::trainer::cuda
