@@ -189,9 +189,9 @@ const Fatal kFatal[] = {
      [](int* memory) { *memory += __shfl_sync(0xFFFFU, 1, 0); }, 32},
     {"small warp", "fewer than 32 lanes",
      [](int* memory) { *memory += __shfl_sync(0xFFFFFFFFU, 1, 0); }, 48},
-    {"write past shared memory", "past its dynamic shared memory",
+    {"write past shared memory", "past its dynamic shared memory|use-after-poison",
      [](int*) { emulation::dynamic_shared()[100] = 1; }, 1},
-    {"write before shared memory", "before its dynamic shared memory",
+    {"write before shared memory", "before its dynamic shared memory|use-after-poison",
      [](int*) { emulation::dynamic_shared()[-1] = 1; }, 1},
     {"waiting for nobody", "waits for something that no thread does",
      [](int* memory) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/trainer/cuda/emulation/fiber_stack.h"
+#include "tests/trainer/cuda/emulation/sanitizer.h"
 #include "tests/trainer/cuda/emulation/shared_memory.h"
 
 uint3 threadIdx{};
@@ -57,6 +58,12 @@ bool same(const Place& a, const Place& b) {
   return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
+// A fiber that is not running, and its stack.
+struct Strand {
+  context::fiber fiber;
+  StackBounds stack;
+};
+
 // The blocks of one launch after another. A thread of a block starts only when its turn comes, on
 // the fiber of a thread that has ended if there is one: a block without meetings needs one fiber.
 class Runner {
@@ -82,12 +89,13 @@ class Runner {
   void work(context::fiber from);
   void end_thread();
   void block_thread();
-  void go_to(int thread, context::fiber* save_here);
+  void go_to(int thread, Strand* save_here);
+  void resume(Strand target, Strand* save_here);
   void make_current(int thread);
   [[nodiscard]] int pick();
   [[nodiscard]] int pick_bit(std::uint32_t mask);
   [[nodiscard]] std::uint32_t random();
-  [[nodiscard]] context::fiber idle_fiber();
+  [[nodiscard]] Strand idle_strand();
   void set_ready(Warp& warp, std::uint32_t lanes);
   [[noreturn]] void report_standstill();
   [[nodiscard]] Warp& current_warp() { return warps_[static_cast<std::size_t>(current_ / 32)]; }
@@ -104,14 +112,14 @@ class Runner {
   std::uint32_t ready_warps_ = 0;
   std::array<Warp, kMaxWarps> warps_{};
   std::array<Barrier, kBarriers> barriers_{};
-  std::array<int, kMaxThreads> barrier_of_{};       // that a waiting thread waits at
-  std::array<uint3, kMaxThreads> index_{};          // threadIdx of each thread
-  std::array<context::fiber, kMaxThreads> fibers_;  // of threads that wait
+  std::array<int, kMaxThreads> barrier_of_{};  // that a waiting thread waits at
+  std::array<uint3, kMaxThreads> index_{};     // threadIdx of each thread
+  std::array<Strand, kMaxThreads> strands_;    // of threads that wait
   std::vector<FiberStack> stacks_;
-  std::vector<context::fiber> idle_;  // kMaxThreads + 1 places
+  std::vector<Strand> idle_;  // kMaxThreads + 1 places
   std::size_t idle_count_ = 0;
-  context::fiber host_;             // whoever launched
-  context::fiber* save_ = nullptr;  // where the fiber that is being left belongs
+  Strand host_;             // whoever launched
+  Strand* save_ = nullptr;  // where the fiber that is being left belongs
   SharedMemory shared_;
 };
 
@@ -162,38 +170,46 @@ void Runner::make_current(int thread) {
   threadIdx = index_[static_cast<std::size_t>(thread)];
 }
 
-context::fiber Runner::idle_fiber() {
+Strand Runner::idle_strand() {
   if (idle_count_ > 0) return std::move(idle_[--idle_count_]);
   stacks_.emplace_back(static_cast<int>(stacks_.size()));
-  return {std::allocator_arg, stacks_.back().place(), KeepStack{}, [this](context::fiber&& from) {
-            work(std::move(from));
-            return context::fiber{};
-          }};
+  return {context::fiber{std::allocator_arg, stacks_.back().place(), KeepStack{},
+                         [this](context::fiber&& from) {
+                           work(std::move(from));
+                           return context::fiber{};
+                         }},
+          stacks_.back().bounds()};
 }
 
-// Leaves the running fiber, whose handle goes to *save_here, for the thread's own or a fresh one.
-void Runner::go_to(int thread, context::fiber* save_here) {
-  make_current(thread);
-  context::fiber& own = fibers_[static_cast<std::size_t>(thread)];
-  context::fiber target = own ? std::move(own) : idle_fiber();
+// Leaves the running fiber, which goes to *save_here, until somebody resumes it.
+void Runner::resume(Strand target, Strand* save_here) {
   save_ = save_here;
-  context::fiber from = std::move(target).resume();
-  *save_ = std::move(from);
+  void* own_stack = nullptr;
+  leave_stack(&own_stack, target.stack);
+  context::fiber from = std::move(target.fiber).resume();
+  const StackBounds left = enter_stack(own_stack);
+  *save_ = {std::move(from), left};
+}
+
+// To the thread's own fiber or, if it has not started, to one that has nothing to do.
+void Runner::go_to(int thread, Strand* save_here) {
+  make_current(thread);
+  Strand& own = strands_[static_cast<std::size_t>(thread)];
+  resume(own.fiber ? std::move(own) : idle_strand(), save_here);
 }
 
 // The life of a fiber: one thread after another, with pauses in which it is idle.
 void Runner::work(context::fiber from) {
-  *save_ = std::move(from);
+  const StackBounds left = enter_stack(nullptr);
+  *save_ = {std::move(from), left};
   for (;;) {
     body_(argument_);
     end_thread();
     const int next = pick();
     if (next < 0) {
       if (ended_ < threads_) report_standstill();
-      save_ = &idle_[idle_count_++];
-      context::fiber back = std::move(host_).resume();
-      *save_ = std::move(back);
-    } else if (fibers_[static_cast<std::size_t>(next)]) {
+      resume(std::move(host_), &idle_[idle_count_++]);
+    } else if (strands_[static_cast<std::size_t>(next)].fiber) {
       go_to(next, &idle_[idle_count_++]);
     } else {
       make_current(next);
@@ -224,7 +240,7 @@ void Runner::block_thread() {
   const int next = pick();
   if (next < 0) report_standstill();
   if (next == self) return;
-  go_to(next, &fibers_[static_cast<std::size_t>(self)]);
+  go_to(next, &strands_[static_cast<std::size_t>(self)]);
 }
 
 Warp* Runner::arrive(const void* kind, const char* what, Place place, const void* in, void* out) {
@@ -334,7 +350,7 @@ void Runner::let_others_run(Place place) {
     const int past = (current_ + 1) % 32;
     next = current_ / 32 * 32 + (std::countr_zero(std::rotr(others_here, past)) + past) % 32;
   }
-  if (next != current_) go_to(next, &fibers_[static_cast<std::size_t>(current_)]);
+  if (next != current_) go_to(next, &strands_[static_cast<std::size_t>(current_)]);
 }
 
 void Runner::report_standstill() {

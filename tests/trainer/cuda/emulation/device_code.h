@@ -68,7 +68,10 @@ inline unsigned votes(unsigned mask, int predicate, const char* what, Place plac
       predicate,
       [](const int(&in)[32], unsigned(&out)[32]) {
         unsigned bits = 0;
-        for (int lane = 0; lane < 32; ++lane) bits |= (in[lane] != 0 ? 1U : 0U) << lane;
+        for (int lane = 0; lane < 32; ++lane) {
+          const unsigned vote = in[lane] != 0 ? 1U : 0U;
+          bits |= vote << lane;
+        }
         for (unsigned& result : out) result = bits;
       },
       what, place.file, place.line);

@@ -5,6 +5,8 @@
 #include <boost/context/preallocated.hpp>
 #include <cstddef>
 
+#include "tests/trainer/cuda/emulation/sanitizer.h"
+
 namespace regatta::emulation {
 
 // One stack with a guard page below. Tops lie at different offsets in a page, or the hot lines of
@@ -13,6 +15,7 @@ class FiberStack {
  public:
   explicit FiberStack(int index);
   [[nodiscard]] boost::context::preallocated place() const;
+  [[nodiscard]] StackBounds bounds() const { return {static_cast<char*>(top_) - bytes_, bytes_}; }
 
  private:
   void* top_ = nullptr;

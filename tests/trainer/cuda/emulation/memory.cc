@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/trainer/cuda/emulation/block.h"
+#include "tests/trainer/cuda/emulation/sanitizer.h"
 
 namespace regatta::emulation {
 namespace {
@@ -62,6 +63,8 @@ unsigned char* Memory::allocate(std::size_t bytes) {
   std::memset(start - kGuard, kGuardByte, kGuard);
   fill_with_poison(start, bytes);
   std::memset(start + bytes, kGuardByte, back_guard(bytes));
+  forbid(start - kGuard, kGuard);
+  forbid(start + bytes, back_guard(bytes));
   blocks_.emplace(start, bytes);
   bytes_ += bytes;
   return start;
@@ -72,6 +75,7 @@ bool Memory::release(void* memory) {
   const auto block = blocks_.find(start);
   if (block == blocks_.end()) return false;
   const std::size_t bytes = block->second;
+  allow(start - kGuard, mapped(bytes));
   if (!all_guard(start - kGuard, kGuard)) {
     fail("something wrote before a device allocation of %zu bytes", bytes);
   }

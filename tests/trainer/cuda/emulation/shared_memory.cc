@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "tests/trainer/cuda/emulation/sanitizer.h"
+
 // Bounds of the section, from the linker; absent when no kernel has a __shared__ variable.
 extern "C" {
 extern unsigned char __start_regatta_shared[] __attribute__((weak, visibility("hidden")));
@@ -30,14 +32,20 @@ SharedMemory::SharedMemory() {
   std::memset(memory, kGuardByte, kGuard);
   std::memset(start_, kGuardByte, kLargest + kGuard);
 }
-SharedMemory::~SharedMemory() { operator delete(start_ - kGuard, kAlignment); }
+SharedMemory::~SharedMemory() {
+  allow(start_ - kGuard, kGuard + kLargest + kGuard);
+  operator delete(start_ - kGuard, kAlignment);
+}
 
 void SharedMemory::resize(std::size_t dynamic_bytes) {
+  allow(start_, kLargest + kGuard);
   bytes_ = std::min(dynamic_bytes, kLargest);
   std::memset(start_ + bytes_, kGuardByte, kGuard);
 }
 
 void SharedMemory::begin_block() {
+  forbid(start_ - kGuard, kGuard);
+  forbid(start_ + bytes_, kLargest - bytes_ + kGuard);
   std::memset(start_, kPoison, bytes_);
   if (__start_regatta_shared != nullptr) {
     std::memset(__start_regatta_shared, kPoison,
@@ -46,6 +54,8 @@ void SharedMemory::begin_block() {
 }
 
 const char* SharedMemory::end_block() const {
+  allow(start_ - kGuard, kGuard);
+  allow(start_ + bytes_, kGuard);
   if (!all_guard(start_ - kGuard)) return "the block wrote before its dynamic shared memory";
   if (!all_guard(start_ + bytes_)) return "the block wrote past its dynamic shared memory";
   return nullptr;
