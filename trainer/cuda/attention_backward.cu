@@ -17,6 +17,7 @@ template <typename T>
 struct Work {
   int tokens = 0, heads = 0;
   float scale = 1;                      // 1/√d
+  float factor = 1;                     // log₂e/√d
   const std::int32_t* count = nullptr;  // of tiles
   const AttentionTile* tiles = nullptr;
   const std::int32_t* ordinal = nullptr;  // read only with dropout on, like step
@@ -33,35 +34,39 @@ struct Work {
 // One head of one sample (or of the padding) and where its rows are.
 template <typename T, int kHead>
 struct Head {
-  bool exists = false;
+  const Work<T>& work;
   AttentionTile tile;
   int head = 0;
-  std::int64_t hidden = 0, first = 0;  // first: element of the head's first row in [T, h]
+  bool exists = false;
 
-  __device__ explicit Head(const Work<T>& work) {
+  __device__ explicit Head(const Work<T>& work_in) : work(work_in) {
     const int index = static_cast<int>(blockIdx.x) / work.heads;
-    exists = index < *work.count;
-    if (!exists) return;
-    tile = work.tiles[index];
     head = static_cast<int>(blockIdx.x) % work.heads;
-    hidden = static_cast<std::int64_t>(work.heads) * kHead;
-    first = tile.begin * hidden + head * kHead;
+    exists = index < *work.count;
+    if (exists) tile = work.tiles[index];
   }
-  // Row of query, key or value (0, 1, 2); rows are 3·hidden apart.
+  [[nodiscard]] __device__ std::int64_t hidden() const {
+    return static_cast<std::int64_t>(work.heads) * kHead;
+  }
+  [[nodiscard]] __device__ std::int64_t qkv_stride() const { return 3 * hidden(); }
+  // Row of query, key or value (0, 1, 2).
   template <typename U>
-  __device__ U* qkv(U* base, int which, int row) const {
-    return base + (tile.begin + static_cast<std::int64_t>(row)) * 3 * hidden + which * hidden +
-           head * kHead;
+  [[nodiscard]] __device__ U* qkv(U* base, int which, int row) const {
+    return base + (tile.begin + row) * qkv_stride() + which * hidden() + head * kHead;
   }
-  __device__ const T* out(const T* base, int row) const { return base + first + row * hidden; }
-  __device__ std::int64_t statistic(const Work<T>& work, int row) const {
+  // Row of out or dout; rows are hidden() apart.
+  [[nodiscard]] __device__ const T* out(const T* base, int row) const {
+    return base + (tile.begin + row) * hidden() + head * kHead;
+  }
+  // Index of a row's lse or D.
+  [[nodiscard]] __device__ std::int64_t statistic(int row) const {
     return static_cast<std::int64_t>(head) * work.tokens + tile.begin + row;
   }
   // Of query `row`, base 2; +∞ behind the sample's end.
-  __device__ float lse(const Work<T>& work, int row) const {
-    return row < tile.length ? work.lse[statistic(work, row)] * kLog2E : INFINITY;
+  [[nodiscard]] __device__ float lse(int row) const {
+    return row < tile.length ? work.lse[statistic(row)] * kLog2E : INFINITY;
   }
-  __device__ SampleDraws draws(const Work<T>& work) const {
+  [[nodiscard]] __device__ SampleDraws draws() const {
     if (work.dropout.bar == 0) return SampleDraws(work.dropout, 0, 0);
     return SampleDraws(work.dropout, static_cast<std::uint32_t>(work.ordinal[tile.begin]),
                        static_cast<std::uint32_t>(*work.step));
@@ -109,17 +114,15 @@ struct Resident {
 
   const Work<T>& work;
   const Head<T, kHead>& at;
-  unsigned char* memory;
   ptx::SharedAddress shared;
   int length, tiles;
   int pair;  // 0…3: keys 32·pair of the tile; in the dq phase, queries 32·pair
   int half;  // queries 32·half and 64 + 32·half; in the dq phase, columns kColumns·half
 
-  __device__ Resident(const Work<T>& work_in, const Head<T, kHead>& at_in)
-      : work(work_in),
+  __device__ explicit Resident(const Head<T, kHead>& at_in)
+      : work(at_in.work),
         at(at_in),
-        memory(dynamic_shared()),
-        shared(ptx::shared_address(memory)),
+        shared(ptx::shared_address(dynamic_shared())),
         length(at_in.tile.length),
         tiles((length + kTile - 1) / kTile),
         pair(static_cast<int>(threadIdx.x) / 64),
@@ -127,23 +130,23 @@ struct Resident {
   __device__ int rows_of(int tile) const { return min(kTile, length - tile * kTile); }
   __device__ void copy_qkv(int which, int offset, int tile) const {
     const int rows = rows_of(tile);
-    copy_tile<kHead>(shared + offset, at.qkv(work.qkv, which, tile * kTile), 3 * at.hidden,
+    copy_tile<kHead>(shared + offset, at.qkv(work.qkv, which, tile * kTile), at.qkv_stride(),
                      up_to_step(rows), rows);
   }
   __device__ void copy_queries(int tile) const {
     copy_qkv(0, Layout::kQuery, tile);
     const int rows = rows_of(tile);
-    copy_tile<kHead>(shared + Layout::kDout, at.out(work.dout, tile * kTile), at.hidden,
+    copy_tile<kHead>(shared + Layout::kDout, at.out(work.dout, tile * kTile), at.hidden(),
                      up_to_step(rows), rows);
   }
   // lse of the thread's query in the tile.
   __device__ float lse_of(int tile) const {
     const int i = static_cast<int>(threadIdx.x);
-    return i < kTile ? at.lse(work, tile * kTile + i) : 0.0F;
+    return i < kTile ? at.lse(tile * kTile + i) : 0.0F;
   }
   __device__ void keep_lse(float lse) const {
     const int i = static_cast<int>(threadIdx.x);
-    if (i < kTile) reinterpret_cast<float*>(memory + Layout::kLse)[i] = lse;
+    if (i < kTile) reinterpret_cast<float*>(dynamic_shared() + Layout::kLse)[i] = lse;
   }
 
   __device__ void start() const {
@@ -151,33 +154,32 @@ struct Resident {
     copy_qkv(2, Layout::kValue, 0);
     copy_queries(0);
     ptx::copy_commit();
-    row_products<kHead>(at.out(work.out, 0), at.out(work.dout, 0), at.hidden, tiles * kTile, length,
-                        reinterpret_cast<float*>(memory + Layout::kInner));
+    row_products<kHead>(at.out(work.out, 0), at.out(work.dout, 0), at.hidden(), tiles * kTile,
+                        length, reinterpret_cast<float*>(dynamic_shared() + Layout::kInner));
     keep_lse(lse_of(0));
     ptx::copy_wait<0>();
     __syncthreads();
   }
   // dk and dv of this tile of keys from this tile of queries, and dsᵀ into shared memory.
   __device__ void key_phase(int key_tile, int query_tile, const Places<kHead>& places,
-                            const SampleDraws& draws, KeyGradients<kHead>& sum) const {
+                            KeyGradients<kHead>& sum) const {
     KeyStep step;
-    step.score_row = kStep * pair;
-    step.keys = rows_of(key_tile) - step.score_row;
+    step.keys = rows_of(key_tile) - kStep * pair;
     if (step.keys <= 0) return;
     step.key = shared + Layout::kKey + 2 * pair * kBand<kHead>;
     step.value = shared + Layout::kValue + 2 * pair * kBand<kHead>;
-    step.scores = memory + Layout::kScores;
+    step.scores = Layout::kScores + 2 * pair * kBand<kTile>;
 #pragma unroll 1
     for (int row = kStep * half; row < rows_of(query_tile); row += 2 * kStep) {
       const int query = query_tile * kTile + row;
       step.query = shared + Layout::kQuery + row / 16 * kBand<kHead>;
       step.dout = shared + Layout::kDout + row / 16 * kBand<kHead>;
-      step.lse = reinterpret_cast<const float*>(memory + Layout::kLse) + row;
-      step.inner = reinterpret_cast<const float*>(memory + Layout::kInner) + query;
+      step.lse = Layout::kLse + 4 * row;
+      step.inner = Layout::kInner + 4 * query;
       step.score_column = row;
       const std::uint32_t keep =
-          keep_by_key<2>(work.dropout, draws, at.head, query, key_tile * kTile + step.score_row);
-      key_step<T, kHead>(step, places, keep, work.scale * kLog2E, work.dropout.scale, sum);
+          keep_by_key<2>(work.dropout, at.draws(), at.head, query, key_tile * kTile + kStep * pair);
+      key_step<T, kHead>(step, places, keep, work.factor, work.dropout.scale, sum);
     }
   }
   // dq of this tile of queries += ds·k of this tile of keys. Between tiles of keys the sums wait in
@@ -187,7 +189,7 @@ struct Resident {
     if (rows <= 0) return;
     constexpr int kCount = kColumns / 8;
     float sum[2][kCount][4];
-    auto* kept = reinterpret_cast<float4*>(memory + Layout::dquery(tiles * kTile)) +
+    auto* kept = reinterpret_cast<float4*>(dynamic_shared() + Layout::dquery(tiles * kTile)) +
                  (query_tile * 8 + 2 * pair + half) * 2 * kCount * 32 + lane_index();
     clear(sum);
     if (key_tile > 0) {
@@ -223,7 +225,7 @@ struct Resident {
     }
     if (key_tile + 1 == tiles) {
       T* to = at.qkv(work.dqkv, 0, query_tile * kTile + kStep * pair) + kColumns * half;
-      store_rows<T>(sum, work.scale, to, 3 * at.hidden, rows);
+      store_rows<T>(sum, work.scale, to, at.qkv_stride(), rows);
     } else {
 #pragma unroll
       for (int i = 0; i < 2 * kCount; ++i) {
@@ -236,14 +238,15 @@ struct Resident {
   __device__ void finish_keys(int key_tile, KeyGradients<kHead>& sum) const {
     const int row = key_tile * kTile + kStep * pair;
     const int rows = length - row;
-    merge(sum.key, pair, half == 0, memory + Layout::kScores);
+    merge(sum.key, pair, half == 0, dynamic_shared() + Layout::kScores);
     if (half == 0) {
-      store_rows<T>(sum.key, work.scale, at.qkv(work.dqkv, 1, row), 3 * at.hidden, rows);
+      store_rows<T>(sum.key, work.scale, at.qkv(work.dqkv, 1, row), at.qkv_stride(), rows);
     }
     __syncthreads();
-    merge(sum.value, pair, half == 1, memory + Layout::kScores);
+    merge(sum.value, pair, half == 1, dynamic_shared() + Layout::kScores);
     if (half == 1) {
-      store_rows<T>(sum.value, work.dropout.scale, at.qkv(work.dqkv, 2, row), 3 * at.hidden, rows);
+      store_rows<T>(sum.value, work.dropout.scale, at.qkv(work.dqkv, 2, row), at.qkv_stride(),
+                    rows);
     }
   }
 };
@@ -256,10 +259,9 @@ __global__ void __launch_bounds__(kThreads, 1) resident_kernel(Work<T> work) {
     zero_rows(work, at, static_cast<int>(kLengthLimit));
     return;
   }
-  const Resident<T, kHead> block(work, at);
+  const Resident<T, kHead> block(at);
   using Layout = ResidentLayout<kHead>;
   const Places<kHead> places(lane_index());
-  const SampleDraws draws = at.draws(work);
   block.start();
   for (int key_tile = 0; key_tile < block.tiles; ++key_tile) {
     const bool last_keys = key_tile + 1 == block.tiles;
@@ -267,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, 1) resident_kernel(Work<T> work) {
     clear(sum.key);
     clear(sum.value);
     for (int query_tile = 0; query_tile < block.tiles; ++query_tile) {
-      block.key_phase(key_tile, query_tile, places, draws, sum);
+      block.key_phase(key_tile, query_tile, places, sum);
       __syncthreads();  // ds is complete; queries, dout and values have been read
       const bool last_queries = query_tile + 1 == block.tiles;
       const bool more = block.tiles > 1 && !(last_queries && last_keys);
@@ -321,8 +323,8 @@ struct QuerySide {
   __device__ void copy_keys(int stage, int key) const {
     const int valid = min(kStreamed, at.tile.length - key);
     const ptx::SharedAddress to = shared + Layout::kStages + stage * Layout::kStage;
-    copy_tile<kHead>(to, at.qkv(work.qkv, 1, key), 3 * at.hidden, up_to_step(valid), valid);
-    copy_tile<kHead>(to + Layout::kStage / 2, at.qkv(work.qkv, 2, key), 3 * at.hidden,
+    copy_tile<kHead>(to, at.qkv(work.qkv, 1, key), at.qkv_stride(), up_to_step(valid), valid);
+    copy_tile<kHead>(to + Layout::kStage / 2, at.qkv(work.qkv, 2, key), at.qkv_stride(),
                      up_to_step(valid), valid);
   }
   __device__ void load_fragments(int offset, const Places<kHead>& places,
@@ -388,29 +390,28 @@ __global__ void __launch_bounds__(kQueryThreads) query_kernel(Work<T> work) {
   const QuerySide<T, kHead> block{work, at, ptx::shared_address(memory),
                                   at.tile.row + 16 * kRows * (static_cast<int>(threadIdx.x) / 32)};
   const Places<kHead> places(lane_index());
-  const SampleDraws draws = at.draws(work);
+  const SampleDraws draws = at.draws();
   const int valid = min(kOwned<kHead>, at.tile.length - at.tile.row);
-  copy_tile<kHead>(block.shared + Layout::kFirst, at.qkv(work.qkv, 0, at.tile.row), 3 * at.hidden,
+  copy_tile<kHead>(block.shared + Layout::kFirst, at.qkv(work.qkv, 0, at.tile.row), at.qkv_stride(),
                    kOwned<kHead>, valid);
-  copy_tile<kHead>(block.shared + Layout::kSecond, at.out(work.dout, at.tile.row), at.hidden,
+  copy_tile<kHead>(block.shared + Layout::kSecond, at.out(work.dout, at.tile.row), at.hidden(),
                    kOwned<kHead>, valid);
   block.copy_keys(0, 0);
   ptx::copy_commit();
   auto* all_inner = reinterpret_cast<float*>(memory + Layout::kStatistics);
-  row_products<kHead>(at.out(work.out, at.tile.row), at.out(work.dout, at.tile.row), at.hidden,
+  row_products<kHead>(at.out(work.out, at.tile.row), at.out(work.dout, at.tile.row), at.hidden(),
                       kOwned<kHead>, valid, all_inner);
   ptx::copy_wait<0>();
   __syncthreads();
   if (static_cast<int>(threadIdx.x) < valid) {
-    work.inner[at.statistic(work, at.tile.row + static_cast<int>(threadIdx.x))] =
-        all_inner[threadIdx.x];
+    work.inner[at.statistic(at.tile.row + static_cast<int>(threadIdx.x))] = all_inner[threadIdx.x];
   }
   float lse[kRows][2];
   float inner[kRows][2];
 #pragma unroll
   for (int i = 0; i < 2 * kRows; ++i) {
     const int row = block.row + 8 * i + lane_index() / 4;
-    lse[i / 2][i % 2] = at.lse(work, row);
+    lse[i / 2][i % 2] = at.lse(row);
     inner[i / 2][i % 2] = all_inner[row - at.tile.row];
   }
   std::uint32_t query[kHead / 16][kRows][4];
@@ -433,13 +434,12 @@ __global__ void __launch_bounds__(kQueryThreads) query_kernel(Work<T> work) {
         const std::uint32_t keep =
             keep_by_query<kRows>(work.dropout, draws, at.head, block.row, key);
         query_step<T, kHead>(query, dout, keys, keys + Layout::kStage / 2, at.tile.length - key,
-                             places, keep, lse, inner, work.scale * kLog2E, work.dropout.scale,
-                             sum);
+                             places, keep, lse, inner, work.factor, work.dropout.scale, sum);
       }
     }
     __syncthreads();  // and has been read
   }
-  store_rows<T>(sum, work.scale, at.qkv(work.dqkv, 0, block.row), 3 * at.hidden,
+  store_rows<T>(sum, work.scale, at.qkv(work.dqkv, 0, block.row), at.qkv_stride(),
                 at.tile.length - block.row);
 }
 
@@ -454,7 +454,7 @@ struct KeySide {
 
   __device__ void copy_owned(int which, int offset) const {
     const int valid = min(kOwned<kHead>, at.tile.length - at.tile.row);
-    copy_tile<kHead>(shared + offset, at.qkv(work.qkv, which, at.tile.row), 3 * at.hidden,
+    copy_tile<kHead>(shared + offset, at.qkv(work.qkv, which, at.tile.row), at.qkv_stride(),
                      kOwned<kHead>, valid);
   }
   // lse, then D, of a stage.
@@ -464,15 +464,15 @@ struct KeySide {
   __device__ void copy_queries(int stage, int query) const {
     const int valid = min(kStreamed, at.tile.length - query);
     const ptx::SharedAddress to = shared + Layout::kStages + stage * Layout::kStage;
-    copy_tile<kHead>(to, at.qkv(work.qkv, 0, query), 3 * at.hidden, up_to_step(valid), valid);
-    copy_tile<kHead>(to + Layout::kStage / 2, at.out(work.dout, query), at.hidden,
+    copy_tile<kHead>(to, at.qkv(work.qkv, 0, query), at.qkv_stride(), up_to_step(valid), valid);
+    copy_tile<kHead>(to + Layout::kStage / 2, at.out(work.dout, query), at.hidden(),
                      up_to_step(valid), valid);
     const int i = static_cast<int>(threadIdx.x);
     const int row = query + i % kStreamed;
     if (i < kStreamed) {
-      statistics(stage)[i] = at.lse(work, row);
+      statistics(stage)[i] = at.lse(row);
     } else if (i < 2 * kStreamed) {
-      statistics(stage)[i] = row < at.tile.length ? work.inner[at.statistic(work, row)] : 0.0F;
+      statistics(stage)[i] = row < at.tile.length ? work.inner[at.statistic(row)] : 0.0F;
     }
   }
 };
@@ -486,7 +486,6 @@ __global__ void __launch_bounds__(kThreads, 1) key_kernel(Work<T> work) {
   unsigned char* memory = dynamic_shared();
   const KeySide<T, kHead> block{work, at, memory, ptx::shared_address(memory)};
   const Places<kHead> places(lane_index());
-  const SampleDraws draws = at.draws(work);
   const int pair = static_cast<int>(threadIdx.x) / 64;
   const int half = static_cast<int>(threadIdx.x) / 32 % 2;
   const int row = at.tile.row + 16 * kRows * pair;  // the warp's first key
@@ -511,21 +510,21 @@ __global__ void __launch_bounds__(kThreads, 1) key_kernel(Work<T> work) {
       step.query = block.shared + Layout::kStages + stage * Layout::kStage +
                    kStep / 16 * half * kBand<kHead>;
       step.dout = step.query + Layout::kStage / 2;
-      step.lse = block.statistics(stage) + kStep * half;
-      step.inner = step.lse + kStreamed;
-      const std::uint32_t keep = keep_by_key<kRows>(work.dropout, draws, at.head, query, row);
-      key_step<T, kHead>(step, places, keep, work.scale * kLog2E, work.dropout.scale, sum);
+      step.lse = Layout::kStatistics + (2 * kStreamed * stage + kStep * half) * 4;
+      step.inner = step.lse + kStreamed * 4;
+      const std::uint32_t keep = keep_by_key<kRows>(work.dropout, at.draws(), at.head, query, row);
+      key_step<T, kHead>(step, places, keep, work.factor, work.dropout.scale, sum);
     }
     __syncthreads();  // and has been read
   }
   merge(sum.key, pair, half == 0, memory + Layout::kStages);
   if (half == 0) {
-    store_rows<T>(sum.key, work.scale, at.qkv(work.dqkv, 1, row), 3 * at.hidden, step.keys);
+    store_rows<T>(sum.key, work.scale, at.qkv(work.dqkv, 1, row), at.qkv_stride(), step.keys);
   }
   __syncthreads();
   merge(sum.value, pair, half == 1, memory + Layout::kStages);
   if (half == 1) {
-    store_rows<T>(sum.value, work.dropout.scale, at.qkv(work.dqkv, 2, row), 3 * at.hidden,
+    store_rows<T>(sum.value, work.dropout.scale, at.qkv(work.dqkv, 2, row), at.qkv_stride(),
                   step.keys);
   }
 }
@@ -551,6 +550,7 @@ Work<T> work_of(const AttentionBackward& op) {
   work.tokens = static_cast<int>(op.lse.size / op.heads);
   work.heads = op.heads;
   work.scale = 1.0F / std::sqrt(static_cast<float>(op.out.size / op.lse.size));
+  work.factor = work.scale * kLog2E;
   work.ordinal = op.tokens.ordinal.ints();
   work.step = op.tokens.step.ints();
   work.dropout = attention_dropout_of(op.dropout);

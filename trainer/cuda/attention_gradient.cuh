@@ -12,6 +12,7 @@
 
 #include "trainer/cuda/attention_dropout.cuh"
 #include "trainer/cuda/attention_tiles.h"
+#include "trainer/cuda/launch.cuh"
 #include "trainer/cuda/numeric.cuh"
 #include "trainer/cuda/ptx.cuh"
 #include "trainer/cuda/shared_tile.cuh"
@@ -61,7 +62,7 @@ __device__ inline void multiply_columns(const std::uint32_t (&a)[kRows][4], int 
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
     std::uint32_t right[4];
-    ptx::load_matrix(right, b + n * kBand<kHead> + (places.wide ^ 32 * k));
+    ptx::load_matrix(right, ptx::flip(b + places.wide, 32 * k) + n * kBand<kHead>);
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
       ptx::mma<T>(c[m][2 * n], a[m], right[0], right[1]);
@@ -193,15 +194,15 @@ __device__ constexpr bool is_kept(std::uint32_t keep, int m, int n, int c) {
 
 // --- One step by key: dvalue += (p∘kept)ᵀ·dout, dkey += dsᵀ·q·√d of 16·kRows keys and 32 queries.
 
-// Where a step's rows lie in shared memory.
+// Where a step's rows lie in shared memory; the last four are bytes from its start.
 struct KeyStep {
-  ptx::SharedAddress key, value;        // of the warp
-  ptx::SharedAddress query, dout;       // of the step
-  const float* lse = nullptr;           // of its queries, base 2
-  const float* inner = nullptr;         // D
-  unsigned char* scores = nullptr;      // tile [keys][128 queries] that takes dsᵀ, or nullptr
-  int score_row = 0, score_column = 0;  // of the step in that tile
-  int keys = 0;                         // of the warp's that exist
+  ptx::SharedAddress key, value;   // of the warp
+  ptx::SharedAddress query, dout;  // of the step
+  int lse = 0;                     // of its queries, base 2
+  int inner = 0;                   // D
+  int scores = -1;       // the warp's rows of the tile [keys][128 queries] for dsᵀ; −1: none
+  int score_column = 0;  // of the step in that tile
+  int keys = 0;          // of the warp's that exist
 };
 
 template <int kHead>
@@ -210,16 +211,17 @@ struct KeyGradients {
   float value[kBlocks<kHead>][kHead / 8][4];
 };
 
-template <typename T, int kRows>
+template <int kRows>
 __device__ inline void store_scores(const KeyStep& step, const std::uint32_t (&ds)[kRows][2][4]) {
   const int lane = lane_index();
+  // Of the lane's row among eight and its words in piece 0; others differ in the bits of a piece.
+  const int place = (tile_offset<128>(lane / 4, 0) + lane % 4 * 4) ^ step.score_column * 2;
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const int row = step.score_row + 16 * m + i % 2 * 8 + lane / 4;
-      const int piece = step.score_column / 8 + i / 2;
-      *reinterpret_cast<std::uint32_t*>(step.scores + tile_offset<128>(row, piece) + lane % 4 * 4) =
+      unsigned char* to = dynamic_shared() + step.scores + (place ^ i / 2 * 16);
+      *reinterpret_cast<std::uint32_t*>(to + m * kBand<128> + i % 2 * (kBand<128> / 2)) =
           ds[m][i / 4][i % 4];
     }
   }
@@ -246,8 +248,10 @@ __device__ inline void key_step(const KeyStep& step, const Places<kHead>& places
   }
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
-    const float2 lse = *reinterpret_cast<const float2*>(step.lse + 8 * n + 2 * (lane % 4));
-    const float2 inner = *reinterpret_cast<const float2*>(step.inner + 8 * n + 2 * (lane % 4));
+    const float2 lse =
+        *reinterpret_cast<const float2*>(dynamic_shared() + step.lse + 32 * n + 8 * (lane % 4));
+    const float2 inner =
+        *reinterpret_cast<const float2*>(dynamic_shared() + step.inner + 32 * n + 8 * (lane % 4));
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
 #pragma unroll
@@ -261,7 +265,7 @@ __device__ inline void key_step(const KeyStep& step, const Places<kHead>& places
   std::uint32_t ds[kRows][2][4];
   pack<T>(s, p);
   pack<T>(dp, ds);
-  if (step.scores != nullptr) store_scores<T>(step, ds);
+  if (step.scores >= 0) store_scores(step, ds);
   add_product<T, kHead>(p, step.dout, places, sum.value);
   add_product<T, kHead>(ds, step.query, places, sum.key);
 }
