@@ -73,6 +73,8 @@ GraphCache::Graph GraphCache::capture(cudaStream_t stream, const std::function<v
     }
     capturing_ = false;
     status = cudaStreamEndCapture(stream, &graph);  // also ends a capture that went wrong
+    // A stream that is left capturing would refuse all that follows.
+    if (status != cudaSuccess) static_cast<void>(cudaStreamEndCapture(stream, &graph));
   }
   cudaGraphExec_t executable = nullptr;
   if (failure.empty() && status == cudaSuccess) {

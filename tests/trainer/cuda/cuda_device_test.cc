@@ -1,0 +1,373 @@
+// The CUDA device itself on an emulated GPU: whom it refuses and with which words, memory, events,
+// graphs, and its plug-in's entry points.
+#include "trainer/cuda/cuda_device.h"
+
+#include <cublasLt.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/trainer/cuda/emulation/facts.h"
+#include "trainer/cuda/plugin.h"
+
+namespace regatta::trainer {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  CudaDeviceTest() { reset(); }
+  ~CudaDeviceTest() override { reset(); }
+
+  static void reset() {
+    emulation::configure({});
+    emulation::fail_call(-1, cudaSuccess);
+    emulation::library() = {};
+  }
+  [[nodiscard]] static std::unique_ptr<Device> make(int max_graphs = 32) {
+    CudaOptions options;
+    options.tune_products = false;
+    options.max_graphs = max_graphs;
+    return make_cuda_device(options);
+  }
+};
+
+struct Refusal {
+  const char* name;
+  emulation::Facts facts;
+  int index;
+  base::Code code;
+  std::vector<std::string> words;
+};
+
+std::vector<Refusal> refusals() {
+  std::vector<Refusal> all;
+  const auto add = [&](const char* name, base::Code code, std::vector<std::string> words) {
+    all.push_back({name, {}, 0, code, std::move(words)});
+    return &all.back();
+  };
+  Refusal* no_driver = add("no driver", base::Code::Operator, {"no NVIDIA driver", "device cpu"});
+  no_driver->facts.driver_version = 0;
+  no_driver->facts.no_device = cudaErrorInsufficientDriver;
+  Refusal* old = add("old driver", base::Code::Operator,
+                     {"driver is too old", "CUDA 12.2", "needs 13.0", "update the driver"});
+  old->facts.driver_version = 12020;
+  old->facts.no_device = cudaErrorInsufficientDriver;
+  add("no GPU", base::Code::Operator, {"no NVIDIA GPU", "--gres=gpu:1", "CUDA_VISIBLE_DEVICES"})
+      ->facts.no_device = cudaErrorNoDevice;
+  add("hidden GPUs", base::Code::Operator, {"no NVIDIA GPU"})->facts.devices = 0;
+  add("broken machine", base::Code::Operator, {"counting GPUs", "nvidia-smi"})->facts.no_device =
+      cudaErrorSystemNotReady;
+  add("unknown error", base::Code::Retry, {"counting GPUs", "another node"})->facts.no_device =
+      cudaErrorUnknown;
+  Refusal* beyond =
+      add("index beyond", base::Code::User, {"GPU 2 was asked for", "sees 2", "counted from 0"});
+  beyond->facts.devices = 2;
+  beyond->index = 2;
+  add("index below", base::Code::User, {"GPU -1 was asked for"})->index = -1;
+  Refusal* turing = add("old architecture", base::Code::Operator,
+                        {"compute capability 7.5", "8.0 (Ampere)", "device cpu"});
+  turing->facts.architecture = 75;
+  return all;
+}
+
+TEST_F(CudaDeviceTest, RefusesWithWordsOfItsOwnForEveryReason) {
+  for (const Refusal& c : refusals()) {
+    emulation::configure(c.facts);
+    CudaOptions options;
+    options.index = c.index;
+    try {
+      static_cast<void>(make_cuda_device(options));
+      ADD_FAILURE() << c.name << " was accepted";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), c.code) << c.name;
+      for (const std::string& word : c.words) EXPECT_THAT(error.what(), HasSubstr(word)) << c.name;
+      EXPECT_THAT(error.what(), Not(HasSubstr("\n"))) << c.name;
+    }
+  }
+}
+
+TEST_F(CudaDeviceTest, EntryPointsTurnErrorsIntoCodeAndMessage) {
+  EXPECT_STREQ(regatta_cuda_plugin_version(), kCudaPluginVersion);
+  for (const Refusal& c : refusals()) {
+    emulation::configure(c.facts);
+    CudaOptions options;
+    options.index = c.index;
+    CudaPluginError error;
+    EXPECT_EQ(regatta_make_cuda_device(&options, &error), nullptr) << c.name;
+    EXPECT_EQ(error.code, static_cast<int>(c.code)) << c.name;
+    EXPECT_THAT(error.message, HasSubstr(c.words.front())) << c.name;
+  }
+  reset();
+  emulation::library().starts = false;
+  CudaPluginError error;
+  const CudaOptions options;
+  EXPECT_EQ(regatta_make_cuda_device(&options, &error), nullptr);
+  EXPECT_THAT(error.message, HasSubstr("cuBLASLt does not start"));
+  reset();
+  const std::unique_ptr<Device> device(regatta_make_cuda_device(&options, &error));
+  ASSERT_NE(device, nullptr);
+  EXPECT_EQ(device->token_bucket(), 256);
+}
+
+// Whichever call of the runtime fails on the way, there is an error and nothing is left.
+TEST_F(CudaDeviceTest, StartSurvivesEveryFailingCall) {
+  const emulation::Live before = emulation::live();
+  int failures = 0;
+  for (std::int64_t n = 0;; ++n) {
+    emulation::fail_call(n, cudaErrorUnknown);
+    std::unique_ptr<Device> device;
+    try {
+      device = make();
+    } catch (const base::Error&) {
+      ++failures;
+    }
+    const bool failed = emulation::calls() > n;
+    emulation::fail_call(-1, cudaSuccess);
+    device.reset();
+    if (!failed) break;
+    ASSERT_LT(n, 1000);
+  }
+  EXPECT_GT(failures, 3);
+  EXPECT_EQ(emulation::live().allocations, before.allocations);
+  EXPECT_EQ(emulation::live().streams, before.streams);
+  EXPECT_EQ(emulation::live().events, before.events);
+}
+
+TEST_F(CudaDeviceTest, DescribesItself) {
+  const std::string text = make()->description();
+  for (const char* part : {"compute capability 9.0", "driver 13.0", "runtime 13.0",
+                           "cuBLASLt 13.1.0", "float32 products in float32"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  CudaOptions options;
+  options.tf32 = true;
+  EXPECT_THAT(make_cuda_device(options)->description(), HasSubstr("products in TF32"));
+}
+
+TEST_F(CudaDeviceTest, LeavesNothingBehind) {
+  const emulation::Live before = emulation::live();
+  {
+    const auto device = make();
+    const Stream other = device->make_stream();
+    const DeviceMemory memory(*device, 1000, Dtype::Float32);
+    void* pinned = device->allocate_host(64);
+    device->fill_zero(other, memory.view());
+    device->add(other, memory.view(), memory.view());
+    for (int i = 0; i < 3; ++i) {
+      device->repeat(other, 1, [&] { device->fill_zero(other, memory.view()); });
+    }
+    device->wait(0, device->record(other));
+    device->release_host(pinned);
+  }
+  const emulation::Live after = emulation::live();
+  EXPECT_EQ(after.allocations, before.allocations);
+  EXPECT_EQ(after.host_allocations, before.host_allocations);
+  EXPECT_EQ(after.streams, before.streams);
+  EXPECT_EQ(after.events, before.events);
+  EXPECT_EQ(after.graphs, before.graphs);
+}
+
+TEST_F(CudaDeviceTest, SaysHowMuchMemoryIsMissing) {
+  const auto device = make();
+  const DeviceMemory some(*device, 1000000, Dtype::Float32);
+  emulation::fail_call(1, cudaErrorMemoryAllocation);  // after the choice of the GPU
+  try {
+    static_cast<void>(device->allocate(std::int64_t{5} << 40));
+    FAIL() << "it was there";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Operator);
+    for (const char* part : {"5.5 TB", "are free", "4.0 MB", "micro_batch_size", "token_bucket"}) {
+      EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+  }
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "the next launch would fail for it";
+  EXPECT_EQ(device->peak_bytes(), 4000000);
+}
+
+TEST_F(CudaDeviceTest, EventsAreUsedAgainAndStayTrue) {
+  const auto device = make();
+  const Stream other = device->make_stream();
+  std::vector<Event> events;
+  for (int i = 0; i < 1000; ++i) {
+    events.push_back(device->record(i % 2 == 0 ? 0 : other));
+    EXPECT_GT(events.back(), i == 0 ? 0 : events[events.size() - 2]);
+  }
+  EXPECT_LT(emulation::live().events, 200U);
+  for (const Event event : events) {
+    device->wait(0, event);
+    device->wait_host(event);
+    device->wait_host(event);
+  }
+  device->synchronize();
+  device->wait(other, events.front());
+}
+
+TEST_F(CudaDeviceTest, EventsThatNeverWereAreABug) {
+  const auto device = make();
+  EXPECT_DEATH(device->wait_host(1), "recorded before");
+  EXPECT_DEATH(device->wait(0, 0), "recorded before");
+  EXPECT_DEATH(device->wait(3, device->record(0)), "make_stream");
+}
+
+class CudaRepeats : public CudaDeviceTest {
+ protected:
+  // x += 1 with key, counting how often the host enqueues.
+  void repeat(Device& device, std::uint64_t key, View x, View one, Stream stream = 0) {
+    device.repeat(stream, key, [&device, stream, x, one, this] {
+      ++enqueued_;
+      device.add(stream, one, x);
+    });
+  }
+  [[nodiscard]] static View filled(Device& device, const DeviceMemory& memory,
+                                   const std::vector<float>& values) {
+    device.copy_to_device(0, memory.view(), values.data());
+    device.synchronize();
+    return memory.view();
+  }
+  int enqueued_ = 0;
+};
+
+TEST_F(CudaRepeats, RunPlainlyThenCaptureThenReplay) {
+  const auto device = make();
+  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const std::vector<float> zeros(8), ones(8, 1);
+  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  const int expected[] = {1, 2, 2, 2, 2};
+  for (int i = 0; i < 5; ++i) {
+    repeat(*device, 9, x, one);
+    EXPECT_EQ(enqueued_, expected[i]) << i;
+    device->synchronize();
+    EXPECT_EQ(x.floats()[3], static_cast<float>(i + 1));
+  }
+  EXPECT_EQ(emulation::live().graphs, 1U);
+  repeat(*device, 10, x, one);
+  EXPECT_EQ(enqueued_, 3);
+  device->forget_repeats();
+  EXPECT_EQ(emulation::live().graphs, 0U);
+  repeat(*device, 9, x, one);
+  EXPECT_EQ(enqueued_, 4);
+  device->synchronize();
+  EXPECT_EQ(x.floats()[0], 7);
+}
+
+TEST_F(CudaRepeats, KeepTheLastUsed) {
+  const auto device = make(2);
+  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const std::vector<float> zeros(8), ones(8, 1);
+  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  for (const std::uint64_t key : {1, 1, 2, 2, 1}) repeat(*device, key, x, one);
+  EXPECT_EQ(enqueued_, 4);
+  repeat(*device, 3, x, one);  // 2 was used before 1
+  EXPECT_EQ(emulation::live().graphs, 1U);
+  repeat(*device, 1, x, one);
+  EXPECT_EQ(enqueued_, 5);
+  repeat(*device, 2, x, one);
+  EXPECT_EQ(enqueued_, 6);
+  EXPECT_LE(emulation::live().graphs, 2U);
+  device->synchronize();
+  EXPECT_EQ(x.floats()[0], 8);
+}
+
+TEST_F(CudaRepeats, RunPlainlyWithoutGraphs) {
+  const auto device = make(0);
+  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const std::vector<float> zeros(8), ones(8, 1);
+  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  for (int i = 0; i < 4; ++i) repeat(*device, 1, x, one);
+  EXPECT_EQ(enqueued_, 4);
+  EXPECT_EQ(emulation::live().graphs, 0U);
+}
+
+// Work that cannot be captured, such as the first use of a stream's scratch memory by the second
+// call, runs all the same, and the description says so.
+TEST_F(CudaRepeats, FallBackWhenCapturingFails) {
+  const auto device = make();
+  const Stream fresh = device->make_stream();
+  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const std::vector<float> zeros(8), ones(8, 1);
+  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  int call = 0;
+  for (int i = 0; i < 4; ++i) {
+    device->repeat(fresh, 5, [&] {
+      ++call;
+      if (call > 1) device->wait_host(device->record(fresh));  // no graph can hold that
+      device->add(fresh, one, x);
+    });
+  }
+  device->synchronize();
+  EXPECT_EQ(x.floats()[0], 4);
+  EXPECT_EQ(emulation::live().graphs, 0U);
+  EXPECT_THAT(device->description(), HasSubstr("1 sequences run without a graph"));
+  EXPECT_THAT(device->description(), HasSubstr("recording an event cannot be captured"));
+}
+
+// Whichever runtime call of capture, instantiation or launch fails: either an error or the right
+// result, and the device goes on working.
+TEST_F(CudaRepeats, SurviveEveryFailingCall) {
+  for (std::int64_t n = 0;; ++n) {
+    const auto device = make();
+    const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+    const std::vector<float> zeros(8), ones(8, 1);
+    const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+    repeat(*device, 1, x, one);
+    emulation::fail_call(n, cudaErrorStreamCaptureInvalidated);
+    float expected = 2;
+    try {
+      repeat(*device, 1, x, one);
+    } catch (const base::Error&) {
+      expected = 1;
+    }
+    const bool failed = emulation::calls() > n;
+    emulation::fail_call(-1, cudaSuccess);
+    repeat(*device, 1, x, one);
+    device->synchronize();
+    EXPECT_EQ(x.floats()[0], expected + 1) << n;
+    if (!failed) break;
+    ASSERT_LT(n, 100);
+  }
+}
+
+// More lists of tensors than tables are kept for: an update still is right.
+TEST_F(CudaDeviceTest, UpdatesOutliveTheTablesBound) {
+  const auto device = make();
+  const std::int64_t size = 64;
+  const DeviceMemory memory(*device, 5 * size, Dtype::Float32);
+  device->fill_zero(0, memory.view());
+  OptimizerUpdate op;
+  op.parameters = memory.view().slice(0, size);
+  op.gradients = memory.view().slice(size, size);
+  op.first_moment = memory.view().slice(2 * size, size);
+  op.second_moment = memory.view().slice(3 * size, size);
+  op.scalars = memory.view().slice(4 * size, kStepScalars);
+  op.squared_norm = memory.view().slice(4 * size + 32, 1);
+  const std::vector<float> ones(size, 1);
+  std::vector<float> scalars(kStepScalars, 0);
+  scalars[kLearningRate] = 1;
+  scalars[kBiasCorrection1] = scalars[kBiasCorrection2] = scalars[kInverseLossScale] = 1;
+  device->copy_to_device(0, op.gradients, ones.data());
+  device->copy_to_device(0, op.scalars, scalars.data());
+  op.epsilon = 0;
+  op.tensor_count = 1;
+  for (int i = 0; i < 300; ++i) {
+    const OptimizerTensor tensor{i % 60, 1 + i / 60 % 4, false, false};
+    op.tensors = &tensor;
+    device->update(0, op);
+  }
+  device->synchronize();
+  // beta 0: m and v are the gradient and its square, so every update moves a weight by −1.
+  double moved = 0;
+  for (std::int64_t i = 0; i < size; ++i) moved -= static_cast<double>(op.parameters.floats()[i]);
+  double expected = 0;
+  for (int i = 0; i < 300; ++i) expected += 1 + i / 60 % 4;
+  EXPECT_EQ(moved, expected);
+}
+
+}  // namespace
+}  // namespace regatta::trainer
