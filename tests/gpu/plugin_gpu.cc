@@ -1,5 +1,5 @@
-// REGATTA_PLUGIN_DIR names the directory of libregatta-cuda.so; without it, that of the build. These
-// programs fail where there is no GPU: tests/gpu.sh runs them where there is one.
+// REGATTA_PLUGIN_DIR names the directory of libregatta-cuda.so; without it, that of the build.
+// These programs fail where there is no GPU: tests/gpu.sh runs them where there is one.
 #include <cstdlib>
 #include <filesystem>
 
