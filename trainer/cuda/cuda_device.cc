@@ -2,11 +2,13 @@
 
 #include <cuda_runtime.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "trainer/cuda/attention_grouped.h"
 #include "trainer/cuda/check.h"
 #include "trainer/cuda/cuda_memory.h"
 #include "trainer/cuda/device_check.h"
@@ -37,6 +39,7 @@ class CudaDevice final : public Device {
         products_({options_.tf32, options_.tune_products, options_.gemm_cache_file, report_.name},
                   base::posix_file_system()) {
     streams_.emplace_back();
+    if (options_.attention == CudaAttention::Grouped) grouped_.emplace();
   }
   ~CudaDevice() override {
     // Memory must not go while something uses it; an error has been reported before.
@@ -228,6 +231,7 @@ class CudaDevice final : public Device {
   cuda::CudaMemory memory_;
   cuda::OptimizerTables tables_;
   std::vector<Queue> streams_;
+  std::optional<cuda::GroupedAttention> grouped_;
   cuda::EventPool events_;
   cuda::GraphCache graphs_;
   cuda::GemmEngine products_;
@@ -254,19 +258,23 @@ std::int64_t head_size_of(const View& out, const View& lse) { return out.size / 
 
 void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
   check_shapes(op);
-  if (is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
-    cuda::attention_forward_fused(at(stream), op);
-  } else {
+  if (!is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
     cuda::attention_forward_reference(at(stream), op);
+  } else if (grouped_) {
+    grouped_->forward(at(stream), op);
+  } else {
+    cuda::attention_forward_fused(at(stream), op);
   }
 }
 
 void CudaDevice::attention_backward(Stream stream, const AttentionBackward& op) {
   check_shapes(op);
-  if (is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
-    cuda::attention_backward_fused(at(stream), op);
-  } else {
+  if (!is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
     cuda::attention_backward_reference(at(stream), op);
+  } else if (grouped_) {
+    grouped_->backward(at(stream), op);
+  } else {
+    cuda::attention_backward_fused(at(stream), op);
   }
 }
 
