@@ -214,6 +214,14 @@ class CudaTraining : public testing::Test {
     config.optimizer.learning_rate = 1e-3;
     config.optimizer.warmup_steps = 5;
     config.dtype = precision;
+    if (gpu_is_emulated()) {
+      config.model.hidden = 64;
+      config.model.heads = 1;
+      config.model.feed_forward = 128;
+      config.data.max_length = 24;
+      config.batch_size = 10;
+      config.token_bucket = 32;
+    }
     return config;
   }
   struct Course {
@@ -246,7 +254,7 @@ class CudaTraining : public testing::Test {
 TemporaryDirectory* CudaTraining::directory_ = nullptr;
 Dataset* CudaTraining::dataset_ = nullptr;
 
-const int kSteps = short_run_steps();
+const int kSteps = gpu_is_emulated() ? 3 : 30;
 
 // Rounding grows from step to step. How fast, two instruction sets of the CPU device show: the GPU
 // may depart from the CPU ten times as far as those have departed from each other so far.
@@ -299,9 +307,9 @@ TEST_F(CudaTraining, GraphsChangeNoBit) {
     RunConfig c = config(precision);
     c.micro_batch_size = 5;
     c.graphs = true;
-    const Course replayed = train(*device, c, 8);
+    const Course replayed = train(*device, c, gpu_is_emulated() ? 3 : 8);
     c.graphs = false;
-    const Course enqueued = train(*device, c, 8);
+    const Course enqueued = train(*device, c, gpu_is_emulated() ? 3 : 8);
     EXPECT_EQ(replayed.parameters, enqueued.parameters);
     EXPECT_EQ(replayed.losses, enqueued.losses);
   }
@@ -312,8 +320,8 @@ TEST_F(CudaTraining, TheSameRunHasTheSameBits) {
        {trainer::Precision::Float32, trainer::Precision::BFloat16, trainer::Precision::Float16}) {
     SCOPED_TRACE(name_of(precision));
     const auto device = make_gpu({});
-    const Course one = train(*device, config(precision), 6);
-    const Course two = train(*device, config(precision), 6);
+    const Course one = train(*device, config(precision), gpu_is_emulated() ? 2 : 6);
+    const Course two = train(*device, config(precision), gpu_is_emulated() ? 2 : 6);
     EXPECT_EQ(one.parameters, two.parameters);
   }
 }

@@ -11,7 +11,8 @@ namespace regatta::tests {
 // Throws what make_cuda_device throws.
 [[nodiscard]] std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options);
 
-// Steps of a short training run: an emulated GPU is some ten thousand times slower.
-[[nodiscard]] int short_run_steps();
+// An emulated GPU is some ten thousand times slower: tests of training take a smaller model and
+// fewer steps.
+[[nodiscard]] bool gpu_is_emulated();
 
 }  // namespace regatta::tests

@@ -26,7 +26,7 @@ def library_directories(bundle):
     them (so that both sides of a comparison call the same cuBLASLt), then the toolkit's."""
     found = [str(pathlib.Path(bundle) / "lib")]
     for root in dict.fromkeys(path for path in sys.path if path):
-        found += sorted(glob.glob(f"{root}/nvidia/*/lib")) + sorted(glob.glob(f"{root}/torch/lib"))
+        found += sorted(glob.glob(f"{root}/nvidia/*/lib"))
     found += ["/usr/local/cuda/lib64", "/usr/local/nvidia/lib64"]
     return [path for path in dict.fromkeys(found) if os.path.isdir(path)]
 

@@ -16,6 +16,6 @@ std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options) {
   return trainer::load_cuda_device(place, options);
 }
 
-int short_run_steps() { return 30; }
+bool gpu_is_emulated() { return false; }
 
 }  // namespace regatta::tests

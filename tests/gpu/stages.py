@@ -110,7 +110,8 @@ class Stage:
         if "result" not in record:
             why = "ran into its time limit" if code is None else f"exit code {code}"
             record["error"] = f"{why}: {err.strip()[-1500:]}"
-            self.report.fail(f"{name}: {record['error'].splitlines()[0]} … {err.strip()[-300:]}")
+            last = (err.strip().splitlines() or [""])[-1]
+            self.report.fail(f"{name}: {why}: {last[-300:]}")
         self.report.add(record)
         return record.get("result"), err
 
@@ -227,8 +228,9 @@ def stage_kernels(stage):
         cases = [("tiny", ["--dtype", "float32", "--samples", "4", "--repetitions", "2", "--batch-seconds", "0.0005",
                            "--product-side", "128", "--copy-bytes", "65536"])]
     for model, more in cases:
-        _, table = stage.measure(f"{model} {' '.join(more)}", bench(stage, "kernels", model, more), 120)
-        print(table, flush=True)
+        result, table = stage.measure(f"{model} {' '.join(more)}", bench(stage, "kernels", model, more), 120)
+        if result:
+            print(table, flush=True)
 
 
 def stage_step(stage):
@@ -276,7 +278,8 @@ def stage_peer(stage):
             continue
         record = len(stage.report.data["failures"])
         result, _ = stage.measure(" ".join(case), arguments, 150, dict(os.environ))
-        del stage.report.data["failures"][record:]  # a peer that does not run is a finding, kept in its result
+        if case[0] != "check":
+            del stage.report.data["failures"][record:]  # a peer that does not run is a finding, kept in its result
         if result and "samples_per_second" in result:
             rate, model = result["samples_per_second"], result["model"]
             if rate > best.get(model, {}).get("samples_per_second", 0):
@@ -453,7 +456,7 @@ def main(arguments=None):
     bad = [name for name, data in outcomes.items() if data["outcome"] not in ("passed", "skipped")]
     for name, data in outcomes.items():
         for failure in data.get("failures", []):
-            print(f"FAILED {name}: {failure[:600]}")
+            print(f"FAILED {name}: {failure[:160]}")
         if data["outcome"] == "skipped":
             print(f"SKIPPED {name}: {'; '.join(data['notes'])}")
     print(f"{len(outcomes) - len(bad)} of {len(outcomes)} stages did not fail; results in {options.output}")

@@ -1,0 +1,18 @@
+// The GPU of tests/gpu/cuda_model_test.cc, played by the CPU.
+#include "tests/gpu/gpu.h"
+#include "tests/trainer/cuda/emulation/facts.h"
+
+namespace regatta::tests {
+
+std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options) {
+  emulation::configure(emulation::facts_of(90));
+  emulation::set_order(
+      emulation::order_from_environment().value_or(emulation::parse_order("random:5")));
+  trainer::CudaOptions untuned = options;
+  untuned.tune_products = false;
+  return trainer::make_cuda_device(untuned);
+}
+
+bool gpu_is_emulated() { return true; }
+
+}  // namespace regatta::tests
