@@ -1,28 +1,29 @@
 // Fused attention, forward, 16-bit types. For each head of each sample of length L, head size d:
-//   s = q·kᵀ/√d;  lse = log Σ e^s;  out = (e^(s − lse) ∘ mask)·v;  qkv [T, 3h] → out [T, h], lse
-//   [H, T]
+//   s = q·kᵀ/√d;  lse = log Σ e^s;  out = (e^(s − lse) ∘ mask)·v
+// qkv [T, 3h] → out [T, h], lse [H, T].
 //
 // Mapping: a block is (tile of queries, head); a warp holds 32 queries (16 for d = 128) in
 // registers, as A fragments, and loops over the sample's keys in steps of 32 (64): scores by
-// mma.sync (A·B with K rows as B), exponentials, P rounded to 16 bits and used in place as the A
+// mma.sync with rows of K as B, exponentials, P rounded to 16 bits and used in place as the A
 // fragment of P·V. K and V come in stages of 64 rows by cp.async, shared by the block's warps,
 // swizzled (shared_tile.cuh); one barrier a stage, behind which the stage that all warps are done
-// with is refilled. Softmax is online but scales lazily: exponentials are taken relative to a
-// reference of the row, and only when a score exceeds it by more than 2⁸ (after the first step:
-// almost never) are reference, sum and outputs moved. A vote of the warp decides, so it depends on
-// the sample alone. With e^(s − reference) ≤ 2⁸, 16-bit P keeps its relative precision and nothing
-// overflows. Dropout: attention_dropout.cuh. The sum is over probabilities before dropout, in
-// float32.
+// with is refilled.
+// Softmax is online but scales lazily: exponentials are taken relative to a reference of the row,
+// and only when a score exceeds it by more than 8 in units of log 2 (after the first step: almost
+// never) are reference, sum and outputs moved. The warp votes on it, so it depends on the sample
+// alone. Relative to the reference exponentials stay below 2⁸: 16-bit P keeps its relative
+// precision, and nothing overflows. The sum is over probabilities before dropout, in float32.
+// Dropout: attention_dropout.cuh.
 //
 // Cost: 4·L²·d FLOP a head. Wikipedia's lengths (mean L² 98,826), d = 64, 16 heads: 405 MFLOP a
-// sample and layer, 0.51 µs at 790 TFLOP/s. The floor is elsewhere: a score costs one exponential
-// (16 a clock and multiprocessor) and with dropout an eighth of a philox call (18 wide products, 17
-// xors, 16 selects, 4 shuffles), some 14 instructions of 128 lanes a clock: 0.11 clocks of issue
-// per score against 0.10 of mma.sync at its 62 % of the tensor peak. Overlapped perfectly 132
-// multiprocessors would do about 500 TFLOP/s with and 600 without dropout; hence warps that drift
-// apart and three blocks a multiprocessor, not one. Bytes: 8·T·h, 0.5 µs a sample at 4 TB/s,
-// hidden; K and V are read again by each tile of a sample, from the second-level cache. Not
-// measured. Variants and why not: README.md, "Attention forward: ladder".
+// sample and layer, 0.51 µs at 790 TFLOP/s. The floor is higher. Clocks of a multiprocessor for one
+// score, d = 64: 0.11 of issue with dropout (14 instructions, an eighth of a philox call among them;
+// half without), 0.06 for e^x (16 a clock), 0.06 for fragments from shared memory (two row tiles
+// share them), and of tensor cores 0.06 at their peak, more with mma.sync, which Hopper does not run
+// at its peak. If all that overlapped, 0.11 clocks a score would be 540 TFLOP/s, 0.75 µs a sample and
+// layer. Bytes: 8·T·h, 0.5 µs a sample at 4 TB/s, hidden; K and V are read again by each tile of a
+// sample, from the second-level cache. Not measured. d = 64 takes 196 to 221 registers, nothing
+// spilled: two blocks a multiprocessor. Variants and why not: README.md, "Attention forward: ladder".
 #include <cmath>
 #include <cstdint>
 
@@ -36,7 +37,7 @@
 namespace regatta::trainer::cuda {
 namespace {
 
-// 2⁸: how far above its reference a score may be (in units of log 2) before the row is scaled.
+// How far above its reference a score may be, in units of log 2, before the row is scaled.
 constexpr float kSlack = 8.0F;
 constexpr float kLog2OfE = 1.4426950408889634F;
 constexpr float kLogOf2 = 0.6931471805599453F;
