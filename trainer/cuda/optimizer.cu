@@ -4,8 +4,8 @@
 //   AdamW           28n bytes (+2n with a 16-bit copy):        2.4 ms (2.5 ms)
 //   LAMB            40n bytes (+2n): moments 24n, step 16n:    3.4 ms (3.5 ms)
 // with n = 336 M and 4.0 TB/s; not measured. Other published figures: 1.65 ms for LAMB sharded over
-// 8 A100s, whose memory is less than half as fast. LAMB's second pass computes u again from w, m
-// and v: 4n bytes less than storing it after the first and reading it in the second.
+// 8 A100s, whose memory is less than half as fast. LAMB's second pass
+// computes u again from w, m and v: the same bytes as storing it and reading it, and no array for it.
 //
 // Mapping: one block of 256 threads per chunk of at most 16,384 elements of one tensor
 // (optimizer_table.h), 4 neighbouring elements (16 bytes) per thread and access; 1,024 threads
