@@ -22,6 +22,7 @@ GPU = ROOT / "tests" / "gpu.sh"
 sys.path.insert(0, str(HERE))
 import machine  # noqa: E402
 import pack  # noqa: E402
+import peer_cases  # noqa: E402
 
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="regatta-gpu-check-"))
 CASES = []
@@ -261,6 +262,41 @@ def surprises_fail_only_their_stage():
     check("a surprise" in text, text)
 
 
+# A compute-sanitizer that runs what it is given and then reports `errors`.
+def sanitizer(errors):
+    return f"""
+echo '========= COMPUTE-SANITIZER'
+for a in "$@"; do case $a in */cuda_ops_test) program=$a;; esac; done
+"$program"
+[ {errors} = 0 ] || echo '========= Invalid __global__ write of size 4 bytes'
+echo '========= ERROR SUMMARY: {errors} errors'
+[ {errors} = 0 ] || exit 9
+"""
+
+
+@case
+def findings_of_the_sanitizer_fail():
+    for errors, wanted in ((0, "passed"), (2, "failed")):
+        bundle = fake_bundle(f"sanitizer{errors}", {"cuda_ops_test": PASSES})
+        output, tools = WORK / f"sanitizer{errors}-out", fresh(f"tools{errors}")
+        script(tools / "compute-sanitizer", sanitizer(errors))
+        code, text = gpu("sanitizer", "--bundle", bundle, "--output", output,
+                         environment={"PATH": f"{tools}:{os.environ['PATH']}"})
+        data = result(output, "sanitizer")
+        check(data["outcome"] == wanted and code == (errors > 0), text)
+        check([entry["tests_finished"] for entry in data["results"]] == [2, 2], f"{data['results']}")
+        check(("Invalid __global__ write" in json.dumps(data)) == (errors > 0), f"{data['results']}")
+
+
+@case
+def every_case_of_the_peer_is_understood():
+    cases = peer_cases.gpu_cases() + peer_cases.cpu_cases()
+    check(len({" ".join(entry) for entry in cases}) == len(cases), "a case is listed twice")
+    for entry in cases:
+        options = peer_cases.parse(["--lengths", "x", *entry])
+        check(options.samples > 0 and options.steps > 0, f"{entry}")
+
+
 @case
 def libraries_of_a_bundle():
     text = """\tlinux-vdso.so.1 (0x00007f)
@@ -311,8 +347,8 @@ def the_trainer_on_the_cpu():
 
 @case
 def the_peer_on_the_cpu():
-    if machine.package("torch") == "absent":
-        raise Skipped("needs PyTorch in this Python")
+    if not machine.output_of([sys.executable, "-c", "import torch; print(torch.__version__)"], 120):
+        raise Skipped("needs a PyTorch that this Python can import")
     bundle, output = fake_bundle("peer", {}), WORK / "peer-out"
     code, text = gpu("peer", "--device", "cpu", "--bundle", bundle, "--output", output)
     check(code == 0, text[-3000:])

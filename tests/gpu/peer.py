@@ -4,8 +4,9 @@
     peer.py step --implementation plain --model large --mode bucketed --precision autocast --compile
     peer.py attention      torch's variable-length attention by itself, forward and backward
     peer.py check          the peer's own variants agree with each other, and with transformers
+
+`peer.py --help` tells the options (peer_cases.py).
 """
-import argparse
 import contextlib
 import json
 import pathlib
@@ -16,6 +17,7 @@ import time
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import peer_cases  # noqa: E402
 import peer_data  # noqa: E402
 from peer_model import SIZES, Bert, from_hugging_face  # noqa: E402
 
@@ -213,7 +215,7 @@ def run_check(options):
         losses["transformers"] = "absent"
     precision = torch.autocast(options.device, dtype=torch.bfloat16) if options.device == "cuda" else contextlib.nullcontext()
     with torch.no_grad(), precision:
-        for mode in peer_data.MODES:
+        for mode in peer_cases.MODES:
             batch = peer_data.make_batch([70, 33, 5, 64], mode, 30522, options.device, 7)
             losses[mode] = model(batch).item()
             if mode == "longest" and reference is not None:
@@ -222,7 +224,7 @@ def run_check(options):
     values = [value for value in losses.values() if isinstance(value, float)]
     if not all(abs(value - values[0]) <= allowed * abs(values[0]) for value in values):
         problems.append(f"the losses differ: {losses}")
-    if len(values) < len(peer_data.MODES) or layers < 1:
+    if len(values) < len(peer_cases.MODES) or layers < 1:
         problems.append(f"some layouts gave no loss: {losses}")
     if problems:
         raise SystemExit("peer.py check: " + "; ".join(problems))
@@ -230,24 +232,8 @@ def run_check(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "attention", "check"])
-    parser.add_argument("--implementation", choices=["plain", "hf"], default="plain")
-    parser.add_argument("--model", choices=sorted(SIZES), default="tiny")
-    parser.add_argument("--mode", choices=peer_data.MODES, default="padded")
-    parser.add_argument("--precision", choices=["float32", "autocast", "pure"], default="float32")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--cudnn", action="store_true", help="cuDNN's attention only")
-    parser.add_argument("--lengths", required=True)
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--samples", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--vocabulary", type=int, default=30528, help="of plain: 30522 rounded up")
-    options = parser.parse_args()
-    if options.implementation == "hf" and options.mode == "packed":
-        parser.error("transformers' model is not packed")
-    torch.set_float32_matmul_precision("high") if hasattr(torch, "set_float32_matmul_precision") else None
+    options = peer_cases.parse(sys.argv[1:])
+    torch.set_float32_matmul_precision("high")
     result = {"step": run_step, "attention": run_attention, "check": run_check}[options.what](options)
     print(json.dumps(result, indent=1))
     return 0

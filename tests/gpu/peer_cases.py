@@ -1,4 +1,9 @@
-"""Which configurations of the peer are run, the most telling first: the stage may be cut off."""
+"""The peer's options, and which configurations are run, the most telling first: the stage may be cut
+off. Imports nothing of PyTorch."""
+import argparse
+
+MODELS = ("tiny", "mini", "small", "medium", "base", "large")
+MODES = ("padded", "longest", "bucketed", "packed")
 
 HANDICAPS = [
     "regatta: products in bfloat16 with float32 master weights; the peer's autocast keeps float32 weights and residuals, its pure "
@@ -44,3 +49,24 @@ def cpu_cases():
     return [["check", "--model", "tiny"],
             *(["step", "--implementation", "plain", "--model", "tiny", "--mode", mode, "--precision", "float32", "--samples", "2",
                "--steps", "1", "--warmup", "1"] for mode in ("bucketed", "packed"))]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="peer.py", description="the same training step in PyTorch; prints one JSON")
+    parser.add_argument("what", choices=["step", "attention", "check"])
+    parser.add_argument("--implementation", choices=["plain", "hf"], default="plain")
+    parser.add_argument("--model", choices=MODELS, default="tiny")
+    parser.add_argument("--mode", choices=MODES, default="padded")
+    parser.add_argument("--precision", choices=["float32", "autocast", "pure"], default="float32")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--cudnn", action="store_true", help="cuDNN's attention only")
+    parser.add_argument("--lengths", required=True, help="length table (low,high,fraction lines)")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--samples", type=int, default=16, help="per step")
+    parser.add_argument("--steps", type=int, default=10, help="measured")
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--vocabulary", type=int, default=30528, help="of plain: 30522 rounded up")
+    options = parser.parse_args(arguments)
+    if options.implementation == "hf" and options.mode == "packed":
+        parser.error("transformers' model is not packed")
+    return options

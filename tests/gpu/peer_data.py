@@ -5,8 +5,6 @@ import random
 import torch
 from peer_model import Packing
 
-MODES = ("padded", "longest", "bucketed", "packed")
-
 
 def read_lengths(path):
     """(low, high, share) of each line."""
