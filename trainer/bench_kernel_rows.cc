@@ -117,11 +117,8 @@ void KernelCases::add_embeddings() {
   // Random sums of deviation 1, not the small embeddings', so that the gradient, which goes in and
   // out in one place, keeps its size over a batch of calls.
   back.reset = [this] {
-    const std::int64_t count = hidden_.size;
-    fill(hidden_.slice(0, count), random_);
+    fill(hidden_, random_);
     fill(branch_, random_);
-    fill(rstd_, random_);
-    device_.fill_zero(kCompute, mean_);
     LayerNormForward statistics = norm_forward(false);  // mean and rstd of hidden_
     statistics.x = hidden_;
     statistics.residual = {};

@@ -84,19 +84,26 @@ class Stopwatch {
   std::uint64_t next_key_ = 0;
 };
 
+// Numbers in [-0.5, 0.5), the same piece over and over: products and copies of zeros can be faster
+// than those of data. The piece's length is no power of two, so that rows of a matrix differ.
 void fill_with_numbers(Device& device, const View& view) {
-  std::vector<float> values(static_cast<std::size_t>(view.size));
+  constexpr std::int64_t kPiece = (std::int64_t{1} << 20) + 64 * 17;
+  std::vector<float> values(static_cast<std::size_t>(std::min(kPiece, view.size)));
   std::uint32_t state = 1;
   for (float& value : values) {
     state = state * 1664525U + 1013904223U;
     value = static_cast<float>(state >> 8U) * 0x1p-24F - 0.5F;
   }
-  DeviceMemory floats(device, view.size, Dtype::Float32);
+  const DeviceMemory floats(device, static_cast<std::int64_t>(values.size()), Dtype::Float32);
   device.copy_to_device(kCompute, floats.view(), values.data());
-  if (view.dtype == Dtype::Float32) {
-    device.copy(kCompute, view, floats.view());
-  } else {
-    device.convert(kCompute, view, floats.view());
+  for (std::int64_t begin = 0; begin < view.size; begin += floats.view().size) {
+    const std::int64_t count = std::min(floats.view().size, view.size - begin);
+    const View from = floats.view().slice(0, count);
+    if (view.dtype == Dtype::Float32) {
+      device.copy(kCompute, view.slice(begin, count), from);
+    } else {
+      device.convert(kCompute, view.slice(begin, count), from);
+    }
   }
   device.synchronize();
 }
@@ -135,7 +142,7 @@ void measure_copy(Device& device, Stopwatch& stopwatch, std::int64_t bytes, Ceil
       const std::int64_t count = std::max(bytes, kSmallestCopy) / 4;
       const DeviceMemory from(device, count, Dtype::Float32);
       const DeviceMemory to(device, count, Dtype::Float32);
-      device.fill_zero(kCompute, from.view());
+      fill_with_numbers(device, from.view());
       const Timing timing =
           stopwatch.measure([&] { device.copy(kCompute, to.view(), from.view()); }, {});
       device.forget_repeats();

@@ -191,7 +191,7 @@ def a_program_that_hangs_is_ended():
     hang = f"case $* in *--help*) exit 0;; esac; echo $$ >{marker}; sleep 300 & wait"
     bundle, output = fake_bundle("hang", {"regatta-train": hang}), WORK / "hang-out"
     begin = time.monotonic()
-    code, text = gpu("step", "--bundle", bundle, "--output", output, "--limit", "6")
+    code, text = gpu("step", "--bundle", bundle, "--output", output, "--limit", "12")
     check(code == 1, text)
     check(time.monotonic() - begin < 60, "it took long")
     check("time limit" in json.dumps(result(output, "step")["results"]), text)
@@ -232,7 +232,7 @@ def fake_runner(marker):
 @case
 def a_stage_that_sleeps_is_cut_off_and_keeps_what_it_has():
     marker, output, bundle = WORK / "child", WORK / "slow-out", fake_bundle("slow", {})
-    code, text = gpu("slow", "good", "--bundle", bundle, "--output", output, "--limit", "4", program=fake_runner(marker))
+    code, text = gpu("slow", "good", "--bundle", bundle, "--output", output, "--limit", "10", program=fake_runner(marker))
     check(code == 1, text)
     data = result(output, "slow")
     check(data["outcome"] == "timed out", f"{data}")
