@@ -17,13 +17,14 @@
 //
 // Cost: 4·L²·d FLOP a head. Wikipedia's lengths (mean L² 98,826), d = 64, 16 heads: 405 MFLOP a
 // sample and layer, 0.51 µs at 790 TFLOP/s. The floor is higher. Clocks of a multiprocessor for one
-// score, d = 64: 0.11 of issue with dropout (14 instructions, an eighth of a philox call among them;
-// half without), 0.06 for e^x (16 a clock), 0.06 for fragments from shared memory (two row tiles
-// share them), and of tensor cores 0.06 at their peak, more with mma.sync, which Hopper does not run
-// at its peak. If all that overlapped, 0.11 clocks a score would be 540 TFLOP/s, 0.75 µs a sample and
-// layer. Bytes: 8·T·h, 0.5 µs a sample at 4 TB/s, hidden; K and V are read again by each tile of a
-// sample, from the second-level cache. Not measured. d = 64 takes 196 to 221 registers, nothing
-// spilled: two blocks a multiprocessor. Variants and why not: README.md, "Attention forward: ladder".
+// score, d = 64: 0.125 of issue with dropout (16 instructions, an eighth of a philox call among
+// them; without, 7), 0.06 for e^x (16 a clock), 0.06 for fragments from shared memory (two row
+// tiles share them), and of tensor cores 0.06 at their peak, more with mma.sync, which Hopper does
+// not run at its peak. Were all of it overlapped, 0.125 clocks a score would be 470 TFLOP/s, 0.85
+// µs a sample and layer. Bytes: 8·T·h, 0.5 µs a sample at 4 TB/s, hidden; K and V are read again by
+// each tile of a sample, from the second-level cache. Not measured. d = 64 takes 196 to 217
+// registers, nothing spilled: two blocks a multiprocessor. Variants and why not: README.md,
+// "Attention forward: ladder".
 #include <cmath>
 #include <cstdint>
 

@@ -20,7 +20,7 @@ __host__ __device__ constexpr int tile_offset(int row, int piece) {
   return (row * kPieces + (piece ^ (kPieces == 4 ? row / 2 % 4 : row % 8))) * 16;
 }
 
-// All threads of the block copy `rows` rows (a multiple of 8·32/kColumns… any) of kColumns elements
+// All threads of the block copy `rows` rows (a multiple of 16) of kColumns elements
 // from `from` (row stride in elements), zeros from row `valid` on. Commits nothing. `from` itself
 // is valid memory even when no row is.
 template <int kColumns, typename T>
