@@ -1,4 +1,34 @@
-// HEAD COMMENT
+// Attention, backward, on tensor cores: bfloat16 and float16, heads of d = 32, 64 or 128, samples
+// of any length. Of one head of one sample of length L (trainer/device.h has the layouts):
+//   p = e^(q·kᵀ/√d − lse);  D_i = dout_i·out_i;  ds = p∘((dout·vᵀ)∘mask − D)
+//   dv = (p∘mask)ᵀ·dout;  dq = ds·k/√d;  dk = dsᵀ·q/√d
+// p and ds are rounded to 16 bits before they are multiplied again, all sums are float32 in a fixed
+// order without atomics, masks are drawn again. Factors common to a sum (dropout's scale in dv,
+// 1/√d in dq and dk) are applied to the sum.
+//
+// Which way a sample goes depends on its own length and the architecture only:
+// * resident_kernel, d ≤ 64, while one block has room for the float32 dq of all its queries: L ≤
+// 512
+//   of 64 on Hopper's 227 KiB, 256 on A100's 163 KiB. A block takes one head of one sample and
+//   walks over tiles of 128 keys, and for each over all tiles of 128 queries, whose q and dout it
+//   copies in (from L2, after the first tile) while dq of the tile before is made. Eight warps:
+//   warp (pair, half) makes scores of keys 32·pair … + 31 and of queries 32·half and 64 + 32·half …
+//   + 31 of the tile. Rows of scores are keys, so p and ds leave the accumulators as left sides of
+//   the products for dv and dk, which stay in 128 registers a lane; only dsᵀ goes through shared
+//   memory, to the same warps in another order for dq: queries 32·pair, half of the columns. The
+//   two halves' dk and dv are added at the end of the tile of keys.
+// * query_kernel, then key_kernel: a block takes 128 (64 if d = 128) queries, or keys, and streams
+//   the other side by, 64 rows at a time in two stages. Scores are made twice: 14·L²·d FLOP.
+//
+// 10·L²·d FLOP, 16·L·d bytes. A batch of 56 samples with Σ L = 14,200, Σ L² = 5.5e6, h = 1,024: 57
+// GFLOP, 72 µs at 790 TFLOP/s; 233 MB, 58 µs at 4.0 TB/s. What a block of resident_kernel can reach
+// is set by shared memory. For 64 × 64 scores of d = 64, in KiB through 128 bytes a cycle: q, k, v,
+// dout as operands 96, dsᵀ stored 8 and loaded for dq with k 32, dq's float32 sums at most 16
+// (16-byte pieces of one thread each, no conflicts, none if L ≤ 128), dk and dv of the halves 8:
+// 160 KiB, 1,280 cycles. The 640 mma.sync take 640 at wgmma's rate and about 1,000 at the 0.6 of it
+// that mma.sync is said to reach; about 900 go to each scheduler's instructions, a third of them
+// philox. So 1,500 to 2,000 cycles, 300 TFLOP/s, are hoped for. Not measured. Alternatives, with
+// what they are expected to cost: trainer/cuda/README.md.
 #include <algorithm>
 #include <cmath>
 
