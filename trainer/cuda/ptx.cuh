@@ -22,7 +22,7 @@
 #include "trainer/cuda/numeric.cuh"
 
 #if defined(REGATTA_CUDA_EMULATION)
-#include "tests/trainer/cuda/emulation/ptx_emulation.h"
+#include "ptx_emulation.h"
 #else
 
 namespace regatta::trainer::cuda::ptx {
