@@ -5,7 +5,7 @@
 //   LAMB            40n bytes (+2n): moments 24n, step 16n:    3.4 ms (3.5 ms)
 // with n = 336 M and 4.0 TB/s; not measured. Other published figures: 1.65 ms for LAMB sharded over
 // 8 A100s, whose memory is less than half as fast. LAMB's second pass
-// computes u again from w, m and v: the same bytes as storing it and reading it, and no array for it.
+// computes u again from w, m and v: as many bytes as storing and reading it, and no array for it.
 //
 // Mapping: one block of 256 threads per chunk of at most 16,384 elements of one tensor
 // (optimizer_table.h), 4 neighbouring elements (16 bytes) per thread and access; 1,024 threads
