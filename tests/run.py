@@ -2,8 +2,8 @@
 """Runs the project's tests in stages, each with a time budget that is printed and kept.
 
     tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions, web, demo
-    tests/run.sh --all      slow in full, and a build without oneDNN, sanitizers, longer
-                            fuzzing, benchmarks
+    tests/run.sh --all      slow in full, and a build without oneDNN, the CUDA plug-in,
+                            sanitizers, longer fuzzing, benchmarks
     tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,6 +141,26 @@ def fuzz(totals, limit):
                                          f"-artifact_prefix={RESULTS}/{target.name}-", str(corpus)], limit)
 
 
+def cuda(totals, limit):
+    """The real plug-in for every architecture, loaded by the real program; it needs the CUDA Toolkit."""
+    nvcc = shutil.which("nvcc") or next((str(p) for p in [pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"]
+                                         if p.exists()), None)
+    if nvcc is None:
+        totals.add("cuda", "skipped", "needs the CUDA Toolkit (nvcc)")
+        return
+    targets = ["regatta-train", "regatta-cuda", "cuda_ops_test", "cuda_model_test"]
+    if not single(totals, "cuda", ["sh", "-c", f"cmake --preset cuda -DWITH_PAGE=OFF -DWITH_TESTS=ON && cmake --build --preset cuda --target {' '.join(targets)}"],
+                  limit, {"CUDACXX": nvcc}):
+        return
+    trainer = ROOT / "build" / "cuda" / "trainer" / "regatta-train"
+    done = subprocess.run([trainer, "bench", "step", "--device", "cuda", "--dtype", "bfloat16", "--samples", "2", "--steps", "1"],
+                          cwd=ROOT, capture_output=True, text=True, timeout=120)
+    trained = done.returncode == 0 and "tokens_per_second" in done.stdout
+    refused = done.returncode != 0 and re.fullmatch(r"regatta-train: [^\n]*(driver|GPU)[^\n]*\n", done.stderr) is not None
+    totals.add("cuda: the plug-in trains, or says in one line what is missing", "passed" if trained or refused else "failed",
+               "" if trained or refused else done.stderr[-500:])
+
+
 RELEASE = ROOT / "build" / "release"
 NUMERIC = ["model_test", "cpu_device_test"]
 PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "checkpoint_test", "checkpoint_faults_test",
@@ -158,6 +179,7 @@ STAGES = [
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 360, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
     ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, ["-DWITH_ONEDNN=OFF", "-DWITH_PAGE=OFF"], NUMERIC, {})),
+    ("cuda", 900, False, lambda t, limit, o: cuda(t, limit)),
     ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, [], PARSING + NUMERIC, {"REGATTA_SANITIZED": "1"})),
     ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, [], THREADED, {
         "TSAN_OPTIONS": f"halt_on_error=1 second_deadlock_stack=1 suppressions={ROOT}/tests/tsan.supp", "REGATTA_SANITIZED": "1"})),

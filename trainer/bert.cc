@@ -215,7 +215,6 @@ void Bert::apply_backward(const Linear& linear, View x, View dy, std::int64_t co
   if (how.gelu_input.size > 0) {
     input.activation = activation();
     input.gelu_input = how.gelu_input;
-    input.c_column_sums = how.gelu_bias_gradient;
   }
   device_.gemm(kCompute, input);
 }
@@ -426,10 +425,8 @@ void Bert::layer_backward(int layer, View x, View dy) {
   LinearBackward with_gelu;
   with_gelu.bias_is_done = true;
   with_gelu.gelu_input = at(kept.inner);
-  with_gelu.gelu_bias_gradient = parameters.intermediate.bias_gradient;
   LinearBackward onto_residual;
   onto_residual.accumulate = true;
-  onto_residual.bias_is_done = true;
   norm_backward(parameters.output_norm, kept.output_norm, output_dropout_site(layer), dy, dbranch,
                 parameters.output.bias_gradient);
   apply_backward(parameters.output, at(kept.activated), dbranch, tokens, dinner, with_gelu);
@@ -453,7 +450,6 @@ void Bert::layer_backward(int layer, View x, View dy) {
   apply_backward(parameters.attention_output, attention.out, dbranch, tokens, attention.dout,
                  without_bias);
   device_.attention_backward(kCompute, attention);
-  onto_residual.bias_is_done = false;
   apply_backward(parameters.query_key_value, x, attention.dqkv, tokens, dy, onto_residual);
 }
 

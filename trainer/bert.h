@@ -55,7 +55,6 @@ struct LinearBackward {
   bool accumulate = false;    // dx += instead of dx =
   bool bias_is_done = false;  // the producer of dy has summed its columns
   View gelu_input;            // given: dx is multiplied by GELU's derivative there
-  View gelu_bias_gradient;    // and takes the column sums of that
 };
 
 class Bert {
