@@ -87,10 +87,10 @@ template <typename Real>
 struct HeadRows {
   int length, size;
   std::vector<Real> q, k, v, dout, out;
-  HeadRows(const GradientProblem& at, std::size_t sample, int head)
+  HeadRows(GradientProblem& at, std::size_t sample, int head)
       : length(at.problem.shape().lengths[sample]), size(at.problem.shape().head_size) {
     const int first = at.problem.first_of(sample);
-    auto& problem = const_cast<AttentionProblem&>(at.problem);  // qkv() is not const
+    AttentionProblem& problem = at.problem;
     for (int t = 0; t < length; ++t) {
       for (int c = 0; c < size; ++c) {
         const auto value = [&](std::uint16_t bits) { return Real(problem.half().value(bits)); };
@@ -121,7 +121,7 @@ struct HeadRows {
 // dqkv by the formula in Real; round16 is applied where a 16-bit kernel must round: p, ds, results.
 // `stored_out`: D is that of the stored, rounded out, else that of the formula.
 template <typename Real, typename Round>
-std::vector<Real> gradients_by_formula(const GradientProblem& at, bool stored_out, Round round16) {
+std::vector<Real> gradients_by_formula(GradientProblem& at, bool stored_out, Round round16) {
   const AttentionShape& shape = at.problem.shape();
   const Real scale = 1 / std::sqrt(Real(shape.head_size));
   std::vector<Real> result(at.dqkv.size(), Real(0));
@@ -173,7 +173,7 @@ std::vector<Real> gradients_by_formula(const GradientProblem& at, bool stored_ou
 // dq, dk and dv apart, since their sizes differ: each may err by twice what the formula with the
 // same roundings errs, plus four roundings of its largest value, plus four float32 roundings of the
 // largest of all: ds is a difference, which can be 0.
-void expect_formula(const GradientProblem& at, const std::string& what) {
+void expect_formula(GradientProblem& at, const std::string& what) {
   const Half half = at.problem.half();
   const std::vector<double> actual = at.values();
   const auto exact = gradients_by_formula<double>(at, false, [](double x) { return x; });
