@@ -23,6 +23,7 @@ sys.path.insert(0, str(HERE))
 import machine  # noqa: E402
 import pack  # noqa: E402
 import peer_cases  # noqa: E402
+import stages  # noqa: E402
 
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="regatta-gpu-check-"))
 CASES = []
@@ -158,6 +159,22 @@ def a_failing_stage_is_reported_and_the_next_one_runs():
     check(result(output, "step")["outcome"] == "passed", text)
     check(result(output, "step")["best_samples_per_second"] == {"large": 1000.0, "base": 3000.0}, "rates")
     check("FAILED tests" in text, text)
+
+
+@case
+def the_summary_sets_both_sides_beside_each_other():
+    output = fresh("summary")
+    peer = {"outcome": "passed", "best": {"large": {"samples_per_second": 500.0, "case": "pure"}},
+            "best_with_float32_weights": {"large": {"samples_per_second": 400.0, "case": "autocast"}, "mini": {"samples_per_second": 1.0, "case": "x"}}}
+    step = {"outcome": "passed", "best_samples_per_second": {"large": 1000.0, "base": 3000.0}}
+    stages.summarize({"step": step, "peer": peer}, stages.parse(["--output", str(output), "--bundle", str(output)]))
+    data = json.loads((output / "gpu-summary.json").read_text())["samples_per_second"]
+    check(set(data) == {"large"}, f"{data}")
+    for name, stage in (("step", step), ("peer", peer)):
+        (output / f"gpu-{name}.json").write_text(json.dumps(stage))
+    code, text = gpu("--summarize", "--output", output)
+    check(code == 0 and "2.50" in text, text)
+    check((data["large"]["best"]["ratio"], data["large"]["best_with_float32_weights"]["ratio"]) == (2.0, 2.5), f"{data}")
 
 
 @case

@@ -255,7 +255,8 @@ def stage_step(stage):
         result, _ = stage.measure(f"{model} {' '.join(more)}", bench(stage, "step", model, more), 90)
         if result:
             rate = result["samples_per_second"]
-            best[model] = max(best.get(model, 0), rate)
+            if "--dropout" not in more:  # without dropout the work is less
+                best[model] = max(best.get(model, 0), rate)
             print(f"   {model} {' '.join(more)}: {rate:.1f} samples/s, {result['gflop_per_second'] / 1000:.1f} TFLOP/s", flush=True)
     stage.report.data["best_samples_per_second"] = best
     stage.report.save()
@@ -281,7 +282,7 @@ def stage_peer(stage):
     import peer_cases
     cases = peer_cases.gpu_cases() if stage.on_gpu else peer_cases.cpu_cases()
     stage.report.data["handicaps"] = peer_cases.HANDICAPS
-    best = {}
+    best, best_autocast = {}, {}
     for case in cases:
         arguments = [sys.executable, str(HERE / "peer.py"), "--lengths", str(stage.lengths), "--device", stage.options.device, *case]
         if stage.remaining() < 20:
@@ -293,12 +294,13 @@ def stage_peer(stage):
             del stage.report.data["failures"][record:]  # a peer that does not run is a finding, kept in its result
         if result and "samples_per_second" in result:
             rate, model = result["samples_per_second"], result["model"]
-            if rate > best.get(model, {}).get("samples_per_second", 0):
-                best[model] = {"samples_per_second": rate, "case": " ".join(case)}
+            for kept in (best, best_autocast) if result["precision"] != "pure" else (best,):
+                if rate > kept.get(model, {}).get("samples_per_second", 0):
+                    kept[model] = {"samples_per_second": rate, "case": " ".join(case)}
             print(f"   {' '.join(case)}: {rate:.1f} samples/s", flush=True)
         elif result:
             print(f"   {' '.join(case)}: {json.dumps(result)[:400]}", flush=True)
-    stage.report.data["best"] = best
+    stage.report.data.update(best=best, best_with_float32_weights=best_autocast)
     stage.report.save()
     if not best:
         stage.report.fail("no configuration of the peer ran")
@@ -417,19 +419,37 @@ def run_stage(name, options):
     return data
 
 
+def earlier(options):
+    """Results that are in the output directory already."""
+    found = {}
+    for name in STAGES:
+        try:
+            found[name] = json.loads((pathlib.Path(options.output) / f"gpu-{name}.json").read_text())
+        except (OSError, json.JSONDecodeError):
+            pass
+    return found
+
+
 def summarize(outcomes, options):
-    """One JSON over all stages, with the ratio to the best peer where both were measured."""
+    """One JSON over all stages, with the ratio to the best peer where both were measured, in this
+    call or in one before with the same output directory."""
+    outcomes = {**earlier(options), **outcomes}
     summary = {"date": machine.now(), "commit": manifest(options.bundle).get("commit", "unknown"),
                "outcomes": {name: data["outcome"] for name, data in outcomes.items()}, "samples_per_second": {}}
     ours = outcomes.get("step", {}).get("best_samples_per_second", {})
-    for model, best in outcomes.get("peer", {}).get("best", {}).items():
-        if model in ours:
-            summary["samples_per_second"][model] = {
-                "regatta": ours[model], "peer": best["samples_per_second"], "peer_case": best["case"],
-                "ratio": ours[model] / best["samples_per_second"]}
+    peer = outcomes.get("peer", {})
+    for kind in ("best", "best_with_float32_weights"):
+        for model, best in peer.get(kind, {}).items():
+            if model in ours:
+                summary["samples_per_second"].setdefault(model, {"regatta": ours[model]})[kind] = {
+                    **best, "ratio": ours[model] / best["samples_per_second"]}
     (pathlib.Path(options.output) / "gpu-summary.json").write_text(json.dumps(summary, indent=1) + "\n")
-    for model, pair in summary["samples_per_second"].items():
-        print(f"{model}: regatta {pair['regatta']:.1f}, best peer {pair['peer']:.1f} samples/s ({pair['peer_case']})")
+    for model, entry in summary["samples_per_second"].items():
+        for kind in ("best", "best_with_float32_weights"):
+            if kind in entry:
+                peer = entry[kind]
+                print(f"{model}: regatta {entry['regatta']:.1f} samples/s, peer ({kind}) {peer['samples_per_second']:.1f}: "
+                      f"{peer['ratio']:.2f} ({peer['case']})")
 
 
 def parse(arguments):
@@ -442,6 +462,7 @@ def parse(arguments):
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a dry run with small sizes")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of one stage (default %(default)s)")
     parser.add_argument("--filter", default="*", help="GoogleTest filter of the stage tests")
+    parser.add_argument("--summarize", action="store_true", help="run nothing; only set the results in --output beside each other")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--result", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -457,6 +478,9 @@ def main(arguments=None):
     options = parse(sys.argv[1:] if arguments is None else arguments)
     if options.inside:
         return run_inside(options)
+    if options.summarize:
+        summarize({}, options)
+        return 0
     if not pathlib.Path(options.bundle).is_dir():
         print(f"tests/gpu.sh: there is no bundle {options.bundle}; make one with tests/gpu.sh --pack", file=sys.stderr)
         return 2
