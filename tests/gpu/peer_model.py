@@ -55,7 +55,8 @@ class Layer(nn.Module):
             query, key, value = qkv.view(rows, 3, self.heads, hidden // self.heads).unbind(1)
             mixed = packed_attention(query, key, value, packing.offsets, packing.length, probability).reshape(rows, hidden)
         else:
-            parts = qkv.view(packing.samples, packing.length, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
+            samples, _, _, length = packing.mask.shape  # of a tensor, so that a compiler need not know them
+            parts = qkv.view(samples, length, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
             mixed = padded_attention(parts[0], parts[1], parts[2], packing.mask, probability).transpose(1, 2).reshape(rows, hidden)
         x = self.norm1(x + functional.dropout(self.out(mixed), probability))
         inner = functional.gelu(self.fc1(x), approximate=self.gelu)
