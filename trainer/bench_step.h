@@ -20,11 +20,11 @@ struct BenchStepOptions {
   Precision precision = Precision::Float32;
   int token_bucket = 0;  // 0: as the device likes
   bool graphs = true;
-  int samples = 16;  // per step
-  int micro = 0;     // per forward/backward; 0: all at once
-  int steps = 10;    // measured
-  int warmup_steps = 2;
-  int threads = 1;  // only reported
+  int samples = 16;      // per step
+  int micro = 0;         // per forward/backward; 0: all at once
+  int steps = 10;        // measured
+  int warmup_steps = 2;  // where token counts are not rounded; else every step runs twice before
+  int threads = 1;       // only reported
 };
 
 // Times whole optimizer steps on random pieces with lengths from the table (each length as often as

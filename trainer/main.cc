@@ -173,7 +173,7 @@ class Run {
     }
     const MemoryNeeds needs =
         memory_needs(config, bert_options(config, config.device == DeviceKind::Cpu ? 1 : 256),
-                     workspace_bytes(config.device));
+                     workspace_bytes(config.device, config.attention));
     std::fputs(describe(needs, config).c_str(), stdout);
     return 0;
   }
@@ -209,6 +209,7 @@ class Baseline {
 // What both benchmarks are told: the model, its lengths, and the device.
 struct BenchOptions {
   std::string model = "tiny", device = "cpu", dtype = "float32", attention = "automatic";
+  std::string gelu = "erf";
   std::string lengths = "tests/data/lengths_wikipedia_512.csv";
   int vocabulary = 30522;
   int threads = usable_cores();
@@ -218,6 +219,8 @@ struct BenchOptions {
     app->add_option("--lengths", lengths, "length table (low,high,fraction lines)")
         ->capture_default_str();
     app->add_option("--vocabulary", vocabulary, "pieces")->check(CLI::Range(16, 1 << 22));
+    app->add_option("--gelu", gelu, "erf, or tanh as in MLPerf's reference")
+        ->check(CLI::IsMember({"erf", "tanh"}));
     app->add_option("--device", device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
     app->add_option("--dtype", dtype, "float32, tf32, bfloat16 or float16")
         ->check(CLI::IsMember({"float32", "tf32", "bfloat16", "float16"}));
@@ -242,6 +245,7 @@ struct BenchOptions {
   [[nodiscard]] ModelShape shape() const {
     ModelShape shape = preset_shape(model);
     shape.vocabulary = vocabulary;
+    shape.gelu = gelu == "tanh" ? Gelu::Tanh : Gelu::Erf;
     return shape;
   }
   [[nodiscard]] LengthTable table() const {

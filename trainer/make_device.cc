@@ -28,8 +28,10 @@ std::unique_ptr<Device> cuda_device(const DeviceRequest& request, const DevicePl
 
 }  // namespace
 
-std::int64_t workspace_bytes(DeviceKind kind) {
-  return kind == DeviceKind::Cpu ? 0 : std::int64_t{96} << 20;  // 64 MiB of sums, 32 of products
+std::int64_t workspace_bytes(DeviceKind kind, AttentionKind attention) {
+  if (kind == DeviceKind::Cpu) return 0;
+  // 64 MiB a stream (trainer/cuda/README.md); grouped attention has three more streams.
+  return (attention == AttentionKind::Grouped ? 4 : 1) * (std::int64_t{64} << 20);
 }
 
 std::unique_ptr<Device> make_device(const DeviceRequest& request, const DevicePlace& place) {

@@ -25,7 +25,7 @@ struct DeviceRequest {
 };
 
 // Bytes a device keeps for its own products and sums, for memory_needs.
-[[nodiscard]] std::int64_t workspace_bytes(DeviceKind kind);
+[[nodiscard]] std::int64_t workspace_bytes(DeviceKind kind, AttentionKind attention);
 
 // Throws what the plug-in says when a GPU was asked for and cannot be had; for Auto that is a line
 // in the log, and the CPU it is.
