@@ -1,7 +1,6 @@
 #include "trainer/train_loop.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/error.h"
@@ -68,7 +67,8 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
       optimizer_(device, model_.table(), config.optimizer,
                  config.clip == ClipMode::Global ? config.clip_norm : 0.0),
       loss_scaler_(config.dtype),
-      results_(device, 4 * (kSumCount + 1)) {
+      results_(device, 4 * (kSumCount + 1)),
+      prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
   base::check(!plan.buckets.empty() &&
                   plan.buckets.back().end_tensor == static_cast<int>(model_.table().tensors.size()),
               "the plan's buckets cover the tensor table");
@@ -85,21 +85,6 @@ std::vector<PackedBatch> TrainLoop::collect_micro_batches(std::int64_t step) con
     batches.push_back(collate(samples, ordinals));
   }
   return batches;
-}
-
-// A step that finds its micro-batches unfinished has stalled on input.
-void TrainLoop::take_micro_batches(std::int64_t step, StepRecord* record) {
-  if (next_batches_.valid() && next_step_ == step) {
-    record->input_stalled =
-        next_batches_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-    batches_ = next_batches_.get();
-  } else {
-    batches_ = collect_micro_batches(step);
-  }
-  next_step_ = step + 1;
-  if (next_step_ > config_.steps) return;
-  next_batches_ = std::async(std::launch::async,
-                             [this, next = next_step_] { return collect_micro_batches(next); });
 }
 
 // buckets ⇄ communicator: slices of the gradient arena, never copies.
@@ -124,8 +109,9 @@ StepRecord TrainLoop::step(std::int64_t step) {
     mark = now;
   };
 
-  take_micro_batches(step, &record);
-  const BatchSizes sizes = sizes_of(batches_);
+  const BatchPrefetcher::Taken taken = prefetcher_.take(step);
+  record.input_stalled = taken.stalled;
+  const BatchSizes sizes = sizes_of(taken.batches);
   double masked = static_cast<double>(sizes.masked);
   communicator_.all_reduce_sum_host(&masked, 1);
   const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(masked)),
@@ -134,7 +120,7 @@ StepRecord TrainLoop::step(std::int64_t step) {
 
   model_.zero_gradients();
   model_.reset_statistics();
-  for (const PackedBatch& batch : batches_) {
+  for (const PackedBatch& batch : taken.batches) {
     model_.upload(batch, static_cast<std::int32_t>(step), scale);
     model_.forward(Mode::Training);
     lap(&record.forward_seconds);

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <future>
 #include <vector>
 
 #include "base/clock.h"
 #include "topology/plan.h"
+#include "trainer/batch_prefetcher.h"
 #include "trainer/bert.h"
 #include "trainer/communicator.h"
 #include "trainer/contract/journal.h"
@@ -54,7 +54,6 @@ class TrainLoop {
 
  private:
   [[nodiscard]] std::vector<PackedBatch> collect_micro_batches(std::int64_t step) const;
-  void take_micro_batches(std::int64_t step, StepRecord* record);
   void reduce_buckets();
 
   Device& device_;
@@ -66,11 +65,8 @@ class TrainLoop {
   Bert model_;
   Optimizer optimizer_;
   LossScaler loss_scaler_;
-  HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
-  std::vector<PackedBatch> batches_;
-  // The next step's micro-batches, in the making on another thread while this step runs.
-  std::future<std::vector<PackedBatch>> next_batches_;
-  std::int64_t next_step_ = 0;
+  HostMemory results_;          // float32 [7]: the model's sums, the squared gradient norm
+  BatchPrefetcher prefetcher_;  // last: its thread reads the members above
 };
 
 }  // namespace regatta::trainer

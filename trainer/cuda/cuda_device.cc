@@ -18,6 +18,7 @@
 #include "trainer/cuda/handles.h"
 #include "trainer/cuda/kernels.h"
 #include "trainer/cuda/optimizer_table.h"
+#include "trainer/cuda/trace_range.h"
 #include "trainer/shape_checks.h"
 
 namespace regatta::trainer {
@@ -29,6 +30,12 @@ using cuda::Launch;
 // Graphs and timed products are kept per token count: BERT-base on 8 GPUs has about 11 counts at
 // 256, for 0.9 % of padding.
 constexpr std::int64_t kTokenBucket = 256;
+
+// A launch, and its range on a profiler's time line for as long as the expression lasts.
+struct TracedLaunch : Launch {
+  TracedLaunch(const Launch& launch, const char* name) : Launch(launch), range(name) {}
+  cuda::TraceRange range;
+};
 
 class CudaDevice final : public Device {
  public:
@@ -94,6 +101,7 @@ class CudaDevice final : public Device {
   }
 
   void repeat(Stream stream, std::uint64_t key, const std::function<void()>& enqueue) override {
+    const cuda::TraceRange range("repeat");
     graphs_.repeat(raw(stream), key, enqueue);
   }
   void forget_repeats() override {
@@ -205,13 +213,14 @@ class CudaDevice final : public Device {
     return streams_[static_cast<std::size_t>(stream)];
   }
   cudaStream_t raw(Stream stream) { return queue(stream).stream.get(); }
-  Launch at(Stream stream) {
+  // `name`: of the operation that calls this.
+  TracedLaunch at(Stream stream, const char* name = __builtin_FUNCTION()) {
     Queue& mine = queue(stream);
     if (mine.scratch == nullptr) {
       graphs_.refuse_capture("allocating scratch memory");
       mine.scratch = memory_.allocate(cuda::kScratchBytes);
     }
-    return {mine.stream.get(), report_.facts, mine.scratch, cuda::kScratchBytes};
+    return {{mine.stream.get(), report_.facts, mine.scratch, cuda::kScratchBytes}, name};
   }
   void copy_bytes(Stream stream, void* to, const void* from, std::int64_t bytes,
                   cudaMemcpyKind kind) {
@@ -280,7 +289,7 @@ void CudaDevice::attention_backward(Stream stream, const AttentionBackward& op) 
 
 void CudaDevice::update(Stream stream, const OptimizerUpdate& op) {
   check_shapes(op);
-  const Launch here = at(stream);
+  const TracedLaunch here = at(stream);
   if (op.tensor_count == 0) return;
   const cuda::OptimizerTableView* table = tables_.find(op.tensors, op.tensor_count);
   if (table == nullptr) {

@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <memory>
 #include <string>
@@ -149,6 +150,22 @@ TEST_F(CudaDeviceTest, DescribesItself) {
   CudaOptions options;
   options.tf32 = true;
   EXPECT_THAT(make_cuda_device(options)->description(), HasSubstr("products in TF32"));
+}
+
+// A profiler shows every operation under the name that it has in the code.
+TEST_F(CudaDeviceTest, NamesItsRangesLikeTheCode) {
+  const std::unique_ptr<Device> device = make();
+  const DeviceMemory x(*device, 64, Dtype::Float32);
+  const DeviceMemory y(*device, 64, Dtype::Float32);
+  device->fill_zero(0, x.view());
+  device->fill_zero(0, y.view());
+  emulation::ranges() = {};
+  device->add(0, x.view(), y.view());
+  device->gelu_forward(0, x.view(), y.view(), true);
+  device->repeat(0, 1, [&] { device->sum_of_squares(0, x.view(), y.view().slice(0, 1)); });
+  EXPECT_THAT(emulation::ranges().names,
+              testing::ElementsAre("add", "gelu_forward", "repeat", "sum_of_squares"));
+  EXPECT_EQ(emulation::ranges().open, 0);
 }
 
 TEST_F(CudaDeviceTest, LeavesNothingBehind) {
