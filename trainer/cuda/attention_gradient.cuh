@@ -272,26 +272,41 @@ __device__ inline void key_step(const KeyStep& step, const Places<kHead>& places
 
 // --- Rows of a head in global memory.
 
-// inner[i] = out_i·dout_i of rows i < valid, 0 of those up to `rows`. The whole block.
+// inner[i] = out_i·dout_i of rows i < valid, 0 of those up to `rows`. The whole block; a thread has
+// four rows' loads in flight.
 template <int kHead, typename T>
 __device__ inline void row_products(const T* out, const T* dout, std::int64_t stride, int rows,
                                     int valid, float* inner) {
   constexpr int kLanes = kHead / 8;  // per row
+  constexpr int kBatch = 4;
   const int piece = static_cast<int>(threadIdx.x) % kLanes;
-  for (int first = 0; first < rows; first += static_cast<int>(blockDim.x) / kLanes) {
-    const int i = first + static_cast<int>(threadIdx.x) / kLanes;
-    float sum = 0;
-    if (i < valid) {
-      const Eight a = load8(out + i * stride + 8 * piece);
-      const Eight b = load8(dout + i * stride + 8 * piece);
+  const int step = static_cast<int>(blockDim.x) / kLanes;
+#pragma unroll 1
+  for (int begin = 0; begin < rows; begin += kBatch * step) {
+    const int first = begin + static_cast<int>(threadIdx.x) / kLanes;
+    Eight a[kBatch];
+    Eight b[kBatch];
 #pragma unroll
-      for (int e = 0; e < 8; ++e) sum += a.v[e] * b.v[e];
+    for (int n = 0; n < kBatch; ++n) {
+      const int i = first + n * step;
+      a[n] = b[n] = Eight{};
+      if (i < valid) {
+        a[n] = load8(out + i * stride + 8 * piece);
+        b[n] = load8(dout + i * stride + 8 * piece);
+      }
     }
 #pragma unroll
-    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
-      sum += __shfl_xor_sync(kAllLanes, sum, lanes);
+    for (int n = 0; n < kBatch; ++n) {
+      float sum = 0;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) sum += a[n].v[e] * b[n].v[e];
+#pragma unroll
+      for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+        sum += __shfl_xor_sync(kAllLanes, sum, lanes);
+      }
+      const int i = first + n * step;
+      if (piece == 0 && i < rows) inner[i] = sum;
     }
-    if (piece == 0 && i < rows) inner[i] = sum;
   }
 }
 
