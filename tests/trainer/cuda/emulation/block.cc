@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/trainer/cuda/emulation/fiber_stack.h"
+#include "tests/trainer/cuda/emulation/race_check.h"
 #include "tests/trainer/cuda/emulation/sanitizer.h"
 #include "tests/trainer/cuda/emulation/shared_memory.h"
 
@@ -82,6 +83,7 @@ class Runner {
 
   Order order = order_from_environment().value_or(Order{});
   std::mutex mutex;  // held during a launch
+  Moment moment;
 
  private:
   void prepare(const LaunchShape& shape);
@@ -317,6 +319,7 @@ void Runner::wait_at_barrier(int id, int threads, Place place) {
   barrier_of_[static_cast<std::size_t>(current_)] = id;
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
+    ++moment.now;
     for (int w = 0; 32 * w < threads_; ++w) {
       Warp& other = warps_[static_cast<std::size_t>(w)];
       std::uint32_t freed = other.waiting;
@@ -374,6 +377,7 @@ void Runner::report_standstill() {
 
 void Runner::run_block() {
   ++serial_;
+  moment.block_start = ++moment.now;
   ended_ = 0;
   fruitless_turns_ = 0;
   ready_warps_ = 0;
@@ -411,6 +415,7 @@ void Runner::prepare(const LaunchShape& shape) {
 void Runner::run(const LaunchShape& shape, void (*body)(void*), void* argument) {
   const std::lock_guard lock(mutex);
   prepare(shape);
+  moment.launch_start = ++moment.now;
   body_ = body;
   argument_ = argument;
   const std::uint64_t blocks =
@@ -462,6 +467,13 @@ void set_order(const Order& order) {
   runner().order = order;
 }
 Order order() { return runner().order; }
+
+const Moment& moment() { return runner().moment; }
+bool is_shared(const void* address) { return runner().shared().holds(address); }
+void warp_is_ordered() {
+  Runner& all = runner();
+  ++all.moment.warp_syncs[static_cast<std::size_t>(all.rank() / 32)];
+}
 
 unsigned char* dynamic_shared() { return runner().shared().dynamic(); }
 int thread_rank() { return runner().rank(); }

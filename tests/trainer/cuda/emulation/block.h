@@ -59,6 +59,23 @@ void set_order(const Order& order);
 [[nodiscard]] int thread_rank();
 [[nodiscard]] std::uint64_t block_serial();
 
+// What the running warp's lanes did to memory so far happened before what they do now: called in a
+// meeting (see race_check.h).
+void warp_is_ordered();
+
+// Tells the race check of accesses that the compiler does not: those inside of library functions.
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_read_range(void* from, std::size_t bytes);
+extern "C" void __tsan_write_range(void* to, std::size_t bytes);
+inline void touch_read(const void* from, std::size_t bytes) {
+  __tsan_read_range(const_cast<void*>(from), bytes);
+}
+inline void touch_write(void* to, std::size_t bytes) { __tsan_write_range(to, bytes); }
+#else
+inline void touch_read(const void*, std::size_t) {}
+inline void touch_write(void*, std::size_t) {}
+#endif
+
 // Aborts after printing the message with the running block and thread.
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -79,7 +79,14 @@ inline unsigned votes(unsigned mask, int predicate, const char* what, Place plac
 }  // namespace regatta::emulation
 
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFU, REGATTA_HERE) {
-  (void)regatta::emulation::votes(mask, 0, "__syncwarp", {file, line});
+  regatta::emulation::need_full_mask(mask, {file, line});
+  (void)regatta::emulation::warp_collective<int, int>(
+      0,
+      [](const int(&)[32], int(&out)[32]) {
+        for (int& result : out) result = 0;
+        regatta::emulation::warp_is_ordered();
+      },
+      "__syncwarp", file, line);
 }
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, REGATTA_HERE) {

@@ -104,6 +104,7 @@ inline void copy_16(SharedAddress to, const void* from, bool valid, const char* 
   check_alignment(to, "the destination of a copy", file, line);
   check_alignment(from, "the source of a copy", file, line);
   std::memset(to, 0xFF, 16);
+  emulation::touch_write(to, 16);
   copy_queue().open.push_back({to, valid ? from : nullptr});
 }
 
@@ -187,7 +188,9 @@ void copy_wait() {
   auto& groups = detail::copy_queue().groups;
   while (groups.size() > kOpenGroups) {
     for (const detail::PendingCopy& copy : groups.front()) {
+      emulation::touch_write(copy.to, 16);
       if (copy.from != nullptr) {
+        emulation::touch_read(copy.from, 16);
         std::memcpy(copy.to, copy.from, 16);
       } else {
         std::memset(copy.to, 0, 16);

@@ -53,6 +53,13 @@ void SharedMemory::begin_block() {
   }
 }
 
+bool SharedMemory::holds(const void* address) const {
+  const auto* byte = static_cast<const unsigned char*>(address);
+  return (byte >= start_ && byte < start_ + bytes_) ||
+         (__start_regatta_shared != nullptr && byte >= __start_regatta_shared &&
+          byte < __stop_regatta_shared);
+}
+
 const char* SharedMemory::end_block() const {
   allow(start_ - kGuard, kGuard);
   allow(start_ + bytes_, kGuard);

@@ -18,6 +18,7 @@ class SharedMemory {
   void begin_block();  // fills both kinds with 0xFF
   // nullptr, or words on a guard that was written to.
   [[nodiscard]] const char* end_block() const;
+  [[nodiscard]] bool holds(const void* address) const;
   [[nodiscard]] unsigned char* dynamic() { return start_; }
 
  private:
