@@ -17,7 +17,7 @@
 // of more than 64 features are split over blocks, which all compute the scores. The grid covers
 // samples × tiles of the longest sample; blocks behind the end of their sample leave at once.
 //
-// FLOP 4·L²·d forward and 16·L²·d backward (dq computes scores and dp once more than dk and dv do).
+// FLOP 4·L²·d forward and 14·L²·d backward (dq computes scores and dp once more than dk and dv do).
 // Shared memory sets the pace: two loads for two multiply-adds per thread, so at best a quarter of
 // the 67 TFLOP/s that H200 has in float32. Not measured.
 #include <cmath>
