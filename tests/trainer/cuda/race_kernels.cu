@@ -69,10 +69,13 @@ __global__ void block_sums_kernel(float* memory) {
   const float x = trainer::cuda::block_sum(1, first);
   slice(memory)[threadIdx.x] = trainer::cuda::block_sum(x, second);
 }
-__global__ void block_sums_in_one_place_kernel(float* memory) {
-  __shared__ float partial[32];
-  const float x = trainer::cuda::block_sum(1, partial);
-  slice(memory)[threadIdx.x] = trainer::cuda::block_sum(x, partial);
+__global__ void scratch_used_again_kernel(float* memory) {
+  __shared__ float partial[2];
+  for (int round = 0; round < 2; ++round) {
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = 1;
+    __syncthreads();
+    slice(memory)[threadIdx.x] = partial[0] + partial[1];
+  }
 }
 __global__ void two_blocks_write_kernel(float* memory) {
   if (threadIdx.x == 0) memory[0] = 1;
@@ -108,7 +111,7 @@ std::vector<RaceCase> race_cases() {
       {"syncwarp_of_two_warps", "race_kernels.cu", syncwarp_of_two_warps_kernel},
       {"shuffle_is_no_barrier", "race_kernels.cu", shuffle_is_no_barrier_kernel},
       {"block_sums", "", block_sums_kernel},
-      {"block_sums_in_one_place", "numeric.cuh", block_sums_in_one_place_kernel},
+      {"scratch_used_again", "race_kernels.cu", scratch_used_again_kernel},
       {"two_blocks_write", "another block's write", two_blocks_write_kernel},
       {"one_block_reads", "another block's", one_block_reads_kernel},
       {"halves", "", halves_kernel},

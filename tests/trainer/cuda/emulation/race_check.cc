@@ -1,10 +1,13 @@
 #include "tests/trainer/cuda/emulation/race_check.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
+#include "base/error.h"
+#include "base/process.h"
 #include "tests/trainer/cuda/emulation/block.h"
 #include "tests/trainer/cuda/emulation/machine.h"
 
@@ -35,17 +38,17 @@ bool same_warp_before(std::uint16_t who, std::uint16_t sync) {
 
 // Function, file and line of an address, innermost first.
 std::string source_line(std::uint32_t code) {
-  char command[128];
-  std::snprintf(command, sizeof command, "addr2line -Cipe /proc/%d/exe 0x%x 2>/dev/null",
-                static_cast<int>(getpid()), code - 1);
-  std::string text;
-  if (std::FILE* pipe = popen(command, "r")) {
-    for (int c = std::fgetc(pipe); c != EOF && text.size() < 1000; c = std::fgetc(pipe)) {
-      text += static_cast<char>(c);
-    }
-    pclose(pipe);
+  char address[32];
+  std::snprintf(address, sizeof address, "0x%x", code - 1);
+  const std::string program = "/proc/" + std::to_string(getpid()) + "/exe";
+  try {
+    base::Command command;
+    command.arguments = {"addr2line", "-Cipe", program, address};
+    const base::Output output = base::run(command, 60);
+    if (!output.text.empty()) return output.text;
+  } catch (const base::Error&) {  // no addr2line here
   }
-  return text.empty() ? "code at " + std::to_string(code) + "\n" : text;
+  return std::string("code at ") + address + "\n";
 }
 
 }  // namespace
