@@ -8,20 +8,15 @@ namespace {
 
 constexpr std::array<std::int64_t, 5> kLimits{128, 256, 384, 512, kLengthLimit - 1};
 
-// Scratch of class i of `classes`: the longest may keep a value per row and head, so it gets most.
+// Scratch of class i: an equal part. A class may keep a float32 per token and head, which for 16
+// heads is room for 200,000 tokens: more than the activations of any model leave room for.
 Launch share_of(const Launch& at, std::size_t i, cudaStream_t stream) {
-  const std::int64_t small = at.scratch_bytes / 16 / 256 * 256;
-  constexpr auto kSmall = static_cast<std::int64_t>(kLimits.size()) - 1;
+  constexpr auto kClasses = static_cast<std::int64_t>(kLimits.size());
   Launch share = at;
   share.stream = stream;
-  auto* scratch = static_cast<unsigned char*>(at.scratch);
-  if (i == 0) {
-    share.scratch = scratch + kSmall * small;
-    share.scratch_bytes = at.scratch_bytes - kSmall * small;
-  } else {
-    share.scratch = scratch + (static_cast<std::int64_t>(i) - 1) * small;
-    share.scratch_bytes = small;
-  }
+  share.scratch_bytes = at.scratch_bytes / kClasses / 256 * 256;
+  share.scratch =
+      static_cast<unsigned char*>(at.scratch) + static_cast<std::int64_t>(i) * share.scratch_bytes;
   return share;
 }
 
