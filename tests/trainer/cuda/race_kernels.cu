@@ -77,6 +77,11 @@ __global__ void scratch_used_again_kernel(float* memory) {
     slice(memory)[threadIdx.x] = partial[0] + partial[1];
   }
 }
+__global__ void block_sums_in_one_place_kernel(float* memory) {
+  __shared__ float partial[32];
+  const float x = trainer::cuda::block_sum(1, partial);
+  slice(memory)[threadIdx.x] = trainer::cuda::block_sum(x, partial);
+}
 __global__ void two_blocks_write_kernel(float* memory) {
   if (threadIdx.x == 0) memory[0] = 1;
 }
@@ -111,6 +116,7 @@ std::vector<RaceCase> race_cases() {
       {"syncwarp_of_two_warps", "race_kernels.cu", syncwarp_of_two_warps_kernel},
       {"shuffle_is_no_barrier", "race_kernels.cu", shuffle_is_no_barrier_kernel},
       {"block_sums", "", block_sums_kernel},
+      {"block_sums_in_one_place", "numeric.cuh", block_sums_in_one_place_kernel},
       {"scratch_used_again", "race_kernels.cu", scratch_used_again_kernel},
       {"two_blocks_write", "another block's write", two_blocks_write_kernel},
       {"one_block_reads", "another block's", one_block_reads_kernel},

@@ -53,17 +53,18 @@ std::string source_line(std::uint32_t code) {
 
 }  // namespace
 
-RaceCheck::Page* RaceCheck::cells_of(std::uintptr_t address) {
+RaceCheck::Page* RaceCheck::cells_of(std::uintptr_t address, bool shared) {
   if (recent_launch_ != moment().launch_start) {
     recent_launch_ = moment().launch_start;
     recent_.fill({});
   }
-  const std::uintptr_t page = address / kPage;
+  // A page may hold shared variables and others, which are not watched: it has two entries.
+  const std::uintptr_t page = address / kPage * 2 + (shared ? 1 : 0);
   Known& known = recent_[page % recent_.size()];
   if (known.page == page) return known.cells;
   known = {page, nullptr};
   const auto* pointer = reinterpret_cast<const void*>(address);
-  bool watched = is_shared(pointer);
+  bool watched = shared;
   if (!watched) {
     Machine& all = machine();
     const std::lock_guard lock(all.mutex);
@@ -142,7 +143,7 @@ void RaceCheck::access(std::uintptr_t address, std::size_t bytes, bool write_acc
   const auto offset =
       static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) - program_start());
   for (std::uintptr_t at = address; at < address + bytes; at += 2) {
-    Page* const cells = cells_of(at);
+    Page* const cells = cells_of(at, shared);
     if (cells == nullptr) return;
     Cell& cell = (*cells)[at % kPage / 2];
     if (shared && cell.written < moment().block_start) cell.written = 0;  // of an earlier block

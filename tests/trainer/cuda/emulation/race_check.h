@@ -45,11 +45,11 @@ class RaceCheck {
   static constexpr std::uintptr_t kPage = 4096;
   using Page = std::array<Cell, kPage / 2>;
   struct Known {
-    std::uintptr_t page = 0;
-    Page* cells = nullptr;  // null: a page of no interest
+    std::uintptr_t page = 0;  // 2·number + 1 for shared variables
+    Page* cells = nullptr;    // null: a page of no interest
   };
 
-  [[nodiscard]] Page* cells_of(std::uintptr_t address);
+  [[nodiscard]] Page* cells_of(std::uintptr_t address, bool shared);
   void write(Cell& cell, std::uint32_t code);
   void read(Cell& cell, std::uint32_t code);
   [[noreturn]] void report(const char* first, int thread, std::uint32_t first_code,
