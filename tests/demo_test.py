@@ -175,6 +175,8 @@ def options():
 
 
 def main():
+    # A shell's background jobs ignore Ctrl-C, and so would every child: a shell cannot trap it again.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     check(TRAINER.exists(), f"{TRAINER} is missing; build first")
     cases = [options, target, interrupt, interrupt_while_submitting, own_corpus] + ([shuffled_labels] if "--all" in sys.argv else [])
     for function in cases:
