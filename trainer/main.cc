@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "trainer/bench_balance.h"
 #include "trainer/bench_kernels.h"
 #include "trainer/bench_step.h"
 #include "trainer/contract/run_config.h"
@@ -334,6 +335,42 @@ class BenchKernels {
   BenchKernelsOptions options_;
 };
 
+class BenchBalance {
+ public:
+  CLI::App* add(CLI::App& bench) {
+    CLI::App* app = bench.add_subcommand(
+        "balance",
+        "share out steps of random lengths in every way; a table on stderr, JSON on stdout");
+    app->add_option("--ranks", options_.ranks, "ranks")->check(CLI::Range(1, 1 << 16));
+    app->add_option("--ranks-per-node", options_.ranks_per_node, "divides the ranks")
+        ->check(CLI::Range(1, 1 << 16));
+    app->add_option("--batch", options_.batch, "samples per step, over all ranks")
+        ->check(CLI::Range(1, 1 << 24));
+    app->add_option("--lengths", lengths_, "length table (low,high,fraction lines)")
+        ->capture_default_str();
+    app->add_option("--steps", options_.steps, "steps")->check(CLI::Range(1, 1 << 20));
+    app->add_option("--seed", options_.seed, "seed of the lengths");
+    app->add_option("--model", options_.model_name, "whose cost of a length counts")
+        ->capture_default_str();
+    return app;
+  }
+  int run() {
+    options_.shape = preset_shape(options_.model_name);
+    options_.shape.vocabulary = 30522;
+    options_.lengths_name = base::Path(lengths_).filename().string();
+    const LengthTable table =
+        LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
+    const std::string json = bench_balance(table, options_);
+    std::fputs(bench_balance_table(json).c_str(), stderr);
+    std::fputs(json.c_str(), stdout);
+    return 0;
+  }
+
+ private:
+  BenchBalanceOptions options_;
+  std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
+};
+
 int run_program(int argc, char** argv) {
   CLI::App program("Regatta's trainer: BERT-style encoders without padding");
   program.require_subcommand(1);
@@ -343,6 +380,7 @@ int run_program(int argc, char** argv) {
   Baseline baseline;
   BenchStep step;
   BenchKernels kernels;
+  BenchBalance balance;
   struct Command {
     CLI::App* app;
     std::function<int()> body;
@@ -353,6 +391,7 @@ int run_program(int argc, char** argv) {
   CLI::App* bench = program.add_subcommand("bench", "measure")->require_subcommand(1);
   commands.push_back({step.add(*bench), [&] { return step.run(); }});
   commands.push_back({kernels.add(*bench), [&] { return kernels.run(); }});
+  commands.push_back({balance.add(*bench), [&] { return balance.run(); }});
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -15,6 +15,13 @@ step tiny 32 10
 step mini 16 6
 step small 16 4
 step base 8 4
+balance() { # ranks samples per rank
+  echo "bench balance --ranks $1 --batch $(($1 * $2))"
+  build/release/trainer/regatta-train bench balance --ranks "$1" --batch "$(($1 * $2))" \
+    --lengths "$lengths" >"$out/balance-$1x$2.json" 2>/dev/null
+}
+balance 8 56
+balance 1024 16
 shared=../shared/data
 if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
   echo "tokenizer beside npm's tokenizers"

@@ -1,0 +1,96 @@
+// What balancing reaches on the default length table: the bounds are the project's own.
+#include "trainer/bench_balance.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "base/file_system.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+BenchBalanceOptions options_of(int ranks, int per_rank) {
+  BenchBalanceOptions options;
+  options.shape = preset_shape("large");
+  options.shape.vocabulary = 30522;
+  options.ranks = ranks;
+  options.batch = ranks * per_rank;
+  return options;
+}
+
+std::map<std::string, nlohmann::json> ways_of(const BenchBalanceOptions& options) {
+  const std::string path = REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv";
+  const LengthTable table = LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path);
+  std::map<std::string, nlohmann::json> ways;
+  const auto json = nlohmann::json::parse(bench_balance(table, options));
+  for (const auto& way : json["ways"]) {
+    ways[way["way"]] = way;
+  }
+  return ways;
+}
+
+double tokens(const nlohmann::json& way) { return way["tokens"]["mean"]; }
+
+TEST(BenchBalance, EightRanksOf56) {
+  const auto ways = ways_of(options_of(8, 56));
+  EXPECT_LE(tokens(ways.at("global longest-first")), 1.0005);
+  EXPECT_LE(tokens(ways.at("stratified, node longest-first")), 1.0005);
+  EXPECT_LT(tokens(ways.at("global snake")), tokens(ways.at("global stride")));
+  EXPECT_GT(tokens(ways.at("none")), 1.1);
+}
+
+TEST(BenchBalance, AThousandRanksOf16) {
+  const auto ways = ways_of(options_of(1024, 16));
+  EXPECT_LE(tokens(ways.at("stratified, node snake")), 1.045);
+  EXPECT_LE(tokens(ways.at("stratified, node longest-first")), 1.035);
+  EXPECT_LE(tokens(ways.at("global longest-first")), 1.0015);
+}
+
+TEST(BenchBalance, FiguresFitTogether) {
+  BenchBalanceOptions options = options_of(4, 10);
+  options.ranks_per_node = 2;
+  options.steps = 30;
+  const auto ways = ways_of(options);
+  EXPECT_EQ(ways.size(), 9U);
+  for (const auto& [name, way] : ways) {
+    EXPECT_GE(tokens(way), 1.0) << name;
+    EXPECT_GE(way["tokens"]["p95"].get<double>(), tokens(way)) << name;
+    EXPECT_GE(way["idle_share"].get<double>(), 0.0) << name;
+    if (name == "packed rows") continue;
+    // Mean of 1 − 1/x, and 1 − 1/mean x, are close for x near 1.
+    EXPECT_NEAR(way["idle_share"].get<double>(), 1 - 1 / way["cost"]["mean"].get<double>(), 0.02)
+        << name;
+  }
+  EXPECT_EQ(ways.at("none")["bytes_per_step"], 0.0);
+  EXPECT_EQ(ways.at("global longest-first")["bytes_per_step"], 2.0 * options.batch);
+  // Three of four samples change their rank.
+  EXPECT_NEAR(ways.at("exchange, moved")["bytes_per_step"].get<double>(),
+              0.75 * 5 * 255.3 * options.batch, 0.15 * 5 * 255.3 * options.batch);
+  EXPECT_EQ(ways_of(options), ways) << "seeded";
+}
+
+TEST(BenchBalance, RefusesWhatDoesNotFit) {
+  EXPECT_THROW((void)ways_of(options_of(12, 4)), base::Error);  // nodes of 8
+  BenchBalanceOptions few = options_of(8, 1);
+  few.batch = 7;
+  EXPECT_THROW((void)ways_of(few), base::Error);
+}
+
+TEST(BenchBalance, TableHasALineForEachWay) {
+  BenchBalanceOptions options = options_of(8, 2);
+  options.steps = 2;
+  const std::string path = REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv";
+  const std::string table = bench_balance_table(bench_balance(
+      LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path), options));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 10);
+}
+
+}  // namespace
+}  // namespace regatta::tests

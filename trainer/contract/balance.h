@@ -1,0 +1,56 @@
+// Which rank gets which samples of a step. Without padding a rank's step lasts as long as its
+// tokens, so the slowest rank decides: these pure functions from lengths to an assignment keep the
+// largest share near the mean. They never change which samples a step trains on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace regatta::trainer {
+
+enum class Balance {
+  None,          // in turn
+  Stratified,    // every rank gets its part of every length class; nodes deal theirs again
+  GlobalPresort  // all samples are dealt by length
+};
+enum class Deal {
+  Stride,       // by falling length, rank r takes every R-th (Baidu, arXiv 2208.08124)
+  Snake,        // by falling length, every second round backwards (Samsung, arXiv 2402.02447)
+  LongestFirst  // the longest that is left to the rank with least so far (Graham 1969)
+};
+
+struct BalanceOptions {
+  Balance strategy = Balance::None;
+  Deal deal = Deal::LongestFirst;
+  int ranks = 1;
+  int ranks_per_node = 1;  // divides ranks; stratified deals again within a node
+};
+
+// rank → places in the step's batch, in the order in which they were dealt.
+using Assignment = std::vector<std::vector<std::int32_t>>;
+
+// Every place of [0, lengths.size()) once; each rank gets ⌊B/R⌋ or ⌈B/R⌉ samples. Time B·log B.
+[[nodiscard]] Assignment assign(std::span<const std::int32_t> lengths,
+                                const BalanceOptions& options);
+
+// Length classes of `stratified`: the class of a length is the number of limits below it.
+constexpr std::int32_t kStratumLimits[] = {128, 256, 384};
+constexpr int kStrata = 4;
+[[nodiscard]] int stratum_of(std::int32_t length);
+
+// How many samples of each class step `step` (1 is the first) draws: they add up to `batch`. Quotas
+// are whole multiples of `ranks`, so that every rank's share has the same classes, but for the
+// batch's remainder by ranks; over the steps they follow `fractions` (normalised), because steps
+// continue one sequence of low discrepancy: what a step gives too much, the next gives less.
+[[nodiscard]] std::vector<int> stratum_quotas(std::span<const double> fractions, int batch,
+                                              int ranks, std::int64_t step);
+
+// Rows of at most `most` samples whose lengths add up to at most `row_length`, longest sample first
+// into the fullest row that takes it (best fit; Krell et al., "Efficient sequence packing without
+// cross-contamination", arXiv 2107.02027, packs the histogram the same way). For comparison: the
+// unpadded model needs no rows. Every place once; lengths are at most row_length.
+[[nodiscard]] std::vector<std::vector<std::int32_t>> pack_rows(
+    std::span<const std::int32_t> lengths, std::int32_t row_length, int most);
+
+}  // namespace regatta::trainer
