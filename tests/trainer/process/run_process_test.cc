@@ -243,6 +243,63 @@ TEST_F(RunProcess, ACheckpointOfAnotherModelIsRefused) {
       << records_of<EndRecord>(run).back().message;
 }
 
+// A machine without the plug-in: who asks for a GPU is told in one line, who does not mind gets the
+// CPU.
+class WithoutPlugIn : public RunProcess {
+ protected:
+  WithoutPlugIn() { ::setenv("REGATTA_PLUGIN_DIR", directory_.path().c_str(), 1); }
+  ~WithoutPlugIn() override { ::unsetenv("REGATTA_PLUGIN_DIR"); }
+};
+
+TEST_F(WithoutPlugIn, CudaIsRefusedInOneLine) {
+  const base::Path run =
+      make_run("cuda", run_file(*dataset_, 5, "device: cuda\ndtype: bfloat16\n"));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::Operator));
+  const EndRecord end = records_of<EndRecord>(run).back();
+  EXPECT_EQ(end.reason, "failed");
+  EXPECT_NE(end.message.find("libregatta-cuda.so is not in"), std::string::npos) << end.message;
+  EXPECT_NE(end.message.find("REGATTA_PLUGIN_DIR"), std::string::npos) << end.message;
+  EXPECT_EQ(end.message.find('\n'), std::string::npos);
+  EXPECT_TRUE(base::posix_file_system().list(run / "checkpoints").empty());
+}
+
+TEST_F(WithoutPlugIn, AutoTrainsOnTheCpuAsCpuDoes) {
+  const base::Path any = make_run("auto", run_file(*dataset_, 5, "device: auto\n"));
+  const base::Path cpu = make_run("cpu", run_file(*dataset_, 5, "device: cpu\n"));
+  ASSERT_EQ(run_to_end(any), 0) << log_of(any);
+  ASSERT_EQ(run_to_end(cpu), 0);
+  EXPECT_NE(log_of(any).find("training on the CPU: "), std::string::npos) << log_of(any);
+  EXPECT_EQ(final_weights(any), final_weights(cpu));
+}
+
+TEST_F(WithoutPlugIn, AutoInATypeOfGpusIsRefused) {
+  const base::Path run =
+      make_run("half", run_file(*dataset_, 5, "device: auto\ndtype: bfloat16\n"));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  const EndRecord end = records_of<EndRecord>(run).back();
+  EXPECT_NE(end.message.find("dtype is bfloat16"), std::string::npos) << end.message;
+}
+
+// Even a run for a GPU can be reckoned on a machine without one.
+TEST_F(WithoutPlugIn, DryRunTellsTheMemoryAndDoesNothing) {
+  const base::Path run = make_run("dry", run_file(*dataset_, 5, "device: cuda\ndtype: bfloat16\n"));
+  const base::Output output = base::run(
+      {{kTrainer, "run", "--dry-run", run.string() + ".yaml"}, {}, {}, {}, false}, kDeadline);
+  EXPECT_EQ(output.exit.code.value_or(-1), 0) << output.errors;
+  for (const char* part : {"parameters", "gradients", "moments", "activations", "at most"}) {
+    EXPECT_NE(output.text.find(part), std::string::npos) << output.text;
+  }
+  EXPECT_FALSE(base::posix_file_system().exists(run));
+  const base::Output both = base::run(
+      {{kTrainer, "run", "--dry-run", "--directory", run.string(), run.string() + ".yaml"},
+       {},
+       {},
+       {},
+       false},
+      kDeadline);
+  EXPECT_EQ(both.exit.code.value_or(-1), 2) << "a directory is not needed";
+}
+
 struct BadRun {
   const char* name;
   const char* from;
