@@ -157,7 +157,9 @@ Activation Bert::activation() const {
 }
 
 void Bert::run(Pass pass) {
-  const auto enqueue = [&] { pass == Pass::Forward ? enqueue_forward() : enqueue_backward(); };
+  const auto enqueue = [&] {
+    pass == Pass::Forward ? enqueue_forward() : enqueue_backward(nullptr);
+  };
   if (!options_.repeat) return enqueue();
   const auto [entry, is_new] = keys_.try_emplace(
       {room_.tokens, room_.samples, room_.masked, room_.max_length, mode_, pass}, keys_.size());
@@ -169,9 +171,13 @@ void Bert::forward(Mode mode) {
   run(Pass::Forward);
 }
 
-void Bert::backward() {
+void Bert::backward(const Ready& ready) {
   base::check(mode_ == Mode::Training, "backward follows a training forward");
-  run(Pass::Backward);
+  ready ? enqueue_backward(ready) : run(Pass::Backward);
+}
+
+int Bert::tensors_before(const std::string& name) const {
+  return static_cast<int>(&table_.at(name) - table_.tensors.data());
 }
 
 void Bert::apply(const Linear& linear, View x, std::int64_t count, View y, View pre_activation) {
@@ -333,7 +339,7 @@ void Bert::mlm_forward(View hidden) {
   device_.cross_entropy(kCompute, loss);
 }
 
-void Bert::enqueue_backward() {
+void Bert::enqueue_backward(const Ready& ready) {
   const View dhidden = at(layout_.gradient_a);
   device_.fill_zero(kCompute, dhidden);
   nsp_backward(dhidden);
@@ -342,8 +348,11 @@ void Bert::enqueue_backward() {
     const NormBuffers& input = layer > 0
                                    ? layout_.layers[static_cast<std::size_t>(layer - 1)].output_norm
                                    : layout_.embedding;
+    const std::string first = "bert.encoder.layer." + std::to_string(layer) + ".output.LayerNorm";
+    if (ready) ready(tensors_before(first + ".weight"));  // of the heads, or of the layer above
     layer_backward(layer, at(input.y), dhidden);
   }
+  if (ready) ready(tensors_before("bert.embeddings.LayerNorm.weight"));
   EmbeddingBackward op;
   op.ids = inputs_.ids();
   op.types = inputs_.types();
@@ -362,6 +371,7 @@ void Bert::enqueue_backward() {
   op.dgamma = embedding_norm_.gamma_gradient;
   op.dbeta = embedding_norm_.beta_gradient;
   device_.embedding_backward(kCompute, op);
+  if (ready) ready(static_cast<int>(table_.tensors.size()));
 }
 
 void Bert::nsp_backward(View dhidden) {

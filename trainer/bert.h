@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -78,8 +79,12 @@ class Bert {
   void upload(const PackedBatch& batch, std::int32_t step, const LossScale& scale);
   // Enqueues loss (and accuracy sums) of the uploaded batch.
   void forward(Mode mode);
-  // Enqueues the gradients of the last forward, added to gradients().
-  void backward();
+  // Called during backward with a number of tensors of the table, from its start, whose gradients
+  // are enqueued: what reads them may be enqueued too.
+  using Ready = std::function<void(int tensors)>;
+  // Enqueues the gradients of the last forward, added to gradients(). With `ready` nothing is
+  // replayed, since what it does is no part of a repeat.
+  void backward(const Ready& ready = nullptr);
 
   void zero_gradients();
   void reset_statistics();
@@ -121,13 +126,14 @@ class Bert {
   [[nodiscard]] View at(const Buffer& buffer) const;
   [[nodiscard]] Activation activation() const;
   void run(Pass pass);
+  [[nodiscard]] int tensors_before(const std::string& name) const;
 
   void apply(const Linear& linear, View x, std::int64_t rows, View y, View pre_activation = {});
   // dx = dy·W, and weight and bias gradients are added.
   void apply_backward(const Linear& linear, View x, View dy, std::int64_t rows, View dx,
                       const LinearBackward& how = {});
   void enqueue_forward();
-  void enqueue_backward();
+  void enqueue_backward(const Ready& ready);
   void layer_forward(int layer, View x);
   void layer_backward(int layer, View x, View dy);
   void mlm_forward(View hidden);

@@ -87,15 +87,25 @@ std::vector<PackedBatch> TrainLoop::collect_micro_batches(std::int64_t step) con
   return batches;
 }
 
-// buckets ⇄ communicator: slices of the gradient arena, never copies.
-void TrainLoop::reduce_buckets() {
-  const std::vector<TensorEntry>& tensors = model_.table().tensors;
-  for (const topology::Bucket& bucket : plan_.buckets) {
-    const std::int64_t begin = tensors[static_cast<std::size_t>(bucket.begin_tensor)].offset;
-    const TensorEntry& last = tensors[static_cast<std::size_t>(bucket.end_tensor - 1)];
-    communicator_.all_reduce_sum(kCompute,
-                                 model_.gradients().slice(begin, last.offset + last.size - begin));
+// buckets ⇄ communicator: slices of the gradient arena, never copies. A bucket's reduction begins
+// as soon as the gradients of its tensors, which are the first `tensors` of the table, are
+// enqueued.
+void TrainLoop::launch_buckets(int tensors) {
+  const std::vector<TensorEntry>& table = model_.table().tensors;
+  while (reductions_.size() < plan_.buckets.size() &&
+         plan_.buckets[reductions_.size()].end_tensor <= tensors) {
+    const topology::Bucket& bucket = plan_.buckets[reductions_.size()];
+    const std::int64_t begin = table[static_cast<std::size_t>(bucket.begin_tensor)].offset;
+    const TensorEntry& last = table[static_cast<std::size_t>(bucket.end_tensor - 1)];
+    reductions_.push_back(communicator_.all_reduce_sum(
+        kCompute, model_.gradients().slice(begin, last.offset + last.size - begin)));
   }
+}
+
+void TrainLoop::finish_buckets() {
+  base::check(reductions_.size() == plan_.buckets.size(), "every bucket was ready in backward");
+  for (const Pending reduction : reductions_) communicator_.finish(kCompute, reduction);
+  reductions_.clear();
 }
 
 StepRecord TrainLoop::step(std::int64_t step) {
@@ -120,14 +130,18 @@ StepRecord TrainLoop::step(std::int64_t step) {
 
   model_.zero_gradients();
   model_.reset_statistics();
+  const bool alone = communicator_.ranks() == 1;
   for (const PackedBatch& batch : taken.batches) {
     model_.upload(batch, static_cast<std::int32_t>(step), scale);
     model_.forward(Mode::Training);
     lap(&record.forward_seconds);
-    model_.backward();
+    const bool last = &batch == &taken.batches.back();
+    model_.backward(last && !alone ? [this](int tensors) { launch_buckets(tensors); }
+                                   : Bert::Ready(nullptr));
     lap(&record.backward_seconds);
   }
-  reduce_buckets();
+  launch_buckets(static_cast<int>(model_.table().tensors.size()));  // where backward had no share
+  finish_buckets();
   lap(&record.reduce_seconds);
   record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
   optimizer_.update(model_, {step, record.learning_rate, scale.factor});

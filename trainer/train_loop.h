@@ -54,7 +54,8 @@ class TrainLoop {
 
  private:
   [[nodiscard]] std::vector<PackedBatch> collect_micro_batches(std::int64_t step) const;
-  void reduce_buckets();
+  void launch_buckets(int tensors);
+  void finish_buckets();
 
   Device& device_;
   Communicator& communicator_;
@@ -65,8 +66,9 @@ class TrainLoop {
   Bert model_;
   Optimizer optimizer_;
   LossScaler loss_scaler_;
-  HostMemory results_;          // float32 [7]: the model's sums, the squared gradient norm
-  BatchPrefetcher prefetcher_;  // last: its thread reads the members above
+  HostMemory results_;               // float32 [7]: the model's sums, the squared gradient norm
+  std::vector<Pending> reductions_;  // of this step's buckets, in order
+  BatchPrefetcher prefetcher_;       // last: its thread reads the members above
 };
 
 }  // namespace regatta::trainer

@@ -10,7 +10,7 @@ namespace regatta::tests {
 
 std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options) {
   const char* const directory = std::getenv("REGATTA_PLUGIN_DIR");
-  trainer::CudaPluginPlace place;
+  trainer::PluginPlace place;
   place.program = std::filesystem::read_symlink("/proc/self/exe");
   place.directory = directory != nullptr ? directory : REGATTA_BINARY_DIR "/trainer";
   return trainer::load_cuda_device(place, options);

@@ -31,7 +31,7 @@ class CudaPlugin : public testing::Test {
   }
   ~CudaPlugin() override { std::filesystem::remove_all(directory_); }
 
-  static void expect_refusal(const CudaPluginPlace& place, base::Code code,
+  static void expect_refusal(const PluginPlace& place, base::Code code,
                              const std::vector<std::string>& words) {
     CudaOptions options;
     options.index = 5;

@@ -1,0 +1,21 @@
+// How the gradient arena is cut into buckets: the pieces whose reduction begins while backward goes
+// on. Where a plan says so, its boundaries count instead.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "topology/plan.h"
+#include "trainer/contract/model_shape.h"
+
+namespace regatta::trainer {
+
+// As many neighbouring tensors as fit `bytes` of float32 (25 MB means 25·2²⁰), at least one; a
+// tensor larger than that is a bucket of its own. bytes 0: one bucket.
+[[nodiscard]] std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table,
+                                                             std::int64_t bytes);
+
+// The heads, each layer, the embeddings.
+[[nodiscard]] std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table);
+
+}  // namespace regatta::trainer

@@ -1,0 +1,31 @@
+// Between regatta-train and libregatta-mpi.so: as trainer/cuda/plugin.h.
+#pragma once
+
+#include <cstddef>
+
+#include "trainer/communicator.h"
+
+namespace regatta::trainer {
+
+// Counts up with every change to Communicator or these functions.
+#define REGATTA_MPI_INTERFACE "1"
+constexpr const char* kMpiPluginVersion =
+    "regatta-mpi " REGATTA_MPI_INTERFACE " of " REGATTA_VERSION;
+constexpr const char* kMpiPluginFile = "libregatta-mpi.so";
+constexpr const char* kMpiVersionFunction = "regatta_mpi_plugin_version";
+constexpr const char* kMpiMakeFunction = "regatta_make_mpi_communicator";
+
+struct MpiPluginError {
+  int code = 0;             // base::Code
+  char message[1024] = {};  // one line
+};
+using MpiMakeFunction = Communicator*(MpiPluginError*);
+
+}  // namespace regatta::trainer
+
+extern "C" {
+[[gnu::visibility("default")]] const char* regatta_mpi_plugin_version();
+// A new communicator that the caller deletes, or null with the error filled in.
+[[gnu::visibility("default")]] regatta::trainer::Communicator* regatta_make_mpi_communicator(
+    regatta::trainer::MpiPluginError* error);
+}
