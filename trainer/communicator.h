@@ -30,6 +30,9 @@ class Communicator {
   [[nodiscard]] virtual Pending broadcast(Stream stream, View x, int root) = 0;
   // What `stream` enqueues from now on comes after the collective.
   virtual void finish(Stream stream, Pending pending) = 0;
+  // On the way out of a failure: gives up what is under way, and touches no view any more. The
+  // other ranks are not waited for; nothing but destruction may follow.
+  virtual void abandon() noexcept = 0;
 
   // Host values, for statistics and for flags that change control flow (design decision 11).
   virtual void all_reduce_sum_host(double* values, int count) = 0;
@@ -51,6 +54,7 @@ class SingleCommunicator final : public Communicator {
   [[nodiscard]] Pending all_gather(Stream, View) override { return 0; }
   [[nodiscard]] Pending broadcast(Stream, View, int) override { return 0; }
   void finish(Stream, Pending) override {}
+  void abandon() noexcept override {}
   void all_reduce_sum_host(double*, int) override {}
   void broadcast_host(void*, std::int64_t, int) override {}
   void barrier() override {}

@@ -74,6 +74,10 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
               "the plan's buckets cover the tensor table");
 }
 
+TrainLoop::~TrainLoop() {
+  if (!reductions_.empty()) communicator_.abandon();
+}
+
 // sampler → balancer → collator: this rank's share of the step, packed.
 std::vector<PackedBatch> TrainLoop::collect_micro_batches(std::int64_t step) const {
   std::vector<PackedBatch> batches;

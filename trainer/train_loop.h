@@ -40,6 +40,10 @@ class TrainLoop {
   // Everything passed by reference outlives the loop.
   TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
             const RunConfig& config, const topology::Plan& plan, const SampleSource& samples);
+  // Reductions that a failed step left under way are abandoned: they read the gradients.
+  ~TrainLoop();
+  TrainLoop(const TrainLoop&) = delete;
+  TrainLoop& operator=(const TrainLoop&) = delete;
 
   [[nodiscard]] const Bert& model() const { return model_; }
 

@@ -58,8 +58,9 @@ class Library {
   ~Library() {
     if (!lost_) MPI_Finalize();
   }
-  // After a failure MPI may wait for the lost rank for ever: it is left alone, and the launcher
-  // ends the other ranks when this process goes.
+  // After a failure the other ranks are somewhere else, or gone: waiting for them, as the end of
+  // collectives and of MPI does, could last for ever. MPI is left alone, and the launcher ends the
+  // other ranks when this process goes.
   void lose() { lost_ = true; }
   [[nodiscard]] bool is_lost() const { return lost_; }
 
@@ -107,9 +108,12 @@ class MpiCommunicator final : public Communicator {
     thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
   }
   ~MpiCommunicator() override {
-    thread_.request_stop();
-    wake_.notify_all();
-    thread_.join();
+    if (std::uncaught_exceptions() > 0) library_.lose();
+    stop();
+  }
+  void abandon() noexcept override {
+    library_.lose();
+    stop();
   }
 
   [[nodiscard]] int rank() const override { return rank_; }
@@ -181,10 +185,20 @@ class MpiCommunicator final : public Communicator {
     if (failure_ != nullptr) std::rethrow_exception(failure_);
   }
 
+  void stop() {
+    if (!thread_.joinable()) return;
+    {
+      const std::scoped_lock lock(mutex_);  // not between the thread's look and its sleep
+      thread_.request_stop();
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
   void serve(const std::stop_token& stop) {
     std::deque<Job> running;
     try {
-      for (;;) {
+      while (!(stop.stop_requested() && library_.is_lost())) {
         const std::function<void()>* body = nullptr;
         {
           std::unique_lock lock(mutex_);

@@ -1,0 +1,45 @@
+// Rank 1 of 3 is lost in the middle of a collective: it abandons the others, throws, or is killed.
+// The program must end, and with an error; mpirun takes the other ranks down.
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "trainer/mpi_plugin.h"
+
+namespace {
+
+using namespace regatta;  // this file only
+
+void work(const std::string& way) {
+  std::vector<float> values(1 << 20, 1.0F);  // lives longer than what reads it
+  const auto ranks = trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"});
+  const trainer::View view{values.data(), static_cast<std::int64_t>(values.size()),
+                           trainer::Dtype::Float32};
+  for (int step = 0; step < 100; ++step) {
+    const trainer::Pending sum = ranks->all_reduce_sum(0, view);
+    if (step == 5 && ranks->rank() == 1) {
+      if (way == "killed") std::raise(SIGKILL);
+      if (way == "abandons") {
+        ranks->abandon();
+        values = {};
+      }
+      throw base::Error(base::Code::User, "this rank cannot go on");
+    }
+    ranks->finish(0, sum);
+    ranks->barrier();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    work(argc > 1 ? argv[1] : "throws");
+  } catch (const base::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
