@@ -13,8 +13,8 @@
 
 namespace regatta::trainer {
 
-// Abandoned, or destroyed while an exception is under way, it does not wait for the other ranks: the
-// process ends without MPI_Finalize, and the launcher ends the others.
+// Abandoned, or destroyed while an exception is under way, it does not wait for the other ranks:
+// the process ends without MPI_Finalize, and the launcher ends the others.
 //
 // Initialises MPI; one communicator per process, and none after it. Throws Code::Operator when MPI
 // cannot be started or does not allow threads.
