@@ -1,6 +1,5 @@
 #include "trainer/cuda_plugin.h"
 
-#include "base/error.h"
 #include "trainer/cuda/plugin.h"
 
 namespace regatta::trainer {
@@ -11,11 +10,8 @@ std::unique_ptr<Device> load_cuda_device(const PluginPlace& place, const CudaOpt
                        "build and install it with the CMake preset cuda, name its directory in "
                        "REGATTA_PLUGIN_DIR, or use device cpu",
                        "CUDA's own libraries", kCudaVersionFunction, kCudaPluginVersion});
-  CudaPluginError error;
-  std::unique_ptr<Device> device(
-      plugin.entry<CudaMakeFunction>(kCudaMakeFunction)(&options, &error));
-  if (device == nullptr) throw base::Error(static_cast<base::Code>(error.code), error.message);
-  return device;
+  PluginError error;
+  return owned_or_throw(plugin.entry<CudaMakeFunction>(kCudaMakeFunction)(&options, &error), error);
 }
 
 }  // namespace regatta::trainer

@@ -3,9 +3,8 @@
 // exceptions of the factory do not.
 #pragma once
 
-#include <cstddef>
-
 #include "trainer/cuda/cuda_device.h"
+#include "trainer/plugin_entry.h"
 
 namespace regatta::trainer {
 
@@ -17,12 +16,7 @@ constexpr const char* kCudaPluginFile = "libregatta-cuda.so";
 constexpr const char* kCudaVersionFunction = "regatta_cuda_plugin_version";
 constexpr const char* kCudaMakeFunction = "regatta_make_cuda_device";
 
-struct CudaPluginError {
-  int code = 0;             // base::Code
-  char message[1024] = {};  // one line
-};
-using CudaVersionFunction = const char*();
-using CudaMakeFunction = Device*(const CudaOptions*, CudaPluginError*);
+using CudaMakeFunction = Device*(const CudaOptions*, PluginError*);
 
 }  // namespace regatta::trainer
 
@@ -31,5 +25,5 @@ extern "C" {
 [[gnu::visibility("default")]] const char* regatta_cuda_plugin_version();
 // A new device that the caller deletes, or null with the error filled in.
 [[gnu::visibility("default")]] regatta::trainer::Device* regatta_make_cuda_device(
-    const regatta::trainer::CudaOptions* options, regatta::trainer::CudaPluginError* error);
+    const regatta::trainer::CudaOptions* options, regatta::trainer::PluginError* error);
 }

@@ -1,9 +1,8 @@
 // Between regatta-train and libregatta-mpi.so: as trainer/cuda/plugin.h.
 #pragma once
 
-#include <cstddef>
-
 #include "trainer/communicator.h"
+#include "trainer/plugin_entry.h"
 
 namespace regatta::trainer {
 
@@ -15,11 +14,7 @@ constexpr const char* kMpiPluginFile = "libregatta-mpi.so";
 constexpr const char* kMpiVersionFunction = "regatta_mpi_plugin_version";
 constexpr const char* kMpiMakeFunction = "regatta_make_mpi_communicator";
 
-struct MpiPluginError {
-  int code = 0;             // base::Code
-  char message[1024] = {};  // one line
-};
-using MpiMakeFunction = Communicator*(MpiPluginError*);
+using MpiMakeFunction = Communicator*(PluginError*);
 
 }  // namespace regatta::trainer
 
@@ -27,5 +22,5 @@ extern "C" {
 [[gnu::visibility("default")]] const char* regatta_mpi_plugin_version();
 // A new communicator that the caller deletes, or null with the error filled in.
 [[gnu::visibility("default")]] regatta::trainer::Communicator* regatta_make_mpi_communicator(
-    regatta::trainer::MpiPluginError* error);
+    regatta::trainer::PluginError* error);
 }

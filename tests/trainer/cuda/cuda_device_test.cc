@@ -100,14 +100,14 @@ TEST_F(CudaDeviceTest, EntryPointsTurnErrorsIntoCodeAndMessage) {
     emulation::configure(c.facts);
     CudaOptions options;
     options.index = c.index;
-    CudaPluginError error;
+    PluginError error;
     EXPECT_EQ(regatta_make_cuda_device(&options, &error), nullptr) << c.name;
     EXPECT_EQ(error.code, static_cast<int>(c.code)) << c.name;
     EXPECT_THAT(error.message, HasSubstr(c.words.front())) << c.name;
   }
   reset();
   emulation::library().starts = false;
-  CudaPluginError error;
+  PluginError error;
   const CudaOptions options;
   EXPECT_EQ(regatta_make_cuda_device(&options, &error), nullptr);
   EXPECT_THAT(error.message, HasSubstr("cuBLASLt does not start"));

@@ -27,18 +27,10 @@ class Loop : public testing::Test {
     delete directory_;
   }
   static RunConfig config() {
-    RunConfig config;
-    config.model = preset_shape("tiny");
-    config.model.hidden = 32;
-    config.model.heads = 2;
-    config.model.feed_forward = 64;
-    config.model.max_positions = 64;
-    config.model.vocabulary = static_cast<int>(dataset_->vocabulary().size());
-    config.data.max_length = 48;
+    RunConfig config = small_run_config(*dataset_);
     config.batch_size = 12;
     config.steps = 200;
     config.optimizer.learning_rate = 5e-3;
-    config.optimizer.warmup_steps = 5;
     config.dropout = config.attention_dropout = 0.1;
     return config;
   }

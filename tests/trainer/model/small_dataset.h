@@ -7,6 +7,8 @@
 
 #include "base/file_system.h"
 #include "tests/base/faulty_file_system.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
 
 namespace regatta::tests {
@@ -40,6 +42,20 @@ namespace regatta::tests {
   options.held_out = 0.2;
   (void)trainer::prepare(options, base::posix_file_system(), {});
   return options.output;
+}
+
+// A run of a model small enough for hundreds of steps a second on such a dataset.
+[[nodiscard]] inline trainer::RunConfig small_run_config(const trainer::Dataset& dataset) {
+  trainer::RunConfig config;
+  config.model = trainer::preset_shape("tiny");
+  config.model.hidden = 32;
+  config.model.heads = 2;
+  config.model.feed_forward = 64;
+  config.model.max_positions = 64;
+  config.model.vocabulary = static_cast<int>(dataset.vocabulary().size());
+  config.data.max_length = 48;
+  config.optimizer.warmup_steps = 5;
+  return config;
 }
 
 }  // namespace regatta::tests

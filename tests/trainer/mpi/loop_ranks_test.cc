@@ -26,18 +26,10 @@ class LoopOnRanks : public testing::Test {
     delete directory_;
   }
   static RunConfig config() {
-    RunConfig config;
-    config.model = preset_shape("tiny");
-    config.model.hidden = 32;
-    config.model.heads = 2;
-    config.model.feed_forward = 64;
-    config.model.max_positions = 64;
-    config.model.vocabulary = static_cast<int>(dataset_->vocabulary().size());
-    config.data.max_length = 48;
+    RunConfig config = small_run_config(*dataset_);
     config.batch_size = 13;  // shares differ
     config.steps = 100;
     config.optimizer.learning_rate = 1e-3;
-    config.optimizer.warmup_steps = 5;
     return config;
   }
   struct Course {

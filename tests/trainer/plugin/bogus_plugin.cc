@@ -14,7 +14,7 @@ extern "C" int something_else() { return 1; }
 
 #if defined(BOGUS_REFUSES)
 regatta::trainer::Device* regatta_make_cuda_device(const regatta::trainer::CudaOptions* options,
-                                                   regatta::trainer::CudaPluginError* error) {
+                                                   regatta::trainer::PluginError* error) {
   error->code = static_cast<int>(regatta::base::Code::Retry);
   std::snprintf(error->message, sizeof error->message, "no GPU %d today", options->index);
   return nullptr;
