@@ -215,6 +215,14 @@ struct OptimizerTensor {
   std::int64_t offset = 0, size = 0;
   bool weight_decay = true;
   bool trust_ratio = true;
+  std::int64_t number = 0;  // of the tensor this is (a piece of): where tensor_norms has its norms
+};
+// LAMB needs the norms of whole tensors. Where a rank holds only pieces, the update is made in two
+// parts, with a sum over ranks between them.
+enum class UpdatePart : std::uint8_t {
+  Whole,
+  Moments,  // moments; adds Σ w² and Σ u² of each piece to tensor_norms
+  Weights   // weights, by the norms in tensor_norms
 };
 // Device scalars of a step, float32 [kStepScalars]; the host fills a pinned copy and enqueues it.
 enum StepScalar : int {
@@ -240,6 +248,8 @@ struct OptimizerUpdate {
   View scalars;
   View squared_norm;
   View compute_copy;
+  UpdatePart part = UpdatePart::Whole;  // others: LAMB only
+  View tensor_norms;  // float32 [2 · tensors of the model]: Σ w², Σ u² each; unless Whole
 };
 
 class Device {
@@ -310,6 +320,9 @@ class Device {
 
   // Optimizer. result[0] = Σ x², float32, summed in float64 in a fixed order.
   virtual void sum_of_squares(Stream stream, View x, View result) = 0;
+  // x *= min(1, limit / √squared_norm); all float32, the latter two [1]. A squared norm that is not
+  // finite leaves x as it is, and so does one that is 0.
+  virtual void limit_norm(Stream stream, View x, View squared_norm, View limit) = 0;
   virtual void update(Stream stream, const OptimizerUpdate& op) = 0;
 };
 

@@ -3,19 +3,35 @@
 #include <cstdint>
 #include <vector>
 
+#include "topology/plan.h"
 #include "trainer/bert.h"
+#include "trainer/communicator.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::trainer {
 
-// AdamW or LAMB over the flat arena, with global-norm clipping folded into the update. Owns the two
-// moments.
+// Which part of the optimizer's state a rank holds: of every bucket, the communicator's part.
+struct StatePiece {
+  std::int64_t arena_begin = 0;  // element of the arena
+  std::int64_t size = 0;
+  std::int64_t state_begin = 0;  // element of this rank's moments
+};
+// Whole: one piece, the arena.
+[[nodiscard]] std::vector<StatePiece> whole_state(const TensorTable& table);
+[[nodiscard]] std::vector<StatePiece> sharded_state(const TensorTable& table,
+                                                    const std::vector<topology::Bucket>& buckets,
+                                                    const Communicator& communicator);
+
+// AdamW or LAMB over the flat arena, with global-norm clipping folded into the update. Owns the
+// moments of its pieces.
 class Optimizer {
  public:
-  // Moments start at zero.
-  Optimizer(Device& device, const TensorTable& table, const OptimizerConfig& config,
-            double clip_norm);
+  // Moments start at zero. `communicator` sums norms over ranks where pieces are not the whole.
+  Optimizer(Device& device, Communicator& communicator, const TensorTable& table,
+            std::vector<StatePiece> pieces, const OptimizerConfig& config, double clip_norm);
 
+  [[nodiscard]] const std::vector<StatePiece>& pieces() const { return pieces_; }
+  // Of this rank's pieces, one after the other.
   [[nodiscard]] View first_moment() const { return first_moment_.view(); }
   [[nodiscard]] View second_moment() const { return second_moment_.view(); }
 
@@ -24,18 +40,26 @@ class Optimizer {
     double learning_rate = 0;
     double loss_scale = 1;  // that the gradients carry
   };
-  // Enqueues the update of the model's parameters (and of the copy that products read) from its
-  // summed gradients. One call between two synchronisations: the scalars' host copy is reused.
+  // Enqueues the update of the model's parameters within the pieces (and, where the pieces are the
+  // whole, of the copy that products read) from its summed gradients. One call between two
+  // synchronisations: the scalars' host copy is reused.
   void update(const Bert& model, const Step& step);
-  // Enqueues the copy of Σ g² of the last update to the host.
+  // Enqueues the copy of Σ g² of the last update, over all ranks' pieces, to the host.
   void read_squared_norm(float* value);
 
  private:
+  // Sums over the ranks that hold the parts of one whole. Hierarchical: those of one node.
+  void sum_over_parts(View x);
+  [[nodiscard]] OptimizerUpdate update_of(const Bert& model, std::size_t piece) const;
+
   Device& device_;
+  Communicator& communicator_;
   OptimizerConfig config_;
   double clip_norm_;
-  std::vector<OptimizerTensor> tensors_;
-  DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_;
+  std::vector<StatePiece> pieces_;
+  bool sharded_;
+  std::vector<std::vector<OptimizerTensor>> tensors_;  // of each piece
+  DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, tensor_norms_;
   HostMemory host_scalars_;
 };
 

@@ -127,7 +127,7 @@ StepRecord TrainLoop::step(std::int64_t step) {
   record.input_stalled = taken.stalled;
   const BatchSizes sizes = sizes_of(taken.batches);
   double masked = static_cast<double>(sizes.masked);
-  communicator_.all_reduce_sum_host(&masked, 1);
+  communicator_.host().all_reduce_sum(&masked, 1);
   const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(masked)),
                         config_.batch_size, loss_scaler_.factor()};
   lap(&record.data_seconds);
@@ -163,7 +163,7 @@ StepRecord TrainLoop::step(std::int64_t step) {
                       static_cast<double>(sizes.tokens),
                       static_cast<double>(sizes.masked),
                       training_flops(model_.shape(), sizes)};
-  communicator_.all_reduce_sum_host(totals, 6);
+  communicator_.host().all_reduce_sum(totals, 6);
   record.mlm_loss = totals[0] / static_cast<double>(scale.masked);
   record.nsp_loss = totals[1] / static_cast<double>(scale.samples);
   record.loss = record.mlm_loss + record.nsp_loss;
@@ -211,7 +211,7 @@ EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t 
     if (tokens >= kEvaluationTokens) flush();
   }
   flush();
-  communicator_.all_reduce_sum_host(totals, kSumCount);
+  communicator_.host().all_reduce_sum(totals, kSumCount);
   EvalRecord record;
   record.step = step;
   record.mlm_loss = totals[0] / std::max(1.0, totals[2]);

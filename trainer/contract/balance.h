@@ -12,7 +12,9 @@ namespace regatta::trainer {
 enum class Balance {
   None,          // in turn
   Stratified,    // every rank gets its part of every length class; nodes deal theirs again
-  GlobalPresort  // all samples are dealt by length
+  GlobalPresort,  // all samples are dealt by length
+  Exchange,       // the same, where each rank knows only the lengths of its own data at first
+  Packed          // rows of up to three samples are dealt, for comparison
 };
 enum class Deal {
   Stride,       // by falling length, rank r takes every R-th (Baidu, arXiv 2208.08124)

@@ -16,6 +16,7 @@ constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
 constexpr int kMaxDepth = 16;
 // Texts are cut so that no record can exceed kMaxLine, even if each byte needs six (as in \u0001).
 constexpr std::size_t kMaxText = 16384;
+constexpr std::size_t kMaxList = 8192;  // three such lists of 25 digits fit a line
 
 // One list of fields per record serves the writer and the reader: fields(archive, record) calls
 // archive(name, member) for each member.
@@ -30,6 +31,11 @@ void fields(Archive& archive, auto& r, const StartRecord*) {
   archive("parameters", r.parameters);
   archive("steps", r.steps);
   archive("batch_size", r.batch_size);
+  archive("ranks", r.ranks);
+  archive("ranks_per_node", r.ranks_per_node);
+  archive("device", r.device);
+  archive("peak_flops", r.peak_flops);
+  archive("bucket_bytes", r.bucket_bytes);
   archive("first_step", r.first_step);
   archive("checkpoint", r.checkpoint);
   archive("metric", r.metric);
@@ -54,6 +60,16 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("backward_seconds", r.backward_seconds);
   archive("reduce_seconds", r.reduce_seconds);
   archive("optimizer_seconds", r.optimizer_seconds);
+  archive("exposed_seconds", r.exposed_seconds);
+  archive("bucket_launched", r.bucket_launched);
+  archive("bucket_finished", r.bucket_finished);
+  archive("imbalance", r.imbalance);
+  archive("moved_bytes", r.moved_bytes);
+  archive("noise_scale", r.noise_scale);
+  archive("efficiency", r.efficiency);
+  archive("goodput", r.goodput);
+  archive("mfu", r.mfu);
+  archive("utilisation", r.utilisation);
   archive("input_stalled", r.input_stalled);
   archive("loss_scale", r.loss_scale);
   archive("skipped", r.skipped);
@@ -91,6 +107,13 @@ void fields(Archive& archive, auto& r, const EndRecord*) {
   archive("step", r.step);
   archive("exit_code", r.exit_code);
   archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const HeartbeatRecord*) {
+  archive("step", r.step);
+  archive("rank", r.rank);
+  archive("phase", r.phase);
+  archive("phase_seconds", r.phase_seconds);
 }
 template <typename Archive>
 void fields(Archive&, auto&, const UnknownRecord*) {}
@@ -143,6 +166,18 @@ class Reader {
     (*this)(name, number);
     value = number;
   }
+  // As much of a list as numbers of its kind make up; kMaxList elements at most.
+  template <typename Number>
+  void operator()(const char* name, std::vector<Number>& values) {
+    const Json* field = find(name, &Json::is_array);
+    if (field == nullptr) return;
+    values.clear();
+    for (const Json& element : *field) {
+      good_ = good_ && element.is_number() && values.size() < kMaxList;
+      if (!good_) return;
+      values.push_back(element.get<Number>());
+    }
+  }
   template <typename Integer>
   void operator()(const char* name, Integer& value) {
     const Json* field = find(name, &Json::is_number_integer);
@@ -168,7 +203,8 @@ class Reader {
 };
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
-constexpr const char* kTypes[] = {"start", "step", "eval", "checkpoint", "phase", "warning", "end"};
+constexpr const char* kTypes[] = {"start", "step",    "eval", "checkpoint",
+                                  "phase", "warning", "end",  "heartbeat"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

@@ -21,9 +21,14 @@ struct StartRecord {
   std::int64_t parameters = 0;
   std::int64_t steps = 0;
   int batch_size = 0;
-  std::int64_t first_step = 0;  // steps already done by the checkpoint resumed from
-  std::string checkpoint;       // its name; empty when starting from scratch
-  std::string metric;           // of the target; "mlm_accuracy" when there is none
+  int ranks = 1;
+  int ranks_per_node = 1;
+  std::string device;                      // of rank 0
+  double peak_flops = 0;                   // per second, all ranks; what mfu is measured by
+  std::vector<std::int64_t> bucket_bytes;  // in the order of reduction
+  std::int64_t first_step = 0;             // steps already done by the checkpoint resumed from
+  std::string checkpoint;                  // its name; empty when starting from scratch
+  std::string metric;                      // of the target; "mlm_accuracy" when there is none
   std::optional<double> target;
   std::optional<double> baseline;  // accuracy of the best constant guess on the evaluation set
 };
@@ -44,6 +49,17 @@ struct StepRecord {
   double backward_seconds = 0;
   double reduce_seconds = 0;
   double optimizer_seconds = 0;
+  double exposed_seconds = 0;  // of communication: nothing else was left to do
+  // Of each bucket, seconds since the step's start on rank 0: its reduction's beginning and end.
+  std::vector<double> bucket_launched, bucket_finished;
+  double imbalance = 1;          // largest number of tokens of a rank / mean
+  std::int64_t moved_bytes = 0;  // of samples, between ranks
+  // Gradient noise scale in samples, smoothed (McCandlish et al., arXiv 1812.06162), statistical
+  // efficiency and goodput in samples per second (Qiao et al., Pollux, OSDI 2021); absent until
+  // known, and on one rank.
+  std::optional<double> noise_scale, efficiency, goodput;
+  double mfu = 0;              // model FLOPs of the step / (peak FLOP rate · seconds)
+  double utilisation = 0;      // share of the step in which rank 0 computed
   bool input_stalled = false;  // the step waited for its samples
   double loss_scale = 1;       // float16: the factor of the gradients
   bool skipped = false;        // float16: the gradients overflowed, nothing was updated
@@ -68,6 +84,13 @@ struct CheckpointRecord {
 struct PhaseRecord {
   std::string phase;  // loading, training, evaluating, checkpointing
 };
+// Once a second, from several ranks: the rank that is furthest behind.
+struct HeartbeatRecord {
+  std::int64_t step = 0;  // that it works on
+  int rank = 0;
+  std::string phase;         // that it is in
+  double phase_seconds = 0;  // since it entered it
+};
 struct WarningRecord {
   std::string message;
 };
@@ -87,7 +110,7 @@ struct JournalRecord {
   double utc_seconds = 0;
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
-               EndRecord, UnknownRecord>
+               EndRecord, HeartbeatRecord, UnknownRecord>
       body;
 };
 

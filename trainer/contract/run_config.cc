@@ -18,7 +18,12 @@ using base::Table;
 const std::vector<std::string> kGelus{"erf", "tanh"};
 const std::vector<std::string> kOptimizers{"adamw", "lamb"};
 const std::vector<std::string> kSchedules{"constant", "linear", "polynomial"};
-const std::vector<std::string> kClips{"none", "global"};
+const std::vector<std::string> kClips{"none", "global", "bucket", "rank"};
+const std::vector<std::string> kBucketPolicies{"plan", "bytes", "one", "per_layer"};
+const std::vector<std::string> kBalances{"none", "stratified", "global_presort", "exchange",
+                                         "packed"};
+const std::vector<std::string> kDeals{"stride", "snake", "longest_first"};
+const std::vector<std::string> kExchangeWays{"reread", "move"};
 const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
 const std::vector<std::string> kDevices{"cpu", "cuda", "auto"};
 const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"};
@@ -178,6 +183,37 @@ void read_policies(Table& root, RunConfig* config) {
   checkpoint.finish();
 }
 
+void read_ranks(Table& root, RunConfig* config) {
+  read_range(root, "ranks", &config->ranks, 1, config->batch_size);
+  read_range(root, "ranks_per_node", &config->ranks_per_node, 0, config->ranks);
+  if (config->ranks_per_node > 0 && config->ranks % config->ranks_per_node != 0) {
+    root.fail("ranks_per_node", "is " + text_of(config->ranks_per_node) + "; use a divisor of " +
+                                    text_of(config->ranks) + ", the ranks");
+  }
+  root.read("hierarchical", &config->hierarchical);
+  Table buckets = root.table("buckets");
+  buckets.read_enum("by", kBucketPolicies, &config->buckets.by);
+  read_range(buckets, "bytes", &config->buckets.bytes, 0, std::int64_t{1} << 40);
+  buckets.read("overlap", &config->buckets.overlap);
+  buckets.finish();
+  Table balance = root.table("balance");
+  balance.read_enum("strategy", kBalances, &config->balance.strategy);
+  balance.read_enum("deal", kDeals, &config->balance.deal);
+  balance.read_enum("exchange", kExchangeWays, &config->balance.exchange);
+  balance.finish();
+  Table sharding = root.table("sharding");
+  sharding.read("optimizer", &config->sharding.optimizer);
+  sharding.read("overlap_gather", &config->sharding.overlap_gather);
+  sharding.finish();
+  Table statistics = root.table("statistics");
+  read_range(statistics, "base_batch", &config->base_batch, 0, kMaxBatch);
+  read_range(statistics, "peak_tflops", &config->peak_tflops, 0, 1e6);
+  statistics.finish();
+  Table watchdog = root.table("watchdog");
+  read_range(watchdog, "seconds", &config->watchdog_seconds, 0, 86400);
+  watchdog.finish();
+}
+
 template <typename Enum>
 const std::string& name_of(const std::vector<std::string>& names, Enum value) {
   return names.at(static_cast<std::size_t>(value));
@@ -208,7 +244,7 @@ RunConfig parse_run_config(std::string_view text, const std::string& source) {
     root.fail("dtype", "the CPU computes in float32 only; set device: cuda or dtype: float32");
   }
   read_range(root, "threads", &config.threads, 0, 4096);
-  read_range(root, "ranks", &config.ranks, 1, config.batch_size);
+  read_ranks(root, &config);
   root.read("shuffle_labels", &config.shuffle_labels);
   root.finish();
   return config;
@@ -265,6 +301,18 @@ std::string to_json(const RunConfig& config) {
   json["graphs"] = config.graphs;
   json["threads"] = config.threads;
   json["ranks"] = config.ranks;
+  json["ranks_per_node"] = config.ranks_per_node;
+  json["hierarchical"] = config.hierarchical;
+  json["buckets"] = {{"by", name_of(kBucketPolicies, config.buckets.by)},
+                     {"bytes", config.buckets.bytes},
+                     {"overlap", config.buckets.overlap}};
+  json["balance"] = {{"strategy", name_of(kBalances, config.balance.strategy)},
+                     {"deal", name_of(kDeals, config.balance.deal)},
+                     {"exchange", name_of(kExchangeWays, config.balance.exchange)}};
+  json["sharding"] = {{"optimizer", config.sharding.optimizer},
+                      {"overlap_gather", config.sharding.overlap_gather}};
+  json["statistics"] = {{"base_batch", config.base_batch}, {"peak_tflops", config.peak_tflops}};
+  json["watchdog"] = {{"seconds", config.watchdog_seconds}};
   json["shuffle_labels"] = config.shuffle_labels;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

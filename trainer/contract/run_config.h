@@ -7,13 +7,19 @@
 #include <string>
 #include <string_view>
 
+#include "trainer/contract/balance.h"
 #include "trainer/contract/model_shape.h"
 
 namespace regatta::trainer {
 
 enum class OptimizerKind { AdamW, Lamb };
 enum class ScheduleKind { Constant, Linear, Polynomial };
-enum class ClipMode { None, Global };
+// Of the gradient, by its norm. Global: after the reduction. Bucket, Rank: each rank limits its own
+// part of each bucket, or its whole gradient, before the reduction, so that the sum keeps the limit
+// (Samsung, arXiv 2402.02447).
+enum class ClipMode { None, Global, Bucket, Rank };
+enum class BucketPolicy { Plan, Bytes, One, PerLayer };
+enum class ExchangeWay { Reread, Move };
 enum class TargetMetric { MlmAccuracy, MlmLoss };
 enum class DeviceKind { Cpu, Cuda, Auto };
 // Of activations and of the copy of the weights that products read; the weights themselves, their
@@ -49,6 +55,27 @@ struct TargetConfig {
   std::optional<double> times_baseline;  // value = this × the best constant guess (accuracy only)
 };
 
+// How the gradient is cut for reduction. Plan: as plan.json of the run directory says, if there is
+// one, else Bytes.
+struct BucketConfig {
+  BucketPolicy by = BucketPolicy::Plan;
+  std::int64_t bytes = 0;  // of float32; 0: 4 MiB on the CPU, 25 MiB on a GPU
+  bool overlap = true;     // reduction begins within backward, not after it
+};
+
+struct BalanceConfig {
+  Balance strategy = Balance::GlobalPresort;
+  Deal deal = Deal::LongestFirst;
+  ExchangeWay exchange = ExchangeWay::Reread;
+};
+
+// ZeRO stage 1 (Rajbhandari et al., arXiv 1910.02054): each rank holds and updates one part of the
+// optimizer's state.
+struct ShardingConfig {
+  bool optimizer = false;
+  bool overlap_gather = true;  // new weights are gathered within the next forward
+};
+
 struct RunConfig {
   std::string name = "run";
   ModelShape model;
@@ -76,6 +103,14 @@ struct RunConfig {
   bool graphs = true;    // CUDA graphs
   int threads = 0;       // per rank; 0: the cores this process may use
   int ranks = 1;
+  int ranks_per_node = 0;     // 0: as found
+  bool hierarchical = false;  // sums go through the node first
+  BucketConfig buckets;
+  BalanceConfig balance;
+  ShardingConfig sharding;
+  int base_batch = 0;            // of statistical efficiency: samples; 0: batch_size
+  double peak_tflops = 0;        // of one rank's device, for model FLOP utilisation; 0: measured
+  double watchdog_seconds = 20;  // a phase may take this long, or as long as it learned; 0: off
   bool shuffle_labels =
       false;  // control experiment: nothing can be learned but the label frequencies
 };
