@@ -244,4 +244,10 @@ void check_sum_of_squares(const View& x, const View& result) {
   check(x.dtype == Dtype::Float32 && is_floats(result, 1), "a sum of squares is one float32");
 }
 
+void check_limit_norm(const View& x, const View& squared_norm, const View& limit) {
+  check(x.dtype == Dtype::Float32, "what is limited in its norm is float32");
+  check(is_floats(squared_norm, 1) && is_floats(limit, 1),
+        "a squared norm and its limit are one float32 each");
+}
+
 }  // namespace regatta::trainer

@@ -27,5 +27,6 @@ void check_column_sums(const View& x, std::int64_t columns, const View& sum);
 void check_row_selection(const View& many, const View& index, std::int64_t columns,
                          const View& few);
 void check_sum_of_squares(const View& x, const View& result);
+void check_limit_norm(const View& x, const View& squared_norm, const View& limit);
 
 }  // namespace regatta::trainer

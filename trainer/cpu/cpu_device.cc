@@ -114,6 +114,7 @@ class CpuDevice final : public Device {
   void attention_backward(Stream stream, const AttentionBackward& op) override;
   void cross_entropy(Stream stream, const CrossEntropy& op) override;
   void sum_of_squares(Stream stream, View x, View result) override;
+  void limit_norm(Stream stream, View x, View squared_norm, View limit) override;
   void update(Stream stream, const OptimizerUpdate& op) override;
 
  private:
@@ -456,6 +457,17 @@ void CpuDevice::sum_of_squares(Stream stream, View x, View result) {
   double total = 0;
   for (const double partial : partials) total += partial;
   result.floats()[0] = static_cast<float>(total);
+}
+
+void CpuDevice::limit_norm(Stream stream, View x, View squared_norm, View limit) {
+  check_stream(stream);
+  check_limit_norm(x, squared_norm, limit);
+  const float norm = std::sqrt(squared_norm.floats()[0]);
+  const float most = limit.floats()[0];
+  if (!std::isfinite(norm) || !(norm > 0 && norm > most)) return;
+  elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.scale(x.floats() + begin, end - begin, most / norm);
+  });
 }
 
 cpu::AdamRange range_of(const OptimizerUpdate& op, std::int64_t offset, std::int64_t size) {

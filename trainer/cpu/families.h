@@ -19,6 +19,7 @@ void tanh_forward(const float* x, float* y, int64_t n);
 void tanh_backward(const float* y, const float* dy, float* dx, int64_t n);
 
 void add(const float* x, float* y, int64_t n);
+void scale(float* x, int64_t n, float factor);
 void column_sums(const float* x, int64_t rows, int64_t columns, float* sum);
 void set_rows(const float* row, int64_t rows, int64_t columns, float* to);
 double sum_of_squares(const float* x, int64_t n);

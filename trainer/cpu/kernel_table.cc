@@ -16,6 +16,7 @@ Kernels kernels() {
   table.tanh_forward = tanh_forward;
   table.tanh_backward = tanh_backward;
   table.add = add;
+  table.scale = scale;
   table.column_sums = column_sums;
   table.set_rows = set_rows;
   table.sum_of_squares = sum_of_squares;

@@ -54,6 +54,7 @@ struct Kernels {
 
   // rows.cc
   void (*add)(const float* x, float* y, std::int64_t n) = nullptr;
+  void (*scale)(float* x, std::int64_t n, float factor) = nullptr;
   // sum[c] = Σ over `rows` rows of x.
   void (*column_sums)(const float* x, std::int64_t rows, std::int64_t columns,
                       float* sum) = nullptr;

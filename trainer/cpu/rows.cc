@@ -1,6 +1,7 @@
 // Sums over columns and elements, and copies of rows: bound by memory, one pass each.
 //   add                 y += x                12 bytes an element
 //   column_sums         sum[c] = Σ_r x[r, c]   4 bytes an element
+//   scale               x *= factor            8 bytes an element
 //   sum_of_squares      Σ x² in float64        4 bytes an element
 #include "trainer/cpu/families.h"
 #include "trainer/cpu/vector.h"
@@ -13,6 +14,12 @@ void add(const float* x, float* y, int64_t n) {
       [&](int64_t i, int64_t rest) {
         store_part(y + i, load_part(y + i, rest) + load_part(x + i, rest), rest);
       });
+}
+
+void scale(float* x, int64_t n, float factor) {
+  for_lanes(
+      n, [&](int64_t i) { store(x + i, load(x + i) * factor); },
+      [&](int64_t i, int64_t rest) { store_part(x + i, load_part(x + i, rest) * factor, rest); });
 }
 
 void column_sums(const float* x, int64_t rows, int64_t columns, float* sum) {

@@ -196,6 +196,10 @@ class CudaDevice final : public Device {
     check_sum_of_squares(x, result);
     cuda::sum_of_squares(at(stream), x, result);
   }
+  void limit_norm(Stream stream, View x, View squared_norm, View limit) override {
+    check_limit_norm(x, squared_norm, limit);
+    cuda::limit_norm(at(stream), x, squared_norm, limit);
+  }
   void update(Stream stream, const OptimizerUpdate& op) override;
 
  private:

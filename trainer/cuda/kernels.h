@@ -58,5 +58,6 @@ void attention_backward_fused(const Launch& at, const AttentionBackward& op);
 
 // optimizer.cu: see optimizer_table.h for the update.
 void sum_of_squares(const Launch& at, View x, View result);
+void limit_norm(const Launch& at, View x, View squared_norm, View limit);
 
 }  // namespace regatta::trainer::cuda

@@ -168,6 +168,11 @@ class DeferredDevice final : public Device {
     queue_.enqueue(stream, "sum_of_squares", {{x}, {}, {result}},
                    [=, this] { worker_->sum_of_squares(0, x, result); });
   }
+  void limit_norm(Stream stream, View x, View squared_norm, View limit) override {
+    check_limit_norm(x, squared_norm, limit);
+    queue_.enqueue(stream, "limit_norm", {{squared_norm, limit}, {x}, {}},
+                   [=, this] { worker_->limit_norm(0, x, squared_norm, limit); });
+  }
   void update(Stream stream, const OptimizerUpdate& op) override;
 
  private:

@@ -253,5 +253,84 @@ TEST_P(DeviceOps, RepeatedUpdateReadsItsScalarsOnTheDevice) {
   device().forget_repeats();
 }
 
+// Sizes around what one block, thread or vector takes, at every address.
+TEST_P(DeviceOps, NormsAreLimitedExactly) {
+  for (const std::int64_t size : {0, 1, 3, 4, 17, 1024, 40003}) {
+    for (const std::int64_t skip : {0, 1, 3}) {
+      std::vector<float> x;
+      for (std::int64_t i = 0; i < size + 5; ++i) x.push_back(static_cast<float>(i % 7 - 3));
+      const View all = at().floats(x);
+      device().limit_norm(0, all.slice(skip, size), at().floats({64}), at().floats({2}));
+      for (std::int64_t i = skip; i < skip + size; ++i) x[static_cast<std::size_t>(i)] *= 0.25F;
+      expect_same(at().read(all), x, std::to_string(size) + " at " + std::to_string(skip));
+    }
+  }
+}
+
+TEST_P(DeviceOps, NormsAreLimitedToTheirLimit) {
+  const std::vector<float> x = Numbers(63).floats(5000);
+  double squared_norm = 0;
+  for (const float value : x) {
+    squared_norm += static_cast<double>(value) * static_cast<double>(value);
+  }
+  const View view = at().floats(x);
+  const View squared = at().output(1);
+  const View limit = at().floats({0.5F});
+  device().sum_of_squares(0, view, squared);
+  device().limit_norm(0, view, squared, limit);
+  const std::vector<float> result = at().read(view);
+  const double factor = 0.5 / std::sqrt(squared_norm);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = factor * static_cast<double>(x[i]);
+    ASSERT_NEAR(static_cast<double>(result[i]), exact, 3e-7 * std::abs(exact)) << i;
+  }
+}
+
+struct Unlimited {
+  const char* name;
+  float squared_norm, limit;
+};
+TEST_P(DeviceOps, WhatKeepsItsLimitOrHasNoNormStaysAsItIs) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  const std::vector<Unlimited> cases = {{"below", 15.9F, 4},
+                                        {"at the limit", 16, 4},
+                                        {"zero", 0, 4},
+                                        {"zero, limited to zero", 0, 0},
+                                        {"infinite", infinity, 4},
+                                        {"not a number", nan, 4},
+                                        {"minus infinite", -infinity, 4},
+                                        {"negative", -16, 1},
+                                        {"limit infinite", 16, infinity}};
+  const std::vector<float> x = {1, -infinity, nan, -0.0F, 3e38F, 1e-40F, 7};
+  for (const Unlimited& one : cases) {
+    const View view = at().floats(x);
+    const std::vector<std::uint8_t> before = at().read_bytes(view);
+    device().limit_norm(0, view, at().floats({one.squared_norm}), at().floats({one.limit}));
+    EXPECT_EQ(at().read_bytes(view), before) << one.name;
+  }
+}
+
+TEST_P(DeviceOps, ANormLimitedToZeroIsZero) {
+  const View view = at().floats({3, -4, 0});
+  device().limit_norm(0, view, at().floats({25}), at().floats({0}));
+  expect_same(at().read(view), {0, 0, 0}, "x");
+}
+
+// The same call again with another norm in memory, as a repeated step makes it.
+TEST_P(DeviceOps, RepeatedLimitsReadTheNormOnTheDevice) {
+  const View view = at().floats({8, -16, 32});
+  const View squared = at().output(1);
+  const View limit = at().floats({1});
+  const std::vector<float> norms = {4, 0.25F, 16};
+  const std::vector<float> firsts = {4, 4, 1};
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    device().copy(0, squared, at().floats({norms[i]}));
+    device().repeat(0, 12, [&] { device().limit_norm(0, view, squared, limit); });
+    expect_same(at().read(view), {firsts[i], -2 * firsts[i], 4 * firsts[i]}, std::to_string(i));
+  }
+  device().forget_repeats();
+}
+
 }  // namespace
 }  // namespace regatta::tests

@@ -155,6 +155,9 @@ class RoundingDevice final : public Device {
   void sum_of_squares(Stream stream, View x, View result) override {
     worker_->sum_of_squares(stream, x, result);
   }
+  void limit_norm(Stream stream, View x, View squared_norm, View limit) override {
+    worker_->limit_norm(stream, x, squared_norm, limit);
+  }
   void update(Stream stream, const OptimizerUpdate& op) override { worker_->update(stream, op); }
 
  private:

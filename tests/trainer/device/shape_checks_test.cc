@@ -268,6 +268,9 @@ TEST(ShapeChecksDeathTest, SmallOperationsRefuseMixedTypes) {
   EXPECT_DEATH(check_convert(view(3, kFull), view(3, kFull)), "between float32");
   EXPECT_DEATH(check_convert(view(3, kHalf), view(4, kFull)), "keeps the size");
   EXPECT_DEATH(check_sum_of_squares(view(3, kHalf), view(1, kFull)), "one float32");
+  EXPECT_DEATH(check_limit_norm(view(3, kHalf), view(1, kFull), view(1, kFull)), "is float32");
+  EXPECT_DEATH(check_limit_norm(view(3, kFull), view(2, kFull), view(1, kFull)), "one float32");
+  EXPECT_DEATH(check_limit_norm(view(3, kFull), view(1, kFull), view(1, kHalf)), "one float32");
   EXPECT_DEATH(check_copy(view(3, kHalf), view(3, kOther)), "keeps type");
 }
 
