@@ -1,6 +1,6 @@
 #include "trainer/contract/journal.h"
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -128,6 +128,11 @@ class Writer {
   void operator()(const char* name, const std::optional<double>& value) {
     if (value) json_[name] = *value;
   }
+  template <typename Number>
+  void operator()(const char* name, const std::vector<Number>& values) {
+    const auto kept = static_cast<std::ptrdiff_t>(std::min(values.size(), kMaxList));
+    json_[name] = Json(std::vector<Number>(values.begin(), values.begin() + kept));
+  }
   template <typename Value>
   void operator()(const char* name, const Value& value) {
     json_[name] = value;  // nlohmann writes NaN and the infinities as null
@@ -148,48 +153,57 @@ class Reader {
   void operator()(const char* name, bool& value) {
     if (const Json* field = find(name, &Json::is_boolean)) value = field->get<bool>();
   }
-  void operator()(const char* name, double& value) {
-    const auto it = json_.find(name);
-    if (it == json_.end()) return;
-    if (it->is_null()) {
-      value = std::numeric_limits<double>::quiet_NaN();
-    } else if (it->is_number()) {
-      value = it->get<double>();
-    } else {
-      good_ = false;
-    }
-  }
+  void operator()(const char* name, double& value) { read_number(name, value); }
   void operator()(const char* name, std::optional<double>& value) {
     const auto it = json_.find(name);
     if (it == json_.end() || it->is_null()) return;
     double number = 0;
-    (*this)(name, number);
+    take(*it, number);
     value = number;
   }
-  // As much of a list as numbers of its kind make up; kMaxList elements at most.
+  // kMaxList elements at most.
   template <typename Number>
   void operator()(const char* name, std::vector<Number>& values) {
     const Json* field = find(name, &Json::is_array);
     if (field == nullptr) return;
+    good_ = good_ && field->size() <= kMaxList;
     values.clear();
     for (const Json& element : *field) {
-      good_ = good_ && element.is_number() && values.size() < kMaxList;
+      Number number{};
+      take(element, number);
       if (!good_) return;
-      values.push_back(element.get<Number>());
+      values.push_back(number);
     }
   }
   template <typename Integer>
   void operator()(const char* name, Integer& value) {
-    const Json* field = find(name, &Json::is_number_integer);
-    if (field == nullptr) return;
-    const bool fits = field->is_number_unsigned()
-                          ? std::in_range<Integer>(field->get<std::uint64_t>())
-                          : std::in_range<Integer>(field->get<std::int64_t>());
-    if (fits) value = field->get<Integer>();
-    good_ = good_ && fits;
+    read_number(name, value);
   }
 
  private:
+  template <typename Number>
+  void read_number(const char* name, Number& value) {
+    const auto it = json_.find(name);
+    if (it != json_.end()) take(*it, value);
+  }
+  void take(const Json& field, double& value) {
+    if (field.is_null()) {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (field.is_number()) {
+      value = field.get<double>();
+    } else {
+      good_ = false;
+    }
+  }
+  template <typename Integer>
+  void take(const Json& field, Integer& value) {
+    const bool fits =
+        field.is_number_unsigned()  ? std::in_range<Integer>(field.get<std::uint64_t>())
+        : field.is_number_integer() ? std::in_range<Integer>(field.get<std::int64_t>())
+                                    : false;
+    if (fits) value = field.get<Integer>();
+    good_ = good_ && fits;
+  }
   const Json* find(const char* name, bool (Json::*is_kind)() const noexcept) {
     const auto it = json_.find(name);
     if (it == json_.end()) return nullptr;

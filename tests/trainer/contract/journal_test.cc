@@ -102,6 +102,105 @@ TEST(Journal, RoundTripsEveryRecord) {
   EXPECT_EQ(std::get<UnknownRecord>(back(record(UnknownRecord{"later"})).body).type, "later");
 }
 
+TEST(Journal, RoundTripsWhatManyRanksWrite) {
+  StartRecord start;
+  start.ranks = 8;
+  start.ranks_per_node = 4;
+  start.device = "NVIDIA H100 \"80\" GB";
+  start.peak_flops = 7.912e15;
+  start.bucket_bytes = {0, 26'214'400, std::numeric_limits<std::int64_t>::max()};
+  const auto start_back = std::get<StartRecord>(back(record(start)).body);
+  EXPECT_EQ(start_back.ranks, 8);
+  EXPECT_EQ(start_back.ranks_per_node, 4);
+  EXPECT_EQ(start_back.device, start.device);
+  EXPECT_EQ(start_back.peak_flops, 7.912e15);
+  EXPECT_EQ(start_back.bucket_bytes, start.bucket_bytes);
+
+  StepRecord step;
+  step.exposed_seconds = 0.0125;
+  step.bucket_launched = {0.1, 1.0 / 3, 0.4};
+  step.bucket_finished = {0.2, 0.5, 1e-9};
+  step.imbalance = 1.0004;
+  step.moved_bytes = std::int64_t{1} << 40U;
+  step.noise_scale = 1234.5;
+  step.efficiency = 0.875;
+  step.goodput = 301.25;
+  step.mfu = 0.41;
+  step.utilisation = 0.93;
+  const auto step_back = std::get<StepRecord>(back(record(step)).body);
+  EXPECT_EQ(step_back.exposed_seconds, 0.0125);
+  EXPECT_EQ(step_back.bucket_launched, step.bucket_launched);
+  EXPECT_EQ(step_back.bucket_finished, step.bucket_finished);
+  EXPECT_EQ(step_back.imbalance, 1.0004);
+  EXPECT_EQ(step_back.moved_bytes, step.moved_bytes);
+  EXPECT_EQ(step_back.noise_scale, 1234.5);
+  EXPECT_EQ(step_back.efficiency, 0.875);
+  EXPECT_EQ(step_back.goodput, 301.25);
+  EXPECT_EQ(step_back.mfu, 0.41);
+  EXPECT_EQ(step_back.utilisation, 0.93);
+
+  HeartbeatRecord heartbeat;
+  heartbeat.step = 41;
+  heartbeat.rank = 3;
+  heartbeat.phase = "backward";
+  heartbeat.phase_seconds = 0.75;
+  const auto heartbeat_back = std::get<HeartbeatRecord>(back(record(heartbeat)).body);
+  EXPECT_EQ(heartbeat_back.step, 41);
+  EXPECT_EQ(heartbeat_back.rank, 3);
+  EXPECT_EQ(heartbeat_back.phase, "backward");
+  EXPECT_EQ(heartbeat_back.phase_seconds, 0.75);
+}
+
+TEST(Journal, WhatIsNotKnownYetIsAbsent) {
+  const std::string line = to_line(record(StepRecord{}));
+  for (const char* field : {"noise_scale", "efficiency", "goodput"}) {
+    EXPECT_EQ(line.find(field), std::string::npos) << field;
+  }
+  const auto step_back = std::get<StepRecord>(back(record(StepRecord{})).body);
+  EXPECT_EQ(step_back.noise_scale, std::nullopt);
+  EXPECT_EQ(step_back.efficiency, std::nullopt);
+  EXPECT_EQ(step_back.goodput, std::nullopt);
+}
+
+TEST(Journal, ReadsWhatOneRankWroteBefore) {
+  const auto start = parse_record(R"({"type":"start","attempt":1,"steps":5})");
+  ASSERT_TRUE(start.has_value());
+  EXPECT_EQ(std::get<StartRecord>(start->body).ranks, 1);
+  EXPECT_EQ(std::get<StartRecord>(start->body).ranks_per_node, 1);
+  EXPECT_EQ(std::get<StartRecord>(start->body).device, "");
+  EXPECT_EQ(std::get<StartRecord>(start->body).peak_flops, 0);
+  EXPECT_TRUE(std::get<StartRecord>(start->body).bucket_bytes.empty());
+  const auto step = parse_record(R"({"type":"step","step":5,"loss":2.5})");
+  ASSERT_TRUE(step.has_value());
+  EXPECT_EQ(std::get<StepRecord>(step->body).mfu, 0);
+  EXPECT_EQ(std::get<StepRecord>(step->body).imbalance, 1);
+  EXPECT_TRUE(std::get<StepRecord>(step->body).bucket_launched.empty());
+}
+
+TEST(Journal, ListsOfAnyLengthMakeLinesThatAreRead) {
+  StepRecord step;
+  step.bucket_launched.assign(100'000, -1.2345678901234567e-300);  // the longest text of a double
+  step.bucket_finished = step.bucket_launched;
+  const auto cut = std::get<StepRecord>(back(record(step)).body).bucket_launched;
+  EXPECT_GE(cut.size(), 1000U);
+  EXPECT_EQ(cut.front(), step.bucket_launched.front());
+  EXPECT_EQ(std::get<StepRecord>(back(record(step)).body).bucket_finished.size(), cut.size());
+  StartRecord start;
+  start.bucket_bytes.assign(100'000, std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(std::get<StartRecord>(back(record(start)).body).bucket_bytes.size(), cut.size());
+
+  std::string longer = R"({"type":"step","bucket_launched":[0)";
+  for (std::size_t i = 0; i < cut.size(); ++i) longer += ",0";
+  EXPECT_FALSE(parse_record(longer + "]}").has_value()) << "one more than a writer writes";
+
+  step.bucket_launched = {1, kNaN, kInfinity};
+  const auto odd = std::get<StepRecord>(back(record(step)).body).bucket_launched;
+  ASSERT_EQ(odd.size(), 3U);
+  EXPECT_EQ(odd[0], 1);
+  EXPECT_TRUE(std::isnan(odd[1]));
+  EXPECT_TRUE(std::isnan(odd[2]));
+}
+
 TEST(Journal, KeepsHostileTexts) {
   for (const std::string& text :
        {std::string("two\nlines"), std::string("\"quoted\" \\ back"), std::string("\x1b[2J"),
@@ -190,6 +289,27 @@ TEST(Journal, DamagedLinesAreNoRecords) {
       {"bytes negative", R"({"type":"checkpoint","bytes":-1})"},
       {"target text", R"({"type":"start","target":"x"})"},
       {"utc text", R"({"type":"step","utc_seconds":"now"})"},
+      {"list a number", R"({"type":"step","bucket_launched":1})"},
+      {"list an object", R"({"type":"step","bucket_launched":{"0":1}})"},
+      {"list null", R"({"type":"step","bucket_finished":null})"},
+      {"list of text", R"({"type":"step","bucket_finished":[1,"2"]})"},
+      {"list of lists", R"({"type":"step","bucket_finished":[[1]]})"},
+      {"list of booleans", R"({"type":"step","bucket_launched":[true]})"},
+      {"sizes with a fraction", R"({"type":"start","bucket_bytes":[4,1.5]})"},
+      {"sizes null", R"({"type":"start","bucket_bytes":[null]})"},
+      {"sizes beyond 64 bits", R"({"type":"start","bucket_bytes":[9223372036854775808]})"},
+      {"sizes far beyond", R"({"type":"start","bucket_bytes":[1e300]})"},
+      {"ranks text", R"({"type":"start","ranks":"4"})"},
+      {"ranks beyond 32 bits", R"({"type":"start","ranks":4294967296})"},
+      {"device number", R"({"type":"start","device":1})"},
+      {"peak text", R"({"type":"start","peak_flops":"1e15"})"},
+      {"moved fraction", R"({"type":"step","moved_bytes":0.5})"},
+      {"noise text", R"({"type":"step","noise_scale":"big"})"},
+      {"goodput list", R"({"type":"step","goodput":[1]})"},
+      {"mfu boolean", R"({"type":"step","mfu":true})"},
+      {"heartbeat rank text", R"({"type":"heartbeat","rank":"3"})"},
+      {"heartbeat phase number", R"({"type":"heartbeat","phase":3})"},
+      {"heartbeat time text", R"({"type":"heartbeat","phase_seconds":"1"})"},
       {"not UTF-8", "{\"type\":\"phase\",\"phase\":\"\xff\"}"},
       {"NUL inside", std::string("{\"type\":\"phase\"\0}", 17)},
       {"NULs after", R"({"type":"phase"})" + std::string(100, '\0')},

@@ -29,6 +29,71 @@ TEST(RunConfig, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config.seed, 1U);
 }
 
+TEST(RunConfig, DefaultsForManyRanksAreThoseOfTheHeader) {
+  const RunConfig config = parse_run_config(kMinimal, "f");
+  const RunConfig expected;
+  EXPECT_EQ(config.ranks, 1);
+  EXPECT_EQ(config.ranks_per_node, 0);
+  EXPECT_FALSE(config.hierarchical);
+  EXPECT_EQ(config.clip, ClipMode::Global);
+  EXPECT_EQ(config.buckets.by, expected.buckets.by);
+  EXPECT_EQ(config.buckets.bytes, expected.buckets.bytes);
+  EXPECT_TRUE(config.buckets.overlap);
+  EXPECT_EQ(config.balance.strategy, expected.balance.strategy);
+  EXPECT_EQ(config.balance.deal, expected.balance.deal);
+  EXPECT_EQ(config.balance.exchange, expected.balance.exchange);
+  EXPECT_FALSE(config.sharding.optimizer);
+  EXPECT_TRUE(config.sharding.overlap_gather);
+  EXPECT_EQ(config.base_batch, 0);
+  EXPECT_EQ(config.peak_tflops, 0);
+  EXPECT_EQ(config.watchdog_seconds, expected.watchdog_seconds);
+}
+
+// Each word of each enumeration, as the file says it and as the canonical text says it again.
+TEST(RunConfig, KnowsTheWordsOfEveryPolicy) {
+  struct Row {
+    const char* text;
+    bool (*holds)(const RunConfig&);
+  };
+  const Row rows[] = {
+      {"clip: {mode: none}", [](const RunConfig& c) { return c.clip == ClipMode::None; }},
+      {"clip: {mode: global}", [](const RunConfig& c) { return c.clip == ClipMode::Global; }},
+      {"clip: {mode: bucket}", [](const RunConfig& c) { return c.clip == ClipMode::Bucket; }},
+      {"clip: {mode: rank}", [](const RunConfig& c) { return c.clip == ClipMode::Rank; }},
+      {"buckets: {by: plan}",
+       [](const RunConfig& c) { return c.buckets.by == BucketPolicy::Plan; }},
+      {"buckets: {by: bytes}",
+       [](const RunConfig& c) { return c.buckets.by == BucketPolicy::Bytes; }},
+      {"buckets: {by: one}", [](const RunConfig& c) { return c.buckets.by == BucketPolicy::One; }},
+      {"buckets: {by: per_layer}",
+       [](const RunConfig& c) { return c.buckets.by == BucketPolicy::PerLayer; }},
+      {"balance: {strategy: none}",
+       [](const RunConfig& c) { return c.balance.strategy == Balance::None; }},
+      {"balance: {strategy: stratified}",
+       [](const RunConfig& c) { return c.balance.strategy == Balance::Stratified; }},
+      {"balance: {strategy: global_presort}",
+       [](const RunConfig& c) { return c.balance.strategy == Balance::GlobalPresort; }},
+      {"balance: {strategy: exchange}",
+       [](const RunConfig& c) { return c.balance.strategy == Balance::Exchange; }},
+      {"balance: {strategy: packed}",
+       [](const RunConfig& c) { return c.balance.strategy == Balance::Packed; }},
+      {"balance: {deal: stride}",
+       [](const RunConfig& c) { return c.balance.deal == Deal::Stride; }},
+      {"balance: {deal: snake}", [](const RunConfig& c) { return c.balance.deal == Deal::Snake; }},
+      {"balance: {deal: longest_first}",
+       [](const RunConfig& c) { return c.balance.deal == Deal::LongestFirst; }},
+      {"balance: {exchange: reread}",
+       [](const RunConfig& c) { return c.balance.exchange == ExchangeWay::Reread; }},
+      {"balance: {exchange: move}",
+       [](const RunConfig& c) { return c.balance.exchange == ExchangeWay::Move; }},
+  };
+  for (const Row& row : rows) {
+    const RunConfig config = parse_run_config(kMinimal + std::string(row.text) + "\n", "f");
+    EXPECT_TRUE(row.holds(config)) << row.text;
+    EXPECT_TRUE(row.holds(parse_run_config(to_json(config), "canonical"))) << row.text;
+  }
+}
+
 TEST(RunConfig, ReadsEveryKey) {
   const RunConfig config = parse_run_config(R"(
 name: demo-1.a_B
@@ -59,7 +124,7 @@ optimizer:
   power: 0.5
   end_learning_rate: 1e-5
 batch: {size: 64, micro: 16}
-clip: {mode: none, norm: 2}
+clip: {mode: bucket, norm: 2}
 steps: 100
 evaluate: {every: 10, samples: 77}
 target: {metric: mlm_loss, value: 2.5, stop: false}
@@ -69,7 +134,14 @@ deterministic: false
 device: cuda
 dtype: float32
 threads: 4
-ranks: 2
+ranks: 8
+ranks_per_node: 4
+hierarchical: true
+buckets: {by: bytes, bytes: 26214400, overlap: false}
+balance: {strategy: exchange, deal: snake, exchange: move}
+sharding: {optimizer: true, overlap_gather: false}
+statistics: {base_batch: 16, peak_tflops: 989.5}
+watchdog: {seconds: 2.5}
 shuffle_labels: true
 )",
                                             "f");
@@ -100,7 +172,7 @@ shuffle_labels: true
   EXPECT_EQ(config.optimizer.end_learning_rate, 1e-5);
   EXPECT_EQ(config.batch_size, 64);
   EXPECT_EQ(config.micro_batch_size, 16);
-  EXPECT_EQ(config.clip, ClipMode::None);
+  EXPECT_EQ(config.clip, ClipMode::Bucket);
   EXPECT_EQ(config.clip_norm, 2);
   EXPECT_EQ(config.steps, 100);
   EXPECT_EQ(config.evaluate_every, 10);
@@ -116,7 +188,20 @@ shuffle_labels: true
   EXPECT_FALSE(config.deterministic);
   EXPECT_EQ(config.device, DeviceKind::Cuda);
   EXPECT_EQ(config.threads, 4);
-  EXPECT_EQ(config.ranks, 2);
+  EXPECT_EQ(config.ranks, 8);
+  EXPECT_EQ(config.ranks_per_node, 4);
+  EXPECT_TRUE(config.hierarchical);
+  EXPECT_EQ(config.buckets.by, BucketPolicy::Bytes);
+  EXPECT_EQ(config.buckets.bytes, 26'214'400);
+  EXPECT_FALSE(config.buckets.overlap);
+  EXPECT_EQ(config.balance.strategy, Balance::Exchange);
+  EXPECT_EQ(config.balance.deal, Deal::Snake);
+  EXPECT_EQ(config.balance.exchange, ExchangeWay::Move);
+  EXPECT_TRUE(config.sharding.optimizer);
+  EXPECT_FALSE(config.sharding.overlap_gather);
+  EXPECT_EQ(config.base_batch, 16);
+  EXPECT_EQ(config.peak_tflops, 989.5);
+  EXPECT_EQ(config.watchdog_seconds, 2.5);
   EXPECT_TRUE(config.shuffle_labels);
 
   const std::string text = to_json(config);
@@ -157,7 +242,7 @@ RunConfig random_config(std::mt19937_64& random) {
   optimizer.end_learning_rate = optimizer.learning_rate * unit();
   config.batch_size = static_cast<int>(1 + below(1 << 20));
   config.micro_batch_size = static_cast<int>(below(config.batch_size + 1));
-  config.clip = static_cast<ClipMode>(below(2));
+  config.clip = static_cast<ClipMode>(below(4));
   config.clip_norm = 1e-6 + unit();
   config.evaluate_every = 1 + below(1000);
   config.evaluate_samples = static_cast<int>(1 + below(100000));
@@ -178,6 +263,19 @@ RunConfig random_config(std::mt19937_64& random) {
   config.device = static_cast<DeviceKind>(below(2));
   config.threads = static_cast<int>(below(100));
   config.ranks = static_cast<int>(1 + below(config.batch_size));
+  if (below(2) == 0) {
+    config.ranks_per_node = static_cast<int>(1 + below(config.ranks));
+    while (config.ranks % config.ranks_per_node != 0) --config.ranks_per_node;
+  }
+  config.hierarchical = below(2) == 0;
+  config.buckets = {static_cast<BucketPolicy>(below(4)), below(std::int64_t{1} << 40U),
+                    below(2) == 0};
+  config.balance = {static_cast<Balance>(below(5)), static_cast<Deal>(below(3)),
+                    static_cast<ExchangeWay>(below(2))};
+  config.sharding = {below(2) == 0, below(2) == 0};
+  config.base_batch = static_cast<int>(below(1 << 20));
+  config.peak_tflops = 1e6 * unit();
+  config.watchdog_seconds = 86400 * unit();
   config.shuffle_labels = below(2) == 0;
   return config;
 }
@@ -205,6 +303,19 @@ TEST(RunConfig, RoundTripsExactly) {
       ASSERT_EQ(back.target->metric, config.target->metric);
     }
     ASSERT_EQ(back.stop_at_target, config.stop_at_target);
+    ASSERT_EQ(back.clip, config.clip);
+    ASSERT_EQ(back.ranks_per_node, config.ranks_per_node);
+    ASSERT_EQ(back.hierarchical, config.hierarchical);
+    ASSERT_EQ(back.buckets.by, config.buckets.by);
+    ASSERT_EQ(back.buckets.bytes, config.buckets.bytes);
+    ASSERT_EQ(back.balance.strategy, config.balance.strategy);
+    ASSERT_EQ(back.balance.deal, config.balance.deal);
+    ASSERT_EQ(back.balance.exchange, config.balance.exchange);
+    ASSERT_EQ(back.sharding.optimizer, config.sharding.optimizer);
+    ASSERT_EQ(back.sharding.overlap_gather, config.sharding.overlap_gather);
+    ASSERT_EQ(back.base_batch, config.base_batch);
+    ASSERT_EQ(back.peak_tflops, config.peak_tflops);
+    ASSERT_EQ(back.watchdog_seconds, config.watchdog_seconds);
     ASSERT_EQ(model_fingerprint(back.model), model_fingerprint(config.model));
   }
 }
@@ -225,6 +336,20 @@ TEST(RunConfig, AcceptsTheEndsOfItsRanges) {
                            "target:",
                            "target: ~",
                            "ranks: 32",
+                           "ranks: 32\nranks_per_node: 32",
+                           "ranks: 6\nranks_per_node: 3",
+                           "ranks: 4\nranks_per_node: 0",
+                           "ranks_per_node: 1",
+                           "hierarchical: true",
+                           "buckets: {bytes: 0}",
+                           "buckets: {bytes: 1099511627776}",
+                           "buckets:",
+                           "balance: ~",
+                           "sharding: {}",
+                           "statistics: {base_batch: 0, peak_tflops: 0}",
+                           "statistics: {base_batch: 1048576, peak_tflops: 1000000}",
+                           "watchdog: {seconds: 0}",
+                           "watchdog: {seconds: 86400}",
                            "seed: 0",
                            "name: 0",
                            "model: {hidden: 64, heads: 1}",
@@ -292,7 +417,7 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"batch: {size: 8, micro: 9}", "batch.micro: is 9; use 0 to 8"},
       {"batch: {micro: -1}", "batch.micro: is -1"},
       {"batch: 8", "batch: expected a mapping"},
-      {"clip: {mode: norm}", "clip.mode: expected one of none, global"},
+      {"clip: {mode: norm}", "clip.mode: expected one of none, global, bucket, rank"},
       {"clip: {norm: 0}", "clip.norm: is 0"},
       {"evaluate: {every: 0}", "evaluate.every: is 0"},
       {"evaluate: {samples: 0}", "evaluate.samples: is 0"},
@@ -320,6 +445,41 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"threads: -1", "threads: is -1"},
       {"ranks: 0", "ranks: is 0; use 1 to 32"},
       {"ranks: 33", "ranks: is 33; use 1 to 32"},
+      {"ranks: 2.5", "ranks: expected a whole number"},
+      {"ranks_per_node: -1", "ranks_per_node: is -1; use 0 to 1"},
+      {"ranks_per_node: 2", "ranks_per_node: is 2; use 0 to 1"},
+      {"ranks: 4\nranks_per_node: 3", "f:3: ranks_per_node: is 3; use a divisor of 4, the ranks"},
+      {"hierarchical: 2", "hierarchical: expected true or false"},
+      {"hierarchical: {}", "hierarchical: expected true or false"},
+      {"buckets: {by: layer}", "buckets.by: expected one of plan, bytes, one, per_layer"},
+      {"buckets: {by: 3}", "buckets.by: expected one of"},
+      {"buckets: {bytes: -1}", "buckets.bytes: is -1; use 0 to 1099511627776"},
+      {"buckets: {bytes: 1099511627777}", "buckets.bytes: is 1099511627777"},
+      {"buckets: {bytes: 25MB}", "buckets.bytes: expected a whole number"},
+      {"buckets: {overlap: 1}", "buckets.overlap: expected true or false"},
+      {"buckets: {size: 4}", "buckets.size: unknown key"},
+      {"buckets: 4", "buckets: expected a mapping"},
+      {"balance: {strategy: presort}",
+       "strategy: expected one of none, stratified, global_presort"},
+      {"balance: {deal: zigzag}", "balance.deal: expected one of stride, snake, longest_first"},
+      {"balance: {exchange: copy}", "balance.exchange: expected one of reread, move"},
+      {"balance: {strategy: [none]}", "balance.strategy: expected"},
+      {"balance: snake", "balance: expected a mapping"},
+      {"balance: {deals: snake}", "balance.deals: unknown key; did you mean 'deal'?"},
+      {"sharding: {optimizer: adamw}", "sharding.optimizer: expected true or false"},
+      {"sharding: {overlap_gather: 0}", "sharding.overlap_gather: expected true or false"},
+      {"sharding: {optimiser: true}", "sharding.optimiser: unknown key; did you mean 'optimizer'?"},
+      {"sharding: true", "sharding: expected a mapping"},
+      {"statistics: {base_batch: -1}", "statistics.base_batch: is -1; use 0 to 1048576"},
+      {"statistics: {base_batch: 1048577}", "statistics.base_batch: is 1048577"},
+      {"statistics: {peak_tflops: -1}", "statistics.peak_tflops: is -1"},
+      {"statistics: {peak_tflops: 1000001}", "statistics.peak_tflops: is"},
+      {"statistics: {peak_tflops: nan}", "statistics.peak_tflops: expected a number"},
+      {"statistics: {mfu: 1}", "statistics.mfu: unknown key"},
+      {"watchdog: {seconds: -0.5}", "watchdog.seconds: is -0.5; use 0 to 86400"},
+      {"watchdog: {seconds: 86401}", "watchdog.seconds: is 86401"},
+      {"watchdog: {seconds: inf}", "watchdog.seconds: expected a number"},
+      {"watchdog: 20", "watchdog: expected a mapping"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.text);
