@@ -17,6 +17,7 @@
 #include "trainer/cuda/graph_cache.h"
 #include "trainer/cuda/handles.h"
 #include "trainer/cuda/kernels.h"
+#include "trainer/cuda/native_streams.h"
 #include "trainer/cuda/optimizer_table.h"
 #include "trainer/cuda/trace_range.h"
 #include "trainer/shape_checks.h"
@@ -37,7 +38,7 @@ struct TracedLaunch : Launch {
   cuda::TraceRange range;
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public cuda::NativeStreams {
  public:
   CudaDevice(CudaOptions options, cuda::DeviceReport report)
       : options_(std::move(options)),
@@ -52,6 +53,12 @@ class CudaDevice final : public Device {
     // Memory must not go while something uses it; an error has been reported before.
     static_cast<void>(cudaSetDevice(options_.index));
     static_cast<void>(cudaDeviceSynchronize());
+  }
+
+  int gpu() const override { return options_.index; }
+  cudaStream_t native(Stream stream) override {
+    graphs_.refuse_capture("a collective");
+    return raw(stream);
   }
 
   std::string description() const override;
