@@ -64,7 +64,8 @@ class StepBench {
         lengths_(lengths),
         options_(options),
         model_(device, options.shape, model_options(device, options)),
-        optimizer_(device, model_.table(), optimizer_config(options), 1.0) {
+        optimizer_(device, communicator_, model_.table(), whole_state(model_.table()),
+                   optimizer_config(options), 1.0) {
     const std::vector<float> weights = initial_weights(model_.table(), kSeed);
     device_.copy_to_device(0, model_.parameters(), weights.data());
     model_.renew_compute_copy();
@@ -147,6 +148,7 @@ class StepBench {
   const LengthTable& lengths_;
   const BenchStepOptions& options_;
   Bert model_;
+  SingleCommunicator communicator_;
   Optimizer optimizer_;
 };
 

@@ -11,6 +11,7 @@
 namespace regatta::trainer {
 
 // Which part of the optimizer's state a rank holds: of every bucket, the communicator's part.
+// Pieces follow one another in the moments, each from a multiple of kPartAlignment elements on.
 struct StatePiece {
   std::int64_t arena_begin = 0;  // element of the arena
   std::int64_t size = 0;
@@ -18,6 +19,8 @@ struct StatePiece {
 };
 // Whole: one piece, the arena.
 [[nodiscard]] std::vector<StatePiece> whole_state(const TensorTable& table);
+// A bucket reaches from its first tensor to the end of its last; a part without elements is left
+// out.
 [[nodiscard]] std::vector<StatePiece> sharded_state(const TensorTable& table,
                                                     const std::vector<topology::Bucket>& buckets,
                                                     const Communicator& communicator);
@@ -31,7 +34,7 @@ class Optimizer {
             std::vector<StatePiece> pieces, const OptimizerConfig& config, double clip_norm);
 
   [[nodiscard]] const std::vector<StatePiece>& pieces() const { return pieces_; }
-  // Of this rank's pieces, one after the other.
+  // Of this rank's pieces, at their state_begin; zeros between.
   [[nodiscard]] View first_moment() const { return first_moment_.view(); }
   [[nodiscard]] View second_moment() const { return second_moment_.view(); }
 
@@ -50,6 +53,8 @@ class Optimizer {
  private:
   // Sums over the ranks that hold the parts of one whole. Hierarchical: those of one node.
   void sum_over_parts(View x);
+  void sum_squares(const Bert& model);
+  void update_pieces(const Bert& model, UpdatePart part);
   [[nodiscard]] OptimizerUpdate update_of(const Bert& model, std::size_t piece) const;
 
   Device& device_;
@@ -59,7 +64,7 @@ class Optimizer {
   std::vector<StatePiece> pieces_;
   bool sharded_;
   std::vector<std::vector<OptimizerTensor>> tensors_;  // of each piece
-  DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, tensor_norms_;
+  DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_, tensor_norms_;
   HostMemory host_scalars_;
 };
 

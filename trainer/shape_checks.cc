@@ -101,6 +101,17 @@ void check_epilogue(const Gemm& op) {
         "column sums of c come with a backward activation");
 }
 
+// An update in parts; its tensors are known to lie in the slice.
+void check_parts(const OptimizerUpdate& op) {
+  check(op.lamb, "only LAMB is updated in parts");
+  check(op.tensor_norms.dtype == Dtype::Float32 && op.tensor_norms.size % 2 == 0,
+        "tensors have two float32 norms each");
+  for (std::int64_t i = 0; i < op.tensor_count; ++i) {
+    const std::int64_t number = op.tensors[i].number;
+    check(number >= 0 && number < op.tensor_norms.size / 2, "every tensor's number has norms");
+  }
+}
+
 }  // namespace
 
 void check_shapes(const Gemm& op) {
@@ -208,6 +219,7 @@ void check_shapes(const OptimizerUpdate& op) {
               tensor.size <= size - tensor.offset,
           "every tensor lies in the optimizer's slice");
   }
+  if (op.part != UpdatePart::Whole) check_parts(op);
 }
 
 void check_elementwise(const View& x, const View& y) {

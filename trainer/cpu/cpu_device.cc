@@ -1,7 +1,6 @@
 #include "trainer/cpu/cpu_device.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -10,17 +9,17 @@
 #include "trainer/cpu/host_memory.h"
 #include "trainer/cpu/kernels.h"
 #include "trainer/cpu/matrix_product.h"
+#include "trainer/cpu/optimizer_update.h"
 #include "trainer/half_types.h"
 #include "trainer/shape_checks.h"
 
 namespace regatta::trainer {
 namespace {
 
+using cpu::kElements;
 using cpu::Kernels;
 using Lease = cpu::ScratchPool::Lease;
 
-// Elements of an element-wise operation that one thread takes at a time: 64 KB, some microseconds.
-constexpr std::int64_t kElements = 16384;
 // Sums over rows are made of partial sums of at most this many chunks, so that partial sums stay
 // small beside the rows.
 constexpr std::int64_t kMaxChunks = 64;
@@ -41,7 +40,8 @@ class CpuDevice final : public Device {
   CpuDevice(const CpuOptions& options, const Kernels& kernels)
       : kernels_(kernels),
         pool_(options.threads),
-        product_{pool_, scratch_, kernels_, options.products} {}
+        product_{pool_, scratch_, kernels_, options.products},
+        optimizer_{pool_, kernels_} {}
 
   std::string description() const override {
     const bool onednn = cpu::has_onednn() && product_.products != CpuProducts::BuiltIn;
@@ -139,16 +139,13 @@ class CpuDevice final : public Device {
   // `partials`.
   template <typename Chunk>
   void sum_over_rows(std::int64_t rows, std::int64_t width, float* partials, Chunk chunk);
-  // ‖w‖² and ‖u‖² of a tensor, and its new moments.
-  cpu::SquaredNorms lamb_moments(const cpu::AdamConstants& constants, const cpu::AdamRange& tensor);
-  void update_tensor(const cpu::AdamConstants& constants, const OptimizerUpdate& op,
-                     const OptimizerTensor& tensor, float rate);
 
   const Kernels kernels_;
   base::ThreadPool pool_;
   cpu::ScratchPool scratch_;
   cpu::HostMemory memory_, host_memory_;
   cpu::ProductContext product_;
+  cpu::OptimizerContext optimizer_;
   Stream last_stream_ = 0;
   Event last_event_ = 0;
 };
@@ -447,100 +444,24 @@ void CpuDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
 void CpuDevice::sum_of_squares(Stream stream, View x, View result) {
   check_stream(stream);
   check_sum_of_squares(x, result);
-  std::vector<double> partials(static_cast<std::size_t>((x.size + kElements - 1) / kElements));
-  pool_.parallel_for(x.size, kElements, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; i += kElements) {
-      partials[static_cast<std::size_t>(i / kElements)] =
-          kernels_.sum_of_squares(x.floats() + i, std::min(kElements, end - i));
-    }
-  });
-  double total = 0;
-  for (const double partial : partials) total += partial;
-  result.floats()[0] = static_cast<float>(total);
+  cpu::sum_of_squares(optimizer_, x, result);
 }
 
 void CpuDevice::limit_norm(Stream stream, View x, View squared_norm, View limit) {
   check_stream(stream);
   check_limit_norm(x, squared_norm, limit);
-  const float norm = std::sqrt(squared_norm.floats()[0]);
-  const float most = limit.floats()[0];
-  if (!std::isfinite(norm) || !(norm > 0 && norm > most)) return;
-  elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
-    kernels_.scale(x.floats() + begin, end - begin, most / norm);
-  });
-}
-
-cpu::AdamRange range_of(const OptimizerUpdate& op, std::int64_t offset, std::int64_t size) {
-  return {op.parameters.floats() + offset, op.gradients.floats() + offset,
-          op.first_moment.floats() + offset, op.second_moment.floats() + offset, size};
-}
-cpu::AdamRange part_of(const cpu::AdamRange& range, std::int64_t begin, std::int64_t end) {
-  return {range.parameters + begin, range.gradients + begin, range.first + begin,
-          range.second + begin, end - begin};
-}
-
-cpu::SquaredNorms CpuDevice::lamb_moments(const cpu::AdamConstants& constants,
-                                          const cpu::AdamRange& tensor) {
-  std::vector<cpu::SquaredNorms> partials(
-      static_cast<std::size_t>((tensor.size + kElements - 1) / kElements));
-  elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; i += kElements) {
-      partials[static_cast<std::size_t>(i / kElements)] =
-          kernels_.lamb_moments(constants, part_of(tensor, i, std::min(end, i + kElements)));
-    }
-  });
-  cpu::SquaredNorms total;
-  for (const cpu::SquaredNorms& partial : partials) {
-    total.parameters += partial.parameters;
-    total.update += partial.update;
-  }
-  return total;
+  cpu::limit_norm(optimizer_, x, squared_norm, limit);
 }
 
 void CpuDevice::update(Stream stream, const OptimizerUpdate& op) {
   check_stream(stream);
   check_shapes(op);
-  const float squared_norm = op.squared_norm.floats()[0];
-  if (!std::isfinite(squared_norm)) return;
-  const float* scalars = op.scalars.floats();
-  const float rate = scalars[kLearningRate];
-  const float norm = std::sqrt(squared_norm) * scalars[kInverseLossScale];
-  cpu::AdamConstants constants;
-  constants.factor =
-      scalars[kClipNorm] > 0 && norm > scalars[kClipNorm] ? scalars[kClipNorm] / norm : 1.0F;
-  constants.factor *= scalars[kInverseLossScale];
-  constants.beta1 = op.beta1;
-  constants.beta2 = op.beta2;
-  constants.epsilon = op.epsilon;
-  constants.correction1 = scalars[kBiasCorrection1];
-  constants.correction2 = scalars[kBiasCorrection2];
+  if (!cpu::update(optimizer_, op) || op.compute_copy.size == 0) return;
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
     const OptimizerTensor& tensor = op.tensors[i];
-    constants.weight_decay = tensor.weight_decay ? op.weight_decay : 0.0F;
-    update_tensor(constants, op, tensor, rate);
-    if (op.compute_copy.size != 0) {
-      convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
-              op.parameters.slice(tensor.offset, tensor.size));
-    }
+    convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
+            op.parameters.slice(tensor.offset, tensor.size));
   }
-}
-
-void CpuDevice::update_tensor(const cpu::AdamConstants& constants, const OptimizerUpdate& op,
-                              const OptimizerTensor& tensor, float rate) {
-  const cpu::AdamRange range = range_of(op, tensor.offset, tensor.size);
-  if (!op.lamb) {
-    elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.adamw(constants, part_of(range, begin, end), rate);
-    });
-    return;
-  }
-  const cpu::SquaredNorms norms = lamb_moments(constants, range);
-  const bool scaled = tensor.trust_ratio && norms.parameters > 0 && norms.update > 0;
-  const double ratio = scaled ? std::sqrt(norms.parameters / norms.update) : 1.0;
-  const auto step = static_cast<float>(static_cast<double>(rate) * ratio);
-  elementwise(tensor.size, [&](std::int64_t begin, std::int64_t end) {
-    kernels_.lamb_step(constants, part_of(range, begin, end), step);
-  });
 }
 
 bool machine_has(const std::string& isa) {

@@ -10,6 +10,9 @@
 
 namespace regatta::trainer::cpu {
 
+// Elements of an element-wise operation that one thread takes at a time: 64 KB, some microseconds.
+constexpr std::int64_t kElements = 16384;
+
 // One operand of the built-in product: element (i, j) at data[i·row_stride + j·column_stride]; one
 // of the strides is 1.
 struct Operand {

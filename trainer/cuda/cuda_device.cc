@@ -250,6 +250,7 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   const cuda::DeviceReport report_;
   cuda::CudaMemory memory_;
   cuda::OptimizerTables tables_;
+  std::int64_t tables_cleared_ = 0;
   std::vector<Queue> streams_;
   std::optional<cuda::GroupedAttention> grouped_;
   cuda::EventPool events_;
@@ -267,6 +268,12 @@ std::string CudaDevice::description() const {
                      ", float32 products in " + (options_.tf32 ? "TF32" : "float32") +
                      ", attention " + kAttention[static_cast<int>(options_.attention)];
   if (!products_.warning().empty()) text += "; " + products_.warning();
+  if (tables_cleared_ > 0) {
+    text += "; the optimizer's tables were made again " + std::to_string(tables_cleared_) +
+            " times, since there are more than " +
+            std::to_string(cuda::OptimizerTables::kMaxTables) +
+            " lists of tensors; use fewer gradient buckets";
+  }
   if (graphs_.failures() > 0) {
     text += "; " + std::to_string(graphs_.failures()) +
             " sequences run without a graph: " + graphs_.first_failure();
@@ -309,6 +316,7 @@ void CudaDevice::update(Stream stream, const OptimizerUpdate& op) {
       graphs_.forget();
       check(cudaDeviceSynchronize(), "waiting for the GPU");
       tables_.clear();
+      ++tables_cleared_;
     }
     table = &tables_.make(op.tensors, op.tensor_count);
   }

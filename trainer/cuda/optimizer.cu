@@ -8,6 +8,7 @@
 // with n = 336 M and 4.0 TB/s; not measured. Other published figures: 1.65 ms for LAMB sharded over
 // 8 A100s, whose memory is less than half as fast. LAMB's second pass
 // computes u again from w, m and v: as many bytes as storing and reading it, and no array for it.
+// In parts, with state sharded over R ranks, n is the R-th part.
 //
 // Mapping: one block of 256 threads per chunk of at most 16,384 elements of one tensor
 // (optimizer_table.h), 4 neighbouring elements (16 bytes) per thread and access; 1,024 threads
@@ -301,7 +302,25 @@ __global__ void lamb_moments_kernel(Arena arena, Settings settings, const Optimi
   }
 }
 
-// rates[t] = rate·‖w‖/‖u‖ of tensor t, or the rate alone. One block per tensor.
+// rate·‖w‖/‖u‖, or the rate alone.
+__device__ inline float rate_of(const Constants& c, const OptimizerTensorChunks& tensor,
+                                double weights, double updates) {
+  const bool scaled = tensor.trust_ratio != 0 && weights > 0 && updates > 0;
+  const double ratio = scaled ? sqrt(weights / updates) : 1.0;
+  return static_cast<float>(static_cast<double>(c.rate) * ratio);
+}
+
+// Adds this thread's share of a tensor's norms. Block of kThreads.
+__device__ inline void add_chunks(const OptimizerTensorChunks& tensor, const double* norms,
+                                  double* weights, double* updates) {
+  for (int i = static_cast<int>(threadIdx.x); i < tensor.count; i += kThreads) {
+    const double* norm = norms + 2 * static_cast<std::int64_t>(tensor.first + i);
+    *weights += norm[0];
+    *updates += norm[1];
+  }
+}
+
+// rates[t] of tensor t. One block per tensor.
 __global__ void lamb_rate_kernel(Settings settings, const OptimizerTensorChunks* tensors,
                                  const double* norms, float* rates) {
   __shared__ double partial[kThreads];
@@ -310,19 +329,44 @@ __global__ void lamb_rate_kernel(Settings settings, const OptimizerTensorChunks*
   if (!constants.apply) return;
   double weights = 0;
   double updates = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < tensor.count; i += kThreads) {
-    const double* norm = norms + 2 * static_cast<std::int64_t>(tensor.first + i);
-    weights += norm[0];
-    updates += norm[1];
+  add_chunks(tensor, norms, &weights, &updates);
+  weights = block_sum(weights, partial);
+  __syncthreads();
+  updates = block_sum(updates, partial);
+  if (threadIdx.x == 0) rates[blockIdx.x] = rate_of(constants, tensor, weights, updates);
+}
+
+// tensor_norms[2n], [2n + 1] += Σ w², Σ u² of all pieces of tensor n: by the block of the first
+// piece, so that no two blocks add to one number. One block per piece.
+__global__ void lamb_norms_kernel(Settings settings, const OptimizerTensorChunks* tensors,
+                                  const double* norms, float* tensor_norms) {
+  __shared__ double partial[kThreads];
+  const OptimizerTensorChunks first = tensors[blockIdx.x];
+  if (!constants_of(settings, false).apply || first.is_first == 0) return;  // for every thread
+  double weights = 0;
+  double updates = 0;
+  add_chunks(first, norms, &weights, &updates);
+  for (int piece = first.next; piece >= 0; piece = tensors[piece].next) {
+    add_chunks(tensors[piece], norms, &weights, &updates);
   }
   weights = block_sum(weights, partial);
   __syncthreads();
   updates = block_sum(updates, partial);
   if (threadIdx.x == 0) {
-    const bool scaled = tensor.trust_ratio != 0 && weights > 0 && updates > 0;
-    const double ratio = scaled ? sqrt(weights / updates) : 1.0;
-    rates[blockIdx.x] = static_cast<float>(static_cast<double>(constants.rate) * ratio);
+    float* mine = tensor_norms + 2 * static_cast<std::int64_t>(first.number);
+    mine[0] += static_cast<float>(weights);
+    mine[1] += static_cast<float>(updates);
   }
+}
+
+// rates[t] by the norms of the whole tensor. One thread per piece.
+__global__ void lamb_part_rate_kernel(Settings settings, const OptimizerTensorChunks* tensors,
+                                      std::int64_t count, const float* tensor_norms, float* rates) {
+  const std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (t >= count) return;
+  const OptimizerTensorChunks tensor = tensors[t];
+  const float* norms = tensor_norms + 2 * static_cast<std::int64_t>(tensor.number);
+  rates[t] = rate_of(constants_of(settings, false), tensor, norms[0], norms[1]);
 }
 
 template <typename T>
@@ -396,6 +440,59 @@ void limit_norm(const Launch& at, View x, View squared_norm, View limit) {
          limit.floats());
 }
 
+namespace {
+
+// float32: there is no copy.
+Dtype copy_type(const OptimizerUpdate& op) {
+  return op.compute_copy.data == nullptr ? Dtype::Float32 : op.compute_copy.dtype;
+}
+
+struct Operands {
+  Arena arena;
+  Settings settings;
+  bool wide = false;
+};
+
+// The moments, and the sums of each chunk in the scratch memory; then rates or norms of tensors;
+// then the weights. In parts: the first and half of the second, or the other half and the third.
+void update_lamb(const Launch& at, const OptimizerUpdate& op, const OptimizerTableView& table,
+                 const Operands& by) {
+  const std::int64_t norm_bytes = 2 * static_cast<std::int64_t>(sizeof(double)) * table.chunk_count;
+  base::check(norm_bytes + 4 * table.tensor_count <= at.scratch_bytes,
+              "LAMB's partial sums fit into the scratch memory");
+  auto* norms = static_cast<double*>(at.scratch);
+  auto* rates = reinterpret_cast<float*>(static_cast<unsigned char*>(at.scratch) + norm_bytes);
+  const dim3 chunks(static_cast<unsigned>(table.chunk_count));
+  const dim3 tensors(static_cast<unsigned>(table.tensor_count));
+  const dim3 block(kThreads);
+  if (op.part != UpdatePart::Weights) {
+    launch(lamb_moments_kernel, chunks, block, 0, at.stream, by.arena, by.settings, table.chunks,
+           by.wide, norms);
+  }
+  switch (op.part) {
+    case UpdatePart::Whole:
+      launch(lamb_rate_kernel, tensors, block, 0, at.stream, by.settings, table.tensors, norms,
+             rates);
+      break;
+    case UpdatePart::Moments:
+      launch(lamb_norms_kernel, tensors, block, 0, at.stream, by.settings, table.tensors, norms,
+             op.tensor_norms.floats());
+      return;
+    case UpdatePart::Weights:
+      launch(lamb_part_rate_kernel,
+             dim3(static_cast<unsigned>((table.tensor_count + kThreads - 1) / kThreads)), block, 0,
+             at.stream, by.settings, table.tensors, table.tensor_count, op.tensor_norms.floats(),
+             rates);
+      break;
+  }
+  with_type(copy_type(op), [&](auto type) {
+    launch(lamb_step_kernel<decltype(type)>, chunks, block, 0, at.stream, by.arena, by.settings,
+           table.chunks, by.wide, rates);
+  });
+}
+
+}  // namespace
+
 void update(const Launch& at, const OptimizerUpdate& op, const OptimizerTableView& table) {
   const Arena arena{op.parameters.floats(), op.gradients.floats(), op.first_moment.floats(),
                     op.second_moment.floats(), op.compute_copy.data};
@@ -403,28 +500,13 @@ void update(const Launch& at, const OptimizerUpdate& op, const OptimizerTableVie
                           op.epsilon,          op.weight_decay};
   const bool wide = is_aligned(arena.w, 16) && is_aligned(arena.g, 16) && is_aligned(arena.m, 16) &&
                     is_aligned(arena.v, 16) && is_aligned(arena.copy, 8);
-  const dim3 grid(static_cast<unsigned>(table.chunk_count));
-  const dim3 block(kThreads);
-  const Dtype copy = op.compute_copy.data == nullptr ? Dtype::Float32 : op.compute_copy.dtype;
-  if (!op.lamb) {
-    with_type(copy, [&](auto type) {
-      launch(adamw_kernel<decltype(type)>, grid, block, 0, at.stream, arena, settings, table.chunks,
-             wide);
-    });
+  if (op.lamb) {
+    update_lamb(at, op, table, {arena, settings, wide});
     return;
   }
-  const std::int64_t norm_bytes = 2 * static_cast<std::int64_t>(sizeof(double)) * table.chunk_count;
-  base::check(norm_bytes + 4 * table.tensor_count <= at.scratch_bytes,
-              "LAMB's partial sums fit into the scratch memory");
-  auto* norms = static_cast<double*>(at.scratch);
-  auto* rates = reinterpret_cast<float*>(static_cast<unsigned char*>(at.scratch) + norm_bytes);
-  launch(lamb_moments_kernel, grid, block, 0, at.stream, arena, settings, table.chunks, wide,
-         norms);
-  launch(lamb_rate_kernel, dim3(static_cast<unsigned>(table.tensor_count)), block, 0, at.stream,
-         settings, table.tensors, norms, rates);
-  with_type(copy, [&](auto type) {
-    launch(lamb_step_kernel<decltype(type)>, grid, block, 0, at.stream, arena, settings,
-           table.chunks, wide, rates);
+  with_type(copy_type(op), [&](auto type) {
+    launch(adamw_kernel<decltype(type)>, dim3(static_cast<unsigned>(table.chunk_count)),
+           dim3(kThreads), 0, at.stream, arena, settings, table.chunks, wide);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "trainer/cuda/check.h"
@@ -13,18 +14,27 @@ namespace {
 
 bool is_same(const OptimizerTensor& a, const OptimizerTensor& b) {
   return a.offset == b.offset && a.size == b.size && a.weight_decay == b.weight_decay &&
-         a.trust_ratio == b.trust_ratio;
+         a.trust_ratio == b.trust_ratio && a.number == b.number;
 }
 
 }  // namespace
 
 OptimizerChunks chunks_of(const OptimizerTensor* tensors, std::int64_t count) {
   OptimizerChunks result;
+  std::unordered_map<std::int64_t, std::size_t> last;  // tensor of each number
   for (std::int64_t i = 0; i < count; ++i) {
     const OptimizerTensor& tensor = tensors[i];
     OptimizerTensorChunks mine;
     mine.first = static_cast<std::int32_t>(result.chunks.size());
     mine.trust_ratio = tensor.trust_ratio ? 1 : 0;
+    base::check(tensor.number >= 0 && tensor.number <= std::numeric_limits<std::int32_t>::max(),
+                "a tensor has a number");
+    mine.number = static_cast<std::int32_t>(tensor.number);
+    if (const auto found = last.find(tensor.number); found != last.end()) {
+      mine.is_first = 0;
+      result.tensors[found->second].next = static_cast<std::int32_t>(i);
+    }
+    last[tensor.number] = static_cast<std::size_t>(i);
     for (std::int64_t begin = 0; begin < tensor.size; begin += kChunkElements) {
       OptimizerChunk chunk;
       chunk.begin = tensor.offset + begin;

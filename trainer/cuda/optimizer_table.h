@@ -28,6 +28,10 @@ struct OptimizerChunk {
 struct OptimizerTensorChunks {
   std::int32_t first = 0, count = 0;  // of its chunks
   std::int32_t trust_ratio = 0;
+  // Pieces of one tensor are a chain, in table order, for one block to add up.
+  std::int32_t is_first = 1;  // of its chain
+  std::int32_t next = -1;     // tensor of the chain, or −1
+  std::int32_t number = 0;
 };
 struct OptimizerChunks {
   std::vector<OptimizerChunk> chunks;  // table order; an empty tensor has none
@@ -46,8 +50,9 @@ struct OptimizerTableView {
 // All tables of a device. A table stays where it is, since graphs refer to it, until clear().
 class OptimizerTables {
  public:
-  // A run has one list of tensors per bucket of its gradient exchange.
-  static constexpr std::size_t kMaxTables = 256;
+  // A run has one list of tensors per bucket of its gradient exchange. Beyond this many lists it
+  // works, but makes tables in every step.
+  static constexpr std::size_t kMaxTables = 1024;
 
   OptimizerTables();
   ~OptimizerTables();
@@ -69,8 +74,8 @@ class OptimizerTables {
   std::vector<std::unique_ptr<Table>> tables_;
 };
 
-// op.scalars, op.squared_norm and the table are read on the device: the same launches for every
-// step. LAMB needs 16 bytes of scratch per chunk and 4 per tensor.
+// Any part. op.scalars, op.squared_norm, op.tensor_norms and the table are read on the device: the
+// same launches for every step. LAMB needs 16 bytes of scratch per chunk and 4 per tensor.
 void update(const Launch& at, const OptimizerUpdate& op, const OptimizerTableView& table);
 
 }  // namespace regatta::trainer::cuda

@@ -250,15 +250,23 @@ void DeferredDevice::update(Stream stream, const OptimizerUpdate& op) {
   check_shapes(op);
   // The tensors are read now: the host may change them as soon as this returns.
   std::vector<OptimizerTensor> tensors(op.tensors, op.tensors + op.tensor_count);
-  queue_.enqueue(stream, "update",
-                 {{op.gradients, op.scalars, op.squared_norm},
+  Touched touched{{op.gradients, op.scalars, op.squared_norm},
                   {op.parameters, op.first_moment, op.second_moment, op.compute_copy},
-                  {}},
-                 [this, op, tensors = std::move(tensors)] {
-                   OptimizerUpdate later = op;
-                   later.tensors = tensors.data();
-                   worker_->update(0, later);
-                 });
+                  {}};
+  if (op.part == UpdatePart::Moments) {
+    touched = {{op.parameters, op.gradients, op.scalars, op.squared_norm},
+               {op.first_moment, op.second_moment, op.tensor_norms},
+               {}};
+  } else if (op.part == UpdatePart::Weights) {
+    touched = {{op.first_moment, op.second_moment, op.tensor_norms, op.scalars, op.squared_norm},
+               {op.parameters, op.compute_copy},
+               {}};
+  }
+  queue_.enqueue(stream, "update", touched, [this, op, tensors = std::move(tensors)] {
+    OptimizerUpdate later = op;
+    later.tensors = tensors.data();
+    worker_->update(0, later);
+  });
 }
 
 }  // namespace

@@ -1,0 +1,129 @@
+#include "trainer/cpu/optimizer_update.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace regatta::trainer::cpu {
+namespace {
+
+AdamRange range_of(const OptimizerUpdate& op, const OptimizerTensor& tensor) {
+  return {op.parameters.floats() + tensor.offset, op.gradients.floats() + tensor.offset,
+          op.first_moment.floats() + tensor.offset, op.second_moment.floats() + tensor.offset,
+          tensor.size};
+}
+AdamRange part_of(const AdamRange& range, std::int64_t begin, std::int64_t end) {
+  return {range.parameters + begin, range.gradients + begin, range.first + begin,
+          range.second + begin, end - begin};
+}
+
+// What `one` makes of each chunk [begin, end) of `count` elements, in order.
+template <typename Result, typename One>
+std::vector<Result> of_chunks(base::ThreadPool& pool, std::int64_t count, One one) {
+  std::vector<Result> results(static_cast<std::size_t>((count + kElements - 1) / kElements));
+  pool.parallel_for(count, kElements, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += kElements) {
+      results[static_cast<std::size_t>(i / kElements)] = one(i, std::min(end, i + kElements));
+    }
+  });
+  return results;
+}
+
+// Stores the moments of a tensor; ‖w‖² and ‖u‖².
+SquaredNorms lamb_moments(const OptimizerContext& context, const AdamConstants& constants,
+                          const AdamRange& tensor) {
+  SquaredNorms total;
+  for (const SquaredNorms& chunk : of_chunks<SquaredNorms>(
+           context.pool, tensor.size, [&](std::int64_t begin, std::int64_t end) {
+             return context.kernels.lamb_moments(constants, part_of(tensor, begin, end));
+           })) {
+    total.parameters += chunk.parameters;
+    total.update += chunk.update;
+  }
+  return total;
+}
+
+void lamb_step(const OptimizerContext& context, const AdamConstants& constants,
+               const AdamRange& tensor, bool trust_ratio, const SquaredNorms& norms, float rate) {
+  const bool scaled = trust_ratio && norms.parameters > 0 && norms.update > 0;
+  const double ratio = scaled ? std::sqrt(norms.parameters / norms.update) : 1.0;
+  const auto step = static_cast<float>(static_cast<double>(rate) * ratio);
+  context.pool.parallel_for(tensor.size, kElements, [&](std::int64_t begin, std::int64_t end) {
+    context.kernels.lamb_step(constants, part_of(tensor, begin, end), step);
+  });
+}
+
+void update_tensor(const OptimizerContext& context, const AdamConstants& constants,
+                   const OptimizerUpdate& op, const OptimizerTensor& tensor, float rate) {
+  const AdamRange range = range_of(op, tensor);
+  if (!op.lamb) {
+    context.pool.parallel_for(tensor.size, kElements, [&](std::int64_t begin, std::int64_t end) {
+      context.kernels.adamw(constants, part_of(range, begin, end), rate);
+    });
+    return;
+  }
+  const auto sums = [&] { return op.tensor_norms.floats() + 2 * tensor.number; };
+  switch (op.part) {
+    case UpdatePart::Whole:
+      lamb_step(context, constants, range, tensor.trust_ratio,
+                lamb_moments(context, constants, range), rate);
+      return;
+    case UpdatePart::Moments: {
+      const SquaredNorms norms = lamb_moments(context, constants, range);
+      sums()[0] += static_cast<float>(norms.parameters);
+      sums()[1] += static_cast<float>(norms.update);
+      return;
+    }
+    case UpdatePart::Weights:
+      lamb_step(context, constants, range, tensor.trust_ratio,
+                {static_cast<double>(sums()[0]), static_cast<double>(sums()[1])}, rate);
+      return;
+  }
+}
+
+}  // namespace
+
+void sum_of_squares(const OptimizerContext& context, const View& x, const View& result) {
+  double total = 0;
+  for (const double chunk :
+       of_chunks<double>(context.pool, x.size, [&](std::int64_t begin, std::int64_t end) {
+         return context.kernels.sum_of_squares(x.floats() + begin, end - begin);
+       })) {
+    total += chunk;
+  }
+  result.floats()[0] = static_cast<float>(total);
+}
+
+void limit_norm(const OptimizerContext& context, const View& x, const View& squared_norm,
+                const View& limit) {
+  const float norm = std::sqrt(squared_norm.floats()[0]);
+  const float most = limit.floats()[0];
+  if (!std::isfinite(norm) || !(norm > 0 && norm > most)) return;
+  context.pool.parallel_for(x.size, kElements, [&](std::int64_t begin, std::int64_t end) {
+    context.kernels.scale(x.floats() + begin, end - begin, most / norm);
+  });
+}
+
+bool update(const OptimizerContext& context, const OptimizerUpdate& op) {
+  const float squared_norm = op.squared_norm.floats()[0];
+  if (!std::isfinite(squared_norm)) return false;
+  const float* scalars = op.scalars.floats();
+  const float norm = std::sqrt(squared_norm) * scalars[kInverseLossScale];
+  AdamConstants constants;
+  constants.factor =
+      scalars[kClipNorm] > 0 && norm > scalars[kClipNorm] ? scalars[kClipNorm] / norm : 1.0F;
+  constants.factor *= scalars[kInverseLossScale];
+  constants.beta1 = op.beta1;
+  constants.beta2 = op.beta2;
+  constants.epsilon = op.epsilon;
+  constants.correction1 = scalars[kBiasCorrection1];
+  constants.correction2 = scalars[kBiasCorrection2];
+  for (std::int64_t i = 0; i < op.tensor_count; ++i) {
+    const OptimizerTensor& tensor = op.tensors[i];
+    constants.weight_decay = tensor.weight_decay ? op.weight_decay : 0.0F;
+    update_tensor(context, constants, op, tensor, scalars[kLearningRate]);
+  }
+  return op.part != UpdatePart::Moments;
+}
+
+}  // namespace regatta::trainer::cpu

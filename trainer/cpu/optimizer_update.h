@@ -1,0 +1,21 @@
+// Device operations of the optimizer on a pool of threads. Sums are made in chunks of kElements, in
+// order, so they do not depend on the number of threads. Shapes have been checked.
+#pragma once
+
+#include "base/thread_pool.h"
+#include "trainer/cpu/kernels.h"
+
+namespace regatta::trainer::cpu {
+
+struct OptimizerContext {
+  base::ThreadPool& pool;
+  const Kernels& kernels;
+};
+
+void sum_of_squares(const OptimizerContext& context, const View& x, const View& result);
+void limit_norm(const OptimizerContext& context, const View& x, const View& squared_norm,
+                const View& limit);
+// Leaves the compute copy to the caller; returns whether weights changed.
+[[nodiscard]] bool update(const OptimizerContext& context, const OptimizerUpdate& op);
+
+}  // namespace regatta::trainer::cpu
