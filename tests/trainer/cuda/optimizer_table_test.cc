@@ -47,6 +47,23 @@ TEST(OptimizerChunks, CoverEveryTensorInOrder) {
   EXPECT_TRUE(chunks_of(nullptr, 0).chunks.empty());
 }
 
+TEST(OptimizerChunks, PiecesOfOneTensorAreAChain) {
+  const std::vector<OptimizerTensor> tensors = {{0, 64, true, true, 3},
+                                                {64, 64, true, true, 7},
+                                                {128, 0, true, true, 3},
+                                                {128, 64, true, true, 9},
+                                                {192, 64, true, true, 3}};
+  const OptimizerChunks chunks = chunks_of(tensors.data(), 5);
+  const std::vector<int> numbers = {3, 7, 3, 9, 3};
+  const std::vector<int> firsts = {1, 1, 0, 1, 0};
+  const std::vector<int> nexts = {2, -1, 4, -1, -1};
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    EXPECT_EQ(chunks.tensors[t].number, numbers[t]) << t;
+    EXPECT_EQ(chunks.tensors[t].is_first, firsts[t]) << t;
+    EXPECT_EQ(chunks.tensors[t].next, nexts[t]) << t;
+  }
+}
+
 class OptimizerKernels : public testing::Test {
  protected:
   OptimizerKernels() : scratch_(make_scratch()) {}
@@ -87,6 +104,9 @@ TEST_F(OptimizerKernels, TablesAreMadeOncePerListOfTensors) {
   EXPECT_EQ(tables.find(copy.data(), 2)->chunks, first.chunks);
   EXPECT_EQ(tables.find(copy.data(), 1), nullptr);
   copy[1].weight_decay = true;
+  EXPECT_EQ(tables.find(copy.data(), 2), nullptr);
+  copy[1] = tensors[1];
+  copy[1].number = 1;
   EXPECT_EQ(tables.find(copy.data(), 2), nullptr);
   copy[1] = tensors[1];
   copy[0].offset = 1;

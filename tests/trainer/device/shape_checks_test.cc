@@ -258,6 +258,45 @@ TEST(ShapeChecksDeathTest, FusedOperationsRefuseMixedTypes) {
       update(), [](auto& op) { op.compute_copy = view(7, kHalf); }, "parameters' size");
 }
 
+OptimizerUpdate in_parts(UpdatePart part, const OptimizerTensor* tensor) {
+  OptimizerUpdate op = update();
+  op.lamb = true;
+  op.part = part;
+  op.tensors = tensor;
+  op.tensor_count = 1;
+  op.tensor_norms = view(6, kFull);
+  return op;
+}
+
+TEST(ShapeChecks, UpdatesInPartsHaveNormsForEveryTensor) {
+  for (const std::int64_t number : {0, 2}) {
+    const OptimizerTensor tensor{0, 8, true, true, number};
+    for (const UpdatePart part : {UpdatePart::Moments, UpdatePart::Weights}) {
+      check_shapes(in_parts(part, &tensor));
+    }
+  }
+}
+
+TEST(ShapeChecksDeathTest, UpdatesInPartsRefuseWhatHasNoNorms) {
+  const OptimizerTensor tensor{0, 8, true, true, 2};
+  const OptimizerTensor negative{0, 8, true, true, -1};
+  for (const UpdatePart part : {UpdatePart::Moments, UpdatePart::Weights}) {
+    const OptimizerUpdate op = in_parts(part, &tensor);
+    refuse(
+        op, [](auto& wrong) { wrong.lamb = false; }, "only LAMB");
+    refuse(
+        op, [](auto& wrong) { wrong.tensor_norms = View{}; }, "has norms");
+    refuse(
+        op, [](auto& wrong) { wrong.tensor_norms = view(7, kFull); }, "two float32 norms");
+    refuse(
+        op, [](auto& wrong) { wrong.tensor_norms = view(6, kHalf); }, "two float32 norms");
+    refuse(
+        op, [](auto& wrong) { wrong.tensor_norms = view(4, kFull); }, "has norms");
+    refuse(
+        op, [&](auto& wrong) { wrong.tensors = &negative; }, "has norms");
+  }
+}
+
 TEST(ShapeChecksDeathTest, SmallOperationsRefuseMixedTypes) {
   EXPECT_DEATH(check_elementwise(view(4, kHalf), view(4, kFull)), "one type");
   EXPECT_DEATH(check_elementwise(view(4, Dtype::Int32), view(4, Dtype::Int32)), "one type");
