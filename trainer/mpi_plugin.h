@@ -3,12 +3,13 @@
 
 #include <memory>
 
-#include "trainer/communicator.h"
+#include "trainer/mpi/mpi_communicator.h"
 #include "trainer/plugin_loader.h"
 
 namespace regatta::trainer {
 
 // The communicator of make_mpi_communicator. Throws what that throws, and what Plugin throws.
-[[nodiscard]] std::unique_ptr<Communicator> load_mpi_communicator(const PluginPlace& place);
+[[nodiscard]] std::unique_ptr<Communicator> load_mpi_communicator(const PluginPlace& place,
+                                                                  const MpiOptions& options);
 
 }  // namespace regatta::trainer

@@ -2,19 +2,20 @@
 #pragma once
 
 #include "trainer/communicator.h"
+#include "trainer/mpi/mpi_communicator.h"
 #include "trainer/plugin_entry.h"
 
 namespace regatta::trainer {
 
-// Counts up with every change to Communicator or these functions.
-#define REGATTA_MPI_INTERFACE "1"
+// Counts up with every change to Communicator, HostCollectives or these functions.
+#define REGATTA_MPI_INTERFACE "2"
 constexpr const char* kMpiPluginVersion =
     "regatta-mpi " REGATTA_MPI_INTERFACE " of " REGATTA_VERSION;
 constexpr const char* kMpiPluginFile = "libregatta-mpi.so";
 constexpr const char* kMpiVersionFunction = "regatta_mpi_plugin_version";
 constexpr const char* kMpiMakeFunction = "regatta_make_mpi_communicator";
 
-using MpiMakeFunction = Communicator*(PluginError*);
+using MpiMakeFunction = Communicator*(const MpiOptions*, PluginError*);
 
 }  // namespace regatta::trainer
 
@@ -22,5 +23,5 @@ extern "C" {
 [[gnu::visibility("default")]] const char* regatta_mpi_plugin_version();
 // A new communicator that the caller deletes, or null with the error filled in.
 [[gnu::visibility("default")]] regatta::trainer::Communicator* regatta_make_mpi_communicator(
-    regatta::trainer::PluginError* error);
+    const regatta::trainer::MpiOptions* options, regatta::trainer::PluginError* error);
 }

@@ -91,7 +91,7 @@ TEST_F(LoopOnRanks, EveryRankHasTheSameWeights) {
   c.micro_batch_size = 2;
   const Course mine = train(ranks(), buckets_per_layer(make_tensor_table(c.model)), c, 6);
   std::vector<float> first = mine.parameters;
-  ranks().broadcast_host(first.data(), static_cast<std::int64_t>(4 * first.size()), 0);
+  ranks().host().broadcast(first.data(), static_cast<std::int64_t>(4 * first.size()), 0);
   EXPECT_EQ(first, mine.parameters);
 }
 

@@ -1,8 +1,11 @@
 // Rank 1 of 3 is lost in the middle of a collective: it abandons the others, throws, or is killed.
-// The program must end, and with an error; mpirun takes the other ranks down.
+// A second thread of each rank is in a channel meanwhile. The program must end, and with an error;
+// mpirun takes the other ranks down.
 #include <csignal>
 #include <cstdio>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -14,9 +17,17 @@ using namespace regatta;  // this file only
 
 void work(const std::string& way) {
   std::vector<float> values(1 << 20, 1.0F);  // lives longer than what reads it
-  const auto ranks = trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"});
+  const auto ranks = trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"}, {});
   const trainer::View view{values.data(), static_cast<std::int64_t>(values.size()),
                            trainer::Dtype::Float32};
+  const auto channel = ranks->open_channel();
+  const std::jthread beside([&channel](const std::stop_token& stop) {
+    try {
+      while (!stop.stop_requested()) channel->barrier();
+    } catch (const base::Error& error) {
+      std::fprintf(stderr, "beside: %s\n", error.what());
+    }
+  });
   for (int step = 0; step < 100; ++step) {
     const trainer::Pending sum = ranks->all_reduce_sum(0, view);
     if (step == 5 && ranks->rank() == 1) {
@@ -28,7 +39,7 @@ void work(const std::string& way) {
       throw base::Error(base::Code::User, "this rank cannot go on");
     }
     ranks->finish(0, sum);
-    ranks->barrier();
+    ranks->host().barrier();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -16,9 +17,23 @@ std::unique_ptr<trainer::Communicator>& owned() {
   static std::unique_ptr<trainer::Communicator> communicator;
   return communicator;
 }
+
+// Of the ranks that print nothing else.
+class FailurePrinter final : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::printf("rank %d, %s:%d: %s\n", owned()->rank(), result.file_name(), result.line_number(),
+                result.message());
+  }
+};
 }  // namespace
 
 trainer::Communicator& ranks() { return *owned(); }
+
+int ranks_per_node() {
+  const char* text = std::getenv("REGATTA_TEST_RANKS_PER_NODE");
+  return text == nullptr ? 0 : std::atoi(text);
+}
 
 }  // namespace regatta::tests
 
@@ -26,7 +41,8 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   auto& communicator = regatta::tests::owned();
   try {
-    communicator = regatta::trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"});
+    communicator = regatta::trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"},
+                                                           {regatta::tests::ranks_per_node()});
   } catch (const regatta::base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
@@ -34,10 +50,11 @@ int main(int argc, char** argv) {
   if (communicator->rank() != 0) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new regatta::tests::FailurePrinter);  // gtest owns it
   }
   const int failed = RUN_ALL_TESTS();
   double failures = failed;
-  communicator->all_reduce_sum_host(&failures, 1);
+  communicator->host().all_reduce_sum(&failures, 1);
   if (failures > 0)
     std::printf("rank %d: %s\n", communicator->rank(), failed ? "failed" : "passed");
   communicator.reset();
