@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file_system.h"
 
@@ -62,6 +63,14 @@ class Statement {
   sqlite3* connection_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
+
+// What `read` makes of each row that is left.
+template <typename Row, typename Read>
+std::vector<Row> all(Statement& statement, Read read) {
+  std::vector<Row> rows;
+  while (statement.step()) rows.push_back(read(statement));
+  return rows;
+}
 
 // One connection. Not thread-safe: its owner locks.
 class Database {

@@ -12,7 +12,7 @@
 namespace regatta::orchestrator {
 namespace {
 
-constexpr int kRateSteps = 20;  // the rates shown are means over so many steps
+constexpr int kRateSteps = 20;  // the figures shown are means over so many steps
 
 // What one record changes in the attempt and in the run, beside its row.
 struct Apply {
@@ -25,6 +25,11 @@ struct Apply {
     attempt.host = start.host;
     attempt.first_step = start.first_step;
     attempt.batch_size = start.batch_size;
+    attempt.ranks = std::max(1, start.ranks);
+    attempt.ranks_per_node = std::max(1, start.ranks_per_node);
+    attempt.device = start.device;
+    attempt.peak_flops = std::isfinite(start.peak_flops) ? std::max(0.0, start.peak_flops) : 0;
+    attempt.slowest.reset();
     summary.steps = start.steps;
     summary.step = start.first_step;
     summary.samples = start.first_step * start.batch_size;
@@ -58,7 +63,12 @@ struct Apply {
     attempt.exit_code = end.exit_code;
     attempt.reason = end.reason;
     attempt.message = end.message;
+    attempt.slowest.reset();
     summary.phase.clear();
+  }
+  void operator()(const trainer::HeartbeatRecord& heartbeat) const {
+    attempt.slowest = {heartbeat.rank, heartbeat.step, heartbeat.phase, heartbeat.phase_seconds,
+                       record.utc_seconds};
   }
   void operator()(const trainer::WarningRecord&) const {}
   void operator()(const trainer::UnknownRecord&) const {}
@@ -147,18 +157,19 @@ void Follower::refresh(Run* run) {
       summary.crossing_high = crossing->high;
     }
   }
-  double samples = 0;
-  double tokens = 0;
-  double seconds = 0;
-  for (const StepRow& step : store_.newest_steps(run->number, kRateSteps)) {
-    samples += static_cast<double>(step.samples);
-    tokens += static_cast<double>(step.tokens);
-    seconds += step.step_seconds;
+  const RecentFigures recent = recent_figures(store_.newest_steps(run->number, kRateSteps));
+  if (recent.samples_per_second) {
+    summary.samples_per_second = recent.samples_per_second;
+    summary.tokens_per_second = recent.tokens_per_second;
   }
-  if (seconds > 0) {
-    summary.samples_per_second = samples / seconds;
-    summary.tokens_per_second = tokens / seconds;
-  }
+  summary.mfu = recent.mfu;
+  summary.utilisation = recent.utilisation;
+  summary.exposed_share = recent.exposed_share;
+  summary.imbalance = recent.imbalance;
+  summary.moved_bytes = recent.moved_bytes;
+  summary.goodput = recent.goodput;
+  summary.noise_scale = recent.noise_scale;
+  summary.efficiency = recent.efficiency;
 }
 
 }  // namespace regatta::orchestrator

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -14,6 +15,7 @@ namespace regatta::orchestrator {
 namespace {
 
 constexpr const char* kTokenVariable = "REGATTA_LAUNCH";
+constexpr int kMostKillPasses = 50;
 constexpr std::uint64_t kMaxProcText = std::uint64_t{4} << 20U;
 
 // A file of /proc; empty when it cannot be read (gone, or another user's).
@@ -23,6 +25,40 @@ std::string proc_text(pid_t process, const char* name) {
                                              kMaxProcText);
   } catch (const base::Error&) {
     return {};
+  }
+}
+
+std::vector<pid_t> processes() {
+  std::vector<pid_t> found;
+  try {
+    for (const std::string& name : base::posix_file_system().list("/proc")) {
+      const auto number = base::parse_integer(name);
+      if (!number || *number <= 1 || *number > std::numeric_limits<pid_t>::max()) continue;
+      found.push_back(static_cast<pid_t>(*number));
+    }
+  } catch (const base::Error&) {  // no /proc: none is known
+  }
+  return found;
+}
+
+// Kills whatever is in the session `session`, which exists or has just ended. The number of a
+// session is not given to a new process while the old one has members.
+void kill_session(pid_t session) {
+  // One pass can miss what is forked while it reads the list; what is killed forks no more.
+  std::set<pid_t> killed;
+  for (int pass = 0; pass < kMostKillPasses; ++pass) {
+    const std::size_t before = killed.size();
+    for (const pid_t process : processes()) {
+      if (::getsid(process) != session) continue;
+      // The descriptor pins the process, so the second look and the signal mean the same one.
+      const base::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+      if (::getsid(process) != session) continue;
+      if (!base::process_start_ticks(process)) continue;  // a zombie is dead
+      const long sent = fd.valid() ? ::syscall(SYS_pidfd_send_signal, fd.get(), SIGKILL, nullptr, 0)
+                                   : ::kill(process, SIGKILL);  // a kernel before 5.3
+      if (sent == 0) killed.insert(process);
+    }
+    if (killed.size() == before) return;
   }
 }
 
@@ -58,10 +94,7 @@ std::string LocalScheduler::submit(const LaunchRequest& request) {
 }
 
 std::optional<std::string> LocalScheduler::find(const std::string& token) {
-  for (const std::string& name : base::posix_file_system().list("/proc")) {
-    const auto number = base::parse_integer(name);
-    if (!number || *number <= 1 || *number > std::numeric_limits<pid_t>::max()) continue;
-    const auto process = static_cast<pid_t>(*number);
+  for (const pid_t process : processes()) {
     if (::getsid(process) != process) continue;  // what the attempt started has its token too
     if (!has_entry(proc_text(process, "environ"), std::string(kTokenVariable) + "=" + token)) {
       continue;
@@ -90,6 +123,8 @@ ProcessReport LocalScheduler::poll(const std::string& handle) {
     if (const auto exit = base::poll_exit(identity->process)) {
       ended_[handle] = *exit;
       children_.erase(child);
+      // Ranks that outlived it would compete with the next attempt's.
+      kill_session(identity->process);
     } else {
       return {ProcessState::Running, std::nullopt, std::nullopt};
     }
@@ -118,7 +153,8 @@ void LocalScheduler::stop(const std::string& handle) {
 void LocalScheduler::kill(const std::string& handle) {
   const auto identity = identity_of(handle);
   if (!identity || !is_alive(*identity)) return;
-  // Its own session, so the group has its id: ranks that it started die too.
+  // Adopted, it may have been started within somebody's session, which is not ours to kill.
+  if (::getsid(identity->process) == identity->process) kill_session(identity->process);
   if (::getpgid(identity->process) == identity->process) ::kill(-identity->process, SIGKILL);
   ::kill(identity->process, SIGKILL);
 }

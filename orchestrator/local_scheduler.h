@@ -11,7 +11,9 @@
 namespace regatta::orchestrator {
 
 // Attempts as processes of this machine, each in its own session, so that they outlive the
-// controller. Handle: "<pid>:<start ticks>:<boot id>", which names one process for ever.
+// controller. What an attempt starts stays in that session, in whatever process groups; only a
+// program that makes a session of its own gets away. Handle: "<pid>:<start ticks>:<boot id>", which
+// names one process for ever.
 class LocalScheduler final : public Scheduler {
  public:
   // trainer: the path of regatta-train.

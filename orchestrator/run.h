@@ -25,6 +25,12 @@ enum class Wanted { Run, Cancel, Observe };
 enum class RunNumber : std::int64_t {};
 // The row number of an attempt.
 enum class AttemptNumber : std::int64_t {};
+[[nodiscard]] constexpr std::int64_t row_of(RunNumber number) {
+  return static_cast<std::int64_t>(number);
+}
+[[nodiscard]] constexpr std::int64_t row_of(AttemptNumber number) {
+  return static_cast<std::int64_t>(number);
+}
 
 // What the journals have said so far; refreshed after every read.
 struct RunSummary {
@@ -41,6 +47,9 @@ struct RunSummary {
   std::optional<double> samples_per_second;
   std::optional<double> tokens_per_second;
   std::optional<double> loss;
+  // Means over the newest steps, and the newest estimates; what the journal does not say is absent.
+  std::optional<double> mfu, utilisation, exposed_share, imbalance, moved_bytes, goodput;
+  std::optional<double> noise_scale, efficiency;
   std::string phase;
   std::int64_t checkpoint_step = -1;  // of the newest written; -1: none
   std::string checkpoint;             // its name
@@ -80,6 +89,15 @@ struct Launch {
   std::optional<int> signal;
 };
 
+// The rank that was furthest behind, at the attempt's newest heartbeat.
+struct SlowestRank {
+  int rank = 0;
+  std::int64_t step = 0;
+  std::string phase;
+  double phase_seconds = 0;
+  double utc = 0;  // of the heartbeat
+};
+
 // One attempt, as its journal tells it.
 struct Attempt {
   AttemptNumber row{};
@@ -95,6 +113,11 @@ struct Attempt {
   std::string host;
   std::int64_t first_step = 0;
   int batch_size = 0;
+  int ranks = 1;
+  int ranks_per_node = 1;
+  std::string device;     // empty: not known
+  double peak_flops = 0;  // per second, all ranks; 0: not known
+  std::optional<SlowestRank> slowest;
   double training_seconds = 0;
   std::optional<int> exit_code;  // from its end record
   std::string reason;

@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kWarningsShown = 20;
+constexpr std::size_t kMostBuckets = 512;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
@@ -48,6 +49,64 @@ Json attempt_json(const Run& run, const RunParts& parts) {
     reason = "killed by signal " + std::to_string(*launch->signal);
   }
   json["reason"] = text_or_null(reason);
+  return json;
+}
+
+// What the newest attempt that has begun says of itself, and how its newest steps went.
+void add_ranks(Json& json, const Run& run, const RunParts& parts, double now_utc) {
+  const Attempt* attempt = nullptr;
+  for (const Attempt& each : parts.attempts) {
+    if (each.started) attempt = &each;
+  }
+  const RunSummary& summary = run.summary;
+  json["ranks"] = attempt != nullptr ? Json(attempt->ranks) : Json(nullptr);
+  json["ranks_per_node"] = attempt != nullptr ? Json(attempt->ranks_per_node) : Json(nullptr);
+  json["device"] = attempt != nullptr ? text_or_null(attempt->device) : Json(nullptr);
+  json["peak_flops"] =
+      attempt != nullptr && attempt->peak_flops > 0 ? number(attempt->peak_flops) : Json(nullptr);
+  json["mfu"] = number(summary.mfu);
+  json["utilisation"] = number(summary.utilisation);
+  json["noise_scale"] = number(summary.noise_scale);
+  json["efficiency"] = number(summary.efficiency);
+  json["goodput"] = number(summary.goodput);
+  json["exposed_share"] = number(summary.exposed_share);
+  json["imbalance"] = number(summary.imbalance);
+  json["moved_bytes"] = number(summary.moved_bytes);
+  json["slowest"] = nullptr;
+  if (attempt == nullptr || !attempt->slowest || is_over(run.state)) return;
+  const SlowestRank& slowest = *attempt->slowest;
+  json["slowest"] = {{"rank", slowest.rank},
+                     {"step", slowest.step},
+                     {"phase", slowest.phase},
+                     {"phase_seconds", number(slowest.phase_seconds)},
+                     {"age_seconds", number(std::max(0.0, now_utc - slowest.utc))}};
+}
+
+// Even where the journal names more buckets, no answer does: evenly thinned, with the last.
+Json timeline_json(Store& store, RunNumber run) {
+  std::optional<Timeline> timeline;
+  for (const Attempt& attempt : store.attempts(run)) {
+    if (attempt.started) timeline = store.timeline(attempt.row);
+  }
+  if (!timeline) return nullptr;
+  Json json{{"step", timeline->step},
+            {"step_seconds", number(timeline->step_seconds)},
+            {"data_seconds", number(timeline->data_seconds)},
+            {"forward_seconds", number(timeline->forward_seconds)},
+            {"backward_seconds", number(timeline->backward_seconds)},
+            {"reduce_seconds", number(timeline->reduce_seconds)},
+            {"optimizer_seconds", number(timeline->optimizer_seconds)},
+            {"exposed_seconds", number(timeline->exposed_seconds)},
+            {"bucket_count", timeline->launched.size()},
+            {"buckets", Json::array()}};
+  const std::size_t count = timeline->launched.size();
+  const std::size_t stride = std::max<std::size_t>(1, (count + kMostBuckets - 1) / kMostBuckets);
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((count - 1 - i) % stride != 0) continue;
+    const bool sized = i < timeline->bucket_bytes.size();
+    json["buckets"].push_back({i, sized ? number(timeline->bucket_bytes[i]) : Json(nullptr),
+                               number(timeline->launched[i]), number(timeline->finished[i])});
+  }
   return json;
 }
 
@@ -150,6 +209,7 @@ Json run_json(const Run& run, const RunParts& parts, double now_utc) {
   json["samples_per_second"] = number(summary.samples_per_second);
   json["tokens_per_second"] = number(summary.tokens_per_second);
   json["loss"] = number(summary.loss);
+  add_ranks(json, run, parts, now_utc);
   json["checkpoint"] = nullptr;
   if (!summary.checkpoint.empty()) {
     json["checkpoint"] = {{"step", summary.checkpoint_step},
@@ -172,7 +232,8 @@ Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) 
     const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;
     json["steps"].push_back({row.step, number(axis.at(row.attempt, row.seconds)), number(row.loss),
                              number(row.mlm_loss), number(static_cast<double>(row.samples) * rate),
-                             number(static_cast<double>(row.tokens) * rate)});
+                             number(static_cast<double>(row.tokens) * rate), number(row.goodput),
+                             number(row.noise_scale), number(row.mfu)});
   }
   json["evaluations"] = Json::array();
   for (const EvaluationRow& row : store.evaluations(run.number, cursor)) {
@@ -184,6 +245,7 @@ Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) 
     json["checkpoints"].push_back(
         {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
   }
+  json["timeline"] = timeline_json(store, run.number);
   json["prediction"] = nullptr;
   const RunSummary& summary = run.summary;
   if (summary.crossing && !is_over(run.state)) {

@@ -20,7 +20,7 @@ struct RunParts {
 // now_utc: for what counts until now.
 [[nodiscard]] nlohmann::ordered_json run_json(const Run& run, const RunParts& parts,
                                               double now_utc);
-// The series after `cursor`, at most `limit` step rows.
+// The series after `cursor`, at most `limit` step rows, and the buckets of the newest step.
 [[nodiscard]] nlohmann::ordered_json metrics_json(Store& store, const Run& run, std::int64_t cursor,
                                                   int limit);
 [[nodiscard]] nlohmann::ordered_json checkpoints_json(Store& store, const Run& run);

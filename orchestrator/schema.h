@@ -1,11 +1,10 @@
-// The store's tables. README.md, "Formats", says what the columns mean.
+// The store's tables. README.md, "Formats", says what the columns mean. A new store goes through
+// every version, so that it cannot differ from an old one that was brought up to date.
 #pragma once
 
 namespace regatta::orchestrator {
 
-constexpr int kSchemaVersion = 1;
-
-constexpr const char* kSchema = R"sql(
+constexpr const char* kVersion1 = R"sql(
 CREATE TABLE runs (
   number INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -107,5 +106,48 @@ CREATE TABLE warnings (
 );
 CREATE INDEX warnings_of_run ON warnings(run, cursor);
 )sql";
+
+// Several ranks.
+constexpr const char* kVersion2 = R"sql(
+ALTER TABLE runs ADD COLUMN mfu REAL;
+ALTER TABLE runs ADD COLUMN utilisation REAL;
+ALTER TABLE runs ADD COLUMN exposed_share REAL;
+ALTER TABLE runs ADD COLUMN imbalance REAL;
+ALTER TABLE runs ADD COLUMN moved_bytes REAL;
+ALTER TABLE runs ADD COLUMN goodput REAL;
+ALTER TABLE runs ADD COLUMN noise_scale REAL;
+ALTER TABLE runs ADD COLUMN efficiency REAL;
+
+ALTER TABLE attempts ADD COLUMN ranks INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE attempts ADD COLUMN ranks_per_node INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE attempts ADD COLUMN device TEXT NOT NULL DEFAULT '';
+ALTER TABLE attempts ADD COLUMN peak_flops REAL NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN slowest_rank INTEGER;
+ALTER TABLE attempts ADD COLUMN slowest_step INTEGER;
+ALTER TABLE attempts ADD COLUMN slowest_phase TEXT;
+ALTER TABLE attempts ADD COLUMN slowest_seconds REAL;
+ALTER TABLE attempts ADD COLUMN slowest_utc REAL;
+
+ALTER TABLE steps ADD COLUMN exposed_seconds REAL;
+ALTER TABLE steps ADD COLUMN imbalance REAL;
+ALTER TABLE steps ADD COLUMN moved_bytes INTEGER;
+ALTER TABLE steps ADD COLUMN goodput REAL;
+ALTER TABLE steps ADD COLUMN noise_scale REAL;
+ALTER TABLE steps ADD COLUMN efficiency REAL;
+ALTER TABLE steps ADD COLUMN mfu REAL;
+ALTER TABLE steps ADD COLUMN utilisation REAL;
+
+CREATE TABLE timelines (
+  attempt INTEGER PRIMARY KEY,
+  bucket_bytes TEXT NOT NULL DEFAULT '[]',
+  step INTEGER, step_seconds REAL, data_seconds REAL, forward_seconds REAL,
+  backward_seconds REAL, reduce_seconds REAL, optimizer_seconds REAL, exposed_seconds REAL,
+  launched TEXT NOT NULL DEFAULT '[]',
+  finished TEXT NOT NULL DEFAULT '[]'
+);
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2};
+constexpr int kSchemaVersion = 2;
 
 }  // namespace regatta::orchestrator

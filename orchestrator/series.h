@@ -1,6 +1,7 @@
 // The series of a run on the axis of time to accuracy.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,18 @@ class RunAxis {
   TimeAxis axis_;
   double last_ = 0;
 };
+
+// What newest steps come to; absent where no row says it.
+struct RecentFigures {
+  std::optional<double> samples_per_second, tokens_per_second;
+  // Weighted by the steps' times: shares of it, or rates.
+  std::optional<double> mfu, utilisation, exposed_share, goodput;
+  std::optional<double> imbalance, moved_bytes;   // means per step
+  std::optional<double> noise_scale, efficiency;  // the newest estimates
+};
+// `newest_first`: rows of one run. All but throughput come from the newest row's attempt alone,
+// since another one may have had other ranks.
+[[nodiscard]] RecentFigures recent_figures(const std::vector<StepRow>& newest_first);
 
 // `metric`: "mlm_accuracy" or "mlm_loss". In order of the rows.
 [[nodiscard]] std::vector<EvaluationPoint> evaluation_points(const RunAxis& axis,

@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <limits>
 
 #include "base/error.h"
 #include "orchestrator/schema.h"
@@ -18,10 +18,8 @@ constexpr const char* kRunColumns =
     "ended_utc, failures, progress_step, drained, step, steps, samples, metric, value, target, "
     "baseline, started_utc, time_to_accuracy, training_seconds, samples_per_second, "
     "tokens_per_second, loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, "
-    "crossing_high, axis_seconds, last_record_utc FROM runs ";
-
-std::int64_t row_of(RunNumber number) { return static_cast<std::int64_t>(number); }
-std::int64_t row_of(AttemptNumber number) { return static_cast<std::int64_t>(number); }
+    "crossing_high, axis_seconds, last_record_utc, mfu, utilisation, exposed_share, imbalance, "
+    "moved_bytes, goodput, noise_scale, efficiency FROM runs ";
 
 std::optional<int> optional_int(const Statement& row, int column) {
   const auto value = row.optional_integer(column);
@@ -52,6 +50,14 @@ RunSummary summary_of(const Statement& row, int column) {
   summary.crossing_high = row.optional_number(column++);
   summary.axis_seconds = row.number(column++);
   summary.last_record_utc = row.number(column++);
+  summary.mfu = row.optional_number(column++);
+  summary.utilisation = row.optional_number(column++);
+  summary.exposed_share = row.optional_number(column++);
+  summary.imbalance = row.optional_number(column++);
+  summary.moved_bytes = row.optional_number(column++);
+  summary.goodput = row.optional_number(column++);
+  summary.noise_scale = row.optional_number(column++);
+  summary.efficiency = row.optional_number(column++);
   return summary;
 }
 
@@ -75,13 +81,6 @@ Run run_of(const Statement& row) {
   return run;
 }
 
-template <typename Row, typename Read>
-std::vector<Row> all(Statement& statement, Read read) {
-  std::vector<Row> rows;
-  while (statement.step()) rows.push_back(read(statement));
-  return rows;
-}
-
 Attempt attempt_of(const Statement& row) {
   Attempt attempt;
   attempt.row = AttemptNumber{row.integer(0)};
@@ -101,6 +100,13 @@ Attempt attempt_of(const Statement& row) {
   attempt.exit_code = optional_int(row, 14);
   attempt.reason = row.text(15);
   attempt.message = row.text(16);
+  attempt.ranks = static_cast<int>(row.integer(17));
+  attempt.ranks_per_node = static_cast<int>(row.integer(18));
+  attempt.device = row.text(19);
+  attempt.peak_flops = row.number(20);
+  if (const auto rank = optional_int(row, 21)) {
+    attempt.slowest = {*rank, row.integer(22), row.text(23), row.number(24), row.number(25)};
+  }
   return attempt;
 }
 
@@ -116,18 +122,6 @@ Launch launch_of(const Statement& row) {
   launch.signal = optional_int(row, 7);
   return launch;
 }
-
-StepRow step_of(const Statement& row) {
-  return {row.integer(0), AttemptNumber{row.integer(1)},
-          row.integer(2), row.number(3),
-          row.number(4),  row.number(5),
-          row.integer(6), row.integer(7),
-          row.number(8)};
-}
-
-constexpr const char* kStepColumns =
-    "SELECT cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds "
-    "FROM steps ";
 
 }  // namespace
 
@@ -171,8 +165,8 @@ void Store::migrate() {
                           std::to_string(kSchemaVersion) +
                           "); update regatta, or name another directory with --data");
   }
-  if (version == 0) {
-    writer_->execute(kSchema);
+  if (version < kSchemaVersion) {
+    for (; version < kSchemaVersion; ++version) writer_->execute(kVersions[version]);
     writer_->execute("PRAGMA user_version = " + std::to_string(kSchemaVersion));
   }
   for (const char* table : {"steps", "evaluations", "checkpoints", "warnings"}) {
@@ -270,14 +264,16 @@ void Store::write_run(const Run& run) {
           "value = ?13, target = ?14, baseline = ?15, started_utc = ?16, time_to_accuracy = ?17, "
           "training_seconds = ?18, samples_per_second = ?19, tokens_per_second = ?20, loss = ?21, "
           "phase = ?22, checkpoint_step = ?23, checkpoint = ?24, crossing = ?25, "
-          "crossing_low = ?26, crossing_high = ?27, axis_seconds = ?28, last_record_utc = ?29 "
-          "WHERE number = ?1")
+          "crossing_low = ?26, crossing_high = ?27, axis_seconds = ?28, last_record_utc = ?29, "
+          "mfu = ?30, utilisation = ?31, exposed_share = ?32, imbalance = ?33, moved_bytes = ?34, "
+          "goodput = ?35, noise_scale = ?36, efficiency = ?37 WHERE number = ?1")
       .bind(row_of(run.number), name_of(run.state), run.reason, run.error, run.ended_utc,
             run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples, s.metric,
             s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
             s.training_seconds, s.samples_per_second, s.tokens_per_second, s.loss, s.phase,
             s.checkpoint_step, s.checkpoint, s.crossing, s.crossing_low, s.crossing_high,
-            s.axis_seconds, s.last_record_utc)
+            s.axis_seconds, s.last_record_utc, s.mfu, s.utilisation, s.exposed_share, s.imbalance,
+            s.moved_bytes, s.goodput, s.noise_scale, s.efficiency)
       .run();
 }
 
@@ -313,7 +309,9 @@ std::vector<Attempt> Store::attempts(RunNumber run) {
   Statement ask = reader_->prepare(
       "SELECT row, number, execution, offset, damaged, started, start_utc, first_step_begin, "
       "last_seconds, process, host, first_step, batch_size, training_seconds, exit_code, reason, "
-      "message FROM attempts WHERE run = ?1 ORDER BY number, execution");
+      "message, ranks, ranks_per_node, device, peak_flops, slowest_rank, slowest_step, "
+      "slowest_phase, slowest_seconds, slowest_utc FROM attempts WHERE run = ?1 "
+      "ORDER BY number, execution");
   ask.bind(row_of(run));
   return all<Attempt>(ask, attempt_of);
 }
@@ -326,135 +324,25 @@ AttemptNumber Store::add_attempt(RunNumber run, int number, const std::string& e
   return AttemptNumber{writer_->last_row()};
 }
 
-Statement& Store::prepared(std::unique_ptr<Statement>& slot, const char* sql) {
-  if (!slot) slot = std::make_unique<Statement>(writer_->prepare(sql));
-  return *slot;
-}
-
-void Store::append(const Run& run, const Attempt& attempt,
-                   const std::vector<trainer::JournalRecord>& records) {
-  const std::lock_guard lock(write_mutex_);
-  Transaction transaction(*writer_);
-  const std::int64_t run_row = row_of(run.number);
-  const std::int64_t row = row_of(attempt.row);
-  for (const trainer::JournalRecord& record : records) {
-    const std::int64_t sequence = record.sequence;
-    const double seconds = record.seconds;
-    if (const auto* step = std::get_if<trainer::StepRecord>(&record.body)) {
-      prepared(insert_step_,
-               "INSERT OR IGNORE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
-          .bind(next_cursor_++, run_row, row, sequence, step->step, seconds, step->loss,
-                step->mlm_loss, step->samples, step->tokens, step->seconds)
-          .run();
-    } else if (const auto* evaluation = std::get_if<trainer::EvalRecord>(&record.body)) {
-      prepared(insert_evaluation_,
-               "INSERT OR IGNORE INTO evaluations VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
-          .bind(next_cursor_++, run_row, row, sequence, evaluation->step, seconds,
-                evaluation->mlm_accuracy, evaluation->mlm_loss, evaluation->target_met)
-          .run();
-    } else if (const auto* checkpoint = std::get_if<trainer::CheckpointRecord>(&record.body)) {
-      const auto bytes = static_cast<std::int64_t>(
-          std::min<std::uint64_t>(checkpoint->bytes, std::numeric_limits<std::int64_t>::max()));
-      prepared(insert_checkpoint_,
-               "INSERT OR IGNORE INTO checkpoints "
-               "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
-          .bind(next_cursor_++, run_row, row, sequence, checkpoint->step, seconds, checkpoint->name,
-                checkpoint->status, bytes, checkpoint->seconds, record.utc_seconds)
-          .run();
-    } else if (const auto* warning = std::get_if<trainer::WarningRecord>(&record.body)) {
-      prepared(insert_warning_, "INSERT OR IGNORE INTO warnings VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
-          .bind(next_cursor_++, run_row, row, sequence, record.utc_seconds, warning->message)
-          .run();
-    }
-  }
+void Store::write_attempt(const Attempt& attempt) {
+  const bool slow = attempt.slowest.has_value();
+  const SlowestRank slowest = attempt.slowest.value_or(SlowestRank{});
   writer_
       ->prepare(
           "UPDATE attempts SET offset = ?2, damaged = ?3, started = ?4, start_utc = ?5, "
           "first_step_begin = ?6, last_seconds = ?7, process = ?8, host = ?9, first_step = ?10, "
           "batch_size = ?11, training_seconds = ?12, exit_code = ?13, reason = ?14, "
-          "message = ?15 WHERE row = ?1")
-      .bind(row, attempt.offset, attempt.damaged, attempt.started, attempt.start_utc,
-            attempt.first_step_begin, attempt.last_seconds, attempt.process, attempt.host,
-            attempt.first_step, attempt.batch_size, attempt.training_seconds, attempt.exit_code,
-            attempt.reason, attempt.message)
+          "message = ?15, ranks = ?16, ranks_per_node = ?17, device = ?18, peak_flops = ?19, "
+          "slowest_rank = ?20, slowest_step = ?21, slowest_phase = ?22, slowest_seconds = ?23, "
+          "slowest_utc = ?24 WHERE row = ?1")
+      .bind(row_of(attempt.row), attempt.offset, attempt.damaged, attempt.started,
+            attempt.start_utc, attempt.first_step_begin, attempt.last_seconds, attempt.process,
+            attempt.host, attempt.first_step, attempt.batch_size, attempt.training_seconds,
+            attempt.exit_code, attempt.reason, attempt.message, attempt.ranks,
+            attempt.ranks_per_node, attempt.device, attempt.peak_flops,
+            slow ? std::optional(slowest.rank) : std::nullopt, slowest.step, slowest.phase,
+            slowest.phase_seconds, slowest.utc)
       .run();
-  write_run(run);
-  transaction.commit();
-}
-
-std::int64_t Store::newest_cursor(RunNumber run) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
-      "SELECT max(ifnull((SELECT max(cursor) FROM steps WHERE run = ?1), 0), "
-      "ifnull((SELECT max(cursor) FROM evaluations WHERE run = ?1), 0), "
-      "ifnull((SELECT max(cursor) FROM checkpoints WHERE run = ?1), 0))");
-  ask.bind(row_of(run));
-  return ask.step() ? ask.integer(0) : 0;
-}
-
-std::vector<StepRow> Store::steps(RunNumber run, std::int64_t cursor, int limit) {
-  const std::lock_guard lock(read_mutex_);
-  std::int64_t count = 0;
-  {
-    Statement ask = reader_->prepare("SELECT count(*) FROM steps WHERE run = ?1 AND cursor > ?2");
-    ask.bind(row_of(run), cursor);
-    if (ask.step()) count = ask.integer(0);
-  }
-  const std::int64_t stride = std::max<std::int64_t>(1, (count + limit - 1) / std::max(1, limit));
-  // Counted from the newest, so that it is always among them.
-  Statement ask = reader_->prepare(
-      "SELECT cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds FROM "
-      "(SELECT *, row_number() OVER (ORDER BY cursor DESC) - 1 AS back FROM steps "
-      "WHERE run = ?1 AND cursor > ?2) WHERE back % ?3 = 0 ORDER BY cursor");
-  ask.bind(row_of(run), cursor, stride);
-  return all<StepRow>(ask, step_of);
-}
-
-std::vector<StepRow> Store::newest_steps(RunNumber run, int limit) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask =
-      reader_->prepare(std::string(kStepColumns) + "WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
-  ask.bind(row_of(run), limit);
-  return all<StepRow>(ask, step_of);
-}
-
-std::vector<EvaluationRow> Store::evaluations(RunNumber run, std::int64_t cursor) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
-      "SELECT cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met FROM evaluations "
-      "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
-  ask.bind(row_of(run), cursor);
-  return all<EvaluationRow>(ask, [](const Statement& row) {
-    return EvaluationRow{row.integer(0),     AttemptNumber{row.integer(1)},
-                         row.integer(2),     row.number(3),
-                         row.number(4),      row.number(5),
-                         row.integer(6) != 0};
-  });
-}
-
-std::vector<CheckpointRow> Store::checkpoints(RunNumber run, std::int64_t cursor) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
-      "SELECT cursor, attempt, step, seconds, name, status, bytes, write_seconds, utc "
-      "FROM checkpoints WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
-  ask.bind(row_of(run), cursor);
-  return all<CheckpointRow>(ask, [](const Statement& row) {
-    return CheckpointRow{row.integer(0), AttemptNumber{row.integer(1)},
-                         row.integer(2), row.number(3),
-                         row.text(4),    row.text(5),
-                         row.integer(6), row.number(7),
-                         row.number(8)};
-  });
-}
-
-std::vector<WarningRow> Store::newest_warnings(RunNumber run, int limit) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
-      "SELECT utc, message FROM warnings WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
-  ask.bind(row_of(run), limit);
-  return all<WarningRow>(ask, [](const Statement& row) {
-    return WarningRow{row.number(0), row.text(1)};
-  });
 }
 
 }  // namespace regatta::orchestrator

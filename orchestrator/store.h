@@ -27,6 +27,9 @@ struct StepRow {
   double loss = 0, mlm_loss = 0;
   std::int64_t samples = 0, tokens = 0;
   double step_seconds = 0;
+  // Absent where the journal does not say, and the first three with one rank.
+  std::optional<double> exposed_seconds, imbalance, moved_bytes;
+  std::optional<double> goodput, noise_scale, efficiency, mfu, utilisation;
 };
 struct EvaluationRow {
   std::int64_t cursor = 0;
@@ -49,6 +52,16 @@ struct CheckpointRow {
 struct WarningRow {
   double utc = 0;
   std::string message;
+};
+
+// The buckets of an attempt's newest step that had some, in the order of reduction.
+struct Timeline {
+  std::int64_t step = 0;
+  double step_seconds = 0;
+  double data_seconds = 0, forward_seconds = 0, backward_seconds = 0, reduce_seconds = 0;
+  double optimizer_seconds = 0, exposed_seconds = 0;
+  std::vector<double> bucket_bytes;        // as many as the journal named
+  std::vector<double> launched, finished;  // seconds since the step's begin; as many of each
 };
 
 struct NewRun {
@@ -113,10 +126,14 @@ class Store {
   [[nodiscard]] std::vector<EvaluationRow> evaluations(RunNumber run, std::int64_t cursor);
   [[nodiscard]] std::vector<CheckpointRow> checkpoints(RunNumber run, std::int64_t cursor);
   [[nodiscard]] std::vector<WarningRow> newest_warnings(RunNumber run, int limit);
+  [[nodiscard]] std::optional<Timeline> timeline(AttemptNumber attempt);
 
  private:
   void migrate();
   void write_run(const Run& run);
+  void write_attempt(const Attempt& attempt);
+  void write_step(const Run& run, const Attempt& attempt, const trainer::JournalRecord& record);
+  void write_timeline(AttemptNumber attempt, const std::vector<trainer::JournalRecord>& records);
   [[nodiscard]] Statement& prepared(std::unique_ptr<Statement>& slot, const char* sql);
 
   base::UniqueFd lock_;

@@ -41,6 +41,53 @@ std::string count(const Json& run, const char* name) {
   return with_digits("%.0f", number_of(run, name).value_or(0));
 }
 
+std::string percent(const std::optional<double>& share) {
+  return share ? with_digits("%.1f %%", 100 * *share) : "-";
+}
+
+// How many ranks on what, and how well they are used; empty when the run does not say.
+std::string ranks_text(const Json& run) {
+  const double ranks = number_of(run, "ranks").value_or(0);
+  const auto mfu = number_of(run, "mfu");
+  const auto goodput = number_of(run, "goodput");
+  if (ranks < 1 || (ranks < 2 && !mfu && !goodput)) return "";
+  std::string text = with_digits("%.0f", ranks);
+  const auto per_node = number_of(run, "ranks_per_node");
+  if (per_node && *per_node > 0 && *per_node < ranks) {
+    text += with_digits(" (%.0f per node)", *per_node);
+  }
+  if (!text_of(run, "device").empty()) text += " on " + text_of(run, "device");
+  if (mfu) text += ", MFU " + percent(mfu);
+  if (number_of(run, "utilisation")) {
+    text += ", utilisation " + percent(number_of(run, "utilisation"));
+  }
+  if (goodput) text += ", goodput " + rate(goodput) + " samples/s";
+  return text;
+}
+
+// What details say of the ranks beyond that one line.
+void add_rank_details(const Json& run, std::vector<std::vector<std::string>>* rows) {
+  const auto noise = number_of(run, "noise_scale");
+  if (noise) {
+    rows->push_back({"noise scale", rate(noise) + " samples, statistical efficiency " +
+                                        percent(number_of(run, "efficiency"))});
+  }
+  const auto exposed = number_of(run, "exposed_share");
+  if (exposed) {
+    std::string text = percent(exposed) + " of the step exposed";
+    const auto imbalance = number_of(run, "imbalance");
+    if (imbalance) text += ", largest rank " + with_digits("%.4f", *imbalance) + " of the mean";
+    rows->push_back({"communication", text});
+  }
+  if (run.contains("slowest") && run["slowest"].is_object()) {
+    const Json& slowest = run["slowest"];
+    rows->push_back({"furthest behind", "rank " + count(slowest, "rank") + " in " +
+                                            text_of(slowest, "phase") + " for " +
+                                            duration(number_of(slowest, "phase_seconds")) + ", " +
+                                            duration(number_of(slowest, "age_seconds")) + " ago"});
+  }
+}
+
 // Characters of UTF-8, for padding.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -118,6 +165,9 @@ std::string run_details(const Json& run) {
                          rate(number_of(run, "tokens_per_second")) + " tokens/s"},
       {"loss", figure(number_of(run, "loss"))},
       {"directory", text_of(run, "directory")}};
+  const std::string ranks = ranks_text(run);
+  if (!ranks.empty()) rows.push_back({"ranks", ranks});
+  add_rank_details(run, &rows);
   const auto prediction = number_of(run, "predicted_seconds_to_target");
   if (prediction) rows.push_back({"target expected in", duration(prediction)});
   if (run.contains("checkpoint") && run["checkpoint"].is_object()) {
@@ -176,6 +226,8 @@ std::string run_summary(const Json& run) {
       {"checkpoint", run.contains("checkpoint") && run["checkpoint"].is_object()
                          ? text_of(run["checkpoint"], "path")
                          : "none"}};
+  const std::string ranks = ranks_text(run);
+  if (!ranks.empty()) rows.push_back({"ranks", ranks});
   if (!text_of(run, "error").empty()) rows.push_back({"error", text_of(run, "error")});
   return table(rows);
 }

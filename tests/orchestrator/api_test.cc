@@ -90,10 +90,32 @@ TEST_F(ApiTest, SubmitsShowsAndLists) {
   EXPECT_EQ(run["state"], "queued");
   EXPECT_EQ(run["config"]["data"]["path"], "/nowhere");
   EXPECT_EQ(run["steps"], 100);
-  for (const char* key :
-       {"started_at", "ended_at", "attempt", "value", "target", "baseline",
-        "time_to_accuracy_seconds", "predicted_seconds_to_target", "samples_per_second",
-        "tokens_per_second", "loss", "checkpoint", "error"}) {
+  for (const char* key : {"started_at",
+                          "ended_at",
+                          "attempt",
+                          "value",
+                          "target",
+                          "baseline",
+                          "time_to_accuracy_seconds",
+                          "predicted_seconds_to_target",
+                          "samples_per_second",
+                          "tokens_per_second",
+                          "loss",
+                          "checkpoint",
+                          "error",
+                          "ranks",
+                          "ranks_per_node",
+                          "device",
+                          "peak_flops",
+                          "mfu",
+                          "utilisation",
+                          "noise_scale",
+                          "efficiency",
+                          "goodput",
+                          "exposed_share",
+                          "imbalance",
+                          "moved_bytes",
+                          "slowest"}) {
     ASSERT_TRUE(run.contains(key)) << key;
     EXPECT_TRUE(run[key].is_null()) << key;
   }
@@ -135,7 +157,10 @@ TEST_F(ApiTest, TellsARunAndItsSeries) {
 
   const Json metrics = json(get("/api/v1/runs/" + id + "/metrics"));
   ASSERT_EQ(metrics["steps"].size(), 30U);
-  EXPECT_EQ(metrics["steps"][0], Json({1, 1.0, 1.0, 1.0, 8.0, 800.0}));
+  EXPECT_EQ(metrics["steps"][0], Json({1, 1.0, 1.0, 1.0, 8.0, 800.0, nullptr, nullptr, nullptr}))
+      << "one rank has neither goodput nor noise scale";
+  EXPECT_TRUE(metrics["timeline"].is_null());
+  EXPECT_EQ(run["ranks"], 1);
   EXPECT_EQ(metrics["evaluations"][2], Json({30, 30.5, 0.3, 1.0}));
   EXPECT_EQ(metrics["checkpoints"][0], Json({30, 31.0, "step-30", "written"}));
   ASSERT_TRUE(metrics["prediction"].is_object()) << "three rising evaluations";
@@ -151,6 +176,68 @@ TEST_F(ApiTest, TellsARunAndItsSeries) {
   EXPECT_GT(more["cursor"], metrics["cursor"]);
   const Json checkpoints = json(get("/api/v1/runs/" + id + "/checkpoints"));
   EXPECT_EQ(checkpoints["checkpoints"][0]["bytes"], 10);
+}
+
+TEST_F(ApiTest, TellsHowTheRanksDo) {
+  const std::string id =
+      json(post("/api/v1/runs", "ranks: 4\n" + tests::run_file())).value("id", "");
+  ticks();
+  EXPECT_EQ(scheduler_.launches.size(), 1U) << "one process, whatever the ranks";
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start_four_ranks(1);
+  for (int i = 1; i <= 3; ++i) journal.add(1 + i, JournalAuthor::step_of_four_ranks(i));
+  journal.add(4.5, trainer::HeartbeatRecord{4, 2, "for\x1b[31mward", 0.25});
+  ticks();
+  clock_.now += 7;
+  const Json run = json(get("/api/v1/runs/" + id));
+  EXPECT_EQ(run["config"]["ranks"], 4);
+  EXPECT_EQ(run["ranks"], 4);
+  EXPECT_EQ(run["ranks_per_node"], 2);
+  EXPECT_EQ(run["device"], "cpu: \x1b[1mfour cores");
+  EXPECT_EQ(run["peak_flops"], 4e11);
+  EXPECT_DOUBLE_EQ(run["mfu"], 0.25);
+  EXPECT_DOUBLE_EQ(run["utilisation"], 0.875);
+  EXPECT_DOUBLE_EQ(run["noise_scale"], 603);
+  EXPECT_DOUBLE_EQ(run["efficiency"], 0.75);
+  EXPECT_DOUBLE_EQ(run["goodput"], 12);
+  EXPECT_DOUBLE_EQ(run["exposed_share"], 0.1);
+  EXPECT_DOUBLE_EQ(run["imbalance"], 1.25);
+  EXPECT_DOUBLE_EQ(run["moved_bytes"], 200);
+  EXPECT_EQ(run["slowest"]["rank"], 2);
+  EXPECT_EQ(run["slowest"]["step"], 4);
+  EXPECT_EQ(run["slowest"]["phase"], "for\x1b[31mward");
+  EXPECT_EQ(run["slowest"]["phase_seconds"], 0.25);
+  EXPECT_NEAR(run["slowest"]["age_seconds"], 2.5, 1e-3);
+  EXPECT_THAT(get("/api/v1/runs/" + id).body, Not(HasSubstr("\x1b")));
+
+  const Json metrics = json(get("/api/v1/runs/" + id + "/metrics"));
+  EXPECT_EQ(metrics["steps"][1], Json({2, 1.5, 1.0, 0.0, 16.0, 1600.0, 12.0, 602.0, 0.25}));
+  const Json timeline = metrics["timeline"];
+  EXPECT_EQ(timeline["step"], 3);
+  EXPECT_EQ(timeline["step_seconds"], 0.5);
+  EXPECT_EQ(timeline["backward_seconds"], 0.25);
+  EXPECT_EQ(timeline["exposed_seconds"], 0.05);
+  EXPECT_EQ(timeline["bucket_count"], 2);
+  EXPECT_EQ(timeline["buckets"], Json::parse("[[0, 4096.0, 0.3, 0.35], [1, 1024.0, 0.4, 0.45]]"));
+}
+
+TEST_F(ApiTest, SendsAtMost512Buckets) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  trainer::StartRecord start;
+  start.ranks = 2;
+  journal.start(1, 0, 1, start);
+  trainer::StepRecord step = JournalAuthor::step_of_four_ranks(1);
+  step.bucket_launched.assign(8000, 0.1);
+  step.bucket_finished.assign(8000, 0.2);
+  journal.add(2, step);
+  ticks();
+  const Json timeline = json(get("/api/v1/runs/" + id + "/metrics"))["timeline"];
+  EXPECT_EQ(timeline["bucket_count"], 8000);
+  EXPECT_LE(timeline["buckets"].size(), 512U);
+  EXPECT_GT(timeline["buckets"].size(), 256U);
+  EXPECT_EQ(timeline["buckets"].back(), Json::parse("[7999, null, 0.1, 0.2]")) << "the last one";
 }
 
 TEST_F(ApiTest, SendsAtMostTwoThousandStepRows) {

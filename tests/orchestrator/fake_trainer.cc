@@ -7,12 +7,18 @@
 //   exit CODE TEXT  end at once with this code and message
 //   silent CODE     return CODE without any attempt directory, after one line of log
 //   ignore_term 1   do not stop when asked
+//   ranks N         journal what N ranks would, with two buckets
+//   tree N          start N processes, each with one of its own, all in process groups of their
+//   own;
+//                   a line of the file `tree` for each process; they ignore TERM
+//   leave 1         with tree: end by KILL after the first step and leave them behind
 // Accuracy after step s is s / steps.
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <thread>
@@ -52,6 +58,7 @@ class FakeTrainer {
       return static_cast<int>(number("silent", 1));
     }
     if (script_.count("ignore_term") > 0) ::signal(SIGTERM, SIG_IGN);
+    for (std::int64_t i = number("tree", 0); i > 0; --i) grow(2);
     const AttemptName name = directory_.create_attempt();
     const Fence fence(directory_, directory_.take_epoch());
     journal_ = files_.open(directory_.journal_path(name), base::FileSystem::Open::CreateNew);
@@ -93,6 +100,21 @@ class FakeTrainer {
     return code;
   }
 
+  // A process that waits for ever, with `depth` - 1 below it.
+  void grow(int depth) {
+    const pid_t child = ::fork();
+    if (child < 0) std::abort();
+    if (child > 0) return;
+    ::signal(SIGTERM, SIG_IGN);
+    ::setpgid(0, 0);
+    if (depth > 1) grow(depth - 1);
+    const std::string path = config_.data.path + "/tree";
+    std::FILE* const file = std::fopen(path.c_str(), "a");
+    std::fprintf(file, "%d\n", static_cast<int>(::getpid()));
+    std::fclose(file);
+    for (;;) ::pause();
+  }
+
   std::int64_t resume() {
     std::int64_t newest = 0;
     for (const std::string& name : files_.list(directory_.checkpoints_path())) {
@@ -113,6 +135,13 @@ class FakeTrainer {
     record.steps = config_.steps;
     record.batch_size = config_.batch_size;
     record.first_step = first;
+    if (number("ranks", 1) > 1) {
+      record.ranks = static_cast<int>(number("ranks", 1));
+      record.ranks_per_node = record.ranks;
+      record.device = "fake";
+      record.peak_flops = 1e12;
+      record.bucket_bytes = {4096, 8192};
+    }
     record.metric = "mlm_accuracy";
     if (config_.target) record.target = config_.target->value;
     record.baseline = 0.01;
@@ -131,6 +160,21 @@ class FakeTrainer {
     write(record);
   }
 
+  void several_ranks(StepRecord* record) {
+    record->forward_seconds = 0.003;
+    record->backward_seconds = 0.005;
+    record->bucket_launched = {0.005, 0.008};
+    record->bucket_finished = {0.007, 0.009};
+    record->exposed_seconds = 0.001;
+    record->imbalance = 1.05;
+    record->noise_scale = 640;
+    record->efficiency = 0.8;
+    record->goodput = 0.8 * static_cast<double>(record->samples) / record->seconds;
+    record->mfu = 0.4;
+    record->utilisation = 0.9;
+    write(HeartbeatRecord{record->step, 1, "backward", 0.004});
+  }
+
   int train(std::int64_t step, const Fence& fence) {
     while (step < config_.steps) {
       if (!fence.holds()) return static_cast<int>(ExitCode::Fenced);
@@ -142,6 +186,7 @@ class FakeTrainer {
       record.samples = config_.batch_size;
       record.tokens = 100L * config_.batch_size;
       record.seconds = 0.01;
+      if (number("ranks", 1) > 1) several_ranks(&record);
       write(record);
       if (step % config_.evaluate_every == 0 || step == config_.steps) {
         EvalRecord evaluation;
@@ -157,6 +202,7 @@ class FakeTrainer {
         }
       }
       if (step % config_.checkpoint_every == 0) checkpoint(step);
+      if (number("leave", 0) == 1 && step == 1) ::kill(::getpid(), SIGKILL);
       if (step == number("die_at", 0) && !is_there("died")) {
         (void)files_.open(base::Path(config_.data.path) / "died",
                           base::FileSystem::Open::CreateNew);

@@ -187,6 +187,98 @@ TEST_F(FollowerTest, IgnoresNumbersThatAreNone) {
   EXPECT_EQ(steps().size(), 1U);
 }
 
+TEST_F(FollowerTest, TellsHowTheRanksDo) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start_four_ranks(1);
+  follow();
+  const auto attempt = [&] { return store_.attempts(run_.number).at(0); };
+  EXPECT_EQ(attempt().ranks, 4);
+  EXPECT_EQ(attempt().ranks_per_node, 2);
+  EXPECT_EQ(attempt().device, "cpu: \x1b[1mfour cores");
+  EXPECT_EQ(attempt().peak_flops, 4e11);
+  EXPECT_FALSE(attempt().slowest);
+  EXPECT_FALSE(store_.timeline(attempt().row)) << "no step yet";
+  for (int i = 1; i <= 3; ++i) journal.add(1 + i, JournalAuthor::step_of_four_ranks(i));
+  journal.add(4.5, trainer::HeartbeatRecord{4, 2, "forward", 0.5});
+  follow();
+  restart();
+  const RunSummary& summary = run_.summary;
+  EXPECT_DOUBLE_EQ(*summary.mfu, 0.25);
+  EXPECT_DOUBLE_EQ(*summary.utilisation, 0.875);
+  EXPECT_DOUBLE_EQ(*summary.exposed_share, 0.1);
+  EXPECT_DOUBLE_EQ(*summary.imbalance, 1.25);
+  EXPECT_DOUBLE_EQ(*summary.moved_bytes, 200);
+  EXPECT_DOUBLE_EQ(*summary.goodput, 12);
+  EXPECT_DOUBLE_EQ(*summary.noise_scale, 603) << "the newest";
+  EXPECT_DOUBLE_EQ(*summary.efficiency, 0.75);
+  ASSERT_TRUE(attempt().slowest);
+  EXPECT_EQ(attempt().slowest->rank, 2);
+  EXPECT_EQ(attempt().slowest->step, 4);
+  EXPECT_EQ(attempt().slowest->phase, "forward");
+  EXPECT_EQ(attempt().slowest->phase_seconds, 0.5);
+  EXPECT_EQ(attempt().slowest->utc, 1004.5);
+  const auto timeline = store_.timeline(attempt().row);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->step, 3);
+  EXPECT_EQ(timeline->bucket_bytes, (std::vector<double>{4096, 1024}));
+  EXPECT_EQ(timeline->launched, (std::vector<double>{0.3, 0.4}));
+  EXPECT_EQ(timeline->finished, (std::vector<double>{0.35, 0.45}));
+  EXPECT_EQ(timeline->backward_seconds, 0.25);
+  journal.end(6, 0);
+  follow();
+  EXPECT_FALSE(attempt().slowest) << "nobody is behind in an attempt that has ended";
+}
+
+TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {
+  JournalAuthor first(directory_, 1000);
+  first.start_four_ranks(1);
+  first.add(2, JournalAuthor::step_of_four_ranks(1));
+  first.add(2.5, trainer::HeartbeatRecord{2, 2, "forward", 0.5});
+  follow();
+  JournalAuthor second(directory_, 1010);
+  second.start(1, 1);
+  second.step(2, 2);
+  follow();
+  const RunSummary& summary = run_.summary;
+  for (const auto& figure :
+       {summary.mfu, summary.utilisation, summary.exposed_share, summary.imbalance,
+        summary.moved_bytes, summary.goodput, summary.noise_scale, summary.efficiency}) {
+    EXPECT_EQ(figure, std::nullopt) << "an old trainer's journal, or one rank's, says none";
+  }
+  EXPECT_DOUBLE_EQ(*summary.samples_per_second, 16) << "throughput is of both";
+  EXPECT_EQ(store_.attempts(run_.number).at(1).ranks, 1);
+  EXPECT_FALSE(store_.timeline(store_.attempts(run_.number).at(1).row));
+}
+
+TEST_F(FollowerTest, TakesStrangeFiguresOfRanks) {
+  JournalAuthor journal(directory_, 1000);
+  trainer::StartRecord start;
+  start.ranks = -3;
+  start.peak_flops = NAN;
+  start.bucket_bytes = {-1};
+  journal.start(1, 0, 1, start);
+  trainer::StepRecord step;
+  step.step = 1;
+  step.seconds = 0;
+  step.mfu = NAN;
+  step.utilisation = -1;
+  step.bucket_launched = {NAN, 2, 3};
+  step.bucket_finished = {1};
+  journal.add(2, step);
+  journal.add(3, trainer::HeartbeatRecord{1, -7, std::string(100'000, 'x'), NAN});
+  follow();
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(run_.summary.mfu, std::nullopt);
+  EXPECT_EQ(run_.summary.utilisation, std::nullopt);
+  const Attempt attempt = store_.attempts(run_.number).at(0);
+  EXPECT_EQ(attempt.ranks, 1);
+  EXPECT_EQ(attempt.peak_flops, 0);
+  const auto timeline = store_.timeline(attempt.row);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->launched.size(), 1U) << "as many as have both times";
+  EXPECT_EQ(timeline->finished.size(), 1U);
+}
+
 TEST_F(FollowerTest, SurvivesStrangeNamesBetweenTheAttempts) {
   std::filesystem::create_directories(directory_.path() / "attempts" / "not-an-attempt");
   tests::write_file(directory_.path() / "attempts" / "3-0123456789abcdef", "a file");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <fstream>
 #include <memory>
 
 #include "base/text.h"
@@ -20,13 +21,14 @@ class LocalSchedulerTest : public testing::Test {
   LocalSchedulerTest() : scheduler_(kTrainer) {
     const base::Path data = folder_.path() / "data";
     std::filesystem::create_directories(data);
-    tests::write_file(data / "script", "hold_at 1\n");
+    script("hold_at 1\n");
     const auto made = trainer::RunDirectory::create(base::posix_file_system(), run(),
                                                     tests::run_file(data.string()));
     journal_folder_ = made.path() / "attempts";
   }
   ~LocalSchedulerTest() override {
     for (const std::string& handle : started_) scheduler_.kill(handle);
+    for (const pid_t process : living()) ::kill(process, SIGKILL);
   }
 
   base::Path run() const { return folder_.path() / "run"; }
@@ -37,6 +39,24 @@ class LocalSchedulerTest : public testing::Test {
     EXPECT_TRUE(
         eventually([&] { return !base::posix_file_system().list(journal_folder_).empty(); }));
     return handle;
+  }
+  void script(const std::string& text) const {
+    tests::write_file(folder_.path() / "data" / "script", text);
+  }
+  // What the trainer started.
+  std::vector<pid_t> tree() const {
+    std::vector<pid_t> processes;
+    std::ifstream file(folder_.path() / "data" / "tree");
+    for (pid_t process = 0; file >> process;) processes.push_back(process);
+    return processes;
+  }
+  // A process that ended and has no parent to reap it may stay for ever as a zombie.
+  std::vector<pid_t> living() const {
+    std::vector<pid_t> processes;
+    for (const pid_t process : tree()) {
+      if (base::process_start_ticks(process)) processes.push_back(process);
+    }
+    return processes;
   }
   static std::int64_t process_of(const std::string& handle) {
     return *base::parse_integer(handle.substr(0, handle.find(':')));
@@ -65,6 +85,37 @@ TEST_F(LocalSchedulerTest, KillTellsTheSignal) {
   ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
   EXPECT_EQ(scheduler_.poll(handle).signal, SIGKILL);
   EXPECT_EQ(scheduler_.poll(handle).exit_code, std::nullopt);
+}
+
+TEST_F(LocalSchedulerTest, KillReachesEveryProcessGroupOfTheSession) {
+  script("hold_at 1\nignore_term 1\ntree 3\n");
+  const std::string handle = submit("token");
+  ASSERT_TRUE(eventually([&] { return tree().size() == 6; }));
+  for (const pid_t process : tree()) {
+    EXPECT_EQ(::getsid(process), process_of(handle));
+    EXPECT_NE(::getpgid(process), process_of(handle)) << "the test needs groups of their own";
+  }
+  // Somebody else's process, in another session, goes on.
+  base::Command sleep;
+  sleep.arguments = {"sleep", "1000"};
+  sleep.new_session = true;
+  const pid_t bystander = base::spawn(sleep);
+  LocalScheduler other(kTrainer);
+  other.kill(handle);  // a controller that is not their parent
+  EXPECT_TRUE(eventually([&] { return living().empty(); })) << living().size() << " live on";
+  EXPECT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  EXPECT_TRUE(base::process_start_ticks(bystander).has_value());
+  ::kill(bystander, SIGKILL);
+  (void)base::wait_exit(bystander);
+}
+
+TEST_F(LocalSchedulerTest, WhatAnAttemptLeftBehindIsKilledWithItsEnd) {
+  script("tree 2\nleave 1\n");
+  const std::string handle = submit("token");
+  ASSERT_TRUE(eventually([&] { return tree().size() == 4; }));
+  ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  EXPECT_EQ(scheduler_.poll(handle).signal, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return living().empty(); })) << living().size() << " live on";
 }
 
 TEST_F(LocalSchedulerTest, AnotherControllerFindsTheProcessAgain) {

@@ -147,6 +147,27 @@ TEST_F(ProcessTest, TrainsToTheTarget) {
   EXPECT_EQ(regatta({"watch", id, "--exit-status"}).exit.code, 0);
 }
 
+TEST_F(ProcessTest, ShowsHowTheRanksDo) {
+  script("pause_ms 1\nhold_at 12\nranks 4");
+  serve();
+  const std::string id = submit("ranks: 4\n");
+  ASSERT_TRUE(reaches_step(id, 12));
+  const base::Output while_running = regatta({"show", id});
+  EXPECT_EQ(while_running.exit.code, 0) << while_running.errors;
+  EXPECT_THAT(while_running.text,
+              HasSubstr("4 on fake, MFU 40.0 %, utilisation 90.0 %, goodput 640 samples/s"));
+  EXPECT_THAT(while_running.text, HasSubstr("640 samples, statistical efficiency 80.0 %"));
+  EXPECT_THAT(while_running.text, HasSubstr("10.0 % of the step exposed"));
+  EXPECT_THAT(while_running.text, HasSubstr("rank 1 in backward"));
+  const Json metrics = Client(url_, 30).get("/runs/" + id + "/metrics");
+  EXPECT_EQ(metrics["timeline"]["step"], 12);
+  EXPECT_EQ(metrics["timeline"]["buckets"].size(), 2U);
+  tests::write_file(data() / "go", "");
+  const base::Output after = regatta({"watch", id});
+  EXPECT_THAT(after.text, HasSubstr("4 on fake"));
+  EXPECT_THAT(regatta({"show", id}).text, Not(HasSubstr("furthest behind")));
+}
+
 TEST_F(ProcessTest, AttemptOutlivesAKilledController) {
   script("hold_at 20");
   serve();

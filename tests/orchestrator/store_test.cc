@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "orchestrator/schema.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -215,6 +216,72 @@ TEST(Store, RefusesANewerSchema) {
   Database(folder.path() / "store.sqlite", Database::Access::ReadWrite)
       .execute("PRAGMA user_version = 99");
   EXPECT_THAT(error_of(folder.path()), HasSubstr("newer regatta"));
+}
+
+TEST(Store, BringsAnOldStoreUpToDate) {
+  const TemporaryDirectory folder;
+  {
+    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
+    old.execute(kVersion1);
+    old.execute(
+        "INSERT INTO runs(number, id, name, config, directory, created_utc, wanted, body_digest, "
+        "value) VALUES(1, 'a', 'demo', '{}', '/runs/a', 1, 0, 'd', 0.25)");
+    old.execute(
+        "INSERT INTO attempts(row, run, number, execution, offset, started) "
+        "VALUES(7, 1, 1, '0123456789abcdef', 55, 1)");
+    old.execute("INSERT INTO steps VALUES(3, 1, 7, 0, 1, 2.5, 6, 5, 8, 800, 0.5)");
+    old.execute("PRAGMA user_version = 1");
+  }
+  for (int opening = 0; opening < 2; ++opening) {
+    Store store(folder.path());
+    const auto run = store.run("a");
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run->summary.value, 0.25);
+    EXPECT_EQ(run->summary.mfu, std::nullopt);
+    const Attempt attempt = store.attempts(run->number).at(0);
+    EXPECT_EQ(attempt.offset, 55);
+    EXPECT_EQ(attempt.ranks, 1);
+    EXPECT_FALSE(attempt.slowest);
+    EXPECT_FALSE(store.timeline(attempt.row));
+    const auto rows = store.steps(run->number, 0, 10);
+    ASSERT_EQ(rows.size(), static_cast<std::size_t>(opening + 1));
+    EXPECT_EQ(rows[0].loss, 6);
+    EXPECT_EQ(rows[0].imbalance, std::nullopt);
+    store.append(*run, attempt, {step_record(opening + 1, opening + 2)});
+  }
+}
+
+TEST(Store, KeepsTheNewestTimelineOfEachAttempt) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  Attempt attempts[2];
+  for (int i = 0; i < 2; ++i) {
+    attempts[i].row = store.add_attempt(run.number, i + 1, "0123456789abcdef");
+    attempts[i].ranks = 2;
+    trainer::JournalRecord start;
+    trainer::StartRecord body;
+    body.bucket_bytes = {1000 + i};
+    start.body = body;
+    std::vector<trainer::JournalRecord> records{start};
+    for (int step = 1; step <= 3; ++step) {
+      records.push_back(step_record(step, step));
+      auto& record = std::get<trainer::StepRecord>(records.back().body);
+      if (step < 3) {  // a step without buckets changes nothing
+        record.bucket_launched = {0.125 * step};
+        record.bucket_finished = {0.25 * step};
+      }
+    }
+    store.append(run, attempts[i], records);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto timeline = store.timeline(attempts[i].row);
+    ASSERT_TRUE(timeline);
+    EXPECT_EQ(timeline->step, 2);
+    EXPECT_EQ(timeline->bucket_bytes, (std::vector<double>{1000.0 + i}));
+    EXPECT_EQ(timeline->launched, (std::vector<double>{0.25}));
+    EXPECT_EQ(timeline->finished, (std::vector<double>{0.5}));
+  }
 }
 
 TEST(Store, SaysWhatToDoWithADamagedFile) {

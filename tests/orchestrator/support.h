@@ -125,7 +125,20 @@ class JournalAuthor {
   }
 
   void start(double seconds, std::int64_t first_step = 0, std::int64_t process = 1234) {
+    start(seconds, first_step, process, trainer::StartRecord{});
+  }
+  // Four ranks, two buckets.
+  void start_four_ranks(double seconds, std::int64_t first_step = 0) {
     trainer::StartRecord record;
+    record.ranks = 4;
+    record.ranks_per_node = 2;
+    record.device = "cpu: \x1b[1mfour cores";
+    record.peak_flops = 4e11;
+    record.bucket_bytes = {4096, 1024};
+    start(seconds, first_step, 1234, record);
+  }
+  void start(double seconds, std::int64_t first_step, std::int64_t process,
+             trainer::StartRecord record) {
     record.attempt = name_.number;
     record.execution = name_.execution;
     record.process = process;
@@ -146,6 +159,31 @@ class JournalAuthor {
     record.tokens = 800;
     record.seconds = step_seconds;
     add(seconds, record);
+  }
+  // A step of four ranks; its figures grow with its number.
+  static trainer::StepRecord step_of_four_ranks(std::int64_t step) {
+    trainer::StepRecord record;
+    record.step = step;
+    record.loss = 1;
+    record.samples = 8;
+    record.tokens = 800;
+    record.seconds = 0.5;
+    record.data_seconds = 0.01;
+    record.forward_seconds = 0.14;
+    record.backward_seconds = 0.25;
+    record.reduce_seconds = 0.05;
+    record.optimizer_seconds = 0.05;
+    record.exposed_seconds = 0.05;
+    record.bucket_launched = {0.3, 0.4};
+    record.bucket_finished = {0.35, 0.45};
+    record.imbalance = 1.25;
+    record.moved_bytes = 100 * step;
+    record.noise_scale = 600.0 + static_cast<double>(step);
+    record.efficiency = 0.75;
+    record.goodput = 12;
+    record.mfu = 0.25;
+    record.utilisation = 0.875;
+    return record;
   }
   void evaluation(double seconds, std::int64_t step, double accuracy) {
     trainer::EvalRecord record;

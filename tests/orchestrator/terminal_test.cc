@@ -69,11 +69,61 @@ TEST(RunSummary, SaysWhatTheRunCameTo) {
             "checkpoint        /r/checkpoints/step-400\n");
 }
 
+Json on_four_ranks() {
+  Json run = running();
+  run["ranks"] = 4;
+  run["ranks_per_node"] = 2;
+  run["device"] = "cpu";
+  run["mfu"] = 0.3125;
+  run["utilisation"] = 0.94;
+  run["goodput"] = 297.4;
+  run["noise_scale"] = 1240.0;
+  run["efficiency"] = 0.871;
+  run["exposed_share"] = 0.042;
+  run["imbalance"] = 1.0123;
+  run["slowest"] = {{"rank", 3},
+                    {"step", 26},
+                    {"phase", "backward"},
+                    {"phase_seconds", 1.2},
+                    {"age_seconds", 0.4}};
+  return run;
+}
+
+TEST(RunSummary, TellsRanksInOneLine) {
+  EXPECT_THAT(run_summary(on_four_ranks()),
+              HasSubstr("ranks             4 (2 per node) on cpu, MFU 31.2 %, utilisation 94.0 %, "
+                        "goodput 297 samples/s\n"));
+}
+
+TEST(RunDetails, TellHowTheRanksDo) {
+  const std::string text = run_details(on_four_ranks());
+  EXPECT_THAT(text, HasSubstr("4 (2 per node) on cpu, MFU 31.2 %"));
+  EXPECT_THAT(text, HasSubstr("1240 samples, statistical efficiency 87.1 %"));
+  EXPECT_THAT(text, HasSubstr("4.2 % of the step exposed, largest rank 1.0123 of the mean"));
+  EXPECT_THAT(text, HasSubstr("rank 3 in backward for 1.2 s, 0.4 s ago"));
+}
+
+TEST(RunDetails, SayNothingOfARunOnOneRank) {
+  Json run = running();
+  run["ranks"] = 1;
+  for (const char* key : {"mfu", "goodput", "noise_scale", "exposed_share", "slowest", "device"}) {
+    run[key] = nullptr;
+  }
+  EXPECT_THAT(run_details(run), Not(HasSubstr("rank")));
+  EXPECT_THAT(run_details(run), Not(HasSubstr("noise")));
+  EXPECT_EQ(run_summary(run), run_summary(running()));
+  run["mfu"] = 0.5;
+  EXPECT_THAT(run_summary(run), HasSubstr("1, MFU 50.0 %"));
+}
+
 TEST(Terminal, EscapesHostileText) {
   Json run = running();
   run["id"] = "x\x1b]0;owned\x07\n";
   run["error"] = "\x1b[2J\xC2\x9B";
   run["warnings"] = {"a\rb"};
+  run["ranks"] = 2;
+  run["device"] = "\x1b[31mgpu";
+  run["slowest"] = {{"rank", 1}, {"phase", "\x1b[2J"}};
   for (const std::string& text : {run_table(Json::array({run})), run_details(run), run_summary(run),
                                   progress_line(run, 200)}) {
     EXPECT_THAT(text, Not(HasSubstr("\x1b")));
@@ -86,7 +136,9 @@ TEST(Terminal, EscapesHostileText) {
 TEST(Terminal, TakesAnswersOfAnotherShape) {
   for (const Json& strange :
        {Json::object(), Json{{"id", 5}, {"state", nullptr}, {"step", "x"}, {"checkpoint", 3}},
-        Json{{"state", "running"}, {"steps", -1}, {"warnings", "w"}}}) {
+        Json{{"state", "running"}, {"steps", -1}, {"warnings", "w"}},
+        Json{{"ranks", "four"}, {"mfu", true}, {"slowest", 3}, {"noise_scale", "big"}},
+        Json{{"ranks", -1e300}, {"ranks_per_node", 0}, {"slowest", Json::object()}}}) {
     EXPECT_NO_THROW((void)run_details(strange));
     EXPECT_NO_THROW((void)run_summary(strange));
     EXPECT_NO_THROW((void)progress_line(strange, 80));
