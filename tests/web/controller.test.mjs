@@ -65,6 +65,11 @@ function writeFinishedRun(runs) {
     parameters: 1_000_000,
     steps: 4000,
     batch_size: 32,
+    ranks: 4,
+    ranks_per_node: 2,
+    device: "cpu",
+    peak_flops: 4e11,
+    bucket_bytes: [4_000_000, 1_000_000],
     first_step: 0,
     checkpoint: "",
     metric: "mlm_accuracy",
@@ -89,6 +94,17 @@ function writeFinishedRun(runs) {
       tokens: 3744,
       masked: 560,
       step_seconds: stepSeconds,
+      forward_seconds: stepSeconds * 0.3,
+      backward_seconds: stepSeconds * 0.5,
+      exposed_seconds: stepSeconds * 0.1,
+      bucket_launched: [stepSeconds * 0.5, stepSeconds * 0.8],
+      bucket_finished: [stepSeconds * 0.7, stepSeconds * 0.9],
+      imbalance: 1.0625,
+      noise_scale: 640,
+      efficiency: 0.75,
+      goodput: (0.75 * 32) / stepSeconds,
+      mfu: 0.25,
+      utilisation: 0.9,
     });
     const evaluation = evaluations.find((row) => row[0] === number);
     if (!evaluation) continue;
@@ -251,6 +267,30 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
   await visitor.sees("The log is empty.");
   await page.getByRole("link", { name: "Details" }).click();
   await visitor.sees("/nonexistent/dataset");
+  await visitor.leave();
+});
+
+controllerTest("an adopted run shows its ranks and buckets", async () => {
+  const visitor = await Visitor.arrive(browser, `${url}#/runs/${kRun}`);
+  const panel = visitor.page.getByRole("region", { name: "Ranks and communication" });
+  await panel.waitFor();
+  const text = (await panel.innerText()).replace(/\s+/g, " ");
+  for (const words of [
+    "Ranks 4 2 per node, cpu",
+    "MFU 25.0 % of 400 GFLOP/s",
+    "Utilisation 90.0 %",
+    "Exposed communication 10.0 % of the step",
+    "Statistical efficiency 75.0 %",
+    "Noise scale 640 samples",
+    "Imbalance 1.0625",
+    `Reductions of step ${expected.step.toLocaleString("en-US")}`,
+    "2 buckets of 5.00 MB",
+  ]) {
+    assert.ok(text.includes(words), `${words} in: ${text}`);
+  }
+  assert.ok(!text.includes("Furthest behind"), "the run is over");
+  assert.equal(await panel.locator("rect.hidden").count(), 1);
+  assert.equal(await panel.locator("rect.exposed").count(), 1);
   await visitor.leave();
 });
 

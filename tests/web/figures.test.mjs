@@ -87,6 +87,24 @@ table("bytes", show.bytes, [
   [9.1e15, "9,100 TB"],
   [null, "–"],
 ]);
+table("times within a step", show.milliseconds, [
+  [0, "0.00 ms"],
+  [0.0004, "0.40 ms"],
+  [0.0125, "12.5 ms"],
+  [0.11, "110 ms"],
+  [2.5, "2,500 ms"],
+  [null, "–"],
+  [NaN, "–"],
+]);
+table("FLOP rates", show.flops, [
+  [0, "0.00 FLOP/s"],
+  [999, "999 FLOP/s"],
+  [4e11, "400 GFLOP/s"],
+  [7.912e15, "7.91 PFLOP/s"],
+  [3e22, "30,000 EFLOP/s"],
+  [null, "–"],
+  [undefined, "–"],
+]);
 table("moments that are none", show.when, [
   [null, "–"],
   ["", "–"],
@@ -119,6 +137,7 @@ const answer = (fields) => ({
   steps: [],
   evaluations: [],
   checkpoints: [],
+  timeline: null,
   prediction: null,
   ...fields,
 });

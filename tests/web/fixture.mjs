@@ -32,13 +32,19 @@ export function series({
   limit = 0.125,
   scale = 110,
 }) {
-  const metrics = { steps: [], evaluations: [], checkpoints: [], prediction: null };
+  const metrics = {
+    steps: [],
+    evaluations: [],
+    checkpoints: [],
+    timeline: null,
+    prediction: null,
+  };
   let seconds = 0;
   for (let step = 1; step <= steps; step += 1) {
     seconds += stepSeconds * (1 + 0.1 * wobble(step));
     const loss = 6.15 + 2.2 * Math.exp(-seconds / 35) + 0.12 * wobble(step * 3);
     const speed = 32 / (stepSeconds * (1 + 0.1 * wobble(step)));
-    metrics.steps.push([step, seconds, loss, loss - 0.6, speed, speed * 117]);
+    metrics.steps.push([step, seconds, loss, loss - 0.6, speed, speed * 117, null, null, null]);
     if (step % evaluateEvery === 0) {
       const accuracy = low + (limit - low) * (1 - Math.exp(-seconds / scale));
       metrics.evaluations.push([step, seconds, accuracy, loss - 0.7]);
@@ -85,6 +91,19 @@ export function makeRun(id, fields = {}) {
     samples_per_second: null,
     tokens_per_second: null,
     loss: null,
+    ranks: null,
+    ranks_per_node: null,
+    device: null,
+    peak_flops: null,
+    mfu: null,
+    utilisation: null,
+    noise_scale: null,
+    efficiency: null,
+    goodput: null,
+    exposed_share: null,
+    imbalance: null,
+    moved_bytes: null,
+    slowest: null,
     checkpoint: null,
     warnings: [],
     error: null,
@@ -113,6 +132,48 @@ export function follow(run, metrics) {
     run.checkpoint = { step: checkpoint[0], name, path: `${run.directory}/checkpoints/${name}` };
   }
   return run;
+}
+
+// A run on eight ranks: what the journal of several ranks adds. Backward ends at 86 ms.
+export function ranksRun(buckets = 12) {
+  const metrics = series({ steps: 600, stepSeconds: 0.11, evaluateEvery: 50 });
+  for (const row of metrics.steps) {
+    row[6] = row[4] * 0.871;
+    row[7] = 400 + 1.4 * row[0];
+    row[8] = 0.312;
+  }
+  metrics.timeline = {
+    step: 600,
+    step_seconds: 0.11,
+    data_seconds: 0.001,
+    forward_seconds: 0.03,
+    backward_seconds: 0.055,
+    reduce_seconds: 0.0125,
+    optimizer_seconds: 0.0105,
+    exposed_seconds: 0.0125,
+    bucket_count: buckets,
+    buckets: Array.from({ length: buckets }, (_, i) => {
+      const launched = 0.036 + (0.05 * (i + 1)) / buckets;
+      return [i, 4_194_304 * (i === buckets - 1 ? 3.2 : 1), launched, launched + 0.0125];
+    }),
+  };
+  const run = makeRun("ranks-5c1e07", {
+    state_text: "training, step 600 of 4000",
+    ranks: 8,
+    ranks_per_node: 4,
+    device: "NVIDIA H100 80GB HBM3",
+    peak_flops: 7.912e15,
+    mfu: 0.312,
+    utilisation: 0.943,
+    noise_scale: 1240,
+    efficiency: 0.871,
+    goodput: 253.4,
+    exposed_share: 0.1136,
+    imbalance: 1.0123,
+    moved_bytes: 48_200,
+    slowest: { rank: 5, step: 601, phase: "backward", phase_seconds: 0.031, age_seconds: 0.62 },
+  });
+  return { run: follow(run, metrics), metrics, log: "" };
 }
 
 export function standardRuns() {
@@ -242,6 +303,7 @@ export class Fixture {
         steps: fresh(metrics.steps),
         evaluations: fresh(metrics.evaluations),
         checkpoints: fresh(metrics.checkpoints),
+        timeline: metrics.timeline,
         prediction: metrics.prediction,
       });
     }
@@ -277,6 +339,7 @@ export class Fixture {
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const fixture = await new Fixture(standardRuns()).start(Number(process.argv[2] ?? 8090));
+  const entries = [...standardRuns(), ranksRun()];
+  const fixture = await new Fixture(entries).start(Number(process.argv[2] ?? 8090));
   console.log(fixture.url);
 }

@@ -1,7 +1,7 @@
 // The built page in a real browser, against the fixture's API.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Fixture, kHostile, makeRun, standardRuns } from "./fixture.mjs";
+import { Fixture, kHostile, makeRun, ranksRun, standardRuns } from "./fixture.mjs";
 import { Visitor, kPatience, launch, missingBrowser } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
@@ -108,6 +108,176 @@ pageTest(
     const summary = await page.getByRole("img").first().getAttribute("aria-label");
     assert.match(summary, /18 evaluations, now 7\.47.%, target 9\.80.%, best constant guess 4\.90/);
     await visitor.keepPicture("running");
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "a run on several ranks shows how they do and the newest step's buckets",
+  () => [ranksRun()],
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/ranks-5c1e07`);
+    const { page } = visitor;
+    const panel = page.getByRole("region", { name: "Ranks and communication" });
+    await panel.waitFor();
+    const text = (await panel.innerText()).replace(/\s+/g, " ");
+    for (const words of [
+      "Ranks 8 4 per node, NVIDIA H100 80GB HBM3",
+      "MFU 31.2 % of 7.91 PFLOP/s",
+      "Utilisation 94.3 %",
+      "Exposed communication 11.4 % of the step",
+      "Goodput 253 of 283 samples/s",
+      "Statistical efficiency 87.1 %",
+      "Noise scale 1,240 samples",
+      "Imbalance 1.0123 largest / mean tokens",
+      "Samples moved 48.2 kB per step",
+      "Furthest behind Rank 5 backward for 31 ms, 0.6 s ago",
+      "Reductions of step 600",
+      "12 buckets of 59.6 MB, 12.5 ms of 110 ms exposed",
+    ]) {
+      assert.ok(text.includes(words), `${words} in: ${text}`);
+    }
+    assert.match(
+      await panel.locator("div", { hasText: "MFU" }).first().getAttribute("title"),
+      /FLOP/,
+    );
+    for (const figure of await panel.locator("dl.figures > div").all()) {
+      assert.ok((await figure.getAttribute("title"))?.length > 15, await figure.innerText());
+    }
+    const drawing = panel.getByRole("img");
+    const summary = await drawing.getAttribute("aria-label");
+    assert.match(summary, /12 buckets; backward ends at 86.0.ms, the last reduction at 98.5.ms/);
+    // All but the last bucket begin before backward's end, the last three go on after it.
+    assert.equal(await drawing.locator("rect.hidden").count(), 11);
+    assert.equal(await drawing.locator("rect.exposed").count(), 3);
+    const box = (kind) => drawing.locator(`rect.${kind}`).last().boundingBox();
+    const [backward, exposed, wait] = [
+      await box("backward"),
+      await box("exposed"),
+      await box("wait"),
+    ];
+    const near = (one, other) => assert.ok(Math.abs(one - other) < 1.5, `${one} ~ ${other}`);
+    near(exposed.x, backward.x + backward.width);
+    near(wait.x, exposed.x);
+    near(wait.width, exposed.width);
+    near(backward.width / exposed.width, 0.055 / 0.0125);
+    await visitor.waitForPixels(2, "good", 200); // goodput beside throughput
+    await visitor.sees("goodput 246");
+
+    const { metrics, run } = fixture.entries[0];
+    metrics.timeline = {
+      ...metrics.timeline,
+      step: 601,
+      buckets: [[0, null, 0.02, 0.03]],
+      bucket_count: 1,
+    };
+    metrics.steps.push([601, 67, 6, 5, 280, 33_000, 250, 1241, 0.3]);
+    run.slowest = null;
+    await visitor.sees("Reductions of step 601");
+    await panel.getByText("Furthest behind").waitFor({ state: "hidden" });
+    assert.equal(await drawing.locator("rect.hidden").count(), 1);
+    assert.equal(await drawing.locator("rect.wait").count(), 0);
+    await visitor.leave();
+  },
+);
+
+pageTest("a run that says nothing of ranks shows no panel", standardRuns, async (fixture) => {
+  const entry = fixture.entry("demo-4f2a91");
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+  const { page } = visitor;
+  await visitor.waitForPixels(2, "accent", 100);
+  assert.equal(await page.locator("section.ranks").count(), 0);
+  assert.equal((await visitor.pixels(2, "good")).count, 0);
+  // Nor does a controller that does not know the fields.
+  for (const key of ["ranks", "mfu", "slowest", "device"]) delete entry.run[key];
+  delete entry.metrics.timeline;
+  entry.run.state_text = "asked again";
+  await visitor.sees("asked again");
+  assert.equal(await page.locator("section.ranks").count(), 0);
+  // One rank has a device and its use, and nothing of communication.
+  Object.assign(entry.run, { ranks: 1, device: "cpu", mfu: 0.5, utilisation: 0.97 });
+  const panel = page.getByRole("region", { name: "Device" });
+  await panel.waitFor();
+  assert.match(await panel.innerText(), /cpu[^]*MFU[^]*50\.0[^]*97\.0/);
+  assert.equal(await panel.getByText("Goodput").count(), 0);
+  await visitor.leave();
+});
+
+pageTest(
+  "strange ranks and timelines break nothing, also on a phone",
+  () => {
+    const entry = ranksRun(512);
+    Object.assign(entry.run, { name: "strange", device: kHostile.repeat(3), imbalance: 1e9 });
+    entry.run.slowest = {
+      rank: 4095,
+      step: 1,
+      phase: kHostile,
+      phase_seconds: null,
+      age_seconds: null,
+    };
+    return [entry];
+  },
+  async (fixture) => {
+    for (const width of [320, 390]) {
+      const options = { viewport: { width, height: 800 } };
+      const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/ranks-5c1e07`, options);
+      const { page } = visitor;
+      await visitor.sees("Rank 4095");
+      await visitor.sees("512 buckets");
+      const overflow = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      assert.equal(overflow, 0);
+      assert.ok((await page.getByRole("img").last().boundingBox()).height < 400);
+      assert.equal(await page.locator("#app img").count(), 0);
+      assert.equal(await page.evaluate(() => window.stolen), undefined);
+      await visitor.keepPicture(`ranks-${width}`);
+      await visitor.leave();
+    }
+    const { metrics, run } = fixture.entries[0];
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/ranks-5c1e07`);
+    const nothing = { ...metrics.timeline, step_seconds: null, data_seconds: null, buckets: [] };
+    for (const [step, timeline] of [
+      [
+        700,
+        {
+          ...metrics.timeline,
+          buckets: [
+            [0, 1, null, 0.1],
+            [1, null, 0.2, null],
+          ],
+        },
+      ],
+      [701, { ...nothing, forward_seconds: null, backward_seconds: null, optimizer_seconds: 0 }],
+      [
+        702,
+        {
+          ...nothing,
+          buckets: [
+            [0, 5, -1, -0.5],
+            [1, 5, 0, 0],
+          ],
+        },
+      ],
+      [
+        703,
+        {
+          ...nothing,
+          buckets: [
+            [0, 5, 3e5, 2e5],
+            [1, 5, 1e300, 1e301],
+          ],
+        },
+      ],
+      [704, null],
+    ]) {
+      metrics.timeline = timeline && { ...timeline, step };
+      metrics.steps.push([step, 100 + step, 6, 5, 280, 33_000, null, null, null]);
+      run.state_text = `strange step ${step}`;
+      await visitor.sees(`strange step ${step}`);
+    }
+    await visitor.sees("Rank 4095");
+    assert.equal(await visitor.page.locator(".timeline").count(), 0);
     await visitor.leave();
   },
 );

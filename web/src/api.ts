@@ -13,6 +13,15 @@ export interface Attempt {
   reason: string | null;
 }
 
+// The rank that was furthest behind, at the newest heartbeat.
+export interface Slowest {
+  rank: number;
+  step: number;
+  phase: string;
+  phase_seconds: number | null;
+  age_seconds: number | null;
+}
+
 export interface Run {
   id: string;
   name: string;
@@ -39,16 +48,29 @@ export interface Run {
   samples_per_second: number | null;
   tokens_per_second: number | null;
   loss: number | null;
+  ranks: number | null;
+  ranks_per_node: number | null;
+  device: string | null;
+  peak_flops: number | null;
+  mfu: number | null;
+  utilisation: number | null;
+  noise_scale: number | null;
+  efficiency: number | null;
+  goodput: number | null;
+  exposed_share: number | null;
+  imbalance: number | null;
+  moved_bytes: number | null;
+  slowest: Slowest | null;
   checkpoint: { step: number; name: string; path: string } | null;
   warnings: string[];
   error: string | null;
   config: Record<string, unknown>;
 }
 
-// [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second]
-// A value that is no finite number comes as null.
+// [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second, goodput, noise_scale, mfu]
+// A value that is no finite number, or not known, comes as null.
 type Value = number | null;
-export type StepRow = [number, number, Value, Value, Value, Value];
+export type StepRow = [number, number, Value, Value, Value, Value, Value, Value, Value];
 // [step, seconds, mlm_accuracy, mlm_loss]
 export type EvaluationRow = [number, number, Value, Value];
 // [step, seconds, name, status]
@@ -60,11 +82,26 @@ export interface Prediction {
   high: number;
 }
 
+// The newest step's buckets, in seconds since its begin.
+export interface Timeline {
+  step: number;
+  step_seconds: Value;
+  data_seconds: Value;
+  forward_seconds: Value;
+  backward_seconds: Value;
+  reduce_seconds: Value;
+  optimizer_seconds: Value;
+  exposed_seconds: Value;
+  bucket_count: number;
+  buckets: [number, Value, Value, Value][]; // [index, bytes, launched, finished]
+}
+
 export interface Metrics {
   cursor: number;
   steps: StepRow[];
   evaluations: EvaluationRow[];
   checkpoints: CheckpointRow[];
+  timeline: Timeline | null;
   prediction: Prediction | null;
 }
 

@@ -330,7 +330,8 @@ function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
   const rows = history.steps;
   const data = useMemo<uPlot.AlignedData>(() => {
     const speed: Values = rows.map((row) => row[4] ?? null);
-    return [rows.map((row) => row[1]), speed, smooth(speed)];
+    const goodput: Values = rows.map((row) => row[6] ?? null);
+    return [rows.map((row) => row[1]), speed, smooth(speed), smooth(goodput)];
   }, [rows]);
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];
@@ -338,6 +339,11 @@ function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
     return (
       <>
         <b>{show.number(row[4])}</b> samples/s, {show.count(row[5])} tokens/s
+        {row[6] != null && (
+          <>
+            , <span class="reached">goodput {show.number(row[6])}</span>
+          </>
+        )}
       </>
     );
   };
@@ -351,6 +357,7 @@ function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
       lines={[
         { colour: "accent", width: 1, opacity: 0.28 },
         { colour: "accent", width: 1.75 },
+        { colour: "good", width: 1.75 }, // goodput
       ]}
       full={full}
       values={(_low, high) => [0, (high ?? 1) * 1.12 || 1]}

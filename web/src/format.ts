@@ -67,6 +67,24 @@ export function bytes(value: number | null | undefined): string {
   return `${unit === 0 ? size : number(size)}${kNarrowSpace}${units[unit]}`;
 }
 
+// Finer than duration(): what happens within a step.
+export function milliseconds(seconds: number | null | undefined): string {
+  if (seconds == null || !Number.isFinite(seconds)) return kDash;
+  return `${number(seconds * 1000)}${kNarrowSpace}ms`;
+}
+
+export function flops(value: number | null | undefined): string {
+  if (value == null || !Number.isFinite(value)) return kDash;
+  const units = ["", "k", "M", "G", "T", "P", "E"];
+  let rate = value;
+  let unit = 0;
+  while (rate >= 999.5 && unit + 1 < units.length) {
+    rate /= 1000;
+    unit += 1;
+  }
+  return `${number(rate)}${kNarrowSpace}${units[unit]}FLOP/s`;
+}
+
 // A metric is a fraction (accuracy) or a loss; the API names it.
 export function isFraction(metric: string): boolean {
   return metric.endsWith("accuracy");

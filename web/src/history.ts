@@ -1,4 +1,12 @@
-import type { Checkpoint, CheckpointRow, EvaluationRow, Metrics, Prediction, StepRow } from "./api";
+import type {
+  Checkpoint,
+  CheckpointRow,
+  EvaluationRow,
+  Metrics,
+  Prediction,
+  StepRow,
+  Timeline,
+} from "./api";
 
 // The series of one run as the page keeps them: what the cursor delivered, in order of time.
 export interface History {
@@ -6,11 +14,19 @@ export interface History {
   steps: StepRow[];
   evaluations: EvaluationRow[];
   checkpoints: CheckpointRow[];
+  timeline: Timeline | null; // of the newest step
   prediction: Prediction | null;
 }
 
 export function emptyHistory(): History {
-  return { cursor: 0, steps: [], evaluations: [], checkpoints: [], prediction: null };
+  return {
+    cursor: 0,
+    steps: [],
+    evaluations: [],
+    checkpoints: [],
+    timeline: null,
+    prediction: null,
+  };
 }
 
 const kMostSteps = 4000;
@@ -48,6 +64,7 @@ export function extend(history: History, metrics: Metrics): History {
     steps: thin(append(history.steps, metrics.steps)),
     evaluations: append(history.evaluations, metrics.evaluations),
     checkpoints: appendEvents(history.checkpoints, metrics.checkpoints),
+    timeline: metrics.timeline,
     prediction: metrics.prediction,
   };
 }

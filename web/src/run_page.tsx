@@ -4,12 +4,14 @@ import { api, hasEnded } from "./api";
 import { CancelButton } from "./cancel";
 import { CheckpointTable, Details, LogTail } from "./tabs";
 import { Curves } from "./curves";
+import { Figure } from "./figure";
 import * as show from "./format";
 import type { History } from "./history";
 import { currentCheckpoints, emptyHistory, extend } from "./history";
 import { StateBadge } from "./icons";
 import { Connection, ErrorPanel, Warnings } from "./notices";
 import { usePoll } from "./poll";
+import { Ranks } from "./ranks";
 import type { Tab } from "./route";
 import { kTabs, runHash } from "./route";
 import { Progress } from "./run_list";
@@ -69,18 +71,6 @@ function headline(run: Run, history: History): Headline {
     note: range,
     tone: "",
   };
-}
-
-function Figure({ name, value, note }: { name: string; value: string; note?: string | undefined }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>
-        {value}
-        {note && <span class="small">{note}</span>}
-      </dd>
-    </div>
-  );
 }
 
 function Figures({ run }: { run: Run }) {
@@ -232,6 +222,7 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
           )}
           <Warnings warnings={run.warnings} />
           <Curves run={run} history={history} />
+          <Ranks run={run} timeline={history.timeline} />
           <TabBar
             id={id}
             tab={tab}
