@@ -55,6 +55,7 @@ std::vector<std::string> merged_environment(const Command& command) {
 [[noreturn]] void become(const Command& command, char* const* arguments, char* const* environment,
                          int input, int output, int errors, int failure) {
   if (command.new_session) ::setsid();
+  if (command.new_group) ::setpgid(0, 0);
   // Marked, not closed: `failure` must stay open until the new program runs. Kernels before 5.11 do
   // not know the call; there only our own descriptors, all made with O_CLOEXEC, are kept back.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -119,6 +120,7 @@ Exit exit_of(int status) {
 }  // namespace
 
 pid_t spawn(const Command& command) {
+  if (command.inherit_output) return start(command, STDOUT_FILENO, STDERR_FILENO);
   const Path path = command.output_path.empty() ? Path("/dev/null") : command.output_path;
   const UniqueFd output(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!output.valid()) throw_errno(errno, "cannot open " + path.string());

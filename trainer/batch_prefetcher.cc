@@ -12,9 +12,9 @@ BatchPrefetcher::Taken BatchPrefetcher::take(std::int64_t step) {
   Taken taken;
   if (next_.valid() && next_step_ == step) {
     taken.stalled = next_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-    taken.batches = next_.get();
+    taken.step = next_.get();
   } else {
-    taken.batches = collect_(step);
+    taken.step = collect_(step);
   }
   next_step_ = step + 1;
   if (next_step_ <= last_step_) {

@@ -10,15 +10,20 @@
 
 namespace regatta::trainer {
 
+struct StepBatches {
+  std::vector<PackedBatch> batches;
+  std::int64_t moved_bytes = 0;  // of samples, sent to other ranks
+};
+
 class BatchPrefetcher {
  public:
-  // collect(step) is a pure function, called on other threads; no step beyond `last_step` is made
-  // ahead.
-  using Collect = std::function<std::vector<PackedBatch>(std::int64_t step)>;
+  // collect(step) depends on the step alone, and is called on other threads, one call at a time; no
+  // step beyond `last_step` is made ahead.
+  using Collect = std::function<StepBatches(std::int64_t step)>;
   BatchPrefetcher(Collect collect, std::int64_t last_step);
 
   struct Taken {
-    std::vector<PackedBatch> batches;
+    StepBatches step;
     bool stalled = false;  // they were in the making, and had to be waited for
   };
   // The step's micro-batches; begins to make the next step's. Any order of steps is right, rising
@@ -29,7 +34,7 @@ class BatchPrefetcher {
   Collect collect_;
   std::int64_t last_step_;
   std::int64_t next_step_ = 0;
-  std::future<std::vector<PackedBatch>> next_;  // its destructor waits
+  std::future<StepBatches> next_;  // its destructor waits
 };
 
 }  // namespace regatta::trainer

@@ -158,7 +158,7 @@ Activation Bert::activation() const {
 
 void Bert::run(Pass pass) {
   const auto enqueue = [&] {
-    pass == Pass::Forward ? enqueue_forward() : enqueue_backward(nullptr);
+    pass == Pass::Forward ? enqueue_forward(nullptr) : enqueue_backward(nullptr);
   };
   if (!options_.repeat) return enqueue();
   const auto [entry, is_new] = keys_.try_emplace(
@@ -166,9 +166,9 @@ void Bert::run(Pass pass) {
   device_.repeat(kCompute, entry->second, enqueue);
 }
 
-void Bert::forward(Mode mode) {
+void Bert::forward(Mode mode, const Needed& needed) {
   mode_ = mode;
-  run(Pass::Forward);
+  needed ? enqueue_forward(needed) : run(Pass::Forward);
 }
 
 void Bert::backward(const Ready& ready) {
@@ -178,6 +178,12 @@ void Bert::backward(const Ready& ready) {
 
 int Bert::tensors_before(const std::string& name) const {
   return static_cast<int>(&table_.at(name) - table_.tensors.data());
+}
+
+int Bert::first_tensor_of_layer(int layer) const {
+  return tensors_before(layer < 0 ? "bert.embeddings.LayerNorm.weight"
+                                  : "bert.encoder.layer." + std::to_string(layer) +
+                                        ".output.LayerNorm.weight");
 }
 
 void Bert::apply(const Linear& linear, View x, std::int64_t count, View y, View pre_activation) {
@@ -225,7 +231,12 @@ void Bert::apply_backward(const Linear& linear, View x, View dy, std::int64_t co
   device_.gemm(kCompute, input);
 }
 
-void Bert::enqueue_forward() {
+void Bert::enqueue_forward(const Needed& needed) {
+  const auto need = [&](int begin, int end) {
+    if (needed) needed(begin, end);
+  };
+  const auto all = static_cast<int>(table_.tensors.size());
+  need(first_tensor_of_layer(-1), all);
   EmbeddingForward embedding;
   embedding.ids = inputs_.ids();
   embedding.types = inputs_.types();
@@ -245,9 +256,11 @@ void Bert::enqueue_forward() {
   device_.embedding_forward(kCompute, embedding);
   View hidden = embedding.y;
   for (int layer = 0; layer < shape_.layers; ++layer) {
+    need(first_tensor_of_layer(layer), first_tensor_of_layer(layer - 1));
     layer_forward(layer, hidden);
     hidden = at(layout_.layers[static_cast<std::size_t>(layer)].output_norm.y);
   }
+  need(0, first_tensor_of_layer(shape_.layers - 1));
   nsp_forward(hidden);
   if (room_.masked > 0) mlm_forward(hidden);
 }
@@ -348,11 +361,10 @@ void Bert::enqueue_backward(const Ready& ready) {
     const NormBuffers& input = layer > 0
                                    ? layout_.layers[static_cast<std::size_t>(layer - 1)].output_norm
                                    : layout_.embedding;
-    const std::string first = "bert.encoder.layer." + std::to_string(layer) + ".output.LayerNorm";
-    if (ready) ready(tensors_before(first + ".weight"));  // of the heads, or of the layer above
-    layer_backward(layer, at(input.y), dhidden);
+    if (ready) ready(first_tensor_of_layer(layer));  // of the heads, or of the layer above
+    layer_backward(layer, at(input.y), dhidden, ready);
   }
-  if (ready) ready(tensors_before("bert.embeddings.LayerNorm.weight"));
+  if (ready) ready(first_tensor_of_layer(-1));
   EmbeddingBackward op;
   op.ids = inputs_.ids();
   op.types = inputs_.types();
@@ -426,7 +438,10 @@ void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_
 }
 
 // dy comes in as the gradient of the layer's output and leaves as that of its input x.
-void Bert::layer_backward(int layer, View x, View dy) {
+void Bert::layer_backward(int layer, View x, View dy, const Ready& ready) {
+  const auto ready_before = [&](const char* name) {
+    if (ready) ready(tensors_before("bert.encoder.layer." + std::to_string(layer) + name));
+  };
   const LayerParameters& parameters = layers_[static_cast<std::size_t>(layer)];
   const LayerBuffers& kept = layout_.layers[static_cast<std::size_t>(layer)];
   const std::int64_t tokens = room_.tokens;
@@ -440,8 +455,10 @@ void Bert::layer_backward(int layer, View x, View dy) {
   norm_backward(parameters.output_norm, kept.output_norm, output_dropout_site(layer), dy, dbranch,
                 parameters.output.bias_gradient);
   apply_backward(parameters.output, at(kept.activated), dbranch, tokens, dinner, with_gelu);
+  ready_before(".intermediate.dense.bias");
   apply_backward(parameters.intermediate, at(kept.attention_norm.y), dinner, tokens, dy,
                  onto_residual);
+  ready_before(".attention.output.LayerNorm.weight");
 
   norm_backward(parameters.attention_norm, kept.attention_norm,
                 attention_output_dropout_site(layer), dy, dbranch,
@@ -459,6 +476,7 @@ void Bert::layer_backward(int layer, View x, View dy) {
   without_bias.bias_is_done = true;
   apply_backward(parameters.attention_output, attention.out, dbranch, tokens, attention.dout,
                  without_bias);
+  ready_before(".attention.self.query.bias");
   device_.attention_backward(kCompute, attention);
   apply_backward(parameters.query_key_value, x, attention.dqkv, tokens, dy, onto_residual);
 }

@@ -77,8 +77,11 @@ class Bert {
   // Enqueues the upload of a batch; `step` is the number of the optimizer step, for dropout. Both
   // may be changed as soon as this returns.
   void upload(const PackedBatch& batch, std::int32_t step, const LossScale& scale);
-  // Enqueues loss (and accuracy sums) of the uploaded batch.
-  void forward(Mode mode);
+  // Called during forward before tensors [begin, end) of the table are read: what brings them is
+  // enqueued before they are.
+  using Needed = std::function<void(int begin, int end)>;
+  // Enqueues loss (and accuracy sums) of the uploaded batch. With `needed` nothing is replayed.
+  void forward(Mode mode, const Needed& needed = nullptr);
   // Called during backward with a number of tensors of the table, from its start, whose gradients
   // are enqueued: what reads them may be enqueued too.
   using Ready = std::function<void(int tensors)>;
@@ -127,15 +130,17 @@ class Bert {
   [[nodiscard]] Activation activation() const;
   void run(Pass pass);
   [[nodiscard]] int tensors_before(const std::string& name) const;
+  // Where a layer's tensors begin in the table; −1: the embeddings'.
+  [[nodiscard]] int first_tensor_of_layer(int layer) const;
 
   void apply(const Linear& linear, View x, std::int64_t rows, View y, View pre_activation = {});
   // dx = dy·W, and weight and bias gradients are added.
   void apply_backward(const Linear& linear, View x, View dy, std::int64_t rows, View dx,
                       const LinearBackward& how = {});
-  void enqueue_forward();
+  void enqueue_forward(const Needed& needed);
   void enqueue_backward(const Ready& ready);
   void layer_forward(int layer, View x);
-  void layer_backward(int layer, View x, View dy);
+  void layer_backward(int layer, View x, View dy, const Ready& ready);
   void mlm_forward(View hidden);
   void mlm_backward(View dhidden);
   void nsp_forward(View hidden);

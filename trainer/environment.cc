@@ -28,15 +28,15 @@ std::string proc_value(base::FileSystem& files, const std::string& path, const s
   return "";
 }
 
-std::string digest_of_file(base::FileSystem& files, const std::string& path) {
+}  // namespace
+
+std::string digest_of_file(base::FileSystem& files, const base::Path& path) {
   try {
     return base::digest_of(files.read(path, kMaxProgramBytes));
   } catch (const base::Error&) {
     return "";
   }
 }
-
-}  // namespace
 
 void write_environment(base::FileSystem& files, const base::Path& path,
                        const Environment& environment) {
@@ -53,7 +53,8 @@ void write_environment(base::FileSystem& files, const base::Path& path,
   json["compiler"] = __VERSION__;
   json["device"] = environment.device;
   json["threads"] = environment.threads;
-  json["precision"] = "float32";
+  json["precision"] = environment.precision;
+  json["ranks"] = environment.ranks;
   json["random_numbers"] = "Philox4x32-10, counter = (block, ordinal, step, site)";
   json["data_fingerprint"] = environment.data_fingerprint;
   json["model_fingerprint"] = environment.model_fingerprint;

@@ -13,9 +13,13 @@ JournalWriter::JournalWriter(base::FileSystem& files, base::Clock& clock,
       file_(files.open(directory.journal_path(attempt), base::FileSystem::Open::CreateNew)),
       start_(clock.monotonic_seconds()) {}
 
+JournalWriter::JournalWriter(base::Clock& clock, const Fence& fence)
+    : clock_(clock), fence_(fence), start_(clock.monotonic_seconds()) {}
+
 double JournalWriter::seconds() const { return clock_.monotonic_seconds() - start_; }
 
 void JournalWriter::append(JournalRecord& record) {
+  if (file_ == nullptr) return;
   if (!fence_.holds()) throw Fenced{};
   put(record);
 }
@@ -27,6 +31,8 @@ void JournalWriter::write_end(const EndRecord& end) {
 }
 
 void JournalWriter::put(JournalRecord& record) {
+  if (file_ == nullptr) return;
+  const std::scoped_lock lock(mutex_);
   record.sequence = sequence_++;
   record.utc_seconds = clock_.utc_seconds();
   record.seconds = seconds();

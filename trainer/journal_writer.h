@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -9,15 +10,17 @@
 
 namespace regatta::trainer {
 
-// Appends records to an attempt's journal, numbered and stamped. Not thread-safe.
+// Appends records to an attempt's journal, numbered and stamped. Thread-safe.
 class JournalWriter {
  public:
   // Creates the journal; time counts from now.
   JournalWriter(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
                 const AttemptName& attempt, const Fence& fence);
+  // Of ranks other than 0: writes nothing.
+  JournalWriter(base::Clock& clock, const Fence& fence);
 
   // Throws Fenced when a newer attempt owns the run. A full disk only loses the line: training goes
-  // on, and dropped() tells how many.
+  // on.
   template <typename Body>
   void write(const Body& body) {
     JournalRecord record;
@@ -26,7 +29,6 @@ class JournalWriter {
   }
   // The last word of an attempt: written whether the fence holds or not.
   void write_end(const EndRecord& end);
-  [[nodiscard]] int dropped() const { return dropped_; }
   [[nodiscard]] double seconds() const;
 
  private:
@@ -35,8 +37,9 @@ class JournalWriter {
 
   base::Clock& clock_;
   Fence fence_;
-  std::unique_ptr<base::WritableFile> file_;
+  std::unique_ptr<base::WritableFile> file_;  // null: nothing is written
   double start_;
+  std::mutex mutex_;  // guards what follows, and the file
   std::int64_t sequence_ = 0;
   bool torn_ = false;  // the last append failed, perhaps within a line
   int dropped_ = 0;

@@ -20,6 +20,7 @@
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
+#include "trainer/launcher.h"
 #include "trainer/make_device.h"
 #include "trainer/memory_needs.h"
 #include "trainer/sampler.h"
@@ -154,11 +155,45 @@ class Run {
     }
     catch_stop_signals();
     options_.place = device_place();
-    return static_cast<int>(
-        train(files, base::system_clock(), RunDirectory::open(files, directory_), options_));
+    options_.variables = process_variables();
+    options_.rank_place = rank_place(options_.variables);
+    const RunDirectory directory = RunDirectory::open(files, directory_);
+    if (!options_.rank_place && ranks_of(directory) > 1) return launch(directory);
+    return train_here(files, directory);
   }
 
  private:
+  // 1 where run.json cannot be read: then the one rank finds out, and journals it.
+  [[nodiscard]] static int ranks_of(const RunDirectory& directory) {
+    try {
+      return parse_run_config(directory.run_json(), "run.json").ranks;
+    } catch (const base::Error&) {
+      return 1;
+    }
+  }
+  [[nodiscard]] int launch(const RunDirectory& directory) const {
+    Launch launch;
+    launch.program = options_.place.program;
+    launch.arguments = {"run", "--directory", std::filesystem::absolute(directory.path()).string()};
+    if (options_.threads > 0) {
+      launch.arguments.insert(launch.arguments.end(),
+                              {"--threads", std::to_string(options_.threads)});
+    }
+    launch.ranks = ranks_of(directory);
+    return launch_ranks(launch);
+  }
+  [[nodiscard]] int train_here(base::FileSystem& files, const RunDirectory& directory) const {
+    if (const char* launcher = options_.variables(kLauncherVariable)) {
+      if (const auto process = base::parse_integer(launcher)) stop_with(*process);
+    }
+    const TrainingEnd end = train(files, base::system_clock(), directory, options_);
+    const char* exit_file = options_.variables(kExitFileVariable);
+    if (exit_file == nullptr || !end.agreed) return static_cast<int>(end.code);
+    if (options_.rank_place && options_.rank_place->rank == 0) {
+      base::replace_file(files, exit_file, std::to_string(static_cast<int>(end.code)));
+    }
+    return 0;
+  }
   [[nodiscard]] RunConfig config_from_file() const {
     RunConfig config =
         parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
@@ -352,6 +387,7 @@ class BenchBalance {
     app->add_option("--seed", options_.seed, "seed of the lengths");
     app->add_option("--model", options_.model_name, "whose cost of a length counts")
         ->capture_default_str();
+    app->add_flag("--small", small_, "1 to 16 samples for each rank, whatever the batch");
     return app;
   }
   int run() {
@@ -360,14 +396,17 @@ class BenchBalance {
     options_.lengths_name = base::Path(lengths_).filename().string();
     const LengthTable table =
         LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
-    const std::string json = bench_balance(table, options_);
-    std::fputs(bench_balance_table(json).c_str(), stderr);
+    const std::string json =
+        small_ ? bench_small_batches(table, options_) : bench_balance(table, options_);
+    std::fputs((small_ ? bench_small_batches_table(json) : bench_balance_table(json)).c_str(),
+               stderr);
     std::fputs(json.c_str(), stdout);
     return 0;
   }
 
  private:
   BenchBalanceOptions options_;
+  bool small_ = false;
   std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
 };
 

@@ -19,6 +19,7 @@ CudaOptions cuda_options(const DeviceRequest& request, const DevicePlace& place)
   if (request.attention == AttentionKind::Reference) options.attention = CudaAttention::Reference;
   options.gemm_cache_file = place.products_file;
   options.max_graphs = kMaxGraphs;
+  options.index = request.local_rank;
   return options;
 }
 

@@ -21,7 +21,8 @@ struct DeviceRequest {
   DeviceKind kind = DeviceKind::Cpu;
   Precision precision = Precision::Float32;
   AttentionKind attention = AttentionKind::Automatic;
-  int threads = 1;  // of the CPU device
+  int threads = 1;     // of the CPU device
+  int local_rank = 0;  // among the ranks of this machine: which GPU
 };
 
 // Bytes a device keeps for its own products and sums, for memory_needs.

@@ -4,11 +4,15 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <initializer_list>
 #include <thread>
 
 namespace regatta::trainer {
 namespace {
+
+constexpr auto kLauncherLook = std::chrono::seconds(1);
 
 std::atomic<bool> stop_requested{false};  // signals belong to the process, so these do too
 std::atomic<bool> checkpoint_requested{false};
@@ -33,10 +37,19 @@ void serve(sigset_t signals) {
 void catch_stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   std::thread(serve, signals).detach();  // lives as long as the process
+}
+
+void stop_with(long launcher) {
+  std::thread([launcher] {
+    while (::kill(static_cast<pid_t>(launcher), 0) == 0 || errno == EPERM) {
+      std::this_thread::sleep_for(kLauncherLook);
+    }
+    stop_requested = true;
+  }).detach();  // lives as long as the process
 }
 
 Requests take_requests() { return {stop_requested.load(), checkpoint_requested.exchange(false)}; }

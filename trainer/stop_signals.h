@@ -9,8 +9,11 @@ struct Requests {
   bool checkpoint = false;
 };
 
-// Takes these signals over for the process; called once, from main, before any thread exists.
+// Takes these signals over for the process; called once, from main, before any thread exists. USR1
+// is TERM for ranks under mpirun, which hands on the one but not the other.
 void catch_stop_signals();
+// From now on, the end of process `launcher` is a request to stop.
+void stop_with(long launcher);
 // What was asked since the last call; `stop` stays set for ever.
 [[nodiscard]] Requests take_requests();
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <utility>
 
 #include "base/error.h"
-#include "trainer/balancer.h"
 #include "trainer/schedule.h"
 
 namespace regatta::trainer {
@@ -55,61 +56,58 @@ BertOptions bert_options(const RunConfig& config, const Device& device) {
 }
 
 TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
-                     const RunConfig& config, const topology::Plan& plan,
-                     const SampleSource& samples)
+                     const RunConfig& config, const topology::Plan& plan, SampleStream samples,
+                     TrainLoopOptions options)
     : device_(device),
       communicator_(communicator),
       clock_(clock),
       config_(config),
-      plan_(plan),
-      samples_(samples),
+      options_(std::move(options)),
       model_(device, config.model, bert_options(config, device)),
-      optimizer_(device, model_.table(), config.optimizer,
-                 config.clip == ClipMode::Global ? config.clip_norm : 0.0),
+      reducer_(device, communicator, clock, model_, plan.buckets, config),
+      optimizer_(device, communicator, model_.table(),
+                 config.sharding.optimizer
+                     ? sharded_state(model_.table(), plan.buckets, communicator)
+                     : whole_state(model_.table()),
+                 config.optimizer, config.clip == ClipMode::Global ? config.clip_norm : 0.0),
+      gatherer_(device, communicator, clock, model_, plan.buckets),
       loss_scaler_(config.dtype),
+      noise_scale_(config.batch_size,
+                   config.base_batch > 0 ? config.base_batch : config.batch_size),
       results_(device, 4 * (kSumCount + 1)),
+      channel_(communicator.open_channel()),
+      samples_(config, std::move(samples), *channel_),
       prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
-  base::check(!plan.buckets.empty() &&
-                  plan.buckets.back().end_tensor == static_cast<int>(model_.table().tensors.size()),
-              "the plan's buckets cover the tensor table");
+  base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
 }
 
 TrainLoop::~TrainLoop() {
-  if (!reductions_.empty()) communicator_.abandon();
+  bool failed = std::uncaught_exceptions() > 0 || reducer_.is_busy();
+  try {
+    if (!failed) gatherer_.finish_all();
+  } catch (const base::Error&) {
+    failed = true;
+  }
+  if (failed) communicator_.abandon();
 }
 
 // sampler → balancer → collator: this rank's share of the step, packed.
-std::vector<PackedBatch> TrainLoop::collect_micro_batches(std::int64_t step) const {
-  std::vector<PackedBatch> batches;
-  const std::int64_t first = (step - 1) * config_.batch_size;
-  for (const MicroBatch& ordinals : balance(config_.batch_size, communicator_.ranks(),
-                                            communicator_.rank(), config_.micro_batch_size)) {
-    std::vector<Sample> samples;
-    for (const std::int32_t ordinal : ordinals) samples.push_back(samples_.at(first + ordinal));
-    batches.push_back(collate(samples, ordinals));
+StepBatches TrainLoop::collect_micro_batches(std::int64_t step) {
+  const StepShare share = samples_.share(step);
+  StepBatches batches;
+  batches.moved_bytes = share.moved_bytes;
+  const std::size_t all = share.samples.size();
+  const auto most = config_.micro_batch_size > 0
+                        ? static_cast<std::size_t>(config_.micro_batch_size)
+                        : std::max<std::size_t>(1, all);
+  for (std::size_t begin = 0; begin < all; begin += most) {
+    const auto from = static_cast<std::ptrdiff_t>(begin);
+    const auto to = static_cast<std::ptrdiff_t>(std::min(all, begin + most));
+    batches.batches.push_back(
+        collate({share.samples.begin() + from, share.samples.begin() + to},
+                {share.ordinals.begin() + from, share.ordinals.begin() + to}));
   }
   return batches;
-}
-
-// buckets ⇄ communicator: slices of the gradient arena, never copies. A bucket's reduction begins
-// as soon as the gradients of its tensors, which are the first `tensors` of the table, are
-// enqueued.
-void TrainLoop::launch_buckets(int tensors) {
-  const std::vector<TensorEntry>& table = model_.table().tensors;
-  while (reductions_.size() < plan_.buckets.size() &&
-         plan_.buckets[reductions_.size()].end_tensor <= tensors) {
-    const topology::Bucket& bucket = plan_.buckets[reductions_.size()];
-    const std::int64_t begin = table[static_cast<std::size_t>(bucket.begin_tensor)].offset;
-    const TensorEntry& last = table[static_cast<std::size_t>(bucket.end_tensor - 1)];
-    reductions_.push_back(communicator_.all_reduce_sum(
-        kCompute, model_.gradients().slice(begin, last.offset + last.size - begin)));
-  }
-}
-
-void TrainLoop::finish_buckets() {
-  base::check(reductions_.size() == plan_.buckets.size(), "every bucket was ready in backward");
-  for (const Pending reduction : reductions_) communicator_.finish(kCompute, reduction);
-  reductions_.clear();
 }
 
 StepRecord TrainLoop::step(std::int64_t step) {
@@ -122,10 +120,15 @@ StepRecord TrainLoop::step(std::int64_t step) {
     *phase += now - mark;
     mark = now;
   };
+  const auto enter = [&](Phase phase) {
+    if (options_.beat) options_.beat(step, phase);
+  };
 
+  enter(Phase::Data);
   const BatchPrefetcher::Taken taken = prefetcher_.take(step);
+  const std::vector<PackedBatch>& batches = taken.step.batches;
   record.input_stalled = taken.stalled;
-  const BatchSizes sizes = sizes_of(taken.batches);
+  const BatchSizes sizes = sizes_of(batches);
   double masked = static_cast<double>(sizes.masked);
   communicator_.host().all_reduce_sum(&masked, 1);
   const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(masked)),
@@ -134,47 +137,60 @@ StepRecord TrainLoop::step(std::int64_t step) {
 
   model_.zero_gradients();
   model_.reset_statistics();
-  const bool alone = communicator_.ranks() == 1;
-  for (const PackedBatch& batch : taken.batches) {
+  reducer_.begin(scale.factor, start);
+  for (const PackedBatch& batch : batches) {
+    enter(Phase::Forward);
     model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(Mode::Training);
+    model_.forward(Mode::Training,
+                   gatherer_.is_busy()
+                       ? [this](int begin, int end) { gatherer_.finish(begin, end); }
+                       : Bert::Needed(nullptr));
     lap(&record.forward_seconds);
-    const bool last = &batch == &taken.batches.back();
-    model_.backward(last && !alone ? [this](int tensors) { launch_buckets(tensors); }
-                                   : Bert::Ready(nullptr));
+    enter(Phase::Backward);
+    const bool overlap = &batch == &batches.back() && reducer_.overlaps();
+    model_.backward(overlap ? [this](int tensors) { reducer_.ready(tensors); }
+                            : Bert::Ready(nullptr));
     lap(&record.backward_seconds);
   }
-  launch_buckets(static_cast<int>(model_.table().tensors.size()));  // where backward had no share
-  finish_buckets();
+  enter(Phase::Reduce);
+  reducer_.finish();
+  record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   lap(&record.reduce_seconds);
-  record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
-  optimizer_.update(model_, {step, record.learning_rate, scale.factor});
 
+  enter(Phase::Optimizer);
+  record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
+  update(step, record.learning_rate, scale.factor);
   float* results = results_.floats();
   model_.read_statistics(results);
   optimizer_.read_squared_norm(results + kSumCount);
+  reducer_.read_local_norms();
   device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
   lap(&record.optimizer_seconds);
 
   const Statistics statistics = Bert::statistics_of(results);
-  double totals[6] = {statistics.mlm_loss,
-                      statistics.nsp_loss,
-                      static_cast<double>(sizes.samples),
-                      static_cast<double>(sizes.tokens),
-                      static_cast<double>(sizes.masked),
-                      training_flops(model_.shape(), sizes)};
-  communicator_.host().all_reduce_sum(totals, 6);
-  record.mlm_loss = totals[0] / static_cast<double>(scale.masked);
-  record.nsp_loss = totals[1] / static_cast<double>(scale.samples);
-  record.loss = record.mlm_loss + record.nsp_loss;
+  RankStep mine;
+  mine.mlm_loss = statistics.mlm_loss;
+  mine.nsp_loss = statistics.nsp_loss;
+  mine.samples = static_cast<double>(sizes.samples);
+  mine.tokens = static_cast<double>(sizes.tokens);
+  mine.masked = static_cast<double>(sizes.masked);
+  mine.flops = training_flops(model_.shape(), sizes);
+  mine.moved_bytes = static_cast<double>(taken.step.moved_bytes);
+  mine.squared_norm = reducer_.squared_local_norm();
+  const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
+  mine.stop = wishes.stop ? 1 : 0;
+  mine.checkpoint = wishes.checkpoint ? 1 : 0;
+  mine.fenced = wishes.fenced ? 1 : 0;
+  const std::vector<RankStep> ranks = tell(mine);
   record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
-  record.loss_scale = scale.factor;
-  record.skipped = !std::isfinite(record.gradient_norm);
-  record.samples = static_cast<std::int64_t>(totals[2]);
-  record.tokens = static_cast<std::int64_t>(totals[3]);
-  record.masked = static_cast<std::int64_t>(totals[4]);
-  record.flops = totals[5];
   record.seconds = clock_.monotonic_seconds() - start;
+  describe(ranks, scale, &record);
+  agreed_ = {};
+  for (const RankStep& rank : ranks) {
+    agreed_.stop = agreed_.stop || rank.stop > 0;
+    agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
+    agreed_.fenced = agreed_.fenced || rank.fenced > 0;
+  }
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
     throw base::Error(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
                                             "; lower optimizer.learning_rate or clip the gradient");
@@ -182,8 +198,73 @@ StepRecord TrainLoop::step(std::int64_t step) {
   return record;
 }
 
+// optimizer; with sharded state, on its way to the next forward.
+void TrainLoop::update(std::int64_t step, double learning_rate, double loss_scale) {
+  optimizer_.update(model_, {step, learning_rate, loss_scale});
+  if (!config_.sharding.optimizer) return;
+  gatherer_.launch();
+  if (!config_.sharding.overlap_gather) gatherer_.finish_all();
+}
+
+std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
+  std::vector<RankStep> ranks(static_cast<std::size_t>(communicator_.ranks()));
+  communicator_.host().all_gather(&mine, sizeof mine, ranks.data());
+  return ranks;
+}
+
+void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& scale,
+                         StepRecord* record) {
+  RankStep sum;
+  double most_tokens = 0;
+  GradientNorms norms;
+  for (const RankStep& rank : ranks) {
+    sum.mlm_loss += rank.mlm_loss;
+    sum.nsp_loss += rank.nsp_loss;
+    sum.samples += rank.samples;
+    sum.tokens += rank.tokens;
+    sum.masked += rank.masked;
+    sum.flops += rank.flops;
+    sum.moved_bytes += rank.moved_bytes;
+    most_tokens = std::max(most_tokens, rank.tokens);
+    norms.squared_local.push_back(rank.squared_norm / (scale.factor * scale.factor));
+    norms.counts.push_back(rank.masked);
+  }
+  record->mlm_loss = sum.mlm_loss / static_cast<double>(scale.masked);
+  record->nsp_loss = sum.nsp_loss / static_cast<double>(scale.samples);
+  record->loss = record->mlm_loss + record->nsp_loss;
+  record->loss_scale = scale.factor;
+  record->skipped = !std::isfinite(record->gradient_norm);
+  record->samples = static_cast<std::int64_t>(sum.samples);
+  record->tokens = static_cast<std::int64_t>(sum.tokens);
+  record->masked = static_cast<std::int64_t>(sum.masked);
+  record->flops = sum.flops;
+  record->moved_bytes = static_cast<std::int64_t>(sum.moved_bytes);
+  record->imbalance = most_tokens * static_cast<double>(ranks.size()) / std::max(1.0, sum.tokens);
+  GradientReducer::Spans spans = reducer_.spans();
+  record->bucket_launched = std::move(spans.launched);
+  record->bucket_finished = std::move(spans.finished);
+  const double busy = record->forward_seconds + record->backward_seconds +
+                      record->optimizer_seconds - gatherer_.exposed_seconds();
+  record->utilisation = busy / record->seconds;
+  if (options_.peak_flops > 0) {
+    record->mfu = record->flops / (options_.peak_flops * record->seconds);
+  }
+  // Clipped gradients tell nothing about the noise of the others.
+  if (ranks.size() > 1 && config_.clip != ClipMode::Bucket && config_.clip != ClipMode::Rank) {
+    norms.squared_global = record->gradient_norm * record->gradient_norm;
+    noise_scale_.observe(norms);
+  }
+  record->noise_scale = noise_scale_.samples();
+  record->efficiency = noise_scale_.efficiency();
+  if (record->efficiency) {
+    record->goodput = *record->efficiency * static_cast<double>(record->samples) / record->seconds;
+  }
+}
+
 EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t step) {
   const double start = clock_.monotonic_seconds();
+  if (options_.beat) options_.beat(step, Phase::Evaluating);
+  gatherer_.finish_all();
   model_.reset_statistics();
   double totals[kSumCount] = {};
   std::vector<Sample> chunk;
@@ -223,30 +304,71 @@ EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t 
 }
 
 void TrainLoop::load(const TrainingState& state) {
-  const auto put = [&](View to, const std::vector<float>& from) {
-    base::check(to.size == static_cast<std::int64_t>(from.size()),
-                "the state has the arena's size");
-    device_.copy_to_device(kCompute, to, from.data());
-  };
-  put(model_.parameters(), state.parameters);
+  const auto arena = static_cast<std::size_t>(model_.table().arena_size);
+  const bool source = communicator_.rank() == 0;
+  double header[3] = {state.first_moment.empty() ? 0.0 : 1.0, state.loss_scale,
+                      static_cast<double>(state.good_steps)};
+  communicator_.host().broadcast(header, sizeof header, 0);
+  if (source) {
+    base::check(state.parameters.size() == arena, "the state has the arena's size");
+    device_.copy_to_device(kCompute, model_.parameters(), state.parameters.data());
+  }
+  communicator_.finish(kCompute, communicator_.broadcast(kCompute, model_.parameters(), 0));
   model_.renew_compute_copy();
-  loss_scaler_ = LossScaler(config_.dtype, state.loss_scale, state.good_steps);
-  if (!state.first_moment.empty()) {
-    put(optimizer_.first_moment(), state.first_moment);
-    put(optimizer_.second_moment(), state.second_moment);
+  loss_scaler_ = LossScaler(config_.dtype, header[1], static_cast<std::int64_t>(header[2]));
+  if (header[0] > 0) {
+    load_moment(optimizer_.first_moment(), state.first_moment);
+    load_moment(optimizer_.second_moment(), state.second_moment);
   }
   device_.synchronize();
 }
 
+// The whole travels, and each rank keeps its pieces: a state fits any number of ranks.
+void TrainLoop::load_moment(View moment, const std::vector<float>& from) {
+  const DeviceMemory memory(device_, model_.table().arena_size, Dtype::Float32);
+  const View whole = memory.view();
+  if (communicator_.rank() == 0) {
+    base::check(static_cast<std::int64_t>(from.size()) == whole.size,
+                "the state has the arena's size");
+    device_.copy_to_device(kCompute, whole, from.data());
+  }
+  communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
+  for (const StatePiece& piece : optimizer_.pieces()) {
+    device_.copy(kCompute, moment.slice(piece.state_begin, piece.size),
+                 whole.slice(piece.arena_begin, piece.size));
+  }
+  device_.synchronize();
+}
+
+std::vector<float> TrainLoop::save_moment(View moment) {
+  const bool wanted = communicator_.rank() == 0;
+  std::vector<float> values(wanted ? static_cast<std::size_t>(model_.table().arena_size) : 0);
+  if (!config_.sharding.optimizer) {
+    if (wanted) device_.copy_to_host(kCompute, values.data(), moment);
+  } else {
+    const DeviceMemory memory(device_, model_.table().arena_size, Dtype::Float32);
+    const View whole = memory.view();
+    device_.fill_zero(kCompute, whole);
+    for (const StatePiece& piece : optimizer_.pieces()) {
+      device_.copy(kCompute, whole.slice(piece.arena_begin, piece.size),
+                   moment.slice(piece.state_begin, piece.size));
+    }
+    gatherer_.gather(whole);
+    if (wanted) device_.copy_to_host(kCompute, values.data(), whole);
+    device_.synchronize();
+  }
+  return values;
+}
+
 TrainingState TrainLoop::save() {
+  gatherer_.finish_all();
   TrainingState state;
-  const auto get = [&](std::vector<float>* to, View from) {
-    to->resize(static_cast<std::size_t>(from.size));
-    device_.copy_to_host(kCompute, to->data(), from);
-  };
-  get(&state.parameters, model_.parameters());
-  get(&state.first_moment, optimizer_.first_moment());
-  get(&state.second_moment, optimizer_.second_moment());
+  if (communicator_.rank() == 0) {
+    state.parameters.resize(static_cast<std::size_t>(model_.table().arena_size));
+    device_.copy_to_host(kCompute, state.parameters.data(), model_.parameters());
+  }
+  state.first_moment = save_moment(optimizer_.first_moment());
+  state.second_moment = save_moment(optimizer_.second_moment());
   if (loss_scaler_.is_dynamic()) {
     state.loss_scale = loss_scaler_.factor();
     state.good_steps = loss_scaler_.good_steps();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -10,10 +12,15 @@
 #include "trainer/bert.h"
 #include "trainer/communicator.h"
 #include "trainer/contract/journal.h"
+#include "trainer/contract/noise_scale.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/gradient_reducer.h"
 #include "trainer/loss_scaler.h"
 #include "trainer/optimizer.h"
-#include "trainer/sampler.h"
+#include "trainer/sample_stream.h"
+#include "trainer/step_samples.h"
+#include "trainer/watchdog.h"
+#include "trainer/weight_gatherer.h"
 
 namespace regatta::trainer {
 
@@ -35,12 +42,27 @@ constexpr std::int64_t kEvaluationTokens = 8192;
 // dtype.
 [[nodiscard]] BertOptions bert_options(const RunConfig& config, const Device& device);
 
+// What changes control flow. Each rank says what it wants, and all act on what any wanted, at the
+// same step (design decision 11).
+struct StepFlags {
+  bool stop = false, checkpoint = false, fenced = false;
+};
+
+struct TrainLoopOptions {
+  double peak_flops = 0;  // per second, all ranks; 0: mfu is not told
+  // Called as each phase begins, and at the end of each step; both may be empty.
+  std::function<void(std::int64_t step, Phase)> beat;
+  std::function<StepFlags()> wishes;
+};
+
 class TrainLoop {
  public:
-  // Everything passed by reference outlives the loop.
+  // Everything passed by reference outlives the loop. config.ranks is the communicator's number.
+  // Collective, as all calls below.
   TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
-            const RunConfig& config, const topology::Plan& plan, const SampleSource& samples);
-  // Reductions that a failed step left under way are abandoned: they read the gradients.
+            const RunConfig& config, const topology::Plan& plan, SampleStream samples,
+            TrainLoopOptions options = {});
+  // After a failure other ranks may be anywhere: what is under way is abandoned.
   ~TrainLoop();
   TrainLoop(const TrainLoop&) = delete;
   TrainLoop& operator=(const TrainLoop&) = delete;
@@ -49,30 +71,48 @@ class TrainLoop {
 
   // Takes optimizer step `step` (1 is the first) and waits for it.
   StepRecord step(std::int64_t step);
+  // What any rank wanted in the last step.
+  [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
 
-  // Accuracy and loss over `samples`, each scored once. `step` only labels the record.
+  // Accuracy and loss over `samples`, each scored once, shared out among ranks. `step` only labels
+  // the record.
   EvalRecord evaluate(const std::vector<Sample>& samples, std::int64_t step);
 
+  // From rank 0's state; others pass what they like.
   void load(const TrainingState& state);
+  // To rank 0; empty elsewhere.
   [[nodiscard]] TrainingState save();
 
  private:
-  [[nodiscard]] std::vector<PackedBatch> collect_micro_batches(std::int64_t step) const;
-  void launch_buckets(int tensors);
-  void finish_buckets();
+  // What each rank tells the others about a step; doubles, so that they travel as they are.
+  struct RankStep {
+    double mlm_loss = 0, nsp_loss = 0, samples = 0, tokens = 0, masked = 0, flops = 0;
+    double moved_bytes = 0, squared_norm = 0, stop = 0, checkpoint = 0, fenced = 0;
+  };
+
+  [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);
+  void update(std::int64_t step, double learning_rate, double loss_scale);
+  [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
+  void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
+  void load_moment(View moment, const std::vector<float>& from);
+  [[nodiscard]] std::vector<float> save_moment(View moment);
 
   Device& device_;
   Communicator& communicator_;
   const base::Clock& clock_;
   RunConfig config_;
-  topology::Plan plan_;
-  const SampleSource& samples_;
+  TrainLoopOptions options_;
   Bert model_;
+  GradientReducer reducer_;
   Optimizer optimizer_;
+  WeightGatherer gatherer_;
   LossScaler loss_scaler_;
-  HostMemory results_;               // float32 [7]: the model's sums, the squared gradient norm
-  std::vector<Pending> reductions_;  // of this step's buckets, in order
-  BatchPrefetcher prefetcher_;       // last: its thread reads the members above
+  NoiseScale noise_scale_;
+  StepFlags agreed_;
+  HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
+  std::unique_ptr<HostCollectives> channel_;  // of the prefetcher's thread
+  StepSamples samples_;
+  BatchPrefetcher prefetcher_;  // last: its thread reads the members above
 };
 
 }  // namespace regatta::trainer

@@ -1,23 +1,34 @@
 #pragma once
 
+#include <optional>
+
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/make_device.h"
+#include "trainer/rendezvous.h"
 
 namespace regatta::trainer {
 
 struct TrainingRunOptions {
   int threads = 0;  // overrides the run file's; 0: as it says
   DevicePlace place;
+  Variables variables;                  // of the environment
+  std::optional<RankPlace> rank_place;  // of this process; nothing: alone
+};
+
+struct TrainingEnd {
+  ExitCode code = ExitCode::Finished;
+  bool agreed = true;  // all ranks return the same, and none was lost
 };
 
 // One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the
 // newest good checkpoint, trains until the target, the last step or a stop signal, and journals
-// everything. What goes wrong is written as the journal's end record and to the log, and comes back
-// as exit code.
-[[nodiscard]] ExitCode train(base::FileSystem& files, base::Clock& clock,
-                             const RunDirectory& directory, const TrainingRunOptions& options);
+// everything. Collective among the ranks of the run. What goes wrong is written as the journal's
+// end record and to the log, and comes back as exit code; only what happens before there is a
+// journal is thrown.
+[[nodiscard]] TrainingEnd train(base::FileSystem& files, base::Clock& clock,
+                                const RunDirectory& directory, const TrainingRunOptions& options);
 
 }  // namespace regatta::trainer

@@ -1,0 +1,325 @@
+#include "trainer/attempt.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "trainer/buckets.h"
+#include "trainer/device_peak.h"
+#include "trainer/environment.h"
+#include "trainer/initial_weights.h"
+#include "trainer/launcher.h"
+#include "trainer/rank_agreement.h"
+#include "trainer/stop_signals.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
+// Where the run file leaves it open. Shared memory moves 1 to 4 MB fastest (they fit caches); 25 is
+// what most stacks on GPUs take (facts: cpu-cuda.md section 5, topology-nccl.md section 6.1).
+constexpr std::int64_t kCpuBucketBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kGpuBucketBytes = std::int64_t{25} << 20;
+
+// The run file, with what it leaves to the dataset and to the machine filled in.
+RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset, RunConfig config,
+                          const TrainingRunOptions& options, int ranks_per_node) {
+  const int pieces = static_cast<int>(dataset.vocabulary().size());
+  if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
+    throw base::Error(
+        base::Code::User,
+        (directory.path() / "run.json").string() + ": model.vocabulary is " +
+            std::to_string(config.model.vocabulary) + ", but the dataset has " +
+            std::to_string(pieces) +
+            " pieces; leave the key out or prepare the data with the right vocabulary");
+  }
+  config.model.vocabulary = pieces;
+  if (options.threads > 0) config.threads = options.threads;
+  if (config.threads == 0) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    config.threads = std::max(1, usable / ranks_per_node);
+  }
+  config.ranks_per_node = ranks_per_node;
+  return config;
+}
+
+std::optional<double> target_value(const RunConfig& config, double baseline) {
+  if (!config.target) return std::nullopt;
+  if (config.target->value) return config.target->value;
+  return *config.target->times_baseline * baseline;
+}
+
+bool meets(const RunConfig& config, const std::optional<double>& target, const EvalRecord& record) {
+  if (!target) return false;
+  return config.target->metric == TargetMetric::MlmAccuracy ? record.mlm_accuracy >= *target
+                                                            : record.mlm_loss <= *target;
+}
+
+// The plan of the run directory, or what the run file says about buckets.
+topology::Plan plan_of(base::FileSystem& files, const RunDirectory& directory,
+                       const RunConfig& config, const TensorTable& table, bool is_cuda) {
+  const base::Path path = directory.path() / "plan.json";
+  const auto tensors = static_cast<int>(table.tensors.size());
+  if (config.buckets.by == BucketPolicy::Plan && files.exists(path)) {
+    topology::Plan plan =
+        topology::parse_plan(files.read(path, kMaxPlanBytes), path.string(), tensors);
+    if (plan.ranks == config.ranks) return plan;
+    base::log(base::LogLevel::Warning, path.string() + " is for " + std::to_string(plan.ranks) +
+                                           " ranks, and is not used; plan again");
+  }
+  topology::Plan plan;
+  plan.ranks = config.ranks;
+  const std::int64_t bytes = config.buckets.bytes > 0
+                                 ? config.buckets.bytes
+                                 : (is_cuda ? kGpuBucketBytes : kCpuBucketBytes);
+  if (config.ranks == 1 || config.buckets.by == BucketPolicy::One) {
+    plan.buckets = buckets_of_bytes(table, 0);
+  } else if (config.buckets.by == BucketPolicy::PerLayer) {
+    plan.buckets = buckets_per_layer(table);
+  } else {
+    plan.buckets = buckets_of_bytes(table, bytes);
+  }
+  return plan;
+}
+
+}  // namespace
+
+Attempt::Inputs::Inputs(const Attempt& attempt, const RunConfig& parsed)
+    : dataset(Dataset::open(parsed.data.path)),
+      config(complete_config(attempt.directory_, dataset, parsed, attempt.options_,
+                             attempt.group_.ranks_per_node())),
+      training(dataset, Split::Training, config.data, config.seed, config.shuffle_labels),
+      evaluation(evaluation_samples(dataset, config.data, config.evaluate_samples)),
+      baseline(constant_guess_accuracy(evaluation)),
+      device(make_device({config.device, config.dtype, config.attention, config.threads,
+                          attempt.group_.local_rank()},
+                         attempt.options_.place)) {}
+
+Attempt::Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
+                 const AttemptName& name, const Fence& fence, JournalWriter& journal,
+                 RankGroup& group, const RunConfig& config, const TrainingRunOptions& options)
+    : files_(files),
+      clock_(clock),
+      directory_(directory),
+      name_(name),
+      fence_(fence),
+      journal_(journal),
+      group_(group),
+      config_(config),
+      options_(options) {}
+
+EndRecord Attempt::run() {
+  journal_.write(PhaseRecord{"loading"});
+  std::unique_ptr<Inputs> inputs;
+  together(group_.host(), [&] { inputs = std::make_unique<Inputs>(*this, config_); });
+  same_everywhere(group_.host(), "the dataset's fingerprint", inputs->dataset.fingerprint());
+  config_ = inputs->config;
+  evaluation_ = std::move(inputs->evaluation);
+  target_ = target_value(config_, inputs->baseline);
+
+  Device& device = *inputs->device;
+  Communicator& communicator = group_.communicator(device, !device.is_on_host());
+  const double peak = peak_flops(device);
+  const TensorTable table = make_tensor_table(config_.model);
+  const topology::Plan plan = agreed_plan(table, device);
+  const std::unique_ptr<Watchdog> watchdog = make_watchdog();
+  watchdog_ = watchdog.get();
+  TrainLoopOptions options;
+  options.peak_flops = peak;
+  options.wishes = [this] { return wishes(); };
+  if (watchdog_ != nullptr) {
+    options.beat = [this](std::int64_t step, Phase phase) { watchdog_->beat(step, phase); };
+  }
+  TrainLoop loop(device, communicator, clock_, config_, plan, stream_of(inputs->training),
+                 std::move(options));
+  loop_ = &loop;
+  CheckpointKeeper keeper(files_, clock_, directory_, fence_, config_, table,
+                          inputs->dataset.fingerprint(), name_.execution);
+  keeper_ = &keeper;
+  const Resumed start = starting_point(table);
+  if (writes()) {
+    write_environment(
+        files_, directory_.attempt_path(name_) / "environment.json",
+        {options_.place.program, device.description(), name_of(config_.dtype), config_.ranks,
+         config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model)});
+    announce(*inputs, table, plan, start, peak);
+  }
+  return train(start.step);
+}
+
+// Of all ranks: what the run file says, or as fast as each rank's device multiplies.
+double Attempt::peak_flops(Device& device) const {
+  double peak = config_.peak_tflops * 1e12;
+  if (peak == 0) peak = product_flops(device, clock_, compute_dtype(config_.dtype));
+  group_.host().all_reduce_sum(&peak, 1);
+  return peak;
+}
+
+// Rank 0's, so that a file that changes while ranks start cannot part them.
+topology::Plan Attempt::agreed_plan(const TensorTable& table, const Device& device) const {
+  std::string text;
+  together(group_.host(), [&] {
+    if (writes()) text = to_json(plan_of(files_, directory_, config_, table, !device.is_on_host()));
+  });
+  return topology::parse_plan(text_of_rank_0(group_.host(), text), "rank 0's plan",
+                              static_cast<int>(table.tensors.size()));
+}
+
+std::unique_ptr<Watchdog> Attempt::make_watchdog() {
+  if (config_.ranks == 1 || config_.watchdog_seconds == 0) return nullptr;
+  WatchdogOptions options;
+  options.least_seconds = config_.watchdog_seconds;
+  const auto trip = [this](const std::string& message) {
+    base::log(base::LogLevel::Error, message);
+    EndRecord end;
+    end.reason = "failed";
+    end.exit_code = static_cast<int>(ExitCode::Retry);
+    end.message = message;
+    journal_.write_end(end);
+    std::_Exit(end.exit_code);  // other threads stand still: nothing can be waited for
+  };
+  const auto report = [this](const HeartbeatRecord& record) {
+    try {
+      journal_.write(record);
+    } catch (const Fenced&) {  // the training thread finds out, too
+    }
+  };
+  auto watchdog = std::make_unique<Watchdog>(group_.host(), clock_, options, trip, report);
+  watchdog->beat(0, Phase::Loading);
+  return watchdog;
+}
+
+StepFlags Attempt::wishes() const {
+  const Requests requests = take_requests();
+  return {requests.stop, requests.checkpoint, writes() && !fence_.holds()};
+}
+
+Resumed Attempt::starting_point(const TensorTable& table) {
+  Resumed start;
+  together(group_.host(), [&] {
+    if (!writes()) return;
+    std::vector<CheckpointRecord> skipped;
+    std::optional<Resumed> resumed = keeper_->load(&skipped);
+    for (const CheckpointRecord& record : skipped) journal_.write(record);
+    if (!resumed) {
+      resumed.emplace();
+      resumed->state.parameters = initial_weights(table, config_.seed);
+    }
+    start = std::move(*resumed);
+  });
+  loop_->load(start.state);
+  start.state = {};
+  group_.host().broadcast(&start.step, sizeof start.step, 0);
+  saved_step_ = start.step > 0 ? start.step : -1;
+  return start;
+}
+
+void Attempt::announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
+                       const Resumed& start, double peak_flops) {
+  StartRecord record;
+  record.attempt = name_.number;
+  record.execution = name_.execution;
+  record.epoch = fence_.epoch();
+  record.process = getpid();
+  const char* launcher = options_.variables(kLauncherVariable);
+  if (launcher != nullptr) record.process = base::parse_integer(launcher).value_or(getpid());
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  record.host = host;
+  record.version = REGATTA_VERSION;
+  record.parameters = table.parameter_count;
+  record.steps = config_.steps;
+  record.batch_size = config_.batch_size;
+  record.ranks = config_.ranks;
+  record.ranks_per_node = config_.ranks_per_node;
+  record.device = inputs.device->description();
+  record.peak_flops = peak_flops;
+  if (config_.ranks > 1) {
+    for (const ArenaSlice& slice : slices_of(table, plan.buckets)) {
+      record.bucket_bytes.push_back(4 * slice.size);
+    }
+  }
+  record.first_step = start.step;
+  record.checkpoint = start.name;
+  const bool by_loss = config_.target && config_.target->metric == TargetMetric::MlmLoss;
+  record.metric = by_loss ? "mlm_loss" : "mlm_accuracy";
+  record.target = target_;
+  record.baseline = inputs.baseline;
+  journal_.write(record);
+  base::log(base::LogLevel::Info,
+            start.name.empty()
+                ? "training " + std::to_string(table.parameter_count) + " parameters from scratch"
+                : "resumed from " + start.name);
+}
+
+EndRecord Attempt::train(std::int64_t done) {
+  // An attempt that resumes where an evaluation was due may have lost its record: it is repeated.
+  if (done == 0 || evaluation_due(done)) {
+    if (evaluate(done) && config_.stop_at_target) return finish("target", done);
+  }
+  journal_.write(PhaseRecord{"training"});
+  while (done < config_.steps) {
+    journal_.write(loop_->step(++done));
+    const StepFlags& agreed = loop_->agreed();
+    if (agreed.fenced) throw Fenced{};
+    if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
+      return finish("target", done);
+    }
+    if (agreed.stop && done < config_.steps) return finish("stopped", done);
+    const bool due = done % config_.checkpoint_every == 0 || agreed.checkpoint;
+    if (due && done < config_.steps) checkpoint(done);
+  }
+  return finish("steps", done);
+}
+
+bool Attempt::evaluation_due(std::int64_t done) const {
+  return done % config_.evaluate_every == 0 || done == config_.steps;
+}
+
+bool Attempt::evaluate(std::int64_t done) {
+  EvalRecord record = loop_->evaluate(evaluation_, done);
+  record.target_met = meets(config_, target_, record);
+  metric_ = config_.target && config_.target->metric == TargetMetric::MlmLoss ? record.mlm_loss
+                                                                              : record.mlm_accuracy;
+  journal_.write(record);
+  return record.target_met;
+}
+
+// Rank 0 writes, and the others wait for it: what it takes is then nobody's fault.
+void Attempt::checkpoint(std::int64_t done) {
+  if (saved_step_ == done) return;
+  if (watchdog_ != nullptr) watchdog_->beat(done, Phase::Checkpointing);
+  const TrainingState state = loop_->save();
+  if (writes()) {
+    if (!fence_.holds()) throw Fenced{};
+    for (const CheckpointRecord& record : keeper_->write(done, state, metric_)) {
+      journal_.write(record);
+      if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
+    }
+    saved_step_ = keeper_->last_step();
+  }
+  group_.host().broadcast(&saved_step_, sizeof saved_step_, 0);
+}
+
+EndRecord Attempt::finish(const std::string& reason, std::int64_t done) {
+  checkpoint(done);
+  EndRecord end;
+  end.reason = reason;
+  end.step = done;
+  end.exit_code = static_cast<int>(reason == "stopped" ? ExitCode::Stopped : ExitCode::Finished);
+  if (saved_step_ != done) {
+    end.reason = "failed";
+    end.exit_code = static_cast<int>(ExitCode::Operator);
+    end.message = "the last checkpoint could not be written; make room on the disk and resume";
+  }
+  return end;
+}
+
+}  // namespace regatta::trainer

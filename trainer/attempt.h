@@ -1,0 +1,79 @@
+// One attempt at a run, from its first to its last step: the same code on every rank.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "topology/plan.h"
+#include "trainer/checkpoint_keeper.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+#include "trainer/journal_writer.h"
+#include "trainer/rank_group.h"
+#include "trainer/sampler.h"
+#include "trainer/train_loop.h"
+#include "trainer/training_run.h"
+
+namespace regatta::trainer {
+
+class Attempt {
+ public:
+  // Everything passed by reference outlives the attempt. Rank 0 alone writes: its journal, its
+  // checkpoints, environment.json.
+  Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
+          const AttemptName& name, const Fence& fence, JournalWriter& journal, RankGroup& group,
+          const RunConfig& config, const TrainingRunOptions& options);
+
+  // Collective; returns the same on all ranks. Throws AgreedError, or Fenced, where all ranks do.
+  [[nodiscard]] EndRecord run();
+
+ private:
+  // What a run trains on and with.
+  struct Inputs {
+    Inputs(const Attempt& attempt, const RunConfig& config);
+    Dataset dataset;
+    RunConfig config;  // complete
+    SampleSource training;
+    std::vector<Sample> evaluation;
+    double baseline = 0;
+    std::unique_ptr<Device> device;
+  };
+
+  [[nodiscard]] bool writes() const { return group_.rank() == 0; }
+  [[nodiscard]] double peak_flops(Device& device) const;
+  [[nodiscard]] topology::Plan agreed_plan(const TensorTable& table, const Device& device) const;
+  [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
+  [[nodiscard]] StepFlags wishes() const;
+  [[nodiscard]] Resumed starting_point(const TensorTable& table);
+  void announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
+                const Resumed& start, double peak_flops);
+  [[nodiscard]] EndRecord train(std::int64_t done);
+  [[nodiscard]] bool evaluation_due(std::int64_t done) const;
+  [[nodiscard]] bool evaluate(std::int64_t done);  // true when the target is met
+  void checkpoint(std::int64_t done);
+  [[nodiscard]] EndRecord finish(const std::string& reason, std::int64_t done);
+
+  base::FileSystem& files_;
+  base::Clock& clock_;
+  RunDirectory directory_;
+  AttemptName name_;
+  Fence fence_;
+  JournalWriter& journal_;
+  RankGroup& group_;
+  RunConfig config_;
+  TrainingRunOptions options_;
+  std::vector<Sample> evaluation_;
+  std::optional<double> target_;
+  std::optional<double> metric_;  // of the last evaluation
+  std::int64_t saved_step_ = -1;  // of the newest good checkpoint, on every rank
+  TrainLoop* loop_ = nullptr;     // these three while run() runs
+  CheckpointKeeper* keeper_ = nullptr;
+  Watchdog* watchdog_ = nullptr;  // null: off
+};
+
+}  // namespace regatta::trainer

@@ -1,0 +1,27 @@
+// A run of several ranks on one machine: this program starts itself under Open MPI's mpirun, once
+// per rank, and stands for them to whoever started it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace regatta::trainer {
+
+struct Launch {
+  std::string program;                 // path of this program
+  std::vector<std::string> arguments;  // of each rank
+  int ranks = 2;
+};
+
+// Returns an exit code of ExitCode: that of the ranks; Retry when one was lost, whatever mpirun
+// makes of it. TERM, INT and USR2 (which catch_stop_signals() has taken over) reach the ranks as
+// what they mean. Ranks see REGATTA_LAUNCHER, this process's id, and stop when it goes. Throws
+// Code::Operator when mpirun cannot be started.
+[[nodiscard]] int launch_ranks(const Launch& launch);
+
+constexpr const char* kLauncherVariable = "REGATTA_LAUNCHER";
+// Where rank 0 of an orderly end leaves its exit code, while all ranks return 0.
+constexpr const char* kExitFileVariable = "REGATTA_EXIT_FILE";
+constexpr const char* kMpirunVariable = "REGATTA_MPIRUN";  // its path; else mpirun of PATH
+
+}  // namespace regatta::trainer

@@ -1,0 +1,94 @@
+#include "trainer/rank_group.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "trainer/cuda_plugin.h"
+#include "trainer/mpi_plugin.h"
+#include "trainer/node_layout.h"
+
+namespace regatta::trainer {
+namespace {
+
+// For all ranks to come to rank 0.
+constexpr double kMeetSeconds = 120;
+
+std::unique_ptr<TcpHost> meet_in_slurm(const RankPlace& place, const Variables& variables,
+                                       const std::string& name) {
+  const MeetingPoint point = slurm_meeting_point(variables, name);
+  TcpHostOptions options;
+  options.rank = place.rank;
+  options.ranks = place.ranks;
+  options.hosts = point.hosts;
+  options.port = point.port;
+  options.secret = point.secret;
+  options.connect_seconds = kMeetSeconds;
+  return std::make_unique<TcpHost>(options);
+}
+
+}  // namespace
+
+RankGroup::RankGroup(const RunConfig& config, const std::optional<RankPlace>& place,
+                     const PluginPlace& plugins, const Variables& variables)
+    : config_(config), plugins_(plugins) {
+  const int found = place ? place->ranks : 1;
+  if (found != config.ranks) {
+    throw base::Error(base::Code::User,
+                      "ranks is " + std::to_string(config.ranks) + ", but " +
+                          (place ? place->source + " started " + std::to_string(found)
+                                 : "one process was started") +
+                          "; start as many, or change ranks");
+  }
+  if (found == 1) {
+    first_ = std::make_unique<SingleCommunicator>();
+    host_ = &first_->host();
+    return;
+  }
+  local_rank_ = place->local_rank;
+  const bool may_use_gpu = config.device != DeviceKind::Cpu;
+  try {
+    MpiOptions options;
+    if (config.hierarchical && config.device == DeviceKind::Cpu) {
+      options.ranks_per_node =
+          config.ranks_per_node > 0 ? config.ranks_per_node : kRanksPerNodeAsFound;
+    }
+    first_ = load_mpi_communicator(plugins, options);
+    host_ = &first_->host();
+  } catch (const base::Error& error) {
+    if (!may_use_gpu || place->source != "Slurm") throw;
+    base::log(base::LogLevel::Info, std::string("ranks meet over TCP: ") + error.what());
+    tcp_ = meet_in_slurm(*place, variables, config.name);
+    host_ = tcp_.get();
+  }
+  base::check(host_->ranks() == found, "all ranks have met");
+  ranks_per_node_ =
+      config.ranks_per_node > 0 ? config.ranks_per_node : trainer::ranks_per_node(*host_);
+}
+
+void RankGroup::abandon() noexcept {
+  if (nccl_ != nullptr) nccl_->abandon();
+  if (first_ != nullptr) first_->abandon();
+  if (tcp_ != nullptr) tcp_->abandon();
+}
+
+Communicator& RankGroup::communicator(Device& device, bool is_cuda) {
+  if (ranks() == 1 || (!is_cuda && first_ != nullptr)) return *first_;
+  if (!is_cuda) {
+    throw base::Error(base::Code::Operator,
+                      "several ranks on CPUs need the MPI communicator; install Open MPI and build "
+                      "libregatta-mpi.so, or set ranks: 1");
+  }
+  NcclHost host;
+  if (first_ != nullptr) {
+    host.values = first_->open_channel();
+    host.open_channel = [this] { return first_->open_channel(); };
+  } else {
+    host.values = tcp_->open_channel();
+    host.open_channel = [this] { return tcp_->open_channel(); };
+  }
+  NcclOptions options;
+  if (config_.hierarchical) options.ranks_per_node = ranks_per_node_;
+  nccl_ = load_nccl_communicator(plugins_, device, std::move(host), options);
+  return *nccl_;
+}
+
+}  // namespace regatta::trainer
