@@ -221,8 +221,8 @@ struct OptimizerTensor {
 // parts, with a sum over ranks between them.
 enum class UpdatePart : std::uint8_t {
   Whole,
-  Moments,  // moments; adds Σ w² and Σ u² of each piece to tensor_norms
-  Weights   // weights, by the norms in tensor_norms
+  Moments,  // moments; adds Σ w² and Σ u² of each piece to tensor_norms, unless it skips
+  Weights   // weights and compute_copy, by the norms in tensor_norms
 };
 // Device scalars of a step, float32 [kStepScalars]; the host fills a pinned copy and enqueues it.
 enum StepScalar : int {
@@ -256,6 +256,8 @@ class Device {
  public:
   virtual ~Device() = default;
   [[nodiscard]] virtual std::string description() const = 0;  // for environment.json
+  // Whether views lie in memory that the host, and so MPI, may read.
+  [[nodiscard]] virtual bool is_on_host() const { return true; }
   // Whether activations may have this type.
   [[nodiscard]] virtual bool computes_in(Dtype dtype) const = 0;
   // What token counts should be rounded up to: 1 where any count is as good as another.

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "tests/trainer/cuda/emulation/facts.h"
+#include "trainer/cuda/optimizer_table.h"
 #include "trainer/cuda/plugin.h"
 
 namespace regatta::trainer {
@@ -166,6 +167,42 @@ TEST_F(CudaDeviceTest, NamesItsRangesLikeTheCode) {
   EXPECT_THAT(emulation::ranges().names,
               testing::ElementsAre("add", "gelu_forward", "repeat", "sum_of_squares"));
   EXPECT_EQ(emulation::ranges().open, 0);
+}
+
+// Every bucket of a run has a list of tensors of its own. More than there is room for are told, and
+// right all the same.
+TEST_F(CudaDeviceTest, TakesAnyNumberOfTensorLists) {
+  constexpr std::int64_t kLists = std::int64_t{cuda::OptimizerTables::kMaxTables} + 1;
+  const auto device = make();
+  const DeviceMemory arena(*device, kLists, Dtype::Float32);
+  const DeviceMemory zeros(*device, 3 * kLists, Dtype::Float32);
+  const DeviceMemory scalars(*device, kStepScalars + 1, Dtype::Float32);
+  std::vector<float> weights(static_cast<std::size_t>(kLists), 1);
+  std::vector<float> settings(kStepScalars + 1, 0);
+  settings[kLearningRate] = 0.5F;
+  settings[kBiasCorrection1] = settings[kBiasCorrection2] = 1;
+  device->copy_to_device(0, arena.view(), weights.data());
+  device->copy_to_device(0, scalars.view(), settings.data());
+  device->fill_zero(0, zeros.view());
+  OptimizerUpdate op;
+  op.parameters = arena.view();
+  op.gradients = zeros.view().slice(0, kLists);
+  op.first_moment = zeros.view().slice(kLists, kLists);
+  op.second_moment = zeros.view().slice(2 * kLists, kLists);
+  op.epsilon = op.weight_decay = 1;
+  op.scalars = scalars.view().slice(0, kStepScalars);
+  op.squared_norm = scalars.view().slice(kStepScalars, 1);
+  op.tensor_count = 1;
+  for (std::int64_t i = 0; i < kLists; ++i) {
+    EXPECT_THAT(device->description(), Not(HasSubstr("lists of tensors")));
+    const OptimizerTensor tensor{i, 1, true, true};
+    op.tensors = &tensor;
+    device->update(0, op);
+  }
+  EXPECT_THAT(device->description(), HasSubstr("lists of tensors"));
+  device->copy_to_host(0, weights.data(), arena.view());
+  device->synchronize();
+  EXPECT_THAT(weights, testing::Each(0.5F));  // each decayed once
 }
 
 TEST_F(CudaDeviceTest, LeavesNothingBehind) {
