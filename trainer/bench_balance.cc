@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -16,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint32_t kLengthsSite = 1001;
-constexpr int kRowSamples = 3;
+constexpr int kMostBatch = 1 << 24;  // places of a window are 32-bit numbers
 
 // What a step costs each rank, and what of it is of use.
 struct Shares {
@@ -29,8 +32,8 @@ struct Way {
   const char* name;
   const char* source;  // where it comes from
   BalanceOptions options;
-  bool packed = false;
-  bool moves = false;  // samples to their ranks, instead of being read there
+  bool padded = false;  // rows of `packed` compute all their positions
+  bool moves = false;   // samples to their ranks, instead of being read there
 };
 
 double largest_over_mean(const std::vector<double>& values) {
@@ -39,90 +42,101 @@ double largest_over_mean(const std::vector<double>& values) {
   return sum > 0 ? largest * static_cast<double>(values.size()) / sum : 1.0;
 }
 
+// Over the steps.
+struct Series {
+  std::vector<double> tokens, cost, idle;
+  double bytes = 0;
+};
+
+Json statistics(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  const auto rank = static_cast<std::size_t>(0.95 * static_cast<double>(values.size() - 1) + 0.5);
+  return {{"mean", mean}, {"p95", values[rank]}};
+}
+
 class BalanceBench {
  public:
   BalanceBench(const LengthTable& lengths, const BenchBalanceOptions& options)
       : lengths_(lengths), options_(options) {
-    // Shares of the classes, and where in the table's distribution each begins.
-    for (const std::int32_t limit : kStratumLimits) bounds_.push_back(share_up_to(limit));
-    bounds_.push_back(1.0);
+    // Forward and backward FLOP of a sample's layers (training_flops without the heads).
+    for (std::int64_t length = 0; length <= lengths.longest(); ++length) {
+      cost_.push_back(training_flops(options.shape, {0, length, length * length, 0}));
+    }
   }
 
-  Json measure(const Way& way) const {
-    std::vector<double> tokens, cost, idle;
-    double bytes = 0;
-    for (int step = 1; step <= options_.steps; ++step) {
-      const std::vector<std::int32_t> lengths =
-          way.options.strategy == Balance::Stratified ? draw_stratified(step) : draw(step);
-      const Shares shares = way.packed ? packed(lengths) : dealt(lengths, way);
-      tokens.push_back(largest_over_mean(shares.tokens));
-      cost.push_back(largest_over_mean(shares.cost));
-      const double slowest = *std::max_element(shares.cost.begin(), shares.cost.end());
-      idle.push_back(1 - shares.useful_cost / (slowest * options_.ranks));
-      bytes += shares.bytes / options_.steps;
+  Json measure(const std::vector<Way>& ways) {
+    std::vector<Series> series(ways.size());
+    for (int step = 0; step < options_.steps; ++step) {
+      if (step % kWindowSteps == 0) draw_window(step / kWindowSteps);
+      const std::size_t begin = static_cast<std::size_t>(step % kWindowSteps) * batch();
+      const std::span<const std::int32_t> in_turn(window_.data() + begin, batch());
+      std::vector<std::int32_t> stratified;
+      for (std::size_t i = begin; i < begin + batch(); ++i) {
+        stratified.push_back(window_[static_cast<std::size_t>(order_[i])]);
+      }
+      dealt_.clear();
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        const bool strata = ways[i].options.strategy == Balance::Stratified;
+        add(share(strata ? stratified : in_turn, ways[i]), &series[i]);
+      }
     }
-    Json json;
-    json["way"] = way.name;
-    json["source"] = way.source;
-    json["tokens"] = statistics(tokens);
-    json["cost"] = statistics(cost);
-    json["idle_share"] = statistics(idle)["mean"];
-    json["bytes_per_step"] = bytes;
-    return json;
+    Json measured = Json::array();
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      Json json;
+      json["way"] = ways[i].name;
+      json["source"] = ways[i].source;
+      json["tokens"] = statistics(series[i].tokens);
+      json["cost"] = statistics(series[i].cost);
+      json["idle_share"] = statistics(series[i].idle)["mean"];
+      json["bytes_per_step"] = series[i].bytes / options_.steps;
+      measured.push_back(json);
+    }
+    return measured;
   }
 
  private:
-  static Json statistics(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const double mean =
-        std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    const auto rank = static_cast<std::size_t>(0.95 * static_cast<double>(values.size() - 1) + 0.5);
-    return {{"mean", mean}, {"p95", values[rank]}};
-  }
-
-  // The share of samples with at most `limit` tokens, to 2⁻⁴⁰.
-  double share_up_to(std::int32_t limit) const {
-    double low = 0, high = 1;
-    for (int i = 0; i < 40; ++i) {
-      const double middle = (low + high) / 2;
-      (lengths_.quantile(middle) <= limit ? low : high) = middle;
-    }
-    return low;
-  }
-  std::vector<std::int32_t> draw(int step) const {
-    base::PhiloxStream random(options_.seed, 0, static_cast<std::uint32_t>(step), kLengthsSite);
-    std::vector<std::int32_t> lengths;
-    for (int i = 0; i < options_.batch; ++i) {
-      lengths.push_back(
-          static_cast<std::int32_t>(lengths_.quantile(static_cast<double>(random.uniform()))));
-    }
-    return lengths;
-  }
-  std::vector<std::int32_t> draw_stratified(int step) const {
-    base::PhiloxStream random(options_.seed, 1, static_cast<std::uint32_t>(step), kLengthsSite);
-    std::vector<double> fractions;
-    for (std::size_t i = 0; i < bounds_.size(); ++i) {
-      fractions.push_back(bounds_[i] - (i == 0 ? 0 : bounds_[i - 1]));
-    }
-    const std::vector<int> quotas = stratum_quotas(fractions, options_.batch, options_.ranks, step);
-    std::vector<std::int32_t> lengths;
-    for (std::size_t i = 0; i < quotas.size(); ++i) {
-      const double below = i == 0 ? 0 : bounds_[i - 1];
-      for (int n = 0; n < quotas[i]; ++n) {
-        const double u = below + fractions[i] * static_cast<double>(random.uniform());
-        lengths.push_back(static_cast<std::int32_t>(lengths_.quantile(std::min(u, 1 - 1e-12))));
+  std::size_t batch() const { return static_cast<std::size_t>(options_.batch); }
+  // The length of a sample depends on the seed and its number, as in a run.
+  void draw_window(int window) {
+    window_.resize(kWindowSteps * batch());
+    for (std::size_t i = 0; i < window_.size(); i += 4) {  // as many draws in a block
+      base::PhiloxStream random(options_.seed, static_cast<std::uint32_t>(i / 4),
+                                static_cast<std::uint32_t>(window), kLengthsSite);
+      for (std::size_t j = i; j < std::min(i + 4, window_.size()); ++j) {
+        window_[j] =
+            static_cast<std::int32_t>(lengths_.quantile(static_cast<double>(random.uniform())));
       }
     }
-    return lengths;
+    order_ = stratified_order(window_, options_.batch, options_.ranks);
   }
 
-  // Forward and backward FLOP of a sample's layers (training_flops without the heads).
-  double cost_of(std::int64_t length) const {
-    return training_flops(options_.shape, {0, length, length * length, 0});
+  double cost_of(std::int32_t length) const { return cost_[static_cast<std::size_t>(length)]; }
+
+  static void add(const Shares& shares, Series* series) {
+    series->tokens.push_back(largest_over_mean(shares.tokens));
+    series->cost.push_back(largest_over_mean(shares.cost));
+    const double slowest = *std::max_element(shares.cost.begin(), shares.cost.end());
+    series->idle.push_back(1 - shares.useful_cost /
+                                   (slowest * static_cast<double>(shares.cost.size())));
+    series->bytes += shares.bytes;
   }
 
-  Shares dealt(const std::vector<std::int32_t>& lengths, const Way& way) const {
-    const Assignment assignment = assign(lengths, way.options);
+  Shares share(std::span<const std::int32_t> lengths, const Way& way) {
+    return way.padded ? padded(lengths) : dealt(lengths, way);
+  }
+
+  // `exchange` is `global presort` that knows its lengths from elsewhere; once is enough.
+  const Assignment& deal(std::span<const std::int32_t> lengths, BalanceOptions how) {
+    if (how.strategy == Balance::Exchange) how.strategy = Balance::GlobalPresort;
+    const auto [at, fresh] = dealt_.try_emplace({how.strategy, how.deal, how.ranks_per_node});
+    if (fresh) at->second = assign(lengths, how);
+    return at->second;
+  }
+
+  Shares dealt(std::span<const std::int32_t> lengths, const Way& way) {
+    const Assignment& assignment = deal(lengths, way.options);
     Shares shares;
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
       double tokens = 0, cost = 0;
@@ -131,26 +145,25 @@ class BalanceBench {
         tokens += length;
         cost += cost_of(length);
         const bool stays = static_cast<std::size_t>(place) % assignment.size() == rank;
-        if (way.moves && !stays) shares.bytes += static_cast<double>(kBytesPerToken * length);
+        if (way.moves && !stays) shares.bytes += kBytesPerToken * length;
       }
       shares.tokens.push_back(tokens);
       shares.cost.push_back(cost);
       shares.useful_cost += cost;
     }
-    const bool knows_lengths = way.options.strategy == Balance::GlobalPresort;
-    if (knows_lengths && !way.moves) {
-      shares.bytes = static_cast<double>(kBytesPerLength) * static_cast<double>(lengths.size());
+    if (way.options.strategy == Balance::Exchange) {
+      shares.bytes += kBytesPerLength * static_cast<double>(lengths.size());
     }
     return shares;
   }
 
   // Rows in turn; a row computes all its positions, attention over the whole row included.
-  Shares packed(const std::vector<std::int32_t>& lengths) const {
+  Shares padded(std::span<const std::int32_t> lengths) const {
     const auto longest = static_cast<std::int32_t>(lengths_.longest());
     Shares shares;
     shares.tokens.assign(static_cast<std::size_t>(options_.ranks), 0);
     shares.cost.assign(static_cast<std::size_t>(options_.ranks), 0);
-    const auto rows = pack_rows(lengths, longest, kRowSamples);
+    const auto rows = packed_rows(lengths, longest, options_.ranks);
     for (std::size_t row = 0; row < rows.size(); ++row) {
       shares.tokens[row % shares.tokens.size()] += longest;
       shares.cost[row % shares.cost.size()] += cost_of(longest);
@@ -163,55 +176,90 @@ class BalanceBench {
 
   const LengthTable& lengths_;
   const BenchBalanceOptions& options_;
-  std::vector<double> bounds_;  // share of samples up to the end of each class
+  std::vector<double> cost_;  // of each length
+  // Lengths of one window, and in which order its steps take them when they are stratified.
+  std::vector<std::int32_t> window_, order_;
+  std::map<std::tuple<Balance, Deal, int>, Assignment> dealt_;  // of this step
 };
 
-std::vector<Way> ways_of(const BenchBalanceOptions& options) {
+std::vector<Way> ways_of(const LengthTable& lengths, const BenchBalanceOptions& options) {
   const auto way = [&](Balance strategy, Deal deal, int node) {
-    return BalanceOptions{strategy, deal, options.ranks, node};
+    return BalanceOptions{strategy, deal, options.ranks, node,
+                          static_cast<std::int32_t>(lengths.longest())};
   };
   const int node = options.ranks_per_node;
+  constexpr Deal kLongest = Deal::LongestFirst;
+  constexpr bool kMoves = true;
   return {
-      {"none", "", way(Balance::None, Deal::Snake, 1)},
-      {"stratified", "Samsung, without exchange", way(Balance::Stratified, Deal::Snake, 1)},
+      {"none", "", way(Balance::None, kLongest, 1)},
+      {"stratified", "Samsung, without exchange", way(Balance::Stratified, kLongest, 1)},
       {"stratified, node snake", "Samsung", way(Balance::Stratified, Deal::Snake, node), false,
-       true},
-      {"stratified, node longest-first", "ours", way(Balance::Stratified, Deal::LongestFirst, node),
-       false, true},
-      {"global stride", "Baidu", way(Balance::GlobalPresort, Deal::Stride, 1), false, true},
+       kMoves},
+      {"stratified, node longest-first", "ours", way(Balance::Stratified, kLongest, node), false,
+       kMoves},
+      {"global stride", "Baidu", way(Balance::GlobalPresort, Deal::Stride, 1), false, kMoves},
       {"global snake", "ours", way(Balance::GlobalPresort, Deal::Snake, 1)},
-      {"global longest-first", "ours", way(Balance::GlobalPresort, Deal::LongestFirst, 1)},
-      {"exchange, moved", "ours", way(Balance::GlobalPresort, Deal::LongestFirst, 1), false, true},
-      {"packed rows", "NVIDIA, Graphcore", way(Balance::None, Deal::Snake, 1), true},
+      {"global longest-first", "ours", way(Balance::GlobalPresort, kLongest, 1)},
+      {"exchange, read again", "ours", way(Balance::Exchange, kLongest, 1)},
+      {"exchange, moved", "ours", way(Balance::Exchange, kLongest, 1), false, kMoves},
+      {"packed rows, padded", "NVIDIA, Graphcore", way(Balance::Packed, kLongest, 1), true},
+      {"packed rows, unpadded", "ours", way(Balance::Packed, kLongest, 1)},
   };
 }
 
-}  // namespace
-
-std::string bench_balance(const LengthTable& lengths, const BenchBalanceOptions& options) {
+void check_options(const BenchBalanceOptions& options) {
   if (options.batch < options.ranks) {
     throw base::Error(base::Code::User, "a batch of " + std::to_string(options.batch) +
                                             " leaves some of " + std::to_string(options.ranks) +
                                             " ranks without a sample; use --batch " +
                                             std::to_string(options.ranks) + " or more");
   }
+  if (options.batch > kMostBatch) {
+    throw base::Error(base::Code::User, "a batch of " + std::to_string(options.batch) +
+                                            " is too large; use --batch " +
+                                            std::to_string(kMostBatch) + " or less");
+  }
   if (options.ranks % options.ranks_per_node != 0) {
     throw base::Error(base::Code::User,
                       std::to_string(options.ranks) + " ranks are not whole nodes of " +
                           std::to_string(options.ranks_per_node) + "; change --ranks-per-node");
   }
-  const BalanceBench bench(lengths, options);
+}
+
+Json describe(const char* benchmark, const LengthTable& lengths,
+              const BenchBalanceOptions& options) {
   Json json;
-  json["benchmark"] = "balance";
+  json["benchmark"] = benchmark;
   json["lengths"] = options.lengths_name;
   json["mean_length"] = lengths.mean();
   json["cost_of"] = options.model_name;
   json["ranks"] = options.ranks;
   json["ranks_per_node"] = options.ranks_per_node;
-  json["batch"] = options.batch;
   json["steps"] = options.steps;
   json["seed"] = options.seed;
-  for (const Way& way : ways_of(options)) json["ways"].push_back(bench.measure(way));
+  return json;
+}
+
+}  // namespace
+
+std::string bench_balance(const LengthTable& lengths, const BenchBalanceOptions& options) {
+  check_options(options);
+  Json json = describe("balance", lengths, options);
+  json["batch"] = options.batch;
+  json["ways"] = BalanceBench(lengths, options).measure(ways_of(lengths, options));
+  return json.dump(2) + "\n";
+}
+
+std::string bench_small_batches(const LengthTable& lengths, const BenchBalanceOptions& options) {
+  Json json = describe("small batches", lengths, options);
+  for (const int samples : kSmallBatches) {
+    BenchBalanceOptions small = options;
+    small.batch = samples * options.ranks;
+    check_options(small);
+    json["batches"].push_back(
+        {{"samples_per_rank", samples},
+         {"ways", BalanceBench(lengths, small).measure(ways_of(lengths, small))}});
+  }
   return json.dump(2) + "\n";
 }
 
@@ -229,6 +277,29 @@ std::string bench_balance_table(const std::string& json) {
                   way["cost"]["p95"].get<double>(), 100 * way["idle_share"].get<double>(),
                   way["bytes_per_step"].get<double>());
     table += line;
+  }
+  return table;
+}
+
+std::string bench_small_batches_table(const std::string& json) {
+  const Json parsed = Json::parse(json);
+  char cell[64];
+  std::string table = "tokens max/mean; samples a rank: ";
+  for (const Json& batch : parsed["batches"]) {
+    std::snprintf(cell, sizeof cell, " %8d", batch["samples_per_rank"].get<int>());
+    table += cell;
+  }
+  table += '\n';
+  const Json& first = parsed["batches"][0]["ways"];
+  for (std::size_t way = 0; way < first.size(); ++way) {
+    std::snprintf(cell, sizeof cell, "%-33s", first[way]["way"].get<std::string>().c_str());
+    table += cell;
+    for (const Json& batch : parsed["batches"]) {
+      std::snprintf(cell, sizeof cell, " %8.4f",
+                    batch["ways"][way]["tokens"]["mean"].get<double>());
+      table += cell;
+    }
+    table += '\n';
   }
   return table;
 }

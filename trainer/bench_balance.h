@@ -22,15 +22,26 @@ struct BenchBalanceOptions {
 // Returns JSON: for every way, mean and 95th percentile over the steps of (largest / mean over
 // ranks) for tokens and for cost (forward and backward FLOP of the encoder's layers), the idle
 // share (of all ranks' time, what waits for the slowest or computes padding, by cost), and bytes
-// moved per step: samples whose rank changes, at kBytesPerToken; ways that read samples where they
-// are needed instead move their lengths only. Throws Code::User for options that do not fit
-// together.
+// moved per step: samples whose rank changes, at kBytesPerToken, and lengths that ranks tell one
+// another, at kBytesPerLength; ways that read samples where they are needed move none. Steps are of
+// one run of random lengths, dealt by the functions that training uses. Throws Code::User for
+// options that do not fit together.
 [[nodiscard]] std::string bench_balance(const LengthTable& lengths,
                                         const BenchBalanceOptions& options);
-constexpr std::int64_t kBytesPerToken = 5;   // piece and segment
-constexpr std::int64_t kBytesPerLength = 2;  // of a sample whose content is read again
+constexpr double kBytesPerToken =
+    2.42;                              // of a parcel (sample_parcel.h), Wikipedia in 30,522 pieces
+constexpr double kBytesPerLength = 4;  // as `exchange` gathers them
 
 // The same for people: a line each.
 [[nodiscard]] std::string bench_balance_table(const std::string& json);
+
+// What is left to even out when ranks have few samples: the same for batches of kSmallBatches
+// samples for each rank, whatever options.batch is. The paper on stratified batches (Samsung, arXiv
+// 2402.02447) leaves this open.
+constexpr int kSmallBatches[] = {1, 2, 4, 8, 16};
+[[nodiscard]] std::string bench_small_batches(const LengthTable& lengths,
+                                              const BenchBalanceOptions& options);
+// For people: a line for each way, a column for each batch, largest / mean of tokens.
+[[nodiscard]] std::string bench_small_batches_table(const std::string& json);
 
 }  // namespace regatta::trainer

@@ -1,6 +1,7 @@
 #include "trainer/contract/balance.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <queue>
 #include <set>
@@ -12,13 +13,33 @@
 namespace regatta::trainer {
 namespace {
 
-// Places by falling length; equal lengths in order of place, so that every rank computes the same.
+// Places by falling length, equal lengths in their order, so that every rank computes the same.
+// By counting, since lengths are a few thousand at most.
 std::vector<std::int32_t> by_length(std::span<const std::int32_t> lengths,
-                                    std::vector<std::int32_t> places) {
-  std::stable_sort(places.begin(), places.end(), [&](std::int32_t a, std::int32_t b) {
-    return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)];
-  });
-  return places;
+                                    const std::vector<std::int32_t>& places) {
+  const auto length_of = [&](std::int32_t place) {
+    return static_cast<std::size_t>(lengths[static_cast<std::size_t>(place)]);
+  };
+  std::size_t longest = 0;
+  for (const std::int32_t place : places) longest = std::max(longest, length_of(place));
+  std::vector<std::size_t> begin(longest + 2, 0);  // of a length; those above it come first
+  for (const std::int32_t place : places) ++begin[longest - length_of(place) + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<std::int32_t> sorted(places.size());
+  for (const std::int32_t place : places) sorted[begin[longest - length_of(place)]++] = place;
+  return sorted;
+}
+
+using Classes = std::array<std::vector<std::int32_t>, kStrata>;
+
+// The places of each class, ascending.
+Classes by_class(std::span<const std::int32_t> lengths) {
+  Classes classes;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    classes[static_cast<std::size_t>(stratum_of(lengths[i]))].push_back(
+        static_cast<std::int32_t>(i));
+  }
+  return classes;
 }
 
 // Round after round of one sample each; `snake` turns every second round.
@@ -56,9 +77,9 @@ void deal_longest_first(std::span<const std::int32_t> lengths,
   }
 }
 
-void deal(std::span<const std::int32_t> lengths, std::vector<std::int32_t> places, Deal how,
+void deal(std::span<const std::int32_t> lengths, const std::vector<std::int32_t>& places, Deal how,
           std::span<std::vector<std::int32_t>> to) {
-  const std::vector<std::int32_t> sorted = by_length(lengths, std::move(places));
+  const std::vector<std::int32_t> sorted = by_length(lengths, places);
   if (how == Deal::LongestFirst) {
     deal_longest_first(lengths, sorted, to);
   } else {
@@ -66,17 +87,52 @@ void deal(std::span<const std::int32_t> lengths, std::vector<std::int32_t> place
   }
 }
 
-// Class after class in turn, so every rank's share of every class differs by at most one sample
-// from any other's; then each node deals what its ranks got among them.
+// A sequence that holds class c counts[c] times, any beginning of which has each class's part up to
+// 1 − 1/(2n − 2) for n classes, n > 1 (Tijdeman, "The chairman assignment problem", Discrete
+// Mathematics 32, 1980): of the classes that may come next, that whose turn must come first.
+std::vector<std::uint8_t> spread(std::span<const std::int64_t> counts) {
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const std::int64_t slack = 2 * static_cast<std::int64_t>(counts.size()) - 2;
+  std::vector<std::int64_t> had(counts.size(), 0);
+  std::vector<std::uint8_t> sequence;
+  sequence.reserve(static_cast<std::size_t>(total));
+  for (std::int64_t t = 1; t <= total; ++t) {
+    std::size_t next = counts.size();
+    double first_deadline = 0;
+    for (std::size_t c = 0; c < counts.size(); ++c) {
+      const std::int64_t owed = slack * (counts[c] * t - had[c] * total);  // · 1/(slack · total)
+      if (counts[c] == 0 || owed < total) continue;
+      const double deadline =
+          static_cast<double>((slack - 1) * total - owed) / static_cast<double>(counts[c]);
+      if (next == counts.size() || deadline < first_deadline) {
+        next = c;
+        first_deadline = deadline;
+      }
+    }
+    base::check(next < counts.size(), "some class may always come next");
+    ++had[next];
+    sequence.push_back(static_cast<std::uint8_t>(next));
+  }
+  return sequence;
+}
+
+// Every rank gets as many of each class as any other; what is left of the classes then is dealt one
+// by one, well mixed, so that neighbours (a node) get all classes of that too. Then each node deals
+// what its ranks got among them.
 Assignment stratify(std::span<const std::int32_t> lengths, const BalanceOptions& options) {
   const auto ranks = static_cast<std::size_t>(options.ranks);
+  const Classes classes = by_class(lengths);
   Assignment assignment(ranks);
-  std::size_t next = 0;
-  for (int stratum = 0; stratum < kStrata; ++stratum) {
-    for (std::size_t i = 0; i < lengths.size(); ++i) {
-      if (stratum_of(lengths[i]) != stratum) continue;
-      assignment[next++ % ranks].push_back(static_cast<std::int32_t>(i));
-    }
+  std::size_t next[kStrata] = {};
+  std::int64_t loose[kStrata];
+  for (std::size_t c = 0; c < kStrata; ++c) {
+    loose[c] = std::ssize(classes[c]) % options.ranks;
+    const std::size_t whole = classes[c].size() - static_cast<std::size_t>(loose[c]);
+    for (; next[c] < whole; ++next[c]) assignment[next[c] % ranks].push_back(classes[c][next[c]]);
+  }
+  std::size_t dealt = 0;
+  for (const std::uint8_t c : spread(loose)) {
+    assignment[dealt++ % ranks].push_back(classes[c][next[c]++]);
   }
   const auto node = static_cast<std::size_t>(options.ranks_per_node);
   if (node == 1) return assignment;
@@ -87,27 +143,9 @@ Assignment stratify(std::span<const std::int32_t> lengths, const BalanceOptions&
       places.insert(places.end(), rank.begin(), rank.end());
       rank.clear();
     }
-    deal(lengths, std::move(places), options.deal, mine);
+    deal(lengths, places, options.deal, mine);
   }
   return assignment;
-}
-
-// Of `count` samples a step. Sample k of the run falls at k·φ mod 1 (the golden ratio spreads any
-// stretch of them evenly) and belongs to the class whose part of [0, 1) that is in.
-std::vector<int> quotas_of(std::span<const double> fractions, int count, std::int64_t step) {
-  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15U;  // φ − 1 in 64 bits
-  const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
-  std::vector<int> quotas(fractions.size(), 0);
-  for (int i = 0; i < count; ++i) {
-    const auto k = static_cast<std::uint64_t>((step - 1) * count + i);
-    double place = static_cast<double>((k * kGolden) >> 11U) * 0x1p-53 * sum;
-    std::size_t stratum = 0;
-    while (stratum + 1 < fractions.size() && place >= fractions[stratum]) {
-      place -= fractions[stratum++];
-    }
-    ++quotas[stratum];
-  }
-  return quotas;
 }
 
 }  // namespace
@@ -124,25 +162,61 @@ Assignment assign(std::span<const std::int32_t> lengths, const BalanceOptions& o
               "whole nodes of ranks share a step");
   if (options.strategy == Balance::Stratified) return stratify(lengths, options);
   Assignment assignment(static_cast<std::size_t>(options.ranks));
+  if (options.strategy == Balance::Packed) {
+    const auto rows = packed_rows(lengths, options.row_length, options.ranks);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::vector<std::int32_t>& rank = assignment[i % assignment.size()];
+      rank.insert(rank.end(), rows[i].begin(), rows[i].end());
+    }
+    return assignment;
+  }
   std::vector<std::int32_t> places(lengths.size());
   std::iota(places.begin(), places.end(), 0);
-  if (options.strategy == Balance::GlobalPresort) {
-    deal(lengths, std::move(places), options.deal, assignment);
+  if (options.strategy == Balance::None) {
+    deal_rounds(places, false, assignment);
   } else {
-    for (const std::int32_t place : places) {
-      assignment[static_cast<std::size_t>(place) % assignment.size()].push_back(place);
-    }
+    deal(lengths, places, options.deal, assignment);
   }
   return assignment;
 }
 
-std::vector<int> stratum_quotas(std::span<const double> fractions, int batch, int ranks,
-                                std::int64_t step) {
-  base::check(step >= 1 && batch >= 0 && ranks >= 1, "quotas are of a step that exists");
-  std::vector<int> quotas = quotas_of(fractions, batch / ranks, step);
-  const std::vector<int> rest = quotas_of(fractions, batch % ranks, step);
-  for (std::size_t i = 0; i < quotas.size(); ++i) quotas[i] = quotas[i] * ranks + rest[i];
-  return quotas;
+std::vector<std::int32_t> stratified_order(std::span<const std::int32_t> lengths, int batch,
+                                           int ranks) {
+  base::check(batch > 0 && ranks > 0 && lengths.size() % static_cast<std::size_t>(batch) == 0,
+              "a window is whole steps");
+  const std::size_t steps = lengths.size() / static_cast<std::size_t>(batch);
+  const int groups = batch / ranks;  // of `ranks` samples of one class, in each step
+  const Classes classes = by_class(lengths);
+  // Whole groups of each class, and beside them groups of loose samples.
+  std::int64_t whole[kStrata + 1], loose[kStrata];
+  whole[kStrata] = static_cast<std::int64_t>(steps) * groups;
+  for (std::size_t c = 0; c < kStrata; ++c) {
+    const std::int64_t count = std::ssize(classes[c]);
+    whole[c] = count * groups / batch;
+    whole[kStrata] -= whole[c];
+    loose[c] = count - whole[c] * ranks;
+  }
+  const std::vector<std::uint8_t> group_classes = spread(whole), loose_classes = spread(loose);
+  auto group = group_classes.begin(), sample = loose_classes.begin();
+  std::size_t next[kStrata] = {};
+  std::vector<std::int32_t> order;
+  order.reserve(lengths.size());
+  const auto take = [&](std::size_t c, int count) {
+    for (; count > 0; --count) order.push_back(classes[c][next[c]++]);
+  };
+  for (std::size_t step = 0; step < steps; ++step) {
+    int mixed = batch % ranks;
+    for (int g = 0; g < groups; ++g, ++group) {
+      if (*group < kStrata) {
+        take(*group, ranks);
+      } else {
+        mixed += ranks;
+      }
+    }
+    for (; mixed > 0; --mixed) take(*sample++, 1);
+    std::sort(order.end() - batch, order.end());
+  }
+  return order;
 }
 
 std::vector<std::vector<std::int32_t>> pack_rows(std::span<const std::int32_t> lengths,
@@ -151,7 +225,7 @@ std::vector<std::vector<std::int32_t>> pack_rows(std::span<const std::int32_t> l
   std::iota(places.begin(), places.end(), 0);
   std::vector<std::vector<std::int32_t>> rows;
   std::set<std::pair<std::int32_t, std::size_t>> open;  // room left, row
-  for (const std::int32_t place : by_length(lengths, std::move(places))) {
+  for (const std::int32_t place : by_length(lengths, places)) {
     const std::int32_t length = lengths[static_cast<std::size_t>(place)];
     base::check(length <= row_length, "a sample fits a row");
     const auto fullest = open.lower_bound({length, 0});
@@ -165,6 +239,19 @@ std::vector<std::vector<std::int32_t>> pack_rows(std::span<const std::int32_t> l
     }
     rows[row].push_back(place);
     if (rows[row].size() < static_cast<std::size_t>(most)) open.insert({room - length, row});
+  }
+  return rows;
+}
+
+std::vector<std::vector<std::int32_t>> packed_rows(std::span<const std::int32_t> lengths,
+                                                   std::int32_t row_length, int ranks) {
+  auto rows = pack_rows(lengths, row_length, kRowSamples);
+  const std::size_t wanted = std::min(lengths.size(), static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; rows.size() < wanted; i = (i + 1) % rows.size()) {
+    if (rows[i].size() == 1) continue;
+    const std::int32_t place = rows[i].back();
+    rows[i].pop_back();
+    rows.push_back({place});
   }
   return rows;
 }

@@ -10,8 +10,8 @@
 namespace regatta::trainer {
 
 enum class Balance {
-  None,          // in turn
-  Stratified,    // every rank gets its part of every length class; nodes deal theirs again
+  None,           // in turn
+  Stratified,     // every rank gets its part of every length class; nodes deal theirs again
   GlobalPresort,  // all samples are dealt by length
   Exchange,       // the same, where each rank knows only the lengths of its own data at first
   Packed          // rows of up to three samples are dealt, for comparison
@@ -26,13 +26,15 @@ struct BalanceOptions {
   Balance strategy = Balance::None;
   Deal deal = Deal::LongestFirst;
   int ranks = 1;
-  int ranks_per_node = 1;  // divides ranks; stratified deals again within a node
+  int ranks_per_node = 1;       // divides ranks; stratified deals again within a node
+  std::int32_t row_length = 0;  // of packed: no length is above it
 };
 
 // rank → places in the step's batch, in the order in which they were dealt.
 using Assignment = std::vector<std::vector<std::int32_t>>;
 
-// Every place of [0, lengths.size()) once; each rank gets ⌊B/R⌋ or ⌈B/R⌉ samples. Time B·log B.
+// Every place of [0, lengths.size()) once; each rank gets ⌊B/R⌋ or ⌈B/R⌉ samples, of `packed` as
+// many rows of packed_rows(). With B ≥ R no rank is without a sample. Time B·log B.
 [[nodiscard]] Assignment assign(std::span<const std::int32_t> lengths,
                                 const BalanceOptions& options);
 
@@ -41,12 +43,17 @@ constexpr std::int32_t kStratumLimits[] = {128, 256, 384};
 constexpr int kStrata = 4;
 [[nodiscard]] int stratum_of(std::int32_t length);
 
-// How many samples of each class step `step` (1 is the first) draws: they add up to `batch`. Quotas
-// are whole multiples of `ranks`, so that every rank's share has the same classes, but for the
-// batch's remainder by ranks; over the steps they follow `fractions` (normalised), because steps
-// continue one sequence of low discrepancy: what a step gives too much, the next gives less.
-[[nodiscard]] std::vector<int> stratum_quotas(std::span<const double> fractions, int batch,
-                                              int ranks, std::int64_t step);
+// Which samples of a window of steps each of them trains on, so that all steps have nearly the same
+// classes: places of the window, the first `batch` of them for its first step and so on, every
+// place once, ascending within a step. lengths.size() is a multiple of `batch`. In a step the
+// samples of a class are a multiple of `ranks`, so that every rank's share has the same classes,
+// but for the batch's remainder by ranks and for the fewer than kStrata groups of the window that
+// are left over from the classes; after every step a class has had its part of the window up
+// to 1.75·ranks + 1 samples. A step's samples therefore depend on the number of ranks too; those of
+// a window do not.
+[[nodiscard]] std::vector<std::int32_t> stratified_order(std::span<const std::int32_t> lengths,
+                                                         int batch, int ranks);
+constexpr int kWindowSteps = 64;  // of training: steps 1 to 64, 65 to 128, …
 
 // Rows of at most `most` samples whose lengths add up to at most `row_length`, longest sample first
 // into the fullest row that takes it (best fit; Krell et al., "Efficient sequence packing without
@@ -54,5 +61,12 @@ constexpr int kStrata = 4;
 // unpadded model needs no rows. Every place once; lengths are at most row_length.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> pack_rows(
     std::span<const std::int32_t> lengths, std::int32_t row_length, int most);
+
+// The rows that `packed` deals to ranks in turn: pack_rows() of at most kRowSamples. Where that
+// makes fewer rows than there are ranks, rows give up samples to rows of their own, as long as
+// there are any, so that no rank is idle.
+constexpr int kRowSamples = 3;
+[[nodiscard]] std::vector<std::vector<std::int32_t>> packed_rows(
+    std::span<const std::int32_t> lengths, std::int32_t row_length, int ranks);
 
 }  // namespace regatta::trainer

@@ -15,10 +15,10 @@ struct GradientNorms {
   double squared_global = 0;  // Σ (Σ_r g_r)²
 };
 
-// The estimator of McCandlish et al. (arXiv 1812.06162, appendix A) in the form that Pollux (Qiao et
-// al., OSDI 2021) uses for data parallel training: ranks' gradients are R small batches, their sum is
-// the large one. Ranks are weighted by their counts, so that unequal shares of tokens do not pass for
-// noise.
+// The estimator of McCandlish et al. (arXiv 1812.06162, appendix A) in the form that Pollux (Qiao
+// et al., OSDI 2021) uses for data parallel training: ranks' gradients are R small batches, their
+// sum is the large one. Ranks are weighted by their counts, so that unequal shares of tokens do not
+// pass for noise.
 class NoiseScale {
  public:
   // Of samples: of a step, and M₀ of the efficiency.
@@ -32,6 +32,8 @@ class NoiseScale {
   // (φ + M₀) / (φ + M): progress per sample against training with batches of M₀; in (0, 1] for
   // M ≥ M₀.
   [[nodiscard]] std::optional<double> efficiency() const;
+  // Samples per second that count: throughput times efficiency.
+  [[nodiscard]] std::optional<double> goodput(double samples_per_second) const;
   static constexpr int kLeastSteps = 10;
 
  private:

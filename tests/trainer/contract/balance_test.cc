@@ -33,7 +33,8 @@ const BalanceOptions kWays[] = {{Balance::None, Deal::Snake, 0, 1},
                                 {Balance::Stratified, Deal::LongestFirst, 0, 4},
                                 {Balance::GlobalPresort, Deal::Stride, 0, 1},
                                 {Balance::GlobalPresort, Deal::Snake, 0, 1},
-                                {Balance::GlobalPresort, Deal::LongestFirst, 0, 1}};
+                                {Balance::GlobalPresort, Deal::LongestFirst, 0, 1},
+                                {Balance::Exchange, Deal::LongestFirst, 0, 1}};
 
 TEST(Assign, GivesEverySampleOnceAndEveryRankItsNumber) {
   std::mt19937 random(1);
@@ -125,48 +126,95 @@ TEST(StratumOf, HasItsLimitsInTheLowerClass) {
   EXPECT_EQ(stratum_of(4096), 3);
 }
 
-TEST(StratumQuotas, AddUpAndFollowTheFractions) {
+// Of each class, up to the end of each step of the window.
+std::vector<std::vector<std::int64_t>> drawn_by_step(const std::vector<std::int32_t>& order,
+                                                     const std::vector<std::int32_t>& lengths,
+                                                     std::size_t batch) {
+  std::vector<std::vector<std::int64_t>> drawn;
+  std::vector<std::int64_t> so_far(kStrata, 0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    ++so_far[static_cast<std::size_t>(stratum_of(lengths[static_cast<std::size_t>(order[i])]))];
+    if ((i + 1) % batch == 0) drawn.push_back(so_far);
+  }
+  return drawn;
+}
+
+// Lengths of classes with random shares, some of them rare or absent.
+std::vector<std::int32_t> lengths_of_random_classes(std::size_t count, std::mt19937* random) {
+  std::vector<double> weights(kStrata);
+  for (double& weight : weights) weight = std::pow(10.0, -static_cast<double>((*random)() % 4));
+  if ((*random)() % 3 == 0) weights[(*random)() % kStrata] = 0;
+  weights[(*random)() % kStrata] += 1;
+  std::discrete_distribution<int> classes(weights.begin(), weights.end());
+  std::vector<std::int32_t> lengths(count);
+  for (std::int32_t& length : lengths) {
+    length = 128 * classes(*random) + 1 + static_cast<std::int32_t>((*random)() % 128);
+  }
+  return lengths;
+}
+
+TEST(StratifiedOrder, HasEveryPlaceOnceAndClassesEvenlySpread) {
   std::mt19937 random(6);
-  for (int round = 0; round < 100; ++round) {
-    std::vector<double> fractions(kStrata);
-    for (double& fraction : fractions) fraction = static_cast<double>(random() % 1000);
-    if (round % 3 == 0) fractions[random() % kStrata] = 0;
-    fractions[random() % kStrata] += 1;
-    const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
+  for (int round = 0; round < 300; ++round) {
     const int ranks = 1 + static_cast<int>(random() % 9);
-    const int batch = static_cast<int>(random() % 200);
-    std::vector<std::int64_t> drawn(kStrata, 0);
-    for (std::int64_t step = 1; step <= 40; ++step) {
-      const std::vector<int> quotas = stratum_quotas(fractions, batch, ranks, step);
-      ASSERT_EQ(std::accumulate(quotas.begin(), quotas.end(), 0), batch);
-      for (std::size_t i = 0; i < quotas.size(); ++i) {
-        ASSERT_GE(quotas[i], 0);
-        drawn[i] += quotas[i];
-        // The first n points of k·φ mod 1 miss an interval's share by less than 5 up to n = 10,000
-        // (4.4 by counting); ranks times that, and as much for the remainder.
-        ASSERT_NEAR(static_cast<double>(drawn[i]),
-                    fractions[i] / sum * static_cast<double>(step * batch), 5.0 * (ranks + 1))
-            << "step " << step << " class " << i;
+    const std::size_t batch = 1 + random() % 100;  // fewer than ranks now and then
+    const std::size_t steps = round % 10 == 0 ? 1 : kWindowSteps;
+    const std::vector<std::int32_t> lengths = lengths_of_random_classes(steps * batch, &random);
+    const std::vector<std::int32_t> order =
+        stratified_order(lengths, static_cast<int>(batch), ranks);
+    ASSERT_EQ(order, stratified_order(lengths, static_cast<int>(batch), ranks));
+    ASSERT_EQ(std::set<std::int32_t>(order.begin(), order.end()).size(), lengths.size());
+    ASSERT_EQ(*std::max_element(order.begin(), order.end()), std::ssize(lengths) - 1);
+    ASSERT_EQ(order.size(), lengths.size());
+    const auto drawn = drawn_by_step(order, lengths, batch);
+    for (std::size_t step = 0; step < steps; ++step) {
+      const auto begin = order.begin() + static_cast<std::ptrdiff_t>(step * batch);
+      ASSERT_TRUE(std::is_sorted(begin, begin + static_cast<std::ptrdiff_t>(batch)));
+      for (std::size_t c = 0; c < kStrata; ++c) {
+        const double part = static_cast<double>(drawn.back()[c]) * static_cast<double>(step + 1) /
+                            static_cast<double>(steps);
+        ASSERT_NEAR(static_cast<double>(drawn[step][c]), part, 1.75 * ranks + 1)
+            << "batch " << batch << ", ranks " << ranks << ", step " << step << ", class " << c;
       }
     }
   }
 }
 
+TEST(StratifiedOrder, GivesEveryRankTheSameClasses) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 100; ++round) {
+    const int ranks = 2 + static_cast<int>(random() % 8);
+    const int rest = static_cast<int>(random() % 2) * static_cast<int>(random() % 8) % ranks;
+    const int batch = ranks * (1 + static_cast<int>(random() % 12)) + rest;
+    const auto lengths =
+        lengths_of_random_classes(static_cast<std::size_t>(kWindowSteps * batch), &random);
+    const auto drawn = drawn_by_step(stratified_order(lengths, batch, ranks), lengths,
+                                     static_cast<std::size_t>(batch));
+    int uneven = 0;  // steps with more than the batch's remainder in no whole group
+    std::vector<std::int64_t> before(kStrata, 0);
+    for (const std::vector<std::int64_t>& after : drawn) {
+      std::int64_t whole = 0;
+      for (std::size_t c = 0; c < kStrata; ++c) whole += (after[c] - before[c]) / ranks;
+      uneven += whole < batch / ranks ? 1 : 0;
+      before = after;
+    }
+    EXPECT_LT(uneven, kStrata) << "batch " << batch << ", ranks " << ranks;
+  }
+}
+
 // Samsung's counts for 16 samples on a GPU are 6, 3, 2 and 5 (facts of MLPerf v1.1's
 // configuration).
-TEST(StratumQuotas, OfWikipediaAreThePapersCountsOnAverage) {
-  const std::vector<double> fractions = {0.369, 0.197, 0.117, 0.316};
-  std::vector<double> mean(kStrata, 0);
-  for (std::int64_t step = 1; step <= 1000; ++step) {
-    const std::vector<int> quotas = stratum_quotas(fractions, 16 * 8, 8, step);
-    for (std::size_t i = 0; i < mean.size(); ++i) {
-      EXPECT_EQ(quotas[i] % 8, 0);
-      mean[i] += quotas[i] / 8 / 1000.0;
-    }
+TEST(StratifiedOrder, OfWikipediaHasThePapersCountsOnAverage) {
+  std::mt19937 random(9);
+  std::discrete_distribution<int> classes({0.369, 0.197, 0.117, 0.316});
+  std::vector<std::int32_t> lengths(16 * 8 * kWindowSteps);
+  for (std::int32_t& length : lengths) length = 100 + 128 * classes(random);
+  const auto drawn = drawn_by_step(stratified_order(lengths, 16 * 8, 8), lengths, 16 * 8);
+  std::vector<long> mean;
+  for (const std::int64_t count : drawn.back()) {
+    mean.push_back(std::lround(static_cast<double>(count) / (8 * kWindowSteps)));
   }
-  EXPECT_EQ(std::vector<long>({std::lround(mean[0]), std::lround(mean[1]), std::lround(mean[2]),
-                               std::lround(mean[3])}),
-            std::vector<long>({6, 3, 2, 5}));
+  EXPECT_EQ(mean, std::vector<long>({6, 3, 2, 5}));
 }
 
 TEST(PackRows, KeepsLengthAndNumberAndWastesLittle) {
@@ -192,6 +240,44 @@ TEST(PackRows, KeepsLengthAndNumberAndWastesLittle) {
   }
   EXPECT_EQ(pack_rows(std::vector<std::int32_t>{200, 500, 300, 12}, 512, 3),
             (std::vector<std::vector<std::int32_t>>{{1, 3}, {2, 0}}));
+}
+
+TEST(PackedRows, AreDealtSoThatNoRankIsIdle) {
+  std::mt19937 random(10);
+  for (int round = 0; round < 300; ++round) {
+    const int ranks = 1 + static_cast<int>(random() % 9);
+    std::vector<std::int32_t> lengths = random_lengths(random() % 40, &random);
+    if (round % 2 == 0) {  // three to a row
+      for (std::int32_t& length : lengths) length = 1 + length / 4;
+    }
+    const auto rows = packed_rows(lengths, 512, ranks);
+    ASSERT_GE(rows.size(), std::min(lengths.size(), static_cast<std::size_t>(ranks)));
+    const Assignment assignment =
+        assign(lengths, {Balance::Packed, Deal::LongestFirst, ranks, 1, 512});
+    ASSERT_EQ(assignment.size(), static_cast<std::size_t>(ranks));
+    std::vector<int> seen(lengths.size(), 0);
+    for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
+      std::vector<std::int32_t> expected;  // ⌊rows/R⌋ or ⌈rows/R⌉ rows
+      for (std::size_t i = rank; i < rows.size(); i += assignment.size()) {
+        ASSERT_LE(rows[i].size(), static_cast<std::size_t>(kRowSamples));
+        ASSERT_LE(tokens_of(rows[i], lengths), 512);
+        expected.insert(expected.end(), rows[i].begin(), rows[i].end());
+      }
+      ASSERT_EQ(assignment[rank], expected);
+      ASSERT_TRUE(!assignment[rank].empty() || lengths.size() < assignment.size());
+      for (const std::int32_t place : assignment[rank]) ++seen[static_cast<std::size_t>(place)];
+    }
+    ASSERT_EQ(std::count(seen.begin(), seen.end(), 1), static_cast<std::ptrdiff_t>(lengths.size()));
+  }
+}
+
+TEST(Assign, ExchangeIsGlobalPresort) {
+  std::mt19937 random(11);
+  for (const Deal deal : {Deal::Stride, Deal::Snake, Deal::LongestFirst}) {
+    const std::vector<std::int32_t> lengths = random_lengths(101, &random);
+    EXPECT_EQ(assign(lengths, {Balance::Exchange, deal, 7, 1}),
+              assign(lengths, {Balance::GlobalPresort, deal, 7, 1}));
+  }
 }
 
 }  // namespace

@@ -25,15 +25,21 @@ BenchBalanceOptions options_of(int ranks, int per_rank) {
   return options;
 }
 
-std::map<std::string, nlohmann::json> ways_of(const BenchBalanceOptions& options) {
+LengthTable default_table() {
   const std::string path = REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv";
-  const LengthTable table = LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path);
-  std::map<std::string, nlohmann::json> ways;
-  const auto json = nlohmann::json::parse(bench_balance(table, options));
-  for (const auto& way : json["ways"]) {
-    ways[way["way"]] = way;
-  }
+  return LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path);
+}
+
+using Ways = std::map<std::string, nlohmann::json>;
+
+Ways by_name(const nlohmann::json& measured) {
+  Ways ways;
+  for (const nlohmann::json& way : measured) ways[way["way"]] = way;
   return ways;
+}
+
+Ways ways_of(const BenchBalanceOptions& options) {
+  return by_name(nlohmann::json::parse(bench_balance(default_table(), options))["ways"]);
 }
 
 double tokens(const nlohmann::json& way) { return way["tokens"]["mean"]; }
@@ -58,21 +64,27 @@ TEST(BenchBalance, FiguresFitTogether) {
   options.ranks_per_node = 2;
   options.steps = 30;
   const auto ways = ways_of(options);
-  EXPECT_EQ(ways.size(), 9U);
+  EXPECT_EQ(ways.size(), 11U);
   for (const auto& [name, way] : ways) {
     EXPECT_GE(tokens(way), 1.0) << name;
     EXPECT_GE(way["tokens"]["p95"].get<double>(), tokens(way)) << name;
     EXPECT_GE(way["idle_share"].get<double>(), 0.0) << name;
-    if (name == "packed rows") continue;
+    if (name == "packed rows, padded") continue;
     // Mean of 1 − 1/x, and 1 − 1/mean x, are close for x near 1.
     EXPECT_NEAR(way["idle_share"].get<double>(), 1 - 1 / way["cost"]["mean"].get<double>(), 0.02)
         << name;
   }
   EXPECT_EQ(ways.at("none")["bytes_per_step"], 0.0);
-  EXPECT_EQ(ways.at("global longest-first")["bytes_per_step"], 2.0 * options.batch);
+  EXPECT_EQ(ways.at("global longest-first")["bytes_per_step"], 0.0) << "read where needed";
+  EXPECT_EQ(ways.at("exchange, read again")["bytes_per_step"], 4.0 * options.batch);
+  EXPECT_EQ(ways.at("exchange, read again")["tokens"], ways.at("global longest-first")["tokens"]);
+  EXPECT_EQ(ways.at("exchange, moved")["tokens"], ways.at("global longest-first")["tokens"]);
   // Three of four samples change their rank.
   EXPECT_NEAR(ways.at("exchange, moved")["bytes_per_step"].get<double>(),
-              0.75 * 5 * 255.3 * options.batch, 0.15 * 5 * 255.3 * options.batch);
+              0.75 * kBytesPerToken * 255.3 * options.batch,
+              0.15 * kBytesPerToken * 255.3 * options.batch);
+  EXPECT_LT(ways.at("packed rows, unpadded")["idle_share"],
+            ways.at("packed rows, padded")["idle_share"]);
   EXPECT_EQ(ways_of(options), ways) << "seeded";
 }
 
@@ -86,10 +98,33 @@ TEST(BenchBalance, RefusesWhatDoesNotFit) {
 TEST(BenchBalance, TableHasALineForEachWay) {
   BenchBalanceOptions options = options_of(8, 2);
   options.steps = 2;
-  const std::string path = REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv";
-  const std::string table = bench_balance_table(bench_balance(
-      LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path), options));
-  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 10);
+  const std::string table = bench_balance_table(bench_balance(default_table(), options));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 12);
+}
+
+TEST(BenchBalance, SmallBatchesAreTheSameBenchmark) {
+  BenchBalanceOptions options = options_of(16, 3);
+  options.steps = 70;  // a window and a bit
+  const std::string json = bench_small_batches(default_table(), options);
+  const auto parsed = nlohmann::json::parse(json);
+  ASSERT_EQ(parsed["batches"].size(), std::size(kSmallBatches));
+  double before = 10;
+  for (std::size_t i = 0; i < std::size(kSmallBatches); ++i) {
+    const auto& batch = parsed["batches"][i];
+    EXPECT_EQ(batch["samples_per_rank"], kSmallBatches[i]);
+    const Ways ways = by_name(batch["ways"]);
+    BenchBalanceOptions same = options;
+    same.batch = 16 * kSmallBatches[i];
+    EXPECT_EQ(ways, ways_of(same));
+    // One sample each: nothing can be evened out. With more there is ever more to be gained.
+    if (kSmallBatches[i] == 1) {
+      EXPECT_EQ(ways.at("global longest-first")["tokens"], ways.at("none")["tokens"]);
+    }
+    EXPECT_LT(tokens(ways.at("global longest-first")), before);
+    before = tokens(ways.at("global longest-first"));
+  }
+  const std::string table = bench_small_batches_table(json);
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 12);
 }
 
 }  // namespace
