@@ -8,7 +8,6 @@
 #include "base/file_system.h"
 #include "base/philox.h"
 #include "base/text.h"
-#include "trainer/balancer.h"
 #include "trainer/bert.h"
 #include "trainer/initial_weights.h"
 #include "trainer/optimizer.h"
@@ -78,9 +77,12 @@ class StepBench {
     const Permutation order(static_cast<std::uint64_t>(total), kSeed, 0);
     std::vector<PackedBatch> batches;
     Timing timing;
-    for (const MicroBatch& ordinals : balance(options_.samples, 1, 0, options_.micro)) {
+    const int most = options_.micro > 0 ? options_.micro : options_.samples;
+    for (int begin = 0; begin < options_.samples; begin += most) {
       std::vector<Sample> samples;
-      for (const std::int32_t ordinal : ordinals) {
+      std::vector<std::int32_t> ordinals;
+      for (int ordinal = begin; ordinal < std::min(begin + most, options_.samples); ++ordinal) {
+        ordinals.push_back(ordinal);
         const std::int64_t number = std::int64_t{std::max(step, 0)} * options_.samples + ordinal;
         const double u = (static_cast<double>(order(static_cast<std::uint64_t>(number))) + 0.5) /
                          static_cast<double>(total);

@@ -21,28 +21,24 @@ base::PhiloxStream draws(std::uint64_t seed, std::uint32_t index, std::uint32_t 
   return {seed, index, epoch, static_cast<std::uint32_t>(site)};
 }
 
+using Tokens = std::span<const TokenId>;
+
 // Cuts the longer segment (the second on a tie) at a random end until both fit.
-void truncate(std::vector<std::int32_t>* a, std::vector<std::int32_t>* b, std::size_t limit,
-              base::PhiloxStream* random) {
-  std::size_t front[2] = {0, 0};
-  std::size_t size[2] = {a->size(), b->size()};
-  while (size[0] + size[1] > limit) {
-    const int longer = size[0] > size[1] ? 0 : 1;
-    if (random->below(2) == 0) ++front[longer];
-    --size[longer];
-  }
-  std::vector<std::int32_t>* const both[2] = {a, b};
-  for (int i = 0; i < 2; ++i) {
-    const auto begin = both[i]->begin() + static_cast<std::ptrdiff_t>(front[i]);
-    *both[i] = std::vector<std::int32_t>(begin, begin + static_cast<std::ptrdiff_t>(size[i]));
+void truncate(Tokens* a, Tokens* b, std::size_t limit, base::PhiloxStream* random) {
+  while (a->size() + b->size() > limit) {
+    Tokens* const longer = a->size() > b->size() ? a : b;
+    *longer = random->below(2) == 0 ? longer->subspan(1) : longer->first(longer->size() - 1);
   }
 }
 
 }  // namespace
 
+// Two segments before truncation.
 struct SampleSource::Pair {
-  std::vector<std::int32_t> a, b;
-  bool random_next = false;
+  Tokens a, b;
+  std::size_t limit;  // of both together
+  bool random_next;
+  base::PhiloxStream random;  // after the draws so far
 };
 
 SampleSource::SampleSource(const Dataset& dataset, Split split, const DataConfig& config,
@@ -76,13 +72,13 @@ SampleSource::SampleSource(const Dataset& dataset, Split split, const DataConfig
   }
 }
 
-void SampleSource::append_sentences(std::uint32_t document, std::uint32_t first,
-                                    std::uint32_t count, std::size_t limit,
-                                    std::vector<std::int32_t>* tokens) const {
-  for (std::uint32_t i = 0; i < count && tokens->size() < limit; ++i) {
-    const auto sentence = dataset_.sentence(split_, document, first + i);
-    tokens->insert(tokens->end(), sentence.begin(), sentence.end());
-  }
+// A document's sentences lie one after another.
+Tokens SampleSource::sentences(std::uint32_t document, std::uint32_t first,
+                               std::uint32_t count) const {
+  if (count == 0) return {};
+  const Tokens begin = dataset_.sentence(split_, document, first);
+  const Tokens end = dataset_.sentence(split_, document, first + count - 1);
+  return {begin.data(), end.data() + end.size()};
 }
 
 // A is a random number of the slot's sentences; B the rest, or, with probability one half and
@@ -94,38 +90,38 @@ SampleSource::Pair SampleSource::segments(const SampleSlot& slot, std::uint32_t 
   if (random.uniform() < static_cast<float>(config_.short_fraction)) {
     limit = 2 + random.below(static_cast<std::uint32_t>(limit - 1));
   }
-  constexpr std::size_t kAll = SIZE_MAX;
-  Pair pair;
   const std::uint32_t cut = slot.sentences == 1 ? 1 : 1 + random.below(slot.sentences - 1);
-  append_sentences(slot.document, slot.first_sentence, cut, kAll, &pair.a);
+  Tokens a = sentences(slot.document, slot.first_sentence, cut);
+  Tokens b;
   const auto documents = static_cast<std::uint32_t>(dataset_.documents(split_));
-  pair.random_next = documents > 1 && (slot.sentences == 1 || random.below(2) == 0);
-  if (pair.random_next) {
+  const bool random_next = documents > 1 && (slot.sentences == 1 || random.below(2) == 0);
+  if (random_next) {
     std::uint32_t other = slot.document;
     for (int attempt = 0; attempt < kOtherDocumentTries && other == slot.document; ++attempt) {
       other = random.below(documents);
     }
     if (other == slot.document) other = (other + 1) % documents;
-    const auto sentences = static_cast<std::uint32_t>(dataset_.sentences(split_, other));
-    const std::uint32_t first = random.below(sentences);
-    const std::size_t room = limit > pair.a.size() ? limit - pair.a.size() : 1;
-    append_sentences(other, first, sentences - first, room, &pair.b);
+    const auto count = static_cast<std::uint32_t>(dataset_.sentences(split_, other));
+    const std::uint32_t first = random.below(count);
+    const std::size_t room = limit > a.size() ? limit - a.size() : 1;
+    for (std::uint32_t n = 1; b.size() < room && first + n <= count; ++n) {
+      b = sentences(other, first, n);
+    }
   } else {
-    append_sentences(slot.document, slot.first_sentence + cut, slot.sentences - cut, kAll, &pair.b);
-    if (pair.b.empty() && pair.a.size() > 1) {  // one document of one sentence: split inside it
-      const auto middle = pair.a.begin() + static_cast<std::ptrdiff_t>(pair.a.size() / 2);
-      pair.b.assign(middle, pair.a.end());
-      pair.a.erase(middle, pair.a.end());
+    b = sentences(slot.document, slot.first_sentence + cut, slot.sentences - cut);
+    if (b.empty() && a.size() > 1) {  // one document of one sentence: split inside it
+      b = a.subspan(a.size() / 2);
+      a = a.first(a.size() / 2);
     }
   }
-  truncate(&pair.a, &pair.b, limit, &random);
-  return pair;
+  return {a, b, limit, random_next, random};
 }
 
 Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
   base::check(index >= 0 && index < size(), "the sample exists");
   const auto stream = static_cast<std::uint32_t>(index);
-  const Pair pair = segments(slots_[static_cast<std::size_t>(index)], stream, epoch);
+  Pair pair = segments(slots_[static_cast<std::size_t>(index)], stream, epoch);
+  truncate(&pair.a, &pair.b, pair.limit, &pair.random);
   const Vocabulary& vocabulary = dataset_.vocabulary();
   Sample sample;
   sample.ids.reserve(pair.a.size() + pair.b.size() + kSpecials);
@@ -141,12 +137,22 @@ Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
   return sample;
 }
 
+SampleSource::Visit SampleSource::visit(std::int64_t number) const {
+  const auto epoch = static_cast<std::uint32_t>(number / size());
+  const Permutation order(static_cast<std::uint64_t>(size()), seed_, epoch);
+  return {static_cast<std::int64_t>(order(static_cast<std::uint64_t>(number % size()))), epoch};
+}
+
 Sample SampleSource::at(std::int64_t number) const {
-  const std::int64_t epoch = number / size();
-  const Permutation order(static_cast<std::uint64_t>(size()), seed_,
-                          static_cast<std::uint32_t>(epoch));
-  return sample(static_cast<std::int64_t>(order(static_cast<std::uint64_t>(number % size()))),
-                static_cast<std::uint32_t>(epoch));
+  const Visit visited = visit(number);
+  return sample(visited.index, visited.epoch);
+}
+
+std::int32_t SampleSource::length_at(std::int64_t number) const {
+  const Visit visited = visit(number);
+  const Pair pair = segments(slots_[static_cast<std::size_t>(visited.index)],
+                             static_cast<std::uint32_t>(visited.index), visited.epoch);
+  return static_cast<std::int32_t>(std::min(pair.limit, pair.a.size() + pair.b.size()) + kSpecials);
 }
 
 // Of the positions that hold no special piece, mask_fraction of the sample's length (at least one)
@@ -189,6 +195,11 @@ void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch
     sample->masked_positions.push_back(position);
     sample->masked_labels.push_back(label);
   }
+}
+
+SampleStream stream_of(const SampleSource& source) {
+  return {[&source](std::int64_t number) { return source.at(number); },
+          [&source](std::int64_t number) { return source.length_at(number); }};
 }
 
 double constant_guess_accuracy(const std::vector<Sample>& samples) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "trainer/batch.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/sample_stream.h"
 
 namespace regatta::trainer {
 
@@ -32,13 +34,20 @@ class SampleSource {
   // Sample number `number` of the run, counted from 0: passes follow one another, each in an order
   // of its own. The set of a step's samples depends on seed, step and batch size only.
   [[nodiscard]] Sample at(std::int64_t number) const;
+  // at(number).ids.size() by the same draws, without masks or copies.
+  [[nodiscard]] std::int32_t length_at(std::int64_t number) const;
 
  private:
   struct Pair;
+  struct Visit {  // of a sample: which, and in which pass
+    std::int64_t index;
+    std::uint32_t epoch;
+  };
+  [[nodiscard]] Visit visit(std::int64_t number) const;
   [[nodiscard]] Pair segments(const SampleSlot& slot, std::uint32_t index,
                               std::uint32_t epoch) const;
-  void append_sentences(std::uint32_t document, std::uint32_t first, std::uint32_t count,
-                        std::size_t limit, std::vector<std::int32_t>* tokens) const;
+  [[nodiscard]] std::span<const TokenId> sentences(std::uint32_t document, std::uint32_t first,
+                                                   std::uint32_t count) const;
   void mask(Sample* sample, std::uint32_t index, std::uint32_t epoch) const;
 
   const Dataset& dataset_;
@@ -48,6 +57,9 @@ class SampleSource {
   bool shuffle_labels_;
   std::vector<SampleSlot> slots_;
 };
+
+// The source outlives the stream.
+[[nodiscard]] SampleStream stream_of(const SampleSource& source);
 
 // The share of masked labels that the most frequent one has: what always guessing it would score on
 // these samples.

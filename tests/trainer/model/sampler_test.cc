@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "tests/trainer/model/small_dataset.h"
-#include "trainer/balancer.h"
 #include "trainer/permutation.h"
 
 namespace regatta::tests {
@@ -126,6 +125,48 @@ TEST_F(Sampler, SamplesDependOnSeedAndNumberOnly) {
   EXPECT_LT(same, 3);
 }
 
+TEST_F(Sampler, LengthsAreKnownWithoutTheSamples) {
+  for (const int max_length : {5, 8, 33, 64, 512}) {
+    for (const double short_fraction : {0.0, 0.5, 1.0}) {
+      DataConfig data = config(max_length);
+      data.short_fraction = short_fraction;
+      const SampleSource source(*dataset_, Split::Training, data, 7);
+      const SampleStream stream = stream_of(source);
+      for (std::int64_t i = 0; i < 4 * source.size() + 100; ++i) {  // five passes
+        const Sample sample = stream.at(i);
+        ASSERT_EQ(stream.length(i), std::ssize(sample.ids)) << "sample " << i;
+        ASSERT_TRUE(i % 16 != 0 || equal(sample, source.at(i)));
+      }
+    }
+  }
+}
+
+// Splits of one document: no other to take sentences from.
+TEST_F(Sampler, LengthsAreKnownWhereNoOtherDocumentIs) {
+  TemporaryDirectory directory;
+  std::ofstream(directory.path() / "text.txt")
+      << "One sentence alone.\n\nOne.\nTwo and more.\nThree, four.\n";
+  PrepareOptions options;
+  options.inputs = {directory.path() / "text.txt"};
+  options.output = directory.path() / "dataset";
+  options.train_vocabulary = 256;
+  options.threads = 1;
+  options.held_out = 0.5;
+  (void)prepare(options, base::posix_file_system(), {});
+  const Dataset dataset = Dataset::open(options.output);
+  for (const Split split : {Split::Training, Split::HeldOut}) {
+    ASSERT_EQ(dataset.documents(split), 1);
+    for (const int max_length : {5, 8, 64}) {
+      DataConfig data = config(max_length);
+      data.short_fraction = 0.5;
+      const SampleSource source(dataset, split, data, 7);
+      for (std::int64_t i = 0; i < 200; ++i) {
+        ASSERT_EQ(source.length_at(i), std::ssize(source.at(i).ids)) << "sample " << i;
+      }
+    }
+  }
+}
+
 TEST_F(Sampler, EvaluationSetIsFixedAndHeldOut) {
   const std::vector<Sample> set = evaluation_samples(*dataset_, config(64), 20);
   const std::vector<Sample> again = evaluation_samples(*dataset_, config(64), 20);
@@ -182,28 +223,6 @@ TEST(PermutationTest, DiffersBetweenEpochsAndSeeds) {
   EXPECT_LT(same_epoch, 12);  // one expected
   EXPECT_LT(same_seed, 12);
   EXPECT_LT(fixed, 12);
-}
-
-TEST(Balancer, AssignsEachSampleOnce) {
-  for (const int ranks : {1, 2, 3, 7}) {
-    for (const int micro : {0, 1, 4}) {
-      std::multiset<std::int32_t> all;
-      std::size_t least = 1000, most = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        std::size_t share = 0;
-        for (const MicroBatch& batch : balance(25, ranks, rank, micro)) {
-          EXPECT_TRUE(micro == 0 || batch.size() <= static_cast<std::size_t>(micro));
-          all.insert(batch.begin(), batch.end());
-          share += batch.size();
-        }
-        least = std::min(least, share);
-        most = std::max(most, share);
-      }
-      EXPECT_EQ(all.size(), 25U);
-      EXPECT_EQ(std::set<std::int32_t>(all.begin(), all.end()).size(), 25U);
-      EXPECT_LE(most - least, 1U);
-    }
-  }
 }
 
 }  // namespace
