@@ -138,6 +138,9 @@ class Run {
         "file", file_, "run file to make the directory from, if it is not there yet");
     app->add_option("--threads", options_.threads, "threads, instead of the run file's")
         ->check(CLI::Range(1, 1024));
+    app->add_option("--ranks", options_.ranks,
+                    "ranks, instead of the run file's; a run may go on with another number")
+        ->check(CLI::Range(1, 1 << 20));
     app->add_flag("--dry-run", dry_run_,
                   "print what memory the run will need at most, and do nothing")
         ->needs(file);
@@ -163,10 +166,10 @@ class Run {
   }
 
  private:
-  // 1 where run.json cannot be read: then the one rank finds out, and journals it.
-  [[nodiscard]] static int ranks_of(const RunDirectory& directory) {
+  // 1 where run.json cannot be read: then the one rank finds out, and says so.
+  [[nodiscard]] int ranks_of(const RunDirectory& directory) const {
     try {
-      return parse_run_config(directory.run_json(), "run.json").ranks;
+      return config_of(directory, options_).ranks;
     } catch (const base::Error&) {
       return 1;
     }
@@ -175,6 +178,9 @@ class Run {
     Launch launch;
     launch.program = options_.place.program;
     launch.arguments = {"run", "--directory", std::filesystem::absolute(directory.path()).string()};
+    if (options_.ranks > 0) {
+      launch.arguments.insert(launch.arguments.end(), {"--ranks", std::to_string(options_.ranks)});
+    }
     if (options_.threads > 0) {
       launch.arguments.insert(launch.arguments.end(),
                               {"--threads", std::to_string(options_.threads)});

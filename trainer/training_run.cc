@@ -76,10 +76,26 @@ TrainingEnd ended(JournalWriter& journal, const EndRecord& end, bool agreed, boo
 
 }  // namespace
 
+RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options) {
+  RunConfig config =
+      parse_run_config(directory.run_json(), (directory.path() / "run.json").string());
+  if (options.ranks == 0 || options.ranks == config.ranks) return config;
+  if (options.ranks > config.batch_size) {
+    throw base::Error(base::Code::User,
+                      std::to_string(options.ranks) + " ranks are more than the " +
+                          std::to_string(config.batch_size) + " samples of a step; use fewer");
+  }
+  config.ranks = options.ranks;
+  if (config.ranks_per_node > 0 && config.ranks % config.ranks_per_node != 0) {
+    config.ranks_per_node = 0;
+  }
+  return config;
+}
+
 TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
                   const TrainingRunOptions& options) {
   RunDirectory owned = directory;
-  const RunConfig config = parse_run_config(owned.run_json(), (owned.path() / "run.json").string());
+  const RunConfig config = config_of(owned, options);
   RankGroup group(config, options.rank_place,
                   {options.place.program, options.place.plugin_directory}, options.variables);
   const bool first = group.rank() == 0;

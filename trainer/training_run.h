@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/make_device.h"
 #include "trainer/rendezvous.h"
@@ -12,7 +13,8 @@
 namespace regatta::trainer {
 
 struct TrainingRunOptions {
-  int threads = 0;  // overrides the run file's; 0: as it says
+  int threads = 0;  // these two override the run file's; 0: as it says
+  int ranks = 0;
   DevicePlace place;
   Variables variables;                  // of the environment
   std::optional<RankPlace> rank_place;  // of this process; nothing: alone
@@ -22,6 +24,10 @@ struct TrainingEnd {
   ExitCode code = ExitCode::Finished;
   bool agreed = true;  // all ranks return the same, and none was lost
 };
+
+// The run file of a directory, with the options' number of ranks in it. Code::User when that is more
+// than the batch has samples.
+[[nodiscard]] RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options);
 
 // One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the
 // newest good checkpoint, trains until the target, the last step or a stop signal, and journals

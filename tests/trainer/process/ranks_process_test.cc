@@ -1,0 +1,276 @@
+// The real regatta-train on several ranks: one command starts them, and whatever happens to one of
+// them happens to the run in order.
+#include <cmath>
+#include <random>
+
+#include "base/text.h"
+#include "tests/trainer/process/run_process.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+// Within which the loss of a rank must end the others.
+constexpr double kLossSeconds = 30;
+
+class RanksProcess : public RunProcess {
+ protected:
+  static std::string on_ranks(int ranks, int steps, const std::string& more = "") {
+    return run_file(*dataset_, steps, "ranks: " + std::to_string(ranks) + "\n" + more);
+  }
+  // The processes of a run's ranks, by rank; 0 for one that is not there.
+  static std::vector<pid_t> processes_of(const base::Path& run, int ranks) {
+    std::vector<pid_t> found(static_cast<std::size_t>(ranks), 0);
+    base::FileSystem& files = base::posix_file_system();
+    for (const std::string& name : files.list("/proc")) {
+      const auto process = base::parse_integer(name);
+      if (!process) continue;
+      try {
+        const base::Path place = base::Path("/proc") / name;
+        const auto arguments = base::split(files.read_at(place / "cmdline", 0, 65536), '\0');
+        if (arguments.size() < 4 || arguments[0] != kTrainer || arguments[3] != run.string()) {
+          continue;
+        }
+        for (const std::string& entry :
+             base::split(files.read_at(place / "environ", 0, 1U << 20U), '\0')) {
+          if (entry.rfind("OMPI_COMM_WORLD_RANK=", 0) != 0) continue;
+          const auto rank = base::parse_integer(entry.substr(entry.find('=') + 1));
+          if (rank && *rank < ranks) {
+            found[static_cast<std::size_t>(*rank)] = static_cast<pid_t>(*process);
+          }
+        }
+      } catch (const base::Error&) {  // gone, or another user's
+      }
+    }
+    return found;
+  }
+  // mpirun is given a moment to reap those it has killed.
+  static bool all_gone(const base::Path& run, int ranks) {
+    for (int look = 0; look < 100; ++look) {
+      if (processes_of(run, ranks) == std::vector<pid_t>(static_cast<std::size_t>(ranks), 0)) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  }
+  // Steps as they were first journaled.
+  static std::vector<StepRecord> steps_of(const base::Path& run) {
+    std::vector<StepRecord> steps;
+    for (const StepRecord& record : records_of<StepRecord>(run)) {
+      if (record.step == static_cast<std::int64_t>(steps.size()) + 1) steps.push_back(record);
+    }
+    return steps;
+  }
+  static void expect_same_course(const base::Path& run, const base::Path& reference) {
+    const std::vector<StepRecord> mine = steps_of(run);
+    const std::vector<StepRecord> expected = steps_of(reference);
+    ASSERT_EQ(mine.size(), expected.size());
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      ASSERT_EQ(mine[i].tokens, expected[i].tokens) << "other samples at step " << i + 1;
+      ASSERT_EQ(mine[i].masked, expected[i].masked) << "other samples at step " << i + 1;
+      ASSERT_NEAR(mine[i].loss, expected[i].loss, 1e-5 * expected[i].loss) << i + 1;
+    }
+  }
+};
+
+TEST_F(RanksProcess, OneCommandTrainsAsOneRankDoes) {
+  const base::Path one = make_run("one", run_file(*dataset_, 60));
+  ASSERT_EQ(run_to_end(one), 0) << log_of(one);
+  const base::Path two = make_run("two", on_ranks(2, 60));
+  ASSERT_EQ(run_to_end(two), 0) << log_of(two);
+  expect_same_course(two, one);
+  const auto starts = records_of<StartRecord>(two);
+  ASSERT_EQ(starts.size(), 1U) << "one attempt for all ranks";
+  EXPECT_EQ(starts[0].ranks, 2);
+  EXPECT_EQ(starts[0].ranks_per_node, 2);
+  EXPECT_FALSE(starts[0].bucket_bytes.empty());
+  const StepRecord last = records_of<StepRecord>(two).back();
+  EXPECT_EQ(last.bucket_finished.size(), starts[0].bucket_bytes.size());
+  EXPECT_TRUE(last.noise_scale.has_value());
+  EXPECT_TRUE(last.goodput.has_value());
+  EXPECT_GT(last.mfu, 0);
+  const base::Path again = make_run("again", on_ranks(2, 60));
+  ASSERT_EQ(run_to_end(again), 0) << log_of(again);
+  EXPECT_TRUE(final_weights(again) == final_weights(two)) << "equal runs, other bits";
+}
+
+// Sharded state, exchange: what else a run file may say reaches the ranks, and is no obstacle.
+TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
+  const std::string more =
+      "sharding: {optimizer: true}\nbuckets: {by: per_layer}\n"
+      "balance: {strategy: exchange, exchange: move}\n";
+  const base::Path whole = make_run("whole", run_file(*dataset_, 45));
+  ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
+  const base::Path run = make_run("elastic", on_ranks(4, 45, more));
+  const pid_t process = start(run);
+  ASSERT_TRUE(wait_for_step(run, process, 10)) << log_of(run);
+  ::kill(process, SIGTERM);
+  const int code = finish(process);
+  if (code != 0) {  // else the run was faster than the signal
+    ASSERT_EQ(code, static_cast<int>(ExitCode::Stopped)) << log_of(run);
+    const auto stopped = records_of<EndRecord>(run).back();
+    EXPECT_EQ(stopped.reason, "stopped");
+    ASSERT_EQ(run_to_end(run, {"--ranks", "3"}), 0) << log_of(run);
+    EXPECT_EQ(records_of<StartRecord>(run).back().first_step, stopped.step);
+    EXPECT_EQ(records_of<StartRecord>(run).back().ranks, 3);
+  }
+  expect_same_course(run, whole);
+}
+
+// TERM to one rank that is not the first: all stop at the same step, with a checkpoint.
+TEST_F(RanksProcess, TermToOneRankStopsAll) {
+  const base::Path whole = make_run("whole", on_ranks(2, 80));
+  ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
+  const base::Path run = make_run("term", on_ranks(2, 80));
+  const pid_t process = start(run);
+  ASSERT_TRUE(wait_for_step(run, process, 8)) << log_of(run);
+  const std::vector<pid_t> ranks = processes_of(run, 2);
+  ASSERT_GT(ranks[1], 0);
+  ::kill(ranks[1], SIGTERM);
+  const int code = finish(process);
+  if (code != 0) {  // else the run was faster than the signal
+    ASSERT_EQ(code, static_cast<int>(ExitCode::Stopped)) << log_of(run);
+    const EndRecord end = records_of<EndRecord>(run).back();
+    EXPECT_EQ(end.reason, "stopped");
+    std::int64_t saved = 0;
+    for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+      if (record.status == "written") saved = record.step;
+    }
+    EXPECT_EQ(saved, end.step);
+    EXPECT_EQ(log_of(run).find("mpirun"), std::string::npos) << "an end in order is no crash";
+    ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+  }
+  EXPECT_TRUE(final_weights(run) == final_weights(whole));
+}
+
+TEST_F(RanksProcess, Usr2ToOneRankWritesACheckpoint) {
+  std::string text = on_ranks(2, 300);
+  text.replace(text.find("every: 7"), 8, "every: 100000");
+  const base::Path run = make_run("usr2", text);
+  const pid_t process = start(run);
+  ASSERT_TRUE(wait_for_step(run, process, 5)) << log_of(run);
+  const std::vector<pid_t> ranks = processes_of(run, 2);
+  ASSERT_GT(ranks[1], 0);
+  ::kill(ranks[1], SIGUSR2);
+  EXPECT_EQ(finish(process), 0) << log_of(run);
+  int before_the_end = 0;
+  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    before_the_end += record.status == "written" && record.step < 300 ? 1 : 0;
+  }
+  EXPECT_EQ(before_the_end, 1);
+}
+
+TEST_F(RanksProcess, KillingAnyRankLosesNothingButSteps) {
+  constexpr int kSteps = 120;
+  constexpr int kRanks = 2;
+  const base::Path undisturbed = make_run("undisturbed", on_ranks(kRanks, kSteps));
+  ASSERT_EQ(run_to_end(undisturbed), 0) << log_of(undisturbed);
+  std::mt19937 random(4);
+  const int kills = repetitions(20);
+  const base::Path killed = make_run("killed", on_ranks(kRanks, kSteps));
+  int done = 0;
+  for (int kill = 0; kill < kills; ++kill) {
+    const pid_t process = start(killed);
+    const int step = 1 + kSteps * kill / kills + static_cast<int>(random() % 5U);
+    const bool reached = wait_for_step(killed, process, step);
+    const std::vector<pid_t> ranks = processes_of(killed, kRanks);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 4000U));
+    const pid_t victim = ranks[random() % kRanks];
+    if (victim > 0) ::kill(victim, SIGKILL);
+    const auto mark = std::chrono::steady_clock::now();
+    const int code = finish(process);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
+    if (victim > 0 && reached && code != 0) {
+      ++done;
+      EXPECT_EQ(code, static_cast<int>(ExitCode::Retry)) << log_of(killed);
+      EXPECT_LT(took.count(), kLossSeconds);
+    }
+    ASSERT_TRUE(all_gone(killed, kRanks)) << "a rank lives on";
+  }
+  EXPECT_GE(done, std::max(1, kills / 2)) << "too few ranks were killed while training";
+  ASSERT_EQ(run_to_end(killed), 0) << log_of(killed);
+  EXPECT_TRUE(final_weights(killed) == final_weights(undisturbed)) << "after " << done << " kills";
+}
+
+// A rank that stands still, alive: nobody gets an error, so only the watch can tell.
+TEST_F(RanksProcess, ARankThatStandsStillEndsTheAttempt) {
+  const base::Path run = make_run("still", on_ranks(2, 100000));
+  const pid_t process = start(run);
+  ASSERT_TRUE(wait_for_step(run, process, 20)) << log_of(run);
+  const std::vector<pid_t> ranks = processes_of(run, 2);
+  ASSERT_GT(ranks[1], 0);
+  ::kill(ranks[1], SIGSTOP);
+  const auto mark = std::chrono::steady_clock::now();
+  EXPECT_EQ(finish(process), static_cast<int>(ExitCode::Retry)) << log_of(run);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
+  EXPECT_LT(took.count(), kLossSeconds);
+  const EndRecord end = records_of<EndRecord>(run).back();
+  EXPECT_EQ(end.exit_code, static_cast<int>(ExitCode::Retry));
+  EXPECT_NE(end.message.find("rank 1"), std::string::npos) << end.message;
+  EXPECT_FALSE(records_of<HeartbeatRecord>(run).empty());
+  EXPECT_TRUE(all_gone(run, 2)) << "a rank lives on";
+}
+
+TEST_F(RanksProcess, WithoutTheirLauncherRanksStopInOrder) {
+  const base::Path run = make_run("orphans", on_ranks(2, 100000));
+  const pid_t process = start(run);
+  ASSERT_TRUE(wait_for_step(run, process, 5)) << log_of(run);
+  ::kill(process, SIGKILL);
+  (void)base::wait_exit(process);
+  EXPECT_TRUE(all_gone(run, 2)) << "a rank lives on";
+  ASSERT_EQ(records_of<EndRecord>(run).size(), 1U);
+  EXPECT_EQ(records_of<EndRecord>(run)[0].reason, "stopped");
+}
+
+TEST_F(RanksProcess, WhatIsWrongIsSaidWithoutNoise) {
+  struct Case {
+    const char* name;
+    std::string text;
+    int code;
+    const char* words;
+  };
+  std::string no_data = on_ranks(2, 5);
+  no_data.replace(no_data.find(dataset_->string()), dataset_->string().size(), "/nowhere/at/all");
+  const Case cases[] = {{"no-data", no_data, static_cast<int>(ExitCode::User), "/nowhere/at/all"},
+                        {"gpu", on_ranks(2, 5, "device: cuda\n"),
+                         static_cast<int>(ExitCode::Operator), "libregatta-cuda.so"}};
+  ::setenv("REGATTA_PLUGIN_DIR", (directory_.path() / "plugins").c_str(), 1);
+  base::posix_file_system().create_directory(directory_.path() / "plugins");
+  std::filesystem::create_symlink(base::Path(REGATTA_BINARY_DIR) / "trainer" / "libregatta-mpi.so",
+                                  directory_.path() / "plugins" / "libregatta-mpi.so");
+  for (const Case& c : cases) {
+    const base::Path run = make_run(c.name, c.text);
+    EXPECT_EQ(run_to_end(run), c.code) << c.name << log_of(run);
+    const std::string log = log_of(run);
+    EXPECT_NE(log.find(c.words), std::string::npos) << c.name << log;
+    EXPECT_EQ(log.find("mpirun"), std::string::npos) << "an end in order is no crash: " << log;
+    EXPECT_EQ(records_of<EndRecord>(run).size(), 1U);
+  }
+  ::unsetenv("REGATTA_PLUGIN_DIR");
+}
+
+TEST_F(RanksProcess, AsManyMustBeStartedAsTheRunFileSays) {
+  const base::Path run = make_run("three", on_ranks(3, 5));
+  base::Command command;
+  command.arguments = {
+      "mpirun",      "--oversubscribe", "--allow-run-as-root", "-np", "2", kTrainer, "run",
+      "--directory", run.string(),      run.string() + ".yaml"};
+  const base::Output output = base::run(command, 60);
+  EXPECT_NE(output.exit.code.value_or(0), 0);
+  EXPECT_NE((output.text + output.errors).find("ranks is 3, but Open MPI started 2"),
+            std::string::npos)
+      << output.text << output.errors;
+}
+
+TEST_F(RanksProcess, WithoutMpirunTheOperatorIsTold) {
+  ::setenv("REGATTA_MPIRUN", "/nowhere/mpirun", 1);
+  const base::Path run = make_run("no-mpirun", on_ranks(2, 5));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::Operator));
+  ::unsetenv("REGATTA_MPIRUN");
+  EXPECT_NE(log_of(run).find("REGATTA_MPIRUN"), std::string::npos) << log_of(run);
+}
+
+}  // namespace
+}  // namespace regatta::tests

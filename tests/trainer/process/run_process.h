@@ -1,0 +1,134 @@
+// The real regatta-train as a process, on a small dataset: what tests of it share.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "tests/trainer/model/small_dataset.h"
+#include "trainer/contract/exit_code.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::tests {
+
+constexpr double kDeadline = 300;  // seconds for anything here, on any machine
+
+inline const std::string kTrainer = std::string(REGATTA_BINARY_DIR) + "/trainer/regatta-train";
+
+// Full count at REGATTA_REPETITIONS=100; at least one.
+inline int repetitions(int full) {
+  const char* const percent = std::getenv("REGATTA_REPETITIONS");
+  return std::max(1, full * (percent != nullptr ? std::atoi(percent) : 10) / 100);
+}
+
+inline std::string run_file(const base::Path& dataset, int steps, const std::string& more = "") {
+  return "name: small\nmodel: {preset: tiny, layers: 2, hidden: 32, heads: 2, feed_forward: 64, "
+         "max_positions: 64}\ndata: {path: " +
+         dataset.string() +
+         ", max_length: 48}\nbatch: {size: 8}\noptimizer: {learning_rate: 0.003}\n"
+         "evaluate: {every: 20, samples: 16}\ncheckpoint: {every: 7, keep_last: 3}\nthreads: 1\n"
+         "steps: " +
+         std::to_string(steps) + "\n" + more;
+}
+
+class RunProcess : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    suite_directory_ = new TemporaryDirectory;
+    dataset_ = new base::Path(make_small_dataset(suite_directory_->path(), 60));
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete suite_directory_;
+  }
+
+  base::Path make_run(const std::string& name, const std::string& text) {
+    const base::Path path = directory_.path() / name;
+    std::ofstream(directory_.path() / (name + ".yaml")) << text;
+    return path;
+  }
+  pid_t start(const base::Path& run, const std::vector<std::string>& more = {}) {
+    base::Command command;
+    command.arguments = {kTrainer, "run", "--directory", run.string(), run.string() + ".yaml"};
+    command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+    command.output_path = run.string() + ".log";
+    return base::spawn(command);
+  }
+  int finish(pid_t process) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (const auto exit = base::poll_exit(process)) return exit->code.value_or(-*exit->signal);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ::kill(process, SIGKILL);
+    (void)base::wait_exit(process);
+    return -1000;
+  }
+  int run_to_end(const base::Path& run, const std::vector<std::string>& more = {}) {
+    return finish(start(run, more));
+  }
+  static std::vector<trainer::JournalRecord> journal(const base::Path& run) {
+    std::vector<trainer::JournalRecord> records;
+    try {
+      const trainer::RunDirectory directory =
+          trainer::RunDirectory::open(base::posix_file_system(), run);
+      for (const trainer::AttemptName& attempt : directory.attempts()) {
+        const trainer::JournalChunk chunk = trainer::parse_journal(
+            base::posix_file_system().read(directory.journal_path(attempt), 1U << 30U));
+        records.insert(records.end(), chunk.records.begin(), chunk.records.end());
+      }
+    } catch (const base::Error&) {  // not there yet
+    }
+    return records;
+  }
+  template <typename Record>
+  static std::vector<Record> records_of(const base::Path& run) {
+    std::vector<Record> found;
+    for (const trainer::JournalRecord& record : journal(run)) {
+      if (const auto* body = std::get_if<Record>(&record.body)) found.push_back(*body);
+    }
+    return found;
+  }
+  // Waits until some attempt has journaled this step; false when the process ended before.
+  bool wait_for_step(const base::Path& run, pid_t process, std::int64_t step) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (std::chrono::steady_clock::now() < deadline) {
+      for (const trainer::StepRecord& record : records_of<trainer::StepRecord>(run)) {
+        if (record.step >= step) return true;
+      }
+      if (!base::process_start_ticks(process)) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    return false;
+  }
+  // The bytes of the last checkpoint's tensors.
+  static std::string final_weights(const base::Path& run) {
+    base::FileSystem& files = base::posix_file_system();
+    const auto names = files.list(run / "checkpoints");
+    if (names.empty()) return "none";
+    const base::Path last = run / "checkpoints" / names.back();
+    return files.read(last / "model.safetensors", 1U << 30U) +
+           files.read(last / "optimizer.safetensors", 1U << 30U);
+  }
+  std::string log_of(const base::Path& run) {
+    return base::posix_file_system().read(run.string() + ".log", 1U << 24U);
+  }
+
+  TemporaryDirectory directory_;
+  static inline TemporaryDirectory* suite_directory_ = nullptr;
+  static inline base::Path* dataset_ = nullptr;
+};
+
+}  // namespace regatta::tests
