@@ -107,8 +107,7 @@ TEST(Socket, AllAddressesTakeBothFamilies) {
 
 TEST(Socket, TriesTheNextHost) {
   Listener listener("127.0.0.1", 0);
-  const Socket socket =
-      Socket::connect({"127.0.0.2", "127.0.0.1"}, listener.port(), generous());
+  const Socket socket = Socket::connect({"127.0.0.2", "127.0.0.1"}, listener.port(), generous());
   EXPECT_TRUE(socket.valid());
 }
 
