@@ -1,22 +1,26 @@
-// Between regatta-train and libregatta-cuda.so: two functions, found by name. Both sides are built
-// from one source tree, which the version assures, so a Device and its options may cross as C++;
-// exceptions of the factory do not.
+// Between regatta-train and libregatta-cuda.so: three functions, found by name. Both sides are
+// built from one source tree, which the version assures, so a Device, a Communicator and their
+// options may cross as C++; exceptions of the factories do not.
 #pragma once
 
+#include "trainer/communicator.h"
 #include "trainer/cuda/cuda_device.h"
+#include "trainer/nccl/nccl_options.h"
 #include "trainer/plugin_entry.h"
 
 namespace regatta::trainer {
 
-// Counts up with every change to Device, CudaOptions or these functions.
-#define REGATTA_CUDA_INTERFACE "1"
+// Counts up with every change to Device, Communicator, their options or these functions.
+#define REGATTA_CUDA_INTERFACE "2"
 constexpr const char* kCudaPluginVersion =
     "regatta-cuda " REGATTA_CUDA_INTERFACE " of " REGATTA_VERSION;
 constexpr const char* kCudaPluginFile = "libregatta-cuda.so";
 constexpr const char* kCudaVersionFunction = "regatta_cuda_plugin_version";
 constexpr const char* kCudaMakeFunction = "regatta_make_cuda_device";
+constexpr const char* kNcclMakeFunction = "regatta_make_nccl_communicator";
 
 using CudaMakeFunction = Device*(const CudaOptions*, PluginError*);
+using NcclMakeFunction = Communicator*(Device*, NcclHost*, const NcclOptions*, PluginError*);
 
 }  // namespace regatta::trainer
 
@@ -26,4 +30,9 @@ extern "C" {
 // A new device that the caller deletes, or null with the error filled in.
 [[gnu::visibility("default")]] regatta::trainer::Device* regatta_make_cuda_device(
     const regatta::trainer::CudaOptions* options, regatta::trainer::PluginError* error);
+// The same of communicators. `device` is of the function above, and outlives what is made; `host`
+// is moved from.
+[[gnu::visibility("default")]] regatta::trainer::Communicator* regatta_make_nccl_communicator(
+    regatta::trainer::Device* device, regatta::trainer::NcclHost* host,
+    const regatta::trainer::NcclOptions* options, regatta::trainer::PluginError* error);
 }

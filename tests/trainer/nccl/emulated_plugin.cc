@@ -1,0 +1,23 @@
+// EMULATED: a libregatta-cuda.so without CUDA, whose communicators have an emulated NCCL.
+#include <memory>
+
+#include "tests/trainer/nccl/emulated_nccl.h"
+#include "trainer/cuda/plugin.h"
+#include "trainer/nccl/nccl_communicator.h"
+
+using namespace regatta::trainer;  // this file only
+
+const char* regatta_cuda_plugin_version() { return kCudaPluginVersion; }
+
+Device* regatta_make_cuda_device(const CudaOptions*, PluginError*) { return nullptr; }
+
+Communicator* regatta_make_nccl_communicator(Device*, NcclHost* host, const NcclOptions* options,
+                                             PluginError* error) {
+  return made_or_null(
+      [&] {
+        // One rank in each process; lives until the process ends, as streams of a device would.
+        static regatta::tests::EmulatedNccl nccl(1);
+        return make_nccl_communicator(nccl.table(0), std::move(*host), *options);
+      },
+      error);
+}

@@ -1,0 +1,261 @@
+#include "trainer/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "trainer/nccl/done_times.h"
+#include "trainer/nccl/session.h"
+
+namespace regatta::trainer {
+namespace {
+
+using nccl::Comm;
+using nccl::NativeStream;
+using nccl::Result;
+
+// Host values of ranks whose collectives are alive: what a stream carries after an abort must not
+// become a decision.
+class GuardedHost final : public HostCollectives {
+ public:
+  GuardedHost(HostCollectives& values, nccl::Session& session)
+      : values_(values), session_(session) {}
+  [[nodiscard]] int rank() const override { return values_.rank(); }
+  [[nodiscard]] int ranks() const override { return values_.ranks(); }
+  void all_reduce_sum(double* values, int count) override {
+    session_.check_alive();
+    values_.all_reduce_sum(values, count);
+  }
+  void broadcast(void* bytes, std::int64_t count, int root) override {
+    session_.check_alive();
+    values_.broadcast(bytes, count, root);
+  }
+  void all_gather(const void* bytes, std::int64_t count, void* all) override {
+    session_.check_alive();
+    values_.all_gather(bytes, count, all);
+  }
+  [[nodiscard]] Parcels all_to_all(const Parcels& to) override {
+    session_.check_alive();
+    return values_.all_to_all(to);
+  }
+  void barrier() override {
+    session_.check_alive();
+    values_.barrier();
+  }
+
+ private:
+  HostCollectives& values_;
+  nccl::Session& session_;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(nccl::Table table, NcclHost host, const NcclOptions& options)
+      : table_(std::move(table)),
+        host_(std::move(host)),
+        options_(options),
+        rank_(host_.values->rank()),
+        ranks_(host_.values->ranks()) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int ranks() const override { return ranks_; }
+  [[nodiscard]] int part() const override { return rank_ % parts(); }
+  [[nodiscard]] int parts() const override {
+    return options_.ranks_per_node > 0 ? options_.ranks_per_node : ranks_;
+  }
+
+  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+    if (!begin(stream, stream_.get(), x)) return 0;
+    const char* what = "an all-reduce";
+    if (session_.cross() == nullptr) {
+      all_reduce(session_.world(), what, x);
+    } else {
+      reduce_scatter(what, x);
+      all_reduce(session_.cross(), what, own_part(x));
+      gather(what, x);
+    }
+    return record();
+  }
+  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
+    if (!begin(stream, stream_.get(), x)) return 0;
+    const char* what = "a reduce-scatter";
+    reduce_scatter(what, x);
+    if (session_.cross() != nullptr) all_reduce(session_.cross(), what, own_part(x));
+    return record();
+  }
+  // What ranks of one place hold is the same, so it need not leave the node.
+  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
+    if (!begin(stream, stream_.get(), x)) return 0;
+    gather("an all-gather", x);
+    return record();
+  }
+  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
+    base::check(root >= 0 && root < ranks_, "the root is a rank");
+    if (!begin(stream, stream_.get(), x)) return 0;
+    session_.run(session_.world(), "a broadcast", [&] {
+      return table_.broadcast(x.floats(), x.size, root, session_.world(), stream_.get());
+    });
+    return record();
+  }
+  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
+    return note(stream, {true, x, to, 0});
+  }
+  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
+    return note(stream, {false, x, from, 0});
+  }
+
+  void finish(Stream stream, Pending pending) override {
+    session_.check_alive();
+    base::check(pending >= 0 && pending <= last_, "a collective is begun before it is finished");
+    table_.enter();
+    const bool is_noted = std::any_of(noted_.begin(), noted_.end(), [&](const Message& message) {
+      return message.number == pending;
+    });
+    if (is_noted) exchange();
+    times_.wait(table_.native_stream(stream), pending);
+  }
+  [[nodiscard]] double done_at(Pending pending) override {
+    session_.check_alive();
+    if (pending == 0) return 0;
+    table_.enter();
+    return times_.at(pending);
+  }
+  void abandon() noexcept override { session_.give_up(); }
+
+  [[nodiscard]] HostCollectives& host() override { return guarded_; }
+  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
+    session_.check_alive();
+    return host_.open_channel();
+  }
+
+ private:
+  struct Message {
+    bool is_sent = false;
+    View x;
+    int other = 0;
+    Pending number = 0;
+  };
+
+  // `own` waits for what `stream` has so far. False: there is nothing to move.
+  [[nodiscard]] bool begin(Stream stream, NativeStream own, View x) {
+    base::check(x.dtype == Dtype::Float32, "collectives are of float32");
+    session_.check_alive();
+    if (x.size == 0) return false;
+    table_.enter();
+    table_.event_record(before_.get(), table_.native_stream(stream));
+    table_.stream_wait_event(own, before_.get());
+    return true;
+  }
+  [[nodiscard]] Pending record() {
+    times_.record(++last_, stream_.get());
+    return last_;
+  }
+
+  [[nodiscard]] View own_part(View x) const {
+    return x.slice(part_begin(x.size), part_count(x.size));
+  }
+  // Whether NCCL's own reduce-scatter and all-gather, which know equal parts only, stay inside x.
+  [[nodiscard]] bool has_equal_parts(View x) const { return part_size(x.size) * parts() == x.size; }
+
+  // May be of an empty part.
+  void all_reduce(Comm comm, const char* what, View x) {
+    if (x.size == 0) return;
+    session_.run(comm, what,
+                 [&] { return table_.all_reduce(x.floats(), x.size, comm, stream_.get()); });
+  }
+  void reduce_scatter(const char* what, View x) {
+    const Comm comm = session_.node();
+    if (has_equal_parts(x)) {
+      session_.run(comm, what, [&] {
+        return table_.reduce_scatter(x.floats(), own_part(x).floats(), own_part(x).size, comm,
+                                     stream_.get());
+      });
+    } else {
+      for_each_part(what, x, table_.reduce);
+    }
+  }
+  void gather(const char* what, View x) {
+    const Comm comm = session_.node();
+    if (has_equal_parts(x)) {
+      session_.run(comm, what, [&] {
+        return table_.all_gather(own_part(x).floats(), x.floats(), own_part(x).size, comm,
+                                 stream_.get());
+      });
+    } else {
+      for_each_part(what, x, table_.broadcast);
+    }
+  }
+  // One launch of a collective for each part that is not empty, its root the part's holder.
+  template <typename Rooted>
+  void for_each_part(const char* what, View x, const Rooted& rooted) {
+    const std::int64_t part = part_size(x.size);
+    session_.run_group(session_.node(), what, [&] {
+      for (int root = 0; part * root < x.size; ++root) {
+        const Result result = rooted(x.floats() + part * root, std::min(part, x.size - part * root),
+                                     root, session_.node(), stream_.get());
+        if (result != Result::Success) return result;
+      }
+      return Result::Success;
+    });
+  }
+
+  [[nodiscard]] Pending note(Stream stream, Message message) {
+    base::check(message.other >= 0 && message.other < ranks_ && message.other != rank_,
+                "messages go to and come from another rank");
+    if (!begin(stream, peer_stream_.get(), message.x)) return 0;
+    message.number = ++last_;
+    noted_.push_back(message);
+    return last_;
+  }
+  // Sends and receives of one launch do not wait for one another.
+  void exchange() {
+    const Comm comm = session_.peers();
+    session_.run_group(comm, "sending and receiving", [&] {
+      for (const Message& message : noted_) {
+        const View& x = message.x;
+        const Result result =
+            message.is_sent
+                ? table_.send(x.floats(), x.size, message.other, comm, peer_stream_.get())
+                : table_.receive(x.floats(), x.size, message.other, comm, peer_stream_.get());
+        if (result != Result::Success) return result;
+      }
+      return Result::Success;
+    });
+    for (const Message& message : noted_) times_.record(message.number, peer_stream_.get());
+    noted_.clear();
+  }
+
+  const nccl::Table table_;
+  const NcclHost host_;
+  const NcclOptions options_;
+  const int rank_;
+  const int ranks_;
+  const bool entered_ = (table_.enter(), true);  // before the streams
+  nccl::OwnStream stream_{table_};
+  nccl::OwnStream peer_stream_{table_};
+  nccl::OwnEvent before_{table_};  // whoever waits for it waits for its last place before that
+  nccl::DoneTimes times_{table_, base::system_clock()};
+  std::vector<Message> noted_;
+  Pending last_ = 0;
+  nccl::Session session_{table_, *host_.values, base::system_clock(), options_};
+  GuardedHost guarded_{*host_.values, session_};
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(nccl::Table table, NcclHost host,
+                                                     const NcclOptions& options) {
+  const int per_node = options.ranks_per_node;
+  if (per_node < 0 || (per_node > 0 && host.values->ranks() % per_node != 0)) {
+    throw base::Error(base::Code::User, std::to_string(host.values->ranks()) +
+                                            " ranks are not on nodes of " +
+                                            std::to_string(per_node) +
+                                            " each; ask for equal numbers of ranks on all nodes");
+  }
+  return std::make_unique<NcclCommunicator>(std::move(table), std::move(host), options);
+}
+
+}  // namespace regatta::trainer

@@ -1,0 +1,29 @@
+// What the NCCL communicator is made from.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "trainer/host_collectives.h"
+
+namespace regatta::trainer {
+
+struct NcclOptions {
+  // Ranks r·n to r·n + n − 1 share a node: sums go through the node first. 0: flat.
+  int ranks_per_node = 0;
+  // For all ranks to have joined, and for any one call to be enqueued.
+  double init_seconds = 120;
+  // Between two looks at NCCL's asynchronous errors.
+  double poll_seconds = 0.1;
+  // For all ranks to say goodbye, at the end; past it this rank goes without.
+  double farewell_seconds = 10;
+};
+
+// How ranks meet, and where host values go: of MPI or TCP, NCCL does not care.
+struct NcclHost {
+  std::unique_ptr<HostCollectives> values;
+  // For Communicator::open_channel.
+  std::function<std::unique_ptr<HostCollectives>()> open_channel;
+};
+
+}  // namespace regatta::trainer
