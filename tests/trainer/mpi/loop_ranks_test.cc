@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "tests/trainer/model/small_dataset.h"
 #include "tests/trainer/mpi/ranks.h"
 #include "trainer/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/initial_weights.h"
+#include "trainer/sampler.h"
 #include "trainer/train_loop.h"
 
 namespace regatta::tests {
@@ -38,20 +42,25 @@ class LoopOnRanks : public testing::Test {
     EvalRecord evaluation;
   };
   static Course train(Communicator& communicator, const std::vector<topology::Bucket>& buckets,
-                      const RunConfig& config, int steps) {
+                      RunConfig config, int steps) {
+    config.ranks = communicator.ranks();
+    config.ranks_per_node = 1;
     const auto device = make_cpu_device(1);
     const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
     topology::Plan plan;
     plan.ranks = communicator.ranks();
     plan.buckets = buckets;
-    TrainLoop loop(*device, communicator, base::system_clock(), config, plan, source);
+    TrainLoop loop(*device, communicator, base::system_clock(), config, plan, stream_of(source));
     TrainingState start;
     start.parameters = initial_weights(loop.model().table(), config.seed);
     loop.load(start);
     Course course;
     for (int step = 1; step <= steps; ++step) course.losses.push_back(loop.step(step).loss);
     course.evaluation = loop.evaluate(evaluation_samples(*dataset_, config.data, 50), steps);
-    course.parameters = loop.save().parameters;
+    // Of this rank, where save() would tell rank 0 alone.
+    course.parameters.resize(static_cast<std::size_t>(loop.model().table().arena_size));
+    device->copy_to_host(0, course.parameters.data(), loop.model().parameters());
+    device->synchronize();
     return course;
   }
   static TemporaryDirectory* directory_;
@@ -89,10 +98,105 @@ TEST_F(LoopOnRanks, BucketsChangeNoBit) {
 TEST_F(LoopOnRanks, EveryRankHasTheSameWeights) {
   RunConfig c = config();
   c.micro_batch_size = 2;
-  const Course mine = train(ranks(), buckets_per_layer(make_tensor_table(c.model)), c, 6);
-  std::vector<float> first = mine.parameters;
-  ranks().host().broadcast(first.data(), static_cast<std::int64_t>(4 * first.size()), 0);
-  EXPECT_EQ(first, mine.parameters);
+  for (const bool sharded : {false, true}) {
+    c.sharding.optimizer = sharded;
+    const Course mine = train(ranks(), buckets_per_layer(make_tensor_table(c.model)), c, 6);
+    std::vector<float> first = mine.parameters;
+    ranks().host().broadcast(first.data(), static_cast<std::int64_t>(4 * first.size()), 0);
+    EXPECT_EQ(first, mine.parameters) << "sharded: " << sharded;
+  }
+}
+
+// Full counts at REGATTA_REPETITIONS=100.
+bool full_repetitions() {
+  const char* const percent = std::getenv("REGATTA_REPETITIONS");
+  return percent != nullptr && std::atoi(percent) >= 100;
+}
+
+struct Named {
+  std::string name;
+  RunConfig config;
+};
+
+// Every way of balancing with every cut into buckets with every way of holding the state, for a
+// hundred steps: what keeps the step's samples keeps the losses. `stratified` has samples of its
+// own, so its combinations are compared with each other.
+std::vector<Named> balances(const RunConfig& base) {
+  std::vector<Named> named;
+  const auto add = [&](const char* name, Balance strategy, Deal deal, ExchangeWay exchange) {
+    RunConfig config = base;
+    config.balance = {strategy, deal, exchange};
+    named.push_back({name, config});
+  };
+  add("none", Balance::None, Deal::LongestFirst, ExchangeWay::Reread);
+  add("global snake", Balance::GlobalPresort, Deal::Snake, ExchangeWay::Reread);
+  add("global longest-first", Balance::GlobalPresort, Deal::LongestFirst, ExchangeWay::Reread);
+  add("exchange, reread", Balance::Exchange, Deal::LongestFirst, ExchangeWay::Reread);
+  add("exchange, moved", Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move);
+  add("packed", Balance::Packed, Deal::LongestFirst, ExchangeWay::Reread);
+  add("stratified", Balance::Stratified, Deal::LongestFirst, ExchangeWay::Reread);
+  add("stratified snake", Balance::Stratified, Deal::Snake, ExchangeWay::Reread);
+  return named;
+}
+
+std::vector<Named> states(const RunConfig& base) {
+  std::vector<Named> named;
+  for (const auto& [name, sharding] :
+       {std::pair{"whole", ShardingConfig{false, true}},
+        std::pair{"sharded", ShardingConfig{true, false}},
+        std::pair{"sharded, gathered in forward", ShardingConfig{true, true}}}) {
+    RunConfig config = base;
+    config.sharding = sharding;
+    named.push_back({name, config});
+  }
+  return named;
+}
+
+class Combinations : public LoopOnRanks {
+ protected:
+  static void expect_near(const Course& course, const Course& reference, const std::string& what) {
+    ASSERT_EQ(course.losses.size(), reference.losses.size()) << what;
+    for (std::size_t i = 0; i < course.losses.size(); ++i) {
+      ASSERT_NEAR(course.losses[i], reference.losses[i], 1e-5 * reference.losses[i])
+          << what << ", step " << i + 1;
+    }
+  }
+  // All combinations with an optimizer, each against one rank or, for `stratified`, the first.
+  static void compare_all(OptimizerKind kind, int steps) {
+    RunConfig base = config();
+    base.optimizer.kind = kind;
+    const TensorTable table = make_tensor_table(base.model);
+    const std::pair<const char*, std::vector<topology::Bucket>> cuts[] = {
+        {"one bucket", buckets_of_bytes(table, 0)},
+        {"a bucket a layer", buckets_per_layer(table)},
+        {"buckets of 10 kB", buckets_of_bytes(table, 10000)}};
+    SingleCommunicator alone;
+    const Course one = train(alone, cuts[0].second, base, steps);
+    std::optional<Course> stratified;
+    for (const Named& balance : balances(base)) {
+      for (const auto& [cut, buckets] : cuts) {
+        for (const Named& state : states(balance.config)) {
+          const std::string what = balance.name + ", " + cut + ", " + state.name;
+          const Course course = train(ranks(), buckets, state.config, steps);
+          if (balance.config.balance.strategy != Balance::Stratified) {
+            expect_near(course, one, what);
+          } else {
+            if (!stratified) stratified = course;
+            expect_near(course, *stratified, what);
+          }
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+};
+
+TEST_F(Combinations, OfAdamWHaveTheLossesOfOneRank) {
+  compare_all(OptimizerKind::AdamW, full_repetitions() ? 100 : 10);
+}
+
+TEST_F(Combinations, OfLambHaveTheLossesOfOneRank) {
+  compare_all(OptimizerKind::Lamb, full_repetitions() ? 100 : 10);
 }
 
 }  // namespace
