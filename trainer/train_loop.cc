@@ -28,6 +28,12 @@ BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
   return sizes;
 }
 
+// Where nobody has found how many ranks share a node, each has its own.
+RunConfig on_nodes(RunConfig config) {
+  config.ranks_per_node = std::max(1, config.ranks_per_node);
+  return config;
+}
+
 }  // namespace
 
 Dtype compute_dtype(Precision precision) {
@@ -61,7 +67,7 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
     : device_(device),
       communicator_(communicator),
       clock_(clock),
-      config_(config),
+      config_(on_nodes(config)),
       options_(std::move(options)),
       model_(device, config.model, bert_options(config, device)),
       reducer_(device, communicator, clock, model_, plan.buckets, config),
@@ -76,7 +82,7 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
                    config.base_batch > 0 ? config.base_batch : config.batch_size),
       results_(device, 4 * (kSumCount + 1)),
       channel_(communicator.open_channel()),
-      samples_(config, std::move(samples), *channel_),
+      samples_(config_, std::move(samples), *channel_),
       prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
   base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
 }

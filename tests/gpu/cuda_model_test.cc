@@ -9,6 +9,7 @@
 #include "tests/trainer/model/small_dataset.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/initial_weights.h"
+#include "trainer/sampler.h"
 #include "trainer/train_loop.h"
 
 namespace regatta::tests {
@@ -235,7 +236,7 @@ class CudaTraining : public testing::Test {
     SingleCommunicator communicator;
     const TensorTable table = make_tensor_table(config.model);
     TrainLoop loop(device, communicator, base::system_clock(), config,
-                   topology::default_plan(static_cast<int>(table.tensors.size())), source);
+                   topology::default_plan(static_cast<int>(table.tensors.size())), stream_of(source));
     TrainingState start;
     start.parameters = initial_weights(table, config.seed);
     std::mt19937 random(21);

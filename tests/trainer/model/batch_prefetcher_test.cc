@@ -12,19 +12,20 @@ namespace regatta::tests {
 namespace {
 
 using trainer::BatchPrefetcher;
-using trainer::PackedBatch;
+using trainer::StepBatches;
 
 // A batch that says which step it is for.
-std::vector<PackedBatch> batches_of(std::int64_t step) {
-  std::vector<PackedBatch> batches(1);
-  batches[0].ids = {static_cast<std::int32_t>(step)};
-  return batches;
+StepBatches batches_of(std::int64_t step) {
+  StepBatches made;
+  made.batches.resize(1);
+  made.batches[0].ids = {static_cast<std::int32_t>(step)};
+  return made;
 }
 
 TEST(BatchPrefetcher, GivesEveryStepItsOwnBatchesInAnyOrder) {
   BatchPrefetcher prefetcher(batches_of, 9);
   for (const std::int64_t step : {1, 2, 3, 7, 8, 2, 3, 9, 9}) {
-    EXPECT_EQ(prefetcher.take(step).batches[0].ids[0], step);
+    EXPECT_EQ(prefetcher.take(step).step.batches[0].ids[0], step);
   }
 }
 
@@ -35,7 +36,7 @@ TEST(BatchPrefetcher, CountsAStallOnlyWhenItHadToWait) {
   BatchPrefetcher prefetcher(
       [&](std::int64_t step) {
         if (step == 2) released.wait();
-        std::vector<PackedBatch> batches = batches_of(step);
+        StepBatches batches = batches_of(step);
         if (step == 3) third_is_made = true;
         return batches;
       },
@@ -62,7 +63,7 @@ TEST(BatchPrefetcher, MakesNothingBeyondTheLastStepAndPassesErrorsOn) {
           return batches_of(step);
         },
         3);
-    EXPECT_EQ(prefetcher.take(2).batches[0].ids[0], 2);
+    EXPECT_EQ(prefetcher.take(2).step.batches[0].ids[0], 2);
     EXPECT_THROW((void)prefetcher.take(3), std::runtime_error);
   }
   EXPECT_EQ(highest, 3);

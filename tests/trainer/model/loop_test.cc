@@ -8,6 +8,7 @@
 #include "tests/trainer/model/small_dataset.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/initial_weights.h"
+#include "trainer/sampler.h"
 #include "trainer/schedule.h"
 #include "trainer/train_loop.h"
 
@@ -42,7 +43,7 @@ class Loop : public testing::Test {
     SingleCommunicator communicator;
     const TensorTable table = make_tensor_table(config.model);
     TrainLoop loop(device, communicator, base::system_clock(), config,
-                   topology::default_plan(static_cast<int>(table.tensors.size())), source);
+                   topology::default_plan(static_cast<int>(table.tensors.size())), stream_of(source));
     TrainingState start;
     start.parameters = initial_weights(table, config.seed);
     loop.load(start);
@@ -74,7 +75,7 @@ TEST_F(Loop, LearnsMoreThanTheConstantGuess) {
   SingleCommunicator communicator;
   const TensorTable table = make_tensor_table(c.model);
   TrainLoop loop(*device, communicator, base::system_clock(), c,
-                 topology::default_plan(static_cast<int>(table.tensors.size())), source);
+                 topology::default_plan(static_cast<int>(table.tensors.size())), stream_of(source));
   loop.load({initial_weights(table, c.seed), {}, {}});
   const EvalRecord before = loop.evaluate(set, 0);
   for (std::int64_t step = 1; step <= c.steps; ++step) loop.step(step);
@@ -145,7 +146,7 @@ TEST_F(Loop, ResumingFromASavedStateChangesNoBit) {
   SingleCommunicator communicator;
   const topology::Plan plan =
       topology::default_plan(static_cast<int>(make_tensor_table(c.model).tensors.size()));
-  TrainLoop loop(*device, communicator, base::system_clock(), c, plan, source);
+  TrainLoop loop(*device, communicator, base::system_clock(), c, plan, stream_of(source));
   loop.load(train(*device, c, 3));
   for (std::int64_t step = 4; step <= 6; ++step) loop.step(step);
   EXPECT_EQ(loop.save().parameters, straight.parameters);

@@ -1,0 +1,175 @@
+// The training loop on several ranks, as threads of one process: what ranks tell one another.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <optional>
+
+#include "tests/trainer/model/small_dataset.h"
+#include "tests/trainer/model/thread_ranks.h"
+#include "trainer/buckets.h"
+#include "trainer/cpu/cpu_device.h"
+#include "trainer/initial_weights.h"
+#include "trainer/sampler.h"
+#include "trainer/train_loop.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+class ManyRanks : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = new TemporaryDirectory;
+    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 60)));
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete directory_;
+  }
+  static RunConfig config(int ranks) {
+    RunConfig config = small_run_config(*dataset_);
+    config.batch_size = 12;
+    config.steps = 100;
+    config.ranks = ranks;
+    config.ranks_per_node = 1;
+    return config;
+  }
+  using Body = std::function<void(Communicator& ranks, TrainLoop& loop)>;
+  static void on_ranks(const RunConfig& config, const Body& body, int node_ranks = 0,
+                       const std::function<StepFlags(int rank)>& wishes = nullptr) {
+    ThreadRanks world(config.ranks, node_ranks);
+    world.run([&](Communicator& ranks) {
+      const auto device = make_cpu_device(1);
+      const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
+      topology::Plan plan;
+      plan.ranks = config.ranks;
+      plan.buckets = buckets_per_layer(make_tensor_table(config.model));
+      TrainLoopOptions options;
+      options.peak_flops = 1e12;
+      if (wishes) options.wishes = [&wishes, rank = ranks.rank()] { return wishes(rank); };
+      TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_of(source),
+                     options);
+      body(ranks, loop);
+    });
+  }
+  static TrainingState first_state(const RunConfig& config) {
+    TrainingState state;
+    state.parameters = initial_weights(make_tensor_table(config.model), config.seed);
+    return state;
+  }
+  static inline TemporaryDirectory* directory_ = nullptr;
+  static inline Dataset* dataset_ = nullptr;
+};
+
+TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
+  const RunConfig c = config(3);
+  int asked = 0;
+  on_ranks(
+      c,
+      [&](Communicator&, TrainLoop& loop) {
+        loop.load(first_state(c));
+        for (int step = 1; step <= 4; ++step) {
+          loop.step(step);
+          EXPECT_EQ(loop.agreed().checkpoint, step == 2) << step;
+          EXPECT_EQ(loop.agreed().stop, step == 4) << step;
+          EXPECT_FALSE(loop.agreed().fenced);
+        }
+      },
+      0,
+      [&](int rank) {
+        if (rank != 2) return StepFlags{};
+        ++asked;
+        return StepFlags{asked == 4, asked == 2, false};
+      });
+}
+
+// A state is of the run, not of its ranks: saved by four with sharded moments, it continues on one,
+// two or three, in any layout, as an undisturbed run does.
+TEST_F(ManyRanks, AStateContinuesOnAnyNumberOfRanks) {
+  RunConfig c = config(4);
+  c.sharding.optimizer = true;
+  TrainingState half;
+  std::vector<double> undisturbed;
+  on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+    loop.load(first_state(c));
+    for (int step = 1; step <= 12; ++step) {
+      const StepRecord record = loop.step(step);
+      if (ranks.rank() == 0) undisturbed.push_back(record.loss);
+      if (step != 6) continue;
+      TrainingState state = loop.save();
+      EXPECT_EQ(state.parameters.empty(), ranks.rank() != 0) << "only rank 0 is told";
+      if (ranks.rank() == 0) half = std::move(state);
+    }
+  });
+  for (const bool sharded : {false, true}) {
+    for (const int ranks_now : {1, 2, 3, 4}) {
+      RunConfig now = config(ranks_now);
+      now.sharding.optimizer = sharded;
+      on_ranks(
+          now,
+          [&](Communicator& ranks, TrainLoop& loop) {
+            loop.load(ranks.rank() == 0 ? half : TrainingState{});
+            for (std::size_t step = 7; step <= 12; ++step) {
+              const double loss = loop.step(static_cast<std::int64_t>(step)).loss;
+              EXPECT_NEAR(loss, undisturbed[step - 1], 1e-5 * loss) << ranks_now << " " << step;
+            }
+          },
+          ranks_now == 4 ? 2 : 0);
+    }
+  }
+}
+
+TEST_F(ManyRanks, RecordsSayHowTheRanksDid) {
+  RunConfig c = config(3);
+  c.balance = {Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move};
+  std::mutex mutex;
+  std::vector<StepRecord> records(3);
+  on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+    loop.load(first_state(c));
+    StepRecord record;
+    for (int step = 1; step <= NoiseScale::kLeastSteps + 1; ++step) record = loop.step(step);
+    const std::scoped_lock lock(mutex);
+    records[static_cast<std::size_t>(ranks.rank())] = record;
+  });
+  for (const StepRecord& record : records) {
+    EXPECT_EQ(record.samples, 12);
+    EXPECT_EQ(record.loss, records[0].loss) << "all ranks know the same";
+    EXPECT_EQ(record.tokens, records[0].tokens);
+    EXPECT_GE(record.imbalance, 1.0);
+    EXPECT_LT(record.imbalance, 1.2);
+    EXPECT_GT(record.moved_bytes, 0);
+    ASSERT_TRUE(record.noise_scale && record.efficiency && record.goodput);
+    EXPECT_GT(*record.noise_scale, 0);
+    EXPECT_NEAR(*record.efficiency, 1.0, 1e-9) << "measured by the batch it has";
+    EXPECT_GT(*record.goodput, 0);
+    EXPECT_GT(record.mfu, 0);
+    EXPECT_GT(record.utilisation, 0);
+    EXPECT_LE(record.utilisation, 1);
+    ASSERT_EQ(record.bucket_launched.size(), record.bucket_finished.size());
+    ASSERT_GE(record.bucket_launched.size(), 4U);
+    for (std::size_t i = 0; i < record.bucket_launched.size(); ++i) {
+      EXPECT_GE(record.bucket_launched[i], 0);
+      EXPECT_LE(record.bucket_finished[i], record.seconds);
+      if (i > 0) {
+        EXPECT_GE(record.bucket_launched[i], record.bucket_launched[i - 1]);
+      }
+    }
+  }
+}
+
+// Against batches of a quarter, efficiency is (φ + M/4)/(φ + M).
+TEST_F(ManyRanks, EfficiencyIsMeasuredByTheBaseBatch) {
+  RunConfig c = config(2);
+  c.base_batch = 3;
+  on_ranks(c, [&](Communicator&, TrainLoop& loop) {
+    loop.load(first_state(c));
+    StepRecord record;
+    for (int step = 1; step <= NoiseScale::kLeastSteps; ++step) record = loop.step(step);
+    ASSERT_TRUE(record.noise_scale && record.efficiency);
+    EXPECT_NEAR(*record.efficiency, (*record.noise_scale + 3) / (*record.noise_scale + 12), 1e-9);
+  });
+}
+
+}  // namespace
+}  // namespace regatta::tests
