@@ -1,41 +1,21 @@
 #include "trainer/bench_step.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file_system.h"
-#include "base/philox.h"
 #include "base/text.h"
 #include "trainer/bert.h"
 #include "trainer/initial_weights.h"
 #include "trainer/optimizer.h"
-#include "trainer/permutation.h"
+#include "trainer/random_samples.h"
 #include "trainer/train_loop.h"
 
 namespace regatta::trainer {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr std::uint32_t kBenchSite = 1000;
-
-Sample random_sample(std::int64_t length, std::int64_t number, const ModelShape& shape) {
-  base::PhiloxStream random(kSeed, static_cast<std::uint32_t>(number), 0, kBenchSite);
-  const auto pieces = static_cast<std::uint32_t>(shape.vocabulary);
-  Sample sample;
-  for (std::int64_t i = 0; i < length; ++i) {
-    sample.ids.push_back(static_cast<std::int32_t>(random.below(pieces)));
-    sample.types.push_back(i < length / 2 ? 0 : 1);
-  }
-  const auto masked = std::max<std::int64_t>(1, std::llround(0.15 * static_cast<double>(length)));
-  for (std::int64_t i = 0; i < masked; ++i) {
-    sample.masked_positions.push_back(static_cast<std::int32_t>(i * length / masked));
-    sample.masked_labels.push_back(static_cast<std::int32_t>(random.below(pieces)));
-  }
-  sample.next_sentence_label = static_cast<std::int32_t>(random.below(2));
-  return sample;
-}
 
 // VmHWM of this process in bytes; 0 where /proc does not tell.
 std::int64_t peak_resident_bytes() {
@@ -60,7 +40,8 @@ class StepBench {
             const BenchStepOptions& options)
       : device_(device),
         clock_(clock),
-        lengths_(lengths),
+        samples_(
+            random_samples(lengths, options.shape, std::int64_t{options.samples} * options.steps)),
         options_(options),
         model_(device, options.shape, model_options(device, options)),
         optimizer_(device, communicator_, model_.table(), whole_state(model_.table()),
@@ -73,8 +54,6 @@ class StepBench {
 
   // Steps below 0 warm up. With `phases` the device is waited for after each.
   Timing run(int step, bool phases) {
-    const std::int64_t total = std::int64_t{options_.samples} * options_.steps;
-    const Permutation order(static_cast<std::uint64_t>(total), kSeed, 0);
     std::vector<PackedBatch> batches;
     Timing timing;
     const int most = options_.micro > 0 ? options_.micro : options_.samples;
@@ -83,12 +62,9 @@ class StepBench {
       std::vector<std::int32_t> ordinals;
       for (int ordinal = begin; ordinal < std::min(begin + most, options_.samples); ++ordinal) {
         ordinals.push_back(ordinal);
-        const std::int64_t number = std::int64_t{std::max(step, 0)} * options_.samples + ordinal;
-        const double u = (static_cast<double>(order(static_cast<std::uint64_t>(number))) + 0.5) /
-                         static_cast<double>(total);
-        const std::int64_t length =
-            std::min<std::int64_t>(lengths_.quantile(u), options_.shape.max_positions);
-        samples.push_back(random_sample(length, number, options_.shape));
+        samples.push_back(
+            samples_.at(std::int64_t{std::max(step, 0)} * options_.samples + ordinal));
+        const std::int64_t length = std::ssize(samples.back().ids);
         timing.sizes.tokens += length;
         timing.sizes.squared_tokens += length * length;
       }
@@ -147,7 +123,7 @@ class StepBench {
 
   Device& device_;
   const base::Clock& clock_;
-  const LengthTable& lengths_;
+  SampleStream samples_;
   const BenchStepOptions& options_;
   Bert model_;
   SingleCommunicator communicator_;

@@ -11,6 +11,7 @@ namespace regatta::trainer {
 namespace {
 
 constexpr std::size_t kTimesKept = 4096;  // as Communicator::done_at says
+constexpr double kHalf = 0.5;             // of the bytes
 
 class DelayedCommunicator final : public Communicator {
  public:
@@ -29,10 +30,10 @@ class DelayedCommunicator final : public Communicator {
     return begin(x, inner_->all_reduce_sum(stream, x));
   }
   [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
-    return begin(x, inner_->reduce_scatter_sum(stream, x));
+    return begin(x, inner_->reduce_scatter_sum(stream, x), kHalf);
   }
   [[nodiscard]] Pending all_gather(Stream stream, View x) override {
-    return begin(x, inner_->all_gather(stream, x));
+    return begin(x, inner_->all_gather(stream, x), kHalf);
   }
   [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
     return begin(x, inner_->broadcast(stream, x, root));
@@ -70,9 +71,9 @@ class DelayedCommunicator final : public Communicator {
     bool finished = false;
   };
 
-  [[nodiscard]] Pending begin(View x, Pending inner) {
+  [[nodiscard]] Pending begin(View x, Pending inner, double share = 1) {
     link_free_ = std::max(link_free_, clock_.monotonic_seconds()) +
-                 link_.seconds(static_cast<double>(x.bytes()));
+                 link_.seconds(share * static_cast<double>(x.bytes()));
     while (transfers_.size() >= kTimesKept && transfers_.begin()->second.finished) {
       transfers_.erase(transfers_.begin());
     }

@@ -10,8 +10,9 @@
 namespace regatta::trainer {
 
 // One link that carries one collective after the other: each takes latency + bytes / rate from when
-// it begins and the link is free. An all-reduce moves its bytes once over it (a round figure: what
-// counts is when it is over).
+// it begins and the link is free. An all-reduce moves its bytes once over it, its two halves, a
+// reduce-scatter and an all-gather, half of them each (round figures: what counts is when they are
+// over).
 struct LinkModel {
   double latency_seconds = 0;
   double bytes_per_second = 1e9;

@@ -110,4 +110,17 @@ int launch_ranks(const Launch& launch) {
   return static_cast<int>(ExitCode::Retry);
 }
 
+void stop_with_launcher(const Variables& variables) {
+  const char* launcher = variables(kLauncherVariable);
+  if (launcher == nullptr) return;
+  if (const auto process = base::parse_integer(launcher)) stop_with(*process);
+}
+
+int rank_exit_code(const Variables& variables, int rank, int code) {
+  const char* exit_file = variables(kExitFileVariable);
+  if (exit_file == nullptr) return code;
+  if (rank == 0) base::replace_file(base::posix_file_system(), exit_file, std::to_string(code));
+  return 0;
+}
+
 }  // namespace regatta::trainer

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/rendezvous.h"
+
 namespace regatta::trainer {
 
 struct Launch {
@@ -23,5 +25,12 @@ constexpr const char* kLauncherVariable = "REGATTA_LAUNCHER";
 // Where rank 0 of an orderly end leaves its exit code, while all ranks return 0.
 constexpr const char* kExitFileVariable = "REGATTA_EXIT_FILE";
 constexpr const char* kMpirunVariable = "REGATTA_MPIRUN";  // its path; else mpirun of PATH
+
+// The other side, in each rank's process. From now on the end of the launcher, if there is one, is
+// a request to stop.
+void stop_with_launcher(const Variables& variables);
+// What the process of a rank returns that ends in order, as all ranks do: `code`, or 0 where there
+// is a launcher, which rank 0 tells the code.
+[[nodiscard]] int rank_exit_code(const Variables& variables, int rank, int code);
 
 }  // namespace regatta::trainer

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,9 +14,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "trainer/bench_balance.h"
-#include "trainer/bench_kernels.h"
-#include "trainer/bench_step.h"
+#include "trainer/bench_commands.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
@@ -189,16 +188,11 @@ class Run {
     return launch_ranks(launch);
   }
   [[nodiscard]] int train_here(base::FileSystem& files, const RunDirectory& directory) const {
-    if (const char* launcher = options_.variables(kLauncherVariable)) {
-      if (const auto process = base::parse_integer(launcher)) stop_with(*process);
-    }
+    stop_with_launcher(options_.variables);
     const TrainingEnd end = train(files, base::system_clock(), directory, options_);
-    const char* exit_file = options_.variables(kExitFileVariable);
-    if (exit_file == nullptr || !end.agreed) return static_cast<int>(end.code);
-    if (options_.rank_place && options_.rank_place->rank == 0) {
-      base::replace_file(files, exit_file, std::to_string(static_cast<int>(end.code)));
-    }
-    return 0;
+    const int code = static_cast<int>(end.code);
+    const int rank = options_.rank_place ? options_.rank_place->rank : 0;
+    return end.agreed ? rank_exit_code(options_.variables, rank, code) : code;
   }
   [[nodiscard]] RunConfig config_from_file() const {
     RunConfig config =
@@ -248,174 +242,6 @@ class Baseline {
   int samples_ = 1024;
 };
 
-// What both benchmarks are told: the model, its lengths, and the device.
-struct BenchOptions {
-  std::string model = "tiny", device = "cpu", dtype = "float32", attention = "automatic";
-  std::string gelu = "erf";
-  std::string lengths = "tests/data/lengths_wikipedia_512.csv";
-  int vocabulary = 30522;
-  int threads = usable_cores();
-
-  void add(CLI::App* app) {
-    app->add_option("--model", model, "tiny, mini, small, medium, base or large");
-    app->add_option("--lengths", lengths, "length table (low,high,fraction lines)")
-        ->capture_default_str();
-    app->add_option("--vocabulary", vocabulary, "pieces")->check(CLI::Range(16, 1 << 22));
-    app->add_option("--gelu", gelu, "erf, or tanh as in MLPerf's reference")
-        ->check(CLI::IsMember({"erf", "tanh"}));
-    app->add_option("--device", device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
-    app->add_option("--dtype", dtype, "float32, tf32, bfloat16 or float16")
-        ->check(CLI::IsMember({"float32", "tf32", "bfloat16", "float16"}));
-    app->add_option("--attention", attention, "automatic, grouped or reference")
-        ->check(CLI::IsMember({"automatic", "grouped", "reference"}));
-    app->add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
-  }
-  [[nodiscard]] Precision precision() const {
-    if (dtype == "tf32") return Precision::Tf32;
-    if (dtype == "bfloat16") return Precision::BFloat16;
-    return dtype == "float16" ? Precision::Float16 : Precision::Float32;
-  }
-  [[nodiscard]] std::unique_ptr<Device> make() const {
-    DeviceRequest request;
-    request.kind = device == "cuda" ? DeviceKind::Cuda : DeviceKind::Cpu;
-    request.precision = precision();
-    if (attention == "grouped") request.attention = AttentionKind::Grouped;
-    if (attention == "reference") request.attention = AttentionKind::Reference;
-    request.threads = threads;
-    return make_device(request, device_place());
-  }
-  [[nodiscard]] ModelShape shape() const {
-    ModelShape shape = preset_shape(model);
-    shape.vocabulary = vocabulary;
-    shape.gelu = gelu == "tanh" ? Gelu::Tanh : Gelu::Erf;
-    return shape;
-  }
-  [[nodiscard]] LengthTable table() const {
-    return LengthTable::parse(base::posix_file_system().read(lengths, kMaxTextBytes), lengths);
-  }
-  [[nodiscard]] std::string lengths_name() const { return base::Path(lengths).filename(); }
-};
-
-class BenchStep {
- public:
-  CLI::App* add(CLI::App& bench) {
-    CLI::App* app = bench.add_subcommand("step", "time whole training steps; prints JSON");
-    common_.add(app);
-    app->add_option("--samples", options_.samples, "samples per step")
-        ->check(CLI::Range(1, 1 << 20));
-    app->add_option("--micro", options_.micro, "samples per forward/backward; 0: all")
-        ->check(CLI::Range(0, 1 << 20));
-    app->add_option("--steps", options_.steps, "measured steps")->check(CLI::Range(1, 1 << 20));
-    app->add_option("--warmup", options_.warmup_steps, "steps before")
-        ->check(CLI::Range(0, 1 << 20));
-    app->add_option("--dropout", options_.dropout, "probability")->check(CLI::Range(0.0, 0.9));
-    app->add_option("--optimizer", optimizer_, "adamw or lamb")
-        ->check(CLI::IsMember({"adamw", "lamb"}));
-    app->add_option("--token-bucket", options_.token_bucket,
-                    "tokens are rounded up to it; 0: as the device likes")
-        ->check(CLI::Range(0, 1 << 20));
-    app->add_flag("!--no-graphs", options_.graphs, "without CUDA graphs");
-    return app;
-  }
-  int run() {
-    options_.shape = common_.shape();
-    options_.model_name = common_.model;
-    options_.lengths_name = common_.lengths_name();
-    options_.attention_name = common_.attention;
-    options_.precision = common_.precision();
-    options_.optimizer = optimizer_ == "lamb" ? OptimizerKind::Lamb : OptimizerKind::AdamW;
-    options_.threads = common_.threads;
-    const LengthTable table = common_.table();
-    const std::unique_ptr<Device> device = common_.make();
-    std::fputs(bench_step(*device, base::system_clock(), table, options_).c_str(), stdout);
-    return 0;
-  }
-
- private:
-  BenchOptions common_;
-  BenchStepOptions options_;
-  std::string optimizer_ = "adamw";
-};
-
-class BenchKernels {
- public:
-  CLI::App* add(CLI::App& bench) {
-    CLI::App* app = bench.add_subcommand(
-        "kernels", "time every operation of a step alone; a table on stderr, JSON on stdout");
-    common_.add(app);
-    app->add_option("--samples", options_.samples, "samples of the batch")
-        ->check(CLI::Range(1, 1 << 16));
-    app->add_option("--dropout", options_.dropout, "probability")->check(CLI::Range(0.0, 0.9));
-    app->add_option("--repetitions", options_.repetitions, "batches of calls; the median counts")
-        ->check(CLI::Range(1, 1000));
-    app->add_option("--batch-seconds", options_.batch_seconds, "length of a batch of calls")
-        ->check(CLI::Range(0.0, 10.0));
-    app->add_option("--product-side", options_.product_side, "of the ceiling's square product")
-        ->check(CLI::Range(64, 1 << 16));
-    app->add_option("--copy-bytes", options_.copy_bytes, "of the ceiling's copy")
-        ->check(CLI::Range(std::int64_t{1} << 10, std::int64_t{1} << 36));
-    return app;
-  }
-  int run() {
-    options_.shape = common_.shape();
-    options_.model_name = common_.model;
-    options_.lengths_name = common_.lengths_name();
-    options_.dtype_name = common_.dtype;
-    options_.attention_name = common_.attention;
-    options_.dtype = compute_dtype(common_.precision());
-    const LengthTable table = common_.table();
-    const std::unique_ptr<Device> device = common_.make();
-    const std::string json = bench_kernels(*device, base::system_clock(), table, options_);
-    std::fputs(bench_kernels_table(json).c_str(), stderr);
-    std::fputs(json.c_str(), stdout);
-    return 0;
-  }
-
- private:
-  BenchOptions common_;
-  BenchKernelsOptions options_;
-};
-
-class BenchBalance {
- public:
-  CLI::App* add(CLI::App& bench) {
-    CLI::App* app = bench.add_subcommand(
-        "balance",
-        "share out steps of random lengths in every way; a table on stderr, JSON on stdout");
-    app->add_option("--ranks", options_.ranks, "ranks")->check(CLI::Range(1, 1 << 16));
-    app->add_option("--ranks-per-node", options_.ranks_per_node, "divides the ranks")
-        ->check(CLI::Range(1, 1 << 16));
-    app->add_option("--batch", options_.batch, "samples per step, over all ranks")
-        ->check(CLI::Range(1, 1 << 24));
-    app->add_option("--lengths", lengths_, "length table (low,high,fraction lines)")
-        ->capture_default_str();
-    app->add_option("--steps", options_.steps, "steps")->check(CLI::Range(1, 1 << 20));
-    app->add_option("--seed", options_.seed, "seed of the lengths");
-    app->add_option("--model", options_.model_name, "whose cost of a length counts")
-        ->capture_default_str();
-    app->add_flag("--small", small_, "1 to 16 samples for each rank, whatever the batch");
-    return app;
-  }
-  int run() {
-    options_.shape = preset_shape(options_.model_name);
-    options_.shape.vocabulary = 30522;
-    options_.lengths_name = base::Path(lengths_).filename().string();
-    const LengthTable table =
-        LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
-    const std::string json =
-        small_ ? bench_small_batches(table, options_) : bench_balance(table, options_);
-    std::fputs((small_ ? bench_small_batches_table(json) : bench_balance_table(json)).c_str(),
-               stderr);
-    std::fputs(json.c_str(), stdout);
-    return 0;
-  }
-
- private:
-  BenchBalanceOptions options_;
-  bool small_ = false;
-  std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
-};
-
 int run_program(int argc, char** argv) {
   CLI::App program("Regatta's trainer: BERT-style encoders without padding");
   program.require_subcommand(1);
@@ -423,20 +249,17 @@ int run_program(int argc, char** argv) {
   Prepare prepare;
   Run run;
   Baseline baseline;
-  BenchStep step;
-  BenchKernels kernels;
-  BenchBalance balance;
+  BenchCommands bench(
+      {device_place(), process_variables(), {argv + std::min(argc, 1), argv + argc}},
+      usable_cores());
   struct Command {
     CLI::App* app;
     std::function<int()> body;
   };
-  std::vector<Command> commands{{prepare.add(program), [&] { return prepare.run(); }},
-                                {run.add(program), [&] { return run.run(); }},
-                                {baseline.add(program), [&] { return baseline.run(); }}};
-  CLI::App* bench = program.add_subcommand("bench", "measure")->require_subcommand(1);
-  commands.push_back({step.add(*bench), [&] { return step.run(); }});
-  commands.push_back({kernels.add(*bench), [&] { return kernels.run(); }});
-  commands.push_back({balance.add(*bench), [&] { return balance.run(); }});
+  const std::vector<Command> commands{{prepare.add(program), [&] { return prepare.run(); }},
+                                      {run.add(program), [&] { return run.run(); }},
+                                      {baseline.add(program), [&] { return baseline.run(); }}};
+  bench.add(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -445,7 +268,7 @@ int run_program(int argc, char** argv) {
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.body();
   }
-  return 2;
+  return bench.run();
 }
 
 }  // namespace
