@@ -12,23 +12,21 @@ namespace {
 // For all ranks to come to rank 0.
 constexpr double kMeetSeconds = 120;
 
-std::unique_ptr<TcpHost> meet_in_slurm(const RankPlace& place, const Variables& variables,
-                                       const std::string& name) {
-  const MeetingPoint point = slurm_meeting_point(variables, name);
-  TcpHostOptions options;
-  options.rank = place.rank;
-  options.ranks = place.ranks;
-  options.hosts = point.hosts;
-  options.port = point.port;
-  options.secret = point.secret;
-  options.connect_seconds = kMeetSeconds;
-  return std::make_unique<TcpHost>(options);
+// What only the processes of one job step share, and no later one has again.
+std::string step_of(const Variables& variables) {
+  std::string name = "slurm";
+  for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}) {
+    const char* value = variables(part);
+    name += std::string("-") + (value == nullptr ? "0" : value);
+  }
+  return name;
 }
 
 }  // namespace
 
-RankGroup::RankGroup(const RunConfig& config, const std::optional<RankPlace>& place,
-                     const PluginPlace& plugins, const Variables& variables)
+RankGroup::RankGroup(base::FileSystem& files, const base::Path& run, const RunConfig& config,
+                     const std::optional<RankPlace>& place, const PluginPlace& plugins,
+                     const Variables& variables)
     : config_(config), plugins_(plugins) {
   const int found = place ? place->ranks : 1;
   if (found != config.ranks) {
@@ -56,7 +54,7 @@ RankGroup::RankGroup(const RunConfig& config, const std::optional<RankPlace>& pl
   } catch (const base::Error& error) {
     if (!may_use_gpu || place->source != "Slurm") throw;
     base::log(base::LogLevel::Info, std::string("ranks meet over TCP: ") + error.what());
-    tcp_ = meet_in_slurm(*place, variables, config.name);
+    tcp_ = FileRendezvous(files, run, step_of(variables)).meet(*place, kMeetSeconds);
     host_ = tcp_.get();
   }
   base::check(host_->ranks() == found, "all ranks have met");

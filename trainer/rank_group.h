@@ -13,10 +13,12 @@ namespace regatta::trainer {
 
 class RankGroup {
  public:
-  // `place`: as rank_place() finds; nothing: alone. Throws Code::User when there are not as many
-  // ranks as the run file says. Collective.
-  RankGroup(const RunConfig& config, const std::optional<RankPlace>& place,
-            const PluginPlace& plugins, const Variables& variables);
+  // `place`: as rank_place() finds; nothing: alone. Ranks that Slurm started without MPI meet by a
+  // file in `run`, the run's directory. Throws Code::User when there are not as many ranks as the
+  // run file says. Collective.
+  RankGroup(base::FileSystem& files, const base::Path& run, const RunConfig& config,
+            const std::optional<RankPlace>& place, const PluginPlace& plugins,
+            const Variables& variables);
 
   [[nodiscard]] int rank() const { return host().rank(); }
   [[nodiscard]] int ranks() const { return host().ranks(); }

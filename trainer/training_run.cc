@@ -96,7 +96,7 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirector
                   const TrainingRunOptions& options) {
   RunDirectory owned = directory;
   const RunConfig config = config_of(owned, options);
-  RankGroup group(config, options.rank_place,
+  RankGroup group(files, owned.path(), config, options.rank_place,
                   {options.place.program, options.place.plugin_directory}, options.variables);
   const bool first = group.rank() == 0;
   const Identity identity = take_identity(owned, group.host());
