@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "base/socket.h"
 #include "base/text.h"
@@ -19,8 +18,6 @@ namespace {
 constexpr std::int64_t kMostRanks = 1'000'000;
 // From here on Slurm numbers what is no step of tasks: batch scripts, interactive shells.
 constexpr std::int64_t kFirstSpecialStep = 0xFFFFFFF0;
-constexpr int kFirstPort = 20000;
-constexpr int kPorts = 40000;
 constexpr auto kLook = std::chrono::milliseconds(50);
 constexpr std::uint64_t kMostFileBytes = 16384;
 constexpr std::size_t kMostHosts = 32;
@@ -74,20 +71,6 @@ bool is_digits(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// "03" of "03-07,11"; nothing when one of the ranges makes no sense.
-std::optional<std::string> first_number(std::string_view ranges) {
-  std::optional<std::string> first;
-  for (const std::string& range : base::split(ranges, ',')) {
-    const std::vector<std::string> ends = base::split(range, '-');
-    if (ends.empty() || ends.size() > 2 || !is_digits(ends.front()) || !is_digits(ends.back()) ||
-        std::stoll(ends.front()) > std::stoll(ends.back())) {
-      return std::nullopt;
-    }
-    if (!first) first = ends.front();
-  }
-  return first;
-}
-
 // 64 of them, of hexadecimal digits.
 std::uint64_t first_bits(const std::string& hex) {
   std::uint64_t bits = 0;
@@ -138,52 +121,6 @@ std::optional<RankPlace> rank_place(const Variables& variables) {
     return std::nullopt;
   }
   return place(variables, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "Slurm");
-}
-
-std::string first_host(std::string_view hosts) {
-  std::string host;
-  std::string_view rest = hosts;
-  bool good = true;
-  while (good && !rest.empty() && rest.front() != ',') {
-    if (rest.front() != '[') {
-      host += rest.front();
-      rest.remove_prefix(1);
-      continue;
-    }
-    const std::size_t end = rest.find(']');
-    const std::optional<std::string> chosen =
-        end == std::string_view::npos ? std::nullopt : first_number(rest.substr(1, end - 1));
-    good = chosen.has_value();
-    if (good) {
-      host += *chosen;
-      rest.remove_prefix(end + 1);
-    }
-  }
-  if (!good || !is_host(host)) {
-    throw base::Error(base::Code::Operator,
-                      "\"" + base::printable(hosts.substr(0, 100)) +
-                          "\" is no list of hosts; expected Slurm's notation, such as "
-                          "node[03-07,11],x1");
-  }
-  return host;
-}
-
-MeetingPoint slurm_meeting_point(const Variables& variables, const std::string& name) {
-  constexpr std::int64_t kLargest = 0xFFFFFFFF;
-  const std::int64_t job = number(variables, "SLURM_JOB_ID", 1, kLargest);
-  const std::int64_t step = number(variables, "SLURM_STEP_ID", 0, kFirstSpecialStep - 1);
-  const char* hosts = variables("SLURM_STEP_NODELIST");
-  if (hosts == nullptr) wrong("SLURM_STEP_NODELIST", hosts, "the step's list of hosts");
-  MeetingPoint point;
-  try {
-    point.hosts.push_back(first_host(hosts));
-  } catch (const base::Error& error) {
-    throw base::Error(error.code(), std::string("SLURM_STEP_NODELIST: ") + error.what());
-  }
-  const std::string ids = std::to_string(job) + "\n" + std::to_string(step) + "\n" + name;
-  point.port = kFirstPort + static_cast<int>(first_bits(base::digest_of("port\n" + ids)) % kPorts);
-  point.secret = first_bits(base::digest_of("secret\n" + ids));
-  return point;
 }
 
 std::string to_text(const MeetingPoint& point) {

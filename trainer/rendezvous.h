@@ -35,16 +35,6 @@ struct MeetingPoint {
   std::uint64_t secret = 0;
 };
 
-// The first host of Slurm's notation for several: "node03" of "node[03-07,11],x1". Code::Operator
-// on what is no such list.
-[[nodiscard]] std::string first_host(std::string_view hosts);
-
-// Without a shared file: rank 0 is on the first host of the step (srun's block, cyclic and plane
-// distributions; not arbitrary), the port (20000 to 59999) and the secret follow from the ids of
-// job and step. `name` is what only the ranks of this attempt know. The secret keeps runs apart; it
-// is no better a secret than `name` is. Code::Operator names the variable that is missing or wrong.
-[[nodiscard]] MeetingPoint slurm_meeting_point(const Variables& variables, const std::string& name);
-
 // By a file that all ranks see: rank 0 listens anywhere and writes where, with a random secret, to
 // rendezvous-<execution> in `directory` (mode 0600, there at once or not at all); the others look
 // for it every 50 ms. It is gone when all are connected, or rank 0 gives up.

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -18,11 +17,9 @@ namespace {
 
 using base::Code;
 using trainer::FileRendezvous;
-using trainer::first_host;
 using trainer::MeetingPoint;
 using trainer::rank_place;
 using trainer::RankPlace;
-using trainer::slurm_meeting_point;
 using trainer::Variables;
 
 using Map = std::map<std::string, std::string>;
@@ -130,114 +127,6 @@ TEST(RankPlace, ReadsTheProcess) {
   const Variables process = trainer::process_variables();
   EXPECT_NE(process("PATH"), nullptr);
   EXPECT_EQ(process("REGATTA_NO_SUCH_VARIABLE"), nullptr);
-}
-
-TEST(FirstHost, OfSlurmsNotation) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"node1", "node1"},
-      {"node[03-07,11],x1", "node03"},
-      {"a,b", "a"},
-      {"n[7]", "n7"},
-      {"n[1-2]-ib[0-3]", "n1-ib0"},
-      {"rack[00-01]node[010-020].example.org,z", "rack00node010.example.org"},
-      {"node[11,03-07]", "node11"},
-      {"gpu-a100_1.cluster", "gpu-a100_1.cluster"},
-      {"x,[", "x"}};
-  for (const auto& [list, host] : cases) EXPECT_EQ(first_host(list), host);
-}
-TEST(FirstHost, RefusesWhatIsNoList) {
-  const std::string cases[] = {"",
-                               ",a",
-                               "[",
-                               "]",
-                               "node[",
-                               "node[03",
-                               "node[]",
-                               "node[,1]",
-                               "node[1,]",
-                               "node[3-]",
-                               "node[-3]",
-                               "node[7-3]",
-                               "node[1-2-3]",
-                               "node[a-b]",
-                               "node[[1]]",
-                               "node]1[",
-                               "-node1",
-                               ".node",
-                               "a b",
-                               "a;b",
-                               "$(reboot)",
-                               "a\nb",
-                               "../x",
-                               "[::1]",
-                               "node[1 ]",
-                               "\xff\xfe",
-                               "node[99999999999999999999-999999999999999999999]",
-                               std::string(300, 'a'),
-                               std::string(1'000'000, '['),
-                               std::string("a\0b", 3)};
-  for (const std::string& list : cases) {
-    SCOPED_TRACE(list.substr(0, 40));
-    expect_operator([&] { static_cast<void>(first_host(list)); }, "is no list of hosts");
-  }
-}
-
-TEST(SlurmMeetingPoint, FollowsFromJobAndStep) {
-  const MeetingPoint point = slurm_meeting_point(variables(kSlurm), "attempt-1");
-  EXPECT_EQ(point.hosts, std::vector<std::string>{"node03"});
-  const MeetingPoint again =
-      slurm_meeting_point(variables(with(kSlurm, "SLURM_PROCID", "0")), "attempt-1");
-  EXPECT_EQ(again.port, point.port);
-  EXPECT_EQ(again.secret, point.secret);
-  EXPECT_NE(slurm_meeting_point(variables(kSlurm), "attempt-2").secret, point.secret);
-}
-TEST(SlurmMeetingPoint, PortsAndSecretsOfNeighboursDiffer) {
-  std::set<int> ports;
-  std::set<std::uint64_t> secrets;
-  for (int job = 1; job <= 100; ++job) {
-    for (int step = 0; step < 10; ++step) {
-      Map map = with(kSlurm, "SLURM_JOB_ID", std::to_string(job * 1000 % 100'003).c_str());
-      map = with(map, "SLURM_STEP_ID", std::to_string(step).c_str());
-      const MeetingPoint point = slurm_meeting_point(variables(map), "x");
-      EXPECT_GE(point.port, 20000);
-      EXPECT_LE(point.port, 59999);
-      ports.insert(point.port);
-      secrets.insert(point.secret);
-    }
-  }
-  EXPECT_EQ(secrets.size(), 1000U);
-  EXPECT_GT(ports.size(), 900U);
-  // Ids as large as Slurm's.
-  Map map = with(kSlurm, "SLURM_JOB_ID", "4294967294");
-  map = with(map, "SLURM_STEP_ID", "4294967000");
-  EXPECT_LE(slurm_meeting_point(variables(map), "x").port, 59999);
-}
-TEST(SlurmMeetingPoint, NamesTheVariableThatIsWrong) {
-  for (const char* value :
-       {static_cast<const char*>(nullptr), "", "0", "-4", "12a", "99999999999"}) {
-    expect_operator(
-        [&] {
-          static_cast<void>(
-              slurm_meeting_point(variables(with(kSlurm, "SLURM_JOB_ID", value)), "x"));
-        },
-        "SLURM_JOB_ID");
-  }
-  for (const char* value : {static_cast<const char*>(nullptr), "", "batch", "4294967291"}) {
-    expect_operator(
-        [&] {
-          static_cast<void>(
-              slurm_meeting_point(variables(with(kSlurm, "SLURM_STEP_ID", value)), "x"));
-        },
-        "SLURM_STEP_ID");
-  }
-  for (const char* value : {static_cast<const char*>(nullptr), "", "node["}) {
-    expect_operator(
-        [&] {
-          static_cast<void>(
-              slurm_meeting_point(variables(with(kSlurm, "SLURM_STEP_NODELIST", value)), "x"));
-        },
-        "SLURM_STEP_NODELIST");
-  }
 }
 
 class Rendezvous : public testing::Test {
