@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests and measures on a machine with an NVIDIA GPU.
 #   tests/gpu.sh --pack            here, with the CUDA Toolkit: builds and bundles into .gpu/
-#   tests/gpu.sh [STAGE…]          there, with .gpu/: tests kernels step peer sanitizer interop
+#   tests/gpu.sh [STAGE…]          there, with .gpu/: tests kernels step ablation peer sanitizer interop
 #   tests/gpu.sh --check [TRAINER] anywhere: tests this harness itself
 # `tests/gpu.sh --help` tells the options; tests/gpu/README.md what each stage measures.
 set -eu

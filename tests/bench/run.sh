@@ -22,6 +22,20 @@ balance() { # ranks samples per rank
 }
 balance 8 56
 balance 1024 16
+ranks() { # file benchmark options…: rank 0 tells
+  file=$1
+  shift
+  echo "bench $*"
+  build/release/trainer/regatta-train bench "$@" --lengths "$lengths" >"$out/$file.json"
+}
+if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
+  ranks overlap-small-embedding overlap --model small-embedding
+  ranks overlap-base overlap --model base
+  ranks ablation-cpu-2ranks ablation --model mini --ranks 2 --samples 8 --steps 2 --rounds 3 \
+    --link-gbps 1 --link-latency-us 50
+else
+  echo "skipped: overlap and ablation need Open MPI"
+fi
 shared=../shared/data
 if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
   echo "tokenizer beside npm's tokenizers"

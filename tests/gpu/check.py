@@ -126,7 +126,7 @@ def bad_arguments_are_refused():
 def help_names_every_stage():
     code, text = gpu("--help")
     check(code == 0, f"exit code {code}")
-    for stage in ("tests", "kernels", "step", "peer", "sanitizer", "interop"):
+    for stage in ("tests", "kernels", "step", "ablation", "peer", "sanitizer", "interop"):
         check(stage in text, f"no {stage} in the help")
 
 
@@ -352,7 +352,7 @@ def trainer_bundle(name):
 @case
 def the_trainer_on_the_cpu():
     bundle, output = trainer_bundle("trainer"), WORK / "trainer-out"
-    code, text = gpu("kernels", "step", "--device", "cpu", "--bundle", bundle, "--output", output)
+    code, text = gpu("kernels", "step", "ablation", "--device", "cpu", "--bundle", bundle, "--output", output)
     check(code == 0, text[-3000:])
     (kernels,) = result(output, "kernels")["results"]
     names = {entry["name"] for entry in kernels["result"]["kernels"]}
@@ -360,6 +360,10 @@ def the_trainer_on_the_cpu():
     check("qkv.forward" in text, "the table is shown")
     (step,) = result(output, "step")["results"]
     check(step["result"]["samples_per_second"] > 0, f"{step}")
+    ablation = result(output, "ablation")
+    check(ablation["ratios"]["everything: everything"] == 1 and ablation["ratios"]["off: unpadding"] > 0, f"{ablation['ratios']}")
+    check(ablation["ratios"]["off: graphs"] == "GPU only" and ablation["ratios"]["added: balance"] == "needs several ranks", "skipped rows say why")
+    check("without fused kernels" in text, "the table is shown")
 
 
 @case

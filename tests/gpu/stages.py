@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs stages of tests and measurements on a machine with a GPU.
 
-    tests/gpu.sh [STAGE…]    tests kernels step peer sanitizer interop; without any: all, in that order
+    tests/gpu.sh [STAGE…]    tests kernels step ablation peer sanitizer interop; without any: all, in that order
 
 Each stage is a process of its own with a time limit and leaves gpu-<stage>.json in the output
 directory, renewed after every part, so that a stage that is cut off keeps what it has. A stage that
@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import machine  # noqa: E402
 
-STAGES = ["tests", "kernels", "step", "peer", "sanitizer", "interop"]
+STAGES = ["tests", "kernels", "step", "ablation", "peer", "sanitizer", "interop"]
 LIMIT = 540  # seconds of one stage
 GRACE = 15  # that a stage leaves between its last part and its limit
 RUNNING = set()  # processes of this process's stage
@@ -274,6 +274,20 @@ def step_cases(gelu):
     cases += [("large", ["--dtype", dtype, "--samples", "96", "--steps", "15", "--warmup", "4", *gelu]) for dtype in ("float16", "tf32")]
     cases += [("base", ["--samples", "256", *plain]), ("base", [*large, "--attention", "grouped"]), ("base", [*large, "--no-graphs"])]
     return cases
+
+
+def stage_ablation(stage):
+    """One rank: what needs several says so in its row. Few samples, since attention by formula is slow."""
+    if stage.on_gpu:
+        model, more = "large", ["--dtype", "bfloat16", "--gelu", "tanh", "--samples", "32", "--steps", "3", "--rounds", "3"]
+    else:
+        model, more = "tiny", ["--samples", "2", "--steps", "1", "--rounds", "1"]
+    more = ["--ranks", "1", *more]
+    result, table = stage.measure(f"{model} {' '.join(more)}", bench(stage, "ablation", model, more), LIMIT)
+    if result:
+        print(table, flush=True)
+        stage.report.data["ratios"] = {f"{row['group']}: {row['name']}": row.get("ratio", row.get("skipped")) for row in result["rows"]}
+        stage.report.save()
 
 
 def stage_peer(stage):

@@ -23,6 +23,12 @@ TEST(Overlap, HidesALinkBehindBackwardOnTwoRanks) {
                          "2",
                          "--model",
                          "small-embedding",
+                         "--samples",
+                         "12",
+                         "--steps",
+                         "2",
+                         "--rounds",
+                         "3",
                          "--lengths",
                          REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv"};
     const base::Output output = base::run(command, kDeadline);
