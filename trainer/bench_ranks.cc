@@ -69,7 +69,9 @@ Measured measured(const StepRecord& record) {
   step.seconds = record.seconds;
   step.exposed = record.exposed_seconds;
   if (!record.bucket_launched.empty()) step.first_ready = record.bucket_launched.front();
-  step.utilisation = record.utilisation;
+  step.utilisation = (record.forward_seconds + record.backward_seconds + record.reduce_seconds +
+                      record.optimizer_seconds - record.exposed_seconds) /
+                     record.seconds;
   step.imbalance = record.imbalance;
   step.data = record.data_seconds;
   step.forward = record.forward_seconds;
@@ -157,11 +159,12 @@ int on_ranks(const RunConfig& config, const BenchPlace& place,
   const std::optional<RankPlace> rank = rank_place(place.variables);
   if (config.ranks > 1) catch_stop_signals();
   if (!rank && config.ranks > 1) {
-    return launch_ranks({place.device.program, place.arguments, config.ranks});
+    return launch_ranks(
+        {mpirun_of(place.variables), place.device.program, place.arguments, config.ranks});
   }
   stop_with_launcher(place.variables);
-  RankGroup group(config, rank, {place.device.program, place.device.plugin_directory},
-                  place.variables);
+  RankGroup group(base::posix_file_system(), base::Path("."), config, rank,
+                  {place.device.program, place.device.plugin_directory}, place.variables);
   try {
     body(group);
   } catch (...) {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
@@ -55,9 +54,8 @@ bool is_exit_code(std::int64_t code) {
 }
 
 base::Command mpirun(const Launch& launch, const base::Path& exit_file) {
-  const char* program = std::getenv(kMpirunVariable);
   base::Command command;
-  command.arguments = {program != nullptr ? program : "mpirun"};
+  command.arguments = {launch.mpirun};
   // Ranks have threads of their own, and more ranks than cores are right for trials.
   for (const char* option : {"--oversubscribe", "--bind-to", "none"}) {
     command.arguments.emplace_back(option);
@@ -75,6 +73,11 @@ base::Command mpirun(const Launch& launch, const base::Path& exit_file) {
 }
 
 }  // namespace
+
+std::string mpirun_of(const Variables& variables) {
+  const char* program = variables(kMpirunVariable);
+  return program != nullptr ? program : "mpirun";
+}
 
 int launch_ranks(const Launch& launch) {
   const ExitFile exit_file;

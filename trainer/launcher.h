@@ -10,10 +10,14 @@
 namespace regatta::trainer {
 
 struct Launch {
+  std::string mpirun = "mpirun";       // or its path
   std::string program;                 // path of this program
   std::vector<std::string> arguments;  // of each rank
   int ranks = 2;
 };
+
+// REGATTA_MPIRUN, else mpirun of PATH.
+[[nodiscard]] std::string mpirun_of(const Variables& variables);
 
 // Returns an exit code of ExitCode: that of the ranks; Retry when one was lost, whatever mpirun
 // makes of it. TERM, INT and USR2 (which catch_stop_signals() has taken over) reach the ranks as

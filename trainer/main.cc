@@ -175,6 +175,7 @@ class Run {
   }
   [[nodiscard]] int launch(const RunDirectory& directory) const {
     Launch launch;
+    launch.mpirun = mpirun_of(options_.variables);
     launch.program = options_.place.program;
     launch.arguments = {"run", "--directory", std::filesystem::absolute(directory.path()).string()};
     if (options_.ranks > 0) {

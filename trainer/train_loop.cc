@@ -173,30 +173,11 @@ StepRecord TrainLoop::step(std::int64_t step) {
   device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
   lap(&record.optimizer_seconds);
 
-  const Statistics statistics = Bert::statistics_of(results);
-  RankStep mine;
-  mine.mlm_loss = statistics.mlm_loss;
-  mine.nsp_loss = statistics.nsp_loss;
-  mine.samples = static_cast<double>(sizes.samples);
-  mine.tokens = static_cast<double>(sizes.tokens);
-  mine.masked = static_cast<double>(sizes.masked);
-  mine.flops = training_flops(model_.shape(), sizes);
-  mine.moved_bytes = static_cast<double>(taken.step.moved_bytes);
-  mine.squared_norm = reducer_.squared_local_norm();
-  const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
-  mine.stop = wishes.stop ? 1 : 0;
-  mine.checkpoint = wishes.checkpoint ? 1 : 0;
-  mine.fenced = wishes.fenced ? 1 : 0;
-  const std::vector<RankStep> ranks = tell(mine);
+  const std::vector<RankStep> ranks =
+      tell(what_this_rank_did(sizes, Bert::statistics_of(results), taken.step.moved_bytes));
   record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
   record.seconds = clock_.monotonic_seconds() - start;
   describe(ranks, scale, &record);
-  agreed_ = {};
-  for (const RankStep& rank : ranks) {
-    agreed_.stop = agreed_.stop || rank.stop > 0;
-    agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
-    agreed_.fenced = agreed_.fenced || rank.fenced > 0;
-  }
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
     throw base::Error(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
                                             "; lower optimizer.learning_rate or clip the gradient");
@@ -204,8 +185,28 @@ StepRecord TrainLoop::step(std::int64_t step) {
   return record;
 }
 
+TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
+                                                  const Statistics& statistics,
+                                                  std::int64_t moved_bytes) const {
+  RankStep mine;
+  mine.mlm_loss = statistics.mlm_loss;
+  mine.nsp_loss = statistics.nsp_loss;
+  mine.samples = static_cast<double>(sizes.samples);
+  mine.tokens = static_cast<double>(sizes.tokens);
+  mine.masked = static_cast<double>(sizes.masked);
+  mine.flops = training_flops(model_.shape(), sizes);
+  mine.moved_bytes = static_cast<double>(moved_bytes);
+  mine.squared_norm = reducer_.squared_local_norm();
+  const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
+  mine.stop = wishes.stop ? 1 : 0;
+  mine.checkpoint = wishes.checkpoint ? 1 : 0;
+  mine.fenced = wishes.fenced ? 1 : 0;
+  return mine;
+}
+
 // optimizer; with sharded state, on its way to the next forward.
 void TrainLoop::update(std::int64_t step, double learning_rate, double loss_scale) {
+  gatherer_.finish_all();  // what no forward of this step has asked for
   optimizer_.update(model_, {step, learning_rate, loss_scale});
   if (!config_.sharding.optimizer) return;
   gatherer_.launch();
@@ -215,6 +216,12 @@ void TrainLoop::update(std::int64_t step, double learning_rate, double loss_scal
 std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
   std::vector<RankStep> ranks(static_cast<std::size_t>(communicator_.ranks()));
   communicator_.host().all_gather(&mine, sizeof mine, ranks.data());
+  agreed_ = {};
+  for (const RankStep& rank : ranks) {
+    agreed_.stop = agreed_.stop || rank.stop > 0;
+    agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
+    agreed_.fenced = agreed_.fenced || rank.fenced > 0;
+  }
   return ranks;
 }
 

@@ -92,6 +92,9 @@ class TrainLoop {
 
   [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);
   void update(std::int64_t step, double learning_rate, double loss_scale);
+  [[nodiscard]] RankStep what_this_rank_did(const BatchSizes& sizes, const Statistics& statistics,
+                                            std::int64_t moved_bytes) const;
+  // Tells the others, and agrees with them: what each rank did.
   [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
   void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
   void load_moment(View moment, const std::vector<float>& from);

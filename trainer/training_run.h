@@ -25,8 +25,8 @@ struct TrainingEnd {
   bool agreed = true;  // all ranks return the same, and none was lost
 };
 
-// The run file of a directory, with the options' number of ranks in it. Code::User when that is more
-// than the batch has samples.
+// The run file of a directory, with the options' number of ranks in it. Code::User when that is
+// more than the batch has samples.
 [[nodiscard]] RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options);
 
 // One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the

@@ -49,10 +49,10 @@ struct WatchdogOptions {
 
 class Watchdog {
  public:
-  // Collective. `trip` is called once at most, on the watchdog's thread, with one line that says who
-  // stood still where and for how long; it is expected to end the process (exit code 22). On rank 0
-  // `report` is called once a second with the rank that is furthest behind. With one rank there is
-  // no connection, and the rank watches itself.
+  // Collective. `trip` is called once at most, on the watchdog's thread, with one line that says
+  // who stood still where and for how long; it is expected to end the process (exit code 22). On
+  // rank 0 `report` is called once a second with the rank that is furthest behind. With one rank
+  // there is no connection, and the rank watches itself.
   Watchdog(HostCollectives& host, const base::Clock& clock, const WatchdogOptions& options,
            std::function<void(const std::string&)> trip,
            std::function<void(const HeartbeatRecord&)> report);

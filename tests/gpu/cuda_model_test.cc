@@ -236,7 +236,8 @@ class CudaTraining : public testing::Test {
     SingleCommunicator communicator;
     const TensorTable table = make_tensor_table(config.model);
     TrainLoop loop(device, communicator, base::system_clock(), config,
-                   topology::default_plan(static_cast<int>(table.tensors.size())), stream_of(source));
+                   topology::default_plan(static_cast<int>(table.tensors.size())),
+                   stream_of(source));
     TrainingState start;
     start.parameters = initial_weights(table, config.seed);
     std::mt19937 random(21);

@@ -65,6 +65,7 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   bool computes_in(Dtype dtype) const override {
     return dtype == Dtype::Float32 || dtype == Dtype::BFloat16 || dtype == Dtype::Float16;
   }
+  bool is_on_host() const override { return false; }
   std::int64_t token_bucket() const override { return kTokenBucket; }
 
   void* allocate(std::int64_t bytes) override {
