@@ -53,7 +53,7 @@ struct BenchFigures {
   double exposed_seconds = 0;
   double computed_seconds = 0;     // seconds − exposed_seconds
   double first_ready_seconds = 0;  // since the step's start: all ranks have begun the first bucket
-  double utilisation = 0;          // mean over ranks and steps
+  double utilisation = 0;          // share in which a rank computed; mean over ranks and steps
   double imbalance = 1;            // of tokens; mean over steps
   double data = 0, forward = 0, backward = 0, reduce = 0, optimizer = 0;  // seconds
 };
