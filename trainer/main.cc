@@ -19,6 +19,7 @@
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
+#include "trainer/interchange_commands.h"
 #include "trainer/launcher.h"
 #include "trainer/make_device.h"
 #include "trainer/memory_needs.h"
@@ -250,6 +251,8 @@ int run_program(int argc, char** argv) {
   Prepare prepare;
   Run run;
   Baseline baseline;
+  ExportCommand exporter;
+  ImportCommand importer;
   BenchCommands bench(
       {device_place(), process_variables(), {argv + std::min(argc, 1), argv + argc}},
       usable_cores());
@@ -259,7 +262,9 @@ int run_program(int argc, char** argv) {
   };
   const std::vector<Command> commands{{prepare.add(program), [&] { return prepare.run(); }},
                                       {run.add(program), [&] { return run.run(); }},
-                                      {baseline.add(program), [&] { return baseline.run(); }}};
+                                      {baseline.add(program), [&] { return baseline.run(); }},
+                                      {exporter.add(program), [&] { return exporter.run(); }},
+                                      {importer.add(program), [&] { return importer.run(); }}};
   bench.add(program);
   try {
     program.parse(argc, argv);

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""BERT in plain Python, written from the paper and config.json alone (Devlin et al., arXiv 1810.04805;
+Vaswani et al., arXiv 1706.03762; Hendrycks and Gimpel, arXiv 1606.08415): an oracle that shares
+nothing with the trainer, not even a library.
+
+    bert.py DIRECTORY SAMPLES.json
+
+SAMPLES.json is a list of {"ids": […], "types": […], "masked_positions": […]}. Prints a JSON object with
+"double" and "single", each a list of {"mlm": [positions][vocabulary], "nsp": [2]}: logits computed in
+float64, and as the simplest float32 program would, rounding after every single operation.
+"""
+import array
+import json
+import math
+import pathlib
+import struct
+import sys
+
+
+def read_safetensors(path):
+    """{name: (shape, array of values)} of a .safetensors file whose tensors are all F32."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    assert header.pop("__metadata__")["format"] == "pt", "transformers refuse a file without format"
+    body = memoryview(data)[8 + length :]
+    tensors, end_of_last = {}, 0
+    for name, tensor in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        assert set(tensor) == {"dtype", "shape", "data_offsets"} and tensor["dtype"] == "F32", name
+        begin, end = tensor["data_offsets"]
+        assert begin == end_of_last and end - begin == 4 * math.prod(tensor["shape"]), name
+        values = array.array("f")
+        values.frombytes(body[begin:end])
+        if sys.byteorder == "big":
+            values.byteswap()
+        tensors[name] = (tensor["shape"], values)
+        end_of_last = end
+    assert end_of_last == len(body), "bytes beyond the tensors"
+    return tensors
+
+
+class Double:
+    """Arithmetic in float64."""
+
+    @staticmethod
+    def round(value):
+        return value
+
+    @staticmethod
+    def dot(a, b):
+        return math.fsum(map(float.__mul__, a, b))
+
+    @staticmethod
+    def sum(values):
+        return math.fsum(values)
+
+
+class Single:
+    """Arithmetic in float32: one operation in float64, then rounded, is the float32 operation."""
+
+    _one = struct.Struct("f")
+
+    @classmethod
+    def round(cls, value):
+        return cls._one.unpack(cls._one.pack(value))[0]
+
+    @classmethod
+    def dot(cls, a, b):
+        return cls.sum(array.array("f", map(float.__mul__, a, b)))
+
+    @classmethod
+    def sum(cls, values):
+        pack, unpack, total = cls._one.pack, cls._one.unpack, 0.0
+        for value in values:
+            (total,) = unpack(pack(total + value))
+        return total
+
+
+class Bert:
+    def __init__(self, config, tensors, arithmetic):
+        self.config, self.a = config, arithmetic
+        self.tensors = tensors
+        self.heads = config["num_attention_heads"]
+        self.gelu = {"gelu": self.gelu_erf, "gelu_new": self.gelu_tanh}[config["hidden_act"]]
+        shape, _ = tensors["bert.embeddings.word_embeddings.weight"]
+        assert shape == [config["vocab_size"], config["hidden_size"]], shape
+        assert "cls.predictions.decoder.weight" not in tensors and config["tie_word_embeddings"]
+
+    def vector(self, name):
+        return list(self.tensors[name][1])
+
+    def rows(self, name):
+        (count, width), values = self.tensors[name]
+        return [list(values[i * width : (i + 1) * width]) for i in range(count)]
+
+    def gelu_erf(self, x):
+        r = self.a.round
+        inner = r(1 + r(math.erf(r(x * r(1 / math.sqrt(2))))))
+        return r(r(0.5 * x) * inner)
+
+    def gelu_tanh(self, x):
+        r = self.a.round
+        cube = r(r(x * x) * x)
+        inner = r(r(math.sqrt(2 / math.pi)) * r(x + r(r(0.044715) * cube)))
+        return r(r(0.5 * x) * r(1 + r(math.tanh(inner))))
+
+    def linear(self, name, inputs):
+        """inputs [n][in] → [n][out] with weight [out][in]."""
+        weight, bias = self.rows(name + ".weight"), self.vector(name + ".bias")
+        return self.product(inputs, weight, bias)
+
+    def product(self, inputs, weight, bias):
+        r, dot = self.a.round, self.a.dot
+        return [[r(dot(x, w) + b) for w, b in zip(weight, bias)] for x in inputs]
+
+    def add(self, a, b):
+        r = self.a.round
+        return [[r(x + y) for x, y in zip(p, q)] for p, q in zip(a, b)]
+
+    def layer_norm(self, name, inputs):
+        r = self.a.round
+        gamma, beta = self.vector(name + ".weight"), self.vector(name + ".bias")
+        epsilon = r(self.config["layer_norm_eps"])
+        outputs = []
+        for x in inputs:
+            mean = r(self.a.sum(x) / len(x))
+            centred = [r(v - mean) for v in x]
+            variance = r(self.a.sum(r(v * v) for v in centred) / len(x))
+            scale = r(1 / r(math.sqrt(r(variance + epsilon))))
+            outputs.append([r(r(r(v * scale) * g) + b) for v, g, b in zip(centred, gamma, beta)])
+        return outputs
+
+    def softmax(self, scores):
+        r, most = self.a.round, max(scores)
+        powers = [r(math.exp(r(score - most))) for score in scores]
+        total = self.a.sum(powers)
+        return [r(power / total) for power in powers]
+
+    def attention(self, prefix, inputs):
+        r, dot = self.a.round, self.a.dot
+        query, key, value = (self.linear(prefix + part, inputs) for part in ("query", "key", "value"))
+        size = self.config["hidden_size"] // self.heads
+        outputs = [[] for _ in inputs]
+        for head in range(self.heads):
+            part = slice(head * size, (head + 1) * size)
+            q, k = [x[part] for x in query], [x[part] for x in key]
+            columns = list(zip(*(x[part] for x in value)))
+            for position, vector in enumerate(q):
+                weights = self.softmax([r(dot(vector, other) / r(math.sqrt(size))) for other in k])
+                outputs[position] += [dot(weights, column) for column in columns]
+        return outputs
+
+    def encode(self, ids, types):
+        words = self.rows("bert.embeddings.word_embeddings.weight")
+        places = self.rows("bert.embeddings.position_embeddings.weight")
+        kinds = self.rows("bert.embeddings.token_type_embeddings.weight")
+        hidden = self.add([words[i] for i in ids], places[: len(ids)])
+        hidden = self.add(hidden, [kinds[t] for t in types])
+        hidden = self.layer_norm("bert.embeddings.LayerNorm", hidden)
+        for layer in range(self.config["num_hidden_layers"]):
+            prefix = f"bert.encoder.layer.{layer}."
+            mixed = self.attention(prefix + "attention.self.", hidden)
+            mixed = self.linear(prefix + "attention.output.dense", mixed)
+            hidden = self.layer_norm(prefix + "attention.output.LayerNorm", self.add(mixed, hidden))
+            wide = self.linear(prefix + "intermediate.dense", hidden)
+            wide = [[self.gelu(x) for x in row] for row in wide]
+            narrow = self.linear(prefix + "output.dense", wide)
+            hidden = self.layer_norm(prefix + "output.LayerNorm", self.add(narrow, hidden))
+        return hidden
+
+    def logits(self, sample):
+        r = self.a.round
+        hidden = self.encode(sample["ids"], sample["types"])
+        masked = [hidden[position] for position in sample["masked_positions"]]
+        masked = self.linear("cls.predictions.transform.dense", masked)
+        masked = [[self.gelu(x) for x in row] for row in masked]
+        masked = self.layer_norm("cls.predictions.transform.LayerNorm", masked)
+        words = self.rows("bert.embeddings.word_embeddings.weight")
+        pooled = self.linear("bert.pooler.dense", hidden[:1])
+        pooled = [[r(math.tanh(x)) for x in row] for row in pooled]
+        return {
+            "mlm": self.product(masked, words, self.vector("cls.predictions.bias")),
+            "nsp": self.linear("cls.seq_relationship", pooled)[0],
+        }
+
+
+def main():
+    directory, samples = pathlib.Path(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text())
+    config = json.loads((directory / "config.json").read_text())
+    tensors = read_safetensors(directory / "model.safetensors")
+    assert config["model_type"] == "bert" and config["architectures"] == ["BertForPreTraining"]
+    pieces = (directory / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    assert len(pieces) == config["vocab_size"] and pieces[config["pad_token_id"]] == "[PAD]"
+    result = {
+        name: [Bert(config, tensors, arithmetic).logits(sample) for sample in samples]
+        for name, arithmetic in (("double", Double), ("single", Single))
+    }
+    json.dump(result, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+#include "trainer/hugging_face_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "trainer/half_types.h"
+#include "trainer/hugging_face.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr char kWeightsFile[] = "model.safetensors";
+constexpr char kFormat[] = "format";
+
+std::string short_name(const std::string& name) {
+  return "'" + base::printable(name.substr(0, 80)) + "'";
+}
+
+checkpoint::SafetensorsReader open_weights(base::FileSystem& files, const base::Path& directory) {
+  const base::Path path = directory / kWeightsFile;
+  if (files.exists(path)) return checkpoint::SafetensorsReader::open(files, path);
+  const std::string where = base::printable(directory.string());
+  if (files.exists(directory / "model.safetensors.index.json")) {
+    throw base::Error(base::Code::User, where + ": the model is in several files; save it with " +
+                                            "save_pretrained(max_shard_size=\"100GB\")");
+  }
+  if (files.exists(directory / "pytorch_model.bin")) {
+    throw base::Error(base::Code::User,
+                      where +
+                          ": pytorch_model.bin is a pickle, which can run code and is not read; " +
+                          "save the model with save_pretrained(safe_serialization=True)");
+  }
+  throw base::Error(base::Code::NotFound,
+                    where + ": has no model.safetensors; name the directory of a BERT model");
+}
+
+// One row or element per piece of the vocabulary.
+bool is_per_piece(const std::string& tensor) {
+  return tensor == "bert.embeddings.word_embeddings.weight" || tensor == "cls.predictions.bias";
+}
+
+bool is_tied_copy(const std::string& name) {
+  return name == "cls.predictions.decoder.weight" || name == "cls.predictions.decoder.bias";
+}
+
+}  // namespace
+
+HuggingFaceWeights::HuggingFaceWeights(base::FileSystem& files, const base::Path& directory,
+                                       std::int64_t rows)
+    : path_(directory / kWeightsFile), rows_(rows), reader_(open_weights(files, directory)) {
+  const auto format = reader_.metadata().find(kFormat);
+  if (format != reader_.metadata().end() && format->second != "pt") {
+    fail("is of format " + short_name(format->second) +
+         ", whose names and layouts differ; save it " + "from PyTorch");
+  }
+}
+
+void HuggingFaceWeights::fail(const std::string& what) const {
+  throw base::Error(base::Code::User, base::printable(path_.string()) + ": " + what);
+}
+
+bool HuggingFaceWeights::read(const TensorEntry& entry, std::span<float> values) {
+  std::vector<std::string> names;
+  std::vector<std::string> copies;
+  for (const std::string& name : imported_names(entry.name)) {
+    if (reader_.find(name) == nullptr) continue;
+    used_.insert(name);
+    (is_tied_copy(name) ? copies : names).push_back(name);
+  }
+  if (names.empty()) std::swap(names, copies);
+  if (names.empty()) return false;
+  if (names.size() > 1) fail("has both " + short_name(names[0]) + " and " + short_name(names[1]));
+
+  std::vector<std::int64_t> shape = entry.shape;
+  if (is_per_piece(entry.name)) shape.front() = rows_;
+  const std::vector<float> found = read_all(names.front(), shape);
+  for (const std::string& copy : copies) {
+    if (read_all(copy, shape) == found) continue;
+    fail("tensor " + short_name(copy) + " is not " + short_name(names.front()) +
+         "; only models with tied weights can be imported");
+  }
+  base::check(
+      values.size() == static_cast<std::size_t>(entry.size) && values.size() <= found.size(),
+      "a tensor is read into its own size");
+  std::copy_n(found.begin(), values.size(), values.begin());
+  return true;
+}
+
+std::vector<float> HuggingFaceWeights::read_all(const std::string& name,
+                                                const std::vector<std::int64_t>& shape) const {
+  const checkpoint::TensorInfo& info = *reader_.find(name);
+  const bool half = info.dtype == "F16" || info.dtype == "BF16";
+  if (!half && info.dtype != "F32") {
+    fail("tensor " + short_name(name) + " is " + info.dtype + "; weights are F32, F16 or BF16");
+  }
+  // The file's size bounds what is allocated, whatever config.json says.
+  const std::size_t bytes = info.end - info.begin;
+  std::vector<float> values(bytes / (half ? 2 : 4));
+  if (half) {
+    std::vector<std::uint16_t> bits(values.size());
+    reader_.read(name, info.dtype, shape, std::as_writable_bytes(std::span(bits)));
+    std::transform(bits.begin(), bits.end(), values.begin(),
+                   info.dtype == "F16" ? float_from_fp16 : float_from_bf16);
+  } else {
+    reader_.read(name, "F32", shape, std::as_writable_bytes(std::span(values)));
+  }
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  if (bad != values.end()) {
+    fail("tensor " + short_name(name) + " has a value that is not finite at element " +
+         std::to_string(bad - values.begin()) + "; such a model cannot be trained on");
+  }
+  return values;
+}
+
+std::vector<std::string> HuggingFaceWeights::unused() const {
+  std::vector<std::string> names;
+  for (const checkpoint::TensorInfo& tensor : reader_.tensors()) {
+    const bool position_ids = tensor.name.find("position_ids") != std::string::npos;
+    if (!position_ids && used_.count(tensor.name) == 0) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+}  // namespace regatta::trainer

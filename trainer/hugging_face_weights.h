@@ -1,0 +1,41 @@
+// The weights of a Hugging Face directory, read as float32 under our names.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "checkpoint/safetensors.h"
+#include "trainer/contract/model_shape.h"
+
+namespace regatta::trainer {
+
+class HuggingFaceWeights {
+ public:
+  // Opens model.safetensors of a directory whose word embedding has `rows` rows. Throws Code::User
+  // or NotFound, naming the way out, where there is none but PyTorch's pickle or a sharded model,
+  // or the file breaks the format.
+  HuggingFaceWeights(base::FileSystem& files, const base::Path& directory, std::int64_t rows);
+
+  // Fills `values` (as many as the entry has) with the tensor, F16 and BF16 widened; false when the
+  // file has none of its names. Of tensors with a row or element per piece the first ones are
+  // taken, and the rest is cut. Throws Code::User for another shape or type, a value that is not
+  // finite, a tensor under two names at once, and a decoder that is not the word embedding.
+  [[nodiscard]] bool read(const TensorEntry& entry, std::span<float> values);
+  // Names that read() has not asked for.
+  [[nodiscard]] std::vector<std::string> unused() const;
+
+ private:
+  [[nodiscard]] std::vector<float> read_all(const std::string& name,
+                                            const std::vector<std::int64_t>& shape) const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  base::Path path_;
+  std::int64_t rows_;
+  checkpoint::SafetensorsReader reader_;
+  std::set<std::string> used_;
+};
+
+}  // namespace regatta::trainer

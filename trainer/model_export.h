@@ -1,0 +1,38 @@
+// A checkpoint as a directory that Hugging Face's `transformers` loads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/file_system.h"
+#include "trainer/hugging_face.h"
+
+namespace regatta::trainer {
+
+// Of optimizer.safetensors in an exported directory: the optimizer steps behind its moments.
+inline constexpr char kStepMetadata[] = "step";
+
+struct ExportOptions {
+  base::Path checkpoint;  // of a run (RUN/checkpoints/step-…), or a run directory: its newest whole
+  base::Path output;
+  HuggingFaceClass model = HuggingFaceClass::ForPreTraining;
+  bool with_optimizer = false;  // optimizer.safetensors too; ForPreTraining only
+  base::Path vocabulary;        // vocab.txt; empty: the dataset's, named by the run file
+  bool cased = false;           // of `vocabulary`; the dataset says it itself
+  bool force = false;           // replace an earlier export
+};
+
+struct ExportReport {
+  std::string checkpoint;  // its name
+  std::int64_t step = 0;
+  std::int64_t tensors = 0;  // of the model
+  std::uint64_t bytes = 0;   // of all tensor files
+};
+
+// Every byte of the checkpoint is verified. The output appears whole or not at all; Code::Conflict
+// when it exists, unless `force` and it is an exported directory. Code::User or NotFound, saying
+// what to name instead, when the checkpoint, its run file or the vocabulary is missing or does not
+// fit.
+ExportReport export_model(base::FileSystem& files, const ExportOptions& options);
+
+}  // namespace regatta::trainer

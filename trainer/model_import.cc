@@ -1,0 +1,286 @@
+#include "trainer/model_import.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/store.h"
+#include "trainer/checkpoint_keeper.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+#include "trainer/data/dataset.h"
+#include "trainer/hugging_face.h"
+#include "trainer/hugging_face_weights.h"
+#include "trainer/initial_weights.h"
+#include "trainer/model_export.h"
+#include "trainer/staged_directory.h"
+
+namespace regatta::trainer {
+namespace {
+
+using base::Code;
+using base::Error;
+using base::Path;
+
+constexpr std::uint64_t kMaxText = std::uint64_t{1} << 20U;
+constexpr char kVocabularyFile[] = "vocab.txt";
+
+std::string shown(const Path& path) { return base::printable(path.string()); }
+
+// The parts that a model may lack as a whole.
+constexpr const char* kOptionalParts[] = {"bert.pooler.", "cls.predictions.",
+                                          "cls.seq_relationship."};
+
+// Fills the values with one of our tensors; false when the source has none such.
+using ReadTensor = std::function<bool(const TensorEntry& entry, std::span<float> values)>;
+
+// The arena with every tensor that the source has; optional parts that it lacks stay initial.
+std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
+                                   const std::string& source, const ReadTensor& read,
+                                   std::vector<std::string>* notes) {
+  std::vector<float> arena = initial_weights(table, seed);
+  std::vector<std::string> missing;
+  for (const TensorEntry& entry : table.tensors) {
+    const std::span<float> values(arena.data() + entry.offset,
+                                  static_cast<std::size_t>(entry.size));
+    if (!read(entry, values)) missing.push_back(entry.name);
+  }
+  const auto of_part = [](const std::string& name, const std::string& part) {
+    return name.rfind(part, 0) == 0;
+  };
+  for (const char* part : kOptionalParts) {
+    const auto in_part = [&](const std::string& name) { return of_part(name, part); };
+    const auto lost = std::count_if(missing.begin(), missing.end(), in_part);
+    const auto all =
+        std::count_if(table.tensors.begin(), table.tensors.end(),
+                      [&](const TensorEntry& entry) { return of_part(entry.name, part); });
+    if (lost != all) continue;
+    notes->push_back("no " + std::string(part) + "*: initialised as for a new run");
+    missing.erase(std::remove_if(missing.begin(), missing.end(), in_part), missing.end());
+  }
+  if (!missing.empty()) {
+    throw Error(Code::User, source + ": has no tensor '" + missing.front() + "'" +
+                                (missing.size() > 1
+                                     ? " and lacks " + std::to_string(missing.size() - 1) + " more"
+                                     : "") +
+                                "; name a whole BERT model");
+  }
+  return arena;
+}
+
+template <typename Value>
+void compare(std::vector<std::string>* differences, const std::string& key, const Value& ours,
+             const std::string& their_key, const Value& theirs) {
+  if (ours == theirs) return;
+  differences->push_back(key + " is " + std::to_string(ours) + ", " + their_key + " is " +
+                         std::to_string(theirs));
+}
+
+// Everything that must agree but the vocabulary, in one message.
+void check_shape_agrees(const ModelShape& ours, const ModelShape& theirs, const Path& run_file,
+                        const Path& config_file) {
+  std::vector<std::string> differences;
+  compare(&differences, "layers", ours.layers, "num_hidden_layers", theirs.layers);
+  compare(&differences, "hidden", ours.hidden, "hidden_size", theirs.hidden);
+  compare(&differences, "heads", ours.heads, "num_attention_heads", theirs.heads);
+  compare(&differences, "feed_forward", ours.feed_forward, "intermediate_size",
+          theirs.feed_forward);
+  compare(&differences, "max_positions", ours.max_positions, "max_position_embeddings",
+          theirs.max_positions);
+  compare(&differences, "token_types", ours.token_types, "type_vocab_size", theirs.token_types);
+  if (ours.gelu != theirs.gelu) {
+    differences.push_back(std::string("gelu is ") + (ours.gelu == Gelu::Erf ? "erf" : "tanh") +
+                          ", hidden_act means " + (theirs.gelu == Gelu::Erf ? "erf" : "tanh"));
+  }
+  if (ours.layer_norm_epsilon != theirs.layer_norm_epsilon) {
+    differences.push_back("LayerNorm adds 1e-12 here, layer_norm_eps differs");
+  }
+  if (differences.empty()) return;
+  throw Error(Code::User, shown(run_file) + " describes another model than " + shown(config_file) +
+                              ": " + base::join(differences, "; ") + "; change the run file");
+}
+
+void check_vocabulary(base::FileSystem& files, const Path& path, const Dataset& dataset,
+                      std::int64_t rows) {
+  if (!files.exists(path)) {
+    throw Error(Code::NotFound, "no " + shown(path) +
+                                    ", so nobody knows what the model's ids mean; name its " +
+                                    "vocab.txt with --vocab");
+  }
+  const Vocabulary theirs = Vocabulary::load(path, files);
+  const Vocabulary& ours = dataset.vocabulary();
+  const std::string advice = "; prepare the data with --vocab " + shown(path);
+  for (TokenId id = 0; id < std::min(theirs.size(), ours.size()); ++id) {
+    if (theirs.piece(id) == ours.piece(id)) continue;
+    throw Error(Code::User, shown(path) + ": line " + std::to_string(id + 1) + " is '" +
+                                base::printable(theirs.piece(id)) + "', in the dataset it is '" +
+                                base::printable(ours.piece(id)) + "'" + advice);
+  }
+  if (theirs.size() != ours.size()) {
+    throw Error(Code::User, shown(path) + ": has " + std::to_string(theirs.size()) +
+                                " pieces, the dataset " + std::to_string(ours.size()) + advice);
+  }
+  if (rows < ours.size()) {
+    throw Error(Code::User, "the model has " + std::to_string(rows) + " pieces, " + shown(path) +
+                                " names " + std::to_string(ours.size()) +
+                                "; name the model's own vocab.txt with --vocab");
+  }
+}
+
+void check_case(base::FileSystem& files, const Path& path, const Dataset& dataset) {
+  if (!files.exists(path)) return;
+  const auto theirs = lower_case_of(files.read(path, kMaxText), shown(path));
+  const bool ours = dataset.manifest().tokenizer.lower_case;
+  if (!theirs || *theirs == ours) return;
+  throw Error(Code::User, shown(path) + ": the model's text is " + (*theirs ? "lower" : "mixed") +
+                              " case, the dataset's is " + (ours ? "lower" : "mixed") +
+                              " case; prepare the data " + (*theirs ? "without" : "with") +
+                              " --cased");
+}
+
+// What `run` starts from, as it will read it.
+struct Run {
+  RunConfig config;  // as in run.json
+  Dataset dataset;
+  ModelShape shape;  // with the dataset's vocabulary
+};
+
+Run open_run(base::FileSystem& files, const Path& run_file) {
+  RunConfig config = parse_run_config(files.read(run_file, kMaxText), run_file.string());
+  config.data.path = std::filesystem::absolute(run_file).parent_path() / config.data.path;
+  Dataset dataset = Dataset::open(config.data.path);
+  ModelShape shape = config.model;
+  const auto pieces = static_cast<int>(dataset.vocabulary().size());
+  if (shape.vocabulary != 0 && shape.vocabulary != pieces) {
+    throw Error(Code::User, shown(run_file) + ": model.vocabulary is " +
+                                std::to_string(shape.vocabulary) + ", but the dataset has " +
+                                std::to_string(pieces) + " pieces; leave the key out");
+  }
+  shape.vocabulary = pieces;
+  return {std::move(config), std::move(dataset), shape};
+}
+
+struct Imported {
+  TrainingState state;
+  std::int64_t step = 0;
+};
+
+void zero_moments(const TensorTable& table, TrainingState* state) {
+  state->first_moment.assign(static_cast<std::size_t>(table.arena_size), 0.0F);
+  state->second_moment = state->first_moment;
+}
+
+// optimizer.safetensors of an exported directory; returns the step.
+std::int64_t read_moments(base::FileSystem& files, const Path& path, const TensorTable& table,
+                          TrainingState* state) {
+  if (!files.exists(path)) {
+    throw Error(Code::NotFound,
+                "no " + shown(path) + "; export with --with-optimizer, or import " + "without");
+  }
+  const auto reader = checkpoint::SafetensorsReader::open(files, path);
+  const auto text = reader.metadata().find(kStepMetadata);
+  const auto step =
+      text == reader.metadata().end() ? std::nullopt : base::parse_integer(text->second);
+  if (!step || *step < 0) {
+    throw Error(Code::User, shown(path) + ": does not say at which step it was made; import " +
+                                "without --with-optimizer");
+  }
+  zero_moments(table, state);
+  for (const auto& [prefix, moments] : {std::pair(checkpoint::kFirstMoment, &state->first_moment),
+                                        {checkpoint::kSecondMoment, &state->second_moment}}) {
+    for (const TensorEntry& entry : table.tensors) {
+      const std::span<float> values(moments->data() + entry.offset,
+                                    static_cast<std::size_t>(entry.size));
+      reader.read(prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values));
+    }
+  }
+  return *step;
+}
+
+Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options, const Run& run,
+                           std::vector<std::string>* notes) {
+  const Path config_file = options.from / kConfigFile;
+  const HuggingFaceConfig theirs =
+      parse_config(files.read(config_file, kMaxText), shown(config_file));
+  check_shape_agrees(run.shape, theirs.shape, options.run_file, config_file);
+  check_vocabulary(files,
+                   options.vocabulary.empty() ? options.from / kVocabularyFile : options.vocabulary,
+                   run.dataset, theirs.shape.vocabulary);
+  check_case(files, options.from / kTokenizerConfigFile, run.dataset);
+
+  HuggingFaceWeights weights(files, options.from, theirs.shape.vocabulary);
+  const TensorTable table = make_tensor_table(run.shape);
+  Imported imported;
+  imported.state.parameters = read_parameters(
+      table, run.config.seed, shown(options.from),
+      [&](const TensorEntry& entry, std::span<float> values) {
+        return weights.read(entry, values);
+      },
+      notes);
+  if (const int padding = theirs.shape.vocabulary - run.shape.vocabulary; padding > 0) {
+    notes->push_back(std::to_string(padding) + " rows beyond the vocabulary were cut");
+  }
+  const std::vector<std::string> unused = weights.unused();
+  if (!unused.empty()) {
+    notes->push_back(std::to_string(unused.size()) + " tensors were not used, the first is '" +
+                     base::printable(unused.front()) + "'");
+  }
+  if (options.with_optimizer) {
+    imported.step =
+        read_moments(files, options.from / checkpoint::kOptimizerFile, table, &imported.state);
+  } else {
+    zero_moments(table, &imported.state);
+  }
+  return imported;
+}
+
+Imported read_model(base::FileSystem& files, const ImportOptions& options, const Run& run,
+                    std::vector<std::string>* notes) {
+  if (files.exists(options.from / kConfigFile)) {
+    return from_hugging_face(files, options, run, notes);
+  }
+  if (!files.exists(options.from)) {
+    throw Error(Code::NotFound, "no model at " + shown(options.from) + "; check the name");
+  }
+  throw Error(Code::NotFound, shown(options.from) + ": has no config.json; name the directory of " +
+                                  "a Hugging Face model");
+}
+
+}  // namespace
+
+ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
+                          const ImportOptions& options) {
+  const std::string taken = "choose another directory; a run is never overwritten";
+  if (files.exists(options.run_directory)) {
+    throw Error(Code::Conflict, shown(options.run_directory) + " exists already; " + taken);
+  }
+  Run run = open_run(files, options.run_file);
+  ImportReport report;
+  Imported imported = read_model(files, options, run, &report.notes);
+  if (imported.step >= run.config.steps) {
+    throw Error(Code::User, "the imported optimizer has done " + std::to_string(imported.step) +
+                                " steps, the run file asks for " +
+                                std::to_string(run.config.steps) + "; raise steps");
+  }
+
+  StagedDirectory staged(files, options.run_directory, StagedDirectory::Existing::Refuse, taken);
+  const RunDirectory directory =
+      RunDirectory::create(files, staged.path() / "run", to_json(run.config));
+  run.config.model = run.shape;
+  CheckpointKeeper keeper(files, clock, directory, Fence(directory, 0), run.config,
+                          make_tensor_table(run.shape), run.dataset.fingerprint(),
+                          base::random_hex(8));
+  const CheckpointRecord written =
+      keeper.write(imported.step, imported.state, std::nullopt).front();
+  if (written.status != "written") throw Error(Code::Operator, written.message);
+  staged.publish_inner(directory.path());
+  report.checkpoint = written.name;
+  report.step = imported.step;
+  return report;
+}
+
+}  // namespace regatta::trainer

@@ -1,0 +1,34 @@
+// A run that starts from weights made elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+
+namespace regatta::trainer {
+
+struct ImportOptions {
+  base::Path from;           // a Hugging Face directory, or the prefix of a TensorFlow checkpoint
+  base::Path run_file;       // what the run is; its model must be the imported one
+  base::Path run_directory;  // to make
+  base::Path vocabulary;     // the model's vocab.txt; empty: the one in `from`
+  bool with_optimizer = false;  // the moments too, and the step that they were made at
+};
+
+struct ImportReport {
+  std::string checkpoint;          // name of the one in the new run directory
+  std::int64_t step = 0;           // where the run goes on: 0 without moments
+  std::vector<std::string> notes;  // one line each: what was initialised, cut or not used
+};
+
+// Makes the run directory with one checkpoint, from which `run` resumes: whole or not at all. Heads
+// that the model lacks are initialised as for a new run. Throws Code::User, one line with every
+// difference, when the model is not what the run file and its dataset say: sizes, activation,
+// vocabulary, case.
+ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
+                          const ImportOptions& options);
+
+}  // namespace regatta::trainer
