@@ -1,4 +1,4 @@
-// Which checkpoints go when new ones have come.
+// Which checkpoints go when new ones have come, and their removal.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,58 @@ struct Candidate {
   std::string name;
   std::int64_t step = 0;
   std::optional<double> metric;
-  bool pinned = false;  // never removed, and not counted
+  Status status = Status::Valid;
+  std::string execution;    // that wrote it
+  bool pinned = false;      // never removed, and not counted
+  bool being_read = false;  // not removed now
+  bool removed = false;     // has a tombstone: its removal began and did not end
 };
 
-enum class KeepBest { No, Highest, Lowest };  // accuracy: highest; loss: lowest
+enum class Better { Highest, Lowest };  // accuracy: highest; loss: lowest
 
 struct RetentionPolicy {
-  int keep_last = 3;                  // by step; below 1 counts as 1, so the newest always stays
-  KeepBest keep_best = KeepBest::No;  // one more: the best metric, the newest among equals
+  int keep_last = 3;            // by step; below 1 counts as 1, so the newest always stays
+  int keep_best = 0;            // by the metric, the newer among equals; 0: none
+  std::int64_t keep_every = 0;  // steps above 0 that it divides stay; 0: none
+  Better better = Better::Highest;
+  std::string metric{};  // values of another metric are not compared; empty: whatever there is
 };
 
-// The names to remove, oldest first. Pure: the order of `candidates` does not matter, all of which
-// must be valid checkpoints.
-[[nodiscard]] std::vector<std::string> plan_retention(const std::vector<Candidate>& candidates,
-                                                      const RetentionPolicy& policy);
+struct Decision {
+  std::string name;
+  std::int64_t step = 0;
+  bool goes = false;
+  // Why it stays ("latest 2 of 3", "best mlm_accuracy 0.41", "every 1000", "pinned", "being read"),
+  // or why it goes (one reason).
+  std::vector<std::string> reasons;
+};
 
-// Removes what the policy does not keep, and the unfinished and damaged directories of earlier
-// executions that are older than the newest valid checkpoint (a later one may still be being
-// written). Returns what was removed.
-std::vector<std::string> apply_retention(CheckpointStore& store, const RetentionPolicy& policy,
-                                         const std::string& execution);
+// One decision per candidate, newest first. Pure: the order of `candidates` does not matter, and
+// once what goes has gone, nothing more goes. Of valid checkpoints one always stays. Unfinished and
+// damaged ones go when they are older than the newest valid one and not of `execution`, the newest
+// attempt, which may still be writing them.
+[[nodiscard]] std::vector<Decision> plan_retention(const std::vector<Candidate>& candidates,
+                                                   const RetentionPolicy& policy,
+                                                   const std::string& execution);
+
+struct RetentionRound {
+  std::string execution;   // of the newest attempt
+  double utc_seconds = 0;  // now
+  // Plan: removes nothing. Apply: trusts the manifests. Check: first reads the newest checkpoint
+  // that claims to be valid, every byte, and the next one if that is damaged.
+  enum class Mode { Plan, Apply, Check } mode = Mode::Apply;
+};
+
+struct RetentionOutcome {
+  std::vector<Decision> decisions;   // newest first
+  std::vector<std::string> removed;  // oldest first; those called off meanwhile are not here
+};
+
+// Decides on what `store` holds, with its pins and reading marks, and removes what goes: a
+// tombstone first, then the look whether it was pinned meanwhile, then a rename to a name that no
+// reader takes for a checkpoint, then its files. Finishes removals that were cut short. Links are
+// not followed. On an error what was not removed yet is as it was.
+RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store,
+                                 const RetentionPolicy& policy, const RetentionRound& round);
 
 }  // namespace regatta::checkpoint

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/store.h"
+#include "trainer/contract/retention_policy.h"
 
 namespace regatta::trainer {
 namespace {
@@ -129,8 +130,9 @@ std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const T
   std::vector<CheckpointRecord> records{record};
   if (record.status != "written") return records;
   try {
-    for (const std::string& name :
-         checkpoint::apply_retention(store, {config_.keep_last}, execution_)) {
+    const checkpoint::RetentionOutcome outcome = checkpoint::apply_retention(
+        files_, store, retention_policy(config_), {execution_, clock_.utc_seconds()});
+    for (const std::string& name : outcome.removed) {
       CheckpointRecord removed;
       removed.step = step;
       removed.name = name;

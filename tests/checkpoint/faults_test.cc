@@ -132,12 +132,15 @@ TEST_F(FaultsTest, RetentionSurvivesEveryFailureAndCrash) {
         const SampleCheckpoint sample(step, "bbbb");
         clean_.write(sample.contents, always);
       }
+      for (const std::string& name : files_.list(clean_.directory())) {  // of the round before
+        if (!parse_checkpoint_name(name)) files_.remove_tree(clean_.directory() / name);
+      }
       FaultyFileSystem faulty;
       CheckpointStore store(faulty, clean_.directory());
       faulty.fail_at(n, Fault::ForEver);
       bool finished = true;
       try {
-        apply_retention(store, {1, KeepBest::No}, "bbbb");
+        apply_retention(faulty, store, {1}, {"bbbb", 0});
       } catch (const base::Error&) {
         finished = false;
       }

@@ -180,6 +180,8 @@ void read_policies(Table& root, RunConfig* config) {
   Table checkpoint = root.table("checkpoint");
   read_range(checkpoint, "every", &config->checkpoint_every, 1, kMaxSteps);
   read_range(checkpoint, "keep_last", &config->keep_last, 1, 1'000'000);
+  read_range(checkpoint, "keep_best", &config->keep_best, 0, 1'000'000);
+  read_range(checkpoint, "keep_every", &config->keep_every, 0, kMaxSteps);
   checkpoint.finish();
 }
 
@@ -291,7 +293,10 @@ std::string to_json(const RunConfig& config) {
     }
     json["target"]["stop"] = config.stop_at_target;
   }
-  json["checkpoint"] = {{"every", config.checkpoint_every}, {"keep_last", config.keep_last}};
+  json["checkpoint"] = {{"every", config.checkpoint_every},
+                        {"keep_last", config.keep_last},
+                        {"keep_best", config.keep_best},
+                        {"keep_every", config.keep_every}};
   json["seed"] = config.seed;
   json["deterministic"] = config.deterministic;
   json["device"] = name_of(kDevices, config.device);

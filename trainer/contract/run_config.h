@@ -93,7 +93,9 @@ struct RunConfig {
   std::optional<TargetConfig> target;
   bool stop_at_target = true;
   std::int64_t checkpoint_every = 200;  // steps; also at the end, at the target and when stopped
-  int keep_last = 3;
+  int keep_last = 3;                    // checkpoints
+  int keep_best = 0;                    // beside them, by the target's metric
+  std::int64_t keep_every = 0;          // beside them, those of steps that it divides; 0: none
   std::uint64_t seed = 1;
   bool deterministic = true;
   DeviceKind device = DeviceKind::Cpu;  // Auto: a GPU if one can be used, else the CPU

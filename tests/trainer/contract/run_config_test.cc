@@ -128,7 +128,7 @@ clip: {mode: bucket, norm: 2}
 steps: 100
 evaluate: {every: 10, samples: 77}
 target: {metric: mlm_loss, value: 2.5, stop: false}
-checkpoint: {every: 20, keep_last: 2}
+checkpoint: {every: 20, keep_last: 2, keep_best: 4, keep_every: 1000}
 seed: 18446744073709551615
 deterministic: false
 device: cuda
@@ -184,6 +184,8 @@ shuffle_labels: true
   EXPECT_FALSE(config.stop_at_target);
   EXPECT_EQ(config.checkpoint_every, 20);
   EXPECT_EQ(config.keep_last, 2);
+  EXPECT_EQ(config.keep_best, 4);
+  EXPECT_EQ(config.keep_every, 1000);
   EXPECT_EQ(config.seed, 18446744073709551615U);
   EXPECT_FALSE(config.deterministic);
   EXPECT_EQ(config.device, DeviceKind::Cuda);
@@ -258,6 +260,8 @@ RunConfig random_config(std::mt19937_64& random) {
   }
   config.checkpoint_every = 1 + below(1000);
   config.keep_last = static_cast<int>(1 + below(100));
+  config.keep_best = static_cast<int>(below(10));
+  config.keep_every = below(10000);
   config.seed = random();
   config.deterministic = below(2) == 0;
   config.device = static_cast<DeviceKind>(below(2));
@@ -423,6 +427,10 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"evaluate: {samples: 0}", "evaluate.samples: is 0"},
       {"checkpoint: {every: 0}", "checkpoint.every: is 0"},
       {"checkpoint: {keep_last: 0}", "checkpoint.keep_last: is 0"},
+      {"checkpoint: {keep_best: -1}", "checkpoint.keep_best: is -1; use 0 to 1000000"},
+      {"checkpoint: {keep_best: all}", "checkpoint.keep_best: "},
+      {"checkpoint: {keep_every: -1}", "checkpoint.keep_every: is -1; use 0 to 1000000000"},
+      {"checkpoint: {keep_every: 1.5}", "checkpoint.keep_every: "},
       {"checkpoint: {keep: 3}", "checkpoint.keep: unknown key"},
       {"target: {}", "target.value: use exactly one of"},
       {"target: {metric: mlm_loss}", "target.value: use exactly one of"},

@@ -1,0 +1,20 @@
+// Which checkpoints a run keeps, by its configuration.
+#pragma once
+
+#include "checkpoint/retention.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::trainer {
+
+inline checkpoint::RetentionPolicy retention_policy(const RunConfig& config) {
+  const bool loss = config.target && config.target->metric == TargetMetric::MlmLoss;
+  checkpoint::RetentionPolicy policy;
+  policy.keep_last = config.keep_last;
+  policy.keep_best = config.keep_best;
+  policy.keep_every = config.keep_every;
+  policy.better = loss ? checkpoint::Better::Lowest : checkpoint::Better::Highest;
+  policy.metric = loss ? "mlm_loss" : "mlm_accuracy";
+  return policy;
+}
+
+}  // namespace regatta::trainer
