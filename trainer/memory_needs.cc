@@ -20,6 +20,13 @@ PackedBatch largest_batch(const RunConfig& config, std::int64_t samples, std::in
   return batch;
 }
 
+// Among how many ranks the optimizer's state is divided.
+int moment_parts(const RunConfig& config) {
+  if (!config.sharding.optimizer) return 1;
+  const bool by_node = config.hierarchical && config.ranks_per_node > 0;
+  return by_node ? config.ranks_per_node : config.ranks;
+}
+
 }  // namespace
 
 MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
@@ -38,7 +45,7 @@ MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
   needs.parameters = arena * size_of(Dtype::Float32);
   if (options.compute != Dtype::Float32) needs.parameters += arena * size_of(options.compute);
   needs.gradients = arena * size_of(Dtype::Float32);
-  needs.moments = 2 * arena * size_of(Dtype::Float32);
+  needs.moments = 2 * arena * size_of(Dtype::Float32) / moment_parts(config);
   needs.activations = activation_layout(config.model, needs.room, options.compute).bytes;
   needs.inputs = 3 * 4 * input_layout(needs.room).size;
   needs.workspace = workspace;

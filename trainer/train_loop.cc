@@ -77,6 +77,7 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
                      : whole_state(model_.table()),
                  config.optimizer, config.clip == ClipMode::Global ? config.clip_norm : 0.0),
       gatherer_(device, communicator, clock, model_, plan.buckets),
+      slices_(slices_of(model_.table(), plan.buckets)),
       loss_scaler_(config.dtype),
       noise_scale_(config.batch_size,
                    config.base_batch > 0 ? config.base_batch : config.batch_size),
@@ -256,8 +257,10 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
   GradientReducer::Spans spans = reducer_.spans();
   record->bucket_launched = std::move(spans.launched);
   record->bucket_finished = std::move(spans.finished);
+  // What is exposed beside the sums was waited for within forward.
+  const double gathering = record->exposed_seconds - reducer_.exposed_seconds();
   const double busy = record->forward_seconds + record->backward_seconds +
-                      record->optimizer_seconds - gatherer_.exposed_seconds();
+                      record->optimizer_seconds - gathering;
   record->utilisation = busy / record->seconds;
   if (options_.peak_flops > 0) {
     record->mfu = record->flops / (options_.peak_flops * record->seconds);
@@ -336,21 +339,24 @@ void TrainLoop::load(const TrainingState& state) {
   device_.synchronize();
 }
 
-// The whole travels, and each rank keeps its pieces: a state fits any number of ranks.
+// Bucket by bucket the whole travels, and each rank keeps its pieces: a state fits any number of
+// ranks, and no rank ever holds all of it.
 void TrainLoop::load_moment(View moment, const std::vector<float>& from) {
-  const DeviceMemory memory(device_, model_.table().arena_size, Dtype::Float32);
-  const View whole = memory.view();
-  if (communicator_.rank() == 0) {
-    base::check(static_cast<std::int64_t>(from.size()) == whole.size,
-                "the state has the arena's size");
-    device_.copy_to_device(kCompute, whole, from.data());
+  const bool source = communicator_.rank() == 0;
+  base::check(!source || static_cast<std::int64_t>(from.size()) == model_.table().arena_size,
+              "the state has the arena's size");
+  if (!config_.sharding.optimizer) {
+    if (source) device_.copy_to_device(kCompute, moment, from.data());
+    return communicator_.finish(kCompute, communicator_.broadcast(kCompute, moment, 0));
   }
-  communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
-  for (const StatePiece& piece : optimizer_.pieces()) {
-    device_.copy(kCompute, moment.slice(piece.state_begin, piece.size),
-                 whole.slice(piece.arena_begin, piece.size));
-  }
-  device_.synchronize();
+  for_each_bucket([&](const ArenaSlice& slice, View whole) {
+    if (source) device_.copy_to_device(kCompute, whole, from.data() + slice.begin);
+    communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
+    for (const StatePiece& piece : pieces_in(slice)) {
+      device_.copy(kCompute, moment.slice(piece.state_begin, piece.size),
+                   whole.slice(piece.arena_begin - slice.begin, piece.size));
+    }
+  });
 }
 
 std::vector<float> TrainLoop::save_moment(View moment) {
@@ -358,19 +364,42 @@ std::vector<float> TrainLoop::save_moment(View moment) {
   std::vector<float> values(wanted ? static_cast<std::size_t>(model_.table().arena_size) : 0);
   if (!config_.sharding.optimizer) {
     if (wanted) device_.copy_to_host(kCompute, values.data(), moment);
-  } else {
-    const DeviceMemory memory(device_, model_.table().arena_size, Dtype::Float32);
-    const View whole = memory.view();
-    device_.fill_zero(kCompute, whole);
-    for (const StatePiece& piece : optimizer_.pieces()) {
-      device_.copy(kCompute, whole.slice(piece.arena_begin, piece.size),
+    return values;
+  }
+  for_each_bucket([&](const ArenaSlice& slice, View whole) {
+    for (const StatePiece& piece : pieces_in(slice)) {
+      device_.copy(kCompute, whole.slice(piece.arena_begin - slice.begin, piece.size),
                    moment.slice(piece.state_begin, piece.size));
     }
-    gatherer_.gather(whole);
-    if (wanted) device_.copy_to_host(kCompute, values.data(), whole);
-    device_.synchronize();
-  }
+    communicator_.finish(kCompute, communicator_.all_gather(kCompute, whole));
+    if (wanted) device_.copy_to_host(kCompute, values.data() + slice.begin, whole);
+  });
   return values;
+}
+
+void TrainLoop::for_each_bucket(const std::function<void(const ArenaSlice&, View)>& body) {
+  std::int64_t largest = 0;
+  for (const ArenaSlice& slice : slices_) largest = std::max(largest, slice.size);
+  const DeviceMemory memory(device_, largest, Dtype::Float32);
+  for (const ArenaSlice& slice : slices_) {
+    const View whole = memory.view().slice(0, slice.size);
+    device_.fill_zero(kCompute, whole);
+    body(slice, whole);
+  }
+  device_.synchronize();
+}
+
+// What of this rank's state lies in a bucket.
+std::vector<StatePiece> TrainLoop::pieces_in(const ArenaSlice& slice) const {
+  std::vector<StatePiece> found;
+  for (const StatePiece& piece : optimizer_.pieces()) {
+    const std::int64_t begin = std::max(piece.arena_begin, slice.begin);
+    const std::int64_t end = std::min(piece.arena_begin + piece.size, slice.begin + slice.size);
+    if (begin < end) {
+      found.push_back({begin, end - begin, piece.state_begin + begin - piece.arena_begin});
+    }
+  }
+  return found;
 }
 
 TrainingState TrainLoop::save() {

@@ -99,6 +99,9 @@ class TrainLoop {
   void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
   void load_moment(View moment, const std::vector<float>& from);
   [[nodiscard]] std::vector<float> save_moment(View moment);
+  // With a zeroed array of the bucket's size; waits for all at the end.
+  void for_each_bucket(const std::function<void(const ArenaSlice&, View whole)>& body);
+  [[nodiscard]] std::vector<StatePiece> pieces_in(const ArenaSlice& slice) const;
 
   Device& device_;
   Communicator& communicator_;
@@ -109,6 +112,7 @@ class TrainLoop {
   GradientReducer reducer_;
   Optimizer optimizer_;
   WeightGatherer gatherer_;
+  std::vector<ArenaSlice> slices_;  // of the plan's buckets
   LossScaler loss_scaler_;
   NoiseScale noise_scale_;
   StepFlags agreed_;

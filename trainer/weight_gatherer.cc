@@ -50,12 +50,4 @@ void WeightGatherer::finish(int begin, int end) {
 
 void WeightGatherer::finish_all() { finish(0, buckets_.back().end_tensor); }
 
-void WeightGatherer::gather(View whole) {
-  std::vector<Pending> pending;
-  for (const ArenaSlice& slice : slices_) {
-    pending.push_back(communicator_.all_gather(kCompute, whole.slice(slice.begin, slice.size)));
-  }
-  for (const Pending one : pending) communicator_.finish(kCompute, one);
-}
-
 }  // namespace regatta::trainer

@@ -24,8 +24,6 @@ class WeightGatherer {
   void finish(int begin, int end);
   void finish_all();
   [[nodiscard]] bool is_busy() const { return left_ > 0; }
-  // Gathers `whole`, an array in arena order whose parts lie where the arena's lie, at once.
-  void gather(View whole);
   // Seconds that finishing has blocked the host since the last launch.
   [[nodiscard]] double exposed_seconds() const { return exposed_; }
 

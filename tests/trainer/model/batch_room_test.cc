@@ -129,6 +129,13 @@ TEST(MemoryNeeds, CountsEveryArrayOfARun) {
   EXPECT_EQ(plain.gradients, 4 * arena);
   EXPECT_EQ(plain.moments, 8 * arena);
   EXPECT_EQ(plain.workspace, 1000);
+  RunConfig sharded = config;
+  sharded.ranks = 8;
+  sharded.sharding.optimizer = true;
+  EXPECT_EQ(memory_needs(sharded, {}, 0).moments, arena);
+  sharded.hierarchical = true;
+  sharded.ranks_per_node = 4;
+  EXPECT_EQ(memory_needs(sharded, {}, 0).moments, 2 * arena);
   EXPECT_EQ(plain.room.tokens, 8192 + 256);  // an evaluation: more than 16 × 128
   BertOptions options;
   options.compute = Dtype::BFloat16;
