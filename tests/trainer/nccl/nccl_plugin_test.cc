@@ -1,4 +1,4 @@
-// The way of an NCCL communicator through the plug-in; EMULATED but for the last test.
+// The way of an NCCL communicator through the plug-in, EMULATED.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,34 +47,6 @@ TEST(EmulatedNcclPlugin, SaysWhereItLooked) {
   EXPECT_THAT(thrown_message(load, base::Code::Operator), HasSubstr("is not in /nowhere/at/all"));
 }
 
-#if defined(REAL_PLUGIN)
-// With a GPU and NCCL, one rank sums with itself. Without a GPU there is no device to ask for.
-TEST(NcclPlugin, TheRealOneSumsOnOneGpu) {
-  const trainer::PluginPlace place = {{}, base::Path(REAL_PLUGIN).parent_path()};
-  std::unique_ptr<trainer::Device> device;
-  try {
-    device = trainer::load_cuda_device(place, {});
-  } catch (const base::Error& error) {
-    GTEST_SKIP() << "no GPU: " << error.what();
-  }
-  const auto ranks = trainer::load_nccl_communicator(place, *device, one_host(), {});
-  const trainer::DeviceMemory memory(*device, 1000, trainer::Dtype::Float32);
-  const std::vector<float> values(1000, 3);
-  device->copy_to_device(0, memory.view(), values.data());
-  for (int round = 0; round < 3; ++round) {
-    ranks->finish(0, ranks->all_reduce_sum(0, memory.view()));
-    ranks->finish(0, ranks->reduce_scatter_sum(0, memory.view()));
-    ranks->finish(0, ranks->all_gather(0, memory.view()));
-  }
-  const trainer::Pending last = ranks->broadcast(0, memory.view(), 0);
-  ranks->finish(0, last);
-  std::vector<float> back(1000);
-  device->copy_to_host(0, back.data(), memory.view());
-  device->synchronize();
-  EXPECT_EQ(back, values);
-  EXPECT_GT(ranks->done_at(last), 0);
-}
-#endif
 
 }  // namespace
 }  // namespace regatta::tests
