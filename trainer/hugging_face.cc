@@ -207,6 +207,10 @@ std::vector<std::string> imported_names(const std::string& tensor) {
   return names;
 }
 
+bool is_per_piece(const std::string& tensor) {
+  return tensor == "bert.embeddings.word_embeddings.weight" || tensor == "cls.predictions.bias";
+}
+
 std::string tokenizer_config_json(bool lower_case, int max_length) {
   Json json;
   json["tokenizer_class"] = "BertTokenizer";

@@ -44,6 +44,8 @@ struct HuggingFaceConfig {
 // All names under which directories hold one of our tensors: with and without "bert.", with
 // LayerNorm's old gamma and beta, and tied copies last.
 [[nodiscard]] std::vector<std::string> imported_names(const std::string& tensor);
+// Whether one of our tensors has a row or element per piece, so that elsewhere it may be padded.
+[[nodiscard]] bool is_per_piece(const std::string& tensor);
 
 [[nodiscard]] std::string tokenizer_config_json(bool lower_case, int max_length);
 [[nodiscard]] std::string special_tokens_json();

@@ -1,8 +1,6 @@
 #include "trainer/hugging_face_weights.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -35,11 +33,6 @@ checkpoint::SafetensorsReader open_weights(base::FileSystem& files, const base::
   }
   throw base::Error(base::Code::NotFound,
                     where + ": has no model.safetensors; name the directory of a BERT model");
-}
-
-// One row or element per piece of the vocabulary.
-bool is_per_piece(const std::string& tensor) {
-  return tensor == "bert.embeddings.word_embeddings.weight" || tensor == "cls.predictions.bias";
 }
 
 bool is_tied_copy(const std::string& name) {
@@ -106,12 +99,6 @@ std::vector<float> HuggingFaceWeights::read_all(const std::string& name,
                    info.dtype == "F16" ? float_from_fp16 : float_from_bf16);
   } else {
     reader_.read(name, "F32", shape, std::as_writable_bytes(std::span(values)));
-  }
-  const auto bad =
-      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
-  if (bad != values.end()) {
-    fail("tensor " + short_name(name) + " has a value that is not finite at element " +
-         std::to_string(bad - values.begin()) + "; such a model cannot be trained on");
   }
   return values;
 }

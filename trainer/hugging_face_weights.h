@@ -21,8 +21,8 @@ class HuggingFaceWeights {
 
   // Fills `values` (as many as the entry has) with the tensor, F16 and BF16 widened; false when the
   // file has none of its names. Of tensors with a row or element per piece the first ones are
-  // taken, and the rest is cut. Throws Code::User for another shape or type, a value that is not
-  // finite, a tensor under two names at once, and a decoder that is not the word embedding.
+  // taken, and the rest is cut. Throws Code::User for another shape or type, a tensor under two
+  // names at once, and a decoder that is not the word embedding.
   [[nodiscard]] bool read(const TensorEntry& entry, std::span<float> values);
   // Names that read() has not asked for.
   [[nodiscard]] std::vector<std::string> unused() const;

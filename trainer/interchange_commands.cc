@@ -40,7 +40,9 @@ int ExportCommand::run() {
 CLI::App* ImportCommand::add(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("import", "a run directory that starts from weights made elsewhere");
-  app->add_option("--from", from_, "directory of a Hugging Face BERT model")->required();
+  app->add_option("--from", from_,
+                  "directory of a Hugging Face BERT, or prefix of a TensorFlow 1 checkpoint")
+      ->required();
   app->add_option("--run", run_file_, "run file; its model and data must be the weights'")
       ->required();
   app->add_option("--directory", run_directory_, "run directory to make")->required();

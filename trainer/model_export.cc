@@ -24,7 +24,6 @@ using checkpoint::NamedTensor;
 
 constexpr std::uint64_t kMaxDatasetManifest = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;  // the small files
-constexpr char kVocabularyFile[] = "vocab.txt";
 
 std::string shown(const Path& path) { return base::printable(path.string()); }
 
@@ -232,7 +231,7 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options)
   const HuggingFaceConfig described{config.model, config.dropout, config.attention_dropout,
                                     words.vocabulary.special().pad};
   staged.write(kConfigFile, config_json(described, options.model));
-  staged.write(kVocabularyFile, words.vocabulary.text());
+  staged.write(kVocabularyName, words.vocabulary.text());
   staged.write(kTokenizerConfigFile,
                tokenizer_config_json(words.lower_case, config.model.max_positions));
   staged.write(kSpecialTokensFile, special_tokens_json());

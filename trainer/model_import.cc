@@ -1,9 +1,11 @@
 #include "trainer/model_import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/error.h"
@@ -18,6 +20,7 @@
 #include "trainer/initial_weights.h"
 #include "trainer/model_export.h"
 #include "trainer/staged_directory.h"
+#include "trainer/tensorflow_weights.h"
 
 namespace regatta::trainer {
 namespace {
@@ -27,7 +30,6 @@ using base::Error;
 using base::Path;
 
 constexpr std::uint64_t kMaxText = std::uint64_t{1} << 20U;
-constexpr char kVocabularyFile[] = "vocab.txt";
 
 std::string shown(const Path& path) { return base::printable(path.string()); }
 
@@ -37,6 +39,16 @@ constexpr const char* kOptionalParts[] = {"bert.pooler.", "cls.predictions.",
 
 // Fills the values with one of our tensors; false when the source has none such.
 using ReadTensor = std::function<bool(const TensorEntry& entry, std::span<float> values)>;
+
+void check_finite(const std::string& name, std::span<const float> values,
+                  const std::string& source) {
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  if (bad == values.end()) return;
+  throw Error(Code::User, source + ": tensor '" + name + "' has a value that is not finite at " +
+                              "element " + std::to_string(bad - values.begin()) +
+                              "; such a model cannot be trained on");
+}
 
 // The arena with every tensor that the source has; optional parts that it lacks stay initial.
 std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
@@ -48,6 +60,7 @@ std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
     const std::span<float> values(arena.data() + entry.offset,
                                   static_cast<std::size_t>(entry.size));
     if (!read(entry, values)) missing.push_back(entry.name);
+    check_finite(entry.name, values, source);
   }
   const auto of_part = [](const std::string& name, const std::string& part) {
     return name.rfind(part, 0) == 0;
@@ -196,9 +209,20 @@ std::int64_t read_moments(base::FileSystem& files, const Path& path, const Tenso
       const std::span<float> values(moments->data() + entry.offset,
                                     static_cast<std::size_t>(entry.size));
       reader.read(prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values));
+      check_finite(prefix + entry.name, values, shown(path));
     }
   }
   return *step;
+}
+
+void note_leftovers(std::int64_t padding, const std::vector<std::string>& unused,
+                    std::vector<std::string>* notes) {
+  if (padding > 0) {
+    notes->push_back(std::to_string(padding) + " rows beyond the vocabulary were cut");
+  }
+  if (unused.empty()) return;
+  notes->push_back(std::to_string(unused.size()) + " tensors were not used, the first is '" +
+                   base::printable(unused.front()) + "'");
 }
 
 Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options, const Run& run,
@@ -208,7 +232,7 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
       parse_config(files.read(config_file, kMaxText), shown(config_file));
   check_shape_agrees(run.shape, theirs.shape, options.run_file, config_file);
   check_vocabulary(files,
-                   options.vocabulary.empty() ? options.from / kVocabularyFile : options.vocabulary,
+                   options.vocabulary.empty() ? options.from / kVocabularyName : options.vocabulary,
                    run.dataset, theirs.shape.vocabulary);
   check_case(files, options.from / kTokenizerConfigFile, run.dataset);
 
@@ -221,14 +245,7 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
         return weights.read(entry, values);
       },
       notes);
-  if (const int padding = theirs.shape.vocabulary - run.shape.vocabulary; padding > 0) {
-    notes->push_back(std::to_string(padding) + " rows beyond the vocabulary were cut");
-  }
-  const std::vector<std::string> unused = weights.unused();
-  if (!unused.empty()) {
-    notes->push_back(std::to_string(unused.size()) + " tensors were not used, the first is '" +
-                     base::printable(unused.front()) + "'");
-  }
+  note_leftovers(theirs.shape.vocabulary - run.shape.vocabulary, weights.unused(), notes);
   if (options.with_optimizer) {
     imported.step =
         read_moments(files, options.from / checkpoint::kOptimizerFile, table, &imported.state);
@@ -238,16 +255,88 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
   return imported;
 }
 
+// The moments of every parameter that was not initialised anew.
+void read_moments(TensorflowWeights& weights, const TensorTable& table,
+                  const std::set<std::string>& initialised, const std::string& source,
+                  TrainingState* state) {
+  for (const auto& [kind, moments] :
+       {std::pair(checkpoint::TensorflowKind::First, &state->first_moment),
+        {checkpoint::TensorflowKind::Second, &state->second_moment}}) {
+    for (const TensorEntry& entry : table.tensors) {
+      if (initialised.count(entry.name) > 0) continue;
+      const std::span<float> values(moments->data() + entry.offset,
+                                    static_cast<std::size_t>(entry.size));
+      if (!weights.read(entry, kind, values)) {
+        throw Error(Code::User, source + ": has not both moments of '" + entry.name +
+                                    "'; import without --with-optimizer");
+      }
+      check_finite("moment of " + entry.name, values, source);
+    }
+  }
+}
+
+void check_tensorflow_config(base::FileSystem& files, const Path& config_file,
+                             const ImportOptions& options, const Run& run,
+                             std::vector<std::string>* notes) {
+  if (files.exists(config_file)) {
+    ModelShape theirs = parse_config(files.read(config_file, kMaxText), shown(config_file)).shape;
+    theirs.gelu = run.shape.gelu;
+    check_shape_agrees(run.shape, theirs, options.run_file, config_file);
+  } else {
+    notes->push_back("no bert_config.json: the number of heads is the run file's");
+  }
+  // Google's first code computed erf, the later one tanh; bert_config.json says "gelu" for both.
+  notes->push_back(std::string("TensorFlow checkpoints do not tell which gelu they are for; ") +
+                   "the run file says " + (run.shape.gelu == Gelu::Erf ? "erf" : "tanh"));
+}
+
+// PREFIX.index and PREFIX.data-…, as google-research/bert writes them; bert_config.json and
+// vocab.txt lie beside them.
+Imported from_tensorflow(base::FileSystem& files, const ImportOptions& options, const Run& run,
+                         std::vector<std::string>* notes) {
+  Path prefix = options.from;
+  if (prefix.extension() == ".index") prefix.replace_extension();
+  const Path directory = prefix.has_parent_path() ? prefix.parent_path() : Path(".");
+  check_tensorflow_config(files, directory / "bert_config.json", options, run, notes);
+  TensorflowWeights weights(
+      files, prefix,
+      options.with_optimizer ? checkpoint::Moments::Read : checkpoint::Moments::Skip);
+  check_vocabulary(files,
+                   options.vocabulary.empty() ? directory / kVocabularyName : options.vocabulary,
+                   run.dataset, weights.rows());
+  const TensorTable table = make_tensor_table(run.shape);
+  Imported imported;
+  std::set<std::string> initialised;
+  imported.state.parameters = read_parameters(
+      table, run.config.seed, shown(prefix),
+      [&](const TensorEntry& entry, std::span<float> values) {
+        const bool found = weights.read(entry, checkpoint::TensorflowKind::Parameter, values);
+        if (!found) initialised.insert(entry.name);
+        return found;
+      },
+      notes);
+  note_leftovers(weights.rows() - run.shape.vocabulary, weights.unused(), notes);
+  zero_moments(table, &imported.state);
+  if (options.with_optimizer) {
+    read_moments(weights, table, initialised, shown(prefix), &imported.state);
+    imported.step = weights.step();
+  }
+  return imported;
+}
+
 Imported read_model(base::FileSystem& files, const ImportOptions& options, const Run& run,
                     std::vector<std::string>* notes) {
   if (files.exists(options.from / kConfigFile)) {
     return from_hugging_face(files, options, run, notes);
   }
+  Path index = options.from;
+  if (index.extension() != ".index") index += ".index";
+  if (files.exists(index)) return from_tensorflow(files, options, run, notes);
   if (!files.exists(options.from)) {
     throw Error(Code::NotFound, "no model at " + shown(options.from) + "; check the name");
   }
   throw Error(Code::NotFound, shown(options.from) + ": has no config.json; name the directory of " +
-                                  "a Hugging Face model");
+                                  "a Hugging Face model, or the prefix of a TensorFlow checkpoint");
 }
 
 }  // namespace
