@@ -50,11 +50,38 @@ void check_finite(const std::string& name, std::span<const float> values,
                               "; such a model cannot be trained on");
 }
 
-// The arena with every tensor that the source has; optional parts that it lacks stay initial.
+bool is_of_part(const std::string& name, const std::string& part) {
+  return name.rfind(part, 0) == 0;
+}
+
+// Fills the tensors of those parts of which nothing was found as for a new run, and takes them off
+// the list.
+void initialise_missing_parts(const TensorTable& table, std::uint64_t seed,
+                              std::vector<std::string>* missing, std::vector<float>* arena,
+                              std::vector<std::string>* notes) {
+  std::vector<float> initial;  // large, and seldom needed
+  for (const char* part : kOptionalParts) {
+    const auto in_part = [&](const std::string& name) { return is_of_part(name, part); };
+    const auto lost = std::count_if(missing->begin(), missing->end(), in_part);
+    const auto all =
+        std::count_if(table.tensors.begin(), table.tensors.end(),
+                      [&](const TensorEntry& entry) { return is_of_part(entry.name, part); });
+    if (lost != all) continue;
+    notes->push_back("no " + std::string(part) + "*: initialised as for a new run");
+    missing->erase(std::remove_if(missing->begin(), missing->end(), in_part), missing->end());
+    if (initial.empty()) initial = initial_weights(table, seed);
+    for (const TensorEntry& entry : table.tensors) {
+      if (!is_of_part(entry.name, part)) continue;
+      std::copy_n(initial.begin() + entry.offset, entry.size, arena->begin() + entry.offset);
+    }
+  }
+}
+
+// The arena with every tensor that the source has; optional parts that it lacks are initialised.
 std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
                                    const std::string& source, const ReadTensor& read,
                                    std::vector<std::string>* notes) {
-  std::vector<float> arena = initial_weights(table, seed);
+  std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
   std::vector<std::string> missing;
   for (const TensorEntry& entry : table.tensors) {
     const std::span<float> values(arena.data() + entry.offset,
@@ -62,27 +89,12 @@ std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
     if (!read(entry, values)) missing.push_back(entry.name);
     check_finite(entry.name, values, source);
   }
-  const auto of_part = [](const std::string& name, const std::string& part) {
-    return name.rfind(part, 0) == 0;
-  };
-  for (const char* part : kOptionalParts) {
-    const auto in_part = [&](const std::string& name) { return of_part(name, part); };
-    const auto lost = std::count_if(missing.begin(), missing.end(), in_part);
-    const auto all =
-        std::count_if(table.tensors.begin(), table.tensors.end(),
-                      [&](const TensorEntry& entry) { return of_part(entry.name, part); });
-    if (lost != all) continue;
-    notes->push_back("no " + std::string(part) + "*: initialised as for a new run");
-    missing.erase(std::remove_if(missing.begin(), missing.end(), in_part), missing.end());
-  }
-  if (!missing.empty()) {
-    throw Error(Code::User, source + ": has no tensor '" + missing.front() + "'" +
-                                (missing.size() > 1
-                                     ? " and lacks " + std::to_string(missing.size() - 1) + " more"
-                                     : "") +
-                                "; name a whole BERT model");
-  }
-  return arena;
+  initialise_missing_parts(table, seed, &missing, &arena, notes);
+  if (missing.empty()) return arena;
+  const std::string more =
+      missing.size() > 1 ? " and lacks " + std::to_string(missing.size() - 1) + " more" : "";
+  throw Error(Code::User, source + ": has no tensor '" + missing.front() + "'" + more +
+                              "; name a whole BERT model");
 }
 
 template <typename Value>

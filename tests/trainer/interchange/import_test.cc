@@ -8,6 +8,7 @@
 #include "checkpoint/store.h"
 #include "tests/trainer/interchange/trained_run.h"
 #include "trainer/half_types.h"
+#include "trainer/initial_weights.h"
 
 namespace regatta::tests {
 namespace {
@@ -90,6 +91,18 @@ TEST_F(Import, AnEncoderGetsNewHeads) {
   ASSERT_EQ(report.notes.size(), 2U);
   EXPECT_NE(report.notes[0].find("cls.predictions."), std::string::npos);
   EXPECT_NE(report.notes[1].find("cls.seq_relationship."), std::string::npos);
+  const Dataset data = Dataset::open(dataset());
+  RunConfig config = small_run_config(data);
+  config.model.max_positions = 48;
+  const TensorTable table = make_tensor_table(config.model);
+  const std::vector<float> fresh = initial_weights(table, config.seed);
+  (void)model_of(path() / "imported", "whole");
+  for (const StoredTensor& tensor : read_tensors(path() / "whole" / "model.safetensors")) {
+    if (tensor.name.rfind("cls.", 0) != 0) continue;
+    const TensorEntry& entry = table.at(tensor.name);
+    EXPECT_EQ(std::memcmp(tensor.bytes.data(), fresh.data() + entry.offset, tensor.bytes.size()), 0)
+        << tensor.name;
+  }
   ExportOptions again = out;
   again.checkpoint = path() / "imported";
   again.output = path() / "again";
