@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/answers.h"
 #include "orchestrator/page.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_records.h"
@@ -21,25 +22,6 @@ constexpr int kMostRuns = 1000;
 constexpr int kDefaultRuns = 100;
 constexpr int kMostStepRows = 2000;
 constexpr std::uint64_t kMostLogBytes = 256 * 1024;
-
-Response json_response(int status, const Json& json) {
-  Response response;
-  response.status = status;
-  response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  response.headers["Cache-Control"] = "no-store";
-  return response;
-}
-
-Response error_response(int status, std::string_view code, const std::string& message) {
-  return json_response(status, {{"error", {{"code", std::string(code)}, {"message", message}}}});
-}
-
-Response wrong_method(const std::string& allowed) {
-  Response response =
-      error_response(405, "user", "this address does not take that method; use " + allowed);
-  response.headers["Allow"] = allowed;
-  return response;
-}
 
 // Thrown for a query that cannot be read: 400.
 struct BadQuery {
@@ -116,6 +98,10 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
     if (!post) return wrong_method("POST");
     return cancel(parts[1]);
   }
+  if (parts.size() > 3 && parts[0] == "runs" && parts[2] == "checkpoints") {
+    return checkpoint_api_.handle(request, controller_.find(parts[1]),
+                                  {parts.begin() + 3, parts.end()});
+  }
   const std::vector<std::string> views{"metrics", "logs", "checkpoints"};
   const bool view =
       parts.size() == 3 && std::find(views.begin(), views.end(), parts[2]) != views.end();
@@ -130,7 +116,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
   }
   if (parts[2] == "metrics") return metrics(request, run);
   if (parts[2] == "logs") return logs(request, run);
-  return json_response(200, checkpoints_json(controller_.store(), run));
+  return json_response(200, checkpoint_api_.list(run, checkpoints_json(controller_.store(), run)));
 }
 
 Response Api::list_runs(const Request& request) {

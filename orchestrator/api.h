@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "orchestrator/checkpoint_api.h"
 #include "orchestrator/controller.h"
 #include "orchestrator/http.h"
 
@@ -15,6 +16,7 @@ class Api {
       : controller_(controller),
         files_(files),
         clock_(clock),
+        checkpoint_api_(files, clock),
         page_directory_(std::move(page_directory)) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
@@ -31,6 +33,7 @@ class Api {
   Controller& controller_;
   base::FileSystem& files_;
   base::Clock& clock_;
+  CheckpointApi checkpoint_api_;
   base::Path page_directory_;
 };
 

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/text.h"
+#include "orchestrator/ckpt_commands.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -16,6 +17,7 @@ struct Parsed {
   ServeOptions serve;
   SubmitOptions submit;
   ListOptions list;
+  CkptOptions ckpt;
   std::string run;
   std::string idempotency_key;
   bool follow = false;
@@ -69,6 +71,54 @@ void add_serve(CLI::App* app, Parsed* parsed) {
   command->add_flag("--allow-privileged", options.allow_privileged, "run even as root");
 }
 
+struct CkptCommand {
+  const char* name;
+  CkptAction action;
+  const char* words;
+  const char* help;
+};
+constexpr CkptCommand kCkptCommands[] = {
+    {"ls", CkptAction::List, "[RUN]", "list checkpoints, and why each stays"},
+    {"show", CkptAction::Show, "[RUN] CHECKPOINT", "show manifest and tensors"},
+    {"verify", CkptAction::Verify, "[RUN] [CHECKPOINT...]",
+     "read every byte (of all without a name); 1 when one is damaged"},
+    {"pin", CkptAction::Pin, "[RUN] CHECKPOINT", "keep a checkpoint until it is unpinned"},
+    {"unpin", CkptAction::Unpin, "[RUN] CHECKPOINT", "leave a checkpoint to the policy again"},
+    {"gc", CkptAction::Gc, "[RUN]", "remove what the run's policy does not keep"},
+    {"diff", CkptAction::Diff, "A B | RUN A B", "compare two checkpoints, tensor by tensor"},
+};
+
+void add_ckpt(CLI::App* app, Parsed* parsed) {
+  CLI::App* const group = app->add_subcommand("ckpt", "a run's checkpoints");
+  group->require_subcommand(1);
+  for (const CkptCommand& entry : kCkptCommands) {
+    CLI::App* const command = group->add_subcommand(entry.name, entry.help);
+    command
+        ->add_option("words", parsed->ckpt.words,
+                     std::string(entry.words) +
+                         "; a checkpoint is named as listed, by its step, or 'latest'")
+        ->type_name("");
+    command->add_option("--directory", parsed->ckpt.directory,
+                        "the run's directory, instead of RUN; needs no controller");
+    add_client_options(command, parsed);
+    if (entry.action == CkptAction::Pin) {
+      command->add_option("--reason", parsed->ckpt.reason, "why, for people");
+    } else if (entry.action == CkptAction::Gc) {
+      command->add_flag("--dry-run", parsed->ckpt.dry_run, "only say what would go");
+    } else if (entry.action == CkptAction::Diff) {
+      command->add_flag("--optimizer", parsed->ckpt.optimizer, "the optimizer's tensors too");
+    }
+  }
+}
+
+int run_ckpt(const CLI::App& group, const Parsed& parsed) {
+  const std::string name = group.get_subcommands().front()->get_name();
+  for (const CkptCommand& entry : kCkptCommands) {
+    if (name == entry.name) return ckpt(entry.action, parsed.client, parsed.ckpt);
+  }
+  return kUsage;
+}
+
 // Words of the command line that CLI11 repeats in its messages are the user's own, but a script may
 // have passed on someone else's.
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -100,6 +150,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   }
   if (name == "ls") return list(parsed.client, parsed.list);
   if (name == "show") return show(parsed.client, parsed.run);
+  if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
   if (name == "logs") {
     return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);
@@ -145,6 +196,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
   CLI::App* const logs = add_run_command(&app, "logs", "print the newest attempt's log", &parsed);
   logs->add_flag("-f,--follow", parsed.follow, "go on until the run ends");
   add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);
+  add_ckpt(&app, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");
   add_client_options(version, &parsed);
 

@@ -1,0 +1,64 @@
+// What can be done with the checkpoints of a run directory, answered as the API's JSON (README.md).
+// The command line does the same without a controller.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "checkpoint/store.h"
+
+namespace regatta::orchestrator {
+
+// In the following, a checkpoint is asked for by its name, by its step, or as "latest" (the newest
+// valid one). Code::NotFound when there is none such, Code::User when several have that step.
+// Errors of the file system pass through. Everything passed by reference outlives the object.
+constexpr std::size_t kMostRemovedRows = 200;
+
+class CheckpointTools {
+ public:
+  CheckpointTools(base::FileSystem& files, base::Clock& clock, base::Path run_directory);
+
+  // {"checkpoints": [row…]}, newest first: what is there, then what was removed (the newest
+  // kMostRemovedRows of it).
+  [[nodiscard]] nlohmann::ordered_json list() const;
+  // The row with "manifest" and "files" (their tensors).
+  [[nodiscard]] nlohmann::ordered_json show(const std::string& checkpoint) const;
+
+  // Bytes that verify() would read; 0 for a checkpoint that is not valid.
+  [[nodiscard]] std::uint64_t bytes_of(const std::string& checkpoint) const;
+  // Bytes that gc() would read if the newest is good.
+  [[nodiscard]] std::uint64_t newest_bytes() const;
+  // Reads every byte: {"name", "step", "good", "bytes", "seconds", "message"}.
+  [[nodiscard]] nlohmann::ordered_json verify(const std::string& checkpoint) const;
+
+  // The row afterwards.
+  nlohmann::ordered_json pin(const std::string& checkpoint, const std::string& reason);
+  nlohmann::ordered_json unpin(const std::string& checkpoint);
+
+  // By the policy of run.json: {"dry_run", "policy", "removed": [row…], "kept": [row…]} with rows
+  // {"name", "step", "reasons"}. Reads the newest checkpoint before anything goes, unless dry.
+  enum class Gc { DryRun, Remove };
+  nlohmann::ordered_json gc(Gc mode);
+
+  [[nodiscard]] const base::Path& run_directory() const { return run_directory_; }
+  [[nodiscard]] base::Path path_of(const std::string& checkpoint) const;
+
+ private:
+  [[nodiscard]] checkpoint::CheckpointStore store() const;
+  [[nodiscard]] checkpoint::Entry find(const std::string& checkpoint) const;
+  [[nodiscard]] nlohmann::ordered_json row_of(const std::string& name) const;
+
+  base::FileSystem& files_;
+  base::Clock& clock_;
+  base::Path run_directory_;
+};
+
+// Of the model's tensors of two checkpoint directories, of any runs; with Yes the optimizer's too.
+enum class WithOptimizer { No, Yes };
+[[nodiscard]] nlohmann::ordered_json diff_checkpoints(base::FileSystem& files, const base::Path& a,
+                                                      const base::Path& b, WithOptimizer optimizer);
+
+}  // namespace regatta::orchestrator
