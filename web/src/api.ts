@@ -109,10 +109,14 @@ export interface Checkpoint {
   step: number;
   name: string;
   path: string;
-  bytes: number;
-  seconds: number;
+  bytes: number | null;
+  seconds: number | null;
   status: string;
-  at: string;
+  at: string | null;
+  // What the directory says; absent when it knows nothing of it.
+  pinned?: { reason: string; at: string } | null;
+  goes?: boolean;
+  kept_because?: string[];
 }
 
 export interface Log {

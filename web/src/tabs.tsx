@@ -25,6 +25,12 @@ function CopyButton({ text }: { text: string }) {
   );
 }
 
+// Why a checkpoint stays when others go.
+function keptBecause(checkpoint: Checkpoint): string {
+  if (checkpoint.goes) return "goes next";
+  return checkpoint.kept_because?.length ? checkpoint.kept_because.join(", ") : "–";
+}
+
 export function CheckpointTable({
   run,
   checkpoints,
@@ -59,6 +65,7 @@ export function CheckpointTable({
                 Written in
               </th>
               <th scope="col">At</th>
+              <th scope="col">Kept</th>
               <th scope="col">Path</th>
             </tr>
           </thead>
@@ -73,6 +80,7 @@ export function CheckpointTable({
                 <td class="num">{show.bytes(checkpoint.bytes)}</td>
                 <td class="num">{show.duration(checkpoint.seconds)}</td>
                 <td class="nowrap">{show.when(checkpoint.at)}</td>
+                <td title={checkpoint.pinned?.reason || undefined}>{keptBecause(checkpoint)}</td>
                 <td class="path">
                   <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
                 </td>
