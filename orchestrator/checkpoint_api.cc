@@ -114,7 +114,7 @@ Json CheckpointApi::list(const Run& run, Json answer) const {
   }
   for (auto& [name, row] : found) {  // by name, and so by step
     row["seconds"] = nullptr;
-    row["status"] = row["condition"] == "removed" ? "removed" : "written";
+    row["status"] = row["condition"] == "valid" ? Json("written") : row["condition"];
     rows.push_back(std::move(row));
   }
   return answer;

@@ -126,6 +126,8 @@ TEST_F(CkptTest, ListsWhatIsThereAndWhyItStays) {
   EXPECT_EQ(row(list, newest)["value"], 0.25);
   EXPECT_EQ(row(list, newest)["age_seconds"], 60);
   EXPECT_EQ(row(list, unfinished)["condition"], "unfinished");
+  EXPECT_EQ(row(list, unfinished)["status"], "unfinished");
+  EXPECT_EQ(row(list, unfinished)["bytes"], nullptr);
 }
 
 TEST_F(CkptTest, AddsToWhatTheJournalSays) {
