@@ -16,6 +16,8 @@ namespace {
 
 constexpr const char* kRemoving = "removing-";  // + the checkpoint's name, "-" and random digits
 constexpr int kRemovingBytes = 8;
+constexpr int kRemovalTries = 10;
+constexpr int kRoundBytes = 4;  // random, of a round's tombstones
 
 bool newer(const Candidate& a, const Candidate& b) {
   return a.step != b.step ? a.step > b.step : a.name > b.name;
@@ -167,6 +169,18 @@ std::vector<Candidate> read_candidates(base::FileSystem& files, const Checkpoint
   return candidates;
 }
 
+// Another round may be removing the same tree; what is left after some tries goes the next time.
+void remove_left(base::FileSystem& files, const base::Path& path) {
+  for (int i = 0; i < kRemovalTries; ++i) {
+    try {
+      files.remove_tree(path);
+      return;
+    } catch (const base::Error& error) {
+      if (error.code() != base::Code::NotFound) throw;
+    }
+  }
+}
+
 // Under the new name nobody else knows it, so nothing can be put in its place between the look at
 // it and its removal; a link is renamed and removed itself, not what it leads to.
 void remove_checkpoint(base::FileSystem& files, const base::Path& checkpoints,
@@ -181,7 +195,7 @@ void remove_checkpoint(base::FileSystem& files, const base::Path& checkpoints,
     throw;
   }
   files.sync_directory(checkpoints);
-  files.remove_tree(away);
+  remove_left(files, away);
 }
 
 }  // namespace
@@ -225,6 +239,7 @@ RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store
       plan_retention(read_candidates(files, store, policy, round), policy, round.execution);
   if (round.mode == RetentionRound::Mode::Plan) return outcome;
 
+  const std::string id = base::random_hex(kRoundBytes);
   const auto before = read_tombstones(files, checkpoints);
   std::vector<Tombstone> tombstones;
   std::vector<std::string> going;  // oldest first
@@ -232,7 +247,7 @@ RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store
     if (!it->goes) continue;
     going.push_back(it->name);
     if (before.count(it->name) != 0) continue;
-    tombstones.push_back({it->name, it->step, round.utc_seconds, it->reasons.front(), false});
+    tombstones.push_back({it->name, it->step, round.utc_seconds, it->reasons.front(), false, id});
   }
   add_tombstones(files, checkpoints, tombstones);
   for (const std::string& name : going) {
@@ -240,7 +255,7 @@ RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store
     if (kept.pins.count(name) != 0 || kept.marks.count(name) != 0) {
       const std::int64_t step = parse_checkpoint_name(name)->step;
       add_tombstones(files, checkpoints,
-                     {{name, step, round.utc_seconds, "pinned or read meanwhile", true}});
+                     {{name, step, round.utc_seconds, "pinned or read meanwhile", true, id}});
       for (Decision& decision : outcome.decisions) {
         if (decision.name == name) decision = {name, step, false, {"pinned or read meanwhile"}};
       }
@@ -250,7 +265,7 @@ RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store
     outcome.removed.push_back(name);
   }
   for (const std::string& file : files.list(checkpoints)) {  // of removals that were cut short
-    if (being_removed(file)) files.remove_tree(checkpoints / file);
+    if (being_removed(file)) remove_left(files, checkpoints / file);
   }
   remove_ended_marks(files, checkpoints, round.utc_seconds);
   return outcome;

@@ -41,6 +41,7 @@ std::optional<Tombstone> parse(const std::string& line) {
   const auto utc = json.find("utc_seconds");
   if (utc != json.end() && utc->is_number()) tombstone.utc_seconds = utc->get<double>();
   tombstone.why = text("why");
+  tombstone.round = text("round");
   const auto kept = json.find("kept");
   tombstone.kept = kept != json.end() && kept->is_boolean() && kept->get<bool>();
   return tombstone;
@@ -50,7 +51,8 @@ std::string line_of(const Tombstone& tombstone) {
   Json json{{"name", tombstone.name},
             {"step", tombstone.step},
             {"utc_seconds", tombstone.utc_seconds},
-            {"why", tombstone.why}};
+            {"why", tombstone.why},
+            {"round", tombstone.round}};
   if (tombstone.kept) json["kept"] = true;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -59,16 +61,17 @@ std::string line_of(const Tombstone& tombstone) {
 
 std::map<std::string, Tombstone> read_tombstones(base::FileSystem& files,
                                                  const base::Path& checkpoints) {
-  std::map<std::string, Tombstone> found;
+  std::map<std::string, std::vector<Tombstone>> by_name;
   for (const std::string& line : base::split(read_file(files, checkpoints / kFile), '\n')) {
     auto tombstone = parse(line);
     if (!tombstone) continue;
-    const std::string name = tombstone->name;
-    if (tombstone->kept) {
-      found.erase(name);
-    } else {
-      found[name] = std::move(*tombstone);
-    }
+    std::vector<Tombstone>& rounds = by_name[tombstone->name];
+    std::erase_if(rounds, [&](const Tombstone& one) { return one.round == tombstone->round; });
+    if (!tombstone->kept) rounds.push_back(std::move(*tombstone));
+  }
+  std::map<std::string, Tombstone> found;
+  for (auto& [name, rounds] : by_name) {
+    if (!rounds.empty()) found[name] = std::move(rounds.back());
   }
   return found;
 }

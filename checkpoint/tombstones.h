@@ -19,9 +19,12 @@ struct Tombstone {
   double utc_seconds = 0;
   std::string why;
   bool kept = false;  // the removal was called off: the checkpoint had been pinned meanwhile
+  // Of the round of retention that wrote it. Several rounds may be about to remove a checkpoint,
+  // and each can call off only its own.
+  std::string round{};
 };
 
-// By name; those called off are left out. Torn and foreign lines are passed over.
+// The newest of each name; those called off are left out. Torn and foreign lines are passed over.
 [[nodiscard]] std::map<std::string, Tombstone> read_tombstones(base::FileSystem& files,
                                                                const base::Path& checkpoints);
 

@@ -221,6 +221,17 @@ TEST_F(PinsTest, TombstonesSurviveTornAndForeignLines) {
   EXPECT_EQ(read_tombstones(files_, path_).size(), 1U);
 }
 
+TEST_F(PinsTest, ARoundCallsOffItsOwnRemovalOnly) {
+  const std::string name = write(1);
+  add_tombstones(files_, path_, {{name, 1, kNow, "one", false, "aa"}});
+  add_tombstones(files_, path_, {{name, 1, kNow, "two", false, "bb"}});
+  add_tombstones(files_, path_, {{name, 1, kNow, "two", true, "bb"}});
+  EXPECT_EQ(read_tombstones(files_, path_).at(name).why, "one");
+  EXPECT_EQ(code_of([&] { pin(files_, path_, name, {}); }), base::Code::NotFound);
+  add_tombstones(files_, path_, {{name, 1, kNow, "one", true, "aa"}});
+  EXPECT_NO_THROW(pin(files_, path_, name, {}));
+}
+
 TEST_F(PinsTest, TombstonesStayBounded) {
   write(1);
   std::vector<Tombstone> many;
