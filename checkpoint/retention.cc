@@ -111,7 +111,9 @@ void decide_broken(const Candidate& candidate, const Candidate* good, const std:
   } else if (candidate.removed) {
     decision->goes = true;
     decision->reasons = {"its removal was cut short"};
-  } else if (good == nullptr || candidate.step >= good->step) {
+  } else if (good == nullptr) {
+    decision->reasons = {what + ", but there is no good one"};
+  } else if (candidate.step >= good->step) {
     decision->reasons = {what + ", but no older than the newest good one"};
   } else if (candidate.execution == execution) {
     decision->reasons = {what + ", but of the newest attempt, which may be writing it"};
