@@ -29,8 +29,7 @@ ranks() { # file benchmark options…: rank 0 tells
   build/release/trainer/regatta-train bench "$@" --lengths "$lengths" >"$out/$file.json"
 }
 if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
-  ranks overlap-small-embedding overlap --model small-embedding
-  ranks overlap-base overlap --model base
+  ranks overlap overlap
   ranks ablation-cpu-2ranks ablation --model mini --ranks 2 --samples 8 --steps 2 --rounds 3 \
     --link-gbps 1 --link-latency-us 50
 else
