@@ -186,7 +186,7 @@ STAGES = [
     ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, [], THREADED, {
         "TSAN_OPTIONS": f"halt_on_error=1 second_deadlock_stack=1 suppressions={ROOT}/tests/tsan.supp", "REGATTA_SANITIZED": "1"})),
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
-    ("bench", 600, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
+    ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
 
 
