@@ -100,7 +100,9 @@ Attempt::Inputs::Inputs(const Attempt& attempt, const RunConfig& parsed)
       baseline(constant_guess_accuracy(evaluation)),
       device(make_device({config.device, config.dtype, config.attention, config.threads,
                           attempt.group_.local_rank()},
-                         attempt.options_.place)) {}
+                         attempt.options_.place)) {
+  (void)bert_options(config, *device);  // throws where the device does not compute in this type
+}
 
 Attempt::Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
                  const AttemptName& name, const Fence& fence, JournalWriter& journal,

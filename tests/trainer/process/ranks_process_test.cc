@@ -163,7 +163,7 @@ TEST_F(RanksProcess, Usr2ToOneRankWritesACheckpoint) {
 }
 
 TEST_F(RanksProcess, KillingAnyRankLosesNothingButSteps) {
-  constexpr int kSteps = 120;
+  constexpr int kSteps = 3000;  // so long that finding the ranks' processes is a moment
   constexpr int kRanks = 2;
   const base::Path undisturbed = make_run("undisturbed", on_ranks(kRanks, kSteps));
   ASSERT_EQ(run_to_end(undisturbed), 0) << log_of(undisturbed);
