@@ -208,7 +208,8 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRun{"other_vocabulary", "model: {preset: tiny,",
                            "model: {preset: tiny, vocabulary: 30522,",
                            "prepare the data with the right vocabulary"},
-                    BadRun{"ranks", "threads: 1", "threads: 1\nranks: 9", "ranks: is 9; use 1 to 8"},
+                    BadRun{"ranks", "threads: 1", "threads: 1\nranks: 9",
+                           "ranks: is 9; use 1 to 8"},
                     BadRun{"too_long", "max_length: 48", "max_length: 65", "max_length"},
                     BadRun{"not_yaml", "name: small", "name: [small", "not valid YAML"}),
     [](const auto& tested) { return std::string(tested.param.name); });
