@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tests/trainer/process/run_process.h"
+#include "topology/plan.h"
 
 namespace regatta::tests {
 namespace {
@@ -100,7 +101,7 @@ TEST_F(RanksProcess, OneCommandTrainsAsOneRankDoes) {
 TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
   const std::string more =
       "sharding: {optimizer: true}\nbuckets: {by: per_layer}\n"
-      "balance: {strategy: exchange, exchange: move}\n";
+      "balance: {strategy: exchange, exchange: move}\nhierarchical: true\nranks_per_node: 2\n";
   const base::Path whole = make_run("whole", run_file(*dataset_, 45));
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
   const base::Path run = make_run("elastic", on_ranks(4, 45, more));
@@ -117,6 +118,29 @@ TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
     EXPECT_EQ(records_of<StartRecord>(run).back().ranks, 3);
   }
   expect_same_course(run, whole);
+}
+
+// The planner's boundaries, where there is a plan for as many ranks.
+TEST_F(RanksProcess, APlanInTheRunDirectoryDecidesTheBuckets) {
+  const base::Path run = make_run("planned", on_ranks(2, 5, "buckets: {by: plan}\n"));
+  ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+  RunConfig config =
+      parse_run_config(base::posix_file_system().read(run / "run.json", 1U << 20U), "");
+  config.model.vocabulary = static_cast<int>(Dataset::open(*dataset_).vocabulary().size());
+  const auto tensors = static_cast<int>(make_tensor_table(config.model).tensors.size());
+  topology::Plan plan;
+  plan.ranks = 2;
+  plan.buckets = {{0, 3}, {3, 10}, {10, tensors}};
+  for (const int ranks_of_plan : {2, 4}) {
+    plan.ranks = ranks_of_plan;
+    std::ofstream(run / "plan.json") << topology::to_json(plan);
+    config.steps += 5;
+    std::ofstream(run / "run.json") << to_json(config);
+    ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+    const StartRecord start = records_of<StartRecord>(run).back();
+    EXPECT_EQ(start.bucket_bytes.size() == 3, ranks_of_plan == 2) << ranks_of_plan;
+  }
+  EXPECT_NE(log_of(run).find("plan.json is for 4 ranks"), std::string::npos) << log_of(run);
 }
 
 // TERM to one rank that is not the first: all stop at the same step, with a checkpoint.
