@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -43,7 +44,7 @@ class SimulatedClock final : public base::Clock {
   [[nodiscard]] double monotonic_seconds() const override { return now; }
   [[nodiscard]] double utc_seconds() const override { return 1.7e9 + now; }
   void sleep(std::chrono::duration<double> duration) override { now += duration.count(); }
-  double now = 0;
+  std::atomic<double> now = 0;  // read on the server's threads, too
 };
 
 // Thrown by the scripted scheduler where the controller is to "die".
