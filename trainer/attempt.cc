@@ -200,7 +200,9 @@ std::unique_ptr<Watchdog> Attempt::make_watchdog() {
 
 StepFlags Attempt::wishes() const {
   const Requests requests = take_requests();
-  return {requests.stop, requests.checkpoint, writes() && !fence_.holds()};
+  // A rank alone finds out when it journals the step; several must leave together.
+  const bool fenced = config_.ranks > 1 && writes() && !fence_.holds();
+  return {requests.stop, requests.checkpoint, fenced};
 }
 
 Resumed Attempt::starting_point(const TensorTable& table) {

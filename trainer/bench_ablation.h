@@ -22,8 +22,7 @@ struct BenchAblationOptions {
 
 // Everything is: no padding, fused kernels, samples dealt longest first, reductions and the gather
 // of new weights overlapped, clipping by bucket, sharded optimizer state, CUDA graphs. In turn:
-// * unpadding: off, every sample is filled up to the longest of the run, and useful tokens are
-// still
+// * unpadding: off, every sample is filled up to the longest of the run; useful tokens are still
 //   those that were there before (random_samples.h says what that costs and what it changes);
 // * fused kernels: off, unfused_device.h; on one GPU attention is the formula, too;
 // * balance: off, samples go to ranks in turn;
