@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
@@ -37,9 +39,18 @@ struct Contents {
   std::vector<NamedTensor> optimizer;
 };
 
+// A shard that is on the disk, with its sidecar.
+struct WrittenShard {
+  ManifestFile file;
+  double write_seconds = 0;  // bytes to the file system, digest included
+  double sync_seconds = 0;
+};
+
 struct Written {
   std::string name;
-  std::uint64_t bytes = 0;  // of all files
+  std::uint64_t bytes = 0;   // of all files
+  double write_seconds = 0;  // of the slowest shard
+  double sync_seconds = 0;   // of the slowest shard, and of the manifest
 };
 
 enum class Status {
@@ -70,6 +81,26 @@ struct OpenCheckpoint {
   SafetensorsReader optimizer;
 };
 
+// Where load_latest puts a tensor: as many bytes as dtype and shape say.
+struct TensorPlace {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte> bytes;
+  bool may_be_absent = false;
+};
+
+struct Loaded {
+  std::string name;
+  Manifest manifest;
+  std::vector<std::string> absent;  // of the tensors that may be
+};
+
+struct LatestLoaded {
+  std::optional<Loaded> checkpoint;  // nothing: the run starts from scratch
+  std::vector<Skipped> skipped;      // newer than it and not usable, newest first
+};
+
 struct Latest {
   std::optional<OpenCheckpoint> checkpoint;  // nothing: the run starts from scratch
   std::vector<Skipped> skipped;              // newer than it and not usable, newest first
@@ -90,6 +121,20 @@ class CheckpointStore {
   // possible. Code::Conflict also when this execution has written this step already.
   Written write(const Contents& contents, const std::function<bool()>& allowed);
 
+  // The same in parts, for shards from several writers. Each writes its own, in any order and from
+  // any machine that shares the file system: the directory, where nobody has made it yet, the file
+  // and its sidecar, all synced. What an earlier try of this name left is replaced, a checkpoint
+  // with a manifest is not (Code::Conflict). A full disk is Code::Operator, noticed before writing
+  // when fewer than `needed` bytes are free (its own when 0). On an error the own file is removed.
+  WrittenShard write_shard(const CheckpointName& name, const std::string& file,
+                           const std::vector<NamedTensor>& tensors, const base::Clock& clock,
+                           std::uint64_t needed = 0);
+  // Once all `shards` are written: reads their sidecars, and makes the checkpoint visible as write()
+  // does. Code::User when a shard or sidecar is missing or of another size than it says. On any
+  // error nothing is visible; call remove() then, when no writer is at work any more.
+  Written commit(const Manifest& manifest, const std::vector<std::string>& shards,
+                 const std::function<bool()>& allowed, const base::Clock& clock);
+
   // Every checkpoint directory, newest step first. Reads manifests only.
   [[nodiscard]] std::vector<Entry> list() const;
 
@@ -101,6 +146,15 @@ class CheckpointStore {
   // another model or data set; the file system's error when none is left and one could not be read.
   [[nodiscard]] Latest open_latest_valid(const std::string& model_fingerprint,
                                          const std::string& data_fingerprint) const;
+
+  // The same, and reads it in one pass with the digests: every tensor of `model` and `optimizer` to
+  // its place, from one file or several, whole or in ranges. A checkpoint with a tensor that is
+  // missing, of another type or shape, in two shards, or not among the places is damaged. After a
+  // return without a checkpoint, and after an error, the places hold anything.
+  [[nodiscard]] LatestLoaded load_latest(const std::string& model_fingerprint,
+                                         const std::string& data_fingerprint,
+                                         const std::vector<TensorPlace>& model,
+                                         const std::vector<TensorPlace>& optimizer) const;
 
   // Removes one checkpoint, its manifest first, so that a half-removed one counts as unfinished.
   // Absent is fine; Code::User for a name that is not a checkpoint's.

@@ -91,6 +91,10 @@ void fields(Archive& archive, auto& r, const CheckpointRecord*) {
   archive("status", r.status);
   archive("bytes", r.bytes);
   archive("checkpoint_seconds", r.seconds);
+  archive("stall_seconds", r.stall_seconds);
+  archive("copy_seconds", r.copy_seconds);
+  archive("write_seconds", r.write_seconds);
+  archive("sync_seconds", r.sync_seconds);
   archive("message", r.message);
 }
 template <typename Archive>

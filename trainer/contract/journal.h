@@ -78,7 +78,10 @@ struct CheckpointRecord {
   std::string name;    // directory below checkpoints/; what removal applies to as well
   std::string status;  // written, failed, removed, skipped (damaged or of another model)
   std::uint64_t bytes = 0;
-  double seconds = 0;
+  double seconds = 0;  // from the step's end until it was whole, or failed
+  // Of these: training stood still (copying included), copying to host memory; and, beside
+  // training, on the slowest rank: writing, syncing.
+  double stall_seconds = 0, copy_seconds = 0, write_seconds = 0, sync_seconds = 0;
   std::string message;
 };
 struct PhaseRecord {

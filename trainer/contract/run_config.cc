@@ -182,6 +182,7 @@ void read_policies(Table& root, RunConfig* config) {
   read_range(checkpoint, "keep_last", &config->keep_last, 1, 1'000'000);
   read_range(checkpoint, "keep_best", &config->keep_best, 0, 1'000'000);
   read_range(checkpoint, "keep_every", &config->keep_every, 0, kMaxSteps);
+  checkpoint.read("async", &config->checkpoint_async);
   checkpoint.finish();
 }
 
@@ -296,7 +297,8 @@ std::string to_json(const RunConfig& config) {
   json["checkpoint"] = {{"every", config.checkpoint_every},
                         {"keep_last", config.keep_last},
                         {"keep_best", config.keep_best},
-                        {"keep_every", config.keep_every}};
+                        {"keep_every", config.keep_every},
+                        {"async", config.checkpoint_async}};
   json["seed"] = config.seed;
   json["deterministic"] = config.deterministic;
   json["device"] = name_of(kDevices, config.device);

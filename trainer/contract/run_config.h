@@ -96,6 +96,7 @@ struct RunConfig {
   int keep_last = 3;                    // checkpoints
   int keep_best = 0;                    // beside them, by the target's metric
   std::int64_t keep_every = 0;          // beside them, those of steps that it divides; 0: none
+  bool checkpoint_async = true;         // false: training waits until each is on the disk
   std::uint64_t seed = 1;
   bool deterministic = true;
   DeviceKind device = DeviceKind::Cpu;  // Auto: a GPU if one can be used, else the CPU
