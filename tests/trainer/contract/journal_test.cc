@@ -90,10 +90,18 @@ TEST(Journal, RoundTripsEveryRecord) {
   checkpoint.status = "failed";
   checkpoint.bytes = std::numeric_limits<std::uint64_t>::max();
   checkpoint.seconds = 3;
+  checkpoint.stall_seconds = 0.125;
+  checkpoint.copy_seconds = 1.0 / 3;
+  checkpoint.write_seconds = 2.5;
+  checkpoint.sync_seconds = 1e-9;
   checkpoint.message = "disk full";
   const auto checkpoint_back = std::get<CheckpointRecord>(back(record(checkpoint)).body);
   EXPECT_EQ(checkpoint_back.bytes, checkpoint.bytes);
-  EXPECT_EQ(checkpoint_back.seconds, 3);
+  EXPECT_EQ(checkpoint_back.seconds, 3) << "not confused with the record's own time";
+  EXPECT_EQ(checkpoint_back.stall_seconds, 0.125);
+  EXPECT_EQ(checkpoint_back.copy_seconds, 1.0 / 3);
+  EXPECT_EQ(checkpoint_back.write_seconds, 2.5);
+  EXPECT_EQ(checkpoint_back.sync_seconds, 1e-9);
   EXPECT_EQ(checkpoint_back.message, "disk full");
 
   EXPECT_EQ(std::get<PhaseRecord>(back(record(PhaseRecord{"loading"})).body).phase, "loading");
@@ -175,6 +183,21 @@ TEST(Journal, ReadsWhatOneRankWroteBefore) {
   EXPECT_EQ(std::get<StepRecord>(step->body).mfu, 0);
   EXPECT_EQ(std::get<StepRecord>(step->body).imbalance, 1);
   EXPECT_TRUE(std::get<StepRecord>(step->body).bucket_launched.empty());
+}
+
+TEST(Journal, ReadsWhatWasWrittenWhileTrainingWaited) {
+  const auto old = parse_record(
+      R"({"sequence":3,"utc_seconds":1795261682.5,"seconds":9.5,"type":"checkpoint","step":40,)"
+      R"("name":"step-0000000040-a","status":"written","bytes":7,"checkpoint_seconds":0.25,)"
+      R"("message":""})");
+  ASSERT_TRUE(old.has_value());
+  const auto& checkpoint = std::get<CheckpointRecord>(old->body);
+  EXPECT_EQ(checkpoint.bytes, 7U);
+  EXPECT_EQ(checkpoint.seconds, 0.25);
+  EXPECT_EQ(checkpoint.stall_seconds, 0);
+  EXPECT_EQ(checkpoint.copy_seconds, 0);
+  EXPECT_EQ(checkpoint.write_seconds, 0);
+  EXPECT_EQ(checkpoint.sync_seconds, 0);
 }
 
 TEST(Journal, ListsOfAnyLengthMakeLinesThatAreRead) {
@@ -287,6 +310,10 @@ TEST(Journal, DamagedLinesAreNoRecords) {
       {"text number", R"({"type":"phase","phase":1})"},
       {"int beyond 32 bits", R"({"type":"end","exit_code":4294967296})"},
       {"bytes negative", R"({"type":"checkpoint","bytes":-1})"},
+      {"stall text", R"({"type":"checkpoint","stall_seconds":"0.1"})"},
+      {"copy list", R"({"type":"checkpoint","copy_seconds":[0.1]})"},
+      {"write boolean", R"({"type":"checkpoint","write_seconds":true})"},
+      {"sync object", R"({"type":"checkpoint","sync_seconds":{}})"},
       {"target text", R"({"type":"start","target":"x"})"},
       {"utc text", R"({"type":"step","utc_seconds":"now"})"},
       {"list a number", R"({"type":"step","bucket_launched":1})"},

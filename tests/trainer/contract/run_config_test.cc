@@ -27,6 +27,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheHeader) {
   EXPECT_FALSE(config.target.has_value());
   EXPECT_TRUE(config.deterministic);
   EXPECT_EQ(config.seed, 1U);
+  EXPECT_TRUE(config.checkpoint_async);
 }
 
 TEST(RunConfig, DefaultsForManyRanksAreThoseOfTheHeader) {
@@ -128,7 +129,7 @@ clip: {mode: bucket, norm: 2}
 steps: 100
 evaluate: {every: 10, samples: 77}
 target: {metric: mlm_loss, value: 2.5, stop: false}
-checkpoint: {every: 20, keep_last: 2, keep_best: 4, keep_every: 1000}
+checkpoint: {every: 20, keep_last: 2, keep_best: 4, keep_every: 1000, async: false}
 seed: 18446744073709551615
 deterministic: false
 device: cuda
@@ -186,6 +187,7 @@ shuffle_labels: true
   EXPECT_EQ(config.keep_last, 2);
   EXPECT_EQ(config.keep_best, 4);
   EXPECT_EQ(config.keep_every, 1000);
+  EXPECT_FALSE(config.checkpoint_async);
   EXPECT_EQ(config.seed, 18446744073709551615U);
   EXPECT_FALSE(config.deterministic);
   EXPECT_EQ(config.device, DeviceKind::Cuda);
@@ -262,6 +264,7 @@ RunConfig random_config(std::mt19937_64& random) {
   config.keep_last = static_cast<int>(1 + below(100));
   config.keep_best = static_cast<int>(below(10));
   config.keep_every = below(10000);
+  config.checkpoint_async = below(2) == 0;
   config.seed = random();
   config.deterministic = below(2) == 0;
   config.device = static_cast<DeviceKind>(below(2));
@@ -307,6 +310,7 @@ TEST(RunConfig, RoundTripsExactly) {
       ASSERT_EQ(back.target->metric, config.target->metric);
     }
     ASSERT_EQ(back.stop_at_target, config.stop_at_target);
+    ASSERT_EQ(back.checkpoint_async, config.checkpoint_async);
     ASSERT_EQ(back.clip, config.clip);
     ASSERT_EQ(back.ranks_per_node, config.ranks_per_node);
     ASSERT_EQ(back.hierarchical, config.hierarchical);
@@ -432,6 +436,10 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"checkpoint: {keep_every: -1}", "checkpoint.keep_every: is -1; use 0 to 1000000000"},
       {"checkpoint: {keep_every: 1.5}", "checkpoint.keep_every: "},
       {"checkpoint: {keep: 3}", "checkpoint.keep: unknown key"},
+      {"checkpoint: {async: 1}", "checkpoint.async: "},
+      {"checkpoint: {async: maybe}", "checkpoint.async: "},
+      {"checkpoint: {async: [true]}", "checkpoint.async: "},
+      {"checkpoint: {asynchronous: true}", "checkpoint.asynchronous: unknown key"},
       {"target: {}", "target.value: use exactly one of"},
       {"target: {metric: mlm_loss}", "target.value: use exactly one of"},
       {"target: {value: 0.5, times_baseline: 2}", "target.times_baseline: use exactly one of"},
