@@ -31,14 +31,21 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  enum class Open { CreateNew, Truncate, Append };
-  // CreateNew fails with Code::Conflict when the file exists. Mode 0600.
+  // CreateNew fails with Code::Conflict when the file exists. CreateNewDirect does too; it is for
+  // large files that are written once: the bytes bypass the page cache where the file system can,
+  // and what was appended since the last sync() is lost when the file is closed without one.
+  enum class Open { CreateNew, CreateNewDirect, Truncate, Append };
+  // Mode 0600.
   [[nodiscard]] virtual std::unique_ptr<WritableFile> open(const Path& path, Open how) = 0;
   // The whole file. Code::NotFound when absent; Code::User above `limit` bytes.
   [[nodiscard]] virtual std::string read(const Path& path, std::uint64_t limit) = 0;
   // At most `limit` bytes from `offset`; fewer at the end of the file.
   [[nodiscard]] virtual std::string read_at(const Path& path, std::uint64_t offset,
                                             std::uint64_t limit) = 0;
+  // Fills `out` with what stands from `offset`; the number of bytes, which is smaller than `out`
+  // only where the file ends.
+  [[nodiscard]] virtual std::size_t read_into(const Path& path, std::uint64_t offset,
+                                              std::span<std::byte> out) = 0;
   // Creates one directory, mode 0700; false when it was already there.
   virtual bool create_directory(const Path& path) = 0;
   // Atomic within a file system.

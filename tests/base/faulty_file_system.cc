@@ -131,7 +131,8 @@ std::unique_ptr<base::WritableFile> FaultyFileSystem::open(const Path& path, Ope
   const std::lock_guard lock(mutex_);
   strike_or_pass("cannot create " + path.string());
   const bool fresh = !real_->exists(path);
-  auto file = real_->open(path, how);
+  // crash() has to know what is in the file, so nothing may wait in a buffer.
+  auto file = real_->open(path, how == Open::CreateNewDirect ? Open::CreateNew : how);
   if (fresh) {
     note(path, [path] { std::filesystem::remove(path); });
     synced_[path] = 0;
@@ -151,6 +152,13 @@ std::string FaultyFileSystem::read_at(const Path& path, std::uint64_t offset, st
   const std::lock_guard lock(mutex_);
   strike_or_pass("cannot read " + path.string());
   return real_->read_at(path, offset, limit);
+}
+
+std::size_t FaultyFileSystem::read_into(const Path& path, std::uint64_t offset,
+                                        std::span<std::byte> out) {
+  const std::lock_guard lock(mutex_);
+  strike_or_pass("cannot read " + path.string());
+  return real_->read_into(path, offset, out);
 }
 
 bool FaultyFileSystem::create_directory(const Path& path) {

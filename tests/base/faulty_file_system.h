@@ -46,6 +46,8 @@ class FaultyFileSystem final : public base::FileSystem {
   [[nodiscard]] std::string read(const base::Path& path, std::uint64_t limit) override;
   [[nodiscard]] std::string read_at(const base::Path& path, std::uint64_t offset,
                                     std::uint64_t limit) override;
+  [[nodiscard]] std::size_t read_into(const base::Path& path, std::uint64_t offset,
+                                      std::span<std::byte> out) override;
   bool create_directory(const base::Path& path) override;
   void rename(const base::Path& from, const base::Path& to) override;
   void sync_directory(const base::Path& path) override;
