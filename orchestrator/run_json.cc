@@ -115,6 +115,13 @@ std::vector<std::string> warning_texts(const RunParts& parts, const RunAxis& axi
   for (auto it = parts.warnings.rbegin(); it != parts.warnings.rend(); ++it) {
     texts.push_back(it->message);
   }
+  if (parts.failures.count > 0) {
+    const std::string others = parts.failures.count > 1
+                                   ? std::to_string(parts.failures.count) + " checkpoints failed; "
+                                   : "";
+    texts.push_back(others + "checkpoint of step " + std::to_string(parts.failures.step) + ": " +
+                    parts.failures.message);
+  }
   for (const Attempt& attempt : parts.attempts) {
     if (attempt.damaged > 0) {
       texts.push_back(std::to_string(attempt.damaged) +
@@ -146,7 +153,8 @@ std::optional<double> predicted_seconds(const Run& run, double now_utc) {
 }  // namespace
 
 RunParts read_parts(Store& store, RunNumber run) {
-  return {store.launches(run), store.attempts(run), store.newest_warnings(run, kWarningsShown)};
+  return {store.launches(run), store.attempts(run), store.newest_warnings(run, kWarningsShown),
+          store.checkpoint_failures(run)};
 }
 
 std::string state_text(const Run& run, int attempts) {
@@ -259,8 +267,10 @@ Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) 
 Json checkpoints_json(Store& store, const Run& run) {
   Json list = Json::array();
   for (const CheckpointRow& row : store.checkpoints(run.number, 0)) {
-    // One line per checkpoint: the newest word about it.
+    // One line per checkpoint: the newest word about it. What fails once it is written (removing
+    // older ones) is a line of its own.
     for (auto it = list.begin(); it != list.end(); ++it) {
+      if (row.status == "failed" && it->at("status") == "written") continue;
       if (!row.name.empty() && it->at("name") == row.name) {
         list.erase(it);
         break;
@@ -270,8 +280,13 @@ Json checkpoints_json(Store& store, const Run& run) {
                     {"name", row.name},
                     {"path", run.directory + "/checkpoints/" + row.name},
                     {"bytes", row.bytes},
-                    {"seconds", number(row.write_seconds)},
+                    {"seconds", number(row.whole_seconds)},
+                    {"stall_seconds", number(row.stall_seconds)},
+                    {"copy_seconds", number(row.copy_seconds)},
+                    {"write_seconds", number(row.write_seconds)},
+                    {"sync_seconds", number(row.sync_seconds)},
                     {"status", row.status},
+                    {"message", text_or_null(row.message)},
                     {"at", moment(row.utc)}});
   }
   return {{"checkpoints", list}};

@@ -14,6 +14,7 @@ struct RunParts {
   std::vector<Launch> launches;
   std::vector<Attempt> attempts;
   std::vector<WarningRow> warnings;  // newest first
+  CheckpointFailures failures;
 };
 [[nodiscard]] RunParts read_parts(Store& store, RunNumber run);
 

@@ -147,7 +147,17 @@ CREATE TABLE timelines (
 );
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2};
-constexpr int kSchemaVersion = 2;
+// How long training stood still for a checkpoint, and what writing it took; why one failed.
+constexpr const char* kVersion3 = R"sql(
+ALTER TABLE checkpoints RENAME COLUMN write_seconds TO whole_seconds;
+ALTER TABLE checkpoints ADD COLUMN stall_seconds REAL;
+ALTER TABLE checkpoints ADD COLUMN copy_seconds REAL;
+ALTER TABLE checkpoints ADD COLUMN write_seconds REAL;
+ALTER TABLE checkpoints ADD COLUMN sync_seconds REAL;
+ALTER TABLE checkpoints ADD COLUMN message TEXT NOT NULL DEFAULT '';
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3};
+constexpr int kSchemaVersion = 3;
 
 }  // namespace regatta::orchestrator

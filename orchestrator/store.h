@@ -46,8 +46,17 @@ struct CheckpointRow {
   double seconds = 0;
   std::string name, status;
   std::int64_t bytes = 0;
-  double write_seconds = 0;
+  double whole_seconds = 0;  // from the step's end until it was whole, or failed
   double utc = 0;
+  // Absent where the journal does not say.
+  std::optional<double> stall_seconds, copy_seconds, write_seconds, sync_seconds;
+  std::string message;
+};
+// How many checkpoints of a run failed, and the newest of them.
+struct CheckpointFailures {
+  int count = 0;
+  std::int64_t step = 0;
+  std::string message;
 };
 struct WarningRow {
   double utc = 0;
@@ -125,6 +134,7 @@ class Store {
   [[nodiscard]] std::vector<StepRow> newest_steps(RunNumber run, int limit);
   [[nodiscard]] std::vector<EvaluationRow> evaluations(RunNumber run, std::int64_t cursor);
   [[nodiscard]] std::vector<CheckpointRow> checkpoints(RunNumber run, std::int64_t cursor);
+  [[nodiscard]] CheckpointFailures checkpoint_failures(RunNumber run);
   [[nodiscard]] std::vector<WarningRow> newest_warnings(RunNumber run, int limit);
   [[nodiscard]] std::optional<Timeline> timeline(AttemptNumber attempt);
 
@@ -133,6 +143,8 @@ class Store {
   void write_run(const Run& run);
   void write_attempt(const Attempt& attempt);
   void write_step(const Run& run, const Attempt& attempt, const trainer::JournalRecord& record);
+  void write_checkpoint(const Run& run, const Attempt& attempt,
+                        const trainer::JournalRecord& record);
   void write_timeline(AttemptNumber attempt, const std::vector<trainer::JournalRecord>& records);
   [[nodiscard]] Statement& prepared(std::unique_ptr<Statement>& slot, const char* sql);
 

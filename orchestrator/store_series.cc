@@ -80,15 +80,8 @@ void Store::append(const Run& run, const Attempt& attempt,
           .bind(next_cursor_++, run_row, row, sequence, evaluation->step, seconds,
                 evaluation->mlm_accuracy, evaluation->mlm_loss, evaluation->target_met)
           .run();
-    } else if (const auto* checkpoint = std::get_if<trainer::CheckpointRecord>(&record.body)) {
-      const auto bytes = static_cast<std::int64_t>(
-          std::min<std::uint64_t>(checkpoint->bytes, std::numeric_limits<std::int64_t>::max()));
-      prepared(insert_checkpoint_,
-               "INSERT OR IGNORE INTO checkpoints "
-               "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
-          .bind(next_cursor_++, run_row, row, sequence, checkpoint->step, seconds, checkpoint->name,
-                checkpoint->status, bytes, checkpoint->seconds, record.utc_seconds)
-          .run();
+    } else if (std::holds_alternative<trainer::CheckpointRecord>(record.body)) {
+      write_checkpoint(run, attempt, record);
     } else if (const auto* warning = std::get_if<trainer::WarningRecord>(&record.body)) {
       prepared(insert_warning_, "INSERT OR IGNORE INTO warnings VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
           .bind(next_cursor_++, run_row, row, sequence, record.utc_seconds, warning->message)
@@ -116,6 +109,24 @@ void Store::write_step(const Run& run, const Attempt& attempt,
             if_several(step.exposed_seconds), if_several(step.imbalance),
             if_several(step.moved_bytes), step.goodput, step.noise_scale, step.efficiency,
             known(step.mfu), known(step.utilisation))
+      .run();
+}
+
+void Store::write_checkpoint(const Run& run, const Attempt& attempt,
+                             const trainer::JournalRecord& record) {
+  const auto& checkpoint = std::get<trainer::CheckpointRecord>(record.body);
+  const auto bytes = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(checkpoint.bytes, std::numeric_limits<std::int64_t>::max()));
+  prepared(insert_checkpoint_,
+           "INSERT OR IGNORE INTO checkpoints(cursor, run, attempt, sequence, step, seconds, name, "
+           "status, bytes, whole_seconds, utc, stall_seconds, copy_seconds, write_seconds, "
+           "sync_seconds, message) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+           "?14, ?15, ?16)")
+      .bind(next_cursor_++, row_of(run.number), row_of(attempt.row), record.sequence,
+            checkpoint.step, record.seconds, checkpoint.name, checkpoint.status, bytes,
+            checkpoint.seconds, record.utc_seconds, known(checkpoint.stall_seconds),
+            known(checkpoint.copy_seconds), known(checkpoint.write_seconds),
+            known(checkpoint.sync_seconds), checkpoint.message)
       .run();
 }
 
@@ -201,16 +212,36 @@ std::vector<EvaluationRow> Store::evaluations(RunNumber run, std::int64_t cursor
 std::vector<CheckpointRow> Store::checkpoints(RunNumber run, std::int64_t cursor) {
   const std::lock_guard lock(read_mutex_);
   Statement ask = reader_->prepare(
-      "SELECT cursor, attempt, step, seconds, name, status, bytes, write_seconds, utc "
+      "SELECT cursor, attempt, step, seconds, name, status, bytes, whole_seconds, utc, "
+      "stall_seconds, copy_seconds, write_seconds, sync_seconds, message "
       "FROM checkpoints WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
   ask.bind(row_of(run), cursor);
   return all<CheckpointRow>(ask, [](const Statement& row) {
-    return CheckpointRow{row.integer(0), AttemptNumber{row.integer(1)},
-                         row.integer(2), row.number(3),
-                         row.text(4),    row.text(5),
-                         row.integer(6), row.number(7),
-                         row.number(8)};
+    return CheckpointRow{row.integer(0),
+                         AttemptNumber{row.integer(1)},
+                         row.integer(2),
+                         row.number(3),
+                         row.text(4),
+                         row.text(5),
+                         row.integer(6),
+                         row.number(7),
+                         row.number(8),
+                         row.optional_number(9),
+                         row.optional_number(10),
+                         row.optional_number(11),
+                         row.optional_number(12),
+                         row.text(13)};
   });
+}
+
+CheckpointFailures Store::checkpoint_failures(RunNumber run) {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT count(*) OVER (), step, message FROM checkpoints "
+      "WHERE run = ?1 AND status = 'failed' ORDER BY cursor DESC LIMIT 1");
+  ask.bind(row_of(run));
+  if (!ask.step()) return {};
+  return {static_cast<int>(ask.integer(0)), ask.integer(1), ask.text(2)};
 }
 
 std::vector<WarningRow> Store::newest_warnings(RunNumber run, int limit) {

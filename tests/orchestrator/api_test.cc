@@ -178,6 +178,66 @@ TEST_F(ApiTest, TellsARunAndItsSeries) {
   EXPECT_EQ(checkpoints["checkpoints"][0]["bytes"], 10);
 }
 
+TEST_F(ApiTest, TellsWhatACheckpointCostAndWhyOneFailed) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(1);
+  journal.step(2, 10, 1.0);
+  trainer::CheckpointRecord saved;
+  saved.step = 10;
+  saved.name = "step-10";
+  saved.status = "written";
+  saved.bytes = 1'000'000;
+  saved.seconds = 2.5;
+  saved.stall_seconds = 0.0625;
+  saved.copy_seconds = 0.03125;
+  saved.write_seconds = 1.5;
+  saved.sync_seconds = 0.5;
+  journal.add(3, saved);
+  journal.checkpoint(4, 20);  // as before the journal knew
+  ticks();
+  EXPECT_TRUE(json(get("/api/v1/runs/" + id))["warnings"].empty());
+
+  trainer::CheckpointRecord failed;
+  failed.step = 30;
+  failed.name = "step-30";
+  failed.status = "failed";
+  failed.message = "no room: 4096 bytes free, 1000000 needed";
+  journal.add(5, failed);
+  ticks();
+  Json run = json(get("/api/v1/runs/" + id));
+  EXPECT_EQ(run["warnings"],
+            Json({"checkpoint of step 30: no room: 4096 bytes free, 1000000 needed"}));
+  EXPECT_EQ(run["state"], "running") << "training goes on";
+  EXPECT_EQ(run["checkpoint"]["name"], "step-20") << "the one before stays the newest";
+  failed.name = "step-20";  // written, but then older ones could not be removed
+  failed.step = 20;
+  failed.message = "older ones stay: <b>\x1b[31m";
+  journal.add(6, failed);
+  journal.step(7, 31, 1.0);
+  ticks();
+  run = json(get("/api/v1/runs/" + id));
+  EXPECT_EQ(run["warnings"], Json({"2 checkpoints failed; checkpoint of step 20: older ones stay: "
+                                   "<b>\x1b[31m"}));
+  EXPECT_EQ(run["step"], 31);
+
+  const Json rows = json(get("/api/v1/runs/" + id + "/checkpoints"))["checkpoints"];
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0]["seconds"], 2.5);
+  EXPECT_EQ(rows[0]["stall_seconds"], 0.0625);
+  EXPECT_EQ(rows[0]["copy_seconds"], 0.03125);
+  EXPECT_EQ(rows[0]["write_seconds"], 1.5);
+  EXPECT_EQ(rows[0]["sync_seconds"], 0.5);
+  EXPECT_EQ(rows[0]["message"], nullptr);
+  EXPECT_EQ(rows[1]["status"], "written") << "a later failure does not hide it";
+  EXPECT_EQ(rows[1]["stall_seconds"], nullptr);
+  EXPECT_EQ(rows[1]["sync_seconds"], nullptr);
+  EXPECT_EQ(rows[2]["status"], "failed");
+  EXPECT_EQ(rows[2]["message"], "no room: 4096 bytes free, 1000000 needed");
+  EXPECT_EQ(rows[3]["status"], "failed");
+}
+
 TEST_F(ApiTest, TellsHowTheRanksDo) {
   const std::string id =
       json(post("/api/v1/runs", "ranks: 4\n" + tests::run_file())).value("id", "");

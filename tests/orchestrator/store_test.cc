@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "base/error.h"
 #include "orchestrator/schema.h"
 #include "tests/orchestrator/support.h"
@@ -230,6 +232,8 @@ TEST(Store, BringsAnOldStoreUpToDate) {
         "INSERT INTO attempts(row, run, number, execution, offset, started) "
         "VALUES(7, 1, 1, '0123456789abcdef', 55, 1)");
     old.execute("INSERT INTO steps VALUES(3, 1, 7, 0, 1, 2.5, 6, 5, 8, 800, 0.5)");
+    old.execute(
+        "INSERT INTO checkpoints VALUES(4, 1, 7, 9, 1, 2.75, 'step-1', 'written', 10, 0.125, 99)");
     old.execute("PRAGMA user_version = 1");
   }
   for (int opening = 0; opening < 2; ++opening) {
@@ -247,8 +251,61 @@ TEST(Store, BringsAnOldStoreUpToDate) {
     ASSERT_EQ(rows.size(), static_cast<std::size_t>(opening + 1));
     EXPECT_EQ(rows[0].loss, 6);
     EXPECT_EQ(rows[0].imbalance, std::nullopt);
+    const auto checkpoints = store.checkpoints(run->number, 0);
+    ASSERT_EQ(checkpoints.size(), 1U);
+    EXPECT_EQ(checkpoints[0].name, "step-1");
+    EXPECT_EQ(checkpoints[0].bytes, 10);
+    EXPECT_EQ(checkpoints[0].whole_seconds, 0.125);
+    EXPECT_EQ(checkpoints[0].utc, 99);
+    EXPECT_EQ(checkpoints[0].stall_seconds, std::nullopt);
+    EXPECT_EQ(checkpoints[0].write_seconds, std::nullopt);
+    EXPECT_EQ(checkpoints[0].message, "");
+    EXPECT_EQ(store.checkpoint_failures(run->number).count, 0);
     store.append(*run, attempt, {step_record(opening + 1, opening + 2)});
   }
+}
+
+TEST(Store, KeepsHowLongACheckpointTookAndWhyOneFailed) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  EXPECT_EQ(store.checkpoint_failures(run.number).count, 0);
+
+  std::vector<trainer::JournalRecord> records(4);
+  for (int i = 0; i < 4; ++i) {
+    trainer::CheckpointRecord body;
+    body.step = 10 * (i + 1);
+    body.name = "step-" + std::to_string(body.step);
+    body.status = i % 2 == 0 ? "written" : "failed";
+    body.bytes = 1000;
+    body.seconds = 2;
+    body.stall_seconds = 0.25;
+    body.copy_seconds = 0.2;
+    body.write_seconds = i == 0 ? std::numeric_limits<double>::quiet_NaN() : 1.25;
+    body.sync_seconds = 0.5;
+    if (i % 2 != 0) body.message = "no room, try " + std::to_string(i);
+    records[static_cast<std::size_t>(i)].sequence = i;
+    records[static_cast<std::size_t>(i)].body = body;
+  }
+  store.append(run, attempt, records);
+  store.append(run, attempt, records);  // read again after a crash
+  const auto rows = store.checkpoints(run.number, 0);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[2].whole_seconds, 2);
+  EXPECT_EQ(rows[2].stall_seconds, 0.25);
+  EXPECT_EQ(rows[2].copy_seconds, 0.2);
+  EXPECT_EQ(rows[2].write_seconds, 1.25);
+  EXPECT_EQ(rows[2].sync_seconds, 0.5);
+  EXPECT_EQ(rows[0].write_seconds, std::nullopt) << "the journal's null";
+  EXPECT_EQ(rows[1].message, "no room, try 1");
+  const CheckpointFailures failures = store.checkpoint_failures(run.number);
+  EXPECT_EQ(failures.count, 2);
+  EXPECT_EQ(failures.step, 40);
+  EXPECT_EQ(failures.message, "no room, try 3");
+  const RunNumber other = store.add_run(new_run("b"));
+  EXPECT_EQ(store.checkpoint_failures(other).count, 0);
 }
 
 TEST(Store, KeepsTheNewestTimelineOfEachAttempt) {
