@@ -127,7 +127,17 @@ function writeFinishedRun(runs) {
       status: "written",
       bytes: 13_420_544,
       checkpoint_seconds: 0.04,
+      stall_seconds: 0.006,
+      copy_seconds: 0.005,
+      write_seconds: 0.02,
+      sync_seconds: 0.0125,
       message: "",
+    });
+    record(start + seconds + 0.055, "checkpoint", {
+      step: number,
+      name: "",
+      status: "failed",
+      message: "older checkpoints <b>stay</b>",
     });
     record(start + seconds + 0.06, "end", {
       reason: "target",
@@ -255,7 +265,8 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
     time,
     "<b>a warning</b> of the trainer",
     "Checkpoints (1)",
-    "13.4 MB",
+    "13.4 MB 6 ms 40 ms 413 MB/s",
+    `checkpoint of step ${expected.step}: older checkpoints <b>stay</b>`,
     expected.checkpoint,
   ]) {
     assert.ok(text.includes(word), `${word} in: ${text}`);

@@ -184,6 +184,7 @@ export function standardRuns() {
   };
   const live = series({ steps: 900, stepSeconds: 0.09, evaluateEvery: 50 });
   live.checkpoints.push([900, 81.5, "step-000000100", "removed"]);
+  live.checkpoints.push([900, 81.6, "", "failed"]);
   live.prediction = { seconds: 141, low: 126, high: 163 };
   add(
     makeRun("demo-4f2a91", {
@@ -320,7 +321,12 @@ export class Fixture {
           path: `${run.directory}/checkpoints/${name}`,
           bytes: 13_420_544,
           seconds: 0.041,
+          stall_seconds: 0.0043,
+          copy_seconds: 0.004,
+          write_seconds: 0.02,
+          sync_seconds: 0.012,
           status,
+          message: status === "failed" ? "no room: 4 kB are free, 13 MB needed" : null,
           at: new Date(Date.UTC(2026, 10, 21, 12, 0, seconds)).toISOString(),
         })),
       });

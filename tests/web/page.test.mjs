@@ -101,10 +101,15 @@ pageTest(
       "Checkpoints (8)",
       "One older checkpoint was removed",
       "13.4 MB",
-      "41 ms",
+      "41 ms 419 MB/s",
+      "no room: 4 kB are free, 13 MB needed",
     ]) {
       assert.ok(text.includes(word), `${word} in: ${text}`);
     }
+    const row = page.locator(".checkpoints tr", { hasText: "newest" });
+    assert.equal((await row.getByTitle("copy 4").innerText()).replace(/\s+/g, " "), "4 ms");
+    await row.getByTitle(/write 20.ms, sync 12.ms/).waitFor();
+    assert.equal(await page.locator(".checkpoints tr.failed").count(), 1);
     const summary = await page.getByRole("img").first().getAttribute("aria-label");
     assert.match(summary, /18 evaluations, now 7\.47.%, target 9\.80.%, best constant guess 4\.90/);
     await visitor.keepPicture("running");

@@ -110,8 +110,14 @@ export interface Checkpoint {
   name: string;
   path: string;
   bytes: number | null;
-  seconds: number | null;
+  seconds: number | null; // from the step's end until it was whole
+  // Of these: training stood still; copying; and beside training writing, syncing.
+  stall_seconds?: Value;
+  copy_seconds?: Value;
+  write_seconds?: Value;
+  sync_seconds?: Value;
   status: string;
+  message?: string | null;
   at: string | null;
   // What the directory says; absent when it knows nothing of it.
   pinned?: { reason: string; at: string } | null;

@@ -25,8 +25,15 @@ function CopyButton({ text }: { text: string }) {
   );
 }
 
-// Why a checkpoint stays when others go.
+// How fast it reached the disk.
+function rate(checkpoint: Checkpoint): string {
+  const seconds = (checkpoint.write_seconds ?? 0) + (checkpoint.sync_seconds ?? 0);
+  return seconds > 0 && checkpoint.bytes ? ` ${show.bytes(checkpoint.bytes / seconds)}/s` : "";
+}
+
+// Why a checkpoint stays when others go, or is none.
 function keptBecause(checkpoint: Checkpoint): string {
+  if (checkpoint.message) return checkpoint.message;
   if (checkpoint.goes) return "goes next";
   return checkpoint.kept_because?.length ? checkpoint.kept_because.join(", ") : "–";
 }
@@ -61,6 +68,9 @@ export function CheckpointTable({
               <th scope="col" class="num">
                 Size
               </th>
+              <th scope="col" class="num" title="Training stood still">
+                Stall
+              </th>
               <th scope="col" class="num">
                 Written in
               </th>
@@ -78,9 +88,20 @@ export function CheckpointTable({
                   {checkpoint.name === newest && <span class="small"> newest</span>}
                 </td>
                 <td class="num">{show.bytes(checkpoint.bytes)}</td>
-                <td class="num">{show.duration(checkpoint.seconds)}</td>
+                <td class="num" title={`copy ${show.duration(checkpoint.copy_seconds)}`}>
+                  {show.duration(checkpoint.stall_seconds)}
+                </td>
+                <td
+                  class="num"
+                  title={`write ${show.duration(checkpoint.write_seconds)}, sync ${show.duration(checkpoint.sync_seconds)}`}
+                >
+                  {show.duration(checkpoint.seconds)}
+                  <span class="small">{rate(checkpoint)}</span>
+                </td>
                 <td class="nowrap">{show.when(checkpoint.at)}</td>
-                <td title={checkpoint.pinned?.reason || undefined}>{keptBecause(checkpoint)}</td>
+                <td class="why" title={checkpoint.pinned?.reason || undefined}>
+                  {keptBecause(checkpoint)}
+                </td>
                 <td class="path">
                   <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
                 </td>
