@@ -126,7 +126,7 @@ export function follow(run, metrics) {
     run.tokens_per_second = step[5];
   }
   if (evaluation) run.value = evaluation[2];
-  const checkpoint = metrics.checkpoints.at(-1);
+  const checkpoint = metrics.checkpoints.findLast((row) => row[3] === "written");
   if (checkpoint) {
     const name = checkpoint[2];
     run.checkpoint = { step: checkpoint[0], name, path: `${run.directory}/checkpoints/${name}` };
@@ -184,7 +184,7 @@ export function standardRuns() {
   };
   const live = series({ steps: 900, stepSeconds: 0.09, evaluateEvery: 50 });
   live.checkpoints.push([900, 81.5, "step-000000100", "removed"]);
-  live.checkpoints.push([900, 81.6, "", "failed"]);
+  live.checkpoints.push([900, 81.6, "step-000000900", "failed"]);
   live.prediction = { seconds: 141, low: 126, high: 163 };
   add(
     makeRun("demo-4f2a91", {
@@ -319,7 +319,7 @@ export class Fixture {
           step,
           name,
           path: `${run.directory}/checkpoints/${name}`,
-          bytes: 13_420_544,
+          bytes: status === "failed" ? 0 : 13_420_544,
           seconds: 0.041,
           stall_seconds: 0.0043,
           copy_seconds: 0.004,

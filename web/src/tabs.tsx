@@ -85,7 +85,9 @@ export function CheckpointTable({
                 <td class="num">{show.count(checkpoint.step)}</td>
                 <td>
                   {checkpoint.status}
-                  {checkpoint.name === newest && <span class="small"> newest</span>}
+                  {checkpoint.name === newest && checkpoint.status === "written" && (
+                    <span class="small"> newest</span>
+                  )}
                 </td>
                 <td class="num">{show.bytes(checkpoint.bytes)}</td>
                 <td class="num" title={`copy ${show.duration(checkpoint.copy_seconds)}`}>
