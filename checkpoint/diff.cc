@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/text.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/joined_reader.h"
 
 namespace regatta::checkpoint {
 namespace {
@@ -61,10 +61,10 @@ Reader reader_of(const std::string& dtype) {
   return it == readers.end() ? nullptr : it->second;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+std::string shape_text(const JoinedTensor& tensor) {
   std::vector<std::string> parts;
-  for (const std::int64_t size : shape) parts.push_back(std::to_string(size));
-  return "[" + base::join(parts, ", ") + "]";
+  for (const std::int64_t size : tensor.shape) parts.push_back(std::to_string(size));
+  return "[" + base::join(parts, ", ") + "]" + (tensor.in_ranges ? " in ranges" : "");
 }
 
 std::vector<std::int64_t> index_of(std::size_t position, const std::vector<std::int64_t>& shape) {
@@ -103,8 +103,8 @@ struct Elements {
   std::size_t width = 0;
   Reader read = nullptr;
 
-  Elements(const SafetensorsReader& reader, const TensorInfo& info)
-      : bytes(static_cast<std::size_t>(info.end - info.begin)),
+  Elements(const JoinedReader& reader, const JoinedTensor& info)
+      : bytes(static_cast<std::size_t>(info.bytes())),
         width(static_cast<std::size_t>(dtype_bytes(info.dtype).value_or(1))),
         read(reader_of(info.dtype)) {
     reader.read(info.name, info.dtype, info.shape, bytes);
@@ -113,13 +113,13 @@ struct Elements {
   [[nodiscard]] double at(std::size_t i) const { return read(bytes.data() + i * width); }
 };
 
-TensorDifference compare(const SafetensorsReader& reader_a, const TensorInfo& a,
-                         const SafetensorsReader& reader_b, const TensorInfo& b) {
+TensorDifference compare(const JoinedReader& reader_a, const JoinedTensor& a,
+                         const JoinedReader& reader_b, const JoinedTensor& b) {
   TensorDifference out;
   out.name = a.name;
   out.dtype_a = a.dtype;
   out.dtype_b = b.dtype;
-  out.shape = a.shape;
+  out.shape = a.in_ranges ? b.shape : a.shape;
   const Elements left(reader_a, a);
   const Elements right(reader_b, b);
   out.same_bits = a.dtype == b.dtype && left.bytes == right.bytes;
@@ -142,7 +142,7 @@ TensorDifference compare(const SafetensorsReader& reader_a, const TensorInfo& a,
       position = i;
     }
   }
-  if (position < left.size()) out.at = index_of(position, a.shape);
+  if (position < left.size()) out.at = index_of(position, out.shape);
   out.norm_a = norm_a.value();
   out.norm_b = norm_b.value();
   out.norm = norm.value();
@@ -151,12 +151,12 @@ TensorDifference compare(const SafetensorsReader& reader_a, const TensorInfo& a,
   return out;
 }
 
-std::optional<std::string> misfit(const TensorInfo& a, const TensorInfo* b) {
+std::optional<std::string> misfit(const JoinedTensor& a, const JoinedTensor* b) {
   if (b == nullptr) return "only in a";
-  if (a.shape != b->shape) {
-    return "shape " + shape_text(a.shape) + " in a, " + shape_text(b->shape) + " in b";
+  if (!a.fits(b->shape) && !b->fits(a.shape)) {
+    return "shape " + shape_text(a) + " in a, " + shape_text(*b) + " in b";
   }
-  for (const TensorInfo* const info : {&a, b}) {
+  for (const JoinedTensor* const info : {&a, b}) {
     if (reader_of(info->dtype) == nullptr) return "elements of type " + info->dtype;
   }
   return std::nullopt;
@@ -164,20 +164,20 @@ std::optional<std::string> misfit(const TensorInfo& a, const TensorInfo* b) {
 
 }  // namespace
 
-CheckpointDifference compare_files(base::FileSystem& files, const base::Path& a,
-                                   const base::Path& b) {
-  const SafetensorsReader left = SafetensorsReader::open(files, a);
-  const SafetensorsReader right = SafetensorsReader::open(files, b);
+CheckpointDifference compare_checkpoints(base::FileSystem& files, const base::Path& a,
+                                         const base::Path& b, std::string_view kind) {
+  const JoinedReader left = JoinedReader::open(files, a, kind);
+  const JoinedReader right = JoinedReader::open(files, b, kind);
   CheckpointDifference out;
-  for (const TensorInfo& info : left.tensors()) {
-    const TensorInfo* const other = right.find(info.name);
+  for (const JoinedTensor& info : left.tensors()) {
+    const JoinedTensor* const other = right.find(info.name);
     if (const auto what = misfit(info, other)) {
       out.misfits.push_back({info.name, *what});
     } else {
       out.tensors.push_back(compare(left, info, right, *other));
     }
   }
-  for (const TensorInfo& info : right.tensors()) {
+  for (const JoinedTensor& info : right.tensors()) {
     if (left.find(info.name) == nullptr) out.misfits.push_back({info.name, "only in b"});
   }
   std::sort(out.misfits.begin(), out.misfits.end(),

@@ -4,14 +4,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
 
 namespace regatta::checkpoint {
 
-// A tensor that both have with the same shape. Norms are Euclidean, in float64, over the elements
-// that are finite on both sides.
+// A tensor that both have with the same shape ([elements] where both have it in ranges). Norms are
+// Euclidean, in float64, over the elements that are finite on both sides.
 struct TensorDifference {
   std::string name;
   std::string dtype_a;
@@ -39,10 +40,11 @@ struct CheckpointDifference {
                                           // then by falling relative difference, then by name
 };
 
-// a, b: .safetensors files. Holds two tensors in memory at a time. Code::User for files that break
-// the format, Code::NotFound for absent ones. Tensors of a type without a number (F8_…) are
-// misfits.
-[[nodiscard]] CheckpointDifference compare_files(base::FileSystem& files, const base::Path& a,
-                                                 const base::Path& b);
+// a, b: directories that hold the tensors of `kind` (kModel, kOptimizer) as JoinedReader reads
+// them: how they are split makes no difference. Holds two tensors in memory at a time. Code::User
+// for files that break the format, Code::NotFound for absent ones. Tensors of a type without a
+// number (F8_…) are misfits.
+[[nodiscard]] CheckpointDifference compare_checkpoints(base::FileSystem& files, const base::Path& a,
+                                                       const base::Path& b, std::string_view kind);
 
 }  // namespace regatta::checkpoint

@@ -11,6 +11,7 @@
 #include "checkpoint/diff.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/shards.h"
 #include "checkpoint/tombstones.h"
 #include "trainer/contract/retention_policy.h"
 #include "trainer/contract/run_directory.h"
@@ -293,10 +294,13 @@ Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::
   const auto mark_b = mark(files, b, now);
   Json tensors = Json::array();
   Json misfits = Json::array();
-  std::vector<const char*> names{checkpoint::kModelFile};
-  if (optimizer == WithOptimizer::Yes) names.push_back(checkpoint::kOptimizerFile);
-  for (const char* const file : names) {
-    const auto diff = checkpoint::compare_files(files, a / file, b / file);
+  std::vector<std::pair<const char*, const char*>> kinds{
+      {checkpoint::kModel, checkpoint::kModelFile}};
+  if (optimizer == WithOptimizer::Yes) {
+    kinds.emplace_back(checkpoint::kOptimizer, checkpoint::kOptimizerFile);
+  }
+  for (const auto& [kind, file] : kinds) {  // in however many files it really lies
+    const auto diff = checkpoint::compare_checkpoints(files, a, b, kind);
     for (const checkpoint::TensorMisfit& one : diff.misfits) {
       misfits.push_back({{"file", file}, {"name", one.name}, {"what", one.what}});
     }

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/shards.h"
 #include "tests/base/faulty_file_system.h"
 
 namespace regatta::checkpoint {
@@ -34,15 +36,23 @@ class DiffTest : public testing::Test {
                        const std::vector<float>& values) {
     return tensor(name, "F32", shape, values);
   }
-  base::Path write(const std::vector<Tensor>& tensors) {
-    std::vector<NamedTensor> named;
-    for (const Tensor& one : tensors) named.push_back({one.name, one.dtype, one.shape, one.bytes});
-    const base::Path path = directory_.path() / (std::to_string(++written_) + ".safetensors");
-    write_safetensors(files_, path, named, {});
+  // A directory with one file for each list of tensors.
+  base::Path write_shards(const std::vector<std::vector<Tensor>>& shards) {
+    const base::Path path = directory_.path() / std::to_string(++written_);
+    files_.create_directory(path);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      std::vector<NamedTensor> named;
+      for (const Tensor& one : shards[i]) {
+        named.push_back({one.name, one.dtype, one.shape, one.bytes});
+      }
+      const std::string file =
+          shard_file(kModel, static_cast<int>(i), static_cast<int>(shards.size()));
+      write_safetensors(files_, path / file, named, {});
+    }
     return path;
   }
   CheckpointDifference compare(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-    return compare_files(files_, write(a), write(b));
+    return compare_checkpoints(files_, write_shards({a}), write_shards({b}), kModel);
   }
 
   base::FileSystem& files_ = base::posix_file_system();
@@ -142,12 +152,52 @@ TEST_F(DiffTest, NeitherOverflowsNorLosesSmallOnes) {
   EXPECT_EQ(diff.tensors[3].relative, 0);
 }
 
+TEST_F(DiffTest, HowTensorsAreSplitMakesNoDifference) {
+  const base::Path whole =
+      write_shards({{floats("w", {2, 3}, {1, 2, 3, 4, 5, 6}), floats("b", {2}, {7, 8})}});
+  const base::Path two = write_shards({{floats("w[0:4]", {4}, {1, 2, 3, 4})},
+                                       {floats("w[4:6]", {2}, {5, 6}), floats("b", {2}, {7, 8})}});
+  const base::Path three =
+      write_shards({{floats("b[0:2]", {2}, {7, 8}), floats("w[0:1]", {1}, {1})},
+                    {floats("w[1:5]", {4}, {2, 3, 4, 5})},
+                    {floats("w[5:6]", {1}, {9})}});
+  const CheckpointDifference same = compare_checkpoints(files_, two, whole, kModel);
+  EXPECT_TRUE(same.misfits.empty());
+  ASSERT_EQ(same.tensors.size(), 2U);
+  for (const TensorDifference& one : same.tensors) EXPECT_TRUE(one.same_bits) << one.name;
+  for (const auto& [a, b] : {std::pair(whole, three), {three, whole}}) {
+    const CheckpointDifference other = compare_checkpoints(files_, a, b, kModel);
+    ASSERT_EQ(other.tensors.size(), 2U);
+    EXPECT_EQ(other.tensors[0].name, "w");
+    EXPECT_EQ(other.tensors[0].largest, 3);
+    EXPECT_EQ(other.tensors[0].shape, (Shape{2, 3})) << "the whole one knows its shape";
+    EXPECT_EQ(other.tensors[0].at, (Shape{1, 2}));
+    EXPECT_TRUE(other.tensors[1].same_bits);
+  }
+  EXPECT_EQ(compare_checkpoints(files_, two, three, kModel).tensors[0].at, (Shape{5}))
+      << "in ranges on both sides";
+}
+
+TEST_F(DiffTest, RangesOfAnotherSizeAreMisfits) {
+  const base::Path whole = write_shards({{floats("w", {2, 3}, {1, 2, 3, 4, 5, 6})}});
+  const base::Path short_one =
+      write_shards({{floats("w[0:4]", {4}, {1, 2, 3, 4})}, {floats("w[4:5]", {1}, {5})}});
+  const CheckpointDifference diff = compare_checkpoints(files_, whole, short_one, kModel);
+  EXPECT_TRUE(diff.tensors.empty());
+  ASSERT_EQ(diff.misfits.size(), 1U);
+  EXPECT_EQ(diff.misfits[0].what, "shape [2, 3] in a, [5] in ranges in b");
+}
+
 TEST_F(DiffTest, RefusesBadFiles) {
-  const base::Path good = write({floats("a", {1}, {1})});
-  const base::Path bad = directory_.path() / "bad.safetensors";
-  base::replace_file(files_, bad, "not a safetensors file");
-  EXPECT_THROW((void)compare_files(files_, good, bad), base::Error);
-  EXPECT_THROW((void)compare_files(files_, good, directory_.path() / "absent"), base::Error);
+  const base::Path good = write_shards({{floats("a", {1}, {1})}});
+  const base::Path bad = write_shards({});
+  const base::Path absent = directory_.path() / "absent";
+  for (const base::Path& other : {bad, absent}) {
+    EXPECT_THROW((void)compare_checkpoints(files_, good, other, kModel), base::Error);
+  }
+  base::replace_file(files_, bad / "model.safetensors", "not a safetensors file");
+  EXPECT_THROW((void)compare_checkpoints(files_, good, bad, kModel), base::Error);
+  EXPECT_THROW((void)compare_checkpoints(files_, good, good, kOptimizer), base::Error);
 }
 
 }  // namespace
