@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "trainer/buckets.h"
 #include "trainer/device_peak.h"
@@ -128,6 +130,8 @@ EndRecord Attempt::run() {
 
   Device& device = *inputs->device;
   Communicator& communicator = group_.communicator(device, !device.is_on_host());
+  device_ = &device;
+  communicator_ = &communicator;
   const double peak = peak_flops(device);
   const TensorTable table = make_tensor_table(config_.model);
   const topology::Plan plan = agreed_plan(table, device);
@@ -143,9 +147,10 @@ EndRecord Attempt::run() {
                  std::move(options));
   loop_ = &loop;
   CheckpointKeeper keeper(files_, clock_, directory_, fence_, config_, table,
-                          inputs->dataset.fingerprint(), name_.execution);
+                          inputs->dataset.fingerprint(), name_.execution, device.description());
   keeper_ = &keeper;
   const Resumed start = starting_point(table);
+  prepare_checkpoints(table, start.step > 0 ? start.step : -1);
   if (writes()) {
     write_environment(
         files_, directory_.attempt_path(name_) / "environment.json",
@@ -153,6 +158,14 @@ EndRecord Attempt::run() {
          config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model)});
     announce(*inputs, table, plan, start, peak);
   }
+  // The writer's thread ends before the loop whose state it writes.
+  struct Ending {
+    Attempt* attempt;
+    ~Ending() {
+      attempt->writer_.reset();
+      attempt->snapshot_.reset();
+    }
+  } const ending{this};
   return train(start.step);
 }
 
@@ -198,11 +211,12 @@ std::unique_ptr<Watchdog> Attempt::make_watchdog() {
   return watchdog;
 }
 
-StepFlags Attempt::wishes() const {
+StepFlags Attempt::wishes() {
   const Requests requests = take_requests();
   // A rank alone finds out when it journals the step; several must leave together.
   const bool fenced = config_.ranks > 1 && writes() && !fence_.holds();
-  return {requests.stop, requests.checkpoint, fenced};
+  const CheckpointWriter::Progress progress = writer_->progress();
+  return {requests.stop, requests.checkpoint, fenced, progress.writing, progress.failed};
 }
 
 Resumed Attempt::starting_point(const TensorTable& table) {
@@ -221,7 +235,6 @@ Resumed Attempt::starting_point(const TensorTable& table) {
   loop_->load(start.state);
   start.state = {};
   group_.host().broadcast(&start.step, sizeof start.step, 0);
-  saved_step_ = start.step > 0 ? start.step : -1;
   return start;
 }
 
@@ -273,6 +286,7 @@ EndRecord Attempt::train(std::int64_t done) {
     journal_.write(loop_->step(++done));
     const StepFlags& agreed = loop_->agreed();
     if (agreed.fenced) throw Fenced{};
+    journal(writer_->follow({agreed.writing, agreed.write_failed}));
     if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
       return finish("target", done);
     }
@@ -296,29 +310,64 @@ bool Attempt::evaluate(std::int64_t done) {
   return record.target_met;
 }
 
-// Rank 0 writes, and the others wait for it: what it takes is then nobody's fault.
-void Attempt::checkpoint(std::int64_t done) {
-  if (saved_step_ == done) return;
-  if (watchdog_ != nullptr) watchdog_->beat(done, Phase::Checkpointing);
-  const TrainingState state = loop_->save();
-  if (writes()) {
-    if (!fence_.holds()) throw Fenced{};
-    for (const CheckpointRecord& record : keeper_->write(done, state, metric_)) {
-      journal_.write(record);
-      if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
+// Which ranks write what, and the memory for it.
+void Attempt::prepare_checkpoints(const TensorTable& table, std::int64_t saved_step) {
+  const bool sharded = config_.sharding.optimizer && communicator_->parts() > 1;
+  const int writers = sharded ? communicator_->parts() : 1;
+  const bool has_shard = group_.rank() < writers;
+  const std::vector<StatePiece> pieces = has_shard ? loop_->pieces() : std::vector<StatePiece>();
+  const double needed =
+      has_shard ? static_cast<double>(Snapshot::bytes(table, pieces, writes())) : 0.0;
+  // Ranks of a node share its memory.
+  std::vector<double> all(static_cast<std::size_t>(config_.ranks));
+  group_.host().all_gather(&needed, sizeof needed, all.data());
+  const auto first =
+      static_cast<std::ptrdiff_t>(group_.rank() / config_.ranks_per_node * config_.ranks_per_node);
+  const auto last = std::min<std::ptrdiff_t>(config_.ranks, first + config_.ranks_per_node);
+  const double of_node = std::accumulate(all.begin() + first, all.begin() + last, 0.0);
+  together(group_.host(), [&] {
+    const auto available = base::available_memory();
+    if (available && of_node > static_cast<double>(*available)) {
+      throw base::Error(base::Code::Operator,
+                        "checkpoints need " +
+                            base::human_bytes(static_cast<std::uint64_t>(of_node)) +
+                            " of memory for copies of the state, this machine has " +
+                            base::human_bytes(*available) +
+                            " left; use more memory, or more ranks with sharding.optimizer: true");
     }
-    saved_step_ = keeper_->last_step();
+  });
+  together(group_.host(), [&] {
+    if (has_shard) snapshot_.emplace(*device_, table, pieces, group_.rank(), writers, writes());
+  });
+  writer_.emplace(*keeper_, group_.host(), clock_, writers, saved_step);
+}
+
+void Attempt::journal(const std::vector<CheckpointRecord>& records) {
+  for (const CheckpointRecord& record : records) {
+    journal_.write(record);
+    if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
   }
-  group_.host().broadcast(&saved_step_, sizeof saved_step_, 0);
+}
+
+// Training stands still for a copy; where the one before is still being written, for that, too.
+void Attempt::checkpoint(std::int64_t done) {
+  if (writer_->saved_step() == done || writer_->step_under_way() == done) return;
+  if (watchdog_ != nullptr) watchdog_->beat(done, Phase::Checkpointing);
+  journal(writer_->settle());
+  const double since = clock_.monotonic_seconds();
+  loop_->snapshot(snapshot_ ? &*snapshot_ : nullptr);
+  writer_->begin(done, snapshot_ ? &snapshot_->shard() : nullptr, metric_, since);
+  if (!config_.checkpoint_async) journal(writer_->settle());
 }
 
 EndRecord Attempt::finish(const std::string& reason, std::int64_t done) {
   checkpoint(done);
+  journal(writer_->settle());
   EndRecord end;
   end.reason = reason;
   end.step = done;
   end.exit_code = static_cast<int>(reason == "stopped" ? ExitCode::Stopped : ExitCode::Finished);
-  if (saved_step_ != done) {
+  if (writer_->saved_step() != done) {
     end.reason = "failed";
     end.exit_code = static_cast<int>(ExitCode::Operator);
     end.message = "the last checkpoint could not be written; make room on the disk and resume";

@@ -10,12 +10,14 @@
 #include "base/file_system.h"
 #include "topology/plan.h"
 #include "trainer/checkpoint_keeper.h"
+#include "trainer/checkpoint_writer.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/journal_writer.h"
 #include "trainer/rank_group.h"
 #include "trainer/sampler.h"
+#include "trainer/snapshot.h"
 #include "trainer/train_loop.h"
 #include "trainer/training_run.h"
 
@@ -48,14 +50,16 @@ class Attempt {
   [[nodiscard]] double peak_flops(Device& device) const;
   [[nodiscard]] topology::Plan agreed_plan(const TensorTable& table, const Device& device) const;
   [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
-  [[nodiscard]] StepFlags wishes() const;
+  [[nodiscard]] StepFlags wishes();
   [[nodiscard]] Resumed starting_point(const TensorTable& table);
   void announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
                 const Resumed& start, double peak_flops);
   [[nodiscard]] EndRecord train(std::int64_t done);
   [[nodiscard]] bool evaluation_due(std::int64_t done) const;
   [[nodiscard]] bool evaluate(std::int64_t done);  // true when the target is met
+  void prepare_checkpoints(const TensorTable& table, std::int64_t saved_step);
   void checkpoint(std::int64_t done);
+  void journal(const std::vector<CheckpointRecord>& records);
   [[nodiscard]] EndRecord finish(const std::string& reason, std::int64_t done);
 
   base::FileSystem& files_;
@@ -70,10 +74,14 @@ class Attempt {
   std::vector<Sample> evaluation_;
   std::optional<double> target_;
   std::optional<double> metric_;  // of the last evaluation
-  std::int64_t saved_step_ = -1;  // of the newest good checkpoint, on every rank
-  TrainLoop* loop_ = nullptr;     // these three while run() runs
+  // These while run() runs.
+  Device* device_ = nullptr;
+  Communicator* communicator_ = nullptr;
+  TrainLoop* loop_ = nullptr;
   CheckpointKeeper* keeper_ = nullptr;
   Watchdog* watchdog_ = nullptr;  // null: off
+  std::optional<Snapshot> snapshot_;
+  std::optional<CheckpointWriter> writer_;  // after the others: its thread reads them
 };
 
 }  // namespace regatta::trainer

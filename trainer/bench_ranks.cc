@@ -231,7 +231,11 @@ BenchFigures RankBench::run(const BenchWay& way, int steps) {
   plan.ranks = config.ranks;
   plan.buckets = way.buckets;
   TrainLoopOptions options;
-  options.wishes = [] { return StepFlags{take_requests().stop, false, false}; };
+  options.wishes = [] {
+    StepFlags flags;
+    flags.stop = take_requests().stop;
+    return flags;
+  };
   TrainLoop loop(device, *communicator, clock_, config, plan, way.samples, std::move(options));
   if (group_.rank() == 0 && weights_of_ != model_fingerprint(config.model)) {
     weights_ = initial_weights(loop.model().table(), config.seed);

@@ -1,10 +1,12 @@
 #include "trainer/checkpoint_keeper.h"
 
+#include <memory>
 #include <span>
 
 #include "base/error.h"
+#include "checkpoint/pins.h"
 #include "checkpoint/retention.h"
-#include "checkpoint/store.h"
+#include "checkpoint/shards.h"
 #include "trainer/contract/retention_policy.h"
 
 namespace regatta::trainer {
@@ -15,36 +17,37 @@ const char* metric_name(const RunConfig& config) {
                                                                          : "mlm_accuracy";
 }
 
-// The table's tensors as slices of an arena; borrowed.
-void add_tensors(const TensorTable& table, const std::string& prefix,
-                 const std::vector<float>& arena, std::vector<checkpoint::NamedTensor>* tensors) {
-  for (const TensorEntry& entry : table.tensors) {
-    const std::span<const float> values(arena.data() + entry.offset,
-                                        static_cast<std::size_t>(entry.size));
-    tensors->push_back({prefix + entry.name, "F32", entry.shape, std::as_bytes(values)});
-  }
-}
+using checkpoint::CheckpointStore;
+using checkpoint::TensorPlace;
 
-std::vector<float> read_tensors(const TensorTable& table, const std::string& prefix,
-                                const checkpoint::SafetensorsReader& reader) {
-  std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
+// Where the table's tensors lie in an arena.
+std::vector<TensorPlace> places_in(const TensorTable& table, const std::string& prefix,
+                                   std::vector<float>* arena) {
+  arena->resize(static_cast<std::size_t>(table.arena_size));
+  std::vector<TensorPlace> places;
   for (const TensorEntry& entry : table.tensors) {
-    const std::span<float> values(arena.data() + entry.offset,
+    const std::span<float> values(arena->data() + entry.offset,
                                   static_cast<std::size_t>(entry.size));
-    reader.read(prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values));
+    places.push_back({prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values)});
   }
-  return arena;
+  return places;
 }
 
-// The factor of float16 runs and its steps without overflow, float32 [2]; other runs have none.
-constexpr char kLossScale[] = "loss_scale";
-
-void read_loss_scale(const checkpoint::SafetensorsReader& reader, TrainingState* state) {
-  if (reader.find(kLossScale) == nullptr) return;
-  float values[2];
-  reader.read(kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(values)));
-  state->loss_scale = static_cast<double>(values[0]);
-  state->good_steps = static_cast<std::int64_t>(values[1]);
+// While this process reads them, nobody else's retention removes them. One that cannot be marked is
+// being removed, or the disk is full: then reading it may fail, which is survived.
+std::vector<std::unique_ptr<checkpoint::ReadingMark>> mark_all(base::FileSystem& files,
+                                                               const CheckpointStore& store,
+                                                               double utc_seconds) {
+  std::vector<std::unique_ptr<checkpoint::ReadingMark>> marks;
+  for (const checkpoint::Entry& entry : store.list()) {
+    if (entry.status != checkpoint::Status::Valid) continue;
+    try {
+      marks.push_back(std::make_unique<checkpoint::ReadingMark>(files, store.directory(),
+                                                                entry.name, "resume", utc_seconds));
+    } catch (const base::Error&) {
+    }
+  }
+  return marks;
 }
 
 }  // namespace
@@ -53,7 +56,7 @@ CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& c
                                    const RunDirectory& directory, const Fence& fence,
                                    const RunConfig& config, const TensorTable& table,
                                    const std::string& data_fingerprint,
-                                   const std::string& execution)
+                                   const std::string& execution, const std::string& device)
     : files_(files),
       clock_(clock),
       directory_(directory),
@@ -61,12 +64,31 @@ CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& c
       config_(config),
       table_(table),
       data_fingerprint_(data_fingerprint),
-      execution_(execution) {}
+      execution_(execution),
+      device_(device) {}
+
+CheckpointStore CheckpointKeeper::store() const { return {files_, directory_.checkpoints_path()}; }
+
+checkpoint::CheckpointName CheckpointKeeper::name_of(std::int64_t step) const {
+  return {step, execution_};
+}
 
 std::optional<Resumed> CheckpointKeeper::load(std::vector<CheckpointRecord>* skipped) {
-  const checkpoint::CheckpointStore store(files_, directory_.checkpoints_path());
-  const checkpoint::Latest latest =
-      store.open_latest_valid(model_fingerprint(config_.model), data_fingerprint_);
+  const CheckpointStore checkpoints = store();
+  const auto marks = mark_all(files_, checkpoints, clock_.utc_seconds());
+  Resumed resumed;
+  float loss_scale[2] = {0, 0};
+  const std::vector<TensorPlace> model = places_in(table_, "", &resumed.state.parameters);
+  std::vector<TensorPlace> optimizer =
+      places_in(table_, checkpoint::kFirstMoment, &resumed.state.first_moment);
+  for (TensorPlace& place :
+       places_in(table_, checkpoint::kSecondMoment, &resumed.state.second_moment)) {
+    optimizer.push_back(std::move(place));
+  }
+  optimizer.push_back(
+      {kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(loss_scale)), true});
+  const checkpoint::LatestLoaded latest = checkpoints.load_latest(
+      model_fingerprint(config_.model), data_fingerprint_, model, optimizer);
   for (const checkpoint::Skipped& entry : latest.skipped) {
     CheckpointRecord record;
     record.name = entry.name;
@@ -75,63 +97,112 @@ std::optional<Resumed> CheckpointKeeper::load(std::vector<CheckpointRecord>* ski
     skipped->push_back(record);
   }
   if (!latest.checkpoint) return std::nullopt;
-  Resumed resumed;
   resumed.step = latest.checkpoint->manifest.step;
   resumed.name = latest.checkpoint->name;
-  resumed.state.parameters = read_tensors(table_, "", latest.checkpoint->model);
-  resumed.state.first_moment =
-      read_tensors(table_, checkpoint::kFirstMoment, latest.checkpoint->optimizer);
-  resumed.state.second_moment =
-      read_tensors(table_, checkpoint::kSecondMoment, latest.checkpoint->optimizer);
-  read_loss_scale(latest.checkpoint->optimizer, &resumed.state);
-  last_step_ = resumed.step;
+  if (latest.checkpoint->absent.empty()) {
+    resumed.state.loss_scale = static_cast<double>(loss_scale[0]);
+    resumed.state.good_steps = static_cast<std::int64_t>(loss_scale[1]);
+  }
   return resumed;
 }
 
-std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const TrainingState& state,
-                                                      const std::optional<double>& metric) {
-  const double start = clock_.monotonic_seconds();
-  checkpoint::Contents contents;
-  contents.manifest.run = config_.name;
-  contents.manifest.execution = execution_;
-  contents.manifest.epoch = fence_.epoch();
-  contents.manifest.step = step;
-  contents.manifest.samples = step * config_.batch_size;
-  contents.manifest.model_fingerprint = model_fingerprint(config_.model);
-  contents.manifest.data_fingerprint = data_fingerprint_;
-  contents.manifest.metric = metric ? metric_name(config_) : "";
-  contents.manifest.value = metric;
-  contents.manifest.utc_seconds = clock_.utc_seconds();
-  contents.manifest.versions = {{"regatta", REGATTA_VERSION}, {"compiler", __VERSION__}};
-  add_tensors(table_, "", state.parameters, &contents.model);
-  add_tensors(table_, checkpoint::kFirstMoment, state.first_moment, &contents.optimizer);
-  add_tensors(table_, checkpoint::kSecondMoment, state.second_moment, &contents.optimizer);
-
-  const float loss_scale[2] = {static_cast<float>(state.loss_scale),
-                               static_cast<float>(state.good_steps)};
-  if (state.loss_scale > 0) {
-    contents.optimizer.push_back(
-        {kLossScale, "F32", {2}, std::as_bytes(std::span<const float>(loss_scale))});
+void CheckpointKeeper::write_shard(std::int64_t step, const StateShard& shard) {
+  CheckpointStore checkpoints = store();
+  const float loss_scale[2] = {static_cast<float>(shard.loss_scale),
+                               static_cast<float>(shard.good_steps)};
+  const auto model = model_tensors(table_, shard);
+  const auto optimizer = optimizer_tensors(table_, shard, loss_scale);
+  // Who writes the weights looks for room for everybody.
+  const bool first = !model.empty();
+  const std::uint64_t whole = first ? 3 * 4 * static_cast<std::uint64_t>(table_.arena_size) : 0;
+  if (first) {
+    checkpoints.write_shard(name_of(step), checkpoint::shard_file(checkpoint::kModel, 0, 1), model,
+                            clock_, whole);
   }
+  checkpoints.write_shard(name_of(step),
+                          checkpoint::shard_file(checkpoint::kOptimizer, shard.part, shard.parts),
+                          optimizer, clock_);
+}
 
-  checkpoint::CheckpointStore store(files_, directory_.checkpoints_path());
+checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
+                                                   const std::optional<double>& metric) const {
+  checkpoint::Manifest manifest;
+  manifest.run = config_.name;
+  manifest.execution = execution_;
+  manifest.epoch = fence_.epoch();
+  manifest.step = step;
+  manifest.samples = step * config_.batch_size;
+  manifest.model_fingerprint = model_fingerprint(config_.model);
+  manifest.data_fingerprint = data_fingerprint_;
+  manifest.metric = metric ? metric_name(config_) : "";
+  manifest.value = metric;
+  manifest.utc_seconds = clock_.utc_seconds();
+  manifest.versions = {{"regatta", REGATTA_VERSION},
+                       {"compiler", __VERSION__},
+                       {"dtype", ::regatta::trainer::name_of(config_.dtype)},
+                       {"ranks", std::to_string(config_.ranks)}};
+  if (!device_.empty()) manifest.versions["device"] = device_;
+  return manifest;
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::commit(std::int64_t step, int parts,
+                                                       const std::optional<double>& metric) {
+  std::vector<std::string> shards{checkpoint::shard_file(checkpoint::kModel, 0, 1)};
+  for (int part = 0; part < parts; ++part) {
+    shards.push_back(checkpoint::shard_file(checkpoint::kOptimizer, part, parts));
+  }
   CheckpointRecord record;
   record.step = step;
-  record.name = checkpoint::CheckpointName{step, execution_}.text();
+  record.name = name_of(step).text();
   try {
-    record.bytes = store.write(contents, [this] { return fence_.holds(); }).bytes;
-    record.status = "written";
-    last_step_ = step;
+    const checkpoint::Written written = store().commit(
+        manifest_of(step, metric), shards, [this] { return fence_.holds(); }, clock_);
+    record.bytes = written.bytes;
+    record.write_seconds = written.write_seconds;
+    record.sync_seconds = written.sync_seconds;
   } catch (const base::Error& error) {
-    record.status = "failed";
-    record.message = error.what();
+    return abandon(step, error);
   }
-  record.seconds = clock_.monotonic_seconds() - start;
+  record.status = "written";
   std::vector<CheckpointRecord> records{record};
-  if (record.status != "written") return records;
+  for (const CheckpointRecord& removed : remove_old(step)) records.push_back(removed);
+  return records;
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::abandon(std::int64_t step,
+                                                        const base::Error& error) {
+  CheckpointRecord record;
+  record.step = step;
+  record.name = name_of(step).text();
+  record.status = "failed";
+  record.message = error.what();
+  try {
+    // A checkpoint that was whole before this try stays.
+    const CheckpointStore checkpoints = store();
+    if (!files_.exists(checkpoints.directory() / record.name / checkpoint::kManifestFile)) {
+      store().remove(record.name);
+    }
+  } catch (const base::Error&) {  // the first failure is the one to report
+  }
+  return {record};
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const StateShard& whole,
+                                                      const std::optional<double>& metric) {
+  try {
+    write_shard(step, whole);
+  } catch (const base::Error& error) {
+    return abandon(step, error);
+  }
+  return commit(step, 1, metric);
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::remove_old(std::int64_t step) const {
+  std::vector<CheckpointRecord> records;
+  CheckpointStore checkpoints = store();
   try {
     const checkpoint::RetentionOutcome outcome = checkpoint::apply_retention(
-        files_, store, retention_policy(config_), {execution_, clock_.utc_seconds()});
+        files_, checkpoints, retention_policy(config_), {execution_, clock_.utc_seconds()});
     for (const std::string& name : outcome.removed) {
       CheckpointRecord removed;
       removed.step = step;
@@ -142,7 +213,7 @@ std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const T
   } catch (const base::Error& error) {
     CheckpointRecord failed;
     failed.step = step;
-    failed.name = record.name;
+    failed.name = name_of(step).text();
     failed.status = "failed";
     failed.message = std::string("older checkpoints were not removed: ") + error.what();
     records.push_back(failed);

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file_system.h"
+#include "checkpoint/store.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
+#include "trainer/snapshot.h"
 #include "trainer/train_loop.h"
 
 namespace regatta::trainer {
@@ -20,25 +23,40 @@ struct Resumed {
   TrainingState state;
 };
 
+// Calls may come from any thread, one at a time.
 class CheckpointKeeper {
  public:
   CheckpointKeeper(base::FileSystem& files, const base::Clock& clock, const RunDirectory& directory,
                    const Fence& fence, const RunConfig& config, const TensorTable& table,
-                   const std::string& data_fingerprint, const std::string& execution);
+                   const std::string& data_fingerprint, const std::string& execution,
+                   const std::string& device = "");  // its description, for people
 
   // The newest checkpoint that is whole and fits this run; nothing when there is none at all. Those
   // passed over are appended to `skipped`. Code::User when all there are belong to another model or
   // other data.
   [[nodiscard]] std::optional<Resumed> load(std::vector<CheckpointRecord>* skipped);
 
-  // Writes a checkpoint and applies retention; one record for each thing done. A failure to write
-  // (disk full) is a record, not an exception: training goes on with the previous checkpoint.
-  [[nodiscard]] std::vector<CheckpointRecord> write(std::int64_t step, const TrainingState& state,
+  // Writes this rank's files of the checkpoint of `step`. Throws what CheckpointStore::write_shard
+  // does.
+  void write_shard(std::int64_t step, const StateShard& shard);
+  // Rank 0's, when all `parts` shards are written: makes the checkpoint whole and applies
+  // retention; one record for each thing done. A failure (disk full) is a record, not an exception.
+  [[nodiscard]] std::vector<CheckpointRecord> commit(std::int64_t step, int parts,
+                                                     const std::optional<double>& metric);
+  // Rank 0's instead, when a shard could not be written and no rank writes any more: removes what
+  // there is of the checkpoint.
+  [[nodiscard]] std::vector<CheckpointRecord> abandon(std::int64_t step, const base::Error& error);
+  // Of a state that one process holds: shard and commit, or abandon.
+  [[nodiscard]] std::vector<CheckpointRecord> write(std::int64_t step, const StateShard& whole,
                                                     const std::optional<double>& metric);
 
-  [[nodiscard]] std::int64_t last_step() const { return last_step_; }
-
  private:
+  [[nodiscard]] checkpoint::CheckpointStore store() const;
+  [[nodiscard]] checkpoint::CheckpointName name_of(std::int64_t step) const;
+  [[nodiscard]] checkpoint::Manifest manifest_of(std::int64_t step,
+                                                 const std::optional<double>& metric) const;
+  [[nodiscard]] std::vector<CheckpointRecord> remove_old(std::int64_t step) const;
+
   base::FileSystem& files_;
   const base::Clock& clock_;
   RunDirectory directory_;
@@ -47,7 +65,7 @@ class CheckpointKeeper {
   TensorTable table_;
   std::string data_fingerprint_;
   std::string execution_;
-  std::int64_t last_step_ = -1;  // of the newest good checkpoint
+  std::string device_;
 };
 
 }  // namespace regatta::trainer

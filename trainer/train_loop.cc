@@ -202,6 +202,8 @@ TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
   mine.stop = wishes.stop ? 1 : 0;
   mine.checkpoint = wishes.checkpoint ? 1 : 0;
   mine.fenced = wishes.fenced ? 1 : 0;
+  mine.writing = wishes.writing ? 1 : 0;
+  mine.write_failed = wishes.write_failed ? 1 : 0;
   return mine;
 }
 
@@ -222,6 +224,8 @@ std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
     agreed_.stop = agreed_.stop || rank.stop > 0;
     agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
     agreed_.fenced = agreed_.fenced || rank.fenced > 0;
+    agreed_.writing = agreed_.writing || rank.writing > 0;
+    agreed_.write_failed = agreed_.write_failed || rank.write_failed > 0;
   }
   return ranks;
 }
@@ -259,8 +263,8 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
   record->bucket_finished = std::move(spans.finished);
   // What is exposed beside the sums was waited for within forward.
   const double gathering = record->exposed_seconds - reducer_.exposed_seconds();
-  const double busy = record->forward_seconds + record->backward_seconds +
-                      record->optimizer_seconds - gathering;
+  const double busy =
+      record->forward_seconds + record->backward_seconds + record->optimizer_seconds - gathering;
   record->utilisation = busy / record->seconds;
   if (options_.peak_flops > 0) {
     record->mfu = record->flops / (options_.peak_flops * record->seconds);
@@ -359,32 +363,12 @@ void TrainLoop::load_moment(View moment, const std::vector<float>& from) {
   });
 }
 
-std::vector<float> TrainLoop::save_moment(View moment) {
-  const bool wanted = communicator_.rank() == 0;
-  std::vector<float> values(wanted ? static_cast<std::size_t>(model_.table().arena_size) : 0);
-  if (!config_.sharding.optimizer) {
-    if (wanted) device_.copy_to_host(kCompute, values.data(), moment);
-    return values;
-  }
-  for_each_bucket([&](const ArenaSlice& slice, View whole) {
-    for (const StatePiece& piece : pieces_in(slice)) {
-      device_.copy(kCompute, whole.slice(piece.arena_begin - slice.begin, piece.size),
-                   moment.slice(piece.state_begin, piece.size));
-    }
-    communicator_.finish(kCompute, communicator_.all_gather(kCompute, whole));
-    if (wanted) device_.copy_to_host(kCompute, values.data() + slice.begin, whole);
-  });
-  return values;
-}
-
 void TrainLoop::for_each_bucket(const std::function<void(const ArenaSlice&, View)>& body) {
   std::int64_t largest = 0;
   for (const ArenaSlice& slice : slices_) largest = std::max(largest, slice.size);
   const DeviceMemory memory(device_, largest, Dtype::Float32);
   for (const ArenaSlice& slice : slices_) {
-    const View whole = memory.view().slice(0, slice.size);
-    device_.fill_zero(kCompute, whole);
-    body(slice, whole);
+    body(slice, memory.view().slice(0, slice.size));
   }
   device_.synchronize();
 }
@@ -402,21 +386,20 @@ std::vector<StatePiece> TrainLoop::pieces_in(const ArenaSlice& slice) const {
   return found;
 }
 
-TrainingState TrainLoop::save() {
+void TrainLoop::snapshot(Snapshot* to) {
   gatherer_.finish_all();
-  TrainingState state;
-  if (communicator_.rank() == 0) {
-    state.parameters.resize(static_cast<std::size_t>(model_.table().arena_size));
-    device_.copy_to_host(kCompute, state.parameters.data(), model_.parameters());
+  if (to == nullptr) return;
+  if (to->parameters() != nullptr) {
+    device_.copy_to_host(kCompute, to->parameters(), model_.parameters());
   }
-  state.first_moment = save_moment(optimizer_.first_moment());
-  state.second_moment = save_moment(optimizer_.second_moment());
+  if (to->first_moment() != nullptr) {
+    device_.copy_to_host(kCompute, to->first_moment(), optimizer_.first_moment());
+    device_.copy_to_host(kCompute, to->second_moment(), optimizer_.second_moment());
+  }
   if (loss_scaler_.is_dynamic()) {
-    state.loss_scale = loss_scaler_.factor();
-    state.good_steps = loss_scaler_.good_steps();
+    to->set_loss_scale(loss_scaler_.factor(), loss_scaler_.good_steps());
   }
   device_.synchronize();
-  return state;
 }
 
 }  // namespace regatta::trainer

@@ -18,6 +18,7 @@
 #include "trainer/loss_scaler.h"
 #include "trainer/optimizer.h"
 #include "trainer/sample_stream.h"
+#include "trainer/snapshot.h"
 #include "trainer/step_samples.h"
 #include "trainer/watchdog.h"
 #include "trainer/weight_gatherer.h"
@@ -46,6 +47,7 @@ constexpr std::int64_t kEvaluationTokens = 8192;
 // same step (design decision 11).
 struct StepFlags {
   bool stop = false, checkpoint = false, fenced = false;
+  bool writing = false, write_failed = false;  // of the checkpoint under way
 };
 
 struct TrainLoopOptions {
@@ -80,14 +82,17 @@ class TrainLoop {
 
   // From rank 0's state; others pass what they like.
   void load(const TrainingState& state);
-  // To rank 0; empty elsewhere.
-  [[nodiscard]] TrainingState save();
+  // This rank's share of the moments, as the optimizer holds it.
+  [[nodiscard]] const std::vector<StatePiece>& pieces() const { return optimizer_.pieces(); }
+  // Copies what `to` asks for, and waits for it; null: only makes sure that the weights are whole.
+  void snapshot(Snapshot* to);
 
  private:
   // What each rank tells the others about a step; doubles, so that they travel as they are.
   struct RankStep {
     double mlm_loss = 0, nsp_loss = 0, samples = 0, tokens = 0, masked = 0, flops = 0;
     double moved_bytes = 0, squared_norm = 0, stop = 0, checkpoint = 0, fenced = 0;
+    double writing = 0, write_failed = 0;
   };
 
   [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);
@@ -98,8 +103,7 @@ class TrainLoop {
   [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
   void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
   void load_moment(View moment, const std::vector<float>& from);
-  [[nodiscard]] std::vector<float> save_moment(View moment);
-  // With a zeroed array of the bucket's size; waits for all at the end.
+  // With an array of the bucket's size; waits for all at the end.
   void for_each_bucket(const std::function<void(const ArenaSlice&, View whole)>& body);
   [[nodiscard]] std::vector<StatePiece> pieces_in(const ArenaSlice& slice) const;
 

@@ -7,6 +7,7 @@
 #include "tests/gpu/gpu.h"
 #include "tests/trainer/model/random_model.h"
 #include "tests/trainer/model/small_dataset.h"
+#include "tests/trainer/model/whole_state.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/initial_weights.h"
 #include "trainer/sampler.h"
@@ -251,7 +252,7 @@ class CudaTraining : public testing::Test {
       course.losses.push_back(record.loss);
       course.skipped += record.skipped ? 1 : 0;
     }
-    course.parameters = loop.save().parameters;
+    course.parameters = whole_state(communicator, loop).parameters;
     device.forget_repeats();
     return course;
   }

@@ -76,19 +76,16 @@ class CpuDevice final : public Device {
 
   void copy_to_device(Stream stream, View to, const void* from) override {
     check_stream(stream);
-    if (to.size != 0) std::memcpy(to.data, from, static_cast<std::size_t>(to.bytes()));
+    copy_bytes(to.data, from, to.bytes());
   }
   void copy_to_host(Stream stream, void* to, View from) override {
     check_stream(stream);
-    if (from.size != 0) std::memcpy(to, from.data, static_cast<std::size_t>(from.bytes()));
+    copy_bytes(to, from.data, from.bytes());
   }
   void copy(Stream stream, View to, View from) override {
     check_stream(stream);
     check_copy(to, from);
-    pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
-      std::memmove(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin,
-                   static_cast<std::size_t>(end - begin));
-    });
+    copy_bytes(to.data, from.data, to.bytes());
   }
   void convert(Stream stream, View to, View from) override;
   void fill_zero(Stream stream, View to) override {
@@ -124,6 +121,12 @@ class CpuDevice final : public Device {
   template <typename Body>
   void elementwise(std::int64_t count, Body body) {
     pool_.parallel_for(count, kElements, body);
+  }
+  void copy_bytes(void* to, const void* from, std::int64_t count) {
+    pool_.parallel_for(count, 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
+      std::memmove(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                   static_cast<std::size_t>(end - begin));
+    });
   }
   void set_zero(const View& to) {
     pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace regatta::trainer::cpu {
 namespace {
@@ -24,35 +25,23 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-std::int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  std::int64_t kibibytes = 0;
-  std::string unit;
-  while (file >> key >> kibibytes) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-    std::getline(file, unit);
-  }
-  return -1;
-}
-
 HostMemory::~HostMemory() {
   for (const auto& [memory, bytes] : blocks_) std::free(memory);
 }
 
 void* HostMemory::allocate(std::int64_t bytes) {
   base::check(bytes >= 0, "an allocation has no negative size");
-  const std::int64_t available = available_memory();
+  const std::optional<std::uint64_t> available = base::available_memory();
   const auto refuse = [&] {
     throw base::Error(base::Code::Operator,
                       "the CPU device cannot allocate " + std::to_string(bytes) + " bytes: " +
-                          (available >= 0 ? std::to_string(available) + " are available"
-                                          : std::string("the system refused")) +
+                          (available ? std::to_string(*available) + " are available"
+                                     : std::string("the system refused")) +
                           " beside the " + std::to_string(live_) +
                           " it holds; use a smaller batch or model, or a machine with more memory");
   };
   if (bytes > std::numeric_limits<std::int64_t>::max() - kHugePage) refuse();
-  if (available >= 0 && bytes > available) refuse();
+  if (available && static_cast<std::uint64_t>(bytes) > *available) refuse();
   // Large blocks start at a huge page: parameters and activations are walked from end to end, and
   // fewer pages are fewer misses of the address cache.
   const std::int64_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;

@@ -10,10 +10,6 @@
 
 namespace regatta::trainer::cpu {
 
-// Bytes that the machine can still give without swapping (MemAvailable of /proc/meminfo); −1 where
-// that cannot be read.
-[[nodiscard]] std::int64_t available_memory();
-
 class HostMemory {
  public:
   HostMemory() = default;

@@ -6,6 +6,7 @@
 
 #include "tests/trainer/model/small_dataset.h"
 #include "tests/trainer/model/thread_ranks.h"
+#include "tests/trainer/model/whole_state.h"
 #include "trainer/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/initial_weights.h"
@@ -80,7 +81,10 @@ TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
       [&](int rank) {
         if (rank != 2) return StepFlags{};
         ++asked;
-        return StepFlags{asked == 4, asked == 2, false};
+        StepFlags flags;
+        flags.stop = asked == 4;
+        flags.checkpoint = asked == 2;
+        return flags;
       });
 }
 
@@ -97,7 +101,7 @@ TEST_F(ManyRanks, AStateContinuesOnAnyNumberOfRanks) {
       const StepRecord record = loop.step(step);
       if (ranks.rank() == 0) undisturbed.push_back(record.loss);
       if (step != 6) continue;
-      TrainingState state = loop.save();
+      TrainingState state = whole_state(ranks, loop);
       EXPECT_EQ(state.parameters.empty(), ranks.rank() != 0) << "only rank 0 is told";
       if (ranks.rank() == 0) half = std::move(state);
     }

@@ -57,7 +57,6 @@ class LoopOnRanks : public testing::Test {
     Course course;
     for (int step = 1; step <= steps; ++step) course.losses.push_back(loop.step(step).loss);
     course.evaluation = loop.evaluate(evaluation_samples(*dataset_, config.data, 50), steps);
-    // Of this rank, where save() would tell rank 0 alone.
     course.parameters.resize(static_cast<std::size_t>(loop.model().table().arena_size));
     device->copy_to_host(0, course.parameters.data(), loop.model().parameters());
     device->synchronize();

@@ -34,14 +34,18 @@ class CheckpointKeeperTest : public testing::Test {
         keeper_(files_, base::system_clock(), run_, Fence(run_, run_.take_epoch()), config_, table_,
                 "data-0", "cccc") {
     const auto size = static_cast<std::size_t>(table_.arena_size);
-    state_.parameters.assign(size, 1);
-    state_.first_moment.assign(size, 2);
-    state_.second_moment.assign(size, 3);
+    parameters_.assign(size, 1);
+    first_moment_.assign(size, 2);
+    second_moment_.assign(size, 3);
+    whole_.parameters = parameters_.data();
+    whole_.first_moment = first_moment_.data();
+    whole_.second_moment = second_moment_.data();
+    whole_.pieces = whole_state(table_);
   }
 
   Names write(std::int64_t step, double loss) {  // what was removed for it
     Names removed;
-    for (const CheckpointRecord& record : keeper_.write(step, state_, loss)) {
+    for (const CheckpointRecord& record : keeper_.write(step, whole_, loss)) {
       EXPECT_NE(record.status, "failed") << record.message;
       if (record.status == "removed") removed.push_back(record.name);
     }
@@ -57,7 +61,8 @@ class CheckpointKeeperTest : public testing::Test {
   TensorTable table_;
   RunDirectory run_;
   CheckpointKeeper keeper_;
-  TrainingState state_;
+  std::vector<float> parameters_, first_moment_, second_moment_;
+  StateShard whole_;
 };
 
 TEST_F(CheckpointKeeperTest, KeepsByTheRunFilesPolicy) {
