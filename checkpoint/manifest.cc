@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -19,7 +20,7 @@ class FieldReader {
   FieldReader(const Json& json, std::string source) : json_(json), source_(std::move(source)) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw base::Error(base::Code::User, source_ + ": " + what + "; the manifest is damaged");
+    throw base::Error(base::Code::User, source_ + ": " + what + "; the file is damaged");
   }
   const Json& field(const char* name) const {
     const auto it = json_.find(name);
@@ -37,6 +38,20 @@ class FieldReader {
       fail(std::string(name) + " is not a whole number of at least 0");
     }
     return value.get<std::int64_t>();
+  }
+  double number(const char* name) const {
+    const Json& value = field(name);
+    if (!value.is_number()) fail(std::string(name) + " is not a number");
+    return value.get<double>();
+  }
+  // The entry of one file, below its name.
+  ManifestFile file() const {
+    ManifestFile found;
+    found.bytes = static_cast<std::uint64_t>(count("bytes"));
+    found.digest = text("digest");
+    const bool digits = found.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (found.digest.size() != 32 || !digits) fail("a digest is not 32 hexadecimal digits");
+    return found;
   }
   const Json& object(const char* name) const {
     const Json& value = field(name);
@@ -56,9 +71,24 @@ bool is_plain_name(const std::string& name) {
          name != "manifest.json";
 }
 
-bool is_digest(const std::string& text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+// The parser takes a NUL byte for the end of its input. Null for what is not JSON.
+Json parse(const std::string& text) {
+  const bool sound =
+      text.find('\0') == std::string::npos && base::json_depth_at_most(text, kMaxDepth);
+  return sound ? Json::parse(text, nullptr, false) : Json(nullptr);
 }
+
+std::string dumped(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// Of everything that stands beside it, known here or not, however it is spaced.
+std::string digest_beside(Json manifest) {
+  manifest.erase("digest");
+  return base::digest_of(dumped(manifest, -1));
+}
+
+double finite_or_zero(double value) { return std::isfinite(value) ? value : 0.0; }
 
 }  // namespace
 
@@ -75,21 +105,19 @@ std::string to_json(const Manifest& manifest) {
   json["metric"] = manifest.metric;
   json["value"] = manifest.value ? Json(*manifest.value) : Json(nullptr);
   json["plan"] = manifest.plan;
-  json["utc_seconds"] = std::isfinite(manifest.utc_seconds) ? manifest.utc_seconds : 0.0;
+  json["utc_seconds"] = finite_or_zero(manifest.utc_seconds);
   json["versions"] = Json::object();
   for (const auto& [name, version] : manifest.versions) json["versions"][name] = version;
   json["files"] = Json::object();
   for (const auto& [name, file] : manifest.files) {
     json["files"][name] = {{"bytes", file.bytes}, {"digest", file.digest}};
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  json["digest"] = digest_beside(json);
+  return dumped(json, 2) + "\n";
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& source) {
-  // The parser takes a NUL byte for the end of its input.
-  const bool sound =
-      text.find('\0') == std::string::npos && base::json_depth_at_most(text, kMaxDepth);
-  const Json json = sound ? Json::parse(text, nullptr, false) : Json(nullptr);
+  const Json json = parse(text);
   const FieldReader reader(json, source);
   if (!json.is_object()) reader.fail("not a JSON object");
   const std::int64_t format = reader.count("format");
@@ -113,9 +141,7 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
     reader.fail("value is neither a number nor null");
   }
   manifest.plan = reader.text("plan");
-  const Json& utc = reader.field("utc_seconds");
-  if (!utc.is_number()) reader.fail("utc_seconds is not a number");
-  manifest.utc_seconds = utc.get<double>();
+  manifest.utc_seconds = reader.number("utc_seconds");
   for (const auto& [name, version] : reader.object("versions").items()) {
     if (!version.is_string()) reader.fail("versions holds something that is not text");
     manifest.versions[name] = version.get<std::string>();
@@ -126,13 +152,31 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
                   "', which is not a plain file name");
     }
     if (!file.is_object()) reader.fail("files holds something that is not an object");
-    const FieldReader entry(file, source);
-    ManifestFile& found = manifest.files[name];
-    found.bytes = static_cast<std::uint64_t>(entry.count("bytes"));
-    found.digest = entry.text("digest");
-    if (!is_digest(found.digest)) reader.fail("a digest is not 32 hexadecimal digits");
+    manifest.files[name] = FieldReader(file, source).file();
   }
+  if (reader.text("digest") != digest_beside(json)) reader.fail("its digest differs");
   return manifest;
+}
+
+std::string to_json(const WrittenShard& shard) {
+  Json json;
+  json["bytes"] = shard.file.bytes;
+  json["digest"] = shard.file.digest;
+  json["write_seconds"] = finite_or_zero(shard.write_seconds);
+  json["sync_seconds"] = finite_or_zero(shard.sync_seconds);
+  return dumped(json, -1) + "\n";
+}
+
+WrittenShard parse_sidecar(const std::string& text, const std::string& source) {
+  const Json json = parse(text);
+  const FieldReader reader(json, source);
+  if (!json.is_object()) reader.fail("not a JSON object");
+  WrittenShard shard;
+  shard.file = reader.file();
+  shard.write_seconds = reader.number("write_seconds");
+  shard.sync_seconds = reader.number("sync_seconds");
+  if (to_json(shard) != text) reader.fail("says more than, or other than, a writer would");
+  return shard;
 }
 
 }  // namespace regatta::checkpoint

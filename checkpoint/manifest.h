@@ -1,5 +1,5 @@
 // manifest.json: the last file of a checkpoint to be written; a checkpoint without one is
-// unfinished.
+// unfinished. And the sidecars, in which the writers of shards say what they wrote.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,21 @@ struct Manifest {
 [[nodiscard]] std::string to_json(const Manifest& manifest);
 
 // Throws Code::User naming `source`: not JSON, a field missing or of the wrong kind, a file name
-// that is not a plain name, or a newer format. Unknown fields are ignored.
+// that is not a plain name, a newer format, or a digest that does not fit the rest. Unknown fields
+// are ignored.
 [[nodiscard]] Manifest parse_manifest(const std::string& text, const std::string& source);
+
+// A shard that is on the disk, with its sidecar.
+struct WrittenShard {
+  ManifestFile file;
+  double write_seconds = 0;  // bytes to the file system, digest included
+  double sync_seconds = 0;
+};
+
+// The text of a sidecar. Durations that are no numbers become 0.
+[[nodiscard]] std::string to_json(const WrittenShard& shard);
+
+// Throws Code::User naming `source` for any text that to_json does not give.
+[[nodiscard]] WrittenShard parse_sidecar(const std::string& text, const std::string& source);
 
 }  // namespace regatta::checkpoint

@@ -23,6 +23,7 @@ constexpr std::uint64_t kMaxHeader = std::uint64_t{16} << 20U;
 constexpr int kMaxDepth = 4;
 constexpr std::size_t kMaxRank = 16;
 constexpr std::uint64_t kReadBlock = std::uint64_t{8} << 20U;
+constexpr std::size_t kWriteBlock = std::size_t{256} << 10U;
 constexpr const char* kMetadata = "__metadata__";
 
 struct Dtype {
@@ -206,7 +207,7 @@ SafetensorsReader::SafetensorsReader(base::FileSystem& files, base::Path path,
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) by_name_[header_.tensors[i].name] = i;
 }
 
-SafetensorsReader SafetensorsReader::open(base::FileSystem& files, const base::Path& path) {
+SafetensorsFront read_safetensors_front(base::FileSystem& files, const base::Path& path) {
   const std::string source = path.string();
   const std::string length_bytes = files.read_at(path, 0, kLengthBytes);
   if (length_bytes.size() < kLengthBytes) {
@@ -219,20 +220,28 @@ SafetensorsReader SafetensorsReader::open(base::FileSystem& files, const base::P
                                             " bytes long; at most " + std::to_string(kMaxHeader) +
                                             " are accepted");
   }
-  const std::string json = files.read_at(path, kLengthBytes, length);
-  if (json.size() < length) {
+  SafetensorsFront front;
+  front.json = files.read_at(path, kLengthBytes, length);
+  if (front.json.size() < length) {
     throw base::Error(base::Code::User, source + ": ends within its header; the file is damaged");
   }
-  SafetensorsHeader header = parse_safetensors_header(json, source);
+  front.header = parse_safetensors_header(front.json, source);
+  front.data_begin = kLengthBytes + length;
+  return front;
+}
+
+SafetensorsReader SafetensorsReader::open(base::FileSystem& files, const base::Path& path) {
+  SafetensorsFront front = read_safetensors_front(files, path);
   // The file must end exactly where the data does: one byte before the end, none after it.
-  const std::uint64_t data_begin = kLengthBytes + length;
+  const std::uint64_t data_bytes = front.header.data_bytes;
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const bool huge = header.data_bytes > kMost - data_begin;
-  if (huge || files.read_at(path, data_begin + header.data_bytes - 1, 2).size() != 1) {
-    throw base::Error(base::Code::User, source + ": is shorter or longer than its header says; " +
-                                            "the file is damaged");
+  const bool huge = data_bytes > kMost - front.data_begin;
+  if (huge || files.read_at(path, front.data_begin + data_bytes - 1, 2).size() != 1) {
+    throw base::Error(
+        base::Code::User,
+        path.string() + ": is shorter or longer than its header says; " + "the file is damaged");
   }
-  return {files, path, std::move(header), data_begin};
+  return {files, path, std::move(front.header), front.data_begin};
 }
 
 const TensorInfo* SafetensorsReader::find(std::string_view name) const {
@@ -256,12 +265,11 @@ void SafetensorsReader::read(const std::string& name, const std::string& dtype,
   std::uint64_t done = 0;
   while (done < out.size()) {
     const std::uint64_t wanted = std::min<std::uint64_t>(kReadBlock, out.size() - done);
-    const std::string block = files_->read_at(path_, data_begin_ + tensor->begin + done, wanted);
-    if (block.size() != wanted) {
+    const std::span<std::byte> block = out.subspan(done, wanted);
+    if (files_->read_into(path_, data_begin_ + tensor->begin + done, block) != wanted) {
       throw base::Error(base::Code::User, path_.string() + ": ends within tensor " +
                                               short_name(name) + "; the file is damaged");
     }
-    std::memcpy(out.data() + done, block.data(), block.size());
     done += wanted;
   }
 }
@@ -275,7 +283,9 @@ std::uint64_t safetensors_bytes(std::span<const NamedTensor> tensors,
 
 WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path,
                               std::span<const NamedTensor> tensors,
-                              const std::map<std::string, std::string>& metadata) {
+                              const std::map<std::string, std::string>& metadata,
+                              const base::Clock& clock) {
+  const double start = clock.monotonic_seconds();
   const std::string header = header_text(tensors, metadata);
   try {
     // What the reader would refuse is refused before a byte is written; names twice collapse.
@@ -286,22 +296,27 @@ WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path,
   } catch (const base::Error& error) {
     throw base::Error(base::Code::Developer, error.what());
   }
-  const auto file = files.open(path, base::FileSystem::Open::CreateNew);
+  const auto file = files.open(path, base::FileSystem::Open::CreateNewDirect);
   WrittenFile written;
   base::Digest digest;
   const auto put = [&](std::span<const std::byte> bytes) {
-    file->append(bytes);
-    digest.update(bytes);
     written.bytes += bytes.size();
+    while (!bytes.empty()) {  // what was digested is still in the cache when it is copied
+      const auto block = bytes.first(std::min(bytes.size(), kWriteBlock));
+      digest.update(block);
+      file->append(block);
+      bytes = bytes.subspan(block.size());
+    }
   };
   const std::uint64_t length = header.size();
   put(std::as_bytes(std::span(&length, 1)));
   put(std::as_bytes(std::span(header)));
-  for (const NamedTensor& tensor : tensors) {
-    if (!tensor.bytes.empty()) put(tensor.bytes);
-  }
-  file->sync();
+  for (const NamedTensor& tensor : tensors) put(tensor.bytes);
   written.digest = digest.hex();
+  const double appended = clock.monotonic_seconds();
+  written.write_seconds = appended - start;
+  file->sync();
+  written.sync_seconds = clock.monotonic_seconds() - appended;
   return written;
 }
 

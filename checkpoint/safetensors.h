@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file_system.h"
 
 namespace regatta::checkpoint {
@@ -47,6 +48,16 @@ struct SafetensorsHeader {
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view json,
                                                          const std::string& source);
 
+// What stands before the data of a file.
+struct SafetensorsFront {
+  std::string json;  // the header's bytes
+  SafetensorsHeader header;
+  std::uint64_t data_begin = 0;  // bytes from the start of the file
+};
+// Throws as SafetensorsReader::open does, but does not look whether the data is all there.
+[[nodiscard]] SafetensorsFront read_safetensors_front(base::FileSystem& files,
+                                                      const base::Path& path);
+
 // An open file: the header is read and checked against the file's size, tensors are read on demand.
 // `files` must outlive it. Reads may come from several threads.
 class SafetensorsReader {
@@ -78,7 +89,9 @@ class SafetensorsReader {
 
 struct WrittenFile {
   std::uint64_t bytes = 0;
-  std::string digest;  // XXH3-128 of all bytes
+  std::string digest;        // XXH3-128 of all bytes
+  double write_seconds = 0;  // bytes to the file system, digest included
+  double sync_seconds = 0;
 };
 
 // Bytes that write_safetensors will need.
@@ -89,6 +102,7 @@ struct WrittenFile {
 // it. Code::Developer for tensors that the format cannot hold (names twice, bytes that do not fit).
 WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path,
                               std::span<const NamedTensor> tensors,
-                              const std::map<std::string, std::string>& metadata);
+                              const std::map<std::string, std::string>& metadata,
+                              const base::Clock& clock = base::system_clock());
 
 }  // namespace regatta::checkpoint

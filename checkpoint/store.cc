@@ -6,9 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "checkpoint/load.h"
+#include "checkpoint/shards.h"
 
 namespace regatta::checkpoint {
 namespace {
@@ -17,7 +18,7 @@ using base::Code;
 using base::Error;
 
 constexpr std::uint64_t kMaxManifest = std::uint64_t{4} << 20U;
-constexpr std::uint64_t kReadBlock = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kMaxSidecar = 4096;
 // Room for the manifest, directory blocks and the journal's next lines.
 constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;
 constexpr std::int64_t kMaxStep = 9'999'999'999;  // ten digits
@@ -30,6 +31,15 @@ bool is_execution(const std::string& text) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
   return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), good);
+}
+
+// After a failure, which is the one to report.
+template <typename Body>
+void quietly(const Body& body) {
+  try {
+    body();
+  } catch (const Error&) {
+  }
 }
 
 // Damage is what a reader finds in the bytes; anything else is the machine's trouble.
@@ -60,70 +70,143 @@ std::optional<CheckpointName> parse_checkpoint_name(const std::string& text) {
 CheckpointStore::CheckpointStore(base::FileSystem& files, base::Path directory)
     : files_(&files), directory_(std::move(directory)) {}
 
-Written CheckpointStore::write(const Contents& contents, const std::function<bool()>& allowed) {
-  const Manifest& manifest = contents.manifest;
-  base::check(is_execution(manifest.execution), "an execution id is letters and digits");
-  base::check(manifest.step >= 0 && manifest.step <= kMaxStep, "a step has at most ten digits");
-  Written written;
-  written.name = CheckpointName{manifest.step, manifest.execution}.text();
-  const base::Path path = directory_ / written.name;
-  files_->create_directory(directory_);
-
+Written CheckpointStore::write(const Contents& contents, const std::function<bool()>& allowed,
+                               const base::Clock& clock) {
+  const CheckpointName name{contents.manifest.step, contents.manifest.execution};
+  const base::Path path = path_of(name);
+  refuse_whole(name);
   const std::uint64_t needed = safetensors_bytes(contents.model, kMetadata) +
-                               safetensors_bytes(contents.optimizer, kMetadata) + kSpareBytes;
-  const std::uint64_t available = files_->free_bytes(directory_);
-  if (available < needed) {
-    throw Error(Code::Operator, "no room for checkpoint " + written.name + ": it needs " +
-                                    base::human_bytes(needed) + ", the disk has " +
-                                    base::human_bytes(available) + "; free some space");
-  }
-  if (!files_->create_directory(path)) {
-    if (files_->exists(path / kManifestFile)) {
-      throw Error(Code::Conflict, "checkpoint " + written.name + " is already written");
-    }
-    files_->remove_tree(path);  // what an earlier failure of this execution could not remove
-    files_->create_directory(path);
-  }
+                               safetensors_bytes(contents.optimizer, kMetadata);
   try {
-    write_files(contents, path, allowed, &written);
+    files_->remove_tree(path);  // what an earlier failure of this execution could not remove
+    write_shard(name, kModelFile, contents.model, clock, needed);
+    write_shard(name, kOptimizerFile, contents.optimizer, clock);
+    return commit(contents.manifest, {kModelFile, kOptimizerFile}, allowed, clock);
   } catch (...) {
-    try {
-      remove(written.name);
-    } catch (const Error&) {  // the first failure is the one to report
-    }
+    quietly([&] { remove(name.text()); });
     throw;
   }
+}
+
+WrittenShard CheckpointStore::write_shard(const CheckpointName& name, const std::string& file,
+                                          const std::vector<NamedTensor>& tensors,
+                                          const base::Clock& clock, std::uint64_t needed) {
+  base::check(parse_shard_file(file).has_value(), "a shard has a name that readers know");
+  const base::Path path = path_of(name);
+  refuse_whole(name);
+  files_->create_directory(directory_);
+  check_room(name, needed != 0 ? needed : safetensors_bytes(tensors, kMetadata));
+  files_->create_directory(path);
+  const base::Path sidecar = path / sidecar_file(file);
+  const auto clear = [&] {
+    files_->remove_file(sidecar);
+    files_->remove_file(path / file);
+  };
+  try {
+    clear();
+    const WrittenFile written = write_safetensors(*files_, path / file, tensors, kMetadata, clock);
+    const WrittenShard shard{
+        {written.bytes, written.digest}, written.write_seconds, written.sync_seconds};
+    write_synced(sidecar, to_json(shard));
+    files_->sync_directory(path);
+    return shard;
+  } catch (...) {
+    quietly(clear);
+    throw;
+  }
+}
+
+Written CheckpointStore::commit(const Manifest& manifest, const std::vector<std::string>& shards,
+                                const std::function<bool()>& allowed, const base::Clock& clock) {
+  const CheckpointName name{manifest.step, manifest.execution};
+  const base::Path path = path_of(name);
+  refuse_whole(name);
+  const double start = clock.monotonic_seconds();
+  Written written;
+  written.name = name.text();
+  Manifest whole = manifest;
+  collect(path, shards, &whole, &written);
+  const base::Path temporary = path / "manifest.json.tmp";
+  try {
+    // The shards' names and the directories' own reach the disk before the manifest says that they
+    // are there.
+    files_->sync_directory(path);
+    files_->sync_directory(directory_);
+    files_->sync_directory(directory_.has_parent_path() ? directory_.parent_path() : ".");
+    const std::string text = to_json(whole);
+    files_->remove_file(temporary);
+    write_synced(temporary, text);
+    written.bytes += text.size();
+    if (!allowed()) {
+      throw Error(Code::Conflict, "fenced: a newer attempt owns the run, so checkpoint " +
+                                      written.name + " was not written");
+    }
+    files_->rename(temporary, path / kManifestFile);
+    files_->sync_directory(path);
+    files_->sync_directory(directory_);
+  } catch (...) {
+    quietly([&] { files_->remove_file(path / kManifestFile); });
+    quietly([&] { files_->remove_file(temporary); });
+    throw;
+  }
+  written.sync_seconds += clock.monotonic_seconds() - start;
   return written;
 }
 
-void CheckpointStore::write_files(const Contents& contents, const base::Path& path,
-                                  const std::function<bool()>& allowed, Written* written) {
-  Manifest manifest = contents.manifest;
-  manifest.files.clear();
-  const auto shard = [&](const char* name, const std::vector<NamedTensor>& tensors) {
-    const WrittenFile file = write_safetensors(*files_, path / name, tensors, kMetadata);
-    manifest.files[name] = {file.bytes, file.digest};
-    written->bytes += file.bytes;
-  };
-  shard(kModelFile, contents.model);
-  shard(kOptimizerFile, contents.optimizer);
-  // The shards' names and the directory's own reach the disk before the manifest says that they are
-  // there.
-  files_->sync_directory(path);
-  files_->sync_directory(directory_);
+base::Path CheckpointStore::path_of(const CheckpointName& name) const {
+  base::check(is_execution(name.execution), "an execution id is letters and digits");
+  base::check(name.step >= 0 && name.step <= kMaxStep, "a step has at most ten digits");
+  return directory_ / name.text();
+}
 
-  const std::string text = to_json(manifest);
-  const base::Path temporary = path / "manifest.json.tmp";
-  const auto file = files_->open(temporary, base::FileSystem::Open::CreateNew);
+void CheckpointStore::refuse_whole(const CheckpointName& name) const {
+  if (files_->exists(path_of(name) / kManifestFile)) {
+    throw Error(Code::Conflict, "checkpoint " + name.text() + " is already written");
+  }
+}
+
+void CheckpointStore::check_room(const CheckpointName& name, std::uint64_t bytes) const {
+  const std::uint64_t needed = bytes + kSpareBytes;
+  const std::uint64_t available = files_->free_bytes(directory_);
+  if (available < needed) {
+    throw Error(Code::Operator, "no room for checkpoint " + name.text() + ": it needs " +
+                                    base::human_bytes(needed) + ", the disk has " +
+                                    base::human_bytes(available) + "; free some space");
+  }
+}
+
+void CheckpointStore::write_synced(const base::Path& path, const std::string& text) {
+  const auto file = files_->open(path, base::FileSystem::Open::CreateNew);
   file->append(text);
   file->sync();
-  written->bytes += text.size();
-  if (!allowed()) {
-    throw Error(Code::Conflict, "fenced: a newer attempt owns the run, so checkpoint " +
-                                    written->name + " was not written");
+}
+
+void CheckpointStore::collect(const base::Path& path, const std::vector<std::string>& shards,
+                              Manifest* manifest, Written* written) const {
+  if (const auto missing = missing_shard(shards)) {
+    throw Error(Code::Developer, "checkpoint " + written->name + ": its writer " + *missing);
   }
-  files_->rename(temporary, path / kManifestFile);
-  files_->sync_directory(path);
+  manifest->files.clear();
+  for (const std::string& shard : shards) {
+    const std::string source = written->name + "/" + shard;
+    try {
+      const std::string text = files_->read(path / sidecar_file(shard), kMaxSidecar);
+      const WrittenShard said = parse_sidecar(text, sidecar_file(source));
+      const std::uint64_t bytes = said.file.bytes;
+      // One byte before the end, none after it.
+      if (bytes == 0 || files_->read_at(path / shard, bytes - 1, 2).size() != 1) {
+        throw Error(Code::User, source + ": is not of the size that its sidecar says (" +
+                                    std::to_string(bytes) + " bytes)");
+      }
+      manifest->files[shard] = said.file;
+      written->bytes += bytes + text.size();
+      written->write_seconds = std::max(written->write_seconds, said.write_seconds);
+      written->sync_seconds = std::max(written->sync_seconds, said.sync_seconds);
+    } catch (const Error& error) {
+      if (error.code() != Code::NotFound) throw;
+      throw Error(Code::User, source + ": the shard or its sidecar is missing: " + error.what());
+    }
+  }
 }
 
 Entry CheckpointStore::inspect(const CheckpointName& name) const {
@@ -143,10 +226,10 @@ Entry CheckpointStore::inspect(const CheckpointName& name) const {
       throw Error(Code::User, entry.name + "/" + kManifestFile +
                                   ": belongs to another checkpoint than its directory says");
     }
-    for (const char* file : {kModelFile, kOptimizerFile}) {
-      if (manifest.files.count(file) == 0) {
-        throw Error(Code::User, entry.name + "/" + kManifestFile + ": does not list " + file);
-      }
+    std::vector<std::string> names;
+    for (const auto& [file, facts] : manifest.files) names.push_back(file);
+    if (const auto missing = missing_shard(names)) {
+      throw Error(Code::User, entry.name + "/" + kManifestFile + ": " + *missing);
     }
     entry.status = Status::Valid;
     entry.manifest = std::move(manifest);
@@ -178,45 +261,26 @@ std::optional<std::string> CheckpointStore::verify(const std::string& name) cons
   if (!parsed) return "'" + base::printable(name) + "' is not the name of a checkpoint";
   const Entry entry = inspect(*parsed);
   if (entry.status != Status::Valid) return entry.reason;
-  return verify_files(directory_ / entry.name, *entry.manifest);
-}
-
-std::optional<std::string> CheckpointStore::verify_files(const base::Path& path,
-                                                         const Manifest& manifest) const {
-  for (const auto& [name, expected] : manifest.files) {
-    base::Digest digest;
-    std::uint64_t bytes = 0;
-    try {
-      // One byte beyond the expected size, so that a longer file shows as well.
-      while (bytes <= expected.bytes) {
-        const std::uint64_t wanted = std::min(kReadBlock, expected.bytes + 1 - bytes);
-        const std::string block = files_->read_at(path / name, bytes, wanted);
-        digest.update(block);
-        bytes += block.size();
-        if (block.size() < wanted) break;
-      }
-    } catch (const Error& error) {
-      if (!is_damage(error.code())) throw;
-      return std::string(error.what());
+  try {
+    for (const auto& [file, expected] : entry.manifest->files) {
+      auto damage = file_damage(*files_, directory_ / entry.name / file, file, expected);
+      if (damage) return damage;
     }
-    if (bytes != expected.bytes) {
-      return name + " is " + (bytes < expected.bytes ? "shorter" : "longer") +
-             " than the manifest says (" + std::to_string(expected.bytes) + " bytes)";
-    }
-    if (digest.hex() != expected.digest) return name + " is damaged: its digest differs";
+  } catch (const Error& error) {
+    if (!is_damage(error.code())) throw;
+    return std::string(error.what());
   }
   return std::nullopt;
 }
 
-Latest CheckpointStore::open_latest_valid(const std::string& model_fingerprint,
-                                          const std::string& data_fingerprint) const {
-  Latest latest;
+void CheckpointStore::find_latest(const std::string& model_fingerprint,
+                                  const std::string& data_fingerprint,
+                                  const std::function<void(const Entry&)>& use,
+                                  std::vector<Skipped>* skipped) const {
   std::optional<Error> misfit;
   std::optional<Error> unreadable;
-  for (Entry& entry : list()) {
-    const auto skip = [&](const std::string& reason) {
-      latest.skipped.push_back({entry.name, reason});
-    };
+  for (const Entry& entry : list()) {
+    const auto skip = [&](const std::string& reason) { skipped->push_back({entry.name, reason}); };
     if (entry.status != Status::Valid) {
       skip(entry.reason);
       if (entry.status == Status::Unreadable) unreadable.emplace(Code::Operator, entry.reason);
@@ -235,15 +299,8 @@ Latest CheckpointStore::open_latest_valid(const std::string& model_fingerprint,
       continue;
     }
     try {
-      const base::Path path = directory_ / entry.name;
-      if (const auto damage = verify_files(path, *entry.manifest)) {
-        skip(*damage);
-        continue;
-      }
-      latest.checkpoint = OpenCheckpoint{entry.name, std::move(*entry.manifest),
-                                         SafetensorsReader::open(*files_, path / kModelFile),
-                                         SafetensorsReader::open(*files_, path / kOptimizerFile)};
-      return latest;
+      use(entry);
+      return;
     } catch (const Error& error) {
       skip(error.what());
       if (!is_damage(error.code())) unreadable = error;
@@ -251,6 +308,32 @@ Latest CheckpointStore::open_latest_valid(const std::string& model_fingerprint,
   }
   if (unreadable) throw *unreadable;
   if (misfit) throw *misfit;
+}
+
+Latest CheckpointStore::open_latest_valid(const std::string& model_fingerprint,
+                                          const std::string& data_fingerprint) const {
+  Latest latest;
+  const auto open = [&](const Entry& entry) {
+    const base::Path path = directory_ / entry.name;
+    if (const auto damage = verify(entry.name)) throw Error(Code::User, *damage);
+    latest.checkpoint = OpenCheckpoint{entry.name, *entry.manifest,
+                                       SafetensorsReader::open(*files_, path / kModelFile),
+                                       SafetensorsReader::open(*files_, path / kOptimizerFile)};
+  };
+  find_latest(model_fingerprint, data_fingerprint, open, &latest.skipped);
+  return latest;
+}
+
+LatestLoaded CheckpointStore::load_latest(const std::string& model_fingerprint,
+                                          const std::string& data_fingerprint,
+                                          const std::vector<TensorPlace>& model,
+                                          const std::vector<TensorPlace>& optimizer) const {
+  LatestLoaded latest;
+  const auto load = [&](const Entry& entry) {
+    auto absent = load_files(*files_, directory_ / entry.name, *entry.manifest, model, optimizer);
+    latest.checkpoint = Loaded{entry.name, *entry.manifest, std::move(absent)};
+  };
+  find_latest(model_fingerprint, data_fingerprint, load, &latest.skipped);
   return latest;
 }
 

@@ -39,16 +39,9 @@ struct Contents {
   std::vector<NamedTensor> optimizer;
 };
 
-// A shard that is on the disk, with its sidecar.
-struct WrittenShard {
-  ManifestFile file;
-  double write_seconds = 0;  // bytes to the file system, digest included
-  double sync_seconds = 0;
-};
-
 struct Written {
   std::string name;
-  std::uint64_t bytes = 0;   // of all files
+  std::uint64_t bytes = 0;   // of all files, sidecars included
   double write_seconds = 0;  // of the slowest shard
   double sync_seconds = 0;   // of the slowest shard, and of the manifest
 };
@@ -119,7 +112,8 @@ class CheckpointStore {
   // are untouched. `allowed` is asked right before the checkpoint becomes visible; if it says no,
   // throws Code::Conflict "fenced". A full disk is Code::Operator, noticed before writing if
   // possible. Code::Conflict also when this execution has written this step already.
-  Written write(const Contents& contents, const std::function<bool()>& allowed);
+  Written write(const Contents& contents, const std::function<bool()>& allowed,
+                const base::Clock& clock = base::system_clock());
 
   // The same in parts, for shards from several writers. Each writes its own, in any order and from
   // any machine that shares the file system: the directory, where nobody has made it yet, the file
@@ -129,9 +123,9 @@ class CheckpointStore {
   WrittenShard write_shard(const CheckpointName& name, const std::string& file,
                            const std::vector<NamedTensor>& tensors, const base::Clock& clock,
                            std::uint64_t needed = 0);
-  // Once all `shards` are written: reads their sidecars, and makes the checkpoint visible as write()
-  // does. Code::User when a shard or sidecar is missing or of another size than it says. On any
-  // error nothing is visible; call remove() then, when no writer is at work any more.
+  // Once all `shards` are written: reads their sidecars, and makes the checkpoint visible as
+  // write() does. Code::User when a shard or sidecar is missing or of another size than it says. On
+  // any error nothing is visible; call remove() then, when no writer is at work any more.
   Written commit(const Manifest& manifest, const std::vector<std::string>& shards,
                  const std::function<bool()>& allowed, const base::Clock& clock);
 
@@ -162,10 +156,19 @@ class CheckpointStore {
 
  private:
   [[nodiscard]] Entry inspect(const CheckpointName& name) const;
-  void write_files(const Contents& contents, const base::Path& path,
-                   const std::function<bool()>& allowed, Written* written);
-  [[nodiscard]] std::optional<std::string> verify_files(const base::Path& path,
-                                                        const Manifest& manifest) const;
+  [[nodiscard]] base::Path path_of(const CheckpointName& name) const;
+  // Code::Conflict when it has a manifest.
+  void refuse_whole(const CheckpointName& name) const;
+  void check_room(const CheckpointName& name, std::uint64_t bytes) const;
+  void write_synced(const base::Path& path, const std::string& text);
+  // The entries and size of every shard, or why it cannot be part of a checkpoint.
+  void collect(const base::Path& path, const std::vector<std::string>& shards, Manifest* manifest,
+               Written* written) const;
+  // Offers every checkpoint that fits, newest first, until `use` takes one, which is until it
+  // returns without an exception.
+  void find_latest(const std::string& model_fingerprint, const std::string& data_fingerprint,
+                   const std::function<void(const Entry& entry)>& use,
+                   std::vector<Skipped>* skipped) const;
 
   base::FileSystem* files_;
   base::Path directory_;

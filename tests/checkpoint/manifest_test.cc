@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "base/digest.h"
 #include "base/error.h"
 
 namespace regatta::checkpoint {
@@ -61,8 +63,33 @@ TEST(Manifest, ValuesThatAreNoNumbersAreAbsent) {
   EXPECT_EQ(parse_manifest(to_json(manifest), "x").value, std::nullopt);
 }
 
-TEST(Manifest, IgnoresUnknownFields) {
-  EXPECT_EQ(parse_manifest(replaced(to_json(full()), "{", "{\"later\": [1],"), "x").step, 1200);
+// As the manifest of a later version would be; the digest counts what stands there, however spaced.
+TEST(Manifest, IgnoresUnknownFieldsAndSpaces) {
+  auto json = nlohmann::ordered_json::parse(to_json(full()));
+  json["later"] = {1, 2.5, "three"};
+  json.erase("digest");
+  const std::string digest = base::digest_of(json.dump());
+  json["digest"] = digest;
+  EXPECT_EQ(parse_manifest(json.dump(), "x").step, 1200);
+  EXPECT_EQ(parse_manifest(json.dump(7), "x").step, 1200);
+}
+
+// A flipped bit may turn one good number into another, so every one that still parses must mean the
+// same.
+TEST(Manifest, NoFlippedBitChangesWhatItSays) {
+  const std::string good = to_json(full());
+  int refused = 0;
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string flipped = good;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    try {
+      EXPECT_EQ(to_json(parse_manifest(flipped, "x")), good) << flipped;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 7 * static_cast<int>(good.size())) << "only spaces may change";
 }
 
 TEST(Manifest, NamesWhatIsWrong) {
@@ -98,6 +125,10 @@ TEST(Manifest, NamesWhatIsWrong) {
       {"empty name", replaced(good, "model.safetensors", ""), "plain file name"},
       {"itself", replaced(good, "model.safetensors", "manifest.json"), "plain file name"},
       {"NUL in a name", replaced(good, "model.safetensors", "m\\u0000"), "plain file name"},
+      {"other samples", replaced(good, "38400", "38401"), "its digest differs"},
+      {"other metric", replaced(good, "mlm_loss", "mlm_lost"), "its digest differs"},
+      {"one field more", replaced(good, "{", "{\"later\": 1,"), "its digest differs"},
+      {"no digest", replaced(good, "\n  \"digest\"", "\n  \"diguest\""), "digest is missing"},
       {"short digest", replaced(good, "0123456789abcdef0123456789abcdef", "0123"),
        "32 hexadecimal"},
       {"odd digest",
@@ -112,6 +143,66 @@ TEST(Manifest, NamesWhatIsWrong) {
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
       EXPECT_THAT(error.what(), HasSubstr("step-1/manifest.json: "));
+      EXPECT_THAT(error.what(), HasSubstr(row.message));
+    }
+  }
+}
+
+TEST(Sidecar, RoundTrips) {
+  const std::string digest = "0123456789abcdef0123456789abcdef";
+  const WrittenShard shard{{9'007'199'254'740'993ULL, digest}, 0.1, 1e-9};
+  const std::string text = to_json(shard);
+  EXPECT_EQ(text, "{\"bytes\":9007199254740993,\"digest\":\"" + digest +
+                      "\",\"write_seconds\":0.1,\"sync_seconds\":1e-09}\n");
+  const WrittenShard back = parse_sidecar(text, "x");
+  EXPECT_EQ(back.file.bytes, shard.file.bytes);
+  EXPECT_EQ(back.file.digest, digest);
+  EXPECT_EQ(back.write_seconds, 0.1);
+  EXPECT_EQ(back.sync_seconds, 1e-9);
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(parse_sidecar(to_json(WrittenShard{{1, digest}, infinite, 0}), "x").write_seconds, 0);
+}
+
+TEST(Sidecar, RefusesEverythingElse) {
+  const std::string good =
+      to_json(WrittenShard{{123, "0123456789abcdef0123456789abcdef"}, 0.5, 0.25});
+  struct Row {
+    const char* name;
+    std::string text;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"empty", "", "not a JSON object"},
+      {"a list", "[]", "not a JSON object"},
+      {"deep", std::string(100000, '['), "not a JSON object"},
+      {"half", good.substr(0, good.size() / 2), "not a JSON object"},
+      {"NUL bytes after it", good + std::string(8, '\0'), "not a JSON object"},
+      {"zeroes", std::string(good.size(), '\0'), "not a JSON object"},
+      {"twice", good + good, "not a JSON object"},
+      {"no line end", good.substr(0, good.size() - 1), "says more"},
+      {"spaces", replaced(good, ":", ": "), "says more"},
+      {"one field more", replaced(good, "{", "{\"later\":1,"), "says more"},
+      {"a field twice", replaced(good, "{", "{\"bytes\":123,"), "says more"},
+      {"a field twice, other", replaced(good, "{", "{\"bytes\":124,"), "says more"},
+      {"no bytes", replaced(good, "bytes", "bites"), "bytes is missing"},
+      {"negative bytes", replaced(good, "123", "-1"), "bytes is not a whole number"},
+      {"fraction of bytes", replaced(good, "123", "1.5"), "bytes is not a whole number"},
+      {"huge bytes", replaced(good, "123,", "9223372036854775808,"), "bytes is not a whole number"},
+      {"text bytes", replaced(good, "123,", "\"123\","), "bytes is not a whole number"},
+      {"short digest", replaced(good, "0123456789abcdef0123", "0123"), "32 hexadecimal"},
+      {"odd digest", replaced(good, "abcdef", "ABCDEF"), "32 hexadecimal"},
+      {"no digest", replaced(good, "digest", "digits"), "digest is missing"},
+      {"text seconds", replaced(good, "0.5", "\"0.5\""), "write_seconds is not a number"},
+      {"no seconds", replaced(good, "sync_seconds", "sink_seconds"), "sync_seconds is missing"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    try {
+      (void)parse_sidecar(row.text, "step-1/x.digest.json");
+      ADD_FAILURE() << "accepted";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_THAT(error.what(), HasSubstr("step-1/x.digest.json: "));
       EXPECT_THAT(error.what(), HasSubstr(row.message));
     }
   }

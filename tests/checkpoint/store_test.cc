@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -15,10 +17,14 @@ namespace {
 
 using testing::HasSubstr;
 using tests::always;
-using tests::holds_sample;
 using tests::kDataPrint;
 using tests::kModelPrint;
+using tests::load_sample;
+using tests::LoadedSample;
+using tests::sample_files;
 using tests::SampleCheckpoint;
+using tests::write_sample;
+using tests::write_sample_shard;
 
 TEST(CheckpointName, RoundTripsAndRefuses) {
   const CheckpointName name{1200, "0123456789abcdef"};
@@ -50,28 +56,48 @@ class StoreTest : public testing::Test {
     files_.open(file, base::FileSystem::Open::Truncate)->append(text);
   }
 
-  base::FileSystem& files_ = base::posix_file_system();
+  // The error's code and message, which must hold `part`.
+  template <typename Body>
+  static std::optional<base::Code> refused(const char* part, const Body& body) {
+    try {
+      body();
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(part));
+      return error.code();
+    }
+    return std::nullopt;
+  }
+  Written commit(const SampleCheckpoint& sample, int shards) {
+    return store_.commit(sample.contents.manifest, sample_files(shards), always,
+                         base::system_clock());
+  }
+
+  tests::FaultyFileSystem files_;  // never fails here, and spares the disk the syncs
   tests::TemporaryDirectory directory_;
   CheckpointStore store_{files_, directory_.path() / "checkpoints"};
 };
 
 TEST_F(StoreTest, EmptyStoreStartsFromScratch) {
   EXPECT_TRUE(store_.list().empty());
-  const Latest latest = store_.open_latest_valid(kModelPrint, kDataPrint);
-  EXPECT_FALSE(latest.checkpoint.has_value());
-  EXPECT_TRUE(latest.skipped.empty());
+  const LoadedSample loaded = load_sample(store_);
+  EXPECT_FALSE(loaded.step.has_value());
+  EXPECT_TRUE(loaded.skipped.empty());
 }
 
-TEST_F(StoreTest, WritesListsVerifiesAndOpens) {
+TEST_F(StoreTest, WritesListsVerifiesAndLoads) {
   const SampleCheckpoint sample(100, "aaaa");
   const Written written = store_.write(sample.contents, always);
   EXPECT_EQ(written.name, "step-0000000100-aaaa");
   std::uint64_t bytes = 0;
-  for (const char* file : {kModelFile, kOptimizerFile, kManifestFile}) {
-    bytes += std::filesystem::file_size(path(written.name, file));
+  const std::vector<std::string> files = files_.list(store_.directory() / written.name);
+  for (const std::string& file : files) {
+    bytes += std::filesystem::file_size(path(written.name, file.c_str()));
   }
   EXPECT_EQ(written.bytes, bytes);
-  EXPECT_EQ(files_.list(store_.directory() / written.name).size(), 3U) << "no temporary is left";
+  EXPECT_THAT(files,
+              testing::UnorderedElementsAre(kModelFile, kOptimizerFile, kManifestFile,
+                                            sidecar_file(kModelFile), sidecar_file(kOptimizerFile)))
+      << "no temporary is left";
   write(50);
 
   const std::vector<Entry> entries = store_.list();
@@ -84,12 +110,12 @@ TEST_F(StoreTest, WritesListsVerifiesAndOpens) {
             base::digest_of(files_.read(path(written.name, kModelFile), 1 << 20)));
   EXPECT_EQ(store_.verify(written.name), std::nullopt);
 
-  const Latest latest = store_.open_latest_valid(kModelPrint, kDataPrint);
-  ASSERT_TRUE(latest.checkpoint.has_value());
-  EXPECT_EQ(latest.checkpoint->name, written.name);
-  EXPECT_TRUE(holds_sample(*latest.checkpoint));
-  EXPECT_EQ(latest.checkpoint->model.metadata().at("format"), "pt");
-  EXPECT_TRUE(latest.skipped.empty());
+  const LoadedSample loaded = load_sample(store_);
+  EXPECT_EQ(loaded.step, 100);
+  EXPECT_TRUE(loaded.whole);
+  EXPECT_TRUE(loaded.skipped.empty());
+  const auto reader = SafetensorsReader::open(files_, path(written.name, kModelFile));
+  EXPECT_EQ(reader.metadata().at("format"), "pt");
 }
 
 TEST_F(StoreTest, SameStepTwiceIsAConflictAndKeepsTheFirst) {
@@ -150,10 +176,9 @@ TEST_F(StoreTest, SkipsUnfinishedAndDamagedOnesByName) {
   files_.remove_file(path(no_model, kModelFile));
   files_.rename(store_.directory() / wrong_directory, store_.directory() / "step-0000000900-aaaa");
 
-  const Latest latest = store_.open_latest_valid(kModelPrint, kDataPrint);
-  ASSERT_TRUE(latest.checkpoint.has_value());
-  EXPECT_EQ(latest.checkpoint->name, good);
-  EXPECT_TRUE(holds_sample(*latest.checkpoint));
+  const LoadedSample loaded = load_sample(store_);
+  EXPECT_EQ(loaded.step, 100);
+  EXPECT_TRUE(loaded.whole);
   const std::pair<std::string, const char*> expected[] = {
       {"step-0000000900-aaaa", "belongs to another checkpoint"},
       {no_model, "cannot open"},
@@ -162,10 +187,10 @@ TEST_F(StoreTest, SkipsUnfinishedAndDamagedOnesByName) {
       {bad_model, "model.safetensors is damaged"},
       {bad_manifest, "not a JSON object"},
       {no_manifest, "unfinished"}};
-  ASSERT_EQ(latest.skipped.size(), std::size(expected));
+  ASSERT_EQ(loaded.skipped.size(), std::size(expected));
   for (std::size_t i = 0; i < std::size(expected); ++i) {
-    EXPECT_EQ(latest.skipped[i].name, expected[i].first);
-    EXPECT_THAT(latest.skipped[i].reason, HasSubstr(expected[i].second));
+    EXPECT_EQ(loaded.skipped[i].name, expected[i].first);
+    EXPECT_THAT(loaded.skipped[i].reason, HasSubstr(expected[i].second));
     const auto reason = store_.verify(expected[i].first);
     ASSERT_TRUE(reason.has_value());
     EXPECT_THAT(*reason, HasSubstr(expected[i].second));
@@ -177,18 +202,28 @@ TEST_F(StoreTest, SkipsUnfinishedAndDamagedOnesByName) {
 
 TEST_F(StoreTest, ManifestMustListBothShards) {
   const std::string name = write(1);
-  change(path(name, kManifestFile), [](std::string* text) {
-    const std::size_t at = text->find(kOptimizerFile);
-    text->replace(at, std::strlen(kOptimizerFile), "something.else");
-  });
-  EXPECT_THAT(store_.verify(name).value_or(""), HasSubstr("does not list optimizer.safetensors"));
+  Manifest manifest = parse_manifest(files_.read(path(name, kManifestFile), 1 << 20), name);
+  const auto entry = manifest.files.extract(kOptimizerFile);
+  const auto reason = [&](const std::vector<std::string>& files) {
+    Manifest changed = manifest;
+    for (const std::string& file : files) changed.files[file] = entry.mapped();
+    change(path(name, kManifestFile), [&](std::string* text) { *text = to_json(changed); });
+    EXPECT_EQ(store_.list().at(0).status, Status::Damaged);
+    return store_.verify(name).value_or("nothing");
+  };
+  EXPECT_THAT(reason({}), HasSubstr("does not list optimizer.safetensors"));
+  EXPECT_THAT(reason({"something.else"}), HasSubstr("does not list optimizer.safetensors"));
+  EXPECT_THAT(reason({shard_file(kOptimizer, 0, 2)}),
+              HasSubstr("does not list optimizer-00002-of-00002.safetensors"));
+  EXPECT_THAT(reason({kOptimizerFile, shard_file(kOptimizer, 0, 2), shard_file(kOptimizer, 1, 2)}),
+              HasSubstr("several divisions of the optimizer"));
 }
 
 TEST_F(StoreTest, AnotherModelOrDataSetIsAnError) {
   write(100);
   const auto message = [&](const char* model, const char* data) -> std::string {
     try {
-      (void)store_.open_latest_valid(model, data);
+      (void)store_.load_latest(model, data, {}, {});
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
       return error.what();
@@ -205,20 +240,20 @@ TEST_F(StoreTest, AnotherModelIsSkippedWhenAnOlderOneFits) {
   SampleCheckpoint other(200, "aaaa");
   other.contents.manifest.model_fingerprint = "other";
   store_.write(other.contents, always);
-  const Latest latest = store_.open_latest_valid(kModelPrint, kDataPrint);
-  ASSERT_TRUE(latest.checkpoint.has_value());
-  EXPECT_EQ(latest.checkpoint->manifest.step, 100);
-  ASSERT_EQ(latest.skipped.size(), 1U);
-  EXPECT_THAT(latest.skipped[0].reason, HasSubstr("checkpoint of another model"));
+  const LoadedSample loaded = load_sample(store_);
+  EXPECT_EQ(loaded.step, 100);
+  EXPECT_TRUE(loaded.whole);
+  ASSERT_EQ(loaded.skipped.size(), 1U);
+  EXPECT_THAT(loaded.skipped[0].reason, HasSubstr("checkpoint of another model"));
 }
 
 TEST_F(StoreTest, OnlyDamagedOnesMeanScratchWithReasons) {
   const std::string name = write(100);
   change(path(name, kModelFile), [](std::string* text) { text->clear(); });
-  const Latest latest = store_.open_latest_valid(kModelPrint, kDataPrint);
-  EXPECT_FALSE(latest.checkpoint.has_value());
-  ASSERT_EQ(latest.skipped.size(), 1U);
-  EXPECT_EQ(latest.skipped[0].name, name);
+  const LoadedSample loaded = load_sample(store_);
+  EXPECT_FALSE(loaded.step.has_value());
+  ASSERT_EQ(loaded.skipped.size(), 1U);
+  EXPECT_EQ(loaded.skipped[0].name, name);
 }
 
 TEST_F(StoreTest, AFullDiskIsNoticedBeforeWriting) {
@@ -241,12 +276,234 @@ TEST_F(StoreTest, AFullDiskIsNoticedBeforeWriting) {
 TEST_F(StoreTest, IgnoresWhatIsNotACheckpoint) {
   write(100);
   files_.create_directory(store_.directory() / "notes");
-  files_.open(store_.directory() / "step-0000000200-aaaa.tmp", base::FileSystem::Open::CreateNew);
+  (void)files_.open(store_.directory() / "step-0000000200-aaaa.tmp",
+                    base::FileSystem::Open::CreateNew);
   EXPECT_EQ(store_.list().size(), 1U);
   // A file where a directory is expected counts as unfinished.
-  files_.open(store_.directory() / "step-0000000300-aaaa", base::FileSystem::Open::CreateNew);
+  (void)files_.open(store_.directory() / "step-0000000300-aaaa", base::FileSystem::Open::CreateNew);
   ASSERT_EQ(store_.list().size(), 2U);
   EXPECT_EQ(store_.list()[0].status, Status::Unfinished);
+}
+
+TEST_F(StoreTest, ShardsComeFromSeveralThreadsInAnyOrder) {
+  for (const int shards : {1, 2, 3, 5, 11}) {
+    SCOPED_TRACE(shards);
+    const SampleCheckpoint sample(100 * shards, "aaaa");
+    std::vector<std::thread> writers;
+    std::atomic<int> failures{0};
+    for (const std::string& file : sample_files(shards)) {
+      writers.emplace_back([&, file] {
+        try {
+          write_sample_shard({files_, directory_.path() / "checkpoints"}, sample, file);
+        } catch (const base::Error& error) {
+          ++failures;
+          std::fprintf(stderr, "%s\n", error.what());
+        }
+      });
+    }
+    for (std::thread& writer : writers) writer.join();
+    ASSERT_EQ(failures, 0);
+    EXPECT_EQ(store_.list().at(0).status, Status::Unfinished);
+    EXPECT_EQ(commit(sample, shards).name, sample.name());
+    EXPECT_EQ(store_.verify(sample.name()), std::nullopt);
+    const LoadedSample loaded = load_sample(store_);
+    EXPECT_EQ(loaded.step, 100 * shards);
+    EXPECT_TRUE(loaded.whole);
+  }
+}
+
+TEST_F(StoreTest, CommitSaysWhatTheSlowestShardTook) {
+  class Steps final : public base::Clock {
+   public:
+    [[nodiscard]] double monotonic_seconds() const override { return now_ += step; }
+    [[nodiscard]] double utc_seconds() const override { return 0; }
+    void sleep(std::chrono::duration<double> /*duration*/) override {}
+    double step = 0;
+
+   private:
+    mutable double now_ = 0;
+  };
+  const SampleCheckpoint sample(100, "aaaa");
+  Steps clock;
+  std::uint64_t bytes = 0;
+  for (const std::string& file : sample_files(3)) {
+    clock.step = file == shard_file(kOptimizer, 1, 3) ? 2.5 : 0.5;
+    const auto name = parse_shard_file(file).value();
+    const WrittenShard shard =
+        store_.write_shard(sample.id(), file,
+                           name.kind == kModel ? sample.contents.model
+                                               : sample.optimizer_shard(name.shard, name.shards),
+                           clock);
+    EXPECT_EQ(shard.write_seconds, clock.step);
+    EXPECT_EQ(shard.sync_seconds, clock.step);
+    EXPECT_EQ(shard.file.bytes, std::filesystem::file_size(path(sample.name(), file.c_str())));
+    const std::string sidecar = files_.read(path(sample.name(), sidecar_file(file).c_str()), 4096);
+    const WrittenShard said = parse_sidecar(sidecar, file);
+    EXPECT_EQ(said.file.digest, shard.file.digest);
+    EXPECT_EQ(said.write_seconds, shard.write_seconds);
+    bytes += shard.file.bytes + sidecar.size();
+  }
+  clock.step = 8;
+  const Written written = store_.commit(sample.contents.manifest, sample_files(3), always, clock);
+  EXPECT_EQ(written.write_seconds, 2.5);
+  EXPECT_EQ(written.sync_seconds, 2.5 + 8);
+  EXPECT_EQ(written.bytes, bytes + std::filesystem::file_size(path(sample.name(), kManifestFile)));
+}
+
+TEST_F(StoreTest, CommitRefusesWhatIsNotAllThere) {
+  const std::string before = write(50);
+  struct Row {
+    const char* name;
+    std::function<void(const base::Path&)> spoil;
+    const char* message;
+  };
+  const std::string shard = shard_file(kOptimizer, 1, 3);
+  const std::string sidecar = sidecar_file(shard);
+  const auto edit = [&](const std::string& file, const std::function<void(std::string*)>& change_) {
+    return [this, file, change_](const base::Path& place) { change(place / file, change_); };
+  };
+  const Row rows[] = {
+      {"no shard", [&](const base::Path& place) { files_.remove_file(place / shard); }, "missing"},
+      {"no sidecar", [&](const base::Path& place) { files_.remove_file(place / sidecar); },
+       "missing"},
+      {"nothing at all", [&](const base::Path& place) { files_.remove_tree(place); }, "missing"},
+      {"shorter", edit(shard, [](std::string* text) { text->pop_back(); }), "not of the size"},
+      {"longer", edit(shard, [](std::string* text) { text->push_back('x'); }), "not of the size"},
+      {"empty", edit(shard, [](std::string* text) { text->clear(); }), "not of the size"},
+      {"empty sidecar", edit(sidecar, [](std::string* text) { text->clear(); }), "not a JSON"},
+      {"torn sidecar", edit(sidecar, [](std::string* text) { text->resize(20); }), "not a JSON"},
+      {"zeroed sidecar", edit(sidecar, [](std::string* text) { text->assign(60, '\0'); }),
+       "not a JSON"},
+      {"large sidecar", edit(sidecar, [](std::string* text) { text->append(5000, ' '); }),
+       "larger than"},
+      {"other sidecar", edit(sidecar, [](std::string* text) { text->append(" "); }), "says more"},
+      {"no bytes",
+       edit(sidecar,
+            [](std::string* text) {
+              *text = to_json(WrittenShard{{0, std::string(32, '0')}, 0, 0});
+            }),
+       "not of the size"},
+  };
+  const SampleCheckpoint sample(100, "aaaa");
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    for (const std::string& file : sample_files(3)) write_sample_shard(store_, sample, file);
+    row.spoil(store_.directory() / sample.name());
+    EXPECT_EQ(refused(row.message, [&] { commit(sample, 3); }), base::Code::User);
+    EXPECT_FALSE(files_.exists(path(sample.name(), kManifestFile)));
+    EXPECT_EQ(load_sample(store_).step, 50);
+    // The writers try again in the same directory.
+    for (const std::string& file : sample_files(3)) write_sample_shard(store_, sample, file);
+    commit(sample, 3);
+    const LoadedSample loaded = load_sample(store_);
+    EXPECT_EQ(loaded.step, 100);
+    EXPECT_TRUE(loaded.whole);
+    store_.remove(sample.name());
+  }
+  EXPECT_EQ(store_.verify(before), std::nullopt);
+}
+
+TEST_F(StoreTest, CommitWantsTheFilesOfACheckpoint) {
+  const SampleCheckpoint sample(100, "aaaa");
+  for (const std::string& file : sample_files(3)) write_sample_shard(store_, sample, file);
+  std::vector<std::string> two = sample_files(3);
+  two.pop_back();
+  EXPECT_EQ(
+      refused("does not list optimizer-00003-of-00003",
+              [&] { store_.commit(sample.contents.manifest, two, always, base::system_clock()); }),
+      base::Code::Developer);
+}
+
+// A shard whose bytes changed behind its sidecar has the right size: reading finds it.
+TEST_F(StoreTest, DamageBehindTheSidecarIsFoundWhenReading) {
+  write(50);
+  const SampleCheckpoint sample(100, "aaaa");
+  const std::string shard = shard_file(kOptimizer, 2, 3);
+  for (const std::string& file : sample_files(3)) write_sample_shard(store_, sample, file);
+  change(path(sample.name(), shard.c_str()), [](std::string* text) { text->back() ^= 1; });
+  commit(sample, 3);
+  EXPECT_THAT(store_.verify(sample.name()).value_or(""), HasSubstr(shard + " is damaged"));
+  const LoadedSample loaded = load_sample(store_);
+  EXPECT_EQ(loaded.step, 50);
+  ASSERT_EQ(loaded.skipped.size(), 1U);
+  EXPECT_THAT(loaded.skipped[0].reason, HasSubstr(shard + " is damaged"));
+}
+
+TEST_F(StoreTest, AShardReplacesWhatAnEarlierTryLeft) {
+  const SampleCheckpoint sample(100, "aaaa");
+  files_.create_directory(store_.directory());
+  files_.create_directory(store_.directory() / sample.name());  // by anyone
+  const std::string shard = shard_file(kOptimizer, 0, 2);
+  for (const std::string& file : {shard, sidecar_file(shard), std::string("manifest.json.tmp")}) {
+    files_.open(path(sample.name(), file.c_str()), base::FileSystem::Open::CreateNew)
+        ->append("of an earlier try, and longer than what is to come there, we hope");
+  }
+  for (const std::string& file : sample_files(2)) write_sample_shard(store_, sample, file);
+  for (const std::string& file : sample_files(2)) write_sample_shard(store_, sample, file);
+  commit(sample, 2);
+  EXPECT_TRUE(load_sample(store_).whole);
+  EXPECT_FALSE(files_.exists(path(sample.name(), "manifest.json.tmp")));
+}
+
+TEST_F(StoreTest, ACheckpointWithAManifestIsNotTouched) {
+  const SampleCheckpoint sample(100, "aaaa");
+  write_sample(store_, sample, 2);
+  EXPECT_EQ(refused("already written", [&] { write_sample_shard(store_, sample, kModelFile); }),
+            base::Code::Conflict);
+  EXPECT_EQ(refused("already written", [&] { commit(sample, 2); }), base::Code::Conflict);
+  EXPECT_TRUE(load_sample(store_).whole);
+}
+
+TEST_F(StoreTest, AFencedCommitShowsNothing) {
+  write(50);
+  const SampleCheckpoint sample(100, "aaaa");
+  for (const std::string& file : sample_files(2)) write_sample_shard(store_, sample, file);
+  const auto fenced = [&] {
+    store_.commit(
+        sample.contents.manifest, sample_files(2),
+        [&] {
+          EXPECT_FALSE(files_.exists(path(sample.name(), kManifestFile)));
+          return false;
+        },
+        base::system_clock());
+  };
+  EXPECT_EQ(refused("fenced", fenced), base::Code::Conflict);
+  EXPECT_EQ(store_.list().at(0).status, Status::Unfinished);
+  EXPECT_FALSE(files_.exists(path(sample.name(), "manifest.json.tmp")));
+  EXPECT_EQ(load_sample(store_).step, 50);
+}
+
+TEST_F(StoreTest, AShardLooksForTheRoomOfAll) {
+  tests::FaultyFileSystem full;
+  CheckpointStore store(full, store_.directory());
+  const SampleCheckpoint sample(100, "aaaa");
+  full.set_free_bytes(std::uint64_t{1} << 30U);
+  const auto write_model = [&](std::uint64_t needed) {
+    store.write_shard(sample.id(), kModelFile, sample.contents.model, base::system_clock(), needed);
+  };
+  EXPECT_EQ(refused("free some space", [&] { write_model(std::uint64_t{1} << 30U); }),
+            base::Code::Operator);
+  EXPECT_TRUE(store_.list().empty()) << "nothing was begun";
+  EXPECT_EQ(refused("", [&] { write_model(std::uint64_t{1} << 29U); }), std::nullopt);
+  full.set_free_bytes(1000);
+  EXPECT_EQ(refused("free some space", [&] { write_model(0); }), base::Code::Operator);
+}
+
+TEST_F(StoreTest, AFailedShardRemovesItsFilesOnly) {
+  const SampleCheckpoint sample(100, "aaaa");
+  write_sample_shard(store_, sample, shard_file(kOptimizer, 0, 2));
+  tests::FaultyFileSystem faulty;
+  faulty.fail_at(10, tests::Fault::Once);  // within the file
+  EXPECT_EQ(
+      refused(
+          "simulated",
+          [&] {
+            write_sample_shard({faulty, store_.directory()}, sample, shard_file(kOptimizer, 1, 2));
+          }),
+      base::Code::Operator);
+  const std::string other = shard_file(kOptimizer, 0, 2);
+  EXPECT_THAT(files_.list(store_.directory() / sample.name()),
+              testing::UnorderedElementsAre(other, sidecar_file(other)));
 }
 
 }  // namespace
