@@ -3,7 +3,6 @@
 #include <cmath>
 #include <random>
 
-#include "base/text.h"
 #include "tests/trainer/process/run_process.h"
 #include "topology/plan.h"
 
@@ -17,45 +16,6 @@ constexpr double kLossSeconds = 30;
 
 class RanksProcess : public RunProcess {
  protected:
-  static std::string on_ranks(int ranks, int steps, const std::string& more = "") {
-    return run_file(*dataset_, steps, "ranks: " + std::to_string(ranks) + "\n" + more);
-  }
-  // The processes of a run's ranks, by rank; 0 for one that is not there.
-  static std::vector<pid_t> processes_of(const base::Path& run, int ranks) {
-    std::vector<pid_t> found(static_cast<std::size_t>(ranks), 0);
-    base::FileSystem& files = base::posix_file_system();
-    for (const std::string& name : files.list("/proc")) {
-      const auto process = base::parse_integer(name);
-      if (!process) continue;
-      try {
-        const base::Path place = base::Path("/proc") / name;
-        const auto arguments = base::split(files.read_at(place / "cmdline", 0, 65536), '\0');
-        if (arguments.size() < 4 || arguments[0] != kTrainer || arguments[3] != run.string()) {
-          continue;
-        }
-        for (const std::string& entry :
-             base::split(files.read_at(place / "environ", 0, 1U << 20U), '\0')) {
-          if (entry.rfind("OMPI_COMM_WORLD_RANK=", 0) != 0) continue;
-          const auto rank = base::parse_integer(entry.substr(entry.find('=') + 1));
-          if (rank && *rank < ranks) {
-            found[static_cast<std::size_t>(*rank)] = static_cast<pid_t>(*process);
-          }
-        }
-      } catch (const base::Error&) {  // gone, or another user's
-      }
-    }
-    return found;
-  }
-  // mpirun is given a moment to reap those it has killed.
-  static bool all_gone(const base::Path& run, int ranks) {
-    for (int look = 0; look < 100; ++look) {
-      if (processes_of(run, ranks) == std::vector<pid_t>(static_cast<std::size_t>(ranks), 0)) {
-        return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return false;
-  }
   // Steps as they were first journaled.
   static std::vector<StepRecord> steps_of(const base::Path& run) {
     std::vector<StepRecord> steps;
