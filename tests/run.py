@@ -138,7 +138,8 @@ def fuzz(totals, limit):
             corpus = ROOT / "build" / "fuzz" / "corpus" / target.name
             corpus.mkdir(parents=True, exist_ok=True)
             single(totals, target.name, [str(target), f"-max_total_time={seconds}", "-rss_limit_mb=3000",
-                                         f"-artifact_prefix={RESULTS}/{target.name}-", str(corpus)], limit)
+                                         f"-artifact_prefix={RESULTS}/{target.name}-", str(corpus),
+                                         str(ROOT / "tests" / "fuzz" / "corpus" / target.name.removeprefix("fuzz_"))], limit)
 
 
 def cuda(totals, limit):
