@@ -33,24 +33,21 @@ TEST_F(RunProcess, KilledAtRandomStepsEndsWithTheSameBits) {
 }
 
 TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
-  const base::Path whole = make_run("whole", run_file(*dataset_, 60));
+  const base::Path whole = make_run("whole", run_file(*dataset_, 1500));
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
-  const base::Path stopped = make_run("stopped", run_file(*dataset_, 60));
+  const base::Path stopped = make_run("stopped", run_file(*dataset_, 1500));
   const pid_t process = start(stopped);
   ASSERT_TRUE(wait_for_step(stopped, process, 10));
   ::kill(process, SIGTERM);
-  const int code = finish(process);
-  ASSERT_TRUE(code == static_cast<int>(ExitCode::Stopped) || code == 0) << code << log_of(stopped);
+  ASSERT_EQ(finish(process), static_cast<int>(ExitCode::Stopped)) << log_of(stopped);
   const auto ends = records_of<EndRecord>(stopped);
   ASSERT_EQ(ends.size(), 1U);
-  if (code != 0) {
-    EXPECT_EQ(ends[0].reason, "stopped");
-    const auto written = records_of<CheckpointRecord>(stopped);
-    ASSERT_FALSE(written.empty());
-    EXPECT_GE(written.back().step, ends[0].step);
-    ASSERT_EQ(run_to_end(stopped), 0) << log_of(stopped);
-    EXPECT_EQ(records_of<StartRecord>(stopped).back().first_step, ends[0].step);
-  }
+  EXPECT_EQ(ends[0].reason, "stopped");
+  const auto written = records_of<CheckpointRecord>(stopped);
+  ASSERT_FALSE(written.empty());
+  EXPECT_GE(written.back().step, ends[0].step);
+  ASSERT_EQ(run_to_end(stopped), 0) << log_of(stopped);
+  EXPECT_EQ(records_of<StartRecord>(stopped).back().first_step, ends[0].step);
   EXPECT_TRUE(final_weights(stopped) == final_weights(whole));
 }
 
@@ -237,6 +234,71 @@ TEST_F(RunProcess, PrepareOnAFullDiskLeavesNothing) {
   EXPECT_EQ(code, 1) << output.errors;
   EXPECT_NE(output.errors.find("disk is full"), std::string::npos) << output.errors;
   EXPECT_EQ(output.text, "") << "something was left on the disk";
+}
+
+// A disk that fills up: training goes on with the checkpoints there are and says so; with room
+// made, the run finishes as an undisturbed one.
+TEST_F(RunProcess, AFullDiskStopsNoTraining) {
+  std::string text = run_file(*dataset_, 60);
+  text.replace(text.find("keep_last: 3"), 12, "keep_last: 1000");
+  const base::Path whole = make_run("whole", text);
+  ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
+  const base::Path run = make_run("full", text);
+  const std::string small = (directory_.path() / "small").string();
+  std::filesystem::create_directory(small);
+  // 10 MiB: room for some checkpoints of 0.5 and the 8 that are to stay free.
+  const std::string script =
+      "mount -t tmpfs -o size=10m none \"$1\" 2>/dev/null || exit 77; "
+      "\"$2\" run --directory \"$1/run\" \"$3.yaml\" > \"$3.log\" 2>&1; first=$?; "
+      "cp -r \"$1/run\" \"$3.first\"; mount -o remount,size=64m \"$1\"; "
+      "\"$2\" run --directory \"$1/run\" >> \"$3.log\" 2>&1; second=$?; "
+      "cp -r \"$1/run\" \"$3\"; echo $first $second";
+  base::Command command;
+  command.arguments = {"unshare", "-rm", "sh", "-c", script, "sh", small, kTrainer, run.string()};
+  const base::Output output = base::run(command, kDeadline);
+  if (output.exit.code == 77 || output.errors.find("unshare") != std::string::npos) {
+    GTEST_SKIP() << "needs mount namespaces: " << output.errors;
+  }
+  EXPECT_EQ(output.text, std::to_string(static_cast<int>(ExitCode::Operator)) + " 0\n")
+      << log_of(run);
+  const base::Path first = run.string() + ".first";
+  EXPECT_EQ(records_of<StepRecord>(first).back().step, 60) << "training went on";
+  int written = 0, failed = 0;
+  for (const CheckpointRecord& record : records_of<CheckpointRecord>(first)) {
+    written += record.status == "written" ? 1 : 0;
+    if (record.status != "failed") continue;
+    ++failed;
+    EXPECT_NE(record.message.find("no room for checkpoint"), std::string::npos) << record.message;
+    EXPECT_NE(log_of(run).find(record.message), std::string::npos) << "a warning, too";
+  }
+  EXPECT_GE(written, 1);
+  EXPECT_GE(failed, 1);
+  EXPECT_NE(records_of<EndRecord>(first).back().message.find("make room"), std::string::npos);
+  EXPECT_GT(records_of<StartRecord>(run).back().first_step, 0) << "the old ones are still good";
+  EXPECT_TRUE(final_weights(run) == final_weights(whole));
+}
+
+// checkpoint.async: false: nothing is under way while training goes on.
+TEST_F(RunProcess, SavingCanKeepTrainingWaiting) {
+  for (const bool async : {true, false}) {
+    std::string text = run_file(*dataset_, 30);
+    text.replace(text.find("every: 7"), 8,
+                 std::string("every: 7, async: ") + (async ? "true" : "false"));
+    const base::Path run = make_run(async ? "beside" : "waiting", text);
+    ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+    int written = 0;
+    for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+      if (record.status != "written") continue;
+      ++written;
+      EXPECT_GE(record.stall_seconds, record.copy_seconds);
+      EXPECT_GT(record.sync_seconds, 0);
+      const double beside = async ? 0 : record.write_seconds + record.sync_seconds;
+      EXPECT_GE(record.stall_seconds, beside);
+    }
+    EXPECT_EQ(written, 5);
+  }
+  EXPECT_TRUE(final_weights(directory_.path() / "beside") ==
+              final_weights(directory_.path() / "waiting"));
 }
 
 }  // namespace
