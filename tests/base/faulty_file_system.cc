@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <utility>
 
 namespace regatta::tests {
@@ -17,7 +18,7 @@ class FaultyFile final : public base::WritableFile {
       : owner_(&owner), path_(std::move(path)), real_(std::move(real)) {}
 
   void append(std::span<const std::byte> bytes) override {
-    const std::lock_guard lock(owner_->mutex_);
+    const auto lock = owner_->enter();
     if (owner_->strikes()) {
       real_->append(bytes.first(bytes.size() / 2));
       owner_->fail("cannot write " + path_.string());
@@ -25,7 +26,7 @@ class FaultyFile final : public base::WritableFile {
     real_->append(bytes);
   }
   void sync() override {
-    const std::lock_guard lock(owner_->mutex_);
+    const auto lock = owner_->enter();
     owner_->strike_or_pass("cannot sync " + path_.string());
     owner_->synced_[path_] = std::filesystem::file_size(path_);
   }
@@ -112,23 +113,60 @@ void FaultyFileSystem::move_sizes(const Path& from, const Path& to) {
   synced_ = std::move(moved);
 }
 
-void FaultyFileSystem::crash(Crash how) {
+// Leaves of the bytes behind `synced` what a disk may have got of them.
+void FaultyFileSystem::tear(const Path& path, std::uintmax_t synced, Crash how,
+                            std::mt19937_64& random) {
+  const std::uintmax_t size = std::filesystem::file_size(path);
+  if (how == Crash::TornEnds) {
+    std::filesystem::resize_file(path, synced + random() % (size - synced + 1));
+    return;
+  }
+  constexpr std::uintmax_t kBlock = 4096;
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  for (std::uintmax_t at = synced; at < size; at = (at / kBlock + 1) * kBlock) {
+    std::string block(std::min(size, (at / kBlock + 1) * kBlock) - at, '\0');
+    const std::uint64_t fate = random() % 3;
+    if (fate == 0) continue;  // it got through
+    if (fate == 1) {
+      for (char& byte : block) byte = static_cast<char>(random());
+    }
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(block.data(), static_cast<std::streamsize>(block.size()));
+  }
+}
+
+void FaultyFileSystem::crash(Crash how, std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
+  std::mt19937_64 random(seed);
+  const bool torn = how == Crash::TornEnds || how == Crash::TornBlocks;
   for (const auto& [path, size] : synced_) {
     std::error_code ignored;
     const std::uintmax_t now = std::filesystem::file_size(path, ignored);
-    if (!ignored && now > size) std::filesystem::resize_file(path, size, ignored);
+    if (ignored || now <= size) continue;
+    if (torn) {
+      tear(path, size, how, random);
+    } else {
+      std::filesystem::resize_file(path, size, ignored);
+    }
   }
-  if (how == Crash::LoseEverything) {
-    for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) change->undo();
+  std::size_t lost = how == Crash::LoseEverything ? changes_.size() : 0;
+  if (torn) lost = random() % (changes_.size() + 1);
+  for (; lost > 0; --lost) {
+    changes_.back().undo();
+    changes_.pop_back();
   }
   changes_.clear();
   synced_.clear();
   fail_from_ = 0;
 }
 
+std::unique_lock<std::mutex> FaultyFileSystem::enter() {
+  if (before_each_) before_each_();
+  return std::unique_lock(mutex_);
+}
+
 std::unique_ptr<base::WritableFile> FaultyFileSystem::open(const Path& path, Open how) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot create " + path.string());
   const bool fresh = !real_->exists(path);
   // crash() has to know what is in the file, so nothing may wait in a buffer.
@@ -143,26 +181,26 @@ std::unique_ptr<base::WritableFile> FaultyFileSystem::open(const Path& path, Ope
 }
 
 std::string FaultyFileSystem::read(const Path& path, std::uint64_t limit) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot read " + path.string());
   return real_->read(path, limit);
 }
 
 std::string FaultyFileSystem::read_at(const Path& path, std::uint64_t offset, std::uint64_t limit) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot read " + path.string());
   return real_->read_at(path, offset, limit);
 }
 
 std::size_t FaultyFileSystem::read_into(const Path& path, std::uint64_t offset,
                                         std::span<std::byte> out) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot read " + path.string());
   return real_->read_into(path, offset, out);
 }
 
 bool FaultyFileSystem::create_directory(const Path& path) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot create the directory " + path.string());
   const bool fresh = real_->create_directory(path);
   if (fresh) note(path, [path] { std::filesystem::remove_all(path); });
@@ -170,7 +208,7 @@ bool FaultyFileSystem::create_directory(const Path& path) {
 }
 
 void FaultyFileSystem::rename(const Path& from, const Path& to) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot rename " + from.string());
   const Path replaced = real_->exists(to) ? keep_copy(to) : Path();
   real_->rename(from, to);
@@ -184,13 +222,13 @@ void FaultyFileSystem::rename(const Path& from, const Path& to) {
 }
 
 void FaultyFileSystem::sync_directory(const Path& path) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot sync the directory " + path.string());
   std::erase_if(changes_, [&](const Change& change) { return change.directory == path; });
 }
 
 void FaultyFileSystem::remove_file(const Path& path) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot remove " + path.string());
   if (!real_->exists(path)) return;
   const Path copy = keep_copy(path);
@@ -200,7 +238,7 @@ void FaultyFileSystem::remove_file(const Path& path) {
 }
 
 void FaultyFileSystem::remove_tree(const Path& path) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot remove " + path.string());
   if (!real_->exists(path)) return;
   const Path copy = keep_copy(path);
@@ -211,7 +249,7 @@ void FaultyFileSystem::remove_tree(const Path& path) {
 }
 
 std::vector<std::string> FaultyFileSystem::list(const Path& path) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot list " + path.string());
   return real_->list(path);
 }
@@ -219,7 +257,7 @@ std::vector<std::string> FaultyFileSystem::list(const Path& path) {
 bool FaultyFileSystem::exists(const Path& path) { return real_->exists(path); }
 
 std::uint64_t FaultyFileSystem::free_bytes(const Path& path) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = enter();
   strike_or_pass("cannot read the free space of " + path.string());
   return free_bytes_ != 0 ? free_bytes_ : real_->free_bytes(path);
 }

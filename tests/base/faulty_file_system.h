@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ enum class Fault { Once, ForEver };
 enum class Crash {
   LoseBytes,       // names reached the disk, unsynced bytes did not
   LoseEverything,  // unsynced names are undone as well: creations, renames and removals
+  // Some of it got through, as the seed says: names up to one in the order of their changes, and
+  TornEnds,    // a part of each file's unsynced bytes, from the front
+  TornBlocks,  // some of its blocks of 4 KiB; others hold zeroes, or what the disk held there
+               // before
 };
 
 // Works on another file system (default: the real one). Every call of FileSystem except exists(),
@@ -40,7 +45,10 @@ class FaultyFileSystem final : public base::FileSystem {
 
   // The machine stops: what was not synced is lost as `how` says. Files still open must not be used
   // afterwards.
-  void crash(Crash how);
+  void crash(Crash how, std::uint64_t seed = 0);
+  // Called at the begin of every operation, before it counts, by the thread that wants it. Set it
+  // while no other thread is at work.
+  void set_before_each(std::function<void()> call) { before_each_ = std::move(call); }
 
   [[nodiscard]] std::unique_ptr<base::WritableFile> open(const base::Path& path, Open how) override;
   [[nodiscard]] std::string read(const base::Path& path, std::uint64_t limit) override;
@@ -65,15 +73,18 @@ class FaultyFileSystem final : public base::FileSystem {
     std::function<void()> undo;
   };
 
+  [[nodiscard]] std::unique_lock<std::mutex> enter();
   // Counts one operation; true when it has to fail.
   [[nodiscard]] bool strikes();
   void strike_or_pass(const std::string& what);
   [[noreturn]] void fail(const std::string& what) const;
   [[nodiscard]] base::Path keep_copy(const base::Path& path);
   void note(const base::Path& changed, std::function<void()> undo);
+  void tear(const base::Path& path, std::uintmax_t synced, Crash how, std::mt19937_64& random);
   void move_sizes(const base::Path& from, const base::Path& to);
 
   base::FileSystem* real_;
+  std::function<void()> before_each_;
   mutable std::mutex mutex_;
   std::int64_t operations_ = 0;
   std::int64_t fail_from_ = 0;  // 0: never

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 
 namespace regatta::tests {
@@ -100,6 +102,74 @@ TEST_F(FaultyFileSystemTest, UnsyncedBytesAreLostUnderANewName) {
   files_.rename(path("e/a"), path("e/b"));
   files_.crash(Crash::LoseBytes);
   EXPECT_EQ(text("e/b"), "");
+}
+
+TEST_F(FaultyFileSystemTest, TornEndsKeepAnyPartOfWhatWasNotSynced) {
+  std::set<std::size_t> sizes;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    {
+      const auto file = files_.open(path("a"), Open::CreateNew);
+      files_.sync_directory(directory_.path());
+      file->append("synced");
+      file->sync();
+      file->append("0123");
+    }
+    files_.crash(Crash::TornEnds, seed);
+    const std::string left = text("a");
+    EXPECT_EQ(left, std::string("synced0123").substr(0, left.size()));
+    sizes.insert(left.size());
+    real_.remove_file(path("a"));
+  }
+  EXPECT_EQ(sizes, (std::set<std::size_t>{6, 7, 8, 9, 10}));
+}
+
+TEST_F(FaultyFileSystemTest, TornBlocksAreWrittenZeroOrForeign) {
+  std::set<std::string> fates;  // of the three blocks that are not synced as a whole
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    {
+      const auto file = files_.open(path("a"), Open::CreateNew);
+      files_.sync_directory(directory_.path());
+      file->append(std::string(100, 's'));
+      file->sync();
+      file->append(std::string(9'900, 'u'));
+    }
+    files_.crash(Crash::TornBlocks, seed);
+    const std::string left = real_.read(path("a"), 10'000);
+    ASSERT_EQ(left.size(), 10'000U);
+    EXPECT_EQ(left.substr(0, 100), std::string(100, 's'));
+    std::string fate;
+    for (const auto& [begin, end] : {std::pair(100, 4096), {4096, 8192}, {8192, 10'000}}) {
+      const std::string block = left.substr(std::size_t(begin), std::size_t(end - begin));
+      const bool same = block.find_first_not_of(block[0]) == std::string::npos;
+      fate += !same ? 'f' : block[0] == 'u' ? 'u' : '0';
+    }
+    fates.insert(fate);
+    real_.remove_file(path("a"));
+  }
+  EXPECT_EQ(fates.size(), 27U);
+}
+
+TEST_F(FaultyFileSystemTest, TornNamesKeepTheirOrder) {
+  std::set<std::vector<std::string>> left;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (const char* name : {"b", "c", "a"}) (void)files_.open(path(name), Open::CreateNew);
+    files_.crash(Crash::TornEnds, seed);
+    left.insert(real_.list(directory_.path()));
+    for (const char* name : {"a", "b", "c"}) real_.remove_file(path(name));
+  }
+  EXPECT_EQ(left, (std::set<std::vector<std::string>>{{}, {"b"}, {"b", "c"}, {"a", "b", "c"}}));
+}
+
+TEST_F(FaultyFileSystemTest, CallsBeforeEveryOperation) {
+  std::vector<std::int64_t> before;
+  files_.set_before_each([&] { before.push_back(files_.operations()); });
+  const auto file = files_.open(path("a"), Open::CreateNew);
+  file->append("x");
+  file->sync();
+  std::byte byte{};
+  EXPECT_EQ(files_.read_into(path("a"), 0, std::span(&byte, 1)), 1U);
+  EXPECT_TRUE(files_.exists(path("a"))) << "which is none";
+  EXPECT_EQ(before, (std::vector<std::int64_t>{0, 1, 2, 3}));
 }
 
 }  // namespace
