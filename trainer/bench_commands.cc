@@ -11,10 +11,12 @@
 #include "base/file_system.h"
 #include "trainer/bench_ablation.h"
 #include "trainer/bench_balance.h"
+#include "trainer/bench_checkpoint.h"
 #include "trainer/bench_kernels.h"
 #include "trainer/bench_overlap.h"
 #include "trainer/bench_step.h"
 #include "trainer/make_device.h"
+#include "trainer/stop_signals.h"
 #include "trainer/train_loop.h"
 
 namespace regatta::trainer {
@@ -325,6 +327,58 @@ class BenchAblation {
   int ranks_ = 2;
 };
 
+class BenchCheckpoint {
+ public:
+  explicit BenchCheckpoint(const Machine& machine) : machine_(machine) {}
+  CLI::App* add(CLI::App& bench) {
+    CLI::App* app = bench.add_subcommand(
+        "checkpoint", "what saving costs a run, how fast it is, how soon a run resumes; JSON");
+    common_.model = "base";
+    common_.add(app);
+    app->add_option("--directory", directory_, "where to write; nothing stays there")
+        ->capture_default_str();
+    app->add_option("--parts", options_.parts, "overhead, writer, digest, resume; left out: all")
+        ->delimiter(',')
+        ->check(CLI::IsMember(bench_checkpoint_parts()));
+    app->add_option("--rounds", options_.rounds, "rounds; the median counts")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    app->add_option("--block-seconds", options_.block_seconds,
+                    "of training with one checkpoint, and without")
+        ->check(CLI::Range(0.01, 3600.0))
+        ->capture_default_str();
+    app->add_option("--samples", options_.samples,
+                    "samples per step; left out: as many as take 1.5 s")
+        ->check(CLI::Range(1, 1 << 16));
+    app->add_option("--resume-model", resume_model_, "tiny, mini, small, medium, base or large")
+        ->capture_default_str();
+    return app;
+  }
+  int run() {
+    options_.shape = common_.shape();
+    options_.model_name = common_.model;
+    options_.resume_shape = preset_shape(resume_model_);
+    options_.resume_shape.vocabulary = common_.vocabulary;
+    options_.resume_model_name = resume_model_;
+    options_.lengths_name = common_.lengths_name();
+    options_.directory = directory_;
+    options_.precision = common_.precision();
+    options_.attention = common_.attention_kind();
+    options_.threads = common_.threads > 0 ? common_.threads : machine_.cores;
+    const LengthTable table = common_.table();
+    catch_stop_signals();  // what was written so far is removed
+    const std::unique_ptr<Device> device = common_.make(machine_);
+    std::fputs(bench_checkpoint(*device, base::system_clock(), table, options_).c_str(), stdout);
+    return 0;
+  }
+
+ private:
+  const Machine& machine_;
+  BenchOptions common_;
+  BenchCheckpointOptions options_;
+  std::string directory_ = ".", resume_model_ = "large";
+};
+
 }  // namespace
 
 struct BenchCommands::Commands {
@@ -336,6 +390,7 @@ struct BenchCommands::Commands {
   BenchBalance balance;
   BenchOverlap overlap{machine};
   BenchAblation ablation{machine};
+  BenchCheckpoint checkpoint{machine};
   struct Command {
     CLI::App* app;
     std::function<int()> body;
@@ -358,6 +413,7 @@ void BenchCommands::add(CLI::App& program) {
   add(commands_->balance);
   add(commands_->overlap);
   add(commands_->ablation);
+  add(commands_->checkpoint);
 }
 
 int BenchCommands::run() {

@@ -28,6 +28,9 @@ ranks() { # file benchmark options…: rank 0 tells
   echo "bench $*"
   build/release/trainer/regatta-train bench "$@" --lengths "$lengths" >"$out/$file.json"
 }
+echo "bench checkpoint"
+build/release/trainer/regatta-train bench checkpoint --directory "$out" --lengths "$lengths" \
+  >"$out/checkpoint.json"
 if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
   ranks overlap overlap
   ranks ablation-cpu-2ranks ablation --model mini --ranks 2 --samples 8 --steps 2 --rounds 3 \
