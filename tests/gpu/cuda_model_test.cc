@@ -229,10 +229,13 @@ class CudaTraining : public testing::Test {
   struct Course {
     std::vector<double> losses;
     std::vector<float> parameters;
+    TrainingState end;
     int skipped = 0;
   };
-  // `disturbance`: what each initial weight is off by, relatively, one way or the other.
-  static Course train(Device& device, const RunConfig& config, int steps, float disturbance = 0) {
+  // `disturbance`: what each initial weight is off by, relatively, one way or the other. Continues
+  // `from`, the state after `done` steps, where there is one.
+  static Course train(Device& device, const RunConfig& config, int steps, float disturbance = 0,
+                      const TrainingState* from = nullptr, int done = 0) {
     const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
     SingleCommunicator communicator;
     const TensorTable table = make_tensor_table(config.model);
@@ -245,14 +248,15 @@ class CudaTraining : public testing::Test {
     for (float& weight : start.parameters) {
       weight *= 1 + (random() % 2U == 0 ? disturbance : -disturbance);
     }
-    loop.load(start);
+    loop.load(from != nullptr ? *from : start);
     Course course;
-    for (int step = 1; step <= steps; ++step) {
+    for (int step = done + 1; step <= done + steps; ++step) {
       const StepRecord record = loop.step(step);
       course.losses.push_back(record.loss);
       course.skipped += record.skipped ? 1 : 0;
     }
-    course.parameters = whole_state(communicator, loop).parameters;
+    course.end = whole_state(communicator, loop);
+    course.parameters = course.end.parameters;
     device.forget_repeats();
     return course;
   }
@@ -295,6 +299,33 @@ TEST_F(CudaTraining, ShorterTypesFollowTheCpuAtADistance) {
     for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
       EXPECT_NEAR(cuda.losses[i], cpu.losses[i], 0.02 * cpu.losses[i]) << i;
     }
+  }
+}
+
+// What one device and type saves, another continues: CPU and GPU, float32 and shorter. The state
+// itself arrives bit for bit, the next steps agree as far as the types do.
+TEST_F(CudaTraining, AStateMovesBetweenDevicesAndTypes) {
+  const auto cpu = make_cpu_device(4);
+  const auto gpu = make_gpu({});
+  const RunConfig c = config(trainer::Precision::Float32);
+  const int half = kSteps / 2 + 1;
+  const Course first = train(*cpu, c, half);
+  const Course straight = train(*cpu, c, 2, 0, &first.end, half);
+  for (const auto precision :
+       {trainer::Precision::Float32, trainer::Precision::BFloat16, trainer::Precision::Float16}) {
+    SCOPED_TRACE(name_of(precision));
+    const RunConfig there = config(precision);
+    const Course arrived = train(*gpu, there, 0, 0, &first.end, half);
+    EXPECT_EQ(arrived.end.parameters, first.end.parameters);
+    EXPECT_EQ(arrived.end.first_moment, first.end.first_moment);
+    EXPECT_EQ(arrived.end.second_moment, first.end.second_moment);
+    const Course moved = train(*gpu, there, 2, 0, &first.end, half);
+    const Course back = train(*cpu, c, 0, 0, &moved.end, half + 2);
+    EXPECT_EQ(back.end.parameters, moved.end.parameters);
+    EXPECT_EQ(back.end.second_moment, moved.end.second_moment);
+    if (precision == trainer::Precision::Float16) continue;  // its first factors may skip steps
+    EXPECT_NEAR(moved.losses[0], straight.losses[0], 0.02 * straight.losses[0]);
+    EXPECT_NEAR(moved.losses[1], straight.losses[1], 0.02 * straight.losses[1]);
   }
 }
 
