@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 16;
 constexpr char kEncoderPrefix[] = "bert.";
+constexpr char kPoolerPrefix[] = "bert.pooler.";
 constexpr double kInitializerRange = 0.02;  // as initial_weights draws
 
 bool starts_with(const std::string& text, const std::string& start) {
@@ -112,7 +113,15 @@ std::string dumped(const Json& json) {
 }  // namespace
 
 const char* name_of(HuggingFaceClass model) {
-  return model == HuggingFaceClass::Encoder ? "BertModel" : "BertForPreTraining";
+  switch (model) {
+    case HuggingFaceClass::Encoder:
+      return "BertModel";
+    case HuggingFaceClass::ForQuestionAnswering:
+      return "BertForQuestionAnswering";
+    case HuggingFaceClass::ForPreTraining:
+      break;
+  }
+  return "BertForPreTraining";
 }
 
 std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model) {
@@ -184,6 +193,9 @@ HuggingFaceConfig parse_config(const std::string& text, const std::string& sourc
 std::optional<std::string> exported_name(const std::string& tensor, HuggingFaceClass model) {
   if (model == HuggingFaceClass::ForPreTraining) return tensor;
   if (!starts_with(tensor, kEncoderPrefix)) return std::nullopt;
+  if (model == HuggingFaceClass::ForQuestionAnswering) {  // made with add_pooling_layer=False
+    return starts_with(tensor, kPoolerPrefix) ? std::nullopt : std::optional(tensor);
+  }
   return tensor.substr(sizeof kEncoderPrefix - 1);
 }
 

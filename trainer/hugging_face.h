@@ -17,8 +17,9 @@ inline constexpr char kTokenizerConfigFile[] = "tokenizer_config.json";
 inline constexpr char kSpecialTokensFile[] = "special_tokens_map.json";
 
 enum class HuggingFaceClass {
-  ForPreTraining,  // BertForPreTraining: encoder, pooler and both heads
-  Encoder,         // BertModel: encoder and pooler, names without "bert."
+  ForPreTraining,        // BertForPreTraining: encoder, pooler and both heads
+  Encoder,               // BertModel: encoder and pooler, names without "bert."
+  ForQuestionAnswering,  // BertForQuestionAnswering: encoder, and a head that no run here trains
 };
 [[nodiscard]] const char* name_of(HuggingFaceClass model);
 

@@ -16,8 +16,12 @@ CLI::App* ExportCommand::add(CLI::App& program) {
       ->required();
   app->add_option("--output,-o", output_, "directory to make")->required();
   app->add_option("--for", model_,
-                  "pretraining: BertForPreTraining, with both heads; encoder: BertModel")
-      ->check(CLI::IsMember({"pretraining", "encoder"}));
+                  "pretraining: BertForPreTraining, with both heads; encoder: BertModel; "
+                  "question-answering: BertForQuestionAnswering")
+      ->check(CLI::IsMember({"pretraining", "encoder", "question-answering"}));
+  app->add_option("--qa-head", question_head_,
+                  "for question-answering: a .safetensors file with qa_outputs.{weight,bias}; "
+                  "without it they are newly initialised");
   app->add_flag("--with-optimizer", options_.with_optimizer, "the optimizer's moments, too");
   app->add_option("--vocab", vocabulary_, "the model's vocab.txt, where the dataset is gone");
   app->add_flag("--cased", options_.cased, "--vocab is of a model that keeps case and accents");
@@ -29,8 +33,11 @@ int ExportCommand::run() {
   options_.checkpoint = checkpoint_;
   options_.output = output_;
   options_.vocabulary = vocabulary_;
+  options_.question_head = question_head_;
   if (model_ == "encoder") options_.model = HuggingFaceClass::Encoder;
+  if (model_ == "question-answering") options_.model = HuggingFaceClass::ForQuestionAnswering;
   const ExportReport report = export_model(base::posix_file_system(), options_);
+  for (const std::string& note : report.notes) std::printf("%s\n", note.c_str());
   std::printf("%s: %s, %lld tensors, %s -> %s\n", report.checkpoint.c_str(),
               name_of(options_.model), static_cast<long long>(report.tensors),
               base::human_bytes(report.bytes).c_str(), base::printable(output_).c_str());

@@ -20,7 +20,7 @@ class ExportCommand {
 
  private:
   ExportOptions options_;
-  std::string checkpoint_, output_, model_ = "pretraining", vocabulary_;
+  std::string checkpoint_, output_, model_ = "pretraining", vocabulary_, question_head_;
 };
 
 class ImportCommand {

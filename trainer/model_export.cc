@@ -1,16 +1,22 @@
 #include "trainer/model_export.h"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/held_mark.h"
+#include "checkpoint/joined_reader.h"
+#include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset_format.h"
+#include "trainer/question_head.h"
 #include "trainer/staged_directory.h"
 
 namespace regatta::trainer {
@@ -79,6 +85,7 @@ Words words_of(base::FileSystem& files, const RunConfig& config, const ExportOpt
 struct Chosen {
   checkpoint::Manifest manifest;
   Path path;
+  std::unique_ptr<checkpoint::HeldMark> mark;  // null where none could be written
 };
 
 // Throws Code::User unless the checkpoint is of this model and data.
@@ -96,8 +103,8 @@ void check_fit(const checkpoint::Entry& entry, const ModelShape& shape, const Wo
   }
 }
 
-Chosen choose(const CheckpointStore& store, const std::string& wanted, const ModelShape& shape,
-              const Words& words) {
+Chosen choose(base::FileSystem& files, const base::Clock& clock, const CheckpointStore& store,
+              const std::string& wanted, const ModelShape& shape, const Words& words) {
   std::optional<Error> first;
   for (const checkpoint::Entry& entry : store.list()) {
     if (!wanted.empty() && entry.name != wanted) continue;
@@ -106,10 +113,12 @@ Chosen choose(const CheckpointStore& store, const std::string& wanted, const Mod
         throw Error(Code::User, entry.name + " is not whole: " + entry.reason);
       }
       check_fit(entry, shape, words);
+      const Path path = store.directory() / entry.name;
+      auto mark = checkpoint::hold_mark(files, clock, path, "regatta-train export");
       if (const auto reason = store.verify(entry.name)) {
         throw Error(Code::User, entry.name + " is damaged: " + *reason);
       }
-      return {*entry.manifest, store.directory() / entry.name};
+      return {*entry.manifest, path, std::move(mark)};
     } catch (const Error& error) {
       if (!wanted.empty()) throw;
       base::log(base::LogLevel::Warning, std::string("passed over: ") + error.what());
@@ -121,27 +130,33 @@ Chosen choose(const CheckpointStore& store, const std::string& wanted, const Mod
               "no checkpoint in " + shown(store.directory()) + "; train until one is written");
 }
 
-// Tensors of a file of the checkpoint under other names, in the table's order.
+// Tensors of the checkpoint under other names, in the table's order.
 class TensorFile {
  public:
-  TensorFile(base::FileSystem& files, const Path& path)
-      : reader_(checkpoint::SafetensorsReader::open(files, path)) {}
+  TensorFile(base::FileSystem& files, const Path& checkpoint, const char* kind)
+      : reader_(checkpoint::JoinedReader::open(files, checkpoint, kind)) {}
   void add(const TensorEntry& entry, const std::string& stored, const std::string& name) {
     std::vector<float>& values = values_.emplace_back(static_cast<std::size_t>(entry.size));
     reader_.read(stored, "F32", entry.shape, std::as_writable_bytes(std::span(values)));
     tensors_.push_back({name, "F32", entry.shape, std::as_bytes(std::span(values))});
   }
+  // One that the checkpoint does not have.
+  void add(const std::string& name, const std::vector<std::int64_t>& shape,
+           std::vector<float> other) {
+    std::vector<float>& values = values_.emplace_back(std::move(other));
+    tensors_.push_back({name, "F32", shape, std::as_bytes(std::span(values))});
+  }
   [[nodiscard]] const std::vector<NamedTensor>& tensors() const { return tensors_; }
 
  private:
-  checkpoint::SafetensorsReader reader_;
+  checkpoint::JoinedReader reader_;
   std::vector<std::vector<float>> values_;  // moves keep their elements where they are
   std::vector<NamedTensor> tensors_;
 };
 
 TensorFile model_tensors(base::FileSystem& files, const Path& checkpoint, const TensorTable& table,
                          HuggingFaceClass model) {
-  TensorFile file(files, checkpoint / checkpoint::kModelFile);
+  TensorFile file(files, checkpoint, checkpoint::kModel);
   for (const TensorEntry& entry : table.tensors) {
     if (const auto name = exported_name(entry.name, model)) file.add(entry, entry.name, *name);
   }
@@ -150,7 +165,7 @@ TensorFile model_tensors(base::FileSystem& files, const Path& checkpoint, const 
 
 TensorFile optimizer_tensors(base::FileSystem& files, const Path& checkpoint,
                              const TensorTable& table) {
-  TensorFile file(files, checkpoint / checkpoint::kOptimizerFile);
+  TensorFile file(files, checkpoint, checkpoint::kOptimizer);
   for (const char* moment : {checkpoint::kFirstMoment, checkpoint::kSecondMoment}) {
     for (const TensorEntry& entry : table.tensors) {
       file.add(entry, moment + entry.name, moment + entry.name);
@@ -185,9 +200,23 @@ StagedDirectory::Existing check_output(base::FileSystem& files, const ExportOpti
   return StagedDirectory::Existing::Replace;
 }
 
-}  // namespace
+void add_question_head(base::FileSystem& files, const ExportOptions& options,
+                       const RunConfig& config, TensorFile* file, ExportReport* report) {
+  const std::int64_t hidden = config.model.hidden;
+  QuestionHead head;
+  if (options.question_head.empty()) {
+    head = initial_question_head(hidden, config.seed);
+    report->notes.emplace_back(
+        "newly initialised: qa_outputs; the checkpoint answers no questions "
+        "before it is fine-tuned");
+  } else {
+    head = read_question_head(files, options.question_head, hidden);
+  }
+  file->add(kQuestionWeight, {kSpanEnds, hidden}, std::move(head.weight));
+  file->add(kQuestionBias, {kSpanEnds}, std::move(head.bias));
+}
 
-ExportReport export_model(base::FileSystem& files, const ExportOptions& options) {
+void check_options(const ExportOptions& options) {
   if (options.with_optimizer && options.model != HuggingFaceClass::ForPreTraining) {
     throw Error(Code::User, "the optimizer's moments go with all weights; " +
                                 std::string("use --with-optimizer with --for pretraining"));
@@ -195,6 +224,16 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options)
   if (options.cased && options.vocabulary.empty()) {
     throw Error(Code::User, "--cased is about --vocab; the dataset knows its own case");
   }
+  if (!options.question_head.empty() && options.model != HuggingFaceClass::ForQuestionAnswering) {
+    throw Error(Code::User, "--qa-head goes with --for question-answering only");
+  }
+}
+
+}  // namespace
+
+ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
+                          const base::Clock& clock) {
+  check_options(options);
   const StagedDirectory::Existing existing = check_output(files, options);
   const Place place = place_of(files, options.checkpoint);
   const RunDirectory run = RunDirectory::open(files, place.run);
@@ -209,14 +248,17 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options)
   }
   config.model.vocabulary = words.vocabulary.size();
   const CheckpointStore store(files, run.checkpoints_path());
-  const Chosen chosen = choose(store, place.name, config.model, words);
+  const Chosen chosen = choose(files, clock, store, place.name, config.model, words);
 
   StagedDirectory staged(files, options.output, existing,
                          "choose another output, or replace an earlier export with --force");
   const TensorTable table = make_tensor_table(config.model);
-  ExportReport report{chosen.path.filename().string(), chosen.manifest.step, 0, 0};
+  ExportReport report{chosen.path.filename().string(), chosen.manifest.step, 0, 0, {}};
   {
-    const TensorFile model = model_tensors(files, chosen.path, table, options.model);
+    TensorFile model = model_tensors(files, chosen.path, table, options.model);
+    if (options.model == HuggingFaceClass::ForQuestionAnswering) {
+      add_question_head(files, options, config, &model, &report);
+    }
     check_room(files, staged.path(), model.tensors());
     report.tensors = static_cast<std::int64_t>(model.tensors().size());
     report.bytes =

@@ -4,10 +4,13 @@ Vaswani et al., arXiv 1706.03762; Hendrycks and Gimpel, arXiv 1606.08415): an or
 nothing with the trainer, not even a library.
 
     bert.py DIRECTORY SAMPLES.json
+    bert.py DIRECTORY
 
 SAMPLES.json is a list of {"ids": […], "types": […], "masked_positions": […]}. Prints a JSON object with
-"double" and "single", each a list of {"mlm": [positions][vocabulary], "nsp": [2]}: logits computed in
-float64, and as the simplest float32 program would, rounding after every single operation.
+"double" and "single", each a list of {"mlm": [positions][vocabulary], "nsp": [2]} for a BertForPreTraining,
+{"span": [tokens][2]} for a BertForQuestionAnswering: logits computed in float64, and as the simplest float32
+program would, rounding after every single operation. Either way names and shapes of all tensors must be
+exactly those that `transformers` expects; without samples it prints them.
 """
 import array
 import json
@@ -37,6 +40,60 @@ def read_safetensors(path):
         end_of_last = end
     assert end_of_last == len(body), "bytes beyond the tensors"
     return tensors
+
+
+def expected_tensors(config):
+    """{name: shape} as transformers' modeling_bert.py names them, tied copies left out."""
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    (model,) = config["architectures"]
+    tensors = {}
+
+    def linear(name, outputs, inputs):
+        tensors[name + ".weight"], tensors[name + ".bias"] = [outputs, inputs], [outputs]
+
+    def layer_norm(name):
+        tensors[name + ".weight"], tensors[name + ".bias"] = [hidden], [hidden]
+
+    prefix = "" if model == "BertModel" else "bert."
+    for name, rows in (("word", "vocab_size"), ("position", "max_position_embeddings"), ("token_type", "type_vocab_size")):
+        tensors[f"{prefix}embeddings.{name}_embeddings.weight"] = [config[rows], hidden]
+    layer_norm(prefix + "embeddings.LayerNorm")
+    for layer in range(config["num_hidden_layers"]):
+        of_layer = f"{prefix}encoder.layer.{layer}."
+        for part in ("query", "key", "value"):
+            linear(of_layer + "attention.self." + part, hidden, hidden)
+        linear(of_layer + "attention.output.dense", hidden, hidden)
+        layer_norm(of_layer + "attention.output.LayerNorm")
+        linear(of_layer + "intermediate.dense", wide, hidden)
+        linear(of_layer + "output.dense", hidden, wide)
+        layer_norm(of_layer + "output.LayerNorm")
+    if model != "BertForQuestionAnswering":
+        linear(prefix + "pooler.dense", hidden, hidden)
+    if model == "BertForQuestionAnswering":
+        linear("qa_outputs", 2, hidden)
+    elif model == "BertForPreTraining":
+        tensors["cls.predictions.bias"] = [config["vocab_size"]]
+        linear("cls.predictions.transform.dense", hidden, hidden)
+        layer_norm("cls.predictions.transform.LayerNorm")
+        linear("cls.seq_relationship", 2, hidden)
+    else:
+        assert model == "BertModel", model
+    return tensors
+
+
+def read_model(directory):
+    """config.json and the tensors of an exported directory, checked against each other."""
+    config = json.loads((directory / "config.json").read_text())
+    tensors = read_safetensors(directory / "model.safetensors")
+    assert config["model_type"] == "bert" and config["tie_word_embeddings"]
+    expected = expected_tensors(config)
+    missing, unexpected = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
+    assert not missing and not unexpected, f"missing {missing}, unexpected {unexpected}"
+    for name, (shape, _) in tensors.items():
+        assert shape == expected[name], f"{name}: {shape}, not {expected[name]}"
+    pieces = (directory / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    assert len(pieces) == config["vocab_size"] and pieces[config["pad_token_id"]] == "[PAD]"
+    return config, tensors
 
 
 class Double:
@@ -82,9 +139,6 @@ class Bert:
         self.tensors = tensors
         self.heads = config["num_attention_heads"]
         self.gelu = {"gelu": self.gelu_erf, "gelu_new": self.gelu_tanh}[config["hidden_act"]]
-        shape, _ = tensors["bert.embeddings.word_embeddings.weight"]
-        assert shape == [config["vocab_size"], config["hidden_size"]], shape
-        assert "cls.predictions.decoder.weight" not in tensors and config["tie_word_embeddings"]
 
     def vector(self, name):
         return list(self.tensors[name][1])
@@ -171,6 +225,8 @@ class Bert:
     def logits(self, sample):
         r = self.a.round
         hidden = self.encode(sample["ids"], sample["types"])
+        if "qa_outputs.weight" in self.tensors:
+            return {"span": self.linear("qa_outputs", hidden)}
         masked = [hidden[position] for position in sample["masked_positions"]]
         masked = self.linear("cls.predictions.transform.dense", masked)
         masked = [[self.gelu(x) for x in row] for row in masked]
@@ -185,12 +241,11 @@ class Bert:
 
 
 def main():
-    directory, samples = pathlib.Path(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text())
-    config = json.loads((directory / "config.json").read_text())
-    tensors = read_safetensors(directory / "model.safetensors")
-    assert config["model_type"] == "bert" and config["architectures"] == ["BertForPreTraining"]
-    pieces = (directory / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    assert len(pieces) == config["vocab_size"] and pieces[config["pad_token_id"]] == "[PAD]"
+    config, tensors = read_model(pathlib.Path(sys.argv[1]))
+    if len(sys.argv) == 2:
+        json.dump({name: shape for name, (shape, _) in tensors.items()}, sys.stdout)
+        return
+    samples = json.loads(pathlib.Path(sys.argv[2]).read_text())
     result = {
         name: [Bert(config, tensors, arithmetic).logits(sample) for sample in samples]
         for name, arithmetic in (("double", Double), ("single", Single))

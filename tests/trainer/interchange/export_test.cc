@@ -1,9 +1,15 @@
 // What an exported directory holds, and what cannot be exported.
+#include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/process.h"
+#include "checkpoint/pins.h"
 #include "checkpoint/store.h"
+#include "checkpoint/tombstones.h"
 #include "tests/trainer/interchange/trained_run.h"
+#include "trainer/question_head.h"
 
 namespace regatta::tests {
 namespace {
@@ -13,9 +19,7 @@ using nlohmann::json;
 
 class Export : public TrainedRun {
  protected:
-  static base::Path newest_checkpoint() {
-    return run() / "checkpoints" / base::posix_file_system().list(run() / "checkpoints").back();
-  }
+  static base::Path newest_checkpoint() { return checkpoints_of(run()).back(); }
 };
 
 TEST_F(Export, HoldsTheNewestCheckpointUnderTransformersNames) {
@@ -64,11 +68,178 @@ TEST_F(Export, AnEncoderHasNoHeadsAndNoPrefix) {
   EXPECT_NE(contents_of(path() / "encoder")["config.json"].find("BertModel"), std::string::npos);
 }
 
+// As another reader sees it, with the names and shapes that it expects of the class.
+json listed_elsewhere(const base::Path& directory) {
+  base::Command command;
+  command.arguments = {"python3", "-B",
+                       std::string(REGATTA_SOURCE_DIR) + "/tests/trainer/interchange/bert.py",
+                       directory.string()};
+  const base::Output output = base::run(command, 200);
+  EXPECT_EQ(output.exit.code.value_or(-1), 0) << output.errors;
+  return json::parse(output.text, nullptr, false);
+}
+
+TEST_F(Export, NamesAndShapesAreThoseThatAnotherReaderExpects) {
+  for (const auto model : {HuggingFaceClass::ForPreTraining, HuggingFaceClass::Encoder,
+                           HuggingFaceClass::ForQuestionAnswering}) {
+    SCOPED_TRACE(name_of(model));
+    ExportOptions options;
+    options.checkpoint = run();
+    options.output = path() / name_of(model);
+    options.model = model;
+    const ExportReport report = export_model(base::posix_file_system(), options);
+    EXPECT_EQ(json::parse(contents_of(options.output)["config.json"]).at("architectures"),
+              json({name_of(model)}));
+    EXPECT_EQ(static_cast<std::int64_t>(listed_elsewhere(options.output).size()), report.tensors);
+  }
+}
+
+TEST_F(Export, AQuestionAnsweringHeadIsNewOrGiven) {
+  ExportOptions options;
+  options.checkpoint = run();
+  options.output = path() / "new";
+  options.model = HuggingFaceClass::ForQuestionAnswering;
+  const ExportReport report = export_model(base::posix_file_system(), options);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_EQ(report.notes[0].rfind("newly initialised: qa_outputs", 0), 0U) << report.notes[0];
+  const QuestionHead head = initial_question_head(32, 1);  // the run's seed
+  std::map<std::string, StoredTensor> tensors;
+  for (const StoredTensor& one : read_tensors(options.output / "model.safetensors")) {
+    tensors[one.name] = one;
+  }
+  EXPECT_EQ(std::memcmp(tensors.at("qa_outputs.weight").bytes.data(), head.weight.data(), 256), 0);
+  EXPECT_EQ(tensors.at("qa_outputs.bias").bytes, std::string(8, '\0'));
+  EXPECT_EQ(tensors.count("bert.pooler.dense.weight"), 0U) << "add_pooling_layer=False";
+
+  // A head that was trained elsewhere, from among other tensors.
+  std::string weight(256, '\0');
+  for (int i = 0; i < 64; ++i) {
+    const float value = 0.5F * static_cast<float>(i);
+    std::memcpy(weight.data() + 4 * i, &value, 4);
+  }
+  write_tensors(path() / "head", {{"other", "F32", {2}, "abcdefgh"},
+                                  {"qa_outputs.weight", "F32", {2, 32}, weight},
+                                  {"qa_outputs.bias", "F32", {2}, weight.substr(4, 8)}});
+  options.output = path() / "given";
+  options.question_head = path() / "head";
+  EXPECT_TRUE(export_model(base::posix_file_system(), options).notes.empty());
+  for (const StoredTensor& one : read_tensors(options.output / "model.safetensors")) {
+    const std::string& expected = one.name == "qa_outputs.weight" ? weight
+                                  : one.name == "qa_outputs.bias" ? weight.substr(4, 8)
+                                                                  : tensors.at(one.name).bytes;
+    EXPECT_EQ(one.bytes, expected) << one.name;
+  }
+}
+
+TEST(QuestionHead, IsDrawnAsTransformersDraw) {
+  const QuestionHead head = initial_question_head(4096, 7);
+  EXPECT_EQ(head.bias, (std::vector<float>{0, 0}));
+  double sum = 0, squares = 0, beyond = 0;
+  for (const float value : head.weight) {
+    sum += static_cast<double>(value);
+    squares += static_cast<double>(value) * static_cast<double>(value);
+    beyond += std::abs(value) > 0.04F ? 1 : 0;
+  }
+  const auto count = static_cast<double>(head.weight.size());
+  EXPECT_EQ(count, 8192);
+  // Five standard errors.
+  EXPECT_NEAR(sum / count, 0, 5 * 0.02 / std::sqrt(count));
+  EXPECT_NEAR(std::sqrt(squares / count), 0.02, 5 * 0.02 / std::sqrt(2 * count));
+  EXPECT_NEAR(beyond / count, 0.0455, 5 * std::sqrt(0.0455 / count)) << "not cut at two deviations";
+  EXPECT_EQ(head.weight, initial_question_head(4096, 7).weight);
+  EXPECT_NE(head.weight, initial_question_head(4096, 8).weight);
+}
+
+TEST_F(Export, HowTheMomentsWereSplitMakesNoDifference) {
+  ExportOptions options;
+  options.checkpoint = run();
+  options.with_optimizer = true;
+  options.output = path() / "whole";
+  (void)export_model(base::posix_file_system(), options);
+  for (const int shards : {2, 3}) {
+    const std::string count = std::to_string(shards);
+    std::filesystem::copy(run(), path() / ("run" + count),
+                          std::filesystem::copy_options::recursive);
+    split_optimizer(checkpoints_of(path() / ("run" + count)).back(), shards);
+    options.checkpoint = path() / ("run" + count);
+    options.output = path() / ("model" + count);
+    EXPECT_EQ(export_model(base::posix_file_system(), options).step, 6);
+    EXPECT_EQ(contents_of(options.output), contents_of(path() / "whole"));
+  }
+  const base::Path shard =
+      checkpoints_of(path() / "run3").back() / "optimizer-00002-of-00003.safetensors";
+  base::posix_file_system().remove_file(shard);
+  options.checkpoint = shard.parent_path();
+  options.output = path() / "lost";
+  const base::Error error =
+      error_of([&] { (void)export_model(base::posix_file_system(), options); });
+  EXPECT_NE(std::string(error.what()).find("optimizer-00002-of-00003"), std::string::npos)
+      << error.what();
+}
+
+// The real one; looks for marks when the model is written.
+class Watching final : public base::FileSystem {
+ public:
+  explicit Watching(base::Path checkpoints) : checkpoints_(std::move(checkpoints)) {}
+  std::set<std::string> marked;
+
+  std::unique_ptr<base::WritableFile> open(const base::Path& path, Open how) override {
+    if (path.filename() == "model.safetensors") {
+      marked = checkpoint::read_marks(real_, checkpoints_, base::system_clock().utc_seconds());
+    }
+    return real_.open(path, how);
+  }
+  std::string read(const base::Path& path, std::uint64_t limit) override {
+    return real_.read(path, limit);
+  }
+  std::string read_at(const base::Path& path, std::uint64_t offset, std::uint64_t limit) override {
+    return real_.read_at(path, offset, limit);
+  }
+  std::size_t read_into(const base::Path& path, std::uint64_t offset,
+                        std::span<std::byte> out) override {
+    return real_.read_into(path, offset, out);
+  }
+  bool create_directory(const base::Path& path) override { return real_.create_directory(path); }
+  void rename(const base::Path& from, const base::Path& to) override { real_.rename(from, to); }
+  void sync_directory(const base::Path& path) override { real_.sync_directory(path); }
+  void remove_file(const base::Path& path) override { real_.remove_file(path); }
+  void remove_tree(const base::Path& path) override { real_.remove_tree(path); }
+  std::vector<std::string> list(const base::Path& path) override { return real_.list(path); }
+  bool exists(const base::Path& path) override { return real_.exists(path); }
+  std::uint64_t free_bytes(const base::Path& path) override { return real_.free_bytes(path); }
+
+ private:
+  base::FileSystem& real_ = base::posix_file_system();
+  base::Path checkpoints_;
+};
+
+TEST_F(Export, TheCheckpointIsMarkedMeanwhile) {
+  ExportOptions options;
+  options.checkpoint = run();
+  options.output = path() / "model";
+  Watching files(run() / "checkpoints");
+  const ExportReport report = export_model(files, options);
+  EXPECT_EQ(files.marked, std::set<std::string>{report.checkpoint});
+  EXPECT_TRUE(checkpoint::read_marks(base::posix_file_system(), run() / "checkpoints",
+                                     base::system_clock().utc_seconds())
+                  .empty());
+}
+
+TEST_F(Export, ACheckpointThatIsBeingRemovedIsPassedOver) {
+  std::filesystem::copy(run(), path() / "run", std::filesystem::copy_options::recursive);
+  const base::Path newest = checkpoints_of(path() / "run").back();
+  checkpoint::add_tombstones(base::posix_file_system(), newest.parent_path(),
+                             {{newest.filename().string(), 6, 1e9, "old"}});
+  ExportOptions options;
+  options.checkpoint = path() / "run";
+  options.output = path() / "model";
+  EXPECT_EQ(export_model(base::posix_file_system(), options).step, 3);
+}
+
 TEST_F(Export, APathMayEndInASlashAndAnOlderCheckpointBeNamed) {
   ExportOptions options;
-  const auto names = base::posix_file_system().list(run() / "checkpoints");
-  ASSERT_GE(names.size(), 2U);
-  options.checkpoint = (run() / "checkpoints" / names.front()).string() + "/";
+  ASSERT_GE(checkpoints_of(run()).size(), 2U);
+  options.checkpoint = checkpoints_of(run()).front().string() + "/";
   options.output = (path() / "older").string() + "/";
   EXPECT_EQ(export_model(base::posix_file_system(), options).step, 3);
   EXPECT_EQ(contents_of(path() / "older").count("config.json"), 1U);
@@ -110,8 +281,7 @@ TEST_F(Export, ForceReplacesExportsOnly) {
 
 TEST_F(Export, ADamagedNewestCheckpointIsPassedOver) {
   std::filesystem::copy(run(), path() / "run", std::filesystem::copy_options::recursive);
-  const base::Path store = path() / "run" / "checkpoints";
-  const base::Path newest = store / base::posix_file_system().list(store).back();
+  const base::Path newest = checkpoints_of(path() / "run").back();
   auto bytes = contents_of(newest).at("model.safetensors");
   bytes[bytes.size() / 2] ^= 1;
   write_text(newest / "model.safetensors", bytes);
@@ -154,9 +324,7 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
        "no checkpoint in"},
       {"only unfinished ones",
        [&](auto& run, auto*) {
-         for (const auto& name : base::posix_file_system().list(run / "checkpoints")) {
-           remove(run / "checkpoints" / name / "manifest.json");
-         }
+         for (const base::Path& one : checkpoints_of(run)) remove(one / "manifest.json");
        },
        "is not whole"},
       {"run.json is no run file", [](auto& run, auto*) { write_text(run / "run.json", "{}"); },
@@ -196,6 +364,38 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
        [](auto&, auto* o) {
          o->with_optimizer = true;
          o->model = HuggingFaceClass::Encoder;
+       },
+       "--with-optimizer"},
+      {"a head for nothing to ask",
+       [](auto& run, auto* o) { o->question_head = run / "head.safetensors"; },
+       "--qa-head goes with"},
+      {"a head that is not there",
+       [](auto& run, auto* o) {
+         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->question_head = run / "head.safetensors";
+       },
+       "head.safetensors"},
+      {"a head of another model",
+       [](auto& run, auto* o) {
+         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->question_head = run / "head.safetensors";
+         tests::write_tensors(o->question_head, {{"qa_outputs.weight", "F32", {2, 1}, "12345678"},
+                                                 {"qa_outputs.bias", "F32", {2}, "12345678"}});
+       },
+       "'qa_outputs.weight' is F32[2, 1], expected F32[2, 32]"},
+      {"a head without numbers",
+       [](auto& run, auto* o) {
+         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->question_head = run / "head.safetensors";
+         const std::string ones(2 * 32 * 4, '\xFF');
+         tests::write_tensors(o->question_head, {{"qa_outputs.weight", "F32", {2, 32}, ones},
+                                                 {"qa_outputs.bias", "F32", {2}, "12345678"}});
+       },
+       "not finite"},
+      {"moments of another head",
+       [](auto&, auto* o) {
+         o->with_optimizer = true;
+         o->model = HuggingFaceClass::ForQuestionAnswering;
        },
        "--with-optimizer"},
       {"output below a file", [](auto& run, auto* o) { o->output = run / "run.json" / "model"; },

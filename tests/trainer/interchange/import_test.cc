@@ -67,10 +67,10 @@ TEST_F(Import, ExportAndImportAndExportIsTheSame) {
 
 // With the moments a run goes on as if it had never been elsewhere.
 TEST_F(Import, WithMomentsARunGoesOnBitForBit) {
-  const auto checkpoints = base::posix_file_system().list(run() / "checkpoints");
+  const auto checkpoints = checkpoints_of(run());
   ASSERT_GE(checkpoints.size(), 2U);
   ExportOptions out;
-  out.checkpoint = run() / "checkpoints" / checkpoints.front();  // step 3 of 6
+  out.checkpoint = checkpoints.front();  // step 3 of 6
   out.output = path() / "model";
   out.with_optimizer = true;
   EXPECT_EQ(export_model(base::posix_file_system(), out).step, 3);
@@ -111,6 +111,29 @@ TEST_F(Import, AnEncoderGetsNewHeads) {
 }
 
 // Forms of one model that mean the same weights.
+// A run trains the heads of pre-training, so of a question answering model it takes the encoder.
+TEST_F(Import, OfAQuestionAnsweringModelTheEncoderIsKept) {
+  ExportOptions out;
+  out.checkpoint = run();
+  out.output = path() / "answers";
+  out.model = HuggingFaceClass::ForQuestionAnswering;
+  (void)export_model(base::posix_file_system(), out);
+  const ImportReport report = import(options(out.output));
+  std::string notes;
+  for (const std::string& note : report.notes) notes += note + "\n";
+  EXPECT_EQ(notes,
+            "no bert.pooler.*: initialised as for a new run\n"
+            "no cls.predictions.*: initialised as for a new run\n"
+            "no cls.seq_relationship.*: initialised as for a new run\n"
+            "2 tensors were not used, the first is 'qa_outputs.weight'\n");
+  ExportOptions again = out;
+  again.checkpoint = path() / "imported";
+  again.output = path() / "again";
+  again.question_head = out.output / "model.safetensors";
+  (void)export_model(base::posix_file_system(), again);
+  EXPECT_EQ(contents_of(path() / "again"), contents_of(path() / "answers"));
+}
+
 TEST_F(Import, OldNamesAndTiedCopiesAreTheSameModel) {
   const base::Path model = exported("model");
   auto tensors = read_tensors(model / "model.safetensors");

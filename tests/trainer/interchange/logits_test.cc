@@ -5,6 +5,7 @@
 
 #include "base/process.h"
 #include "checkpoint/store.h"
+#include "tests/shared_data.h"
 #include "tests/trainer/interchange/trained_run.h"
 #include "trainer/activation_layout.h"
 #include "trainer/bert.h"
@@ -106,6 +107,52 @@ Distance distance(const std::vector<double>& a, const std::vector<double>& b) {
   return distance;
 }
 
+// Logits of one of the other implementations.
+struct Answer {
+  std::vector<double> exact;  // in float64
+  std::vector<double> naive;  // in float32
+};
+Answer ask(const std::string& python, const std::string& script, const base::Path& model,
+           const base::Path& samples) {
+  base::Command command;
+  command.arguments = {python, "-B",
+                       std::string(REGATTA_SOURCE_DIR) + "/tests/trainer/interchange/" + script,
+                       model.string(), samples.string()};
+  const base::Output output = base::run(command, kDeadline);
+  if (output.exit.code != 0) {
+    ADD_FAILURE() << script << ": " << output.errors;
+    return {};
+  }
+  const json answer = json::parse(output.text);
+  return {flat(answer.at("double")), flat(answer.at("single"))};
+}
+Distance distance(const Answer& answer) { return distance(answer.naive, answer.exact); }
+
+// Debian's own Python has Debian's packages, and need not be the first in PATH.
+std::optional<std::string> python_with_torch() {
+  for (const char* python : {"python3", "/usr/bin/python3"}) {
+    if (std::string(python).front() == '/' && !std::filesystem::exists(python)) continue;
+    base::Command command;
+    command.arguments = {python, "-c", "import torch"};
+    if (base::run(command, kDeadline).exit.code == 0) return python;
+  }
+  return std::nullopt;
+}
+
+// Within twice the error of float32 elsewhere.
+void expect_near(const char* where, const std::vector<double>& ours, const Answer& theirs) {
+  ASSERT_EQ(ours.size(), theirs.exact.size());
+  ASSERT_EQ(ours.size(), theirs.naive.size());
+  const Distance allowed = distance(theirs);
+  const Distance found = distance(ours, theirs.exact);
+  std::printf("%s, %zu logits: largest error %.3g (its own float32 %.3g), mean %.3g (%.3g)\n",
+              where, ours.size(), found.largest, allowed.largest, std::sqrt(found.mean_square),
+              std::sqrt(allowed.mean_square));
+  EXPECT_GT(allowed.largest, 0);
+  EXPECT_LE(found.largest, 2 * allowed.largest) << where;
+  EXPECT_LE(found.mean_square, 4 * allowed.mean_square) << where;
+}
+
 TEST_P(Logits, AreThoseOfAnotherImplementation) {
   const base::Path file = path() / "run.yaml";
   write_text(file, run_text(dataset(), {GetParam(), 40, 40, ""}));
@@ -126,36 +173,28 @@ TEST_P(Logits, AreThoseOfAnotherImplementation) {
                      {"masked_positions", sample.masked_positions}});
   }
   write_text(path() / "samples.json", asked.dump());
-  base::Command command;
-  command.arguments = {"python3",
-                       std::string(REGATTA_SOURCE_DIR) + "/tests/trainer/interchange/bert.py",
-                       options.output.string(), (path() / "samples.json").string()};
-  const base::Output python = base::run(command, kDeadline);
-  ASSERT_EQ(python.exit.code.value_or(-1), 0) << python.errors;
-  const json answer = json::parse(python.text);
-  const std::vector<double> exact = flat(answer.at("double"));
-  const std::vector<double> naive = flat(answer.at("single"));
   const std::vector<double> ours =
       our_logits(path() / "run" / "checkpoints" / report.checkpoint, shape, samples);
-  ASSERT_EQ(ours.size(), exact.size());
-  ASSERT_EQ(naive.size(), exact.size());
-
-  const Distance allowed = distance(naive, exact);
-  const Distance found = distance(ours, exact);
-  std::printf("%zu logits: largest error %.3g (naive float32 %.3g), mean %.3g (%.3g)\n",
-              ours.size(), found.largest, allowed.largest, std::sqrt(found.mean_square),
-              std::sqrt(allowed.mean_square));
-  EXPECT_GT(allowed.largest, 0);
-  EXPECT_LE(found.largest, 2 * allowed.largest);
-  EXPECT_LE(found.mean_square, 4 * allowed.mean_square);
+  const Answer plain = ask("python3", "bert.py", options.output, path() / "samples.json");
+  expect_near("plain Python", ours, plain);
+  if (const auto python = python_with_torch()) {
+    const Answer torch = ask(*python, "bert_torch.py", options.output, path() / "samples.json");
+    expect_near("PyTorch", ours, torch);
+    ASSERT_EQ(torch.exact.size(), plain.exact.size());
+    EXPECT_LT(distance(torch.exact, plain.exact).largest, 1e-3 * distance(plain).largest)
+        << "both computed in float64";
+  } else {
+    ASSERT_FALSE(required("torch")) << "REQUIRE=torch, but no python3 here has it";
+    std::printf(
+        "NOT COMPARED WITH PYTORCH: no python3 here has torch (Debian: python3-torch); "
+        "compared with plain Python alone\n");
+  }
   // The two activations differ by far more than rounding, so the check can tell them apart.
   change_config(options.output, [](json& config) {
     config["hidden_act"] = config["hidden_act"] == "gelu" ? "gelu_new" : "gelu";
   });
-  const base::Output other = base::run(command, kDeadline);
-  ASSERT_EQ(other.exit.code.value_or(-1), 0) << other.errors;
-  EXPECT_GT(distance(flat(json::parse(other.text).at("double")), exact).largest,
-            10 * allowed.largest);
+  const Answer other = ask("python3", "bert.py", options.output, path() / "samples.json");
+  EXPECT_GT(distance(other.exact, plain.exact).largest, 10 * distance(plain).largest);
 }
 
 INSTANTIATE_TEST_SUITE_P(Activations, Logits, testing::Values("erf", "tanh"),

@@ -63,8 +63,7 @@ class TensorflowImport : public TrainedRun {
  protected:
   // Step 3 of the run, with its moments, as Google's code would have saved it.
   Tensors tensors() {
-    const base::Path checkpoints = run() / "checkpoints";
-    const base::Path from = checkpoints / base::posix_file_system().list(checkpoints).front();
+    const base::Path from = checkpoints_of(run()).front();
     Tensors tensors;
     for (const StoredTensor& tensor : read_tensors(from / "model.safetensors")) {
       tensors.insert(googles(tensor, ""));

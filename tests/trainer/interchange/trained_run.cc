@@ -3,7 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/shards.h"
+#include "checkpoint/store.h"
 #include "trainer/training_run.h"
 
 namespace regatta::tests {
@@ -39,11 +42,48 @@ void train_run(const base::Path& run_file, const base::Path& run) {
 }
 
 std::string newest_state(const base::Path& run) {
-  const std::vector<std::string> names = disk().list(run / "checkpoints");
-  if (names.empty()) return "none";
-  const base::Path path = run / "checkpoints" / names.back();
+  const std::vector<base::Path> checkpoints = checkpoints_of(run);
+  if (checkpoints.empty()) return "none";
+  const base::Path& path = checkpoints.back();
   return disk().read(path / "model.safetensors", kLimit) +
          disk().read(path / "optimizer.safetensors", kLimit);
+}
+
+std::vector<base::Path> checkpoints_of(const base::Path& run) {
+  std::vector<base::Path> found;
+  for (const std::string& name : disk().list(run / "checkpoints")) {
+    if (checkpoint::parse_checkpoint_name(name)) found.push_back(run / "checkpoints" / name);
+  }
+  return found;
+}
+
+void split_optimizer(const base::Path& checkpoint, int shards) {
+  const base::Path whole = checkpoint / checkpoint::kOptimizerFile;
+  const std::string text = disk().read(checkpoint / checkpoint::kManifestFile, kLimit);
+  checkpoint::Manifest manifest = checkpoint::parse_manifest(text, "manifest");
+  const std::vector<StoredTensor> tensors = read_tensors(whole);
+  for (int shard = 0; shard < shards; ++shard) {
+    std::vector<checkpoint::NamedTensor> named;
+    for (const StoredTensor& tensor : tensors) {
+      const auto elements = static_cast<std::int64_t>(tensor.bytes.size() / 4);
+      const checkpoint::TensorRange range{tensor.name, elements * shard / shards,
+                                          elements * (shard + 1) / shards};
+      const std::int64_t size = range.end - range.begin;
+      if (size == 0) continue;
+      const auto bytes = std::as_bytes(std::span(tensor.bytes));
+      named.push_back({checkpoint::range_name(range),
+                       tensor.dtype,
+                       {size},
+                       bytes.subspan(static_cast<std::size_t>(4 * range.begin),
+                                     static_cast<std::size_t>(4 * size))});
+    }
+    const std::string file = checkpoint::shard_file(checkpoint::kOptimizer, shard, shards);
+    const auto written = checkpoint::write_safetensors(disk(), checkpoint / file, named, {});
+    manifest.files[file] = {written.bytes, written.digest};
+  }
+  disk().remove_file(whole);
+  manifest.files.erase(checkpoint::kOptimizerFile);
+  write_text(checkpoint / checkpoint::kManifestFile, checkpoint::to_json(manifest));
 }
 
 std::map<std::string, std::string> contents_of(const base::Path& directory) {

@@ -33,6 +33,11 @@ void train_run(const base::Path& run_file, const base::Path& run);
 // The bytes of a run's newest checkpoint: model, optimizer.
 [[nodiscard]] std::string newest_state(const base::Path& run);
 
+// The checkpoints of a run, oldest first.
+[[nodiscard]] std::vector<base::Path> checkpoints_of(const base::Path& run);
+// Cuts the moments of a checkpoint into ranges, in as many shards.
+void split_optimizer(const base::Path& checkpoint, int shards);
+
 // The files of a directory, by name.
 [[nodiscard]] std::map<std::string, std::string> contents_of(const base::Path& directory);
 void write_text(const base::Path& path, const std::string& text);
