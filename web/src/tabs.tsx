@@ -89,7 +89,7 @@ export function CheckpointTable({
                     <span class="small"> newest</span>
                   )}
                 </td>
-                <td class="num">{show.bytes(checkpoint.bytes)}</td>
+                <td class="num">{show.bytes(checkpoint.bytes || null)}</td>
                 <td class="num" title={`copy ${show.duration(checkpoint.copy_seconds)}`}>
                   {show.duration(checkpoint.stall_seconds)}
                 </td>
@@ -101,12 +101,18 @@ export function CheckpointTable({
                   <span class="small">{rate(checkpoint)}</span>
                 </td>
                 <td class="nowrap">{show.when(checkpoint.at)}</td>
-                <td class="why" title={checkpoint.pinned?.reason || undefined}>
+                <td
+                  class="why"
+                  colSpan={checkpoint.status === "failed" ? 2 : 1}
+                  title={checkpoint.pinned?.reason || undefined}
+                >
                   {keptBecause(checkpoint)}
                 </td>
-                <td class="path">
-                  <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
-                </td>
+                {checkpoint.status !== "failed" && (
+                  <td class="path">
+                    <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>
