@@ -226,6 +226,11 @@ const std::string& name_of(const std::vector<std::string>& names, Enum value) {
 
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
 
+SlurmResources slurm_resources_of(const RunConfig& config) {
+  return config.slurm ? *config.slurm
+                      : default_slurm_resources(config.ranks, config.ranks_per_node);
+}
+
 RunConfig parse_run_config(std::string_view text, const std::string& source) {
   Table root = Table::parse(text, source);
   RunConfig config;
@@ -249,6 +254,7 @@ RunConfig parse_run_config(std::string_view text, const std::string& source) {
   read_range(root, "threads", &config.threads, 0, 4096);
   read_ranks(root, &config);
   root.read("shuffle_labels", &config.shuffle_labels);
+  config.slurm = read_slurm_resources(root, config.ranks, config.ranks_per_node);
   root.finish();
   return config;
 }
@@ -321,6 +327,7 @@ std::string to_json(const RunConfig& config) {
   json["statistics"] = {{"base_batch", config.base_batch}, {"peak_tflops", config.peak_tflops}};
   json["watchdog"] = {{"seconds", config.watchdog_seconds}};
   json["shuffle_labels"] = config.shuffle_labels;
+  if (config.slurm) json["slurm"] = slurm_resources_json(*config.slurm);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

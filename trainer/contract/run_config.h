@@ -9,6 +9,7 @@
 
 #include "trainer/contract/balance.h"
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/slurm_resources.h"
 
 namespace regatta::trainer {
 
@@ -116,7 +117,11 @@ struct RunConfig {
   double watchdog_seconds = 20;  // a phase may take this long, or as long as it learned; 0: off
   bool shuffle_labels =
       false;  // control experiment: nothing can be learned but the label frequencies
+  std::optional<SlurmResources> slurm;  // see slurm_resources_of()
 };
+
+// What the run asks of Slurm, also when its file does not say.
+[[nodiscard]] SlurmResources slurm_resources_of(const RunConfig& config);
 
 // As in the run file.
 [[nodiscard]] const std::string& name_of(Precision precision);
