@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A throw-away Slurm of several nodes on this machine, in a directory of its own, as root or not.
 #   deploy/slurm/cluster.sh up [options]        start it; afterwards: . DIR/env
-#   deploy/slurm/cluster.sh down [--keep-logs]  end all its processes, remove the directory's contents
+#   deploy/slurm/cluster.sh down [--keep-logs]  end all its processes, remove all it made
 #   deploy/slurm/cluster.sh status [-o json]    what runs; exit code 3 when nothing does
 #   deploy/slurm/cluster.sh kill|start NAME     a node as if its plug was pulled, or a daemon
 #   deploy/slurm/cluster.sh pause|resume NAME   SIGSTOP and SIGCONT
@@ -15,7 +15,7 @@
 #   --no-rest         without slurmrestd
 #   --no-namespaces   nodes that share hostname, /dev/shm and process tree
 #   --conf KEY=VALUE  a line of slurm.conf, in place of the usual one (repeatable)
-#   --timeout S       how long to wait for any one daemon (default 60)
+#   --timeout S       how long to wait for any one daemon (default 120)
 # shellcheck disable=SC2034  # the files sourced below use the variables
 set -euo pipefail
 program=deploy/slurm/cluster.sh
@@ -25,7 +25,7 @@ export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 # shellcheck disable=SC2086
 unset ${!SLURM@} ${!SBATCH_@} ${!SQUEUE_@} ${!SINFO_@} ${!MYSQL_@}
 
-nodes=4 cpus=32 gpus=8 port='' accounting=yes rest=yes namespaces=yes rest_api='' patience=60
+nodes=4 cpus=32 gpus=8 port='' accounting=yes rest=yes namespaces=yes rest_api='' patience=120
 own_lines=()
 directory=/tmp/regatta-slurm-$(id -u)
 format=text keep_logs=no interrupted=''

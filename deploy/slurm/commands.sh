@@ -81,7 +81,8 @@ enter_directory() {
       fail "$directory is not empty and holds no cluster; use another --directory"
   fi
   lock 1
-  ! any_running || fail "a cluster runs in $directory; end it with: $program down --directory $directory"
+  ! any_running ||
+    fail "a cluster runs in $directory; end it with: $program down --directory $directory"
   remove_contents
 }
 

@@ -104,7 +104,8 @@ CONF
 }
 
 nodes_conf() {
-  local gres='' host_name=''
+  local gres='' host_name='' ports
+  ports=$(range $((port + 10)) $((port + 9 + nodes)))
   if [ "$gpus" -gt 0 ]; then
     echo GresTypes=gpu
     gres=" Gres=gpu:h100:$gpus"
@@ -112,22 +113,26 @@ nodes_conf() {
   # Where a node has no name of its own, slurmd would not find itself by that name.
   [ "$namespaces" = yes ] || host_name=' NodeHostname=localhost'
   cat <<CONF
-NodeName=node$(numbers 1 "$nodes")$host_name NodeAddr=127.0.0.1 Port=$(range $((port + 10)) $((port + 9 + nodes))) Sockets=1 CoresPerSocket=$cpus ThreadsPerCore=1 RealMemory=256000$gres State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=5
+NodeName=node$(numbers 1 "$nodes")$host_name NodeAddr=127.0.0.1 Port=$ports Sockets=1 \\
+  CoresPerSocket=$cpus ThreadsPerCore=1 RealMemory=256000$gres State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 \\
+  PreemptMode=REQUEUE GraceTime=5
 PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 CONF
 }
 
-# A count alone is not believed: each GPU needs a file, a character device where that is allowed.
+# A count alone is not believed: each GPU needs a character device with a path of its own, or jobs
+# get no CUDA_VISIBLE_DEVICES. Links to /dev/null are that without root.
 write_gpus() {
   local i
   [ "$gpus" -gt 0 ] || return 0
   for ((i = 0; i < gpus; i++)); do
-    mknod "$directory/dev/nvidia$i" c 1 3 2>/dev/null || : >"$directory/dev/nvidia$i"
+    ln -s /dev/null "$directory/dev/nvidia$i"
   done
   cat >"$directory/gres.conf" <<CONF
 AutoDetect=off
-NodeName=node$(numbers 1 "$nodes") Name=gpu Type=h100 File=$directory/dev/nvidia$(range 0 $((gpus - 1)))
+NodeName=node$(numbers 1 "$nodes") Name=gpu Type=h100 \\
+  File=$directory/dev/nvidia$(range 0 $((gpus - 1)))
 CONF
 }
 
@@ -144,8 +149,8 @@ write_topology() {
 }
 
 # Hooks start with almost no environment. A test that wants a failing prolog writes its own file.
-# task-prolog is the site's MPI configuration: every task gets it, whatever environment the job asked
-# for. Open MPI would otherwise leave out loopback, the only network here.
+# task-prolog is the site's MPI configuration: every task gets it, whatever environment the job
+# asked for. Open MPI would otherwise leave out loopback, the only network here.
 write_hooks() {
   local hook
   : >"$directory/log/hooks.log"

@@ -2,7 +2,8 @@
 #
 # With namespaces (hostname, mounts, process tree) a node has its own name, its own /dev/shm and its
 # own processes, which end with it, as if the plug was pulled. All nodes listen on 127.0.0.1; their
-# /etc/hosts sends every node name there, because Slurm's daemons bind what the own name resolves to.
+# /etc/hosts sends every node name there, because Slurm's daemons bind what the own name resolves
+# to.
 # shellcheck shell=bash disable=SC2154
 
 is_node() { [[ $1 =~ ^node[0-9][0-9]$ ]]; }

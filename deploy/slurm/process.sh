@@ -51,6 +51,7 @@ spawn() {
   (cd "$directory" && exec setsid "$@") >>"$directory/log/$name.out" 2>&1 </dev/null 9>&- &
   seen=$(look_at "$!") || seen="gone 0"
   echo "$name $! ${seen#* }" >>"$directory/processes"
+  disown  # the shell need not tell how it ended
 }
 
 check_interrupted() {

@@ -30,7 +30,10 @@ overall_state() {
 }
 
 # "NAME STATE" per node as slurmctld sees it; nothing while it does not answer.
-slurm_states() { timeout 5 sinfo -h -N -p main -o '%N %T' 2>/dev/null || true; }
+slurm_states() {
+  [[ $(process_state slurmctld) != running* ]] ||
+    timeout 5 sinfo -h -N -p main -o '%N %T' 2>/dev/null || true
+}
 
 status_for_people() {
   local name state seen
