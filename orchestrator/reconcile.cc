@@ -93,6 +93,17 @@ Decision ended(const Observation& seen, const Limits& limits) {
   if (!end.code || *end.code == static_cast<int>(ExitCode::Retry)) {
     return retry(seen, limits, end.words);
   }
+  if (*end.code == static_cast<int>(ExitCode::Continue)) {
+    // Each attempt must bring something, else its time is too short for any.
+    if (seen.checkpoint_step <= seen.progress_step) {
+      return retry(seen, limits, "its time was over before it had trained a step");
+    }
+    decision.failures = 0;
+    decision.progress_step = seen.checkpoint_step;
+    decision.not_before = seen.now;
+    decision.reason = "goes on: the time of its attempt was over";
+    return finish(seen.wanted == Wanted::Observe ? RunState::Stopped : RunState::Queued, "");
+  }
   if (*end.code == static_cast<int>(ExitCode::Stopped)) return finish(RunState::Stopped, "");
   if (*end.code == static_cast<int>(ExitCode::Fenced)) {
     decision.look_for_successor = true;

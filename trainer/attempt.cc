@@ -26,6 +26,8 @@ constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
 // Where the run file leaves it open. Shared memory moves 1 to 4 MB fastest (they fit caches); 25 is
 // what most stacks on GPUs take (facts: cpu-cuda.md section 5, topology-nccl.md section 6.1).
 constexpr std::int64_t kCpuBucketBytes = std::int64_t{4} << 20;
+// Bytes per second that a first checkpoint is reckoned with, until one was timed.
+constexpr double kSlowDisk = 200e6;
 constexpr std::int64_t kGpuBucketBytes = std::int64_t{25} << 20;
 
 // The run file, with what it leaves to the dataset and to the machine filled in.
@@ -120,6 +122,7 @@ Attempt::Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory
       options_(options) {}
 
 EndRecord Attempt::run() {
+  begin_ = clock_.monotonic_seconds();
   journal_.write(PhaseRecord{"loading"});
   std::unique_ptr<Inputs> inputs;
   together(group_.host(), [&] { inputs = std::make_unique<Inputs>(*this, config_); });
@@ -216,7 +219,14 @@ StepFlags Attempt::wishes() {
   // A rank alone finds out when it journals the step; several must leave together.
   const bool fenced = config_.ranks > 1 && writes() && !fence_.holds();
   const CheckpointWriter::Progress progress = writer_->progress();
-  return {requests.stop, requests.checkpoint, fenced, progress.writing, progress.failed};
+  StepFlags flags;
+  flags.stop = requests.stop;
+  flags.checkpoint = requests.checkpoint;
+  flags.fenced = fenced;
+  flags.out_of_time = writes() && deadline_.is_due(clock_.monotonic_seconds());
+  flags.writing = progress.writing;
+  flags.write_failed = progress.failed;
+  return flags;
 }
 
 Resumed Attempt::starting_point(const TensorTable& table) {
@@ -291,6 +301,7 @@ EndRecord Attempt::train(std::int64_t done) {
       return finish("target", done);
     }
     if (agreed.stop && done < config_.steps) return finish("stopped", done);
+    if (agreed.out_of_time && done < config_.steps) return finish("deadline", done);
     const bool due = done % config_.checkpoint_every == 0 || agreed.checkpoint;
     if (due && done < config_.steps) checkpoint(done);
   }
@@ -339,12 +350,16 @@ void Attempt::prepare_checkpoints(const TensorTable& table, std::int64_t saved_s
   together(group_.host(), [&] {
     if (has_shard) snapshot_.emplace(*device_, table, pieces, group_.rank(), writers, writes());
   });
+  if (options_.deadline_seconds > 0) {
+    deadline_ = Deadline(begin_ + options_.deadline_seconds, of_node / kSlowDisk);
+  }
   writer_.emplace(*keeper_, group_.host(), clock_, writers, saved_step);
 }
 
 void Attempt::journal(const std::vector<CheckpointRecord>& records) {
   for (const CheckpointRecord& record : records) {
     journal_.write(record);
+    if (record.status == "written") deadline_.saved(record.seconds);
     if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
   }
 }
@@ -366,7 +381,9 @@ EndRecord Attempt::finish(const std::string& reason, std::int64_t done) {
   EndRecord end;
   end.reason = reason;
   end.step = done;
-  end.exit_code = static_cast<int>(reason == "stopped" ? ExitCode::Stopped : ExitCode::Finished);
+  end.exit_code = static_cast<int>(reason == "stopped"    ? ExitCode::Stopped
+                                   : reason == "deadline" ? ExitCode::Continue
+                                                          : ExitCode::Finished);
   if (writer_->saved_step() != done) {
     end.reason = "failed";
     end.exit_code = static_cast<int>(ExitCode::Operator);

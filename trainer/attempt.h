@@ -14,6 +14,7 @@
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
+#include "trainer/deadline.h"
 #include "trainer/journal_writer.h"
 #include "trainer/rank_group.h"
 #include "trainer/sampler.h"
@@ -80,6 +81,8 @@ class Attempt {
   TrainLoop* loop_ = nullptr;
   CheckpointKeeper* keeper_ = nullptr;
   Watchdog* watchdog_ = nullptr;  // null: off
+  double begin_ = 0;              // monotonic seconds
+  Deadline deadline_;
   std::optional<Snapshot> snapshot_;
   std::optional<CheckpointWriter> writer_;  // after the others: its thread reads them
 };

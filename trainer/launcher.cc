@@ -49,7 +49,7 @@ class ExitFile {
 bool is_exit_code(std::int64_t code) {
   return code == static_cast<int>(ExitCode::Finished) ||
          (code >= static_cast<int>(ExitCode::User) &&
-          code <= static_cast<int>(ExitCode::Stopped)) ||
+          code <= static_cast<int>(ExitCode::Continue)) ||
          code == static_cast<int>(ExitCode::Developer);
 }
 

@@ -141,6 +141,9 @@ class Run {
     app->add_option("--ranks", options_.ranks,
                     "ranks, instead of the run file's; a run may go on with another number")
         ->check(CLI::Range(1, 1 << 20));
+    app->add_option("--deadline-seconds", options_.deadline_seconds,
+                    "time that is left: save before it is over, and return 25")
+        ->check(CLI::Range(0.0, 1e9));
     app->add_flag("--dry-run", dry_run_,
                   "print what memory the run will need at most, and do nothing")
         ->needs(file);
@@ -185,6 +188,10 @@ class Run {
     if (options_.threads > 0) {
       launch.arguments.insert(launch.arguments.end(),
                               {"--threads", std::to_string(options_.threads)});
+    }
+    if (options_.deadline_seconds > 0) {
+      launch.arguments.insert(launch.arguments.end(),
+                              {"--deadline-seconds", std::to_string(options_.deadline_seconds)});
     }
     launch.ranks = ranks_of(directory);
     return launch_ranks(launch);

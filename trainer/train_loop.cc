@@ -202,6 +202,7 @@ TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
   mine.stop = wishes.stop ? 1 : 0;
   mine.checkpoint = wishes.checkpoint ? 1 : 0;
   mine.fenced = wishes.fenced ? 1 : 0;
+  mine.out_of_time = wishes.out_of_time ? 1 : 0;
   mine.writing = wishes.writing ? 1 : 0;
   mine.write_failed = wishes.write_failed ? 1 : 0;
   return mine;
@@ -224,6 +225,7 @@ std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
     agreed_.stop = agreed_.stop || rank.stop > 0;
     agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
     agreed_.fenced = agreed_.fenced || rank.fenced > 0;
+    agreed_.out_of_time = agreed_.out_of_time || rank.out_of_time > 0;
     agreed_.writing = agreed_.writing || rank.writing > 0;
     agreed_.write_failed = agreed_.write_failed || rank.write_failed > 0;
   }

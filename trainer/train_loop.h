@@ -47,6 +47,7 @@ constexpr std::int64_t kEvaluationTokens = 8192;
 // same step (design decision 11).
 struct StepFlags {
   bool stop = false, checkpoint = false, fenced = false;
+  bool out_of_time = false;
   bool writing = false, write_failed = false;  // of the checkpoint under way
 };
 
@@ -92,7 +93,7 @@ class TrainLoop {
   struct RankStep {
     double mlm_loss = 0, nsp_loss = 0, samples = 0, tokens = 0, masked = 0, flops = 0;
     double moved_bytes = 0, squared_norm = 0, stop = 0, checkpoint = 0, fenced = 0;
-    double writing = 0, write_failed = 0;
+    double writing = 0, write_failed = 0, out_of_time = 0;
   };
 
   [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);

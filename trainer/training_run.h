@@ -15,6 +15,7 @@ namespace regatta::trainer {
 struct TrainingRunOptions {
   int threads = 0;  // these two override the run file's; 0: as it says
   int ranks = 0;
+  double deadline_seconds = 0;  // from now until it has to have saved and ended; 0: no limit
   DevicePlace place;
   Variables variables;                  // of the environment
   std::optional<RankPlace> rank_place;  // of this process; nothing: alone

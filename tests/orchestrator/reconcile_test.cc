@@ -103,6 +103,12 @@ Observation observed(Observation seen) {
   return seen;
 }
 
+Observation with_progress(Observation seen) {
+  seen.progress_step = 100;
+  seen.checkpoint_step = 200;
+  return seen;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Table, Reconcile,
     testing::Values(
@@ -144,6 +150,10 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"the_process_knows_better_than_its_journal", with_end(ended(22), 20, "bad"),
             Act::Nothing, true, RunState::Queued},
         Row{"exit_24_stops", ended(24), Act::Nothing, true, RunState::Stopped},
+        Row{"exit_25_goes_on", with_progress(ended(25)), Act::Nothing, true, RunState::Queued},
+        Row{"exit_25_without_progress_is_retried", ended(25), Act::Nothing, true, RunState::Queued},
+        Row{"exit_25_when_cancelled", cancelled(ended(25)), Act::Nothing, true, RunState::Cancelled,
+            "while stopping: the trainer returned 25"},
         Row{"exit_24_when_asked_is_cancelled", cancelled(ended(24)), Act::Nothing, true,
             RunState::Cancelled},
         Row{"cancelled_but_finished", cancelled(ended(0)), Act::Nothing, true, RunState::Succeeded},
@@ -192,6 +202,20 @@ TEST(ReconcileRetries, ANewerCheckpointBeginsTheCountAnew) {
   EXPECT_EQ(decision.state, RunState::Queued);
   EXPECT_EQ(decision.failures, 1);
   EXPECT_EQ(decision.progress_step, 200);
+}
+
+TEST(ReconcileRetries, GoingOnIsNoFailureWhileItBringsSteps) {
+  Observation seen = with_progress(ended(25));
+  seen.failures = 4;
+  Decision decision = reconcile(seen, {});
+  EXPECT_EQ(decision.state, RunState::Queued);
+  EXPECT_EQ(decision.failures, 0);
+  EXPECT_DOUBLE_EQ(decision.not_before, seen.now) << "at once";
+  EXPECT_EQ(decision.progress_step, 200);
+  seen.progress_step = 200;
+  decision = reconcile(seen, {});
+  EXPECT_EQ(decision.state, RunState::Failed);
+  EXPECT_NE(decision.error.find("its time was over before"), std::string::npos) << decision.error;
 }
 
 TEST(ReconcileRetries, FencedAsksForTheSuccessor) {

@@ -11,7 +11,8 @@ enum class ExitCode : int {
   Operator = 21,   // the machine or installation is wrong: no retry until someone acts
   Retry = 22,      // start again from the last checkpoint
   Fenced = 23,     // a newer attempt owns the run: nothing to do
-  Stopped = 24,    // asked to stop (TERM, USR2); a checkpoint was written; resume when wanted
+  Stopped = 24,    // asked to stop (TERM); a checkpoint was written; resume when wanted
+  Continue = 25,   // its time is over; a checkpoint was written; start again at once
   Developer = 70,  // a bug
 };
 

@@ -98,7 +98,7 @@ struct WarningRecord {
   std::string message;
 };
 struct EndRecord {
-  std::string reason;  // target, steps, stopped, failed, fenced
+  std::string reason;  // target, steps, stopped, deadline, failed, fenced
   std::int64_t step = 0;
   int exit_code = 0;
   std::string message;

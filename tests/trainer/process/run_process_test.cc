@@ -51,6 +51,31 @@ TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
   EXPECT_TRUE(final_weights(stopped) == final_weights(whole));
 }
 
+// Attempts of two seconds each, one after the other, until the run is done.
+TEST_F(RunProcess, ADeadlineEndsTheAttemptSavedAndTheRunGoesOn) {
+  std::string text = run_file(*dataset_, 6000);
+  text.replace(text.find("every: 7"), 8, "every: 1000");
+  const base::Path whole = make_run("whole", text);
+  ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
+  const base::Path run = make_run("limited", text);
+  int attempts = 0;
+  int code = static_cast<int>(ExitCode::Continue);
+  while (code == static_cast<int>(ExitCode::Continue) && attempts < 100) {
+    ++attempts;
+    const auto mark = std::chrono::steady_clock::now();
+    code = run_to_end(run, {"--deadline-seconds", "2"});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
+    const EndRecord end = records_of<EndRecord>(run).back();
+    if (code != static_cast<int>(ExitCode::Continue)) break;
+    EXPECT_EQ(end.reason, "deadline");
+    EXPECT_EQ(records_of<CheckpointRecord>(run).back().step, end.step);
+    EXPECT_LT(took.count(), 3.0) << "2, and what starting and ending take";
+  }
+  EXPECT_EQ(code, 0) << log_of(run);
+  EXPECT_GE(attempts, 2) << "the run was faster than its time";
+  EXPECT_TRUE(final_weights(run) == final_weights(whole));
+}
+
 TEST_F(RunProcess, Usr2WritesACheckpointAndGoesOn) {
   std::string text = run_file(*dataset_, 400);
   text.replace(text.find("every: 7"), 8, "every: 100000");
