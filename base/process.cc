@@ -41,7 +41,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 std::vector<std::string> merged_environment(const Command& command) {
   std::vector<std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
+  for (char** entry = environ; !command.bare_environment && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     if (command.environment.count(std::string(text.substr(0, text.find('=')))) == 0) {
       merged.emplace_back(text);

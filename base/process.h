@@ -15,6 +15,7 @@ namespace regatta::base {
 struct Command {
   std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
   std::map<std::string, std::string> environment;  // added to this process's own
+  bool bare_environment = false;                   // nothing of this process's own
   Path directory;                                  // empty: this process's own
   Path output_path;             // stdout and stderr are appended there; empty: /dev/null
   bool inherit_output = false;  // stdout and stderr are this process's own

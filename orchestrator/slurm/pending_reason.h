@@ -1,0 +1,42 @@
+// Why a job waits: Slurm's one word, for people. Words after the manual page of squeue (JOB REASON
+// CODES) and the table of reasons of releases 22.05 to 25.11, some 190; unknown ones are told as
+// such.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace regatta::orchestrator {
+
+enum class ReasonFamily {
+  None,        // it does not wait, or Slurm has not looked at it yet
+  Queue,       // its turn comes
+  Limit,       // an account, user or QOS has used up what it may have
+  Impossible,  // as it stands, it never starts
+  Held,        // somebody keeps it back
+  Broken,      // a node, a partition or Slurm itself is out of order
+  Ended,       // not a reason for waiting, but for the end
+  Unknown,
+};
+
+enum class Clears {
+  ByItself,
+  Perhaps,  // depends on what others do, or on a period's end
+  Never,    // somebody has to change something
+};
+
+struct PendingReason {
+  ReasonFamily family = ReasonFamily::Unknown;
+  std::string sentence;  // what it means, with the detail that Slurm gave
+  std::string action;    // what to do; empty when nothing is to be done
+  Clears clears = Clears::Perhaps;
+};
+
+// `reason` as squeue or scontrol spell it: "Priority", "QOSMaxGRESPerUser",
+// "(ReqNodeNotAvail, UnavailableNodes:node01)", "launch failed requeued held". Slurm shows only one
+// reason even when several hold. The texts are printable.
+[[nodiscard]] PendingReason explain_reason(std::string_view reason);
+
+[[nodiscard]] std::string_view to_string(ReasonFamily family);
+
+}  // namespace regatta::orchestrator

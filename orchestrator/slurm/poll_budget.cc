@@ -1,0 +1,82 @@
+#include "orchestrator/slurm/poll_budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr int kMostDoublings = 16;
+
+std::size_t index(PollKind kind) { return static_cast<std::size_t>(kind); }
+
+}  // namespace
+
+PollBudget::PollBudget(const PollLimits& limits) : limits_(limits) {
+  for (const PollPace& pace : {limits.idle, limits.busy}) {
+    base::check(pace.calls_per_minute > 0, "a poller may call at all");
+    for (const double seconds : pace.intervals) base::check(seconds > 0, "an interval is a time");
+  }
+  base::check(limits.share > 0 && limits.share <= 1, "a share is above 0 and at most 1");
+  base::check(limits.first_backoff > 0, "a pause is a time");
+}
+
+double PollBudget::gap() const { return 60 / pace().calls_per_minute; }
+
+double PollBudget::interval(PollKind kind) const {
+  const Kind& state = kinds_[index(kind)];
+  const double base = pace().intervals[index(kind)];
+  double stretched = std::max(base, state.duration / limits_.share);
+  stretched = std::ldexp(stretched, std::min(state.failures, kMostDoublings));
+  return std::min(stretched, std::max(base, limits_.longest_interval));
+}
+
+void PollBudget::hurry(PollKind kind, double now) {
+  Kind& state = kinds_[index(kind)];
+  state.due = std::min(state.due, now);
+}
+
+std::optional<PollKind> PollBudget::next(double now) const {
+  if (in_flight_ || now < closed_until_) return std::nullopt;
+  if (last_start_ && now - *last_start_ < gap()) return std::nullopt;
+  std::optional<PollKind> best;
+  double most = 0;
+  for (std::size_t i = 0; i < kPollKinds; ++i) {
+    const auto kind = static_cast<PollKind>(i);
+    if (kinds_[i].due > now) continue;
+    const double lateness = (now - kinds_[i].due) / interval(kind);
+    if (best && lateness <= most) continue;
+    best = kind;
+    most = lateness;
+  }
+  return best;
+}
+
+void PollBudget::started(PollKind kind, double now) {
+  base::check(!in_flight_, "one call at a time");
+  in_flight_ = kind;
+  last_start_ = now;
+}
+
+void PollBudget::finished(PollOutcome outcome, double now) {
+  base::check(in_flight_.has_value(), "a call that ends was started");
+  Kind& state = kinds_[index(*in_flight_)];
+  const double seconds = std::max(0.0, now - *last_start_);
+  // Slowness counts at once, recovery over some calls.
+  state.duration = seconds > state.duration ? seconds : 0.5 * (state.duration + seconds);
+  state.failures = outcome == PollOutcome::Failed ? state.failures + 1 : 0;
+  if (outcome == PollOutcome::RateLimited) {
+    backoff_ = was_limited_ ? std::min(2 * backoff_, limits_.longest_backoff)
+                            : std::max(limits_.first_backoff, backoff_ / 2);
+    closed_until_ = now + backoff_;
+  }
+  // backoff_ stays after a good call: the next limit begins at half of it, so that a site that
+  // limits tightly is not tried from the shortest pause again and again.
+  was_limited_ = outcome == PollOutcome::RateLimited;
+  state.due = now + interval(*in_flight_);
+  in_flight_.reset();
+}
+
+}  // namespace regatta::orchestrator

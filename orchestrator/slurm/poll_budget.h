@@ -1,0 +1,81 @@
+// When which question may be put to Slurm: pure scheduling, with time as a parameter. slurmctld
+// serves everybody, so there is a budget of calls, a longer pause the slower they are, and one at a
+// time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+namespace regatta::orchestrator {
+
+// What is collected regularly.
+enum class PollKind { Jobs, Accounting, Nodes, Cluster };
+inline constexpr std::size_t kPollKinds = 4;
+
+struct PollPace {
+  double calls_per_minute = 6;
+  // Seconds between two calls of a kind: jobs, accounting, nodes, partitions and configuration.
+  std::array<double, kPollKinds> intervals = {30, 600, 60, 1800};
+};
+
+struct PollLimits {
+  PollPace idle = {};
+  PollPace busy = {12, {15, 300, 30, 600}};  // while runs are open
+  // A kind takes at most this share of the time: a call of 3 s is repeated after 60 s at the
+  // earliest.
+  double share = 0.05;
+  double longest_interval = 300;  // to which slowness and failures stretch an interval
+  double first_backoff = 15;      // after Slurm said that it is asked too often; doubles
+  double longest_backoff = 600;
+};
+
+enum class PollOutcome {
+  Good,
+  Failed,       // no answer, or none that can be read: the kind's pause doubles
+  RateLimited,  // everything pauses
+};
+
+// All times are monotonic seconds that never run backwards. One owner; no threads.
+class PollBudget {
+ public:
+  explicit PollBudget(const PollLimits& limits);
+
+  void set_busy(bool busy) { busy_ = busy; }
+
+  // Asks for a kind as soon as the budget allows, for instance after an ambiguous submission.
+  void hurry(PollKind kind, double now);
+
+  // The kind to ask for now; nothing while a call is under way, while nothing is due, or while the
+  // budget is used up. Of several, the one that waits longest in proportion to its interval, so
+  // that none is ever starved.
+  [[nodiscard]] std::optional<PollKind> next(double now) const;
+
+  void started(PollKind kind, double now);
+  // Of the call that was started; `now` − start is its duration.
+  void finished(PollOutcome outcome, double now);
+
+  // The pause between two calls of the kind, after slowness and failures.
+  [[nodiscard]] double interval(PollKind kind) const;
+  // Seconds between any two calls.
+  [[nodiscard]] double gap() const;
+
+ private:
+  struct Kind {
+    double due = 0;
+    double duration = 0;  // of its calls, a running mean
+    int failures = 0;     // in a row
+  };
+  [[nodiscard]] const PollPace& pace() const { return busy_ ? limits_.busy : limits_.idle; }
+
+  PollLimits limits_;
+  bool busy_ = false;
+  std::array<Kind, kPollKinds> kinds_ = {};
+  std::optional<PollKind> in_flight_;
+  std::optional<double> last_start_;
+  double closed_until_ = 0;  // after a rate limit
+  bool was_limited_ = false;
+  double backoff_ = 0;
+};
+
+}  // namespace regatta::orchestrator
