@@ -222,6 +222,15 @@ const std::string& name_of(const std::vector<std::string>& names, Enum value) {
   return names.at(static_cast<std::size_t>(value));
 }
 
+nlohmann::ordered_json target_json(const TargetConfig& target, const RunConfig& config) {
+  nlohmann::ordered_json json;
+  json["metric"] = name_of(kMetrics, target.metric);
+  if (target.value) json["value"] = *target.value;
+  if (target.times_baseline) json["times_baseline"] = *target.times_baseline;
+  json["stop"] = config.stop_at_target;
+  return json;
+}
+
 }  // namespace
 
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
@@ -292,14 +301,7 @@ std::string to_json(const RunConfig& config) {
   json["clip"] = {{"mode", name_of(kClips, config.clip)}, {"norm", config.clip_norm}};
   json["steps"] = config.steps;
   json["evaluate"] = {{"every", config.evaluate_every}, {"samples", config.evaluate_samples}};
-  if (config.target) {
-    json["target"]["metric"] = name_of(kMetrics, config.target->metric);
-    if (config.target->value) json["target"]["value"] = *config.target->value;
-    if (config.target->times_baseline) {
-      json["target"]["times_baseline"] = *config.target->times_baseline;
-    }
-    json["target"]["stop"] = config.stop_at_target;
-  }
+  if (config.target) json["target"] = target_json(*config.target, config);
   json["checkpoint"] = {{"every", config.checkpoint_every},
                         {"keep_last", config.keep_last},
                         {"keep_best", config.keep_best},

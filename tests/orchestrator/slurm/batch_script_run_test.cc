@@ -1,0 +1,350 @@
+// What the batch script does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/orchestrator/slurm/batch_script_bench.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using namespace regatta::tests;
+
+TEST(BatchScriptRun, StartsTheTrainerOnceOnAllNodes) {
+  Bench bench;
+  bench.set("SLURM_JOB_NUM_NODES", "4");
+  bench.job.resources.max_nodes = 4;
+  bench.job.resources.ranks_per_node = 2;
+  bench.job.resources.cpus_per_rank = 3;
+  bench.job.resources.container = {"img:1", {"/a:/a", "/b:/b"}, {"--container-writable"}};
+  bench.job.resources.environment = {{"NCCL_DEBUG", "INFO"}};
+  bench.job.plan_environment = {{"NCCL_DEBUG", "WARN"}, {"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+  const auto step = bench.trainer_step();
+  ASSERT_TRUE(step.has_value()) << bench.said;
+  EXPECT_THAT(
+      step->arguments,
+      ElementsAre("--mpi=pmix", "--kill-on-bad-exit=1", "--nodes=4", "--ntasks=8",
+                  "--ntasks-per-node=2", "--cpus-per-task=3", "--container-image=img:1",
+                  "--container-mounts=/a:/a,/b:/b", "--container-writable",
+                  bench.job.trainer.string(), "run", "--directory",
+                  bench.job.run_directory.string(), "--ranks", "8", "--deadline-seconds", "5400"));
+  EXPECT_EQ(value_of(*step, "NCCL_DEBUG"), "INFO") << "the run's, not the plan's";
+  EXPECT_EQ(value_of(*step, "CUDA_DEVICE_MAX_CONNECTIONS"), "1");
+  EXPECT_THAT(read_file(bench.log()), HasSubstr("output of the ranks"));
+  ASSERT_EQ(bench.calls("squeue").size(), 1U) << "asked once";
+  EXPECT_THAT(bench.calls("squeue")[0].arguments, ElementsAre("-h", "-j", "77", "-o", "%L"));
+  EXPECT_THAT(bench.calls("scontrol"), IsEmpty());
+  EXPECT_THAT(bench.calls("sbatch"), IsEmpty());
+}
+
+TEST(BatchScriptRun, OnlyListedVariablesReachTheRanks) {
+  Bench bench;
+  for (const char* name : {"SECRET_TOKEN", "LD_LIBRARY_PATH", "SBATCH_PARTITION", "OMPI_MCA_x",
+                           "SLURM_EXPORT_ENV", "SLURM_CPU_BIND", "NCCL_ALGO", "PYTHONPATH"}) {
+    bench.set(name, "1");
+  }
+  bench.set("KRB5CCNAME", "/tmp/cc");
+  bench.set("SLURM_CONF", "/etc/conf");
+  bench.job.resources.setup = "export FROM_SETUP='a b'\nlocal_only=1\n";
+  bench.job.resources.environment = {{"FROM_RUN", "x"}};
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+  const auto step = bench.trainer_step();
+  ASSERT_TRUE(step.has_value()) << bench.said;
+  for (const char* name :
+       {"SECRET_TOKEN", "LD_LIBRARY_PATH", "SBATCH_PARTITION", "OMPI_MCA_x", "SLURM_EXPORT_ENV",
+        "SLURM_CPU_BIND", "NCCL_ALGO", "PYTHONPATH", "local_only"}) {
+    EXPECT_EQ(value_of(*step, name), "(absent)") << name;
+  }
+  EXPECT_EQ(value_of(*step, "KRB5CCNAME"), "/tmp/cc");
+  EXPECT_EQ(value_of(*step, "SLURM_CONF"), "/etc/conf");
+  EXPECT_EQ(value_of(*step, "FROM_SETUP"), "a b");
+  EXPECT_EQ(value_of(*step, "FROM_RUN"), "x");
+  EXPECT_THAT(bench.said, HasSubstr("FROM_RUN")) << "the names are listed";
+}
+
+TEST(BatchScriptRun, ReadsEveryFormOfTheRemainingTime) {
+  struct Row {
+    const char* answer;
+    const char* seconds;  // null: no deadline
+  };
+  for (const Row& row :
+       {Row{"0:30\n", "30"}, Row{"1:08\n", "68"}, Row{"59:59\n", "3599"},
+        Row{"08:09:09\n", "29349"}, Row{"1-00:00:00\n", "86400"}, Row{"365-23:59:59\n", "31622399"},
+        Row{"0:00\n", "1"}, Row{"  12:00  \n", "720"}, Row{"12:00\n13:00\n", "720"},
+        Row{"UNLIMITED\n", nullptr}, Row{"NOT_SET\n", nullptr}, Row{"INVALID\n", nullptr},
+        Row{"", nullptr}, Row{"$(touch x)\n", nullptr}, Row{"a[$(touch x)]:1\n", nullptr},
+        Row{"-1:00\n", nullptr}}) {
+    SCOPED_TRACE(row.answer);
+    Bench bench;
+    write_file(bench.tool("squeue.answer"), row.answer);
+    EXPECT_EQ(bench.run(), 0) << bench.said;
+    const auto step = bench.trainer_step();
+    ASSERT_TRUE(step.has_value()) << bench.said;
+    if (row.seconds == nullptr) {
+      EXPECT_THAT(step->arguments, Not(Contains("--deadline-seconds")));
+    } else {
+      EXPECT_EQ(step->arguments.back(), row.seconds);
+    }
+  }
+  Bench bench;
+  write_file(bench.tool("squeue.code"), "1");
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+  EXPECT_THAT(bench.trainer_step()->arguments, Not(Contains("--deadline-seconds")));
+}
+
+TEST(BatchScriptRun, NamesTheNodeThatDiffers) {
+  struct Row {
+    const char* file;
+    const char* message;
+    int code;
+  };
+  for (const Row& row : {Row{"other", "node node3 has another ", 21},
+                         Row{"blind", "node node3 does not see the run directory", 21},
+                         Row{"without", "node node3 cannot read and run ", 21},
+                         Row{"silent", "3 of 4 nodes answered", 22}}) {
+    SCOPED_TRACE(row.file);
+    Bench bench;
+    bench.job.resources.requeue = false;
+    bench.set("SLURM_JOB_NUM_NODES", "4");
+    write_file(bench.tool(row.file), "node3");
+    EXPECT_EQ(bench.run(), row.code) << bench.said;
+    EXPECT_THAT(bench.said, HasSubstr(row.message));
+    EXPECT_FALSE(bench.trainer_step().has_value());
+  }
+}
+
+TEST(BatchScriptRun, WithoutPmixTheTrainerStartsItsRanks) {
+  Bench bench;
+  write_file(bench.tool("mpi"), "MPI plugin types are...\n\tnone\n\tpmi2\n");
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+  EXPECT_FALSE(bench.trainer_step().has_value());
+  ASSERT_EQ(bench.calls("trainer").size(), 1U);
+  EXPECT_THAT(bench.calls("trainer")[0].arguments,
+              ElementsAre("run", "--directory", bench.job.run_directory.string(), "--ranks", "1",
+                          "--deadline-seconds", "5400"));
+  bench.job.resources.container.image = "img";
+  EXPECT_EQ(bench.run(), 21);
+  EXPECT_THAT(bench.said, HasSubstr("a container needs it"));
+}
+
+// What the step returned → what the script returns, and what it asked of Slurm.
+TEST(BatchScriptRun, DecidesFromTheStepsExitCode) {
+  struct Row {
+    int step;
+    bool requeue;
+    const char* restarts;
+    int script;
+    int requeues, successors;
+  };
+  const Row rows[] = {
+      {0, true, "0", 0, 0, 0},     {1, true, "0", 1, 0, 0},     {20, true, "0", 20, 0, 0},
+      {21, true, "0", 21, 0, 0},   {22, true, "0", 22, 1, 0},   {22, false, "0", 22, 0, 0},
+      {22, true, "4", 22, 0, 0},   {23, true, "0", 23, 0, 0},   {24, true, "0", 24, 0, 0},
+      {24, false, "0", 24, 0, 0},  {25, true, "0", 25, 1, 0},   {25, true, "3", 25, 1, 0},
+      {25, true, "4", 25, 0, 1},   {25, false, "0", 25, 0, 1},  {70, true, "0", 70, 0, 0},
+      {137, true, "0", 137, 0, 0}, {143, true, "0", 143, 0, 0}, {143, false, "0", 143, 0, 0},
+      {127, true, "0", 127, 0, 0},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::to_string(row.step) + (row.requeue ? " requeue" : " no requeue"));
+    Bench bench;
+    // The job is ended at once after a requeue, here by its own `sleep`.
+    bench.add_tool("sleep", "exit 0\n");
+    bench.job.resources.requeue = row.requeue;
+    bench.set("SLURM_RESTART_COUNT", row.restarts);
+    write_file(bench.tool("code"), std::to_string(row.step));
+    write_file(bench.tool("sbatch.answer"), "78\n");
+    EXPECT_EQ(bench.run(), row.script) << bench.said;
+    int requeues = 0;
+    for (const Call& call : bench.calls("scontrol")) {
+      if (call.arguments == std::vector<std::string>{"requeue", "77"}) ++requeues;
+    }
+    EXPECT_EQ(requeues, row.requeues) << bench.said;
+    const std::vector<Call> successors = bench.calls("sbatch");
+    ASSERT_EQ(static_cast<int>(successors.size()), row.successors) << bench.said;
+    if (row.successors == 0) continue;
+    std::vector<std::string> expected = sbatch_arguments(bench.job);
+    expected.insert(expected.end() - 1, "--dependency=afternotok:77");
+    EXPECT_EQ(successors[0].arguments, expected);
+    EXPECT_EQ(value_of(successors[0], "SLURM_JOB_ID"), "(absent)");
+    EXPECT_THAT(bench.said, HasSubstr("successor 78"));
+  }
+}
+
+TEST(BatchScriptRun, AfterPreemptionTheRunGoesOn) {
+  struct Row {
+    int step;
+    const char* preempt_time;
+    int requeues;
+  };
+  for (const Row& row :
+       {Row{24, "2026-11-21T10:00:00", 1}, Row{143, "2026-11-21T10:00:00", 1}, Row{24, "None", 0},
+        Row{137, "None", 0}, Row{20, "2026-11-21T10:00:00", 0}}) {
+    SCOPED_TRACE(row.step);
+    Bench bench;
+    bench.add_tool("sleep", "exit 0\n");
+    write_file(bench.tool("code"), std::to_string(row.step));
+    write_file(bench.tool("scontrol.answer"),
+               std::string("JobId=77\n   PreemptEligibleTime=Unknown PreemptTime=") +
+                   row.preempt_time + " Deadline=N/A\n");
+    EXPECT_EQ(bench.run(), row.step) << "never with success";
+    int requeues = 0;
+    for (const Call& call : bench.calls("scontrol")) requeues += call.arguments[0] == "requeue";
+    EXPECT_EQ(requeues, row.requeues) << bench.said;
+  }
+}
+
+TEST(BatchScriptRun, ARequeueThatFailsIsTriedAgainOnlyWhileSlurmCannotBeReached) {
+  struct Row {
+    const char* answer;
+    std::size_t requeues;
+  };
+  for (const Row& row : {Row{"Unable to contact slurm controller (connect failure)", 8},
+                         Row{"Socket timed out on send/recv operation", 8},
+                         Row{"Requested operation is presently disabled for job 77", 1}}) {
+    SCOPED_TRACE(row.answer);
+    Bench bench;
+    write_file(bench.tool("code"), "25");
+    write_file(bench.tool("scontrol.answer"), row.answer);
+    write_file(bench.tool("scontrol.code"), "1");
+    write_file(bench.tool("sbatch.code"), "1");
+    EXPECT_EQ(bench.run(), 25) << bench.said;
+    EXPECT_EQ(bench.calls("scontrol").size(), row.requeues);
+    EXPECT_EQ(bench.calls("sbatch").size(), 1U) << "never twice: it may have worked";
+  }
+}
+
+TEST(BatchScriptRun, MissingProgramsAreTheOperatorsCase) {
+  Bench bench;
+  // A PATH of its own, for this machine may have a real srun.
+  bench.job.resources.setup = "PATH=" + shell_word(bench.tool("few").string());
+  std::filesystem::create_directories(bench.tool("few"));
+  EXPECT_EQ(bench.run(), 21) << bench.said;
+  EXPECT_THAT(bench.said, HasSubstr("no srun in PATH"));
+  Bench unwritable;
+  std::filesystem::remove_all(unwritable.job.run_directory / "submit");
+  base::Command command;
+  const std::string script = batch_script(unwritable.job);
+  write_file(unwritable.tool("job.sh"), script);
+  command.arguments = {"/bin/bash", "-p", unwritable.tool("job.sh").string()};
+  command.environment = unwritable.variables;
+  command.environment["PATH"] = unwritable.tool("").string() + ":/usr/local/bin:/usr/bin:/bin";
+  const base::Output output = base::run(command, kTimeoutSeconds);
+  EXPECT_EQ(output.exit.code, 21);
+  EXPECT_THAT(output.text, HasSubstr("cannot write to"));
+  Bench outside;
+  outside.set("SLURM_JOB_ID", "");
+  EXPECT_EQ(outside.run(), 21);
+  EXPECT_THAT(outside.said, HasSubstr("this script is for sbatch"));
+}
+
+TEST(BatchScriptRun, ProgramsAreFoundInSlurmsDirectory) {
+  Bench bench;
+  bench.job.slurm_directory = bench.tool("");
+  bench.job.resources.setup = "PATH=/usr/local/bin:/usr/bin:/bin";
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+}
+
+// What a setup may do, and what it cannot: make the job look finished.
+TEST(BatchScriptRun, SetupsCannotMakeTheJobSucceed) {
+  struct Row {
+    const char* setup;
+    int code;
+  };
+  const Row rows[] = {
+      {"true", 0},
+      {"export A=1 # comment", 0},
+      {"declare -x B=2", 0},
+      {"exit 0", 20},
+      {"exit 3", 20},
+      {"false", 20},
+      {"'", 20},
+      {"$(", 20},
+      {"if true; then", 20},
+      {")", 20},
+      {"cat << E\n", 0},
+      {"set -e", 0},
+      {"set -eux; shopt -s nullglob failglob", 0},
+      {"trap 'exit 0' EXIT TERM", 0},
+      {"trap 'exit 0' DEBUG ERR; exit 0", 0},
+      {"srun() { exit 0; }; squeue() { exit 0; }", 0},
+      {"alias main='exit 0'; shopt -s expand_aliases", 0},
+      {"IFS=/; token=x; run_directory=/; requeue=$(id)", 0},
+      {"main() { exit 0; }; finish() { exit 0; }", 0},
+      {"unset PATH; exec_nothing", 20},
+      {"echo $undefined_variable", 0},
+      {"#SBATCH --uid=0\n#SBATCH --wrap=id", 0},
+      {"return 0", 20},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.setup);
+    Bench bench;
+    bench.job.resources.setup = row.setup;
+    if (std::string(row.setup).find("DEBUG") != std::string::npos) {
+      EXPECT_FALSE(bench.run() == 0 && !bench.trainer_step()) << "success without a trainer";
+      continue;
+    }
+    EXPECT_EQ(bench.run(), row.code) << bench.said;
+    EXPECT_EQ(bench.trainer_step().has_value(), row.code == 0) << bench.said;
+  }
+}
+
+// Starts the script, waits until the ranks run, sends it `signal`.
+class Running {
+ public:
+  explicit Running(Bench& bench) : bench_(bench) {
+    write_file(bench.tool("wait"), "");
+    child_ = base::spawn(bench.command());
+    for (int i = 0; i < 1200 && !std::filesystem::exists(bench.tool("running")); ++i) nap();
+    EXPECT_TRUE(std::filesystem::exists(bench.tool("running")));
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  void send(int signal) const { ::kill(child_, signal); }
+  void await_signal(const std::string& name) const {
+    for (int i = 0; i < 1200; ++i, nap()) {
+      if (read_file(bench_.tool("signals")).find(name) != std::string::npos) return;
+    }
+    ADD_FAILURE() << name << " did not reach the step";
+  }
+  [[nodiscard]] int end() const { return base::wait_exit(child_).code.value_or(-1); }
+
+ private:
+  static void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+  Bench& bench_;
+  pid_t child_ = 0;
+};
+
+TEST(BatchScriptRun, SignalsReachTheStep) {
+  Bench bench;
+  const Running running(bench);
+  running.send(SIGUSR2);
+  running.await_signal("USR2");
+  running.send(SIGUSR2);
+  running.send(SIGTERM);
+  running.await_signal("TERM");
+  EXPECT_EQ(running.end(), 24);
+  EXPECT_THAT(bench.calls("scontrol"), IsEmpty()) << "asked to stop: nothing starts again";
+}
+
+TEST(BatchScriptRun, AStepThatIsKilledIsNoSuccess) {
+  Bench bench;
+  bench.add_tool("srun", std::string(kSrun).insert(std::string(kSrun).find("[[ ! -e"),
+                                                   "[[ -e $dir/gentle ]] || kill -KILL $$\n"));
+  EXPECT_EQ(bench.run(), 137) << bench.said;
+  bench.add_tool("srun", std::string(kSrun).insert(std::string(kSrun).find("[[ ! -e"),
+                                                   "[[ -e $dir/gentle ]] || kill -TERM $$\n"));
+  EXPECT_EQ(bench.run(), 143) << bench.said;
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
