@@ -135,7 +135,8 @@ abandon() {
 
 stop_processes() {
   local names name failed=0
-  mapfile -t names < <(recorded_names | tac)
+  mapfile -t names < <(recorded_names)
+  for name in "${names[@]}"; do send_kill "$name"; done
   for name in "${names[@]}"; do
     kill_process "$name" || failed=1
   done

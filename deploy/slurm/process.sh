@@ -87,17 +87,22 @@ wait_for() {
   check_interrupted
 }
 
-# Sends KILL and waits until the process is gone. Nothing of a throw-away cluster deserves an
-# orderly stop, and KILL also ends what is paused.
-kill_process() {
-  local found pid end=$((SECONDS + 20))
+# Nothing of a throw-away cluster deserves an orderly stop, and KILL also ends what is paused.
+send_kill() {
+  local found pid
   found=$(find_process "$1") || return 0
   pid=${found% *}
   is_node "$1" && pid=$(first_process_of_node "$pid")
   kill -KILL "$pid" 2>/dev/null || true
+}
+
+# Returns when the process is gone.
+kill_process() {
+  local end=$((SECONDS + patience))
+  send_kill "$1"
   while is_running "$1"; do
     if [ $SECONDS -ge $end ]; then
-      echo "$program: $1 (process $pid) does not end" >&2
+      echo "$program: $1 (process $(find_process "$1")) does not end" >&2
       return 1
     fi
     sleep 0.02

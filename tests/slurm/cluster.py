@@ -128,7 +128,7 @@ class Cluster:
         """Idempotent; raises when something of the cluster is left."""
         done = self.cluster_sh("down")
         assert done.returncode == 0, f"cluster.sh down: {done.stderr}"
-        wait("processes of the cluster end", lambda: not processes_of(self.directory), 30)
+        wait("processes of the cluster end", lambda: not processes_of(self.directory))
         shutil.rmtree(self.work, ignore_errors=True)
 
     def run(self, *command, timeout=SECONDS, environment=None, **options):
@@ -152,9 +152,11 @@ class Cluster:
         return int(self.output("sbatch", "--parsable", "-o", f"{self.jobs}/%j.out", "--open-mode=append", *options, path))
 
     def job(self, number):
-        """Fields of `scontrol show job` by name, or {} once slurmctld has forgotten it."""
-        done = self.run("scontrol", "show", "job", "-o", number)
-        return dict(re.findall(r"(\S+?)=(\S*)", done.stdout)) if done.returncode == 0 else {}
+        """Fields of `scontrol show job` by name, or {} once slurmctld has forgotten it; waits for a busy one."""
+        def answer():
+            done = self.run("scontrol", "show", "job", "-o", number)
+            return done if done.returncode == 0 or "Invalid job id" in done.stderr else None
+        return dict(re.findall(r"(\S+?)=(\S*)", wait("slurmctld answers", answer).stdout))
 
     def wait_job(self, number, states=("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
                  seconds=SECONDS):
@@ -192,7 +194,8 @@ class Cluster:
         return wait(f"sacct knows the end of job {number}", row)
 
     def node_state(self, node):
-        return self.output("sinfo", "-h", "-p", "main", "-n", node, "-o", "%T").strip()
+        """As sinfo spells it, with its flags: idle, mixed, drained, down*; "" while slurmctld is busy."""
+        return self.run("sinfo", "-h", "-p", "main", "-n", node, "-o", "%T").stdout.strip()
 
     def status(self):
         return json.loads(self.cluster_sh("status", "-o", "json").stdout)
