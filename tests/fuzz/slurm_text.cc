@@ -1,0 +1,90 @@
+// Any bytes may come from Slurm's commands: nothing crashes, no row appears without an id, and what
+// is shown to people is printable. The first byte chooses the parser.
+#include "orchestrator/slurm/slurm_text.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/slurm/hostlist.h"
+#include "orchestrator/slurm/pending_reason.h"
+
+using namespace regatta::orchestrator;
+using regatta::base::check;
+
+namespace {
+
+void check_jobs(const Jobs& jobs) {
+  for (const JobRow& job : jobs.rows) {
+    check(is_job_id(job.id), "a row has a job's id");
+    check(!job.state.raw.empty() || to_string(job.state) == "UNKNOWN", "a state has a text");
+    (void)phase(job.state);
+    (void)gpu_count(job);
+  }
+}
+
+void check_hostlist(std::string_view text) {
+  constexpr std::size_t kMost = 2000;
+  try {
+    const auto names = expand_hostlist(text, kMost);
+    check(names.size() <= kMost, "no more names than asked for");
+    const auto back = expand_hostlist(compress_hosts(names));
+    check(std::set<std::string>(back.begin(), back.end()) ==
+              std::set<std::string>(names.begin(), names.end()),
+          "folding names loses none");
+  } catch (const regatta::base::Error&) {
+    // refused
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 'q':
+      check_jobs(parse_squeue(text, kUnitSeparator));
+      break;
+    case 'a':
+      check_jobs(parse_sacct(text, kUnitSeparator, {22, 5, 8}));
+      check_jobs(parse_sacct(text, kUnitSeparator, {24, 11, 0}));
+      break;
+    case 'j':
+      if (const auto job = parse_scontrol_job(text, "31"))
+        check(job->id == "31", "the one asked for");
+      break;
+    case 'n':
+      (void)parse_scontrol_nodes(text);
+      (void)parse_scontrol_partitions(text);
+      break;
+    case 's':
+      (void)parse_sinfo(text, kUnitSeparator);
+      break;
+    case 'h':
+      check_hostlist(text);
+      break;
+    case 'r': {
+      const PendingReason reason = explain_reason(text);
+      check(regatta::base::printable(reason.sentence) == reason.sentence,
+            "a sentence is printable");
+      break;
+    }
+    case 'c':
+      (void)parse_scontrol_config(text);
+      (void)parse_submitted_id(text);
+      (void)parse_slurm_version(text);
+      break;
+    default:
+      (void)parse_slurm_time(text);
+      (void)parse_slurm_duration(text);
+      (void)parse_exit_status(text);
+      (void)parse_tres(text);
+      (void)parse_gres(text);
+      (void)parse_node_state(text);
+      (void)parse_job_state(text);
+  }
+  return 0;
+}
