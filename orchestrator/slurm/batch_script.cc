@@ -48,6 +48,9 @@ void check_job(const SlurmJob& job) {
   if (job.token.size() != 16 || !std::all_of(job.token.begin(), job.token.end(), is_hex)) {
     refuse("the token", job.token, "use 16 hexadecimal digits");
   }
+  if (job.run_name.find('\0') != std::string::npos) {
+    refuse("the name", job.run_name, "use one with no NUL");
+  }
   check_path("the run directory", job.run_directory);
   check_path("the trainer", job.trainer);
   if (!job.slurm_directory.empty()) check_path("Slurm's directory", job.slurm_directory);
@@ -142,7 +145,7 @@ std::vector<std::string> options_of(const SlurmJob& job) {
       "--parsable",
       "--job-name=" + slurm_job_name(job.token),
       "--comment=" + slurm_job_comment(job.token) +
-          (job.run_name.empty() ? "" : " " + job.run_name),
+          (job.run_name.empty() ? "" : " " + base::printable(job.run_name)),
       "--chdir=" + job.run_directory.native(),
       "--output=" + output_pattern(job),
       "--open-mode=append",
@@ -193,7 +196,7 @@ std::string batch_script(const SlurmJob& job) {
   };
   text += "\n# This job.\n";
   assign("token", job.token);
-  assign("run_name", job.run_name);
+  assign("run_name", base::printable(job.run_name));
   assign("run_directory", job.run_directory.native());
   assign("trainer", job.trainer.native());
   assign("slurm_directory", job.slurm_directory.native());

@@ -13,8 +13,8 @@
 namespace regatta::orchestrator {
 
 struct SlurmJob {
-  std::string token;           // of the submission: 16 hexadecimal digits
-  std::string run_name;        // for people: in the job's comment and in its output
+  std::string token;     // of the submission: 16 hexadecimal digits
+  std::string run_name;  // for people, in the job's comment and output: control characters as \xNN
   base::Path run_directory;    // absolute, as every node sees it
   base::Path trainer;          // regatta-train, likewise
   base::Path slurm_directory;  // where srun, squeue, scontrol and sbatch lie; empty: in PATH

@@ -167,7 +167,23 @@ remaining_seconds() {
 # The run's variables reach programs as arguments of env, so that no name can touch this script.
 launch() { exec env ${environment[@]+"${environment[@]}"} "$@"; }
 
+# Ranks that end in order return 0, and rank 0 leaves what they mean in a file: of ranks that return
+# anything else, --kill-on-bad-exit would end the later ones with a signal, and srun return that.
+verdict_of_step() {
+  local code=$1 said=
+  [[ ! -e $exit_file ]] || read -r said < "$exit_file"
+  rm -f "$exit_file"
+  if [[ $said =~ ^[0-9]{1,3}$ && $said != 0 ]]; then
+    code=$said
+  elif ((code == 0)) && [[ $said != 0 ]]; then
+    say "the ranks ended without a word"
+    code=22
+  fi
+  return "$code"
+}
+
 run_trainer() {
+  local exit_file=$run_directory/submit/$attempt.exit
   local ranks=$((nodes * ranks_per_node)) remaining
   local -a command=("$trainer" run --directory "$run_directory" --ranks "$ranks")
   if remaining=$(remaining_seconds); then
@@ -176,16 +192,19 @@ run_trainer() {
   fi
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
   if [[ $("$srun" --mpi=list 2>&1) == *pmix* ]]; then
-    launch "$srun" --mpi=pmix --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
+    rm -f "$exit_file"
+    REGATTA_EXIT_FILE=$exit_file launch "$srun" --mpi=pmix --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
       --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} "${command[@]}" \
       >> "$log" 2>&1 < /dev/null &
+    await $!
+    verdict_of_step $?
   elif [[ "${step_options[*]-}" == *--container* ]]; then
     give_up 21 "srun has no pmix plug-in here, and a container needs it"
   else
     say "srun has no pmix plug-in here; the trainer starts its ranks with mpirun"
     launch "${command[@]}" >> "$log" 2>&1 < /dev/null &
+    await $!
   fi
-  await $!
 }
 
 # Runs a request; while slurmctld cannot be reached, again.

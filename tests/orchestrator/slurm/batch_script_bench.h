@@ -66,14 +66,21 @@ case " $* " in
     ;;
 esac
 [[ ! -e $dir/wait ]] || {
-  trap 'echo TERM >> "$dir/signals"; kill %1; exit 24' TERM
+  trap 'echo TERM >> "$dir/signals"; kill %1; echo 24 > "$REGATTA_EXIT_FILE"; exit 0' TERM
   trap 'echo USR2 >> "$dir/signals"' USR2
   sleep 100 &
   : > "$dir/running"
   until wait %1; do :; done
 }
 echo "output of the ranks"
-exit "$(cat "$dir/code")"
+code=$(cat "$dir/code")
+[[ ! -e $dir/last_word ]] || cat "$dir/last_word" > "$REGATTA_EXIT_FILE"
+case $code in 0 | 24 | 25)
+  # An orderly end, as the trainer's ranks agree on it.
+  [[ -e $dir/last_word || -e $dir/mute ]] || echo "$code" > "$REGATTA_EXIT_FILE"
+  exit 0 ;;
+esac
+exit "$code"
 )bash";
 
 constexpr const char* kTrainer = "cat \"$dir/code\" > /dev/null; exit \"$(cat \"$dir/code\")\"\n";

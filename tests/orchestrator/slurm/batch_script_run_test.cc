@@ -180,6 +180,30 @@ TEST(BatchScriptRun, DecidesFromTheStepsExitCode) {
   }
 }
 
+// What the ranks left in the file, and what srun returned → what the script returns.
+TEST(BatchScriptRun, TheRanksLastWordCountsUnlessItIsSuccess) {
+  struct Row {
+    const char* word;  // null: none
+    const char* step;
+    int script;
+  };
+  for (const Row& row :
+       {Row{"0\n", "0", 0}, Row{"25\n", "0", 25}, Row{"25\n", "143", 25}, Row{"24", "137", 24},
+        Row{"0\n", "143", 143}, Row{"0\n", "1", 1}, Row{nullptr, "0", 22}, Row{"", "0", 22},
+        Row{"x\n", "0", 22}, Row{"$(exit)", "0", 22}, Row{"", "137", 137}, Row{"9999", "21", 21}}) {
+    SCOPED_TRACE(std::string(row.word == nullptr ? "none" : row.word) + " " + row.step);
+    Bench bench;
+    bench.add_tool("sleep", "exit 0\n");
+    write_file(bench.tool("code"), row.step);
+    if (row.word == nullptr) {
+      write_file(bench.tool("mute"), "");
+    } else {
+      write_file(bench.tool("last_word"), row.word);
+    }
+    EXPECT_EQ(bench.run(), row.script) << bench.said;
+  }
+}
+
 TEST(BatchScriptRun, AfterPreemptionTheRunGoesOn) {
   struct Row {
     int step;
