@@ -85,6 +85,7 @@ constexpr Hint kHints[] = {
     {"qos usage threshold", base::Code::User, "wait until the usage decays, or name another QOS"},
     {"violates accounting/qos policy", base::Code::User,
      "ask for fewer nodes, less time or fewer jobs at once, or use another account or QOS"},
+    {"--time specification", base::Code::User, "give the time limit as D-HH:MM:SS"},
     {"time limit", base::Code::User,
      "lower the time limit to the partition's; the run continues itself in the next job"},
     {"node count", base::Code::User,
@@ -130,20 +131,22 @@ const Hint* find_hint(View text) {
   return nullptr;
 }
 
-// The line that says most: the last one with "error", else the last one.
+// The line that says most: the last one with "error", else with "program: text", else the last one.
 std::string one_line(const base::Output& output) {
   std::string best;
-  bool is_error = false;
+  int best_rank = 0;
   for (const std::string* const text : {&output.text, &output.errors}) {
     // Of the megabytes that an answer may have, its end.
     constexpr std::size_t kLooked = std::size_t{2} << 20U;
     const View tail = View(*text).substr(text->size() - std::min(text->size(), kLooked));
     for (const std::string& line : base::split(tail, '\n')) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const bool error = line.find("error") != std::string::npos;
-      if (is_error && !error) continue;
+      const int rank = line.find("error") != std::string::npos ? 2
+                       : line.find(": ") != std::string::npos  ? 1
+                                                               : 0;
+      if (rank < best_rank) continue;
       best = line;
-      is_error = error;
+      best_rank = rank;
     }
   }
   if (best.size() > kMostMessageBytes) best = best.substr(0, kMostMessageBytes) + "…";
@@ -309,12 +312,20 @@ Answer<Jobs> SlurmCommands::squeue(const JobQuery& query) const {
 
 Answer<Jobs> SlurmCommands::sacct(const JobQuery& query, double since,
                                   const SlurmVersion& version) const {
-  const std::string separator = random_separator();
-  std::vector<std::string> arguments = sacct_arguments(query, since, separator, version);
-  arguments.insert(arguments.begin(), paths_.sacct);
-  return ask<Jobs>(std::move(arguments), deadlines_.query_seconds, [&](View text) {
-    return std::optional<Jobs>(parse_sacct(text, separator, version));
-  });
+  const auto ask_with = [&](const SlurmVersion& columns) {
+    const std::string separator = random_separator();
+    std::vector<std::string> arguments = sacct_arguments(query, since, separator, columns);
+    arguments.insert(arguments.begin(), paths_.sacct);
+    return ask<Jobs>(std::move(arguments), deadlines_.query_seconds, [&](View text) {
+      return std::optional<Jobs>(parse_sacct(text, separator, columns));
+    });
+  };
+  Answer<Jobs> answer = ask_with(version);
+  // A column that this sacct lacks makes it refuse everything; some columns came within a release.
+  if (answer.failure && answer.failure->message.find("Invalid field") != std::string::npos) {
+    answer = ask_with(SlurmVersion{});
+  }
+  return answer;
 }
 
 Answer<JobRow> SlurmCommands::show_job(const std::string& id) const {

@@ -158,6 +158,7 @@ TEST_F(SlurmCommandsTest, HintsForRefusals) {
       {"Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
        "fewer nodes"},
       {"Requested time limit is invalid (missing or exceeds some limit)", "lower the time limit"},
+      {"Invalid --time specification", "D-HH:MM:SS"},
       {"Node count specification invalid", "as many nodes"},
       {"Requested node configuration is not available", "regatta nodes"},
       {"Invalid generic resource (gres) specification", "GPUs"},
@@ -200,6 +201,8 @@ TEST_F(SlurmCommandsTest, FailuresHaveAKindAndOneLine) {
   EXPECT_THAT(message, StartsWith("squeue ended with code 1: squeue: error: \\x1b[31mbad\\x07 x"));
   EXPECT_LT(message.size(), 700u);
   EXPECT_EQ(base::printable(message), message);
+  EXPECT_THAT(failed("squeue: unrecognized option '--x'\nTry \"squeue --help\"\n").message,
+              HasSubstr("unrecognized option"));
 }
 
 TEST_F(SlurmCommandsTest, SqueueIsAskedWithAnUnknownSeparator) {
@@ -230,6 +233,9 @@ TEST_F(SlurmCommandsTest, QueriesThatFail) {
   EXPECT_EQ(commands().squeue({.user = "a"}).value->damaged, 1u);
   program("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
   EXPECT_EQ(commands().sacct({.user = "a"}, 0, {22, 5, 8}).failure->kind, FailureKind::Disabled);
+  program("sacct", R"sh(case "$*" in *FailedNode*)
+echo 'sacct: error: Invalid field requested: "FailedNode"' >&2; exit 1;; esac)sh");
+  EXPECT_TRUE(commands().sacct({.user = "a"}, 0, {25, 5, 0}).value) << "asked again without it";
   EXPECT_EQ(commands().sinfo().failure->kind, FailureKind::Missing);
   program("scontrol", "echo JobId=6 JobName=a JobState=RUNNING");
   EXPECT_EQ(commands().show_job("6").value->state.base, JobBase::Running);

@@ -266,23 +266,23 @@ TEST(Squeue, RowsWithoutAJobIdAreDamaged) {
 
 // --- sacct ------------------------------------------------------------------------------------
 
-// As 22.05 prints it: no Restarts.
+// As 22.05 prints it: no FailedNode, no Restarts.
 const std::string kSacct =
     "21|FAILED|3:0|5:0|2026-11-21T12:00:00|2026-11-21T12:00:00|2026-11-21T12:00:05|2026-11-21T12:"
     "00:15|"
     "10|00:10:00|4|128|4294901757|billing=128,cpu=128,gres/gpu:h100=32,gres/"
     "gpu=32,mem=1024000M,node=4|"
-    "billing=4,cpu=4,node=4|main|ml|normal|ada|node[01-04]||None|/home/ada|"
+    "billing=4,cpu=4,node=4|main|ml|normal|ada|node[01-04]|None|/home/ada|"
     "sbatch --parsable /runs/demo/submit/0123456789abcdef.sh||regatta-0123456789abcdef|21\n"
     "22|REQUEUED|0:0|0:0|2026-11-21T12:00:00|2026-11-21T12:00:00|2026-11-21T12:01:00|"
-    "2026-11-21T12:02:00|60|UNLIMITED|2|2|1|cpu=2,node=2||main|ml|normal|ada|node[01-02]|node02|"
+    "2026-11-21T12:02:00|60|UNLIMITED|2|2|1|cpu=2,node=2||main|ml|normal|ada|node[01-02]|"
     "None|/|"
     "sbatch a.sh|regatta:1|a|22\n"
     "22|RUNNING|0:0|0:0|2026-11-21T12:02:00|2026-11-21T12:04:00|2026-11-21T12:04:10|Unknown|100|"
-    "Partition_Limit|2|2|1|cpu=2,node=2||main|ml|normal|ada|node[03-04]||None|/|sbatch a.sh||a|22\n"
+    "Partition_Limit|2|2|1|cpu=2,node=2||main|ml|normal|ada|node[03-04]|None|/|sbatch a.sh||a|22\n"
     "23|CANCELLED by "
     "1000|0:0|0:0|2026-11-21T12:00:00|Unknown|None|2026-11-21T12:02:00|0|00:01:00|1|0|1||"
-    "cpu=1|main||normal||None assigned||None|/|||evil\nname|23\n";
+    "cpu=1|main||normal||None assigned|None|/|||evil\nname|23\n";
 
 TEST(Sacct, ReadsRows) {
   const Jobs jobs = parse_sacct(with_separator(kSacct), kUnitSeparator, kBookworm);
@@ -302,7 +302,7 @@ TEST(Sacct, ReadsRows) {
   EXPECT_EQ(failed.comment, std::nullopt) << "without AccountingStoreFlags=job_comment";
   EXPECT_EQ(failed.restarts, std::nullopt);
   EXPECT_EQ(jobs.rows[1].state.raw, "REQUEUED");
-  EXPECT_EQ(jobs.rows[1].failed_node, "node02");
+  EXPECT_EQ(jobs.rows[1].failed_node, std::nullopt);
   EXPECT_TRUE(ended_in_accounting(jobs.rows[1].state));
   EXPECT_EQ(jobs.rows[2].end, std::nullopt);
   EXPECT_EQ(jobs.rows[2].limit, std::nullopt);
@@ -323,6 +323,8 @@ TEST(Sacct, ColumnsFollowTheVersion) {
     return columns;
   };
   EXPECT_THAT(format(kBookworm), Not(HasSubstr("Restarts")));
+  EXPECT_THAT(format(kBookworm), Not(HasSubstr("FailedNode"))) << "it refuses the whole request";
+  EXPECT_THAT(format({25, 5, 0}), HasSubstr("FailedNode"));
   EXPECT_THAT(format(kBookworm), HasSubstr("SubmitLine"));
   EXPECT_THAT(format({24, 11, 0}), HasSubstr("Restarts"));
   EXPECT_THAT(format({25, 5, 0}), HasSubstr("Restarts"));
