@@ -73,9 +73,10 @@ give_up() {
 # Errors of bash itself end the script, too, and not with success.
 check_verdict() { if (($1 == 0)) && [[ $verdict != 0 ]]; then exit 70; fi; }
 
+# A request to stop reaches the ranks as USR1: on TERM srun would kill them.
 forward() {
   interrupted=yes
-  [[ $1 != TERM ]] || terminated=yes
+  [[ $1 != USR1 ]] || terminated=yes
   [[ -z $step ]] || kill -s "$1" "$step" 2>/dev/null
 }
 # Returns what process $1 returns. A trapped signal interrupts `wait`, which then is asked again:
@@ -83,7 +84,7 @@ forward() {
 await() {
   local status
   step=$1
-  [[ -z $terminated ]] || kill -s TERM "$step" 2>/dev/null
+  [[ -z $terminated ]] || kill -s USR1 "$step" 2>/dev/null
   while :; do
     interrupted=
     wait "$1"
@@ -193,7 +194,8 @@ run_trainer() {
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
   if [[ $("$srun" --mpi=list 2>&1) == *pmix* ]]; then
     rm -f "$exit_file"
-    REGATTA_EXIT_FILE=$exit_file launch "$srun" --mpi=pmix --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
+    REGATTA_EXIT_FILE=$exit_file launch "$srun" --mpi=pmix --kill-on-bad-exit=1 \
+      --nodes="$nodes" --ntasks="$ranks" \
       --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} "${command[@]}" \
       >> "$log" 2>&1 < /dev/null &
     await $!
@@ -278,7 +280,7 @@ conclude() {
 
 main() {
   trap 'check_verdict $?' EXIT
-  trap 'forward TERM' TERM
+  trap 'forward USR1' TERM
   trap 'forward USR2' USR2
   job=${SLURM_JOB_ID:-}
   [[ -n $job ]] || give_up 21 "SLURM_JOB_ID is not set; this script is for sbatch"

@@ -66,7 +66,8 @@ case " $* " in
     ;;
 esac
 [[ ! -e $dir/wait ]] || {
-  trap 'echo TERM >> "$dir/signals"; kill %1; echo 24 > "$REGATTA_EXIT_FILE"; exit 0' TERM
+  trap 'echo USR1 >> "$dir/signals"; kill %1; echo 24 > "$REGATTA_EXIT_FILE"; exit 0' USR1
+  trap 'exit 137' TERM
   trap 'echo USR2 >> "$dir/signals"' USR2
   sleep 100 &
   : > "$dir/running"

@@ -355,7 +355,7 @@ TEST(BatchScriptRun, SignalsReachTheStep) {
   running.await_signal("USR2");
   running.send(SIGUSR2);
   running.send(SIGTERM);
-  running.await_signal("TERM");
+  running.await_signal("USR1");
   EXPECT_EQ(running.end(), 24);
   EXPECT_THAT(bench.calls("scontrol"), IsEmpty()) << "asked to stop: nothing starts again";
 }
