@@ -30,7 +30,7 @@ class Skip(Exception):
     """A case that cannot run here, with the reason."""
 
 
-def wait(what, predicate, seconds=SECONDS):
+def wait(what, predicate, seconds=SECONDS, every=0.1):
     """The first true value of the predicate; an AssertionError after the deadline."""
     deadline = time.monotonic() + seconds
     while True:
@@ -38,7 +38,7 @@ def wait(what, predicate, seconds=SECONDS):
         if value:
             return value
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def processes_of(directory):
