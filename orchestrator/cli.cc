@@ -58,9 +58,16 @@ void add_serve(CLI::App* app, Parsed* parsed) {
                       "where run directories are made ($REGATTA_RUNS, or DATA/runs)");
   command->add_option("--trainer", options.trainer,
                       "regatta-train (beside this program, or in PATH)");
-  command->add_option("--parallel", options.parallel, "runs at once")
-      ->check(CLI::Range(1, 1024))
+  command
+      ->add_option("--scheduler", options.scheduler,
+                   "who starts attempts: local (processes of this machine), slurm_cli, or "
+                   "auto: Slurm where it can be used")
+      ->check(CLI::IsMember({"auto", "local", "slurm_cli"}))
       ->capture_default_str();
+  command
+      ->add_option("--parallel", options.parallel,
+                   "runs at once (1 with processes, unlimited with Slurm)")
+      ->check(CLI::Range(1, 100000));
   command
       ->add_option("--stop-grace", options.stop_grace_seconds,
                    "seconds that a cancelled run has to write its checkpoint")

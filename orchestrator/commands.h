@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -12,12 +13,13 @@ namespace regatta::orchestrator {
 
 // The environment, read once by main.
 struct Environment {
-  std::optional<std::string> server;      // REGATTA_SERVER
-  std::optional<std::string> runs;        // REGATTA_RUNS
-  std::optional<std::string> state_home;  // XDG_STATE_HOME
-  std::optional<std::string> home;        // HOME
-  std::string path;                       // PATH
-  base::Path program;                     // where this program lies
+  std::optional<std::string> server;           // REGATTA_SERVER
+  std::optional<std::string> runs;             // REGATTA_RUNS
+  std::optional<std::string> state_home;       // XDG_STATE_HOME
+  std::optional<std::string> home;             // HOME
+  std::string path;                            // PATH
+  base::Path program;                          // where this program lies
+  std::map<std::string, std::string> whole{};  // all of it; what Slurm's commands see is chosen
 };
 
 enum class Format { Text, Json };
@@ -29,7 +31,8 @@ struct ServeOptions {
   std::string runs;     // empty: the default
   std::string trainer;  // empty: looked for
   std::string page_directory;
-  int parallel = 1;
+  int parallel = 0;                // 0: 1 on this machine, and no limit of ours under Slurm
+  std::string scheduler = "auto";  // auto, local, slurm_cli
   double stop_grace_seconds = 60;
   bool allow_privileged = false;
 };

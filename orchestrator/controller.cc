@@ -271,16 +271,24 @@ Controller::Watched Controller::watch(const Run& run) {
   watched.launch = launches.back();
   Launch& launch = *watched.launch;
   if (launch.handle.empty() && !launch.token.empty()) {
-    // The last controller ended between the start of the process and the note about it.
-    if (const auto handle = scheduler_.find(launch.token)) {
-      launch.handle = *handle;
+    // The last controller ended between the start and the note about it, or nobody could say
+    // whether it was started. Never started again before that is known.
+    const Finding finding = scheduler_.find(launch.token);
+    if (!finding.known) {
+      watched.report.state = ProcessState::Unknown;
+      return watched;
+    }
+    if (finding.handle) {
+      launch.handle = *finding.handle;
       write_launch(files_, run.directory, launch);
       store_.put_launch(run.number, launch);
     }
   }
-  watched.report = launch.handle.empty()
-                       ? ProcessReport{ProcessState::Gone, std::nullopt, std::nullopt}
-                       : scheduler_.poll(launch.handle);
+  if (launch.handle.empty()) {
+    watched.report.state = ProcessState::Gone;
+  } else {
+    watched.report = scheduler_.poll(launch.handle);
+  }
   return watched;
 }
 
@@ -369,6 +377,11 @@ void Controller::launch(Run* run) {
     launch.handle = scheduler_.submit(
         {run->directory, launch_log_path(run->directory, launch.number), launch.token});
   } catch (const base::Error& error) {
+    if (error.code() == base::Code::Retry) {  // watch() asks for its token
+      base::log(base::LogLevel::Warning, "run " + run->id + ": " + error.what());
+      run->reason = std::string("asks whether it was submitted: ") + error.what();
+      return;
+    }
     launch.over = true;
     run->state = RunState::Failed;
     run->error = error.what();

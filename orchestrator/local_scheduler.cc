@@ -93,15 +93,17 @@ std::string LocalScheduler::submit(const LaunchRequest& request) {
   return handle;
 }
 
-std::optional<std::string> LocalScheduler::find(const std::string& token) {
+Finding LocalScheduler::find(const std::string& token) {
   for (const pid_t process : processes()) {
     if (::getsid(process) != process) continue;  // what the attempt started has its token too
     if (!has_entry(proc_text(process, "environ"), std::string(kTokenVariable) + "=" + token)) {
       continue;
     }
-    if (const auto ticks = base::process_start_ticks(process)) return handle_of(process, *ticks);
+    if (const auto ticks = base::process_start_ticks(process)) {
+      return {true, handle_of(process, *ticks)};
+    }
   }
-  return std::nullopt;
+  return {true, std::nullopt};
 }
 
 std::optional<std::string> LocalScheduler::adopt(std::int64_t process,

@@ -21,7 +21,7 @@ class LocalScheduler final : public Scheduler {
 
   [[nodiscard]] std::string name() const override { return "local"; }
   [[nodiscard]] std::string submit(const LaunchRequest& request) override;
-  [[nodiscard]] std::optional<std::string> find(const std::string& token) override;
+  [[nodiscard]] Finding find(const std::string& token) override;
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] ProcessReport poll(const std::string& handle) override;

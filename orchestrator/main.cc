@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -22,6 +24,13 @@ regatta::orchestrator::Environment read_environment() {
   environment.state_home = variable("XDG_STATE_HOME");
   environment.home = variable("HOME");
   environment.path = variable("PATH").value_or("");
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) {
+      environment.whole[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  }
   std::error_code error;
   environment.program = std::filesystem::read_symlink("/proc/self/exe", error);
   return environment;

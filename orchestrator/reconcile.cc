@@ -34,7 +34,8 @@ End end_of(const Observation& seen) {
     end.words = "the trainer returned " + std::to_string(*end.code);
   }
   if (!end.code) {
-    const std::string how = seen.process.signal
+    const std::string how = !seen.process.words.empty() ? seen.process.words
+                            : seen.process.signal
                                 ? "killed by signal " + std::to_string(*seen.process.signal)
                                 : "vanished";
     end.words = end.words.empty() ? how : how + "; its last words: " + end.words;
@@ -124,6 +125,11 @@ Decision running(const Observation& seen, const Limits& limits) {
     return decision;
   }
   decision.state = seen.journal_started ? RunState::Running : RunState::Starting;
+  // Also again, after its job was requeued.
+  if (seen.process.state == ProcessState::Waiting) {
+    decision.state = RunState::Queued;
+    decision.reason = seen.process.words;
+  }
   return decision;
 }
 
@@ -153,6 +159,7 @@ Decision reconcile(const Observation& seen, const Limits& limits) {
   switch (seen.process.state) {
     case ProcessState::None:
       return idle(seen);
+    case ProcessState::Waiting:
     case ProcessState::Running:
       return running(seen, limits);
     case ProcessState::Ended:

@@ -10,7 +10,8 @@
 namespace regatta::orchestrator {
 
 enum class ProcessState {
-  None,  // nothing was started, or its end has been dealt with
+  None,     // nothing was started, or its end has been dealt with
+  Waiting,  // the scheduler has it and has not started it
   Running,
   Ended,    // with an exit code or a signal
   Gone,     // it is not there any more, and how it ended is not known
@@ -21,6 +22,13 @@ struct ProcessReport {
   ProcessState state = ProcessState::Unknown;
   std::optional<int> exit_code;
   std::optional<int> signal;
+  std::string words{};  // why it waits, or how it ended; for people, may be empty
+};
+
+// The answer about a token.
+struct Finding {
+  bool known = true;  // false: ask again later, it may or may not have been started
+  std::optional<std::string> handle;
 };
 
 struct LaunchRequest {
@@ -34,10 +42,11 @@ class Scheduler {
  public:
   virtual ~Scheduler() = default;
   [[nodiscard]] virtual std::string name() const = 0;
-  // Starts one attempt. Throws Code::Operator when it cannot be started at all.
+  // Starts one attempt. Throws Code::Retry when nobody can say whether it was started (find() will
+  // tell), anything else when it was not.
   [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;
   // What was started under `token`, when the controller died before it could write the handle down.
-  [[nodiscard]] virtual std::optional<std::string> find(const std::string& token) = 0;
+  [[nodiscard]] virtual Finding find(const std::string& token) = 0;
   // A running attempt that somebody else started: process id `process` working on `run_directory`.
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;

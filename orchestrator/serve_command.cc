@@ -1,8 +1,11 @@
+#include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -13,6 +16,8 @@
 #include "orchestrator/controller.h"
 #include "orchestrator/local_scheduler.h"
 #include "orchestrator/server.h"
+#include "orchestrator/slurm/slurm_commands.h"
+#include "orchestrator/slurm_scheduler.h"
 #include "orchestrator/store.h"
 
 namespace regatta::orchestrator {
@@ -66,6 +71,43 @@ base::Path data_directory(const ServeOptions& options, const Environment& enviro
                     "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
 }
 
+// The user's name as Slurm spells it.
+std::string user_name() {
+  const passwd* const entry = ::getpwuid(::geteuid());
+  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+// Slurm where there is one: the question costs seconds where only its programs are installed.
+bool may_have_slurm(const Environment& environment) {
+  const auto conf = environment.whole.find("SLURM_CONF");
+  return (conf != environment.whole.end() && !conf->second.empty()) ||
+         std::filesystem::exists("/etc/slurm/slurm.conf");
+}
+
+std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
+                                          const Environment& environment,
+                                          const base::Path& trainer) {
+  if (options.scheduler == "slurm_cli" ||
+      (options.scheduler == "auto" && may_have_slurm(environment))) {
+    SlurmCommands commands({}, {}, slurm_environment(environment.whole));
+    try {
+      SlurmSettings settings = probe_slurm(commands, trainer, user_name());
+      base::log(base::LogLevel::Info,
+                "runs go to Slurm " + to_string(settings.version) +
+                    (settings.accounting ? ""
+                                         : ", which keeps no accounting: how a job ended is "
+                                           "known for as long as slurmctld remembers it"));
+      return std::make_unique<SlurmScheduler>(base::posix_file_system(), base::system_clock(),
+                                              std::move(commands), std::move(settings));
+    } catch (const base::Error& error) {
+      if (options.scheduler != "auto") throw;
+      base::log(base::LogLevel::Warning,
+                std::string(error.what()) + "; runs are processes of this machine");
+    }
+  }
+  return std::make_unique<LocalScheduler>(trainer);
+}
+
 sigset_t ending_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -87,7 +129,6 @@ int serve(const ServeOptions& options, const Environment& environment) {
                             : environment.runs && !environment.runs->empty()
                                 ? base::Path(*environment.runs)
                                 : data / "runs";
-  settings.parallel = options.parallel;
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
 
   // Blocked before any thread starts, so that only sigwait() below gets them.
@@ -101,8 +142,12 @@ int serve(const ServeOptions& options, const Environment& environment) {
   HttpServer server({options.address, options.port},
                     [&api](const Request& request) { return api->handle(request); });
   Store store(data);
-  LocalScheduler scheduler(trainer);
-  Controller controller(base::posix_file_system(), base::system_clock(), store, scheduler,
+  const std::unique_ptr<Scheduler> scheduler = make_scheduler(options, environment, trainer);
+  constexpr int kUnlimited = 1 << 20;
+  settings.parallel = options.parallel > 0           ? options.parallel
+                      : scheduler->name() == "local" ? 1
+                                                     : kUnlimited;
+  Controller controller(base::posix_file_system(), base::system_clock(), store, *scheduler,
                         settings);
   api = std::make_unique<Api>(controller, base::posix_file_system(), base::system_clock(),
                               options.page_directory);

@@ -121,14 +121,14 @@ TEST_F(LocalSchedulerTest, WhatAnAttemptLeftBehindIsKilledWithItsEnd) {
 TEST_F(LocalSchedulerTest, AnotherControllerFindsTheProcessAgain) {
   const std::string handle = submit("0123abcd");
   LocalScheduler other(kTrainer);
-  EXPECT_EQ(other.find("0123abcd"), handle);
-  EXPECT_EQ(other.find("0123abc"), std::nullopt) << "the whole token, not a part";
+  EXPECT_EQ(other.find("0123abcd").handle, handle);
+  EXPECT_EQ(other.find("0123abc").handle, std::nullopt) << "the whole token, not a part";
   EXPECT_EQ(other.poll(handle).state, ProcessState::Running);
   other.stop(handle);
   // Its parent reaps it; to the other it is only gone.
   ASSERT_TRUE(eventually([&] { return other.poll(handle).state == ProcessState::Gone; }));
   ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
-  EXPECT_EQ(other.find("0123abcd"), std::nullopt);
+  EXPECT_EQ(other.find("0123abcd").handle, std::nullopt);
 }
 
 TEST_F(LocalSchedulerTest, AdoptsOnlyWhatWorksOnThisRun) {

@@ -55,17 +55,20 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   [[nodiscard]] std::string name() const override { return "scripted"; }
   [[nodiscard]] std::string submit(const orchestrator::LaunchRequest& request) override {
     if (refuse) throw base::Error(base::Code::Operator, "cannot start: no such program");
+    if (lose_submissions) throw base::Error(base::Code::Retry, "no answer");
     launches.push_back(request);
     const std::string handle = "h" + std::to_string(launches.size());
     by_token[request.token] = handle;
-    reports[handle] = {orchestrator::ProcessState::Running, std::nullopt, std::nullopt};
+    reports[handle] = {orchestrator::ProcessState::Running, std::nullopt, std::nullopt, ""};
     if (die_after_submit) throw ControllerDies{};
+    if (lose_answers) throw base::Error(base::Code::Retry, "no answer");
     return handle;
   }
-  [[nodiscard]] std::optional<std::string> find(const std::string& token) override {
+  [[nodiscard]] orchestrator::Finding find(const std::string& token) override {
+    if (!answers) return {false, std::nullopt};
     const auto it = by_token.find(token);
-    if (it == by_token.end()) return std::nullopt;
-    return it->second;
+    if (it == by_token.end()) return {true, std::nullopt};
+    return {true, it->second};
   }
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process, const base::Path&) override {
     const std::string handle = "p" + std::to_string(process);
@@ -75,7 +78,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   [[nodiscard]] orchestrator::ProcessReport poll(const std::string& handle) override {
     const auto it = reports.find(handle);
     if (it == reports.end()) {
-      return {orchestrator::ProcessState::Gone, std::nullopt, std::nullopt};
+      return {orchestrator::ProcessState::Gone, std::nullopt, std::nullopt, ""};
     }
     return it->second;
   }
@@ -83,14 +86,17 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   void kill(const std::string& handle) override { killed.push_back(handle); }
 
   void end(const std::string& handle, int code) {
-    reports[handle] = {orchestrator::ProcessState::Ended, code, std::nullopt};
+    reports[handle] = {orchestrator::ProcessState::Ended, code, std::nullopt, ""};
   }
   void end_by_signal(const std::string& handle, int signal) {
-    reports[handle] = {orchestrator::ProcessState::Ended, std::nullopt, signal};
+    reports[handle] = {orchestrator::ProcessState::Ended, std::nullopt, signal, ""};
   }
 
   bool refuse = false;
   bool die_after_submit = false;
+  bool lose_submissions = false;  // nothing is started, and nobody knows
+  bool lose_answers = false;      // it is started, and nobody knows
+  bool answers = true;            // find() knows
   std::vector<orchestrator::LaunchRequest> launches;
   std::map<std::string, std::string> by_token;
   std::map<std::string, orchestrator::ProcessReport> reports;

@@ -1,0 +1,218 @@
+#include "orchestrator/slurm_scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/slurm/batch_script.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using base::Code;
+using base::Error;
+
+constexpr std::chrono::milliseconds kLook(250);  // how often the budget is asked
+// A job may have been submitted by a controller whose clock differed, or long before this one.
+constexpr double kClockDifference = 300;
+constexpr double kAgesAgo = 30.0 * 24 * 3600;
+
+PollOutcome outcome_of(const std::optional<SlurmFailure>& failure) {
+  if (!failure) return PollOutcome::Good;
+  return failure->kind == FailureKind::RateLimited ? PollOutcome::RateLimited : PollOutcome::Failed;
+}
+
+SlurmJob job_of(const LaunchRequest& request, const trainer::RunConfig& config,
+                const base::Path& trainer) {
+  SlurmJob job;
+  job.token = request.token;
+  job.run_name = config.name;
+  job.run_directory = request.run_directory;
+  job.trainer = trainer;
+  job.resources = trainer::slurm_resources_of(config);
+  return job;
+}
+
+}  // namespace
+
+SlurmSettings probe_slurm(const SlurmCommands& commands, const base::Path& trainer,
+                          const std::string& user) {
+  const SlurmCommands::Availability found = commands.available();
+  if (!found.version) throw Error(Code::Operator, "Slurm cannot be used: " + found.why_not);
+  const Answer<ClusterConfig> config = commands.show_config();
+  if (!config.value) {
+    throw Error(Code::Operator, "Slurm cannot be used: " + config.failure->message);
+  }
+  SlurmSettings settings;
+  settings.trainer = trainer;
+  settings.user = user;
+  settings.version = *found.version;
+  settings.accounting = config.value->accounting.value_or(true);
+  return settings;
+}
+
+SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock,
+                               SlurmCommands commands, SlurmSettings settings)
+    : files_(files),
+      clock_(clock),
+      commands_(std::move(commands)),
+      settings_(std::move(settings)),
+      book_(settings_.accounting),
+      budget_(settings_.limits),
+      thread_([this](const std::stop_token& stop) { collect(stop); }) {}
+
+SlurmScheduler::~SlurmScheduler() {
+  thread_.request_stop();
+  changed_.notify_all();
+}
+
+std::string SlurmScheduler::submit(const LaunchRequest& request) {
+  const auto run = trainer::RunDirectory::open(files_, request.run_directory);
+  const trainer::RunConfig config = trainer::parse_run_config(run.run_json(), "run.json");
+  const SlurmJob job = job_of(request, config, settings_.trainer);
+  const std::string script = batch_script(job);
+  std::vector<std::string> arguments = sbatch_arguments(job);
+  const base::Path path = script_path(job);
+  base::check(!arguments.empty() && arguments.back() == path.string(),
+              "sbatch's last argument is the script");
+  arguments.pop_back();
+  files_.create_directory(path.parent_path());
+  base::replace_file(files_, path, script);
+
+  const double since = clock_.utc_seconds() - kClockDifference;
+  const Submission submission = commands_.sbatch(arguments, path);
+  if (const auto* refused = std::get_if<Refused>(&submission)) {
+    throw Error(refused->code,
+                refused->reason + (refused->hint.empty() ? "" : "; " + refused->hint));
+  }
+  expect(request.token, since);
+  if (const auto* ambiguous = std::get_if<Ambiguous>(&submission)) {
+    throw Error(Code::Retry, ambiguous->why);
+  }
+  return JobHandle{std::get<Submitted>(submission).id, request.token}.text();
+}
+
+void SlurmScheduler::expect(const std::string& token, double asked_since_utc) {
+  const std::scoped_lock lock(mutex_);
+  if (!since_.emplace(token, asked_since_utc).second) return;
+  const double now = clock_.monotonic_seconds();
+  book_.expect(token, now);
+  budget_.hurry(PollKind::Jobs, now);
+  changed_.notify_all();
+}
+
+Finding SlurmScheduler::find(const std::string& token) {
+  expect(token, clock_.utc_seconds() - kAgesAgo);
+  const std::scoped_lock lock(mutex_);
+  return book_.find(token);
+}
+
+std::optional<std::string> SlurmScheduler::adopt(std::int64_t, const base::Path&) {
+  return std::nullopt;
+}
+
+ProcessReport SlurmScheduler::poll(const std::string& handle) {
+  const auto job = parse_job_handle(handle);
+  if (!job) {
+    ProcessReport gone;
+    gone.state = ProcessState::Gone;
+    gone.words = "it was not started by Slurm";
+    return gone;
+  }
+  expect(job->token, clock_.utc_seconds() - kAgesAgo);
+  const std::scoped_lock lock(mutex_);
+  ProcessReport report = book_.report(*job);
+  if (report.state == ProcessState::Ended || report.state == ProcessState::Gone) {
+    book_.forget(job->token);
+    since_.erase(job->token);
+  }
+  return report;
+}
+
+void SlurmScheduler::stop(const std::string& handle) { end(handle, true); }
+void SlurmScheduler::kill(const std::string& handle) { end(handle, false); }
+
+// Gently: a running trainer gets TERM, saves and returns; a waiting job is simply cancelled.
+void SlurmScheduler::end(const std::string& handle, bool gently) {
+  const auto job = parse_job_handle(handle);
+  if (!job) return;
+  bool running = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    running = book_.report(*job).state == ProcessState::Running;
+  }
+  const std::string signal = gently && running ? "TERM" : "";
+  const Answer<Done> answer = commands_.cancel(job->id, slurm_job_name(job->token), signal);
+  if (answer.failure && answer.failure->kind != FailureKind::NotFound) {
+    throw Error(Code::Retry, answer.failure->message);
+  }
+  const std::scoped_lock lock(mutex_);
+  budget_.hurry(PollKind::Jobs, clock_.monotonic_seconds());
+}
+
+void SlurmScheduler::collect(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::optional<PollKind> kind;
+    {
+      std::unique_lock lock(mutex_);
+      budget_.set_busy(book_.has_open());
+      const double now = clock_.monotonic_seconds();
+      kind = since_.empty() ? std::nullopt : budget_.next(now);
+      if (!kind) {
+        changed_.wait_for(lock, stop, kLook, [] { return false; });
+        continue;
+      }
+      budget_.started(*kind, now);
+    }
+    const PollOutcome outcome = *kind == PollKind::Jobs         ? ask_queue()
+                                : *kind == PollKind::Accounting ? ask_accounting()
+                                                                : PollOutcome::Good;
+    const std::scoped_lock lock(mutex_);
+    const double now = clock_.monotonic_seconds();
+    budget_.finished(outcome, now);
+    if (*kind == PollKind::Jobs && !book_.wanted().empty()) {
+      budget_.hurry(PollKind::Accounting, now);
+    }
+  }
+}
+
+PollOutcome SlurmScheduler::ask_queue() {
+  const double asked = clock_.monotonic_seconds();
+  JobQuery query;
+  query.user = settings_.user;
+  const Answer<Jobs> answer = commands_.squeue(query);
+  const std::scoped_lock lock(mutex_);
+  if (answer.value) book_.take_queue(*answer.value, asked);
+  const std::string trouble = answer.failure ? answer.failure->message : "";
+  if (trouble != trouble_ && !trouble.empty()) {
+    base::log(base::LogLevel::Warning, "Slurm does not tell: " + trouble);
+  }
+  trouble_ = trouble;
+  return outcome_of(answer.failure);
+}
+
+PollOutcome SlurmScheduler::ask_accounting() {
+  const double asked = clock_.monotonic_seconds();
+  std::vector<std::string> wanted;
+  double since = clock_.utc_seconds();
+  {
+    const std::scoped_lock lock(mutex_);
+    wanted = book_.wanted();
+    for (const std::string& token : wanted) since = std::min(since, since_[token]);
+  }
+  if (wanted.empty()) return PollOutcome::Good;
+  JobQuery query;
+  query.user = settings_.user;
+  const Answer<Jobs> answer = commands_.sacct(query, since, settings_.version);
+  const std::scoped_lock lock(mutex_);
+  if (answer.value) book_.take_accounting(*answer.value, wanted, asked);
+  return outcome_of(answer.failure);
+}
+
+}  // namespace regatta::orchestrator
