@@ -364,7 +364,7 @@ void Controller::launch(Run* run) {
   const std::vector<Launch> launches = store_.launches(run->number);
   Launch launch;
   launch.number = launches.empty() ? 1 : launches.back().number + 1;
-  launch.token = base::random_hex(16);
+  launch.token = base::random_hex(8);
   for (const trainer::AttemptName& attempt :
        trainer::RunDirectory::open(files_, run->directory).attempts()) {
     launch.attempts_before = std::max(launch.attempts_before, attempt.number);

@@ -125,8 +125,8 @@ Decision running(const Observation& seen, const Limits& limits) {
     return decision;
   }
   decision.state = seen.journal_started ? RunState::Running : RunState::Starting;
-  // Also again, after its job was requeued.
-  if (seen.process.state == ProcessState::Waiting) {
+  // Also again, after its job was requeued. Slurm is asked seldom: a journal that goes on is newer.
+  if (seen.process.state == ProcessState::Waiting && (!seen.journal_started || seen.end)) {
     decision.state = RunState::Queued;
     decision.reason = seen.process.words;
   }

@@ -50,7 +50,9 @@ ProcessReport waiting_report(const JobRow& job) {
   ProcessReport report;
   report.state = ProcessState::Waiting;
   const PendingReason reason = explain_reason(job.reason.value_or(""));
-  report.words = "waits in Slurm: " + reason.sentence;
+  report.words = "waits in Slurm";
+  if (reason.family == ReasonFamily::None) return report;
+  report.words += ": " + reason.sentence;
   if (!reason.action.empty()) report.words += "; " + reason.action;
   return report;
 }
