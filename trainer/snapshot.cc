@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 
@@ -52,6 +53,27 @@ HostMemory touched(Device& device, std::int64_t elements) {
 }
 
 }  // namespace
+
+bool is_whole(const StateShard& shard, const TensorTable& table) {
+  return shard.parameters != nullptr && shard.pieces.size() == 1 &&
+         shard.pieces[0].arena_begin == 0 && shard.pieces[0].size == table.arena_size;
+}
+
+StateShard TrainingState::whole(const TensorTable& table) const {
+  const auto of = [&](const std::vector<float>& values) {
+    base::check(values.empty() || static_cast<std::int64_t>(values.size()) == table.arena_size,
+                "the state has the arena's size");
+    return values.empty() ? nullptr : values.data();
+  };
+  StateShard shard;
+  shard.parameters = of(parameters);
+  shard.first_moment = of(first_moment);
+  shard.second_moment = of(second_moment);
+  shard.pieces = whole_state(table);
+  shard.loss_scale = loss_scale;
+  shard.good_steps = good_steps;
+  return shard;
+}
 
 std::vector<NamedTensor> model_tensors(const TensorTable& table, const StateShard& shard) {
   std::vector<NamedTensor> tensors;
