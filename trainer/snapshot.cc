@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -45,10 +46,21 @@ void add_pieces(const TensorTable& table, const std::string& prefix,
   }
 }
 
+// Zeroed, which also makes the pages: gigabytes, so by several threads.
 HostMemory touched(Device& device, std::int64_t elements) {
   if (elements == 0) return {};
   HostMemory memory(device, kFloat * elements);
-  std::memset(memory.floats(), 0, static_cast<std::size_t>(kFloat * elements));
+  constexpr std::int64_t kLarge = 16 << 20;  // elements for which a thread is worth its start
+  const std::int64_t parts = std::clamp<std::int64_t>(
+      elements / kLarge, 1, std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t begin = elements * part / parts;
+    const std::int64_t end = elements * (part + 1) / parts;
+    threads.emplace_back([from = memory.floats() + begin, count = end - begin] {
+      std::memset(from, 0, static_cast<std::size_t>(kFloat * count));
+    });
+  }
   return memory;
 }
 
