@@ -273,14 +273,17 @@ std::optional<std::string> CheckpointStore::verify(const std::string& name) cons
   return std::nullopt;
 }
 
-void CheckpointStore::find_latest(const std::string& model_fingerprint,
-                                  const std::string& data_fingerprint,
-                                  const std::function<void(const Entry&)>& use,
-                                  std::vector<Skipped>* skipped) const {
+LatestLoaded CheckpointStore::load_latest(const std::string& model_fingerprint,
+                                          const std::string& data_fingerprint,
+                                          const std::vector<TensorPlace>& model,
+                                          const std::vector<TensorPlace>& optimizer) const {
+  LatestLoaded latest;
   std::optional<Error> misfit;
   std::optional<Error> unreadable;
   for (const Entry& entry : list()) {
-    const auto skip = [&](const std::string& reason) { skipped->push_back({entry.name, reason}); };
+    const auto skip = [&](const std::string& reason) {
+      latest.skipped.push_back({entry.name, reason});
+    };
     if (entry.status != Status::Valid) {
       skip(entry.reason);
       if (entry.status == Status::Unreadable) unreadable.emplace(Code::Operator, entry.reason);
@@ -299,8 +302,9 @@ void CheckpointStore::find_latest(const std::string& model_fingerprint,
       continue;
     }
     try {
-      use(entry);
-      return;
+      auto absent = load_files(*files_, directory_ / entry.name, *entry.manifest, model, optimizer);
+      latest.checkpoint = Loaded{entry.name, *entry.manifest, std::move(absent)};
+      return latest;
     } catch (const Error& error) {
       skip(error.what());
       if (!is_damage(error.code())) unreadable = error;
@@ -308,32 +312,6 @@ void CheckpointStore::find_latest(const std::string& model_fingerprint,
   }
   if (unreadable) throw *unreadable;
   if (misfit) throw *misfit;
-}
-
-Latest CheckpointStore::open_latest_valid(const std::string& model_fingerprint,
-                                          const std::string& data_fingerprint) const {
-  Latest latest;
-  const auto open = [&](const Entry& entry) {
-    const base::Path path = directory_ / entry.name;
-    if (const auto damage = verify(entry.name)) throw Error(Code::User, *damage);
-    latest.checkpoint = OpenCheckpoint{entry.name, *entry.manifest,
-                                       SafetensorsReader::open(*files_, path / kModelFile),
-                                       SafetensorsReader::open(*files_, path / kOptimizerFile)};
-  };
-  find_latest(model_fingerprint, data_fingerprint, open, &latest.skipped);
-  return latest;
-}
-
-LatestLoaded CheckpointStore::load_latest(const std::string& model_fingerprint,
-                                          const std::string& data_fingerprint,
-                                          const std::vector<TensorPlace>& model,
-                                          const std::vector<TensorPlace>& optimizer) const {
-  LatestLoaded latest;
-  const auto load = [&](const Entry& entry) {
-    auto absent = load_files(*files_, directory_ / entry.name, *entry.manifest, model, optimizer);
-    latest.checkpoint = Loaded{entry.name, *entry.manifest, std::move(absent)};
-  };
-  find_latest(model_fingerprint, data_fingerprint, load, &latest.skipped);
   return latest;
 }
 

@@ -67,13 +67,6 @@ struct Skipped {
   std::string reason;
 };
 
-struct OpenCheckpoint {
-  std::string name;
-  Manifest manifest;
-  SafetensorsReader model;
-  SafetensorsReader optimizer;
-};
-
 // Where load_latest puts a tensor: as many bytes as dtype and shape say.
 struct TensorPlace {
   std::string name;
@@ -92,11 +85,6 @@ struct Loaded {
 struct LatestLoaded {
   std::optional<Loaded> checkpoint;  // nothing: the run starts from scratch
   std::vector<Skipped> skipped;      // newer than it and not usable, newest first
-};
-
-struct Latest {
-  std::optional<OpenCheckpoint> checkpoint;  // nothing: the run starts from scratch
-  std::vector<Skipped> skipped;              // newer than it and not usable, newest first
 };
 
 // One object per run directory and thread; `files` must outlive it. Another process may write and
@@ -136,15 +124,12 @@ class CheckpointStore {
   // throws (other than for absence) passes through.
   [[nodiscard]] std::optional<std::string> verify(const std::string& name) const;
 
-  // The newest checkpoint that verifies and fits. Code::User when there are good ones, all of
-  // another model or data set; the file system's error when none is left and one could not be read.
-  [[nodiscard]] Latest open_latest_valid(const std::string& model_fingerprint,
-                                         const std::string& data_fingerprint) const;
-
-  // The same, and reads it in one pass with the digests: every tensor of `model` and `optimizer` to
-  // its place, from one file or several, whole or in ranges. A checkpoint with a tensor that is
-  // missing, of another type or shape, in two shards, or not among the places is damaged. After a
-  // return without a checkpoint, and after an error, the places hold anything.
+  // The newest checkpoint that is whole and fits, read in one pass with its digests: every tensor
+  // of `model` and `optimizer` goes to its place, from one file or several, whole or in ranges. One
+  // with a tensor that is missing, of another type or shape, in two shards, or not among the places
+  // is damaged. Code::User when there are good ones, all of another model or data set; the file
+  // system's error when none is left and one could not be read. After a return without a
+  // checkpoint, and after an error, the places hold anything.
   [[nodiscard]] LatestLoaded load_latest(const std::string& model_fingerprint,
                                          const std::string& data_fingerprint,
                                          const std::vector<TensorPlace>& model,
@@ -164,12 +149,6 @@ class CheckpointStore {
   // The entries and size of every shard, or why it cannot be part of a checkpoint.
   void collect(const base::Path& path, const std::vector<std::string>& shards, Manifest* manifest,
                Written* written) const;
-  // Offers every checkpoint that fits, newest first, until `use` takes one, which is until it
-  // returns without an exception.
-  void find_latest(const std::string& model_fingerprint, const std::string& data_fingerprint,
-                   const std::function<void(const Entry& entry)>& use,
-                   std::vector<Skipped>* skipped) const;
-
   base::FileSystem* files_;
   base::Path directory_;
 };

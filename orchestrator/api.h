@@ -12,11 +12,11 @@ class Api {
  public:
   // Everything outlives the API. page_directory: see serve_page().
   Api(Controller& controller, base::FileSystem& files, base::Clock& clock,
-      base::Path page_directory)
+      base::Path page_directory, CheckpointApiOptions checkpoints = {})
       : controller_(controller),
         files_(files),
         clock_(clock),
-        checkpoint_api_(files, clock),
+        checkpoint_api_(files, clock, std::move(checkpoints)),
         page_directory_(std::move(page_directory)) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.

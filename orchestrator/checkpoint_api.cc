@@ -29,6 +29,32 @@ std::string read_reason(const std::string& body) {
   return json.empty() ? "" : json["reason"].get<std::string>();
 }
 
+// The body of an export: nothing, or {"for": "…", "with_optimizer": true}.
+ExportRequest read_export(const std::string& body) {
+  ExportRequest request;
+  if (body.find_first_not_of(" \t\r\n") == std::string::npos) return request;
+  const Json json =
+      base::json_depth_at_most(body, kMostDepth) ? Json::parse(body, nullptr, false) : Json();
+  bool good = json.is_object();
+  for (const auto& [key, value] : json.items()) {
+    if (key == "for" && value.is_string()) {
+      request.model = value.get<std::string>();
+      good = good && (request.model == "pretraining" || request.model == "encoder" ||
+                      request.model == "question-answering");
+    } else if (key == "with_optimizer" && value.is_boolean()) {
+      request.with_optimizer = value.get<bool>();
+    } else {
+      good = false;
+    }
+  }
+  if (!good) {
+    throw Error(Code::User,
+                R"(the body is not {"for": "pretraining", "encoder" or "question-answering", )"
+                R"("with_optimizer": true or false}; send that, a part of it, or nothing)");
+  }
+  return request;
+}
+
 // Nothing when it is neither true nor false.
 std::optional<bool> read_flag(const Request& request, const std::string& name) {
   const auto it = request.query.find(name);
@@ -80,6 +106,7 @@ Response CheckpointApi::handle(const Request& request, const Run& run,
   }
   if (parts.size() != 2) return no_such_address();
   const std::string& action = parts[1];
+  if (action == "export") return handle_export(request, tools, parts[0]);
   if (action != "verify" && action != "pin" && action != "unpin") return no_such_address();
   if (!post) return wrong_method("POST");
   if (action == "pin") return json_response(200, tools.pin(parts[0], read_reason(request.body)));
@@ -88,6 +115,22 @@ Response CheckpointApi::handle(const Request& request, const Run& run,
   const std::uint64_t bytes = tools.bytes_of(parts[0]);
   if (bytes > most_verified_bytes_) return too_large(tools, bytes, most_verified_bytes_, "verify");
   return json_response(200, tools.verify(parts[0]));
+}
+
+// The output's place is not the client's to choose.
+Response CheckpointApi::handle_export(const Request& request, const CheckpointTools& tools,
+                                      const std::string& checkpoint) {
+  const bool post = request.method == "POST";
+  if (!post && request.method != "GET") return wrong_method("GET, POST");
+  // An export may outlive its checkpoint.
+  const std::string name = !post && checkpoint::parse_checkpoint_name(checkpoint)
+                               ? checkpoint
+                               : tools.path_of(checkpoint).filename().string();
+  const base::Path& run = tools.run_directory();
+  if (!post) return json_response(200, exports_.status(run, name));
+  Response response = json_response(202, exports_.start(run, name, read_export(request.body)));
+  response.headers["Location"] = request.path;
+  return response;
 }
 
 Json CheckpointApi::list(const Run& run, Json answer) const {
@@ -106,7 +149,7 @@ Json CheckpointApi::list(const Run& run, Json answer) const {
     const auto it = found.find(row.value("name", ""));
     if (it == found.end()) continue;
     for (const char* key : {"condition", "reason", "metric", "value", "age_seconds", "pinned",
-                            "goes", "kept_because"}) {
+                            "goes", "kept_because", "shards"}) {
       row[key] = it->second[key];
     }
     if (it->second["condition"] == "removed") row["status"] = "removed";

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/diff.h"
+#include "checkpoint/held_mark.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/shards.h"
@@ -24,6 +24,8 @@ using base::Code;
 using base::Error;
 using checkpoint::Entry;
 using checkpoint::Status;
+
+constexpr const char* kReader = "regatta";  // in marks
 
 const char* name_of(Status status) {
   switch (status) {
@@ -56,6 +58,17 @@ std::uint64_t bytes_of_files(const checkpoint::Manifest& manifest) {
   return bytes;
 }
 
+// In how many files the part lies that is cut into most.
+std::size_t shards_of(const checkpoint::Manifest& manifest) {
+  std::map<std::string, std::size_t> files;
+  std::size_t most = 1;
+  for (const auto& [file, facts] : manifest.files) {
+    const auto name = checkpoint::parse_shard_file(file);
+    if (name) most = std::max(most, ++files[name->kind]);
+  }
+  return most;
+}
+
 // What an entry itself says.
 Json row_json(const Entry& entry, const base::Path& directory, double now) {
   Json row{{"step", entry.step},
@@ -64,12 +77,14 @@ Json row_json(const Entry& entry, const base::Path& directory, double now) {
            {"condition", name_of(entry.status)},
            {"reason", entry.reason},
            {"bytes", nullptr},
+           {"shards", nullptr},
            {"metric", ""},
            {"value", nullptr},
            {"at", nullptr},
            {"age_seconds", nullptr}};
   if (!entry.manifest) return row;
   row["bytes"] = bytes_of_files(*entry.manifest);
+  row["shards"] = shards_of(*entry.manifest);
   row["metric"] = entry.manifest->metric;
   row["value"] = number_or_null(entry.manifest->value);
   row["at"] = base::iso8601(entry.manifest->utc_seconds);
@@ -101,19 +116,6 @@ Json tensors_json(base::FileSystem& files, const base::Path& path) {
                     {"bytes", tensor.end - tensor.begin}});
   }
   return list;
-}
-
-// A mark for the time of a reading; nothing where none can be written: reading goes on without.
-std::unique_ptr<checkpoint::ReadingMark> mark(base::FileSystem& files, const base::Path& path,
-                                              double utc_seconds) {
-  const std::string name = path.filename().string();
-  if (!checkpoint::parse_checkpoint_name(name)) return nullptr;
-  try {
-    return std::make_unique<checkpoint::ReadingMark>(files, path.parent_path(), name, "regatta",
-                                                     utc_seconds);
-  } catch (const Error&) {
-    return nullptr;
-  }
 }
 
 }  // namespace
@@ -240,7 +242,7 @@ Json CheckpointTools::verify(const std::string& checkpoint) const {
   const Entry entry = find(checkpoint);
   const double start = clock_.monotonic_seconds();
   const auto reading =
-      mark(files_, run_directory_ / "checkpoints" / entry.name, clock_.utc_seconds());
+      checkpoint::hold_mark(files_, clock_, run_directory_ / "checkpoints" / entry.name, kReader);
   const auto damage = store().verify(entry.name);
   return {{"name", entry.name},
           {"step", entry.step},
@@ -289,9 +291,8 @@ Json CheckpointTools::gc(Gc mode) {
 
 Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::Path& b,
                       WithOptimizer optimizer) {
-  const double now = base::system_clock().utc_seconds();
-  const auto mark_a = mark(files, a, now);
-  const auto mark_b = mark(files, b, now);
+  const auto mark_a = checkpoint::hold_mark(files, base::system_clock(), a, kReader);
+  const auto mark_b = checkpoint::hold_mark(files, base::system_clock(), b, kReader);
   Json tensors = Json::array();
   Json misfits = Json::array();
   std::vector<std::pair<const char*, const char*>> kinds{

@@ -2,15 +2,19 @@
 
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "base/text.h"
+#include "checkpoint/shards.h"
 #include "orchestrator/checkpoint_tools.h"
 #include "orchestrator/client.h"
 #include "orchestrator/terminal.h"
+#include "orchestrator/trainer_program.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -104,6 +108,13 @@ std::string bytes_text(const Json& json) {
   return base::human_bytes(it->get<std::uint64_t>());
 }
 
+// With the number of shards where there are several.
+std::string size_text(const Json& row) {
+  const auto shards = row.find("shards");
+  const bool cut = shards != row.end() && shards->is_number() && *shards > 1;
+  return bytes_text(row) + (cut ? " in " + shards->dump() + " shards" : "");
+}
+
 std::string list_text(const Json& list, const char* separator) {
   Row parts;
   if (!list.is_array()) return "";
@@ -147,17 +158,69 @@ void print_list(const Json& answer) {
   if (rows.empty()) std::cerr << "no checkpoints\n";
   std::vector<Row> cells{{"STEP", "NAME", "STATUS", "SIZE", "METRIC", "AGE", "PINNED", "KEPT"}};
   for (const Json& row : rows) {
-    cells.push_back({step_text(row), text_of(row, "name"), condition_text(row), bytes_text(row),
+    cells.push_back({step_text(row), text_of(row, "name"), condition_text(row), size_text(row),
                      metric_text(row), age_text(row), pin_text(row), kept_text(row)});
   }
   if (!rows.empty()) std::cout << table(cells);
+}
+
+// The shards of a part, and then its tensors: one that lies in ranges is one line.
+struct Part {
+  std::vector<Row> files;
+  std::vector<std::string> names;  // of tensors, in order
+  struct Tensor {
+    std::string dtype, shape;
+    std::uint64_t bytes = 0, ranges = 0;
+    std::int64_t elements = 0;
+  };
+  std::map<std::string, Tensor> tensors;
+};
+
+void add_tensor(const Json& one, Part* part) {
+  const std::string name = text_of(one, "name");
+  const auto range = checkpoint::parse_range_name(name);
+  const auto [it, added] = part->tensors.try_emplace(range ? range->tensor : name);
+  if (added) part->names.push_back(it->first);
+  Part::Tensor& tensor = it->second;
+  tensor.dtype = text_of(one, "dtype");
+  tensor.shape = "[" + list_text(one.value("shape", Json::array()), ", ") + "]";
+  tensor.bytes += one.value("bytes", std::uint64_t{0});
+  if (!range) return;
+  ++tensor.ranges;
+  tensor.elements += range->end - range->begin;
+}
+
+void print_files(const Json& files) {
+  std::map<std::string, Part> parts;
+  for (const auto& [file, facts] : files.items()) {
+    const auto shard = checkpoint::parse_shard_file(file);
+    Part& part = parts[shard ? shard->kind : file];
+    part.files.push_back({"", file, bytes_text(facts), text_of(facts, "digest")});
+    if (facts.contains("error")) part.files.push_back({"", "error", text_of(facts, "error")});
+    const Json tensors = facts.value("tensors", Json());
+    if (!tensors.is_array()) continue;
+    for (const Json& one : tensors) add_tensor(one, &part);
+  }
+  for (const auto& [kind, part] : parts) {
+    std::cout << "\n" << table(part.files);
+    std::vector<Row> cells;
+    for (const std::string& name : part.names) {
+      const Part::Tensor& tensor = part.tensors.at(name);
+      cells.push_back({"  " + name, tensor.dtype,
+                       tensor.ranges == 0 ? tensor.shape
+                                          : "[" + std::to_string(tensor.elements) + "] in " +
+                                                std::to_string(tensor.ranges) + " ranges",
+                       base::human_bytes(tensor.bytes)});
+    }
+    std::cout << table(cells);
+  }
 }
 
 void print_details(const Json& row) {
   std::vector<Row> cells{{"checkpoint", text_of(row, "name")},
                          {"path", text_of(row, "path")},
                          {"status", condition_text(row)},
-                         {"size", bytes_text(row)},
+                         {"size", size_text(row)},
                          {"metric", metric_text(row)},
                          {"written", text_of(row, "at")},
                          {"pinned", pin_text(row)},
@@ -170,19 +233,7 @@ void print_details(const Json& row) {
     cells.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   }
   std::cout << table(cells);
-  const Json files = row.value("files", Json::object());
-  for (const auto& [file, facts] : files.items()) {
-    std::vector<Row> lines{{"", file, bytes_text(facts), text_of(facts, "digest")}};
-    if (facts.contains("error")) lines.push_back({"", "error", text_of(facts, "error")});
-    std::cout << "\n" << table(lines);
-    std::vector<Row> tensors;
-    for (const Json& one : facts.value("tensors", Json::array())) {
-      tensors.push_back({"  " + text_of(one, "name"), text_of(one, "dtype"),
-                         "[" + list_text(one.value("shape", Json::array()), ", ") + "]",
-                         bytes_text(one)});
-    }
-    std::cout << table(tensors);
-  }
+  print_files(row.value("files", Json::object()));
 }
 
 void print_gc(const Json& answer) {
@@ -279,6 +330,31 @@ int diff(const ClientOptions& client, const CkptOptions& options, Row words) {
   return 0;
 }
 
+// By regatta-train, which knows models; its output is this program's.
+int export_model(const ClientOptions& client, const CkptOptions& options, Row words,
+                 const Environment& environment) {
+  base::Path checkpoint;
+  if (options.directory.empty() && words.size() == 1) {
+    checkpoint = words.front();
+  } else {
+    const Source source(client, options.directory, &words);
+    if (words.size() != 1) {
+      throw Error(Code::User,
+                  "export takes a checkpoint's directory, or a run and one of its checkpoints");
+    }
+    checkpoint = source.place(words.front());
+  }
+  base::Command command;
+  command.arguments = {
+      find_trainer(options.trainer, environment.program, environment.path).string(), "export",
+      "--checkpoint=" + checkpoint.string(), "--output=" + options.output};
+  command.arguments.insert(command.arguments.end(), options.export_options.begin(),
+                           options.export_options.end());
+  command.inherit_output = true;
+  const base::Exit exit = base::wait_exit(base::spawn(command));
+  return exit.code ? *exit.code : 128 + exit.signal.value_or(0);
+}
+
 // The one checkpoint named.
 std::string only(const Row& words, const std::string& what) {
   if (words.size() == 1) return words.front();
@@ -296,8 +372,10 @@ void expect_none(const Row& words) {
 
 }  // namespace
 
-int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& options) {
+int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& options,
+         const Environment& environment) {
   Row words = options.words;
+  if (action == CkptAction::Export) return export_model(client, options, words, environment);
   if (action == CkptAction::Diff) return diff(client, options, words);
   Source source(client, options.directory, &words);
   Json answer;

@@ -8,7 +8,7 @@
 
 namespace regatta::orchestrator {
 
-enum class CkptAction { List, Show, Verify, Pin, Unpin, Gc, Diff };
+enum class CkptAction { List, Show, Verify, Pin, Unpin, Gc, Diff, Export };
 
 struct CkptOptions {
   std::string directory;           // of a run; empty: the run is named and the controller asked
@@ -16,9 +16,15 @@ struct CkptOptions {
   std::string reason;              // of a pin
   bool dry_run = false;            // of gc
   bool optimizer = false;          // of diff: the optimizer's tensors too
+  // Of export: where to, and what `regatta-train export` is to be given besides.
+  std::string output;
+  std::string trainer;  // empty: looked for
+  std::vector<std::string> export_options;
 };
 
-// 1 when verify found damage. Code::User for words that are missing or too many.
-int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& options);
+// 1 when verify found damage; of an export the exit code of regatta-train, or 128 + the signal that
+// ended it. Code::User for words that are missing or too many.
+int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& options,
+         const Environment& environment);
 
 }  // namespace regatta::orchestrator

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <utility>
 
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
@@ -24,12 +25,16 @@ struct Parsed {
   bool exit_status = false;
 };
 
-void add_client_options(CLI::App* command, Parsed* parsed) {
+void add_server_options(CLI::App* command, Parsed* parsed) {
   command->add_option("--server", parsed->client.server, "the controller (also REGATTA_SERVER)")
       ->capture_default_str();
   command->add_option("--timeout", parsed->client.timeout_seconds, "seconds per request")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
+}
+
+void add_client_options(CLI::App* command, Parsed* parsed) {
+  add_server_options(command, parsed);
   command->add_option("-o,--output", parsed->client.format, "text or json")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
@@ -92,8 +97,41 @@ constexpr CkptCommand kCkptCommands[] = {
     {"pin", CkptAction::Pin, "[RUN] CHECKPOINT", "keep a checkpoint until it is unpinned"},
     {"unpin", CkptAction::Unpin, "[RUN] CHECKPOINT", "leave a checkpoint to the policy again"},
     {"gc", CkptAction::Gc, "[RUN]", "remove what the run's policy does not keep"},
+    {"export", CkptAction::Export, "CHECKPOINT_OR_RUN_DIRECTORY | RUN CHECKPOINT",
+     "make a directory that Hugging Face's transformers load; runs regatta-train"},
     {"diff", CkptAction::Diff, "A B | RUN A B", "compare two checkpoints, tensor by tensor"},
 };
+
+// What is passed on to `regatta-train export`, which checks it; the words are as there.
+void add_export_options(CLI::App* command, CkptOptions* ckpt) {
+  command->add_option("-o,--output", ckpt->output, "directory to make")->required();
+  command->add_option("--trainer", ckpt->trainer,
+                      "regatta-train (beside this program, or in PATH)");
+  constexpr std::pair<const char*, const char*> kWithValue[] = {
+      {"--for", "pretraining (both heads), encoder, or question-answering"},
+      {"--vocab", "the model's vocab.txt, where the dataset is gone"},
+      {"--qa-head", "for question-answering: a .safetensors file with qa_outputs.{weight,bias}"},
+  };
+  constexpr std::pair<const char*, const char*> kFlags[] = {
+      {"--with-optimizer", "the optimizer's moments, too"},
+      {"--cased", "--vocab is of a model that keeps case and accents"},
+      {"--force", "replace an earlier export"},
+  };
+  for (const auto& [name, help] : kWithValue) {
+    const std::string option = name;
+    command->add_option_function<std::string>(
+        option,
+        [ckpt, option](const std::string& value) {
+          ckpt->export_options.push_back(option + "=" + value);
+        },
+        help);
+  }
+  for (const auto& [name, help] : kFlags) {
+    const std::string option = name;
+    command->add_flag_callback(
+        option, [ckpt, option] { ckpt->export_options.push_back(option); }, help);
+  }
+}
 
 void add_ckpt(CLI::App* app, Parsed* parsed) {
   CLI::App* const group = app->add_subcommand("ckpt", "a run's checkpoints");
@@ -107,6 +145,11 @@ void add_ckpt(CLI::App* app, Parsed* parsed) {
         ->type_name("");
     command->add_option("--directory", parsed->ckpt.directory,
                         "the run's directory, instead of RUN; needs no controller");
+    if (entry.action == CkptAction::Export) {
+      add_server_options(command, parsed);
+      add_export_options(command, &parsed->ckpt);
+      continue;
+    }
     add_client_options(command, parsed);
     if (entry.action == CkptAction::Pin) {
       command->add_option("--reason", parsed->ckpt.reason, "why, for people");
@@ -118,10 +161,10 @@ void add_ckpt(CLI::App* app, Parsed* parsed) {
   }
 }
 
-int run_ckpt(const CLI::App& group, const Parsed& parsed) {
+int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& environment) {
   const std::string name = group.get_subcommands().front()->get_name();
   for (const CkptCommand& entry : kCkptCommands) {
-    if (name == entry.name) return ckpt(entry.action, parsed.client, parsed.ckpt);
+    if (name == entry.name) return ckpt(entry.action, parsed.client, parsed.ckpt, environment);
   }
   return kUsage;
 }
@@ -157,7 +200,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   }
   if (name == "ls") return list(parsed.client, parsed.list);
   if (name == "show") return show(parsed.client, parsed.run);
-  if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed);
+  if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
   if (name == "logs") {
     return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);

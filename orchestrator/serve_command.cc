@@ -19,11 +19,10 @@
 #include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/slurm_scheduler.h"
 #include "orchestrator/store.h"
+#include "orchestrator/trainer_program.h"
 
 namespace regatta::orchestrator {
 namespace {
-
-constexpr const char* kTrainer = "regatta-train";
 
 void refuse_privilege(const ServeOptions& options) {
   if (::geteuid() != 0) return;
@@ -33,30 +32,6 @@ void refuse_privilege(const ServeOptions& options) {
                       "it as an ordinary user, or say --allow-privileged");
   }
   base::log(base::LogLevel::Warning, "runs as root: every run has root's rights");
-}
-
-bool is_program(const base::Path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-}
-
-base::Path find_trainer(const ServeOptions& options, const Environment& environment) {
-  if (!options.trainer.empty()) {
-    if (is_program(options.trainer)) return std::filesystem::absolute(options.trainer);
-    throw base::Error(base::Code::Operator, "the trainer " + base::printable(options.trainer) +
-                                                " is not a program; check --trainer");
-  }
-  const base::Path here = environment.program.parent_path();
-  std::vector<base::Path> candidates{here / kTrainer, here.parent_path() / "trainer" / kTrainer};
-  for (const std::string& folder : base::split(environment.path, ':')) {
-    if (!folder.empty()) candidates.push_back(base::Path(folder) / kTrainer);
-  }
-  for (const base::Path& candidate : candidates) {
-    if (is_program(candidate)) return std::filesystem::absolute(candidate).lexically_normal();
-  }
-  throw base::Error(base::Code::Operator,
-                    "cannot find regatta-train beside this program or in PATH; name it with "
-                    "--trainer");
 }
 
 base::Path data_directory(const ServeOptions& options, const Environment& environment) {
@@ -121,7 +96,7 @@ sigset_t ending_signals() {
 int serve(const ServeOptions& options, const Environment& environment) {
   base::start_log("regatta", base::LogLevel::Info);
   refuse_privilege(options);
-  const base::Path trainer = find_trainer(options, environment);
+  const base::Path trainer = find_trainer(options.trainer, environment.program, environment.path);
   base::Path data = data_directory(options, environment);
   if (!data.has_filename()) data = data.parent_path();
   ControllerOptions settings;
@@ -150,7 +125,7 @@ int serve(const ServeOptions& options, const Environment& environment) {
   Controller controller(base::posix_file_system(), base::system_clock(), store, *scheduler,
                         settings);
   api = std::make_unique<Api>(controller, base::posix_file_system(), base::system_clock(),
-                              options.page_directory);
+                              options.page_directory, CheckpointApiOptions{{trainer}});
   controller.start();
   server.start();
   std::printf("%s\n", server.url().c_str());

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 
 def output(*command, **options):
@@ -47,10 +48,25 @@ def main():
             output(regatta, "watch", run["id"], "--server", server)
             state = json.loads(output(regatta, "show", run["id"], "--server", server, "-o", "json"))["state"]
             assert state == "succeeded", state
+            exported = pathlib.Path(name) / "model"
+            output(regatta, "ckpt", "export", run["id"], "latest", "--output", exported, "--server", server)
+            address = f"{server}/api/v1/runs/{run['id']}/checkpoints/latest/export"
+            urllib.request.urlopen(urllib.request.Request(address, b"", method="POST"), timeout=60).close()
+            deadline = time.monotonic() + 120
+            while True:
+                with urllib.request.urlopen(address, timeout=60) as answer:
+                    status = json.load(answer)
+                if status["state"] != "running":
+                    break
+                assert time.monotonic() < deadline, status
+                time.sleep(0.1)
+            assert status["state"] == "done", status
+            for file in exported.iterdir():
+                assert file.read_bytes() == (pathlib.Path(status["path"]) / file.name).read_bytes(), file.name
         finally:
             controller.terminate()
             controller.wait(30)
-    print("the installed programs prepare, serve and train")
+    print("the installed programs prepare, serve, train and export")
 
 
 main()

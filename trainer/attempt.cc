@@ -152,15 +152,6 @@ EndRecord Attempt::run() {
   CheckpointKeeper keeper(files_, clock_, directory_, fence_, config_, table,
                           inputs->dataset.fingerprint(), name_.execution, device.description());
   keeper_ = &keeper;
-  const Resumed start = starting_point(table);
-  prepare_checkpoints(table, start.step > 0 ? start.step : -1);
-  if (writes()) {
-    write_environment(
-        files_, directory_.attempt_path(name_) / "environment.json",
-        {options_.place.program, device.description(), name_of(config_.dtype), config_.ranks,
-         config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model)});
-    announce(*inputs, table, plan, start, peak);
-  }
   // The writer's thread ends before the loop whose state it writes.
   struct Ending {
     Attempt* attempt;
@@ -169,6 +160,16 @@ EndRecord Attempt::run() {
       attempt->snapshot_.reset();
     }
   } const ending{this};
+  const int writers = prepare_snapshot(table);
+  const Resumed start = starting_point(table);
+  writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
+  if (writes()) {
+    write_environment(
+        files_, directory_.attempt_path(name_) / "environment.json",
+        {options_.place.program, device.description(), name_of(config_.dtype), config_.ranks,
+         config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model)});
+    announce(*inputs, table, plan, start, peak);
+  }
   return train(start.step);
 }
 
@@ -231,19 +232,26 @@ StepFlags Attempt::wishes() {
 
 Resumed Attempt::starting_point(const TensorTable& table) {
   Resumed start;
+  std::optional<Snapshot> other;  // where this rank's own snapshot is of a part only
+  TrainingState first;
+  StateShard state;
   together(group_.host(), [&] {
     if (!writes()) return;
+    const bool whole = is_whole(snapshot_->shard(), table);
+    if (!whole) other.emplace(*device_, table, whole_state(table), 0, 1, true);
+    Snapshot& into = whole ? *snapshot_ : *other;
     std::vector<CheckpointRecord> skipped;
-    std::optional<Resumed> resumed = keeper_->load(&skipped);
+    const std::optional<Resumed> resumed = keeper_->load(&into, &skipped);
     for (const CheckpointRecord& record : skipped) journal_.write(record);
-    if (!resumed) {
-      resumed.emplace();
-      resumed->state.parameters = initial_weights(table, config_.seed);
+    if (resumed) {
+      start = *resumed;
+      state = into.shard();
+    } else {
+      first.parameters = initial_weights(table, config_.seed);
+      state = first.whole(table);
     }
-    start = std::move(*resumed);
   });
-  loop_->load(start.state);
-  start.state = {};
+  loop_->load(state);
   group_.host().broadcast(&start.step, sizeof start.step, 0);
   return start;
 }
@@ -321,8 +329,8 @@ bool Attempt::evaluate(std::int64_t done) {
   return record.target_met;
 }
 
-// Which ranks write what, and the memory for it.
-void Attempt::prepare_checkpoints(const TensorTable& table, std::int64_t saved_step) {
+// How many ranks write checkpoints; reserves the memory for this one's part.
+int Attempt::prepare_snapshot(const TensorTable& table) {
   const bool sharded = config_.sharding.optimizer && communicator_->parts() > 1;
   const int writers = sharded ? communicator_->parts() : 1;
   const bool has_shard = group_.rank() < writers;
@@ -353,7 +361,7 @@ void Attempt::prepare_checkpoints(const TensorTable& table, std::int64_t saved_s
   if (options_.deadline_seconds > 0) {
     deadline_ = Deadline(begin_ + options_.deadline_seconds, of_node / kSlowDisk);
   }
-  writer_.emplace(*keeper_, group_.host(), clock_, writers, saved_step);
+  return writers;
 }
 
 void Attempt::journal(const std::vector<CheckpointRecord>& records) {

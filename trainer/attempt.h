@@ -58,7 +58,7 @@ class Attempt {
   [[nodiscard]] EndRecord train(std::int64_t done);
   [[nodiscard]] bool evaluation_due(std::int64_t done) const;
   [[nodiscard]] bool evaluate(std::int64_t done);  // true when the target is met
-  void prepare_checkpoints(const TensorTable& table, std::int64_t saved_step);
+  [[nodiscard]] int prepare_snapshot(const TensorTable& table);
   void checkpoint(std::int64_t done);
   void journal(const std::vector<CheckpointRecord>& records);
   [[nodiscard]] EndRecord finish(const std::string& reason, std::int64_t done);

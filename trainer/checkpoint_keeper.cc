@@ -22,12 +22,10 @@ using checkpoint::TensorPlace;
 
 // Where the table's tensors lie in an arena.
 std::vector<TensorPlace> places_in(const TensorTable& table, const std::string& prefix,
-                                   std::vector<float>* arena) {
-  arena->resize(static_cast<std::size_t>(table.arena_size));
+                                   float* arena) {
   std::vector<TensorPlace> places;
   for (const TensorEntry& entry : table.tensors) {
-    const std::span<float> values(arena->data() + entry.offset,
-                                  static_cast<std::size_t>(entry.size));
+    const std::span<float> values(arena + entry.offset, static_cast<std::size_t>(entry.size));
     places.push_back({prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values)});
   }
   return places;
@@ -73,16 +71,17 @@ checkpoint::CheckpointName CheckpointKeeper::name_of(std::int64_t step) const {
   return {step, execution_};
 }
 
-std::optional<Resumed> CheckpointKeeper::load(std::vector<CheckpointRecord>* skipped) {
+std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
+                                              std::vector<CheckpointRecord>* skipped) {
+  base::check(is_whole(whole->shard(), table_), "the snapshot is of the whole state");
   const CheckpointStore checkpoints = store();
   const auto marks = mark_all(files_, checkpoints, clock_.utc_seconds());
   Resumed resumed;
   float loss_scale[2] = {0, 0};
-  const std::vector<TensorPlace> model = places_in(table_, "", &resumed.state.parameters);
+  const std::vector<TensorPlace> model = places_in(table_, "", whole->parameters());
   std::vector<TensorPlace> optimizer =
-      places_in(table_, checkpoint::kFirstMoment, &resumed.state.first_moment);
-  for (TensorPlace& place :
-       places_in(table_, checkpoint::kSecondMoment, &resumed.state.second_moment)) {
+      places_in(table_, checkpoint::kFirstMoment, whole->first_moment());
+  for (TensorPlace& place : places_in(table_, checkpoint::kSecondMoment, whole->second_moment())) {
     optimizer.push_back(std::move(place));
   }
   optimizer.push_back(
@@ -99,10 +98,9 @@ std::optional<Resumed> CheckpointKeeper::load(std::vector<CheckpointRecord>* ski
   if (!latest.checkpoint) return std::nullopt;
   resumed.step = latest.checkpoint->manifest.step;
   resumed.name = latest.checkpoint->name;
-  if (latest.checkpoint->absent.empty()) {
-    resumed.state.loss_scale = static_cast<double>(loss_scale[0]);
-    resumed.state.good_steps = static_cast<std::int64_t>(loss_scale[1]);
-  }
+  const bool scaled = latest.checkpoint->absent.empty();
+  whole->set_loss_scale(scaled ? static_cast<double>(loss_scale[0]) : 0,
+                        scaled ? static_cast<std::int64_t>(loss_scale[1]) : 0);
   return resumed;
 }
 

@@ -13,14 +13,12 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/snapshot.h"
-#include "trainer/train_loop.h"
 
 namespace regatta::trainer {
 
 struct Resumed {
   std::int64_t step = 0;
   std::string name;
-  TrainingState state;
 };
 
 // Calls may come from any thread, one at a time.
@@ -31,10 +29,12 @@ class CheckpointKeeper {
                    const std::string& data_fingerprint, const std::string& execution,
                    const std::string& device = "");  // its description, for people
 
-  // The newest checkpoint that is whole and fits this run; nothing when there is none at all. Those
-  // passed over are appended to `skipped`. Code::User when all there are belong to another model or
-  // other data.
-  [[nodiscard]] std::optional<Resumed> load(std::vector<CheckpointRecord>* skipped);
+  // Reads the newest checkpoint that is whole and fits this run into `whole`, a snapshot of all of
+  // the state; nothing when there is none at all, and then `whole` holds anything. Those passed
+  // over are appended to `skipped`. Code::User when all there are belong to another model or other
+  // data.
+  [[nodiscard]] std::optional<Resumed> load(Snapshot* whole,
+                                            std::vector<CheckpointRecord>* skipped);
 
   // Writes this rank's files of the checkpoint of `step`. Throws what CheckpointStore::write_shard
   // does.

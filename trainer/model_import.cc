@@ -375,12 +375,8 @@ ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
   const TensorTable table = make_tensor_table(run.shape);
   CheckpointKeeper keeper(files, clock, directory, Fence(directory, 0), run.config, table,
                           run.dataset.fingerprint(), base::random_hex(8));
-  StateShard whole;
-  whole.parameters = imported.state.parameters.data();
-  whole.first_moment = imported.state.first_moment.data();
-  whole.second_moment = imported.state.second_moment.data();
-  whole.pieces = whole_state(table);
-  const CheckpointRecord written = keeper.write(imported.step, whole, std::nullopt).front();
+  const CheckpointRecord written =
+      keeper.write(imported.step, imported.state.whole(table), std::nullopt).front();
   if (written.status != "written") throw Error(Code::Operator, written.message);
   staged.publish_inner(directory.path());
   report.checkpoint = written.name;

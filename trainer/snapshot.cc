@@ -4,8 +4,10 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/error.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 
@@ -44,14 +46,46 @@ void add_pieces(const TensorTable& table, const std::string& prefix,
   }
 }
 
+// Zeroed, which also makes the pages: gigabytes, so by several threads.
 HostMemory touched(Device& device, std::int64_t elements) {
   if (elements == 0) return {};
   HostMemory memory(device, kFloat * elements);
-  std::memset(memory.floats(), 0, static_cast<std::size_t>(kFloat * elements));
+  constexpr std::int64_t kLarge = 16 << 20;  // elements for which a thread is worth its start
+  const std::int64_t parts = std::clamp<std::int64_t>(
+      elements / kLarge, 1, std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t begin = elements * part / parts;
+    const std::int64_t end = elements * (part + 1) / parts;
+    threads.emplace_back([from = memory.floats() + begin, count = end - begin] {
+      std::memset(from, 0, static_cast<std::size_t>(kFloat * count));
+    });
+  }
   return memory;
 }
 
 }  // namespace
+
+bool is_whole(const StateShard& shard, const TensorTable& table) {
+  return shard.parameters != nullptr && shard.pieces.size() == 1 &&
+         shard.pieces[0].arena_begin == 0 && shard.pieces[0].size == table.arena_size;
+}
+
+StateShard TrainingState::whole(const TensorTable& table) const {
+  const auto of = [&](const std::vector<float>& values) {
+    base::check(values.empty() || static_cast<std::int64_t>(values.size()) == table.arena_size,
+                "the state has the arena's size");
+    return values.empty() ? nullptr : values.data();
+  };
+  StateShard shard;
+  shard.parameters = of(parameters);
+  shard.first_moment = of(first_moment);
+  shard.second_moment = of(second_moment);
+  shard.pieces = whole_state(table);
+  shard.loss_scale = loss_scale;
+  shard.good_steps = good_steps;
+  return shard;
+}
 
 std::vector<NamedTensor> model_tensors(const TensorTable& table, const StateShard& shard) {
   std::vector<NamedTensor> tensors;

@@ -24,6 +24,19 @@ struct StateShard {
   std::int64_t good_steps = 0;
 };
 
+// All of it.
+[[nodiscard]] bool is_whole(const StateShard& shard, const TensorTable& table);
+
+// The weights and moments of a run at one step; arena order. No moments: they are zero.
+struct TrainingState {
+  std::vector<float> parameters, first_moment, second_moment;
+  double loss_scale = 0;  // float16 only; 0: none yet
+  std::int64_t good_steps = 0;
+
+  // Borrows from this.
+  [[nodiscard]] StateShard whole(const TensorTable& table) const;
+};
+
 // The tensors of a shard's files, by name; ranges of tensors where pieces cut them
 // (checkpoint/shards.h). Bytes are borrowed from the shard, and `loss_scale`, float32 [2]: factor,
 // steps without overflow, from the caller.

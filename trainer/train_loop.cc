@@ -325,38 +325,35 @@ EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t 
   return record;
 }
 
-void TrainLoop::load(const TrainingState& state) {
-  const auto arena = static_cast<std::size_t>(model_.table().arena_size);
+void TrainLoop::load(const StateShard& whole) {
   const bool source = communicator_.rank() == 0;
-  double header[3] = {state.first_moment.empty() ? 0.0 : 1.0, state.loss_scale,
-                      static_cast<double>(state.good_steps)};
+  double header[3] = {whole.first_moment == nullptr ? 0.0 : 1.0, whole.loss_scale,
+                      static_cast<double>(whole.good_steps)};
   communicator_.host().broadcast(header, sizeof header, 0);
   if (source) {
-    base::check(state.parameters.size() == arena, "the state has the arena's size");
-    device_.copy_to_device(kCompute, model_.parameters(), state.parameters.data());
+    base::check(is_whole(whole, model_.table()), "the state is a whole one");
+    device_.copy_to_device(kCompute, model_.parameters(), whole.parameters);
   }
   communicator_.finish(kCompute, communicator_.broadcast(kCompute, model_.parameters(), 0));
   model_.renew_compute_copy();
   loss_scaler_ = LossScaler(config_.dtype, header[1], static_cast<std::int64_t>(header[2]));
   if (header[0] > 0) {
-    load_moment(optimizer_.first_moment(), state.first_moment);
-    load_moment(optimizer_.second_moment(), state.second_moment);
+    load_moment(optimizer_.first_moment(), whole.first_moment);
+    load_moment(optimizer_.second_moment(), whole.second_moment);
   }
   device_.synchronize();
 }
 
 // Bucket by bucket the whole travels, and each rank keeps its pieces: a state fits any number of
 // ranks, and no rank ever holds all of it.
-void TrainLoop::load_moment(View moment, const std::vector<float>& from) {
+void TrainLoop::load_moment(View moment, const float* from) {
   const bool source = communicator_.rank() == 0;
-  base::check(!source || static_cast<std::int64_t>(from.size()) == model_.table().arena_size,
-              "the state has the arena's size");
   if (!config_.sharding.optimizer) {
-    if (source) device_.copy_to_device(kCompute, moment, from.data());
+    if (source) device_.copy_to_device(kCompute, moment, from);
     return communicator_.finish(kCompute, communicator_.broadcast(kCompute, moment, 0));
   }
   for_each_bucket([&](const ArenaSlice& slice, View whole) {
-    if (source) device_.copy_to_device(kCompute, whole, from.data() + slice.begin);
+    if (source) device_.copy_to_device(kCompute, whole, from + slice.begin);
     communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
     for (const StatePiece& piece : pieces_in(slice)) {
       device_.copy(kCompute, moment.slice(piece.state_begin, piece.size),

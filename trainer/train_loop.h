@@ -25,13 +25,6 @@
 
 namespace regatta::trainer {
 
-// The weights and moments of a run at one step; arena order.
-struct TrainingState {
-  std::vector<float> parameters, first_moment, second_moment;
-  double loss_scale = 0;  // float16 only; 0: none yet
-  std::int64_t good_steps = 0;
-};
-
 // Evaluation packs this many tokens at a time, and at most one sample more: bounded memory,
 // whatever the set.
 constexpr std::int64_t kEvaluationTokens = 8192;
@@ -81,8 +74,9 @@ class TrainLoop {
   // the record.
   EvalRecord evaluate(const std::vector<Sample>& samples, std::int64_t step);
 
-  // From rank 0's state; others pass what they like.
-  void load(const TrainingState& state);
+  // From rank 0's state, a whole one; others pass what they like. Without moments they are zero.
+  void load(const StateShard& whole);
+  void load(const TrainingState& state) { load(state.whole(model_.table())); }
   // This rank's share of the moments, as the optimizer holds it.
   [[nodiscard]] const std::vector<StatePiece>& pieces() const { return optimizer_.pieces(); }
   // Copies what `to` asks for, and waits for it; null: only makes sure that the weights are whole.
@@ -103,7 +97,7 @@ class TrainLoop {
   // Tells the others, and agrees with them: what each rank did.
   [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
   void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
-  void load_moment(View moment, const std::vector<float>& from);
+  void load_moment(View moment, const float* from);
   // With an array of the bucket's size; waits for all at the end.
   void for_each_bucket(const std::function<void(const ArenaSlice&, View whole)>& body);
   [[nodiscard]] std::vector<StatePiece> pieces_in(const ArenaSlice& slice) const;

@@ -112,9 +112,10 @@ TEST_F(JoinedReaderTest, JoinsRangesWhateverTheirOrder) {
   EXPECT_THROW(reader.read("x", "F32", {12}, room), base::Error);
 }
 
-// Tensors cut at random places and dealt to random shards come back, for 200 seeds.
+// Tensors cut at random places and dealt to random shards come back, for 40 seeds (each file is
+// synced).
 TEST_F(JoinedReaderTest, AnyCutComesBack) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
     const int shards = 1 + static_cast<int>(random() % 5);
     Files files;

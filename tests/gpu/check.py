@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GPU = ROOT / "tests" / "gpu.sh"
 sys.path.insert(0, str(HERE))
+import interop  # noqa: E402
 import machine  # noqa: E402
 import pack  # noqa: E402
 import peer_cases  # noqa: E402
@@ -364,6 +365,23 @@ def the_trainer_on_the_cpu():
     check(ablation["ratios"]["everything: everything"] == 1 and ablation["ratios"]["off: unpadding"] > 0, f"{ablation['ratios']}")
     check(ablation["ratios"]["off: graphs"] == "GPU only" and ablation["ratios"]["added: balance"] == "needs several ranks", "skipped rows say why")
     check("without fused kernels" in text, "the table is shown")
+
+
+@case
+def interop_reads_the_ids_that_prepare_writes():
+    trainer = trainer_bundle("ids") / "bin" / "regatta-train"
+    work = fresh("ids-work")
+    (work / "text").write_text(pack.made_up_text(20_000))
+    interop.run_trainer(trainer, "prepare", work / "text", "--output", work / "data", "--train-vocab", "300", "--threads", "1")
+    pieces = (work / "data" / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    lines = [line for line in interop.lines_of((work / "text").read_text()) if line.isascii() and "\t" not in line]
+    check(len(lines) > 20, f"{len(lines)} lines")
+    expected = {tuple(interop.pieces_of(line, vocabulary)) for line in lines}
+    found = interop.prepared_ids(trainer, lines, work / "data" / "vocab.txt", False, work)
+    check(found == expected, f"{len(found ^ expected)} of {len(expected)} lines: {sorted(found ^ expected)[:2]}")
+    hard = interop.prepared_ids(trainer, interop.HARD_LINES, work / "data" / "vocab.txt", False, fresh("ids-hard"))
+    check(len(hard) > 5, f"{len(hard)} hard lines")
 
 
 @case

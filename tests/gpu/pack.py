@@ -26,6 +26,7 @@ import machine  # noqa: E402
 PROGRAMS = {"regatta-train": "trainer/regatta-train", "libregatta-cuda.so": "trainer/libregatta-cuda.so",
             "cuda_ops_test": "tests/gpu/cuda_ops_test", "cuda_model_test": "tests/gpu/cuda_model_test"}
 TARGETS = ["regatta-train", "regatta-cuda", "cuda_ops_test", "cuda_model_test"]
+ORACLES = ["bert.py", "bert_torch.py"]  # of what an exported model computes
 # Every Linux has the first; the GPU machine brings the second, whose versions are its own.
 SYSTEM = re.compile(r"^(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+)[.-]")
 CUDA = re.compile(r"^(libcublas|libcublasLt|libcudart|libcuda|libnccl|libnvrtc|libnvJitLink)[.]")
@@ -120,6 +121,10 @@ def bundle_scripts(bundle):
     shutil.copy2(ROOT / "tests" / "gpu.sh", bundle / "tests")
     for script in sorted(HERE.glob("*.py")):
         shutil.copy2(script, bundle / "tests" / "gpu")
+    oracles = pathlib.Path("tests") / "trainer" / "interchange"
+    (bundle / oracles).mkdir(parents=True)
+    for script in ORACLES:
+        shutil.copy2(ROOT / oracles / script, bundle / oracles)
 
 
 def write_manifest(bundle):

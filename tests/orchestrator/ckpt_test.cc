@@ -3,14 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/process.h"
 #include "checkpoint/pins.h"
-#include "orchestrator/api.h"
+#include "checkpoint/shards.h"
 #include "orchestrator/checkpoint_tools.h"
-#include "orchestrator/server.h"
-#include "tests/checkpoint/samples.h"
-#include "tests/orchestrator/raw_http.h"
-#include "tests/orchestrator/support.h"
+#include "tests/orchestrator/ckpt_fixture.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -21,89 +17,6 @@ using testing::Not;
 using tests::RawAnswer;
 using tests::request_text;
 using Json = nlohmann::ordered_json;
-
-const std::string kRegatta = REGATTA_BINARY_DIR "/orchestrator/regatta";
-
-// A controller with one run, whose checkpoints are written here.
-class CkptTest : public testing::Test {
- protected:
-  CkptTest()
-      : store_(folder_.path() / "state"),
-        controller_(base::posix_file_system(), clock_, store_, scheduler_, options()),
-        api_(controller_, base::posix_file_system(), clock_, {}),
-        server_({"127.0.0.1", 0}, [this](const Request& request) { return api_.handle(request); }) {
-    server_.start();
-    const std::string file = tests::run_file() +
-                             "target: {value: 0.5}\n"
-                             "checkpoint: {keep_last: 2, keep_best: 1, keep_every: 10}\n";
-    id_ = Json::parse(post("/api/v1/runs", file).body).value("id", "");
-    run_ = store_.run(id_)->directory;
-  }
-
-  ControllerOptions options() const {
-    ControllerOptions settings;
-    settings.runs_directory = folder_.path() / "runs";
-    return settings;
-  }
-  RawAnswer get(const std::string& target) {
-    return tests::send_raw(server_.port(), request_text("GET", target));
-  }
-  RawAnswer post(const std::string& target, const std::string& body = "") {
-    return tests::send_raw(server_.port(), request_text("POST", target, "", body));
-  }
-  std::string address() const { return "/api/v1/runs/" + id_ + "/checkpoints"; }
-  Json got(const std::string& path) {
-    const RawAnswer answer = get(address() + path);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return Json::parse(answer.body, nullptr, false);
-  }
-  Json posted(const std::string& path, const std::string& body = "") {
-    const RawAnswer answer = post(address() + path, body);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return Json::parse(answer.body, nullptr, false);
-  }
-
-  base::Path checkpoints() const { return run_ / "checkpoints"; }
-  std::string write(std::int64_t step, double value = 0.25) {
-    tests::SampleCheckpoint sample(step, "aaaa");
-    sample.contents.manifest.value = value;
-    sample.contents.manifest.utc_seconds = clock_.utc_seconds() - 60;
-    checkpoint::CheckpointStore store(base::posix_file_system(), checkpoints());
-    return store.write(sample.contents, tests::always).name;
-  }
-  void flip_a_byte(const std::string& name) {
-    std::fstream file(checkpoints() / name / checkpoint::kModelFile,
-                      std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(-1, std::ios::end);
-    file.put('\x7f');
-  }
-  static Json row(const Json& list, const std::string& name) {
-    for (const Json& one : list["checkpoints"]) {
-      if (one["name"] == name) return one;
-    }
-    return {};
-  }
-
-  // `regatta ckpt …`; the controller of this test unless another is named.
-  base::Output ckpt(std::vector<std::string> arguments, const std::string& server = "") {
-    base::Command command;
-    command.arguments = {kRegatta, "ckpt"};
-    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-    command.environment["REGATTA_SERVER"] = server.empty() ? server_.url() : server;
-    command.directory = folder_.path();
-    return base::run(command, 120);
-  }
-
-  tests::TemporaryDirectory folder_;
-  tests::SimulatedClock clock_;
-  tests::ScriptedScheduler scheduler_;
-  Store store_;
-  Controller controller_;
-  Api api_;
-  HttpServer server_;
-  std::string id_;
-  base::Path run_;
-};
 
 TEST_F(CkptTest, ListsWhatIsThereAndWhyItStays) {
   EXPECT_TRUE(got("")["checkpoints"].empty());
@@ -188,7 +101,7 @@ TEST_F(CkptTest, VerifiesEveryByte) {
 TEST_F(CkptTest, LargeOnesAreForTheCommand) {
   const std::string name = write(7);
   write(6);
-  CheckpointApi small(base::posix_file_system(), clock_, 100);
+  CheckpointApi small(base::posix_file_system(), clock_, {{}, 100});
   Request request;
   request.method = "POST";
   const orchestrator::Run run = controller_.find(id_);
@@ -266,7 +179,21 @@ TEST_F(CkptTest, RefusesHostileRequests) {
       {"POST", "/..%2f..%2fsecret/pin", "", 404},
       {"POST", "/../pin", "", 404},
       {"POST", "/9/verify", "", 404},
-      {"POST", "/7/export", "", 404},
+      {"POST", "/9/export", "", 404},
+      {"GET", "/7/export", "", 404},
+      {"GET", "/9/export", "", 404},
+      {"GET", "/step-0000000007-aaaa%2f..%2f..%2fsecret/export", "", 404},
+      {"POST", "/..%2f..%2fsecret/export", "", 404},
+      {"DELETE", "/7/export", "", 405},
+      {"POST", "/7/export/more", "", 404},
+      {"POST", "/7/export", "pretraining", 422},
+      {"POST", "/7/export", "[]", 422},
+      {"POST", "/7/export", R"({"for": "lunch"})", 422},
+      {"POST", "/7/export", R"({"for": ["encoder"]})", 422},
+      {"POST", "/7/export", R"({"with_optimizer": "yes"})", 422},
+      {"POST", "/7/export", R"({"output": "/etc"})", 422},
+      {"POST", "/7/export", R"({"for": "encoder", "force": true})", 422},
+      {"POST", "/7/export", "[[[[[[[[[[", 422},
       {"POST", "/7/pin/more", "", 404},
       {"POST", "/7", "", 405},
       {"GET", "/7/pin", "", 405},
@@ -393,6 +320,68 @@ TEST_F(CkptTest, DiffComparesCheckpointsOfAnyRuns) {
   EXPECT_EQ(ckpt({"diff", id_, "1"}).exit.code, 3) << "two paths that do not exist";
   EXPECT_EQ(ckpt({"diff", "a"}).exit.code, 7);
   EXPECT_EQ(ckpt({"diff", id_, "1", "2", "3"}).exit.code, 7);
+}
+
+// The moments of the sample in `shards` shards, each tensor in as many ranges as it has elements
+// for.
+std::string write_sharded(const base::Path& checkpoints, std::int64_t step, int shards) {
+  tests::SampleCheckpoint sample(step, "aaaa");
+  checkpoint::CheckpointStore store(base::posix_file_system(), checkpoints);
+  const CheckpointName name{step, "aaaa"};
+  std::vector<std::string> files{checkpoint::kModelFile};
+  (void)store.write_shard(name, checkpoint::kModelFile, sample.contents.model,
+                          base::system_clock());
+  for (int shard = 0; shard < shards; ++shard) {
+    std::vector<checkpoint::NamedTensor> part;
+    for (const checkpoint::NamedTensor& tensor : sample.contents.optimizer) {
+      const auto elements = static_cast<std::int64_t>(tensor.bytes.size() / 4);
+      const std::int64_t begin = elements * shard / shards;
+      const std::int64_t end = elements * (shard + 1) / shards;
+      if (begin == end) continue;
+      part.push_back({checkpoint::range_name({tensor.name, begin, end}),
+                      "F32",
+                      {end - begin},
+                      tensor.bytes.subspan(static_cast<std::size_t>(4 * begin),
+                                           static_cast<std::size_t>(4 * (end - begin)))});
+    }
+    files.push_back(checkpoint::shard_file(checkpoint::kOptimizer, shard, shards));
+    (void)store.write_shard(name, files.back(), part, base::system_clock());
+  }
+  return store.commit(sample.contents.manifest, files, tests::always, base::system_clock()).name;
+}
+
+TEST_F(CkptTest, ShardsAreShownAsOne) {
+  const std::string name = write_sharded(checkpoints(), 3, 2);
+  EXPECT_EQ(row(got(""), name)["shards"], 2);
+  const Json shown = got("/" + name);
+  EXPECT_EQ(shown["files"].size(), 3U);
+  EXPECT_EQ(shown["files"]["optimizer-00002-of-00002.safetensors"]["tensors"].size(), 4U);
+  EXPECT_THAT(ckpt({"ls", id_}).text, HasSubstr(" in 2 shards"));
+  const std::string text = ckpt({"show", id_, "3"}).text;
+  EXPECT_THAT(text, HasSubstr("optimizer-00001-of-00002.safetensors"));
+  EXPECT_THAT(text, testing::ContainsRegex("exp_avg.layer.weight +F32 +\\[6\\] in 2 ranges +24 B"));
+  EXPECT_THAT(text, testing::ContainsRegex("  layer.weight +F32 +\\[2, 3\\] +24 B"));
+  EXPECT_THAT(text, Not(HasSubstr("[0:3]")));
+  EXPECT_EQ(posted("/3/verify")["good"], true);
+
+  const base::Path whole = folder_.path() / "whole" / "checkpoints";
+  std::filesystem::create_directories(whole);
+  checkpoint::CheckpointStore store(base::posix_file_system(), whole);
+  const std::string other =
+      store.write(tests::SampleCheckpoint(3, "aaaa").contents, tests::always).name;
+  const base::Output same = ckpt({"diff", (checkpoints() / name).string(), (whole / other).string(),
+                                  "--optimizer", "-o", "json"});
+  EXPECT_EQ(same.exit.code, 0) << same.errors;
+  const Json answer = Json::parse(same.text, nullptr, false);
+  EXPECT_TRUE(answer["misfits"].empty()) << answer["misfits"];
+  ASSERT_EQ(answer["tensors"].size(), 6U);
+  for (const Json& tensor : answer["tensors"]) EXPECT_EQ(tensor["same_bits"], true) << tensor;
+
+  const std::string shard = "optimizer-00002-of-00002.safetensors";
+  std::filesystem::resize_file(checkpoints() / name / shard, 40);
+  const Json damaged = posted("/3/verify");
+  EXPECT_EQ(damaged["good"], false);
+  EXPECT_THAT(damaged["message"].get<std::string>(), HasSubstr(shard));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "checkpoint/tombstones.h"
 #include "tests/base/faulty_file_system.h"
+#include "trainer/cpu/cpu_device.h"
 
 namespace regatta::trainer {
 namespace {
@@ -34,18 +35,14 @@ class CheckpointKeeperTest : public testing::Test {
         keeper_(files_, base::system_clock(), run_, Fence(run_, run_.take_epoch()), config_, table_,
                 "data-0", "cccc") {
     const auto size = static_cast<std::size_t>(table_.arena_size);
-    parameters_.assign(size, 1);
-    first_moment_.assign(size, 2);
-    second_moment_.assign(size, 3);
-    whole_.parameters = parameters_.data();
-    whole_.first_moment = first_moment_.data();
-    whole_.second_moment = second_moment_.data();
-    whole_.pieces = whole_state(table_);
+    state_.parameters.assign(size, 1);
+    state_.first_moment.assign(size, 2);
+    state_.second_moment.assign(size, 3);
   }
 
   Names write(std::int64_t step, double loss) {  // what was removed for it
     Names removed;
-    for (const CheckpointRecord& record : keeper_.write(step, whole_, loss)) {
+    for (const CheckpointRecord& record : keeper_.write(step, state_.whole(table_), loss)) {
       EXPECT_NE(record.status, "failed") << record.message;
       if (record.status == "removed") removed.push_back(record.name);
     }
@@ -61,8 +58,7 @@ class CheckpointKeeperTest : public testing::Test {
   TensorTable table_;
   RunDirectory run_;
   CheckpointKeeper keeper_;
-  std::vector<float> parameters_, first_moment_, second_moment_;
-  StateShard whole_;
+  TrainingState state_;
 };
 
 TEST_F(CheckpointKeeperTest, KeepsByTheRunFilesPolicy) {
@@ -96,7 +92,9 @@ TEST_F(CheckpointKeeperTest, ResumesBesidePinsMarksAndTombstones) {
   write(2, 8);
   checkpoint::pin(files_, run_.checkpoints_path(), name(2), {"mine", 0});
   std::vector<CheckpointRecord> skipped;
-  const auto resumed = keeper_.load(&skipped);
+  const auto device = make_cpu_device(1);
+  Snapshot whole(*device, table_, whole_state(table_), 0, 1, true);
+  const auto resumed = keeper_.load(&whole, &skipped);
   ASSERT_TRUE(resumed.has_value());
   EXPECT_EQ(resumed->step, 2);
   EXPECT_TRUE(skipped.empty());

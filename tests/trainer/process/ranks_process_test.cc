@@ -102,9 +102,11 @@ TEST_F(RanksProcess, APlanInTheRunDirectoryDecidesTheBuckets) {
 
 // TERM to one rank that is not the first: all stop at the same step, with a checkpoint.
 TEST_F(RanksProcess, TermToOneRankStopsAll) {
-  const base::Path whole = make_run("whole", on_ranks(2, 1500));
+  std::string text = on_ranks(2, 1500);
+  text.replace(text.find("every: 7"), 8, "every: 400");
+  const base::Path whole = make_run("whole", text);
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
-  const base::Path run = make_run("term", on_ranks(2, 1500));
+  const base::Path run = make_run("term", text);
   const pid_t process = start(run);
   ASSERT_TRUE(wait_for_step(run, process, 8)) << log_of(run);
   const std::vector<pid_t> ranks = processes_of(run, 2);
@@ -143,11 +145,13 @@ TEST_F(RanksProcess, Usr2ToOneRankWritesACheckpoint) {
 TEST_F(RanksProcess, KillingAnyRankLosesNothingButSteps) {
   constexpr int kSteps = 3000;  // so long that finding the ranks' processes is a moment
   constexpr int kRanks = 2;
-  const base::Path undisturbed = make_run("undisturbed", on_ranks(kRanks, kSteps));
+  std::string text = on_ranks(kRanks, kSteps);
+  text.replace(text.find("every: 7"), 8, "every: 30");
+  const base::Path undisturbed = make_run("undisturbed", text);
   ASSERT_EQ(run_to_end(undisturbed), 0) << log_of(undisturbed);
   std::mt19937 random(4);
   const int kills = repetitions(20);
-  const base::Path killed = make_run("killed", on_ranks(kRanks, kSteps));
+  const base::Path killed = make_run("killed", text);
   int done = 0;
   for (int kill = 0; kill < kills; ++kill) {
     const pid_t process = start(killed);

@@ -24,7 +24,7 @@ struct Layout {
 
 class SavingProcess : public RunProcess, public testing::WithParamInterface<Layout> {
  protected:
-  static constexpr int kSteps = 600;
+  static constexpr int kSteps = 300;
 
   static std::string text() {
     std::string text = on_ranks(GetParam().ranks, kSteps, GetParam().more);
