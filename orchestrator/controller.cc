@@ -311,6 +311,10 @@ Observation Controller::observe(const Run& run, const Watched& watched, const Me
     seen.journal_started = attempt->started;
     if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
   }
+  if (seen.end && (seen.process.state == ProcessState::Running ||
+                   seen.process.state == ProcessState::Waiting)) {
+    scheduler_.look_soon();
+  }
   if (seen.process.state == ProcessState::Ended || seen.process.state == ProcessState::Gone) {
     seen.last_log_line =
         last_log_line(files_, launch_log_path(run.directory, watched.launch->number));

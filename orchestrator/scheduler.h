@@ -51,6 +51,8 @@ class Scheduler {
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;
   [[nodiscard]] virtual ProcessReport poll(const std::string& handle) = 0;
+  // A journal says that an attempt has ended: what the scheduler says of it is wanted soon.
+  virtual void look_soon() {}
   // Asks for a checkpoint and an end (TERM). Nothing happens to what is already gone.
   virtual void stop(const std::string& handle) = 0;
   // Ends it and all that it started (KILL).

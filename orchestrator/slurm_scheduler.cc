@@ -135,6 +135,11 @@ ProcessReport SlurmScheduler::poll(const std::string& handle) {
   return report;
 }
 
+void SlurmScheduler::look_soon() {
+  const std::scoped_lock lock(mutex_);
+  budget_.hurry(PollKind::Jobs, clock_.monotonic_seconds());
+}
+
 void SlurmScheduler::stop(const std::string& handle) { end(handle, true); }
 void SlurmScheduler::kill(const std::string& handle) { end(handle, false); }
 

@@ -198,6 +198,55 @@ TEST_F(ControllerTest, FindsAnAttemptWhoseHandleWasNeverWritten) {
   EXPECT_EQ(state(id), RunState::Starting);
 }
 
+// Nobody can say whether the submission came through: it is looked up, however long that takes,
+// and never repeated before it is known.
+TEST_F(ControllerTest, LooksAnAmbiguousSubmissionUp) {
+  scheduler_.lose_answers = true;  // it did come through
+  scheduler_.answers = false;
+  const std::string id = submit();
+  ticks(50);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_EQ(state(id), RunState::Starting);
+  close();
+  open();  // and by another controller
+  ticks(50);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  scheduler_.lose_answers = false;
+  scheduler_.answers = true;
+  ticks();
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  scheduler_.end("h1", 0);
+  ticks();
+  EXPECT_EQ(state(id), RunState::Succeeded);
+}
+
+TEST_F(ControllerTest, RepeatsASubmissionThatIsKnownToBeLost) {
+  scheduler_.lose_submissions = true;
+  scheduler_.answers = false;
+  const std::string id = submit();
+  ticks(50);
+  EXPECT_EQ(state(id), RunState::Starting);
+  scheduler_.lose_submissions = false;
+  scheduler_.answers = true;
+  for (int tick = 0; tick < 40 && scheduler_.launches.empty(); ++tick) ticks();
+  ASSERT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_EQ(store_->launches(run(id).number).size(), 2U) << "under another token";
+}
+
+TEST_F(ControllerTest, TellsWhyTheSchedulerKeepsItWaiting) {
+  const std::string id = submit();
+  ticks();
+  scheduler_.reports["h1"] = {ProcessState::Waiting, std::nullopt, std::nullopt,
+                              "waits in Slurm: its turn has not come"};
+  ticks();
+  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(run(id).reason, "waits in Slurm: its turn has not come");
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  scheduler_.reports["h1"] = {ProcessState::Gone, std::nullopt, std::nullopt, "node node07 failed"};
+  ticks();
+  EXPECT_THAT(run(id).reason, HasSubstr("node node07 failed"));
+}
+
 TEST_F(ControllerTest, StartsAgainWhatWasNeverStarted) {
   const std::string id = submit();
   scheduler_.die_after_submit = true;
