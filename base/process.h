@@ -15,12 +15,12 @@ namespace regatta::base {
 struct Command {
   std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
   std::map<std::string, std::string> environment;  // added to this process's own
-  bool bare_environment = false;                   // nothing of this process's own
   Path directory;                                  // empty: this process's own
-  Path output_path;             // stdout and stderr are appended there; empty: /dev/null
-  bool inherit_output = false;  // stdout and stderr are this process's own
-  bool new_session = false;     // its own session and process group: outlives its parent
-  bool new_group = false;       // its own process group: a terminal's Ctrl-C does not reach it
+  Path output_path;               // stdout and stderr are appended there; empty: /dev/null
+  bool inherit_output = false;    // stdout and stderr are this process's own
+  bool new_session = false;       // its own session and process group: outlives its parent
+  bool new_group = false;         // its own process group: a terminal's Ctrl-C does not reach it
+  bool bare_environment = false;  // nothing of this process's own environment
 };
 
 // Starts the command; stdin is /dev/null and no other descriptor is inherited. Throws when the
