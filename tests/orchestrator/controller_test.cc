@@ -243,7 +243,7 @@ TEST_F(ControllerTest, TellsWhyTheSchedulerKeepsItWaiting) {
   EXPECT_EQ(run(id).reason, "waits in Slurm: its turn has not come");
   EXPECT_EQ(scheduler_.launches.size(), 1U);
   scheduler_.reports["h1"] = {ProcessState::Gone, std::nullopt, std::nullopt, "node node07 failed"};
-  ticks();
+  ticks(1);
   EXPECT_THAT(run(id).reason, HasSubstr("node node07 failed"));
 }
 
