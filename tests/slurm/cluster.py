@@ -193,10 +193,6 @@ class Cluster:
             return lines and not lines[-1].startswith("Unknown") and lines[-1].split("|")[1:]
         return wait(f"sacct knows the end of job {number}", row)
 
-    def node_state(self, node):
-        """As sinfo spells it, with its flags: idle, mixed, drained, down*; "" while slurmctld is busy."""
-        return self.run("sinfo", "-h", "-p", "main", "-n", node, "-o", "%T").stdout.strip()
-
     def status(self):
         return json.loads(self.cluster_sh("status", "-o", "json").stdout)
 

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -165,7 +166,8 @@ class NodeLoss:
 
     def node_lost(self, cluster):
         try:
-            wait(f"{self.node} is down", lambda: cluster.node_state(self.node).startswith(("down", "drained")))
+            wait(f"{self.node} is down", lambda: re.search("State=[A-Z+]*(DOWN|DRAIN)", cluster.run(
+                "scontrol", "show", "node", self.node).stdout))
         except AssertionError as error:
             told = cluster.run("scontrol", "show", "node", self.node).stdout + cluster.run("squeue").stdout
             raise AssertionError(f"{error}\n{told}") from None
