@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "checkpoint/pins.h"
+#include "checkpoint/held_mark.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/shards.h"
 #include "trainer/contract/retention_policy.h"
@@ -31,18 +31,17 @@ std::vector<TensorPlace> places_in(const TensorTable& table, const std::string& 
   return places;
 }
 
-// While this process reads them, nobody else's retention removes them. One that cannot be marked is
-// being removed, or the disk is full: then reading it may fail, which is survived.
-std::vector<std::unique_ptr<checkpoint::ReadingMark>> mark_all(base::FileSystem& files,
-                                                               const CheckpointStore& store,
-                                                               double utc_seconds) {
-  std::vector<std::unique_ptr<checkpoint::ReadingMark>> marks;
+// While this process reads them, nobody else's retention removes them.
+std::vector<std::unique_ptr<checkpoint::HeldMark>> mark_all(base::FileSystem& files,
+                                                            const base::Clock& clock,
+                                                            const CheckpointStore& store) {
+  std::vector<std::unique_ptr<checkpoint::HeldMark>> marks;
   for (const checkpoint::Entry& entry : store.list()) {
     if (entry.status != checkpoint::Status::Valid) continue;
     try {
-      marks.push_back(std::make_unique<checkpoint::ReadingMark>(files, store.directory(),
-                                                                entry.name, "resume", utc_seconds));
-    } catch (const base::Error&) {
+      marks.push_back(
+          checkpoint::hold_mark(files, clock, store.directory() / entry.name, "resume"));
+    } catch (const base::Error&) {  // it is being removed: reading it may fail, and is survived
     }
   }
   return marks;
@@ -75,7 +74,7 @@ std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
                                               std::vector<CheckpointRecord>* skipped) {
   base::check(is_whole(whole->shard(), table_), "the snapshot is of the whole state");
   const CheckpointStore checkpoints = store();
-  const auto marks = mark_all(files_, checkpoints, clock_.utc_seconds());
+  const auto marks = mark_all(files_, clock_, checkpoints);
   Resumed resumed;
   float loss_scale[2] = {0, 0};
   const std::vector<TensorPlace> model = places_in(table_, "", whole->parameters());

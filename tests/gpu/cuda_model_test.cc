@@ -195,16 +195,8 @@ TEST_P(CudaTypes, RoomForMoreTokensChangesOnlyRounding) {
   EXPECT_EQ(exact.statistics.samples, padded.statistics.samples);
 }
 
-class CudaTraining : public testing::Test {
+class CudaTraining : public OnSmallDataset<120> {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete directory_;
-  }
   static RunConfig config(trainer::Precision precision) {
     RunConfig config;
     config.model = preset_shape("tiny");
@@ -260,11 +252,7 @@ class CudaTraining : public testing::Test {
     device.forget_repeats();
     return course;
   }
-  static TemporaryDirectory* directory_;
-  static Dataset* dataset_;
 };
-TemporaryDirectory* CudaTraining::directory_ = nullptr;
-Dataset* CudaTraining::dataset_ = nullptr;
 
 const int kSteps = gpu_is_emulated() ? 3 : 30;
 

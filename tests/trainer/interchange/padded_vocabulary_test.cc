@@ -20,16 +20,9 @@ using namespace regatta::trainer;  // the subject
 constexpr int kSteps = 6;
 constexpr float kPoison = 1000;
 
-class PaddedVocabulary : public testing::TestWithParam<OptimizerKind> {
+class PaddedVocabulary : public OnSmallDataset<60>,
+                         public testing::WithParamInterface<OptimizerKind> {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 60)));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete directory_;
-  }
   static RunConfig config() {
     RunConfig config = small_run_config(*dataset_);
     config.model.vocabulary = (config.model.vocabulary + 63) / 64 * 64 + 5;  // 59 rows are padding
@@ -85,8 +78,6 @@ class PaddedVocabulary : public testing::TestWithParam<OptimizerKind> {
     device->synchronize();
     return outcome;
   }
-  static inline TemporaryDirectory* directory_ = nullptr;
-  static inline Dataset* dataset_ = nullptr;
 };
 
 TEST_P(PaddedVocabulary, StaysZeroAndGetsNoGradient) {

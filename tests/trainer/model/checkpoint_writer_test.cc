@@ -51,16 +51,8 @@ class GateClock final : public base::Clock {
   bool open_ = true;
 };
 
-class CheckpointWriterTest : public testing::Test {
+class CheckpointWriterTest : public OnSmallDataset<60> {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 60)));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete directory_;
-  }
   static RunConfig config(int ranks) {
     RunConfig config = small_run_config(*dataset_);
     config.batch_size = 12;
@@ -167,8 +159,6 @@ class CheckpointWriterTest : public testing::Test {
 
   TemporaryDirectory folder_;
   base::Path checkpoints_;
-  static inline TemporaryDirectory* directory_ = nullptr;
-  static inline Dataset* dataset_ = nullptr;
 };
 
 // Training goes on while the file is being written, and changes nothing in it.

@@ -18,16 +18,8 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-class ManyRanks : public testing::Test {
+class ManyRanks : public OnSmallDataset<60> {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 60)));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete directory_;
-  }
   static RunConfig config(int ranks) {
     RunConfig config = small_run_config(*dataset_);
     config.batch_size = 12;
@@ -59,8 +51,6 @@ class ManyRanks : public testing::Test {
     state.parameters = initial_weights(make_tensor_table(config.model), config.seed);
     return state;
   }
-  static inline TemporaryDirectory* directory_ = nullptr;
-  static inline Dataset* dataset_ = nullptr;
 };
 
 TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {

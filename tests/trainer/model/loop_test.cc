@@ -18,16 +18,8 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-class Loop : public testing::Test {
+class Loop : public OnSmallDataset<120> {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete directory_;
-  }
   static RunConfig config() {
     RunConfig config = small_run_config(*dataset_);
     config.batch_size = 12;
@@ -63,11 +55,7 @@ class Loop : public testing::Test {
     }
     return std::sqrt(sum / size);
   }
-  static TemporaryDirectory* directory_;
-  static Dataset* dataset_;
 };
-TemporaryDirectory* Loop::directory_ = nullptr;
-Dataset* Loop::dataset_ = nullptr;
 
 TEST_F(Loop, LearnsMoreThanTheConstantGuess) {
   const RunConfig c = config();

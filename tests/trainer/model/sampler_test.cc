@@ -14,26 +14,14 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-class Sampler : public testing::Test {
+class Sampler : public OnSmallDataset<120> {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete directory_;
-  }
   static DataConfig config(int max_length) {
     DataConfig config;
     config.max_length = max_length;
     return config;
   }
-  static TemporaryDirectory* directory_;
-  static Dataset* dataset_;
 };
-TemporaryDirectory* Sampler::directory_ = nullptr;
-Dataset* Sampler::dataset_ = nullptr;
 
 bool equal(const Sample& a, const Sample& b) {
   return a.ids == b.ids && a.types == b.types && a.masked_positions == b.masked_positions &&

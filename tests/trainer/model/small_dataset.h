@@ -1,6 +1,8 @@
 // A dataset of made-up prose in a temporary directory, for tests of sampling and training.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <fstream>
 #include <random>
 #include <string>
@@ -57,5 +59,22 @@ namespace regatta::tests {
   config.optimizer.warmup_steps = 5;
   return config;
 }
+
+// One such dataset for all tests of a suite.
+template <int documents>
+class OnSmallDataset : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = new TemporaryDirectory;
+    dataset_ = new trainer::Dataset(
+        trainer::Dataset::open(make_small_dataset(directory_->path(), documents)));
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete directory_;
+  }
+  static inline TemporaryDirectory* directory_ = nullptr;
+  static inline trainer::Dataset* dataset_ = nullptr;
+};
 
 }  // namespace regatta::tests

@@ -103,7 +103,7 @@ TEST_F(RanksProcess, APlanInTheRunDirectoryDecidesTheBuckets) {
 // TERM to one rank that is not the first: all stop at the same step, with a checkpoint.
 TEST_F(RanksProcess, TermToOneRankStopsAll) {
   std::string text = on_ranks(2, 1500);
-  text.replace(text.find("every: 7"), 8, "every: 400");
+  text = with(text, "every: 7", "every: 400");
   const base::Path whole = make_run("whole", text);
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
   const base::Path run = make_run("term", text);
@@ -127,7 +127,7 @@ TEST_F(RanksProcess, TermToOneRankStopsAll) {
 
 TEST_F(RanksProcess, Usr2ToOneRankWritesACheckpoint) {
   std::string text = on_ranks(2, 300);
-  text.replace(text.find("every: 7"), 8, "every: 100000");
+  text = with(text, "every: 7", "every: 100000");
   const base::Path run = make_run("usr2", text);
   const pid_t process = start(run);
   ASSERT_TRUE(wait_for_step(run, process, 5)) << log_of(run);
@@ -146,7 +146,7 @@ TEST_F(RanksProcess, KillingAnyRankLosesNothingButSteps) {
   constexpr int kSteps = 3000;  // so long that finding the ranks' processes is a moment
   constexpr int kRanks = 2;
   std::string text = on_ranks(kRanks, kSteps);
-  text.replace(text.find("every: 7"), 8, "every: 30");
+  text = with(text, "every: 7", "every: 30");
   const base::Path undisturbed = make_run("undisturbed", text);
   ASSERT_EQ(run_to_end(undisturbed), 0) << log_of(undisturbed);
   std::mt19937 random(4);
@@ -214,7 +214,7 @@ TEST_F(RanksProcess, WhatIsWrongIsSaidWithoutNoise) {
     const char* words;
   };
   std::string no_data = on_ranks(2, 5);
-  no_data.replace(no_data.find(dataset_->string()), dataset_->string().size(), "/nowhere/at/all");
+  no_data = with(no_data, dataset_->string(), "/nowhere/at/all");
   const Case cases[] = {{"no-data", no_data, static_cast<int>(ExitCode::User), "/nowhere/at/all"},
                         {"gpu", on_ranks(2, 5, "device: cuda\n"),
                          static_cast<int>(ExitCode::Operator), "libregatta-cuda.so"}};

@@ -42,6 +42,11 @@ inline std::string run_file(const base::Path& dataset, int steps, const std::str
          std::to_string(steps) + "\n" + more;
 }
 
+// `text` with other words in place of `from`, which it holds.
+inline std::string with(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
 class RunProcess : public testing::Test {
  protected:
   static void SetUpTestSuite() {

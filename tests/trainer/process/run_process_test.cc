@@ -34,7 +34,7 @@ TEST_F(RunProcess, KilledAtRandomStepsEndsWithTheSameBits) {
 
 TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
   std::string text = run_file(*dataset_, 1500);
-  text.replace(text.find("every: 7"), 8, "every: 400");
+  text = with(text, "every: 7", "every: 400");
   const base::Path whole = make_run("whole", text);
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
   const base::Path stopped = make_run("stopped", text);
@@ -56,7 +56,7 @@ TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
 // Attempts of two seconds each, one after the other, until the run is done.
 TEST_F(RunProcess, ADeadlineEndsTheAttemptSavedAndTheRunGoesOn) {
   std::string text = run_file(*dataset_, 6000);
-  text.replace(text.find("every: 7"), 8, "every: 1000");
+  text = with(text, "every: 7", "every: 1000");
   const base::Path whole = make_run("whole", text);
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
   const base::Path run = make_run("limited", text);
@@ -80,7 +80,7 @@ TEST_F(RunProcess, ADeadlineEndsTheAttemptSavedAndTheRunGoesOn) {
 
 TEST_F(RunProcess, Usr2WritesACheckpointAndGoesOn) {
   std::string text = run_file(*dataset_, 400);
-  text.replace(text.find("every: 7"), 8, "every: 100000");
+  text = with(text, "every: 7", "every: 100000");
   const base::Path run = make_run("usr2", text);
   const pid_t process = start(run);
   ASSERT_TRUE(wait_for_step(run, process, 5));
@@ -267,7 +267,7 @@ TEST_F(RunProcess, PrepareOnAFullDiskLeavesNothing) {
 // made, the run finishes as an undisturbed one.
 TEST_F(RunProcess, AFullDiskStopsNoTraining) {
   std::string text = run_file(*dataset_, 60);
-  text.replace(text.find("keep_last: 3"), 12, "keep_last: 1000");
+  text = with(text, "keep_last: 3", "keep_last: 1000");
   const base::Path whole = make_run("whole", text);
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
   const base::Path run = make_run("full", text);
@@ -309,8 +309,7 @@ TEST_F(RunProcess, AFullDiskStopsNoTraining) {
 TEST_F(RunProcess, SavingCanKeepTrainingWaiting) {
   for (const bool async : {true, false}) {
     std::string text = run_file(*dataset_, 30);
-    text.replace(text.find("every: 7"), 8,
-                 std::string("every: 7, async: ") + (async ? "true" : "false"));
+    text = with(text, "every: 7", std::string("every: 7, async: ") + (async ? "true" : "false"));
     const base::Path run = make_run(async ? "beside" : "waiting", text);
     ASSERT_EQ(run_to_end(run), 0) << log_of(run);
     int written = 0;

@@ -28,10 +28,10 @@ class SavingProcess : public RunProcess, public testing::WithParamInterface<Layo
 
   static std::string text() {
     std::string text = on_ranks(GetParam().ranks, kSteps, GetParam().more);
-    text.replace(text.find("every: 7"), 8, "every: 3");
+    text = with(text, "every: 7", "every: 3");
     // A state of some megabytes: a writer that does something worth interrupting.
-    text.replace(text.find("hidden: 32"), 10, "hidden: 128");
-    text.replace(text.find("feed_forward: 64"), 16, "feed_forward: 512");
+    text = with(text, "hidden: 32", "hidden: 128");
+    text = with(text, "feed_forward: 64", "feed_forward: 512");
     return text;
   }
   static bool is_being_written(const base::Path& run) {
