@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -54,6 +55,12 @@ SlurmSettings probe_slurm(const SlurmCommands& commands, const base::Path& train
   settings.user = user;
   settings.version = *found.version;
   settings.accounting = config.value->accounting.value_or(true);
+  // Accounting is asked when the queue has lost a job, the rest by nobody so far.
+  for (PollPace* pace : {&settings.limits.idle, &settings.limits.busy}) {
+    for (const PollKind kind : {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster}) {
+      pace->intervals[static_cast<std::size_t>(kind)] = std::numeric_limits<double>::infinity();
+    }
+  }
   return settings;
 }
 

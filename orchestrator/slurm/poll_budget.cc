@@ -19,6 +19,10 @@ PollBudget::PollBudget(const PollLimits& limits) : limits_(limits) {
     base::check(pace.calls_per_minute > 0, "a poller may call at all");
     for (const double seconds : pace.intervals) base::check(seconds > 0, "an interval is a time");
   }
+  for (std::size_t i = 0; i < kPollKinds; ++i) {
+    const double shortest = std::min(limits.idle.intervals[i], limits.busy.intervals[i]);
+    if (std::isinf(shortest)) kinds_[i].due = shortest;
+  }
   base::check(limits.share > 0 && limits.share <= 1, "a share is above 0 and at most 1");
   base::check(limits.first_backoff > 0, "a pause is a time");
 }

@@ -16,6 +16,7 @@ inline constexpr std::size_t kPollKinds = 4;
 struct PollPace {
   double calls_per_minute = 6;
   // Seconds between two calls of a kind: jobs, accounting, nodes, partitions and configuration.
+  // Infinite in both paces: only when hurried.
   std::array<double, kPollKinds> intervals = {30, 600, 60, 1800};
 };
 

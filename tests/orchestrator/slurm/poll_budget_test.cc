@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -94,6 +95,28 @@ TEST(PollBudget, StartsWithEveryKindSoon) {
   const Simulation run = simulate(budget, 35, quick);
   ASSERT_EQ(run.calls.size(), 4u);
   EXPECT_EQ(run.calls[0].kind, PollKind::Jobs);
+}
+
+TEST(PollBudget, AKindWithoutAnIntervalIsAskedOnlyWhenHurried) {
+  PollLimits limits;
+  for (PollPace* pace : {&limits.idle, &limits.busy}) {
+    for (std::size_t i = 1; i < kPollKinds; ++i) {
+      pace->intervals[i] = std::numeric_limits<double>::infinity();
+    }
+  }
+  PollBudget budget(limits);
+  const Simulation run = simulate(budget, 600, quick);
+  EXPECT_EQ(run.starts(PollKind::Jobs).size(), run.calls.size());
+  budget.hurry(PollKind::Accounting, 600);
+  std::size_t asked = 0;
+  for (double now = 600; now < 700; now += 1) {
+    const auto kind = budget.next(now);
+    if (!kind) continue;
+    asked += *kind == PollKind::Accounting ? 1 : 0;
+    budget.started(*kind, now);
+    budget.finished(PollOutcome::Good, now);
+  }
+  EXPECT_EQ(asked, 1U);
 }
 
 TEST(PollBudget, AsksASlowSlurmLessOften) {
