@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file_system.h"
 
@@ -18,11 +19,29 @@ enum class ProcessState {
   Unknown,  // the scheduler cannot be asked now
 };
 
+// What the scheduler itself says of a wait or an end; None leaves it to the exit code.
+enum class Cause {
+  None,
+  TimeLimit,      // ended at its time limit
+  NodeFailure,    // a node was lost
+  LaunchFailure,  // it could not be started on its nodes
+  OutOfMemory,
+  Preempted,
+  Cancelled,   // by somebody else than the controller
+  Held,        // waits until somebody releases it
+  Impossible,  // waits, and as it stands can never start
+};
+
 struct ProcessReport {
   ProcessState state = ProcessState::Unknown;
   std::optional<int> exit_code;
   std::optional<int> signal;
   std::string words{};  // why it waits, or how it ended; for people, may be empty
+  Cause cause = Cause::None;
+  std::string action{};  // what somebody should do about it; may be empty
+  std::string nodes{};   // that it has or had, as a hostlist; may be empty
+  std::vector<std::string> suspects{};    // nodes that the scheduler blames
+  std::optional<double> expected_start{};  // of what waits; seconds since 1970
 };
 
 // The answer about a token.
