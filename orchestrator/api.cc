@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/answers.h"
+#include "orchestrator/explain.h"
 #include "orchestrator/page.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_records.h"
@@ -102,7 +103,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
     return checkpoint_api_.handle(request, controller_.find(parts[1]),
                                   {parts.begin() + 3, parts.end()});
   }
-  const std::vector<std::string> views{"metrics", "logs", "checkpoints"};
+  const std::vector<std::string> views{"metrics", "logs", "checkpoints", "explain"};
   const bool view =
       parts.size() == 3 && std::find(views.begin(), views.end(), parts[2]) != views.end();
   if (parts[0] != "runs" || !(parts.size() == 2 || view)) {
@@ -115,6 +116,11 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
         200, run_json(run, read_parts(controller_.store(), run.number), clock_.utc_seconds()));
   }
   if (parts[2] == "metrics") return metrics(request, run);
+  if (parts[2] == "explain") {
+    return json_response(200, explain_json(run, read_parts(controller_.store(), run.number),
+                                           nodes_to_avoid(controller_.store().node_events(),
+                                                          clock_.utc_seconds(), {}, {}, 0)));
+  }
   if (parts[2] == "logs") return logs(request, run);
   return json_response(200, checkpoint_api_.list(run, checkpoints_json(controller_.store(), run)));
 }
@@ -168,11 +174,11 @@ Response Api::logs(const Request& request, const Run& run) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
   const std::int64_t offset = query_integer(request, "offset", 0, 0, kMost);
   const std::vector<Launch> launches = controller_.store().launches(run.number);
+  const std::vector<base::Path> logs = launch_logs(files_, run.directory, launches);
   std::string text;
-  if (!launches.empty()) {
+  if (!logs.empty()) {
     try {
-      text = files_.read_at(launch_log_path(run.directory, launches.back().number),
-                            static_cast<std::uint64_t>(offset), kMostLogBytes);
+      text = files_.read_at(logs.back(), static_cast<std::uint64_t>(offset), kMostLogBytes);
     } catch (const base::Error& error) {
       if (error.code() != base::Code::NotFound) throw;
     }
@@ -180,7 +186,7 @@ Response Api::logs(const Request& request, const Run& run) {
   text.resize(whole_characters(text));
   return json_response(200, {{"text", text},
                              {"next", offset + static_cast<std::int64_t>(text.size())},
-                             {"launch", launches.empty() ? 0 : launches.back().number}});
+                             {"launch", logs.size()}});
 }
 
 }  // namespace regatta::orchestrator

@@ -201,6 +201,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "ls") return list(parsed.client, parsed.list);
   if (name == "show") return show(parsed.client, parsed.run);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
+  if (name == "explain") return explain(parsed.client, parsed.run);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
   if (name == "logs") {
     return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);
@@ -245,6 +246,8 @@ int run_command_line(int count, char** arguments, const Environment& environment
                   "return the run's own exit code (100: it failed without one)");
   CLI::App* const logs = add_run_command(&app, "logs", "print the newest attempt's log", &parsed);
   logs->add_flag("-f,--follow", parsed.follow, "go on until the run ends");
+  add_run_command(&app, "explain",
+                  "say why a run waits, what became of its attempts, and what is next", &parsed);
   add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);
   add_ckpt(&app, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");

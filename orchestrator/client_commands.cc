@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "orchestrator/client.h"
 #include "orchestrator/commands.h"
+#include "orchestrator/explain.h"
 #include "orchestrator/terminal.h"
 #include "trainer/contract/run_config.h"
 
@@ -103,6 +104,17 @@ int show(const ClientOptions& options, const std::string& name) {
     print_json(run);
   } else {
     std::cout << run_details(run);
+  }
+  return 0;
+}
+
+int explain(const ClientOptions& options, const std::string& name) {
+  const Client client(options.server, options.timeout_seconds);
+  const Json explanation = client.get("/runs/" + path_part(name) + "/explain");
+  if (options.format == Format::Json) {
+    print_json(explanation);
+  } else {
+    std::cout << explain_text(explanation);
   }
   return 0;
 }

@@ -57,6 +57,7 @@ struct ListOptions {
 };
 int list(const ClientOptions& client, const ListOptions& options);
 int show(const ClientOptions& client, const std::string& run);
+int explain(const ClientOptions& client, const std::string& run);
 int cancel(const ClientOptions& client, const std::string& run);
 enum class Follow { No, Yes };
 int logs(const ClientOptions& client, const std::string& run, Follow follow);

@@ -187,6 +187,7 @@ void Controller::adopt_run(const base::Path& directory) {
 }
 
 void Controller::tick() {
+  may_avoid_ = true;
   std::vector<Run> runs = store_.unfinished_runs();
   int active = 0;
   for (const Run& run : runs) {
@@ -232,15 +233,18 @@ void Controller::tick_run(Run run, int* active) {
     if (run.drained) memory_.erase(run.number);
     return;
   }
+  judge_attempts(run, watched);
   const Observation seen = observe(run, watched, memory, *active < options_.parallel);
   const Decision decision = reconcile(seen, options_.limits);
   if (decision.launch_over) --*active;
   if (decision.act == Act::Start) ++*active;
   const RunState before = run.state;
   const std::string reason_before = run.reason;
+  const Wait wait_before = run.wait;
   apply(&run, seen, decision, &watched, &memory);
+  if (watched.launch && !watched.launch->over) avoid_suspects(run, watched, &memory);
   if (fresh || followed.read_any || run.state != before || run.reason != reason_before ||
-      decision.launch_over) {
+      run.wait != wait_before || decision.launch_over) {
     store_.update_run(run);
   }
 }
@@ -288,6 +292,12 @@ Controller::Watched Controller::watch(const Run& run) {
     watched.report.state = ProcessState::Gone;
   } else {
     watched.report = scheduler_.poll(launch.handle);
+    const ProcessReport& report = watched.report;
+    if (!report.nodes.empty() && (report.nodes != launch.nodes || report.gpus != launch.gpus)) {
+      launch.nodes = report.nodes;
+      launch.gpus = report.gpus;
+      store_.put_launch(run.number, launch);
+    }
   }
   return watched;
 }
@@ -297,6 +307,8 @@ Observation Controller::observe(const Run& run, const Watched& watched, const Me
   Observation seen;
   seen.wanted = run.wanted;
   seen.state = run.state;
+  seen.reason = run.reason;
+  seen.wait = run.wait;
   seen.process = watched.report;
   seen.checkpoint_step = run.summary.checkpoint_step;
   seen.failures = run.failures;
@@ -306,6 +318,7 @@ Observation Controller::observe(const Run& run, const Watched& watched, const Me
   seen.not_before = memory.not_before;
   seen.stop_sent = memory.stop_sent;
   if (!watched.launch) return seen;
+  seen.replaced = watched.launch->replaced;
   const std::vector<Attempt> attempts = store_.attempts(run.number);
   if (const Attempt* attempt = newest_of(attempts, watched.launch->attempts_before)) {
     seen.journal_started = attempt->started;
@@ -316,8 +329,8 @@ Observation Controller::observe(const Run& run, const Watched& watched, const Me
     scheduler_.look_soon();
   }
   if (seen.process.state == ProcessState::Ended || seen.process.state == ProcessState::Gone) {
-    seen.last_log_line =
-        last_log_line(files_, launch_log_path(run.directory, watched.launch->number));
+    const auto logs = launch_logs(files_, run.directory, {*watched.launch});
+    if (!logs.empty()) seen.last_log_line = last_log_line(files_, logs.back());
   }
   return seen;
 }
@@ -326,13 +339,7 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
                        Watched* watched, Memory* memory) {
   if (decision.launch_over) {
     base::check(watched->launch.has_value(), "only a watched launch can be over");
-    Launch& launch = *watched->launch;
-    launch.over = true;
-    launch.exit_code = seen.process.exit_code;
-    if (!launch.exit_code && seen.end) launch.exit_code = seen.end->exit_code;
-    launch.signal = seen.process.signal;
-    write_launch(files_, run->directory, launch);
-    store_.put_launch(run->number, launch);
+    end_launch(*run, seen, &*watched->launch);
     memory->stop_sent.reset();
   }
   if (decision.state != run->state) {
@@ -341,6 +348,10 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
   }
   run->state = decision.state;
   run->reason = decision.reason;
+  run->wait = decision.wait;
+  if (decision.launch_over && decision.not_before > seen.now) {
+    run->wait.next_start_utc = clock_.utc_seconds() + decision.not_before - seen.now;
+  }
   run->error = decision.error;
   run->failures = decision.failures;
   run->progress_step = decision.progress_step;
@@ -353,7 +364,14 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
   }
   if (decision.look_for_successor) watch_successor(run);
   if (decision.act == Act::Start) {
-    launch(run);
+    launch(run, memory);
+  } else if (decision.act == Act::Replace) {
+    // Written down first: another controller must not take its end for somebody's wish.
+    watched->launch->replaced = true;
+    write_launch(files_, run->directory, *watched->launch);
+    store_.put_launch(run->number, *watched->launch);
+    base::log(base::LogLevel::Warning, "run " + run->id + ": " + run->reason + "; replaced");
+    scheduler_.kill(watched->launch->handle);
   } else if (decision.act == Act::Stop) {
     scheduler_.stop(watched->launch->handle);
     memory->stop_sent = clock_.monotonic_seconds();
@@ -364,7 +382,73 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
   }
 }
 
-void Controller::launch(Run* run) {
+void Controller::end_launch(const Run& run, const Observation& seen, Launch* launch) {
+  launch->over = true;
+  launch->exit_code = seen.process.exit_code;
+  if (!launch->exit_code && seen.end) launch->exit_code = seen.end->exit_code;
+  launch->signal = seen.process.signal;
+  launch->ended_utc = clock_.utc_seconds();
+  launch->cause = name_of(seen.process.cause);
+  launch->words = seen.process.words;
+  if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
+  launch->action = seen.process.action;
+  const auto events = judge_report(run.id, seen.process, *launch->ended_utc);
+  if (!events.empty()) store_.judge(std::nullopt, events);
+  write_launch(files_, run.directory, *launch);
+  store_.put_launch(run.number, *launch);
+}
+
+// Those that are over and whose end has not been looked at, oldest first.
+void Controller::judge_attempts(const Run& run, const Watched& watched) {
+  const std::vector<Attempt> attempts = store_.attempts(run.number);
+  const bool gone =
+      watched.report.state == ProcessState::Ended || watched.report.state == ProcessState::Gone;
+  for (const Attempt& attempt : attempts) {
+    const bool newest = &attempt == &attempts.back();
+    if (attempt.judged || (newest && !attempt.exit_code && !gone)) continue;
+    std::optional<Launch> launch;
+    for (const Launch& each : store_.launches(run.number)) {
+      if (each.attempts_before < attempt.number) launch = each;
+    }
+    const base::Path directory = base::Path(run.directory) / "attempts" /
+                                 trainer::AttemptName{attempt.number, attempt.execution}.text();
+    std::vector<NodeEvent> events;
+    if (launch) {
+      launch->cause = gone && newest ? name_of(watched.report.cause) : launch->cause;
+      events = judge_attempt(run.id, attempt, *launch, read_hang(files_, directory));
+    }
+    store_.judge(attempt.row, events);
+  }
+}
+
+std::vector<std::string> Controller::suspects_for(const Run& run) {
+  const std::vector<NodeEvent> events = store_.node_events();
+  if (events.empty()) return {};
+  const trainer::RunConfig config = trainer::parse_run_config(run.config, "run.json");
+  const auto needed = static_cast<std::size_t>(trainer::slurm_resources_of(config).min_nodes);
+  std::vector<std::string> nodes;
+  for (const Avoided& avoided :
+       nodes_to_avoid(events, clock_.utc_seconds(), {}, scheduler_.usable_nodes(), needed)) {
+    nodes.push_back(avoided.node);
+  }
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+// A job that waits again after an early end must not come back to the node that was to blame.
+void Controller::avoid_suspects(const Run& run, const Watched& watched, Memory* memory) {
+  if (watched.report.state != ProcessState::Waiting || !may_avoid_) return;
+  std::vector<std::string> nodes = suspects_for(run);
+  if (nodes == memory->avoided) return;
+  may_avoid_ = false;
+  const trainer::RunConfig config = trainer::parse_run_config(run.config, "run.json");
+  std::vector<std::string> all = trainer::slurm_resources_of(config).exclude;
+  all.insert(all.end(), nodes.begin(), nodes.end());
+  scheduler_.avoid(watched.launch->handle, all);
+  memory->avoided = std::move(nodes);
+}
+
+void Controller::launch(Run* run, Memory* memory) {
   const std::vector<Launch> launches = store_.launches(run->number);
   Launch launch;
   launch.number = launches.empty() ? 1 : launches.back().number + 1;
@@ -377,9 +461,11 @@ void Controller::launch(Run* run) {
   // Written down, then started, then the handle: whatever is lost in between is found by its token.
   write_launch(files_, run->directory, launch);
   store_.put_launch(run->number, launch);
+  memory->avoided = suspects_for(*run);
   try {
-    launch.handle = scheduler_.submit(
-        {run->directory, launch_log_path(run->directory, launch.number), launch.token});
+    launch.handle =
+        scheduler_.submit({run->directory, launch_log_path(run->directory, launch.number),
+                           launch.token, memory->avoided});
   } catch (const base::Error& error) {
     if (error.code() == base::Code::Retry) {  // watch() asks for its token
       base::log(base::LogLevel::Warning, "run " + run->id + ": " + error.what());
@@ -387,10 +473,20 @@ void Controller::launch(Run* run) {
       return;
     }
     launch.over = true;
-    run->state = RunState::Failed;
-    run->error = error.what();
-    run->ended_utc = clock_.utc_seconds();
+    launch.words = error.what();
+    launch.ended_utc = clock_.utc_seconds();
     base::log(base::LogLevel::Error, "run " + run->id + ": " + error.what());
+    if (error.code() == base::Code::Conflict) {
+      const double pause = options_.limits.longest_backoff_seconds;
+      run->state = RunState::Queued;
+      run->reason = std::string("refused for now: ") + error.what();
+      run->wait.next_start_utc = clock_.utc_seconds() + pause;
+      memory->not_before = clock_.monotonic_seconds() + pause;
+    } else {
+      run->state = RunState::Failed;
+      run->error = error.what();
+      run->ended_utc = clock_.utc_seconds();
+    }
   }
   write_launch(files_, run->directory, launch);
   store_.put_launch(run->number, launch);

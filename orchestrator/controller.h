@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "orchestrator/follower.h"
+#include "orchestrator/node_judge.h"
 #include "orchestrator/reconcile.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/store.h"
@@ -62,7 +64,8 @@ class Controller {
     bool refreshed = false;
     double not_before = 0;
     std::optional<double> stop_sent;
-    std::string trouble;  // the last error that was logged
+    std::string trouble;               // the last error that was logged
+    std::vector<std::string> avoided;  // what the scheduler was told for the watched launch
   };
   struct Watched {
     std::optional<Launch> launch;  // the newest one, unless it is over
@@ -76,7 +79,12 @@ class Controller {
                                     bool place_free);
   void apply(Run* run, const Observation& seen, const Decision& decision, Watched* watched,
              Memory* memory);
-  void launch(Run* run);
+  void launch(Run* run, Memory* memory);
+  void end_launch(const Run& run, const Observation& seen, Launch* launch);
+  void judge_attempts(const Run& run, const Watched& watched);
+  // Nodes that the next start of this run had better leave out.
+  [[nodiscard]] std::vector<std::string> suspects_for(const Run& run);
+  void avoid_suspects(const Run& run, const Watched& watched, Memory* memory);
   void watch_successor(Run* run);
   void loop(const std::stop_token& stop);
 
@@ -88,6 +96,7 @@ class Controller {
   base::UniqueFd lock_;
   Follower follower_;
   std::map<RunNumber, Memory> memory_;
+  bool may_avoid_ = true;    // one job a tick is told which nodes to avoid
   std::mutex submit_mutex_;  // one submission or cancellation at a time
   std::jthread thread_;
 };

@@ -69,10 +69,10 @@ Decision retry(const Observation& seen, const Limits& limits, const std::string&
                      " attempts ended early without progress; the last: " + words;
     return decision;
   }
-  const double wait = std::min(limits.longest_backoff_seconds,
-                               limits.backoff_seconds * std::exp2(decision.failures - 1));
+  const double pause = std::min(limits.longest_backoff_seconds,
+                                limits.backoff_seconds * std::exp2(decision.failures - 1));
   decision.state = RunState::Queued;
-  decision.not_before = seen.now + wait;
+  decision.not_before = seen.now + pause;
   decision.reason = "starts again after: " + words;
   return decision;
 }
@@ -90,6 +90,15 @@ Decision ended(const Observation& seen, const Limits& limits) {
   if (seen.wanted == Wanted::Cancel) {
     const bool clean = end.code == static_cast<int>(ExitCode::Stopped);
     return finish(RunState::Cancelled, clean ? "" : "while stopping: " + end.words);
+  }
+  if (seen.replaced) return retry(seen, limits, end.words);
+  if (seen.process.cause == Cause::Cancelled) {
+    return finish(RunState::Stopped, "somebody cancelled its job; " + end.words);
+  }
+  // It would need as much the next time.
+  if (seen.process.cause == Cause::OutOfMemory) {
+    const std::string& action = seen.process.action;
+    return finish(RunState::Failed, seen.process.words + (action.empty() ? "" : "; " + action));
   }
   if (!end.code || *end.code == static_cast<int>(ExitCode::Retry)) {
     return retry(seen, limits, end.words);
@@ -129,6 +138,9 @@ Decision running(const Observation& seen, const Limits& limits) {
   if (seen.process.state == ProcessState::Waiting && (!seen.journal_started || seen.end)) {
     decision.state = RunState::Queued;
     decision.reason = seen.process.words;
+    decision.wait = {seen.process.category, seen.process.action, seen.process.clears,
+                     seen.process.expected_start, std::nullopt};
+    if (seen.process.cause == Cause::Stuck && !seen.replaced) decision.act = Act::Replace;
   }
   return decision;
 }
@@ -141,7 +153,8 @@ Decision idle(const Observation& seen) {
     decision.state = RunState::Stopped;
   } else if (seen.now < seen.not_before) {
     decision.state = RunState::Queued;
-    decision.reason = "waits before the next attempt";
+    decision.reason = seen.reason.empty() ? "waits before the next attempt" : seen.reason;
+    decision.wait = seen.wait;
   } else if (!seen.place_free) {
     decision.state = RunState::Queued;
     decision.reason = "waits for a free place";

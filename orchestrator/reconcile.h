@@ -25,6 +25,8 @@ struct JournalEnd {
 struct Observation {
   Wanted wanted = Wanted::Run;
   RunState state = RunState::Queued;
+  std::string reason;  // that the run had so far, and
+  Wait wait;
   ProcessReport process;         // of the launch whose end was not dealt with yet
   bool journal_started = false;  // that launch's attempt has written its first record
   std::optional<JournalEnd> end;
@@ -32,19 +34,22 @@ struct Observation {
   std::int64_t checkpoint_step = -1;  // newest written, over all attempts
   int failures = 0;
   std::int64_t progress_step = -1;
+  bool replaced = false;    // the controller ends the launch in order to start another
   bool place_free = false;  // fewer runs are active than may be
   double now = 0;           // monotonic seconds, as all of these:
   double not_before = 0;    // next start
   std::optional<double> stop_sent;
 };
 
-enum class Act { Nothing, Start, Stop, Kill };
+// Replace: end the launch, which cannot start any more, and start another when it is gone.
+enum class Act { Nothing, Start, Stop, Kill, Replace };
 
 struct Decision {
   Act act = Act::Nothing;
   bool launch_over = false;  // the watched launch's end is dealt with
   RunState state = RunState::Queued;
   std::string reason;  // why it waits, for people
+  Wait wait;
   std::string error;
   int failures = 0;
   std::int64_t progress_step = -1;

@@ -59,6 +59,15 @@ struct RunSummary {
   double last_record_utc = 0;  // 0: no record yet
 };
 
+// Beside Run::reason, what is known of a wait. Empty: not known.
+struct Wait {
+  std::string category, action, clears;
+  std::optional<double> expected_start_utc;  // by the scheduler
+  std::optional<double> next_start_utc;      // by the controller, before it starts another attempt
+
+  bool operator==(const Wait&) const = default;
+};
+
 struct Run {
   RunNumber number{};
   std::string id;
@@ -69,7 +78,8 @@ struct Run {
   Wanted wanted = Wanted::Run;
   RunState state = RunState::Queued;
   std::string reason;  // why it waits, for people; may be empty
-  std::string error;   // why it failed
+  Wait wait;
+  std::string error;  // why it failed
   std::optional<double> ended_utc;
   int failures = 0;                 // attempts that ended early since the last progress
   std::int64_t progress_step = -1;  // newest checkpoint when the last of them ended
@@ -77,7 +87,8 @@ struct Run {
   RunSummary summary;
 };
 
-// One start of a process by the controller (or a process found running).
+// One start of a process or job by the controller (or a process found running). A job may make
+// several attempts.
 struct Launch {
   int number = 0;  // 1, 2, … within the run
   std::string token;
@@ -85,8 +96,16 @@ struct Launch {
   int attempts_before = 0;  // the highest attempt number that existed
   double started_utc = 0;
   bool over = false;
+  // The controller ends it in order to start another in its place.
+  bool replaced = false;
   std::optional<int> exit_code;
   std::optional<int> signal;
+  std::optional<double> ended_utc;
+  std::string cause;   // name_of(Cause)
+  std::string words;   // how it ended, for people
+  std::string action;  // what to do about it; may be empty
+  std::string nodes;   // that it has or had last, as a hostlist
+  std::optional<std::int64_t> gpus;
 };
 
 // The rank that was furthest behind, at the attempt's newest heartbeat.
@@ -111,6 +130,7 @@ struct Attempt {
   double last_seconds = 0;
   std::int64_t process = 0;
   std::string host;
+  std::vector<std::string> hosts;  // one a node, where the journal says
   std::int64_t first_step = 0;
   int batch_size = 0;
   int ranks = 1;
@@ -122,6 +142,7 @@ struct Attempt {
   std::optional<int> exit_code;  // from its end record
   std::string reason;
   std::string message;
+  bool judged = false;  // what its end says of its nodes is written down
 };
 
 }  // namespace regatta::orchestrator

@@ -1,7 +1,9 @@
 #include "orchestrator/run_records.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -61,6 +63,16 @@ void write_launch(base::FileSystem& files, const base::Path& run_directory, cons
   json["over"] = launch.over;
   if (launch.exit_code) json["exit_code"] = *launch.exit_code;
   if (launch.signal) json["signal"] = *launch.signal;
+  if (launch.replaced) json["replaced"] = true;
+  if (launch.ended_utc) json["ended_utc"] = *launch.ended_utc;
+  if (launch.gpus) json["gpus"] = *launch.gpus;
+  const std::pair<const char*, const std::string&> texts[] = {{"cause", launch.cause},
+                                                              {"words", launch.words},
+                                                              {"action", launch.action},
+                                                              {"nodes", launch.nodes}};
+  for (const auto& [name, text] : texts) {
+    if (!text.empty()) json[name] = text;
+  }
   base::replace_file(files,
                      launches_path(run_directory) / (std::to_string(launch.number) + ".json"),
                      text_of(json));
@@ -103,6 +115,13 @@ std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run
       launch.over = json->value("over", false);
       launch.exit_code = optional_int(*json, "exit_code");
       launch.signal = optional_int(*json, "signal");
+      launch.replaced = json->value("replaced", false);
+      if (json->contains("ended_utc")) launch.ended_utc = json->value("ended_utc", 0.0);
+      if (json->contains("gpus")) launch.gpus = json->value("gpus", std::int64_t{0});
+      launch.cause = json->value("cause", "");
+      launch.words = json->value("words", "");
+      launch.action = json->value("action", "");
+      launch.nodes = json->value("nodes", "");
       if (launch.number > 0) launches.push_back(launch);
     } catch (const Json::exception&) {
       continue;
@@ -115,6 +134,38 @@ std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run
 
 base::Path launch_log_path(const base::Path& run_directory, int launch) {
   return launches_path(run_directory) / (std::to_string(launch) + ".log");
+}
+
+std::vector<base::Path> launch_logs(base::FileSystem& files, const base::Path& run_directory,
+                                    const std::vector<Launch>& launches) {
+  const base::Path submit = run_directory / "submit";
+  const std::vector<std::string> names = files.list(submit);
+  std::vector<base::Path> logs;
+  for (const Launch& launch : launches) {
+    const base::Path own = launch_log_path(run_directory, launch.number);
+    if (files.exists(own)) logs.push_back(own);
+    // By job, then by restart; a successor has the same token and a later job.
+    std::map<std::pair<std::int64_t, std::int64_t>, base::Path> of_jobs;
+    std::map<std::int64_t, base::Path> scripts;
+    for (const std::string& name : names) {
+      if (launch.token.empty() || name.rfind(launch.token + "-", 0) != 0) continue;
+      const base::Path file(name);
+      const std::vector<std::string> parts = base::split(file.stem().string(), '-');
+      if (parts.size() < 2) continue;
+      const auto job = base::parse_integer(parts[1]);
+      if (job && parts.size() == 3 && file.extension() == ".log") {
+        of_jobs[{*job, base::parse_integer(parts[2]).value_or(0)}] = submit / name;
+      } else if (job && parts.size() == 2 && file.extension() == ".out") {
+        scripts[*job] = submit / name;
+      }
+    }
+    for (const auto& [job, path] : scripts) {
+      const auto ranks = of_jobs.lower_bound({job, 0});
+      if (ranks == of_jobs.end() || ranks->first.first != job) of_jobs[{job, 0}] = path;
+    }
+    for (const auto& [key, path] : of_jobs) logs.push_back(path);
+  }
+  return logs;
 }
 
 std::string last_log_line(base::FileSystem& files, const base::Path& log) {

@@ -31,8 +31,14 @@ void write_launch(base::FileSystem& files, const base::Path& run_directory, cons
 [[nodiscard]] std::vector<Launch> read_launches(base::FileSystem& files,
                                                 const base::Path& run_directory);
 
-// launches/<n>.log: stdout and stderr of a launch.
+// launches/<n>.log: stdout and stderr of a launch that is a process.
 [[nodiscard]] base::Path launch_log_path(const base::Path& run_directory, int launch);
+// What the launches have written for people, oldest first: launches/<n>.log, and of jobs
+// submit/<token>-<job>-<restart>.log (the ranks) and submit/<token>-<job>.out (the script), where
+// the ranks were never started.
+[[nodiscard]] std::vector<base::Path> launch_logs(base::FileSystem& files,
+                                                  const base::Path& run_directory,
+                                                  const std::vector<Launch>& launches);
 // The last line of the log that is not empty, at most 500 characters.
 [[nodiscard]] std::string last_log_line(base::FileSystem& files, const base::Path& log);
 

@@ -2,8 +2,10 @@
 // text for one started thing; it stays valid across restarts of the controller.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
@@ -27,10 +29,14 @@ enum class Cause {
   LaunchFailure,  // it could not be started on its nodes
   OutOfMemory,
   Preempted,
-  Cancelled,   // by somebody else than the controller
-  Held,        // waits until somebody releases it
+  Cancelled,   // by somebody else, or by Act::Replace
+  Held,        // waits until the person who holds it releases it
+  Stuck,       // waits for ever after failed starts: another has to take its place
   Impossible,  // waits, and as it stands can never start
 };
+// "time limit", "node failure", …; "" for None. The word in the store and the API.
+[[nodiscard]] const char* name_of(Cause cause);
+[[nodiscard]] Cause parse_cause(std::string_view name);  // None for any other word
 
 struct ProcessReport {
   ProcessState state = ProcessState::Unknown;
@@ -38,10 +44,15 @@ struct ProcessReport {
   std::optional<int> signal;
   std::string words{};  // why it waits, or how it ended; for people, may be empty
   Cause cause = Cause::None;
-  std::string action{};  // what somebody should do about it; may be empty
-  std::string nodes{};   // that it has or had, as a hostlist; may be empty
-  std::vector<std::string> suspects{};    // nodes that the scheduler blames
-  std::optional<double> expected_start{};  // of what waits; seconds since 1970
+  std::string action{};                 // what somebody should do about it; may be empty
+  std::string nodes{};                  // that it has or had, as a hostlist; may be empty
+  std::vector<std::string> suspects{};  // nodes that the scheduler blames
+  std::optional<std::int64_t> gpus{};   // that it has or had
+  // Of what waits. Family of the reason ("queue", "limit", "held", …), "by itself", "perhaps" or
+  // "never", and when it is expected to start, seconds since 1970.
+  std::string category{};
+  std::string clears{};
+  std::optional<double> expected_start{};
 };
 
 // The answer about a token.
@@ -52,8 +63,9 @@ struct Finding {
 
 struct LaunchRequest {
   base::Path run_directory;
-  base::Path log_path;  // stdout and stderr are appended there
-  std::string token;    // unique; find() looks it up
+  base::Path log_path;               // stdout and stderr are appended there
+  std::string token;                 // unique; find() looks it up
+  std::vector<std::string> avoid{};  // nodes
 };
 
 // Called by the controller's tick only.
@@ -62,7 +74,7 @@ class Scheduler {
   virtual ~Scheduler() = default;
   [[nodiscard]] virtual std::string name() const = 0;
   // Starts one attempt. Throws Code::Retry when nobody can say whether it was started (find() will
-  // tell), anything else when it was not.
+  // tell), anything else when it was not: Code::Conflict when it may be asked again later.
   [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;
   // What was started under `token`, when the controller died before it could write the handle down.
   [[nodiscard]] virtual Finding find(const std::string& token) = 0;
@@ -70,6 +82,11 @@ class Scheduler {
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;
   [[nodiscard]] virtual ProcessReport poll(const std::string& handle) = 0;
+  // Nodes that could run something now or soon; empty: not known.
+  [[nodiscard]] virtual std::vector<std::string> usable_nodes() { return {}; }
+  // What waits under the handle shall not start on these nodes (names or hostlists); they replace
+  // what was said before. Does what it can: trouble is logged.
+  virtual void avoid(const std::string&, const std::vector<std::string>&) {}
   // A journal says that an attempt has ended: what the scheduler says of it is wanted soon.
   virtual void look_soon() {}
   // Asks for a checkpoint and an end (TERM). Nothing happens to what is already gone.

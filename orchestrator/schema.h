@@ -157,7 +157,35 @@ ALTER TABLE checkpoints ADD COLUMN sync_seconds REAL;
 ALTER TABLE checkpoints ADD COLUMN message TEXT NOT NULL DEFAULT '';
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3};
-constexpr int kSchemaVersion = 3;
+// Why a run waits, how its jobs ended, and what that says of nodes.
+constexpr const char* kVersion4 = R"sql(
+ALTER TABLE runs ADD COLUMN wait_category TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN wait_action TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN wait_clears TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN expected_start REAL;
+ALTER TABLE runs ADD COLUMN next_start REAL;
+ALTER TABLE launches ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE launches ADD COLUMN ended_utc REAL;
+ALTER TABLE launches ADD COLUMN cause TEXT NOT NULL DEFAULT '';
+ALTER TABLE launches ADD COLUMN words TEXT NOT NULL DEFAULT '';
+ALTER TABLE launches ADD COLUMN action TEXT NOT NULL DEFAULT '';
+ALTER TABLE launches ADD COLUMN nodes TEXT NOT NULL DEFAULT '';
+ALTER TABLE launches ADD COLUMN gpus INTEGER;
+ALTER TABLE attempts ADD COLUMN hosts TEXT NOT NULL DEFAULT '';
+ALTER TABLE attempts ADD COLUMN judged INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE node_events (
+  row INTEGER PRIMARY KEY,
+  node TEXT NOT NULL,
+  utc REAL NOT NULL,
+  blame TEXT NOT NULL,
+  weight REAL NOT NULL,
+  run TEXT NOT NULL,
+  words TEXT NOT NULL
+);
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4};
+constexpr int kSchemaVersion = 4;
 
 }  // namespace regatta::orchestrator

@@ -37,6 +37,7 @@ SlurmJob job_of(const LaunchRequest& request, const trainer::RunConfig& config,
   job.run_directory = request.run_directory;
   job.trainer = trainer;
   job.resources = trainer::slurm_resources_of(config);
+  job.exclude = request.avoid;
   return job;
 }
 
@@ -95,7 +96,7 @@ std::string SlurmScheduler::submit(const LaunchRequest& request) {
   const double since = clock_.utc_seconds() - kClockDifference;
   const Submission submission = commands_.sbatch(arguments, path);
   if (const auto* refused = std::get_if<Refused>(&submission)) {
-    throw Error(refused->code,
+    throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,
                 refused->reason + (refused->hint.empty() ? "" : "; " + refused->hint));
   }
   expect(request.token, since);
@@ -140,6 +141,18 @@ ProcessReport SlurmScheduler::poll(const std::string& handle) {
     since_.erase(job->token);
   }
   return report;
+}
+
+void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
+  const auto job = parse_job_handle(handle);
+  if (!job) return;
+  const Answer<JobRow> shown = commands_.show_job(job->id);
+  if (!shown.value || token_of(*shown.value) != job->token) return;
+  const Answer<Done> answer = commands_.exclude(job->id, nodes);
+  if (answer.failure) {
+    base::log(base::LogLevel::Warning, "job " + job->id + " cannot be kept from nodes " +
+                                           base::join(nodes, ",") + ": " + answer.failure->message);
+  }
 }
 
 void SlurmScheduler::look_soon() {

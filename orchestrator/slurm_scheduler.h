@@ -46,6 +46,7 @@ class SlurmScheduler final : public Scheduler {
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] ProcessReport poll(const std::string& handle) override;
+  void avoid(const std::string& handle, const std::vector<std::string>& nodes) override;
   void look_soon() override;
   void stop(const std::string& handle) override;
   void kill(const std::string& handle) override;

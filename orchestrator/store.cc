@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "orchestrator/schema.h"
 
 namespace regatta::orchestrator {
@@ -19,7 +20,11 @@ constexpr const char* kRunColumns =
     "baseline, started_utc, time_to_accuracy, training_seconds, samples_per_second, "
     "tokens_per_second, loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, "
     "crossing_high, axis_seconds, last_record_utc, mfu, utilisation, exposed_share, imbalance, "
-    "moved_bytes, goodput, noise_scale, efficiency FROM runs ";
+    "moved_bytes, goodput, noise_scale, efficiency, wait_category, wait_action, wait_clears, "
+    "expected_start, next_start FROM runs ";
+
+// Old ones fade to nothing (node_suspicion.h); this many are some megabytes at most.
+constexpr std::int64_t kMostNodeEvents = 20000;
 
 std::optional<int> optional_int(const Statement& row, int column) {
   const auto value = row.optional_integer(column);
@@ -78,6 +83,8 @@ Run run_of(const Statement& row) {
   run.progress_step = row.integer(12);
   run.drained = row.integer(13) != 0;
   run.summary = summary_of(row, 14);
+  run.wait = {row.text(43), row.text(44), row.text(45), row.optional_number(46),
+              row.optional_number(47)};
   return run;
 }
 
@@ -104,6 +111,9 @@ Attempt attempt_of(const Statement& row) {
   attempt.ranks_per_node = static_cast<int>(row.integer(18));
   attempt.device = row.text(19);
   attempt.peak_flops = row.number(20);
+  const std::string hosts = row.text(26);
+  if (!hosts.empty()) attempt.hosts = base::split(hosts, ',');
+  attempt.judged = row.integer(27) != 0;
   if (const auto rank = optional_int(row, 21)) {
     attempt.slowest = {*rank, row.integer(22), row.text(23), row.number(24), row.number(25)};
   }
@@ -120,6 +130,13 @@ Launch launch_of(const Statement& row) {
   launch.over = row.integer(5) != 0;
   launch.exit_code = optional_int(row, 6);
   launch.signal = optional_int(row, 7);
+  launch.replaced = row.integer(8) != 0;
+  launch.ended_utc = row.optional_number(9);
+  launch.cause = row.text(10);
+  launch.words = row.text(11);
+  launch.action = row.text(12);
+  launch.nodes = row.text(13);
+  launch.gpus = row.optional_integer(14);
   return launch;
 }
 
@@ -266,14 +283,17 @@ void Store::write_run(const Run& run) {
           "phase = ?22, checkpoint_step = ?23, checkpoint = ?24, crossing = ?25, "
           "crossing_low = ?26, crossing_high = ?27, axis_seconds = ?28, last_record_utc = ?29, "
           "mfu = ?30, utilisation = ?31, exposed_share = ?32, imbalance = ?33, moved_bytes = ?34, "
-          "goodput = ?35, noise_scale = ?36, efficiency = ?37 WHERE number = ?1")
+          "goodput = ?35, noise_scale = ?36, efficiency = ?37, wait_category = ?38, "
+          "wait_action = ?39, wait_clears = ?40, expected_start = ?41, next_start = ?42 "
+          "WHERE number = ?1")
       .bind(row_of(run.number), name_of(run.state), run.reason, run.error, run.ended_utc,
             run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples, s.metric,
             s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
             s.training_seconds, s.samples_per_second, s.tokens_per_second, s.loss, s.phase,
             s.checkpoint_step, s.checkpoint, s.crossing, s.crossing_low, s.crossing_high,
             s.axis_seconds, s.last_record_utc, s.mfu, s.utilisation, s.exposed_share, s.imbalance,
-            s.moved_bytes, s.goodput, s.noise_scale, s.efficiency)
+            s.moved_bytes, s.goodput, s.noise_scale, s.efficiency, run.wait.category,
+            run.wait.action, run.wait.clears, run.wait.expected_start_utc, run.wait.next_start_utc)
       .run();
 }
 
@@ -287,8 +307,9 @@ void Store::set_wanted(RunNumber run, Wanted wanted) {
 std::vector<Launch> Store::launches(RunNumber run) {
   const std::lock_guard lock(read_mutex_);
   Statement ask = reader_->prepare(
-      "SELECT number, token, handle, attempts_before, started_utc, over, exit_code, signal "
-      "FROM launches WHERE run = ?1 ORDER BY number");
+      "SELECT number, token, handle, attempts_before, started_utc, over, exit_code, signal, "
+      "replaced, ended_utc, cause, words, action, nodes, gpus FROM launches WHERE run = ?1 ORDER "
+      "BY number");
   ask.bind(row_of(run));
   return all<Launch>(ask, launch_of);
 }
@@ -298,9 +319,11 @@ void Store::put_launch(RunNumber run, const Launch& launch) {
   writer_
       ->prepare(
           "INSERT OR REPLACE INTO launches(run, number, token, handle, attempts_before, "
-          "started_utc, over, exit_code, signal) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+          "started_utc, over, exit_code, signal, replaced, ended_utc, cause, words, action, nodes, "
+          "gpus) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")
       .bind(row_of(run), launch.number, launch.token, launch.handle, launch.attempts_before,
-            launch.started_utc, launch.over, launch.exit_code, launch.signal)
+            launch.started_utc, launch.over, launch.exit_code, launch.signal, launch.replaced,
+            launch.ended_utc, launch.cause, launch.words, launch.action, launch.nodes, launch.gpus)
       .run();
 }
 
@@ -310,7 +333,7 @@ std::vector<Attempt> Store::attempts(RunNumber run) {
       "SELECT row, number, execution, offset, damaged, started, start_utc, first_step_begin, "
       "last_seconds, process, host, first_step, batch_size, training_seconds, exit_code, reason, "
       "message, ranks, ranks_per_node, device, peak_flops, slowest_rank, slowest_step, "
-      "slowest_phase, slowest_seconds, slowest_utc FROM attempts WHERE run = ?1 "
+      "slowest_phase, slowest_seconds, slowest_utc, hosts, judged FROM attempts WHERE run = ?1 "
       "ORDER BY number, execution");
   ask.bind(row_of(run));
   return all<Attempt>(ask, attempt_of);
@@ -324,6 +347,38 @@ AttemptNumber Store::add_attempt(RunNumber run, int number, const std::string& e
   return AttemptNumber{writer_->last_row()};
 }
 
+void Store::judge(const std::optional<AttemptNumber>& attempt,
+                  const std::vector<NodeEvent>& events) {
+  const std::lock_guard lock(write_mutex_);
+  Transaction transaction(*writer_);
+  for (const NodeEvent& event : events) {
+    writer_
+        ->prepare(
+            "INSERT INTO node_events(node, utc, blame, weight, run, words) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+        .bind(event.node, event.utc, std::string(to_string(event.blame)), event.weight, event.run,
+              event.words)
+        .run();
+  }
+  writer_->prepare("DELETE FROM node_events WHERE row <= (SELECT max(row) FROM node_events) - ?1")
+      .bind(kMostNodeEvents)
+      .run();
+  if (attempt) {
+    writer_->prepare("UPDATE attempts SET judged = 1 WHERE row = ?1").bind(row_of(*attempt)).run();
+  }
+  transaction.commit();
+}
+
+std::vector<NodeEvent> Store::node_events() {
+  const std::lock_guard lock(read_mutex_);
+  Statement ask = reader_->prepare(
+      "SELECT node, utc, blame, run, words, weight FROM node_events ORDER BY utc, row");
+  return all<NodeEvent>(ask, [](const Statement& row) {
+    return NodeEvent{row.text(0), row.number(1), parse_blame(row.text(2)).value_or(Blame::Shared),
+                     row.text(3), row.text(4),   row.number(5)};
+  });
+}
+
 void Store::write_attempt(const Attempt& attempt) {
   const bool slow = attempt.slowest.has_value();
   const SlowestRank slowest = attempt.slowest.value_or(SlowestRank{});
@@ -334,14 +389,14 @@ void Store::write_attempt(const Attempt& attempt) {
           "batch_size = ?11, training_seconds = ?12, exit_code = ?13, reason = ?14, "
           "message = ?15, ranks = ?16, ranks_per_node = ?17, device = ?18, peak_flops = ?19, "
           "slowest_rank = ?20, slowest_step = ?21, slowest_phase = ?22, slowest_seconds = ?23, "
-          "slowest_utc = ?24 WHERE row = ?1")
+          "slowest_utc = ?24, hosts = ?25 WHERE row = ?1")
       .bind(row_of(attempt.row), attempt.offset, attempt.damaged, attempt.started,
             attempt.start_utc, attempt.first_step_begin, attempt.last_seconds, attempt.process,
             attempt.host, attempt.first_step, attempt.batch_size, attempt.training_seconds,
             attempt.exit_code, attempt.reason, attempt.message, attempt.ranks,
             attempt.ranks_per_node, attempt.device, attempt.peak_flops,
             slow ? std::optional(slowest.rank) : std::nullopt, slowest.step, slowest.phase,
-            slowest.phase_seconds, slowest.utc)
+            slowest.phase_seconds, slowest.utc, base::join(attempt.hosts, ","))
       .run();
 }
 

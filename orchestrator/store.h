@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "orchestrator/database.h"
 #include "orchestrator/run.h"
+#include "orchestrator/slurm/node_suspicion.h"
 #include "trainer/contract/journal.h"
 
 namespace regatta::orchestrator {
@@ -122,6 +123,11 @@ class Store {
   // Attempts, by number and execution.
   [[nodiscard]] std::vector<Attempt> attempts(RunNumber run);
   AttemptNumber add_attempt(RunNumber run, int number, const std::string& execution);
+  // What the end of an attempt or a launch says of nodes. The attempt is judged with it, all or
+  // nothing; without one the events alone are kept.
+  void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
+  // The newest, oldest first.
+  [[nodiscard]] std::vector<NodeEvent> node_events();
   // Writes the records of one read, and the attempt and the run as they are after them, all or
   // nothing. Records that the store already has are ignored.
   void append(const Run& run, const Attempt& attempt,

@@ -378,6 +378,14 @@ Answer<Done> SlurmCommands::requeue(const std::string& id) const {
                    [](View) { return std::optional<Done>(Done{}); });
 }
 
+Answer<Done> SlurmCommands::exclude(const std::string& id,
+                                    const std::vector<std::string>& nodes) const {
+  require_id(id);
+  return ask<Done>(
+      {paths_.scontrol, "update", "JobId=" + id, "ExcNodeList=" + base::join(nodes, ",")},
+      deadlines_.change_seconds, [](View) { return std::optional<Done>(Done{}); });
+}
+
 Answer<Done> SlurmCommands::release(const std::string& id) const {
   require_id(id);
   return ask<Done>({paths_.scontrol, "release", id}, deadlines_.change_seconds,

@@ -114,6 +114,10 @@ class SlurmCommands {
   [[nodiscard]] Answer<Done> cancel(const std::string& id, const std::string& name,
                                     const std::string& signal = "") const;
   [[nodiscard]] Answer<Done> requeue(const std::string& id) const;
+  // A waiting job shall not start on these nodes (names or hostlists); they replace the ones that
+  // it had, and none lets it start anywhere.
+  [[nodiscard]] Answer<Done> exclude(const std::string& id,
+                                     const std::vector<std::string>& nodes) const;
   [[nodiscard]] Answer<Done> release(const std::string& id) const;
 
  private:

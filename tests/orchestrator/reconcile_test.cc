@@ -89,6 +89,19 @@ Observation unknown() {
   seen.process.state = ProcessState::Unknown;
   return seen;
 }
+Observation caused(Cause cause, ProcessState state = ProcessState::Gone) {
+  Observation seen = running();
+  seen.process.state = state;
+  seen.process.cause = cause;
+  seen.process.words = "so Slurm says";
+  seen.process.action = "do this";
+  if (state == ProcessState::Waiting) seen.journal_started = false;
+  return seen;
+}
+Observation replaced(Observation seen) {
+  seen.replaced = true;
+  return seen;
+}
 Observation over() {
   Observation seen = idle();
   seen.state = RunState::Failed;
@@ -126,6 +139,30 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"within_grace_waits", stopping(59), Act::Nothing, false, RunState::Stopping},
         Row{"after_grace_kills", stopping(60), Act::Kill, false, RunState::Stopping},
         Row{"unknown_changes_nothing", unknown(), Act::Nothing, false, RunState::Running},
+        Row{"out_of_memory_is_not_tried_again", caused(Cause::OutOfMemory), Act::Nothing, true,
+            RunState::Failed, "so Slurm says; do this"},
+        Row{"out_of_memory_after_the_last_step_is_none",
+            with_end(caused(Cause::OutOfMemory), 0, ""), Act::Nothing, true, RunState::Succeeded},
+        Row{"node_failure_is_tried_again", caused(Cause::NodeFailure), Act::Nothing, true,
+            RunState::Queued},
+        Row{"launch_failure_is_tried_again", caused(Cause::LaunchFailure), Act::Nothing, true,
+            RunState::Queued},
+        Row{"preemption_is_tried_again", caused(Cause::Preempted), Act::Nothing, true,
+            RunState::Queued},
+        Row{"a_job_that_somebody_cancelled_is_left_alone", caused(Cause::Cancelled), Act::Nothing,
+            true, RunState::Stopped, "somebody cancelled its job; so Slurm says"},
+        Row{"a_job_that_we_cancelled_is_tried_again", replaced(caused(Cause::Cancelled)),
+            Act::Nothing, true, RunState::Queued},
+        Row{"held_by_a_person_waits", caused(Cause::Held, ProcessState::Waiting), Act::Nothing,
+            false, RunState::Queued},
+        Row{"impossible_waits", caused(Cause::Impossible, ProcessState::Waiting), Act::Nothing,
+            false, RunState::Queued},
+        Row{"stuck_is_replaced", caused(Cause::Stuck, ProcessState::Waiting), Act::Replace, false,
+            RunState::Queued},
+        Row{"stuck_is_replaced_once", replaced(caused(Cause::Stuck, ProcessState::Waiting)),
+            Act::Nothing, false, RunState::Queued},
+        Row{"cancelled_while_stuck", cancelled(caused(Cause::Stuck, ProcessState::Waiting)),
+            Act::Stop, false, RunState::Stopping},
         Row{"over_stays_over", over(), Act::Nothing, false, RunState::Failed},
         Row{"exit_0_succeeds", ended(0), Act::Nothing, true, RunState::Succeeded},
         Row{"exit_20_fails_with_the_journals_words", with_end(ended(20), 20, "no vocabulary"),

@@ -54,6 +54,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
  public:
   [[nodiscard]] std::string name() const override { return "scripted"; }
   [[nodiscard]] std::string submit(const orchestrator::LaunchRequest& request) override {
+    if (refuse_for_now) throw base::Error(base::Code::Conflict, "the partition is down");
     if (refuse) throw base::Error(base::Code::Operator, "cannot start: no such program");
     if (lose_submissions) throw base::Error(base::Code::Retry, "no answer");
     launches.push_back(request);
@@ -92,7 +93,13 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
     reports[handle] = {orchestrator::ProcessState::Ended, std::nullopt, signal, ""};
   }
 
+  void avoid(const std::string& handle, const std::vector<std::string>& nodes) override {
+    avoided.emplace_back(handle, nodes);
+  }
+  [[nodiscard]] std::vector<std::string> usable_nodes() override { return usable; }
+
   bool refuse = false;
+  bool refuse_for_now = false;
   bool die_after_submit = false;
   bool lose_submissions = false;  // nothing is started, and nobody knows
   bool lose_answers = false;      // it is started, and nobody knows
@@ -100,7 +107,8 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   std::vector<orchestrator::LaunchRequest> launches;
   std::map<std::string, std::string> by_token;
   std::map<std::string, orchestrator::ProcessReport> reports;
-  std::vector<std::string> stopped, killed;
+  std::vector<std::string> stopped, killed, usable;
+  std::vector<std::pair<std::string, std::vector<std::string>>> avoided;
 };
 
 // Writes an attempt's journal with times as told.

@@ -1,0 +1,385 @@
+// What the controller makes of what a scheduler says: replaced jobs, refusals that pass, nodes that
+// had better be avoided, and how it tells all that.
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/controller.h"
+#include "orchestrator/explain.h"
+#include "orchestrator/node_judge.h"
+#include "orchestrator/run_json.h"
+#include "orchestrator/run_records.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::JournalAuthor;
+using tests::TemporaryDirectory;
+
+class LifecycleTest : public testing::Test {
+ protected:
+  LifecycleTest() { open(); }
+  void open() {
+    store_ = std::make_unique<Store>(folder_.path() / "state");
+    ControllerOptions options;
+    options.runs_directory = folder_.path() / "runs";
+    options.parallel = 100;
+    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
+                                               scheduler_, options);
+    controller_->adopt();
+  }
+  void reopen() {
+    controller_.reset();
+    store_.reset();
+    open();
+  }
+  std::string submit() { return controller_->submit(tests::run_file(), std::nullopt).run.id; }
+  void ticks(int count = 3) {
+    for (int i = 0; i < count; ++i) {
+      controller_->tick();
+      clock_.now += 0.25;
+    }
+  }
+  orchestrator::Run run(const std::string& id) { return *store_->run(id); }
+  trainer::RunDirectory directory(const std::string& id) {
+    return trainer::RunDirectory::open(base::posix_file_system(), run(id).directory);
+  }
+  Json explanation(const std::string& id) {
+    return explain_json(run(id), read_parts(*store_, run(id).number), {});
+  }
+  ProcessReport& report(const std::string& handle) { return scheduler_.reports[handle]; }
+  void wait_in_slurm(const std::string& handle, Cause cause, const std::string& words) {
+    report(handle) = {};
+    report(handle).state = ProcessState::Waiting;
+    report(handle).cause = cause;
+    report(handle).words = words;
+  }
+  void end(const std::string& handle, Cause cause, const std::string& words) {
+    report(handle) = {};
+    report(handle).state = ProcessState::Gone;
+    report(handle).cause = cause;
+    report(handle).words = words;
+  }
+  base::Path attempt_path(const std::string& id) {
+    const auto attempts = directory(id).attempts();
+    return directory(id).attempt_path(attempts.back());
+  }
+
+  TemporaryDirectory folder_;
+  tests::SimulatedClock clock_;
+  tests::ScriptedScheduler scheduler_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_F(LifecycleTest, AJobThatIsStuckIsReplacedAlsoByTheNextController) {
+  const std::string id = submit();
+  ticks();
+  wait_in_slurm("h1", Cause::Stuck, "Slurm holds it after a failed launch");
+  ticks();
+  EXPECT_THAT(scheduler_.killed, ElementsAre("h1"));
+  EXPECT_EQ(scheduler_.launches.size(), 1U) << "never two jobs";
+  reopen();
+  end("h1", Cause::Cancelled, "its job was cancelled");
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  clock_.now += 100;
+  ticks();
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).failures, 1);
+}
+
+TEST_F(LifecycleTest, AJobThatSomebodyCancelledIsNotStartedAgain) {
+  const std::string id = submit();
+  ticks();
+  end("h1", Cause::Cancelled, "its job was cancelled");
+  ticks();
+  clock_.now += 1000;
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Stopped);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_THAT(explanation(id)["summary"], HasSubstr("somebody cancelled its job"));
+  EXPECT_EQ(explanation(id)["launches"][0]["cause"], "cancelled");
+}
+
+TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
+  scheduler_.refuse_for_now = true;
+  const std::string id = submit();
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Queued);
+  EXPECT_THAT(run(id).reason, HasSubstr("the partition is down"));
+  EXPECT_TRUE(run(id).wait.next_start_utc.has_value());
+  ticks(20);
+  EXPECT_EQ(store_->launches(run(id).number).size(), 1U) << "not asked again at once";
+  EXPECT_THAT(explanation(id)["next"], HasSubstr("the next attempt is started at"));
+  scheduler_.refuse_for_now = false;
+  clock_.now += 60;
+  ticks();
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).failures, 0);
+}
+
+TEST_F(LifecycleTest, ARefusalIsTold) {
+  scheduler_.refuse = true;
+  const std::string id = submit();
+  ticks();
+  const Json told = explanation(id);
+  EXPECT_EQ(told["state"], "failed");
+  EXPECT_EQ(told["launches"][0]["what"], "cannot start: no such program");
+  EXPECT_TRUE(told["waiting"].is_null());
+}
+
+TEST_F(LifecycleTest, AWaitIsToldAsSlurmTellsIt) {
+  const std::string id = submit();
+  ticks();
+  wait_in_slurm("h1", Cause::None, "waits in Slurm: others are before it");
+  report("h1").category = "queue";
+  report("h1").clears = "by itself";
+  report("h1").expected_start = 1.8e9;
+  ticks();
+  const Json waiting = explanation(id)["waiting"];
+  EXPECT_EQ(waiting["category"], "queue");
+  EXPECT_EQ(waiting["clears"], "by itself");
+  EXPECT_EQ(waiting["expected_start"], "2027-01-15T08:00:00.000Z");
+  EXPECT_THAT(explain_text(explanation(id)),
+              HasSubstr("Slurm expects to start it at 2027-01-15T08:00:00Z"));
+  wait_in_slurm("h1", Cause::Impossible, "no node has so many GPUs");
+  report("h1").clears = "never";
+  ticks();
+  EXPECT_THAT(explanation(id)["next"], HasSubstr("until somebody changes what it asks for"));
+}
+
+TEST_F(LifecycleTest, TheNodeOfAHungRankIsAvoidedByTheJobThatWaitsAgain) {
+  const std::string id = submit();
+  ticks();
+  report("h1").nodes = "node[01-04]";
+  report("h1").gpus = 32;
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  tests::write_file(attempt_path(id) / "hang.json",
+                    R"({"rank": 2, "host": "node03.example", "why": "rank 2 stood still"})");
+  journal.end(30, 22, "rank 2 stood still");
+  wait_in_slurm("h1", Cause::None, "waits in Slurm: it begins again soon");
+  ticks();
+  ASSERT_EQ(scheduler_.avoided.size(), 1U) << "told once";
+  EXPECT_EQ(scheduler_.avoided[0].first, "h1");
+  EXPECT_THAT(scheduler_.avoided[0].second, ElementsAre("node03"));
+  const auto events = store_->node_events();
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].words, "rank 2 stood still");
+  EXPECT_EQ(explanation(id)["launches"][0]["nodes"], "node[01-04]");
+  EXPECT_EQ(explanation(id)["launches"][0]["gpus"], 32);
+  // Another run's first job leaves it out, too, until the suspicion has faded.
+  (void)submit();
+  ticks();
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_THAT(scheduler_.launches[1].avoid, ElementsAre("node03"));
+  clock_.now += 4 * 3600;
+  (void)submit();
+  ticks();
+  ASSERT_EQ(scheduler_.launches.size(), 3U);
+  EXPECT_THAT(scheduler_.launches[2].avoid, IsEmpty());
+}
+
+TEST_F(LifecycleTest, NoNodeIsAvoidedThatTheRunNeeds) {
+  store_->judge(std::nullopt, {{"node01", clock_.utc_seconds(), Blame::Hung, "r", "", 1}});
+  scheduler_.usable = {"node01"};
+  (void)submit();
+  ticks();
+  ASSERT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_THAT(scheduler_.launches[0].avoid, IsEmpty());
+}
+
+TEST_F(LifecycleTest, ALostStoreJudgesAgain) {
+  const std::string id = submit();
+  ticks();
+  report("h1").nodes = "node[01-04]";
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  tests::write_file(attempt_path(id) / "hang.json", R"({"host": "node02", "why": "silent"})");
+  end("h1", Cause::NodeFailure, "a node failed");
+  ticks();
+  ASSERT_EQ(store_->node_events().size(), 1U);
+  controller_.reset();
+  store_.reset();
+  std::filesystem::remove_all(folder_.path() / "state");
+  open();
+  ticks();
+  ASSERT_EQ(store_->node_events().size(), 1U);
+  EXPECT_EQ(store_->node_events()[0].node, "node02");
+  const Launch launch = store_->launches(run(id).number).front();
+  EXPECT_EQ(launch.cause, "node failure");
+  EXPECT_EQ(launch.words, "a node failed");
+}
+
+TEST_F(LifecycleTest, EveryAttemptOfAJobIsTold) {
+  const std::string id = submit();
+  ticks();
+  for (const int code : {22, 25}) {
+    JournalAuthor journal(directory(id), clock_.utc_seconds());
+    journal.start(0.1);
+    journal.end(5, code, code == 22 ? "a rank is gone" : "");
+    ticks();
+  }
+  JournalAuthor silent(directory(id), clock_.utc_seconds());
+  silent.start(0.1);
+  ticks();
+  end("h1", Cause::NodeFailure, "node \x1b[31mnode03 failed");
+  ticks();
+  const Json attempts = explanation(id)["attempts"];
+  ASSERT_EQ(attempts.size(), 3U);
+  EXPECT_EQ(attempts[0]["what"], "ended early, to be started again: a rank is gone");
+  EXPECT_EQ(attempts[1]["what"], "saved when its time was over, to go on in another attempt");
+  EXPECT_THAT(attempts[2]["what"], HasSubstr("ended without a word"));
+  EXPECT_EQ(attempts[2]["launch"], 1);
+  const std::string text = explain_text(explanation(id));
+  EXPECT_THAT(text, HasSubstr("attempt 3"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+}
+
+struct Judged {
+  const char* name;
+  std::optional<int> exit_code;
+  double seconds;
+  Cause cause;
+  std::optional<Hang> hang;
+  std::vector<std::string> hosts;
+  std::vector<std::string> nodes;  // blamed or praised
+  Blame blame;
+  double weight;
+  friend void PrintTo(const Judged& each, std::ostream* out) { *out << each.name; }
+};
+class JudgeAttempt : public testing::TestWithParam<Judged> {};
+TEST_P(JudgeAttempt, Names) {
+  const Judged& row = GetParam();
+  Attempt attempt;
+  attempt.exit_code = row.exit_code;
+  attempt.last_seconds = row.seconds;
+  attempt.start_utc = 1000;
+  attempt.hosts = row.hosts;
+  Launch launch;
+  launch.nodes = "n[1-4]";
+  launch.cause = name_of(row.cause);
+  const auto events = judge_attempt("r-1", attempt, launch, row.hang);
+  std::vector<std::string> nodes;
+  for (const NodeEvent& event : events) {
+    nodes.push_back(event.node);
+    EXPECT_EQ(event.blame, row.blame);
+    EXPECT_DOUBLE_EQ(event.weight, row.weight);
+    EXPECT_DOUBLE_EQ(event.utc, 1000 + row.seconds);
+    EXPECT_EQ(event.run, "r-1");
+  }
+  EXPECT_EQ(nodes, row.nodes);
+}
+const std::vector<std::string> kAll{"n1", "n2", "n3", "n4"};
+INSTANTIATE_TEST_SUITE_P(
+    Table, JudgeAttempt,
+    testing::Values(
+        Judged{"hung", 22, 50, Cause::None, Hang{"n2", "silent"}, kAll, {"n2"}, Blame::Hung, 1},
+        Judged{"hung_by_its_whole_name",
+               22,
+               50,
+               Cause::None,
+               Hang{"n2.cluster", "silent"},
+               {},
+               {"n2"},
+               Blame::Hung,
+               1},
+        Judged{"hung_on_a_host_that_nobody_knows",
+               22,
+               50,
+               Cause::None,
+               Hang{"x9", ""},
+               kAll,
+               {},
+               Blame::Hung,
+               1},
+        Judged{"early_end_is_shared", 22, 50, Cause::None, {}, kAll, kAll, Blame::Shared, 0.25},
+        Judged{"shared_by_the_attempts_own",
+               22,
+               50,
+               Cause::None,
+               {},
+               {"n1", "n2", "n3"},
+               {"n1", "n2", "n3"},
+               Blame::Shared,
+               1.0 / 3},
+        Judged{"alone_it_is_no_proof", 22, 50, Cause::None, {}, {"n4"}, {"n4"}, Blame::Shared, 0.5},
+        Judged{"without_a_word", {}, 50, Cause::NodeFailure, {}, {}, kAll, Blame::Shared, 0.25},
+        Judged{"preempted", {}, 50, Cause::Preempted, {}, {}, {}, Blame::Shared, 0},
+        Judged{"at_its_limit", {}, 50, Cause::TimeLimit, {}, {}, {}, Blame::Shared, 0},
+        Judged{"worked_long", 0, 600, Cause::None, {}, {}, kAll, Blame::Worked, 1},
+        Judged{"worked_until_its_limit", 25, 6000, Cause::None, {}, {}, kAll, Blame::Worked, 1},
+        Judged{"worked_too_short_to_tell", 0, 599, Cause::None, {}, {}, {}, Blame::Worked, 1},
+        Judged{"bad_input", 20, 50, Cause::None, {}, {}, {}, Blame::Shared, 0},
+        Judged{"a_bug", 70, 50, Cause::None, {}, {}, {}, Blame::Shared, 0}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST(JudgeReport, BlamesWhomTheSchedulerNames) {
+  ProcessReport report;
+  report.cause = Cause::NodeFailure;
+  report.suspects = {"n3"};
+  report.words = "node n3 failed";
+  const auto events = judge_report("r-1", report, 5);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].blame, Blame::NodeFailed);
+  EXPECT_EQ(events[0].node, "n3");
+}
+
+TEST(ReadHang, IsNothingWhenDamaged) {
+  TemporaryDirectory folder;
+  base::FileSystem& files = base::posix_file_system();
+  EXPECT_FALSE(read_hang(files, folder.path()));
+  for (const char* text : {"", "{", "[]", R"({"host": 5})", "\xff\xfe"}) {
+    tests::write_file(folder.path() / "hang.json", text);
+    EXPECT_FALSE(read_hang(files, folder.path())) << text;
+  }
+}
+
+TEST(CauseNames, AreReadBack) {
+  for (int i = 0; i <= static_cast<int>(Cause::Impossible); ++i) {
+    EXPECT_EQ(parse_cause(name_of(static_cast<Cause>(i))), static_cast<Cause>(i));
+  }
+  EXPECT_EQ(parse_cause("nonsense"), Cause::None);
+}
+
+TEST(LaunchLogs, AreFoundForProcessesAndJobs) {
+  TemporaryDirectory folder;
+  base::FileSystem& files = base::posix_file_system();
+  const base::Path root = folder.path();
+  std::filesystem::create_directories(root / "launches");
+  std::filesystem::create_directories(root / "submit");
+  const std::string token = "0123456789abcdef";
+  for (const char* name :
+       {"launches/1.log", "submit/0123456789abcdef-9-0.log", "submit/0123456789abcdef-9-10.log",
+        "submit/0123456789abcdef-9-2.log", "submit/0123456789abcdef-9.out",
+        "submit/0123456789abcdef-12.out", "submit/fedcba9876543210-3-0.log",
+        "submit/0123456789abcdef.sh", "submit/0123456789abcdef-9-0.nodes",
+        "submit/0123456789abcdef-x-0.log"}) {
+    tests::write_file(root / name, "x");
+  }
+  Launch process;
+  process.number = 1;
+  Launch job;
+  job.number = 2;
+  job.token = token;
+  std::vector<std::string> names;
+  for (const base::Path& path : launch_logs(files, root, {process, job})) {
+    names.push_back(path.filename().string());
+  }
+  EXPECT_THAT(names, ElementsAre("1.log", token + "-9-0.log", token + "-9-2.log",
+                                 token + "-9-10.log", token + "-12.out"));
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
