@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/slurm/hostlist.h"
+#include "topology/hostlist.h"
 #include "trainer/contract/exit_code.h"
 
 namespace regatta::orchestrator {
@@ -21,7 +21,7 @@ std::string first_label(const std::string& host) { return host.substr(0, host.fi
 
 std::vector<std::string> expanded(const std::string& nodes) {
   try {
-    return expand_hostlist(nodes);
+    return topology::expand_hostlist(nodes);
   } catch (const base::Error&) {  // a form that is not known names nobody
     return {};
   }

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/slurm/hostlist.h"
 #include "orchestrator/slurm/pending_reason.h"
+#include "topology/hostlist.h"
 
 using namespace regatta::orchestrator;
 using regatta::base::check;
@@ -28,9 +28,9 @@ void check_jobs(const Jobs& jobs) {
 void check_hostlist(std::string_view text) {
   constexpr std::size_t kMost = 2000;
   try {
-    const auto names = expand_hostlist(text, kMost);
+    const auto names = regatta::topology::expand_hostlist(text, kMost);
     check(names.size() <= kMost, "no more names than asked for");
-    const auto back = expand_hostlist(compress_hosts(names));
+    const auto back = regatta::topology::expand_hostlist(regatta::topology::compress_hosts(names));
     check(std::set<std::string>(back.begin(), back.end()) ==
               std::set<std::string>(names.begin(), names.end()),
           "folding names loses none");

@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/slurm/hostlist.h"
 #include "orchestrator/slurm/slurm_rows.h"
 #include "tests/shared_data.h"
+#include "topology/hostlist.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -136,7 +136,7 @@ TEST(Squeue, ReadsRows) {
   EXPECT_EQ(running.partition, "main");
   EXPECT_EQ(running.account, "ml");
   EXPECT_EQ(running.user, "ada");
-  EXPECT_EQ(expand_hostlist(*running.nodes).size(), 4u);
+  EXPECT_EQ(topology::expand_hostlist(*running.nodes).size(), 4u);
   EXPECT_EQ(running.reason, std::nullopt);
   EXPECT_EQ(running.command, "/runs/demo-4f2a91/submit/00112233aabbccdd.sh");
   EXPECT_EQ(running.comment, "regatta:00112233aabbccdd");
@@ -406,7 +406,7 @@ TEST(RealAnswers, StatesTresAndHostlistsAreUnderstood) {
       EXPECT_TRUE(state.unknown.empty()) << state.raw << " in " << file;
       EXPECT_NE(phase(state), JobPhase::Unknown) << state.raw;
       const std::string list = job.value("nodes", "");
-      EXPECT_EQ(expand_hostlist(list).size() > 0, !list.empty()) << list;
+      EXPECT_EQ(topology::expand_hostlist(list).size() > 0, !list.empty()) << list;
       const std::string tres = job.value("tres_alloc_str", "");
       const auto gpus = parse_tres(tres).gpus;
       EXPECT_EQ(gpus.has_value(), tres.find("gres/gpu=") != std::string::npos) << tres;

@@ -1,4 +1,4 @@
-#include "orchestrator/slurm/hostlist.h"
+#include "topology/hostlist.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::topology {
 namespace {
 
 using testing::HasSubstr;
@@ -147,4 +147,4 @@ TEST(Hostlist, EverySetComesBack) {
 }
 
 }  // namespace
-}  // namespace regatta::orchestrator
+}  // namespace regatta::topology
