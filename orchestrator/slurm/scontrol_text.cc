@@ -312,6 +312,42 @@ std::optional<JobRow> read_job(View line, const Keys& keys) {
   return job;
 }
 
+// What people write stands at the end of a node's line, and may hold anything; what is told before
+// it is Slurm's own.
+constexpr View kNodeBegin = "NodeName=";
+constexpr View kFreeTexts[] = {" Extra=", " Comment=", " Reason="};
+
+std::optional<NodeRow> read_node(View line, const Keys& keys) {
+  std::size_t end = line.size();
+  for (const View key : kFreeTexts) end = std::min(end, line.find(key));
+  const Record record(line.substr(0, end), keys);
+  NodeRow node;
+  node.name = record.word("NodeName");
+  node.state = parse_node_state(record.word("State"));
+  if (node.name.empty() || node.state.raw.empty()) return std::nullopt;
+  const std::size_t reason = line.find(kFreeTexts[2]);
+  if (reason != View::npos) node.reason = line.substr(reason + kFreeTexts[2].size());
+  if (node.reason && says_nothing(*node.reason)) node.reason.reset();
+  node.cpus = record.number("CPUTot");
+  node.cpus_allocated = record.number("CPUAlloc");
+  node.memory_bytes = record.megabytes("RealMemory");
+  node.memory_free_bytes = record.megabytes("FreeMem");
+  node.load = base::parse_number(record.word("CPULoad"));
+  node.gpus = parse_gres(record.word("Gres"));
+  const Tres allocated = parse_tres(record.word("AllocTRES"));
+  if (allocated.gpus) {
+    node.gpus_allocated = allocated.gpus->count;
+  } else if (node.gpus && parse_tres(record.word("CfgTRES")).gpus) {
+    node.gpus_allocated = 0;  // GPUs are counted here, and none is in use
+  }
+  for (const auto& [key, list] :
+       {std::pair{"ActiveFeatures", &node.features}, std::pair{"Partitions", &node.partitions}}) {
+    if (says_nothing(record.word(key))) continue;
+    *list = base::split(record.word(key), ',');
+  }
+  return node;
+}
+
 }  // namespace
 
 std::optional<JobRow> parse_scontrol_job(View text, View id) {
@@ -325,35 +361,24 @@ std::optional<JobRow> parse_scontrol_job(View text, View id) {
 Nodes parse_scontrol_nodes(View text) {
   const Keys keys = sorted(kNodeKeys);
   Nodes nodes;
+  bool last_is_whole = false;
   for (const std::string& line : base::split(text, '\n')) {
     if (line.empty()) continue;
-    const Record record(line, keys);
-    NodeRow node;
-    node.name = record.word("NodeName");
-    node.state = parse_node_state(record.word("State"));
-    if (node.name.empty() || node.state.raw.empty()) {
-      ++nodes.damaged;
+    if (line.rfind(kNodeBegin, 0) != 0) {  // of a reason with several lines: they are indented
+      const std::size_t begin = line.find_first_not_of(' ');
+      const bool is_more = begin != 0 && begin != std::string::npos;
+      if (is_more && last_is_whole && nodes.rows.back().reason) {
+        *nodes.rows.back().reason += " " + line.substr(begin);
+      }
       continue;
     }
-    node.reason = record.text("Reason");
-    node.cpus = record.number("CPUTot");
-    node.cpus_allocated = record.number("CPUAlloc");
-    node.memory_bytes = record.megabytes("RealMemory");
-    node.memory_free_bytes = record.megabytes("FreeMem");
-    node.load = base::parse_number(record.word("CPULoad"));
-    node.gpus = parse_gres(record.word("Gres"));
-    const Tres allocated = parse_tres(record.word("AllocTRES"));
-    if (allocated.gpus) {
-      node.gpus_allocated = allocated.gpus->count;
-    } else if (node.gpus && parse_tres(record.word("CfgTRES")).gpus) {
-      node.gpus_allocated = 0;  // GPUs are counted here, and none is in use
+    auto node = read_node(line, keys);
+    last_is_whole = node.has_value();
+    if (node) {
+      nodes.rows.push_back(std::move(*node));
+    } else {
+      ++nodes.damaged;
     }
-    for (const auto& [key, list] :
-         {std::pair{"ActiveFeatures", &node.features}, std::pair{"Partitions", &node.partitions}}) {
-      if (says_nothing(record.word(key))) continue;
-      *list = base::split(record.word(key), ',');
-    }
-    nodes.rows.push_back(std::move(node));
   }
   return nodes;
 }

@@ -105,15 +105,17 @@ TEST(Scontrol, Nodes) {
       "CfgTRES=cpu=32,gres/gpu=8 AllocTRES= CapWatts=n/a\n"
       "NodeName=node03 Gres=(null) State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@x]\n"
       "NodeName=node04\nState=IDLE\n");
-  EXPECT_EQ(nodes.damaged, 3u) << "two keys State in the first";
-  ASSERT_EQ(nodes.rows.size(), 2u);
-  EXPECT_EQ(nodes.rows[0].name, "node02");
-  EXPECT_EQ(nodes.rows[0].load, std::nullopt);
-  EXPECT_EQ(nodes.rows[0].gpus->count, 8);
-  EXPECT_EQ(nodes.rows[0].gpus_allocated, 0);
-  EXPECT_TRUE(nodes.rows[0].features.empty());
-  EXPECT_EQ(nodes.rows[1].reason, "Not responding [slurm@x]");
-  EXPECT_FALSE(can_work(nodes.rows[1].state));
+  EXPECT_EQ(nodes.damaged, 1u) << "the last has no state";
+  ASSERT_EQ(nodes.rows.size(), 3u);
+  EXPECT_TRUE(nodes.rows[0].state.has(NodeFlag::Drain)) << "the reason's State is none";
+  EXPECT_EQ(nodes.rows[0].reason, "drained health: xid 79 State=IDLE? [root@2026-11-21T12:00:00]");
+  EXPECT_EQ(nodes.rows[1].name, "node02");
+  EXPECT_EQ(nodes.rows[1].load, std::nullopt);
+  EXPECT_EQ(nodes.rows[1].gpus->count, 8);
+  EXPECT_EQ(nodes.rows[1].gpus_allocated, 0);
+  EXPECT_TRUE(nodes.rows[1].features.empty());
+  EXPECT_EQ(nodes.rows[2].reason, "Not responding [slurm@x]");
+  EXPECT_FALSE(can_work(nodes.rows[2].state));
   const Nodes drained = parse_scontrol_nodes(
       "NodeName=n1 CPUAlloc=4 CPUTot=32 CPULoad=0.52 ActiveFeatures=ib,h100 Gres=gpu:h100:8(S:0-1) "
       "OS=Linux 6.1.0 #1 RealMemory=256000 FreeMem=200000 State=MIXED+DRAIN Partitions=main,high "
@@ -128,6 +130,41 @@ TEST(Scontrol, Nodes) {
   EXPECT_THAT(node.features, ElementsAre("ib", "h100"));
   EXPECT_THAT(node.partitions, ElementsAre("main", "high"));
   EXPECT_EQ(node.reason, "xid 79 [root@x]");
+}
+
+// As 22.05 prints them: a reason's further lines are indented, its bytes are as they were given.
+TEST(Scontrol, WhatPeopleWroteAboutANodeIsNoNodeAndHidesNone) {
+  struct Case {
+    const char* name;
+    const char* tail;
+    std::optional<std::string> reason;
+  };
+  const Case cases[] = {
+      {"keys", " Reason=bad State=IDLE NodeName=evil [root@x]",
+       "bad State=IDLE NodeName=evil [root@x]"},
+      {"a line", " Reason=two [root@x]\n       NodeName=evil State=IDLE x",
+       "two [root@x] NodeName=evil State=IDLE x"},
+      {"bytes", " Reason=\x1b[31m\xff | \"q [root@x]", "\x1b[31m\xff | \"q [root@x]"},
+      {"other texts", " Extra=State=IDLE Comment=CPUTot=9 Reason=r", "r"},
+      {"comment only", " Comment=State=IDLE Gres=gpu:99", std::nullopt},
+      {"two reasons", " Reason=a Reason=b", "a Reason=b"},
+      {"nothing", " Reason=(null)", std::nullopt},
+      {"empty", " Reason=", std::nullopt},
+  };
+  for (const Case& item : cases) {
+    const Nodes nodes = parse_scontrol_nodes(
+        std::string("NodeName=n1 Gres=gpu:8 CPUTot=32 State=IDLE+DRAIN Partitions=main") +
+        item.tail + "\nNodeName=n2 State=IDLE\n");
+    EXPECT_EQ(nodes.damaged, 0u) << item.name;
+    ASSERT_EQ(nodes.rows.size(), 2u) << item.name;
+    EXPECT_EQ(nodes.rows[0].name, "n1") << item.name;
+    EXPECT_TRUE(nodes.rows[0].state.has(NodeFlag::Drain)) << item.name;
+    EXPECT_EQ(nodes.rows[0].cpus, 32) << item.name;
+    EXPECT_EQ(nodes.rows[0].gpus->count, 8) << item.name;
+    EXPECT_EQ(nodes.rows[0].reason, item.reason) << item.name;
+    EXPECT_EQ(nodes.rows[1].name, "n2") << item.name;
+    EXPECT_EQ(nodes.rows[1].reason, std::nullopt) << item.name;
+  }
 }
 
 TEST(Scontrol, Partitions) {
