@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/answers.h"
 #include "orchestrator/explain.h"
+#include "orchestrator/node_json.h"
 #include "orchestrator/page.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_records.h"
@@ -90,6 +91,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
                                {"scheduler", controller_.scheduler_name()},
                                {"runs_directory", controller_.runs_directory().string()}});
   }
+  if (parts.size() == 1 && parts[0] == "nodes") return get ? nodes() : wrong_method("GET");
   if (parts.size() == 1 && parts[0] == "runs") {
     if (get) return list_runs(request);
     if (post) return submit(request);
@@ -123,6 +125,30 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
   }
   if (parts[2] == "logs") return logs(request, run);
   return json_response(200, checkpoint_api_.list(run, checkpoints_json(controller_.store(), run)));
+}
+
+Response Api::nodes() {
+  NodesAnswer answer;
+  answer.scheduler = controller_.scheduler_name();
+  answer.now_utc = clock_.utc_seconds();
+  if (nodes_ != nullptr) {
+    nodes_->want(clock_.monotonic_seconds());
+    answer.nodes = nodes_->snapshot();
+  } else {
+    answer.nodes.rows = {this_machine()};
+    answer.nodes.taken_utc = answer.now_utc;
+  }
+  Store& store = controller_.store();
+  answer.events = store.node_events();
+  for (const Run& run : store.unfinished_runs()) {
+    const std::vector<Launch> launches = store.launches(run.number);
+    if (launches.empty() || launches.back().over || launches.back().handle.empty()) continue;
+    answer.run_by_token[launches.back().token] = run.id;
+    if (nodes_ != nullptr) continue;
+    answer.nodes.jobs[launches.back().token] = answer.nodes.rows.front().name;
+    answer.nodes.rows.front().state = parse_node_state("MIXED");
+  }
+  return json_response(200, nodes_json(answer));
 }
 
 Response Api::list_runs(const Request& request) {

@@ -5,25 +5,29 @@
 #include "orchestrator/checkpoint_api.h"
 #include "orchestrator/controller.h"
 #include "orchestrator/http.h"
+#include "orchestrator/node_table.h"
 
 namespace regatta::orchestrator {
 
 class Api {
  public:
-  // Everything outlives the API. page_directory: see serve_page().
+  // Everything outlives the API. page_directory: see serve_page(). nodes: null where runs are
+  // processes of this machine.
   Api(Controller& controller, base::FileSystem& files, base::Clock& clock,
-      base::Path page_directory, CheckpointApiOptions checkpoints = {})
+      base::Path page_directory, CheckpointApiOptions checkpoints = {}, NodeTable* nodes = nullptr)
       : controller_(controller),
         files_(files),
         clock_(clock),
         checkpoint_api_(files, clock, std::move(checkpoints)),
-        page_directory_(std::move(page_directory)) {}
+        page_directory_(std::move(page_directory)),
+        nodes_(nodes) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
 
  private:
   [[nodiscard]] Response route(const Request& request, const std::vector<std::string>& parts);
+  [[nodiscard]] Response nodes();
   [[nodiscard]] Response list_runs(const Request& request);
   [[nodiscard]] Response submit(const Request& request);
   [[nodiscard]] Response cancel(const std::string& run);
@@ -35,6 +39,7 @@ class Api {
   base::Clock& clock_;
   CheckpointApi checkpoint_api_;
   base::Path page_directory_;
+  NodeTable* nodes_;
 };
 
 }  // namespace regatta::orchestrator

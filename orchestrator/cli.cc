@@ -19,6 +19,7 @@ struct Parsed {
   SubmitOptions submit;
   ListOptions list;
   CkptOptions ckpt;
+  std::vector<std::string> nodes;
   std::string run;
   std::string idempotency_key;
   bool follow = false;
@@ -202,6 +203,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "show") return show(parsed.client, parsed.run);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
+  if (name == "nodes") return nodes(parsed.client, parsed.nodes);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
   if (name == "logs") {
     return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);
@@ -250,6 +252,10 @@ int run_command_line(int count, char** arguments, const Environment& environment
                   "say why a run waits, what became of its attempts, and what is next", &parsed);
   add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);
   add_ckpt(&app, &parsed);
+  CLI::App* const nodes =
+      app.add_subcommand("nodes", "show the machines: what is free, what is wrong, what to do");
+  nodes->add_option("nodes", parsed.nodes, "only these, such as node[01-04]")->type_name("NAME");
+  add_client_options(nodes, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");
   add_client_options(version, &parsed);
 

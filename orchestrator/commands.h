@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file_system.h"
 
@@ -61,6 +62,8 @@ int explain(const ClientOptions& client, const std::string& run);
 int cancel(const ClientOptions& client, const std::string& run);
 enum class Follow { No, Yes };
 int logs(const ClientOptions& client, const std::string& run, Follow follow);
+// names: hostlists of the nodes to show; empty: all.
+int nodes(const ClientOptions& client, const std::vector<std::string>& names);
 int version(const ClientOptions& client);
 
 // What watch() returns when the run has ended.

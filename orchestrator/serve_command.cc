@@ -60,8 +60,8 @@ bool may_have_slurm(const Environment& environment) {
 }
 
 std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
-                                          const Environment& environment,
-                                          const base::Path& trainer) {
+                                          const Environment& environment, const base::Path& trainer,
+                                          NodeTable* nodes) {
   if (options.scheduler == "slurm_cli" ||
       (options.scheduler == "auto" && may_have_slurm(environment))) {
     SlurmCommands commands({}, {}, slurm_environment(environment.whole));
@@ -73,7 +73,7 @@ std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
                                          : ", which keeps no accounting: how a job ended is "
                                            "known for as long as slurmctld remembers it"));
       return std::make_unique<SlurmScheduler>(base::posix_file_system(), base::system_clock(),
-                                              std::move(commands), std::move(settings));
+                                              std::move(commands), std::move(settings), *nodes);
     } catch (const base::Error& error) {
       if (options.scheduler != "auto") throw;
       base::log(base::LogLevel::Warning,
@@ -117,7 +117,9 @@ int serve(const ServeOptions& options, const Environment& environment) {
   HttpServer server({options.address, options.port},
                     [&api](const Request& request) { return api->handle(request); });
   Store store(data);
-  const std::unique_ptr<Scheduler> scheduler = make_scheduler(options, environment, trainer);
+  NodeTable nodes;
+  const std::unique_ptr<Scheduler> scheduler =
+      make_scheduler(options, environment, trainer, &nodes);
   constexpr int kUnlimited = 1 << 20;
   settings.parallel = options.parallel > 0           ? options.parallel
                       : scheduler->name() == "local" ? 1
@@ -125,7 +127,8 @@ int serve(const ServeOptions& options, const Environment& environment) {
   Controller controller(base::posix_file_system(), base::system_clock(), store, *scheduler,
                         settings);
   api = std::make_unique<Api>(controller, base::posix_file_system(), base::system_clock(),
-                              options.page_directory, CheckpointApiOptions{{trainer}});
+                              options.page_directory, CheckpointApiOptions{{trainer}},
+                              scheduler->name() == "local" ? nullptr : &nodes);
   controller.start();
   server.start();
   std::printf("%s\n", server.url().c_str());

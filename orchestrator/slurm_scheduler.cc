@@ -22,11 +22,24 @@ using base::Error;
 constexpr std::chrono::milliseconds kLook(250);  // how often the budget is asked
 // A job may have been submitted by a controller whose clock differed, or long before this one.
 constexpr double kClockDifference = 300;
+constexpr double kOldNodes = 600;  // what was known of nodes before that says nothing of now
 constexpr double kAgesAgo = 30.0 * 24 * 3600;
 
 PollOutcome outcome_of(const std::optional<SlurmFailure>& failure) {
   if (!failure) return PollOutcome::Good;
   return failure->kind == FailureKind::RateLimited ? PollOutcome::RateLimited : PollOutcome::Failed;
+}
+
+// Of the jobs of ours that have nodes now.
+std::map<std::string, std::string> nodes_by_token(const Jobs& jobs) {
+  std::map<std::string, std::string> nodes;
+  for (const JobRow& job : jobs.rows) {
+    const JobPhase now = phase(job.state);
+    if (!job.nodes || (now != JobPhase::Running && now != JobPhase::Ending)) continue;
+    const auto token = token_of(job);
+    if (token) nodes[*token] = *job.nodes;
+  }
+  return nodes;
 }
 
 SlurmJob job_of(const LaunchRequest& request, const trainer::RunConfig& config,
@@ -56,9 +69,9 @@ SlurmSettings probe_slurm(const SlurmCommands& commands, const base::Path& train
   settings.user = user;
   settings.version = *found.version;
   settings.accounting = config.value->accounting.value_or(true);
-  // Accounting is asked when the queue has lost a job, the rest by nobody so far.
+  // Accounting is asked when the queue has lost a job, for the cluster nobody asks so far.
   for (PollPace* pace : {&settings.limits.idle, &settings.limits.busy}) {
-    for (const PollKind kind : {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster}) {
+    for (const PollKind kind : {PollKind::Accounting, PollKind::Cluster}) {
       pace->intervals[static_cast<std::size_t>(kind)] = std::numeric_limits<double>::infinity();
     }
   }
@@ -66,11 +79,12 @@ SlurmSettings probe_slurm(const SlurmCommands& commands, const base::Path& train
 }
 
 SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock,
-                               SlurmCommands commands, SlurmSettings settings)
+                               SlurmCommands commands, SlurmSettings settings, NodeTable& nodes)
     : files_(files),
       clock_(clock),
       commands_(std::move(commands)),
       settings_(std::move(settings)),
+      nodes_(nodes),
       book_(settings_.accounting),
       budget_(settings_.limits),
       thread_([this](const std::stop_token& stop) { collect(stop); }) {}
@@ -143,6 +157,12 @@ ProcessReport SlurmScheduler::poll(const std::string& handle) {
   return report;
 }
 
+std::vector<std::string> SlurmScheduler::usable_nodes() {
+  const NodeSnapshot nodes = nodes_.snapshot();
+  if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return {};
+  return orchestrator::usable_nodes(nodes, "");
+}
+
 void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
   const auto job = parse_job_handle(handle);
   if (!job) return;
@@ -186,18 +206,15 @@ void SlurmScheduler::collect(const std::stop_token& stop) {
     std::optional<PollKind> kind;
     {
       std::unique_lock lock(mutex_);
-      budget_.set_busy(book_.has_open());
       const double now = clock_.monotonic_seconds();
-      kind = since_.empty() ? std::nullopt : budget_.next(now);
+      kind = next_question(now);
       if (!kind) {
         changed_.wait_for(lock, stop, kLook, [] { return false; });
         continue;
       }
       budget_.started(*kind, now);
     }
-    const PollOutcome outcome = *kind == PollKind::Jobs         ? ask_queue()
-                                : *kind == PollKind::Accounting ? ask_accounting()
-                                                                : PollOutcome::Good;
+    const PollOutcome outcome = ask(*kind);
     const std::scoped_lock lock(mutex_);
     const double now = clock_.monotonic_seconds();
     budget_.finished(outcome, now);
@@ -207,13 +224,51 @@ void SlurmScheduler::collect(const std::stop_token& stop) {
   }
 }
 
+// An idle controller at which nobody looks costs Slurm nothing.
+std::optional<PollKind> SlurmScheduler::next_question(double now) {
+  const bool any_runs = !since_.empty();
+  budget_.set_busy(book_.has_open());
+  budget_.set_wanted(PollKind::Jobs, any_runs, now);
+  budget_.set_wanted(PollKind::Accounting, any_runs, now);
+  budget_.set_wanted(PollKind::Nodes, any_runs || nodes_.is_wanted(now), now);
+  return budget_.next(now);
+}
+
+PollOutcome SlurmScheduler::ask(PollKind kind) {
+  switch (kind) {
+    case PollKind::Jobs:
+      return ask_queue();
+    case PollKind::Accounting:
+      return ask_accounting();
+    case PollKind::Nodes:
+      return ask_nodes();
+    case PollKind::Cluster:
+      break;
+  }
+  return PollOutcome::Good;
+}
+
+PollOutcome SlurmScheduler::ask_nodes() {
+  const double asked = clock_.utc_seconds();
+  Answer<Nodes> answer = commands_.show_nodes();
+  if (answer.value) {
+    nodes_.fill(std::move(*answer.value), asked);
+  } else {
+    nodes_.fail(answer.failure->message);
+  }
+  return outcome_of(answer.failure);
+}
+
 PollOutcome SlurmScheduler::ask_queue() {
   const double asked = clock_.monotonic_seconds();
   JobQuery query;
   query.user = settings_.user;
   const Answer<Jobs> answer = commands_.squeue(query);
   const std::scoped_lock lock(mutex_);
-  if (answer.value) book_.take_queue(*answer.value, asked);
+  if (answer.value) {
+    book_.take_queue(*answer.value, asked);
+    nodes_.set_jobs(nodes_by_token(*answer.value));
+  }
   const std::string trouble = answer.failure ? answer.failure->message : "";
   if (trouble != trouble_ && !trouble.empty()) {
     base::log(base::LogLevel::Warning, "Slurm does not tell: " + trouble);

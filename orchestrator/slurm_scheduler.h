@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "orchestrator/node_table.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/slurm/job_book.h"
 #include "orchestrator/slurm/poll_budget.h"
@@ -32,9 +33,10 @@ struct SlurmSettings {
 
 class SlurmScheduler final : public Scheduler {
  public:
-  // Everything passed by reference outlives the scheduler.
+  // Everything passed by reference outlives the scheduler. It fills `nodes`, while runs are open or
+  // somebody looks at them.
   SlurmScheduler(base::FileSystem& files, const base::Clock& clock, SlurmCommands commands,
-                 SlurmSettings settings);
+                 SlurmSettings settings, NodeTable& nodes);
   ~SlurmScheduler() override;
   SlurmScheduler(const SlurmScheduler&) = delete;
   SlurmScheduler& operator=(const SlurmScheduler&) = delete;
@@ -46,6 +48,7 @@ class SlurmScheduler final : public Scheduler {
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] ProcessReport poll(const std::string& handle) override;
+  [[nodiscard]] std::vector<std::string> usable_nodes() override;
   void avoid(const std::string& handle, const std::vector<std::string>& nodes) override;
   void look_soon() override;
   void stop(const std::string& handle) override;
@@ -55,13 +58,18 @@ class SlurmScheduler final : public Scheduler {
   void expect(const std::string& token, double asked_since_utc);
   void end(const std::string& handle, bool gently);
   void collect(const std::stop_token& stop);
+  // Under the mutex: what to ask now.
+  [[nodiscard]] std::optional<PollKind> next_question(double now);
+  [[nodiscard]] PollOutcome ask(PollKind kind);
   [[nodiscard]] PollOutcome ask_queue();
   [[nodiscard]] PollOutcome ask_accounting();
+  [[nodiscard]] PollOutcome ask_nodes();
 
   base::FileSystem& files_;
   const base::Clock& clock_;
   const SlurmCommands commands_;
   const SlurmSettings settings_;
+  NodeTable& nodes_;
 
   std::mutex mutex_;  // guards the next four
   JobBook book_;

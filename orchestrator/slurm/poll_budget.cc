@@ -37,6 +37,12 @@ double PollBudget::interval(PollKind kind) const {
   return std::min(stretched, std::max(base, limits_.longest_interval));
 }
 
+void PollBudget::set_wanted(PollKind kind, bool wanted, double now) {
+  Kind& state = kinds_[index(kind)];
+  if (wanted && !state.wanted) state.due = std::max(state.due, now);
+  state.wanted = wanted;
+}
+
 void PollBudget::hurry(PollKind kind, double now) {
   Kind& state = kinds_[index(kind)];
   state.due = std::min(state.due, now);
@@ -49,7 +55,7 @@ std::optional<PollKind> PollBudget::next(double now) const {
   double most = 0;
   for (std::size_t i = 0; i < kPollKinds; ++i) {
     const auto kind = static_cast<PollKind>(i);
-    if (kinds_[i].due > now) continue;
+    if (!kinds_[i].wanted || kinds_[i].due > now) continue;
     const double lateness = (now - kinds_[i].due) / interval(kind);
     if (best && lateness <= most) continue;
     best = kind;

@@ -44,6 +44,10 @@ class PollBudget {
 
   void set_busy(bool busy) { busy_ = busy; }
 
+  // A kind that nobody wants is not asked for at all, hurried or not. At first all are wanted; one
+  // that is wanted again is due at once and has waited for nothing.
+  void set_wanted(PollKind kind, bool wanted, double now);
+
   // Asks for a kind as soon as the budget allows, for instance after an ambiguous submission.
   void hurry(PollKind kind, double now);
 
@@ -63,6 +67,7 @@ class PollBudget {
 
  private:
   struct Kind {
+    bool wanted = true;
     double due = 0;
     double duration = 0;  // of its calls, a running mean
     int failures = 0;     // in a row

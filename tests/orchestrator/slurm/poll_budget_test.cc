@@ -119,6 +119,38 @@ TEST(PollBudget, AKindWithoutAnIntervalIsAskedOnlyWhenHurried) {
   EXPECT_EQ(asked, 1U);
 }
 
+TEST(PollBudget, AKindThatNobodyWantsIsNotAskedFor) {
+  PollBudget budget({});
+  for (const PollKind kind : {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster}) {
+    budget.set_wanted(kind, false, 0);
+  }
+  // Nodes are wanted from 1000 to 2000 s, and somebody is in a hurry for them all the time.
+  const Simulation run = simulate(budget, 3600, quick, good, [&](double now) {
+    budget.set_wanted(PollKind::Nodes, now >= 1000 && now < 2000, now);
+    if (now < 1000 || now >= 2000) budget.hurry(PollKind::Nodes, now);
+  });
+  EXPECT_EQ(run.starts(PollKind::Jobs).size() + run.starts(PollKind::Nodes).size(),
+            run.calls.size());
+  EXPECT_LE(run.longest_pause(PollKind::Jobs, 3600), 30 + 2 * budget.gap());
+  const std::vector<double> nodes = run.starts(PollKind::Nodes);
+  ASSERT_GE(nodes.size(), 12u);
+  EXPECT_LE(nodes.size(), 17u);
+  EXPECT_GE(nodes.front(), 1000);
+  EXPECT_LE(nodes.front(), 1000 + 2 * budget.gap()) << "at once when somebody wants to know";
+  EXPECT_LT(nodes.back(), 2000);
+}
+
+TEST(PollBudget, WantedAgainIsNoOlderThanWhatWaits) {
+  PollBudget budget({});
+  budget.set_wanted(PollKind::Nodes, false, 0);
+  budget.hurry(PollKind::Jobs, 0);
+  budget.set_wanted(PollKind::Nodes, true, 10000);
+  for (const PollKind kind : {PollKind::Accounting, PollKind::Cluster}) {
+    budget.set_wanted(kind, false, 0);
+  }
+  EXPECT_EQ(budget.next(10001), PollKind::Jobs);
+}
+
 TEST(PollBudget, AsksASlowSlurmLessOften) {
   PollBudget budget({});
   budget.set_busy(true);

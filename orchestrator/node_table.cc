@@ -1,0 +1,104 @@
+#include "orchestrator/node_table.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/memory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+// The driver keeps a directory for each GPU, and in it a file with the line "Model: <tab> NAME".
+std::optional<Gpus> gpus_of(const base::Path& proc) {
+  Gpus gpus;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(proc / "driver" / "nvidia" / "gpus", error)) {
+    ++gpus.count;
+    std::ifstream lines(entry.path() / "information");
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind("Model:", 0) != 0) continue;
+      const std::size_t begin = line.find_first_not_of(" \t", 6);
+      if (begin != std::string::npos) ++gpus.by_type[line.substr(begin)];
+    }
+  }
+  return error ? std::nullopt : std::optional(gpus);
+}
+
+}  // namespace
+
+void NodeTable::fill(Nodes nodes, double asked_utc) {
+  std::sort(nodes.rows.begin(), nodes.rows.end(),
+            [](const NodeRow& a, const NodeRow& b) { return a.name < b.name; });
+  const std::scoped_lock lock(mutex_);
+  known_.rows = std::move(nodes.rows);
+  known_.taken_utc = asked_utc;
+  known_.trouble = nodes.damaged == 0 ? ""
+                                      : std::to_string(nodes.damaged) +
+                                            " of Slurm's nodes could not be read; 'scontrol show "
+                                            "nodes' shows them";
+}
+
+void NodeTable::fail(const std::string& message) {
+  const std::scoped_lock lock(mutex_);
+  known_.trouble = message;
+}
+
+void NodeTable::set_jobs(std::map<std::string, std::string> jobs) {
+  const std::scoped_lock lock(mutex_);
+  known_.jobs = std::move(jobs);
+}
+
+NodeSnapshot NodeTable::snapshot() const {
+  const std::scoped_lock lock(mutex_);
+  return known_;
+}
+
+void NodeTable::want(double now) {
+  const std::scoped_lock lock(mutex_);
+  wanted_ = now;
+}
+
+bool NodeTable::is_wanted(double now) const {
+  const std::scoped_lock lock(mutex_);
+  return wanted_ && now - *wanted_ < kWantedSeconds;
+}
+
+std::vector<std::string> usable_nodes(const NodeSnapshot& nodes, const std::string& partition) {
+  std::vector<std::string> names;
+  for (const NodeRow& node : nodes.rows) {
+    const auto& all = node.partitions;
+    if (!can_work(node.state)) continue;
+    if (!partition.empty() && std::find(all.begin(), all.end(), partition) == all.end()) continue;
+    names.push_back(node.name);
+  }
+  return names;
+}
+
+NodeRow this_machine(const base::Path& proc) {
+  NodeRow node;
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) == 0) node.name = name.data();
+  if (node.name.empty()) node.name = "localhost";
+  node.state = parse_node_state("IDLE");
+  const unsigned cpus = std::thread::hardware_concurrency();
+  if (cpus > 0) node.cpus = cpus;
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page_bytes > 0) {
+    node.memory_bytes = static_cast<double>(pages) * static_cast<double>(page_bytes);
+  }
+  const auto free = base::available_memory();
+  if (free) node.memory_free_bytes = static_cast<double>(*free);
+  node.gpus = gpus_of(proc);
+  return node;
+}
+
+}  // namespace regatta::orchestrator

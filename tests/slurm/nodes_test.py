@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""`regatta nodes` on a real Slurm: what is free, what is wrong, who runs where, and what asking costs.
+
+    tests/slurm/nodes_test.py [CASE...]
+"""
+import contextlib
+import json
+import sys
+
+from cluster import Cases, Cluster, need_slurm, wait
+from run_test import Controller
+
+HOSTILE = "bad \x1b[31mState=IDLE NodeName=evil\nNodeName=worse State=IDLE | \u2603 <b>"
+# The run's job stays in `setup`: its nodes are allocated, and nothing is computed.
+WAITING_RUN = """name: waits
+data: {path: /nowhere}
+steps: 10
+ranks: 2
+slurm: {nodes: 2, ranks_per_node: 1, gpus_per_rank: 4, time_limit: 10, setup: sleep 600}
+"""
+
+
+def nodes(controller, *names):
+    """Rows of `regatta nodes -o json` by name."""
+    done = controller.call("nodes", *names, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["scheduler"] == "slurm_cli" and answer["age_seconds"] <= 60, answer
+    return {node["name"]: node for node in answer["nodes"]}
+
+
+def ask_anew(controller):
+    """A controller that has just started asks at once, where another one has up to a minute of time."""
+    controller.kill()
+    controller.start()
+
+
+def wait_state(cluster, name, *words):
+    """Until Slurm itself says so of the node."""
+    def state():
+        return cluster.output("scontrol", "show", "node", "-o", name).split(" State=")[1].split()[0]
+    wait(f"{name} is {' and '.join(words)}", lambda: all(word in state() for word in words))
+
+
+def text(controller):
+    done = controller.call("nodes")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def all_are_usable(cluster, controller):
+    rows = nodes(controller)
+    assert sorted(rows) == ["node01", "node02", "node03", "node04"], rows
+    for row in rows.values():
+        assert row["state"] == "idle" and row["usable"] and row["reason"] is None and row["action"] == "", row
+        assert row["gpus"] == {"count": 8, "types": {"h100": 8}} and row["gpus_allocated"] == 0, row
+        assert row["cpus"] > 0 and row["cpus_allocated"] == 0 and row["memory_bytes"] > 0, row
+        assert sorted(row["partitions"]) == ["high", "main"] and row["runs"] == [] and row["suspicion"] == 0, row
+    lines = text(controller).splitlines()
+    assert len(lines) == 2 and lines[1].split()[:3] == ["idle", "4", "32/32"] and lines[1].endswith("node[01-04]"), lines
+    assert list(nodes(controller, "node[02-03]")) == ["node02", "node03"]
+    assert controller.call("nodes", "node05").returncode == 3
+
+
+def a_run_is_shown_on_its_nodes(cluster, controller):
+    path = cluster.work / "waits.yaml"
+    path.write_text(WAITING_RUN)
+    done = controller.call("submit", path, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["id"]
+
+    def on_two():
+        rows = nodes(controller)
+        return [name for name in sorted(rows) if rows[name]["runs"] == [run] and rows[name]["gpus_allocated"] == 4]
+    wait("the job runs", lambda: "RUNNING" in cluster.output("squeue", "-h", "-o", "%T"))
+    ask_anew(controller)
+    wait("two nodes have the run", lambda: len(on_two()) == 2, every=1)
+    names = on_two()
+    row = nodes(controller)[names[0]]
+    assert row["state"] in ("mixed", "allocated") and row["usable"] and row["cpus_allocated"] > 0, row
+    line = next(line for line in text(controller).splitlines() if run in line)
+    assert line.split()[1:3] == ["2", "8/16"], line
+    assert controller.call("cancel", run).returncode == 0
+    cluster.output("scancel", "--user", cluster.user)  # a TERM would wait for the end of `setup`
+    wait("the job is gone", lambda: not cluster.output("squeue", "-h"))
+    ask_anew(controller)
+    wait("nobody is on the nodes", lambda: all(not row["runs"] and row["gpus_allocated"] == 0
+                                               for row in nodes(controller).values()), every=1)
+
+
+def a_drained_node_says_why(cluster, controller):
+    cluster.output("scontrol", "update", "nodename=node03", "state=drain", f"reason={HOSTILE}")
+    wait_state(cluster, "node03", "DRAIN")
+    ask_anew(controller)
+    row = nodes(controller)["node03"]
+    assert row["state"] == "drained" and not row["usable"] and "state=resume" in row["action"], row
+    assert row["reason"].startswith("bad \x1b[31mState=IDLE NodeName=evil") and "worse" in row["reason"], row
+    assert sorted(nodes(controller)) == ["node01", "node02", "node03", "node04"], "a reason is no node"
+    shown = text(controller)
+    assert "\x1b" not in shown and "\\x1b[31m" in shown, shown
+    line = next(line for line in shown.splitlines() if line.startswith("node03"))
+    assert "drained" in line and "nodename=node03 state=resume" in line, line
+    assert "24/32" in shown and "node[01-02,04]" in shown, shown
+    cluster.output("scontrol", "update", "nodename=node03", "state=resume")
+
+
+def a_lost_node_says_what_to_do(cluster, controller):
+    cluster.kill("node02")
+    wait_state(cluster, "node02", "DOWN")
+    ask_anew(controller)
+    row = nodes(controller)["node02"]
+    assert row["state"] == "down" and not row["usable"] and "ot responding" in row["reason"] and "slurmd" in row["action"], row
+    line = next(line for line in text(controller).splitlines() if line.startswith("node02"))
+    assert "down" in line and "slurmd" in line, line
+    cluster.start("node02")
+    wait_state(cluster, "node02", "IDLE")
+    ask_anew(controller)
+    assert nodes(controller)["node02"]["usable"]
+
+
+def a_silent_slurm_leaves_what_was_known(cluster, controller):
+    before = nodes(controller)
+    with cluster.paused("slurmctld"):
+        done = controller.call("nodes", "-o", "json")
+        assert done.returncode == 0 and list(before) == [n["name"] for n in json.loads(done.stdout)["nodes"]], done
+
+
+CASES = [all_are_usable, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
+         a_silent_slurm_leaves_what_was_known]
+
+
+def main():
+    need_slurm()
+    chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
+    cases = Cases("slurm_nodes")
+    with Cluster("--no-rest") as cluster, contextlib.ExitStack() as at_the_end:
+        controller = Controller(cluster)
+        at_the_end.callback(controller.kill)
+        for case in chosen:
+            cases.run(case, cluster, controller)
+        print((cluster.work / "serve.log").read_text()[-3000:])
+    cases.finish()
+
+
+if __name__ == "__main__":
+    main()
