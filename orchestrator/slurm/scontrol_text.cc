@@ -315,19 +315,25 @@ std::optional<JobRow> read_job(View line, const Keys& keys) {
 // What people write stands at the end of a node's line, and may hold anything; what is told before
 // it is Slurm's own.
 constexpr View kNodeBegin = "NodeName=";
-constexpr View kFreeTexts[] = {" Extra=", " Comment=", " Reason="};
+constexpr View kExtra = " Extra=";
+constexpr View kComment = " Comment=";
+constexpr View kReason = " Reason=";
 
 std::optional<NodeRow> read_node(View line, const Keys& keys) {
   std::size_t end = line.size();
-  for (const View key : kFreeTexts) end = std::min(end, line.find(key));
+  for (const View key : {kExtra, kComment, kReason}) end = std::min(end, line.find(key));
   const Record record(line.substr(0, end), keys);
   NodeRow node;
   node.name = record.word("NodeName");
   node.state = parse_node_state(record.word("State"));
   if (node.name.empty() || node.state.raw.empty()) return std::nullopt;
-  const std::size_t reason = line.find(kFreeTexts[2]);
-  if (reason != View::npos) node.reason = line.substr(reason + kFreeTexts[2].size());
-  if (node.reason && says_nothing(*node.reason)) node.reason.reset();
+  const std::size_t at = line.find(kReason);
+  if (at != View::npos) {
+    // 22.05 has the other texts behind it. A reason that imitates their keys loses its own end.
+    const View rest = line.substr(at + kReason.size());
+    const View reason = rest.substr(0, std::min(rest.find(kComment), rest.find(kExtra)));
+    if (!says_nothing(reason)) node.reason = reason;
+  }
   node.cpus = record.number("CPUTot");
   node.cpus_allocated = record.number("CPUAlloc");
   node.memory_bytes = record.megabytes("RealMemory");

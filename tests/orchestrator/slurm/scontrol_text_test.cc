@@ -146,6 +146,8 @@ TEST(Scontrol, WhatPeopleWroteAboutANodeIsNoNodeAndHidesNone) {
        "two [root@x] NodeName=evil State=IDLE x"},
       {"bytes", " Reason=\x1b[31m\xff | \"q [root@x]", "\x1b[31m\xff | \"q [root@x]"},
       {"other texts", " Extra=State=IDLE Comment=CPUTot=9 Reason=r", "r"},
+      {"other texts behind it", " Reason=r [root@x] Comment=c State=DOWN\nCPUTot=9 Extra=e Gres=x",
+       "r [root@x]"},
       {"comment only", " Comment=State=IDLE Gres=gpu:99", std::nullopt},
       {"two reasons", " Reason=a Reason=b", "a Reason=b"},
       {"nothing", " Reason=(null)", std::nullopt},
