@@ -94,10 +94,7 @@ SlurmScheduler::~SlurmScheduler() {
   changed_.notify_all();
 }
 
-std::string SlurmScheduler::submit(const LaunchRequest& request) {
-  const auto run = trainer::RunDirectory::open(files_, request.run_directory);
-  const trainer::RunConfig config = trainer::parse_run_config(run.run_json(), "run.json");
-  const SlurmJob job = job_of(request, config, settings_.trainer);
+Submission SlurmScheduler::send(const SlurmJob& job) {
   const std::string script = batch_script(job);
   std::vector<std::string> arguments = sbatch_arguments(job);
   const base::Path path = script_path(job);
@@ -106,9 +103,26 @@ std::string SlurmScheduler::submit(const LaunchRequest& request) {
   arguments.pop_back();
   files_.create_directory(path.parent_path());
   base::replace_file(files_, path, script);
+  return commands_.sbatch(arguments, path);
+}
 
+std::string SlurmScheduler::submit(const LaunchRequest& request) {
+  const auto run = trainer::RunDirectory::open(files_, request.run_directory);
+  const trainer::RunConfig config = trainer::parse_run_config(run.run_json(), "run.json");
+  SlurmJob job = job_of(request, config, settings_.trainer);
   const double since = clock_.utc_seconds() - kClockDifference;
-  const Submission submission = commands_.sbatch(arguments, path);
+  Submission submission = send(job);
+  const auto* const first = std::get_if<Refused>(&submission);
+  // "Invalid node name specified", "Requested node configuration is not available".
+  const bool about_nodes = first != nullptr && first->reason.find("node ") != std::string::npos;
+  if (about_nodes && !job.exclude.empty()) {
+    // Avoiding is a wish: a node that the cluster does not have any more must not cost the run.
+    base::log(base::LogLevel::Warning,
+              "sbatch refused (" + base::printable(first->reason) +
+                  ") what avoids nodes; the job is submitted without avoiding any");
+    job.exclude.clear();
+    submission = send(job);
+  }
   if (const auto* refused = std::get_if<Refused>(&submission)) {
     throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,
                 refused->reason + (refused->hint.empty() ? "" : "; " + refused->hint));

@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "orchestrator/node_table.h"
 #include "orchestrator/scheduler.h"
+#include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/job_book.h"
 #include "orchestrator/slurm/poll_budget.h"
 #include "orchestrator/slurm/slurm_commands.h"
@@ -55,6 +56,7 @@ class SlurmScheduler final : public Scheduler {
   void kill(const std::string& handle) override;
 
  private:
+  [[nodiscard]] Submission send(const SlurmJob& job);
   void expect(const std::string& token, double asked_since_utc);
   void end(const std::string& handle, bool gently);
   void collect(const std::stop_token& stop);

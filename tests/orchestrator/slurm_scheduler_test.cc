@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "tests/orchestrator/support.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -93,6 +94,24 @@ TEST_F(SlurmSchedulerTest, AsksForTheQueueAndForNodesWhileARunIsOpen) {
   program("scontrol", "exit 1");
   clock_.now = clock_.now + 601;
   EXPECT_TRUE(scheduler.usable_nodes().empty()) << "too old";
+}
+
+TEST_F(SlurmSchedulerTest, AvoidingNodesIsNoReasonToBeRefused) {
+  program("sbatch",
+          "case \"$*\" in *--exclude=gone*) echo 'sbatch: error: Batch job submission failed: "
+          "Invalid node name specified' >&2; exit 1;; *--exclude=*) echo 8;; *) echo 7;; esac");
+  settings_.trainer = "/usr/bin/true";
+  const base::Path directory = folder_.path() / "run";
+  (void)trainer::RunDirectory::create(
+      base::posix_file_system(), directory,
+      trainer::to_json(trainer::parse_run_config(tests::run_file(), "run.yaml")));
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  LaunchRequest request{directory, directory / "log", "0123456789abcdef", {}};
+  EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcdef");
+  request.avoid = {"node01"};
+  EXPECT_EQ(scheduler.submit(request), "slurm:8:0123456789abcdef");
+  request.avoid = {"gone"};
+  EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcdef");
 }
 
 }  // namespace
