@@ -116,7 +116,8 @@ struct Table::State {
 
   [[noreturn]] void fail(const YAML::Node& at, const std::string& key,
                          const std::string& message) const {
-    throw Error(Code::User, place(source, at.Mark()) + ": " + path + key + ": " + message);
+    throw Error(Code::User, place(source, at.Mark()) + ": " + path +
+                                printable(key.substr(0, kMaxShown)) + ": " + message);
   }
 
   // The plain text of a scalar, or nothing when the key is absent.

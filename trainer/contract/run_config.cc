@@ -113,7 +113,9 @@ void read_data(Table& root, RunConfig* config) {
     table.fail("path", "missing; name a dataset directory made by 'regatta-train prepare'");
   }
   bool control = data.path.size() > 4096;
-  for (const char c : data.path) control = control || static_cast<unsigned char>(c) < 0x20;
+  for (const char c : data.path) {
+    control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  }
   if (control) table.fail("path", "not a path; use at most 4096 bytes and no control characters");
   read_range(table, "max_length", &data.max_length, kMinLength, config->model.max_positions);
   read_range(table, "mask_fraction", &data.mask_fraction, 0, 1, Ends::Open);

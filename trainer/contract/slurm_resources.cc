@@ -66,9 +66,16 @@ constexpr TakenOption kTakenOptions[] = {
     {"time", "use slurm.time_limit"},
     {"hold", kOurs},
 };
+// And those of srun, where they would come after the script's own and win.
+constexpr TakenOption kTakenStepOptions[] = {
+    {"mpi", kOurs},    {"kill-on-bad-exit", kOurs},
+    {"label", kOurs},  {"multi-prog", "use slurm.setup"},
+    {"jobid", kOurs},  {"no-allocate", kOurs},
+    {"pty", kOurs},    {"cpus-per-task", "use slurm.cpus_per_rank"},
+    {"overlap", kOurs}};
 
 // Variables that would change Slurm's commands or the script's shell instead of the ranks.
-constexpr std::string_view kTakenPrefixes[] = {"SLURM", "SBATCH_", "SPANK_",
+constexpr std::string_view kTakenPrefixes[] = {"SLURM", "SBATCH_", "SRUN_",           "SPANK_",
                                                "BASH",  "PMI",     "OMPI_COMM_WORLD_"};
 constexpr std::string_view kTakenVariables[] = {
     "LD_PRELOAD",       "LD_AUDIT",          "IFS", "ENV",  "SHELLOPTS", "GLOBIGNORE",
@@ -265,17 +272,23 @@ void check_option(Table& table, const std::string& key, const std::string& optio
   }
 }
 
+template <std::size_t N>
+void check_free(Table& table, const std::string& key, const std::string& option,
+                const TakenOption (&all)[N]) {
+  const std::string_view name = std::string_view(option).substr(2, option.find('=') - 2);
+  for (const TakenOption& taken : all) {
+    // getopt takes any beginning of a name for the name
+    if (taken.name.substr(0, name.size()) != name) continue;
+    table.fail(key, "has '" + shown(option) + "', which is not free (--" + std::string(taken.name) +
+                        "): " + std::string(taken.instead));
+  }
+}
+
 void read_options(Table& table, std::vector<std::string>* options) {
   read_list(table, "options", options);
   for (const std::string& option : *options) {
     check_option(table, "options", option);
-    const std::string_view name = std::string_view(option).substr(2, option.find('=') - 2);
-    for (const TakenOption& taken : kTakenOptions) {
-      // getopt takes any beginning of a name for the name
-      if (taken.name.substr(0, name.size()) != name) continue;
-      table.fail("options", "has '" + shown(option) + "', which is not free (--" +
-                                std::string(taken.name) + "): " + std::string(taken.instead));
-    }
+    check_free(table, "options", option, kTakenOptions);
   }
 }
 
@@ -299,7 +312,11 @@ void read_container(Table& table, SlurmContainer* container) {
     section.fail("mounts", "needs container.image");
   }
   read_list(section, "arguments", &container->arguments);
-  for (const std::string& option : container->arguments) check_option(section, "arguments", option);
+  for (const std::string& option : container->arguments) {
+    check_option(section, "arguments", option);
+    check_free(section, "arguments", option, kTakenOptions);
+    check_free(section, "arguments", option, kTakenStepOptions);
+  }
   section.finish();
 }
 
