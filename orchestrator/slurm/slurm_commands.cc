@@ -164,6 +164,22 @@ std::string described(const std::string& program, const base::Output& output) {
   return program + " " + ending(output) + (line.empty() ? "" : ": " + line);
 }
 
+// The text less every value of an argument that could pass for one of Slurm's own sentences.
+std::string without_echo(std::string text, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    const std::string value = argument.substr(equals == std::string::npos ? 0 : equals + 1);
+    const std::string small = lower(value);
+    if (!has_any(small, kTransport) && !has_any(small, kRateLimit) && find_hint(small) == nullptr) {
+      continue;
+    }
+    for (std::size_t at = 0; (at = text.find(value, at)) != std::string::npos;) {
+      text.erase(at, value.size());
+    }
+  }
+  return text;
+}
+
 void require_id(const std::string& id) {
   if (is_job_id(id)) return;
   throw base::Error(base::Code::User,
@@ -200,14 +216,15 @@ SlurmFailure failure_of(const std::string& program, const base::Output& output) 
   return {FailureKind::Refused, message};
 }
 
-Submission submission_of(const base::Output& output) {
+Submission submission_of(const base::Output& output, const std::vector<std::string>& arguments) {
   const std::string message = described("sbatch", output);
+  const std::string errors = without_echo(output.errors, arguments);
   if (output.timed_out || output.exit.signal) return Ambiguous{message};
   if (output.exit.code == 0) {
     if (auto id = parse_submitted_id(output.text)) return Submitted{std::move(*id)};
     return Ambiguous{"sbatch reported success without a job id: " + one_line(output)};
   }
-  const std::string text = lower(output.errors);
+  const std::string text = lower(errors);
   if (output.exit.code == 127 && text.empty()) return Ambiguous{message};
   if (has_any(text, kTransport)) return Ambiguous{message};
   if (has_any(text, kRateLimit)) {
@@ -215,7 +232,7 @@ Submission submission_of(const base::Output& output) {
   }
   // Either slurmctld's answer, or sbatch itself before it sent anything.
   if (text.find("sbatch: ") == std::string::npos) return Ambiguous{message};
-  const Hint* const hint = find_hint(output.errors);
+  const Hint* const hint = find_hint(errors);
   if (hint == nullptr) return Refused{message, "", base::Code::User};
   return Refused{message, std::string(hint->text), hint->code};
 }
@@ -295,7 +312,7 @@ Submission SlurmCommands::sbatch(const std::vector<std::string>& options,
   arguments.insert(arguments.end(), options.begin(), options.end());
   arguments.push_back(script.string());
   try {
-    return submission_of(run(std::move(arguments), deadlines_.change_seconds, false));
+    return submission_of(run(arguments, deadlines_.change_seconds, false), options);
   } catch (const base::Error& error) {
     // Nothing was started.
     return Refused{error.what(), "", error.code()};

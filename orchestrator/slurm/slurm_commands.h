@@ -76,8 +76,10 @@ struct Done {};
 
 // What a command's end means, when it is not success.
 [[nodiscard]] SlurmFailure failure_of(const std::string& program, const base::Output& output);
-// What sbatch's end means.
-[[nodiscard]] Submission submission_of(const base::Output& output);
+// What sbatch's end means. Of what it repeats of its arguments nothing counts: a partition may be
+// called "munge".
+[[nodiscard]] Submission submission_of(const base::Output& output,
+                                       const std::vector<std::string>& arguments = {});
 // What a user can do about a text with which sbatch refuses; empty when it is not known.
 [[nodiscard]] std::string refusal_hint(std::string_view text);
 

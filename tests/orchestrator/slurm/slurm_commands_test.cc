@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 
 #include "base/text.h"
 
@@ -176,6 +177,26 @@ TEST_F(SlurmCommandsTest, HintsForRefusals) {
     EXPECT_THAT(std::get<Refused>(submission).reason, HasSubstr(text));
   }
   EXPECT_EQ(refusal_hint("never heard of"), "");
+}
+
+// sbatch repeats what it refuses: a name that reads like a lost connection is still refused.
+TEST_F(SlurmCommandsTest, WhatSbatchRepeatsIsNotItsAnswer) {
+  const std::tuple<const char*, const char*, const char*> rows[] = {
+      {"--partition=munge", "sbatch: error: invalid partition specified: munge\n", "refused"},
+      {"--unable=connection refused", "sbatch: unrecognized option '--unable=connection refused'\n",
+       "refused"},
+      {"--begin=try again", "try again\nsbatch: error: Invalid --begin specification\n", "refused"},
+      {"--partition=main", "sbatch: error: Unable to contact slurm controller\n", "ambiguous"},
+      {"--partition=munge", "sbatch: error: Munge encode failed: no socket\n", "ambiguous"},
+  };
+  for (const auto& [argument, errors, kind] : rows) {
+    const Submission submission = submission_of({{1, std::nullopt}, "", errors, false}, {argument});
+    EXPECT_EQ(kind_of(submission), kind) << argument << ": " << errors;
+    const auto* const refused = std::get_if<Refused>(&submission);
+    if (refused == nullptr) continue;
+    EXPECT_EQ(refused->code, base::Code::User) << errors;
+    EXPECT_THAT(refused->reason, HasSubstr("sbatch: ")) << "nothing is left out of the message";
+  }
 }
 
 TEST_F(SlurmCommandsTest, FailuresHaveAKindAndOneLine) {
