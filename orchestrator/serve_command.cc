@@ -16,6 +16,7 @@
 #include "orchestrator/controller.h"
 #include "orchestrator/local_scheduler.h"
 #include "orchestrator/server.h"
+#include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/slurm_scheduler.h"
 #include "orchestrator/store.h"
@@ -60,12 +61,13 @@ bool may_have_slurm(const Environment& environment) {
 }
 
 std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
-                                          const Environment& environment, const base::Path& trainer,
-                                          NodeTable* nodes) {
+                                          const Environment& environment, const base::Path& runs,
+                                          const base::Path& trainer, NodeTable* nodes) {
   if (options.scheduler == "slurm_cli" ||
       (options.scheduler == "auto" && may_have_slurm(environment))) {
     SlurmCommands commands({}, {}, slurm_environment(environment.whole));
     try {
+      check_places(runs, trainer);
       SlurmSettings settings = probe_slurm(commands, trainer, user_name());
       base::log(base::LogLevel::Info,
                 "runs go to Slurm " + to_string(settings.version) +
@@ -119,7 +121,8 @@ int serve(const ServeOptions& options, const Environment& environment) {
   Store store(data);
   NodeTable nodes;
   const std::unique_ptr<Scheduler> scheduler =
-      make_scheduler(options, environment, trainer, &nodes);
+      make_scheduler(options, environment, std::filesystem::absolute(settings.runs_directory),
+                     trainer, &nodes);
   constexpr int kUnlimited = 1 << 20;
   settings.parallel = options.parallel > 0           ? options.parallel
                       : scheduler->name() == "local" ? 1

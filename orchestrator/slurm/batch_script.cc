@@ -51,14 +51,8 @@ void check_job(const SlurmJob& job) {
   if (job.run_name.find('\0') != std::string::npos) {
     refuse("the name", job.run_name, "use one with no NUL");
   }
-  check_path("the run directory", job.run_directory);
-  check_path("the trainer", job.trainer);
+  check_places(job.run_directory, job.trainer);
   if (!job.slurm_directory.empty()) check_path("Slurm's directory", job.slurm_directory);
-  if (job.run_directory.native().find('\\') != std::string::npos) {
-    refuse("the run directory", job.run_directory.native(),
-           "use one without backslashes: Slurm expands nothing in the name of an output that has "
-           "one");
-  }
 }
 
 // "NAME=value" of the plan's and the run's variables, where the run's win.
@@ -179,6 +173,16 @@ std::string array(const std::string& name, const std::vector<std::string>& words
 
 std::string slurm_job_name(const std::string& token) { return "regatta-" + token; }
 std::string slurm_job_comment(const std::string& token) { return "regatta:" + token; }
+
+void check_places(const base::Path& runs_directory, const base::Path& trainer) {
+  check_path("the run directory", runs_directory);
+  check_path("the trainer", trainer);
+  if (runs_directory.native().find('\\') != std::string::npos) {
+    refuse("the run directory", runs_directory.native(),
+           "use one without backslashes: Slurm expands nothing in the name of an output that has "
+           "one");
+  }
+}
 
 base::Path script_path(const SlurmJob& job) {
   return job.run_directory / "submit" / (job.token + ".sh");

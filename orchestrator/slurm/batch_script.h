@@ -35,6 +35,9 @@ struct SlurmJob {
 // Where the script is kept: <run directory>/submit/<token>.sh.
 [[nodiscard]] base::Path script_path(const SlurmJob& job);
 
+// Throws Code::User where no job could have its runs in that directory, or run that trainer.
+void check_places(const base::Path& runs_directory, const base::Path& trainer);
+
 // The text of the script, printable ASCII. No byte from outside begins a line of it, and all
 // options go by sbatch_arguments(). Throws Code::User for what cannot be handed to Slurm or bash:
 // a NUL, a relative path, control characters or a backslash in the run directory's path, a name

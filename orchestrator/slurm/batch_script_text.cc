@@ -110,7 +110,8 @@ find_programs() {
 
 # Run by every node: what it sees of the file $1, which the job has just written, and of the trainer
 # $2. A network file system may need some seconds.
-proof='trap "" USR2
+proof='PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
+trap "" USR2
 tries=0
 until [ -r "$1" ] || [ "$tries" -ge 10 ]; do sleep 1; tries=$((tries + 1)); done
 nonce=absent
@@ -130,7 +131,7 @@ prove_nodes() {
   { printf '%s\n' "$nonce" > "$file" && : > "$report"; } ||
     give_up 21 "cannot write to $run_directory/submit on node ${SLURMD_NODENAME:-?}"
   launch "$srun" --mpi=none --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 \
-    ${step_options[@]+"${step_options[@]}"} sh -c "$proof" regatta-proof "$file" "$trainer" \
+    ${step_options[@]+"${step_options[@]}"} /bin/sh -c "$proof" regatta-proof "$file" "$trainer" \
     > "$report" 2>> "$log" < /dev/null &
   await $!
   local code=$?
