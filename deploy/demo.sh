@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # From a clone to a trained model on a live page, on this machine:
-#   deploy/demo.sh [--corpus FILE_OR_DIRECTORY] [--directory DIR] [--port N] [--no-wait]
-# Ctrl-C stops everything it started.
+#   deploy/demo.sh [--corpus FILE_OR_DIRECTORY] [--directory DIR] [--port N] [--no-wait] [--slurm]
+# --slurm: through a throw-away Slurm of two nodes, a rank on each. Ctrl-C stops all it started.
 set -eu
 source_root=$(cd "$(dirname "$0")/.." && pwd)
 directory=$source_root/demo
 corpus=
 port=7878
 wait_at_end=yes
+slurm=no
 run_file=$source_root/deploy/demo.yaml
 build=$source_root/build/release
 
@@ -29,6 +30,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --no-wait) wait_at_end=no ;;
+    --slurm) slurm=yes ;;
     --help | -h)
       usage
       exit 0
@@ -41,11 +43,15 @@ cd "$source_root"
 
 echo "== packages"
 deploy/install.sh
+[ "$slurm" = no ] || deploy/slurm/install.sh
 echo "== build"
-if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then deploy/build.sh --target regatta regatta-train; fi
+targets=(regatta regatta-train)
+[ "$slurm" = no ] || targets+=(regatta-mpi)
+if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then deploy/build.sh --target "${targets[@]}"; fi
 
 controller=
 run=
+cluster=
 cleanup() {
   trap '' INT TERM
   if [ -n "$run" ]; then "$build/orchestrator/regatta" cancel "$run" >/dev/null 2>&1 || true; fi
@@ -59,6 +65,11 @@ cleanup() {
     done
     kill "$controller" 2>/dev/null || true
     wait "$controller" 2>/dev/null || true
+  fi
+  if [ -n "$cluster" ]; then
+    if deploy/slurm/cluster.sh down --directory "$cluster/slurm" >/dev/null; then
+      rm -rf -- "$cluster"
+    fi
   fi
 }
 trap cleanup EXIT
@@ -76,12 +87,26 @@ if [ ! -e "$directory/dataset/dataset.json" ] || [ -n "$corpus" ]; then
     --train-vocab 4000 --force
 fi
 
+scheduler=auto
+if [ "$slurm" = yes ]; then
+  # Not below the demo's directory: munge wants parents that all may enter, and Slurm's files and
+  # sockets bear short paths of plain letters only.
+  cluster=$(mktemp -d /tmp/regatta-demo-XXXXXX)
+  chmod 755 "$cluster"
+  echo "== slurm in $cluster"
+  deploy/slurm/cluster.sh up --directory "$cluster/slurm" --nodes 2 --no-rest
+  # shellcheck source=/dev/null
+  . "$cluster/slurm/env"
+  scheduler=slurm_cli
+fi
+
 echo "== controller"
 privileged=()
 [ "$(id -u)" -ne 0 ] || privileged=(--allow-privileged)
 # In a session of its own, so that Ctrl-C does not reach it before the run has been cancelled.
 setsid "$build/orchestrator/regatta" serve --port "$port" --data "$directory/store" \
-  --runs "$directory/runs" --trainer "$build/trainer/regatta-train" "${privileged[@]}" \
+  --runs "$directory/runs" --trainer "$build/trainer/regatta-train" --scheduler "$scheduler" \
+  "${privileged[@]}" \
   >>"$directory/controller.log" 2>&1 &
 controller=$!
 export REGATTA_SERVER=http://127.0.0.1:$port
@@ -96,6 +121,11 @@ done
 
 echo "== run"
 sed "s|^  path: dataset\$|  path: $directory/dataset|" "$run_file" >"$directory/run.yaml"
+if [ "$slurm" = yes ]; then
+  # Both nodes are this machine.
+  printf 'threads: %d\nranks: 2\nslurm: {nodes: 2, ranks_per_node: 1, time_limit: 120}\n' \
+    $((($(nproc) + 1) / 2)) >>"$directory/run.yaml"
+fi
 # Ctrl-C while the run is being submitted waits until its id is known: it could not be cancelled
 # otherwise.
 interrupted=
