@@ -118,6 +118,20 @@ def single(totals, stage, arguments, limit, environment=None):
     return code == 0
 
 
+def install(totals, limit, options):
+    """Slurm's packages, too, where its stage is to follow; what cannot be installed is a skip, as its tests will be."""
+    single(totals, "install", ["deploy/install.sh", "all" if options.all else "test"], limit)
+    if not is_wanted("slurm", True, options):
+        return
+    log = RESULTS / "install-slurm.log"
+    if run(["deploy/slurm/install.sh"], limit, None, log) == 0:
+        totals.add("install: slurm", "passed")
+    else:
+        lines = log.read_text(errors="replace").split("\n")
+        needed = "slurm" in os.environ.get("REQUIRE", "").split(",")
+        totals.add("install: slurm", "failed" if needed else "skipped", "needs slurm: " + (lines[-2] if len(lines) > 1 else f"see {log}"))
+
+
 def variant(totals, stage, limit, options, targets, environment):
     """Builds some test programs another way (in build/<stage>) and runs their unit tests."""
     build, log = ROOT / "build" / stage, RESULTS / f"{stage}-build.log"
@@ -171,7 +185,7 @@ THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test"]
 # name, budget in seconds, part of the default run, what it does
 STAGES = [
-    ("install", 300, True, lambda t, limit, o: single(t, "install", ["deploy/install.sh", "all" if o.all else "test"], limit)),
+    ("install", 300, True, install),
     ("build", 600, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
@@ -192,6 +206,10 @@ STAGES = [
 ]
 
 
+def is_wanted(name, default, options):
+    return name in options.stage if options.stage else (default or options.all)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="everything, in full")
@@ -200,8 +218,7 @@ def main():
     RESULTS.mkdir(parents=True, exist_ok=True)
     totals = Totals()
     for name, budget, default, body in STAGES:
-        wanted = name in options.stage if options.stage else (default or options.all)
-        if not wanted:
+        if not is_wanted(name, default, options):
             continue
         budget *= 10 if name == "slow" and options.all else 1
         print(f"== {name} (budget {budget} s)", flush=True)

@@ -4,12 +4,15 @@ made up: apt-get and dpkg-query are stand-ins, and /usr/sbin and /run/lock are d
 
     tests/slurm/install_test.py
 """
+import argparse
+import importlib.util
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import tempfile
+from unittest import mock
 
 from cluster import ROOT, Cases, Skip, wait
 
@@ -144,6 +147,33 @@ def bad_words():
             assert code == 2 and "unknown word" in err and err.count("\n") == 1 and machine.calls() == [], err
 
 
+def run_sh_installs_it():
+    """The stage `install` of tests/run.sh, where the stage `slurm` follows; where it cannot, a skip that says why."""
+    spec = importlib.util.spec_from_file_location("run_sh", ROOT / "tests" / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    refusal = "deploy/slurm/install.sh: needs root to install munge\n"
+    rows = [  # chosen stages, exit code of slurm/install.sh, REQUIRE; passed, failed, skipped
+        (None, 0, "", (2, 0, 0)), (["install"], 1, "", (1, 0, 0)), (["install", "slurm"], 0, "", (2, 0, 0)),
+        (None, 1, "", (1, 0, 1)), (None, 1, "gpu", (1, 0, 1)), (None, 1, "gpu,slurm", (1, 1, 0))]
+    for stages, code, require, expected in rows:
+        with tempfile.TemporaryDirectory() as place:
+            calls = []
+
+            def stand_in(arguments, limit, environment=None, log=None):
+                calls.append(arguments)
+                slurm = arguments == ["deploy/slurm/install.sh"]
+                pathlib.Path(log).write_text(refusal if slurm else "")
+                return code if slurm else 0
+            module.run, module.RESULTS = stand_in, pathlib.Path(place)
+            totals = module.Totals()
+            with mock.patch.dict(os.environ, REQUIRE=require):
+                module.install(totals, 9, argparse.Namespace(all=False, stage=stages))
+            assert (totals.passed, totals.failed, totals.skipped) == expected, (stages, code, require, vars(totals))
+            assert (len(calls) == 2) == (stages != ["install"]) and calls[0] == ["deploy/install.sh", "test"], calls
+            assert all("needs root to install munge" in why for why in totals.skips + totals.failures), vars(totals)
+
+
 def needs_namespaces(case):
     def checked():
         with Machine() as machine:
@@ -157,7 +187,7 @@ def needs_namespaces(case):
 
 def main():
     cases = Cases("slurm.install")
-    for case in (nothing_missing, ordinary_user, bad_words, needs_namespaces(only_what_is_missing),
+    for case in (nothing_missing, ordinary_user, bad_words, run_sh_installs_it, needs_namespaces(only_what_is_missing),
                  needs_namespaces(own_policy_comes_back), needs_namespaces(failure_is_told), needs_namespaces(interrupted)):
         cases.run(case)
     cases.finish()
