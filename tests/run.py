@@ -192,7 +192,8 @@ STAGES = [
     ("unit", 420, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
     ("slow", 420, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit * (10 if o.all else 1), ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
-    ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit * (2.5 if o.all else 1), ["-L", "^slurm$"], {}, 3)),
+    ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit * (2.5 if o.all else 1), ["-L", "^slurm$"],
+                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 3)),
     ("web", 180, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 360, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
