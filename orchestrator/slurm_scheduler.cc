@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/slurm/batch_script.h"
+#include "orchestrator/slurm/job_end.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
@@ -52,6 +53,36 @@ SlurmJob job_of(const LaunchRequest& request, const trainer::RunConfig& config,
   job.resources = trainer::slurm_resources_of(config);
   job.exclude = request.avoid;
   return job;
+}
+
+// The end of a file; empty where there is none.
+std::string tail_of(base::FileSystem& files, const base::Path& path) {
+  constexpr std::uint64_t kMostBytes = 65536;
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return {};
+  return files.read_at(path, size > kMostBytes ? size - kMostBytes : 0, kMostBytes);
+}
+
+// What the newest start of a job left in RUN/submit; its working directory is the run's.
+std::string read_job_log(base::FileSystem& files, const JobRow& job, const std::string& token) {
+  if (!job.work_directory) return {};
+  const base::Path submit = base::Path(*job.work_directory) / "submit";
+  const std::string name = token + "-" + job.id;
+  try {
+    std::int64_t newest = -1;
+    for (const std::string& file : files.list(submit)) {
+      const base::Path path(file);
+      if (path.extension() != ".log" || file.rfind(name + "-", 0) != 0) continue;
+      newest = std::max(
+          newest, base::parse_integer(path.stem().string().substr(name.size() + 1)).value_or(-1));
+    }
+    const std::string ranks =
+        newest < 0 ? "" : tail_of(files, submit / (name + "-" + std::to_string(newest) + ".log"));
+    return job_log(tail_of(files, submit / (name + ".out")), ranks);
+  } catch (const Error&) {  // the row alone decides
+    return {};
+  }
 }
 
 }  // namespace
@@ -162,8 +193,15 @@ ProcessReport SlurmScheduler::poll(const std::string& handle) {
     return gone;
   }
   expect(job->token, clock_.utc_seconds() - kAgesAgo);
+  std::optional<JobRow> row;
+  {
+    const std::scoped_lock lock(mutex_);
+    const JobRow* const known = book_.row(job->token);
+    if (known != nullptr && needs_log(*known)) row = *known;
+  }
+  const std::string log = row ? read_job_log(files_, *row, job->token) : "";
   const std::scoped_lock lock(mutex_);
-  ProcessReport report = book_.report(*job);
+  ProcessReport report = book_.report(*job, log);
   if (report.state == ProcessState::Ended || report.state == ProcessState::Gone) {
     book_.forget(job->token);
     since_.erase(job->token);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "orchestrator/slurm/pending_reason.h"
+#include "orchestrator/slurm/job_end.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -22,39 +22,6 @@ bool is_token(std::string_view text) {
 // The newer of two executions.
 bool is_newer(const JobRow& a, const JobRow& b) {
   return a.start.value_or(a.submit.value_or(0)) >= b.start.value_or(b.submit.value_or(0));
-}
-
-std::string failure_words(const JobRow& job) {
-  switch (job.state.base) {
-    case JobBase::Timeout:
-      return "its time limit was over";
-    case JobBase::NodeFail:
-      return job.failed_node ? "node " + *job.failed_node + " failed" : "a node failed";
-    case JobBase::Preempted:
-      return "it was preempted";
-    case JobBase::OutOfMemory:
-      return "it used more memory than it had asked for; raise slurm.memory_per_node, or lower "
-             "batch.micro";
-    case JobBase::BootFail:
-      return "its nodes did not boot";
-    case JobBase::Deadline:
-      return "its deadline was over";
-    case JobBase::Cancelled:
-      return "its job was cancelled";
-    default:
-      return "Slurm says " + to_string(job.state);
-  }
-}
-
-ProcessReport waiting_report(const JobRow& job) {
-  ProcessReport report;
-  report.state = ProcessState::Waiting;
-  const PendingReason reason = explain_reason(job.reason.value_or(""));
-  report.words = "waits in Slurm";
-  if (reason.family == ReasonFamily::None) return report;
-  report.words += ": " + reason.sentence;
-  if (!reason.action.empty()) report.words += "; " + reason.action;
-  return report;
 }
 
 }  // namespace
@@ -159,7 +126,7 @@ const JobRow* JobBook::row(const std::string& token) const {
   return entry.queued ? &*entry.queued : nullptr;
 }
 
-ProcessReport JobBook::report(const JobHandle& handle) const {
+ProcessReport JobBook::report(const JobHandle& handle, std::string_view log) const {
   ProcessReport unknown;
   const auto found = entries_.find(handle.token);
   if (found == entries_.end()) return unknown;
@@ -167,45 +134,25 @@ ProcessReport JobBook::report(const JobHandle& handle) const {
   if (entry.in_last_queue) {
     switch (phase(entry.queued->state)) {
       case JobPhase::Waiting:
-        return waiting_report(*entry.queued);
+        return waiting_report(*entry.queued, log);
       case JobPhase::Running:
-      case JobPhase::Ending: {
-        ProcessReport report;
-        report.state = ProcessState::Running;
-        return report;
-      }
+      case JobPhase::Ending:
+        return running_report(*entry.queued);
       case JobPhase::Ended:
-        return ended_report(*entry.queued);
+        return ended_report(*entry.queued, log);
       case JobPhase::Unknown:
         return unknown;
     }
   }
   // Slurm forgets ended jobs after a while, and accounting hears of them late.
   if (entry.accounted && ended_in_accounting(entry.accounted->state)) {
-    return ended_report(*entry.accounted);
+    return ended_report(*entry.accounted, log);
   }
   if (!is_lost(entry)) return unknown;
   ProcessReport gone;
   gone.state = ProcessState::Gone;
   gone.words = "neither squeue nor sacct knows job " + handle.id + " (any more)";
   return gone;
-}
-
-ProcessReport ended_report(const JobRow& job) {
-  ProcessReport report;
-  report.state = ProcessState::Gone;
-  if (job.state.base == JobBase::Completed || job.state.base == JobBase::Failed) {
-    report.state = ProcessState::Ended;
-    if (job.exit && job.exit->signal != 0) {
-      report.signal = job.exit->signal;
-    } else if (job.exit) {
-      report.exit_code = job.exit->code;
-    }
-    if (!job.exit) report.state = ProcessState::Gone;
-    return report;
-  }
-  report.words = failure_words(job);
-  return report;
 }
 
 }  // namespace regatta::orchestrator

@@ -49,7 +49,8 @@ class JobBook {
   [[nodiscard]] bool has_open() const;
 
   [[nodiscard]] Finding find(const std::string& token) const;
-  [[nodiscard]] ProcessReport report(const JobHandle& handle) const;
+  // log: the end of what the job wrote, for those that need it (job_end.h).
+  [[nodiscard]] ProcessReport report(const JobHandle& handle, std::string_view log = {}) const;
   // The newest row; null: none.
   [[nodiscard]] const JobRow* row(const std::string& token) const;
 
@@ -69,9 +70,5 @@ class JobBook {
   bool accounting_;
   std::map<std::string, Entry> entries_;  // by token
 };
-
-// How an ended job ended, as the controller's reconcile() takes it: an exit code only where the
-// batch script returned one, else words (time limit, node failure, out of memory …).
-[[nodiscard]] ProcessReport ended_report(const JobRow& job);
 
 }  // namespace regatta::orchestrator

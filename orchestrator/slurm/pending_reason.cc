@@ -61,7 +61,7 @@ constexpr Known kKnown[] = {
      "the features it asks for cannot be satisfied together",
      "compare the request with `regatta nodes`, and submit again with what exists"},
     {"PartitionNodeLimit", F::Impossible, Clears::Never,
-     "it asks for more or fewer nodes than its partition allows, or than are up in it",
+     "it asks for more or fewer nodes than its partition has or allows",
      "ask for a number of nodes that the partition allows"},
     {"PartitionTimeLimit", F::Impossible, Clears::Never, "its time limit is above the partition's",
      "lower the time limit; the run continues itself in the next job"},
@@ -77,6 +77,8 @@ constexpr Known kKnown[] = {
      "choose one of the accounts that `sacctmgr show associations user=$USER` lists"},
     {"AccountNotAllowed", F::Impossible, Clears::Never, "its partition is not open to its account",
      "choose another partition or account"},
+    {"GroupNotAllowed", F::Impossible, Clears::Never, "its partition is not open to your group",
+     "choose another partition"},
     {"InvalidQOS", F::Impossible, Clears::Never, "its QOS does not exist or is not yours",
      "choose one of the QOS that `sacctmgr show associations user=$USER` lists"},
     {"QOSNotAllowed", F::Impossible, Clears::Never, "its partition does not accept its QOS",
@@ -91,22 +93,32 @@ constexpr Known kKnown[] = {
 
     {"JobHeldUser", F::Held, Clears::Never, "its owner holds it",
      "release it: scontrol release ID"},
-    {"JobHeldAdmin", F::Held, Clears::Never,
-     "an operator holds it, or Slurm does after it was requeued too often",
-     "ask the cluster's operators, or cancel it"},
-    {"JobHoldMaxRequeue", F::Held, Clears::Never,
+    {"JobHeldAdmin", F::Held, Clears::Never, "an operator holds it",
+     "ask the cluster's operators to release it (scontrol release ID), or cancel the run"},
+    {"JobHoldMaxRequeue", F::Stuck, Clears::Never,
      "Slurm holds it because it was requeued too often",
      "find out why its executions ended (`regatta explain`), then: scontrol release ID"},
-    {"JobHoldLaunchFailure", F::Held, Clears::Never,
+    {"JobHoldLaunchFailure", F::Stuck, Clears::Never,
      "Slurm holds it because its launch failed, as when a prolog fails",
      "ask the operators to look at the node that was drained, then: scontrol release ID"},
-    {"LaunchFailedRequeuedHeld", F::Held, Clears::Never,
+    {"LaunchFailedRequeuedHeld", F::Stuck, Clears::Never,
      "its launch failed, as when a prolog fails; Slurm requeued it and holds it",
      "ask the operators to look at the node that was drained, then: scontrol release ID"},
+    {"UserEnvRetrievalFailedRequeuedHeld", F::Stuck, Clears::Never,
+     "the environment of its user could not be read on its node; Slurm requeued it and holds it",
+     "ask the operators to look at the node, then: scontrol release ID"},
+    {"JobRequeuedInHeldState", F::Held, Clears::Never,
+     "an operator, or a rule of the cluster about exit codes, had it requeued and held",
+     "find out why (`regatta explain`), then: scontrol release ID"},
     {"JobHeld", F::Held, Clears::Never, "it is held", "release it: scontrol release ID"},
 
     {"ReqNodeNotAvail", F::Broken, Clears::Perhaps, "a node it needs is down, drained or reserved",
      ""},
+    {"NodesNotUsable", F::Broken, Clears::Perhaps,
+     "too few of the nodes that it may use are up and free: they are down, drained or kept for "
+     "jobs "
+     "of higher priority",
+     "wait until nodes are back (`regatta nodes`), or ask for fewer"},
     {"NodeDown", F::Broken, Clears::Perhaps, "a node it needs is down",
      "exclude that node, or wait until it is repaired"},
     {"FrontEndDown", F::Broken, Clears::Perhaps, "no front end node is up", kAskAdmin},
@@ -143,6 +155,20 @@ constexpr Known kKnown[] = {
      kOtherResources},
     {"QOSTimeLimit", F::Limit, Clears::Perhaps, "its QOS has used up its time",
      "wait for the next period, or use another QOS"},
+};
+
+// Slurm also gives whole sentences. `name` stands for the word that means the same; what the
+// sentence holds in parentheses is the detail.
+struct Sentence {
+  View begin;  // folded
+  View name;
+};
+constexpr Sentence kSentences[] = {
+    {"nodesrequiredforjobaredown", "NodesNotUsable"},
+    {"requirednodenotavailable", "NodesNotUsable"},
+    {"jobsqosnotpermitted", "QOSNotAllowed"},
+    {"jobsaccountnotpermitted", "AccountNotAllowed"},
+    {"usersgroupnotpermitted", "GroupNotAllowed"},
 };
 
 // "launch_failed_requeued_held", "Launch failed requeued held" and "LaunchFailedRequeuedHeld" are
@@ -236,6 +262,40 @@ std::optional<PendingReason> explain_limit(View name) {
   return reason;
 }
 
+// Without blanks and one pair of parentheses around all of it.
+View bare(View text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  if (text.empty() || text.front() != '(') return text;
+  text.remove_prefix(1);
+  if (!text.empty() && text.back() == ')') text.remove_suffix(1);
+  return text;
+}
+
+struct Cut {
+  View word;
+  std::string name;  // folded, of kKnown where it is a sentence
+  View detail;
+};
+
+// "ReqNodeNotAvail, UnavailableNodes:node01": a word and its detail.
+Cut cut_reason(View reason) {
+  const std::string whole = folded(reason);
+  for (const Sentence& sentence : kSentences) {
+    if (whole.rfind(sentence.begin, 0) != 0) continue;
+    const std::size_t open = reason.find('(');
+    const View detail = open == View::npos ? View() : bare(reason.substr(open));
+    return {reason, folded(sentence.name), detail};
+  }
+  const std::size_t comma = reason.find(',');
+  View detail = comma == View::npos ? View() : reason.substr(comma + 1);
+  while (!detail.empty() && (detail.front() == ' ' || detail.front() == '_')) {
+    detail.remove_prefix(1);
+  }
+  const View word = reason.substr(0, comma);
+  return {word, folded(word), detail};
+}
+
 }  // namespace
 
 std::string_view to_string(ReasonFamily family) {
@@ -250,6 +310,8 @@ std::string_view to_string(ReasonFamily family) {
       return "impossible";
     case F::Held:
       return "held";
+    case F::Stuck:
+      return "stuck";
     case F::Broken:
       return "broken";
     case F::Ended:
@@ -260,20 +322,24 @@ std::string_view to_string(ReasonFamily family) {
   return "unknown";
 }
 
+std::string_view to_string(Clears clears) {
+  switch (clears) {
+    case Clears::ByItself:
+      return "by itself";
+    case Clears::Perhaps:
+      return "perhaps";
+    case Clears::Never:
+      return "never";
+  }
+  return "";
+}
+
 PendingReason explain_reason(View reason) {
-  reason = reason.substr(0, kMostReasonBytes);
-  while (!reason.empty() && (reason.front() == '(' || reason.front() == ' ')) {
-    reason.remove_prefix(1);
-  }
-  while (!reason.empty() && (reason.back() == ')' || reason.back() == ' ')) reason.remove_suffix(1);
-  // "ReqNodeNotAvail, UnavailableNodes:node01": a word and its detail.
-  const std::size_t comma = reason.find(',');
-  const View word = reason.substr(0, comma);
-  View detail = comma == View::npos ? View() : reason.substr(comma + 1);
-  while (!detail.empty() && (detail.front() == ' ' || detail.front() == '_')) {
-    detail.remove_prefix(1);
-  }
-  const std::string name = folded(word);
+  reason = bare(reason.substr(0, kMostReasonBytes));
+  const Cut cut = cut_reason(reason);
+  const View word = cut.word;
+  const View detail = cut.detail;
+  const std::string name = cut.name;
   if (name.empty() || name == "null") {
     return {F::None, "Slurm gives no reason", "", Clears::ByItself};
   }

@@ -14,6 +14,7 @@ enum class ReasonFamily {
   Limit,       // an account, user or QOS has used up what it may have
   Impossible,  // as it stands, it never starts
   Held,        // somebody keeps it back
+  Stuck,       // Slurm itself keeps it back for good, after starts that failed
   Broken,      // a node, a partition or Slurm itself is out of order
   Ended,       // not a reason for waiting, but for the end
   Unknown,
@@ -33,10 +34,12 @@ struct PendingReason {
 };
 
 // `reason` as squeue or scontrol spell it: "Priority", "QOSMaxGRESPerUser",
-// "(ReqNodeNotAvail, UnavailableNodes:node01)", "launch failed requeued held". Slurm shows only one
-// reason even when several hold. The texts are printable.
+// "(ReqNodeNotAvail, UnavailableNodes:node01)", "launch failed requeued held", or a sentence. Slurm
+// shows only one reason even when several hold. The texts are printable.
 [[nodiscard]] PendingReason explain_reason(std::string_view reason);
 
 [[nodiscard]] std::string_view to_string(ReasonFamily family);
+// "by itself", "perhaps", "never".
+[[nodiscard]] std::string_view to_string(Clears clears);
 
 }  // namespace regatta::orchestrator

@@ -122,37 +122,6 @@ TEST_F(JobBookTest, OfSeveralExecutionsTheNewestCounts) {
   EXPECT_EQ(book_.report(kJob).exit_code, 0);
 }
 
-TEST(EndedReport, HasACodeOnlyWhereTheScriptReturnedOne) {
-  struct Row {
-    const char* state;
-    int code;
-    int signal;
-    ProcessState expected;
-    std::optional<int> exit_code;
-    const char* words;
-  };
-  const Row rows[] = {
-      {"COMPLETED", 0, 0, ProcessState::Ended, 0, ""},
-      {"FAILED", 22, 0, ProcessState::Ended, 22, ""},
-      {"FAILED", 0, 9, ProcessState::Ended, std::nullopt, ""},
-      {"TIMEOUT", 0, 15, ProcessState::Gone, std::nullopt, "time limit"},
-      {"NODE_FAIL", 0, 0, ProcessState::Gone, std::nullopt, "a node failed"},
-      {"PREEMPTED", 0, 0, ProcessState::Gone, std::nullopt, "preempted"},
-      {"OUT_OF_MEMORY", 0, 125, ProcessState::Gone, std::nullopt, "memory_per_node"},
-      {"CANCELLED by 1000", 0, 0, ProcessState::Gone, std::nullopt, "cancelled"},
-      {"BOOT_FAIL", 0, 0, ProcessState::Gone, std::nullopt, "boot"},
-  };
-  for (const Row& row : rows) {
-    const ProcessReport report = ended_report(with_exit(job(row.state), row.code, row.signal));
-    EXPECT_EQ(report.state, row.expected) << row.state;
-    EXPECT_EQ(report.exit_code, row.exit_code) << row.state;
-    EXPECT_NE(report.words.find(row.words), std::string::npos) << row.state << report.words;
-  }
-  JobRow failed = job("NODE_FAIL");
-  failed.failed_node = "node07";
-  EXPECT_EQ(ended_report(failed).words, "node node07 failed");
-}
-
 TEST(JobHandles, AreReadBackOrRefused) {
   const auto handle = parse_job_handle(kJob.text());
   ASSERT_TRUE(handle.has_value());

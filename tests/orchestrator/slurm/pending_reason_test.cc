@@ -99,9 +99,22 @@ const Row kRows[] = {
     {"DeadLine", F::Impossible, C::Never, "deadline"},
     {"JobHeldUser", F::Held, C::Never, "owner"},
     {"JobHeldAdmin", F::Held, C::Never, "operator"},
-    {"JobHoldMaxRequeue", F::Held, C::Never, "too often"},
-    {"launch failed requeued held", F::Held, C::Never, "launch failed"},
-    {"launch_failed_requeued_held", F::Held, C::Never, "launch failed"},
+    {"JobHoldMaxRequeue", F::Stuck, C::Never, "too often"},
+    {"launch failed requeued held", F::Stuck, C::Never, "launch failed"},
+    {"launch_failed_requeued_held", F::Stuck, C::Never, "launch failed"},
+    {"user env retrieval failed requeued held", F::Stuck, C::Never, "environment"},
+    {"job requeued in held state", F::Held, C::Never, "requeued and held"},
+    {"job_requeued_in_held_state", F::Held, C::Never, "requeued and held"},
+    {"Job's QOS not permitted to use this partition (short allows foo not normal)", F::Impossible,
+     C::Never, "does not accept its QOS (short allows foo not normal)"},
+    {"Job's account not permitted to use this partition (short denies a including b)",
+     F::Impossible, C::Never, "account (short denies a including b)"},
+    {"User's group not permitted to use this partition", F::Impossible, C::Never, "your group"},
+    {"Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+     F::Broken, C::Perhaps, "up and free"},
+    {"(Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_"
+     "partitions)",
+     F::Broken, C::Perhaps, "up and free"},
     {"JobLaunchFailure", F::Broken, C::Perhaps, "could not be started"},
     {"NodeDown", F::Broken, C::Perhaps, "down"},
     {"ReqNodeNotAvail", F::Broken, C::Perhaps, "drained"},
@@ -137,7 +150,8 @@ TEST(PendingReason, EveryFamily) {
     EXPECT_THAT(reason.sentence, HasSubstr(row.sentence)) << row.reason;
     EXPECT_EQ(base::printable(reason.sentence), reason.sentence) << "printable: " << row.reason;
     EXPECT_EQ(base::printable(reason.action), reason.action);
-    const bool needs_somebody = reason.family == F::Impossible || reason.family == F::Held;
+    const bool needs_somebody =
+        reason.family == F::Impossible || reason.family == F::Held || reason.family == F::Stuck;
     EXPECT_TRUE(!needs_somebody || !reason.action.empty()) << "what to do: " << row.reason;
     EXPECT_TRUE(!needs_somebody || reason.clears == C::Never) << row.reason;
   }

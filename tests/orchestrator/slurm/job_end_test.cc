@@ -1,0 +1,448 @@
+#include "orchestrator/slurm/job_end.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <vector>
+
+#include "base/text.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using S = ProcessState;
+using Names = std::vector<std::string>;
+
+JobRow job(const std::string& state, int code = 0, int signal = 0) {
+  JobRow row;
+  row.id = "42";
+  row.state = parse_job_state(state);
+  row.exit = ExitStatus{code, signal};
+  row.nodes = "node[01-02]";
+  return row;
+}
+JobRow waiting(const std::string& reason) {
+  JobRow row;
+  row.id = "42";
+  row.state = parse_job_state("PENDING");
+  row.reason = reason;
+  row.start = 1000.0;
+  return row;
+}
+
+// Logs as Slurm 22.05 and the batch script wrote them.
+constexpr const char* kStarted = "regatta: run demo, job 42, restart 0, 2 nodes (node[01-02])\n";
+constexpr const char* kKilledForMemory =
+    "slurmstepd-node01: error: StepId=1.0 exceeded memory limit (181407744 > 104857600), being "
+    "killed\nslurmstepd-node01: error: Exceeded job memory limit\nsrun: error: node01: task 0: "
+    "Killed\nregatta: step ended with 137\n";
+constexpr const char* kOomKiller =
+    "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may "
+    "have been killed by the cgroup out-of-memory handler.\nsrun: error: node02: task 1: Out Of "
+    "Memory\n";
+constexpr const char* kOldOomKiller =
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\n";
+constexpr const char* kBadAlloc =
+    "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  "
+    "std::bad_alloc\nsrun: error: node02: task 1: Aborted\n";
+constexpr const char* kKilled =
+    "srun: error: node02: task 1: Killed\nsrun: launch/slurm: _step_signal: Terminating "
+    "StepId=2.0\nslurmstepd-node01: error: *** STEP 2.0 ON node01 CANCELLED AT "
+    "2026-11-22T11:14:55 ***\nsrun: error: node01: task 0: Terminated\n";
+constexpr const char* kNodeLost =
+    "srun: error: Node failure on node02\nslurmstepd-node01: error: *** JOB 37 ON node01 CANCELLED "
+    "AT 2026-11-22T11:18:27 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n";
+constexpr const char* kSilent = "srun: error: Nodes node02 not responding\n";
+constexpr const char* kLaunchFailed =
+    "srun: error: Task launch for StepId=4.0 failed on node node02: Communication connection "
+    "failure\nsrun: error: Application launch failed: Communication connection failure\n";
+constexpr const char* kNotAnswered = "regatta: 1 of 2 nodes answered (srun returned 233)\n";
+constexpr const char* kPrologOnSecond =
+    "srun: error: Task launch for StepId=34.0 failed on node node04: Job prolog failed\n";
+constexpr const char* kPrologOnFirst = "Error running slurm prolog: 1\n";
+constexpr const char* kNoTrainer = "regatta: node node02 cannot read and run /opt/regatta-train\n";
+constexpr const char* kNoDirectory =
+    "regatta: node node02 does not see the run directory /runs/demo-1\n";
+
+struct EndRow {
+  const char* name;
+  JobRow row;
+  std::string log;
+  S state;
+  Cause cause;
+  std::optional<int> code;
+  std::optional<int> signal;
+  const char* words;  // a part of them
+  Names suspects;
+};
+
+std::vector<EndRow> by_state() {
+  JobRow limited = job("TIMEOUT", 0, 15);
+  limited.limit = 600;
+  JobRow endless = job("TIMEOUT", 0, 15);
+  endless.limit = std::numeric_limits<double>::infinity();
+  JobRow failed = job("NODE_FAIL");
+  failed.failed_node = "node07";
+  return {
+      {"success", job("COMPLETED"), "", S::Ended, Cause::None, 0, {}, "", {}},
+      {"retry", job("FAILED", 22), "", S::Ended, Cause::None, 22, {}, "", {}},
+      {"limit", limited, "", S::Gone, Cause::TimeLimit, {}, {}, "limit of 10 min", {}},
+      {"no limit", endless, "", S::Gone, Cause::TimeLimit, {}, {}, "its time limit was", {}},
+      {"node", job("NODE_FAIL"), "", S::Gone, Cause::NodeFailure, {}, {}, "a node failed", {}},
+      {"node by Slurm",
+       failed,
+       "",
+       S::Gone,
+       Cause::NodeFailure,
+       {},
+       {},
+       "node node07 failed",
+       {"node07"}},
+      {"node by srun",
+       job("NODE_FAIL"),
+       kNodeLost,
+       S::Gone,
+       Cause::NodeFailure,
+       {},
+       {},
+       "node node02 failed",
+       {"node02"}},
+      {"preempted", job("PREEMPTED"), "", S::Gone, Cause::Preempted, {}, {}, "preempted", {}},
+      {"memory",
+       job("OUT_OF_MEMORY", 0, 125),
+       "",
+       S::Gone,
+       Cause::OutOfMemory,
+       {},
+       {},
+       "more memory",
+       {}},
+      {"cancelled",
+       job("CANCELLED", 0, 15),
+       "",
+       S::Gone,
+       Cause::Cancelled,
+       {},
+       {},
+       "its job was cancelled",
+       {}},
+      {"by whom",
+       job("CANCELLED by 1000"),
+       "",
+       S::Gone,
+       Cause::Cancelled,
+       {},
+       {},
+       "cancelled by user 1000",
+       {}},
+      {"prolog, no requeue",
+       job("CANCELLED by 0"),
+       kPrologOnFirst,
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "the prolog failed",
+       {}},
+      {"memory of the script",
+       job("CANCELLED"),
+       kKilledForMemory,
+       S::Gone,
+       Cause::OutOfMemory,
+       {},
+       {},
+       "more memory",
+       {}},
+      {"boot", job("BOOT_FAIL"), "", S::Gone, Cause::LaunchFailure, {}, {}, "boot", {}},
+      {"deadline", job("DEADLINE"), "", S::Gone, Cause::None, {}, {}, "deadline", {}},
+      {"unknown", job("WARPED"), "", S::Gone, Cause::None, {}, {}, "WARPED", {}},
+  };
+}
+
+std::vector<EndRow> by_log() {
+  JobRow unstarted = job("FAILED", 0, 53);
+  JobRow no_exit = job("FAILED");
+  no_exit.exit.reset();
+  JobRow reason = job("FAILED", 1);
+  reason.reason = "JobLaunchFailure";
+  const std::string started = kStarted;
+  return {
+      {"limit of memory",
+       job("FAILED", 137),
+       kKilledForMemory,
+       S::Ended,
+       Cause::OutOfMemory,
+       {},
+       9,
+       "more memory",
+       {}},
+      {"cgroup",
+       job("FAILED", 22),
+       kOomKiller,
+       S::Ended,
+       Cause::OutOfMemory,
+       22,
+       {},
+       "more memory",
+       {}},
+      {"old cgroup",
+       job("FAILED", 137),
+       kOldOomKiller,
+       S::Ended,
+       Cause::OutOfMemory,
+       {},
+       9,
+       "more memory",
+       {}},
+      {"bad_alloc",
+       job("FAILED", 70),
+       kBadAlloc,
+       S::Ended,
+       Cause::OutOfMemory,
+       70,
+       {},
+       "more memory",
+       {}},
+      {"saved in spite of memory",
+       job("FAILED", 25),
+       kOomKiller,
+       S::Ended,
+       Cause::None,
+       25,
+       {},
+       "",
+       {}},
+      {"success in spite of memory",
+       job("COMPLETED"),
+       kOomKiller,
+       S::Ended,
+       Cause::None,
+       0,
+       {},
+       "",
+       {}},
+      {"killed", job("FAILED", 137), kKilled, S::Ended, Cause::None, {}, 9, "", {}},
+      {"killed, sacct", job("FAILED", 9), kKilled, S::Ended, Cause::None, {}, 9, "", {}},
+      {"signal", job("FAILED", 0, 9), "", S::Ended, Cause::None, {}, 9, "", {}},
+      {"srun's own code", job("FAILED", 233), "", S::Ended, Cause::None, 233, {}, "", {}},
+      {"no exit code", no_exit, "", S::Gone, Cause::None, {}, {}, "", {}},
+      {"a node died",
+       job("FAILED", 22),
+       kNodeLost,
+       S::Gone,
+       Cause::NodeFailure,
+       {},
+       {},
+       "node node02 failed",
+       {"node02"}},
+      {"a node is silent",
+       job("FAILED", 137),
+       kSilent,
+       S::Gone,
+       Cause::NodeFailure,
+       {},
+       {},
+       "node node02 failed",
+       {"node02"}},
+      {"launch",
+       job("FAILED", 233),
+       kLaunchFailed,
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "could not be started on node node02",
+       {"node02"}},
+      {"launch of the proof",
+       job("FAILED", 22),
+       std::string(kLaunchFailed) + kNotAnswered,
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "1 of 2 nodes answered (srun returned 233); the launch failed on node node02",
+       {"node02"}},
+      {"no trainer",
+       job("FAILED", 21),
+       kNoTrainer,
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "node node02 cannot read and run /opt/regatta-train",
+       {"node02"}},
+      {"no directory",
+       job("FAILED", 21),
+       kNoDirectory,
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "node node02 does not see",
+       {"node02"}},
+      {"operator",
+       job("FAILED", 21),
+       "regatta: no srun in PATH\n",
+       S::Ended,
+       Cause::None,
+       21,
+       {},
+       "",
+       {}},
+      {"output",
+       unstarted,
+       "",
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "the output not written",
+       {"node01"}},
+      {"JobLaunchFailure",
+       reason,
+       "",
+       S::Gone,
+       Cause::LaunchFailure,
+       {},
+       {},
+       "could not start",
+       {"node01"}},
+      {"of an earlier start",
+       job("FAILED", 22),
+       job_log(started + kNodeLost + started, ""),
+       S::Ended,
+       Cause::None,
+       22,
+       {},
+       "",
+       {}},
+      {"hostile",
+       job("FAILED", 22),
+       "regatta: node a{b} does not see x\nsrun: error: Node failure "
+       "on \x1b[31m\nsrun: error:  not responding",
+       S::Gone,
+       Cause::NodeFailure,
+       {},
+       {},
+       "a node failed",
+       {}},
+  };
+}
+
+TEST(EndedReport, TellsTheCause) {
+  for (const auto& rows : {by_state(), by_log()}) {
+    for (const EndRow& row : rows) {
+      SCOPED_TRACE(row.name);
+      const ProcessReport report = ended_report(row.row, row.log);
+      EXPECT_EQ(report.state, row.state);
+      EXPECT_EQ(report.cause, row.cause);
+      EXPECT_EQ(report.exit_code, row.code);
+      EXPECT_EQ(report.signal, row.signal);
+      EXPECT_THAT(report.words, HasSubstr(row.words));
+      EXPECT_EQ(report.words.empty(), *row.words == '\0') << report.words;
+      EXPECT_EQ(report.words, base::printable(report.words));
+      EXPECT_EQ(report.suspects, row.suspects);
+      EXPECT_EQ(report.nodes, "node[01-02]");
+    }
+  }
+}
+
+TEST(EndedReport, SaysWhatToDo) {
+  EXPECT_THAT(ended_report(job("OUT_OF_MEMORY")).action, HasSubstr("slurm.memory_per_node"));
+  EXPECT_THAT(ended_report(job("FAILED", 233), kLaunchFailed).action, HasSubstr("operators"));
+  EXPECT_THAT(ended_report(job("CANCELLED")).action, HasSubstr("submit"));
+  EXPECT_EQ(ended_report(job("TIMEOUT")).action, "") << "the run goes on by itself";
+  EXPECT_EQ(ended_report(job("PREEMPTED")).action, "");
+  EXPECT_EQ(ended_report(job("NODE_FAIL")).action, "");
+}
+
+TEST(EndedReport, NamesEachLostNodeOnce) {
+  const std::string log =
+      "srun: error: Node failure on node[02-03]\nsrun: error: Node failure on "
+      "node03\nsrun: error: Task launch for StepId=4.0 failed on node node09: x";
+  EXPECT_THAT(ended_report(job("NODE_FAIL"), log).suspects, ElementsAre("node02", "node03"));
+  EXPECT_EQ(ended_report(job("NODE_FAIL"), log).words, "nodes node[02-03] failed");
+}
+
+struct WaitRow {
+  const char* reason;
+  Cause cause;
+  const char* category;
+  const char* clears;
+  bool expected;      // a start
+  const char* words;  // parts
+  const char* action;
+};
+
+TEST(WaitingReport, TellsTheCause) {
+  const WaitRow rows[] = {
+      {"None", Cause::None, "none", "by itself", true, "waits in Slurm", ""},
+      {"Priority", Cause::None, "queue", "by itself", true, "higher priority", ""},
+      {"JobHeldUser", Cause::Held, "held", "never", false, "its owner holds it",
+       "scontrol release 42"},
+      {"JobHeldAdmin", Cause::Held, "held", "never", false, "an operator holds it",
+       "scontrol release 42"},
+      {"job requeued in held state", Cause::Held, "held", "never", false, "requeued and held",
+       "scontrol release 42"},
+      {"launch failed requeued held", Cause::Stuck, "stuck", "never", false, "its launch failed",
+       "operators"},
+      {"JobHoldMaxRequeue", Cause::Stuck, "stuck", "never", false, "requeued too often",
+       "scontrol release 42"},
+      {"PartitionNodeLimit", Cause::Impossible, "impossible", "never", false, "more or fewer nodes",
+       "ask for a number"},
+      {"PartitionTimeLimit", Cause::Impossible, "impossible", "never", false,
+       "above the partition's", "lower the time limit"},
+      {"QOSMaxGRESPerUser", Cause::None, "limit", "perhaps", true, "GPUs", "wait"},
+      {"ReqNodeNotAvail, UnavailableNodes:node01", Cause::None, "broken", "perhaps", true,
+       "UnavailableNodes:node01", "wait"},
+  };
+  for (const WaitRow& row : rows) {
+    SCOPED_TRACE(row.reason);
+    const ProcessReport report = waiting_report(waiting(row.reason));
+    EXPECT_EQ(report.state, S::Waiting);
+    EXPECT_EQ(report.cause, row.cause);
+    EXPECT_EQ(report.category, row.category);
+    EXPECT_EQ(report.clears, row.clears);
+    EXPECT_EQ(report.expected_start.has_value(), row.expected);
+    EXPECT_THAT(report.words, HasSubstr(row.words));
+    EXPECT_THAT(report.action, HasSubstr(row.action));
+    EXPECT_EQ(report.action.empty(), *row.action == '\0') << report.action;
+    EXPECT_EQ(report.action.find(" ID"), std::string::npos) << report.action;
+    EXPECT_THAT(report.suspects, IsEmpty());
+  }
+}
+
+TEST(WaitingReport, NamesTheNodesOfAFailedLaunch) {
+  const JobRow row = waiting("launch failed requeued held");
+  EXPECT_TRUE(needs_log(row));
+  const ProcessReport report = waiting_report(row, kPrologOnSecond);
+  EXPECT_THAT(report.suspects, ElementsAre("node04"));
+  EXPECT_THAT(report.words, HasSubstr("(node node04)"));
+  EXPECT_FALSE(needs_log(waiting("Priority")));
+  EXPECT_FALSE(needs_log(waiting("JobHeldUser")));
+}
+
+TEST(RunningReport, TellsWhere) {
+  JobRow row = job("RUNNING");
+  row.gpus_per_node = Gpus{8, {}};
+  row.node_count = 2;
+  const ProcessReport report = running_report(row);
+  EXPECT_EQ(report.state, S::Running);
+  EXPECT_EQ(report.nodes, "node[01-02]");
+  EXPECT_EQ(report.gpus, gpu_count(row));
+}
+
+TEST(JobLog, IsOfTheNewestStart) {
+  const std::string first = "regatta: run a\none\n";
+  EXPECT_EQ(job_log(first + "regatta: run a\ntwo\n", "ranks\n"), "regatta: run a\ntwo\nranks\n");
+  EXPECT_EQ(job_log(first, ""), first);
+  EXPECT_EQ(job_log("prolog", "ranks"), "prolog\nranks");
+  EXPECT_EQ(job_log("", ""), "");
+  EXPECT_EQ(job_log("say regatta: run a\n", ""), "say regatta: run a\n") << "not a line's begin";
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
