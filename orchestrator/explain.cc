@@ -113,10 +113,8 @@ std::string next_start(const Run& run) {
   if (run.wait.expected_start_utc) {
     return "Slurm expects to start it at " + when(*run.wait.expected_start_utc);
   }
+  if (run.wait.category == "held") return "nothing, until it is released";
   if (run.wait.clears == "never") return "nothing, until somebody changes what it asks for";
-  if (!run.wait.action.empty() && run.wait.category == "held") {
-    return "nothing, until it is released";
-  }
   return "it starts when its turn comes";
 }
 

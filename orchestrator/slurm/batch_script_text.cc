@@ -29,7 +29,8 @@ export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 [[ -n ${HOME:-} ]] || { unset -v HOME; HOME=~; export HOME; }
 
 before_setup() {
-  trap 'echo "regatta: slurm.setup left the script with $?; it must not exit"; exit 20' EXIT
+  trap 'echo "regatta: slurm.setup left the script with $?; it must not exit"
+    echo "regatta: returns 20"; exit 20' EXIT
   set +u
 }
 after_setup() {
@@ -42,6 +43,7 @@ after_setup() {
   trap - EXIT TERM INT USR1 USR2 HUP CHLD ERR DEBUG RETURN
   if ((code != 0)); then
     echo "regatta: the last command of slurm.setup returned $code; correct it, or end with true"
+    echo "regatta: returns 20"
     exit 20
   fi
 }
@@ -70,8 +72,14 @@ give_up() {
   say "$2"
   finish "$1"
 }
-# Errors of bash itself end the script, too, and not with success.
-check_verdict() { if (($1 == 0)) && [[ $verdict != 0 ]]; then exit 70; fi; }
+# Errors of bash itself end the script, too, and not with success. squeue shows no exit codes, so
+# this one is told here.
+check_verdict() {
+  local code=$1
+  if ((code == 0)) && [[ $verdict != 0 ]]; then code=70; fi
+  say "returns $code"
+  exit "$code"
+}
 
 # A request to stop reaches the ranks as USR1: on TERM srun would kill them.
 forward() {
@@ -258,13 +266,20 @@ submit_successor() {
   fi
 }
 
+# Then it would need as much the next time.
+ran_out_of_memory() {
+  local told='oom.kill event|exceeded (job |step )?memory limit|: out of memory'
+  grep -q -i -E "^(slurmstepd|srun).*($told)|std::bad_alloc" "$log" 2>/dev/null || return 1
+  say "it used more memory than it may"
+}
+
 # What the step returned decides; what a signal ended is 128 and more.
 conclude() {
   local code=$1
   say "step ended with $code"
   case $code in
     0) ;;
-    22) requeue_self 22 ;;
+    22) ran_out_of_memory || requeue_self 22 ;;
     25)
       requeue_self 25
       submit_successor

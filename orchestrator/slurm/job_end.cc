@@ -20,6 +20,7 @@ using trainer::ExitCode;
 constexpr std::size_t kMostSentenceBytes = 300;
 constexpr View kStartMark = "regatta: run ";
 constexpr View kOwnMark = "regatta: ";
+constexpr View kReturnsMark = "regatta: returns ";
 
 constexpr View kMoreMemory =
     "raise slurm.memory_per_node, or lower batch.micro, and submit the run file again";
@@ -65,7 +66,8 @@ struct Clues {
   bool launch_failed = false;
   std::vector<std::string> launch_nodes;  // on which the launch failed
   std::vector<std::string> lost_nodes;
-  std::string own_words;  // of the script, about a node that cannot be worked with
+  std::string own_words;        // of the script, about a node that cannot be worked with
+  std::optional<int> returned;  // by the script
 };
 
 bool tells_out_of_memory(View line) {
@@ -111,6 +113,10 @@ void read_line(View line, Clues* clues) {
     clues->launch_failed = true;
     clues->own_words = base::printable(line.substr(kOwnMark.size(), kMostSentenceBytes));
     add_nodes(word_after(line, "regatta: node "), &clues->launch_nodes);
+  }
+  if (begins(line, kReturnsMark)) {
+    const auto code = base::parse_integer(line.substr(kReturnsMark.size()));
+    if (code && *code > 0 && *code < 256) clues->returned = static_cast<int>(*code);
   }
   if (begins(line, kOwnMark) && has(line, " nodes answered (")) {
     clues->launch_failed = true;
@@ -236,6 +242,14 @@ bool is_deliberate(int code) {
                      [code](ExitCode one) { return code == static_cast<int>(one); });
 }
 
+// squeue shows no exit codes: there only the script tells.
+std::optional<ExitStatus> exit_of(const JobRow& job, const Clues& clues) {
+  if (job.exit) return job.exit;
+  if (job.state.base == JobBase::Completed) return ExitStatus{};
+  if (clues.returned) return ExitStatus{*clues.returned, 0};
+  return std::nullopt;
+}
+
 // The log's word about a job that failed.
 std::optional<ProcessReport> told_by_log(const JobRow& job, const Clues& clues) {
   if (could_not_be_launched(job)) {
@@ -248,8 +262,9 @@ std::optional<ProcessReport> told_by_log(const JobRow& job, const Clues& clues) 
     }
     return report;
   }
-  const int code = job.exit ? job.exit->code : 0;
-  const bool failed = !job.exit || job.exit->signal != 0 || !is_deliberate(code);
+  const auto exit = exit_of(job, clues);
+  const int code = exit ? exit->code : 0;
+  const bool failed = !exit || exit->signal != 0 || !is_deliberate(code);
   if (failed && clues.out_of_memory) {
     ProcessReport report = out_of_memory(job);
     report.state = ProcessState::Ended;
@@ -274,14 +289,14 @@ std::optional<int> signal_of(int code) {
   return known ? std::optional<int>(code) : std::nullopt;
 }
 
-void take_exit(const JobRow& job, ProcessReport* report) {
-  if (!job.exit) {
+void take_exit(const JobRow& job, const Clues& clues, ProcessReport* report) {
+  const auto exit = exit_of(job, clues);
+  if (!exit) {
     report->state = ProcessState::Gone;
     return;
   }
-  report->signal =
-      job.exit->signal != 0 ? std::optional<int>(job.exit->signal) : signal_of(job.exit->code);
-  if (!report->signal) report->exit_code = job.exit->code;
+  report->signal = exit->signal != 0 ? std::optional<int>(exit->signal) : signal_of(exit->code);
+  if (!report->signal) report->exit_code = exit->code;
 }
 
 // "scontrol release ID" with the job's id.
@@ -360,7 +375,7 @@ ProcessReport ended_report(const JobRow& job, View log) {
   if (job.state.base == JobBase::Failed) {
     if (auto told = told_by_log(job, clues)) report = *told;
   }
-  if (report.state == ProcessState::Ended) take_exit(job, &report);
+  if (report.state == ProcessState::Ended) take_exit(job, clues, &report);
   return report;
 }
 

@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""Everything that Slurm can do to a job: each trouble is made for real, and `regatta explain` tells it.
+
+    tests/slurm/trouble_test.py [CASE...]
+
+All cases go on at once, on one cluster, with a trainer that only misbehaves.
+"""
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from cluster import Cases, Cluster, Skip, need_slurm, wait
+from run_test import OVER, REGATTA, Controller
+
+# What it does is said by a variable of the run. The word in the file decides, as from regatta-train.
+TRAINER = """#!/usr/bin/env python3
+import os, signal, sys, time
+def end(code):
+    if os.environ.get("SLURM_PROCID") == "0":
+        open(os.environ["REGATTA_EXIT_FILE"], "w").write(str(code))
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, lambda *_: end(24))
+first = not os.path.exists("started")
+if os.environ.get("SLURM_PROCID") == "0": open("started", "a")
+trouble = os.environ["TROUBLE"]
+print("trouble:", trouble, flush=True)
+if trouble == "memory":
+    hoard = []
+    while len(hoard) < 60:
+        hoard.append(bytearray(10 << 20))
+        time.sleep(0.2)
+if trouble == "bad_alloc":
+    print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
+    os.abort()
+if trouble == "killed" and first:
+    os.kill(os.getpid(), signal.SIGKILL)
+if trouble == "idle" or (trouble == "idle once" and first):
+    while True: time.sleep(0.2)
+end(0)
+"""
+
+RUN = """name: {name}
+model: {{preset: tiny, layers: 2, hidden: 32, heads: 2, feed_forward: 64, max_positions: 64}}
+data: {{path: {data}, max_length: 48}}
+batch: {{size: 96}}
+ranks: {ranks}
+steps: 1
+slurm: {slurm}
+"""
+
+PROLOG = """#!/bin/sh
+[ "$SLURM_JOB_PARTITION" != fragile ] || [ "$SLURMD_NODENAME" != node03 ]
+"""
+
+
+class Troubled(Controller):
+    """With the misbehaving trainer, which lies where each node has files of its own."""
+
+    def __init__(self, cluster, trainer):
+        self.trainer = trainer
+        super().__init__(cluster)
+
+    def start(self):
+        log = open(self.cluster.work / "serve.log", "ab")
+        self.process = subprocess.Popen(
+            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", self.trainer,
+             "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, **self.cluster.environment}, start_new_session=True)
+        self.url = self.process.stdout.readline().strip()
+        assert self.url.startswith("http://"), (self.cluster.work / "serve.log").read_text()[-2000:]
+
+    def submit(self, name, trouble, ranks=1, **slurm):
+        """Node 2 has no trainer, so it is excluded where nothing else is said."""
+        wanted = {"time_limit": 10, "nodes": ranks, "ranks_per_node": 1, "exclude": ["node02"],
+                  "memory_per_node": "200M", "environment": {"TROUBLE": trouble}, **slurm}
+        path = self.cluster.work / f"{name}.yaml"
+        path.write_text(RUN.format(name=name, data=self.cluster.work / "data", ranks=ranks, slurm=json.dumps(wanted)))
+        done = self.call("submit", path, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["id"]
+
+    def explain(self, run):
+        done = self.call("explain", run, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def wait_told(self, run, what, condition, seconds=150):
+        """The first explanation that fulfils the condition."""
+        told = {}
+
+        def good():
+            told.update(self.explain(run))
+            return condition(told)
+        try:
+            wait(f"run {run}: {what}", good, seconds, 1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; told: {json.dumps(told)}") from None
+        return told
+
+    def wait_state(self, run, state):
+        told = self.wait_told(run, "is over", lambda told: told["state"] in OVER)
+        assert told["state"] == state, json.dumps(told)
+        return told
+
+    def wait_waiting(self, run, category):
+        return self.wait_told(run, f"waits, {category}",
+                              lambda told: (told["waiting"] or {}).get("category") == category)
+
+    def job(self, run):
+        return int(self.wait_told(run, "has a job", lambda told: told["launches"] and told["launches"][-1]["job"])
+                   ["launches"][-1]["job"])
+
+    def wait_running(self, run):
+        """The number of the job whose trainer has begun."""
+        wait(f"the trainer of {run} begins", (self.directory(run) / "started").exists, 120)
+        return self.job(run)
+
+
+def holds(text, *parts):
+    for part in parts:
+        assert part in text, f"'{part}' is not in '{text}'"
+
+
+def memory_that_slurm_ends(cluster, controller):
+    told = controller.wait_state(controller.submit("memory", "memory"), "failed")
+    last = told["launches"][-1]
+    assert last["cause"] == "out of memory" and len(told["launches"]) == 1, told
+    assert last["nodes"].startswith("node0"), last
+    holds(last["what"], "more memory")
+    holds(last["action"], "slurm.memory_per_node", "batch.micro")
+    holds(told["summary"], "more memory", "slurm.memory_per_node")
+
+
+def memory_that_a_rank_lacks(cluster, controller):
+    told = controller.wait_state(controller.submit("bad_alloc", "bad_alloc"), "failed")
+    assert told["launches"][-1]["cause"] == "out of memory" and len(told["launches"]) == 1, told
+
+
+def a_rank_that_is_killed(cluster, controller):
+    """By whom, nobody knows: it is tried again."""
+    told = controller.wait_state(controller.submit("killed", "killed"), "succeeded")
+    first, second = told["launches"]
+    assert first["signal"] == 9 and first["cause"] is None, first
+    assert second["exit_code"] == 0, second
+
+
+def a_node_without_the_trainer(cluster, controller):
+    """It is named, and the next launch goes to another."""
+    if not isolated(cluster):
+        raise Skip("nodes with files of their own")
+    told = controller.wait_state(controller.submit("launch", "none", ranks=2, exclude=["node03"]), "succeeded")
+    first, second = told["launches"]
+    assert first["cause"] == "launch failure" and first["nodes"] == "node[01-02]", first
+    holds(first["what"], "node node02 cannot read and run")
+    holds(first["action"], "operators")
+    assert second["nodes"] == "node[01,04]", second
+    assert [node["node"] for node in told["avoided_nodes"]] == ["node02"], told["avoided_nodes"]
+
+
+def a_prolog_that_fails(cluster, controller):
+    """Slurm drains the node and holds the job for ever: another job takes its place."""
+    run = controller.submit("prolog", "none", partition="fragile")
+    told = controller.wait_state(run, "succeeded")
+    first, last = told["launches"][0], told["launches"][-1]
+    assert first["cause"] == "launch failure" and len(told["launches"]) == 2, told
+    holds(first["what"], "prolog failed")
+    holds(first["action"], "operators")
+    assert last["nodes"] == "node04" and last["job"] != first["job"], last
+    holds(cluster.output("sinfo", "-h", "-n", "node03", "-o", "%T %E"), "drain", "Prolog error")
+
+
+def a_prolog_that_fails_without_requeueing(cluster, controller):
+    """Slurm cancels such a job itself, which is nobody's wish."""
+    run = controller.submit("cancelled-prolog", "none", partition="fragile", requeue=False)
+    told = controller.wait_state(run, "succeeded")
+    first = told["launches"][0]
+    if first["nodes"] == "node04":
+        raise Skip("node03, which the other case has had drained")
+    assert first["cause"] == "launch failure", first
+
+
+def a_job_that_its_owner_holds(cluster, controller):
+    run = controller.submit("held", "none", options=["--begin=now+1hour"])
+    job = controller.job(run)
+    cluster.output("scontrol", "uhold", job)
+    told = controller.wait_waiting(run, "held")
+    waiting = told["waiting"]
+    assert told["state"] == "queued" and waiting["clears"] == "never" and waiting["expected_start"] is None, told
+    holds(waiting["sentence"], "its owner holds it")
+    holds(waiting["action"], f"scontrol release {job}")
+    holds(told["next"], "until it is released")
+    cluster.output("scontrol", "update", f"jobid={job}", "starttime=now")
+    cluster.output("scontrol", "release", job)
+    told = controller.wait_state(run, "succeeded")
+    assert len(told["launches"]) == 1 and told["launches"][0]["job"] == str(job), told
+
+
+def a_job_that_is_requeued_and_held(cluster, controller):
+    run = controller.submit("requeued", "idle once")
+    job = controller.wait_running(run)
+    cluster.output("scontrol", "requeuehold", job)
+    told = controller.wait_waiting(run, "held")
+    holds(told["waiting"]["sentence"], "requeued and held")
+    holds(told["waiting"]["action"], f"scontrol release {job}")
+    cluster.output("scontrol", "release", job)
+    told = controller.wait_state(run, "succeeded")
+    assert len(told["launches"]) == 1, told
+
+
+def a_job_that_somebody_cancels(cluster, controller):
+    waits = controller.submit("cancelled-waiting", "idle", options=["--begin=now+1hour"])
+    runs = controller.submit("cancelled-running", "idle")
+    cluster.output("scancel", controller.job(waits))
+    cluster.output("scancel", controller.wait_running(runs))
+    for run in (waits, runs):
+        told = controller.wait_state(run, "stopped")
+        assert [launch["cause"] for launch in told["launches"]] == ["cancelled"], told
+        holds(told["launches"][0]["what"], "its job was cancelled")
+        holds(told["summary"], "somebody cancelled its job")
+
+
+REFUSED = {
+    # name: (what is asked for, parts of what is told)
+    "partition": ({"partition": "nosuch"}, ["Invalid partition", "`sinfo`"]),
+    "account": ({"account": "nosuch"}, ["Invalid account", "sacctmgr show associations"]),
+    "qos": ({"qos": "nosuch"}, ["Invalid qos", "sacctmgr show associations"]),
+    "gpus": ({"gpus_per_rank": 64}, ["node configuration is not available", "`regatta nodes`"]),
+    "memory": ({"memory_per_node": "900T"}, ["emory", "`regatta nodes`"]),
+    "feature": ({"constraint": "warp"}, ["Invalid feature", "`regatta nodes`"]),
+    "reservation": ({"reservation": "nosuch"}, ["reservation is invalid", "name a reservation"]),
+    "excluded": ({"exclude": ["node[01-05]"]}, ["node configuration is not available", "`regatta nodes`"]),
+    "unknown-node": ({"exclude": ["node99"]}, ["Invalid node name", "name nodes of this cluster"]),
+}
+
+
+def requests_that_are_refused(cluster, controller):
+    runs = {name: controller.submit(f"refused-{name}", "none", **asked) for name, (asked, _) in REFUSED.items()}
+    for name, (_, parts) in REFUSED.items():
+        told = controller.wait_state(runs[name], "failed")
+        assert len(told["launches"]) == 1 and told["launches"][0]["job"] is None, told
+        holds(told["summary"], *parts)
+        holds(told["launches"][0]["what"], *parts)
+
+
+IMPOSSIBLE = {
+    "nodes": ({"ranks": 96}, ["more or fewer nodes", "number of nodes"]),
+    "time": ({"partition": "brief", "time_limit": 30}, ["time limit is above", "lower the time limit"]),
+}
+
+
+def requests_that_never_start(cluster, controller):
+    runs = {name: controller.submit(f"impossible-{name}", "none", **asked) for name, (asked, _) in IMPOSSIBLE.items()}
+    for name, (_, parts) in IMPOSSIBLE.items():
+        told = controller.wait_waiting(runs[name], "impossible")
+        waiting = told["waiting"]
+        assert told["state"] == "queued" and waiting["clears"] == "never" and waiting["expected_start"] is None, told
+        holds(f"{waiting['sentence']}; {waiting['action']}", *parts)
+        holds(told["next"], "until somebody changes")
+        assert controller.call("cancel", runs[name]).returncode == 0
+        controller.wait_state(runs[name], "cancelled")
+
+
+def nodes_that_are_not_there(cluster, controller):
+    """More than are up: it waits, and says for what."""
+    cluster.output("scontrol", "update", "nodename=node05", "state=drain", "reason=a test")
+    run = controller.submit("drained", "none", partition="drained", exclude=[])
+    told = controller.wait_waiting(run, "broken")
+    assert told["waiting"]["clears"] == "perhaps", told
+    cluster.output("scontrol", "update", "nodename=node05", "state=resume")
+    controller.wait_state(run, "succeeded")
+
+
+def a_time_limit_that_the_trainer_misses(cluster, controller):
+    """A minute and Slurm's own delays: only when everything is tested in full."""
+    if int(os.environ.get("REGATTA_REPETITIONS", "10")) < 100:
+        raise Skip("REGATTA_REPETITIONS=100")
+    run = controller.submit("limited", "idle once", time_limit=1)
+    told = controller.wait_told(run, "goes on", lambda told: len(told["launches"]) > 1, 300)
+    assert told["launches"][0]["cause"] == "time limit", told
+    holds(told["launches"][0]["what"], "its time limit of 1 min")
+    controller.wait_state(run, "succeeded")
+
+
+CASES = [memory_that_slurm_ends, memory_that_a_rank_lacks, a_rank_that_is_killed, a_node_without_the_trainer,
+         a_prolog_that_fails, a_prolog_that_fails_without_requeueing, a_job_that_its_owner_holds,
+         a_job_that_is_requeued_and_held, a_job_that_somebody_cancels, requests_that_are_refused,
+         requests_that_never_start, nodes_that_are_not_there, a_time_limit_that_the_trainer_misses]
+
+
+def isolated(cluster):
+    return "its own hostname" in cluster.told
+
+
+@contextlib.contextmanager
+def trainer_on_all_nodes_but(cluster, node):
+    """Its path; below /dev/shm, where each node has files of its own."""
+    path = pathlib.Path("/dev/shm") / cluster.work.name / "trainer"
+    path.parent.mkdir(mode=0o755)
+    try:
+        original = cluster.work / "trainer"
+        original.write_text(TRAINER)
+        original.chmod(0o755)
+        shutil.copy(original, path)
+        if isolated(cluster):
+            cluster.output("srun", "--mpi=none", "-N5", "--ntasks-per-node=1", "sh", "-c",
+                           f"mkdir {path.parent} && [ $SLURMD_NODENAME = {node} ] || cp {original} {path}")
+        yield path
+    finally:
+        shutil.rmtree(path.parent)
+
+
+def prepare(cluster):
+    """Partitions for cases that must not meet others, a user that may submit, a prolog that fails."""
+    cluster.output("sacctmgr", "-i", "add", "account", "trouble")
+    cluster.output("sacctmgr", "-i", "add", "user", cluster.user, "account=trouble")
+    for partition in ("fragile nodes=node[03-04]", "brief nodes=node01 maxtime=5", "drained nodes=node05"):
+        cluster.output("scontrol", "create", *f"partitionname={partition} state=up".split())
+    hook = cluster.directory / "hooks" / "prolog"
+    hook.write_text(PROLOG)
+
+
+def main():
+    need_slurm()
+    chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
+    cases = Cases("slurm_trouble")
+    settings = ("JobAcctGatherParams=OverMemoryKill", "JobAcctGatherFrequency=1",
+                "AccountingStorageEnforce=associations,limits,qos")
+    options = [word for setting in settings for word in ("--conf", setting)]
+    with Cluster("--no-rest", "--nodes", 5, *options) as cluster:
+        prepare(cluster)
+        with trainer_on_all_nodes_but(cluster, "node02") as trainer:
+            controller = Troubled(cluster, trainer)
+            try:
+                with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
+                    for case in chosen:
+                        pool.submit(cases.run, case, cluster, controller)
+            finally:
+                controller.kill()
+                print((cluster.work / "serve.log").read_text()[-3000:])
+    cases.finish()
+
+
+if __name__ == "__main__":
+    main()
