@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/hostlist.h"
 #include "orchestrator/slurm/pending_reason.h"
+#include "topology/hostlist.h"
 #include "trainer/contract/exit_code.h"
 
 namespace regatta::orchestrator {
@@ -50,7 +50,7 @@ std::string word_before(View line, View mark) {
 
 void add_nodes(const std::string& hostlist, std::vector<std::string>* nodes) {
   try {
-    for (std::string& node : expand_hostlist(hostlist)) {
+    for (std::string& node : topology::expand_hostlist(hostlist)) {
       if (std::find(nodes->begin(), nodes->end(), node) == nodes->end()) {
         nodes->push_back(std::move(node));
       }
@@ -136,7 +136,7 @@ Clues read_log(View log) {
 }
 
 std::string named(const std::vector<std::string>& nodes) {
-  return (nodes.size() == 1 ? "node " : "nodes ") + compress_hosts(nodes);
+  return (nodes.size() == 1 ? "node " : "nodes ") + topology::compress_hosts(nodes);
 }
 
 // Of the job's nodes the one that runs the script.

@@ -227,6 +227,46 @@ TEST(BatchScriptRun, AfterPreemptionTheRunGoesOn) {
   }
 }
 
+// The same again would need as much memory again.
+TEST(BatchScriptRun, WhatRanOutOfMemoryIsNotRequeued) {
+  struct Row {
+    const char* line;
+    int requeues;
+  };
+  for (const Row& row :
+       {Row{"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0.", 0},
+        Row{"slurmstepd-node01: error: StepId=1.0 exceeded memory limit (2 > 1), being killed", 0},
+        Row{"slurmstepd: error: Exceeded job memory limit", 0},
+        Row{"srun: error: node02: task 1: Out Of Memory", 0}, Row{"  what():  std::bad_alloc", 0},
+        Row{"the memory limit is exceeded", 1}}) {
+    SCOPED_TRACE(row.line);
+    Bench bench;
+    bench.add_tool("sleep", "exit 0\n");
+    const std::string srun(kSrun);
+    const std::string print = "echo '" + std::string(row.line) + "'\n";
+    bench.add_tool("srun", std::string(srun).insert(srun.find("echo \"output of"), print));
+    write_file(bench.tool("code"), "22");
+    EXPECT_EQ(bench.run(), 22) << bench.said;
+    int requeues = 0;
+    for (const Call& call : bench.calls("scontrol")) requeues += call.arguments[0] == "requeue";
+    EXPECT_EQ(requeues, row.requeues) << bench.said;
+  }
+}
+
+// squeue does not show it, so job_end reads it.
+TEST(BatchScriptRun, TheLastLineTellsTheCode) {
+  for (const int code : {0, 24, 137}) {
+    Bench bench;
+    write_file(bench.tool("code"), std::to_string(code));
+    EXPECT_EQ(bench.run(), code);
+    EXPECT_THAT(bench.said, testing::EndsWith("regatta: returns " + std::to_string(code) + "\n"));
+  }
+  Bench bench;
+  bench.job.resources.setup = "exit 3";
+  EXPECT_EQ(bench.run(), 20);
+  EXPECT_THAT(bench.said, testing::EndsWith("regatta: returns 20\n"));
+}
+
 TEST(BatchScriptRun, ARequeueThatFailsIsTriedAgainOnlyWhileSlurmCannotBeReached) {
   struct Row {
     const char* answer;
