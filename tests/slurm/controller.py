@@ -1,0 +1,127 @@
+"""A controller of regatta on a throw-away cluster, and the runs that tests of Slurm submit to it."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+from cluster import ROOT, wait
+
+BUILD = pathlib.Path(os.environ.get("REGATTA_BINARY_DIR", ROOT / "build" / "release"))
+REGATTA = BUILD / "orchestrator" / "regatta"
+TRAINER = BUILD / "trainer" / "regatta-train"
+OVER = ("succeeded", "failed", "stopped", "cancelled")
+
+RUN = """name: {name}
+model: {{preset: tiny, layers: 2, hidden: 32, heads: 2, feed_forward: 64, max_positions: 64}}
+data: {{path: {data}, max_length: 48}}
+batch: {{size: 16}}
+optimizer: {{learning_rate: 0.003}}
+threads: 1
+ranks: 4
+steps: {steps}
+evaluate: {{every: 50, samples: 32}}
+checkpoint: {{every: {every}}}
+{more}
+slurm:
+  nodes: 4
+  ranks_per_node: 1
+  {slurm}
+"""
+
+
+def make_data(directory):
+    """A dataset of made-up sentences."""
+    words = "boat river wind sail oar crew race lake shore storm rope mast tide deck".split()
+    lines, state = [], 1
+    for number in range(600):
+        sentence = []
+        for _ in range(8):
+            state = (state * 1103515245 + 12345) % 2**31
+            sentence.append(words[state // 65536 % len(words)])
+        lines.append("The " + " ".join(sentence) + "." + ("\n" if number % 6 == 5 else ""))
+    text = directory / "corpus.txt"
+    text.write_text("\n".join(lines) + "\n")
+    subprocess.run([TRAINER, "prepare", text, "-o", directory / "data", "--train-vocab", "256"], check=True,
+                   capture_output=True, timeout=120)
+    return directory / "data"
+
+
+class Controller:
+    """`regatta serve` on the cluster; may be killed and started again."""
+
+    def __init__(self, cluster):
+        self.cluster, self.process = cluster, None
+        self.state = cluster.work / "controller"
+        self.start()
+
+    def start(self):
+        log = open(self.cluster.work / "serve.log", "ab")
+        self.process = subprocess.Popen(
+            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", TRAINER,
+             "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, **self.cluster.environment}, start_new_session=True)
+        self.url = self.process.stdout.readline().strip()
+        assert self.url.startswith("http://"), (self.cluster.work / "serve.log").read_text()[-2000:]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def call(self, *arguments):
+        return subprocess.run([REGATTA, *map(str, arguments), "--server", self.url], capture_output=True, text=True,
+                              timeout=120, env={**os.environ, **self.cluster.environment})
+
+    def submit(self, name, steps, every=50, more="", slurm="time_limit: 10"):
+        path = self.cluster.work / f"{name}.yaml"
+        path.write_text(RUN.format(name=name, data=self.cluster.work / "data", steps=steps, every=every, more=more,
+                                   slurm=slurm))
+        done = self.call("submit", path, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["id"]
+
+    def show(self, run):
+        return json.loads(self.call("show", run, "-o", "json").stdout)
+
+    def wait_over(self, run, seconds=400):
+        shown = wait(f"run {run} ends", lambda: (s := self.show(run))["state"] in OVER and s, seconds, 0.5)
+        return shown["state"], shown.get("error") or ""
+
+    def wait_step(self, run, step):
+        wait(f"run {run} reaches step {step}", lambda: self.steps(run) >= step, 300, 0.2)
+
+    def directory(self, run):
+        return self.state / "runs" / run
+
+    def records(self, run, kind):
+        found = []
+        for journal in sorted(self.directory(run).glob("attempts/*/journal.jsonl")):
+            for line in journal.read_text().splitlines():
+                with contextlib.suppress(ValueError):
+                    record = json.loads(line)
+                    if record["type"] == kind:
+                        found.append(record)
+        return found
+
+    def steps(self, run):
+        return max((record["step"] for record in self.records(run, "step")), default=0)
+
+
+def weights(directory):
+    """The bytes of the last checkpoint's tensors."""
+    last = max(path for path in (directory / "checkpoints").glob("step-*") if (path / "manifest.json").exists())
+    return last.name[:15], [path.read_bytes() for path in sorted(last.glob("*.safetensors"))]
+
+
+def succeeds(controller, run):
+    state, error = controller.wait_over(run)
+    assert state == "succeeded", f"{state}: {error}; {tail_of(controller, run)}"
+
+
+def tail_of(controller, run):
+    text = ""
+    for path in sorted((controller.directory(run) / "submit").glob("*")):
+        if path.suffix in (".out", ".log"):
+            text += f"\n--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-8:])
+    return text
