@@ -1,12 +1,105 @@
 #include "topology/plan.h"
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/document.h"
 #include "base/error.h"
 #include "base/text.h"
 
 namespace regatta::topology {
+namespace {
+
+constexpr int kMostSegmentNodes = 65536;
+constexpr std::size_t kMostVariables = 256;
+constexpr std::size_t kMostValueBytes = 4096;
+constexpr std::size_t kMostExcluded = 4096;
+constexpr std::size_t kMostHostlistBytes = 1024;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_small(char c) { return c >= 'a' && c <= 'z'; }
+
+std::string shown(const std::string& text) { return base::printable(text.substr(0, 80)); }
+
+// The planner sets the libraries that move gradients; whatever else a variable may reach is the
+// user's.
+void read_environment(base::Table& table, std::map<std::string, std::string>* environment) {
+  base::Table section = table.table("environment");
+  for (const std::string& name : section.keys()) {
+    std::string value;
+    section.read(name, &value);
+    const bool prefixed = name.rfind("NCCL_", 0) == 0 || name.rfind("CUDA_", 0) == 0;
+    const bool plain = std::all_of(name.begin(), name.end(),
+                                   [](char c) { return is_capital(c) || is_digit(c) || c == '_'; });
+    if (!prefixed || !plain || name.size() > 128) {
+      section.fail(name,
+                   "is no variable of a plan; use NCCL_... and CUDA_..., in A-Z 0-9 _, and "
+                   "put others into slurm.environment of the run file");
+    }
+    if (value.size() > kMostValueBytes || value.find('\0') != std::string::npos) {
+      section.fail(name, "use at most " + std::to_string(kMostValueBytes) + " bytes and no NUL");
+    }
+    (*environment)[name] = value;
+  }
+  section.finish();
+  if (environment->size() > kMostVariables) {
+    table.fail("environment", "has " + std::to_string(environment->size()) +
+                                  " variables; use at most " + std::to_string(kMostVariables));
+  }
+}
+
+// A number, and a longest wait in Slurm's notation of times: the sort of a time is Slurm's to
+// judge.
+bool is_switches(std::string_view text) {
+  const std::size_t at = text.find('@');
+  const std::string_view count = text.substr(0, at);
+  const std::string_view wait = at == std::string_view::npos ? "0" : text.substr(at + 1);
+  const auto is_time = [](char c) { return is_digit(c) || c == ':' || c == '-'; };
+  return !count.empty() && count.size() <= 6 && count.front() != '0' &&
+         std::all_of(count.begin(), count.end(), is_digit) && !wait.empty() && wait.size() <= 32 &&
+         is_digit(wait.front()) && std::all_of(wait.begin(), wait.end(), is_time);
+}
+
+bool is_hostlist(const std::string& text) {
+  return !text.empty() && text.size() <= kMostHostlistBytes && text.front() != '-' &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return is_small(c) || is_capital(c) || is_digit(c) ||
+                  std::string_view("._-,[]").find(c) != std::string_view::npos;
+         });
+}
+
+Placement read_placement(base::Table& table) {
+  Placement placement;
+  read_environment(table, &placement.environment);
+  table.read("switches", &placement.switches);
+  if (!placement.switches.empty() && !is_switches(placement.switches)) {
+    table.fail("switches", "is '" + shown(placement.switches) +
+                               "'; use a number such as 1, or one with the longest wait such as "
+                               "1@30 (minutes)");
+  }
+  table.read("segment", &placement.segment);
+  if (placement.segment < 0 || placement.segment > kMostSegmentNodes) {
+    table.fail("segment", "is " + std::to_string(placement.segment) + "; use 0 (none) to " +
+                              std::to_string(kMostSegmentNodes) + " nodes");
+  }
+  table.read("exclude", &placement.exclude);
+  if (placement.exclude.size() > kMostExcluded) {
+    table.fail("exclude", "has " + std::to_string(placement.exclude.size()) +
+                              " items; use at most " + std::to_string(kMostExcluded));
+  }
+  for (const std::string& nodes : placement.exclude) {
+    if (is_hostlist(nodes)) continue;
+    table.fail("exclude", "has '" + shown(nodes) +
+                              "'; use names of nodes or lists such as node[01-04], of A-Z a-z 0-9 "
+                              "._-,[]");
+  }
+  return placement;
+}
+
+}  // namespace
 
 Plan default_plan(int tensor_count) {
   Plan plan;
@@ -23,10 +116,16 @@ std::string to_json(const Plan& plan) {
   json["bucket_ends"] = ends;
   json["why"] = plan.why;
   json["measured"] = plan.measured;
+  const Placement& placement = plan.placement;
+  if (!placement.environment.empty()) json["environment"] = placement.environment;
+  if (!placement.switches.empty()) json["switches"] = placement.switches;
+  if (placement.segment > 0) json["segment"] = placement.segment;
+  if (!placement.exclude.empty()) json["exclude"] = placement.exclude;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-Plan parse_plan(const std::string& text, const std::string& source, int tensor_count) {
+Plan parse_plan(const std::string& text, const std::string& source,
+                std::optional<int> tensor_count) {
   base::Table table = base::Table::parse(text, source);
   Plan plan;
   table.read("ranks", &plan.ranks);
@@ -35,7 +134,9 @@ Plan parse_plan(const std::string& text, const std::string& source, int tensor_c
   table.read("bucket_ends", &ends);
   table.read("why", &plan.why);
   table.read("measured", &plan.measured);
+  plan.placement = read_placement(table);
   table.finish();
+  const int count = tensor_count.value_or(std::numeric_limits<int>::max());
   int begin = 0;
   for (const std::string& text_end : ends) {
     const auto end = base::parse_integer(text_end);
@@ -43,15 +144,15 @@ Plan parse_plan(const std::string& text, const std::string& source, int tensor_c
       table.fail("bucket_ends",
                  "expected whole numbers, found '" + base::printable(text_end.substr(0, 80)) + "'");
     }
-    if (*end <= begin || *end > tensor_count) {
+    if (*end <= begin || *end > count) {
       table.fail("bucket_ends", "must grow from 1 to the number of tensors, " +
-                                    std::to_string(tensor_count) + "; found " + text_end);
+                                    std::to_string(count) + "; found " + text_end);
     }
     plan.buckets.push_back({begin, static_cast<int>(*end)});
     begin = static_cast<int>(*end);
   }
-  if (begin != tensor_count) {
-    table.fail("bucket_ends", "must end at the number of tensors, " + std::to_string(tensor_count));
+  if (tensor_count && begin != count) {
+    table.fail("bucket_ends", "must end at the number of tensors, " + std::to_string(count));
   }
   return plan;
 }

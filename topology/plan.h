@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,19 +16,29 @@ struct Bucket {
   int end_tensor = 0;
 };
 
+// Where the run is to be placed and how its libraries are set; empty and 0: as the run file says.
+struct Placement {
+  std::map<std::string, std::string> environment;  // of the ranks: NCCL_… and CUDA_… only
+  std::string switches;              // leaf switches at most: "count" or "count@longest wait"
+  int segment = 0;                   // nodes of a block that stay together
+  std::vector<std::string> exclude;  // nodes or hostlists that must not be used
+};
+
 struct Plan {
   int ranks = 1;
   std::vector<Bucket> buckets;  // in the order of reduction, covering the tensor table
   std::string why;              // one sentence
   bool measured = false;        // else modelled
+  Placement placement{};
 };
 
 // One bucket over `tensor_count` tensors: right for one rank, where nothing is reduced.
 [[nodiscard]] Plan default_plan(int tensor_count);
 
 // plan.json in and out. parse throws Code::User naming `source` and what is wrong: buckets must
-// cover [0, tensor_count) without gap or overlap.
+// cover [0, tensor_count) without gap or overlap; where the count is not known, they end anywhere.
 [[nodiscard]] std::string to_json(const Plan& plan);
-[[nodiscard]] Plan parse_plan(const std::string& text, const std::string& source, int tensor_count);
+[[nodiscard]] Plan parse_plan(const std::string& text, const std::string& source,
+                              std::optional<int> tensor_count);
 
 }  // namespace regatta::topology

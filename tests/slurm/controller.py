@@ -19,13 +19,13 @@ data: {{path: {data}, max_length: 48}}
 batch: {{size: 16}}
 optimizer: {{learning_rate: 0.003}}
 threads: 1
-ranks: 4
+ranks: {ranks}
 steps: {steps}
 evaluate: {{every: 50, samples: 32}}
-checkpoint: {{every: {every}}}
+checkpoint: {{every: {every}, keep_last: {keep_last}}}
 {more}
 slurm:
-  nodes: 4
+  nodes: {nodes}
   ranks_per_node: 1
   {slurm}
 """
@@ -73,10 +73,11 @@ class Controller:
         return subprocess.run([REGATTA, *map(str, arguments), "--server", self.url], capture_output=True, text=True,
                               timeout=120, env={**os.environ, **self.cluster.environment})
 
-    def submit(self, name, steps, every=50, more="", slurm="time_limit: 10"):
+    def submit(self, name, steps, every=50, more="", slurm="time_limit: 10", ranks=4, nodes=None, keep_last=3):
+        """Submits a run with one rank per node; its id. `nodes` may be a range that ends at `ranks`."""
         path = self.cluster.work / f"{name}.yaml"
         path.write_text(RUN.format(name=name, data=self.cluster.work / "data", steps=steps, every=every, more=more,
-                                   slurm=slurm))
+                                   slurm=slurm, ranks=ranks, nodes=nodes or ranks, keep_last=keep_last))
         done = self.call("submit", path, "-o", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["id"]
@@ -108,10 +109,20 @@ class Controller:
         return max((record["step"] for record in self.records(run, "step")), default=0)
 
 
-def weights(directory):
-    """The bytes of the last checkpoint's tensors."""
-    last = max(path for path in (directory / "checkpoints").glob("step-*") if (path / "manifest.json").exists())
-    return last.name[:15], [path.read_bytes() for path in sorted(last.glob("*.safetensors"))]
+def checkpoints(directory):
+    """Directories of whole checkpoints by step."""
+    found = {}
+    for path in sorted((directory / "checkpoints").glob("step-*")):
+        if (path / "manifest.json").exists():
+            found[int(path.name.split("-")[1])] = path
+    return found
+
+
+def weights(directory, step=None):
+    """The step of the last checkpoint, or that one, and the bytes of its tensors."""
+    found = checkpoints(directory)
+    step = max(found) if step is None else step
+    return step, [path.read_bytes() for path in sorted(found[step].glob("*.safetensors"))]
 
 
 def succeeds(controller, run):

@@ -40,6 +40,29 @@ TEST(Plan, RoundTrips) {
   EXPECT_EQ(to_json(back), text);
 }
 
+TEST(Plan, PlacementRoundTrips) {
+  Plan plan;
+  plan.buckets = {{0, 3}};
+  plan.placement.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"},
+                                {"NCCL_IB_HCA", "mlx5_0,x y"}};
+  plan.placement.switches = "2@1-00:30";
+  plan.placement.segment = 8;
+  plan.placement.exclude = {"node07", "gpu[01-04,9]"};
+  const std::string text = to_json(plan);
+  const Plan back = parse_plan(text, "plan.json", std::nullopt);
+  EXPECT_EQ(back.placement.environment, plan.placement.environment);
+  EXPECT_EQ(back.placement.switches, "2@1-00:30");
+  EXPECT_EQ(back.placement.segment, 8);
+  EXPECT_EQ(back.placement.exclude, plan.placement.exclude);
+  EXPECT_EQ(to_json(back), text);
+}
+
+TEST(Plan, WithoutACountTheLastEndIsIt) {
+  EXPECT_EQ(ranges(parse_plan(R"({"bucket_ends": [1, 3]})", "p", std::nullopt)),
+            (std::vector<std::pair<int, int>>{{0, 1}, {1, 3}}));
+  EXPECT_THROW((void)parse_plan(R"({"bucket_ends": [3, 1]})", "p", std::nullopt), base::Error);
+}
+
 TEST(Plan, ReadsEndsWrittenAsTexts) {
   EXPECT_EQ(parse_plan(R"({"bucket_ends": ["1", "3"]})", "p", 3).buckets.size(), 2U);
 }
@@ -66,6 +89,27 @@ TEST(Plan, NamesWhatIsWrong) {
       {"beyond 64 bits", R"({"bucket_ends": [99999999999999999999]})", "whole numbers"},
       {"beyond 32 bits", R"({"bucket_ends": [4294967301]})", "must grow from 1"},
       {"unknown key", R"({"bucket_ends": [5], "rank": 1})", "did you mean 'ranks'"},
+      {"a loader's variable", R"({"bucket_ends": [5], "environment": {"LD_PRELOAD": "x"}})",
+       "LD_PRELOAD: is no variable of a plan"},
+      {"a variable that only ends so", R"({"bucket_ends": [5], "environment": {"X_NCCL_": "x"}})",
+       "is no variable of a plan"},
+      {"a small prefix", R"({"bucket_ends": [5], "environment": {"nccl_debug": "x"}})",
+       "is no variable of a plan"},
+      {"a variable with =", R"({"bucket_ends": [5], "environment": {"NCCL_A=B": "x"}})",
+       "is no variable of a plan"},
+      {"a variable with NUL", "{\"bucket_ends\": [5], \"environment\": {\"NCCL_A\": \"\\u0000\"}}",
+       "no NUL"},
+      {"switches of nothing", R"({"bucket_ends": [5], "switches": "@3"})",
+       "use a number such as 1"},
+      {"no switches", R"({"bucket_ends": [5], "switches": "0"})", "use a number such as 1"},
+      {"switches with an option", R"({"bucket_ends": [5], "switches": "1 --uid=0"})",
+       "use a number such as 1"},
+      {"a wait of words", R"({"bucket_ends": [5], "switches": "1@soon"})",
+       "use a number such as 1"},
+      {"a negative segment", R"({"bucket_ends": [5], "segment": -1})", "use 0 (none) to 65536"},
+      {"an excluded option", R"({"bucket_ends": [5], "exclude": ["-w"]})", "use names of nodes"},
+      {"an excluded blank", R"({"bucket_ends": [5], "exclude": ["a b"]})", "use names of nodes"},
+      {"an excluded nothing", R"({"bucket_ends": [5], "exclude": [""]})", "use names of nodes"},
       {"hostile text", "{\"bucket_ends\": [\"\\u001b[2J\"]}", "\\x1b"},
   };
   for (const Row& row : rows) {

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""What befalls a run of hours on a real cluster, each time with other nodes: its time is over, a more
+important job wants its nodes, a node is lost for good, a rank stands still. All runs train at once.
+
+    tests/slurm/lifecycle_test.py [CASE...]
+"""
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sys
+
+from cluster import Cases, Cluster, need_slurm, wait
+from controller import OVER, Controller, checkpoints, make_data, succeeds, tail_of, weights
+
+LIMITS = 2 if int(os.environ.get("REGATTA_REPETITIONS", "100")) >= 100 else 1  # time limits that a run crosses
+EVERY = 100  # steps between two checkpoints
+SECONDS = 400  # the deadline of what takes a minute
+
+
+def endless(controller, name, nodes, slurm="time_limit: 10"):
+    """A run of two ranks on two of eight nodes that is far from its end when the test is over."""
+    others = [f"node{number:02}" for number in range(1, 9) if number not in nodes]
+    return controller.submit(name, 1000000, EVERY, ranks=2, keep_last=100000,
+                             slurm=f"exclude: [{', '.join(others)}]\n  {slurm}")
+
+
+def starts(controller, run):
+    return controller.records(run, "start")
+
+
+def wait_attempt(controller, run, number, seconds=SECONDS):
+    """Until the attempt trains; its start record."""
+    def found():
+        shown = controller.show(run)
+        assert shown["state"] not in OVER, f"{shown['state']}: {shown.get('error')}; {tail_of(controller, run)}"
+        return len(starts(controller, run)) >= number
+    wait(f"run {run} begins attempt {number}", found, seconds, 0.5)
+    return starts(controller, run)[number - 1]
+
+
+def same_as_undisturbed(controller, run, begun, whole):
+    """The first checkpoint after the step at which the last attempt began has the bits of a run that nothing befell."""
+    def common():
+        later = [step for step in checkpoints(controller.directory(run)) if step > begun]
+        return later and min(later) in checkpoints(controller.directory(whole)) and min(later)
+    step = wait("both runs save the same step", common, SECONDS, 0.5)
+    assert weights(controller.directory(run), step) == weights(controller.directory(whole), step), f"other bits at {step}"
+    return step
+
+
+def cancel(controller, run):
+    assert controller.call("cancel", run).returncode == 0
+    state, error = controller.wait_over(run)
+    assert state == "cancelled", f"{state}: {error}"
+
+
+def ranks_of(directory):
+    """Processes of a run's ranks: rank to pid."""
+    found = {}
+    for place in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, KeyError):
+            words = place.joinpath("cmdline").read_bytes().split(b"\0")
+            if words[1:4] != [b"run", b"--directory", str(directory).encode()]:
+                continue
+            pairs = [item.split(b"=", 1) for item in place.joinpath("environ").read_bytes().split(b"\0") if b"=" in item]
+            found[int(dict(pairs)[b"SLURM_PROCID"])] = int(place.name)
+    return found
+
+
+def a_time_limit_is_no_end(cluster, controller, whole):
+    """A minute at a time: saved before each limit, and the same weights."""
+    run = endless(controller, "limited", (1, 2), "time_limit: 1")
+    for number in range(LIMITS):
+        begun = wait_attempt(controller, run, number + 2)
+        end = controller.records(run, "end")[number]
+        assert end["reason"] == "deadline" and end["exit_code"] == 25, end
+        assert begun["first_step"] == end["step"] > 0, "nothing was lost"
+    same_as_undisturbed(controller, run, begun["first_step"], whole)
+    cancel(controller, run)
+
+
+def a_more_important_job_goes_first(cluster, controller, whole):
+    """Preempted, the run saves, waits, and goes on where it was."""
+    run = endless(controller, "preempted", (3, 4))
+    controller.wait_step(run, 2 * EVERY)
+    urgent = cluster.sbatch("sleep 3", "-p", "high", "-w", "node[03-04]", "--exclusive", "-t", "5")
+    assert cluster.wait_job(urgent, seconds=SECONDS) == "COMPLETED"
+    begun = wait_attempt(controller, run, 2)
+    end = controller.records(run, "end")[0]
+    assert end["reason"] == "stopped" and end["exit_code"] == 24, end
+    assert begun["first_step"] == end["step"] >= 2 * EVERY, "nothing was lost"
+    same_as_undisturbed(controller, run, begun["first_step"], whole)
+    cancel(controller, run)
+
+
+def fewer_nodes_are_enough(cluster, controller, whole):
+    """A node is lost and does not come back: the run goes on without it, with fewer ranks, to its end."""
+    run = controller.submit("fewer", 1500, slurm="exclude: [\"node[01-04]\"]\n  time_limit: 10", nodes="2..4")
+    controller.wait_step(run, 200)
+    cluster.kill("node07")
+    begun = wait_attempt(controller, run, 2)
+    first = starts(controller, run)[0]
+    assert first["ranks"] == 4 and begun["ranks"] == 3, (first["ranks"], begun["ranks"])
+    assert begun["first_step"] > 0, "it resumed"
+    succeeds(controller, run)
+    assert controller.steps(run) == 1500
+
+
+CASES = [a_time_limit_is_no_end, a_more_important_job_goes_first, fewer_nodes_are_enough]
+
+
+def main():
+    need_slurm()
+    chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
+    cases = Cases("slurm_lifecycle")
+    with Cluster("--no-rest", "--nodes", 8) as cluster:
+        make_data(cluster.work)
+        controller = Controller(cluster)
+        try:
+            whole = endless(controller, "whole", (1, 2))
+            with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
+                for case in chosen:
+                    pool.submit(cases.run, case, cluster, controller, whole)
+        finally:
+            controller.kill()
+            print((cluster.work / "serve.log").read_text()[-3000:])
+    cases.finish()
+
+
+if __name__ == "__main__":
+    main()
