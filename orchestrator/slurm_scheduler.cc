@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/job_end.h"
+#include "orchestrator/slurm/run_job.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
@@ -41,18 +42,6 @@ std::map<std::string, std::string> nodes_by_token(const Jobs& jobs) {
     if (token) nodes[*token] = *job.nodes;
   }
   return nodes;
-}
-
-SlurmJob job_of(const LaunchRequest& request, const trainer::RunConfig& config,
-                const base::Path& trainer) {
-  SlurmJob job;
-  job.token = request.token;
-  job.run_name = config.name;
-  job.run_directory = request.run_directory;
-  job.trainer = trainer;
-  job.resources = trainer::slurm_resources_of(config);
-  job.exclude = request.avoid;
-  return job;
 }
 
 // The end of a file; empty where there is none.
@@ -140,19 +129,24 @@ Submission SlurmScheduler::send(const SlurmJob& job) {
 std::string SlurmScheduler::submit(const LaunchRequest& request) {
   const auto run = trainer::RunDirectory::open(files_, request.run_directory);
   const trainer::RunConfig config = trainer::parse_run_config(run.run_json(), "run.json");
-  SlurmJob job = job_of(request, config, settings_.trainer);
+  const auto plan = plan_of_run(files_, request.run_directory, config.ranks);
+  SlurmJob launch;
+  launch.token = request.token;
+  launch.run_directory = request.run_directory;
+  launch.trainer = settings_.trainer;
+  launch.exclude = request.avoid;
   const double since = clock_.utc_seconds() - kClockDifference;
-  Submission submission = send(job);
+  Submission submission = send(job_of_run(launch, config, plan));
   const auto* const first = std::get_if<Refused>(&submission);
   // "Invalid node name specified", "Requested node configuration is not available".
   const bool about_nodes = first != nullptr && first->reason.find("node ") != std::string::npos;
-  if (about_nodes && !job.exclude.empty()) {
+  if (about_nodes && !launch.exclude.empty()) {
     // Avoiding is a wish: a node that the cluster does not have any more must not cost the run.
     base::log(base::LogLevel::Warning,
               "sbatch refused (" + base::printable(first->reason) +
                   ") what avoids nodes; the job is submitted without avoiding any");
-    job.exclude.clear();
-    submission = send(job);
+    launch.exclude.clear();
+    submission = send(job_of_run(launch, config, plan));
   }
   if (const auto* refused = std::get_if<Refused>(&submission)) {
     throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,

@@ -73,12 +73,17 @@ std::vector<std::string> assignments(const SlurmJob& job) {
   return words;
 }
 
+bool has_range(const trainer::SlurmResources& resources) {
+  return resources.max_nodes > resources.min_nodes;
+}
+
 // Options of the srun that starts the ranks, and of the one that proves the nodes.
 std::vector<std::string> step_options(const trainer::SlurmResources& resources) {
   std::vector<std::string> options;
-  // srun does not take it over from sbatch since Slurm 22.05
-  if (resources.cpus_per_rank > 0) {
-    options.push_back("--cpus-per-task=" + std::to_string(resources.cpus_per_rank));
+  // srun does not take it over from sbatch since Slurm 22.05, and must not before that where a task
+  // of the job is a whole node's part.
+  if (resources.cpus_per_rank > 0 || has_range(resources)) {
+    options.push_back("--cpus-per-task=" + std::to_string(std::max(1, resources.cpus_per_rank)));
   }
   const trainer::SlurmContainer& container = resources.container;
   if (!container.image.empty()) options.push_back("--container-image=" + container.image);
@@ -112,12 +117,16 @@ void append_resources(const SlurmJob& job, std::vector<std::string>* arguments) 
   add("qos", resources.qos);
   add("reservation", resources.reservation);
   add_number("time", resources.time_limit_minutes);
-  add("nodes",
-      std::to_string(resources.min_nodes) + (resources.max_nodes > resources.min_nodes
-                                                 ? "-" + std::to_string(resources.max_nodes)
-                                                 : ""));
-  add_number("ntasks-per-node", resources.ranks_per_node);
-  add_number("cpus-per-task", resources.cpus_per_rank);
+  add("nodes", std::to_string(resources.min_nodes) +
+                   (has_range(resources) ? "-" + std::to_string(resources.max_nodes) : ""));
+  if (has_range(resources)) {
+    // With tasks per node Slurm (22.05) counts on those of the fewest nodes, and never gives more
+    // of them. So a node's part is one task here; srun is told the ranks.
+    add_number("cpus-per-task", resources.ranks_per_node * std::max(1, resources.cpus_per_rank));
+  } else {
+    add_number("ntasks-per-node", resources.ranks_per_node);
+    add_number("cpus-per-task", resources.cpus_per_rank);
+  }
   // Not per task: every rank sees all GPUs of its node, or NCCL could not go directly between them.
   add_number("gpus-per-node", resources.ranks_per_node * resources.gpus_per_rank);
   if (resources.memory_per_node_mib) {
