@@ -13,8 +13,8 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 libopenmpi-dev openmpi
 what=${1:-run}
 case "$what" in
   run) ;;
-  test) packages+=(chromium libboost-context-dev) ;;
-  all) packages+=(chromium libboost-context-dev clang libclang-rt-14-dev) ;;
+  test) packages+=(chromium elfutils libboost-context-dev) ;;
+  all) packages+=(chromium elfutils libboost-context-dev clang libclang-rt-14-dev) ;;
   *)
     echo "deploy/install.sh: unknown word '$what'; use run, test or all" >&2
     exit 2

@@ -14,6 +14,7 @@
 #include "trainer/buckets.h"
 #include "trainer/device_peak.h"
 #include "trainer/environment.h"
+#include "trainer/hang_report.h"
 #include "trainer/initial_weights.h"
 #include "trainer/launcher.h"
 #include "trainer/rank_agreement.h"
@@ -52,6 +53,15 @@ RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset,
   }
   config.ranks_per_node = ranks_per_node;
   return config;
+}
+
+// What Slurm calls the node that it started this rank on; else the machine's own name.
+std::string host_name(const Variables& variables) {
+  const char* node = variables ? variables("SLURMD_NODENAME") : nullptr;
+  if (node != nullptr && *node != '\0') return base::printable(node);
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return base::printable(host);
 }
 
 std::optional<double> target_value(const RunConfig& config, double baseline) {
@@ -138,6 +148,7 @@ EndRecord Attempt::run() {
   const double peak = peak_flops(device);
   const TensorTable table = make_tensor_table(config_.model);
   const topology::Plan plan = agreed_plan(table, device);
+  hosts_ = texts_of_ranks(group_.host(), host_name(options_.variables));
   const std::unique_ptr<Watchdog> watchdog = make_watchdog();
   watchdog_ = watchdog.get();
   TrainLoopOptions options;
@@ -195,15 +206,7 @@ std::unique_ptr<Watchdog> Attempt::make_watchdog() {
   if (config_.ranks == 1 || config_.watchdog_seconds == 0) return nullptr;
   WatchdogOptions options;
   options.least_seconds = config_.watchdog_seconds;
-  const auto trip = [this](const std::string& message) {
-    base::log(base::LogLevel::Error, message);
-    EndRecord end;
-    end.reason = "failed";
-    end.exit_code = static_cast<int>(ExitCode::Retry);
-    end.message = message;
-    journal_.write_end(end);
-    std::_Exit(end.exit_code);  // other threads stand still: nothing can be waited for
-  };
+  const auto trip = [this](const Trip& why) { give_up(why); };
   const auto report = [this](const HeartbeatRecord& record) {
     try {
       journal_.write(record);
@@ -213,6 +216,31 @@ std::unique_ptr<Watchdog> Attempt::make_watchdog() {
   auto watchdog = std::make_unique<Watchdog>(group_.host(), clock_, options, trip, report);
   watchdog->beat(0, Phase::Loading);
   return watchdog;
+}
+
+// On the watchdog's thread. Others stand still: nothing can be waited for.
+void Attempt::give_up(const Trip& trip) {
+  base::log(base::LogLevel::Error, trip.why);
+  EndRecord end;
+  end.reason = "failed";
+  end.exit_code = static_cast<int>(ExitCode::Retry);
+  end.message = trip.why;
+  journal_.write_end(end);
+  if (trip.hangs) {
+    const auto blamed = static_cast<std::size_t>(trip.rank);
+    HangPlaces places;
+    places.report = directory_.attempt_path(name_) / "hang.json";
+    if (const char* request = options_.variables(kDumpRequestVariable)) places.request = request;
+    report_hang(files_, clock_, places,
+                hang_json(trip, blamed < hosts_.size() ? hosts_[blamed] : "", group_.rank()));
+  }
+  try {
+    // Rank 0, whose word this is otherwise, may be the one that stands still.
+    leave_exit_code(options_.variables, end.exit_code);
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning, error.what());
+  }
+  std::_Exit(end.exit_code);
 }
 
 StepFlags Attempt::wishes() {
@@ -265,9 +293,11 @@ void Attempt::announce(const Inputs& inputs, const TensorTable& table, const top
   record.process = getpid();
   const char* launcher = options_.variables(kLauncherVariable);
   if (launcher != nullptr) record.process = base::parse_integer(launcher).value_or(getpid());
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  record.host = host;
+  record.host = host_name({});
+  for (std::size_t rank = 0; rank < hosts_.size();
+       rank += static_cast<std::size_t>(config_.ranks_per_node)) {
+    record.hosts.push_back(hosts_[rank]);
+  }
   record.version = REGATTA_VERSION;
   record.parameters = table.parameter_count;
   record.steps = config_.steps;

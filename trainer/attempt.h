@@ -51,6 +51,7 @@ class Attempt {
   [[nodiscard]] double peak_flops(Device& device) const;
   [[nodiscard]] topology::Plan agreed_plan(const TensorTable& table, const Device& device) const;
   [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
+  [[noreturn]] void give_up(const Trip& trip);
   [[nodiscard]] StepFlags wishes();
   [[nodiscard]] Resumed starting_point(const TensorTable& table);
   void announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
@@ -73,6 +74,7 @@ class Attempt {
   RunConfig config_;
   TrainingRunOptions options_;
   std::vector<Sample> evaluation_;
+  std::vector<std::string> hosts_;  // by rank
   std::optional<double> target_;
   std::optional<double> metric_;  // of the last evaluation
   // These while run() runs.

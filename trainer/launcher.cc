@@ -119,10 +119,15 @@ void stop_with_launcher(const Variables& variables) {
   if (const auto process = base::parse_integer(launcher)) stop_with(*process);
 }
 
-int rank_exit_code(const Variables& variables, int rank, int code) {
+void leave_exit_code(const Variables& variables, int code) {
   const char* exit_file = variables(kExitFileVariable);
-  if (exit_file == nullptr) return code;
-  if (rank == 0) base::replace_file(base::posix_file_system(), exit_file, std::to_string(code));
+  if (exit_file == nullptr) return;
+  base::replace_file(base::posix_file_system(), exit_file, std::to_string(code));
+}
+
+int rank_exit_code(const Variables& variables, int rank, int code) {
+  if (variables(kExitFileVariable) == nullptr) return code;
+  if (rank == 0) leave_exit_code(variables, code);
   return 0;
 }
 

@@ -33,6 +33,8 @@ constexpr const char* kMpirunVariable = "REGATTA_MPIRUN";  // its path; else mpi
 // The other side, in each rank's process. From now on the end of the launcher, if there is one, is
 // a request to stop.
 void stop_with_launcher(const Variables& variables);
+// Leaves an exit code for whoever started the ranks, from a rank that cannot end in order.
+void leave_exit_code(const Variables& variables, int code);
 // What the process of a rank returns that ends in order, as all ranks do: `code`, or 0 where there
 // is a launcher, which rank 0 tells the code.
 [[nodiscard]] int rank_exit_code(const Variables& variables, int rank, int code);

@@ -1,5 +1,6 @@
 // regatta-train: prepare data, train, measure.
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,7 @@
 #include "trainer/launcher.h"
 #include "trainer/make_device.h"
 #include "trainer/memory_needs.h"
+#include "trainer/process_stacks.h"
 #include "trainer/sampler.h"
 #include "trainer/stop_signals.h"
 #include "trainer/train_loop.h"
@@ -251,6 +253,36 @@ class Baseline {
   int samples_ = 1024;
 };
 
+class Stacks {
+ public:
+  CLI::App* add(CLI::App& program) {
+    CLI::App* app = program.add_subcommand(
+        "stacks",
+        "states and stacks of the processes that train in a run directory, on this machine");
+    app->add_option("--directory", directory_, "run directory, spelled as they were given it")
+        ->required();
+    app->add_option("--seconds", seconds_, "for eu-stack or gdb, at most")
+        ->check(CLI::Range(0.1, 600.0));
+    return app;
+  }
+  [[nodiscard]] int run() const {
+    // Meant for the ranks, but a job's signals come to all of its processes.
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    const char* node = std::getenv("SLURMD_NODENAME");
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    std::fputs(
+        describe_run(directory_, base::printable(node != nullptr ? node : host), seconds_).c_str(),
+        stdout);
+    return 0;
+  }
+
+ private:
+  std::string directory_;
+  double seconds_ = 8;
+};
+
 int run_program(int argc, char** argv) {
   CLI::App program("Regatta's trainer: BERT-style encoders without padding");
   program.require_subcommand(1);
@@ -258,6 +290,7 @@ int run_program(int argc, char** argv) {
   Prepare prepare;
   Run run;
   Baseline baseline;
+  Stacks stacks;
   ExportCommand exporter;
   ImportCommand importer;
   BenchCommands bench(
@@ -270,6 +303,7 @@ int run_program(int argc, char** argv) {
   const std::vector<Command> commands{{prepare.add(program), [&] { return prepare.run(); }},
                                       {run.add(program), [&] { return run.run(); }},
                                       {baseline.add(program), [&] { return baseline.run(); }},
+                                      {stacks.add(program), [&] { return stacks.run(); }},
                                       {exporter.add(program), [&] { return exporter.run(); }},
                                       {importer.add(program), [&] { return importer.run(); }}};
   bench.add(program);

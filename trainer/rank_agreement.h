@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "trainer/host_collectives.h"
@@ -21,6 +22,10 @@ void together(HostCollectives& host, const std::function<void()>& body);
 // Throws AgreedError of Code::Operator on all ranks unless `value` is the same on all: "what
 // differs: …".
 void same_everywhere(HostCollectives& host, const std::string& what, const std::string& value);
+
+// Every rank's text, in rank order; of each, 255 bytes at most.
+[[nodiscard]] std::vector<std::string> texts_of_ranks(HostCollectives& host,
+                                                      const std::string& text);
 
 // Rank 0's text, everywhere.
 [[nodiscard]] std::string text_of_rank_0(HostCollectives& host, const std::string& text);

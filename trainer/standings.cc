@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 
@@ -50,6 +51,10 @@ std::string blamed(const Standing& one, int more) {
   return text;
 }
 
+Trip trip(const Standing& one, double seconds, bool hangs, std::string why) {
+  return {std::move(why), one.rank, one.phase, seconds, hangs};
+}
+
 }  // namespace
 
 const char* name_of(Phase phase) { return kNames.at(static_cast<std::size_t>(phase)); }
@@ -91,8 +96,8 @@ std::string listing(std::vector<Standing> standings) {
   return base::join(parts, ", ");
 }
 
-std::optional<std::string> verdict(const std::vector<Standing>& standings, double silence_seconds,
-                                   double grace_seconds) {
+std::optional<Trip> verdict(const std::vector<Standing>& standings, double silence_seconds,
+                            double grace_seconds) {
   const auto rest = [&] {
     return "; ranks: " + listing(standings) + "; start again from the last checkpoint";
   };
@@ -102,24 +107,29 @@ std::optional<std::string> verdict(const std::vector<Standing>& standings, doubl
     });
   };
   if (const auto [one, more] = gone(Presence::Failed); one != nullptr) {
-    return blamed(*one, more) + " ended with an error in " + place(*one) + rest();
+    return trip(*one, one->absent_seconds, false,
+                blamed(*one, more) + " ended with an error in " + place(*one) + rest());
   }
   if (const auto [one, more] = gone(Presence::Closed); one != nullptr) {
-    return blamed(*one, more) + " is gone: its connection closed without a goodbye in " +
-           place(*one) + rest();
+    return trip(*one, one->absent_seconds, false,
+                blamed(*one, more) + " is gone: its connection closed without a goodbye in " +
+                    place(*one) + rest());
   }
   const auto [silent, more] = first_of(standings, [=](const Standing& one) {
     return one.presence == Presence::Here && one.silent_seconds > silence_seconds;
   });
   if (silent != nullptr) {
-    return blamed(*silent, more) + " has not been heard of for " +
-           base::human_seconds(silent->silent_seconds) + ", since " + place(*silent) + rest();
+    return trip(*silent, silent->silent_seconds, true,
+                blamed(*silent, more) + " has not been heard of for " +
+                    base::human_seconds(silent->silent_seconds) + ", since " + place(*silent) +
+                    rest());
   }
   const Standing* last = furthest_behind(standings);
   if (last == nullptr || last->seconds <= last->limit) return std::nullopt;
-  return blamed(*last, 0) + " stands still in " + place(*last) + " for " +
-         base::human_seconds(last->seconds) + " (limit " + base::human_seconds(last->limit) + ")" +
-         rest();
+  return trip(*last, last->seconds, true,
+              blamed(*last, 0) + " stands still in " + place(*last) + " for " +
+                  base::human_seconds(last->seconds) + " (limit " +
+                  base::human_seconds(last->limit) + ")" + rest());
 }
 
 }  // namespace regatta::trainer

@@ -32,12 +32,12 @@ struct Standing {
 // phase, then longest in it. Null when none is here.
 [[nodiscard]] const Standing* furthest_behind(const std::vector<Standing>& standings);
 
-// One line on the rank that is to blame, when there is one: it is gone since `grace_seconds`, or is
+// The rank that is to blame, when there is one: it is gone since `grace_seconds`, or is
 // not heard of for `silence_seconds`, or is furthest behind and longer in its phase than its limit.
 // Another rank than the furthest behind may exceed its limit: it waits for that one, which may well
 // be within its own, as rank 0 is while it writes a checkpoint.
-[[nodiscard]] std::optional<std::string> verdict(const std::vector<Standing>& standings,
-                                                 double silence_seconds, double grace_seconds);
+[[nodiscard]] std::optional<Trip> verdict(const std::vector<Standing>& standings,
+                                          double silence_seconds, double grace_seconds);
 
 // Ranks as (step phase seconds), the furthest behind first, at most eight, then how many more.
 [[nodiscard]] std::string listing(std::vector<Standing> standings);

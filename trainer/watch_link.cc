@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,6 +23,17 @@ struct BeatBytes {
   double limit = 0;
 };
 
+// What a Trip says follows.
+struct TripBytes {
+  std::int64_t rank = 0;
+  std::int64_t phase = 0;
+  double seconds = 0;
+  std::int64_t hangs = 0;
+};
+
+bool is_phase(std::int64_t phase) {
+  return phase >= 0 && phase <= static_cast<std::int64_t>(Phase::Checkpointing);
+}
 bool has_standing(WatchKind kind) { return kind == WatchKind::Beat || kind == WatchKind::Answer; }
 
 std::string bytes_of(const WatchMessage& message) {
@@ -32,7 +44,11 @@ std::string bytes_of(const WatchMessage& message) {
                          standing.limit};
     body.assign(reinterpret_cast<const char*>(&beat), sizeof beat);
   } else if (message.kind == WatchKind::Trip) {
-    body = message.text.substr(0, WatchLink::kMostText);
+    const Trip& trip = message.trip;
+    const TripBytes bytes{trip.rank, static_cast<std::int64_t>(trip.phase), trip.seconds,
+                          trip.hangs ? 1 : 0};
+    body.assign(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    body += trip.why.substr(0, WatchLink::kMostText);
   }
   const Header header{message.kind, static_cast<std::uint32_t>(body.size())};
   return std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
@@ -44,7 +60,8 @@ bool is_sound(const Header& header) {
     case WatchKind::Answer:
       return header.size == sizeof(BeatBytes);
     case WatchKind::Trip:
-      return header.size <= WatchLink::kMostText;
+      return header.size >= sizeof(TripBytes) &&
+             header.size <= sizeof(TripBytes) + WatchLink::kMostText;
     case WatchKind::Goodbye:
     case WatchKind::Failed:
       return header.size == 0;
@@ -52,15 +69,29 @@ bool is_sound(const Header& header) {
   return false;
 }
 
+std::optional<Trip> trip_of(std::string_view body) {
+  TripBytes bytes;
+  std::memcpy(&bytes, body.data(), sizeof bytes);
+  if (!is_phase(bytes.phase) || !std::isfinite(bytes.seconds) || !std::in_range<int>(bytes.rank) ||
+      bytes.rank < 0) {
+    return std::nullopt;
+  }
+  return Trip{base::printable(body.substr(sizeof bytes)), static_cast<int>(bytes.rank),
+              static_cast<Phase>(bytes.phase), bytes.seconds, bytes.hangs != 0};
+}
+
 std::optional<WatchMessage> message_of(const Header& header, std::string_view body) {
   WatchMessage message;
   message.kind = header.kind;
-  if (header.kind == WatchKind::Trip) message.text = base::printable(body);
+  if (header.kind == WatchKind::Trip) {
+    const std::optional<Trip> trip = trip_of(body);
+    if (!trip) return std::nullopt;
+    message.trip = *trip;
+  }
   if (!has_standing(header.kind)) return message;
   BeatBytes beat;
   std::memcpy(&beat, body.data(), sizeof beat);
-  if (beat.phase < 0 || beat.phase > static_cast<std::int64_t>(Phase::Checkpointing) ||
-      !std::isfinite(beat.seconds) || !std::isfinite(beat.limit)) {
+  if (!is_phase(beat.phase) || !std::isfinite(beat.seconds) || !std::isfinite(beat.limit)) {
     return std::nullopt;
   }
   message.standing.step = beat.step;

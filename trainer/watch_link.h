@@ -17,12 +17,12 @@ enum class WatchKind : std::uint32_t { Beat = 1, Answer, Trip, Goodbye, Failed }
 struct WatchMessage {
   WatchKind kind = WatchKind::Beat;
   Standing standing{};  // of a Beat or an Answer; without its rank
-  std::string text{};   // of a Trip: one line
+  Trip trip{};          // of a Trip
 };
 
 class WatchLink {
  public:
-  static constexpr std::size_t kMostText = 2000;
+  static constexpr std::size_t kMostText = 2000;  // of what a Trip says
 
   WatchLink() = default;
   explicit WatchLink(base::Socket socket) : socket_(std::move(socket)) {}

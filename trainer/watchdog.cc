@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -96,7 +97,7 @@ std::vector<WatchLink> connect(HostCollectives& host, const WatchdogOptions& opt
 
 struct Watchdog::State {
   State(HostCollectives& host, const base::Clock& the_clock, const WatchdogOptions& the_options,
-        std::function<void(const std::string&)> the_trip,
+        std::function<void(const Trip&)> the_trip,
         std::function<void(const HeartbeatRecord&)> the_report)
       : clock(the_clock),
         options(the_options),
@@ -160,8 +161,8 @@ struct Watchdog::State {
   void hear(std::size_t peer, double time);
   [[nodiscard]] std::vector<Standing> standings(double time);
   void wait(int socket, double seconds);
-  void tell_and_trip(const std::string& why);
-  void trip_once(const std::string& why);
+  void tell_and_trip(const Trip& why);
+  void trip_once(const Trip& why);
   void report_furthest(const std::stop_token& stop);
   void part(WatchKind words);
 
@@ -173,7 +174,7 @@ struct Watchdog::State {
 
   const base::Clock& clock;
   const WatchdogOptions options;
-  const std::function<void(const std::string&)> trip;
+  const std::function<void(const Trip&)> trip;
   const std::function<void(const HeartbeatRecord&)> report;
   const int rank;
 
@@ -189,7 +190,7 @@ struct Watchdog::State {
   std::vector<Peer> peers;
 
   std::vector<WatchLink> links;  // of the watching thread, then of the destructor
-  std::string told;              // by rank 0: why to trip
+  std::optional<Trip> told;      // by rank 0
   bool tripped = false;
   base::UniqueFd wake;
   const int exceptions = std::uncaught_exceptions();
@@ -206,8 +207,11 @@ void Watchdog::State::watch() {
       watch_rank_0();
     }
   } catch (const std::exception& error) {
-    tell_and_trip(std::string("the watchdog of rank ") + std::to_string(rank) +
-                  " fails: " + error.what());
+    Trip own_failure;
+    own_failure.why =
+        "the watchdog of rank " + std::to_string(rank) + " fails: " + base::printable(error.what());
+    own_failure.rank = rank;
+    tell_and_trip(own_failure);
   }
 }
 
@@ -233,7 +237,7 @@ void Watchdog::State::hear(std::size_t peer, double time) {
           if (message->kind == WatchKind::Beat) link.send({WatchKind::Answer, own(time)});
           break;
         case WatchKind::Trip:
-          told = message->text;
+          told = message->trip;
           break;
         case WatchKind::Goodbye:
           one.standing.presence = Presence::Left;
@@ -297,7 +301,7 @@ void Watchdog::State::watch_rank_0() {
       hear(0, time);
       both = standings(time);
     }
-    if (!told.empty()) return trip_once(told);
+    if (told) return trip_once(*told);
     if (both[0].presence == Presence::Left) return;  // the run is over
     // How long a phase may take is judged by rank 0, which sees who waits for whom.
     for (Standing& one : both) one.limit = std::numeric_limits<double>::infinity();
@@ -315,7 +319,7 @@ void Watchdog::State::watch_rank_0() {
   }
 }
 
-void Watchdog::State::tell_and_trip(const std::string& why) {
+void Watchdog::State::tell_and_trip(const Trip& why) {
   if (rank == 0) {
     const base::Deadline deadline = base::deadline_in(kPartingSeconds);
     for (WatchLink& link : links) {
@@ -335,7 +339,7 @@ void Watchdog::State::tell_and_trip(const std::string& why) {
   trip_once(why);
 }
 
-void Watchdog::State::trip_once(const std::string& why) {
+void Watchdog::State::trip_once(const Trip& why) {
   {
     const std::scoped_lock lock(mutex);
     if (ending) return;
@@ -397,7 +401,7 @@ void Watchdog::State::part(WatchKind words) {
 }
 
 Watchdog::Watchdog(HostCollectives& host, const base::Clock& clock, const WatchdogOptions& options,
-                   std::function<void(const std::string&)> trip,
+                   std::function<void(const Trip&)> trip,
                    std::function<void(const HeartbeatRecord&)> report)
     : state_(std::make_unique<State>(host, clock, options, std::move(trip), std::move(report))) {
   State& state = *state_;

@@ -37,6 +37,15 @@ class PhaseLimits {
   std::vector<Seen> seen_;
 };
 
+// Why a watchdog gives up.
+struct Trip {
+  std::string why;  // one line
+  int rank = 0;     // that is to blame
+  Phase phase = Phase::Loading;
+  double seconds = 0;  // that it was not heard of, or has been in the phase
+  bool hangs = false;  // it stands still, as far as can be seen; else it is gone
+};
+
 struct WatchdogOptions {
   double least_seconds = 20;
   double beat_seconds = 0.5;
@@ -49,12 +58,12 @@ struct WatchdogOptions {
 
 class Watchdog {
  public:
-  // Collective. `trip` is called once at most, on the watchdog's thread, with one line that says
-  // who stood still where and for how long; it is expected to end the process (exit code 22). On
+  // Collective. `trip` is called once at most, on the watchdog's thread, with who stood still where
+  // and for how long; it is expected to end the process (exit code 22). On
   // rank 0 `report` is called once a second with the rank that is furthest behind. With one rank
   // there is no connection, and the rank watches itself.
   Watchdog(HostCollectives& host, const base::Clock& clock, const WatchdogOptions& options,
-           std::function<void(const std::string&)> trip,
+           std::function<void(const Trip&)> trip,
            std::function<void(const HeartbeatRecord&)> report);
   // Ends the watch: no trip after this has begun. Ranks may end in any order.
   ~Watchdog();

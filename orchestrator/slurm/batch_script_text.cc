@@ -56,6 +56,8 @@ most_restarts=4
 most_tries=8
 # For Slurm to end a job that was requeued.
 rest_seconds=300
+# For the stacks of all ranks; those wait 20 s.
+dump_seconds=15
 
 verdict=none
 step=
@@ -192,8 +194,28 @@ verdict_of_step() {
   return "$code"
 }
 
+# What the ranks of all nodes stand in; of a node that is gone, nothing.
+dump_stacks() {
+  (launch timeout -k 2 "$dump_seconds" "$srun" --overlap --mpi=none --nodes="$nodes" \
+    --ntasks="$nodes" --ntasks-per-node=1 ${step_options[@]+"${step_options[@]}"} \
+    "$trainer" stacks --directory "$run_directory") >> "$run_directory/submit/$attempt.stacks"
+}
+# Beside the step: ranks that wait for one that hangs ask for stacks with the file $1, and wait until
+# it is gone. Nothing ever comes from the pipe, so that reading it is a clock.
+answer_requests() {
+  trap '' USR2
+  exec 8<> <(:) || return
+  while :; do
+    read -rt 1 -u 8
+    (($? > 128)) || return
+    [[ -e $1 ]] || continue
+    dump_stacks
+    rm -f "$1"
+  done
+}
+
 run_trainer() {
-  local exit_file=$run_directory/submit/$attempt.exit
+  local exit_file=$run_directory/submit/$attempt.exit request=$run_directory/submit/$attempt.dump
   local ranks=$((nodes * ranks_per_node)) remaining
   local -a command=("$trainer" run --directory "$run_directory" --ranks "$ranks")
   if remaining=$(remaining_seconds); then
@@ -202,13 +224,19 @@ run_trainer() {
   fi
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
   if [[ $("$srun" --mpi=list 2>&1) == *pmix* ]]; then
-    rm -f "$exit_file"
-    REGATTA_EXIT_FILE=$exit_file launch "$srun" --mpi=pmix --kill-on-bad-exit=1 \
-      --nodes="$nodes" --ntasks="$ranks" \
+    rm -f "$exit_file" "$request"
+    REGATTA_EXIT_FILE=$exit_file REGATTA_DUMP_REQUEST=$request launch "$srun" --mpi=pmix \
+      --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
       --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} "${command[@]}" \
       >> "$log" 2>&1 < /dev/null &
-    await $!
-    verdict_of_step $?
+    local ranks_step=$! code
+    answer_requests "$request" > /dev/null 2>> "$log" < /dev/null &
+    local answering=$!
+    await "$ranks_step"
+    code=$?
+    { kill "$answering" && wait "$answering"; } 2> /dev/null
+    rm -f "$request"
+    verdict_of_step "$code"
   elif [[ "${step_options[*]-}" == *--container* ]]; then
     give_up 21 "srun has no pmix plug-in here, and a container needs it"
   else

@@ -109,7 +109,37 @@ def fewer_nodes_are_enough(cluster, controller, whole):
     assert controller.steps(run) == 1500
 
 
-CASES = [a_time_limit_is_no_end, a_more_important_job_goes_first, fewer_nodes_are_enough]
+def a_rank_that_stands_still_is_dumped_and_left(cluster, controller, whole):
+    """A stopped rank: the others tell who it is and have all stacks taken; the job starts again by itself."""
+    run = endless(controller, "hung", (1, 2))
+    controller.wait_step(run, 2 * EVERY)
+    directory = controller.directory(run)
+    wait("a checkpoint", lambda: checkpoints(directory), SECONDS)
+    ranks = wait("both ranks are found", lambda: len(found := ranks_of(directory)) == 2 and found)
+    os.kill(ranks[1], signal.SIGSTOP)
+    begun = wait_attempt(controller, run, 2)
+    first = starts(controller, run)[0]
+    assert first["hosts"] == ["node01", "node02"], first["hosts"]
+    end = controller.records(run, "end")[0]
+    assert end["exit_code"] == 22 and "rank 1 has not been heard of" in end["message"], end
+    hang = json.loads((min(directory.glob("attempts/1-*")) / "hang.json").read_text())
+    assert (hang["rank"], hang["host"], hang["told_by"]) == (1, "node02", 0), hang
+    assert hang["seconds"] > 5 and hang["phase"] and hang["why"] == end["message"], hang
+    stacks = min((directory / "submit").glob("*.stacks")).read_text()
+    assert "rank 1, node node02" in stacks and "rank 0, node node01" in stacks, stacks[:2000]
+    stopped = stacks[stacks.index("rank 1, node node02"):].splitlines()[0]
+    assert "state T (stopped)" in stopped, stopped
+    assert "thread" in stacks and ("eu-stack" in stacks or "gdb" in stacks or "no user stacks" in stacks), stacks[:2000]
+    assert begun["first_step"] > 0, "it resumed"
+    assert not list((directory / "submit").glob("*.dump")), "the request is gone"
+    log = min((directory / "submit").glob("*.out")).read_text()
+    assert "requeued" in log, log
+    same_as_undisturbed(controller, run, begun["first_step"], whole)
+    cancel(controller, run)
+
+
+CASES = [a_time_limit_is_no_end, a_more_important_job_goes_first, fewer_nodes_are_enough,
+         a_rank_that_stands_still_is_dumped_and_left]
 
 
 def main():

@@ -17,6 +17,8 @@ constexpr int kMaxDepth = 16;
 // Texts are cut so that no record can exceed kMaxLine, even if each byte needs six (as in \u0001).
 constexpr std::size_t kMaxText = 16384;
 constexpr std::size_t kMaxList = 8192;  // three such lists of 25 digits fit a line
+// Of a list of texts, together: beside the texts and the numbers of a record it fits a line, too.
+constexpr std::size_t kMaxListText = 32768;
 
 // One list of fields per record serves the writer and the reader: fields(archive, record) calls
 // archive(name, member) for each member.
@@ -33,6 +35,7 @@ void fields(Archive& archive, auto& r, const StartRecord*) {
   archive("batch_size", r.batch_size);
   archive("ranks", r.ranks);
   archive("ranks_per_node", r.ranks_per_node);
+  archive("hosts", r.hosts);
   archive("device", r.device);
   archive("peak_flops", r.peak_flops);
   archive("bucket_bytes", r.bucket_bytes);
@@ -132,6 +135,16 @@ class Writer {
   void operator()(const char* name, const std::optional<double>& value) {
     if (value) json_[name] = *value;
   }
+  void operator()(const char* name, const std::vector<std::string>& values) {
+    Json list = Json::array();
+    std::size_t bytes = 0;
+    for (const std::string& value : values) {
+      bytes += value.size() + 1;
+      if (bytes > kMaxListText || list.size() == kMaxList) break;
+      list.push_back(value);
+    }
+    json_[name] = std::move(list);
+  }
   template <typename Number>
   void operator()(const char* name, const std::vector<Number>& values) {
     const auto kept = static_cast<std::ptrdiff_t>(std::min(values.size(), kMaxList));
@@ -165,7 +178,18 @@ class Reader {
     take(*it, number);
     value = number;
   }
-  // kMaxList elements at most.
+  // kMaxList elements at most, here and below.
+  void operator()(const char* name, std::vector<std::string>& values) {
+    const Json* field = find(name, &Json::is_array);
+    if (field == nullptr) return;
+    good_ = good_ && field->size() <= kMaxList;
+    values.clear();
+    for (const Json& element : *field) {
+      good_ = good_ && element.is_string();
+      if (!good_) return;
+      values.push_back(element.get<std::string>());
+    }
+  }
   template <typename Number>
   void operator()(const char* name, std::vector<Number>& values) {
     const Json* field = find(name, &Json::is_array);

@@ -23,6 +23,7 @@ struct StartRecord {
   int batch_size = 0;
   int ranks = 1;
   int ranks_per_node = 1;
+  std::vector<std::string> hosts;          // of each node, in the order of their ranks
   std::string device;                      // of rank 0
   double peak_flops = 0;                   // per second, all ranks; what mfu is measured by
   std::vector<std::int64_t> bucket_bytes;  // in the order of reduction

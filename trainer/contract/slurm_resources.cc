@@ -77,9 +77,19 @@ constexpr TakenOption kTakenStepOptions[] = {
 // Variables that would change Slurm's commands or the script's shell instead of the ranks.
 constexpr std::string_view kTakenPrefixes[] = {"SLURM", "SBATCH_", "SRUN_",           "SPANK_",
                                                "BASH",  "PMI",     "OMPI_COMM_WORLD_"};
-constexpr std::string_view kTakenVariables[] = {
-    "LD_PRELOAD",       "LD_AUDIT",          "IFS", "ENV",  "SHELLOPTS", "GLOBIGNORE",
-    "REGATTA_LAUNCHER", "REGATTA_EXIT_FILE", "UID", "EUID", "PPID",      "GROUPS"};
+constexpr std::string_view kTakenVariables[] = {"LD_PRELOAD",
+                                                "LD_AUDIT",
+                                                "IFS",
+                                                "ENV",
+                                                "SHELLOPTS",
+                                                "GLOBIGNORE",
+                                                "REGATTA_LAUNCHER",
+                                                "REGATTA_EXIT_FILE",
+                                                "REGATTA_DUMP_REQUEST",
+                                                "UID",
+                                                "EUID",
+                                                "PPID",
+                                                "GROUPS"};
 
 std::string shown(std::string_view text) { return base::printable(text.substr(0, 80)); }
 

@@ -39,8 +39,8 @@ Standing silent(Standing standing, double seconds) {
   standing.silent_seconds = seconds;
   return standing;
 }
-bool has(const std::optional<std::string>& text, const std::string& part) {
-  return text && text->find(part) != std::string::npos;
+bool has(const std::optional<trainer::Trip>& trip, const std::string& part) {
+  return trip && trip->why.find(part) != std::string::npos;
 }
 
 TEST(PhaseLimits, AreLearned) {
@@ -93,11 +93,15 @@ TEST(Verdict, NothingWhileAllMoveOn) {
   EXPECT_FALSE(verdict({absent(at(0, 5, Phase::Reduce, 99), Presence::Failed, 1)}, 12, 2));
 }
 TEST(Verdict, BlamesWhoIsFurthestBehind) {
-  const auto text = verdict({at(0, 118, Phase::Reduce, 20.9), at(1, 118, Phase::Reduce, 20.8),
+  const auto trip = verdict({at(0, 118, Phase::Reduce, 20.9), at(1, 118, Phase::Reduce, 20.8),
                              at(2, 118, Phase::Backward, 21)},
                             12, 2);
-  ASSERT_TRUE(text);
-  EXPECT_EQ(*text,
+  ASSERT_TRUE(trip);
+  EXPECT_EQ(trip->rank, 2);
+  EXPECT_EQ(trip->phase, Phase::Backward);
+  EXPECT_EQ(trip->seconds, 21);
+  EXPECT_TRUE(trip->hangs);
+  EXPECT_EQ(trip->why,
             "rank 2 stands still in backward of step 118 for 21.0 s (limit 20.0 s); ranks: "
             "2 (118 backward 21.0 s), 0 (118 reduce 20.9 s), 1 (118 reduce 20.8 s); start again "
             "from the last checkpoint");
@@ -118,16 +122,21 @@ TEST(Verdict, GoneBeforeSilentBeforeStanding) {
   EXPECT_TRUE(has(verdict({standing, mute, closed}, 12, 2), "rank 2 is gone"));
   EXPECT_TRUE(has(verdict({standing, mute, closed, failed}, 12, 2), "rank 3 ended with an error"));
   EXPECT_TRUE(has(verdict({mute, mute, mute}, 12, 2), "rank 1 (and 2 more)"));
+  EXPECT_TRUE(verdict({standing}, 12, 2)->hangs);
+  EXPECT_EQ(verdict({standing, mute}, 12, 2)->seconds, 13);
+  EXPECT_TRUE(verdict({standing, mute}, 12, 2)->hangs);
+  EXPECT_FALSE(verdict({standing, mute, closed}, 12, 2)->hangs) << "it is gone";
+  EXPECT_FALSE(verdict({standing, mute, closed, failed}, 12, 2)->hangs) << "it said so itself";
 }
 TEST(Verdict, ListsEightRanksThenCounts) {
   std::vector<Standing> all;
   for (int rank = 0; rank < 1000; ++rank) {
     all.push_back(at(rank, rank == 700 ? 4 : 5, Phase::Reduce, 30 + rank % 7));
   }
-  const auto text = verdict(all, 12, 2);
-  EXPECT_TRUE(has(text, "ranks: 700 (4 reduce 30.0 s), "));
-  EXPECT_TRUE(has(text, ", 992 more;"));
-  EXPECT_LT(text->size(), 400U);
+  const auto trip = verdict(all, 12, 2);
+  EXPECT_TRUE(has(trip, "ranks: 700 (4 reduce 30.0 s), "));
+  EXPECT_TRUE(has(trip, ", 992 more;"));
+  EXPECT_LT(trip->why.size(), 400U);
   all.resize(8);
   EXPECT_FALSE(has(verdict(all, 12, 2), "more"));
 }
@@ -168,12 +177,22 @@ std::string beat(std::int64_t step, std::int64_t phase, double seconds, double l
   return body;
 }
 
+std::string trip_head(std::int64_t rank, std::int64_t phase, double seconds, std::int64_t hangs) {
+  std::string body(32, '\0');
+  std::memcpy(body.data(), &rank, 8);
+  std::memcpy(body.data() + 8, &phase, 8);
+  std::memcpy(body.data() + 16, &seconds, 8);
+  std::memcpy(body.data() + 24, &hangs, 8);
+  return body;
+}
+
 TEST(WatchLink, MessagesArriveInPiecesAndTogether) {
   Links links;
   const std::string two = frame(1, 32, beat(7, 3, 1.5, 20)) +
-                          frame(3, 5,
-                                "a\x1b"
-                                "b c") +
+                          frame(3, 37,
+                                trip_head(9, 3, 12.5, 1) +
+                                    "a\x1b"
+                                    "b c") +
                           frame(4, 0, "");
   for (const char byte : two) links.send(std::string(1, byte));
   const auto first = links.receive();
@@ -186,7 +205,11 @@ TEST(WatchLink, MessagesArriveInPiecesAndTogether) {
   const auto second = links.receive();
   ASSERT_TRUE(second);
   EXPECT_EQ(second->kind, WatchKind::Trip);
-  EXPECT_EQ(second->text, "a\\x1bb c");
+  EXPECT_EQ(second->trip.why, "a\\x1bb c");
+  EXPECT_EQ(second->trip.rank, 9);
+  EXPECT_EQ(second->trip.phase, Phase::Backward);
+  EXPECT_EQ(second->trip.seconds, 12.5);
+  EXPECT_TRUE(second->trip.hangs);
   EXPECT_EQ(links.receive()->kind, WatchKind::Goodbye);
   EXPECT_FALSE(links.near.receive());
 }
@@ -194,10 +217,12 @@ TEST(WatchLink, MessagesArriveInPiecesAndTogether) {
 TEST(WatchLink, RefusesWhatIsNoMessage) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::string& bytes :
-       {frame(0, 0, ""), frame(6, 0, ""), frame(1, 31, ""), frame(1, 33, ""), frame(3, 2001, ""),
-        frame(3, 0xFFFFFFFF, ""), frame(4, 1, "x"), std::string("GET / HTTP/1.1\r\n"),
-        frame(1, 32, beat(1, 8, 0, 0)), frame(1, 32, beat(1, -1, 0, 0)),
-        frame(1, 32, beat(1, 1, nan, 0)), frame(2, 32, beat(1, 1, 0, nan))}) {
+       {frame(0, 0, ""), frame(6, 0, ""), frame(1, 31, ""), frame(1, 33, ""), frame(3, 2033, ""),
+        frame(3, 31, ""), frame(3, 32, trip_head(-1, 1, 0, 0)), frame(3, 32, trip_head(1, 8, 0, 0)),
+        frame(3, 32, trip_head(1, 1, nan, 0)), frame(3, 0xFFFFFFFF, ""), frame(4, 1, "x"),
+        std::string("GET / HTTP/1.1\r\n"), frame(1, 32, beat(1, 8, 0, 0)),
+        frame(1, 32, beat(1, -1, 0, 0)), frame(1, 32, beat(1, 1, nan, 0)),
+        frame(2, 32, beat(1, 1, 0, nan))}) {
     Links links;
     links.send(bytes);
     EXPECT_THROW(static_cast<void>(links.receive()), base::Error)

@@ -34,8 +34,8 @@ constexpr int kRanks = 3;
     options.silence_seconds = 4;
     const std::unique_ptr<trainer::TcpHost> host = star.connect(rank);
     Watchdog dog(*host, base::system_clock(), options,
-                 [&](const std::string& why) {
-                   say(why);
+                 [&](const trainer::Trip& trip) {
+                   say(trip.why);
                    ::_exit(22);
                  },
                  {});

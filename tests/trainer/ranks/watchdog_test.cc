@@ -67,6 +67,7 @@ struct Rank {
   std::unique_ptr<TcpHost> host;
   std::mutex mutex;
   std::vector<std::string> trips;
+  trainer::Trip last;
   std::vector<HeartbeatRecord> reports;
   std::unique_ptr<Watchdog> dog;  // last: it calls back into the above
 
@@ -92,9 +93,10 @@ class World {
       rank.host = star.connect(r);
       rank.dog = std::make_unique<Watchdog>(
           *rank.host, rank.clock, options,
-          [&rank](const std::string& why) {
+          [&rank](const trainer::Trip& trip) {
             const std::scoped_lock lock(rank.mutex);
-            rank.trips.push_back(why);
+            rank.trips.push_back(trip.why);
+            rank.last = trip;
           },
           [&rank](const HeartbeatRecord& record) {
             const std::scoped_lock lock(rank.mutex);
@@ -150,6 +152,17 @@ class World {
   [[nodiscard]] bool nobody_tripped() {
     return std::all_of(ranks_.begin(), ranks_.end(),
                        [](const auto& rank) { return rank->tripped().empty(); });
+  }
+  // That whoever tripped knows whom to blame, and for what.
+  void expect_blames(int rank, Phase phase, bool hangs, int except = -1) {
+    for (int r = 0; r < size(); ++r) {
+      if (r == except) continue;
+      const std::scoped_lock lock((*this)[r].mutex);
+      const trainer::Trip& trip = (*this)[r].last;
+      EXPECT_EQ(trip.rank, rank) << "told by rank " << r;
+      EXPECT_EQ(trip.phase, phase) << "told by rank " << r;
+      EXPECT_EQ(trip.hangs, hangs) << "told by rank " << r;
+    }
   }
   // That all but `except` trip, once, with these words.
   void expect_trips(const std::string& words, int except = -1) {
@@ -209,6 +222,7 @@ TEST(Watchdog, RankThatStandsStillIsNamedByAll) {
   for (int i = 0; i < 60 && world.nobody_tripped(); ++i) world.pass(0.5, 0.5);
   EXPECT_LT(world.time() - still, 30);  // the whole chain, by the clock
   world.expect_trips("rank 2 stands still in backward of step 4");
+  world.expect_blames(2, Phase::Backward, true);
   const std::string text = world[1].tripped()[0];
   for (const char* part : {"0 (4 reduce ", "1 (4 reduce ", "2 (4 backward ", "3 (4 reduce "}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -255,6 +269,7 @@ TEST(Watchdog, SilentRankZeroIsLost) {
   EXPECT_TRUE(world.nobody_tripped());
   world.pass(5);
   world.expect_trips("rank 0 has not been heard of for ", 0);
+  world.expect_blames(0, Phase::Optimizer, true, 0);
   EXPECT_NE(world[1].tripped()[0].find("optimizer of step 3"), std::string::npos)
       << world[1].tripped()[0];
 }
@@ -320,6 +335,7 @@ TEST(Watchdog, RankThatFailsIsNamed) {
     EXPECT_TRUE(world.nobody_tripped());  // the others may be about to fail likewise
     world.pass(4);
     world.expect_trips("rank " + std::to_string(failing) + " ended with an error", failing);
+    world.expect_blames(failing, Phase::Optimizer, false, failing);
   }
 }
 
@@ -355,7 +371,7 @@ TEST(Watchdog, ReportThatThrowsDoesNoHarm) {
   const Ends ends = each_rank(2, [&](int rank) {
     const std::unique_ptr<TcpHost> host = star.connect(rank);
     Watchdog dog(
-        *host, base::system_clock(), {}, [&](const std::string&) { ++trips; },
+        *host, base::system_clock(), {}, [&](const trainer::Trip&) { ++trips; },
         [&](const HeartbeatRecord&) {
           ++reports;
           throw base::Error(base::Code::Operator, "the disk is full");
