@@ -70,6 +70,7 @@ std::optional<int> rank_of(pid_t process) {
 
 std::string thread_text(const base::Path& thread) {
   const std::string status = text_of(thread / "status");
+  if (status.empty()) return "";  // it has just ended
   std::string text = "  thread " + thread.filename().string() + " " + status_of(status, "Name") +
                      ": state " + status_of(status, "State");
   const auto add = [&](const char* what, const char* file) {

@@ -194,14 +194,18 @@ verdict_of_step() {
   return "$code"
 }
 
-# What the ranks of all nodes stand in; of a node that is gone, nothing.
+# What the ranks of all nodes stand in; of a node that is gone, nothing. The step asks for no
+# memory: the ranks have it all.
 dump_stacks() {
-  (launch timeout -k 2 "$dump_seconds" "$srun" --overlap --mpi=none --nodes="$nodes" \
-    --ntasks="$nodes" --ntasks-per-node=1 ${step_options[@]+"${step_options[@]}"} \
-    "$trainer" stacks --directory "$run_directory") >> "$run_directory/submit/$attempt.stacks"
+  (
+    unset -v SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE
+    launch timeout -k 2 "$dump_seconds" "$srun" --overlap --mpi=none --nodes="$nodes" \
+      --ntasks="$nodes" --ntasks-per-node=1 ${step_options[@]+"${step_options[@]}"} \
+      "$trainer" stacks --directory "$run_directory"
+  ) >> "$run_directory/submit/$attempt.stacks"
 }
-# Beside the step: ranks that wait for one that hangs ask for stacks with the file $1, and wait until
-# it is gone. Nothing ever comes from the pipe, so that reading it is a clock.
+# Beside the step: ranks that wait for one that hangs ask for stacks with the file $1, until it is
+# gone. Nothing ever comes from the pipe: reading it is a clock.
 answer_requests() {
   trap '' USR2
   exec 8<> <(:) || return
@@ -227,8 +231,8 @@ run_trainer() {
     rm -f "$exit_file" "$request"
     REGATTA_EXIT_FILE=$exit_file REGATTA_DUMP_REQUEST=$request launch "$srun" --mpi=pmix \
       --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
-      --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} "${command[@]}" \
-      >> "$log" 2>&1 < /dev/null &
+      --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} \
+      "${command[@]}" >> "$log" 2>&1 < /dev/null &
     local ranks_step=$! code
     answer_requests "$request" > /dev/null 2>> "$log" < /dev/null &
     local answering=$!

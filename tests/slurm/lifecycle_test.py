@@ -126,7 +126,7 @@ def a_rank_that_stands_still_is_dumped_and_left(cluster, controller, whole):
     assert (hang["rank"], hang["host"], hang["told_by"]) == (1, "node02", 0), hang
     assert hang["seconds"] > 5 and hang["phase"] and hang["why"] == end["message"], hang
     stacks = min((directory / "submit").glob("*.stacks")).read_text()
-    assert "rank 1, node node02" in stacks and "rank 0, node node01" in stacks, stacks[:2000]
+    assert "rank 1, node node02" in stacks and "rank 0, node node01" in stacks, stacks[:2000] + tail_of(controller, run)
     stopped = stacks[stacks.index("rank 1, node node02"):].splitlines()[0]
     assert "state T (stopped)" in stopped, stopped
     assert "thread" in stacks and ("eu-stack" in stacks or "gdb" in stacks or "no user stacks" in stacks), stacks[:2000]

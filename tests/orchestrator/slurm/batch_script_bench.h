@@ -64,7 +64,12 @@ case " $* " in
     done
     exit 0
     ;;
+  *" stacks "*) echo "stacks of all ranks"; exit "$(cat "$dir/stacks_code" 2> /dev/null || echo 0)" ;;
 esac
+[[ ! -e $dir/hangs ]] || {
+  : > "$REGATTA_DUMP_REQUEST"
+  while [[ -e $REGATTA_DUMP_REQUEST ]]; do /bin/sleep 0.05; done
+}
 [[ ! -e $dir/wait ]] || {
   trap 'echo USR1 >> "$dir/signals"; kill %1; echo 24 > "$REGATTA_EXIT_FILE"; exit 0' USR1
   trap 'exit 137' TERM

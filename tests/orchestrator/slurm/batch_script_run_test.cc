@@ -204,6 +204,41 @@ TEST(BatchScriptRun, TheRanksLastWordCountsUnlessItIsSuccess) {
   }
 }
 
+// Ranks that wait for one that hangs: their request is answered once, and the job starts again.
+TEST(BatchScriptRun, TakesTheStacksThatRanksAskFor) {
+  for (const char* code : {"0", "1"}) {
+    SCOPED_TRACE(code);
+    Bench bench;
+    bench.add_tool("sleep", "exit 0\n");
+    bench.set("SLURM_JOB_NUM_NODES", "4");
+    bench.set("SLURM_MEM_PER_CPU", "1000");
+    bench.job.resources.max_nodes = 4;
+    bench.job.resources.ranks_per_node = 2;
+    bench.job.resources.cpus_per_rank = 3;
+    write_file(bench.tool("hangs"), "");
+    write_file(bench.tool("stacks_code"), code);
+    write_file(bench.tool("code"), "137");
+    write_file(bench.tool("last_word"), "22");
+    EXPECT_EQ(bench.run(), 22) << bench.said;
+    std::vector<Call> taken;
+    for (Call& call : bench.calls("srun")) {
+      if (testing::Value(call.arguments, Contains("stacks"))) taken.push_back(std::move(call));
+    }
+    ASSERT_EQ(taken.size(), 1U) << bench.said;
+    EXPECT_THAT(taken[0].arguments,
+                ElementsAre("--overlap", "--mpi=none", "--nodes=4", "--ntasks=4",
+                            "--ntasks-per-node=1", "--cpus-per-task=3", bench.job.trainer.string(),
+                            "stacks", "--directory", bench.job.run_directory.string()));
+    EXPECT_EQ(value_of(taken[0], "SLURM_MEM_PER_CPU"), "(absent)") << "the ranks have the memory";
+    const base::Path submit = bench.job.run_directory / "submit";
+    EXPECT_EQ(read_file(submit / "0123456789abcdef-77-0.stacks"), "stacks of all ranks\n");
+    EXPECT_FALSE(std::filesystem::exists(submit / "0123456789abcdef-77-0.dump"));
+    EXPECT_EQ(value_of(*bench.trainer_step(), "REGATTA_DUMP_REQUEST"),
+              (submit / "0123456789abcdef-77-0.dump").string());
+    EXPECT_EQ(bench.calls("scontrol").size(), 1U) << bench.said;
+  }
+}
+
 TEST(BatchScriptRun, AfterPreemptionTheRunGoesOn) {
   struct Row {
     int step;

@@ -114,6 +114,7 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   StartRecord start;
   start.ranks = 8;
   start.ranks_per_node = 4;
+  start.hosts = {"node-1", "node \"2\""};
   start.device = "NVIDIA H100 \"80\" GB";
   start.peak_flops = 7.912e15;
   start.bucket_bytes = {0, 26'214'400, std::numeric_limits<std::int64_t>::max()};
@@ -123,6 +124,7 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(start_back.device, start.device);
   EXPECT_EQ(start_back.peak_flops, 7.912e15);
   EXPECT_EQ(start_back.bucket_bytes, start.bucket_bytes);
+  EXPECT_EQ(start_back.hosts, start.hosts);
 
   StepRecord step;
   step.exposed_seconds = 0.0125;
@@ -178,6 +180,9 @@ TEST(Journal, ReadsWhatOneRankWroteBefore) {
   EXPECT_EQ(std::get<StartRecord>(start->body).device, "");
   EXPECT_EQ(std::get<StartRecord>(start->body).peak_flops, 0);
   EXPECT_TRUE(std::get<StartRecord>(start->body).bucket_bytes.empty());
+  EXPECT_TRUE(std::get<StartRecord>(start->body).hosts.empty());
+  EXPECT_FALSE(parse_record(R"({"type":"start","hosts":["a",1]})"));
+  EXPECT_FALSE(parse_record(R"({"type":"start","hosts":"a"})"));
   const auto step = parse_record(R"({"type":"step","step":5,"loss":2.5})");
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(std::get<StepRecord>(step->body).mfu, 0);
@@ -210,6 +215,11 @@ TEST(Journal, ListsOfAnyLengthMakeLinesThatAreRead) {
   EXPECT_EQ(std::get<StepRecord>(back(record(step)).body).bucket_finished.size(), cut.size());
   StartRecord start;
   start.bucket_bytes.assign(100'000, std::numeric_limits<std::int64_t>::min());
+  start.hosts.assign(100'000, std::string(64, '\x01'));
+  for (std::string* text : {&start.execution, &start.host, &start.version, &start.device,
+                            &start.checkpoint, &start.metric}) {
+    text->assign(100'000, '\x01');
+  }
   EXPECT_EQ(std::get<StartRecord>(back(record(start)).body).bucket_bytes.size(), cut.size());
 
   std::string longer = R"({"type":"step","bucket_launched":[0)";

@@ -193,6 +193,14 @@ TEST_F(RanksProcess, ARankThatStandsStillEndsTheAttempt) {
   EXPECT_NE(end.message.find("rank 1"), std::string::npos) << end.message;
   EXPECT_FALSE(records_of<HeartbeatRecord>(run).empty());
   EXPECT_TRUE(all_gone(run, 2)) << "a rank lives on";
+  const StartRecord began = records_of<StartRecord>(run).back();
+  EXPECT_EQ(began.hosts, std::vector<std::string>{began.host}) << "one node";
+  const trainer::RunDirectory directory =
+      trainer::RunDirectory::open(base::posix_file_system(), run);
+  const base::Path attempt = directory.attempt_path(directory.attempts().back());
+  const std::string hang = base::posix_file_system().read(attempt / "hang.json", 1U << 20U);
+  EXPECT_EQ(hang.find("{\"rank\":1,\"host\":\"" + began.host + "\",\"phase\":\""), 0U) << hang;
+  EXPECT_NE(hang.find("\"told_by\":0}"), std::string::npos) << hang;
 }
 
 TEST_F(RanksProcess, WithoutTheirLauncherRanksStopInOrder) {
