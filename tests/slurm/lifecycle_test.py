@@ -17,13 +17,14 @@ from controller import OVER, Controller, checkpoints, make_data, succeeds, tail_
 
 LIMITS = 2 if int(os.environ.get("REGATTA_REPETITIONS", "100")) >= 100 else 1  # time limits that a run crosses
 EVERY = 100  # steps between two checkpoints
+NODES = 10
 SECONDS = 400  # the deadline of what takes a minute
 
 
-def endless(controller, name, nodes, slurm="time_limit: 10"):
-    """A run of two ranks on two of eight nodes that is far from its end when the test is over."""
-    others = [f"node{number:02}" for number in range(1, 9) if number not in nodes]
-    return controller.submit(name, 1000000, EVERY, ranks=2, keep_last=100000,
+def endless(controller, name, nodes, slurm="time_limit: 10", every=EVERY):
+    """A run of two ranks on two of the nodes that is far from its end when the test is over."""
+    others = [f"node{number:02}" for number in range(1, NODES + 1) if number not in nodes]
+    return controller.submit(name, 1000000, every, ranks=2, keep_last=100000,
                              slurm=f"exclude: [{', '.join(others)}]\n  {slurm}")
 
 
@@ -47,8 +48,7 @@ def same_as_undisturbed(controller, run, begun, whole):
         later = [step for step in checkpoints(controller.directory(run)) if step > begun]
         return later and min(later) in checkpoints(controller.directory(whole)) and min(later)
     step = wait("both runs save the same step", common, SECONDS, 0.5)
-    assert weights(controller.directory(run), step) == weights(controller.directory(whole), step), f"other bits at {step}"
-    return step
+    assert weights(controller.directory(run), step) == weights(controller.directory(whole), step), f"not at {step}"
 
 
 def cancel(controller, run):
@@ -65,8 +65,9 @@ def ranks_of(directory):
             words = place.joinpath("cmdline").read_bytes().split(b"\0")
             if words[1:4] != [b"run", b"--directory", str(directory).encode()]:
                 continue
-            pairs = [item.split(b"=", 1) for item in place.joinpath("environ").read_bytes().split(b"\0") if b"=" in item]
-            found[int(dict(pairs)[b"SLURM_PROCID"])] = int(place.name)
+            items = place.joinpath("environ").read_bytes().split(b"\0")
+            variables = dict(item.split(b"=", 1) for item in items if b"=" in item)
+            found[int(variables[b"SLURM_PROCID"])] = int(place.name)
     return found
 
 
@@ -96,9 +97,25 @@ def a_more_important_job_goes_first(cluster, controller, whole):
     cancel(controller, run)
 
 
+def a_signal_before_the_end_saves(cluster, controller, whole):
+    """A run with a longer limit has asked for USR2 before its end. At a preemption Slurm sends that first, and TERM
+    when the grace time is over: the run saves twice."""
+    run = endless(controller, "signalled", (9, 10), "time_limit: 30", 20 * EVERY)
+    controller.wait_step(run, EVERY)
+    told = controller.steps(run)
+    urgent = cluster.sbatch("sleep 1", "-p", "high", "-w", "node[09-10]", "--exclusive", "-t", "5")
+    assert cluster.wait_job(urgent, seconds=SECONDS) == "COMPLETED"
+    begun = wait_attempt(controller, run, 2)
+    first = min(controller.directory(run).glob("attempts/1-*")) / "journal.jsonl"
+    saved = [step for step, path in checkpoints(controller.directory(run)).items() if step <= begun["first_step"]]
+    assert begun["first_step"] >= told and len(saved) >= 2, (begun["first_step"], told, saved, first.read_text()[-2000:])
+    same_as_undisturbed(controller, run, begun["first_step"], whole)
+    cancel(controller, run)
+
+
 def fewer_nodes_are_enough(cluster, controller, whole):
     """A node is lost and does not come back: the run goes on without it, with fewer ranks, to its end."""
-    run = controller.submit("fewer", 1500, slurm="exclude: [\"node[01-04]\"]\n  time_limit: 10", nodes="2..4")
+    run = controller.submit("fewer", 1500, slurm='exclude: ["node[01-04]", "node[09-10]"]\n  time_limit: 10', nodes="2..4")
     controller.wait_step(run, 200)
     cluster.kill("node07")
     begun = wait_attempt(controller, run, 2)
@@ -109,44 +126,56 @@ def fewer_nodes_are_enough(cluster, controller, whole):
     assert controller.steps(run) == 1500
 
 
-def a_rank_that_stands_still_is_dumped_and_left(cluster, controller, whole):
-    """A stopped rank: the others tell who it is and have all stacks taken; the job starts again by itself."""
-    run = endless(controller, "hung", (1, 2))
+def stands_still(controller, whole, rank):
+    """A stopped rank: the other tells who it is and has all stacks taken; the job starts again by itself."""
+    run = endless(controller, f"hung-{rank}", (1, 2))
     controller.wait_step(run, 2 * EVERY)
     directory = controller.directory(run)
     wait("a checkpoint", lambda: checkpoints(directory), SECONDS)
     ranks = wait("both ranks are found", lambda: len(found := ranks_of(directory)) == 2 and found)
-    os.kill(ranks[1], signal.SIGSTOP)
+    os.kill(ranks[rank], signal.SIGSTOP)
     begun = wait_attempt(controller, run, 2)
     first = starts(controller, run)[0]
     assert first["hosts"] == ["node01", "node02"], first["hosts"]
-    end = controller.records(run, "end")[0]
-    assert end["exit_code"] == 22 and "rank 1 has not been heard of" in end["message"], end
     hang = json.loads((min(directory.glob("attempts/1-*")) / "hang.json").read_text())
-    assert (hang["rank"], hang["host"], hang["told_by"]) == (1, "node02", 0), hang
-    assert hang["seconds"] > 5 and hang["phase"] and hang["why"] == end["message"], hang
+    node = first["hosts"][rank]
+    assert (hang["rank"], hang["host"], hang["told_by"]) == (rank, node, 1 - rank), hang
+    assert hang["seconds"] > 5 and hang["phase"] and f"rank {rank} has not been heard of" in hang["why"], hang
     stacks = min((directory / "submit").glob("*.stacks")).read_text()
     assert "rank 1, node node02" in stacks and "rank 0, node node01" in stacks, stacks[:2000] + tail_of(controller, run)
-    stopped = stacks[stacks.index("rank 1, node node02"):].splitlines()[0]
+    stopped = stacks[stacks.index(f"rank {rank}, node {node}"):].splitlines()[0]
     assert "state T (stopped)" in stopped, stopped
     assert "thread" in stacks and ("eu-stack" in stacks or "gdb" in stacks or "no user stacks" in stacks), stacks[:2000]
     assert begun["first_step"] > 0, "it resumed"
     assert not list((directory / "submit").glob("*.dump")), "the request is gone"
     log = min((directory / "submit").glob("*.out")).read_text()
-    assert "requeued" in log, log
+    assert "step ended with 22" in log and "requeued" in log, log
     same_as_undisturbed(controller, run, begun["first_step"], whole)
     cancel(controller, run)
+    return run
 
 
-CASES = [a_time_limit_is_no_end, a_more_important_job_goes_first, fewer_nodes_are_enough,
-         a_rank_that_stands_still_is_dumped_and_left]
+def a_rank_that_stands_still_is_dumped_and_left(cluster, controller, whole):
+    run = stands_still(controller, whole, 1)
+    end = controller.records(run, "end")[0]
+    assert end["exit_code"] == 22 and "rank 1 has not been heard of" in end["message"], end
+
+
+def rank_0_that_stands_still_is_dumped_and_left(cluster, controller, whole):
+    """It alone writes the journal and leaves the exit code otherwise."""
+    stands_still(controller, whole, 0)
+
+
+CASES = [a_time_limit_is_no_end, a_more_important_job_goes_first, a_signal_before_the_end_saves,
+         fewer_nodes_are_enough, a_rank_that_stands_still_is_dumped_and_left,
+         rank_0_that_stands_still_is_dumped_and_left]
 
 
 def main():
     need_slurm()
     chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_lifecycle")
-    with Cluster("--no-rest", "--nodes", 8) as cluster:
+    with Cluster("--no-rest", "--nodes", NODES) as cluster:
         make_data(cluster.work)
         controller = Controller(cluster)
         try:

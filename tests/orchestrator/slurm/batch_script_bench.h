@@ -64,7 +64,10 @@ case " $* " in
     done
     exit 0
     ;;
-  *" stacks "*) echo "stacks of all ranks"; exit "$(cat "$dir/stacks_code" 2> /dev/null || echo 0)" ;;
+  *" stacks "*)
+    echo "stacks of all ranks"
+    exit "$(cat "$dir/stacks_code" 2> /dev/null || echo 0)"
+    ;;
 esac
 [[ ! -e $dir/hangs ]] || {
   : > "$REGATTA_DUMP_REQUEST"
