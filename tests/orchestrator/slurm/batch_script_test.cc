@@ -4,11 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-
 #include "base/error.h"
-#include "base/text.h"
+#include "tests/orchestrator/slurm/golden_texts.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -16,6 +13,8 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
+using tests::expect_golden;
+using tests::text_of;
 
 SlurmJob plain_job() {
   SlurmJob job;
@@ -83,24 +82,6 @@ SlurmJob node_range() {
   job.resources.qos = "high";
   job.resources.reservation = "r1";
   return job;
-}
-
-// The arguments, one a line, and what of the script is this job's.
-std::string text_of(const SlurmJob& job) {
-  const std::string script = batch_script(job);
-  const std::size_t head = batch_script_head().size();
-  EXPECT_EQ(script.substr(0, head), batch_script_head());
-  EXPECT_EQ(script.substr(script.size() - batch_script_body().size()), batch_script_body());
-  return base::join(sbatch_arguments(job), "\n") + "\n\n" +
-         script.substr(head, script.size() - head - batch_script_body().size());
-}
-
-void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = REGATTA_SOURCE_DIR "/tests/orchestrator/slurm/golden/" + name;
-  if (std::getenv("REGATTA_WRITE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << text;
-  std::ifstream file(path, std::ios::binary);
-  const std::string golden((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(text, golden) << path << "; if the new text is right, run with REGATTA_WRITE_GOLDEN=1";
 }
 
 TEST(BatchScript, IsTheOneThatWasAgreed) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "orchestrator/slurm/batch_script.h"
+#include "tests/orchestrator/slurm/golden_texts.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -58,6 +59,7 @@ TEST_F(RunJob, ThePlanReachesTheScript) {
   const trainer::RunConfig config =
       config_with("switches: 4, exclude: [gpu07], environment: {NCCL_DEBUG: INFO}");
   const SlurmJob job = job_of_run(launch(), config, plan(kPlan));
+  tests::expect_golden("from_plan.txt", tests::text_of(job));
   const std::vector<std::string> arguments = sbatch_arguments(job);
   EXPECT_THAT(arguments, Contains("--switches=1@30"));
   EXPECT_THAT(arguments, Contains("--segment=2"));
