@@ -278,7 +278,11 @@ requeue_self() {
     say "restarted $restarts times; Slurm would hold the job at the fifth"
     return 0
   fi
-  ask "$scontrol" requeue "$job" || return 0
+  local before=$terminated
+  if ! ask "$scontrol" requeue "$job"; then
+    # Slurm ends a requeued job with all its processes, sometimes before the request has returned.
+    [[ -z $before && -n $terminated ]] || return 0
+  fi
   say "requeued; waiting for Slurm to end this start"
   pause "$rest_seconds"
   finish "$1"

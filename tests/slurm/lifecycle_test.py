@@ -149,7 +149,7 @@ def stands_still(controller, whole, rank):
     assert begun["first_step"] > 0, "it resumed"
     assert not list((directory / "submit").glob("*.dump")), "the request is gone"
     log = min((directory / "submit").glob("*.out")).read_text()
-    assert "step ended with 22" in log and "requeued" in log, log
+    assert "step ended with 22" in log and "restart 1" in log and "successor" not in log, log
     same_as_undisturbed(controller, run, begun["first_step"], whole)
     cancel(controller, run)
     return run

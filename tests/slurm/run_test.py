@@ -36,14 +36,14 @@ def goes_on_without_the_controller(cluster, controller):
 
 def a_lost_node_is_survived(cluster, controller):
     """slurmd of a node and all on it die: the run resumes, and ends as an undisturbed one."""
-    whole = controller.submit("whole", 1500)
-    succeeds(controller, whole)
-    run = controller.submit("lost", 1500, slurm="time_limit: 10\n  requeue: true")
+    whole = controller.submit("whole", 800, slurm='time_limit: 10\n  exclude: ["node[01-04]"]')
+    run = controller.submit("lost", 800, slurm='time_limit: 10\n  requeue: true\n  exclude: ["node[05-08]"]')
     controller.wait_step(run, 200)
     cluster.kill("node03")
     wait("the other ranks end", lambda: controller.records(run, "end") or len(controller.records(run, "start")) > 1, 120)
     cluster.start("node03")
     succeeds(controller, run)
+    succeeds(controller, whole)
     assert weights(controller.directory(run)) == weights(controller.directory(whole)), "other bits"
     assert len(controller.records(run, "start")) >= 2
 
@@ -55,7 +55,7 @@ def main():
     need_slurm()
     chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_run")
-    with Cluster("--no-rest") as cluster:
+    with Cluster("--no-rest", "--nodes", 8) as cluster:
         make_data(cluster.work)
         controller = Controller(cluster)
         try:

@@ -322,6 +322,18 @@ TEST(BatchScriptRun, ARequeueThatFailsIsTriedAgainOnlyWhileSlurmCannotBeReached)
   }
 }
 
+// Slurm accepts the request and ends the job at once, the request itself, too: no second job.
+TEST(BatchScriptRun, ARequeueThatEndsTheRequestIsOne) {
+  Bench bench;
+  bench.add_tool("sleep", "exit 0\n");
+  bench.add_tool("scontrol", "kill -TERM 0; exec /bin/sleep 60\n");
+  write_file(bench.tool("code"), "25");
+  EXPECT_EQ(bench.run(), 25) << bench.said;
+  EXPECT_THAT(bench.said, HasSubstr("requeued; waiting"));
+  EXPECT_EQ(bench.calls("scontrol").size(), 1U);
+  EXPECT_THAT(bench.calls("sbatch"), IsEmpty());
+}
+
 TEST(BatchScriptRun, MissingProgramsAreTheOperatorsCase) {
   Bench bench;
   // A PATH of its own, for this machine may have a real srun.
