@@ -69,6 +69,13 @@ class Controller:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def tell(self):
+        """Prints what the jobs' scripts said, and the end of the controller's log."""
+        for path in sorted((self.state / "runs").glob("*/submit/*.out")):
+            lines = path.read_text(errors="replace").splitlines()
+            print(f"--- {path.parts[-3]} {path.name}\n" + "\n".join(line for line in lines if "exported:" not in line))
+        print((self.cluster.work / "serve.log").read_text()[-3000:])
+
     def call(self, *arguments):
         return subprocess.run([REGATTA, *map(str, arguments), "--server", self.url], capture_output=True, text=True,
                               timeout=120, env={**os.environ, **self.cluster.environment})

@@ -185,7 +185,7 @@ def main():
                     pool.submit(cases.run, case, cluster, controller, whole)
         finally:
             controller.kill()
-            print((cluster.work / "serve.log").read_text()[-3000:])
+            controller.tell()
     cases.finish()
 
 

@@ -63,7 +63,7 @@ def main():
                 cases.run(case, cluster, controller)
         finally:
             controller.kill()
-            print((cluster.work / "serve.log").read_text()[-3000:])
+            controller.tell()
     cases.finish()
 
 

@@ -204,6 +204,20 @@ TEST(BatchScriptRun, TheRanksLastWordCountsUnlessItIsSuccess) {
   }
 }
 
+TEST(BatchScriptRun, EveryStartUsesAnotherStepNumberForTheRanks) {
+  for (const std::size_t restarts : {0U, 1U, 3U}) {
+    Bench bench;
+    bench.set("SLURM_RESTART_COUNT", std::to_string(restarts));
+    EXPECT_EQ(bench.run(), 0) << bench.said;
+    std::size_t steps = 0;  // --mpi=list is none
+    for (const Call& call : bench.calls("srun")) {
+      if (testing::Value(call.arguments, Contains("--kill-on-bad-exit=1"))) break;
+      if (!testing::Value(call.arguments, Contains("--mpi=list"))) ++steps;
+    }
+    EXPECT_EQ(steps, 1 + restarts) << "steps before that of the ranks";
+  }
+}
+
 // Ranks that wait for one that hangs: their request is answered once, and the job starts again.
 TEST(BatchScriptRun, TakesTheStacksThatRanksAskFor) {
   for (const char* code : {"0", "1"}) {
