@@ -218,8 +218,9 @@ answer_requests() {
   done
 }
 
-# On a node that went down the PMIx plug-in leaves a socket named by job and step, and a step of that
-# name cannot start there again. Numbers begin anew with each start of a job, so some are used up.
+# On a node that went down the PMIx plug-in leaves a socket named by job and step, and a step of
+# that name cannot start there again. Numbers begin anew with each start of a job, so some are used
+# up.
 use_up_steps() {
   local i
   for ((i = 0; i < restarts; i++)); do
@@ -231,13 +232,13 @@ run_trainer() {
   local exit_file=$run_directory/submit/$attempt.exit request=$run_directory/submit/$attempt.dump
   local ranks=$((nodes * ranks_per_node)) remaining
   local -a command=("$trainer" run --directory "$run_directory" --ranks "$ranks")
+  use_up_steps
   if remaining=$(remaining_seconds); then
     ((remaining > 0)) || remaining=1
     command+=(--deadline-seconds "$remaining")
   fi
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
   if [[ $("$srun" --mpi=list 2>&1) == *pmix* ]]; then
-    use_up_steps
     rm -f "$exit_file" "$request"
     REGATTA_EXIT_FILE=$exit_file REGATTA_DUMP_REQUEST=$request launch "$srun" --mpi=pmix \
       --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
