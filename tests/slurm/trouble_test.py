@@ -300,8 +300,9 @@ def a_time_limit_that_the_trainer_misses(cluster, controller):
 
 CASES = [memory_that_slurm_ends, memory_that_a_rank_lacks, a_rank_that_is_killed, a_node_without_the_trainer,
          a_prolog_that_fails, a_prolog_that_fails_without_requeueing, a_job_that_its_owner_holds,
-         a_job_that_an_operator_holds, a_job_that_is_requeued_and_held, a_job_that_somebody_cancels, requests_that_are_refused,
-         requests_that_never_start, nodes_that_are_not_there, a_time_limit_that_the_trainer_misses]
+         a_job_that_an_operator_holds, a_job_that_is_requeued_and_held, a_job_that_somebody_cancels,
+         requests_that_are_refused, requests_that_never_start, nodes_that_are_not_there,
+         a_time_limit_that_the_trainer_misses]
 
 
 def isolated(cluster):
