@@ -20,6 +20,8 @@ namespace {
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kSuggestionPool = 1000;
 constexpr std::size_t kLongestKey = 200;
+constexpr double kDiskPauseSeconds = 5;         // after a launch that could not be written down
+constexpr double kShortestPauseSeconds = 0.02;  // between two ticks, whoever wakes the thread
 
 std::string host_name() {
   char name[256] = {};
@@ -50,7 +52,8 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store
       store_(store),
       scheduler_(scheduler),
       options_(options),
-      follower_(files, store) {
+      follower_(files, store),
+      launcher_(files, scheduler) {
   std::error_code error;
   options_.runs_directory = std::filesystem::absolute(options_.runs_directory).lexically_normal();
   if (!options_.runs_directory.has_filename()) {
@@ -77,8 +80,11 @@ Controller::Accepted Controller::submit(const std::string& body,
   const std::string digest = base::digest_of(text);
   if (idempotency_key) check_key(*idempotency_key);
 
-  const std::lock_guard lock(submit_mutex_);
+  // Ids are random, so only the same key must not come twice at once: without one, several
+  // submissions wait for the disk together.
+  std::unique_lock lock(submit_mutex_, std::defer_lock);
   if (idempotency_key) {
+    lock.lock();
     if (const auto before = store_.submitted_with(*idempotency_key)) {
       if (before->body_digest != digest) {
         throw base::Error(base::Code::Conflict, "the idempotency key was used for run " +
@@ -112,6 +118,7 @@ Controller::Accepted Controller::submit(const std::string& body,
     throw;
   }
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted");
+  wake();
   return {find(run.id), true};
 }
 
@@ -125,6 +132,7 @@ bool Controller::cancel(const std::string& name) {
   write_submission(files_, run.directory, *submission);
   store_.set_wanted(run.number, Wanted::Cancel);
   base::log(base::LogLevel::Info, "run " + run.id + " is to be cancelled");
+  wake();
   return true;
 }
 
@@ -211,6 +219,12 @@ void Controller::tick() {
 }
 
 void Controller::tick_run(Run run, int* active) {
+  if (launcher_.has(run.number)) {
+    const std::optional<Launched> launched = launcher_.take(run.number);
+    if (!launched) return;  // until it is known what has become of it
+    note_launched(&run, *launched);
+    store_.update_run(run);
+  }
   Memory& memory = memory_[run.number];
   // The process first and its journal after: when it is gone, the journal is complete.
   Watched watched = watch(run);
@@ -234,7 +248,8 @@ void Controller::tick_run(Run run, int* active) {
     return;
   }
   judge_attempts(run, watched);
-  const Observation seen = observe(run, watched, memory, *active < options_.parallel);
+  const Observation seen =
+      observe(run, watched, memory, *active < options_.parallel && launcher_.has_place());
   const Decision decision = reconcile(seen, options_.limits);
   if (decision.launch_over) --*active;
   if (decision.act == Act::Start) ++*active;
@@ -317,6 +332,7 @@ Observation Controller::observe(const Run& run, const Watched& watched, const Me
   seen.now = clock_.monotonic_seconds();
   seen.not_before = memory.not_before;
   seen.stop_sent = memory.stop_sent;
+  seen.stop_asked = memory.stop_asked;
   if (!watched.launch) return seen;
   seen.replaced = watched.launch->replaced;
   const std::vector<Attempt> attempts = store_.attempts(run.number);
@@ -341,6 +357,7 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
     base::check(watched->launch.has_value(), "only a watched launch can be over");
     end_launch(*run, seen, &*watched->launch);
     memory->stop_sent.reset();
+    memory->stop_asked.reset();
   }
   if (decision.state != run->state) {
     base::log(base::LogLevel::Info, "run " + run->id + " is " + name_of(decision.state) +
@@ -374,11 +391,13 @@ void Controller::apply(Run* run, const Observation& seen, const Decision& decisi
     scheduler_.kill(watched->launch->handle);
   } else if (decision.act == Act::Stop) {
     scheduler_.stop(watched->launch->handle);
-    memory->stop_sent = clock_.monotonic_seconds();
+    memory->stop_asked = clock_.monotonic_seconds();
+    if (!memory->stop_sent) memory->stop_sent = memory->stop_asked;
   } else if (decision.act == Act::Kill) {
     base::log(base::LogLevel::Warning, "run " + run->id + " did not stop in time; killed");
     scheduler_.kill(watched->launch->handle);
     memory->stop_sent = clock_.monotonic_seconds();  // again after another grace
+    memory->stop_asked = memory->stop_sent;
   }
 }
 
@@ -459,37 +478,37 @@ void Controller::launch(Run* run, Memory* memory) {
   }
   launch.started_utc = clock_.utc_seconds();
   // Written down, then started, then the handle: whatever is lost in between is found by its token.
-  write_launch(files_, run->directory, launch);
   store_.put_launch(run->number, launch);
   memory->avoided = suspects_for(*run);
-  try {
-    launch.handle =
-        scheduler_.submit({run->directory, launch_log_path(run->directory, launch.number),
-                           launch.token, memory->avoided});
-  } catch (const base::Error& error) {
-    if (error.code() == base::Code::Retry) {  // watch() asks for its token
-      base::log(base::LogLevel::Warning, "run " + run->id + ": " + error.what());
-      run->reason = std::string("asks whether it was submitted: ") + error.what();
-      return;
-    }
-    launch.over = true;
-    launch.words = error.what();
-    launch.ended_utc = clock_.utc_seconds();
-    base::log(base::LogLevel::Error, "run " + run->id + ": " + error.what());
-    if (error.code() == base::Code::Conflict) {
-      const double pause = options_.limits.longest_backoff_seconds;
-      run->state = RunState::Queued;
-      run->reason = std::string("refused for now: ") + error.what();
-      run->wait.next_start_utc = clock_.utc_seconds() + pause;
-      memory->not_before = clock_.monotonic_seconds() + pause;
-    } else {
-      run->state = RunState::Failed;
-      run->error = error.what();
-      run->ended_utc = clock_.utc_seconds();
-    }
-  }
-  write_launch(files_, run->directory, launch);
+  launcher_.order({run->number, run->directory, launch, memory->avoided});
+  if (const auto launched = launcher_.take(run->number)) note_launched(run, *launched);
+}
+
+void Controller::note_launched(Run* run, const Launched& launched) {
+  Launch launch = launched.launch;
+  if (launch.over) launch.ended_utc = clock_.utc_seconds();
   store_.put_launch(run->number, launch);
+  if (!launched.error) return;
+  const std::string why = launched.error->what();
+  base::log(launched.launch.over ? base::LogLevel::Error : base::LogLevel::Warning,
+            "run " + run->id + ": " + why);
+  const auto wait = [&](const std::string& reason, double seconds) {
+    run->state = RunState::Queued;
+    run->reason = reason + why;
+    run->wait.next_start_utc = clock_.utc_seconds() + seconds;
+    memory_[run->number].not_before = clock_.monotonic_seconds() + seconds;
+  };
+  if (!launched.begun) {
+    wait("its launch cannot be written down: ", kDiskPauseSeconds);
+  } else if (!launched.launch.over) {  // watch() asks for its token
+    run->reason = "asks whether it was submitted: " + why;
+  } else if (launched.error->code() == base::Code::Conflict) {
+    wait("refused for now: ", options_.limits.longest_backoff_seconds);
+  } else {
+    run->state = RunState::Failed;
+    run->error = why;
+    run->ended_utc = clock_.utc_seconds();
+  }
 }
 
 // An attempt that this controller did not start: watched like its own if it lives, else judged by
@@ -521,14 +540,26 @@ void Controller::start() {
 }
 
 void Controller::loop(const std::stop_token& stop) {
+  using Seconds = std::chrono::duration<double>;
   while (!stop.stop_requested()) {
+    const double begin = clock_.monotonic_seconds();
     try {
       tick();
     } catch (const base::Error& error) {
       base::log(base::LogLevel::Error, error.what());
     }
-    clock_.sleep(std::chrono::duration<double>(options_.tick_seconds));
+    clock_.sleep(Seconds(kShortestPauseSeconds));
+    const double rest = options_.tick_seconds - (clock_.monotonic_seconds() - begin);
+    std::unique_lock lock(wake_mutex_);
+    (void)wake_.wait_for(lock, stop, Seconds(std::max(0.0, rest)), [this] { return woken_; });
+    woken_ = false;
   }
+}
+
+void Controller::wake() {
+  const std::scoped_lock lock(wake_mutex_);
+  woken_ = true;
+  wake_.notify_one();
 }
 
 }  // namespace regatta::orchestrator

@@ -1,6 +1,7 @@
 // The controller: one thread (tick) owns the world; handlers read the store and write down wishes.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "orchestrator/follower.h"
+#include "orchestrator/launcher.h"
 #include "orchestrator/node_judge.h"
 #include "orchestrator/reconcile.h"
 #include "orchestrator/scheduler.h"
@@ -63,8 +65,8 @@ class Controller {
   struct Memory {
     bool refreshed = false;
     double not_before = 0;
-    std::optional<double> stop_sent;
-    std::string trouble;               // the last error that was logged
+    std::optional<double> stop_sent, stop_asked;  // the first and the last time
+    std::string trouble;                          // the last error that was logged
     std::vector<std::string> avoided;  // what the scheduler was told for the watched launch
   };
   struct Watched {
@@ -80,6 +82,7 @@ class Controller {
   void apply(Run* run, const Observation& seen, const Decision& decision, Watched* watched,
              Memory* memory);
   void launch(Run* run, Memory* memory);
+  void note_launched(Run* run, const Launched& launched);
   void end_launch(const Run& run, const Observation& seen, Launch* launch);
   void judge_attempts(const Run& run, const Watched& watched);
   // Nodes that the next start of this run had better leave out.
@@ -87,6 +90,7 @@ class Controller {
   void avoid_suspects(const Run& run, const Watched& watched, Memory* memory);
   void watch_successor(Run* run);
   void loop(const std::stop_token& stop);
+  void wake();  // a wish was written down: the thread ticks now
 
   base::FileSystem& files_;
   base::Clock& clock_;
@@ -95,9 +99,13 @@ class Controller {
   ControllerOptions options_;
   base::UniqueFd lock_;
   Follower follower_;
+  Launcher launcher_;
   std::map<RunNumber, Memory> memory_;
   bool may_avoid_ = true;    // one job a tick is told which nodes to avoid
-  std::mutex submit_mutex_;  // one submission or cancellation at a time
+  std::mutex submit_mutex_;  // one submission with a key, or one cancellation, at a time
+  std::mutex wake_mutex_;    // guards woken_
+  bool woken_ = false;
+  std::condition_variable_any wake_;
   std::jthread thread_;
 };
 

@@ -130,6 +130,8 @@ Decision running(const Observation& seen, const Limits& limits) {
       decision.act = Act::Stop;
     } else if (seen.now - *seen.stop_sent >= limits.stop_grace_seconds) {
       decision.act = Act::Kill;
+    } else if (seen.now - seen.stop_asked.value_or(*seen.stop_sent) >= limits.stop_repeat_seconds) {
+      decision.act = Act::Stop;  // a signal that comes while ranks are being started is lost
     }
     return decision;
   }
@@ -178,8 +180,12 @@ Decision reconcile(const Observation& seen, const Limits& limits) {
     case ProcessState::Ended:
     case ProcessState::Gone:
       return ended(seen, limits);
-    case ProcessState::Unknown:
-      return unchanged(seen);
+    case ProcessState::Unknown: {
+      Decision decision = unchanged(seen);
+      decision.reason = seen.reason;
+      decision.wait = seen.wait;
+      return decision;
+    }
   }
   return unchanged(seen);
 }

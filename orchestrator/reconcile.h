@@ -10,9 +10,10 @@
 namespace regatta::orchestrator {
 
 struct Limits {
-  double stop_grace_seconds = 60;  // from TERM to KILL
-  int failures = 5;                // attempts that end early without a newer checkpoint
-  double backoff_seconds = 1;      // before the second attempt; doubles with every further one
+  double stop_grace_seconds = 60;   // from TERM to KILL
+  double stop_repeat_seconds = 10;  // from TERM to TERM
+  int failures = 5;                 // attempts that end early without a newer checkpoint
+  double backoff_seconds = 1;       // before the second attempt; doubles with every further one
   double longest_backoff_seconds = 60;
 };
 
@@ -34,11 +35,12 @@ struct Observation {
   std::int64_t checkpoint_step = -1;  // newest written, over all attempts
   int failures = 0;
   std::int64_t progress_step = -1;
-  bool replaced = false;    // the controller ends the launch in order to start another
-  bool place_free = false;  // fewer runs are active than may be
-  double now = 0;           // monotonic seconds, as all of these:
-  double not_before = 0;    // next start
-  std::optional<double> stop_sent;
+  bool replaced = false;             // the controller ends the launch in order to start another
+  bool place_free = false;           // fewer runs are active than may be
+  double now = 0;                    // monotonic seconds, as all of these:
+  double not_before = 0;             // next start
+  std::optional<double> stop_sent;   // first
+  std::optional<double> stop_asked;  // and last
 };
 
 // Replace: end the launch, which cannot start any more, and start another when it is gone.

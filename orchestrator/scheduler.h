@@ -68,11 +68,13 @@ struct LaunchRequest {
   std::vector<std::string> avoid{};  // nodes
 };
 
-// Called by the controller's tick only.
+// Called by the controller's tick only, but for submit().
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
   [[nodiscard]] virtual std::string name() const = 0;
+  // How many threads may be in submit() at once, beside the tick; 1: the tick calls it itself.
+  [[nodiscard]] virtual int most_submissions() const { return 1; }
   // Starts one attempt. Throws Code::Retry when nobody can say whether it was started (find() will
   // tell), anything else when it was not: Code::Conflict when it may be asked again later.
   [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;

@@ -120,9 +120,8 @@ int serve(const ServeOptions& options, const Environment& environment) {
                     [&api](const Request& request) { return api->handle(request); });
   Store store(data);
   NodeTable nodes;
-  const std::unique_ptr<Scheduler> scheduler =
-      make_scheduler(options, environment, std::filesystem::absolute(settings.runs_directory),
-                     trainer, &nodes);
+  const std::unique_ptr<Scheduler> scheduler = make_scheduler(
+      options, environment, std::filesystem::absolute(settings.runs_directory), trainer, &nodes);
   constexpr int kUnlimited = 1 << 20;
   settings.parallel = options.parallel > 0           ? options.parallel
                       : scheduler->name() == "local" ? 1

@@ -114,7 +114,7 @@ SlurmScheduler::~SlurmScheduler() {
   changed_.notify_all();
 }
 
-Submission SlurmScheduler::send(const SlurmJob& job) {
+Submission SlurmScheduler::send(const SlurmJob& job, base::FileSystem::Open mode) {
   const std::string script = batch_script(job);
   std::vector<std::string> arguments = sbatch_arguments(job);
   const base::Path path = script_path(job);
@@ -122,7 +122,8 @@ Submission SlurmScheduler::send(const SlurmJob& job) {
               "sbatch's last argument is the script");
   arguments.pop_back();
   files_.create_directory(path.parent_path());
-  base::replace_file(files_, path, script);
+  // Not synced: the job has slurmctld's copy, and without this one cannot only submit a successor.
+  files_.open(path, mode)->append(script);
   return commands_.sbatch(arguments, path);
 }
 
@@ -136,7 +137,7 @@ std::string SlurmScheduler::submit(const LaunchRequest& request) {
   launch.trainer = settings_.trainer;
   launch.exclude = request.avoid;
   const double since = clock_.utc_seconds() - kClockDifference;
-  Submission submission = send(job_of_run(launch, config, plan));
+  Submission submission = send(job_of_run(launch, config, plan), base::FileSystem::Open::CreateNew);
   const auto* const first = std::get_if<Refused>(&submission);
   // "Invalid node name specified", "Requested node configuration is not available".
   const bool about_nodes = first != nullptr && first->reason.find("node ") != std::string::npos;
@@ -146,7 +147,7 @@ std::string SlurmScheduler::submit(const LaunchRequest& request) {
               "sbatch refused (" + base::printable(first->reason) +
                   ") what avoids nodes; the job is submitted without avoiding any");
     launch.exclude.clear();
-    submission = send(job_of_run(launch, config, plan));
+    submission = send(job_of_run(launch, config, plan), base::FileSystem::Open::Truncate);
   }
   if (const auto* refused = std::get_if<Refused>(&submission)) {
     throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,

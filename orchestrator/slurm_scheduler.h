@@ -43,6 +43,7 @@ class SlurmScheduler final : public Scheduler {
   SlurmScheduler& operator=(const SlurmScheduler&) = delete;
 
   [[nodiscard]] std::string name() const override { return "slurm_cli"; }
+  [[nodiscard]] int most_submissions() const override { return 8; }
   [[nodiscard]] std::string submit(const LaunchRequest& request) override;
   [[nodiscard]] Finding find(const std::string& token) override;
   // A job is known by its token alone, and the launch that has it is in the run directory.
@@ -56,7 +57,7 @@ class SlurmScheduler final : public Scheduler {
   void kill(const std::string& handle) override;
 
  private:
-  [[nodiscard]] Submission send(const SlurmJob& job);
+  [[nodiscard]] Submission send(const SlurmJob& job, base::FileSystem::Open mode);
   void expect(const std::string& token, double asked_since_utc);
   void end(const std::string& handle, bool gently);
   void collect(const std::stop_token& stop);

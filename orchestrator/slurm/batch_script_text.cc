@@ -181,14 +181,15 @@ launch() { exec env ${environment[@]+"${environment[@]}"} "$@"; }
 
 # Ranks that end in order return 0, and rank 0 leaves what they mean in a file: of ranks that return
 # anything else, --kill-on-bad-exit would end the later ones with a signal, and srun return that.
+# No rank returns 1: that is srun itself, for instance when slurmctld has just forgotten the job.
 verdict_of_step() {
   local code=$1 said=
   [[ ! -e $exit_file ]] || read -r said < "$exit_file"
   rm -f "$exit_file"
   if [[ $said =~ ^[0-9]{1,3}$ && $said != 0 ]]; then
     code=$said
-  elif ((code == 0)) && [[ $said != 0 ]]; then
-    say "the ranks ended without a word"
+  elif ((code <= 1)) && [[ $said != 0 ]]; then
+    say "the ranks ended without a word, and srun with $code"
     code=22
   fi
   return "$code"

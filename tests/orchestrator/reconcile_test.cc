@@ -77,6 +77,11 @@ Observation stopping(double since) {
   Observation seen = running(Wanted::Cancel);
   seen.state = RunState::Stopping;
   seen.stop_sent = 100 - since;
+  seen.stop_asked = 99;
+  return seen;
+}
+Observation asked_long_ago(Observation seen) {
+  seen.stop_asked = 90;
   return seen;
 }
 Observation silent() {
@@ -137,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"cancel_sends_term_once", running(Wanted::Cancel), Act::Stop, false,
             RunState::Stopping},
         Row{"within_grace_waits", stopping(59), Act::Nothing, false, RunState::Stopping},
+        Row{"is_asked_again", asked_long_ago(stopping(59)), Act::Stop, false, RunState::Stopping},
         Row{"after_grace_kills", stopping(60), Act::Kill, false, RunState::Stopping},
         Row{"unknown_changes_nothing", unknown(), Act::Nothing, false, RunState::Running},
         Row{"out_of_memory_is_not_tried_again", caused(Cause::OutOfMemory), Act::Nothing, true,

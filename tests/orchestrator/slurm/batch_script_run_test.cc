@@ -146,13 +146,13 @@ TEST(BatchScriptRun, DecidesFromTheStepsExitCode) {
     int requeues, successors;
   };
   const Row rows[] = {
-      {0, true, "0", 0, 0, 0},     {1, true, "0", 1, 0, 0},     {20, true, "0", 20, 0, 0},
-      {21, true, "0", 21, 0, 0},   {22, true, "0", 22, 1, 0},   {22, false, "0", 22, 0, 0},
-      {22, true, "4", 22, 0, 0},   {23, true, "0", 23, 0, 0},   {24, true, "0", 24, 0, 0},
-      {24, false, "0", 24, 0, 0},  {25, true, "0", 25, 1, 0},   {25, true, "3", 25, 1, 0},
-      {25, true, "4", 25, 0, 1},   {25, false, "0", 25, 0, 1},  {70, true, "0", 70, 0, 0},
-      {137, true, "0", 137, 0, 0}, {143, true, "0", 143, 0, 0}, {143, false, "0", 143, 0, 0},
-      {127, true, "0", 127, 0, 0},
+      {0, true, "0", 0, 0, 0},      {1, true, "0", 22, 1, 0},    {2, true, "0", 2, 0, 0},
+      {20, true, "0", 20, 0, 0},    {21, true, "0", 21, 0, 0},   {22, true, "0", 22, 1, 0},
+      {22, false, "0", 22, 0, 0},   {22, true, "4", 22, 0, 0},   {23, true, "0", 23, 0, 0},
+      {24, true, "0", 24, 0, 0},    {24, false, "0", 24, 0, 0},  {25, true, "0", 25, 1, 0},
+      {25, true, "3", 25, 1, 0},    {25, true, "4", 25, 0, 1},   {25, false, "0", 25, 0, 1},
+      {70, true, "0", 70, 0, 0},    {137, true, "0", 137, 0, 0}, {143, true, "0", 143, 0, 0},
+      {143, false, "0", 143, 0, 0}, {127, true, "0", 127, 0, 0},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(std::to_string(row.step) + (row.requeue ? " requeue" : " no requeue"));
@@ -190,7 +190,8 @@ TEST(BatchScriptRun, TheRanksLastWordCountsUnlessItIsSuccess) {
   for (const Row& row :
        {Row{"0\n", "0", 0}, Row{"25\n", "0", 25}, Row{"25\n", "143", 25}, Row{"24", "137", 24},
         Row{"0\n", "143", 143}, Row{"0\n", "1", 1}, Row{nullptr, "0", 22}, Row{"", "0", 22},
-        Row{"x\n", "0", 22}, Row{"$(exit)", "0", 22}, Row{"", "137", 137}, Row{"9999", "21", 21}}) {
+        Row{nullptr, "1", 22}, Row{nullptr, "2", 2}, Row{"x\n", "0", 22}, Row{"$(exit)", "0", 22},
+        Row{"", "137", 137}, Row{"9999", "21", 21}}) {
     SCOPED_TRACE(std::string(row.word == nullptr ? "none" : row.word) + " " + row.step);
     Bench bench;
     bench.add_tool("sleep", "exit 0\n");

@@ -1,0 +1,104 @@
+#include "orchestrator/launcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "orchestrator/run_records.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr std::size_t kMostUnderWay = 16;
+
+}  // namespace
+
+Launcher::Launcher(base::FileSystem& files, Scheduler& scheduler)
+    : files_(files), scheduler_(scheduler) {
+  const int threads = scheduler_.most_submissions();
+  for (int i = 0; threads > 1 && i < threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+Launcher::~Launcher() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  changed_.notify_all();
+}
+
+bool Launcher::has_place() {
+  const std::scoped_lock lock(mutex_);
+  const auto under_way = std::count_if(outcomes_.begin(), outcomes_.end(),
+                                       [](const auto& entry) { return !entry.second; });
+  return static_cast<std::size_t>(under_way) < kMostUnderWay;
+}
+
+void Launcher::order(LaunchOrder order) {
+  if (threads_.empty()) {
+    outcomes_[order.run] = carry_out(order);
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  base::check(outcomes_.emplace(order.run, std::nullopt).second, "a run has one launch at a time");
+  waiting_.push_back(std::move(order));
+  changed_.notify_one();
+}
+
+bool Launcher::has(RunNumber run) {
+  const std::scoped_lock lock(mutex_);
+  return outcomes_.count(run) > 0;
+}
+
+std::optional<Launched> Launcher::take(RunNumber run) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = outcomes_.find(run);
+  if (found == outcomes_.end() || !found->second) return std::nullopt;
+  std::optional<Launched> outcome = std::move(found->second);
+  outcomes_.erase(found);
+  return outcome;
+}
+
+void Launcher::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
+    if (stop.stop_requested()) return;
+    const LaunchOrder order = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    Launched outcome = carry_out(order);
+    lock.lock();
+    outcomes_[order.run] = std::move(outcome);
+  }
+}
+
+Launched Launcher::carry_out(const LaunchOrder& order) {
+  Launched outcome{order.launch, std::nullopt};
+  Launch& launch = outcome.launch;
+  try {
+    write_launch(files_, order.run_directory, launch);
+  } catch (const base::Error& error) {
+    outcome.error = error;
+    outcome.begun = false;
+    launch.over = true;
+    return outcome;
+  }
+  try {
+    launch.handle =
+        scheduler_.submit({order.run_directory, launch_log_path(order.run_directory, launch.number),
+                           launch.token, order.avoid});
+  } catch (const base::Error& error) {
+    outcome.error = error;
+    if (error.code() == base::Code::Retry) return outcome;
+    launch.over = true;
+    launch.words = error.what();
+  }
+  try {
+    write_launch(files_, order.run_directory, launch);
+  } catch (const base::Error& error) {  // the store has it, and the token is in the file
+    base::log(base::LogLevel::Warning,
+              std::string("a launch's handle is not in its file: ") + error.what());
+  }
+  return outcome;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,132 @@
+"""Runs of the no-op trainer: a controller for them, and what must hold of them whatever happened."""
+import collections
+import http.client
+import json
+import os
+import pathlib
+import subprocess
+import urllib.parse
+
+from cluster import wait
+from run_test import OVER, REGATTA, Controller
+
+NOOP_TRAINER = pathlib.Path(__file__).resolve().parent / "noop_trainer.py"
+
+
+def run_file(name, ends="0", steps=3, pause=0.1, **slurm):
+    return {"name": name, "data": {"path": "/nowhere"}, "steps": 10**6,
+            "slurm": {"nodes": 1, "ranks_per_node": 1, "time_limit": 10,
+                      "environment": {"NOOP_ENDS": ends, "NOOP_STEPS": str(steps), "NOOP_PAUSE": str(pause)}, **slurm}}
+
+
+class NoopController(Controller):
+    """`regatta serve` with the no-op trainer, asked over HTTP. `path` comes before PATH."""
+
+    def __init__(self, cluster, name, path=""):
+        self.cluster, self.process, self.path, self.submitted = cluster, None, path, set()
+        self.state, self.log = cluster.work / name, cluster.work / f"{name}.log"
+        self.start()
+
+    def start(self):
+        log = open(self.log, "ab")
+        self.process = subprocess.Popen(
+            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", NOOP_TRAINER,
+             "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, **self.cluster.environment, "PATH": f"{self.path}{os.environ['PATH']}"},
+            start_new_session=True)
+        log.close()
+        self.url = self.process.stdout.readline().strip()
+        assert self.url.startswith("http://"), self.log.read_text()[-2000:]
+
+    def request(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=120)
+        try:
+            connection.request(method, "/api/v1" + path, json.dumps(body) if body else None,
+                               {**({"Content-Type": "application/json"} if body else {}), **(headers or {})})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        finally:
+            connection.close()
+        assert answer.status < 300, f"{method} {path}: {answer.status}: {text}"
+        return json.loads(text)
+
+    def submit(self, name, key=None, **options):
+        """The id of a new run of run_file()."""
+        headers = {"Idempotency-Key": key} if key else {}
+        run = self.request("POST", "/runs", run_file(name, **options), headers)["id"]
+        self.submitted.add(run)
+        return run
+
+    def runs(self):
+        return {run["id"]: run for run in self.request("GET", "/runs?limit=1000")["runs"]}
+
+    def wait_all_over(self, runs, seconds=400, meanwhile=lambda: None):
+        def over():
+            meanwhile()
+            now = self.runs()
+            return all(now[run]["state"] in OVER for run in runs) and now
+        return wait(f"{len(runs)} runs end", over, seconds, 0.5)
+
+    def launches(self, run):
+        paths = sorted((self.directory(run) / "launches").glob("*.json"), key=lambda path: int(path.stem))
+        return [json.loads(path.read_text()) for path in paths]
+
+    def writers(self, run):
+        """(epoch, execution, type) of every record written, in the order of writing."""
+        path = self.directory(run) / "writers"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(int(epoch), execution, kind) for epoch, execution, kind in map(str.split, lines)]
+
+
+def accounted(cluster):
+    """By job name (number, begin, end) of all executions that slurmdbd has heard of, oldest first."""
+    jobs = collections.defaultdict(list)
+    for line in cluster.output("sacct", "-D", "-X", "-P", "-n", "-S", "now-1day", "-o",
+                               "JobName,JobIDRaw,Start,End").splitlines():
+        name, *row = line.split("|")
+        jobs[name].append(tuple(row))
+    return jobs
+
+
+def ends_once(controller, run):
+    """Of all executions one came to the run's end, and none wrote after a newer one had begun."""
+    lines = controller.writers(run)
+    ends = [record for record in controller.records(run, "end") if record["exit_code"] not in (22, 25)]
+    assert len(ends) == 1, f"run {run} ended {len(ends)} times: {lines}"
+    late, newest = collections.Counter(), 0
+    for epoch, execution, _ in lines:
+        newest = max(newest, epoch)
+        late[execution] += epoch < newest
+    # One record may be on its way when the newer epoch is taken.
+    assert all(count <= 1 for count in late.values()), f"two wrote to run {run} at once: {lines}"
+
+
+def nothing_doubled(cluster, controller, runs, slurm_forgot=False):
+    """Every launch has the job that it names, there is no other, one at a time, and none is left in the queue.
+
+    slurm_forgot: slurmctld was killed before it saved jobs, which then have nothing in sacct, or no end.
+    """
+    written = {run: controller.launches(run) for run in runs}
+    named = {launch["token"]: launch["handle"].split(":")[1] for launches in written.values() for launch in launches
+             if launch["handle"]}
+    names = {f"regatta-{launch['token']}" for launches in written.values() for launch in launches}
+    wait("no job is left", lambda: not names & set(cluster.output("squeue", "-h", "-t", "PD,R,CG", "-o", "%j").split()), 60)
+
+    def all_accounted():
+        jobs = accounted(cluster)
+        ended = [rows[-1][2] != "Unknown" for token in named if (rows := jobs.get(f"regatta-{token}"))]
+        return (slurm_forgot or len(ended) == len(named) and all(ended)) and jobs
+    jobs = wait("sacct knows every launch's job", all_accounted, 60, 0.5)
+    for run, launches in written.items():
+        assert all(launch["over"] for launch in launches), launches
+        executions = []
+        for launch in launches:
+            rows = jobs.get(f"regatta-{launch['token']}", [])
+            numbers = {number for number, _, _ in rows}
+            expected = {named[launch["token"]]} if launch["handle"] else set()
+            assert numbers == expected or slurm_forgot and not numbers, f"launch {launch} of {run} has jobs {numbers}"
+            executions += [(begin, end) for _, begin, end in rows if begin not in ("None", "Unknown")]
+        executions.sort()
+        overlap = [pair for pair in zip(executions, executions[1:]) if pair[1][0] < pair[0][1]]
+        assert slurm_forgot or not overlap, f"jobs of {run} ran at once: {overlap}"
+    print(f"{len(written)} runs, {sum(map(len, written.values()))} launches, {len(named)} of them with a job", flush=True)
