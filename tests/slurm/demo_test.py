@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from cluster import ROOT, Cases, need_slurm, processes_of, wait, work_place
-from run_test import make_data
+from controller import make_data
 
 RUN = """name: demo
 model: {{preset: tiny, layers: 2, hidden: 32, heads: 2, feed_forward: 64, max_positions: 64}}

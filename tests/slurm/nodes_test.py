@@ -8,7 +8,7 @@ import json
 import sys
 
 from cluster import Cases, Cluster, need_slurm, wait
-from run_test import Controller
+from controller import Controller
 
 HOSTILE = "bad \x1b[31mState=IDLE NodeName=evil\nNodeName=worse State=IDLE | \u2603 <b>"
 # The run's job stays in `setup`: its nodes are allocated, and nothing is computed.

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from cluster import Cases, Cluster, Skip, need_slurm, wait
-from run_test import OVER, REGATTA, Controller
+from controller import OVER, REGATTA, Controller
 
 # What it does is said by a variable of the run. The word in the file decides, as from regatta-train.
 TRAINER = """#!/usr/bin/env python3
