@@ -17,7 +17,8 @@ from controller import OVER, Controller, checkpoints, make_data, succeeds, tail_
 
 LIMITS = 2 if int(os.environ.get("REGATTA_REPETITIONS", "100")) >= 100 else 1  # time limits that a run crosses
 EVERY = 100  # steps between two checkpoints
-NODES = 10
+NODES = 12
+SHARED = (1, 2, 11, 12)  # of the runs that disturb nobody; two of them get suspicious, and are avoided
 SECONDS = 400  # the deadline of what takes a minute
 
 
@@ -73,7 +74,7 @@ def ranks_of(directory):
 
 def a_time_limit_is_no_end(cluster, controller, whole):
     """A minute at a time: saved before each limit, and the same weights."""
-    run = endless(controller, "limited", (1, 2), "time_limit: 1")
+    run = endless(controller, "limited", SHARED, "time_limit: 1")
     for number in range(LIMITS):
         begun = wait_attempt(controller, run, number + 2)
         end = controller.records(run, "end")[number]
@@ -115,7 +116,7 @@ def a_signal_before_the_end_saves(cluster, controller, whole):
 
 def fewer_nodes_are_enough(cluster, controller, whole):
     """A node is lost and does not come back: the run goes on without it, with fewer ranks, to its end."""
-    run = controller.submit("fewer", 1500, slurm='exclude: ["node[01-04]", "node[09-10]"]\n  time_limit: 10', nodes="2..4")
+    run = controller.submit("fewer", 1500, slurm='exclude: ["node[01-04]", "node[09-12]"]\n  time_limit: 10', nodes="2..4")
     controller.wait_step(run, 200)
     cluster.kill("node07")
     begun = wait_attempt(controller, run, 2)
@@ -128,7 +129,7 @@ def fewer_nodes_are_enough(cluster, controller, whole):
 
 def stands_still(controller, whole, rank):
     """A stopped rank: the other tells who it is and has all stacks taken; the job starts again by itself."""
-    run = endless(controller, f"hung-{rank}", (1, 2))
+    run = endless(controller, f"hung-{rank}", SHARED)
     controller.wait_step(run, 2 * EVERY)
     directory = controller.directory(run)
     wait("a checkpoint", lambda: checkpoints(directory), SECONDS)
@@ -136,13 +137,13 @@ def stands_still(controller, whole, rank):
     os.kill(ranks[rank], signal.SIGSTOP)
     begun = wait_attempt(controller, run, 2)
     first = starts(controller, run)[0]
-    assert first["hosts"] == ["node01", "node02"], first["hosts"]
+    assert len(set(first["hosts"])) == 2, first["hosts"]
     hang = json.loads((min(directory.glob("attempts/1-*")) / "hang.json").read_text())
     node = first["hosts"][rank]
     assert (hang["rank"], hang["host"], hang["told_by"]) == (rank, node, 1 - rank), hang
     assert hang["seconds"] > 5 and hang["phase"] and f"rank {rank} has not been heard of" in hang["why"], hang
     stacks = min((directory / "submit").glob("*.stacks")).read_text()
-    assert "rank 1, node node02" in stacks and "rank 0, node node01" in stacks, stacks[:2000] + tail_of(controller, run)
+    assert all(f"rank {r}, node {first['hosts'][r]}" in stacks for r in (0, 1)), stacks[:2000] + tail_of(controller, run)
     stopped = stacks[stacks.index(f"rank {rank}, node {node}"):].splitlines()[0]
     assert "state T (stopped)" in stopped, stopped
     assert "thread" in stacks and ("eu-stack" in stacks or "gdb" in stacks or "no user stacks" in stacks), stacks[:2000]
@@ -179,7 +180,7 @@ def main():
         make_data(cluster.work)
         controller = Controller(cluster)
         try:
-            whole = endless(controller, "whole", (1, 2))
+            whole = endless(controller, "whole", SHARED)
             with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
                 for case in chosen:
                     pool.submit(cases.run, case, cluster, controller, whole)
