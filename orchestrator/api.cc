@@ -13,6 +13,7 @@
 #include "orchestrator/page.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_records.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -118,11 +119,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
         200, run_json(run, read_parts(controller_.store(), run.number), clock_.utc_seconds()));
   }
   if (parts[2] == "metrics") return metrics(request, run);
-  if (parts[2] == "explain") {
-    return json_response(200, explain_json(run, read_parts(controller_.store(), run.number),
-                                           nodes_to_avoid(controller_.store().node_events(),
-                                                          clock_.utc_seconds(), {}, {}, 0)));
-  }
+  if (parts[2] == "explain") return explain(run);
   if (parts[2] == "logs") return logs(request, run);
   return json_response(200, checkpoint_api_.list(run, checkpoints_json(controller_.store(), run)));
 }
@@ -149,6 +146,23 @@ Response Api::nodes() {
     answer.nodes.rows.front().state = parse_node_state("MIXED");
   }
   return json_response(200, nodes_json(answer));
+}
+
+Response Api::explain(const Run& run) {
+  const trainer::SlurmResources wanted =
+      trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
+  std::optional<std::vector<std::string>> usable;
+  if (nodes_ != nullptr && nodes_->snapshot().taken_utc) {
+    usable = usable_nodes(nodes_->snapshot(), wanted);
+  }
+  std::vector<Avoided> avoided;
+  if (!usable || !usable->empty()) {
+    avoided = nodes_to_avoid(controller_.store().node_events(), clock_.utc_seconds(), {},
+                             usable.value_or(std::vector<std::string>()),
+                             static_cast<std::size_t>(wanted.min_nodes));
+  }
+  return json_response(200,
+                       explain_json(run, read_parts(controller_.store(), run.number), avoided));
 }
 
 Response Api::list_runs(const Request& request) {

@@ -28,6 +28,7 @@ class Api {
  private:
   [[nodiscard]] Response route(const Request& request, const std::vector<std::string>& parts);
   [[nodiscard]] Response nodes();
+  [[nodiscard]] Response explain(const Run& run);
   [[nodiscard]] Response list_runs(const Request& request);
   [[nodiscard]] Response submit(const Request& request);
   [[nodiscard]] Response cancel(const std::string& run);

@@ -29,6 +29,10 @@ std::string host_name() {
   return name;
 }
 
+trainer::SlurmResources resources_of(const Run& run) {
+  return trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
+}
+
 const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
   if (attempts.empty() || attempts.back().number <= after) return nullptr;
   return &attempts.back();
@@ -440,14 +444,19 @@ void Controller::judge_attempts(const Run& run, const Watched& watched) {
   }
 }
 
-std::vector<std::string> Controller::suspects_for(const Run& run) {
+// Where nobody knows which nodes there are, a launch may still wish: sbatch refuses a wish that
+// leaves too few, and the scheduler then submits without it. A job that waits cannot be helped so.
+std::vector<std::string> Controller::suspects_for(const trainer::SlurmResources& wanted,
+                                                  Wish wish) {
   const std::vector<NodeEvent> events = store_.node_events();
   if (events.empty()) return {};
-  const trainer::RunConfig config = trainer::parse_run_config(run.config, "run.json");
-  const auto needed = static_cast<std::size_t>(trainer::slurm_resources_of(config).min_nodes);
+  const auto usable = scheduler_.usable_nodes(wanted);
+  if (!usable && wish == Wish::Binding) return {};
+  if (usable && usable->empty()) return {};
   std::vector<std::string> nodes;
   for (const Avoided& avoided :
-       nodes_to_avoid(events, clock_.utc_seconds(), {}, scheduler_.usable_nodes(), needed)) {
+       nodes_to_avoid(events, clock_.utc_seconds(), {}, usable.value_or(std::vector<std::string>()),
+                      static_cast<std::size_t>(wanted.min_nodes))) {
     nodes.push_back(avoided.node);
   }
   std::sort(nodes.begin(), nodes.end());
@@ -457,12 +466,14 @@ std::vector<std::string> Controller::suspects_for(const Run& run) {
 // A job that waits again after an early end must not come back to the node that was to blame.
 void Controller::avoid_suspects(const Run& run, const Watched& watched, Memory* memory) {
   if (watched.report.state != ProcessState::Waiting || !may_avoid_) return;
-  std::vector<std::string> nodes = suspects_for(run);
+  const trainer::SlurmResources wanted = resources_of(run);
+  std::vector<std::string> nodes = suspects_for(wanted, Wish::Binding);
   if (nodes == memory->avoided) return;
   may_avoid_ = false;
-  const trainer::RunConfig config = trainer::parse_run_config(run.config, "run.json");
-  std::vector<std::string> all = trainer::slurm_resources_of(config).exclude;
+  std::vector<std::string> all = wanted.exclude;
   all.insert(all.end(), nodes.begin(), nodes.end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   scheduler_.avoid(watched.launch->handle, all);
   memory->avoided = std::move(nodes);
 }
@@ -479,7 +490,7 @@ void Controller::launch(Run* run, Memory* memory) {
   launch.started_utc = clock_.utc_seconds();
   // Written down, then started, then the handle: whatever is lost in between is found by its token.
   store_.put_launch(run->number, launch);
-  memory->avoided = suspects_for(*run);
+  memory->avoided = suspects_for(resources_of(*run), Wish::Free);
   launcher_.order({run->number, run->directory, launch, memory->avoided});
   if (const auto launched = launcher_.take(run->number)) note_launched(run, *launched);
 }

@@ -86,7 +86,9 @@ class Controller {
   void end_launch(const Run& run, const Observation& seen, Launch* launch);
   void judge_attempts(const Run& run, const Watched& watched);
   // Nodes that the next start of this run had better leave out.
-  [[nodiscard]] std::vector<std::string> suspects_for(const Run& run);
+  enum class Wish { Free, Binding };
+  [[nodiscard]] std::vector<std::string> suspects_for(const trainer::SlurmResources& wanted,
+                                                      Wish wish);
   void avoid_suspects(const Run& run, const Watched& watched, Memory* memory);
   void watch_successor(Run* run);
   void loop(const std::stop_token& stop);

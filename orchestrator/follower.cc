@@ -23,6 +23,7 @@ struct Apply {
   void operator()(const trainer::StartRecord& start) const {
     attempt.process = start.process;
     attempt.host = start.host;
+    attempt.hosts = start.hosts;
     attempt.first_step = start.first_step;
     attempt.batch_size = start.batch_size;
     attempt.ranks = std::max(1, start.ranks);

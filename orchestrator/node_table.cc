@@ -6,11 +6,13 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/memory.h"
+#include "topology/hostlist.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -71,13 +73,23 @@ bool NodeTable::is_wanted(double now) const {
   return wanted_ && now - *wanted_ < kWantedSeconds;
 }
 
-std::vector<std::string> usable_nodes(const NodeSnapshot& nodes, const std::string& partition) {
+std::optional<std::vector<std::string>> usable_nodes(const NodeSnapshot& nodes,
+                                                     const trainer::SlurmResources& wanted) {
+  const auto has = [](const std::vector<std::string>& words, const std::string& word) {
+    return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
+  };
+  if (wanted.constraint.find_first_of("&|*[](),") != std::string::npos) return std::nullopt;
+  std::set<std::string> excluded;
+  for (const std::string& list : wanted.exclude) {
+    const auto names = topology::expand_hostlist(list);
+    excluded.insert(names.begin(), names.end());
+  }
   std::vector<std::string> names;
   for (const NodeRow& node : nodes.rows) {
-    const auto& all = node.partitions;
-    if (!can_work(node.state)) continue;
-    if (!partition.empty() && std::find(all.begin(), all.end(), partition) == all.end()) continue;
-    names.push_back(node.name);
+    if (can_work(node.state) && has(node.partitions, wanted.partition) &&
+        has(node.features, wanted.constraint) && excluded.count(node.name) == 0) {
+      names.push_back(node.name);
+    }
   }
   return names;
 }

@@ -10,6 +10,7 @@
 
 #include "base/file_system.h"
 #include "orchestrator/slurm/slurm_text.h"
+#include "trainer/contract/slurm_resources.h"
 
 namespace regatta::orchestrator {
 
@@ -42,9 +43,11 @@ class NodeTable {
   std::optional<double> wanted_;
 };
 
-// Names of the nodes that may be given work: up, not drained, in the partition (empty: in any).
-[[nodiscard]] std::vector<std::string> usable_nodes(const NodeSnapshot& nodes,
-                                                    const std::string& partition);
+// Names of the nodes that may be given a run that asks for this: up, not drained, in its partition,
+// with its feature, not excluded by itself. Nothing where that cannot be told: a constraint of
+// several features.
+[[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
+    const NodeSnapshot& nodes, const trainer::SlurmResources& wanted);
 
 // This machine as a node, for runs without Slurm. proc: /proc, or a test's copy.
 [[nodiscard]] NodeRow this_machine(const base::Path& proc = "/proc");

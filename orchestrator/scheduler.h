@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "trainer/contract/slurm_resources.h"
 
 namespace regatta::orchestrator {
 
@@ -84,8 +85,11 @@ class Scheduler {
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;
   [[nodiscard]] virtual ProcessReport poll(const std::string& handle) = 0;
-  // Nodes that could run something now or soon; empty: not known.
-  [[nodiscard]] virtual std::vector<std::string> usable_nodes() { return {}; }
+  // Nodes that may be given what asks for these resources, now or soon; nothing: not known.
+  [[nodiscard]] virtual std::optional<std::vector<std::string>> usable_nodes(
+      const trainer::SlurmResources&) {
+    return std::nullopt;
+  }
   // What waits under the handle shall not start on these nodes (names or hostlists); they replace
   // what was said before. Does what it can: trouble is logged.
   virtual void avoid(const std::string&, const std::vector<std::string>&) {}

@@ -204,10 +204,11 @@ ProcessReport SlurmScheduler::poll(const std::string& handle) {
   return report;
 }
 
-std::vector<std::string> SlurmScheduler::usable_nodes() {
+std::optional<std::vector<std::string>> SlurmScheduler::usable_nodes(
+    const trainer::SlurmResources& wanted) {
   const NodeSnapshot nodes = nodes_.snapshot();
-  if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return {};
-  return orchestrator::usable_nodes(nodes, "");
+  if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return std::nullopt;
+  return orchestrator::usable_nodes(nodes, wanted);
 }
 
 void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
@@ -215,7 +216,16 @@ void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::str
   if (!job) return;
   const Answer<JobRow> shown = commands_.show_job(job->id);
   if (!shown.value || token_of(*shown.value) != job->token) return;
-  const Answer<Done> answer = commands_.exclude(job->id, nodes);
+  // A name that the cluster does not have any more would cost the whole request.
+  const NodeSnapshot known = nodes_.snapshot();
+  std::vector<std::string> names;
+  for (const std::string& name : nodes) {
+    const bool is_list = name.find_first_of("[,") != std::string::npos;
+    const bool is_known = std::any_of(known.rows.begin(), known.rows.end(),
+                                      [&](const NodeRow& row) { return row.name == name; });
+    if (is_list || is_known || known.rows.empty()) names.push_back(name);
+  }
+  const Answer<Done> answer = commands_.exclude(job->id, names);
   if (answer.failure) {
     base::log(base::LogLevel::Warning, "job " + job->id + " cannot be kept from nodes " +
                                            base::join(nodes, ",") + ": " + answer.failure->message);

@@ -50,7 +50,8 @@ class SlurmScheduler final : public Scheduler {
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] ProcessReport poll(const std::string& handle) override;
-  [[nodiscard]] std::vector<std::string> usable_nodes() override;
+  [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
+      const trainer::SlurmResources& wanted) override;
   void avoid(const std::string& handle, const std::vector<std::string>& nodes) override;
   void look_soon() override;
   void stop(const std::string& handle) override;

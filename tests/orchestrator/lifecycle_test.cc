@@ -158,6 +158,7 @@ TEST_F(LifecycleTest, AWaitIsToldAsSlurmTellsIt) {
 }
 
 TEST_F(LifecycleTest, TheNodeOfAHungRankIsAvoidedByTheJobThatWaitsAgain) {
+  scheduler_.usable = std::vector<std::string>{"node01", "node02", "node03", "node04"};
   const std::string id = submit();
   ticks();
   report("h1").nodes = "node[01-04]";
@@ -192,7 +193,7 @@ TEST_F(LifecycleTest, TheNodeOfAHungRankIsAvoidedByTheJobThatWaitsAgain) {
 
 TEST_F(LifecycleTest, NoNodeIsAvoidedThatTheRunNeeds) {
   store_->judge(std::nullopt, {{"node01", clock_.utc_seconds(), Blame::Hung, "r", "", 1}});
-  scheduler_.usable = {"node01"};
+  scheduler_.usable = std::vector<std::string>{"node01"};
   (void)submit();
   ticks();
   ASSERT_EQ(scheduler_.launches.size(), 1U);

@@ -148,6 +148,12 @@ TEST(NodeTable, IsWantedForAWhile) {
   EXPECT_FALSE(table.is_wanted(400));
 }
 
+trainer::SlurmResources in_partition(const std::string& partition) {
+  trainer::SlurmResources wanted;
+  wanted.partition = partition;
+  return wanted;
+}
+
 TEST(NodeTable, UsableNodes) {
   NodeSnapshot nodes;
   nodes.rows = {node("a", "IDLE", {"main", "high"}),
@@ -157,10 +163,17 @@ TEST(NodeTable, UsableNodes) {
                 node("e", "IDLE+NOT_RESPONDING"),
                 node("f", "MIXED", {"high"}),
                 node("g", "IDLE", {})};
-  EXPECT_THAT(usable_nodes(nodes, ""), ElementsAre("a", "b", "f", "g"));
-  EXPECT_THAT(usable_nodes(nodes, "main"), ElementsAre("a", "b"));
-  EXPECT_THAT(usable_nodes(nodes, "high"), ElementsAre("a", "f"));
-  EXPECT_THAT(usable_nodes(nodes, "hig"), IsEmpty());
+  EXPECT_THAT(*usable_nodes(nodes, in_partition("")), ElementsAre("a", "b", "f", "g"));
+  EXPECT_THAT(*usable_nodes(nodes, in_partition("main")), ElementsAre("a", "b"));
+  EXPECT_THAT(*usable_nodes(nodes, in_partition("high")), ElementsAre("a", "f"));
+  EXPECT_THAT(*usable_nodes(nodes, in_partition("hig")), IsEmpty());
+  trainer::SlurmResources wanted = in_partition("");
+  wanted.exclude = {"a,b", "f"};
+  EXPECT_THAT(*usable_nodes(nodes, wanted), testing::Not(testing::Contains("f")));
+  wanted.constraint = "no such feature";
+  EXPECT_THAT(*usable_nodes(nodes, wanted), IsEmpty());
+  wanted.constraint = "fast&big";
+  EXPECT_FALSE(usable_nodes(nodes, wanted)) << "Slurm's to decide";
 }
 
 TEST(ThisMachine, TellsItsGpus) {

@@ -70,7 +70,7 @@ TEST_F(SlurmSchedulerTest, AsksForNodesOnlyWhileSomebodyLooks) {
   nodes_.want(clock_.monotonic_seconds());
   ASSERT_TRUE(tests::eventually([&] { return nodes_.snapshot().taken_utc.has_value(); }));
   EXPECT_EQ(calls(), 1U);
-  EXPECT_THAT(usable_nodes(nodes_.snapshot(), ""), testing::ElementsAre("node01"));
+  EXPECT_THAT(*usable_nodes(nodes_.snapshot(), {}), testing::ElementsAre("node01"));
   pass(50, 50);
   EXPECT_EQ(calls(), 1U) << "it is not a minute old";
   program("scontrol", "echo no way >&2; exit 1");
@@ -87,13 +87,13 @@ TEST_F(SlurmSchedulerTest, AsksForTheQueueAndForNodesWhileARunIsOpen) {
   EXPECT_FALSE(scheduler.find("a-token").known);
   ASSERT_TRUE(tests::eventually([&] { return calls() == 1; }));
   EXPECT_FALSE(nodes_.snapshot().taken_utc) << "the queue comes first";
-  EXPECT_TRUE(scheduler.usable_nodes().empty()) << "not known";
+  EXPECT_FALSE(scheduler.usable_nodes({})) << "not known";
   pass(10, 10);
   EXPECT_TRUE(tests::eventually([&] { return nodes_.snapshot().taken_utc.has_value(); }));
-  EXPECT_THAT(scheduler.usable_nodes(), testing::ElementsAre("node01"));
+  EXPECT_THAT(*scheduler.usable_nodes({}), testing::ElementsAre("node01"));
   program("scontrol", "exit 1");
   clock_.now = clock_.now + 601;
-  EXPECT_TRUE(scheduler.usable_nodes().empty()) << "too old";
+  EXPECT_FALSE(scheduler.usable_nodes({})) << "too old";
 }
 
 TEST_F(SlurmSchedulerTest, AvoidingNodesIsNoReasonToBeRefused) {
@@ -108,10 +108,12 @@ TEST_F(SlurmSchedulerTest, AvoidingNodesIsNoReasonToBeRefused) {
   SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
   LaunchRequest request{directory, directory / "log", "0123456789abcdef", {}};
   EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcdef");
+  request.token = "0123456789abcde0";
   request.avoid = {"node01"};
-  EXPECT_EQ(scheduler.submit(request), "slurm:8:0123456789abcdef");
+  EXPECT_EQ(scheduler.submit(request), "slurm:8:0123456789abcde0");
+  request.token = "0123456789abcde1";
   request.avoid = {"gone"};
-  EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcdef");
+  EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcde1");
 }
 
 }  // namespace

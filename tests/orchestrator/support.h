@@ -96,7 +96,10 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   void avoid(const std::string& handle, const std::vector<std::string>& nodes) override {
     avoided.emplace_back(handle, nodes);
   }
-  [[nodiscard]] std::vector<std::string> usable_nodes() override { return usable; }
+  [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
+      const trainer::SlurmResources&) override {
+    return usable;
+  }
 
   bool refuse = false;
   bool refuse_for_now = false;
@@ -107,7 +110,8 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   std::vector<orchestrator::LaunchRequest> launches;
   std::map<std::string, std::string> by_token;
   std::map<std::string, orchestrator::ProcessReport> reports;
-  std::vector<std::string> stopped, killed, usable;
+  std::vector<std::string> stopped, killed;
+  std::optional<std::vector<std::string>> usable;  // nothing: not known
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;
 };
 

@@ -8,7 +8,7 @@ import subprocess
 import urllib.parse
 
 from cluster import wait
-from run_test import OVER, REGATTA, Controller
+from controller import OVER, REGATTA, Controller
 
 NOOP_TRAINER = pathlib.Path(__file__).resolve().parent / "noop_trainer.py"
 
