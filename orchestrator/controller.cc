@@ -112,10 +112,10 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.body_digest = digest;
   // The directory first: it is the truth. If the controller dies before the row is written, the
   // next one adopts the run, key included.
-  (void)trainer::RunDirectory::create(files_, directory, text);
+  const Submission submission{run.id, run.created_utc, Wanted::Run, idempotency_key, digest};
+  (void)trainer::RunDirectory::create(files_, directory, text,
+                                      {{kSubmissionName, submission_text(submission)}});
   try {
-    write_submission(files_, directory,
-                     {run.id, run.created_utc, Wanted::Run, idempotency_key, digest});
     store_.add_run(run);
   } catch (const base::Error&) {
     files_.remove_tree(directory);
@@ -200,6 +200,7 @@ void Controller::adopt_run(const base::Path& directory) {
 
 void Controller::tick() {
   may_avoid_ = true;
+  node_events_ = store_.node_events();
   std::vector<Run> runs = store_.unfinished_runs();
   int active = 0;
   for (const Run& run : runs) {
@@ -251,7 +252,11 @@ void Controller::tick_run(Run run, int* active) {
     if (run.drained) memory_.erase(run.number);
     return;
   }
-  judge_attempts(run, watched);
+  const ProcessState process = watched.report.state;
+  if (fresh || followed.read_any || process == ProcessState::Ended ||
+      process == ProcessState::Gone) {
+    judge_attempts(run, watched);
+  }
   const Observation seen =
       observe(run, watched, memory, *active < options_.parallel && launcher_.has_place());
   const Decision decision = reconcile(seen, options_.limits);
@@ -448,15 +453,14 @@ void Controller::judge_attempts(const Run& run, const Watched& watched) {
 // leaves too few, and the scheduler then submits without it. A job that waits cannot be helped so.
 std::vector<std::string> Controller::suspects_for(const trainer::SlurmResources& wanted,
                                                   Wish wish) {
-  const std::vector<NodeEvent> events = store_.node_events();
-  if (events.empty()) return {};
+  if (node_events_.empty()) return {};
   const auto usable = scheduler_.usable_nodes(wanted);
   if (!usable && wish == Wish::Binding) return {};
   if (usable && usable->empty()) return {};
   std::vector<std::string> nodes;
-  for (const Avoided& avoided :
-       nodes_to_avoid(events, clock_.utc_seconds(), {}, usable.value_or(std::vector<std::string>()),
-                      static_cast<std::size_t>(wanted.min_nodes))) {
+  for (const Avoided& avoided : nodes_to_avoid(node_events_, clock_.utc_seconds(), {},
+                                               usable.value_or(std::vector<std::string>()),
+                                               static_cast<std::size_t>(wanted.min_nodes))) {
     nodes.push_back(avoided.node);
   }
   std::sort(nodes.begin(), nodes.end());
@@ -466,6 +470,7 @@ std::vector<std::string> Controller::suspects_for(const trainer::SlurmResources&
 // A job that waits again after an early end must not come back to the node that was to blame.
 void Controller::avoid_suspects(const Run& run, const Watched& watched, Memory* memory) {
   if (watched.report.state != ProcessState::Waiting || !may_avoid_) return;
+  if (node_events_.empty() && memory->avoided.empty()) return;
   const trainer::SlurmResources wanted = resources_of(run);
   std::vector<std::string> nodes = suspects_for(wanted, Wish::Binding);
   if (nodes == memory->avoided) return;

@@ -103,9 +103,10 @@ class Controller {
   Follower follower_;
   Launcher launcher_;
   std::map<RunNumber, Memory> memory_;
-  bool may_avoid_ = true;    // one job a tick is told which nodes to avoid
-  std::mutex submit_mutex_;  // one submission with a key, or one cancellation, at a time
-  std::mutex wake_mutex_;    // guards woken_
+  std::vector<NodeEvent> node_events_;  // as the tick begins
+  bool may_avoid_ = true;               // one job a tick is told which nodes to avoid
+  std::mutex submit_mutex_;             // one submission with a key, or one cancellation, at a time
+  std::mutex wake_mutex_;               // guards woken_
   bool woken_ = false;
   std::condition_variable_any wake_;
   std::jthread thread_;

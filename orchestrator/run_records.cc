@@ -41,15 +41,19 @@ std::optional<int> optional_int(const Json& json, const char* name) {
 
 }  // namespace
 
-void write_submission(base::FileSystem& files, const base::Path& run_directory,
-                      const Submission& submission) {
+std::string submission_text(const Submission& submission) {
   Json json;
   json["id"] = submission.id;
   json["created_utc"] = submission.created_utc;
   json["wanted"] = kWanted.at(static_cast<std::size_t>(submission.wanted));
   if (submission.idempotency_key) json["idempotency_key"] = *submission.idempotency_key;
   json["body_digest"] = submission.body_digest;
-  base::replace_file(files, run_directory / "submission.json", text_of(json));
+  return text_of(json);
+}
+
+void write_submission(base::FileSystem& files, const base::Path& run_directory,
+                      const Submission& submission) {
+  base::replace_file(files, run_directory / kSubmissionName, submission_text(submission));
 }
 
 void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch) {
@@ -80,7 +84,7 @@ void write_launch(base::FileSystem& files, const base::Path& run_directory, cons
 
 std::optional<Submission> read_submission(base::FileSystem& files,
                                           const base::Path& run_directory) {
-  const auto json = read_json(files, run_directory / "submission.json");
+  const auto json = read_json(files, run_directory / kSubmissionName);
   if (!json) return std::nullopt;
   try {
     Submission submission;

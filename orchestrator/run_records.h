@@ -19,6 +19,8 @@ struct Submission {
   std::string body_digest;
 };
 
+inline constexpr const char* kSubmissionName = "submission.json";
+[[nodiscard]] std::string submission_text(const Submission& submission);
 // Both replace the file atomically. Throw base::Error.
 void write_submission(base::FileSystem& files, const base::Path& run_directory,
                       const Submission& submission);

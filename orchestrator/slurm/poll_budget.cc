@@ -27,7 +27,8 @@ PollBudget::PollBudget(const PollLimits& limits) : limits_(limits) {
   base::check(limits.first_backoff > 0, "a pause is a time");
 }
 
-double PollBudget::gap() const { return 60 / pace().calls_per_minute; }
+// A minute may begin and end with a call.
+double PollBudget::gap() const { return 60 / std::max(1.0, pace().calls_per_minute - 1); }
 
 double PollBudget::interval(PollKind kind) const {
   const Kind& state = kinds_[index(kind)];

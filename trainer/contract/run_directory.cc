@@ -37,7 +37,8 @@ std::optional<AttemptName> parse_attempt_name(const std::string& text) {
 }
 
 RunDirectory RunDirectory::create(base::FileSystem& files, const base::Path& path,
-                                  const std::string& run_json) {
+                                  const std::string& run_json,
+                                  const std::map<std::string, std::string>& beside) {
   const base::Path target =
       path.has_filename() ? path : path.parent_path();  // "runs/a/" is "runs/a"
   const base::Error taken(base::Code::Conflict, "the run directory " + target.string() +
@@ -49,9 +50,13 @@ RunDirectory RunDirectory::create(base::FileSystem& files, const base::Path& pat
     for (const char* name : {"attempts", "checkpoints", "epoch"}) {
       files.create_directory(temporary / name);
     }
-    const auto file = files.open(temporary / "run.json", base::FileSystem::Open::CreateNew);
-    file->append(run_json);
-    file->sync();
+    std::map<std::string, std::string> texts = beside;
+    texts["run.json"] = run_json;
+    for (const auto& [name, text] : texts) {
+      const auto file = files.open(temporary / name, base::FileSystem::Open::CreateNew);
+      file->append(text);
+      file->sync();
+    }
     files.sync_directory(temporary);
     files.rename(temporary, target);
   } catch (const base::Error&) {

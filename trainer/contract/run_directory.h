@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,10 +22,11 @@ struct AttemptName {
 
 class RunDirectory {
  public:
-  // Makes the directory (0700) with run.json, complete or not at all. Code::Conflict when it
-  // exists.
+  // Makes the directory (0700) with run.json and the files `beside` it (text by name), complete or
+  // not at all. Code::Conflict when it exists.
   [[nodiscard]] static RunDirectory create(base::FileSystem& files, const base::Path& path,
-                                           const std::string& run_json);
+                                           const std::string& run_json,
+                                           const std::map<std::string, std::string>& beside = {});
   // Code::NotFound when there is no run.json.
   [[nodiscard]] static RunDirectory open(base::FileSystem& files, const base::Path& path);
 

@@ -92,7 +92,7 @@ TEST(PollBudget, KeepsItsPaceIdleAndBusy) {
 
 TEST(PollBudget, StartsWithEveryKindSoon) {
   PollBudget budget({});
-  const Simulation run = simulate(budget, 35, quick);
+  const Simulation run = simulate(budget, 40, quick);
   ASSERT_EQ(run.calls.size(), 4u);
   EXPECT_EQ(run.calls[0].kind, PollKind::Jobs);
 }
