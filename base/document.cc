@@ -114,6 +114,10 @@ struct Table::State {
     return value;
   }
 
+  // The mappings in a list, whose path in messages is `list_path`.
+  [[nodiscard]] std::vector<Table> items(const YAML::Node& list,
+                                         const std::string& list_path) const;
+
   [[noreturn]] void fail(const YAML::Node& at, const std::string& key,
                          const std::string& message) const {
     throw Error(Code::User, place(source, at.Mark()) + ": " + path +
@@ -140,32 +144,69 @@ Table::Table(Table&&) noexcept = default;
 Table& Table::operator=(Table&&) noexcept = default;
 Table::~Table() = default;
 
-Table Table::parse(std::string_view text, const std::string& source) {
+namespace {
+
+// The checked document.
+YAML::Node load(std::string_view text, const std::string& source) {
   if (text.size() > kMaxBytes) {
     throw Error(Code::User, source + ": larger than " + human_bytes(kMaxBytes));
   }
   if (!is_text(text)) {
     throw Error(Code::User, source + ": not a text in UTF-8; save it as one");
   }
-  auto state = std::make_unique<State>();
-  state->source = source;
   try {
     const std::string copy(text);
     if (goes_on(copy)) {
       throw Error(Code::User,
                   source + ": goes on after its first document; remove what follows it");
     }
-    state->node = YAML::Load(copy);
+    const YAML::Node node = YAML::Load(copy);
     std::size_t nodes = 0;
-    validate(state->node, source, 0, &nodes);
+    validate(node, source, 0, &nodes);
+    return node;
   } catch (const YAML::Exception& error) {
     throw Error(Code::User,
                 place(source, error.mark) + ": not valid YAML or JSON: " + printable(error.msg));
   }
+}
+
+}  // namespace
+
+Table Table::parse(std::string_view text, const std::string& source) {
+  auto state = std::make_unique<State>();
+  state->source = source;
+  state->node = load(text, source);
   if (!state->node.IsMap()) {
     throw Error(Code::User, source + ": expected a mapping of keys to values at the top");
   }
   return Table(std::move(state));
+}
+
+std::vector<Table> Table::State::items(const YAML::Node& list, const std::string& list_path) const {
+  std::vector<Table> tables;
+  for (const YAML::Node& item : list) {
+    const std::string index = "[" + std::to_string(tables.size()) + "]";
+    if (!item.IsMap()) {
+      throw Error(Code::User,
+                  place(source, item.Mark()) + ": " + list_path + index + ": expected a mapping");
+    }
+    auto child = std::make_unique<State>();
+    child->source = source;
+    child->path = list_path + index + ".";
+    child->node = item;
+    tables.push_back(Table(std::move(child)));
+  }
+  return tables;
+}
+
+std::vector<Table> Table::parse_list(std::string_view text, const std::string& source) {
+  State state;
+  state.source = source;
+  state.node = load(text, source);
+  if (!state.node.IsSequence()) {
+    throw Error(Code::User, source + ": expected a list at the top");
+  }
+  return state.items(state.node, "");
 }
 
 bool Table::has(const std::string& key) const {
@@ -278,6 +319,20 @@ Table Table::table(const std::string& key) {
 bool Table::is_table(const std::string& key) const {
   const YAML::Node& node = state_->node;
   return node.IsMap() && node[key].IsDefined() && node[key].IsMap();
+}
+
+std::vector<Table> Table::tables(const std::string& key) {
+  const YAML::Node value = state_->find(key);
+  if (!value.IsDefined()) return {};
+  if (!value.IsSequence()) state_->fail(value, key, "expected a list of mappings");
+  return state_->items(value, state_->path + key);
+}
+
+int Table::line(const std::string& key) const {
+  const YAML::Node& node = state_->node;
+  const bool present = node.IsMap() && node[key].IsDefined();
+  const YAML::Mark mark = present ? node[key].Mark() : node.Mark();
+  return mark.is_null() ? 0 : mark.line + 1;
 }
 
 void Table::finish() const {

@@ -19,6 +19,9 @@ class Table {
   // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1
   // MiB) and duplicate keys are checked.
   [[nodiscard]] static Table parse(std::string_view text, const std::string& source);
+  // The same for a text that is a list of mappings at the top; paths in messages start with [0].
+  [[nodiscard]] static std::vector<Table> parse_list(std::string_view text,
+                                                     const std::string& source);
 
   Table(Table&&) noexcept;
   Table& operator=(Table&&) noexcept;
@@ -47,6 +50,10 @@ class Table {
   // The mapping under `key`; an empty one when absent.
   [[nodiscard]] Table table(const std::string& key);
   [[nodiscard]] bool is_table(const std::string& key) const;
+  // The mappings of the list under `key`; none when absent.
+  [[nodiscard]] std::vector<Table> tables(const std::string& key);
+  // The line of `key`, or of this mapping when the key is absent; 0: of no text.
+  [[nodiscard]] int line(const std::string& key) const;
 
   // Throws if some key was never asked for.
   void finish() const;

@@ -229,6 +229,38 @@ TEST(Table, NamesUnknownKeysWithAGuess) {
             "run.yaml:1: zebra: unknown key; remove it (known here: steps)");
 }
 
+TEST(Table, ReadsListsOfMappings) {
+  auto items = Table::parse_list("- name: a\n  parts:\n  - n: 1\n  - n: 2\n- name: b\n", "l");
+  ASSERT_EQ(items.size(), 2u);
+  std::string name;
+  items[0].read("name", &name);
+  EXPECT_EQ(name, "a");
+  EXPECT_EQ(items[1].line("name"), 5);
+  EXPECT_EQ(items[1].line("absent"), 5) << "where the mapping starts";
+  auto parts = items[0].tables("parts");
+  ASSERT_EQ(parts.size(), 2u);
+  int number = 0;
+  parts[1].read("n", &number);
+  EXPECT_EQ(number, 2);
+  parts[1].finish();
+  items[0].finish();
+  EXPECT_TRUE(items[1].tables("parts").empty());
+  EXPECT_EQ(error_of([&] { parts[0].read("n", &name), parts[0].fail("n", "is odd"); }),
+            "l:3: [0].parts[0].n: is odd");
+  EXPECT_EQ(error_of([] { (void)Table::parse_list("- a\n", "l"); }),
+            "l:1: [0]: expected a mapping");
+  EXPECT_EQ(error_of([] { (void)Table::parse_list("a: 1\n", "l"); }),
+            "l: expected a list at the top");
+  EXPECT_EQ(error_of([] {
+              auto table = Table::parse("a: 1\nb: [{c: 1}, 2]\n", "l");
+              EXPECT_EQ(table.tables("c").size(), 0u);
+              (void)table.tables("b");
+            }),
+            "l:2: b[1]: expected a mapping");
+  EXPECT_EQ(error_of([] { (void)Table::parse("a: 1\n", "l").tables("a"); }),
+            "l:1: a: expected a list of mappings");
+}
+
 TEST(Table, CutsLongValuesInMessages) {
   Table table = Table::parse("k: " + std::string(100000, 'x'), "f");
   int value = 0;
