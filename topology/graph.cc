@@ -161,6 +161,9 @@ void Graph::set_in(std::vector<Fact>* facts, std::string_view key, Value value,
 }
 
 void Graph::set(VertexIndex vertex, std::string_view key, Value value, std::uint32_t source) {
+  if (key == key::kGuid && vertices_.at(vertex).kind == Kind::Nic) {
+    if (const auto* guid = std::get_if<std::string>(&value)) nic_by_guid_.emplace(*guid, vertex);
+  }
   set_in(&vertices_.at(vertex).facts, key, std::move(value), source);
 }
 
@@ -231,6 +234,7 @@ class Graph::Merge {
     const Vertex& theirs = from_.vertices_[index];
     const VertexIndex parent = theirs.parent == kNoVertex ? kNoVertex : take(theirs.parent);
     VertexIndex own = into_.find(theirs.id);
+    if (own == kNoVertex && is_device(theirs.kind)) own = guid_twin_of(theirs, parent);
     if (own == kNoVertex && is_device(theirs.kind)) own = twin_of(theirs, parent);
     if (own == kNoVertex) {
       own = into_.add(theirs.kind, theirs.id, parent);
@@ -262,6 +266,24 @@ class Graph::Merge {
     }
   }
 
+  // The NIC with this GUID. A fabric often knows adapters of which nobody told it the host, or by
+  // names that the host does not use; the name that the host gives is kept.
+  VertexIndex guid_twin_of(const Vertex& theirs, VertexIndex parent) {
+    if (theirs.kind != Kind::Nic) return kNoVertex;
+    const auto found = into_.nic_by_guid_.find(text_of(from_, theirs.facts, key::kGuid));
+    if (found == into_.nic_by_guid_.end()) return kNoVertex;
+    const VertexIndex node = parent == kNoVertex ? kNoVertex : into_.node_of(parent);
+    const VertexIndex own_node = into_.node_of(found->second);
+    if (node != kNoVertex && own_node != kNoVertex && node != own_node) return kNoVertex;
+    const std::string bus = text_of(from_, theirs.facts, key::kBusId);
+    const std::string own_bus = text_of(into_, into_.vertices_[found->second].facts, key::kBusId);
+    if (!bus.empty() && !own_bus.empty() && bus != own_bus) return kNoVertex;
+    if (node != kNoVertex && (own_node == kNoVertex || (own_bus.empty() && !bus.empty()))) {
+      into_.rename(found->second, theirs.id);
+    }
+    return found->second;
+  }
+
   // The same device under another id; takes over an id that has the bus id.
   VertexIndex twin_of(const Vertex& theirs, VertexIndex parent) {
     const VertexIndex node = parent == kNoVertex ? kNoVertex : into_.node_of(parent);
@@ -274,6 +296,9 @@ class Graph::Merge {
         if (bus == own_bus) return index;
         continue;
       }
+      const std::string guid = text_of(from_, theirs.facts, key::kGuid);
+      const std::string own_guid = text_of(into_, own.facts, key::kGuid);
+      if (!guid.empty() && !own_guid.empty() && guid != own_guid) continue;
       const char* const name = theirs.kind == Kind::Gpu ? key::kIndex : key::kName;
       const Fact* const a = fact_of(from_, theirs.facts, name);
       const Fact* const b = fact_of(into_, own.facts, name);

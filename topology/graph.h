@@ -101,6 +101,7 @@ inline constexpr const char* kBusId = "bus_id";          // 0000:3b:00.0
 inline constexpr const char* kModel = "model";           // "NVIDIA H100 80GB HBM3", "MT4129"
 inline constexpr const char* kUuid = "uuid";             // of a GPU
 inline constexpr const char* kGuid = "guid";             // 0x…, of a switch or an HCA's node
+inline constexpr const char* kPortGuid = "port_guid";    // 0x…, of a NIC's first port
 inline constexpr const char* kComputeCapability = "sm";  // 90 for 9.0
 inline constexpr const char* kVendor = "vendor";         // of a CPU: "GenuineIntel"
 inline constexpr const char* kNuma = "numa";             // number of the NUMA domain; -1: unknown
@@ -125,6 +126,24 @@ inline constexpr const char* kRail = "rail";                 // of a NIC or a le
 inline constexpr const char* kLevel = "level";               // of a switch: 0 = leaf
 inline constexpr const char* kVirtual = "virtual_machine";   // 1
 inline constexpr const char* kDriver = "driver";             // of a node's GPUs
+// Of fabrics.
+inline constexpr const char* kDescription = "description";  // as the source has it, for people
+inline constexpr const char* kLid = "lid";                  // of a switch or a NIC's first port
+inline constexpr const char* kPorts = "ports";              // of a switch
+inline constexpr const char* kPortsUnlinked = "ports_unlinked";  // of these: down or without cable
+inline constexpr const char* kSharp = "sharp";    // 1: the switch reduces (SHARP aggregation node)
+inline constexpr const char* kRate = "rate";      // of a link: "4xNDR"; of unlike cables: a list
+inline constexpr const char* kCables = "cables";  // of a link: "35-32 4xNDR, 36-31 4xNDR", the port
+                                                  // first of the end whose id sorts first
+inline constexpr const char* kTopology = "topology";       // of a fabric: "tree", "block", "flat"
+inline constexpr const char* kBlockSizes = "block_sizes";  // of a fabric: "4,8,16"
+// Of nodes, as the scheduler counts them.
+inline constexpr const char* kGpuCount = "gpu_count";
+inline constexpr const char* kGpuType = "gpu_type";  // "h100"; several: a list
+inline constexpr const char* kCpuCount = "cpu_count";
+inline constexpr const char* kMemory = "memory_bytes";
+inline constexpr const char* kFeatures = "features";     // list: "ib,nvlink"
+inline constexpr const char* kNodeState = "node_state";  // "IDLE+DRAIN"
 }  // namespace key
 
 class Graph {
@@ -151,8 +170,9 @@ class Graph {
 
   // Takes in everything of `other`; vertices with one id become one. GPUs and NICs of one node that
   // have the same bus id, or else the same index (GPU) or name (NIC), are the same also when their
-  // ids differ (nvidia-smi's matrix knows no bus ids): the one with the bus id keeps its id. What
-  // the two disagree on stays as facts of both; check_graph() tells.
+  // ids differ (nvidia-smi's matrix knows no bus ids): the one with the bus id keeps its id. NICs
+  // with one GUID are the same, too, when they are of one node or the node of one of them is not
+  // known. What the two disagree on stays as facts of both; check_graph() tells.
   void merge(const Graph& other);
 
   // Children in order of id.
@@ -176,6 +196,7 @@ class Graph {
   std::vector<std::vector<VertexIndex>> children_;  // by vertex
   std::map<std::string, VertexIndex, std::less<>> by_id_;
   std::map<std::tuple<LinkKind, VertexIndex, VertexIndex>, std::uint32_t> by_ends_;
+  std::map<std::string, VertexIndex, std::less<>> nic_by_guid_;  // the first that has it
 };
 
 // The fact of the most trusted source; null: none.

@@ -118,6 +118,42 @@ TEST(GraphMerge, JoinsWhatIsTheSameUnderOtherIds) {
   }
 }
 
+// What a fabric tells of the same node's NIC: a GUID, and perhaps whose it is.
+Graph fabric_of(const std::string& nic, const std::string& node, const std::string& guid) {
+  Graph graph;
+  const auto source = graph.add_source(Source::Ibnetdiscover, "ib.txt");
+  const VertexIndex owner = node.empty() ? kNoVertex : graph.add(Kind::Node, node);
+  const VertexIndex vertex = graph.add(Kind::Nic, nic, owner);
+  graph.set(vertex, key::kGuid, guid, source);
+  return graph;
+}
+
+TEST(GraphMerge, JoinsNicsByGuid) {
+  const struct {
+    const char* name;
+    Graph fabric;
+    std::size_t nics;
+  } rows[] = {
+      {"another name", fabric_of("n1/nic:HCA-1", "n1", "0x1"), 1},
+      {"no node", fabric_of("nic:0x1", "", "0x1"), 1},
+      {"another GUID", fabric_of("n1/nic:HCA-1", "n1", "0x2"), 2},
+      {"another node", fabric_of("n2/nic:HCA-1", "n2", "0x1"), 2},
+  };
+  for (const auto& row : rows) {
+    Graph host = small_node("n1");
+    host.set(host.find("n1/nic:mlx5_0"), key::kGuid, "0x1", host.add_source(Source::Sysfs, "n1"));
+    for (const bool host_first : {true, false}) {
+      Graph graph = host_first ? host : row.fabric;
+      graph.merge(host_first ? row.fabric : host);
+      EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(row.nics)) << row.name << host_first;
+      if (row.nics != 1) continue;
+      const VertexIndex nic = graph.of_kind(Kind::Nic).front();
+      EXPECT_EQ(graph.vertex(graph.vertex(nic).parent).id, "n1/numa:0") << row.name << host_first;
+      EXPECT_EQ(text_of(graph, graph.vertex(nic).facts, key::kName), "mlx5_0");
+    }
+  }
+}
+
 TEST(GraphMerge, KeepsOtherNodesAndBusIdsApart) {
   Graph graph = small_node("n1");
   graph.merge(small_node("n2"));
