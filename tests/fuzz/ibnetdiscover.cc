@@ -1,0 +1,44 @@
+// Any bytes may come as a dump of a fabric: read or refused, and what is read has a form, a text
+// and findings, and comes back from JSON.
+#include "topology/ibnetdiscover.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "topology/fabric_findings.h"
+#include "topology/fabric_shape.h"
+
+using namespace regatta::topology;
+using regatta::base::check;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Graph graph;
+  try {
+    graph = read_ibnetdiscover({reinterpret_cast<const char*>(data), size}, "fuzz");
+  } catch (const regatta::base::Error& error) {
+    check(regatta::base::printable(error.what()) == error.what(), "a message is one plain line");
+    return 0;
+  }
+  check(!graph.of_kind(Kind::Fabric).empty(), "what is read has a link, and so a fabric");
+  note_shape(&graph);
+  const FabricShape shape(graph);
+  for (const SwitchShape& one : shape.switches()) {
+    check(one.adapters >= one.unnamed && one.down_gb_per_s >= 0 && one.up_gb_per_s >= 0, "figures");
+    check(one.fabric != kNoVertex, "a switch is in a fabric");
+  }
+  for (const std::string& line : regatta::base::split(fabric_text(graph), '\n')) {
+    check(regatta::base::printable(line) == line, "the text is printable");
+  }
+  for (const Finding& finding : check_fabric(graph)) {
+    check(!finding.remedy.empty() && regatta::base::printable(finding.words) == finding.words,
+          "a finding can be shown");
+  }
+  const std::string json = to_json(graph);
+  check(fingerprint(parse_graph(json, "fuzz")) == fingerprint(graph), "JSON loses nothing");
+  Graph twice = graph;
+  twice.merge(graph);
+  check(twice.vertices().size() == graph.vertices().size(), "the same again adds nothing");
+  return 0;
+}
