@@ -14,9 +14,10 @@ struct RankPlace {
   std::string cpus;  // "0-15,32-47" of the node to bind it to; empty: not bound
 };
 
-// Open MPI's rankfile, for mpirun --map-by rankfile:file=…: "rank 0=node01 slot=0-15". Without CPUs
-// the slot is the rank's number within its node. All three throw Code::User for no rank, for what
-// is no node's name, for CPUs that are no list, and for a GPU below 0.
+// Open MPI's rankfile (mpirun --rankfile FILE, from 5.0 --map-by rankfile:file=FILE): "rank
+// 0=node01 slot=0-15". A rankfile always binds: without CPUs each rank gets one core, by its number
+// within its node. All three throw Code::User for no rank, for what is no node's name, for CPUs
+// that are no list, and for a GPU below 0.
 [[nodiscard]] std::string write_open_mpi_ranks(const std::vector<RankPlace>& places);
 
 // Slurm's host file, for SLURM_HOSTFILE=… srun --distribution=arbitrary: a line for each rank.

@@ -113,9 +113,10 @@ void read_scontrol_line(const SwitchReader& reader, std::size_t number, View lin
                         SlurmFabric* fabric) {
   const auto pairs = split_pairs(line);
   if (!pairs || pairs->empty()) {
-    reader.refuse(number, shown(line) +
-                              " is no line of scontrol show topology; without a topology plugin "
-                              "Slurm shows none");
+    reader.refuse(number,
+                  shown(line) +
+                      " is no line of scontrol show topology, or one that is cut off: unset "
+                      "SLURM_TOPO_LEN and take it again");
   }
   SwitchLine made;
   made.line = number;

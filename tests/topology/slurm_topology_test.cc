@@ -221,7 +221,7 @@ TEST(ScontrolTopology, RefusesWhatIsCutOff) {
   } rows[] = {
       {"", "names no switch and no block"},
       {"slurm_load_topo error: Unable to contact slurm controller\n", "t:1:"},
-      {"There is no topology information available\n", "without a topology plugin"},
+      {"There is no topology information available\n", "is no line of scontrol"},
       {leaves + "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4]\n",
        "has no switches; the text is cut"},
       {leaves + "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[0-", "t:3: "},
@@ -230,6 +230,7 @@ TEST(ScontrolTopology, RefusesWhatIsCutOff) {
       {leaves + "SwitchName=top Lev", "is no line of scontrol"},
       {"SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-2\n", "t:1: "},
       {"SwitchName=s0 Level=0 LinkSpeed=1\n", "SLURM_TOPO_LEN"},
+      {"SwitchName=leaf1 Level=0 LinkSpeed=1 Nod\n", "unset SLURM_TOPO_LEN"},
       {"SwitchName=s0 Nodes=n1\n", "has no level"},
       {"SwitchName=s0 Level=0 Nodes=n1 Switches=s1\n", "has switches"},
       {"AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-8] BlockSize=8\n", "names no switch"},
