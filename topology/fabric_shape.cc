@@ -42,8 +42,8 @@ std::optional<int> level_given(const Graph& graph, const std::vector<Fact>& fact
     return std::nullopt;
   }
   const auto* const level = std::get_if<std::int64_t>(&fact->value);
-  if (level == nullptr || *level < 0 || *level > 100) return std::nullopt;
-  return static_cast<int>(*level);
+  if (level == nullptr || *level < 0) return std::nullopt;
+  return static_cast<int>(std::min<std::int64_t>(*level, kMostLevel));
 }
 
 VertexIndex fabric_of(const Graph& graph, VertexIndex vertex) {
@@ -149,7 +149,7 @@ void FabricShape::find_levels() {
   const auto distance = distances({leaves.begin(), leaves.end()});
   for (std::size_t i = 0; i < switches_.size(); ++i) {
     const auto given = level_given(graph_, graph_.vertex(switches_[i].vertex).facts);
-    switches_[i].level = given ? *given : distance[i];
+    switches_[i].level = given ? *given : std::min(distance[i], kMostLevel);
   }
 }
 

@@ -12,6 +12,10 @@
 
 namespace regatta::topology {
 
+// Switches farther up than this share the level: real fabrics have four, and a text that names a
+// chain of thousands must not nest as deep.
+inline constexpr int kMostLevel = 31;
+
 struct SwitchShape {
   VertexIndex vertex = kNoVertex;
   VertexIndex fabric = kNoVertex;

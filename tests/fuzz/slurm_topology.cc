@@ -30,10 +30,13 @@ void check_graph_of(const Graph& graph) {
   }
   const std::string conf = written(write_tree_conf, graph);
   if (conf.empty()) return;
+  // The order may be another one, as made-up names sort elsewhere.
   const Graph again = read_topology_conf(conf, "again");
-  check(write_tree_conf(again) == conf, "a tree comes back");
-  const std::string blocks = write_block_conf(graph);
-  check(write_block_conf(read_topology_conf(blocks, "again")) == blocks, "blocks come back");
+  check(to_json(read_topology_conf(write_tree_conf(again), "again")) == to_json(again),
+        "a tree comes back");
+  const Graph blocks = read_topology_conf(write_block_conf(graph), "again");
+  check(to_json(read_topology_conf(write_block_conf(blocks), "again")) == to_json(blocks),
+        "blocks come back");
   (void)read_topology_yaml(write_topology_yaml(graph), "again");
   (void)write_topology_labels(graph);
 }

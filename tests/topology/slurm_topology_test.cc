@@ -315,6 +315,19 @@ TEST(SlurmWriters, TreesComeBack) {
   }
 }
 
+TEST(SlurmWriters, AChainOfSwitchesDoesNotNestAsDeep) {
+  constexpr int kSwitches = 20'000;
+  std::string text = "SwitchName=s0 Nodes=n1\n";
+  for (int i = 1; i < kSwitches; ++i) {
+    text += "SwitchName=s" + std::to_string(i) + " Switches=s" + std::to_string(i - 1) + "\n";
+  }
+  const Graph graph = read_topology_conf(text, "t");
+  EXPECT_EQ(fact(graph, "switch:s19999", key::kLevel), "19999");
+  const std::string written = write_tree_conf(graph);
+  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), kMostLevel + 1 + 1) << "a comment";
+  EXPECT_THAT(fabric_text(graph), HasSubstr("level 31: 19969 switches"));
+}
+
 TEST(SlurmWriters, BlocksAndYamlComeBack) {
   const Graph blocks = read_topology_conf(
       "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockName=b3 Nodes=n[9-12]\n"
