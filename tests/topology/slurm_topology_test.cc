@@ -365,6 +365,18 @@ TEST(SlurmWriters, RailsOfAUnitAreOneLeaf) {
                         "network.topology.nvidia.com/spine=spine1\n"));
 }
 
+TEST(SlurmWriters, PlanesAreOneTree) {
+  RailFabric fabric;
+  Graph graph;
+  for (fabric.plane = 0; fabric.plane < fabric.rails; ++fabric.plane) {
+    graph.merge(read_ibnetdiscover(fabric.blocks(), std::to_string(fabric.plane)));
+  }
+  EXPECT_EQ(write_tree_conf(graph),
+            "# leaf1=leaf0-0,leaf0-1\nSwitchName=leaf1 Nodes=node[0001-0004]\n"
+            "# leaf2=leaf1-0,leaf1-1\nSwitchName=leaf2 Nodes=node[0005-0008]\n"
+            "# spine1=spine0-0,spine0-1,spine1-0,spine1-1\nSwitchName=spine1 Switches=leaf[1-2]\n");
+}
+
 TEST(SlurmWriters, DiscoveredFabricsComeBeforeWrittenOnes) {
   Graph graph = read_topology_conf("SwitchName=old Nodes=node[0001-0008]\n", "t");
   graph.merge(read_ibnetdiscover(RailFabric{}.blocks(), "x"));
