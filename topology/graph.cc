@@ -219,6 +219,7 @@ class Graph::Merge {
 
   void run() {
     for (VertexIndex index = 0; index < from_.vertices_.size(); ++index) take(index);
+    take_paths();
     for (const Link& link : from_.links_) {
       if (vertices_[link.a] == vertices_[link.b]) continue;
       const std::uint32_t own = into_.connect(link.kind, vertices_[link.a], vertices_[link.b]);
@@ -244,9 +245,35 @@ class Graph::Merge {
       note_other_place(own, before.parent, parent, theirs);
     }
     for (const Fact& fact : theirs.facts) {
-      into_.set(own, fact.key, fact.value, sources_[fact.source]);
+      if (!is_path(fact)) into_.set(own, fact.key, fact.value, sources_[fact.source]);
     }
     return vertices_[index] = own;
+  }
+
+  static bool is_path(const Fact& fact) { return fact.key.starts_with(key::kPath); }
+  static std::string path_key(const std::string& id) { return key::kPath + id; }
+
+  // Keys of paths hold the id of a peer, and the peer may have another one by now.
+  void take_paths() {
+    const std::size_t prefix = path_key("").size();
+    if (!renamed_.empty()) {
+      for (Vertex& vertex : into_.vertices_) {
+        for (Fact& fact : vertex.facts) {
+          if (!is_path(fact)) continue;
+          const auto found = renamed_.find(fact.key.substr(prefix));
+          if (found != renamed_.end()) fact.key = path_key(found->second);
+        }
+      }
+    }
+    for (VertexIndex index = 0; index < from_.vertices_.size(); ++index) {
+      for (const Fact& fact : from_.vertices_[index].facts) {
+        if (!is_path(fact)) continue;
+        const VertexIndex peer = from_.find(std::string_view(fact.key).substr(prefix));
+        into_.set(vertices_[index],
+                  peer == kNoVertex ? fact.key : path_key(into_.vertices_[vertices_[peer]].id),
+                  fact.value, sources_[fact.source]);
+      }
+    }
   }
 
   // Neither place contains the other: both are said, for check_graph() to find.
@@ -303,7 +330,10 @@ class Graph::Merge {
       const Fact* const a = fact_of(from_, theirs.facts, name);
       const Fact* const b = fact_of(into_, own.facts, name);
       if (a == nullptr || b == nullptr || !agree(a->value, b->value)) continue;
-      if (own_bus.empty() && !bus.empty()) into_.rename(index, theirs.id);
+      if (own_bus.empty() && !bus.empty()) {
+        renamed_.emplace(own.id, theirs.id);
+        into_.rename(index, theirs.id);
+      }
       return index;
     }
     return kNoVertex;
@@ -313,6 +343,7 @@ class Graph::Merge {
   const Graph& from_;
   std::vector<VertexIndex> vertices_;  // theirs → ours
   std::vector<std::uint32_t> sources_;
+  std::map<std::string, std::string> renamed_;  // ours, from → to
 };
 
 void Graph::merge(const Graph& other) { Merge(*this, other).run(); }

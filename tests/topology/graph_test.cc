@@ -154,6 +154,20 @@ TEST(GraphMerge, JoinsNicsByGuid) {
   }
 }
 
+TEST(GraphMerge, KeepsPathsToPeersThatGetAnotherId) {
+  Graph matrix = matrix_of("n1");
+  matrix.set(matrix.find("n1/gpu#0"), std::string(key::kPath) + "n1/gpu#1", "NV18", 0);
+  matrix.set(matrix.find("n1/gpu#0"), std::string(key::kPath) + "elsewhere", "SYS", 0);
+  for (const bool matrix_first : {true, false}) {
+    Graph graph = matrix_first ? matrix : small_node("n1");
+    graph.merge(matrix_first ? small_node("n1") : matrix);
+    const auto& facts = graph.vertex(graph.find("n1/gpu:0000:1b:00.0")).facts;
+    EXPECT_EQ(text_of(graph, facts, "path.n1/gpu:0000:2b:00.0"), "NV18");
+    EXPECT_EQ(text_of(graph, facts, "path.n1/gpu#1"), "");
+    EXPECT_EQ(text_of(graph, facts, "path.elsewhere"), "SYS");
+  }
+}
+
 TEST(GraphMerge, KeepsOtherNodesAndBusIdsApart) {
   Graph graph = small_node("n1");
   graph.merge(small_node("n2"));
