@@ -8,11 +8,15 @@ find_package(CURL REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(yaml-cpp REQUIRED)
+find_package(pugixml REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 # The pkg-config flags carry the feature macros that the library was compiled with; without them the
 # class layout differs and programs crash.
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+if(NOT TARGET pugixml::pugixml)  # before pugixml 1.11
+  add_library(pugixml::pugixml ALIAS pugixml)
+endif()
 if(NOT TARGET yaml-cpp::yaml-cpp)  # before yaml-cpp 0.8
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()

@@ -8,8 +8,8 @@ set -eu
 
 packages=(g++ cmake ninja-build ccache pkg-config python3 libopenmpi-dev openmpi-bin
   libcurl4-openssl-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libgtest-dev libgmock-dev
-  libsqlite3-dev libdnnl-dev libcli11-dev libyaml-cpp-dev libxxhash-dev libzstd-dev libsnappy-dev
-  zlib1g-dev perl-doc)
+  libsqlite3-dev libdnnl-dev libcli11-dev libyaml-cpp-dev libpugixml-dev libxxhash-dev libzstd-dev
+  libsnappy-dev zlib1g-dev perl-doc)
 what=${1:-run}
 case "$what" in
   run) ;;

@@ -1,0 +1,40 @@
+// NCCL's topology XML: full dumps, the skeletons of cloud images that NCCL completes on the
+// machine, and RCCL's version 2 (AMD). Reading keeps every element, attribute and order ("xml."
+// facts), so that what was read can be written again.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "topology/graph.h"
+
+namespace regatta::topology {
+
+struct NcclXmlContext {
+  std::string node;   // the machine's name
+  std::string place;  // the file
+};
+
+// `cpu` becomes a NUMA domain, `pci` a bridge, or the GPU or NIC in it (by class in skeletons; a
+// leaf without class stays a bridge), `net` a NIC, so a card of two ports is two NICs. Speeds of
+// PCIe and NVLink are what NCCL takes them for, as derived; where the file leaves them to the
+// machine there is none. A GPU's NVLink to itself or to a GPU that is not in the file is kept as
+// attribute only. Throws Code::User for what NCCL would not understand either, for unknown
+// elements, repeated bus ids, and GPUs that disagree on the NVLinks between them.
+[[nodiscard]] Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context);
+
+// NCCL 2.28's limits for the file of one machine.
+inline constexpr std::size_t kMostNcclElements = 256;
+inline constexpr std::size_t kMostNcclChildren = 128;
+inline constexpr std::size_t kMostNcclAttributes = 16;
+inline constexpr std::size_t kMostNcclAttributeBytes = 255;
+
+// The file of one node. Attributes of a file that was read stand as they were; devices that another
+// source knows, too, are completed from it, and a bridge without children that has a device's bus
+// id becomes that device. What is not known is left out: NCCL asks the machine. Throws Code::User
+// for what cannot be written so that NCCL reads it: a GPU without bus id or NUMA domain, what is
+// beyond the limits, and text that NCCL's parser would misread.
+[[nodiscard]] std::string write_nccl_xml(const Graph& graph, VertexIndex node);
+
+}  // namespace regatta::topology
