@@ -146,6 +146,7 @@ inline constexpr const char* kFeatures = "features";     // list: "ib,nvlink"
 inline constexpr const char* kNodeState = "node_state";  // "IDLE+DRAIN"
 inline constexpr const char* kNvlinkRate = "nvlink_gb_per_s";  // the slowest one's, as signalled
 inline constexpr const char* kGpuNuma = "gpu_numa";            // domain that is a GPU's own memory
+
 }  // namespace key
 
 class Graph {

@@ -170,8 +170,9 @@ class Reader {
       if (!cpus) fail(cpu, "'" + affinity->substr(0, 80) + "' is no mask of CPUs");
       if (!cpus->empty()) graph_.set(domain, key::kCpus, cpu_list(*cpus), source_);
     }
-    const CpuModel model = {text(cpu, "arch").value_or(""), text(cpu, "vendor").value_or(""),
-                            optional_integer(cpu, "familyid").value_or(0),
+    const std::string arch = text(cpu, "arch").value_or("");
+    const std::string vendor_name = text(cpu, "vendor").value_or("");
+    const CpuModel model = {arch, vendor_name, optional_integer(cpu, "familyid").value_or(0),
                             optional_integer(cpu, "modelid").value_or(0)};
     smp_.push_back(smp_gb_per_s(model));
     for (const XmlElement& child : cpu.children) {

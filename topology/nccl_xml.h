@@ -30,11 +30,19 @@ inline constexpr std::size_t kMostNcclChildren = 128;
 inline constexpr std::size_t kMostNcclAttributes = 16;
 inline constexpr std::size_t kMostNcclAttributeBytes = 255;
 
+struct NcclXmlOptions {
+  // Gives what has no bus id one that no machine has ("fffe:00:01.0"), for looking at machines that
+  // are not there. On the machine itself NCCL would not find its GPUs by such a file.
+  bool invent_bus_ids = false;
+};
+
 // The file of one node. Attributes of a file that was read stand as they were; devices that another
 // source knows, too, are completed from it, and a bridge without children that has a device's bus
-// id becomes that device. What is not known is left out: NCCL asks the machine. Throws Code::User
-// for what cannot be written so that NCCL reads it: a GPU without bus id or NUMA domain, what is
-// beyond the limits, and text that NCCL's parser would misread.
-[[nodiscard]] std::string write_nccl_xml(const Graph& graph, VertexIndex node);
+// id becomes that device. Where only nvidia-smi's matrix tells of bridges (PIX, PXB), they are made
+// up as cloud images do ("ffff:ff:01.0"). What is not known is left out: NCCL asks the machine.
+// Throws Code::User for what cannot be written so that NCCL reads it: a GPU without bus id or NUMA
+// domain, what is beyond the limits, and text that NCCL's parser would misread.
+[[nodiscard]] std::string write_nccl_xml(const Graph& graph, VertexIndex node,
+                                         const NcclXmlOptions& options = {});
 
 }  // namespace regatta::topology

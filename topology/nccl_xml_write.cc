@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "topology/cpu_mask.h"
+#include "topology/matrix_bridges.h"
 #include "topology/nccl_xml.h"
 #include "topology/xml.h"
 
@@ -29,7 +30,13 @@ constexpr const char* kSwitchClass = "0x068000";
 
 class Writer {
  public:
-  Writer(const Graph& graph, VertexIndex node) : graph_(graph), node_(node) {}
+  Writer(const Graph& graph, VertexIndex node, const NcclXmlOptions& options)
+      : graph_(graph), node_(node) {
+    if (options.invent_bus_ids) invent_bus_ids();
+    for (const Kind kind : {Kind::PciSwitch, Kind::Gpu, Kind::Nic}) {
+      for (const VertexIndex index : graph_.below(node_, kind)) taken_.insert(bus_of(index));
+    }
+  }
 
   XmlElement write() {
     fold();
@@ -43,7 +50,6 @@ class Writer {
     }
     for (const VertexIndex child : ordered(node_)) {
       if (vertex(child).kind == Kind::Numa) {
-        domains_.push_back(child);
         system.children.push_back(domain(child));
       }
     }
@@ -113,13 +119,36 @@ class Writer {
   [[nodiscard]] std::string card_of(VertexIndex nic) const {
     std::string bus = text_of(graph_, facts(nic), "xml.pci.busid");
     if (!bus.empty()) return bus;
-    bus = text_of(graph_, facts(nic), key::kBusId);
+    bus = known_bus_of(nic);
     if (!bus.empty()) bus.back() = '0';
     return bus;
   }
   [[nodiscard]] std::string bus_of(VertexIndex index) const {
-    return vertex(index).kind == Kind::Nic ? card_of(index)
-                                           : text_of(graph_, facts(index), key::kBusId);
+    return vertex(index).kind == Kind::Nic ? card_of(index) : known_bus_of(index);
+  }
+  [[nodiscard]] std::string known_bus_of(VertexIndex index) const {
+    const auto invented = invented_.find(index);
+    return invented != invented_.end() ? invented->second
+                                       : text_of(graph_, facts(index), key::kBusId);
+  }
+
+  void invent_bus_ids() {
+    for (const Kind kind : {Kind::PciSwitch, Kind::Gpu, Kind::Nic}) {
+      for (const VertexIndex index : graph_.below(node_, kind)) {
+        // A card of several ports, or without PCIe, has none in its file either.
+        const bool read = text_of(graph_, facts(index), "xml.pci.busid").empty() &&
+                          integer_of(graph_, facts(index), "xml.net").has_value();
+        if (bus_of(index).empty() && !read) {
+          invented_.emplace(index, numbered_bus("fffe:", invented_.size()));
+        }
+      }
+    }
+  }
+  static std::string numbered_bus(const char* domain, std::size_t number) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%s%02x:%02x.0", domain,
+                  static_cast<unsigned>(number / 32 % 256), static_cast<unsigned>(number % 32));
+    return text;
   }
 
   // Skeletons may name a device's bus id only: what another source knows of it goes there.
@@ -172,6 +201,12 @@ class Writer {
              "NUMA domains are known, but not the one of " + first_name(loose) +
                  "; add a source that tells (sysfs of the node)");
     }
+    if (matrix_crosses_cpus(graph_, unplaced_devices(node_))) {
+      refuse(
+          graph_, node_,
+          "devices are at different CPUs, but their NUMA domains are not known; add a source that "
+          "tells (sysfs of the node)");
+    }
     if (system->children.empty()) {
       XmlElement& cpu = system->children.emplace_back();
       cpu.name = "cpu";
@@ -187,19 +222,64 @@ class Writer {
   }
 
   void add_children(VertexIndex parent, XmlElement* into) {
-    std::vector<VertexIndex> nics;
-    std::set<std::string> cards;
+    const std::vector<BridgeGroup> groups = groups_of_matrix(graph_, unplaced_devices(parent));
+    std::set<VertexIndex> done;
     for (const VertexIndex child : ordered(parent)) {
-      if (moved_.count(child) != 0) continue;
-      if (vertex(child).kind == Kind::Nic) {
-        // All ports of a card where its first one stands.
-        if (!cards.insert(card_of(child) + "/" + nic_group(child)).second) continue;
-        into->children.push_back(card(card_members(parent, child), kNoVertex));
-      } else if (vertex(child).kind == Kind::Gpu) {
-        into->children.push_back(gpu(child, kNoVertex));
-      } else if (vertex(child).kind == Kind::PciSwitch) {
-        into->children.push_back(bridge(child));
+      if (vertex(child).kind == Kind::PciSwitch) into->children.push_back(bridge(child));
+      for (const BridgeGroup& group : groups) {
+        if (group.front().front() == child) add_group(group, &done, into);
       }
+      add_device(child, &done, into);
+    }
+  }
+
+  // Devices of which no source says what they hang below.
+  [[nodiscard]] std::vector<VertexIndex> unplaced_devices(VertexIndex parent) const {
+    if (vertex(parent).kind == Kind::PciSwitch) return {};
+    std::vector<VertexIndex> devices;
+    for (const VertexIndex child : ordered(parent)) {
+      const Kind kind = vertex(child).kind;
+      if ((kind == Kind::Gpu || kind == Kind::Nic) && moved_.count(child) == 0 &&
+          !graph_.find_link(LinkKind::Pcie, child, parent)) {
+        devices.push_back(child);
+      }
+    }
+    return devices;
+  }
+
+  void add_group(const BridgeGroup& group, std::set<VertexIndex>* done, XmlElement* into) {
+    if (group.size() == 1 && group.front().size() == 1) return;  // alone: as any other device
+    XmlElement* outer = into;
+    if (group.size() > 1) outer = &into->children.emplace_back(made_up_bridge());
+    for (const std::vector<VertexIndex>& devices : group) {
+      XmlElement inner = made_up_bridge();
+      for (const VertexIndex device : devices) add_device(device, done, &inner);
+      if (!inner.children.empty()) outer->children.push_back(std::move(inner));
+    }
+  }
+  XmlElement made_up_bridge() {
+    XmlElement pci;
+    pci.name = "pci";
+    std::string bus;
+    do {
+      bus = numbered_bus("ffff:", 32 * 255 + ++made_up_);
+    } while (taken_.count(bus) != 0);
+    pci.attributes = {
+        {"busid", bus},       {"class", "0x060400"},          {"vendor", "0x0000"},
+        {"device", "0x0000"}, {"subsystem_vendor", "0x0000"}, {"subsystem_device", "0x0000"}};
+    return pci;
+  }
+
+  void add_device(VertexIndex index, std::set<VertexIndex>* done, XmlElement* into) {
+    if (moved_.count(index) != 0 || done->count(index) != 0) return;
+    if (vertex(index).kind == Kind::Gpu) {
+      done->insert(index);
+      into->children.push_back(gpu(index, kNoVertex));
+    } else if (vertex(index).kind == Kind::Nic) {
+      // All ports of a card where its first one stands.
+      const auto ports = card_members(vertex(index).parent, index);
+      done->insert(ports.begin(), ports.end());
+      into->children.push_back(card(ports, kNoVertex));
     }
   }
 
@@ -248,7 +328,7 @@ class Writer {
       return vertex(first).kind == Kind::Gpu ? gpu(first, index) : card(device->second, index);
     }
     XmlElement made = pci(index, kNoVertex, "0x060400");
-    // Between its children they may stand anywhere: NCCL reads them last.
+    // NCCL does not mind where among its children they stand.
     add_children(index, &made);
     add_kept(index, {"pcilink"}, &made);
     return made;
@@ -351,9 +431,11 @@ class Writer {
 
   const Graph& graph_;
   VertexIndex node_;
-  std::vector<VertexIndex> domains_;
   std::map<VertexIndex, std::vector<VertexIndex>> folded_;  // bridge → devices that it is
   std::set<VertexIndex> moved_;
+  std::map<VertexIndex, std::string> invented_;  // bus ids
+  std::set<std::string> taken_;
+  std::size_t made_up_ = 0;  // bridges
 };
 
 class Limits {
@@ -418,9 +500,9 @@ class Limits {
 
 }  // namespace
 
-std::string write_nccl_xml(const Graph& graph, VertexIndex node) {
+std::string write_nccl_xml(const Graph& graph, VertexIndex node, const NcclXmlOptions& options) {
   base::check(graph.vertex(node).kind == Kind::Node, "a topology file is of a node");
-  const XmlElement system = Writer(graph, node).write();
+  const XmlElement system = Writer(graph, node, options).write();
   Limits(graph, node).check(system);
   return to_text(system);
 }

@@ -68,33 +68,36 @@ Paths::Paths(const Graph& graph)
 // NCCL takes all NVSwitches of a node for one, so links to them add up.
 VertexIndex Paths::merged(VertexIndex vertex) const { return first_switch_[vertex]; }
 
-void Paths::join(VertexIndex a, VertexIndex b, Way way) {
-  way.to = b;
-  ways_[a].push_back(way);
-  way.to = a;
-  ways_[b].push_back(way);
-}
-
 void Paths::add_link(const Link& link) {
   if (link.kind == LinkKind::Fabric) return;
   const VertexIndex a = merged(link.a), b = merged(link.b);
   if (a == b) return;
   const Way way = {b, link.kind, number_of(graph_, link.facts, key::kBandwidth),
                    integer_of(graph_, link.facts, key::kCount)};
-  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto same = std::find_if(ways_[from].begin(), ways_[from].end(), [&](const Way& each) {
-      return each.to == to && each.kind == link.kind;
-    });
-    if (same == ways_[from].end()) {
-      ways_[from].push_back(way);
-      ways_[from].back().to = to;
-      continue;
-    }
-    same->gb_per_s = same->gb_per_s && way.gb_per_s ? std::optional(*same->gb_per_s + *way.gb_per_s)
-                                                    : std::nullopt;
-    same->count =
-        same->count && way.count ? std::optional(*same->count + *way.count) : std::nullopt;
+  add_way(a, b, way);
+  add_way(b, a, way);
+}
+
+void Paths::add_way(VertexIndex from, VertexIndex to, Way way) {
+  way.to = to;
+  std::vector<Way>& ways = ways_[from];
+  const auto same = std::find_if(ways.begin(), ways.end(), [&](const Way& each) {
+    return each.to == to && each.kind == way.kind;
+  });
+  if (same == ways.end()) {
+    ways.push_back(way);
+    return;
   }
+  const auto sum = [](const auto& x, const auto& y) {
+    return x && y ? std::optional(*x + *y) : std::nullopt;
+  };
+  same->gb_per_s = sum(same->gb_per_s, way.gb_per_s);
+  same->count = sum(same->count, way.count);
+}
+
+void Paths::add_ways(VertexIndex a, VertexIndex b, LinkKind kind) {
+  add_way(a, b, {b, kind, std::nullopt, std::nullopt});
+  add_way(b, a, {a, kind, std::nullopt, std::nullopt});
 }
 
 // What lies in something reaches it, also where no source describes the link.
@@ -103,10 +106,10 @@ void Paths::add_containment() {
     const Vertex& vertex = graph_.vertex(index);
     if (vertex.parent == kNoVertex) continue;
     if (vertex.kind == Kind::Numa) {
-      join(index, vertex.parent, {kNoVertex, LinkKind::Smp, std::nullopt, std::nullopt});
+      add_ways(index, vertex.parent, LinkKind::Smp);
     } else if ((is_device(vertex.kind) || vertex.kind == Kind::PciSwitch) &&
                !graph_.find_link(LinkKind::Pcie, index, vertex.parent)) {
-      join(index, vertex.parent, {kNoVertex, LinkKind::Pcie, std::nullopt, std::nullopt});
+      add_ways(index, vertex.parent, LinkKind::Pcie);
     }
   }
 }

@@ -61,7 +61,8 @@ class Paths {
   struct Label;
   void add_link(const Link& link);
   void add_containment();
-  void join(VertexIndex a, VertexIndex b, Way way);
+  void add_way(VertexIndex from, VertexIndex to, Way way);
+  void add_ways(VertexIndex a, VertexIndex b, LinkKind kind);
   [[nodiscard]] VertexIndex merged(VertexIndex vertex) const;
   [[nodiscard]] std::optional<PathType> step(const Label& at, VertexIndex from, const Way& way,
                                              VertexIndex target) const;

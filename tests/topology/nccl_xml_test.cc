@@ -242,7 +242,7 @@ TEST(NcclXml, RefusesWhatNcclWouldNotTake) {
        "<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>",
        "topo.xml:3: numaid 0 stands there twice"},
       {"a mask of other letters", edited("00000000,ffffffff", "0000000g"), "no mask of CPUs"},
-      {"no bus id", edited("busid=\"0000:11:00.0\" ", ""), "topo.xml:5: <pci> has no 'busid'"},
+      {"no bus id", edited("busid=\"0000:11:00.0\" ", ""), "topo.xml:6: <pci> has no 'busid'"},
       {"no such bus id", edited("0000:11:00.0", "0000:11"), "'0000:11' is no bus id"},
       {"a bus id twice", edited("0000:12:00.0", "0000:11:00.0"), "stands there twice"},
       {"a name twice", edited("name=\"p1\"", "name=\"p0\""), "'p0' stands there twice"},

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/error.h"
 #include "tests/shared_data.h"
 #include "topology/nccl_speeds.h"
 #include "topology/nccl_xml.h"
@@ -208,6 +209,54 @@ TEST(Paths, AMatrixTellsWhatNoBridgesTell) {
   EXPECT_EQ(path_of(hgx, hgx.find("n1/gpu#4"), hgx.find("n1/nic#8")).type, PathType::Phb) << "NODE";
   EXPECT_EQ(path_of(hgx, hgx.find("n1/gpu#4"), hgx.find("n1/nic#4")).type, PathType::Pxb);
   EXPECT_EQ(path_of(hgx, hgx.find("n1/gpu#4"), hgx.find("n1/gpu#0")).nvlinks, 18);
+}
+
+// A matrix written as NCCL's XML and read again: every pair of devices still reaches each other the
+// same way, over bridges that were made up.
+TEST(Paths, AreTheSameInTheXmlOfAMatrix) {
+  REGATTA_NEED_SHARED("topologies/smi-topo");
+  const std::pair<const char*, const char*> refused[] = {
+      {"dgx-a100-8gpu-10nic.txt", "not the one of"},
+      {"dgx1-v100-8gpu-4mlx5.txt", "at different CPUs"},
+      {"legacy-soc-legend-4gpu-mlx4.txt", "at different CPUs"},
+  };
+  std::size_t compared = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tests::shared_path("topologies/smi-topo"))) {
+    const std::string file = entry.path().filename();
+    SCOPED_TRACE(file);
+    const Graph matrix = shared_matrix(file);
+    const VertexIndex node = matrix.find("n1");
+    EXPECT_THROW((void)write_nccl_xml(matrix, node), base::Error) << "no bus ids";
+    const auto why = std::find_if(std::begin(refused), std::end(refused),
+                                  [&](const auto& row) { return row.first == file; });
+    if (why != std::end(refused)) {
+      try {
+        (void)write_nccl_xml(matrix, node, {.invent_bus_ids = true});
+        ADD_FAILURE() << "was written";
+      } catch (const base::Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr(why->second));
+      }
+      continue;
+    }
+    const Graph xml =
+        read_nccl_xml(write_nccl_xml(matrix, node, {.invent_bus_ids = true}), {"n1", "made.xml"});
+    // Both in order of id, and ids were invented in that order.
+    std::vector<VertexIndex> before = matrix.below(node, Kind::Gpu);
+    std::vector<VertexIndex> after = xml.below(xml.find("n1"), Kind::Gpu);
+    for (const VertexIndex nic : matrix.below(node, Kind::Nic)) before.push_back(nic);
+    for (const VertexIndex nic : xml.below(xml.find("n1"), Kind::Nic)) after.push_back(nic);
+    ASSERT_EQ(before.size(), after.size());
+    const Paths ours(matrix), theirs(xml);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      for (std::size_t j = 0; j < before.size(); ++j, ++compared) {
+        EXPECT_STREQ(name_of(ours.between(before[i], before[j]).type),
+                     name_of(theirs.between(after[i], after[j]).type))
+            << matrix.vertex(before[i]).id << " " << matrix.vertex(before[j]).id;
+      }
+    }
+  }
+  EXPECT_EQ(compared, 16U + 64 + 64 + 16 + 256 + 289 + 4 + 16 + 81);
 }
 
 TEST(Paths, NamesGoBothWays) {
