@@ -222,13 +222,22 @@ class Writer {
   }
 
   void add_children(VertexIndex parent, XmlElement* into) {
-    const std::vector<BridgeGroup> groups = groups_of_matrix(graph_, unplaced_devices(parent));
-    std::set<VertexIndex> done;
-    for (const VertexIndex child : ordered(parent)) {
-      if (vertex(child).kind == Kind::PciSwitch) into->children.push_back(bridge(child));
-      for (const BridgeGroup& group : groups) {
-        if (group.front().front() == child) add_group(group, &done, into);
+    const std::vector<VertexIndex> children = ordered(parent);
+    std::map<VertexIndex, BridgeGroup> groups;  // by the first device
+    for (BridgeGroup& group : groups_of_matrix(graph_, unplaced_devices(parent))) {
+      const VertexIndex first = group.front().front();
+      groups.emplace(first, std::move(group));
+    }
+    for (const VertexIndex child : children) {
+      if (vertex(child).kind == Kind::Nic && moved_.count(child) == 0) {
+        ports_[card_key(child)].push_back(child);
       }
+    }
+    std::set<VertexIndex> done;
+    for (const VertexIndex child : children) {
+      if (vertex(child).kind == Kind::PciSwitch) into->children.push_back(bridge(child));
+      const auto group = groups.find(child);
+      if (group != groups.end()) add_group(group->second, &done, into);
       add_device(child, &done, into);
     }
   }
@@ -277,27 +286,18 @@ class Writer {
       into->children.push_back(gpu(index, kNoVertex));
     } else if (vertex(index).kind == Kind::Nic) {
       // All ports of a card where its first one stands.
-      const auto ports = card_members(vertex(index).parent, index);
+      const std::vector<VertexIndex>& ports = ports_.at(card_key(index));
       done->insert(ports.begin(), ports.end());
       into->children.push_back(card(ports, kNoVertex));
     }
   }
 
   // A card with a bus id is one; others are told apart by their element, or stand alone.
-  [[nodiscard]] std::string nic_group(VertexIndex nic) const {
-    if (!card_of(nic).empty()) return "";
+  [[nodiscard]] std::pair<VertexIndex, std::string> card_key(VertexIndex nic) const {
+    const VertexIndex parent = vertex(nic).parent;
+    if (const std::string bus = card_of(nic); !bus.empty()) return {parent, bus};
     const auto element = integer_of(graph_, facts(nic), "xml.nic");
-    return element ? std::to_string(*element) : vertex(nic).id;
-  }
-  [[nodiscard]] std::vector<VertexIndex> card_members(VertexIndex parent, VertexIndex nic) const {
-    std::vector<VertexIndex> members;
-    for (const VertexIndex other : ordered(parent)) {
-      if (vertex(other).kind == Kind::Nic && moved_.count(other) == 0 &&
-          card_of(other) == card_of(nic) && nic_group(other) == nic_group(nic)) {
-        members.push_back(other);
-      }
-    }
-    return members;
+    return {parent, element ? std::to_string(*element) : vertex(nic).id};
   }
 
   // `skeleton`: the bridge without children that is this device, else none.
@@ -433,7 +433,8 @@ class Writer {
   VertexIndex node_;
   std::map<VertexIndex, std::vector<VertexIndex>> folded_;  // bridge → devices that it is
   std::set<VertexIndex> moved_;
-  std::map<VertexIndex, std::string> invented_;  // bus ids
+  std::map<std::pair<VertexIndex, std::string>, std::vector<VertexIndex>> ports_;  // of a card
+  std::map<VertexIndex, std::string> invented_;                                    // bus ids
   std::set<std::string> taken_;
   std::size_t made_up_ = 0;  // bridges
 };
