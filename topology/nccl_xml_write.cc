@@ -378,6 +378,8 @@ class Writer {
       const auto count = integer_of(graph_, link.facts, key::kCount);
       if (link.kind == LinkKind::C2c) {
         add_c2c(link, count.value_or(1), gpu);
+      } else if (vertex(peer).kind == Kind::Numa) {
+        continue;  // POWER: NCCL finds the bridge of the CPU itself
       } else if ((link.kind == LinkKind::NvLink || link.kind == LinkKind::Xgmi) && count) {
         XmlElement& made = gpu->children.emplace_back();
         made.name = link.kind == LinkKind::NvLink ? "nvlink" : "xgmi";

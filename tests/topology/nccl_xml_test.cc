@@ -296,6 +296,15 @@ TEST(NcclXml, RefusesGpusThatDisagree) {
   EXPECT_THROW((void)read(pair(2, 1)), base::Error);
 }
 
+TEST(NcclXml, ReadsNvlinksToTheCpuOfPower) {
+  const Graph graph = read(
+      "<system version=\"1\"><cpu numaid=\"8\" arch=\"ppc64\"><pci busid=\"0004:04:00.0\" "
+      "class=\"0x030200\"><gpu dev=\"0\" sm=\"70\"><nvlink target=\"0004:00:00.0\" count=\"3\" "
+      "tclass=\"0x068001\"/></gpu></pci></cpu></system>");
+  EXPECT_NEAR(speed(graph, kNvl, "gpu:0004:04:00.0", "numa:8"), 60, 1e-9);
+  EXPECT_THAT(graph.of_kind(Kind::NvSwitch), IsEmpty());
+}
+
 // What NVML and sysfs tell of a machine, without any XML.
 Graph machine(int gpus = 2) {
   Graph graph;
