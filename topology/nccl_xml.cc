@@ -228,10 +228,11 @@ class Reader {
     const auto speed = text(pci, "link_speed");
     const std::int64_t width = optional_integer(pci, "link_width").value_or(0);
     if (width < 0 || width > 1024) fail(pci, "a link of " + std::to_string(width) + " lanes");
-    if (width > 0) graph_.set(vertex, key::kPcieMaxWidth, width, source_);
+    // The lesser of the device and its port, so other sources may say more of the device.
+    if (width > 0) graph_.set(vertex, key::kPcieMaxWidth, width, derived_);
     if (!speed) return;
     const auto gt_per_s = parse_pcie_speed(*speed);
-    if (gt_per_s) graph_.set(vertex, key::kPcieMaxSpeed, *gt_per_s, source_);
+    if (gt_per_s) graph_.set(vertex, key::kPcieMaxSpeed, *gt_per_s, derived_);
     graph_.set_link(link, key::kBandwidth, pcie_gb_per_s(gt_per_s.value_or(0), width), derived_);
   }
 
@@ -292,7 +293,8 @@ class Reader {
     set_integer(vertex, key::kSpeed, net, "speed");
     set_integer(vertex, key::kPort, net, "port");
     set_integer(vertex, key::kGdr, net, "gdr");
-    if (const auto guid = text(net, "guid"); guid && *guid != "0x0") {
+    const auto guid = swapped_guid(text(net, "guid").value_or(""));
+    if (guid && guid->find_first_not_of("0x") != std::string::npos) {
       graph_.set(vertex, key::kGuid, *guid, source_);
     }
     return vertex;
@@ -393,6 +395,16 @@ class Reader {
 };
 
 }  // namespace
+
+std::optional<std::string> swapped_guid(std::string_view guid) {
+  if (!guid.starts_with("0x") || guid.size() < 3 || guid.size() > 18) return std::nullopt;
+  std::string digits(guid.substr(2));
+  if (digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) return std::nullopt;
+  digits.insert(0, 16 - digits.size(), '0');
+  std::string swapped = "0x";
+  for (std::size_t byte = 8; byte-- > 0;) swapped += digits.substr(2 * byte, 2);
+  return swapped;
+}
 
 Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context) {
   return Reader(text, context).read();

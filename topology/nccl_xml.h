@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,11 @@ struct NcclXmlContext {
 // attribute only. Throws Code::User for what NCCL would not understand either, for unknown
 // elements, repeated bus ids, and GPUs that disagree on the NVLinks between them.
 [[nodiscard]] Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context);
+
+// NCCL writes a GUID as the number that its bytes make on a little-endian machine:
+// 946d:ae03:0050:709a is 0x9a70500003ae6d94 there. From one form to the other, with all 16 digits;
+// nothing for other text.
+[[nodiscard]] std::optional<std::string> swapped_guid(std::string_view guid);
 
 // NCCL 2.28's limits for the file of one machine.
 inline constexpr std::size_t kMostNcclElements = 256;

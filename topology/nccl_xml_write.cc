@@ -419,7 +419,8 @@ class Writer {
         fill_integer(&net, "dev", port, key::kIndex);
         fill_integer(&net, "speed", port, key::kSpeed);
         fill_integer(&net, "port", port, key::kPort);
-        fill(&net, "guid", text_of(graph_, facts(port), key::kGuid));
+        fill(&net, "guid",
+             swapped_guid(text_of(graph_, facts(port), key::kGuid)).value_or(std::string()));
         fill_integer(&net, "gdr", port, key::kGdr);
       }
       nic.children.push_back(std::move(net));

@@ -146,7 +146,7 @@ TEST(NcclXml, APublicDumpSaysWhatItsDevicesAre) {
   const auto& nic = oci.vertex(oci.find("n1/nic:mlx5_17")).facts;
   EXPECT_EQ(integer_of(oci, nic, key::kSpeed), 180000);
   EXPECT_EQ(integer_of(oci, nic, key::kPort), 2);
-  EXPECT_EQ(text_of(oci, nic, key::kGuid), "0x8011e0003ae6d96");
+  EXPECT_EQ(text_of(oci, nic, key::kGuid), "0x966dae03001e0108");
   EXPECT_EQ(text_of(oci, nic, key::kBusId), "") << "shared by two ports here";
   EXPECT_EQ(text_of(oci, oci.vertex(oci.find("n1/numa:0")).facts, key::kCpus), "0-55,112-167");
 
@@ -335,6 +335,7 @@ Graph machine(int gpus = 2) {
     graph.set(nic, key::kBusId, "0000:0f:00." + std::to_string(port), source);
     graph.set(nic, key::kSpeed, std::int64_t{400000}, source);
     graph.set(nic, key::kLinkLayer, "InfiniBand", source);
+    graph.set(nic, key::kGuid, "0x946dae030050709a", source);
   }
   return graph;
 }
@@ -356,8 +357,8 @@ TEST(NcclXmlWriter, WritesAMachineThatNobodyDumped) {
       </pci>
       <pci busid="0000:0f:00.0" class="0x020700">
         <nic>
-          <net name="mlx5_0" speed="400000"/>
-          <net name="mlx5_1" speed="400000"/>
+          <net name="mlx5_0" speed="400000" guid="0x9a70500003ae6d94"/>
+          <net name="mlx5_1" speed="400000" guid="0x9a70500003ae6d94"/>
         </nic>
       </pci>
     </pci>
@@ -397,10 +398,10 @@ TEST(NcclXmlWriter, RefusesWhatNcclCannotRead) {
   EXPECT_THAT(why(machine(82)), HasSubstr("was written")) << "254 elements";
   EXPECT_THAT(why(machine(84)), HasSubstr("at most 256"));
   Graph graph = machine();
-  graph.set(graph.find("n1/nic:mlx5_0"), key::kGuid, std::string(256, '1'), 0);
-  EXPECT_THAT(why(graph), HasSubstr("'guid' of <net name=\"mlx5_0\"> has more than 255"));
+  graph.set(graph.find("n1/nic:mlx5_0"), key::kName, std::string(256, '1'), 0);
+  EXPECT_THAT(why(graph), HasSubstr("'name' of <net name=\"11111"));
   for (const char* const bad : {"a\"b", "a<b", "a&b", "a\nb"}) {
-    graph.set(graph.find("n1/nic:mlx5_0"), key::kGuid, bad, 0);
+    graph.set(graph.find("n1/nic:mlx5_0"), key::kName, bad, 0);
     EXPECT_THAT(why(graph), HasSubstr("misread")) << bad;
   }
   graph = machine();
@@ -418,6 +419,15 @@ TEST(NcclXmlWriter, RefusesWhatNcclCannotRead) {
     graph.set(graph.find("n1/numa:0"), "xml.cpu.a" + std::to_string(i), "x", 0);
   }
   EXPECT_THAT(why(graph), HasSubstr("more than 16 attributes"));
+}
+
+TEST(NcclXml, TurnsGuids) {
+  EXPECT_EQ(swapped_guid("0x9a70500003ae6d94"), "0x946dae030050709a");
+  EXPECT_EQ(swapped_guid("0x8011e0003ae6d94"), "0x946dae03001e0108");
+  EXPECT_EQ(swapped_guid("0x1"), "0x0100000000000000");
+  for (const char* const bad : {"", "0x", "1", "0xg", "0x12345678901234567"}) {
+    EXPECT_FALSE(swapped_guid(bad)) << bad;
+  }
 }
 
 TEST(CpuMask, GoesBothWays) {
