@@ -13,6 +13,7 @@
 #include "topology/cpu_mask.h"
 #include "topology/matrix_bridges.h"
 #include "topology/nccl_xml.h"
+#include "topology/paths.h"
 #include "topology/xml.h"
 
 namespace regatta::topology {
@@ -375,6 +376,7 @@ class Writer {
     for (const Link& link : graph_.links()) {
       if (link.a != index && link.b != index) continue;
       const VertexIndex peer = link.a == index ? link.b : link.a;
+      if (is_stand_in(graph_, peer)) continue;
       const auto count = integer_of(graph_, link.facts, key::kCount);
       if (link.kind == LinkKind::C2c) {
         add_c2c(link, count.value_or(1), gpu);

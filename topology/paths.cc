@@ -37,6 +37,18 @@ std::optional<PathType> parse_path_type(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_stand_in(const Graph& graph, VertexIndex nvswitch) {
+  const Vertex& vertex = graph.vertex(nvswitch);
+  if (vertex.kind != Kind::NvSwitch || vertex.parent == kNoVertex ||
+      !vertex.id.ends_with("/nvswitch#0")) {
+    return false;
+  }
+  const std::vector<VertexIndex> beside = graph.children(vertex.parent);
+  return std::any_of(beside.begin(), beside.end(), [&](VertexIndex other) {
+    return other != nvswitch && graph.vertex(other).kind == Kind::NvSwitch;
+  });
+}
+
 struct Paths::Label {
   PathType type = PathType::Dis;
   int hops = 0;
@@ -70,6 +82,7 @@ VertexIndex Paths::merged(VertexIndex vertex) const { return first_switch_[verte
 
 void Paths::add_link(const Link& link) {
   if (link.kind == LinkKind::Fabric) return;
+  if (is_stand_in(graph_, link.a) || is_stand_in(graph_, link.b)) return;
   const VertexIndex a = merged(link.a), b = merged(link.b);
   if (a == b) return;
   const Way way = {b, link.kind, number_of(graph_, link.facts, key::kBandwidth),

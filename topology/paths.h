@@ -39,6 +39,10 @@ struct Path {
   std::vector<VertexIndex> via;         // from a to b; only these where a matrix told the type
 };
 
+// Whether an NVSwitch stands for the switches of its node because some source could not name them,
+// while another one has: then its links are theirs, told twice.
+[[nodiscard]] bool is_stand_in(const Graph& graph, VertexIndex nvswitch);
+
 // Finds paths in a graph, which must live as long. The way with the best type counts, then with the
 // fewest steps. Where the PCIe bridges of a device are not known, nvidia-smi's matrix (a path fact)
 // tells the type of what is no NVLink; without one, devices below one NUMA domain meet at the CPU.

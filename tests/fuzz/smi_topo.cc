@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "topology/nccl_xml.h"
 #include "topology/paths.h"
 
 using regatta::base::check;
@@ -29,6 +30,20 @@ void check_matrix(const Graph& graph) {
   if (graph.vertices().size() < 40) (void)matrix_text(graph, graph.find("n1"));
 }
 
+// As NCCL's XML it has the same devices, unless it tells too little.
+void check_xml(const Graph& graph) {
+  std::string written;
+  try {
+    written = write_nccl_xml(graph, graph.find("n1"), {.invent_bus_ids = true});
+  } catch (const regatta::base::Error&) {
+    return;
+  }
+  const Graph again = read_nccl_xml(written, {"n1", "f"});
+  for (const Kind kind : {Kind::Gpu, Kind::Nic}) {
+    check(again.of_kind(kind).size() == graph.of_kind(kind).size(), "no device is lost");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -41,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         data[0] == 'l' ? read_smi_nvlink(text, context) : read_smi_topo(text, context);
     check(graph.find("n1") != kNoVertex, "there is a node");
     check_matrix(graph);
+    check_xml(graph);
     check(to_json(parse_graph(to_json(graph), "j")) == to_json(graph), "a graph can be kept");
   } catch (const regatta::base::Error& error) {
     check(error.code() == regatta::base::Code::User, "bad text is the user's to change");

@@ -158,6 +158,34 @@ TEST(Paths, SwitchesOfANodeAddUpAndReachOtherNodes) {
   EXPECT_EQ(path.nvlinks, 6);
 }
 
+TEST(Paths, SwitchesThatAMatrixCannotNameAreNotCountedTwice) {
+  Graph graph;
+  const auto source = graph.add_source(Source::Nvml, "n1");
+  const VertexIndex node = graph.add(Kind::Node, "n1");
+  std::string matrix = "\tGPU0\tGPU1\tGPU2\n";
+  for (int i = 0; i < 3; ++i) {
+    const std::string bus = "0000:0" + std::to_string(i) + ":00.0";
+    const VertexIndex gpu = graph.add(Kind::Gpu, "n1/gpu:" + bus, node);
+    graph.set(gpu, key::kIndex, std::int64_t{i}, source);
+    graph.set(gpu, key::kBusId, bus, source);
+    for (const char* const name : {"n1/nvswitch:0000:c1:00.0", "n1/nvswitch:0000:c2:00.0"}) {
+      const auto link = graph.connect(LinkKind::NvLink, gpu, graph.add(Kind::NvSwitch, name, node));
+      graph.set_link(link, key::kCount, std::int64_t{9}, source);
+      graph.set(graph.find(name), key::kBusId, std::string(name).substr(12), source);
+    }
+    matrix += "GPU" + std::to_string(i);
+    for (int j = 0; j < 3; ++j) matrix += i == j ? "\tX" : "\tNV18";
+    matrix += "\n";
+  }
+  graph.merge(read_smi_topo(matrix, {"n1", "topo.txt", ""}));
+  ASSERT_NE(graph.find("n1/nvswitch#0"), kNoVertex);
+  EXPECT_TRUE(is_stand_in(graph, graph.find("n1/nvswitch#0")));
+  EXPECT_EQ(
+      path_of(graph, graph.find("n1/gpu:0000:00:00.0"), graph.find("n1/gpu:0000:02:00.0")).nvlinks,
+      18);
+  EXPECT_THAT(write_nccl_xml(graph, node), testing::Not(testing::HasSubstr("fffffff")));
+}
+
 TEST(Paths, OfPublicMachines) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   struct Row {
