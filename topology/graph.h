@@ -114,6 +114,7 @@ inline constexpr const char* kPcieMaxSpeed = "pcie_max_gt_s";
 inline constexpr const char* kPcieWidth = "pcie_width";  // now, lanes
 inline constexpr const char* kPcieMaxWidth = "pcie_max_width";
 inline constexpr const char* kSpeed = "mbit_per_s";      // of a NIC's port
+inline constexpr const char* kLanes = "lanes";           // of a network port or cable: 1, 2, 4, …
 inline constexpr const char* kPort = "port";             // of a NIC
 inline constexpr const char* kState = "state";           // of a port: "active", "down", …
 inline constexpr const char* kLinkLayer = "link_layer";  // "InfiniBand", "Ethernet"
@@ -147,6 +148,12 @@ inline constexpr const char* kNodeState = "node_state";  // "IDLE+DRAIN"
 inline constexpr const char* kNvlinkRate = "nvlink_gb_per_s";  // the slowest one's, as signalled
 inline constexpr const char* kGpuNuma = "gpu_numa";            // domain that is a GPU's own memory
 
+inline constexpr const char* kFabricHealth = "fabric_health";  // NVML's healthMask of a GPU
+inline constexpr const char* kBusy = "busy";  // 1: the device worked while its PCIe speed was read
+inline constexpr const char* kErrors = "errors.";  // + counter of a port: "errors.symbol_error"
+inline constexpr const char* kAcs = "acs";         // of a PCIe bridge: 1 when it redirects requests
+// What lets NICs reach GPU memory, of a node: "nvidia_peermem", "dma-buf", "none".
+inline constexpr const char* kPeerMemory = "peer_memory";
 }  // namespace key
 
 class Graph {
