@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "topology/doctor_checks.h"
+#include "topology/figures.h"
+
+namespace regatta::topology {
+namespace {
+
+constexpr double kSlowestUsual = 10000;  // Mbit/s: 4X SDR; no fabric for GPUs is that slow
+
+bool is_down(const View& view, VertexIndex nic) {
+  std::string state = view.text(nic, key::kState);
+  for (char& c : state) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return !state.empty() && state.find("active") == std::string::npos;
+}
+
+bool is_narrow(const View& view, VertexIndex nic) {
+  if (view.text(nic, key::kLinkLayer) == "Ethernet") return false;
+  const double speed = view.nic_speed(nic);
+  return view.integer(nic, key::kLanes) == 1 || (speed > 0 && speed <= kSlowestUsual);
+}
+
+std::vector<Finding> look_at_ports(const View& view) {
+  std::map<std::string, std::size_t> nodes_with, nodes_down;
+  for (const NodeView& node : view.nodes()) {
+    for (const VertexIndex nic : node.nics) {
+      ++nodes_with[view.nic_name(nic)];
+      if (is_down(view, nic)) ++nodes_down[view.nic_name(nic)];
+    }
+  }
+  Cases cases(view);
+  for (const NodeView& node : view.nodes()) {
+    for (const VertexIndex nic : node.nics) {
+      if (!is_down(view, nic)) continue;
+      const std::string name = view.nic_name(nic);
+      const bool everywhere = nodes_with[name] >= 2 && nodes_down[name] == nodes_with[name];
+      const double speed = view.nic_speed(nic) / 8000;
+      Case one{nic, {view.id(nic) + " " + key::kState, view.text(nic, key::kState)}};
+      if (speed > 0) one.rates = Rates{speed, 0};
+      cases.add(everywhere ? "everywhere" : "", std::move(one));
+    }
+  }
+  std::vector<Finding> findings =
+      cases.findings([](const std::string& who, const std::string& cause) {
+        return who + (cause.empty() ? ": the port is not active"
+                                    : ": the port is not active on any node; perhaps on purpose");
+      });
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const auto& cause = *std::next(cases.causes().begin(), static_cast<std::ptrdiff_t>(i));
+    if (!cause.first.empty()) set_severity(&findings[i], "nic.port_down", Severity::Note);
+  }
+  return findings;
+}
+
+std::vector<Finding> look_at_slow(const View& view) {
+  // NICs of one kind in one fabric should be equally fast, wherever they are.
+  using Group = std::array<std::string, 3>;
+  std::map<Group, std::vector<VertexIndex>> groups;
+  for (const NodeView& node : view.nodes()) {
+    for (const VertexIndex nic : node.nics) {
+      if (view.nic_speed(nic) <= 0 || is_down(view, nic)) continue;
+      const VertexIndex fabric = view.fabric_of(nic);
+      groups[{view.text(nic, key::kModel), view.text(nic, key::kLinkLayer),
+              fabric == kNoVertex ? "" : view.id(fabric)}]
+          .push_back(nic);
+    }
+  }
+  Cases cases(view);
+  for (const auto& [group, nics] : groups) {
+    std::vector<double> speeds;
+    for (const VertexIndex nic : nics) speeds.push_back(view.nic_speed(nic));
+    const auto healthy = usual(speeds);
+    for (std::size_t i = 0; healthy && i < nics.size(); ++i) {
+      if (speeds[i] >= *healthy * 0.98 || is_narrow(view, nics[i])) continue;
+      const std::string is = figure(speeds[i] / 1000), should = figure(*healthy / 1000);
+      cases.add(is + " Gbit/s where its like have " + should,
+                {nics[i],
+                 {view.id(nics[i]) + " " + key::kSpeed, is + " of " + should + " Gbit/s"},
+                 Rates{*healthy / 8000, speeds[i] / 8000}});
+    }
+  }
+  return cases.findings([](const std::string& who, const std::string& cause) {
+    return who + ": the port has " + cause;
+  });
+}
+
+struct Counter {
+  const char* name;
+  std::int64_t most;  // thresholds of infiniband-diags, which tell noise from trouble
+};
+constexpr Counter kCounters[] = {{"symbol_error", 10},
+                                 {"link_error_recovery", 10},
+                                 {"link_downed", 10},
+                                 {"port_rcv_errors", 10},
+                                 {"port_xmit_discards", 100},
+                                 {"local_link_integrity_errors", 10},
+                                 {"excessive_buffer_overrun_errors", 10}};
+
+std::vector<Finding> look_at_errors(const View& view) {
+  Cases cases(view);
+  for (VertexIndex i = 0; i < view.graph().vertices().size(); ++i) {
+    const Kind kind = view.kind(i);
+    if (kind != Kind::Nic && kind != Kind::FabricSwitch) continue;
+    for (const Counter& counter : kCounters) {
+      const std::string name = std::string(key::kErrors) + counter.name;
+      const std::int64_t errors = view.integer(i, name.c_str()).value_or(0);
+      if (errors <= counter.most) continue;
+      cases.add(counter.name, {i, {view.id(i) + " " + counter.name, std::to_string(errors)}});
+    }
+  }
+  return cases.findings([](const std::string& who, const std::string& cause) {
+    return who + ": the port counts errors (" + cause + ")";
+  });
+}
+
+std::vector<Finding> look_at_narrow(const View& view) {
+  Cases cases(view);
+  const auto& links = view.graph().links();
+  for (const NodeView& node : view.nodes()) {
+    for (const VertexIndex nic : node.nics) {
+      if (!is_narrow(view, nic) || is_down(view, nic)) continue;
+      cases.add("port", {nic,
+                         {view.id(nic) + " " + key::kSpeed,
+                          figure(view.nic_speed(nic) / 1000) + " Gbit/s"}});
+    }
+  }
+  for (std::uint32_t i = 0; i < links.size(); ++i) {
+    if (links[i].kind != LinkKind::Fabric) continue;
+    const VertexIndex end = view.kind(links[i].a) == Kind::FabricSwitch ? links[i].a : links[i].b;
+    const VertexIndex root = view.fabric_of(end);
+    if (root == kNoVertex || view.text(root, key::kLinkLayer) == "Ethernet") continue;
+    const VertexIndex other = view.other_end(i, end);
+    if (view.kind(other) == Kind::Nic && is_narrow(view, other)) continue;  // told already
+    const double speed = view.gb_per_s(i) * 8000 / static_cast<double>(view.count(i));
+    const auto lanes = integer_of(view.graph(), links[i].facts, key::kLanes);
+    if (lanes != 1 && (speed == 0 || speed > kSlowestUsual)) continue;
+    cases.add("cable",
+              {end, {view.id(end) + " – " + view.id(other), figure(speed / 1000) + " Gbit/s"}});
+  }
+  return cases.findings([](const std::string& who, const std::string& cause) {
+    return who + ": a " + cause + " came up with one lane, or at the lowest speed there is";
+  });
+}
+
+double all_speeds(const View& view, const NodeView& node) {
+  double sum = 0;
+  for (const VertexIndex nic : view.compute_nics(node)) sum += view.nic_speed(nic) / 8000;
+  return sum;
+}
+
+// Why GPUDirect RDMA is off on a node; nothing: it is on, or nobody says.
+std::optional<Evidence> why_no_gdr(const View& view, const NodeView& node) {
+  const std::string way = view.text(node.vertex, key::kPeerMemory);
+  if (way == "none") return Evidence{view.id(node.vertex) + " " + key::kPeerMemory, way};
+  for (const HostState& host : view.patient().hosts) {
+    if (host.node != view.id(node.vertex) || !host.modules || host.dma_buf) continue;
+    const bool loaded =
+        std::any_of(host.modules->begin(), host.modules->end(), [](const std::string& module) {
+          return module == "nvidia_peermem" || module == "nv_peer_mem";
+        });
+    if (!loaded && way.empty()) {
+      return Evidence{host.node + " modules", "no nvidia_peermem, and no dma-buf"};
+    }
+  }
+  const std::vector<VertexIndex> nics = view.compute_nics(node);
+  const bool none = !nics.empty() && std::all_of(nics.begin(), nics.end(), [&](VertexIndex nic) {
+    return view.integer(nic, key::kGdr) == 0;
+  });
+  if (none) return Evidence{view.id(nics.front()) + " " + key::kGdr, "0"};
+  return std::nullopt;
+}
+
+std::vector<Finding> look_at_gdr(const View& view) {
+  Cases cases(view);
+  for (const NodeView& node : view.nodes()) {
+    if (node.gpus.empty() || node.nics.empty() || view.is_flat(node)) continue;
+    auto evidence = why_no_gdr(view, node);
+    if (!evidence) continue;
+    const double speed = all_speeds(view, node);
+    Case one{node.vertex, std::move(*evidence)};
+    if (speed > 0) one.rates = Rates{speed, speed * kShareWithoutGpuDirect};
+    cases.add("", std::move(one));
+  }
+  return cases.findings([](const std::string& who, const std::string&) {
+    return who + ": GPUDirect RDMA is off, so everything to the network goes through host memory";
+  });
+}
+
+std::vector<Finding> look_at_mixture(const View& view) {
+  if (view.setting("NCCL_IB_HCA") != nullptr) return {};  // somebody has chosen
+  Cases cases(view);
+  for (const NodeView& node : view.nodes()) {
+    if (node.gpus.empty()) continue;
+    const std::vector<VertexIndex> good = view.compute_nics(node);
+    if (good.empty()) continue;
+    for (const VertexIndex nic : node.nics) {
+      if (is_down(view, nic) || std::find(good.begin(), good.end(), nic) != good.end()) continue;
+      const bool ethernet = view.text(nic, key::kLinkLayer) == "Ethernet";
+      cases.add(ethernet ? "an Ethernet port among InfiniBand" : "a bond",
+                {nic, {view.id(nic) + " " + key::kLinkLayer, view.text(nic, key::kLinkLayer)}});
+    }
+  }
+  return cases.findings([](const std::string& who, const std::string& cause) {
+    return who + ": " + cause + ", which NCCL takes for one of its NICs";
+  });
+}
+
+}  // namespace
+
+std::vector<Check> nic_checks() {
+  return {
+      {{"fabric.narrow_link", Severity::Error, "a port or cable runs with one lane or at SDR speed",
+        "one such link slows every message that crosses it, and with it every collective",
+        "reseat or change the cable, then look at `ibstat`, or at `iblinkinfo` for switches"},
+       look_at_narrow},
+      {{"gdr.off", Severity::Error, "GPUDirect RDMA is off",
+        "everything to the network is copied through host memory: 33 instead of 93 GB/s were "
+        "measured between two nodes of 8 GPUs",
+        "load the module on every boot (`modprobe nvidia_peermem`), or use the open kernel "
+        "modules of the driver, which share memory by dma-buf"},
+       look_at_gdr},
+      {{"nic.errors", Severity::Warning, "error counters of a port are high",
+        "packets are sent again, and the link may soon go down",
+        "clean or change the cable and transceiver, clear the counters (`perfquery -R`) and look "
+        "again under load"},
+       look_at_errors},
+      {{"nic.mixed", Severity::Warning, "a bond, or an Ethernet port among InfiniBand, is in use",
+        "NCCL spreads its traffic over all RDMA devices it finds, also those for storage and "
+        "management",
+        "name the devices to use: NCCL_IB_HCA==mlx5_0,mlx5_1,… (with '=', which stands for exact "
+        "names)"},
+       look_at_mixture},
+      {{"nic.port_down", Severity::Error, "a port is not active",
+        "its GPU's traffic takes another NIC, and the rail is missing for the whole job",
+        "look at the cable and at the switch's port, and at `ibstat`; until then drain the node or "
+        "leave the NIC out on all nodes (NCCL_IB_HCA)"},
+       look_at_ports},
+      {{"nic.slow", Severity::Error, "a port is slower than its like",
+        "the slowest rail sets the pace of every collective",
+        "reseat or change the cable and compare `ibstat` (rate) with another node; where the NIC "
+        "is slower on purpose, leave it out with NCCL_IB_HCA"},
+       look_at_slow},
+  };
+}
+
+}  // namespace regatta::topology
