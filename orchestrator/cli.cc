@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
+#include "orchestrator/doctor_command.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -20,6 +21,7 @@ struct Parsed {
   ListOptions list;
   CkptOptions ckpt;
   std::vector<std::string> nodes;
+  DoctorOptions doctor;
   std::string run;
   std::string idempotency_key;
   bool follow = false;
@@ -162,6 +164,19 @@ void add_ckpt(CLI::App* app, Parsed* parsed) {
   }
 }
 
+void add_doctor(CLI::App* app, Parsed* parsed) {
+  DoctorOptions& options = parsed->doctor;
+  CLI::App* const command = app->add_subcommand(
+      "doctor", "say what is wrong with machines, fabric and settings; 1 when something is");
+  command->add_option("file", options.files,
+                      "cluster description, graph.json or NCCL topology file; - for stdin");
+  command->add_option("--job", options.job, "a run file, for the variables that it sets");
+  command->add_flag("--list", options.list, "say what is checked, why, and what to do");
+  command->add_option("-o,--output", options.format, "text or json")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
+}
+
 int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& environment) {
   const std::string name = group.get_subcommands().front()->get_name();
   for (const CkptCommand& entry : kCkptCommands) {
@@ -201,6 +216,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   }
   if (name == "ls") return list(parsed.client, parsed.list);
   if (name == "show") return show(parsed.client, parsed.run);
+  if (name == "doctor") return doctor(parsed.doctor, environment);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
@@ -256,6 +272,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
       app.add_subcommand("nodes", "show the machines: what is free, what is wrong, what to do");
   nodes->add_option("nodes", parsed.nodes, "only these, such as node[01-04]")->type_name("NAME");
   add_client_options(nodes, &parsed);
+  add_doctor(&app, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");
   add_client_options(version, &parsed);
 

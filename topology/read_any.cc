@@ -1,0 +1,76 @@
+#include "topology/read_any.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "topology/cluster_file.h"
+#include "topology/topology_file.h"
+
+namespace regatta::topology {
+namespace {
+
+// From the first byte that is not blank, and no more than a look needs.
+std::string_view begin_of(std::string_view text) {
+  constexpr std::size_t kLook = 4096;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first == std::string_view::npos ? "" : text.substr(first, kLook);
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool is_graph(std::string_view text) {
+  const std::string_view begin = begin_of(text);
+  return !begin.empty() && begin.front() == '{' && has(begin, "\"regatta_graph\"");
+}
+
+bool is_topology_file(std::string_view text) {
+  const std::string_view begin = begin_of(text);
+  return !begin.empty() && begin.front() == '<' && has(begin, "<system");
+}
+
+bool is_cluster(std::string_view text) {
+  return text.substr(0, 6) == "nodes:" || has(text, "\nnodes:") ||
+         (begin_of(text).substr(0, 1) == "{" && has(text, "\"nodes\""));
+}
+
+struct FileFormat {
+  const char* name;
+  bool (*is)(std::string_view text);
+  void (*read)(std::string_view text, const std::string& name, Reading* reading);
+};
+// The first that fits.
+constexpr FileFormat kFormats[] = {
+    {"graph", is_graph,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = parse_graph(std::string(text), name);
+     }},
+    {"NCCL topology", is_topology_file,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->topology_files.push_back(scan_topology_file(text, name));
+     }},
+    {"cluster description", is_cluster,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = cluster_graph(parse_cluster(text, name));
+     }},
+};
+
+}  // namespace
+
+Reading read_any(std::string_view text, const std::string& name) {
+  std::string known;
+  for (const FileFormat& format : kFormats) {
+    if (!format.is(text)) {
+      known += (known.empty() ? "" : ", ") + std::string(format.name);
+      continue;
+    }
+    Reading reading;
+    reading.format = format.name;
+    format.read(text, name, &reading);
+    return reading;
+  }
+  throw base::Error(base::Code::User, base::printable(name) +
+                                          ": its format is none of those that are known: " + known);
+}
+
+}  // namespace regatta::topology

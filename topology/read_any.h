@@ -1,0 +1,23 @@
+// Any file that tells something of machines, whatever its format: one table to join a reader to.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/doctor.h"
+#include "topology/graph.h"
+
+namespace regatta::topology {
+
+struct Reading {
+  std::string format;  // "graph", "cluster description", "NCCL topology"
+  Graph graph;
+  std::vector<TopologyFile> topology_files;
+};
+
+// Tells the format by the text, not by the name, which is for messages and provenance. Throws
+// Code::User when it is none that is known, or not well-formed.
+[[nodiscard]] Reading read_any(std::string_view text, const std::string& name);
+
+}  // namespace regatta::topology
