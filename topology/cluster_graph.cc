@@ -235,7 +235,11 @@ class Builder {
     const FabricPlan& fabric = cluster_.fabrics[f];
     const FabricLayout& layout = layouts_[f];
     if (fabric.rails) set(nic, key::kRail, static_cast<Number>(number));
-    const VertexIndex leaf = add_leaf(fabric, layout, leaf_of(layout, fabric, node, number));
+    // What the switch is, the fabric's own graph says.
+    const VertexIndex root = graph_.add(Kind::Fabric, "fabric:" + fabric.name);
+    const VertexIndex leaf = graph_.add(
+        Kind::FabricSwitch,
+        "switch:" + leaf_name(fabric, layout, leaf_of(layout, fabric, node, number)), root);
     connect_fabric(nic, leaf, 1, std::min(group.mbit_per_s, fabric.mbit_per_s),
                    std::min(group.lanes, fabric.lanes));
   }

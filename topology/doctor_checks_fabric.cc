@@ -74,8 +74,13 @@ class Sets {
 
 std::vector<Finding> look_at_islands(const View& view) {
   Sets sets(view.graph().vertices().size());
+  std::set<VertexIndex> discovered;  // fabrics of which cables between switches are known
   for (const Link& link : view.graph().links()) {
-    if (link.kind == LinkKind::Fabric) sets.join(link.a, link.b);
+    if (link.kind != LinkKind::Fabric) continue;
+    sets.join(link.a, link.b);
+    if (view.kind(link.a) == Kind::FabricSwitch && view.kind(link.b) == Kind::FabricSwitch) {
+      discovered.insert(view.fabric_of(link.a));
+    }
   }
   // The parts of each fabric, by the leaves in them.
   std::map<VertexIndex, std::map<VertexIndex, std::vector<VertexIndex>>> parts;
@@ -84,7 +89,7 @@ std::vector<Finding> look_at_islands(const View& view) {
   }
   Cases cases(view);
   for (const auto& [fabric, islands] : parts) {
-    if (fabric == kNoVertex || islands.size() < 2) continue;
+    if (discovered.count(fabric) == 0 || islands.size() < 2) continue;
     // Rails that meet only in the nodes are one way to build a fabric.
     std::set<std::int64_t> rails;
     bool rail_each = true;

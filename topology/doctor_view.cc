@@ -160,23 +160,39 @@ std::vector<VertexIndex> View::compute_nics(const NodeView& node) const {
   return nics;
 }
 
+// What nvidia-smi's matrix says; Unknown where there was none.
+Reach View::path_reach(VertexIndex from, VertexIndex to) const {
+  constexpr std::string_view kPrefix = key::kPath;
+  const std::string& wanted = id(to);
+  for (const Fact& fact : graph().vertex(from).facts) {
+    const std::string_view name = fact.key;
+    if (name.size() != kPrefix.size() + wanted.size() ||
+        name.substr(0, kPrefix.size()) != kPrefix || name.substr(kPrefix.size()) != wanted) {
+      continue;
+    }
+    const auto* const path = std::get_if<std::string>(&fact.value);
+    if (path == nullptr) continue;
+    if (*path == "PIX" || *path == "PXB") return Reach::SameSwitch;
+    if (*path == "PHB" || *path == "NODE") return Reach::SameNuma;
+    if (*path == "SYS" || *path == "SOC") return Reach::OtherNuma;
+  }
+  return Reach::Unknown;
+}
+
 Reach View::reach(VertexIndex gpu, VertexIndex nic) const {
-  std::set<VertexIndex> above;
   VertexIndex gpu_numa = kNoVertex, nic_numa = kNoVertex;
   for (VertexIndex v = graph().vertex(gpu).parent; v != kNoVertex; v = graph().vertex(v).parent) {
-    above.insert(v);
     if (kind(v) == Kind::Numa) gpu_numa = v;
+    for (VertexIndex w = graph().vertex(nic).parent; w != kNoVertex && kind(v) == Kind::PciSwitch;
+         w = graph().vertex(w).parent) {
+      if (v == w) return Reach::SameSwitch;
+    }
   }
   for (VertexIndex v = graph().vertex(nic).parent; v != kNoVertex; v = graph().vertex(v).parent) {
-    if (kind(v) == Kind::PciSwitch && above.count(v) != 0) return Reach::SameSwitch;
     if (kind(v) == Kind::Numa) nic_numa = v;
   }
-  for (const auto& [from, to] : {std::pair{gpu, nic}, std::pair{nic, gpu}}) {
-    const std::string path = text(from, (key::kPath + id(to)).c_str());
-    if (path == "PIX" || path == "PXB") return Reach::SameSwitch;
-    if (path == "PHB" || path == "NODE") return Reach::SameNuma;
-    if (path == "SYS" || path == "SOC") return Reach::OtherNuma;
-  }
+  const Reach told = std::min(path_reach(gpu, nic), path_reach(nic, gpu));
+  if (told != Reach::Unknown) return told;
   if (gpu_numa == kNoVertex || nic_numa == kNoVertex) return Reach::Unknown;
   if (gpu_numa != nic_numa) return Reach::OtherNuma;
   return graph().find_link(LinkKind::C2c, gpu, nic_numa) ? Reach::Chip : Reach::SameNuma;

@@ -62,6 +62,8 @@ class View {
   [[nodiscard]] const Setting* setting(const char* name) const;
 
  private:
+  [[nodiscard]] Reach path_reach(VertexIndex from, VertexIndex to) const;
+
   const Patient& patient_;
   std::vector<NodeView> nodes_;
   std::vector<std::uint32_t> first_link_, links_;  // of vertex v: first_link_[v] to [v + 1]

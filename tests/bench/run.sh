@@ -38,6 +38,8 @@ if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
 else
   echo "skipped: overlap and ablation need Open MPI"
 fi
+echo "topology of 1,024 nodes"
+build/release/tests/bench/topology_bench >"$out/topology.json"
 shared=../shared/data
 if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
   echo "tokenizer beside npm's tokenizers"
