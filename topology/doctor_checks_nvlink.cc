@@ -28,11 +28,15 @@ Links nvlinks_of(const View& view, VertexIndex gpu) {
   return links;
 }
 
+constexpr std::int64_t kMostNvlinks = 1000;  // of a GPU, whatever a file claims
+
 // Active NVLinks; nothing when no source says.
 std::optional<std::int64_t> active_nvlinks(const View& view, VertexIndex gpu) {
-  if (const auto active = view.integer(gpu, key::kNvlinks)) return active;
+  if (const auto active = view.integer(gpu, key::kNvlinks)) {
+    return std::clamp<std::int64_t>(*active, 0, kMostNvlinks);
+  }
   const std::int64_t count = nvlinks_of(view, gpu).count;
-  return count > 0 ? std::optional(count) : std::nullopt;
+  return count > 0 ? std::optional(std::min(count, kMostNvlinks)) : std::nullopt;
 }
 
 // How many a GPU of this model should have: as its figures say, or, for cards with bridges and
@@ -61,7 +65,8 @@ std::int64_t missing_nvlinks(const View& view, VertexIndex gpu,
   if (!fabric_works(view, gpu)) return 0;  // no link is up then, for one cause
   const std::string model = view.text(gpu, key::kModel);
   const std::int64_t wanted = expected.at(model);
-  const std::int64_t down = view.integer(gpu, key::kNvlinksDown).value_or(0);
+  const std::int64_t down =
+      std::clamp<std::int64_t>(view.integer(gpu, key::kNvlinksDown).value_or(0), 0, kMostNvlinks);
   auto active = active_nvlinks(view, gpu);
   // A bridge that is missing leaves no trace but its neighbours'.
   const GpuFigures* const figures = gpu_figures(model);

@@ -7,6 +7,13 @@
 namespace regatta::topology {
 namespace {
 
+// No machine has more; what looks at pairs leaves out what claims to.
+constexpr std::size_t kMostDevices = 256;
+
+bool is_likely(const NodeView& node) {
+  return node.gpus.size() <= kMostDevices && node.nics.size() <= kMostDevices;
+}
+
 // A figure that is lower now than it could be, of GPUs and NICs.
 std::vector<Finding> look_at_training(const View& view, const char* now_key, const char* max_key,
                                       const char* unit,
@@ -19,7 +26,8 @@ std::vector<Finding> look_at_training(const View& view, const char* now_key, con
         if (!now || !most || *now <= 0 || *now >= *most * 0.99 || !counts(device)) continue;
         const double gt_s =
             view.number(device, key::kPcieMaxSpeed).value_or(pcie_gt_s(4).value_or(16));
-        const auto width = static_cast<int>(view.number(device, key::kPcieMaxWidth).value_or(16));
+        const auto width = static_cast<int>(
+            std::clamp(view.number(device, key::kPcieMaxWidth).value_or(16), 1.0, 32.0));
         const double healthy = pcie_gb_per_s(gt_s, width);
         const std::string is = figure(*now), could = figure(*most);
         cases.add(is + unit + " instead of " + could + unit,
@@ -84,7 +92,7 @@ std::vector<Finding> look_at_far_nics(const View& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     const std::vector<VertexIndex> nics = view.compute_nics(node);
-    if (nics.empty() || view.is_flat(node)) continue;
+    if (nics.empty() || view.is_flat(node) || !is_likely(node)) continue;
     std::vector<Reach> best;
     for (const VertexIndex gpu : node.gpus) best.push_back(view.best_reach(gpu, nics));
     const bool some_near =
@@ -147,7 +155,7 @@ std::vector<Finding> look_at_shared_nics(const View& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     const std::vector<VertexIndex> nics = view.compute_nics(node);
-    if (nics.empty() || node.gpus.empty()) continue;
+    if (nics.empty() || node.gpus.empty() || !is_likely(node)) continue;
     std::vector<std::vector<std::size_t>> choices;
     bool all_near = true;  // else that is the finding
     for (const VertexIndex gpu : node.gpus) {

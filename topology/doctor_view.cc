@@ -121,8 +121,9 @@ double View::gb_per_s(std::uint32_t link) const {
 }
 
 std::int64_t View::count(std::uint32_t link) const {
-  return std::max<std::int64_t>(
-      1, integer_of(graph(), graph().links()[link].facts, key::kCount).value_or(1));
+  constexpr std::int64_t kMost = 1'000'000;  // whatever a file claims
+  return std::clamp<std::int64_t>(
+      integer_of(graph(), graph().links()[link].facts, key::kCount).value_or(1), 1, kMost);
 }
 
 double View::nic_speed(VertexIndex nic) const {

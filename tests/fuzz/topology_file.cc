@@ -1,0 +1,43 @@
+// Any bytes are an NCCL topology file, or a graph: something that the doctor can look at, or one
+// clear error.
+#include "topology/topology_file.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+#include "topology/doctor.h"
+#include "topology/read_any.h"
+
+using regatta::base::check;
+using namespace regatta::topology;
+
+namespace {
+
+template <class Try>
+void expect_clear_error(Try&& attempt) {
+  try {
+    attempt();
+  } catch (const regatta::base::Error& error) {
+    check(error.code() == regatta::base::Code::User, "a bad file is the user's to change");
+    check(std::string_view(error.what()).find('\n') == std::string_view::npos, "one line");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  expect_clear_error([text] {
+    const TopologyFile file = scan_topology_file(text, "f");
+    check(file.devices.size() <= file.elements, "devices are elements");
+    (void)diagnose({Graph(), {}, {}, {file}});
+  });
+  expect_clear_error([text] {
+    const Graph graph = parse_graph(std::string(text), "f");
+    (void)diagnose({graph});
+    (void)fingerprint(graph);
+  });
+  return 0;
+}

@@ -1,0 +1,137 @@
+#include "topology/read_any.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "tests/shared_data.h"
+#include "topology/topology_file.h"
+
+namespace regatta::topology {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ReadAny, TellsFormatsByTheirText) {
+  const std::string cluster = "# a drawing\nnodes: {n: {count: 2}}\n";
+  const Reading description = read_any(cluster, "a");
+  EXPECT_EQ(description.format, "cluster description");
+  EXPECT_THAT(description.graph.of_kind(Kind::Node), SizeIs(2));
+  EXPECT_EQ(read_any("{\"cluster\": \"x\", \"nodes\": {\"n\": {\"count\": 3}}}", "a").format,
+            "cluster description");
+  const Reading graph = read_any(to_json(description.graph), "a");
+  EXPECT_EQ(graph.format, "graph");
+  EXPECT_EQ(fingerprint(graph.graph), fingerprint(description.graph));
+  const Reading xml = read_any("\n <system version=\"1\"><cpu numaid=\"0\"/></system>", "t.xml");
+  EXPECT_EQ(xml.format, "NCCL topology");
+  ASSERT_THAT(xml.topology_files, SizeIs(1));
+  EXPECT_EQ(xml.topology_files[0].path, "t.xml");
+}
+
+struct Bad {
+  const char* name;
+  std::string text;
+  const char* words;
+  friend void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
+};
+class BadFile : public testing::TestWithParam<Bad> {};
+TEST_P(BadFile, IsRefused) {
+  try {
+    (void)read_any(GetParam().text, "f");
+    FAIL() << "accepted";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::User);
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().words));
+  }
+}
+std::string nested(int depth) {
+  std::string text = "<system>";
+  for (int i = 0; i < depth; ++i) text += "<pci>";
+  return text;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadFile,
+    testing::Values(Bad{"empty", "", "none of those that are known: graph, NCCL topology"},
+                    Bad{"blank", " \n\t\n", "none of those"}, Bad{"text", "hello", "none of those"},
+                    Bad{"other_json", "{\"a\": 1}", "none of those"},
+                    Bad{"other_xml", "<html></html>", "none of those"},
+                    Bad{"bad_graph", "{\"regatta_graph\": 7}", "only version 1"},
+                    Bad{"bad_cluster", "nodes: 7", "expected a mapping"},
+                    Bad{"open_tag", "<system", "f:1: a tag does not end"},
+                    Bad{"open_quote", "<system>\n<cpu numaid=\"0>", "f:2: a tag does not end"},
+                    Bad{"open_element", "<system>\n<cpu>\n", "ends inside <cpu>"},
+                    Bad{"open_comment", "<system><!-- ", "a tag does not end"},
+                    Bad{"wrong_end", "<system></cpu>", "</cpu> ends nothing"},
+                    Bad{"end_first", "</a><system/>", "</a> ends nothing"},
+                    Bad{"no_name", "<system>< cpu/></system>", "a tag has no name"},
+                    Bad{"too_deep", nested(100), "nest too deep"}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST(TopologyFile, IsScanned) {
+  const TopologyFile file = scan_topology_file(
+      "<?xml version=\"1.0\"?><!-- <cpu/> --><system version=\"1\">\n"
+      "<cpu numaid=\"0\" affinity=\"ff,00000000\" note=\"a > b\">\n"
+      "  <pci busid=\"0000:0A:00.0\" class=\"0x060400\">\n"
+      "    <pci busid=\"0000:0b:00.0\"><gpu dev=\"0\"/></pci>\n"
+      "    <pci busid=\"nonsense\" />\n"
+      "  </pci>\n"
+      "</cpu><cpu numaid=\"1\"/></system>",
+      "t");
+  EXPECT_EQ(file.elements, 7U);
+  EXPECT_THAT(file.devices, ElementsAre("0000:0b:00.0", "nonsense"));
+  ASSERT_THAT(file.cpus, SizeIs(2));
+  EXPECT_EQ(file.cpus[0].numa, "0");
+  EXPECT_EQ(file.cpus[0].affinity, "ff,00000000");
+  EXPECT_EQ(file.cpus[1].affinity, "");
+}
+
+// Public files: elements, devices without a bridge below, CPUs, and what the doctor says.
+struct Public {
+  const char* name;
+  std::size_t elements, devices, cpus;
+};
+class PublicFiles : public testing::TestWithParam<Public> {};
+TEST_P(PublicFiles, AreScanned) {
+  REGATTA_NEED_SHARED("topologies/nccl-xml");
+  const auto path = tests::shared_path("topologies/nccl-xml") / GetParam().name;
+  const Reading reading = read_any(contents(path), GetParam().name);
+  ASSERT_THAT(reading.topology_files, SizeIs(1));
+  const TopologyFile& file = reading.topology_files[0];
+  EXPECT_EQ(file.elements, GetParam().elements);
+  EXPECT_THAT(file.devices, SizeIs(GetParam().devices));
+  EXPECT_THAT(file.cpus, SizeIs(GetParam().cpus));
+  EXPECT_THAT(diagnose({reading.graph, {}, {}, reading.topology_files}), IsEmpty());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Table, PublicFiles,
+    testing::Values(
+        Public{"aws-g5.48xl-topo.xml", 12, 9, 2}, Public{"aws-p4d-24xl-topo.xml", 19, 12, 2},
+        Public{"aws-p5.48xl-topo-2023.xml", 43, 32, 2}, Public{"azure-ncv4-topo.xml", 19, 4, 4},
+        Public{"azure-ndv2-topo.xml", 12, 9, 2}, Public{"azure-ndv5-topo.xml", 27, 16, 2},
+        Public{"mlperf-dgxa100_nic_affinity.xml", 33, 16, 4},
+        Public{"mlperf-hpe-675d_nic_affinity.xml", 93, 12, 4},
+        Public{"oci-H100-topology.xml", 107, 16, 2}, Public{"oci-topo-flattened.xml", 25, 16, 4},
+        Public{"rccl-topo_16p1h.xml", 145, 24, 4}, Public{"rccl-topo_3p_pcie.xml", 15, 4, 2},
+        Public{"rccl-topo_4p3l_ia.xml", 55, 9, 1}, Public{"rccl-topo_8p6l_4nic.xml", 87, 12, 2},
+        Public{"rccl-topo_8p_940.xml", 123, 16, 2}, Public{"rccl-topo_8p_pcie_2nic.xml", 34, 10, 1},
+        Public{"rccl-topo_8p_rome_4nics.xml", 77, 12, 4}),
+    [](const auto& row) {
+      std::string name = row.param.name;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      return name;
+    });
+
+}  // namespace
+}  // namespace regatta::topology
