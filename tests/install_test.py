@@ -29,6 +29,10 @@ def main():
         output("cmake", "--install", sys.argv[1], "--prefix", str(prefix))
         regatta, trainer = prefix / "bin" / "regatta", prefix / "bin" / "regatta-train"
         assert output(trainer, "--version").strip(), "the trainer does not tell its version"
+        examples = sorted((prefix / "share" / "regatta" / "topology").glob("*.yaml"))
+        assert len(examples) == 5, examples
+        for example in examples:
+            output(regatta, "doctor", example)
         corpus = pathlib.Path(name) / "text"
         corpus.write_text("\n\n".join(f"Boat {i} sails on the river.\nThe wind is {i} knots." for i in range(40)))
         data = pathlib.Path(name) / "data"
