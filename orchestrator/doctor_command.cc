@@ -146,6 +146,7 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
   if (options.list) return list_checks(options.format);
   topology::Graph graph;
   std::vector<topology::TopologyFile> files;
+  std::vector<topology::Setting> variables = settings(options, environment);
   for (const std::string& file : options.files) {
     topology::Reading reading = topology::read_any(read_file(file), file == "-" ? "stdin" : file);
     if (graph.vertices().empty()) {
@@ -155,9 +156,10 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
     }
     std::move(reading.topology_files.begin(), reading.topology_files.end(),
               std::back_inserter(files));
+    std::move(reading.settings.begin(), reading.settings.end(), std::back_inserter(variables));
   }
   const std::vector<Finding> findings =
-      topology::diagnose({graph, settings(options, environment), {}, std::move(files)});
+      topology::diagnose({graph, std::move(variables), {}, std::move(files)});
   const Json counts = summary(graph, findings);
   if (options.format == Format::Json) {
     Json list = Json::array();

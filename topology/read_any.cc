@@ -1,5 +1,7 @@
 #include "topology/read_any.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "topology/cluster_file.h"
@@ -34,6 +36,31 @@ bool is_cluster(std::string_view text) {
          (begin_of(text).substr(0, 1) == "{" && has(text, "\"nodes\""));
 }
 
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+// Lines NAME=VALUE, as NCCL reads them in /etc/nccl.conf and `env` prints them. Nothing when there
+// is another kind of line, or no variable of NCCL or CUDA.
+std::vector<Setting> settings_of(std::string_view text, const std::string& name) {
+  std::vector<Setting> settings;
+  std::size_t number = 0;
+  for (std::string line : base::split(text, '\n')) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line.front() == '#') continue;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos || !is_name(std::string_view(line).substr(0, equals)))
+      return {};
+    if (line.rfind("NCCL_", 0) != 0 && line.rfind("CUDA_", 0) != 0) continue;
+    settings.push_back(
+        {line.substr(0, equals), line.substr(equals + 1), name + ":" + std::to_string(number)});
+  }
+  return settings;
+}
+
 struct FileFormat {
   const char* name;
   bool (*is)(std::string_view text);
@@ -52,6 +79,10 @@ constexpr FileFormat kFormats[] = {
     {"cluster description", is_cluster,
      [](std::string_view text, const std::string& name, Reading* reading) {
        reading->graph = cluster_graph(parse_cluster(text, name));
+     }},
+    {"variables", [](std::string_view text) { return !settings_of(text, "").empty(); },
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->settings = settings_of(text, name);
      }},
 };
 

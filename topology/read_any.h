@@ -11,9 +11,10 @@
 namespace regatta::topology {
 
 struct Reading {
-  std::string format;  // "graph", "cluster description", "NCCL topology"
+  std::string format;  // "graph", "cluster description", "NCCL topology", "variables"
   Graph graph;
   std::vector<TopologyFile> topology_files;
+  std::vector<Setting> settings;  // of nccl.conf, or of what `env` printed: NCCL's and CUDA's
 };
 
 // Tells the format by the text, not by the name, which is for messages and provenance. Throws

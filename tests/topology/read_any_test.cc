@@ -39,6 +39,19 @@ TEST(ReadAny, TellsFormatsByTheirText) {
   EXPECT_EQ(xml.topology_files[0].path, "t.xml");
 }
 
+TEST(ReadAny, Variables) {
+  const Reading reading = read_any(
+      "# nccl.conf\nNCCL_ALGO=Tree\r\n\nPATH=/bin:a=b\nCUDA_LAUNCH_BLOCKING=\nNCCL_IB_HCA==a\n",
+      "c");
+  EXPECT_EQ(reading.format, "variables");
+  ASSERT_THAT(reading.settings, SizeIs(3));
+  EXPECT_EQ(reading.settings[0].value, "Tree");
+  EXPECT_EQ(reading.settings[0].place, "c:2");
+  EXPECT_EQ(reading.settings[1].value, "");
+  EXPECT_EQ(reading.settings[2].value, "=a");
+  EXPECT_EQ(reading.settings[2].place, "c:6");
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -64,6 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
     Table, BadFile,
     testing::Values(Bad{"empty", "", "none of those that are known: graph, NCCL topology"},
                     Bad{"blank", " \n\t\n", "none of those"}, Bad{"text", "hello", "none of those"},
+                    Bad{"other_variables", "PATH=/bin\n", "none of those"},
+                    Bad{"variables_and_text", "NCCL_ALGO=Ring\nhello\n", "none of those"},
                     Bad{"other_json", "{\"a\": 1}", "none of those"},
                     Bad{"other_xml", "<html></html>", "none of those"},
                     Bad{"bad_graph", "{\"regatta_graph\": 7}", "only version 1"},
