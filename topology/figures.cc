@@ -93,12 +93,12 @@ const GpuFigures* gpu_figures(std::string_view model) {
   return nullptr;
 }
 
-double pcie_gb_per_s(double gt_s, int width) {
+double pcie_gb_per_s(double gt_s, double lanes) {
   double useful = 1;
   for (const PcieGeneration& generation : kPcie) {
     if (gt_s >= generation.gt_s * 0.99) useful = generation.useful;
   }
-  return gt_s * useful * width / 8;
+  return gt_s * useful * lanes / 8;
 }
 
 std::optional<double> pcie_gt_s(int generation) {

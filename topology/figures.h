@@ -29,8 +29,9 @@ struct GpuFigures {
 // special one first; null for a GPU that is not in the table.
 [[nodiscard]] const GpuFigures* gpu_figures(std::string_view model);
 
-// Bytes that pass after the line code, before packet headers. PCIe generations 1 to 6.
-[[nodiscard]] double pcie_gb_per_s(double gt_s, int width);
+// Bytes that pass after the line code, before packet headers; 0 where a figure is. PCIe generations
+// 1 to 6.
+[[nodiscard]] double pcie_gb_per_s(double gt_s, double lanes);
 [[nodiscard]] std::optional<double> pcie_gt_s(int generation);
 
 struct NetworkRate {

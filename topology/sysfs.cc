@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "topology/capture.h"
+#include "topology/figures.h"
 
 namespace regatta::topology {
 namespace {
@@ -339,10 +340,5 @@ std::vector<std::string> switches_above(const std::string& device) {
 }
 
 Graph read_sysfs(const Capture& capture) { return Reader(capture).read(); }
-
-double pcie_gb_per_s(double gt_s, double lanes) {
-  const double code = gt_s <= 5 ? 0.8 : gt_s <= 32 ? 128.0 / 130 : 1;
-  return gt_s * code * lanes / 8;
-}
 
 }  // namespace regatta::topology

@@ -26,8 +26,4 @@ struct Capture;
 
 [[nodiscard]] Graph read_sysfs(const Capture& capture);
 
-// GB/s in one direction of a PCIe link: GT/s per lane × lanes, less the line code (8b/10b up to
-// 5 GT/s, 128b/130b up to 32, none from 64 on: PCI Express Base Specification). 0: not known.
-[[nodiscard]] double pcie_gb_per_s(double gt_s, double lanes);
-
 }  // namespace regatta::topology
