@@ -168,8 +168,9 @@ void add_doctor(CLI::App* app, Parsed* parsed) {
   DoctorOptions& options = parsed->doctor;
   CLI::App* const command = app->add_subcommand(
       "doctor", "say what is wrong with machines, fabric and settings; 1 when something is");
-  command->add_option("file", options.files,
-                      "cluster description, graph.json, NCCL topology or nccl.conf; - for stdin");
+  command->add_option(
+      "file", options.files,
+      "capture, cluster description, graph.json, NCCL topology or nccl.conf; - for stdin");
   command->add_option("--job", options.job, "a run file, for the variables that it sets");
   command->add_flag("--list", options.list, "say what is checked, why, and what to do");
   command->add_option("-o,--output", options.format, "text or json")

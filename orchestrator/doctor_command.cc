@@ -146,6 +146,8 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
   if (options.list) return list_checks(options.format);
   topology::Graph graph;
   std::vector<topology::TopologyFile> files;
+  std::vector<topology::HostState> hosts;
+  std::vector<Finding> findings;
   std::vector<topology::Setting> variables = settings(options, environment);
   for (const std::string& file : options.files) {
     topology::Reading reading = topology::read_any(read_file(file), file == "-" ? "stdin" : file);
@@ -157,9 +159,13 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
     std::move(reading.topology_files.begin(), reading.topology_files.end(),
               std::back_inserter(files));
     std::move(reading.settings.begin(), reading.settings.end(), std::back_inserter(variables));
+    std::move(reading.hosts.begin(), reading.hosts.end(), std::back_inserter(hosts));
+    std::move(reading.findings.begin(), reading.findings.end(), std::back_inserter(findings));
   }
-  const std::vector<Finding> findings =
-      topology::diagnose({graph, std::move(variables), {}, std::move(files)});
+  for (Finding& finding :
+       topology::diagnose({graph, std::move(variables), std::move(hosts), std::move(files)})) {
+    findings.push_back(std::move(finding));
+  }
   const Json counts = summary(graph, findings);
   if (options.format == Format::Json) {
     Json list = Json::array();

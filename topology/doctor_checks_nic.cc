@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kSlowestUsual = 10000;  // Mbit/s: 4X SDR; no fabric for GPUs is that slow
 
+// Of what can carry a job's traffic.
 bool is_down(const View& view, VertexIndex nic) {
+  if (view.is_plain_card(nic)) return false;
   std::string state = view.text(nic, key::kState);
   for (char& c : state) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return !state.empty() && state.find("active") == std::string::npos;
@@ -19,7 +21,9 @@ bool is_down(const View& view, VertexIndex nic) {
 bool is_narrow(const View& view, VertexIndex nic) {
   if (view.text(nic, key::kLinkLayer) == "Ethernet") return false;
   const double speed = view.nic_speed(nic);
-  return view.integer(nic, key::kLanes) == 1 || (speed > 0 && speed <= kSlowestUsual);
+  return view.integer(nic, key::kLanes) == 1 ||
+         view.text(nic, "rate").find("(1X ") != std::string::npos ||
+         (speed > 0 && speed <= kSlowestUsual);
 }
 
 std::vector<Finding> look_at_ports(const View& view) {
@@ -60,7 +64,7 @@ std::vector<Finding> look_at_slow(const View& view) {
   std::map<Group, std::vector<VertexIndex>> groups;
   for (const NodeView& node : view.nodes()) {
     for (const VertexIndex nic : node.nics) {
-      if (view.nic_speed(nic) <= 0 || is_down(view, nic)) continue;
+      if (view.nic_speed(nic) <= 0 || is_down(view, nic) || view.is_plain_card(nic)) continue;
       const VertexIndex fabric = view.fabric_of(nic);
       groups[{view.text(nic, key::kModel), view.text(nic, key::kLinkLayer),
               fabric == kNoVertex ? "" : view.id(fabric)}]
@@ -104,8 +108,7 @@ std::vector<Finding> look_at_errors(const View& view) {
     const Kind kind = view.kind(i);
     if (kind != Kind::Nic && kind != Kind::FabricSwitch) continue;
     for (const Counter& counter : kCounters) {
-      const std::string name = std::string(key::kErrors) + counter.name;
-      const std::int64_t errors = view.integer(i, name.c_str()).value_or(0);
+      const std::int64_t errors = view.integer(i, counter.name).value_or(0);
       if (errors <= counter.most) continue;
       cases.add(counter.name, {i, {view.id(i) + " " + counter.name, std::to_string(errors)}});
     }
@@ -156,6 +159,7 @@ std::optional<Evidence> why_no_gdr(const View& view, const NodeView& node) {
   if (way == "none") return Evidence{view.id(node.vertex) + " " + key::kPeerMemory, way};
   for (const HostState& host : view.patient().hosts) {
     if (host.node != view.id(node.vertex) || !host.modules || host.dma_buf) continue;
+    if (view.integer(node.vertex, "peermem") == 1) continue;
     const bool loaded =
         std::any_of(host.modules->begin(), host.modules->end(), [](const std::string& module) {
           return module == "nvidia_peermem" || module == "nv_peer_mem";
@@ -196,7 +200,9 @@ std::vector<Finding> look_at_mixture(const View& view) {
     const std::vector<VertexIndex> good = view.compute_nics(node);
     if (good.empty()) continue;
     for (const VertexIndex nic : node.nics) {
-      if (is_down(view, nic) || std::find(good.begin(), good.end(), nic) != good.end()) continue;
+      if (is_down(view, nic) || view.is_plain_card(nic) ||
+          std::find(good.begin(), good.end(), nic) != good.end())
+        continue;
       const bool ethernet = view.text(nic, key::kLinkLayer) == "Ethernet";
       cases.add(ethernet ? "an Ethernet port among InfiniBand" : "a bond",
                 {nic, {view.id(nic) + " " + key::kLinkLayer, view.text(nic, key::kLinkLayer)}});

@@ -32,23 +32,35 @@ bool overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
   return false;
 }
 
+// CPUs that jobs may use on a node; empty: not known.
+std::string allowed_cpus(const View& view, const NodeView& node) {
+  for (const HostState& host : view.patient().hosts) {
+    if (host.node == view.id(node.vertex) && host.cpuset) return *host.cpuset;
+  }
+  return view.text(node.vertex, "cpus_allowed");
+}
+
+std::string local_cpus(const View& view, VertexIndex gpu) {
+  const std::string own = view.text(gpu, "local_cpus");
+  if (!own.empty()) return own;
+  VertexIndex numa = view.graph().vertex(gpu).parent;
+  while (numa != kNoVertex && view.kind(numa) != Kind::Numa) {
+    numa = view.graph().vertex(numa).parent;
+  }
+  return numa == kNoVertex ? "" : view.text(numa, key::kCpus);
+}
+
 std::vector<Finding> look_at_cpusets(const View& view) {
   Cases cases(view);
-  for (const HostState& host : view.patient().hosts) {
-    const auto allowed = host.cpuset ? parse_cpus(*host.cpuset) : std::nullopt;
-    if (!allowed || allowed->empty()) continue;
-    for (const NodeView& node : view.nodes()) {
-      if (view.id(node.vertex) != host.node) continue;
-      for (const VertexIndex gpu : node.gpus) {
-        VertexIndex numa = view.graph().vertex(gpu).parent;
-        while (numa != kNoVertex && view.kind(numa) != Kind::Numa) {
-          numa = view.graph().vertex(numa).parent;
-        }
-        const std::string local = numa == kNoVertex ? "" : view.text(numa, key::kCpus);
-        const auto near = parse_cpus(local);
-        if (!near || near->empty() || overlap(*allowed, *near)) continue;
-        cases.add("", {gpu, {view.id(gpu) + " local CPUs", local + ", allowed: " + *host.cpuset}});
-      }
+  for (const NodeView& node : view.nodes()) {
+    const std::string allowed = allowed_cpus(view, node);
+    const auto ranges = parse_cpus(allowed);
+    if (allowed.empty() || !ranges || ranges->empty()) continue;
+    for (const VertexIndex gpu : node.gpus) {
+      const std::string local = local_cpus(view, gpu);
+      const auto near = parse_cpus(local);
+      if (!near || near->empty() || overlap(*ranges, *near)) continue;
+      cases.add("", {gpu, {view.id(gpu) + " local CPUs", local + ", allowed: " + allowed}});
     }
   }
   return cases.findings([](const std::string& who, const std::string&) {
@@ -84,7 +96,8 @@ std::vector<Finding> look_at_vendors(const View& view) {
           const std::string vendor = view.text(numa, key::kVendor);
           if (!vendor.empty()) return vendor;
         }
-        return std::nullopt;
+        const std::string vendor = view.text(node.vertex, key::kVendor);
+        return vendor.empty() ? std::nullopt : std::optional(vendor);
       },
       key::kVendor);
   if (!finding) return {};
@@ -114,11 +127,15 @@ using Features = std::map<std::string, std::string>;
 Features features_of(const View& view, const NodeView& node) {
   Features features;
   features["GPUs"] = std::to_string(node.gpus.size());
-  features["NICs"] = std::to_string(node.nics.size());
+  std::vector<VertexIndex> nics = node.nics;
+  nics.erase(std::remove_if(nics.begin(), nics.end(),
+                            [&view](VertexIndex nic) { return view.is_plain_card(nic); }),
+             nics.end());
+  features["NICs"] = std::to_string(nics.size());
   features["NUMA domains"] = std::to_string(node.numas.size());
   features["driver"] = view.text(node.vertex, key::kDriver);
   std::map<std::string, int> models;
-  for (const VertexIndex nic : node.nics) ++models[view.text(nic, key::kModel)];
+  for (const VertexIndex nic : nics) ++models[view.text(nic, key::kModel)];
   for (const auto& [model, count] : models) {
     features["models of the NICs"] +=
         (count > 1 ? std::to_string(count) + " x " : "") + model + " ";

@@ -22,12 +22,12 @@ std::vector<Finding> look_at_training(const View& view, const char* now_key, con
   for (const NodeView& node : view.nodes()) {
     for (const auto* devices : {&node.gpus, &node.nics}) {
       for (const VertexIndex device : *devices) {
+        if (view.is_plain_card(device)) continue;
         const auto now = view.number(device, now_key), most = view.number(device, max_key);
         if (!now || !most || *now <= 0 || *now >= *most * 0.99 || !counts(device)) continue;
         const double gt_s =
             view.number(device, key::kPcieMaxSpeed).value_or(pcie_gt_s(4).value_or(16));
-        const auto width = static_cast<int>(
-            std::clamp(view.number(device, key::kPcieMaxWidth).value_or(16), 1.0, 32.0));
+        const double width = view.number(device, key::kPcieMaxWidth).value_or(16);
         const double healthy = pcie_gb_per_s(gt_s, width);
         const std::string is = figure(*now), could = figure(*most);
         cases.add(is + unit + " instead of " + could + unit,

@@ -148,13 +148,24 @@ VertexIndex View::fabric_of(VertexIndex vertex) const {
   return graph().vertex(vertex).parent;
 }
 
+bool View::is_plain_card(VertexIndex nic) const {
+  if (kind(nic) != Kind::Nic || text(nic, key::kLinkLayer) != "Ethernet") return false;
+  if (integer(nic, key::kPort) || !text(nic, key::kModel).empty()) return false;
+  // As drivers and udev name RDMA devices.
+  const std::string name = nic_name(nic);
+  for (const char* prefix : {"mlx", "bnxt_re", "irdma", "roce", "efa"}) {
+    if (name.rfind(prefix, 0) == 0) return false;
+  }
+  return true;
+}
+
 std::vector<VertexIndex> View::compute_nics(const NodeView& node) const {
   const bool infiniband = std::any_of(node.nics.begin(), node.nics.end(), [this](VertexIndex nic) {
     return text(nic, key::kLinkLayer) == "InfiniBand";
   });
   std::vector<VertexIndex> nics;
   for (const VertexIndex nic : node.nics) {
-    if (is_bond(nic_name(nic))) continue;
+    if (is_bond(nic_name(nic)) || is_plain_card(nic)) continue;
     if (infiniband && text(nic, key::kLinkLayer) == "Ethernet") continue;
     nics.push_back(nic);
   }

@@ -49,7 +49,10 @@ class View {
   [[nodiscard]] double nic_speed(VertexIndex nic) const;
   // The fabric that a NIC or a switch belongs to; kNoVertex: not known.
   [[nodiscard]] VertexIndex fabric_of(VertexIndex vertex) const;
-  // NICs that can carry a job's traffic: no bonds, and where there is InfiniBand, only that.
+  // An Ethernet card without RDMA, which NCCL takes only when there is nothing else.
+  [[nodiscard]] bool is_plain_card(VertexIndex nic) const;
+  // NICs that can carry a job's traffic: no bonds, no plain cards, and where there is InfiniBand,
+  // only that.
   [[nodiscard]] std::vector<VertexIndex> compute_nics(const NodeView& node) const;
   [[nodiscard]] Reach reach(VertexIndex gpu, VertexIndex nic) const;
   [[nodiscard]] Reach best_reach(VertexIndex gpu, const std::vector<VertexIndex>& nics) const;

@@ -150,8 +150,7 @@ inline constexpr const char* kGpuNuma = "gpu_numa";            // domain that is
 
 inline constexpr const char* kFabricHealth = "fabric_health";  // NVML's healthMask of a GPU
 inline constexpr const char* kBusy = "busy";  // 1: the device worked while its PCIe speed was read
-inline constexpr const char* kErrors = "errors.";  // + counter of a port: "errors.symbol_error"
-inline constexpr const char* kAcs = "acs";         // of a PCIe bridge: 1 when it redirects requests
+inline constexpr const char* kAcs = "acs";    // of a PCIe bridge: 1 when it redirects requests
 // What lets NICs reach GPU memory, of a node: "nvidia_peermem", "dma-buf", "none".
 inline constexpr const char* kPeerMemory = "peer_memory";
 }  // namespace key

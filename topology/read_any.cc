@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "topology/capture.h"
 #include "topology/cluster_file.h"
 #include "topology/topology_file.h"
 
@@ -24,6 +25,35 @@ bool has(std::string_view text, std::string_view part) {
 bool is_graph(std::string_view text) {
   const std::string_view begin = begin_of(text);
   return !begin.empty() && begin.front() == '{' && has(begin, "\"regatta_graph\"");
+}
+
+bool is_capture(std::string_view text) {
+  const std::string_view begin = begin_of(text);
+  return !begin.empty() && begin.front() == '{' && has(begin, "\"regatta_capture\"");
+}
+
+void take_capture(const Capture& capture, const std::string& name, Reading* reading) {
+  Replayed replayed = replay(capture);
+  reading->graph = std::move(replayed.graph);
+  for (Finding& finding : replayed.findings) {
+    // The doctor looks at the graph itself, and after other files have been merged.
+    if (finding.id.rfind("graph.", 0) != 0) reading->findings.push_back(std::move(finding));
+  }
+  for (const auto& [variable, value] : capture.environment) {
+    reading->settings.push_back({variable, value, name + " environment of " + capture.host});
+  }
+  // Only with both files is it known that neither way to GPU memory is there.
+  const auto modules = capture.files.find("/proc/modules");
+  const auto driver = capture.files.find("/proc/driver/nvidia/version");
+  if (modules == capture.files.end() || driver == capture.files.end()) return;
+  HostState host;
+  host.node = capture.host;
+  host.modules.emplace();
+  for (const std::string& line : base::split(modules->second, '\n')) {
+    host.modules->push_back(line.substr(0, line.find(' ')));
+  }
+  host.dma_buf = has(driver->second, "Open Kernel Module");
+  reading->hosts.push_back(std::move(host));
 }
 
 bool is_topology_file(std::string_view text) {
@@ -68,6 +98,10 @@ struct FileFormat {
 };
 // The first that fits.
 constexpr FileFormat kFormats[] = {
+    {"capture", is_capture,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       take_capture(parse_capture(std::string(text), name), name, reading);
+     }},
     {"graph", is_graph,
      [](std::string_view text, const std::string& name, Reading* reading) {
        reading->graph = parse_graph(std::string(text), name);

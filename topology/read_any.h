@@ -11,10 +11,13 @@
 namespace regatta::topology {
 
 struct Reading {
-  std::string format;  // "graph", "cluster description", "NCCL topology", "variables"
+  std::string format;  // "graph", "capture", "cluster description", "NCCL topology", "variables"
   Graph graph;
   std::vector<TopologyFile> topology_files;
-  std::vector<Setting> settings;  // of nccl.conf, or of what `env` printed: NCCL's and CUDA's
+  std::vector<HostState> hosts;
+  std::vector<Finding> findings;  // of reading: what a capture could not read
+  std::vector<Setting>
+      settings;  // of a capture, of nccl.conf, or of what `env` printed: NCCL's and CUDA's
 };
 
 // Tells the format by the text, not by the name, which is for messages and provenance. Throws

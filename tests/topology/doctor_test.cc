@@ -2,10 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include <functional>
 #include <set>
 
-#include "tests/topology/examples.h"
+#include "tests/topology/sick_cluster.h"
 
 namespace regatta::topology {
 namespace {
@@ -20,104 +19,6 @@ std::vector<std::string> ids(const std::vector<Finding>& findings) {
   std::vector<std::string> list;
   for (const Finding& finding : findings) list.push_back(finding.id);
   return list;
-}
-
-// A healthy cluster into which a test plants a fault.
-struct Sick {
-  Graph graph;
-  std::uint32_t source = 0;
-  std::vector<Setting> environment{};
-  std::vector<HostState> hosts{};
-  std::vector<TopologyFile> topology_files{};
-
-  // Who has spoken of it so far says something else now: a fault, and no conflict.
-  void set(const std::string& id, const char* key, Value value) {
-    ASSERT_NE(graph.find(id), kNoVertex) << id;
-    const Fact* const before = fact_of(graph, graph.vertex(graph.find(id)).facts, key);
-    graph.set(graph.find(id), key, std::move(value), before == nullptr ? source : before->source);
-  }
-  void set(const std::string& id, const char* key, int value) {
-    set(id, key, Value{std::int64_t{value}});
-  }
-  void set_all(Kind kind, const char* key, const Value& value) {
-    for (const VertexIndex each : graph.of_kind(kind)) graph.set(each, key, value, source);
-  }
-  void set_link(LinkKind kind, const std::string& a, const std::string& b, const char* key,
-                Value value) {
-    const auto link = graph.find_link(kind, graph.find(a), graph.find(b));
-    ASSERT_TRUE(link) << a << " " << b;
-    const Fact* const before = fact_of(graph, graph.links()[*link].facts, key);
-    graph.set_link(*link, key, std::move(value), before == nullptr ? source : before->source);
-  }
-  // The same graph without one vertex and what hangs on it.
-  void remove(const std::string& id) {
-    Graph without;
-    for (const Provenance& each : graph.sources()) without.add_source(each.source, each.place);
-    const auto gone = [&](VertexIndex v) { return graph.vertex(v).id == id; };
-    for (VertexIndex v = 0; v < graph.vertices().size(); ++v) {
-      const Vertex& vertex = graph.vertex(v);
-      if (gone(v)) continue;
-      const VertexIndex parent =
-          vertex.parent == kNoVertex ? kNoVertex : without.find(graph.vertex(vertex.parent).id);
-      const VertexIndex own = without.add(vertex.kind, vertex.id, parent);
-      for (const Fact& fact : vertex.facts) without.set(own, fact.key, fact.value, fact.source);
-    }
-    for (const Link& link : graph.links()) {
-      if (gone(link.a) || gone(link.b)) continue;
-      const auto own = without.connect(link.kind, without.find(graph.vertex(link.a).id),
-                                       without.find(graph.vertex(link.b).id));
-      for (const Fact& fact : link.facts) {
-        without.set_link(own, fact.key, fact.value, fact.source);
-      }
-    }
-    graph = std::move(without);
-  }
-  // As if it had been plugged in elsewhere; its cables stay.
-  void move(const std::string& id, const std::string& parent) {
-    const Graph before = graph;
-    remove(id);
-    const VertexIndex old = before.find(id);
-    const VertexIndex own = graph.add(before.vertex(old).kind, id, graph.find(parent));
-    for (const Fact& fact : before.vertex(old).facts) {
-      graph.set(own, fact.key, fact.value, fact.source);
-    }
-    for (const Link& link : before.links()) {
-      if (link.a != old && link.b != old) continue;
-      const VertexIndex other = link.a == old ? link.b : link.a;
-      const bool pcie = link.kind == LinkKind::Pcie;
-      const auto made =
-          graph.connect(link.kind, own, graph.find(pcie ? parent : before.vertex(other).id));
-      for (const Fact& fact : link.facts) graph.set_link(made, fact.key, fact.value, fact.source);
-    }
-  }
-  void disconnect(const std::function<bool(const Link&)>& goes) {
-    Graph without;
-    for (const Provenance& each : graph.sources()) without.add_source(each.source, each.place);
-    for (const Vertex& vertex : graph.vertices()) {
-      const VertexIndex own = without.add(
-          vertex.kind, vertex.id,
-          vertex.parent == kNoVertex ? kNoVertex : without.find(graph.vertex(vertex.parent).id));
-      for (const Fact& fact : vertex.facts) without.set(own, fact.key, fact.value, fact.source);
-    }
-    for (const Link& link : graph.links()) {
-      if (goes(link)) continue;
-      const auto own = without.connect(link.kind, without.find(graph.vertex(link.a).id),
-                                       without.find(graph.vertex(link.b).id));
-      for (const Fact& fact : link.facts) {
-        without.set_link(own, fact.key, fact.value, fact.source);
-      }
-    }
-    graph = std::move(without);
-  }
-  [[nodiscard]] std::vector<Finding> findings() const {
-    return diagnose({graph, environment, hosts, topology_files});
-  }
-};
-
-Sick healthy(const std::string& name) {
-  Sick sick{cluster_graph(example(name)), 0};
-  sick.source = sick.graph.add_source(Source::Measured, "planted");
-  return sick;
 }
 
 TEST(Doctor, FindsNothingInHealthyClusters) {
@@ -140,7 +41,7 @@ TEST(Doctor, LeavesHealthyFactsAlone) {
   sick.set_all(Kind::Gpu, key::kNvlinksDown, std::int64_t{0});
   sick.set_all(Kind::Gpu, key::kPcieSpeed, 2.5);  // idle
   sick.set_all(Kind::Gpu, key::kPcieWidth, std::int64_t{16});
-  sick.set_all(Kind::Nic, "errors.symbol_error", std::int64_t{3});
+  sick.set_all(Kind::Nic, "symbol_error", std::int64_t{3});
   sick.set_all(Kind::Node, key::kPeerMemory, std::string("dma-buf"));
   sick.hosts = {{"dgx01", "0-223", std::vector<std::string>{"nvidia", "nvidia_peermem"}},
                 {"dgx02", "60-70", std::nullopt}};
@@ -150,6 +51,26 @@ TEST(Doctor, LeavesHealthyFactsAlone) {
       {"NCCL_SOCKET_IFNAME", "bond0", "x"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3", "x"},
       {"NCCL_SOMETHING_NEW", "1", "x"},     {"PATH", "/bin", "x"}};
   sick.topology_files = {{"t.xml", "dgx01", 256, {}, {{"0", "ff"}, {"1", "ff00"}}}};
+  EXPECT_THAT(ids(sick.findings()), IsEmpty());
+}
+
+// Ports for management, as every server has them: half of them are not even plugged in.
+TEST(Doctor, PassesOverPlainCards) {
+  Sick sick = healthy("dgx-h100");
+  for (const VertexIndex node : sick.graph.of_kind(Kind::Node)) {
+    for (const char* name : {"eno1", "eno2"}) {
+      const VertexIndex card =
+          sick.graph.add(Kind::Nic, sick.graph.vertex(node).id + "/nic:" + name, node);
+      sick.graph.set(card, key::kName, std::string(name), sick.source);
+      sick.graph.set(card, key::kLinkLayer, std::string("Ethernet"), sick.source);
+      sick.graph.set(card, key::kState,
+                     std::string(name == std::string("eno1") ? "active" : "down"), sick.source);
+      sick.graph.set(card, key::kSpeed, std::int64_t{1000}, sick.source);
+      sick.graph.set(card, key::kPcieWidth, std::int64_t{1}, sick.source);
+      sick.graph.set(card, key::kPcieMaxWidth, std::int64_t{4}, sick.source);
+    }
+  }
+  sick.remove("dgx03/nic:eno2");
   EXPECT_THAT(ids(sick.findings()), IsEmpty());
 }
 
@@ -283,6 +204,12 @@ const std::vector<Fault>& network_faults() {
          s.set("dgx09/nic:mlx5_3", key::kLanes, 1);
        },
        kError, "dgx09/nic:mlx5_3", "one lane"},
+      {"one_lane_by_rate", "dgx-h100", "fabric.narrow_link",
+       [](Sick& s) {
+         s.set("dgx09/nic:mlx5_3", "rate", Value{std::string("100 Gb/sec (1X NDR)")});
+         s.set("dgx09/nic:mlx5_3", key::kSpeed, 100000);
+       },
+       kError, "dgx09/nic:mlx5_3", "one lane"},
       {"sdr_uplink", "dgx-h100", "fabric.narrow_link",
        [](Sick& s) {
          s.set_link(LinkKind::Fabric, "switch:compute-rail0-leaf1", "switch:compute-spine1",
@@ -304,7 +231,7 @@ const std::vector<Fault>& network_faults() {
        },
        kWarning, "switch:compute-rail0-leaf1", "25 GB/s where others have 50", 25},
       {"errors", "dgx-h100", "nic.errors",
-       [](Sick& s) { s.set("dgx09/nic:mlx5_3", "errors.symbol_error", 4711); }, kWarning,
+       [](Sick& s) { s.set("dgx09/nic:mlx5_3", "symbol_error", 4711); }, kWarning,
        "dgx09/nic:mlx5_3", "symbol_error"},
       {"oversubscribed", "dgx-h100", "fabric.oversubscribed",
        [](Sick& s) {
@@ -390,6 +317,20 @@ const std::vector<Fault>& node_faults() {
          s.hosts = {{"dgx02", "0-55,112-167", std::nullopt}};
        },
        kWarning, "dgx02/gpu#4", "4 GPUs of dgx02: jobs may use none of the CPUs"},
+      {"allowed_cpus", "dgx-h100", "cpu.set",
+       [](Sick& s) {
+         s.set("dgx02", "cpus_allowed", Value{std::string("0-3")});
+         s.set("dgx02/gpu#7", "local_cpus", Value{std::string("2,168-223")});
+       },
+       kWarning, "dgx02/gpu#4", "3 GPUs of dgx02"},
+      {"vendor_of_node", "gb200-nvl72", "cpu.vendors",
+       [](Sick& s) {
+         for (int i = 0; i < 2; ++i) {
+           s.set("tray04/numa:" + std::to_string(i), key::kVendor, Value{std::string()});
+         }
+         s.set("tray04", key::kVendor, Value{std::string("AuthenticAMD")});
+       },
+       kError, "tray04", "several makers"},
       {"conflict", "dgx-h100", "graph.conflict",
        [](Sick& s) {
          const auto xml = s.graph.add_source(Source::NcclXml, "topo.xml");

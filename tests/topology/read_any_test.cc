@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tests/shared_data.h"
+#include "topology/capture.h"
 #include "topology/topology_file.h"
 
 namespace regatta::topology {
@@ -37,6 +38,31 @@ TEST(ReadAny, TellsFormatsByTheirText) {
   EXPECT_EQ(xml.format, "NCCL topology");
   ASSERT_THAT(xml.topology_files, SizeIs(1));
   EXPECT_EQ(xml.topology_files[0].path, "t.xml");
+}
+
+TEST(ReadAny, Captures) {
+  Capture capture;
+  capture.host = "n1";
+  capture.environment = {{"NCCL_ALGO", "Tree"}};
+  capture.files = {
+      {"/proc/modules", "nvidia 1 0 - Live\nib_core 2 0 - Live"},
+      {"/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module"},
+      {"/sys/devices/system/node/node0/cpulist", "0-3"}};
+  capture.notes = {"a note"};
+  Reading reading = read_any(to_json(capture), "c.json");
+  EXPECT_EQ(reading.format, "capture");
+  EXPECT_NE(reading.graph.find("n1/numa:0"), kNoVertex);
+  ASSERT_THAT(reading.settings, SizeIs(1));
+  EXPECT_EQ(reading.settings[0].place, "c.json environment of n1");
+  ASSERT_THAT(reading.hosts, SizeIs(1));
+  EXPECT_EQ(reading.hosts[0].node, "n1");
+  EXPECT_THAT(*reading.hosts[0].modules, ElementsAre("nvidia", "ib_core"));
+  EXPECT_FALSE(reading.hosts[0].dma_buf);
+  // The open kernel module shares memory by dma-buf.
+  capture.files["/proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX Open Kernel Module";
+  EXPECT_TRUE(read_any(to_json(capture), "c").hosts.at(0).dma_buf);
+  capture.files.erase("/proc/modules");
+  EXPECT_THAT(read_any(to_json(capture), "c").hosts, IsEmpty()) << "nobody knows";
 }
 
 TEST(ReadAny, Variables) {
@@ -75,7 +101,7 @@ std::string nested(int depth) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Table, BadFile,
-    testing::Values(Bad{"empty", "", "none of those that are known: graph, NCCL topology"},
+    testing::Values(Bad{"empty", "", "none of those that are known: capture, graph, NCCL"},
                     Bad{"blank", " \n\t\n", "none of those"}, Bad{"text", "hello", "none of those"},
                     Bad{"other_variables", "PATH=/bin\n", "none of those"},
                     Bad{"variables_and_text", "NCCL_ALGO=Ring\nhello\n", "none of those"},
