@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
 #include "orchestrator/doctor_command.h"
+#include "orchestrator/topo_commands.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -22,6 +23,8 @@ struct Parsed {
   CkptOptions ckpt;
   std::vector<std::string> nodes;
   DoctorOptions doctor;
+  ProbeOptions probe;
+  TopoOptions topo;
   std::string run;
   std::string idempotency_key;
   bool follow = false;
@@ -164,13 +167,48 @@ void add_ckpt(CLI::App* app, Parsed* parsed) {
   }
 }
 
+void add_probe(CLI::App* app, Parsed* parsed) {
+  ProbeOptions& options = parsed->probe;
+  CLI::App* const command =
+      app->add_subcommand("probe", "read this machine into a capture, to be replayed anywhere");
+  command->add_option("-o,--output", options.output, "the file; - for stdout")
+      ->capture_default_str();
+  command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
+  // For the child that asks NVML, and may hang.
+  command->add_flag("--nvml-calls", options.nvml_calls)->group("");
+  command->add_option("--skip", options.skip)->group("");
+}
+
+void add_topo(CLI::App* app, Parsed* parsed) {
+  TopoOptions& options = parsed->topo;
+  CLI::App* const command = app->add_subcommand(
+      "topo", "show what machines are and how they are cabled; without a file, this one");
+  command->add_option("file", options.files,
+                      "captures, nvidia-smi's matrices, NCCL topologies, ibnetdiscover's dumps, "
+                      "Slurm's topology, cluster descriptions, graph.json; - for stdin");
+  command
+      ->add_option("--srun", options.srun,
+                   "an option of srun, repeatable: probe the nodes that it gives, in one step")
+      ->allow_extra_args(false);
+  command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
+  command
+      ->add_option("-o,--output", options.format,
+                   "text, json, nccl-xml, slurm, slurm-block or slurm-yaml")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, TopoFormat>{{"text", TopoFormat::Text},
+                                            {"json", TopoFormat::Json},
+                                            {"nccl-xml", TopoFormat::NcclXml},
+                                            {"slurm", TopoFormat::Slurm},
+                                            {"slurm-block", TopoFormat::SlurmBlock},
+                                            {"slurm-yaml", TopoFormat::SlurmYaml}}));
+}
+
 void add_doctor(CLI::App* app, Parsed* parsed) {
   DoctorOptions& options = parsed->doctor;
   CLI::App* const command = app->add_subcommand(
       "doctor", "say what is wrong with machines, fabric and settings; 1 when something is");
-  command->add_option(
-      "file", options.files,
-      "capture, cluster description, graph.json, NCCL topology or nccl.conf; - for stdin");
+  command->add_option("file", options.files,
+                      "what `regatta topo` reads, or nccl.conf; - for stdin; none: this machine");
   command->add_option("--job", options.job, "a run file, for the variables that it sets");
   command->add_flag("--list", options.list, "say what is checked, why, and what to do");
   command->add_option("-o,--output", options.format, "text or json")
@@ -217,6 +255,8 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   }
   if (name == "ls") return list(parsed.client, parsed.list);
   if (name == "show") return show(parsed.client, parsed.run);
+  if (name == "probe") return probe(parsed.probe, environment);
+  if (name == "topo") return topo(parsed.topo, environment);
   if (name == "doctor") return doctor(parsed.doctor, environment);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
@@ -273,6 +313,8 @@ int run_command_line(int count, char** arguments, const Environment& environment
       app.add_subcommand("nodes", "show the machines: what is free, what is wrong, what to do");
   nodes->add_option("nodes", parsed.nodes, "only these, such as node[01-04]")->type_name("NAME");
   add_client_options(nodes, &parsed);
+  add_probe(&app, &parsed);
+  add_topo(&app, &parsed);
   add_doctor(&app, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");
   add_client_options(version, &parsed);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "orchestrator/topo_commands.h"
 #include "topology/doctor.h"
 #include "topology/read_any.h"
 #include "trainer/contract/run_config.h"
@@ -149,8 +150,19 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
   std::vector<topology::HostState> hosts;
   std::vector<Finding> findings;
   std::vector<topology::Setting> variables = settings(options, environment);
+  std::vector<topology::Reading> readings;
   for (const std::string& file : options.files) {
-    topology::Reading reading = topology::read_any(read_file(file), file == "-" ? "stdin" : file);
+    readings.push_back(topology::read_any(read_file(file), file == "-" ? "stdin" : file));
+  }
+  if (options.files.empty()) {
+    const topology::Capture here = probe_here("libnvidia-ml.so.1", environment);
+    for (const std::string& note : here.notes) {
+      std::cerr << "regatta doctor: " << base::printable(note) << "\n";
+    }
+    readings.push_back(topology::read_any(topology::to_json(here), "this machine"));
+    readings.back().settings.clear();  // they are this shell's
+  }
+  for (topology::Reading& reading : readings) {
     if (graph.vertices().empty()) {
       graph = std::move(reading.graph);
     } else {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "topology/nvml.h"
+#include "topology/smi_topo.h"
 #include "topology/sysfs.h"
 
 namespace regatta::topology {
@@ -92,6 +93,15 @@ Finding unreadable(const Capture& capture, const std::string& what, const std::s
   return finding;
 }
 
+// Of the first GPU that has one.
+std::string gpu_model(const Graph& graph) {
+  for (const VertexIndex gpu : graph.of_kind(Kind::Gpu)) {
+    const std::string model = text_of(graph, graph.vertex(gpu).facts, key::kModel);
+    if (!model.empty()) return model;
+  }
+  return "";
+}
+
 Finding timed_out(const Capture& capture, const std::string& what) {
   Finding finding;
   finding.id = "capture.timed_out";
@@ -152,6 +162,13 @@ Replayed replay(const Capture& capture) {
   }
   for (const auto& [name, output] : capture.commands) {
     if (output.timed_out) replayed.findings.push_back(timed_out(capture, name));
+    if (output.timed_out || output.exit_code != 0) continue;
+    const SmiContext context{capture.host, capture.host + ": " + name, gpu_model(replayed.graph)};
+    if (name == "nvidia-smi topo -m") {
+      take(name, [&] { return read_smi_topo(output.text, context); });
+    } else if (name == "nvidia-smi nvlink -s") {
+      take(name, [&] { return read_smi_nvlink(output.text, context); });
+    }
   }
   for (Finding& finding : check_graph(replayed.graph)) {
     replayed.findings.push_back(std::move(finding));

@@ -6,6 +6,11 @@
 #include "base/text.h"
 #include "topology/capture.h"
 #include "topology/cluster_file.h"
+#include "topology/ibnetdiscover.h"
+#include "topology/nccl_graph.h"
+#include "topology/nccl_xml.h"
+#include "topology/slurm_topology.h"
+#include "topology/smi_topo.h"
 #include "topology/topology_file.h"
 
 namespace regatta::topology {
@@ -61,6 +66,57 @@ bool is_topology_file(std::string_view text) {
   return !begin.empty() && begin.front() == '<' && has(begin, "<system");
 }
 
+// The machine that a file is of, where its text does not say: "node01" of "dumps/node01.xml".
+std::string machine_of(const std::string& name) {
+  std::string stem = base::Path(name).stem().string();
+  for (char& c : stem) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '-';
+    if (!plain) c = '-';
+  }
+  return stem.empty() ? "machine" : stem;
+}
+
+bool is_searches(std::string_view text) {
+  const std::string_view begin = begin_of(text);
+  return !begin.empty() && begin.front() == '<' && has(begin, "<graphs");
+}
+
+bool is_matrix(std::string_view text) {
+  const std::string_view begin = begin_of(text);
+  return has(begin, "GPU0") && has(text, "\nGPU0") && has(text, " X ");
+}
+
+bool is_nvlinks(std::string_view text) {
+  return begin_of(text).substr(0, 4) == "GPU " && has(begin_of(text), "(UUID: ");
+}
+
+bool is_fabric(std::string_view text) {
+  return has(text, "\nSwitch\t") || has(text, "\nCa\t") || has(text, "vendid=0x") ||
+         has(text, "\nCA ") || has(text, "\nSW ") || begin_of(text).substr(0, 3) == "CA " ||
+         begin_of(text).substr(0, 3) == "SW ";
+}
+
+bool is_scontrol_nodes(std::string_view text) {
+  return begin_of(text).substr(0, 9) == "NodeName=" && has(begin_of(text), " State=");
+}
+
+bool is_scontrol_topology(std::string_view text) {
+  const std::string_view begin = begin_of(text);
+  return (begin.substr(0, 11) == "SwitchName=" && has(begin, " Level=")) ||
+         ((begin.substr(0, 10) == "BlockName=" || begin.substr(0, 16) == "AggregatedBlock=") &&
+          has(begin, " BlockIndex="));
+}
+
+bool is_topology_conf(std::string_view text) {
+  return has(text, "SwitchName=") || has(text, "BlockName=");
+}
+
+bool is_topology_yaml(std::string_view text) {
+  return has(text, "topology:") &&
+         (has(text, "tree:") || has(text, "block:") || has(text, "flat:"));
+}
+
 bool is_cluster(std::string_view text) {
   return text.substr(0, 6) == "nodes:" || has(text, "\nnodes:") ||
          (begin_of(text).substr(0, 1) == "{" && has(text, "\"nodes\""));
@@ -109,6 +165,39 @@ constexpr FileFormat kFormats[] = {
     {"NCCL topology", is_topology_file,
      [](std::string_view text, const std::string& name, Reading* reading) {
        reading->topology_files.push_back(scan_topology_file(text, name));
+       reading->graph = read_nccl_xml(text, {machine_of(name), name});
+     }},
+    {"NCCL graphs", is_searches,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = graph_of_searches(parse_nccl_graphs(text, name), machine_of(name), name);
+     }},
+    {"nvidia-smi topo -m", is_matrix,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_smi_topo(text, {machine_of(name), name, ""});
+     }},
+    {"nvidia-smi nvlink -s", is_nvlinks,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_smi_nvlink(text, {machine_of(name), name, ""});
+     }},
+    {"scontrol show node", is_scontrol_nodes,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_scontrol_nodes(text, name);
+     }},
+    {"scontrol show topology", is_scontrol_topology,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_scontrol_topology(text, name);
+     }},
+    {"ibnetdiscover", is_fabric,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_ibnetdiscover(text, name);
+     }},
+    {"topology.conf", is_topology_conf,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_topology_conf(text, name);
+     }},
+    {"topology.yaml", is_topology_yaml,
+     [](std::string_view text, const std::string& name, Reading* reading) {
+       reading->graph = read_topology_yaml(text, name);
      }},
     {"cluster description", is_cluster,
      [](std::string_view text, const std::string& name, Reading* reading) {

@@ -174,5 +174,53 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+struct Shared {
+  const char* folder;
+  const char* extension;  // of the files that count; empty: all
+  const char* format;
+  std::size_t refused;  // of them, for the reason that their readers' tests name
+};
+class SharedFormats : public testing::TestWithParam<Shared> {};
+TEST_P(SharedFormats, AreRecognized) {
+  REGATTA_NEED_SHARED("topologies")
+  const Shared& row = GetParam();
+  std::size_t refused = 0, read = 0;
+  const auto folder = tests::shared_path("topologies") / row.folder;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != row.extension && *row.extension != '\0') continue;
+    try {
+      EXPECT_EQ(read_any(contents(entry.path()), name).format, row.format) << name;
+      ++read;
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("its format is none"))) << name;
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, row.refused) << row.folder;
+  EXPECT_GT(read, 0U);
+}
+INSTANTIATE_TEST_SUITE_P(Folders, SharedFormats,
+                         testing::Values(Shared{"smi-topo", "", "nvidia-smi topo -m", 0},
+                                         Shared{"ibnetdiscover", "", "ibnetdiscover", 1},
+                                         Shared{"slurm", ".conf", "topology.conf", 0}),
+                         [](const auto& row) {
+                           std::string name = row.param.folder;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(SharedFormat, NcclFilesAreTopologiesOrGraphs) {
+  REGATTA_NEED_SHARED("topologies")
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tests::shared_path("topologies/nccl-xml"))) {
+    const std::string name = entry.path().filename().string();
+    const bool graphs = name.find("graph") != std::string::npos;
+    const Reading reading = read_any(contents(entry.path()), name);
+    EXPECT_EQ(reading.format, graphs ? "NCCL graphs" : "NCCL topology") << name;
+    EXPECT_EQ(reading.graph.of_kind(Kind::Node).size(), 1U) << name;
+  }
+}
+
 }  // namespace
 }  // namespace regatta::topology
