@@ -217,8 +217,13 @@ std::vector<Finding> look_at_file_devices(const View& view) {
       std::set<std::string> there;
       for (const auto* devices : {&node.gpus, &node.nics}) {
         for (const VertexIndex device : *devices) {
-          const std::string bus = view.text(device, key::kBusId);
-          if (!bus.empty()) there.insert(bus);
+          // What the file itself says of its devices proves nothing.
+          const Graph& graph = view.patient().graph;
+          for (const Fact& fact : graph.vertex(device).facts) {
+            if (fact.key != key::kBusId || graph.sources()[fact.source].place == file.path)
+              continue;
+            if (const auto* bus = std::get_if<std::string>(&fact.value)) there.insert(*bus);
+          }
         }
       }
       // A node of which no bus ids are known says nothing of the file.

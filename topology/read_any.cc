@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_system.h"
 #include "base/text.h"
 #include "topology/capture.h"
 #include "topology/cluster_file.h"
@@ -25,6 +26,13 @@ std::string_view begin_of(std::string_view text) {
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
+}
+
+// The part that tells the format of lines; binary files have none.
+std::string_view look_at(std::string_view text) {
+  constexpr std::size_t kLook = std::size_t{1} << 16;
+  const std::string_view begin = text.substr(0, kLook);
+  return begin.find('\0') == std::string_view::npos ? begin : std::string_view();
 }
 
 bool is_graph(std::string_view text) {
@@ -82,7 +90,8 @@ bool is_searches(std::string_view text) {
   return !begin.empty() && begin.front() == '<' && has(begin, "<graphs");
 }
 
-bool is_matrix(std::string_view text) {
+bool is_matrix(std::string_view whole) {
+  const std::string_view text = look_at(whole);
   const std::string_view begin = begin_of(text);
   return has(begin, "GPU0") && has(text, "\nGPU0") && has(text, " X ");
 }
@@ -91,7 +100,8 @@ bool is_nvlinks(std::string_view text) {
   return begin_of(text).substr(0, 4) == "GPU " && has(begin_of(text), "(UUID: ");
 }
 
-bool is_fabric(std::string_view text) {
+bool is_fabric(std::string_view whole) {
+  const std::string_view text = look_at(whole);
   return has(text, "\nSwitch\t") || has(text, "\nCa\t") || has(text, "vendid=0x") ||
          has(text, "\nCA ") || has(text, "\nSW ") || begin_of(text).substr(0, 3) == "CA " ||
          begin_of(text).substr(0, 3) == "SW ";
@@ -108,16 +118,19 @@ bool is_scontrol_topology(std::string_view text) {
           has(begin, " BlockIndex="));
 }
 
-bool is_topology_conf(std::string_view text) {
+bool is_topology_conf(std::string_view whole) {
+  const std::string_view text = look_at(whole);
   return has(text, "SwitchName=") || has(text, "BlockName=");
 }
 
-bool is_topology_yaml(std::string_view text) {
+bool is_topology_yaml(std::string_view whole) {
+  const std::string_view text = look_at(whole);
   return has(text, "topology:") &&
          (has(text, "tree:") || has(text, "block:") || has(text, "flat:"));
 }
 
-bool is_cluster(std::string_view text) {
+bool is_cluster(std::string_view whole) {
+  const std::string_view text = look_at(whole);
   return text.substr(0, 6) == "nodes:" || has(text, "\nnodes:") ||
          (begin_of(text).substr(0, 1) == "{" && has(text, "\"nodes\""));
 }

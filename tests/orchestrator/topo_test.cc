@@ -59,7 +59,7 @@ TEST(TopoNvml, ShowsGpusThatALibraryTells) {
   const base::Output done = regatta({"topo", "--nvml-library", FAKE_NVML});
   EXPECT_EQ(done.exit.code, 0) << done.errors;
   EXPECT_THAT(done.text, HasSubstr("2 GPUs (NVIDIA H100 80GB HBM3)"));
-  EXPECT_THAT(done.text, HasSubstr("NV18"));
+  EXPECT_THAT(done.text, HasSubstr("NV17"));
 }
 
 TEST(TopoNvml, NoLibraryIsSaid) {
@@ -122,8 +122,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"many_nodes_as_one",
                             {"topo", (kExamples / "dgx-h100.yaml").string(), "-o", "nccl-xml"},
                             7,
-                            "of one machine"},
-                    Refused{"no_fabric_for_slurm", {"topo", "-o", "slurm"}, 7, "fabric"}));
+                            "of one machine"}));
+
+TEST(TopoRefusesTo, WriteSlurmsFileWithoutAFabric) {
+  const TemporaryDirectory folder;
+  topology::Graph graph;
+  graph.add(Kind::Node, "n1");
+  write_file(folder.path() / "graph.json", topology::to_json(graph));
+  const base::Output done =
+      regatta({"topo", (folder.path() / "graph.json").string(), "-o", "slurm"});
+  EXPECT_EQ(done.exit.code, 7);
+  EXPECT_THAT(done.errors, HasSubstr("no fabric of this graph has a node"));
+}
 
 TEST(TopologyText, ShowsHostileNamesHarmlessly) {
   topology::Graph graph;
