@@ -116,7 +116,7 @@ std::string devices_text(const Graph& graph, VertexIndex node, Kind kind, const 
   return plural(devices.size(), name) + (models.empty() ? "" : " (" + models + ")");
 }
 
-std::string node_text(const Graph& graph, VertexIndex node) {
+std::string node_text(const Graph& graph, const topology::Paths& paths, VertexIndex node) {
   const auto& facts = graph.vertex(node).facts;
   std::string text = "  ";
   const std::string model = topology::text_of(graph, facts, topology::key::kModel);
@@ -133,9 +133,7 @@ std::string node_text(const Graph& graph, VertexIndex node) {
     text += ", a virtual machine";
   }
   text += "\n";
-  if (!graph.below(node, Kind::Gpu).empty() || !graph.below(node, Kind::Nic).empty()) {
-    text += topology::matrix_text(graph, node);
-  }
+  if (!graph.below(node, Kind::Gpu).empty()) text += topology::matrix_text(graph, paths, node);
   return text;
 }
 
@@ -183,12 +181,13 @@ int probe(const ProbeOptions& options, const Environment& environment) {
 
 std::string topology_text(const Graph& graph) {
   // Nodes that look alike are told once.
+  const topology::Paths paths(graph);
   std::map<std::string, std::vector<std::string>> alike;
   std::vector<std::string> bare;
   for (const VertexIndex node : graph.of_kind(Kind::Node)) {
     const std::string& name = graph.vertex(node).id;
     if (has_devices(graph, node)) {
-      alike[node_text(graph, node)].push_back(name);
+      alike[node_text(graph, paths, node)].push_back(name);
     } else {
       bare.push_back(name);
     }

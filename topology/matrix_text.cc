@@ -55,8 +55,11 @@ std::string cell_of(const Path& path) {
 }
 
 std::string numa_of(const Graph& graph, VertexIndex index) {
-  if (const auto numa = integer_of(graph, graph.vertex(index).facts, key::kNuma)) {
-    return std::to_string(*numa);
+  const auto numa = integer_of(graph, graph.vertex(index).facts, key::kNuma);
+  if (numa && *numa >= 0) return std::to_string(*numa);
+  for (VertexIndex at = index; at != kNoVertex; at = graph.vertex(at).parent) {
+    const Vertex& vertex = graph.vertex(at);
+    if (vertex.kind == Kind::Numa) return vertex.id.substr(vertex.id.rfind(':') + 1);
   }
   return "?";
 }
@@ -81,15 +84,13 @@ std::string laid_out(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
-std::string matrix_text(const Graph& graph, VertexIndex node) {
+std::string matrix_text(const Graph& graph, const Paths& paths, VertexIndex node) {
   base::check(graph.vertex(node).kind == Kind::Node, "a matrix is of a node");
-  const std::string name = base::printable(graph.vertex(node).id);
   const std::vector<VertexIndex> gpus = sorted(graph, node, Kind::Gpu);
-  if (gpus.empty()) return name + ": no GPU is known\n";
+  if (gpus.empty()) return "no GPU is known\n";
   std::vector<VertexIndex> columns = gpus;
   for (const VertexIndex nic : sorted(graph, node, Kind::Nic)) columns.push_back(nic);
-  const Paths paths(graph);
-  std::vector<std::vector<std::string>> rows = {{name}};
+  std::vector<std::vector<std::string>> rows = {{""}};
   for (const VertexIndex column : columns) rows[0].push_back(label_of(graph, column));
   rows[0].push_back("NUMA");
   std::set<PathType> seen;

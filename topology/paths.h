@@ -83,6 +83,6 @@ class Paths {
 [[nodiscard]] Path path_of(const Graph& graph, VertexIndex a, VertexIndex b);
 
 // A table for people: a row per GPU of the node, a column per GPU and NIC, and what the words mean.
-[[nodiscard]] std::string matrix_text(const Graph& graph, VertexIndex node);
+[[nodiscard]] std::string matrix_text(const Graph& graph, const Paths& paths, VertexIndex node);
 
 }  // namespace regatta::topology

@@ -24,7 +24,7 @@ void check_topology(std::string_view text) {
     return;  // read, but beyond what NCCL takes
   }
   check(to_json(read_nccl_xml(written, {"n1", "f"})) == json, "nothing was lost in writing");
-  if (graph.vertices().size() < 40) (void)matrix_text(graph, graph.find("n1"));
+  if (graph.vertices().size() < 40) (void)matrix_text(graph, Paths(graph), graph.find("n1"));
 }
 
 }  // namespace

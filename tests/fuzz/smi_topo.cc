@@ -27,7 +27,7 @@ void check_matrix(const Graph& graph) {
     }
   }
   check(graph.of_kind(Kind::Gpu).size() <= kMostSmiDevices, "bounded");
-  if (graph.vertices().size() < 40) (void)matrix_text(graph, graph.find("n1"));
+  if (graph.vertices().size() < 40) (void)matrix_text(graph, Paths(graph), graph.find("n1"));
 }
 
 // As NCCL's XML it has the same devices, unless it tells too little.

@@ -306,8 +306,8 @@ TEST(MatrixText, IsATable) {
       "mlx5_10\tPIX\tSYS\t X \tSYS\t\t\n"
       "mlx5_2\tSYS\tNODE\tSYS\t X \t\t\n";
   const Graph graph = read_smi_topo(matrix, {"n1", "topo.txt", ""});
-  EXPECT_EQ(matrix_text(graph, graph.find("n1")),
-            "n1    GPU0  GPU1  mlx5_2  mlx5_10  NUMA\n"
+  EXPECT_EQ(matrix_text(graph, Paths(graph), graph.find("n1")),
+            "      GPU0  GPU1  mlx5_2  mlx5_10  NUMA\n"
             "GPU0  -     NV4   SYS     PIX      0\n"
             "GPU1  NV4   -     PHB     SYS      1\n"
             "\n"
@@ -316,7 +316,8 @@ TEST(MatrixText, IsATable) {
             "PHB  the CPU\n"
             "SYS  several CPUs\n");
   Graph empty;
-  EXPECT_EQ(matrix_text(empty, empty.add(Kind::Node, "n\x1b")), "n\\x1b: no GPU is known\n");
+  const VertexIndex node = empty.add(Kind::Node, "n");
+  EXPECT_EQ(matrix_text(empty, Paths(empty), node), "no GPU is known\n");
 }
 
 TEST(NcclSpeeds, AreNccls) {
