@@ -181,7 +181,8 @@ NUMERIC = ["model_test", "cpu_device_test", "checkpoint_writer_test", "checkpoin
 PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "checkpoint_test", "checkpoint_faults_test",
            "checkpoint_tensorflow_test", "base_socket_test", "samples_test", "ranks_test", "thread_ranks_test",
            "data_tokenizer_test", "data_prepare_test", "orchestrator_test", "orchestrator_slurm_test", "graph_test",
-           "hostlist_test"]
+           "hostlist_test", "ibnetdiscover_test", "fabric_shape_test", "slurm_topology_test", "rank_file_test",
+           "smi_topo_test", "nccl_xml_test", "paths_test", "cluster_file_test", "doctor_test", "read_any_test", "probe_test"]
 THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test",
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test"]
 # name, budget in seconds, part of the default run, what it does

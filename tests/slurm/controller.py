@@ -76,8 +76,10 @@ class Controller:
             print(f"--- {path.parts[-3]} {path.name}\n" + "\n".join(line for line in lines if "exported:" not in line))
         print((self.cluster.work / "serve.log").read_text()[-3000:])
 
-    def call(self, *arguments):
-        return subprocess.run([REGATTA, *map(str, arguments), "--server", self.url], capture_output=True, text=True,
+    def call(self, *arguments, server=True):
+        """A command of regatta; server=False for those that need no controller."""
+        more = ["--server", self.url] if server else []
+        return subprocess.run([REGATTA, *map(str, arguments), *more], capture_output=True, text=True,
                               timeout=120, env={**os.environ, **self.cluster.environment})
 
     def submit(self, name, steps, every=50, more="", slurm="time_limit: 10", ranks=4, nodes=None, keep_last=3):

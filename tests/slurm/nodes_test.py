@@ -125,7 +125,25 @@ def a_silent_slurm_leaves_what_was_known(cluster, controller):
         assert done.returncode == 0 and list(before) == [n["name"] for n in json.loads(done.stdout)["nodes"]], done
 
 
-CASES = [all_are_usable, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
+def an_allocation_is_probed_in_one_step(cluster, controller):
+    """`regatta topo --srun`: a capture of every node, merged; with what Slurm says of the same nodes."""
+    done = controller.call("topo", "--srun=--nodes=3", server=False)
+    assert done.returncode == 0, done.stderr
+    assert "3 nodes node[01-03]" in done.stdout and "NUMA domain" in done.stdout, done.stdout
+    files = []
+    for name, words in {"nodes": ("node", "-o"), "switches": ("topology",)}.items():
+        files.append(cluster.work / name)
+        files[-1].write_text(cluster.output("scontrol", "show", *words))
+    done = controller.call("topo", *files, server=False)
+    assert done.returncode == 0, done.stderr
+    assert "fabric:slurm" in done.stdout and "node[01-04]" in done.stdout, done.stdout
+    done = controller.call("topo", *files, "-o", "slurm", server=False)
+    assert "SwitchName=leaf1 Nodes=node[01-02]" in done.stdout, done.stdout
+    done = controller.call("topo", "--srun=--nodes=99", server=False)
+    assert done.returncode != 0 and done.stderr.count("\n") == 1 and "srun --nodes=99" in done.stderr, done.stderr
+
+
+CASES = [all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
          a_silent_slurm_leaves_what_was_known]
 
 
