@@ -111,7 +111,7 @@ void check_allocation(const Allocation& a) {
 }  // namespace
 
 CostModel::CostModel(const Allocation& allocation, const NcclTables& tables)
-    : allocation_(allocation), tables_(tables) {
+    : allocation_(allocation), tables_(&tables) {
   check_allocation(allocation_);
   const int capability = allocation_.compute_capability;
   row_ = capability >= 100 ? 3 : capability >= 90 ? 2 : capability >= 80 ? 1 : 0;
@@ -175,13 +175,13 @@ bool CostModel::is_offered(const Call& call, const Way& way) const {
 double CostModel::nvls_gb_per_s(const Call& call, Algorithm algorithm) const {
   const double count = of(nvls_.count);
   const double local = of(allocation_.ranks_per_node);
-  double within = nvls_.gb_per_s_within * tables_.nvls_efficiency[row_] * (count - 1) / count;
+  double within = nvls_.gb_per_s_within * tables_->nvls_efficiency[row_] * (count - 1) / count;
   within *= call.collective == Collective::AllReduce ? 2 : (local - 1) / local;
   if (allocation_.nodes == 1) return count * within;
   double between = nvls_.gb_per_s_between;
   if (algorithm == Algorithm::NvlsTree) {
     if (allocation_.nodes <= 2) between *= 2;
-    between = std::min(between, tables_.nvls_tree_gb_per_s[row_][column_]);
+    between = std::min(between, tables_->nvls_tree_gb_per_s[row_][column_]);
   }
   return count * std::min(within, between);
 }
@@ -205,18 +205,18 @@ double CostModel::bus_gb_per_s(const Call& call, const Way& way) const {
   const double bus = count * (within ? channels.gb_per_s_within : channels.gb_per_s_between);
   // LL on one node depends on the GPU, on several on the host.
   const int host_row = allocation_.host == HostCpu::Amd ? 1 : 0;
-  const double most_ll = tables_.ll_gb_per_s[allocation_.nodes == 1 ? row_ : host_row][column_];
+  const double most_ll = tables_->ll_gb_per_s[allocation_.nodes == 1 ? row_ : host_row][column_];
   switch (way.algorithm) {
     case Algorithm::Ring:
       if (way.protocol == Protocol::Ll) return std::min(most_ll, bus / 2);
       if (way.protocol == Protocol::Simple) return bus;
-      return std::min(bus * .92, count * tables_.ring_ll128_gb_per_s[row_][column_]);
+      return std::min(bus * .92, count * tables_->ring_ll128_gb_per_s[row_][column_]);
     case Algorithm::Tree: {
-      const double tree = std::min(bus * .92, count * tables_.tree_gb_per_s[row_][column_]);
+      const double tree = std::min(bus * .92, count * tables_->tree_gb_per_s[row_][column_]);
       if (way.protocol == Protocol::Ll) return std::min(tree / 3.8, most_ll);
       if (way.protocol == Protocol::Simple) return tree;
       return std::min(tree * (allocation_.nodes == 1 ? 7.0 / 9 : 120.0 / 128),
-                      count * tables_.tree_ll128_gb_per_s[row_][column_]);
+                      count * tables_->tree_ll128_gb_per_s[row_][column_]);
     }
     case Algorithm::Pat:
       return bus * .75;
@@ -240,7 +240,7 @@ double CostModel::gb_per_s(const Call& call, const Way& way) const {
   }
   if (way.algorithm == Algorithm::Tree) {
     const int size = static_cast<int>(std::bit_width(std::max<std::uint64_t>(call.bytes, 64))) - 7;
-    if (size < NcclTables::kTreeSizes) gb_per_s *= tables_.tree_share[index(way.protocol)][size];
+    if (size < NcclTables::kTreeSizes) gb_per_s *= tables_->tree_share[index(way.protocol)][size];
   }
   const int channels = channels_of(way.algorithm);
   if (way.channels > 0 && way.channels < channels) gb_per_s *= of(way.channels) / of(channels);
@@ -252,18 +252,18 @@ double CostModel::latency_us(const Call& call, const Way& way) const {
   const std::size_t p = index(way.protocol);
   const std::size_t row = index(way.algorithm);
   const bool simple = way.protocol == Protocol::Simple;
-  const auto& hops = a.within == PathType::Nvl ? tables_.nvlink_us : tables_.pcie_us;
-  const double base = tables_.base_us[row][p];
+  const auto& hops = a.within == PathType::Nvl ? tables_->nvlink_us : tables_->pcie_us;
+  const double base = tables_->base_us[row][p];
   const double within = hops[row][p];
   // A GPU that is alone on its node waits for the network as a tree does.
   const std::size_t network_row = a.ranks_per_node == 1 ? index(Algorithm::Tree) : row;
-  const double between = tables_.network_us[network_row][p] + a.nic_latency_us * (simple ? 2 : 1);
+  const double between = tables_->network_us[network_row][p] + a.nic_latency_us * (simple ? 2 : 1);
   const double local = of(a.ranks_per_node);
   const double levels = of(log2_of(a.nodes));
   switch (way.algorithm) {
     case Algorithm::Ring: {
       if (!is_gather_or_scatter(call.collective) && call.collective != Collective::AllReduce) {
-        return base + (a.nodes == 1 ? within : tables_.network_us[row][p]);
+        return base + (a.nodes == 1 ? within : tables_->network_us[row][p]);
       }
       double post = 0;  // of every send, where some go to the network
       if (a.nodes > 1) post = (a.host == HostCpu::Amd ? 2.0 : 1.0) * (simple ? 3 : 1);

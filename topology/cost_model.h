@@ -70,6 +70,8 @@ class CostModel {
   // Channels that are not told are found as NCCL's search finds them on machines without
   // bottlenecks: the speed from its list that gives the most in all, as many channels as the GPU's
   // links (and the NICs) carry at it, doubled where NCCL doubles them.
+  //
+  // `tables` must live as long: those of nccl_tables() do.
   explicit CostModel(const Allocation& allocation, const NcclTables& tables = newest_nccl_tables());
 
   // Nothing where NCCL does not offer the algorithm and protocol for the call. Fewer channels than
@@ -98,7 +100,7 @@ class CostModel {
   [[nodiscard]] double collnet_gb_per_s(const Call& call) const;
 
   Allocation allocation_;
-  const NcclTables& tables_;
+  const NcclTables* tables_;
   NcclChannels ring_, tree_, nvls_;
   int row_ = 0, column_ = 0;  // of the tables of bandwidths
 };
