@@ -127,7 +127,9 @@ std::string to_json(const Capture& capture) {
             {"links", texts_json(capture.links)},
             {"commands", Json::object()},
             {"nvml", capture.nvml}};
-  for (const auto& [name, output] : capture.commands) {
+  for (const auto& command : capture.commands) {
+    const std::string& name = command.first;
+    const auto& output = command.second;
     json["commands"][name] = {
         {"exit_code", output.exit_code}, {"timed_out", output.timed_out}, {"text", output.text}};
   }
@@ -160,7 +162,9 @@ Replayed replay(const Capture& capture) {
       replayed.findings.push_back(timed_out(capture, call));
     }
   }
-  for (const auto& [name, output] : capture.commands) {
+  for (const auto& command : capture.commands) {
+    const std::string& name = command.first;
+    const auto& output = command.second;
     if (output.timed_out) replayed.findings.push_back(timed_out(capture, name));
     if (output.timed_out || output.exit_code != 0) continue;
     const SmiContext context{capture.host, capture.host + ": " + name, gpu_model(replayed.graph)};
