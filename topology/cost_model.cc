@@ -13,7 +13,9 @@ constexpr int kMostChannelsSearched = 32;
 constexpr int kMostChannels = 64;
 
 double of(int value) { return static_cast<double>(value); }
-int log2_of(int value) { return std::bit_width(static_cast<unsigned>(value)) - 1; }
+int log2_of(int value) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(value))) - 1;
+}
 std::size_t index(Algorithm algorithm) { return static_cast<std::size_t>(algorithm); }
 std::size_t index(Protocol protocol) { return static_cast<std::size_t>(protocol); }
 
@@ -79,13 +81,21 @@ NcclChannels faster_within(const Allocation& a, NcclChannels channels) {
   return channels;
 }
 
-// A channel per GPU, so that all of them carry the same.
+// A channel per GPU, so that all of them carry the same. Where the network has room for more, it
+// may go up to twice the speed within (one node has all the room).
 NcclChannels search_nvls(const Allocation& a) {
   const int count = std::min(kMostChannelsSearched, a.ranks_per_node);
-  for (const double* speed = speeds_of(a); *speed > 0; ++speed) {
-    if (channels_at(a, *speed) >= count) return faster_within(a, {count, *speed, *speed});
+  const double* const speeds = speeds_of(a);
+  const double* speed = speeds;
+  while (*speed > 0 && channels_at(a, *speed) < count) ++speed;
+  if (*speed == 0) return {};
+  NcclChannels found = {count, *speed, *speed};
+  while (speed > speeds && found.gb_per_s_between < 2 * found.gb_per_s_within) {
+    --speed;
+    if (a.nodes > 1 && a.nics * times(a.gb_per_s_a_nic, *speed) < count) break;
+    found.gb_per_s_between = *speed;
   }
-  return {};
+  return faster_within(a, found);
 }
 
 void check_allocation(const Allocation& a) {
@@ -161,7 +171,7 @@ bool CostModel::is_offered(const Call& call, const Way& way) const {
     if (!machine || !op || nvls_.count < 2) return false;
     if (way.algorithm == Algorithm::NvlsTree) return all_reduce && a.nodes >= 2;
     return (all_reduce || (gather_or_scatter && a.ranks_per_node <= 32)) &&
-           (a.nodes == 1 || a.sharp);
+           (a.nodes == 1 || (a.sharp && (all_reduce || a.nics >= a.ranks_per_node)));
   }
   if (is_collnet(way.algorithm)) {
     if (!a.sharp || a.nodes < 2 || a.ranks_per_node > 8) return false;
@@ -177,7 +187,6 @@ double CostModel::nvls_gb_per_s(const Call& call, Algorithm algorithm) const {
   const double local = of(allocation_.ranks_per_node);
   double within = nvls_.gb_per_s_within * tables_->nvls_efficiency[row_] * (count - 1) / count;
   within *= call.collective == Collective::AllReduce ? 2 : (local - 1) / local;
-  if (allocation_.nodes == 1) return count * within;
   double between = nvls_.gb_per_s_between;
   if (algorithm == Algorithm::NvlsTree) {
     if (allocation_.nodes <= 2) between *= 2;
@@ -239,8 +248,10 @@ double CostModel::gb_per_s(const Call& call, const Way& way) const {
     gb_per_s /= 2;
   }
   if (way.algorithm == Algorithm::Tree) {
-    const int size = static_cast<int>(std::bit_width(std::max<std::uint64_t>(call.bytes, 64))) - 7;
-    if (size < NcclTables::kTreeSizes) gb_per_s *= tables_->tree_share[index(way.protocol)][size];
+    if (allocation_.plain_tree) gb_per_s *= .85;
+    const int size = static_cast<int>(std::bit_width(call.bytes)) - 7;  // 64 B: 0
+    if (size >= 0 && size < NcclTables::kTreeSizes)
+      gb_per_s *= tables_->tree_share[index(way.protocol)][size];
   }
   const int channels = channels_of(way.algorithm);
   if (way.channels > 0 && way.channels < channels) gb_per_s *= of(way.channels) / of(channels);

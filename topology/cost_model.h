@@ -37,6 +37,8 @@ struct Allocation {
   double nic_latency_us = 0;        // "latency" of the NIC in NCCL's topology
   bool sharp = false;               // collectives in the network
 
+  bool plain_tree = false;  // the search found no balanced or split tree (pattern 3)
+
   // Where a graph dump tells them; else CostModel searches in the simple way of its constructor.
   std::optional<NcclChannels> ring, tree, nvls;
 };

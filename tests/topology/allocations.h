@@ -32,6 +32,11 @@ inline Allocation h100_nodes(int nodes) {
   return allocation;
 }
 
+inline Allocation with_sharp(Allocation allocation) {
+  allocation.sharp = true;
+  return allocation;
+}
+
 inline Allocation b200_nodes(int nodes) {
   Allocation allocation = h100_nodes(nodes);
   allocation.compute_capability = 100;

@@ -23,11 +23,6 @@ constexpr Way kPat = {Algorithm::Pat, Protocol::Simple};
 constexpr Way kDirect = {Algorithm::CollNetDirect, Protocol::Simple};
 constexpr Way kChain = {Algorithm::CollNetChain, Protocol::Simple};
 
-Allocation with_sharp(Allocation allocation) {
-  allocation.sharp = true;
-  return allocation;
-}
-
 struct Figure {
   const char* name;
   Allocation allocation;
@@ -77,12 +72,14 @@ const Figure kFigures[] = {
     // 8.4 + 2·(7·4 + 2·14); 8·min(24·0.92, 17.8)/2·0.9 (2^22 times 64 B: the last of the table)
     {"4 nodes of A100, tree", a100_nodes(4, 8), Collective::AllReduce, 256 * kMib, kTree, 120.4,
      64.08, 4309.47},
+    // 25; 8·min(90·0.74·7/8·2, 90: the fastest that the search tries)·8/14; 25 + 2609.8
+    {"B200 NVLS", b200_nodes(1), Collective::AllReduce, kGib, kNvls, 25, 411.429, 2634.8},
     // 25 + 2·1·20.9; 8·min(45·0.85·7/8·2, 45·2, 57.7)·16/30; 66.8 + 1073741824/246187
     {"2 nodes of H100, NVLS tree", h100_nodes(2), Collective::AllReduce, kGib, kNvlsTree, 66.8,
      246.187, 4428.3},
-    // 25 + 18; 8·min(66.9, 45)·64/126; 43 + 5872.0
+    // 25 + 18; 8·min(66.9, 48, which the NICs carry)·64/126; 43 + 5505.0
     {"8 nodes of H100, SHARP", with_sharp(h100_nodes(8)), Collective::AllReduce, kGib, kNvls, 43,
-     182.857, 5915.0},
+     195.048, 5548.0},
     // 2·(3.7 + 7·0.4) + 31; 8·45·0.85/2; 44 + 7017.9
     {"8 nodes of H100, direct", with_sharp(h100_nodes(8)), Collective::AllReduce, kGib, kDirect, 44,
      153, 7061.9},
@@ -150,6 +147,10 @@ TEST(CostModel, OffersWhatNcclOffers) {
       {"PAT alone on nodes", a100_nodes(4, 1), gather, kPat, true},
       {"PAT among others", a100_nodes(4, 8), gather, kPat, false},
       {"PAT of an average", a100_nodes(4, 1), scatter_average, kPat, false},
+      {"gather over SHARP, a NIC per GPU", with_sharp(h100_nodes(2)), gather, kNvls, true},
+      {"gather over SHARP, half of them",
+       changed(with_sharp(h100_nodes(2)), [](Allocation* a) { a->nics = 4; }), gather, kNvls,
+       false},
       {"direct without SHARP", h100_nodes(2), reduce, kDirect, false},
       {"direct with it", with_sharp(h100_nodes(2)), reduce, kDirect, true},
       {"direct without a switch", with_sharp(gh200_nodes(2)), reduce, kDirect, false},
@@ -247,6 +248,14 @@ TEST(CostModel, AGroupHasTheLatencyOfItsCalls) {
   const Call many = {Collective::AllReduce, kMib, ReduceOp::Sum, 16};
   EXPECT_NEAR(*model.time_us(many, kRing) - *model.time_us(one, kRing), 15 * 56, 1e-9);
   EXPECT_NEAR(*model.time_us(many, kTreeLl) - *model.time_us(one, kTreeLl), 15.2, 1e-9);
+}
+
+TEST(CostModel, APlainTreeIsSlower) {
+  Allocation allocation = a100_nodes(4, 8);
+  const Call call = {Collective::AllReduce, kGib};
+  const double usual = CostModel(allocation).gb_per_s(call, kTree);
+  allocation.plain_tree = true;
+  EXPECT_NEAR(CostModel(allocation).gb_per_s(call, kTree), 0.85 * usual, 1e-9);
 }
 
 TEST(CostModel, TakesTheChannelsOfADump) {

@@ -84,7 +84,7 @@ const Log kLogs[] = {
     {"v100pciex4-1node-sheffield-bessemer", v100_pcie()},
     {"h100x8-1node-mlperf-v4.0-smc-bert-a", h100_nodes(1)},
     {"h100x8-1node-mlperf-v4.0-smc-bert-b", h100_nodes(1)},
-    {"h100x64-8node-coreweave-sharp", h100_nodes(12)},
+    {"h100x64-8node-coreweave-sharp", with_sharp(h100_nodes(12))},
     {"gh200x8-2node-cscs-slingshot-good", gh200_nodes(2)},
     {"b200x16-2node-dstack-lambda", b200_nodes(2)},
     {"b200x16-2node-dstack-gcp-a4-roce", b200_nodes(2)},
