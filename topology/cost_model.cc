@@ -113,6 +113,14 @@ void check_allocation(const Allocation& a) {
   if (a.ranks_per_node > 1 && a.gb_per_s_within < 0.12) {
     fail("no bandwidth between the GPUs of a node; give GB/s of one direction");
   }
+  for (const auto& told : {a.ring, a.tree, a.nvls}) {
+    if (!told) continue;
+    const bool speeds = told->gb_per_s_within > 0 && std::isfinite(told->gb_per_s_within) &&
+                        told->gb_per_s_between > 0 && std::isfinite(told->gb_per_s_between);
+    if (told->count < 1 || told->count > kMostChannels || !speeds) {
+      fail("channels that no search finds; give 1 to 64 and their speed");
+    }
+  }
   if (a.nodes > 1 && (a.nics < 1 || a.gb_per_s_a_nic < 0.12)) {
     fail("several nodes and no NICs; give their number and GB/s");
   }

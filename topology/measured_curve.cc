@@ -29,7 +29,7 @@ double median(std::vector<double> values) {
 
 std::optional<double> modelled_us(const CostModel& model, const CurveKey& key,
                                   std::uint64_t bytes) {
-  const Call call = {key.collective, bytes};
+  const Call call = {key.collective, bytes, key.op};
   if (key.way) return model.time_us(call, *key.way);
   const double us = model.choice(call).us;
   return us > 0 ? std::optional(us) : std::nullopt;
@@ -47,7 +47,8 @@ double modelled_or_throw(const CostModel& model, const CurveKey& key, std::uint6
 }
 
 bool same_way(const CurveKey& a, const CurveKey& b) {
-  if (a.collective != b.collective || a.way.has_value() != b.way.has_value()) return false;
+  if (a.collective != b.collective || a.op != b.op || a.way.has_value() != b.way.has_value())
+    return false;
   return !a.way || (a.way->algorithm == b.way->algorithm && a.way->protocol == b.way->protocol &&
                     a.way->channels == b.way->channels);
 }

@@ -15,7 +15,8 @@ namespace regatta::topology {
 // What was measured. Without a way: whatever NCCL chose, as in nccl-tests.
 struct CurveKey {
   Collective collective = Collective::AllReduce;
-  std::optional<Way> way;
+  std::optional<Way> way{};
+  ReduceOp op = ReduceOp::Sum;  // NVLS is for sums only
 };
 
 struct Sample {

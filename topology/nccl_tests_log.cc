@@ -116,9 +116,11 @@ class TextReader {
   explicit TextReader(const std::string& place) : place_(place) {}
 
   RawLog read(std::string_view text) {
-    for (const std::string& line : base::split(text, '\n')) {
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
       ++line_;
-      take(plain(line), line);
+      take(plain(text.substr(0, end)), text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
     }
     if (columns_.empty()) fail_at(place_, 0, "it has no table of nccl-tests; " + complaint_text());
     if (log_.rows.empty()) fail_at(place_, 0, "its table has no rows; " + complaint_text());

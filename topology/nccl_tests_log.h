@@ -35,7 +35,7 @@ struct NcclTestLog {
   std::vector<std::string> notes;  // what whoever uses the figures should know, a sentence each
 };
 
-inline constexpr std::size_t kMostLogBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMostLogBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kMostLogRows = 4096;
 
 // Positions of columns are taken from the header, never guessed; each row must agree with itself

@@ -311,6 +311,18 @@ TEST(CostModel, RefusesWhatCannotBe) {
       {"no NICs", [](Allocation* a) { a->nics = 0; }},
       {"no NICs", [](Allocation* a) { a->gb_per_s_a_nic = -5; }},
       {"no number", [](Allocation* a) { a->nic_latency_us = -1; }},
+      {"channels that no search finds",
+       [](Allocation* a) {
+         a->tree = NcclChannels{0, 20, 20};
+       }},
+      {"channels that no search finds",
+       [](Allocation* a) {
+         a->ring = NcclChannels{65, 20, 20};
+       }},
+      {"channels that no search finds",
+       [](Allocation* a) {
+         a->nvls = NcclChannels{8, 20, 0};
+       }},
   };
   for (const Row& row : rows) {
     Allocation allocation = h100_nodes(2);

@@ -218,6 +218,9 @@ TEST(CalibratedModel, KeepsACurveForEachWay) {
   EXPECT_EQ(calibrated.predict(by_nccl, kMib).basis, Basis::Measured);
   EXPECT_EQ(calibrated.predict(few, kMib).basis, Basis::Model) << "nobody measured 8 channels";
   EXPECT_EQ(calibrated.predict({Collective::AllGather, {}}, kMib).basis, Basis::Model);
+  EXPECT_EQ(calibrated.predict({Collective::AllReduce, {}, ReduceOp::PreMulSum}, kMib).basis,
+            Basis::Model)
+      << "a sum says nothing of an average";
 }
 
 TEST(PublicLogs, FitTheirMachineOrTellWhyNot) {
