@@ -168,10 +168,11 @@ Replayed replay(const Capture& capture) {
     if (output.timed_out) replayed.findings.push_back(timed_out(capture, name));
     if (output.timed_out || output.exit_code != 0) continue;
     const SmiContext context{capture.host, capture.host + ": " + name, gpu_model(replayed.graph)};
+    const std::string& text = output.text;  // clang 14 captures no structured binding
     if (name == "nvidia-smi topo -m") {
-      take(name, [&] { return read_smi_topo(output.text, context); });
+      take(name, [&] { return read_smi_topo(text, context); });
     } else if (name == "nvidia-smi nvlink -s") {
-      take(name, [&] { return read_smi_nvlink(output.text, context); });
+      take(name, [&] { return read_smi_nvlink(text, context); });
     }
   }
   for (Finding& finding : check_graph(replayed.graph)) {
