@@ -1,6 +1,7 @@
 #include "topology/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "base/document.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "topology/step_timeline_json.h"
 
 namespace regatta::topology {
 namespace {
@@ -17,6 +19,7 @@ constexpr std::size_t kMostVariables = 256;
 constexpr std::size_t kMostValueBytes = 4096;
 constexpr std::size_t kMostExcluded = 4096;
 constexpr std::size_t kMostHostlistBytes = 1024;
+constexpr std::size_t kMostAlternatives = 256;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
@@ -99,6 +102,41 @@ Placement read_placement(base::Table& table) {
   return placement;
 }
 
+std::vector<Alternative> read_alternatives(base::Table& table) {
+  std::vector<Alternative> alternatives;
+  for (base::Table& row : table.tables("alternatives")) {
+    Alternative alternative;
+    row.read("name", &alternative.name);
+    row.read("buckets", &alternative.buckets);
+    if (alternative.buckets < 1) row.fail("buckets", "use at least 1");
+    row.read("step_seconds", &alternative.step_seconds);
+    row.read("mean_step_seconds", &alternative.mean_step_seconds);
+    for (const double seconds : {alternative.step_seconds, alternative.mean_step_seconds}) {
+      if (!std::isfinite(seconds) || seconds < 0) {
+        row.fail("step_seconds", "use seconds of at least 0");
+      }
+    }
+    row.finish();
+    alternatives.push_back(alternative);
+  }
+  if (alternatives.size() > kMostAlternatives) {
+    table.fail("alternatives", "has " + std::to_string(alternatives.size()) +
+                                   " items; use at most " + std::to_string(kMostAlternatives));
+  }
+  return alternatives;
+}
+
+std::optional<StepTimeline> read_plan_timeline(base::Table& table, std::size_t buckets) {
+  if (!table.has("timeline")) return std::nullopt;
+  base::Table section = table.table("timeline");
+  StepTimeline timeline = read_timeline(section);
+  if (timeline.buckets.size() != buckets) {
+    table.fail("timeline", "has " + std::to_string(timeline.buckets.size()) +
+                               " buckets where bucket_ends has " + std::to_string(buckets));
+  }
+  return timeline;
+}
+
 }  // namespace
 
 Plan default_plan(int tensor_count) {
@@ -121,6 +159,13 @@ std::string to_json(const Plan& plan) {
   if (!placement.switches.empty()) json["switches"] = placement.switches;
   if (placement.segment > 0) json["segment"] = placement.segment;
   if (!placement.exclude.empty()) json["exclude"] = placement.exclude;
+  for (const Alternative& alternative : plan.alternatives) {
+    json["alternatives"].push_back({{"name", alternative.name},
+                                    {"buckets", alternative.buckets},
+                                    {"step_seconds", alternative.step_seconds},
+                                    {"mean_step_seconds", alternative.mean_step_seconds}});
+  }
+  if (plan.timeline) json["timeline"] = json_of(*plan.timeline);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -135,6 +180,8 @@ Plan parse_plan(const std::string& text, const std::string& source,
   table.read("why", &plan.why);
   table.read("measured", &plan.measured);
   plan.placement = read_placement(table);
+  plan.alternatives = read_alternatives(table);
+  plan.timeline = read_plan_timeline(table, ends.size());
   table.finish();
   const int count = tensor_count.value_or(std::numeric_limits<int>::max());
   int begin = 0;

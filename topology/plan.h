@@ -8,13 +8,10 @@
 #include <string>
 #include <vector>
 
-namespace regatta::topology {
+#include "topology/bucket.h"
+#include "topology/step_timeline.h"
 
-// A bucket is a slice of the gradient arena in tensor-table order: entries [begin, end).
-struct Bucket {
-  int begin_tensor = 0;
-  int end_tensor = 0;
-};
+namespace regatta::topology {
 
 // Where the run is to be placed and how its libraries are set; empty and 0: as the run file says.
 struct Placement {
@@ -24,12 +21,22 @@ struct Placement {
   std::vector<std::string> exclude;  // nodes or hostlists that must not be used
 };
 
+// A way to cut the gradient that the planner looked at, the chosen one among them.
+struct Alternative {
+  std::string name;
+  int buckets = 0;
+  double step_seconds = 0;       // predicted
+  double mean_step_seconds = 0;  // predicted, over ready times that vary
+};
+
 struct Plan {
   int ranks = 1;
   std::vector<Bucket> buckets;  // in the order of reduction, covering the tensor table
   std::string why;              // one sentence
   bool measured = false;        // else modelled
   Placement placement{};
+  std::vector<Alternative> alternatives{};  // none without a planner
+  std::optional<StepTimeline> timeline{};   // predicted; a span for each bucket
 };
 
 // One bucket over `tensor_count` tensors: right for one rank, where nothing is reduced.

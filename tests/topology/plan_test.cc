@@ -57,6 +57,25 @@ TEST(Plan, PlacementRoundTrips) {
   EXPECT_EQ(to_json(back), text);
 }
 
+TEST(Plan, PredictionsRoundTrip) {
+  Plan plan;
+  plan.ranks = 2;
+  plan.buckets = {{0, 2}, {2, 3}};
+  plan.alternatives = {{"one bucket", 1, 0.25, 0.5}, {"programme", 2, 0.1, 0.1}};
+  plan.timeline = StepTimeline{0.1, 0.3, 0.2, 0.05, 0.01, 0.36, {{8, 0.1, 0.1, 0.2}, {}}};
+  const std::string text = to_json(plan);
+  const Plan back = parse_plan(text, "plan.json", 3);
+  EXPECT_EQ(to_json(back), text);
+  ASSERT_EQ(back.alternatives.size(), 2U);
+  EXPECT_EQ(back.alternatives[0].name, "one bucket");
+  EXPECT_EQ(back.alternatives[1].buckets, 2);
+  EXPECT_EQ(back.alternatives[0].mean_step_seconds, 0.5);
+  ASSERT_TRUE(back.timeline.has_value());
+  EXPECT_EQ(back.timeline->exposed_seconds, 0.05);
+  EXPECT_EQ(back.timeline->buckets[0].bytes, 8);
+  EXPECT_EQ(back.timeline->buckets[0].end_seconds, 0.2);
+}
+
 TEST(Plan, WithoutACountTheLastEndIsIt) {
   EXPECT_EQ(ranges(parse_plan(R"({"bucket_ends": [1, 3]})", "p", std::nullopt)),
             (std::vector<std::pair<int, int>>{{0, 1}, {1, 3}}));
@@ -110,6 +129,20 @@ TEST(Plan, NamesWhatIsWrong) {
       {"an excluded option", R"({"bucket_ends": [5], "exclude": ["-w"]})", "use names of nodes"},
       {"an excluded blank", R"({"bucket_ends": [5], "exclude": ["a b"]})", "use names of nodes"},
       {"an excluded nothing", R"({"bucket_ends": [5], "exclude": [""]})", "use names of nodes"},
+      {"an alternative without buckets", R"({"bucket_ends": [5], "alternatives": [{"name": "x"}]})",
+       "buckets: use at least 1"},
+      {"an alternative in no time",
+       R"({"bucket_ends": [5], "alternatives": [{"buckets": 1, "step_seconds": -1}]})",
+       "use seconds of at least 0"},
+      {"a timeline of other buckets", R"({"bucket_ends": [5], "timeline": {"buckets": []}})",
+       "has 0 buckets where bucket_ends has 1"},
+      {"a timeline that ends before it begins",
+       R"({"bucket_ends": [5], "timeline": {"step_seconds": -1, "buckets": [{}]}})",
+       "use seconds of at least 0"},
+      {"a span of nothing", R"({"bucket_ends": [5], "timeline": {"buckets": [{"bytes": -1}]}})",
+       "use at least 0"},
+      {"a span with more", R"({"bucket_ends": [5], "timeline": {"buckets": [{"byte": 1}]}})",
+       "did you mean 'bytes'"},
       {"hostile text", "{\"bucket_ends\": [\"\\u001b[2J\"]}", "\\x1b"},
   };
   for (const Row& row : rows) {

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace regatta::topology {
+
+// A bucket is a slice of the gradient arena in tensor-table order: entries [begin, end).
+struct Bucket {
+  int begin_tensor = 0;
+  int end_tensor = 0;
+};
+
+}  // namespace regatta::topology
