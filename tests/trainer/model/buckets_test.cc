@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "topology/bucket_programme.h"
+
 namespace regatta::tests {
 namespace {
 
@@ -31,6 +33,26 @@ std::int64_t bytes_of(const topology::Bucket& bucket, const TensorTable& table) 
     sum += 4 * table.tensors[static_cast<std::size_t>(i)].size;
   }
   return sum;
+}
+
+// The planner's yardstick is what the trainer does without a plan.
+TEST(Buckets, OfBytesAreThePlannersToo) {
+  for (const char* preset : {"tiny", "base", "large"}) {
+    const TensorTable table = table_of(preset);
+    topology::StepInputs inputs;
+    for (const TensorEntry& tensor : table.tensors) {
+      inputs.tensors.push_back({4 * tensor.offset, 4 * (tensor.offset + tensor.size), 0});
+    }
+    for (const std::int64_t limit :
+         {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{25} << 20}) {
+      const auto ours = buckets_of_bytes(table, limit);
+      const auto planner = topology::buckets_of_at_most(inputs, limit);
+      ASSERT_EQ(ours.size(), planner.size());
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        EXPECT_EQ(ours[i].end_tensor, planner[i].end_tensor);
+      }
+    }
+  }
 }
 
 TEST(Buckets, OfBytesAreAsLargeAsAllowed) {
