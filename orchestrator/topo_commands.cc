@@ -71,7 +71,8 @@ Graph probe_allocation(const std::vector<std::string>& options, const Environmen
   const TemporaryDirectory folder;
   base::Command command;
   command.arguments = {"srun", "--ntasks-per-node=1",
-                       "--output=" + (folder.path() / "%N.json").string()};
+                       "--output=" + (folder.path() / "%N.json").string(),
+                       "--error=" + (folder.path() / "%N.notes").string()};
   command.arguments.insert(command.arguments.end(), options.begin(), options.end());
   command.arguments.insert(command.arguments.end(), {environment.program.string(), "probe"});
   const base::Output done = base::run(command, kStepSeconds);
@@ -84,6 +85,7 @@ Graph probe_allocation(const std::vector<std::string>& options, const Environmen
   }
   Graph graph;
   for (const std::string& name : base::posix_file_system().list(folder.path())) {
+    if (base::Path(name).extension() != ".json") continue;
     graph.merge(topology::read_any(read_input((folder.path() / name).string()), name).graph);
   }
   if (graph.of_kind(Kind::Node).empty()) {
