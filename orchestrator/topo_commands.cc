@@ -70,7 +70,8 @@ class TemporaryDirectory {
 Graph probe_allocation(const std::vector<std::string>& options, const Environment& environment) {
   const TemporaryDirectory folder;
   base::Command command;
-  command.arguments = {"srun", "--ntasks-per-node=1",
+  // Nodes that are busy are told of after a minute, unless the user's own options say otherwise.
+  command.arguments = {"srun", "--ntasks-per-node=1", "--immediate=60",
                        "--output=" + (folder.path() / "%N.json").string(),
                        "--error=" + (folder.path() / "%N.notes").string()};
   command.arguments.insert(command.arguments.end(), options.begin(), options.end());

@@ -139,7 +139,7 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
     assert "fabric:slurm" in done.stdout and "node[01-04]" in done.stdout, done.stdout
     done = controller.call("topo", *files, "-o", "slurm", server=False)
     assert "SwitchName=leaf1 Nodes=node[01-02]" in done.stdout, done.stdout
-    done = controller.call("topo", "--srun=--nodes=99", server=False)
+    done = controller.call("topo", "--srun=--nodes=99", "--srun=--immediate=2", server=False)
     assert done.returncode != 0 and done.stderr.count("\n") == 1 and "srun --nodes=99" in done.stderr, done.stderr
 
 
