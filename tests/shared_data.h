@@ -5,12 +5,20 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace regatta::tests {
 
 [[nodiscard]] inline std::filesystem::path shared_path(const std::string& relative) {
   return std::filesystem::path(REGATTA_SHARED_DIR) / relative;
+}
+
+// The whole file, as bytes; empty when it cannot be read.
+[[nodiscard]] inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // REQUIRE=gpu,slurm,shared in the environment turns the skip of what it names into a failure.

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "orchestrator/run_records.h"
-#include "tests/orchestrator/support.h"
+#include "tests/orchestrator/controller_fixture.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -14,46 +14,9 @@ using testing::HasSubstr;
 using tests::JournalAuthor;
 using tests::TemporaryDirectory;
 
-class ControllerTest : public testing::Test {
+class ControllerTest : public ControllerFixture {
  protected:
-  ControllerTest() { open(); }
-
-  void open() {
-    store_ = std::make_unique<Store>(folder_.path() / "state");
-    ControllerOptions options;
-    options.runs_directory = folder_.path() / "runs";
-    options.parallel = 1;
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
-    controller_->adopt();
-  }
-  void close() {
-    controller_.reset();
-    store_.reset();
-  }
-  void lose_the_store() {
-    close();
-    std::filesystem::remove_all(folder_.path() / "state");
-    open();
-  }
-  std::string submit() { return controller_->submit(tests::run_file(), std::nullopt).run.id; }
-  void ticks(int count = 3) {
-    for (int i = 0; i < count; ++i) {
-      controller_->tick();
-      clock_.now += 0.25;
-    }
-  }
-  orchestrator::Run run(const std::string& id) { return *store_->run(id); }
-  RunState state(const std::string& id) { return run(id).state; }
-  trainer::RunDirectory directory(const std::string& id) {
-    return trainer::RunDirectory::open(base::posix_file_system(), run(id).directory);
-  }
-
-  TemporaryDirectory folder_;
-  tests::SimulatedClock clock_;
-  tests::ScriptedScheduler scheduler_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<Controller> controller_;
+  ControllerTest() : ControllerFixture(1) {}
 };
 
 TEST_F(ControllerTest, RunsARunToItsEnd) {

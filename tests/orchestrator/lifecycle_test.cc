@@ -10,7 +10,7 @@
 #include "orchestrator/node_judge.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_records.h"
-#include "tests/orchestrator/support.h"
+#include "tests/orchestrator/controller_fixture.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -22,33 +22,12 @@ using testing::IsEmpty;
 using tests::JournalAuthor;
 using tests::TemporaryDirectory;
 
-class LifecycleTest : public testing::Test {
+class LifecycleTest : public ControllerFixture {
  protected:
-  LifecycleTest() { open(); }
-  void open() {
-    store_ = std::make_unique<Store>(folder_.path() / "state");
-    ControllerOptions options;
-    options.runs_directory = folder_.path() / "runs";
-    options.parallel = 100;
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
-    controller_->adopt();
-  }
+  LifecycleTest() : ControllerFixture(100) {}
   void reopen() {
-    controller_.reset();
-    store_.reset();
+    close();
     open();
-  }
-  std::string submit() { return controller_->submit(tests::run_file(), std::nullopt).run.id; }
-  void ticks(int count = 3) {
-    for (int i = 0; i < count; ++i) {
-      controller_->tick();
-      clock_.now += 0.25;
-    }
-  }
-  orchestrator::Run run(const std::string& id) { return *store_->run(id); }
-  trainer::RunDirectory directory(const std::string& id) {
-    return trainer::RunDirectory::open(base::posix_file_system(), run(id).directory);
   }
   Json explanation(const std::string& id) {
     return explain_json(run(id), read_parts(*store_, run(id).number), {});
@@ -70,12 +49,6 @@ class LifecycleTest : public testing::Test {
     const auto attempts = directory(id).attempts();
     return directory(id).attempt_path(attempts.back());
   }
-
-  TemporaryDirectory folder_;
-  tests::SimulatedClock clock_;
-  tests::ScriptedScheduler scheduler_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<Controller> controller_;
 };
 
 TEST_F(LifecycleTest, AJobThatIsStuckIsReplacedAlsoByTheNextController) {
@@ -211,10 +184,7 @@ TEST_F(LifecycleTest, ALostStoreJudgesAgain) {
   end("h1", Cause::NodeFailure, "a node failed");
   ticks();
   ASSERT_EQ(store_->node_events().size(), 1U);
-  controller_.reset();
-  store_.reset();
-  std::filesystem::remove_all(folder_.path() / "state");
-  open();
+  lose_the_store();
   ticks();
   ASSERT_EQ(store_->node_events().size(), 1U);
   EXPECT_EQ(store_->node_events()[0].node, "node02");

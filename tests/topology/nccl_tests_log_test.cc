@@ -18,13 +18,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 std::string error_of(const std::string& text) {
   try {
     (void)parse_nccl_tests_log(text, "t.log");
@@ -100,7 +93,7 @@ TEST(NcclTestsLog, ReadsEveryPublicLog) {
   EXPECT_EQ(files, known.size());
   for (const SharedLog& row : kShared) {
     SCOPED_TRACE(row.file);
-    const std::string text = read_file(folder / row.file);
+    const std::string text = tests::file_text(folder / row.file);
     if (*row.refused != 0) {
       EXPECT_EQ(error_of(text), std::string("t.log: ") + row.refused);
       continue;
@@ -124,7 +117,7 @@ TEST(NcclTestsLog, KeepsWhatPublicLogsSayBeside) {
   REGATTA_NEED_SHARED("topologies/nccl-tests");
   const auto folder = tests::shared_path("topologies/nccl-tests");
   const auto read = [&](const char* file) {
-    return parse_nccl_tests_log(read_file(folder / file), file);
+    return parse_nccl_tests_log(tests::file_text(folder / file), file);
   };
   const NcclTestLog lambda = read("b200x16-2node-dstack-lambda.log");
   EXPECT_EQ(lambda.nccl_version, 22602);

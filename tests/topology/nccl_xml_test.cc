@@ -23,13 +23,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 Graph read(std::string_view text) { return read_nccl_xml(text, {"n1", "topo.xml"}); }
 
 std::size_t links_of(const Graph& graph, LinkKind kind) {
@@ -101,7 +94,8 @@ TEST(NcclXml, ReadsEveryPublicFile) {
   EXPECT_EQ(files, std::size(kShared)) << "a file without a row";
   for (const SharedFile& row : kShared) {
     SCOPED_TRACE(row.file);
-    const Graph graph = read(read_file(tests::shared_path("topologies/nccl-xml") / row.file));
+    const Graph graph =
+        read(tests::file_text(tests::shared_path("topologies/nccl-xml") / row.file));
     EXPECT_THAT(graph.of_kind(Kind::Numa), SizeIs(row.domains));
     EXPECT_THAT(graph.of_kind(Kind::PciSwitch), SizeIs(row.bridges));
     EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(row.gpus));
@@ -118,7 +112,7 @@ TEST(NcclXml, WritesEveryPublicFileAsItWas) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   for (const SharedFile& row : kShared) {
     SCOPED_TRACE(row.file);
-    const std::string text = read_file(tests::shared_path("topologies/nccl-xml") / row.file);
+    const std::string text = tests::file_text(tests::shared_path("topologies/nccl-xml") / row.file);
     const Graph graph = read(text);
     const std::string written = write_nccl_xml(graph, graph.find("n1"));
     expect_same(parse_xml(text, "original"), parse_xml(written, "written"));
@@ -134,7 +128,7 @@ TEST(NcclXml, WritesEveryPublicFileAsItWas) {
 TEST(NcclXml, APublicDumpSaysWhatItsDevicesAre) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto folder = tests::shared_path("topologies/nccl-xml");
-  const Graph oci = read(read_file(folder / "oci-H100-topology.xml"));
+  const Graph oci = read(tests::file_text(folder / "oci-H100-topology.xml"));
   const auto& gpu = oci.vertex(oci.find("n1/gpu:0000:89:00.0")).facts;
   EXPECT_EQ(integer_of(oci, gpu, key::kIndex), 4);
   EXPECT_EQ(integer_of(oci, gpu, key::kComputeCapability), 90);
@@ -150,7 +144,7 @@ TEST(NcclXml, APublicDumpSaysWhatItsDevicesAre) {
   EXPECT_EQ(text_of(oci, nic, key::kBusId), "") << "shared by two ports here";
   EXPECT_EQ(text_of(oci, oci.vertex(oci.find("n1/numa:0")).facts, key::kCpus), "0-55,112-167");
 
-  const Graph ncv4 = read(read_file(folder / "azure-ncv4-topo.xml"));
+  const Graph ncv4 = read(tests::file_text(folder / "azure-ncv4-topo.xml"));
   EXPECT_EQ(links_of(ncv4, LinkKind::NvLink), 0U) << "each GPU names itself";
   EXPECT_EQ(ncv4.vertex(ncv4.vertex(ncv4.find("n1/nic:eth0")).parent).id, "n1/numa:0");
 }
@@ -461,7 +455,7 @@ TEST(NcclGraph, ReadsThePublicDump) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto folder = tests::shared_path("topologies/nccl-xml");
   const auto searches =
-      parse_nccl_graphs(read_file(folder / "azure-ncv4-graph.xml"), "azure-ncv4-graph.xml");
+      parse_nccl_graphs(tests::file_text(folder / "azure-ncv4-graph.xml"), "azure-ncv4-graph.xml");
   ASSERT_THAT(searches, SizeIs(3));
   const std::tuple<const char*, const char*, std::size_t> rows[] = {
       {"ring", "ring", 2}, {"tree", "balanced tree", 4}, {"collnet chain", "tree", 4}};
@@ -484,7 +478,7 @@ TEST(NcclGraph, ReadsThePublicDump) {
   EXPECT_EQ(number_of(graph, facts, "nccl.ring.gb_per_s"), 24);
   EXPECT_EQ(integer_of(graph, facts, "nccl.collnet_chain.channels"), 4);
   EXPECT_EQ(text_of(graph, facts, "nccl.tree.path"), "SYS");
-  graph.merge(read(read_file(folder / "azure-ncv4-topo.xml")));
+  graph.merge(read(tests::file_text(folder / "azure-ncv4-topo.xml")));
   EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(4)) << "the same ones";
 }
 

@@ -19,11 +19,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(ReadAny, TellsFormatsByTheirText) {
   const std::string cluster = "# a drawing\nnodes: {n: {count: 2}}\n";
   const Reading description = read_any(cluster, "a");
@@ -147,7 +142,7 @@ class PublicFiles : public testing::TestWithParam<Public> {};
 TEST_P(PublicFiles, AreScanned) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto path = tests::shared_path("topologies/nccl-xml") / GetParam().name;
-  const Reading reading = read_any(contents(path), GetParam().name);
+  const Reading reading = read_any(tests::file_text(path), GetParam().name);
   ASSERT_THAT(reading.topology_files, SizeIs(1));
   const TopologyFile& file = reading.topology_files[0];
   EXPECT_EQ(file.elements, GetParam().elements);
@@ -199,7 +194,7 @@ TEST_P(SharedFormats, AreRecognized) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != row.extension && *row.extension != '\0') continue;
     try {
-      EXPECT_EQ(read_any(contents(entry.path()), name).format, row.format) << name;
+      EXPECT_EQ(read_any(tests::file_text(entry.path()), name).format, row.format) << name;
       ++read;
     } catch (const base::Error& error) {
       EXPECT_THAT(error.what(), testing::Not(HasSubstr("its format is none"))) << name;
@@ -225,7 +220,7 @@ TEST(SharedFormat, NcclFilesAreTopologiesOrGraphs) {
        std::filesystem::directory_iterator(tests::shared_path("topologies/nccl-xml"))) {
     const std::string name = entry.path().filename().string();
     const bool graphs = name.find("graph") != std::string::npos;
-    const Reading reading = read_any(contents(entry.path()), name);
+    const Reading reading = read_any(tests::file_text(entry.path()), name);
     EXPECT_EQ(reading.format, graphs ? "NCCL graphs" : "NCCL topology") << name;
     EXPECT_EQ(reading.graph.of_kind(Kind::Node).size(), 1U) << name;
   }
