@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -21,6 +22,7 @@ constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kSuggestionPool = 1000;
 constexpr std::size_t kLongestKey = 200;
 constexpr double kDiskPauseSeconds = 5;         // after a launch that could not be written down
+constexpr double kLookAgainSeconds = 60;        // at the nodes that a waiting job avoids
 constexpr double kShortestPauseSeconds = 0.02;  // between two ticks, whoever wakes the thread
 
 std::string host_name() {
@@ -200,7 +202,6 @@ void Controller::adopt_run(const base::Path& directory) {
 
 void Controller::tick() {
   may_avoid_ = true;
-  node_events_ = store_.node_events();
   std::vector<Run> runs = store_.unfinished_runs();
   int active = 0;
   for (const Run& run : runs) {
@@ -420,17 +421,35 @@ void Controller::end_launch(const Run& run, const Observation& seen, Launch* lau
   launch->words = seen.process.words;
   if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
   launch->action = seen.process.action;
-  const auto events = judge_report(run.id, seen.process, *launch->ended_utc);
-  if (!events.empty()) store_.judge(std::nullopt, events);
+  judge(std::nullopt, judge_report(run.id, seen.process, *launch->ended_utc));
   write_launch(files_, run.directory, *launch);
   store_.put_launch(run.number, *launch);
+}
+
+void Controller::judge(const std::optional<AttemptNumber>& attempt,
+                       const std::vector<NodeEvent>& events) {
+  if (attempt || !events.empty()) store_.judge(attempt, events);
+  if (events.empty()) return;
+  node_events_.reset();
+  ++judgements_;
+}
+
+// Read once, and again after every judgement; what has faded is left out.
+const std::vector<NodeEvent>& Controller::node_events() {
+  if (!node_events_) {
+    node_events_ = store_.node_events();
+    std::erase_if(*node_events_, [this](const NodeEvent& event) {
+      return is_forgotten(event, clock_.utc_seconds(), {});
+    });
+  }
+  return *node_events_;
 }
 
 // Those that are over and whose end has not been looked at, oldest first.
 void Controller::judge_attempts(const Run& run, const Watched& watched) {
   const std::vector<Attempt> attempts = store_.attempts(run.number);
-  const bool gone =
-      watched.report.state == ProcessState::Ended || watched.report.state == ProcessState::Gone;
+  const ProcessState state = watched.report.state;
+  const bool gone = state == ProcessState::Ended || state == ProcessState::Gone;
   for (const Attempt& attempt : attempts) {
     const bool newest = &attempt == &attempts.back();
     if (attempt.judged || (newest && !attempt.exit_code && !gone)) continue;
@@ -445,20 +464,19 @@ void Controller::judge_attempts(const Run& run, const Watched& watched) {
       launch->cause = gone && newest ? name_of(watched.report.cause) : launch->cause;
       events = judge_attempt(run.id, attempt, *launch, read_hang(files_, directory));
     }
-    store_.judge(attempt.row, events);
+    judge(attempt.row, events);
   }
 }
 
-// Where nobody knows which nodes there are, a launch may still wish: sbatch refuses a wish that
-// leaves too few, and the scheduler then submits without it. A job that waits cannot be helped so.
+// Where nobody knows the nodes, a launch may still wish: a wish that leaves too few is refused, and
+// the scheduler submits without it. A job that waits cannot be helped so.
 std::vector<std::string> Controller::suspects_for(const trainer::SlurmResources& wanted,
                                                   Wish wish) {
-  if (node_events_.empty()) return {};
+  if (node_events().empty()) return {};
   const auto usable = scheduler_.usable_nodes(wanted);
-  if (!usable && wish == Wish::Binding) return {};
-  if (usable && usable->empty()) return {};
+  if (usable ? usable->empty() : wish == Wish::Binding) return {};
   std::vector<std::string> nodes;
-  for (const Avoided& avoided : nodes_to_avoid(node_events_, clock_.utc_seconds(), {},
+  for (const Avoided& avoided : nodes_to_avoid(node_events(), clock_.utc_seconds(), {},
                                                usable.value_or(std::vector<std::string>()),
                                                static_cast<std::size_t>(wanted.min_nodes))) {
     nodes.push_back(avoided.node);
@@ -470,16 +488,17 @@ std::vector<std::string> Controller::suspects_for(const trainer::SlurmResources&
 // A job that waits again after an early end must not come back to the node that was to blame.
 void Controller::avoid_suspects(const Run& run, const Watched& watched, Memory* memory) {
   if (watched.report.state != ProcessState::Waiting || !may_avoid_) return;
-  if (node_events_.empty() && memory->avoided.empty()) return;
+  const double now = clock_.monotonic_seconds();
+  if (memory->judgements == judgements_ && now < memory->look_again) return;
   const trainer::SlurmResources wanted = resources_of(run);
   std::vector<std::string> nodes = suspects_for(wanted, Wish::Binding);
+  memory->judgements = judgements_;
+  memory->look_again = now + kLookAgainSeconds;
   if (nodes == memory->avoided) return;
   may_avoid_ = false;
-  std::vector<std::string> all = wanted.exclude;
-  all.insert(all.end(), nodes.begin(), nodes.end());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  scheduler_.avoid(watched.launch->handle, all);
+  std::set<std::string> all(wanted.exclude.begin(), wanted.exclude.end());
+  all.insert(nodes.begin(), nodes.end());
+  scheduler_.avoid(watched.launch->handle, {all.begin(), all.end()});
   memory->avoided = std::move(nodes);
 }
 
@@ -506,8 +525,8 @@ void Controller::note_launched(Run* run, const Launched& launched) {
   store_.put_launch(run->number, launch);
   if (!launched.error) return;
   const std::string why = launched.error->what();
-  base::log(launched.launch.over ? base::LogLevel::Error : base::LogLevel::Warning,
-            "run " + run->id + ": " + why);
+  const auto level = launched.launch.over ? base::LogLevel::Error : base::LogLevel::Warning;
+  base::log(level, "run " + run->id + ": " + why);
   const auto wait = [&](const std::string& reason, double seconds) {
     run->state = RunState::Queued;
     run->reason = reason + why;

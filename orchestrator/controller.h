@@ -68,6 +68,8 @@ class Controller {
     std::optional<double> stop_sent, stop_asked;  // the first and the last time
     std::string trouble;                          // the last error that was logged
     std::vector<std::string> avoided;  // what the scheduler was told for the watched launch
+    int judgements = -1;               // when that was looked at last, and
+    double look_again = 0;             // when to do so though nothing was judged: suspicions fade
   };
   struct Watched {
     std::optional<Launch> launch;  // the newest one, unless it is over
@@ -84,6 +86,8 @@ class Controller {
   void launch(Run* run, Memory* memory);
   void note_launched(Run* run, const Launched& launched);
   void end_launch(const Run& run, const Observation& seen, Launch* launch);
+  void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
+  [[nodiscard]] const std::vector<NodeEvent>& node_events();
   void judge_attempts(const Run& run, const Watched& watched);
   // Nodes that the next start of this run had better leave out.
   enum class Wish { Free, Binding };
@@ -103,10 +107,11 @@ class Controller {
   Follower follower_;
   Launcher launcher_;
   std::map<RunNumber, Memory> memory_;
-  std::vector<NodeEvent> node_events_;  // as the tick begins
-  bool may_avoid_ = true;               // one job a tick is told which nodes to avoid
-  std::mutex submit_mutex_;             // one submission with a key, or one cancellation, at a time
-  std::mutex wake_mutex_;               // guards woken_
+  std::optional<std::vector<NodeEvent>> node_events_;  // nothing: to be read from the store
+  int judgements_ = 0;
+  bool may_avoid_ = true;    // one job a tick is told which nodes to avoid
+  std::mutex submit_mutex_;  // one submission with a key, or one cancellation, at a time
+  std::mutex wake_mutex_;    // guards woken_
   bool woken_ = false;
   std::condition_variable_any wake_;
   std::jthread thread_;
