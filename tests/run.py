@@ -188,17 +188,17 @@ THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "
 # name, budget in seconds, part of the default run, what it does
 STAGES = [
     ("install", 300, True, install),
-    ("build", 600, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
+    ("build", 840, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
-    ("unit", 420, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
-    ("slow", 420, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit * (10 if o.all else 1), ["-L", "^slow$"],
+    ("unit", 300, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
+    ("slow", 240, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit * (10 if o.all else 1), ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
-    ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit * (2.5 if o.all else 1), ["-L", "^slurm$"],
+    ("slurm", 420, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit * (2.5 if o.all else 1), ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 3)),
-    ("web", 180, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
+    ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
-    ("demo", 360, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
+    ("demo", 150, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
     ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, ["-DWITH_ONEDNN=OFF", "-DWITH_PAGE=OFF"], NUMERIC, {})),
     ("cuda", 900, False, lambda t, limit, o: cuda(t, limit)),
     ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, [], PARSING + NUMERIC, {"REGATTA_SANITIZED": "1"})),

@@ -11,32 +11,30 @@ is_node() { [[ $1 =~ ^node[0-9][0-9]$ ]]; }
 node_names() { seq -f 'node%02g' "$nodes"; }
 
 # The arguments of unshare(1); as an ordinary user inside a user namespace that keeps the identity.
-isolation() {
-  [ "$(id -u)" -eq 0 ] || printf '%s ' --user --map-current-user --keep-caps
-  printf '%s ' --uts --mount --pid --fork --kill-child --mount-proc
-}
+isolation=(--uts --mount --pid --fork --kill-child --mount-proc)
+[ "$EUID" -eq 0 ] || isolation=(--user --map-current-user --keep-caps "${isolation[@]}")
 
-# What makes a node of the namespaces; $1 its name, $2 the hosts file.
+# What makes a node of the namespaces; $1 its name, $2 the hosts file, $3 the machine's own hostname
+# namespace. Outside namespaces it would rename the machine, so it looks where it is.
 # shellcheck disable=SC2016  # the shell inside expands it
-node_setup='hostname "$1"; mount --bind "$2" /etc/hosts; mount -t tmpfs -o mode=1777 tmpfs /dev/shm'
+node_setup='inside=$(readlink /proc/self/ns/uts)
+[ -n "$3" ] && [ "$inside" != "$3" ] || { echo "still in the namespaces of the machine" >&2; exit 1; }
+hostname "$1"; mount --bind "$2" /etc/hosts; mount -t tmpfs -o mode=1777 tmpfs /dev/shm'
+machine_namespace=$(readlink /proc/self/ns/uts 2>/dev/null) || machine_namespace=''
 
 # Containers and hardened kernels forbid this in many ways, so it is tried.
 namespaces_work() {
-  local -a unshare_options
-  read -ra unshare_options <<<"$(isolation)"
-  timeout 10 unshare "${unshare_options[@]}" sh -ec "$node_setup; [ \"\$(hostname)\" = \"\$1\" ]" \
-    sh node00 "$directory/hosts" >"$directory/log/namespaces.out" 2>&1 </dev/null
+  timeout 10 unshare "${isolation[@]}" sh -ec "$node_setup; [ \"\$(hostname)\" = \"\$1\" ]" \
+    sh node00 "$directory/hosts" "$machine_namespace" >"$directory/log/namespaces.out" 2>&1 </dev/null
 }
 
 start_node() {
   local node=$1
-  local -a unshare_options
   mkdir -p "$directory/spool/$node" "$directory/tmp/$node"
   chmod 1777 "$directory/tmp/$node"
   if [ "$namespaces" = yes ]; then
-    read -ra unshare_options <<<"$(isolation)"
-    spawn "$node" unshare "${unshare_options[@]}" sh -ec "$node_setup; exec slurmd -D -N \"\$1\"" \
-      sh "$node" "$directory/hosts"
+    spawn "$node" unshare "${isolation[@]}" sh -ec "$node_setup; exec slurmd -D -N \"\$1\"" \
+      sh "$node" "$directory/hosts" "$machine_namespace"
   else
     spawn "$node" slurmd -D -N "$node"
   fi

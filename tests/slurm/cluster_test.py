@@ -266,6 +266,7 @@ def failed_start_leaves_nothing(cluster):
 
 def interrupted_start_leaves_nothing(cluster):
     """Ctrl-C at any moment of the start; it reaches the whole foreground group, as in a terminal."""
+    before = machine()
     work = cluster.work / "interrupted"
     for wanted, options in (("run", []), ("mysql", []), ("slurmctld", ["--no-accounting"]), ("node03", ["--no-accounting"]),
                             ("slurmrestd-local", ["--no-accounting"])):
@@ -281,6 +282,7 @@ def interrupted_start_leaves_nothing(cluster):
             continue
         assert process.returncode == 130, (wanted, process.returncode, text)
         assert not work.exists() and not processes_of(work), (wanted, list(work.rglob("*")), processes_of(work))
+    assert machine() == before, (before, machine())
 
 
 def recorded(directory, name):
@@ -334,6 +336,24 @@ def without_namespaces(_):
         wait("its end", lambda: not tasks_of(cluster))
 
 
+def machine():
+    """What a node would change if it was set up outside its namespaces."""
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    return os.uname().nodename, [line for line in mounts if line.split()[4] in ("/etc/hosts", "/dev/shm", "/proc")]
+
+
+def the_machine_keeps_its_name(cluster):
+    """A node that finds itself in the namespaces of the machine gives up; tried in namespaces of our own."""
+    if not cluster.status()["namespaces"] or os.getuid() != 0:
+        raise Skip("root and namespaces, to be safe while it is tried")
+    nodes = SCRIPT.parent / "nodes.sh"
+    script = f"""hostname outside; . {nodes}; isolation=(); directory={cluster.work}; namespaces=yes
+      mkdir -p $directory/log; touch $directory/hosts; spawn() {{ shift; "$@"; }}
+      namespaces_work || tail -n 1 $directory/log/namespaces.out; start_node node07; hostname; grep -c /etc/hosts /proc/mounts"""
+    done = subprocess.run(["unshare", "--uts", "--mount", "bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.stdout.split("\n")[:3] == ["still in the namespaces of the machine", "outside", "0"], done
+
+
 def down_leaves_nothing(cluster):
     """With jobs running and a daemon paused: no process, no port, no file."""
     job = cluster.sbatch("trap '' TERM; srun sleep 1000 & wait; sleep 1000", "-N4")
@@ -359,8 +379,8 @@ def main():
         print(f"four nodes after {cluster.seconds:.1f} s as {cluster.user}", flush=True)
         for case in (four_idle_nodes, mpi_across_nodes, gpus_are_granted, one_leaf_switch, accounting, rest, refusals,
                      slurmctld_paused, slurmctld_killed, loss.begin_node_loss, reused_pid_is_left_alone,
-                     failed_start_leaves_nothing, a_second_beside, as_an_ordinary_user, without_namespaces,
-                     interrupted_start_leaves_nothing, loss.node_lost, down_leaves_nothing):
+                     failed_start_leaves_nothing, a_second_beside, the_machine_keeps_its_name, as_an_ordinary_user,
+                     without_namespaces, interrupted_start_leaves_nothing, loss.node_lost, down_leaves_nothing):
             if not wanted or case.__name__ in wanted:
                 cases.run(case, cluster)
     cases.finish()
