@@ -89,12 +89,18 @@ forward() {
   [[ $1 != USR1 ]] || terminated=yes
   [[ -z $step ]] || kill -s "$1" "$step" 2>/dev/null
 }
-# Returns what process $1 returns. A trapped signal interrupts `wait`, which then is asked again:
-# bash keeps the answer.
+# Returns what process $1 returns. A signal that comes just before bash blocks in `wait` is handled
+# only after it, so that comes last. Nothing ever comes from pipe 8: reading it is a clock.
 await() {
-  local status
+  local status looks=0 seconds=0.02
   step=$1
   [[ -z $terminated ]] || kill -s USR1 "$step" 2>/dev/null
+  while kill -0 "$step" 2>/dev/null; do
+    read -rt "$seconds" -u 8
+    (($? > 128)) || break
+    ((++looks < 50)) || seconds=0.5
+  done
+  # A trapped signal interrupts `wait`, which then is asked again: bash keeps the answer.
   while :; do
     interrupted=
     wait "$1"
@@ -177,7 +183,7 @@ remaining_seconds() {
 }
 
 # The run's variables reach programs as arguments of env, so that no name can touch this script.
-launch() { exec env ${environment[@]+"${environment[@]}"} "$@"; }
+launch() { exec env ${environment[@]+"${environment[@]}"} "$@" 8>&-; }
 
 # Ranks that end in order return 0, and rank 0 leaves what they mean in a file: of ranks that return
 # anything else, --kill-on-bad-exit would end the later ones with a signal, and srun return that.
@@ -206,10 +212,9 @@ dump_stacks() {
   ) >> "$run_directory/submit/$attempt.stacks"
 }
 # Beside the step: ranks that wait for one that hangs ask for stacks with the file $1, until it is
-# gone. Nothing ever comes from the pipe: reading it is a clock.
+# gone.
 answer_requests() {
   trap '' USR2
-  exec 8<> <(:) || return
   while :; do
     read -rt 1 -u 8
     (($? > 128)) || return
@@ -346,6 +351,7 @@ main() {
   trap 'check_verdict $?' EXIT
   trap 'forward USR1' TERM
   trap 'forward USR2' USR2
+  exec 8<> <(:)
   job=${SLURM_JOB_ID:-}
   [[ -n $job ]] || give_up 21 "SLURM_JOB_ID is not set; this script is for sbatch"
   nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES:-1}}

@@ -75,12 +75,11 @@ esac
   while [[ -e $REGATTA_DUMP_REQUEST ]]; do /bin/sleep 0.05; done
 }
 [[ ! -e $dir/wait ]] || {
-  trap 'echo USR1 >> "$dir/signals"; kill %1; echo 24 > "$REGATTA_EXIT_FILE"; exit 0' USR1
+  trap 'echo USR1 >> "$dir/signals"; echo 24 > "$REGATTA_EXIT_FILE"; exit 0' USR1
   trap 'exit 137' TERM
   trap 'echo USR2 >> "$dir/signals"' USR2
-  sleep 100 &
   : > "$dir/running"
-  until wait %1; do :; done
+  for ((i = 0; i < 2000; ++i)); do /bin/sleep 0.05; done
 }
 echo "output of the ranks"
 code=$(cat "$dir/code")
