@@ -106,7 +106,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
     return checkpoint_api_.handle(request, controller_.find(parts[1]),
                                   {parts.begin() + 3, parts.end()});
   }
-  const std::vector<std::string> views{"metrics", "logs", "checkpoints", "explain"};
+  const std::vector<std::string> views{"metrics", "logs", "checkpoints", "explain", "plan"};
   const bool view =
       parts.size() == 3 && std::find(views.begin(), views.end(), parts[2]) != views.end();
   if (parts[0] != "runs" || !(parts.size() == 2 || view)) {
@@ -120,6 +120,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
   }
   if (parts[2] == "metrics") return metrics(request, run);
   if (parts[2] == "explain") return explain(run);
+  if (parts[2] == "plan") return plan(run);
   if (parts[2] == "logs") return logs(request, run);
   return json_response(200, checkpoint_api_.list(run, checkpoints_json(controller_.store(), run)));
 }
@@ -146,6 +147,16 @@ Response Api::nodes() {
     answer.nodes.rows.front().state = parse_node_state("MIXED");
   }
   return json_response(200, nodes_json(answer));
+}
+
+Response Api::plan(const Run& run) {
+  const base::Path path = base::Path(run.directory) / "plan.json";
+  if (!files_.exists(path)) {
+    return error_response(404, "not_found", "run " + run.id + " has no plan");
+  }
+  const topology::Plan plan = topology::parse_plan(files_.read(path, topology::kMostPlanBytes),
+                                                   path.string(), std::nullopt);
+  return json_response(200, nlohmann::ordered_json::parse(topology::to_json(plan)));
 }
 
 Response Api::explain(const Run& run) {

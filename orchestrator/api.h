@@ -28,6 +28,7 @@ class Api {
  private:
   [[nodiscard]] Response route(const Request& request, const std::vector<std::string>& parts);
   [[nodiscard]] Response nodes();
+  [[nodiscard]] Response plan(const Run& run);
   [[nodiscard]] Response explain(const Run& run);
   [[nodiscard]] Response list_runs(const Request& request);
   [[nodiscard]] Response submit(const Request& request);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
 #include "orchestrator/doctor_command.h"
+#include "orchestrator/plan_command.h"
 #include "orchestrator/topo_commands.h"
 
 namespace regatta::orchestrator {
@@ -23,6 +24,7 @@ struct Parsed {
   CkptOptions ckpt;
   std::vector<std::string> nodes;
   DoctorOptions doctor;
+  PlanOptions plan;
   ProbeOptions probe;
   TopoOptions topo;
   std::string run;
@@ -84,6 +86,13 @@ void add_serve(CLI::App* app, Parsed* parsed) {
                    "seconds that a cancelled run has to write its checkpoint")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  command
+      ->add_option("--cluster", options.clusters,
+                   "the machines, as `regatta topo` reads them: runs on their GPUs are planned; "
+                   "repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--measured", options.measured, "what nccl-tests printed there; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--page-directory", options.page_directory,
                       "serve the page from here (development)");
   command->add_flag("--allow-privileged", options.allow_privileged, "run even as root");
@@ -216,6 +225,53 @@ void add_doctor(CLI::App* app, Parsed* parsed) {
           std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
 }
 
+void add_plan(CLI::App* app, Parsed* parsed) {
+  PlanOptions& options = parsed->plan;
+  CLI::App* const command =
+      app->add_subcommand("plan", "choose buckets, GPUs and settings for a run, with the reasons");
+  command->add_option("file", options.file, "the run file; - for stdin")->required();
+  command
+      ->add_option("--cluster", options.clusters,
+                   "the machines: what `regatta topo` reads; repeatable")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--nodes", options.nodes, "as if a cluster description had so many of its nodes")
+      ->check(CLI::Range(1, 8192));
+  command->add_flag("--live", options.live, "this machine");
+  command
+      ->add_option("--srun", options.srun,
+                   "an option of srun, repeatable: probe the nodes that it gives, in one step")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--measured", options.measured,
+                   "what nccl-tests or `regatta-train bench comm` printed there; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--lengths", options.lengths,
+                      "how long samples are: lines low,high,fraction; none: all max_length");
+  command->add_option("--vocabulary", options.vocabulary, "pieces, where no dataset tells them")
+      ->check(CLI::Range(1, 1 << 24));
+  command
+      ->add_option("--efficiency", options.efficiency, "share of the peak that computing gets to")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 1.0));
+  command->add_option("--slowdown", options.slowdown, "of computing while sums run, as a share")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 10.0));
+  command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
+  command->add_option("--directory", options.directory, "write plan.json and plan.tuner there");
+  command->add_flag_callback(
+      "--explain", [&options] { options.format = PlanFormat::Explain; }, "in sentences");
+  command->add_option("-o,--output", options.format, "text, explain, json, env, csv, xml or run")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, PlanFormat>{{"text", PlanFormat::Text},
+                                            {"explain", PlanFormat::Explain},
+                                            {"json", PlanFormat::Json},
+                                            {"env", PlanFormat::Env},
+                                            {"csv", PlanFormat::Csv},
+                                            {"xml", PlanFormat::Xml},
+                                            {"run", PlanFormat::Run}}));
+}
+
 int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& environment) {
   const std::string name = group.get_subcommands().front()->get_name();
   for (const CkptCommand& entry : kCkptCommands) {
@@ -258,6 +314,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "probe") return probe(parsed.probe, environment);
   if (name == "topo") return topo(parsed.topo, environment);
   if (name == "doctor") return doctor(parsed.doctor, environment);
+  if (name == "plan") return plan(parsed.plan, environment);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
@@ -287,6 +344,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
 
   CLI::App* const submit = app.add_subcommand("submit", "make a run from a run file");
   submit->add_option("file", parsed.submit.file, "YAML or JSON; - for stdin")->required();
+  submit->add_option("--plan", parsed.submit.plan, "a plan.json of `regatta plan`");
   submit->add_flag("--wait", parsed.submit.wait,
                    "watch the run and return its exit code (100: it failed without one)");
   submit->add_option("--idempotency-key", parsed.idempotency_key,
@@ -316,6 +374,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
   add_probe(&app, &parsed);
   add_topo(&app, &parsed);
   add_doctor(&app, &parsed);
+  add_plan(&app, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");
   add_client_options(version, &parsed);
 

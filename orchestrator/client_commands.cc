@@ -12,6 +12,7 @@
 #include "orchestrator/client.h"
 #include "orchestrator/commands.h"
 #include "orchestrator/explain.h"
+#include "orchestrator/run_plan.h"
 #include "orchestrator/terminal.h"
 #include "trainer/contract/run_config.h"
 
@@ -68,7 +69,12 @@ int submit(const ClientOptions& options, const SubmitOptions& submission) {
     headers["Idempotency-Key"] = key;
   }
   const Client client(options.server, options.timeout_seconds);
-  const Json run = client.post("/runs", trainer::to_json(config), headers);
+  SubmittedRun asked{config, {}};
+  if (!submission.plan.empty()) {
+    asked.plan =
+        topology::parse_plan(read_run_file(submission.plan), submission.plan, std::nullopt);
+  }
+  const Json run = client.post("/runs", submitted_body(asked), headers);
   const std::string id = run.value("id", "");
   if (options.format == Format::Json && !submission.wait) {
     print_json(run);

@@ -32,8 +32,10 @@ struct ServeOptions {
   std::string runs;     // empty: the default
   std::string trainer;  // empty: looked for
   std::string page_directory;
-  int parallel = 0;                // 0: 1 on this machine, and no limit of ours under Slurm
-  std::string scheduler = "auto";  // auto, local, slurm_cli
+  int parallel = 0;                   // 0: 1 on this machine, and no limit of ours under Slurm
+  std::string scheduler = "auto";     // auto, local, slurm_cli
+  std::vector<std::string> clusters;  // the machines that runs are planned for; none: no plans
+  std::vector<std::string> measured;  // logs of nccl-tests of them
   double stop_grace_seconds = 60;
   bool allow_privileged = false;
 };
@@ -48,6 +50,7 @@ struct ClientOptions {
 
 struct SubmitOptions {
   std::string file;  // "-": stdin
+  std::string plan;  // plan.json; empty: none
   bool wait = false;
   std::optional<std::string> idempotency_key;
 };

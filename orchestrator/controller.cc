@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/run_plan.h"
 #include "orchestrator/run_records.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
@@ -75,15 +76,10 @@ Controller::~Controller() = default;
 
 Controller::Accepted Controller::submit(const std::string& body,
                                         const std::optional<std::string>& idempotency_key) {
-  trainer::RunConfig config = trainer::parse_run_config(body, "run file");
-  if (!base::Path(config.data.path).is_absolute()) {
-    throw base::Error(base::Code::User, "run file: data.path: '" +
-                                            base::printable(config.data.path) +
-                                            "' is not absolute; the controller cannot know what "
-                                            "it is relative to");
-  }
+  SubmittedRun asked = parse_submitted(body);
+  const trainer::RunConfig& config = asked.config;
   const std::string text = trainer::to_json(config);
-  const std::string digest = base::digest_of(text);
+  const std::string digest = asked.digest();
   if (idempotency_key) check_key(*idempotency_key);
 
   // Ids are random, so only the same key must not come twice at once: without one, several
@@ -115,8 +111,11 @@ Controller::Accepted Controller::submit(const std::string& body,
   // The directory first: it is the truth. If the controller dies before the row is written, the
   // next one adopts the run, key included.
   const Submission submission{run.id, run.created_utc, Wanted::Run, idempotency_key, digest};
-  (void)trainer::RunDirectory::create(files_, directory, text,
-                                      {{kSubmissionName, submission_text(submission)}});
+  if (!asked.plan && options_.plan) asked.plan = options_.plan(config);
+  std::map<std::string, std::string> beside;
+  if (asked.plan) beside = plan_files(*asked.plan);
+  beside[kSubmissionName] = submission_text(submission);
+  (void)trainer::RunDirectory::create(files_, directory, text, beside);
   try {
     store_.add_run(run);
   } catch (const base::Error&) {

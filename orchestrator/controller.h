@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,8 @@
 #include "orchestrator/reconcile.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/store.h"
+#include "topology/plan.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
 
@@ -25,6 +28,8 @@ struct ControllerOptions {
   int parallel = 1;  // runs at once
   Limits limits;
   double tick_seconds = 0.25;
+  // For runs that are submitted without a plan; nothing: they go without.
+  std::function<std::optional<topology::Plan>(const trainer::RunConfig&)> plan{};
 };
 
 // submit(), cancel() and find() may be called from any thread; adopt() and tick() from one, which
@@ -41,8 +46,8 @@ class Controller {
     Run run;
     bool created = false;  // false: the same request had been made before
   };
-  // body: a run file. Code::User for a bad one, Code::Conflict when the key was used with another
-  // body.
+  // body: as parse_submitted() takes it. Code::User for a bad one, Code::Conflict when the key was
+  // used with another body.
   Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key);
   // Code::NotFound for an unknown run. True when something changed.
   bool cancel(const std::string& run);

@@ -15,11 +15,13 @@
 #include "orchestrator/commands.h"
 #include "orchestrator/controller.h"
 #include "orchestrator/local_scheduler.h"
+#include "orchestrator/run_plan.h"
 #include "orchestrator/server.h"
 #include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/slurm_scheduler.h"
 #include "orchestrator/store.h"
+#include "orchestrator/topo_commands.h"
 #include "orchestrator/trainer_program.h"
 
 namespace regatta::orchestrator {
@@ -85,6 +87,19 @@ std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
   return std::make_unique<LocalScheduler>(trainer);
 }
 
+// What runs are planned for, read once.
+std::optional<RunPlanner> make_planner(const ServeOptions& options,
+                                       const Environment& environment) {
+  if (options.clusters.empty()) return std::nullopt;
+  std::vector<MeasuredLog> measured;
+  for (const std::string& file : options.measured) {
+    measured.push_back({file, topology::parse_nccl_tests_log(read_input(file), file)});
+  }
+  return std::optional<RunPlanner>(
+      std::in_place, base::posix_file_system(),
+      machines_of({options.clusters, {}, false, ""}, environment, "serve"), std::move(measured));
+}
+
 sigset_t ending_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -107,6 +122,10 @@ int serve(const ServeOptions& options, const Environment& environment) {
                                 ? base::Path(*environment.runs)
                                 : data / "runs";
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
+  const std::optional<RunPlanner> planner = make_planner(options, environment);
+  if (planner) {
+    settings.plan = [&planner](const trainer::RunConfig& run) { return planner->plan(run); };
+  }
 
   // Blocked before any thread starts, so that only sigwait() below gets them.
   const sigset_t signals = ending_signals();

@@ -41,11 +41,6 @@ std::string host_name() {
   return std::string(name).substr(0, std::string(name).find('.'));
 }
 
-std::string read_input(const std::string& file) {
-  if (file != "-") return base::posix_file_system().read(file, kMaxFile);
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
-
 // A directory that goes with its owner.
 class TemporaryDirectory {
  public:
@@ -155,6 +150,11 @@ void print(const std::string& text) { std::cout << text << std::flush; }
 
 }  // namespace
 
+std::string read_input(const std::string& file) {
+  if (file != "-") return base::posix_file_system().read(file, kMaxFile);
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
 Capture probe_here(const std::string& nvml_library, const Environment& environment) {
   topology::CollectOptions options;
   options.host = host_name();
@@ -210,23 +210,30 @@ std::string topology_text(const Graph& graph) {
   return text + topology::fabric_text(graph);
 }
 
-int topo(const TopoOptions& options, const Environment& environment) {
+Graph machines_of(const MachineSources& sources, const Environment& environment,
+                  const std::string& command) {
+  const auto tell = [&](const std::string& what) {
+    std::cerr << "regatta " << command << ": " << base::printable(what) << "\n";
+  };
   Graph graph;
-  if (!options.srun.empty()) graph = probe_allocation(options.srun, environment);
-  for (const std::string& file : options.files) {
+  if (!sources.srun.empty()) graph = probe_allocation(sources.srun, environment);
+  for (const std::string& file : sources.files) {
     topology::Reading reading = topology::read_any(read_input(file), file == "-" ? "stdin" : file);
-    for (const topology::Finding& finding : reading.findings) {
-      std::cerr << "regatta topo: " << base::printable(finding.words) << "\n";
-    }
+    for (const topology::Finding& finding : reading.findings) tell(finding.words);
     graph.merge(reading.graph);
   }
-  if (options.files.empty() && options.srun.empty()) {
-    const Capture here = probe_here(options.nvml_library, environment);
-    for (const std::string& note : here.notes) {
-      std::cerr << "regatta topo: " << base::printable(note) << "\n";
-    }
-    graph = topology::replay(here).graph;
+  if (sources.here) {
+    const Capture here = probe_here(sources.nvml_library, environment);
+    for (const std::string& note : here.notes) tell(note);
+    graph.merge(topology::replay(here).graph);
   }
+  return graph;
+}
+
+int topo(const TopoOptions& options, const Environment& environment) {
+  const bool here = options.files.empty() && options.srun.empty();
+  Graph graph =
+      machines_of({options.files, options.srun, here, options.nvml_library}, environment, "topo");
   topology::note_shape(&graph);
   switch (options.format) {
     case TopoFormat::Text:

@@ -30,6 +30,20 @@ struct TopoOptions {
 // Shows what all of it makes together. Throws base::Error for what cannot be read or written.
 int topo(const TopoOptions& options, const Environment& environment);
 
+// Where machines are read from; `here` is this one.
+struct MachineSources {
+  std::vector<std::string> files;  // any that topology/read_any.h knows; "-": stdin
+  std::vector<std::string> srun;
+  bool here = false;
+  std::string nvml_library;
+};
+// All of them merged. What could not be read is told on stderr, after "regatta `command`: ".
+[[nodiscard]] topology::Graph machines_of(const MachineSources& sources,
+                                          const Environment& environment,
+                                          const std::string& command);
+// A file, or stdin for "-".
+[[nodiscard]] std::string read_input(const std::string& file);
+
 // This machine, read now.
 [[nodiscard]] topology::Capture probe_here(const std::string& nvml_library,
                                            const Environment& environment);

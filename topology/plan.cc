@@ -20,6 +20,7 @@ constexpr std::size_t kMostValueBytes = 4096;
 constexpr std::size_t kMostExcluded = 4096;
 constexpr std::size_t kMostHostlistBytes = 1024;
 constexpr std::size_t kMostAlternatives = 256;
+constexpr int kMostGpus = 1024;  // of a node
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
@@ -102,6 +103,13 @@ Placement read_placement(base::Table& table) {
   return placement;
 }
 
+double read_seconds(base::Table& row, const std::string& key) {
+  double seconds = 0;
+  row.read(key, &seconds);
+  if (!std::isfinite(seconds) || seconds < 0) row.fail(key, "use seconds of at least 0");
+  return seconds;
+}
+
 std::vector<Alternative> read_alternatives(base::Table& table) {
   std::vector<Alternative> alternatives;
   for (base::Table& row : table.tables("alternatives")) {
@@ -109,13 +117,8 @@ std::vector<Alternative> read_alternatives(base::Table& table) {
     row.read("name", &alternative.name);
     row.read("buckets", &alternative.buckets);
     if (alternative.buckets < 1) row.fail("buckets", "use at least 1");
-    row.read("step_seconds", &alternative.step_seconds);
-    row.read("mean_step_seconds", &alternative.mean_step_seconds);
-    for (const double seconds : {alternative.step_seconds, alternative.mean_step_seconds}) {
-      if (!std::isfinite(seconds) || seconds < 0) {
-        row.fail("step_seconds", "use seconds of at least 0");
-      }
-    }
+    alternative.step_seconds = read_seconds(row, "step_seconds");
+    alternative.mean_step_seconds = read_seconds(row, "mean_step_seconds");
     row.finish();
     alternatives.push_back(alternative);
   }
@@ -124,6 +127,78 @@ std::vector<Alternative> read_alternatives(base::Table& table) {
                                    " items; use at most " + std::to_string(kMostAlternatives));
   }
   return alternatives;
+}
+
+// Rank by rank, but a node's name once: {"node": "node01", "gpus": ["0", "1"], "nics": [...]}.
+std::vector<Seat> read_seats(base::Table& table, int ranks) {
+  std::vector<Seat> seats;
+  for (base::Table& row : table.tables("seats")) {
+    std::string node;
+    std::vector<std::string> gpus, nics;
+    row.read("node", &node);
+    row.read("gpus", &gpus);
+    row.read("nics", &nics);
+    row.finish();
+    if (node.empty() || gpus.size() != nics.size()) {
+      row.fail("node", "give a node with as many NICs as GPUs; \"\" for a NIC that is not known");
+    }
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const auto gpu = base::parse_integer(gpus[i]);
+      if (!gpu || *gpu < 0 || *gpu > kMostGpus) row.fail("gpus", "use numbers from 0");
+      seats.push_back({node, static_cast<int>(*gpu), nics[i]});
+    }
+  }
+  if (!seats.empty() && seats.size() != static_cast<std::size_t>(ranks)) {
+    table.fail("seats",
+               "are " + std::to_string(seats.size()) + " for " + std::to_string(ranks) + " ranks");
+  }
+  return seats;
+}
+
+nlohmann::ordered_json json_of(const std::vector<Seat>& seats) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const Seat& seat : seats) {
+    if (rows.empty() || rows.back()["node"] != seat.node) {
+      rows.push_back({{"node", seat.node},
+                      {"gpus", nlohmann::ordered_json::array()},
+                      {"nics", nlohmann::ordered_json::array()}});
+    }
+    rows.back()["gpus"].push_back(seat.gpu);
+    rows.back()["nics"].push_back(seat.nic);
+  }
+  return rows;
+}
+
+std::vector<Decision> read_decisions(base::Table& table) {
+  std::vector<Decision> decisions;
+  for (base::Table& row : table.tables("decisions")) {
+    Decision decision;
+    row.read("key", &decision.key);
+    row.read("choice", &decision.choice);
+    row.read("run_file", &decision.run_file);
+    row.read("why", &decision.why);
+    for (base::Table& option : row.tables("options")) {
+      std::string value;
+      option.read("value", &value);
+      decision.options.push_back({value, read_seconds(option, "step_seconds")});
+      option.finish();
+    }
+    row.finish();
+    decisions.push_back(std::move(decision));
+  }
+  return decisions;
+}
+
+nlohmann::ordered_json json_of(const Decision& decision) {
+  auto options = nlohmann::ordered_json::array();
+  for (const Decision::Option& option : decision.options) {
+    options.push_back({{"value", option.value}, {"step_seconds", option.step_seconds}});
+  }
+  return {{"key", decision.key},
+          {"choice", decision.choice},
+          {"run_file", decision.run_file},
+          {"why", decision.why},
+          {"options", options}};
 }
 
 std::optional<StepTimeline> read_plan_timeline(base::Table& table, std::size_t buckets) {
@@ -166,6 +241,8 @@ std::string to_json(const Plan& plan) {
                                     {"mean_step_seconds", alternative.mean_step_seconds}});
   }
   if (plan.timeline) json["timeline"] = json_of(*plan.timeline);
+  for (const Decision& decision : plan.decisions) json["decisions"].push_back(json_of(decision));
+  if (!plan.seats.empty()) json["seats"] = json_of(plan.seats);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -182,6 +259,8 @@ Plan parse_plan(const std::string& text, const std::string& source,
   plan.placement = read_placement(table);
   plan.alternatives = read_alternatives(table);
   plan.timeline = read_plan_timeline(table, ends.size());
+  plan.decisions = read_decisions(table);
+  plan.seats = read_seats(table, plan.ranks);
   table.finish();
   const int count = tensor_count.value_or(std::numeric_limits<int>::max());
   int begin = 0;

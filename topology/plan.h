@@ -29,15 +29,40 @@ struct Alternative {
   double mean_step_seconds = 0;  // predicted, over ready times that vary
 };
 
+// Where a rank belongs.
+struct Seat {
+  std::string node;
+  int gpu = 0;      // its number on the node
+  std::string nic;  // the nearest one, as it is named there; empty: not known
+};
+
+// A setting of the run file that the planner looked at. The run file's holds; where they differ,
+// the planner would gain.
+struct Decision {
+  struct Option {
+    std::string value;
+    double step_seconds = 0;  // predicted
+  };
+  std::string key;       // "sharding.optimizer"
+  std::string choice;    // the planner's
+  std::string run_file;  // what the run file has
+  std::string why;       // one sentence
+  std::vector<Option> options{};
+};
+
 struct Plan {
   int ranks = 1;
   std::vector<Bucket> buckets;  // in the order of reduction, covering the tensor table
   std::string why;              // one sentence
   bool measured = false;        // else modelled
   Placement placement{};
+  std::vector<Seat> seats{};  // of rank 0, 1, …; none: as Slurm gives them
+  std::vector<Decision> decisions{};
   std::vector<Alternative> alternatives{};  // none without a planner
   std::optional<StepTimeline> timeline{};   // predicted; a span for each bucket
 };
+
+inline constexpr std::uint64_t kMostPlanBytes = std::uint64_t{64} << 20;  // of plan.json
 
 // One bucket over `tensor_count` tensors: right for one rank, where nothing is reduced.
 [[nodiscard]] Plan default_plan(int tensor_count);

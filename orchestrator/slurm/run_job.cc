@@ -7,7 +7,6 @@
 namespace regatta::orchestrator {
 namespace {
 
-constexpr std::uint64_t kMostPlanBytes = std::uint64_t{64} << 20U;
 // Slurm's own signal before the end is a second way beside the deadline that the script hands over.
 // It may come a minute early, and a rank that has only just begun would die of it: so not where
 // the limit is short, or not known.
@@ -21,7 +20,7 @@ std::optional<topology::Plan> plan_of_run(base::FileSystem& files, const base::P
   const base::Path path = run_directory / "plan.json";
   if (!files.exists(path)) return std::nullopt;
   topology::Plan plan =
-      topology::parse_plan(files.read(path, kMostPlanBytes), path.string(), std::nullopt);
+      topology::parse_plan(files.read(path, topology::kMostPlanBytes), path.string(), std::nullopt);
   if (plan.ranks == ranks) return plan;
   base::log(base::LogLevel::Warning, path.string() + " is for " + std::to_string(plan.ranks) +
                                          " ranks, and is not used; plan again");

@@ -1,0 +1,109 @@
+#include "orchestrator/plan_command.h"
+
+#include <iostream>
+
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
+#include "orchestrator/plan_text.h"
+#include "orchestrator/run_plan.h"
+#include "orchestrator/topo_commands.h"
+#include "topology/cluster_file.h"
+#include "topology/nccl_xml.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::Graph;
+using trainer::RunConfig;
+
+Graph machines(const PlanOptions& options, const Environment& environment) {
+  if (options.nodes == 0) {
+    return machines_of({options.clusters, options.srun, options.live, options.nvml_library},
+                       environment, "plan");
+  }
+  if (options.clusters.size() != 1 || options.live || !options.srun.empty()) {
+    throw base::Error(base::Code::User,
+                      "--nodes is for one cluster description; name one with --cluster");
+  }
+  const std::string& file = options.clusters.front();
+  return topology::generate(topology::parse_cluster(read_input(file), file), options.nodes);
+}
+
+PlanRequest request_of(const PlanOptions& options, const Environment& environment) {
+  PlanRequest request;
+  const std::string source = options.file == "-" ? "stdin" : options.file;
+  request.config = trainer::parse_run_config(read_input(options.file), source);
+  const base::Path folder =
+      options.file == "-" ? base::Path(".") : base::Path(options.file).parent_path();
+  int& vocabulary = request.config.model.vocabulary;
+  if (options.vocabulary > 0) vocabulary = options.vocabulary;
+  if (vocabulary == 0 && !request.config.data.path.empty()) {
+    vocabulary = vocabulary_of(base::posix_file_system(), folder / request.config.data.path);
+  }
+  if (vocabulary == 0) {
+    throw base::Error(base::Code::User,
+                      source + ": the vocabulary is not known, since there is no dataset at '" +
+                          base::printable(request.config.data.path) + "' yet; give --vocabulary");
+  }
+  request.machines = machines(options, environment);
+  for (const std::string& file : options.measured) {
+    request.measured.push_back({file, topology::parse_nccl_tests_log(read_input(file), file)});
+  }
+  if (!options.lengths.empty()) {
+    request.lengths = trainer::LengthTable::parse(read_input(options.lengths), options.lengths);
+  }
+  request.figures.efficiency = options.efficiency;
+  request.figures.slowdown = options.slowdown;
+  return request;
+}
+
+std::string environment_text(const topology::Plan& plan) {
+  std::string text;
+  for (const auto& [name, value] : plan.placement.environment) {
+    text += "export " + name + "='" + value + "'\n";
+  }
+  return text;
+}
+
+std::string xml_text(const PlanRequest& request) {
+  const NodeChoice choice = choose_nodes(request.machines, request.config);
+  return topology::write_nccl_xml(request.machines, choice.nodes.front());
+}
+
+std::string text_of(PlanFormat format, const PlanRequest& request, const PlanReport& report) {
+  switch (format) {
+    case PlanFormat::Text:
+      return plan_table(report);
+    case PlanFormat::Explain:
+      return plan_sentences(report);
+    case PlanFormat::Json:
+      return topology::to_json(report.plan);
+    case PlanFormat::Env:
+      return environment_text(report.plan);
+    case PlanFormat::Csv:
+      return "";
+    case PlanFormat::Xml:
+      return xml_text(request);
+    case PlanFormat::Run:
+      return planned_run_file(request.config, report.plan);
+  }
+  return "";
+}
+
+}  // namespace
+
+int plan(const PlanOptions& options, const Environment& environment) {
+  const PlanRequest request = request_of(options, environment);
+  const PlanReport report = plan_run(request);
+  if (!options.directory.empty()) {
+    base::FileSystem& files = base::posix_file_system();
+    for (const auto& [name, text] : plan_files(report.plan)) {
+      base::replace_file(files, base::Path(options.directory) / name, text);
+    }
+  }
+  std::cout << text_of(options.format, request, report) << std::flush;
+  return 0;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,173 @@
+#include "orchestrator/plan_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/text.h"
+#include "orchestrator/terminal.h"
+#include "topology/step_gantt.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::Decision;
+using topology::Plan;
+using topology::StepTimeline;
+
+std::string figure(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+std::string milliseconds(double seconds) { return figure(1e3 * seconds) + " ms"; }
+
+std::string percent(double share) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+const char* basis_of(const Plan& plan) { return plan.measured ? "measured" : "modelled"; }
+
+std::string step_line(const StepTimeline& timeline) {
+  return milliseconds(timeline.step_seconds) + ": computing " +
+         milliseconds(timeline.compute_seconds) + ", waiting for sums " +
+         milliseconds(timeline.exposed_seconds) + ", optimizer " +
+         milliseconds(timeline.tail_seconds);
+}
+
+std::string cuts_table(const Plan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"cut", "buckets", "step", "mean", ""}};
+  bool is_marked = false;
+  for (const topology::Alternative& cut : plan.alternatives) {
+    const bool is_chosen = !is_marked && cut.buckets == static_cast<int>(plan.buckets.size()) &&
+                           plan.why.rfind(cut.name, 0) == 0;
+    is_marked = is_marked || is_chosen;
+    rows.push_back({cut.name, std::to_string(cut.buckets), milliseconds(cut.step_seconds),
+                    milliseconds(cut.mean_step_seconds), is_chosen ? "chosen" : ""});
+  }
+  return table(rows);
+}
+
+std::string decisions_table(const Plan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"run file", "has", "plan", "", "milliseconds a step"}};
+  for (const Decision& decision : plan.decisions) {
+    std::vector<std::string> steps;
+    for (const Decision::Option& option : decision.options) {
+      steps.push_back(option.value + " " + figure(1e3 * option.step_seconds));
+    }
+    rows.push_back({decision.key, decision.run_file, decision.choice,
+                    decision.choice == decision.run_file ? "" : "would gain",
+                    base::join(steps, ", ")});
+  }
+  return table(rows);
+}
+
+std::string seats_line(const Plan& plan) {
+  std::vector<std::string> nodes;
+  for (const topology::Seat& seat : plan.seats) {
+    if (nodes.empty() || nodes.back() != seat.node) nodes.push_back(seat.node);
+  }
+  std::string line = std::to_string(plan.seats.size()) + " ranks on " +
+                     std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes") +
+                     " like " + base::printable(nodes.front()) + ": ";
+  std::vector<std::string> pairs;
+  for (const topology::Seat& seat : plan.seats) {
+    if (seat.node != nodes.front()) break;
+    pairs.push_back("GPU " + std::to_string(seat.gpu) +
+                    (seat.nic.empty() ? "" : " with " + base::printable(seat.nic)));
+  }
+  return line + base::join(pairs, ", ");
+}
+
+std::string placement_line(const Plan& plan) {
+  std::vector<std::string> words;
+  if (!plan.placement.switches.empty()) words.push_back("--switches=" + plan.placement.switches);
+  if (plan.placement.segment > 0) {
+    words.push_back("--segment=" + std::to_string(plan.placement.segment));
+  }
+  for (const auto& [name, value] : plan.placement.environment) {
+    words.push_back(name + "=" + base::printable(value));
+  }
+  return base::join(words, " ");
+}
+
+}  // namespace
+
+std::string plan_table(const PlanReport& report, int columns) {
+  const Plan& plan = report.plan;
+  std::string text =
+      (report.machines.empty() ? std::to_string(plan.ranks) + " rank" : report.machines) + ", " +
+      basis_of(plan) + "\n";
+  if (plan.timeline) text += "step: " + step_line(*plan.timeline) + "\n";
+  text += plan.why + "\n";
+  for (const std::string& note : report.notes) text += "note: " + base::printable(note) + "\n";
+  if (!plan.alternatives.empty()) text += "\n" + cuts_table(plan);
+  if (!plan.decisions.empty()) text += "\n" + decisions_table(plan);
+  if (!plan.seats.empty()) text += "\nseats: " + seats_line(plan) + "\n";
+  if (const std::string line = placement_line(plan); !line.empty()) {
+    text += "placement: " + line + "\n";
+  }
+  if (plan.timeline && plan.ranks > 1) text += "\n" + gantt_text(*plan.timeline, columns);
+  return text;
+}
+
+std::string plan_sentences(const PlanReport& report) {
+  const Plan& plan = report.plan;
+  std::string text =
+      "The plan is for " + (report.machines.empty() ? "one rank" : report.machines) + ". ";
+  text += plan.measured
+              ? "How long sums take was measured on such machines.\n"
+              : "How long sums take is NCCL's own model, which public measurements exceed by up to "
+                "half at the sizes of buckets; give a log of all_reduce_perf with --measured.\n";
+  if (plan.timeline) {
+    const StepTimeline& step = *plan.timeline;
+    text += "A step takes " + milliseconds(step.step_seconds) + ": backward ends after " +
+            milliseconds(step.compute_seconds) + ", the last sum " +
+            milliseconds(step.exposed_seconds) + " later, and the optimizer takes " +
+            milliseconds(step.tail_seconds) + ".";
+    if (step.communication_seconds > 0) {
+      text += " All sums together take " + milliseconds(step.communication_seconds) +
+              ", of which " +
+              percent(1 - std::min(1.0, step.exposed_seconds / step.communication_seconds)) +
+              " hide behind backward.";
+    }
+    text += "\n";
+  }
+  text += "Buckets: " + plan.why + ".\n";
+  for (const topology::Alternative& cut : plan.alternatives) {
+    text += "  " + cut.name + ": " + std::to_string(cut.buckets) +
+            (cut.buckets == 1 ? " bucket, " : " buckets, ") + milliseconds(cut.step_seconds) +
+            " a step, " + milliseconds(cut.mean_step_seconds) + " on average.\n";
+  }
+  for (const Decision& decision : plan.decisions) {
+    text += decision.key + ": the run file has " + decision.run_file + "; " + decision.why + ".\n";
+  }
+  if (!plan.seats.empty()) text += "Seats: " + seats_line(plan) + ".\n";
+  if (const std::string line = placement_line(plan); !line.empty()) {
+    text += "Slurm is asked for " + line + ".\n";
+  }
+  for (const std::string& note : report.notes) text += "Note: " + base::printable(note) + ".\n";
+  return text;
+}
+
+std::string planned_run_file(const trainer::RunConfig& config, const Plan& plan) {
+  auto json = nlohmann::ordered_json::parse(trainer::to_json(config));
+  for (const Decision& decision : plan.decisions) {
+    std::string pointer = "/" + decision.key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    auto& value = json.at(nlohmann::ordered_json::json_pointer(pointer));
+    if (value.is_boolean()) {
+      value = decision.choice == "true";
+    } else {
+      value = decision.choice;
+    }
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace regatta::orchestrator

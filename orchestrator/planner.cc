@@ -1,0 +1,251 @@
+#include "orchestrator/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/plan_decisions.h"
+#include "orchestrator/plan_seats.h"
+#include "topology/allocation.h"
+#include "topology/bucket_choice.h"
+#include "topology/figures.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::CalibratedModel;
+using topology::Collective;
+using topology::CommunicationCurve;
+using topology::Graph;
+using topology::Kind;
+using topology::VertexIndex;
+using trainer::RunConfig;
+
+// How wrong a curve may be that was measured on these machines: what is left of the error by the
+// public logs, half of each predicting the other (tests/topology/measured_curve_test.cc).
+constexpr double kMeasuredError = 0.1;
+constexpr int kMostRanks = 1 << 16;
+
+std::string plural(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+[[noreturn]] void fail(const std::string& message) { throw base::Error(base::Code::User, message); }
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request)
+      : request_(request), config_(request.config), figures_(request.figures) {}
+
+  PlanReport plan() {
+    if (config_.ranks < 1 || config_.ranks > kMostRanks) {
+      fail("cannot plan " + std::to_string(config_.ranks) + " ranks; use 1 to " +
+           std::to_string(kMostRanks));
+    }
+    take_lengths();
+    const bool has_machines = !request_.machines.of_kind(Kind::Gpu).empty();
+    if (has_machines) survey();
+    const topology::StepInputs inputs = plan_inputs(config_, figures_);
+    report_.inputs = inputs;
+    if (config_.ranks == 1) {
+      report_.plan = topology::default_plan(static_cast<int>(inputs.tensors.size()));
+      report_.plan.timeline =
+          topology::run_step(inputs, report_.plan.buckets, CommunicationCurve::of_line(0, 1e6));
+      return std::move(report_);
+    }
+    if (has_machines) {
+      plan_by_model(inputs);
+    } else {
+      plan_by_measurement(inputs);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  // Padding costs nothing here, so the mean counts.
+  void take_lengths() {
+    if (!request_.lengths || figures_.mean_tokens > 0) return;
+    constexpr int kPoints = 1000;
+    double sum = 0, squares = 0;
+    for (int i = 0; i < kPoints; ++i) {
+      const auto length = static_cast<double>(std::min<std::int64_t>(
+          request_.lengths->quantile((i + 0.5) / kPoints), config_.data.max_length));
+      sum += length;
+      squares += length * length;
+    }
+    figures_.mean_tokens = sum / kPoints;
+    figures_.mean_squared_tokens = squares / kPoints;
+  }
+
+  // Which machines, and how fast one of their GPUs is.
+  void survey() {
+    choice_ = choose_nodes(request_.machines, config_);
+    const VertexIndex gpu = request_.machines.below(choice_.nodes.front(), Kind::Gpu).front();
+    const std::string model = topology::text_of(
+        request_.machines, request_.machines.vertex(gpu).facts, topology::key::kModel);
+    const topology::GpuFigures* const known = topology::gpu_figures(model);
+    if (figures_.peak_flops == 0 && config_.peak_tflops == 0) {
+      if (known == nullptr) {
+        fail("how fast a GPU '" + base::printable(model) +
+             "' is, is not known; set statistics.peak_tflops of the run");
+      }
+      figures_.peak_flops = 1e12 * known->tflops;
+    }
+    if (figures_.memory_bytes_per_second == 0 && known != nullptr) {
+      figures_.memory_bytes_per_second = 1e9 * known->memory_gb_per_s;
+    }
+    report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + " on " +
+                       plural(choice_.nodes.size(), "node") + " of " +
+                       std::to_string(choice_.ranks_per_node) + " " +
+                       (model.empty() ? "GPUs" : base::printable(model));
+  }
+
+  void plan_by_model(const topology::StepInputs& inputs) {
+    const topology::Allocation allocation =
+        topology::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
+    CalibratedModel model{topology::CostModel(allocation)};
+    for (const MeasuredLog& measured : request_.measured) take(measured, &model);
+    const double bytes = bytes_of(inputs);
+    const DecisionInputs decisions{config_,
+                                   figures_,
+                                   choice_.ranks_per_node,
+                                   curve_of(model, Collective::AllReduce, bytes),
+                                   curve_of(model, Collective::ReduceScatter, bytes),
+                                   curve_of(model, Collective::AllGather, bytes),
+                                   allocation,
+                                   request_.lengths};
+    choose(inputs, decisions);
+    report_.plan.seats = seats_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
+    report_.plan.placement = placement_of(request_.machines, choice_.nodes);
+  }
+
+  // Without a model of the machines there is only what was measured, for as many ranks.
+  void plan_by_measurement(const topology::StepInputs& inputs) {
+    std::map<Collective, CommunicationCurve> curves;
+    for (const MeasuredLog& measured : request_.measured) {
+      const topology::NcclTestLog& log = measured.log;
+      if (!log.collective) {
+        leave_out(measured, "it is of no collective that sums");
+      } else if (log.ranks != config_.ranks) {
+        leave_out(measured, "it is of " + plural(static_cast<std::size_t>(log.ranks), "rank"));
+      } else {
+        curves.insert_or_assign(*log.collective, measured_curve(log));
+        measured_ = true;
+      }
+    }
+    const auto sum = curves.find(Collective::AllReduce);
+    if (sum == curves.end()) {
+      fail(
+          "nothing is known of the machines; give a cluster (--cluster), or an all-reduce "
+          "measured on " +
+          plural(static_cast<std::size_t>(config_.ranks), "rank") + " (--measured)");
+    }
+    report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + ", as measured";
+    const auto part = [&](Collective collective) {
+      const auto found = curves.find(collective);
+      // An all-reduce is both parts, one after the other.
+      return found != curves.end() ? found->second : sum->second.scaled(0.5, 0.5);
+    };
+    const int per_node = config_.ranks_per_node > 0 ? config_.ranks_per_node : config_.ranks;
+    choose(inputs, {config_, figures_, per_node, sum->second, part(Collective::ReduceScatter),
+                    part(Collective::AllGather), std::nullopt, request_.lengths});
+  }
+
+  void choose(const topology::StepInputs& inputs, const DecisionInputs& decisions) {
+    topology::ChoiceOptions options;
+    if (measured_) options.curve_error = kMeasuredError;
+    report_.plan = topology::plan_buckets(
+        inputs, config_.sharding.optimizer ? decisions.reduce_scatter : decisions.all_reduce,
+        config_.ranks, options);
+    report_.plan.measured = measured_;
+    report_.plan.decisions = decide(decisions, report_.plan);
+  }
+
+  void take(const MeasuredLog& measured, CalibratedModel* model) {
+    if (!measured.log.collective) {
+      leave_out(measured, "it is of no collective that NCCL tunes");
+    } else if (const auto why = topology::misfit(model->model(), measured.log)) {
+      leave_out(measured, *why);
+    } else {
+      topology::CurveKey key;
+      key.collective = *measured.log.collective;
+      model->add(
+          topology::MeasuredCurve::fit(model->model(), key, topology::samples_of(measured.log)));
+      measured_ = measured_ || key.collective == Collective::AllReduce;
+    }
+  }
+
+  void leave_out(const MeasuredLog& measured, const std::string& why) {
+    report_.notes.push_back(measured.name + " was left out: " + why);
+  }
+
+  static CommunicationCurve measured_curve(const topology::NcclTestLog& log) {
+    std::vector<CommunicationCurve::Point> points;
+    for (const topology::Sample& sample : topology::samples_of(log)) {
+      points.push_back({static_cast<double>(sample.bytes), 1e-6 * sample.us});
+    }
+    return CommunicationCurve(std::move(points));
+  }
+
+  static double bytes_of(const topology::StepInputs& inputs) {
+    return static_cast<double>(inputs.tensors.back().end_byte - inputs.tensors.front().begin_byte);
+  }
+
+  const PlanRequest& request_;
+  const RunConfig& config_;
+  PlanFigures figures_;
+  NodeChoice choice_;
+  bool measured_ = false;
+  PlanReport report_;
+};
+
+}  // namespace
+
+CommunicationCurve curve_of(const CalibratedModel& model, Collective collective,
+                            double most_bytes) {
+  topology::CurveKey key;
+  key.collective = collective;
+  return CommunicationCurve::sampled(
+      [&](double bytes) {
+        return 1e-6 * model.predict(key, static_cast<std::uint64_t>(std::llround(bytes))).us;
+      },
+      most_bytes);
+}
+
+NodeChoice choose_nodes(const Graph& machines, const RunConfig& config) {
+  std::vector<VertexIndex> nodes;
+  for (const VertexIndex node : machines.of_kind(Kind::Node)) {
+    if (!machines.below(node, Kind::Gpu).empty()) nodes.push_back(node);
+  }
+  std::sort(nodes.begin(), nodes.end(), [&](VertexIndex a, VertexIndex b) {
+    return machines.vertex(a).id < machines.vertex(b).id;
+  });
+  if (nodes.empty()) fail("none of the machines has a GPU");
+  NodeChoice choice;
+  const auto gpus = static_cast<int>(machines.below(nodes.front(), Kind::Gpu).size());
+  choice.ranks_per_node =
+      config.ranks_per_node > 0 ? config.ranks_per_node : std::min(gpus, config.ranks);
+  if (config.ranks % choice.ranks_per_node != 0) {
+    fail(std::to_string(config.ranks) + " ranks do not fill nodes of " +
+         std::to_string(choice.ranks_per_node) + "; set ranks_per_node of the run");
+  }
+  const auto wanted = static_cast<std::size_t>(config.ranks / choice.ranks_per_node);
+  for (const VertexIndex node : nodes) {
+    if (choice.nodes.size() == wanted) break;
+    const auto own = static_cast<int>(machines.below(node, Kind::Gpu).size());
+    if (own >= choice.ranks_per_node) choice.nodes.push_back(node);
+  }
+  if (choice.nodes.size() < wanted) {
+    fail("the run needs " + plural(wanted, "node") + " with " +
+         plural(static_cast<std::size_t>(choice.ranks_per_node), "GPU") + ", and there are " +
+         std::to_string(choice.nodes.size()) +
+         "; name more machines, or say how many with --nodes");
+  }
+  return choice;
+}
+
+PlanReport plan_run(const PlanRequest& request) { return Planner(request).plan(); }
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,62 @@
+// From a run file and what is known of the machines to a plan: which cut of the gradient, which
+// GPUs, and what the planner would set otherwise in the run file, each with alternatives and why.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/plan_inputs.h"
+#include "topology/graph.h"
+#include "topology/measured_curve.h"
+#include "topology/nccl_tests_log.h"
+#include "topology/plan.h"
+#include "trainer/contract/length_table.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+
+// What nccl-tests or `regatta-train bench comm` printed.
+struct MeasuredLog {
+  std::string name;  // for messages
+  topology::NcclTestLog log;
+};
+
+struct PlanRequest {
+  trainer::RunConfig config;  // with ranks and vocabulary
+  topology::Graph machines;  // nodes that the run may get, or that are like them; none: as measured
+  std::vector<MeasuredLog> measured;
+  // peak_flops and memory_bytes_per_second of 0 are those of the GPU's data sheet.
+  PlanFigures figures;
+  std::optional<trainer::LengthTable> lengths;  // of samples; nothing: all of data.max_length
+};
+
+struct PlanReport {
+  topology::Plan plan;
+  topology::StepInputs inputs;     // the step that it was made for
+  std::string machines;            // "64 ranks on 8 nodes of 8 NVIDIA H100 80GB HBM3"
+  std::vector<std::string> notes;  // what was not used, and why: a sentence each
+};
+
+// Ranks take the GPUs of the first nodes that have them, by name, config.ranks_per_node on each (0:
+// as many as the node has GPUs). A measured log counts where it is of such machines; a log of other
+// ranks or of a disturbed machine is left out with a note. The same request gives the same plan.
+//
+// Throws Code::User: too few nodes or GPUs, neither machines nor a log of the run's ranks, and what
+// allocation_of() and plan_inputs() throw.
+[[nodiscard]] PlanReport plan_run(const PlanRequest& request);
+
+// The nodes of a run of `ranks`, by name, and the ranks on each.
+struct NodeChoice {
+  std::vector<topology::VertexIndex> nodes;
+  int ranks_per_node = 0;
+};
+[[nodiscard]] NodeChoice choose_nodes(const topology::Graph& machines,
+                                      const trainer::RunConfig& config);
+
+// How long a collective of all ranks takes, over its bytes.
+[[nodiscard]] topology::CommunicationCurve curve_of(const topology::CalibratedModel& model,
+                                                    topology::Collective collective,
+                                                    double most_bytes);
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,125 @@
+// `regatta plan` as a user sees it.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/process.h"
+#include "tests/base/faulty_file_system.h"
+#include "tests/orchestrator/support.h"
+#include "topology/plan.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kExamples = REGATTA_SOURCE_DIR "/topology/examples/";
+
+class PlanCommand : public testing::Test {
+ protected:
+  base::Output plan(std::vector<std::string> arguments) {
+    base::Command command;
+    command.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta", "plan"};
+    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    command.bare_environment = true;
+    return base::run(command, 60);
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    tests::write_file(folder_.path() / name, text);
+    return folder_.path() / name;
+  }
+  std::string run_file() {
+    return file("run.yaml",
+                "model: {preset: large}\ndata: {path: d, max_length: 512}\nranks: 64\n"
+                "batch: {size: 1024}\n");
+  }
+  tests::TemporaryDirectory folder_;
+};
+
+TEST_F(PlanCommand, EveryFormIsOfTheSamePlan) {
+  const std::string run = run_file();
+  const std::vector<std::string> common = {run, "--cluster", kExamples + "dgx-h100.yaml",
+                                           "--vocabulary", "30522"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = common;
+    all.insert(all.end(), more.begin(), more.end());
+    base::Output output = plan(all);
+    EXPECT_EQ(output.exit.code, 0) << output.errors;
+    EXPECT_EQ(output.errors, "");
+    return output.text;
+  };
+  const std::string json = with({"-o", "json", "--directory", folder_.path().string()});
+  const topology::Plan made = topology::parse_plan(json, "stdout", std::nullopt);
+  EXPECT_EQ(made.ranks, 64);
+  EXPECT_EQ(tests::read_file(folder_.path() / "plan.json"), json);
+  EXPECT_THAT(with({}), HasSubstr("64 ranks on 8 nodes of 8 NVIDIA H100"));
+  EXPECT_THAT(with({"--explain"}), HasSubstr("Buckets: " + made.why));
+  EXPECT_THAT(with({"-o", "xml"}), HasSubstr("<system version=\"1\">"));
+  const trainer::RunConfig back = trainer::parse_run_config(with({"-o", "run"}), "stdout");
+  EXPECT_EQ(back.ranks, 64);
+  for (const auto& decision : made.decisions) {
+    if (decision.key == "sharding.optimizer") {
+      EXPECT_EQ(back.sharding.optimizer, decision.choice == "true");
+    }
+  }
+}
+
+TEST_F(PlanCommand, TakesTheVocabularyFromTheDataset) {
+  const std::string run = run_file();
+  const std::string cluster = kExamples + "dgx-h100.yaml";
+  base::Output output = plan({run, "--cluster", cluster});
+  EXPECT_EQ(output.exit.code, 2);
+  EXPECT_THAT(output.errors, HasSubstr("the vocabulary is not known"));
+  std::filesystem::create_directory(folder_.path() / "d");
+  file("d/dataset.json", R"({"vocabulary": {"pieces": 30522, "digest": "x"}})");
+  output = plan({run, "--cluster", cluster});
+  EXPECT_EQ(output.exit.code, 0) << output.errors;
+  file("d/dataset.json", "{");
+  EXPECT_EQ(plan({run, "--cluster", cluster}).exit.code, 2);
+}
+
+TEST_F(PlanCommand, MoreNodesThanTheDescriptionHas) {
+  const std::string run = file("run.yaml",
+                               "model: {preset: base}\ndata: {path: d}\nranks: 512\n"
+                               "batch: {size: 4096}\n");
+  const std::string cluster = kExamples + "dgx-h100.yaml";
+  base::Output output = plan({run, "--cluster", cluster, "--vocabulary", "30522"});
+  EXPECT_EQ(output.exit.code, 2);
+  EXPECT_THAT(output.errors, HasSubstr("needs 64 nodes with 8 GPUs, and there are 32"));
+  output = plan({run, "--cluster", cluster, "--vocabulary", "30522", "--nodes", "64"});
+  EXPECT_EQ(output.exit.code, 0) << output.errors;
+  EXPECT_THAT(output.text, HasSubstr("512 ranks on 64 nodes"));
+}
+
+TEST_F(PlanCommand, RefusesInOneLine) {
+  const std::string run = run_file();
+  const std::string cluster = kExamples + "dgx-h100.yaml";
+  struct Row {
+    std::vector<std::string> arguments;
+    const char* words;
+  };
+  const Row rows[] = {
+      {{"/nowhere/run.yaml", "--cluster", cluster}, "/nowhere/run.yaml"},
+      {{run, "--vocabulary", "30522"}, "speed of the devices"},
+      {{run, "--cluster", "/nowhere/x.yaml", "--vocabulary", "30522"}, "/nowhere/x.yaml"},
+      {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", cluster},
+       "dgx-h100.yaml"},
+      {{run, "--cluster", cluster, "--vocabulary", "30522", "--lengths", cluster}, "dgx-h100.yaml"},
+      {{run, "--nodes", "3", "--vocabulary", "30522"}, "--nodes is for one cluster description"},
+      {{run, "--cluster", cluster, "--vocabulary", "30522", "--directory", "/nowhere/at/all"},
+       "/nowhere/at/all"},
+  };
+  for (const Row& row : rows) {
+    const base::Output output = plan(row.arguments);
+    EXPECT_NE(output.exit.code, 0);
+    EXPECT_THAT(output.errors, StartsWith("regatta: "));
+    EXPECT_THAT(output.errors, HasSubstr(row.words));
+    EXPECT_EQ(std::count(output.errors.begin(), output.errors.end(), '\n'), 1) << output.errors;
+    EXPECT_EQ(output.text, "");
+  }
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
