@@ -35,6 +35,7 @@ CASES = [
     ("a shell", "base/a.cc", "int f() { return sys" + 'tem("ls"); }\n', "argument vector"),
     ("an unfinished place", "base/a.cc", "// TO" + "DO\n", "unfinished"),
     ("environment deep inside", "trainer/bert.cc", 'auto* x = std::getenv("A");\n', "environment is read in main"),
+    ("environment beside the plug-in", "topology/tuner/table.cc", 'auto* x = std::getenv("A");\n', "environment is read in main"),
     ("never built", "base/unlisted.cc", "int x;\n", "in no CMakeLists.txt"),
     ("globbed sources", "base/CMakeLists.txt", "file(GLOB x *.cc)\n", "not globbed"),
     ("no README", "topology/a.h", "#pragma once\n", "README.md"),
