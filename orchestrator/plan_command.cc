@@ -1,5 +1,6 @@
 #include "orchestrator/plan_command.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
@@ -58,11 +59,19 @@ PlanRequest request_of(const PlanOptions& options, const Environment& environmen
   return request;
 }
 
+// What NCCL is told where no plug-in can be loaded, over the sizes of the buckets.
 std::string environment_text(const topology::Plan& plan) {
-  std::string text;
-  for (const auto& [name, value] : plan.placement.environment) {
-    text += "export " + name + "='" + value + "'\n";
+  auto variables = plan.placement.environment;
+  if (plan.timeline && !plan.timeline->buckets.empty()) {
+    const auto [least, most] =
+        std::minmax_element(plan.timeline->buckets.begin(), plan.timeline->buckets.end(),
+                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    variables.merge(topology::nccl_variables(plan.tuner, static_cast<std::uint64_t>(least->bytes),
+                                             static_cast<std::uint64_t>(most->bytes)));
   }
+  if (variables.empty()) return "# NCCL's own choices stay: no other way is better beyond doubt\n";
+  std::string text;
+  for (const auto& [name, value] : variables) text += "export " + name + "='" + value + "'\n";
   return text;
 }
 
@@ -82,7 +91,7 @@ std::string text_of(PlanFormat format, const PlanRequest& request, const PlanRep
     case PlanFormat::Env:
       return environment_text(report.plan);
     case PlanFormat::Csv:
-      return "";
+      return report.example_csv;
     case PlanFormat::Xml:
       return xml_text(request);
     case PlanFormat::Run:
@@ -92,6 +101,11 @@ std::string text_of(PlanFormat format, const PlanRequest& request, const PlanRep
 }
 
 }  // namespace
+
+MeasuredLog read_measured(const std::string& text) {
+  const MeasuredName name = parse_measured(text);
+  return {text, topology::parse_nccl_tests_log(read_input(name.file), name.file), name.way};
+}
 
 int plan(const PlanOptions& options, const Environment& environment) {
   const PlanRequest request = request_of(options, environment);

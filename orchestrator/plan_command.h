@@ -28,6 +28,9 @@ struct PlanOptions {
   PlanFormat format = PlanFormat::Text;
 };
 
+// "FILE" or "Ring/Simple=FILE", read.
+[[nodiscard]] MeasuredLog read_measured(const std::string& text);
+
 // Throws base::Error: a file that cannot be read, and what plan_run() throws.
 int plan(const PlanOptions& options, const Environment& environment);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "topology/node_shape.h"
 #include "topology/paths.h"
 
 namespace regatta::orchestrator {
@@ -100,13 +101,20 @@ std::map<VertexIndex, std::set<VertexIndex>> nodes_of_domains(const Graph& machi
 std::vector<topology::Seat> seats_of(const Graph& machines, const std::vector<VertexIndex>& nodes,
                                      int ranks_per_node) {
   const topology::Paths paths(machines);
+  const auto links = topology::links_by_vertex(machines);
+  std::map<std::string, std::vector<std::string>> known;  // NICs of nodes by their shape
   std::vector<topology::Seat> seats;
   for (const VertexIndex node : nodes) {
-    const std::vector<VertexIndex> gpus = gpus_of(machines, node);
-    NicShares nics(machines, paths, node);
+    const auto [found, is_new] = known.try_emplace(topology::shape_of(machines, node, links));
+    if (is_new) {
+      const std::vector<VertexIndex> gpus = gpus_of(machines, node);
+      NicShares nics(machines, paths, node);
+      for (int i = 0; i < ranks_per_node; ++i) {
+        found->second.push_back(nics.take(gpus.at(static_cast<std::size_t>(i))));
+      }
+    }
     for (int i = 0; i < ranks_per_node; ++i) {
-      seats.push_back(
-          {machines.vertex(node).id, i, nics.take(gpus.at(static_cast<std::size_t>(i)))});
+      seats.push_back({machines.vertex(node).id, i, found->second[static_cast<std::size_t>(i)]});
     }
   }
   return seats;

@@ -67,6 +67,30 @@ std::string decisions_table(const Plan& plan) {
   return table(rows);
 }
 
+std::string nccl_line(const topology::TunedRange& range) {
+  char text[200];
+  std::snprintf(
+      text, sizeof text, "%s of %s to %s: %s/%s%s, %.4g us where NCCL's own takes %.4g",
+      topology::name_of(range.collective), base::human_bytes(range.from_bytes).c_str(),
+      range.to_bytes == topology::TunedRange::kNoEnd ? "any size"
+                                                     : base::human_bytes(range.to_bytes).c_str(),
+      topology::name_of(range.way.algorithm), topology::name_of(range.way.protocol),
+      range.way.channels > 0 ? (" on " + std::to_string(range.way.channels) + " channels").c_str()
+                             : "",
+      range.us, range.default_us);
+  return text;
+}
+
+// What NCCL is told, or why not.
+std::vector<std::string> nccl_lines(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const topology::TunedRange& range : plan.tuner.ranges) lines.push_back(nccl_line(range));
+  if (lines.empty() && !plan.seats.empty()) {
+    lines.emplace_back("its own choices stay: no other way is better beyond doubt");
+  }
+  return lines;
+}
+
 std::string seats_line(const Plan& plan) {
   std::vector<std::string> nodes;
   for (const topology::Seat& seat : plan.seats) {
@@ -108,7 +132,9 @@ std::string plan_table(const PlanReport& report, int columns) {
   for (const std::string& note : report.notes) text += "note: " + base::printable(note) + "\n";
   if (!plan.alternatives.empty()) text += "\n" + cuts_table(plan);
   if (!plan.decisions.empty()) text += "\n" + decisions_table(plan);
-  if (!plan.seats.empty()) text += "\nseats: " + seats_line(plan) + "\n";
+  if (!plan.seats.empty()) text += "\n";
+  for (const std::string& line : nccl_lines(plan)) text += "NCCL: " + line + "\n";
+  if (!plan.seats.empty()) text += "seats: " + seats_line(plan) + "\n";
   if (const std::string line = placement_line(plan); !line.empty()) {
     text += "placement: " + line + "\n";
   }
@@ -147,6 +173,7 @@ std::string plan_sentences(const PlanReport& report) {
   for (const Decision& decision : plan.decisions) {
     text += decision.key + ": the run file has " + decision.run_file + "; " + decision.why + ".\n";
   }
+  for (const std::string& line : nccl_lines(plan)) text += "NCCL: " + line + ".\n";
   if (!plan.seats.empty()) text += "Seats: " + seats_line(plan) + ".\n";
   if (const std::string line = placement_line(plan); !line.empty()) {
     text += "Slurm is asked for " + line + ".\n";

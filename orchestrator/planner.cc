@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "topology/allocation.h"
 #include "topology/bucket_choice.h"
 #include "topology/figures.h"
+#include "topology/tuning.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -27,6 +30,7 @@ using trainer::RunConfig;
 // public logs, half of each predicting the other (tests/topology/measured_curve_test.cc).
 constexpr double kMeasuredError = 0.1;
 constexpr int kMostRanks = 1 << 16;
+constexpr int kMostChannels = 64;
 
 std::string plural(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -52,7 +56,7 @@ class Planner {
     if (config_.ranks == 1) {
       report_.plan = topology::default_plan(static_cast<int>(inputs.tensors.size()));
       report_.plan.timeline =
-          topology::run_step(inputs, report_.plan.buckets, CommunicationCurve::of_line(0, 1e6));
+          topology::run_step(inputs, report_.plan.buckets, CommunicationCurve({{1, 0}}));
       return std::move(report_);
     }
     if (has_machines) {
@@ -108,15 +112,21 @@ class Planner {
     CalibratedModel model{topology::CostModel(allocation)};
     for (const MeasuredLog& measured : request_.measured) take(measured, &model);
     const double bytes = bytes_of(inputs);
+    topology::TuneOptions tuning;
+    tuning.most_bytes = static_cast<std::uint64_t>(bytes);
+    const topology::TunerTable tuner = topology::tune(model, tuning);
     const DecisionInputs decisions{config_,
                                    figures_,
                                    choice_.ranks_per_node,
-                                   curve_of(model, Collective::AllReduce, bytes),
-                                   curve_of(model, Collective::ReduceScatter, bytes),
-                                   curve_of(model, Collective::AllGather, bytes),
+                                   curve_of(model, Collective::AllReduce, bytes, tuner),
+                                   curve_of(model, Collective::ReduceScatter, bytes, tuner),
+                                   curve_of(model, Collective::AllGather, bytes, tuner),
                                    allocation,
                                    request_.lengths};
     choose(inputs, decisions);
+    report_.plan.tuner = tuner;
+    report_.example_csv =
+        topology::to_example_csv(topology::with_own_choices(tuner, model.model()));
     report_.plan.seats = seats_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
     report_.plan.placement = placement_of(request_.machines, choice_.nodes);
   }
@@ -126,8 +136,8 @@ class Planner {
     std::map<Collective, CommunicationCurve> curves;
     for (const MeasuredLog& measured : request_.measured) {
       const topology::NcclTestLog& log = measured.log;
-      if (!log.collective) {
-        leave_out(measured, "it is of no collective that sums");
+      if (!log.collective || measured.way) {
+        leave_out(measured, "it is of no collective, or of one way of NCCL's");
       } else if (log.ranks != config_.ranks) {
         leave_out(measured, "it is of " + plural(static_cast<std::size_t>(log.ranks), "rank"));
       } else {
@@ -171,10 +181,21 @@ class Planner {
     } else {
       topology::CurveKey key;
       key.collective = *measured.log.collective;
+      key.way = measured.way;
+      const bool is_first =
+          taken_.emplace(key.collective, key.way ? name_of_way(*key.way) : "").second;
+      if (!is_first) {
+        report_.notes.push_back(measured.name + " takes the place of an earlier log of the same");
+      }
       model->add(
           topology::MeasuredCurve::fit(model->model(), key, topology::samples_of(measured.log)));
-      measured_ = measured_ || key.collective == Collective::AllReduce;
+      measured_ = measured_ || (key.collective == Collective::AllReduce && !key.way);
     }
+  }
+
+  static std::string name_of_way(const topology::Way& way) {
+    return std::string(topology::name_of(way.algorithm)) + "/" + topology::name_of(way.protocol) +
+           "/" + std::to_string(way.channels);
   }
 
   void leave_out(const MeasuredLog& measured, const std::string& why) {
@@ -198,18 +219,52 @@ class Planner {
   PlanFigures figures_;
   NodeChoice choice_;
   bool measured_ = false;
+  std::set<std::pair<Collective, std::string>> taken_;  // collectives and ways of logs
   PlanReport report_;
 };
 
 }  // namespace
 
-CommunicationCurve curve_of(const CalibratedModel& model, Collective collective,
-                            double most_bytes) {
-  topology::CurveKey key;
-  key.collective = collective;
+MeasuredName parse_measured(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::vector<std::string> words = base::split(text.substr(0, equals), '/');
+  if (equals == std::string::npos || words.size() < 2 || words.size() > 3) return {text, {}};
+  const auto find = [&](const std::string& word, auto first, int count) {
+    for (int i = 0; i < count; ++i) {
+      const auto each = static_cast<decltype(first)>(i);
+      if (word == topology::name_of(each)) return each;
+    }
+    fail("'" + base::printable(text.substr(0, equals)) +
+         "' is no way of NCCL's; use one such as Ring/Simple, Tree/LL, NVLS/Simple");
+  };
+  topology::Way way;
+  way.algorithm = find(words[0], topology::Algorithm::Tree, topology::kAlgorithms);
+  way.protocol = find(words[1], topology::Protocol::Ll, topology::kProtocols);
+  if (words.size() == 3) {
+    const auto channels = base::parse_integer(words[2]);
+    if (!channels || *channels < 1 || *channels > kMostChannels) {
+      fail("'" + base::printable(words[2]) + "' channels; use 1 to " +
+           std::to_string(kMostChannels));
+    }
+    way.channels = static_cast<int>(*channels);
+  }
+  return {text.substr(equals + 1), way};
+}
+
+CommunicationCurve curve_of(const CalibratedModel& model, Collective collective, double most_bytes,
+                            const topology::TunerTable& tuner) {
   return CommunicationCurve::sampled(
-      [&](double bytes) {
-        return 1e-6 * model.predict(key, static_cast<std::uint64_t>(std::llround(bytes))).us;
+      [&](double size) {
+        const auto bytes = static_cast<std::uint64_t>(std::llround(size));
+        topology::CurveKey key;
+        key.collective = collective;
+        for (const topology::TunedRange& range : tuner.ranges) {
+          if (range.collective == collective && bytes >= range.from_bytes &&
+              bytes < range.to_bytes) {
+            key.way = range.way;
+          }
+        }
+        return 1e-6 * model.predict(key, bytes).us;
       },
       most_bytes);
 }

@@ -20,7 +20,15 @@ namespace regatta::orchestrator {
 struct MeasuredLog {
   std::string name;  // for messages
   topology::NcclTestLog log;
+  std::optional<topology::Way> way{};  // that NCCL was made to take; nothing: its own choice
 };
+// "FILE", or "Ring/Simple=FILE" (or "Ring/Simple/16=FILE" with 16 channels) for what was measured
+// with NCCL_ALGO, NCCL_PROTO (and NCCL_MAX_NCHANNELS) set so. Code::User for an unknown name.
+struct MeasuredName {
+  std::string file;
+  std::optional<topology::Way> way{};
+};
+[[nodiscard]] MeasuredName parse_measured(const std::string& text);
 
 struct PlanRequest {
   trainer::RunConfig config;  // with ranks and vocabulary
@@ -35,6 +43,7 @@ struct PlanReport {
   topology::Plan plan;
   topology::StepInputs inputs;     // the step that it was made for
   std::string machines;            // "64 ranks on 8 nodes of 8 NVIDIA H100 80GB HBM3"
+  std::string example_csv;         // for NVIDIA's example tuner plug-in; empty: no NCCL
   std::vector<std::string> notes;  // what was not used, and why: a sentence each
 };
 
@@ -54,9 +63,10 @@ struct NodeChoice {
 [[nodiscard]] NodeChoice choose_nodes(const topology::Graph& machines,
                                       const trainer::RunConfig& config);
 
-// How long a collective of all ranks takes, over its bytes.
+// How long a collective of all ranks takes, over its bytes, when NCCL is told `tuner`.
 [[nodiscard]] topology::CommunicationCurve curve_of(const topology::CalibratedModel& model,
                                                     topology::Collective collective,
-                                                    double most_bytes);
+                                                    double most_bytes,
+                                                    const topology::TunerTable& tuner = {});
 
 }  // namespace regatta::orchestrator

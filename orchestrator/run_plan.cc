@@ -56,7 +56,9 @@ std::string submitted_body(const SubmittedRun& run) {
 }
 
 std::map<std::string, std::string> plan_files(const topology::Plan& plan) {
-  return {{"plan.json", topology::to_json(plan)}};
+  std::map<std::string, std::string> files = {{"plan.json", topology::to_json(plan)}};
+  if (!plan.tuner.ranges.empty()) files["plan.tuner"] = topology::to_tuner_file(plan.tuner);
+  return files;
 }
 
 int vocabulary_of(base::FileSystem& files, const base::Path& dataset) {

@@ -15,7 +15,7 @@
 #include "orchestrator/commands.h"
 #include "orchestrator/controller.h"
 #include "orchestrator/local_scheduler.h"
-#include "orchestrator/run_plan.h"
+#include "orchestrator/plan_command.h"
 #include "orchestrator/server.h"
 #include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
@@ -93,7 +93,7 @@ std::optional<RunPlanner> make_planner(const ServeOptions& options,
   if (options.clusters.empty()) return std::nullopt;
   std::vector<MeasuredLog> measured;
   for (const std::string& file : options.measured) {
-    measured.push_back({file, topology::parse_nccl_tests_log(read_input(file), file)});
+    measured.push_back(read_measured(file));
   }
   return std::optional<RunPlanner>(
       std::in_place, base::posix_file_system(),

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "topology/doctor_view.h"
 #include "topology/nccl_speeds.h"
+#include "topology/node_shape.h"
 #include "topology/paths.h"
 
 namespace regatta::topology {
@@ -25,7 +26,12 @@ class Surveyor {
       throw base::Error(base::Code::User, "an allocation has at least one node and one rank on it");
     }
     allocation_.nodes = static_cast<int>(nodes.size());
-    for (const VertexIndex node : nodes) take_node(node);
+    const auto links = links_by_vertex(patient_.graph);
+    for (const VertexIndex node : nodes) {
+      // What one node has shown, another one just like it would only show again.
+      const bool is_new = shapes_.insert(shape_of(patient_.graph, node, links)).second;
+      take_node(node, is_new);
+    }
     join_domains();
     if (nodes_with_switch_ == static_cast<int>(nodes.size())) allocation_.nvswitch = true;
     if (amd_) {
@@ -41,11 +47,13 @@ class Surveyor {
     throw base::Error(base::Code::User, base::printable(view_.id(of)) + ": " + what);
   }
 
-  void take_node(VertexIndex node) {
+  void take_node(VertexIndex node, bool is_new) {
     const auto found = std::find_if(view_.nodes().begin(), view_.nodes().end(),
                                     [&](const NodeView& each) { return each.vertex == node; });
     if (found == view_.nodes().end()) fail(node, "is no node");
     const std::vector<VertexIndex> gpus = first_gpus(*found);
+    take_domain(gpus);
+    if (!is_new) return;
     for (const VertexIndex gpu : gpus) take_capability(gpu);
     take_host(*found);
     take_links(gpus);
@@ -91,6 +99,26 @@ class Surveyor {
     *figure = *figure == 0 ? to : std::min(*figure, to);
   }
 
+  // Of every node: which NVSwitches its GPUs have.
+  void take_domain(const std::vector<VertexIndex>& gpus) {
+    bool switched = false;
+    VertexIndex domain = kNoVertex;
+    for (const VertexIndex gpu : gpus) {
+      for (const std::uint32_t link : view_.links_of(gpu)) {
+        const VertexIndex peer = view_.other_end(link, gpu);
+        if (view_.graph().links()[link].kind != LinkKind::NvLink ||
+            view_.kind(peer) != Kind::NvSwitch || is_stand_in(view_.graph(), peer)) {
+          continue;
+        }
+        switched = true;
+        const VertexIndex owner = view_.graph().vertex(peer).parent;
+        if (owner != kNoVertex && view_.kind(owner) == Kind::NvlinkDomain) domain = owner;
+      }
+    }
+    ++nodes_of_domain_[domain];
+    if (switched) ++nodes_with_switch_;
+  }
+
   // What leaves a GPU over NVLink, as NCCL reckons it; without NVLink between all, the narrowest
   // way.
   void take_links(const std::vector<VertexIndex>& gpus) {
@@ -101,8 +129,6 @@ class Surveyor {
         worst = std::max(worst, paths_.between(gpus[i], gpus[j]).type);
       }
     }
-    bool switched = false;
-    VertexIndex domain = kNoVertex;
     for (const VertexIndex gpu : gpus) {
       double out = 0;
       for (const std::uint32_t link : view_.links_of(gpu)) {
@@ -112,15 +138,9 @@ class Surveyor {
         if ((!is_switch && peers.count(peer) == 0) || is_stand_in(view_.graph(), peer)) continue;
         out += static_cast<double>(view_.count(link)) *
                nvlink_gb_per_s(allocation_.compute_capability).value_or(0);
-        if (!is_switch) continue;
-        switched = true;
-        const VertexIndex owner = view_.graph().vertex(peer).parent;
-        if (owner != kNoVertex && view_.kind(owner) == Kind::NvlinkDomain) domain = owner;
       }
       if (worst <= PathType::Nvb && out > 0) slow_down(&allocation_.gb_per_s_within, out);
     }
-    ++nodes_of_domain_[domain];
-    if (switched) ++nodes_with_switch_;
     allocation_.within = gpus.size() > 1 ? std::max(allocation_.within, worst) : allocation_.within;
     if (gpus.size() < 2 || worst <= PathType::Nvb) return;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
@@ -171,6 +191,7 @@ class Surveyor {
   View view_;
   Paths paths_;
   int ranks_;
+  std::set<std::string> shapes_;  // of nodes that were looked at
   Allocation allocation_;
   bool amd_ = false, intel_ = false;
   int nodes_with_switch_ = 0;

@@ -201,6 +201,66 @@ nlohmann::ordered_json json_of(const Decision& decision) {
           {"options", options}};
 }
 
+// Names of NCCL's, one after the other from 0.
+template <typename Enum>
+std::vector<std::string> names_of(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(name_of(static_cast<Enum>(i)));
+  return names;
+}
+
+TunedRange read_range(base::Table& row) {
+  TunedRange range;
+  row.read_enum("collective", names_of<Collective>(kCollectives), &range.collective);
+  row.read_enum("algorithm", names_of<Algorithm>(kAlgorithms), &range.way.algorithm);
+  row.read_enum("protocol", names_of<Protocol>(kProtocols), &range.way.protocol);
+  row.read("channels", &range.way.channels);
+  row.read("from_bytes", &range.from_bytes);
+  row.read("to_bytes", &range.to_bytes);
+  row.read("us", &range.us);
+  row.read("default_us", &range.default_us);
+  row.read("measured", &range.measured);
+  row.finish();
+  return range;
+}
+
+TunerTable read_tuner(base::Table& table) {
+  TunerTable tuner;
+  if (!table.has("nccl")) return tuner;
+  base::Table section = table.table("nccl");
+  section.read("ranks", &tuner.ranks);
+  section.read("nodes", &tuner.nodes);
+  section.read("version", &tuner.nccl_version);
+  for (base::Table& row : section.tables("ranges")) tuner.ranges.push_back(read_range(row));
+  section.finish();
+  try {
+    (void)to_tuner_file(tuner);
+  } catch (const base::Error& error) {
+    table.fail("nccl", error.what());
+  }
+  return tuner;
+}
+
+nlohmann::ordered_json json_of(const TunerTable& tuner) {
+  auto ranges = nlohmann::ordered_json::array();
+  for (const TunedRange& range : tuner.ranges) {
+    nlohmann::ordered_json row = {{"collective", name_of(range.collective)},
+                                  {"from_bytes", range.from_bytes}};
+    if (range.to_bytes != TunedRange::kNoEnd) row["to_bytes"] = range.to_bytes;
+    row["algorithm"] = name_of(range.way.algorithm);
+    row["protocol"] = name_of(range.way.protocol);
+    row["channels"] = range.way.channels;
+    row["us"] = range.us;
+    row["default_us"] = range.default_us;
+    row["measured"] = range.measured;
+    ranges.push_back(row);
+  }
+  return {{"ranks", tuner.ranks},
+          {"nodes", tuner.nodes},
+          {"version", tuner.nccl_version},
+          {"ranges", ranges}};
+}
+
 std::optional<StepTimeline> read_plan_timeline(base::Table& table, std::size_t buckets) {
   if (!table.has("timeline")) return std::nullopt;
   base::Table section = table.table("timeline");
@@ -242,6 +302,7 @@ std::string to_json(const Plan& plan) {
   }
   if (plan.timeline) json["timeline"] = json_of(*plan.timeline);
   for (const Decision& decision : plan.decisions) json["decisions"].push_back(json_of(decision));
+  if (!plan.tuner.ranges.empty()) json["nccl"] = json_of(plan.tuner);
   if (!plan.seats.empty()) json["seats"] = json_of(plan.seats);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -261,6 +322,7 @@ Plan parse_plan(const std::string& text, const std::string& source,
   plan.timeline = read_plan_timeline(table, ends.size());
   plan.decisions = read_decisions(table);
   plan.seats = read_seats(table, plan.ranks);
+  plan.tuner = read_tuner(table);
   table.finish();
   const int count = tensor_count.value_or(std::numeric_limits<int>::max());
   int begin = 0;

@@ -10,6 +10,7 @@
 
 #include "topology/bucket.h"
 #include "topology/step_timeline.h"
+#include "topology/tuner_table.h"
 
 namespace regatta::topology {
 
@@ -58,6 +59,7 @@ struct Plan {
   Placement placement{};
   std::vector<Seat> seats{};  // of rank 0, 1, …; none: as Slurm gives them
   std::vector<Decision> decisions{};
+  TunerTable tuner{};                       // what NCCL is told; no ranges: nothing
   std::vector<Alternative> alternatives{};  // none without a planner
   std::optional<StepTimeline> timeline{};   // predicted; a span for each bucket
 };

@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/orchestrator/support.h"
+#include "tests/shared_data.h"
 #include "topology/plan.h"
 #include "trainer/contract/run_config.h"
 
@@ -15,6 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
+constexpr int kUserError = 7;
 const std::string kExamples = REGATTA_SOURCE_DIR "/topology/examples/";
 
 class PlanCommand : public testing::Test {
@@ -53,10 +55,12 @@ TEST_F(PlanCommand, EveryFormIsOfTheSamePlan) {
   const std::string json = with({"-o", "json", "--directory", folder_.path().string()});
   const topology::Plan made = topology::parse_plan(json, "stdout", std::nullopt);
   EXPECT_EQ(made.ranks, 64);
-  EXPECT_EQ(tests::read_file(folder_.path() / "plan.json"), json);
+  EXPECT_EQ(tests::file_text(folder_.path() / "plan.json"), json);
   EXPECT_THAT(with({}), HasSubstr("64 ranks on 8 nodes of 8 NVIDIA H100"));
   EXPECT_THAT(with({"--explain"}), HasSubstr("Buckets: " + made.why));
-  EXPECT_THAT(with({"-o", "xml"}), HasSubstr("<system version=\"1\">"));
+  EXPECT_THAT(with({"-o", "csv"}), HasSubstr("allreduce,"));
+  EXPECT_THAT(with({"-o", "env"}), HasSubstr("NCCL's own choices stay"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "plan.tuner")) << "nothing to tell";
   const trainer::RunConfig back = trainer::parse_run_config(with({"-o", "run"}), "stdout");
   EXPECT_EQ(back.ranks, 64);
   for (const auto& decision : made.decisions) {
@@ -70,14 +74,40 @@ TEST_F(PlanCommand, TakesTheVocabularyFromTheDataset) {
   const std::string run = run_file();
   const std::string cluster = kExamples + "dgx-h100.yaml";
   base::Output output = plan({run, "--cluster", cluster});
-  EXPECT_EQ(output.exit.code, 2);
+  EXPECT_EQ(output.exit.code, kUserError);
   EXPECT_THAT(output.errors, HasSubstr("the vocabulary is not known"));
   std::filesystem::create_directory(folder_.path() / "d");
   file("d/dataset.json", R"({"vocabulary": {"pieces": 30522, "digest": "x"}})");
   output = plan({run, "--cluster", cluster});
   EXPECT_EQ(output.exit.code, 0) << output.errors;
   file("d/dataset.json", "{");
-  EXPECT_EQ(plan({run, "--cluster", cluster}).exit.code, 2);
+  EXPECT_EQ(plan({run, "--cluster", cluster}).exit.code, kUserError);
+}
+
+TEST_F(PlanCommand, WritesNcclsTopologyOfMachinesThatWereRead) {
+  const std::string run = file("run.yaml",
+                               "model: {preset: base}\ndata: {path: d}\nranks: 1\n"
+                               "batch: {size: 8}\n");
+  const std::string xml = file(
+      "one.xml",
+      "<system version=\"1\"><cpu numaid=\"0\" affinity=\"f\" arch=\"x86_64\" "
+      "vendor=\"AuthenticAMD\" familyid=\"143\" modelid=\"49\"><pci busid=\"0000:0f:00.0\" "
+      "class=\"0x030200\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"80\" "
+      "rank=\"0\" gdr=\"1\"/></pci></cpu></system>");
+  const std::vector<std::string> of = {run, "--cluster", xml, "--vocabulary", "30522", "-o", "xml"};
+  base::Output output = plan(of);
+  EXPECT_THAT(output.errors, HasSubstr("set statistics.peak_tflops of the run"))
+      << "the file names no model of GPU";
+  file("run.yaml",
+       "model: {preset: base}\ndata: {path: d}\nranks: 1\nbatch: {size: 8}\n"
+       "statistics: {peak_tflops: 312}\n");
+  output = plan(of);
+  EXPECT_EQ(output.exit.code, 0) << output.errors;
+  EXPECT_THAT(output.text, HasSubstr("0000:0f:00.0"));
+  output =
+      plan({run, "--cluster", kExamples + "dgx-a100.yaml", "--vocabulary", "30522", "-o", "xml"});
+  EXPECT_EQ(output.exit.code, kUserError);
+  EXPECT_THAT(output.errors, HasSubstr("has no bus id"));
 }
 
 TEST_F(PlanCommand, MoreNodesThanTheDescriptionHas) {
@@ -86,7 +116,7 @@ TEST_F(PlanCommand, MoreNodesThanTheDescriptionHas) {
                                "batch: {size: 4096}\n");
   const std::string cluster = kExamples + "dgx-h100.yaml";
   base::Output output = plan({run, "--cluster", cluster, "--vocabulary", "30522"});
-  EXPECT_EQ(output.exit.code, 2);
+  EXPECT_EQ(output.exit.code, kUserError);
   EXPECT_THAT(output.errors, HasSubstr("needs 64 nodes with 8 GPUs, and there are 32"));
   output = plan({run, "--cluster", cluster, "--vocabulary", "30522", "--nodes", "64"});
   EXPECT_EQ(output.exit.code, 0) << output.errors;

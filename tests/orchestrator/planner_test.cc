@@ -188,6 +188,57 @@ TEST(Planner, WithoutMachinesALogIsEnough) {
   EXPECT_THAT(refusal(without), HasSubstr("an all-reduce measured on 16 ranks"));
 }
 
+// NCCL's own choice was measured twice as slow as the model says, ring with Simple as fast as it
+// says.
+TEST(Planner, NcclIsToldWhatWasMeasuredToBeFaster) {
+  PlanRequest with = request("dgx-a100", 2, 16);
+  const NodeChoice choice = choose_nodes(with.machines, with.config);
+  const topology::CostModel model(
+      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  MeasuredLog ring = log_of("ring.log", model, 16, 1);
+  ring.way = topology::Way{topology::Algorithm::Ring, topology::Protocol::Simple};
+  for (auto& row : ring.log.rows) {
+    row.in_place_us = *model.time_us({.bytes = row.bytes}, *ring.way);
+  }
+  with.measured = {log_of("own.log", model, 16, 2), ring};
+  const PlanReport report = plan_run(with);
+  ASSERT_FALSE(report.plan.tuner.ranges.empty());
+  const topology::TunedRange& range = report.plan.tuner.ranges.back();
+  EXPECT_EQ(range.way.algorithm, topology::Algorithm::Ring);
+  EXPECT_TRUE(range.measured);
+  EXPECT_LT(range.us, range.default_us);
+  EXPECT_THAT(plan_table(report), HasSubstr("NCCL: AllReduce of "));
+  EXPECT_THAT(report.example_csv, HasSubstr("allreduce,"));
+  const auto tensors = static_cast<int>(report.inputs.tensors.size());
+  const std::string json = topology::to_json(report.plan);
+  EXPECT_EQ(topology::to_json(topology::parse_plan(json, "plan.json", tensors)), json);
+  with.measured.pop_back();
+  const PlanReport slow = plan_run(with);
+  EXPECT_TRUE(slow.plan.tuner.ranges.empty());
+  EXPECT_LT(report.plan.timeline->step_seconds, slow.plan.timeline->step_seconds);
+}
+
+TEST(Planner, TwoLogsOfTheSameAreTold) {
+  PlanRequest with = request("dgx-a100", 2, 16);
+  const NodeChoice choice = choose_nodes(with.machines, with.config);
+  const topology::CostModel model(
+      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  with.measured = {log_of("first.log", model, 16, 1), log_of("second.log", model, 16, 1)};
+  EXPECT_THAT(plan_run(with).notes,
+              ElementsAre("second.log takes the place of an earlier log of the same"));
+}
+
+TEST(Planner, ReadsNamesOfMeasurements) {
+  EXPECT_EQ(parse_measured("a=b/c.log").file, "a=b/c.log");
+  EXPECT_EQ(parse_measured("Ring/LL128=x/y.log").file, "x/y.log");
+  EXPECT_EQ(parse_measured("Ring/LL128=x").way->protocol, topology::Protocol::Ll128);
+  EXPECT_EQ(parse_measured("NVLSTree/Simple/16=x").way->channels, 16);
+  EXPECT_FALSE(parse_measured("/tmp/x.log").way);
+  for (const char* bad : {"Rung/LL=x", "Ring/LL256=x", "Ring/LL/0=x", "Ring/LL/65=x"}) {
+    EXPECT_THROW((void)parse_measured(bad), base::Error) << bad;
+  }
+}
+
 TEST(PlanSeats, GpusTakeTheirNearestNics) {
   const Graph graph = machines("dgx-a100", 2);
   const NodeChoice choice = choose_nodes(graph, bert("base", 16, 1));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "orchestrator/api.h"
 #include "tests/orchestrator/controller_fixture.h"
+#include "tests/shared_data.h"
 #include "tests/topology/examples.h"
 
 namespace regatta::orchestrator {
@@ -86,7 +87,7 @@ class RunPlans : public ControllerFixture {
   std::optional<topology::Plan> plan_of(const std::string& id) {
     const base::Path path = directory(id).path() / "plan.json";
     if (!std::filesystem::exists(path)) return std::nullopt;
-    return topology::parse_plan(tests::read_file(path), path.string(), std::nullopt);
+    return topology::parse_plan(tests::file_text(path), path.string(), std::nullopt);
   }
 };
 

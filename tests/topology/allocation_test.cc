@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "tests/topology/allocations.h"
 #include "tests/topology/examples.h"
+#include "topology/node_shape.h"
 
 namespace regatta::topology {
 namespace {
@@ -106,6 +107,23 @@ TEST(AllocationOf, SaysWhatIsMissing) {
   EXPECT_EQ(found.gb_per_s_a_nic, 25) << "the slower one's";
   EXPECT_EQ(found.compute_capability, 80);
   EXPECT_FALSE(found.one_capability);
+}
+
+// All nodes of an example look alike but the one that is changed.
+TEST(NodeShape, IsOfWhatANodeIsAndNotOfItsName) {
+  for (const char* name : {"dgx-a100", "dgx-h100", "hgx-h200", "pcie-100gbe", "gb200-nvl72"}) {
+    SCOPED_TRACE(name);
+    Graph graph = generate(example(name), 6);
+    const auto links = links_by_vertex(graph);
+    const auto nodes = graph.of_kind(Kind::Node);
+    const std::string shape = shape_of(graph, nodes[0], links);
+    EXPECT_NE(shape, "");
+    for (const VertexIndex node : nodes) EXPECT_EQ(shape_of(graph, node, links), shape);
+    const std::uint32_t source = graph.add_source(Source::User, "test");
+    graph.set(graph.below(nodes[3], Kind::Nic).back(), key::kSpeed, std::int64_t{1000}, source);
+    EXPECT_NE(shape_of(graph, nodes[3], links), shape);
+    EXPECT_EQ(shape_of(graph, nodes[4], links), shape);
+  }
 }
 
 }  // namespace

@@ -76,6 +76,26 @@ TEST(Plan, PredictionsRoundTrip) {
   EXPECT_EQ(back.timeline->buckets[0].end_seconds, 0.2);
 }
 
+TEST(Plan, SeatsDecisionsAndWaysRoundTrip) {
+  Plan plan;
+  plan.ranks = 3;
+  plan.buckets = {{0, 3}};
+  plan.seats = {{"a", 0, "mlx5_0"}, {"a", 3, ""}, {"b", 0, "mlx5_0"}};
+  plan.decisions = {{"clip.mode", "bucket", "global", "why", {{"global", 0.2}, {"bucket", 0.1}}}};
+  plan.tuner = {3, 2, 22809, {{Collective::AllReduce, 256, 1024}, {Collective::AllReduce, 4096}}};
+  plan.tuner.ranges[0].way = {Algorithm::Tree, Protocol::Ll, 8};
+  plan.tuner.ranges[1].measured = true;
+  const std::string text = to_json(plan);
+  const Plan back = parse_plan(text, "plan.json", 3);
+  EXPECT_EQ(to_json(back), text);
+  ASSERT_EQ(back.seats.size(), 3U);
+  EXPECT_EQ(back.seats[1].gpu, 3);
+  EXPECT_EQ(back.seats[2].node, "b");
+  EXPECT_EQ(back.decisions.at(0).options.at(1).step_seconds, 0.1);
+  EXPECT_EQ(back.tuner.ranges.at(0).way.channels, 8);
+  EXPECT_EQ(back.tuner.ranges.at(1).to_bytes, TunedRange::kNoEnd);
+}
+
 TEST(Plan, WithoutACountTheLastEndIsIt) {
   EXPECT_EQ(ranges(parse_plan(R"({"bucket_ends": [1, 3]})", "p", std::nullopt)),
             (std::vector<std::pair<int, int>>{{0, 1}, {1, 3}}));
@@ -129,6 +149,23 @@ TEST(Plan, NamesWhatIsWrong) {
       {"an excluded option", R"({"bucket_ends": [5], "exclude": ["-w"]})", "use names of nodes"},
       {"an excluded blank", R"({"bucket_ends": [5], "exclude": ["a b"]})", "use names of nodes"},
       {"an excluded nothing", R"({"bucket_ends": [5], "exclude": [""]})", "use names of nodes"},
+      {"seats of other ranks",
+       R"({"bucket_ends": [5], "seats": [{"node": "a", "gpus": [0, 1], "nics": ["", ""]}]})",
+       "are 2 for 1 ranks"},
+      {"a seat without a NIC's name",
+       R"({"bucket_ends": [5], "seats": [{"node": "a", "gpus": [0], "nics": []}]})",
+       "as many NICs as GPUs"},
+      {"a GPU that cannot be",
+       R"({"bucket_ends": [5], "seats": [{"node": "a", "gpus": [-1], "nics": [""]}]})",
+       "use numbers from 0"},
+      {"an option of negative time",
+       R"({"bucket_ends": [5], "decisions": [{"options": [{"step_seconds": -1}]}]})",
+       "use seconds of at least 0"},
+      {"an unknown way",
+       R"({"bucket_ends": [5], "nccl": {"ranks": 2, "nodes": 1, "ranges": [{"algorithm": "X"}]}})",
+       "algorithm"},
+      {"ways that overlap",
+       R"({"bucket_ends": [5], "nccl": {"ranks": 2, "nodes": 1, "ranges": [{}, {}]}})", "nccl"},
       {"an alternative without buckets", R"({"bucket_ends": [5], "alternatives": [{"name": "x"}]})",
        "buckets: use at least 1"},
       {"an alternative in no time",
