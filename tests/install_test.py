@@ -29,6 +29,8 @@ def main():
         output("cmake", "--install", sys.argv[1], "--prefix", str(prefix))
         regatta, trainer = prefix / "bin" / "regatta", prefix / "bin" / "regatta-train"
         assert output(trainer, "--version").strip(), "the trainer does not tell its version"
+        plugins = list(prefix.glob("lib*/**/libnccl-tuner-regatta.so"))
+        assert len(plugins) == 1, f"the tuner plug-in is not installed: {plugins}"
         examples = sorted((prefix / "share" / "regatta" / "topology").glob("*.yaml"))
         assert len(examples) == 5, examples
         for example in examples:

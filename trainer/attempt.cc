@@ -143,6 +143,7 @@ EndRecord Attempt::run() {
 
   Device& device = *inputs->device;
   Communicator& communicator = group_.communicator(device, !device.is_on_host());
+  if (!group_.tuner_warning().empty()) journal_.write(WarningRecord{group_.tuner_warning()});
   device_ = &device;
   communicator_ = &communicator;
   const double peak = peak_flops(device);

@@ -40,6 +40,7 @@ class Plugin {
     std::memcpy(&function, &address, sizeof function);
     return function;
   }
+  [[nodiscard]] const base::Path& path() const { return path_; }
 
  private:
   [[nodiscard]] void* find(const char* name) const;

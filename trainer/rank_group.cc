@@ -5,6 +5,7 @@
 #include "trainer/cuda_plugin.h"
 #include "trainer/mpi_plugin.h"
 #include "trainer/node_layout.h"
+#include "trainer/rank_agreement.h"
 
 namespace regatta::trainer {
 namespace {
@@ -27,7 +28,7 @@ std::string step_of(const Variables& variables) {
 RankGroup::RankGroup(base::FileSystem& files, const base::Path& run, const RunConfig& config,
                      const std::optional<RankPlace>& place, const PluginPlace& plugins,
                      const Variables& variables)
-    : config_(config), plugins_(plugins) {
+    : files_(files), run_(run), config_(config), plugins_(plugins), variables_(variables) {
   const int found = place ? place->ranks : 1;
   if (found != config.ranks) {
     throw base::Error(base::Code::User,
@@ -85,8 +86,24 @@ Communicator& RankGroup::communicator(Device& device, bool is_cuda) {
   }
   NcclOptions options;
   if (config_.hierarchical) options.ranks_per_node = ranks_per_node_;
+  options.before_first = [this](HostCollectives& values, int version) {
+    give_tuner(values, version);
+  };
   nccl_ = load_nccl_communicator(plugins_, device, std::move(host), options);
   return *nccl_;
+}
+
+void RankGroup::give_tuner(HostCollectives& host, int nccl_version) {
+  tuner_ =
+      tuner_offer(files_, run_ / "plan.tuner", plugins_, variables_, host.ranks(), nccl_version);
+  const TunerVerdict verdict = judge_offers(texts_of_ranks(host, tuner_.text));
+  act_on(verdict, tuner_);
+  tuner_warning_ = verdict.warning;
+  if (host.rank() != 0) return;
+  if (!tuner_warning_.empty()) base::log(base::LogLevel::Warning, tuner_warning_);
+  if (verdict.action == TunerVerdict::Action::Give) {
+    base::log(base::LogLevel::Info, "NCCL is tuned by " + (run_ / "plan.tuner").string());
+  }
 }
 
 }  // namespace regatta::trainer

@@ -8,6 +8,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/plugin_loader.h"
 #include "trainer/rendezvous.h"
+#include "trainer/tuner_agreement.h"
 
 namespace regatta::trainer {
 
@@ -30,13 +31,22 @@ class RankGroup {
   // What gradients on `device` are summed with: MPI on CPUs, NCCL on GPUs. Called once; the device
   // outlives the group.
   [[nodiscard]] Communicator& communicator(Device& device, bool is_cuda);
+  // Why NCCL does not choose as the run's plan says; "" where it does, or there is no plan for it.
+  [[nodiscard]] const std::string& tuner_warning() const { return tuner_warning_; }
 
   // On the way out of a failure: does not wait for the other ranks.
   void abandon() noexcept;
 
  private:
+  void give_tuner(HostCollectives& host, int nccl_version);
+
+  base::FileSystem& files_;
+  base::Path run_;
   RunConfig config_;
   PluginPlace plugins_;
+  Variables variables_;
+  TunerOffer tuner_;
+  std::string tuner_warning_;
   int local_rank_ = 0;
   int ranks_per_node_ = 1;
   std::unique_ptr<TcpHost> tcp_;         // of ranks without MPI

@@ -86,6 +86,7 @@ filter=; for a in "$@"; do case $a in --gtest_filter=*) filter=${{a#*-}};; esac;
 if [ "${{GTEST_SHARD_INDEX:-0}}" != 0 ]; then exit 0; fi
 echo '[ RUN      ] Gpu/Ops.Good/float32'
 echo '[       OK ] Gpu/Ops.Good/float32 (1 ms)'
+[ -z "${{NCCL_DEBUG_FILE:-}}" ] || echo 'n:1:2 [0] NCCL INFO regatta: 1 ranges for 1 ranks on 1 nodes' > "$NCCL_DEBUG_FILE"
 case ":$filter:" in *:Gpu/Ops.Last/bfloat16:*) exit 0;; esac
 echo '[ RUN      ] Gpu/Ops.Last/bfloat16'
 {last}
@@ -141,9 +142,20 @@ def a_passing_stage_leaves_its_result():
     check(data["command"].startswith("tests/gpu.sh tests --bundle"), data["command"])
     for key in ("gpu", "driver", "nvcc", "cublasLt", "torch", "transformers"):
         check(data["machine"].get(key), f"no {key} in {data['machine']}")
-    check([entry["passed"] for entry in data["results"]] == [2, 2], f"{data['results']}")
-    check(len(data["not_built_yet"]) == 1 and "NOT BUILT YET" in text, text)
+    check([entry["passed"] for entry in data["results"][:2]] == [2, 2], f"{data['results']}")
+    check(data["results"][2]["name"] == "tuner plug-in" and len(data["results"][2]["log"]) == 1, f"{data['results']}")
+    check(data["not_built_yet"] == [], f"{data}")
     check(json.loads((output / "gpu-summary.json").read_text())["outcomes"] == {"tests": "passed"}, "the summary")
+
+
+@case
+def a_tuner_that_is_not_loaded_is_a_failure():
+    silent = PASSES.replace('> "$NCCL_DEBUG_FILE"', "> /dev/null")
+    bundle, output = fake_bundle("untuned", {"cuda_ops_test": PASSES, "cuda_model_test": silent}), WORK / "untuned-out"
+    code, text = gpu("tests", "--bundle", bundle, "--output", output)
+    check(code == 1 and "did not load the tuner plug-in" in text, text)
+    corpus = ROOT / "tests" / "fuzz" / "corpus" / "tuner_file" / "one_rank.tuner"  # which tuner_test reads
+    check(stages.plan_of_one_rank() == corpus.read_bytes(), "the plan of one rank is not what tuner_test reads")
 
 
 @case

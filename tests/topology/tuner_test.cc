@@ -95,6 +95,17 @@ TEST(TunerFile, HasThisLayout) {
   EXPECT_EQ(ring.substr(32, 8), std::string("\4\1\0\1\x8\0\0\0", 8));
 }
 
+// tests/gpu/stages.py writes it by itself; tests/gpu/check.py compares the two.
+TEST(TunerFile, ThePlanOfTheGpuTestsIsOne) {
+  std::ifstream stream(REGATTA_SOURCE_DIR "/tests/fuzz/corpus/tuner_file/one_rank.tuner",
+                       std::ios::binary);
+  std::stringstream bytes;
+  bytes << stream.rdbuf();
+  const TunerTable table = parse_tuner_file(bytes.str(), "one_rank.tuner");
+  EXPECT_EQ(table.ranks, 1);
+  EXPECT_THAT(shown(table), ElementsAre("AllReduce 256- Ring Simple 0 modelled"));
+}
+
 TEST(TunerFile, NamesItsSourceWhereItIsDamaged) {
   const std::string file = to_tuner_file(a_table());
   const auto parse = [](const std::string& bytes) {

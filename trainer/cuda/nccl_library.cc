@@ -46,10 +46,9 @@ class Library {
               "; install it (libnccl2), name its directory in LD_LIBRARY_PATH, or "
               "train on one GPU");
     }
-    int version = 0;
-    find<decltype(ncclGetVersion)>("ncclGetVersion")(&version);
-    if (version < kOldestNccl) {
-      throw base::Error(base::Code::Operator, "NCCL " + std::to_string(version) +
+    find<decltype(ncclGetVersion)>("ncclGetVersion")(&version_);
+    if (version_ < kOldestNccl) {
+      throw base::Error(base::Code::Operator, "NCCL " + std::to_string(version_) +
                                                   " is too old; install 2.18 (" +
                                                   std::to_string(kOldestNccl) + ") or newer");
     }
@@ -67,8 +66,11 @@ class Library {
     return function;
   }
 
+  [[nodiscard]] int version() const { return version_; }
+
  private:
   void* handle_;
+  int version_ = 0;
 };
 
 void add_communicators(const Library& library, nccl::Table* table) {
@@ -207,6 +209,7 @@ void add_streams(NativeStreams& device, nccl::Table* table) {
 nccl::Table make_nccl_table(NativeStreams& device) {
   const Library library;
   nccl::Table table;
+  table.version = library.version();
   add_communicators(library, &table);
   add_collectives(library, &table);
   add_streams(device, &table);

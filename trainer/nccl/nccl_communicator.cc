@@ -255,6 +255,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(nccl::Table table, NcclHost
                                             std::to_string(per_node) +
                                             " each; ask for equal numbers of ranks on all nodes");
   }
+  if (options.before_first) options.before_first(*host.values, table.version);
   return std::make_unique<NcclCommunicator>(std::move(table), std::move(host), options);
 }
 

@@ -17,6 +17,9 @@ struct NcclOptions {
   double poll_seconds = 0.1;
   // For all ranks to say goodbye, at the end; past it this rank goes without.
   double farewell_seconds = 10;
+  // Called by make_nccl_communicator before NCCL's first communicator, on all ranks; may talk to
+  // the other ranks, and set variables that NCCL reads. The version is NCCL's: 22809 for 2.28.9.
+  std::function<void(HostCollectives& host, int nccl_version)> before_first{};
 };
 
 // How ranks meet, and where host values go: of MPI or TCP, NCCL does not care.

@@ -192,6 +192,7 @@ void Maker::add_streams(Table* table) {
 
 Table Maker::make() {
   Table table;
+  table.version = 22809;
   add_communicators(&table);
   add_collectives(&table);
   add_streams(&table);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <stdexcept>
@@ -47,6 +48,27 @@ TEST(EmulatedNcclJoining, EndsInTimeWhenARankNeverComes) {
         EXPECT_EQ(rank.nccl.calls(rank.rank, "comm_abort"), 1);
       },
       false);
+}
+
+// What comes before NCCL's first communicator can still set what NCCL reads.
+TEST(EmulatedNcclJoining, AsksFirst) {
+  NcclSetup setup;
+  setup.ranks = 3;
+  std::atomic<int> asked = 0;
+  setup.options.before_first = [&](trainer::HostCollectives& host, int nccl_version) {
+    EXPECT_EQ(nccl_version, 22809);
+    host.barrier();
+    ++asked;
+    throw base::Error(base::Code::Operator, "not today");
+  };
+  on_ranks(
+      setup,
+      [](NcclRank& rank) {
+        EXPECT_EQ(thrown_message([&] { rank.make(); }, base::Code::Operator), "not today");
+        EXPECT_EQ(rank.ranks, nullptr);
+      },
+      false);
+  EXPECT_EQ(asked, 3);
 }
 
 TEST(EmulatedNcclJoining, MayTakeItsTime) {

@@ -1,0 +1,19 @@
+// EMULATED: a libregatta-cuda.so whose NCCL gets no further than to ask what comes before it.
+#include "base/error.h"
+#include "trainer/cuda/plugin.h"
+
+using namespace regatta::trainer;  // this file only
+
+const char* regatta_cuda_plugin_version() { return kCudaPluginVersion; }
+
+Device* regatta_make_cuda_device(const CudaOptions*, PluginError*) { return nullptr; }
+
+Communicator* regatta_make_nccl_communicator(Device*, NcclHost* host, const NcclOptions* options,
+                                             PluginError* error) {
+  return made_or_null(
+      [&]() -> std::unique_ptr<Communicator> {
+        options->before_first(*host->values, 22809);
+        throw regatta::base::Error(regatta::base::Code::Operator, "asked, and no more");
+      },
+      error);
+}
