@@ -37,7 +37,7 @@ if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
     --link-gbps 1 --link-latency-us 50
   echo "bench plan"
   for ranks in 2 4; do
-    build/release/trainer/regatta-train bench plan --ranks "$ranks" --samples "$((4 * ranks))" \
+    build/release/trainer/regatta-train bench plan --ranks "$ranks" --samples "$((2 * ranks))" \
       --lengths "$lengths" >"$out/plan-$ranks.json"
   done
   python3 -c 'import json, sys; json.dump([json.load(open(p)) for p in sys.argv[1:]], sys.stdout, indent=2)' \
