@@ -11,6 +11,9 @@ import unicodedata
 FOLDERS = ["base", "topology", "checkpoint", "trainer", "orchestrator"]  # each sees those before it
 SKIPPED = {"build", "node_modules", "demo", "dist", ".git", "out", "__pycache__", ".ccache"}
 TRAINER_SEES = {"topology/plan.h", "topology/graph.h", "topology/cost_model.h"}
+# `bench plan` plans with what it measures on the ranks themselves.
+TRAINER_SEES |= {"topology/bucket_choice.h", "topology/communication_curve.h", "topology/step_gantt.h"}
+TRAINER_SEES |= {"topology/step_timeline.h", "topology/step_timeline_json.h"}
 MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 70
 # header → where it may be included; a prefix ending in "/" is a folder
 HEAVY = {

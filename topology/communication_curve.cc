@@ -9,10 +9,28 @@
 
 namespace regatta::topology {
 
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw base::Error(base::Code::User, "a communication curve " + what);
+}
+
+// Sizes that are told apart by nothing but noise.
+struct Pool {
+  CommunicationCurve::Point mean;
+  double weight;  // measurements
+};
+
+Pool merged(const Pool& a, const Pool& b) {
+  const double weight = a.weight + b.weight;
+  return {{(a.mean.bytes * a.weight + b.mean.bytes * b.weight) / weight,
+           (a.mean.seconds * a.weight + b.mean.seconds * b.weight) / weight},
+          weight};
+}
+
+}  // namespace
+
 CommunicationCurve::CommunicationCurve(std::vector<Point> points) : points_(std::move(points)) {
-  const auto fail = [](const std::string& what) {
-    throw base::Error(base::Code::User, "a communication curve " + what);
-  };
   if (points_.empty()) fail("has no point; give at least one");
   for (std::size_t i = 0; i < points_.size(); ++i) {
     const Point& point = points_[i];
@@ -45,6 +63,38 @@ CommunicationCurve CommunicationCurve::sampled(const std::function<double(double
     points.push_back({bytes, seconds(bytes)});
     if (bytes >= most_bytes) break;
   }
+  return CommunicationCurve(std::move(points));
+}
+
+CommunicationCurve CommunicationCurve::measured(std::vector<Point> samples) {
+  if (samples.empty()) fail("has no measurement; measure at least one size");
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const Point& sample = samples[i];
+    const bool good = std::isfinite(sample.bytes) && std::isfinite(sample.seconds) &&
+                      sample.bytes >= 0 && sample.seconds > 0;
+    if (good) continue;
+    fail("has (" + std::to_string(sample.bytes) + " bytes, " + std::to_string(sample.seconds) +
+         " s) as measurement " + std::to_string(i) + "; measure that size again");
+  }
+  std::sort(samples.begin(), samples.end(), [](const Point& a, const Point& b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.seconds < b.seconds;
+  });
+  std::vector<Pool> pools;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    std::size_t end = begin;
+    while (end < samples.size() && samples[end].bytes == samples[begin].bytes) ++end;
+    const std::size_t low = begin + (end - begin - 1) / 2, high = begin + (end - begin) / 2;
+    const double median = (samples[low].seconds + samples[high].seconds) / 2;
+    pools.push_back({{samples[begin].bytes, median}, static_cast<double>(end - begin)});
+    begin = end;
+    while (pools.size() > 1 && pools[pools.size() - 2].mean.seconds >= pools.back().mean.seconds) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back() = merged(pools.back(), last);
+    }
+  }
+  std::vector<Point> points;
+  for (const Pool& pool : pools) points.push_back(pool.mean);
   return CommunicationCurve(std::move(points));
 }
 

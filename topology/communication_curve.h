@@ -27,6 +27,12 @@ class CommunicationCurve {
   [[nodiscard]] static CommunicationCurve sampled(const std::function<double(double)>& seconds,
                                                   double most_bytes);
 
+  // From measurements, any number of a size, in any order: the median of each size. Where a larger
+  // size took no longer than a smaller one, which only disturbances do, a point in their midst
+  // stands for them (weighted by measurements), so that time grows with bytes. Throws Code::User
+  // naming the measurement if there is none, one is of less than no bytes or took no time.
+  [[nodiscard]] static CommunicationCurve measured(std::vector<Point> samples);
+
   // The same with `latency_factor` as much latency (the first point's time) and `rest_factor` as
   // much of all time beyond it: how it may be where the curve is wrong. Factors are above 0.
   [[nodiscard]] CommunicationCurve scaled(double latency_factor, double rest_factor) const;

@@ -12,8 +12,10 @@
 #include "trainer/bench_ablation.h"
 #include "trainer/bench_balance.h"
 #include "trainer/bench_checkpoint.h"
+#include "trainer/bench_comm.h"
 #include "trainer/bench_kernels.h"
 #include "trainer/bench_overlap.h"
+#include "trainer/bench_plan.h"
 #include "trainer/bench_step.h"
 #include "trainer/make_device.h"
 #include "trainer/stop_signals.h"
@@ -327,6 +329,166 @@ class BenchAblation {
   int ranks_ = 2;
 };
 
+// An artificial link, in nccl-tests' unit.
+struct LinkOptions {
+  double gb_per_s = 0, latency_us = 0;
+  void add(CLI::App* app) {
+    app->add_option("--link-gb-per-s", gb_per_s,
+                    "10^9 bytes per second of an artificial link between CPU ranks; 0: none")
+        ->check(CLI::Range(0.0, 1e6));
+    app->add_option("--link-latency-us", latency_us, "its latency, each collective")
+        ->check(CLI::Range(0.0, 1e7));
+  }
+  [[nodiscard]] std::optional<LinkModel> model() const {
+    if (gb_per_s > 0) return LinkModel{latency_us * 1e-6, gb_per_s * 1e9};
+    if (latency_us == 0) return std::nullopt;
+    throw base::Error(base::Code::User,
+                      "a link's latency is given without its rate; add --link-gb-per-s");
+  }
+};
+
+class BenchComm {
+ public:
+  explicit BenchComm(const Machine& machine) : machine_(machine) {}
+  CLI::App* add(CLI::App& bench) {
+    CLI::App* app = bench.add_subcommand(
+        "comm", "how long collectives take between ranks; tables as nccl-tests prints them");
+    app->add_option("--ranks", ranks_, "ranks, of this machine")
+        ->check(CLI::Range(2, 1 << 20))
+        ->capture_default_str();
+    app->add_option("--device", device_, "cpu (MPI) or cuda (NCCL)")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
+    app->add_option("--collectives", collectives_,
+                    "all-reduce, reduce-scatter, all-gather; left out: all three")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"all-reduce", "reduce-scatter", "all-gather"}));
+    app->add_option("--min-bytes", options_.sizes.least_bytes, "smallest size")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+        ->capture_default_str();
+    app->add_option("--max-bytes", options_.sizes.most_bytes, "largest size")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+        ->capture_default_str();
+    app->add_option("--factor", options_.sizes.factor, "from one size to the next")
+        ->capture_default_str();
+    app->add_option("--rounds", options_.rounds, "rounds over all sizes; the median counts")
+        ->check(CLI::Range(1, 1 << 16))
+        ->capture_default_str();
+    app->add_option("--json", json_,
+                    "write them to this file, of several collectives each beside it: comm.json "
+                    "becomes comm-all_reduce.json");
+    link_.add(app);
+    return app;
+  }
+  int run() {
+    options_.link = link_.model();
+    if (collectives_.empty()) collectives_ = {"all-reduce", "reduce-scatter", "all-gather"};
+    RunConfig config;
+    config.ranks = ranks_;
+    RankBenchOptions options;
+    options.device = config.device = device_ == "cuda" ? DeviceKind::Cuda : DeviceKind::Cpu;
+    options.place = machine_.place.device;
+    options.cores = machine_.cores;
+    return on_ranks(config, machine_.place, [&](RankGroup& group) {
+      RankBench bench(group, base::system_clock(), options);
+      for (const std::string& name : collectives_) measure(bench, name);
+    });
+  }
+
+ private:
+  void measure(RankBench& bench, const std::string& name) {
+    using topology::Collective;
+    options_.collective = name == "all-reduce"       ? Collective::AllReduce
+                          : name == "reduce-scatter" ? Collective::ReduceScatter
+                                                     : Collective::AllGather;
+    const CommReport report = bench_comm(bench, options_);
+    if (bench.group().rank() != 0) return;
+    std::fputs(comm_table(report).c_str(), stdout);
+    std::fflush(stdout);
+    if (json_.empty()) return;
+    base::Path path(json_);
+    if (collectives_.size() > 1) {
+      std::string suffix = comm_program(options_.collective);
+      suffix.resize(suffix.size() - std::string("_perf").size());
+      path.replace_filename(path.stem().string() + "-" + suffix + path.extension().string());
+    }
+    base::replace_file(base::posix_file_system(), path, comm_json(report));
+  }
+
+  const Machine& machine_;
+  BenchCommOptions options_;
+  LinkOptions link_;
+  int ranks_ = 2;
+  std::string device_ = "cpu", json_;
+  std::vector<std::string> collectives_;
+};
+
+class BenchPlan {
+ public:
+  explicit BenchPlan(const Machine& machine) : machine_(machine) {}
+  CLI::App* add(CLI::App& bench) {
+    CLI::App* app = bench.add_subcommand(
+        "plan",
+        "plans buckets for what it measures on these ranks, and runs them beside others; tables "
+        "on stderr, JSON on stdout");
+    app->add_option("--ranks", ranks_, "ranks, of this machine")
+        ->check(CLI::Range(2, 256))
+        ->capture_default_str();
+    app->add_option("--model", case_.model, std::string(kSmallEmbedding) + ", or tiny to large")
+        ->capture_default_str();
+    app->add_option("--links", links_,
+                    "artificial links: none, balanced, latency, slow; left out: all of them")
+        ->delimiter(',')
+        ->check(CLI::IsMember(plan_links()));
+    app->add_option("--lengths", lengths_, "length table (low,high,fraction lines)")
+        ->capture_default_str();
+    app->add_option("--samples", case_.samples, "samples per step, over all ranks")
+        ->check(CLI::Range(2, 1 << 16))
+        ->capture_default_str();
+    app->add_option("--rounds", case_.rounds, "rounds; the median counts")
+        ->check(CLI::Range(1, 1 << 16))
+        ->capture_default_str();
+    app->add_option("--threads", threads_, "threads per rank; left out: cores / ranks")
+        ->check(CLI::Range(1, 1024));
+    link_.add(app);
+    return app;
+  }
+  int run() {
+    case_.samples = std::max(case_.samples, ranks_);
+    std::vector<PlanCase> cases;
+    if (const auto given = link_.model()) {
+      cases.push_back(case_);
+      cases.back().given = given;
+    }
+    if (cases.empty() && links_.empty()) links_ = plan_links();
+    for (const std::string& link : links_) {
+      cases.push_back(case_);
+      cases.back().link = link;
+    }
+    const LengthTable lengths =
+        LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
+    RunConfig config;
+    config.ranks = ranks_;
+    config.threads = threads_;
+    std::string text;
+    return train_on_ranks(
+        machine_, config, {},
+        [&](RankBench& bench) {
+          PlanBench result = bench_plan(bench, lengths, cases);
+          text = std::move(result.text);
+          return std::move(result.json);
+        },
+        [&](const std::string&) { return text; });
+  }
+
+ private:
+  const Machine& machine_;
+  PlanCase case_{kSmallEmbedding, ""};
+  LinkOptions link_;
+  int ranks_ = 2, threads_ = 0;
+  std::vector<std::string> links_;
+  std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
+};
+
 class BenchCheckpoint {
  public:
   explicit BenchCheckpoint(const Machine& machine) : machine_(machine) {}
@@ -391,6 +553,8 @@ struct BenchCommands::Commands {
   BenchOverlap overlap{machine};
   BenchAblation ablation{machine};
   BenchCheckpoint checkpoint{machine};
+  BenchComm comm{machine};
+  BenchPlan plan{machine};
   struct Command {
     CLI::App* app;
     std::function<int()> body;
@@ -414,6 +578,8 @@ void BenchCommands::add(CLI::App& program) {
   add(commands_->overlap);
   add(commands_->ablation);
   add(commands_->checkpoint);
+  add(commands_->comm);
+  add(commands_->plan);
 }
 
 int BenchCommands::run() {

@@ -81,6 +81,14 @@ Measured measured(const StepRecord& record) {
   return step;
 }
 
+// Of all ranks, in their order.
+template <typename Number>
+std::vector<Number> gathered(HostCollectives& host, const std::vector<Number>& mine) {
+  std::vector<Number> all(mine.size() * static_cast<std::size_t>(host.ranks()));
+  host.all_gather(mine.data(), static_cast<std::int64_t>(mine.size() * sizeof(Number)), all.data());
+  return all;
+}
+
 // `all`: rank after rank, each with the same steps.
 BenchFigures figures_of(const std::vector<Measured>& all, std::size_t steps) {
   // Of each step, what the rank measured that the others waited for.
@@ -220,13 +228,14 @@ Device& RankBench::device_of(const BenchWay& way) {
   return *unfused_;
 }
 
-BenchFigures RankBench::run(const BenchWay& way, int steps) {
-  Device& device = device_of(way);
+std::unique_ptr<Communicator> RankBench::communicator(const std::optional<LinkModel>& link) {
+  std::unique_ptr<Communicator> borrowed = std::make_unique<Borrowed>(*communicator_);
+  return link ? make_delayed_communicator(std::move(borrowed), clock_, *link) : std::move(borrowed);
+}
+
+std::unique_ptr<BenchRun> RankBench::open(const BenchWay& way, int steps) {
   RunConfig config = way.config;
   config.steps = steps;
-  std::unique_ptr<Communicator> communicator = std::make_unique<Borrowed>(*communicator_);
-  if (way.link)
-    communicator = make_delayed_communicator(std::move(communicator), clock_, *way.link);
   topology::Plan plan;
   plan.ranks = config.ranks;
   plan.buckets = way.buckets;
@@ -236,32 +245,55 @@ BenchFigures RankBench::run(const BenchWay& way, int steps) {
     flags.stop = take_requests().stop;
     return flags;
   };
-  TrainLoop loop(device, *communicator, clock_, config, plan, way.samples, std::move(options));
+  std::unique_ptr<Communicator> ranks = communicator(way.link);
+  auto loop = std::make_unique<TrainLoop>(device_of(way), *ranks, clock_, config, plan, way.samples,
+                                          std::move(options));
   if (group_.rank() == 0 && weights_of_ != model_fingerprint(config.model)) {
-    weights_ = initial_weights(loop.model().table(), config.seed);
+    weights_ = initial_weights(loop->model().table(), config.seed);
     weights_of_ = model_fingerprint(config.model);
   }
   TrainingState start;
   start.parameters = weights_;
-  loop.load(start);
-  start = {};
-  const auto take = [&](std::int64_t step) {
-    const Measured taken = measured(loop.step(step));
-    if (loop.agreed().stop) throw base::Error(base::Code::User, "stopped by a signal");
-    return taken;
-  };
-  if (device.token_bucket() > 1) {
+  loop->load(start);
+  return std::make_unique<BenchRun>(std::move(ranks), std::move(loop));
+}
+
+BenchFigures RankBench::run(const BenchWay& way, int steps) {
+  const std::unique_ptr<BenchRun> run = open(way, steps);
+  if (device_of(way).token_bucket() > 1) {
     // Such a device times products and records repeats at a shape's first two uses.
-    for (int step = 0; step < 2 * steps; ++step) (void)take(step % steps + 1);
+    for (int step = 0; step < 2 * steps; ++step) (void)run->take(step % steps + 1);
   } else {
-    (void)take(largest_step(way, steps));
+    (void)run->take(largest_step(way, steps));
   }
   std::vector<Measured> mine;
-  for (int step = 1; step <= steps; ++step) mine.push_back(take(step));
-  std::vector<Measured> all(mine.size() * static_cast<std::size_t>(group_.ranks()));
-  group_.host().all_gather(mine.data(), static_cast<std::int64_t>(mine.size() * sizeof mine[0]),
-                           all.data());
-  return figures_of(all, mine.size());
+  for (int step = 1; step <= steps; ++step) mine.push_back(measured(run->take(step)));
+  return figures_of(gathered(group_.host(), mine), mine.size());
+}
+
+BenchRun::BenchRun(std::unique_ptr<Communicator> communicator, std::unique_ptr<TrainLoop> loop)
+    : communicator_(std::move(communicator)), loop_(std::move(loop)) {}
+
+BenchRun::~BenchRun() = default;
+
+StepRecord BenchRun::take(std::int64_t step) {
+  StepRecord taken = loop_->step(step);
+  if (loop_->agreed().stop) throw base::Error(base::Code::User, "stopped by a signal");
+  return taken;
+}
+
+StepMarks BenchRun::marks(std::int64_t step) {
+  const StepRecord record = take(step);
+  const double forward = record.data_seconds + record.forward_seconds;
+  const double backward = forward + record.backward_seconds;
+  std::vector<double> mine{forward, backward, backward + record.reduce_seconds, record.seconds};
+  mine.insert(mine.end(), record.bucket_launched.begin(), record.bucket_launched.end());
+  const std::vector<double> all = gathered(communicator_->host(), mine);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    double& last = mine[i % mine.size()];
+    last = std::max(last, all[i]);
+  }
+  return {mine[0], mine[1], mine[2], mine[3], {mine.begin() + 4, mine.end()}};
 }
 
 void RankBench::describe(nlohmann::ordered_json* json) const {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "topology/plan.h"
+#include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/delayed_communicator.h"
 #include "trainer/device.h"
@@ -46,6 +47,31 @@ struct BenchWay {
   std::optional<LinkModel> link;  // artificial, behind the real one
 };
 
+// When things are over in a step, in seconds since its start; of the rank that is last.
+struct StepMarks {
+  double forward = 0, backward = 0, sums = 0, step = 0;
+  std::vector<double> ready;  // each bucket's gradients; none on one rank
+};
+
+class TrainLoop;
+
+// A run of its own, from the first weights, step by step; several may stand side by side, so that
+// their steps can take turns. Calls are collective.
+class BenchRun {
+ public:
+  // `loop` sums with `communicator`.
+  BenchRun(std::unique_ptr<Communicator> communicator, std::unique_ptr<TrainLoop> loop);
+  ~BenchRun();
+  // Takes optimizer step `step`. Throws Code::User when a signal asked to stop.
+  StepRecord take(std::int64_t step);
+  // The same; of all ranks.
+  [[nodiscard]] StepMarks marks(std::int64_t step);
+
+ private:
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<TrainLoop> loop_;
+};
+
 // Medians over steps, of the rank that waits least for communication and for others: the slowest to
 // compute, which the others wait for.
 struct BenchFigures {
@@ -76,13 +102,22 @@ class RankBench {
 
   [[nodiscard]] RankGroup& group() { return group_; }
   [[nodiscard]] const Device& device() const { return *device_; }
+  [[nodiscard]] Device& device() { return *device_; }
+  [[nodiscard]] const base::Clock& clock() const { return clock_; }
+  // What a way sums with: the ranks' communicator, behind a link if there is one. The bench
+  // outlives it.
+  [[nodiscard]] std::unique_ptr<Communicator> communicator(const std::optional<LinkModel>& link);
   // What ways start from: ranks, device, threads, length, optimizer.
   [[nodiscard]] RunConfig config(const ModelShape& shape, int samples) const;
 
+  // Of steps 1 to `steps`; nothing is warmed up yet. The bench outlives it.
+  [[nodiscard]] std::unique_ptr<BenchRun> open(const BenchWay& way, int steps);
   // A run of its own, from the first weights: a step, or (where steps are replayed) two passes, to
   // warm up, then `steps` measured ones. Throws Code::User when a signal asked to stop.
   [[nodiscard]] BenchFigures run(const BenchWay& way, int steps);
 
+  // Of this machine, before the benchmark began.
+  [[nodiscard]] double load_average() const { return load_; }
   // Machine, ranks and load at the start, for results.
   void describe(nlohmann::ordered_json* json) const;
 

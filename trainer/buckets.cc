@@ -1,15 +1,41 @@
 #include "trainer/buckets.h"
 
+#include <functional>
 #include <string>
 
 namespace regatta::trainer {
 namespace {
 
-// "bert.encoder.layer.7" of a tensor of that layer, else what comes before the first dot.
+const std::string kLayer = "bert.encoder.layer.";
+
+// "bert.encoder.layer.7" of a tensor of that layer, else what it belongs to.
 std::string part_of(const std::string& name) {
-  const std::string layer = "bert.encoder.layer.";
-  if (name.rfind(layer, 0) == 0) return name.substr(0, name.find('.', layer.size()));
+  if (name.rfind(kLayer, 0) == 0) return name.substr(0, name.find('.', kLayer.size()));
   return name.rfind("bert.embeddings.", 0) == 0 ? "embeddings" : "heads";
+}
+
+// The same, and within a layer the block of it.
+std::string block_of(const std::string& name) {
+  const std::string part = part_of(name);
+  if (name.rfind(kLayer, 0) != 0) return part;
+  for (const char* block : {".output.", ".intermediate.", ".attention.output."}) {
+    if (name.compare(part.size(), std::string(block).size(), block) == 0) return part + block;
+  }
+  return part + ".attention.self.";
+}
+
+// A bucket for each run of neighbours that `group` calls alike.
+std::vector<topology::Bucket> buckets_by(
+    const TensorTable& table, const std::function<std::string(const std::string& name)>& group) {
+  std::vector<topology::Bucket> buckets;
+  std::string last;
+  for (int i = 0; i < static_cast<int>(table.tensors.size()); ++i) {
+    const std::string here = group(table.tensors[static_cast<std::size_t>(i)].name);
+    if (buckets.empty() || here != last) buckets.push_back({i, i});
+    last = here;
+    buckets.back().end_tensor = i + 1;
+  }
+  return buckets;
 }
 
 }  // namespace
@@ -32,15 +58,11 @@ std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table, std::in
 }
 
 std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table) {
-  std::vector<topology::Bucket> buckets;
-  std::string part;
-  for (int i = 0; i < static_cast<int>(table.tensors.size()); ++i) {
-    const std::string here = part_of(table.tensors[static_cast<std::size_t>(i)].name);
-    if (here != part) buckets.push_back({i, i});
-    part = here;
-    buckets.back().end_tensor = i + 1;
-  }
-  return buckets;
+  return buckets_by(table, part_of);
+}
+
+std::vector<topology::Bucket> buckets_as_announced(const TensorTable& table) {
+  return buckets_by(table, block_of);
 }
 
 }  // namespace regatta::trainer

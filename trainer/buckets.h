@@ -18,4 +18,8 @@ namespace regatta::trainer {
 // The heads, each layer, the embeddings.
 [[nodiscard]] std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table);
 
+// The groups in which backward announces gradients (Bert::Ready): the heads, four for each layer,
+// the embeddings. No bucket can begin between two of them.
+[[nodiscard]] std::vector<topology::Bucket> buckets_as_announced(const TensorTable& table);
+
 }  // namespace regatta::trainer

@@ -35,8 +35,16 @@ if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
   ranks overlap overlap
   ranks ablation-cpu-2ranks ablation --model mini --ranks 2 --samples 8 --steps 2 --rounds 3 \
     --link-gbps 1 --link-latency-us 50
+  echo "bench plan"
+  for ranks in 2 4; do
+    build/release/trainer/regatta-train bench plan --ranks "$ranks" --samples "$((2 * ranks))" \
+      --lengths "$lengths" >"$out/plan-$ranks.json"
+  done
+  python3 -c 'import json, sys; json.dump([json.load(open(p)) for p in sys.argv[1:]], sys.stdout, indent=2)' \
+    "$out/plan-2.json" "$out/plan-4.json" >"$out/plan-cpu.json"
+  rm "$out/plan-2.json" "$out/plan-4.json"
 else
-  echo "skipped: overlap and ablation need Open MPI"
+  echo "skipped: overlap, ablation and plan need Open MPI"
 fi
 echo "topology of 1,024 nodes"
 build/release/tests/bench/topology_bench >"$out/topology.json"

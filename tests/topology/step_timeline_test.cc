@@ -41,6 +41,59 @@ TEST(CommunicationCurve, Scales) {
   EXPECT_DOUBLE_EQ(curve.seconds(300), 0);  // 1 - 2, cut off
 }
 
+TEST(CommunicationCurve, OfMeasurementsGrowsWithBytes) {
+  using Points = std::vector<CommunicationCurve::Point>;
+  struct Row {
+    const char* name;
+    Points samples, expected;
+  };
+  const Row rows[] = {
+      {"one", {{100, 2}}, {{100, 2}}},
+      {"any order", {{200, 3}, {100, 2}}, {{100, 2}, {200, 3}}},
+      {"medians, odd and even", {{1, 9}, {1, 2}, {1, 1}, {4, 6}, {4, 4}}, {{1, 2}, {4, 5}}},
+      {"a dip is pooled", {{1, 1}, {2, 5}, {4, 3}, {8, 9}}, {{1, 1}, {3, 4}, {8, 9}}},
+      {"by weight", {{1, 1}, {2, 5}, {2, 5}, {2, 5}, {6, 1}}, {{1, 1}, {3, 4}}},
+      {"no time more is none", {{1, 2}, {3, 2}, {4, 5}}, {{2, 2}, {4, 5}}},
+      {"a pool swallows those before", {{1, 3}, {2, 4}, {3, 1}, {8, 9}}, {{2, 8.0 / 3}, {8, 9}}},
+      {"falling all along", {{2, 8}, {4, 6}, {6, 1}}, {{4, 5}}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const Points points = CommunicationCurve::measured(row.samples).points();
+    ASSERT_EQ(points.size(), row.expected.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      EXPECT_DOUBLE_EQ(points[i].bytes, row.expected[i].bytes);
+      EXPECT_DOUBLE_EQ(points[i].seconds, row.expected[i].seconds);
+      EXPECT_GT(points[i].seconds, i > 0 ? points[i - 1].seconds : 0);
+    }
+  }
+}
+
+TEST(CommunicationCurve, RefusesWhatWasNotMeasured) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  struct Row {
+    const char* name;
+    std::vector<CommunicationCurve::Point> samples;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"nothing", {}, "has no measurement"},
+      {"no time", {{1, 1}, {2, 0}}, "as measurement 1; measure that size again"},
+      {"negative bytes", {{-1, 1}}, "as measurement 0"},
+      {"no number", {{1, nan}}, "as measurement 0"},
+      {"no number of bytes", {{nan, 1}}, "as measurement 0"},
+  };
+  for (const Row& row : rows) {
+    try {
+      (void)CommunicationCurve::measured(row.samples);
+      ADD_FAILURE() << row.name << " was accepted";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_THAT(error.what(), HasSubstr(row.message)) << row.name;
+    }
+  }
+}
+
 TEST(CommunicationCurve, SamplesAModel) {
   const auto model = [](double bytes) {
     return 1e-5 + bytes / 1e10 + 1e-6 * bytes / (bytes + 1e6);

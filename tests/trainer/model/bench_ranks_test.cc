@@ -206,6 +206,51 @@ TEST_F(BenchCommand, OverlapOnTwoRanks) {
             0.5 * row["communication_seconds"].get<double>());
   EXPECT_LT(row["first_ready_seconds"], row["compute_seconds"]);
 }
+
+// Whether predictions hold is shown by plan_bench_test.
+TEST_F(BenchCommand, PlanOnTwoRanks) {
+  const base::Output output = run(
+      {"plan", "--model", "tiny", "--samples", "4", "--rounds", "3", "--links", "none,latency"});
+  ASSERT_EQ(output.exit.code, 0) << output.errors;
+  const auto json = nlohmann::json::parse(output.text);
+  EXPECT_EQ(json["ranks"], 2);
+  ASSERT_EQ(json["cases"].size(), 2U);
+  EXPECT_FALSE(json["cases"][0].contains("link_gb_per_s"));
+  EXPECT_GT(json["cases"][1]["link_latency_us"], 0.0);
+  for (const nlohmann::json& row : json["cases"]) {
+    std::vector<std::string> names;
+    for (const nlohmann::json& cut : row["cuts"]) {
+      names.push_back(cut["name"]);
+      for (const char* key : {"buckets", "predicted_seconds", "seconds", "ratio"}) {
+        EXPECT_GT(cut[key].get<double>(), 0) << key;
+      }
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"25 MB", "planned", "one bucket", "a layer"}));
+    EXPECT_EQ(row["timeline"]["buckets"].size(), row["cuts"][1]["buckets"]);
+    EXPECT_EQ(row["ratio_to_prediction_of_rounds"].size(), 3U);
+    EXPECT_EQ(row["planned_to_standard_of_rounds"].size(), 3U);
+    EXPECT_GE(row["curve"].size(), 2U);
+    EXPECT_GT(row["compute_seconds"], row["forward_seconds"]);
+    EXPECT_NE(row["why"], "");
+  }
+  EXPECT_NE(output.errors.find("bucket 0    |"), std::string::npos) << "the timeline";
+  EXPECT_NE(output.errors.find("measured / predicted"), std::string::npos);
+}
+
+TEST_F(BenchCommand, PlanOverALinkThatIsGiven) {
+  const base::Output output = run({"plan", "--model", "tiny", "--samples", "2", "--rounds", "1",
+                                   "--link-gb-per-s", "2", "--link-latency-us", "100"});
+  ASSERT_EQ(output.exit.code, 0) << output.errors;
+  const auto json = nlohmann::json::parse(output.text);
+  ASSERT_EQ(json["cases"].size(), 1U);
+  const nlohmann::json& row = json["cases"][0];
+  EXPECT_EQ(row["link"], "given");
+  EXPECT_NEAR(row["link_gb_per_s"].get<double>(), 2, 1e-9);
+  // The curve is that of the link or worse.
+  for (const nlohmann::json& point : row["curve"]) {
+    EXPECT_GE(point["seconds"].get<double>(), 100e-6 + 0.99 * point["bytes"].get<double>() / 2e9);
+  }
+}
 #endif
 
 TEST_F(BenchCommand, BadInputIsOneLine) {
@@ -217,6 +262,9 @@ TEST_F(BenchCommand, BadInputIsOneLine) {
       {{"ablation", "--ranks", "1", "--dtype", "bfloat16"}, "the CPU computes in float32"},
       {{"overlap", "--model", "enormous"}, "enormous"},
       {{"overlap", "--ranks", "1"}, "--ranks"},
+      {{"plan", "--model", "enormous"}, "enormous"},
+      {{"plan", "--ranks", "1"}, "--ranks"},
+      {{"plan", "--links", "fast"}, "fast"},
   };
   for (const auto& c : cases) {
     const base::Output output = run(c.arguments);

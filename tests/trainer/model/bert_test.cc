@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/model/random_model.h"
+#include "trainer/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 
 namespace regatta::tests {
@@ -93,6 +94,26 @@ INSTANTIATE_TEST_SUITE_P(
                     BertCase{"padded_nothing_masked", 24, 3, Gelu::Tanh, 0.1, {{6, 0}}, 32},
                     BertCase{"nothing_masked", 64, 2, Gelu::Erf, 0.1, {{6, 0}, {8, 0}}}),
     [](const auto& tested) { return std::string(tested.param.name); });
+
+// What the planner takes for the groups in which gradients get ready.
+TEST(Bert, AnnouncesGradientsInTheGroupsOfTheTable) {
+  const ModelShape shape = small_shape(8, 1, Gelu::Erf);
+  std::mt19937 random(3);
+  const auto device = make_cpu_device(1);
+  Bert model(*device, shape, {});
+  const std::vector<float> weights = random_weights(model.table(), 5);
+  device->copy_to_device(0, model.parameters(), weights.data());
+  model.zero_gradients();
+  model.upload(collate({random_sample(9, 2, shape, &random)}, {0}), 1, {2, 1});
+  model.forward(Mode::Training);
+  std::vector<int> announced, expected;
+  model.backward([&](int tensors) { announced.push_back(tensors); });
+  for (const topology::Bucket& group : buckets_as_announced(model.table())) {
+    expected.push_back(group.end_tensor);
+  }
+  EXPECT_EQ(announced, expected);
+  EXPECT_EQ(std::ssize(expected), 2 + 4 * shape.layers);
+}
 
 // Masks follow the ordinal, so where a sample lies in the pack changes nothing but summation order.
 TEST(Bert, PackingOrderDoesNotMatter) {
