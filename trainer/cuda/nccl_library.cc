@@ -53,7 +53,11 @@ class Library {
                                                   " is too old; install 2.18 (" +
                                                   std::to_string(kOldestNccl) + ") or newer");
     }
+    // NCCL_VERSION of nccl.h, since 2.9.
+    version_ = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+               std::to_string(version % 100);
   }
+  [[nodiscard]] const std::string& version() const { return version_; }
   template <typename Function>
   [[nodiscard]] Function* find(const char* name) const {
     void* address = dlsym(handle_, name);
@@ -69,6 +73,7 @@ class Library {
 
  private:
   void* handle_;
+  std::string version_;
 };
 
 void add_communicators(const Library& library, nccl::Table* table) {
@@ -207,6 +212,7 @@ void add_streams(NativeStreams& device, nccl::Table* table) {
 nccl::Table make_nccl_table(NativeStreams& device) {
   const Library library;
   nccl::Table table;
+  table.version = library.version();
   add_communicators(library, &table);
   add_collectives(library, &table);
   add_streams(device, &table);

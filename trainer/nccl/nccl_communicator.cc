@@ -124,6 +124,9 @@ class NcclCommunicator final : public Communicator {
     return times_.at(pending);
   }
   void abandon() noexcept override { session_.give_up(); }
+  [[nodiscard]] std::string library() const override {
+    return table_.version.empty() ? "NCCL" : "NCCL " + table_.version;
+  }
 
   [[nodiscard]] HostCollectives& host() override { return guarded_; }
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {

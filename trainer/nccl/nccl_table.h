@@ -37,6 +37,7 @@ using UniqueId = std::array<char, 128>;
 // and it takes nothing else before comm_get_async_error says Success. CUDA's half throws
 // base::Error, but for what destroys, which ignores errors: by then they have been reported.
 struct Table {
+  std::string version;  // of NCCL, "2.28.9"; may be empty
   // The thread's calls after it are for this rank's GPU.
   std::function<void()> enter;
   // The stream behind a number of the device's.
