@@ -205,9 +205,11 @@ void Attempt::learn_plan(const TensorTable& table, const Resumed& start, topolog
 }
 
 // All ranks know the same of the step, so all have the same buckets in the next.
-void Attempt::learn_from_step(std::int64_t done) {
+void Attempt::learn_from_step(std::int64_t done, bool was_writing) {
   if (!learning_->is_trying()) return;
-  const std::optional<TrialRecord> found = learning_->observe(done, loop_->pace());
+  StepPace pace = loop_->pace();
+  pace.disturbed = pace.disturbed || was_writing;
+  const std::optional<TrialRecord> found = learning_->observe(done, pace);
   loop_->cut(learning_->buckets());
   if (!found) return;
   journal_.write(*found);
@@ -343,6 +345,7 @@ EndRecord Attempt::train(std::int64_t done) {
   }
   journal_.write(PhaseRecord{"training"});
   while (done < config_.steps) {
+    const bool was_writing = writer_->step_under_way() >= 0;
     StepRecord step = loop_->step(++done);
     if (!learning_->has_first_buckets()) {  // the start record's
       step.bucket_launched.clear();
@@ -351,7 +354,7 @@ EndRecord Attempt::train(std::int64_t done) {
     journal_.write(step);
     const StepFlags& agreed = loop_->agreed();
     if (agreed.fenced) throw Fenced{};
-    learn_from_step(done);
+    learn_from_step(done, was_writing);
     journal(writer_->follow({agreed.writing, agreed.write_failed}));
     if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
       return finish("target", done);

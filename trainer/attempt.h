@@ -52,7 +52,7 @@ class Attempt {
   [[nodiscard]] double peak_flops(Device& device) const;
   [[nodiscard]] topology::Plan agreed_plan(const TensorTable& table, const Device& device) const;
   void learn_plan(const TensorTable& table, const Resumed& start, topology::Plan* plan);
-  void learn_from_step(std::int64_t done);
+  void learn_from_step(std::int64_t done, bool was_writing);
   [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
   [[noreturn]] void give_up(const Trip& trip);
   [[nodiscard]] StepFlags wishes();

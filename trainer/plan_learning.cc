@@ -1,6 +1,5 @@
 #include "trainer/plan_learning.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -9,13 +8,6 @@
 
 namespace regatta::trainer {
 namespace {
-
-bool same(const std::vector<topology::Bucket>& a, const std::vector<topology::Bucket>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const topology::Bucket& x, const topology::Bucket& y) {
-                      return x.begin_tensor == y.begin_tensor && x.end_tensor == y.end_tensor;
-                    });
-}
 
 // Empty: buckets may change between steps.
 std::string why_fixed(const RunConfig& config) {
@@ -58,7 +50,7 @@ PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock, Ho
   key_.model = model_fingerprint(config.model);
   key_.ranks = config.ranks;
   key_.ranks_per_node = config.ranks_per_node;
-  if (!same(plan.buckets, situation.standard)) planned_ = plan.buckets;
+  if (plan.buckets != situation.standard) planned_ = plan.buckets;
 
   // What rank 0 reads all judge alike.
   if (const auto kept = kept_plan(text_of_rank_0(host, situation.kept))) {
@@ -66,16 +58,15 @@ PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock, Ho
     found_ = to_json(*kept);
     return;
   }
+  const auto tensors = static_cast<int>(table.tensors.size());
   std::string text;
   if (writes_ && planned_.empty()) {
-    const auto tensors = static_cast<int>(table.tensors.size());
     const auto stored = read_stored_plan(files, plans_, key_, tensors);
     if (stored) text = to_json(*stored);
   }
   const std::string read = text_of_rank_0(host, text);
   KnownCuts known{situation.standard, planned_, {}};
   if (!read.empty()) {
-    const auto tensors = static_cast<int>(table.tensors.size());
     known.remembered = topology::parse_stored_plan(read, "rank 0's", tensors).plan.buckets;
   }
   if (config.steps - situation.first_step < kLeastStepsLeft) {
@@ -96,7 +87,7 @@ std::optional<topology::StoredPlan> PlanLearning::kept_plan(const std::string& t
   try {
     auto kept = topology::parse_stored_plan(text, "the checkpoint's plan",
                                             static_cast<int>(table_.tensors.size()));
-    if (kept.key == key_ && same(kept.planned, planned_)) return kept;
+    if (kept.key == key_ && kept.planned == planned_) return kept;
   } catch (const base::Error& error) {
     if (writes_) base::log(base::LogLevel::Warning, error.what());
   }

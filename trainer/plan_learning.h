@@ -45,13 +45,13 @@ class PlanLearning {
                const RunDirectory& directory, const RunConfig& config, const TensorTable& table,
                const topology::Plan& plan, const PlanSituation& situation);
 
-  // Of the next step.
+  // Of the next step; until observe() is told of it, of the last.
   [[nodiscard]] const std::vector<topology::Bucket>& buckets() const;
   [[nodiscard]] bool is_trying() const { return trial_.has_value(); }
   // False: the buckets are always the plan's.
   [[nodiscard]] bool may_change() const { return may_change_; }
-  // Whether the next step has the buckets that the attempt began with, or those of a trial that is
-  // over, which the journal tells of.
+  // Whether buckets() are those that the attempt began with, or those of a trial that is over: the
+  // journal tells of both.
   [[nodiscard]] bool has_first_buckets() const { return !trial_ || trial_->current() == 0; }
   // After each step while it is trying, on all ranks with the same figures. The record when that
   // was the trial's last step.

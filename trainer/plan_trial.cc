@@ -27,7 +27,7 @@ double median(std::vector<double> values) {
 // The median of a distribution lies between the k-th smallest and the k-th largest of `count` draws
 // but for a probability of at most kDoubt; the largest such k, 0 for too few draws.
 std::size_t interval_rank(std::size_t count) {
-  double probability = std::pow(0.5, static_cast<double>(count));  // of exactly k draws below
+  double probability = std::ldexp(1.0, -static_cast<int>(count));  // of exactly k draws below
   double below = 0;
   std::size_t k = 0;
   while (k < count / 2) {
@@ -37,13 +37,6 @@ std::size_t interval_rank(std::size_t count) {
     ++k;
   }
   return k;
-}
-
-bool same(const std::vector<topology::Bucket>& a, const std::vector<topology::Bucket>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const topology::Bucket& x, const topology::Bucket& y) {
-                      return x.begin_tensor == y.begin_tensor && x.end_tensor == y.end_tensor;
-                    });
 }
 
 std::int64_t elements_of(const TensorTable& table, const topology::Bucket& bucket) {
@@ -77,8 +70,8 @@ std::string percent(double share) {
          " %";
 }
 
-// A ratio's logarithm as the share that is saved.
-double saved(double logarithm) { return -std::expm1(logarithm); }
+// The share of the other's time that one saves.
+double saved(double ratio) { return 1 - ratio; }
 
 }  // namespace
 
@@ -116,8 +109,8 @@ std::vector<topology::Bucket> large_halved(const TensorTable& table,
 std::vector<Cut> cuts_to_try(const TensorTable& table, const KnownCuts& known) {
   std::vector<Cut> cuts;
   const auto add = [&](const char* name, std::vector<topology::Bucket> buckets) {
-    const bool known_already = std::any_of(
-        cuts.begin(), cuts.end(), [&](const Cut& cut) { return same(cut.buckets, buckets); });
+    const bool known_already = std::any_of(cuts.begin(), cuts.end(),
+                                           [&](const Cut& cut) { return cut.buckets == buckets; });
     if (!buckets.empty() && !known_already) cuts.push_back({name, std::move(buckets)});
   };
   add("remembered", known.remembered);
@@ -209,34 +202,34 @@ std::vector<double> PlanTrial::times_of(std::size_t cut) const {
   return times;
 }
 
-PlanTrial::Difference PlanTrial::difference(std::size_t a, std::size_t b) const {
-  const std::vector<double> mine = times_of(a), others = times_of(b);
+PlanTrial::Ratio PlanTrial::ratio(std::size_t one, std::size_t other) const {
+  const std::vector<double> mine = times_of(one), others = times_of(other);
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(mine.size(), others.size()); ++i) {
-    ratios.push_back(std::log(mine[i] / others[i]));
+    ratios.push_back(mine[i] / others[i]);
   }
   std::sort(ratios.begin(), ratios.end());
   const std::size_t rank = interval_rank(ratios.size());
-  if (rank == 0) return {median(ratios), -kInfinity, kInfinity};
+  if (rank == 0) return {median(ratios), 0, kInfinity};
   return {median(ratios), ratios[rank - 1], ratios[ratios.size() - rank]};
 }
 
-bool PlanTrial::beats_first(const Difference& difference) const {
-  return difference.high < 0 && saved(difference.median) >= kLeastGain;
+bool PlanTrial::beats_first(const Ratio& ratio) const {
+  return ratio.high < 1 && saved(ratio.median) >= kLeastGain;
 }
 
 // Who cannot gain enough any more leaves, then who is slower than the best of the others.
 void PlanTrial::judge() {
   winner_ = 0;
-  double best = 0;
+  double best = 1;
   std::vector<std::size_t> left{0};
   for (const std::size_t cut : alive_) {
     if (cut == 0) continue;
-    const Difference difference = this->difference(cut, 0);
-    if (saved(difference.low) < kLeastGain) continue;
+    const Ratio to_first = ratio(cut, 0);
+    if (saved(to_first.low) < kLeastGain) continue;
     left.push_back(cut);
-    if (beats_first(difference) && difference.median < best) {
-      best = difference.median;
+    if (beats_first(to_first) && to_first.median < best) {
+      best = to_first.median;
       winner_ = cut;
     }
   }
@@ -244,8 +237,7 @@ void PlanTrial::judge() {
   if (winner_ == 0) return;
   alive_.erase(std::remove_if(alive_.begin(), alive_.end(),
                               [&](std::size_t cut) {
-                                return cut != 0 && cut != winner_ &&
-                                       difference(cut, winner_).low > 0;
+                                return cut != 0 && cut != winner_ && ratio(cut, winner_).low > 1;
                               }),
                alive_.end());
 }
@@ -259,15 +251,15 @@ TrialResult PlanTrial::result() const {
     result.seconds.push_back(median(times_of(cut)));
   }
   // What came nearest to winning, where nothing did.
-  std::optional<Difference> nearest;
+  std::optional<Ratio> nearest;
   for (std::size_t cut = 1; cut < names_.size(); ++cut) {
-    const Difference difference = this->difference(cut, 0);
+    const Ratio to_first = ratio(cut, 0);
     if (winner_ != 0 && cut != winner_) continue;
-    if (!nearest || difference.median < nearest->median) nearest = difference;
+    if (!nearest || to_first.median < nearest->median) nearest = to_first;
   }
   const std::string after = " after " + std::to_string(rounds_.size()) + " rounds";
   const std::string& first = names_[0];
-  if (!nearest || !std::isfinite(nearest->low)) {
+  if (!nearest || !std::isfinite(nearest->high)) {
     result.why = names_.size() == 1 ? first + " is the only cut"
                                     : first + " stays: too few steps were undisturbed" + after;
     return result;

@@ -5,9 +5,10 @@
 // so that a drift of the machine favours none. Steps differ in what there is to compute: time is
 // taken to grow with the largest rank's FLOPs at one rate for all cuts (the median of the slopes
 // between steps of the same cut: Theil, 1950; Sen, 1968), and every step is reckoned as one of the
-// median's FLOPs. Two cuts are compared within each round, by the logarithm of their ratio; its
-// median over rounds is known to lie between two of the ratios (an interval of the sign test), so
-// outliers move nothing and no distribution is assumed.
+// median's FLOPs. Two cuts are compared within each round, by their ratio; its median over rounds
+// is known to lie between two of the ratios (an interval of the sign test), so outliers move
+// nothing and no distribution is assumed. Decisions need no function whose last bit another
+// processor may round differently (a logarithm would be one): else ranks could part.
 //
 // The first cut stays unless another one's whole interval is faster and its median by kLeastGain.
 #pragma once
@@ -74,13 +75,13 @@ class PlanTrial {
   [[nodiscard]] TrialResult result() const;
 
  private:
-  // Of log(time of a / time of b), over the rounds that have both.
-  struct Difference {
+  // Time of one cut / time of another, over the rounds that have both.
+  struct Ratio {
     double median, low, high;
   };
-  [[nodiscard]] Difference difference(std::size_t a, std::size_t b) const;
+  [[nodiscard]] Ratio ratio(std::size_t one, std::size_t other) const;
   [[nodiscard]] std::vector<double> times_of(std::size_t cut) const;
-  [[nodiscard]] bool beats_first(const Difference& difference) const;
+  [[nodiscard]] bool beats_first(const Ratio& ratio) const;
   void finish_round();
   void judge();
   void measure_work();

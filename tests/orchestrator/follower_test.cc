@@ -240,14 +240,15 @@ TEST_F(FollowerTest, AfterATrialBucketsHaveTheWinnersSizes) {
   trial.bucket_bytes = {5120};
   journal.add(2.5, trial);
   follow();
-  EXPECT_FALSE(store_.timeline(attempt().row)) << "the step before had other buckets";
+  EXPECT_FALSE(store_.timeline(store_.attempts(run_.number).at(0).row))
+      << "the step before had other buckets";
   trainer::StepRecord step = JournalAuthor::step_of_four_ranks(2);
   step.bucket_launched = {0.3};
   step.bucket_finished = {0.45};
   journal.add(3, step);
   follow();
   restart();
-  const auto timeline = store_.timeline(attempt().row);
+  const auto timeline = store_.timeline(store_.attempts(run_.number).at(0).row);
   ASSERT_TRUE(timeline);
   EXPECT_EQ(timeline->step, 2);
   EXPECT_EQ(timeline->bucket_bytes, (std::vector<double>{5120}));

@@ -195,6 +195,15 @@ TEST(PlanTrial, FindsWhatIsFasterAndLeavesTheRestAlone) {
   }
 }
 
+// Nothing to find is soon clear, and what cannot be found ends, too: README.md tells the steps.
+TEST(PlanTrial, TakesAsManyStepsAsItSays) {
+  EXPECT_EQ(tried({{1, 1, 1}}, 1).steps, 29);
+  EXPECT_EQ(tried({{1, 0.5, 2}}, 1).steps, 29);
+  const int most = PlanTrial::kWarmupSteps + 3 + 4 * PlanTrial::kMostRounds;
+  EXPECT_EQ(tried({{1, 1, 1, 1}, 0.3}, 1).steps, most);
+  EXPECT_LE(most, PlanTrial::kMostSteps);
+}
+
 TEST(PlanTrial, SaysWhatItFound) {
   const TrialResult faster = tried({{1, 1, 0.8, 1}, 0.01}, 3);
   EXPECT_THAT(faster.why, HasSubstr("coarser takes "));
