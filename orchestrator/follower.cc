@@ -72,6 +72,7 @@ struct Apply {
                        record.utc_seconds};
   }
   void operator()(const trainer::WarningRecord&) const {}
+  void operator()(const trainer::TrialRecord&) const {}
   void operator()(const trainer::UnknownRecord&) const {}
 };
 

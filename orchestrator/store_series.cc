@@ -139,6 +139,11 @@ void Store::write_timeline(AttemptNumber attempt,
       writer_->prepare("INSERT OR REPLACE INTO timelines(attempt, bucket_bytes) VALUES(?1, ?2)")
           .bind(row_of(attempt), list_text(start->bucket_bytes))
           .run();
+    } else if (const auto* trial = std::get_if<trainer::TrialRecord>(&record.body)) {
+      writer_->prepare("INSERT OR REPLACE INTO timelines(attempt, bucket_bytes) VALUES(?1, ?2)")
+          .bind(row_of(attempt), list_text(trial->bucket_bytes))
+          .run();
+      newest = nullptr;  // had other buckets
     } else if (const auto* step = std::get_if<trainer::StepRecord>(&record.body)) {
       if (!step->bucket_launched.empty()) newest = step;
     }

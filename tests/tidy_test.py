@@ -9,7 +9,7 @@ TIDY = pathlib.Path(__file__).resolve().parent / "tidy.py"
 CASES = [
     ("upward include", "base/a.cc", '#include "trainer/device.h"\n', "base may not see trainer"),
     ("orchestrator past the contract", "orchestrator/a.cc", '#include "trainer/bert.h"\n', "sees only trainer/contract/"),
-    ("trainer past the plan", "trainer/a.cc", '#include "topology/doctor.h"\n', "only plan.h, graph.h"),
+    ("trainer past the plan", "trainer/a.cc", '#include "topology/doctor.h"\n', "only plan.h, plan_store.h"),
     ("contract into the trainer", "trainer/contract/a.cc", '#include "trainer/bert.h"\n', "sees nothing else of the trainer"),
     ("full json in a header", "base/a.h", "#pragma once\n#include <nlohmann/json.hpp>\n", "json_fwd"),
     ("spdlog outside its file", "trainer/a.cc", "#include <spdlog/spdlog.h>\n", "belongs in base/log.cc only"),

@@ -6,6 +6,7 @@ namespace regatta::topology {
 struct Bucket {
   int begin_tensor = 0;
   int end_tensor = 0;
+  bool operator==(const Bucket&) const = default;
 };
 
 }  // namespace regatta::topology

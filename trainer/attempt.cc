@@ -24,12 +24,8 @@ namespace regatta::trainer {
 namespace {
 
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
-// Where the run file leaves it open. Shared memory moves 1 to 4 MB fastest (they fit caches); 25 is
-// what most stacks on GPUs take (facts: cpu-cuda.md section 5, topology-nccl.md section 6.1).
-constexpr std::int64_t kCpuBucketBytes = std::int64_t{4} << 20;
 // Bytes per second that a first checkpoint is reckoned with, until one was timed.
 constexpr double kSlowDisk = 200e6;
-constexpr std::int64_t kGpuBucketBytes = std::int64_t{25} << 20;
 
 // The run file, with what it leaves to the dataset and to the machine filled in.
 RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset, RunConfig config,
@@ -90,16 +86,7 @@ topology::Plan plan_of(base::FileSystem& files, const RunDirectory& directory,
   }
   topology::Plan plan;
   plan.ranks = config.ranks;
-  const std::int64_t bytes = config.buckets.bytes > 0
-                                 ? config.buckets.bytes
-                                 : (is_cuda ? kGpuBucketBytes : kCpuBucketBytes);
-  if (config.ranks == 1 || config.buckets.by == BucketPolicy::One) {
-    plan.buckets = buckets_of_bytes(table, 0);
-  } else if (config.buckets.by == BucketPolicy::PerLayer) {
-    plan.buckets = buckets_per_layer(table);
-  } else {
-    plan.buckets = buckets_of_bytes(table, bytes);
-  }
+  plan.buckets = default_buckets(config, table, is_cuda);
   return plan;
 }
 
@@ -142,13 +129,14 @@ EndRecord Attempt::run() {
   target_ = target_value(config_, inputs->baseline);
 
   Device& device = *inputs->device;
-  Communicator& communicator = group_.communicator(device, !device.is_on_host());
+  Communicator& real = group_.communicator(device, !device.is_on_host());
+  Communicator& communicator = options_.around ? options_.around(real) : real;
   if (!group_.tuner_warning().empty()) journal_.write(WarningRecord{group_.tuner_warning()});
   device_ = &device;
   communicator_ = &communicator;
   const double peak = peak_flops(device);
   const TensorTable table = make_tensor_table(config_.model);
-  const topology::Plan plan = agreed_plan(table, device);
+  topology::Plan plan = agreed_plan(table, device);
   hosts_ = texts_of_ranks(group_.host(), host_name(options_.variables));
   const std::unique_ptr<Watchdog> watchdog = make_watchdog();
   watchdog_ = watchdog.get();
@@ -174,6 +162,7 @@ EndRecord Attempt::run() {
   } const ending{this};
   const int writers = prepare_snapshot(table);
   const Resumed start = starting_point(table);
+  learn_plan(table, start, &plan);
   writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
   if (writes()) {
     write_environment(
@@ -201,6 +190,31 @@ topology::Plan Attempt::agreed_plan(const TensorTable& table, const Device& devi
   });
   return topology::parse_plan(text_of_rank_0(group_.host(), text), "rank 0's plan",
                               static_cast<int>(table.tensors.size()));
+}
+
+// What the run starts with beside its plan: what it, or another one on the like, has found before.
+void Attempt::learn_plan(const TensorTable& table, const Resumed& start, topology::Plan* plan) {
+  PlanSituation situation;
+  situation.communicator = communicator_->library();
+  situation.device = text_of_rank_0(group_.host(), device_->description());
+  situation.first_step = start.step;
+  situation.standard = default_buckets(config_, table, !device_->is_on_host());
+  situation.kept = start.plan;
+  learning_.emplace(files_, clock_, group_.host(), directory_, config_, table, *plan, situation);
+  plan->buckets = learning_->buckets();
+  if (learning_->may_change()) loop_->cut(plan->buckets);
+}
+
+// All ranks know the same of the step, so all have the same buckets in the next.
+void Attempt::learn_from_step(std::int64_t done, bool was_writing) {
+  if (!learning_->is_trying()) return;
+  StepPace pace = loop_->pace();
+  pace.disturbed = pace.disturbed || was_writing;
+  const std::optional<TrialRecord> found = learning_->observe(done, pace);
+  loop_->cut(learning_->buckets());
+  if (!found) return;
+  journal_.write(*found);
+  if (writes()) base::log(base::LogLevel::Info, "buckets: " + found->why);
 }
 
 std::unique_ptr<Watchdog> Attempt::make_watchdog() {
@@ -332,9 +346,16 @@ EndRecord Attempt::train(std::int64_t done) {
   }
   journal_.write(PhaseRecord{"training"});
   while (done < config_.steps) {
-    journal_.write(loop_->step(++done));
+    const bool was_writing = writer_->step_under_way() >= 0;
+    StepRecord step = loop_->step(++done);
+    if (!learning_->has_first_buckets()) {  // the start record's
+      step.bucket_launched.clear();
+      step.bucket_finished.clear();
+    }
+    journal_.write(step);
     const StepFlags& agreed = loop_->agreed();
     if (agreed.fenced) throw Fenced{};
+    learn_from_step(done, was_writing);
     journal(writer_->follow({agreed.writing, agreed.write_failed}));
     if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
       return finish("target", done);
@@ -408,6 +429,7 @@ void Attempt::checkpoint(std::int64_t done) {
   if (writer_->saved_step() == done || writer_->step_under_way() == done) return;
   if (watchdog_ != nullptr) watchdog_->beat(done, Phase::Checkpointing);
   journal(writer_->settle());
+  keeper_->keep_plan(learning_->found());
   const double since = clock_.monotonic_seconds();
   loop_->snapshot(snapshot_ ? &*snapshot_ : nullptr);
   writer_->begin(done, snapshot_ ? &snapshot_->shard() : nullptr, metric_, since);

@@ -16,6 +16,7 @@
 #include "trainer/contract/run_directory.h"
 #include "trainer/deadline.h"
 #include "trainer/journal_writer.h"
+#include "trainer/plan_learning.h"
 #include "trainer/rank_group.h"
 #include "trainer/sampler.h"
 #include "trainer/snapshot.h"
@@ -50,6 +51,8 @@ class Attempt {
   [[nodiscard]] bool writes() const { return group_.rank() == 0; }
   [[nodiscard]] double peak_flops(Device& device) const;
   [[nodiscard]] topology::Plan agreed_plan(const TensorTable& table, const Device& device) const;
+  void learn_plan(const TensorTable& table, const Resumed& start, topology::Plan* plan);
+  void learn_from_step(std::int64_t done, bool was_writing);
   [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
   [[noreturn]] void give_up(const Trip& trip);
   [[nodiscard]] StepFlags wishes();
@@ -85,6 +88,7 @@ class Attempt {
   Watchdog* watchdog_ = nullptr;  // null: off
   double begin_ = 0;              // monotonic seconds
   Deadline deadline_;
+  std::optional<PlanLearning> learning_;
   std::optional<Snapshot> snapshot_;
   std::optional<CheckpointWriter> writer_;  // after the others: its thread reads them
 };

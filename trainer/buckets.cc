@@ -6,6 +6,11 @@
 namespace regatta::trainer {
 namespace {
 
+// Where the run file leaves it open. Shared memory moves 1 to 4 MB fastest (they fit caches); 25 is
+// what most stacks on GPUs take (facts: cpu-cuda.md section 5, topology-nccl.md section 6.1).
+constexpr std::int64_t kCpuBucketBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kGpuBucketBytes = std::int64_t{25} << 20;
+
 const std::string kLayer = "bert.encoder.layer.";
 
 // "bert.encoder.layer.7" of a tensor of that layer, else what it belongs to.
@@ -55,6 +60,16 @@ std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table, std::in
     size += more;
   }
   return buckets;
+}
+
+std::vector<topology::Bucket> default_buckets(const RunConfig& config, const TensorTable& table,
+                                              bool is_cuda) {
+  if (config.ranks == 1 || config.buckets.by == BucketPolicy::One) {
+    return buckets_of_bytes(table, 0);
+  }
+  if (config.buckets.by == BucketPolicy::PerLayer) return buckets_per_layer(table);
+  const std::int64_t usual = is_cuda ? kGpuBucketBytes : kCpuBucketBytes;
+  return buckets_of_bytes(table, config.buckets.bytes > 0 ? config.buckets.bytes : usual);
 }
 
 std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table) {

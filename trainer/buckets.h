@@ -7,6 +7,7 @@
 
 #include "topology/plan.h"
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::trainer {
 
@@ -14,6 +15,10 @@ namespace regatta::trainer {
 // tensor larger than that is a bucket of its own. bytes 0: one bucket.
 [[nodiscard]] std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table,
                                                              std::int64_t bytes);
+
+// What a run without a plan has, by its run file and, where that leaves it open, by its device.
+[[nodiscard]] std::vector<topology::Bucket> default_buckets(const RunConfig& config,
+                                                            const TensorTable& table, bool is_cuda);
 
 // The heads, each layer, the embeddings.
 [[nodiscard]] std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table);

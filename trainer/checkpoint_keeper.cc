@@ -97,6 +97,7 @@ std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
   if (!latest.checkpoint) return std::nullopt;
   resumed.step = latest.checkpoint->manifest.step;
   resumed.name = latest.checkpoint->name;
+  resumed.plan = latest.checkpoint->manifest.plan;
   const bool scaled = latest.checkpoint->absent.empty();
   whole->set_loss_scale(scaled ? static_cast<double>(loss_scale[0]) : 0,
                         scaled ? static_cast<std::int64_t>(loss_scale[1]) : 0);
@@ -133,6 +134,7 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
   manifest.data_fingerprint = data_fingerprint_;
   manifest.metric = metric ? metric_name(config_) : "";
   manifest.value = metric;
+  manifest.plan = plan_;
   manifest.utc_seconds = clock_.utc_seconds();
   manifest.versions = {{"regatta", REGATTA_VERSION},
                        {"compiler", __VERSION__},

@@ -19,6 +19,7 @@ namespace regatta::trainer {
 struct Resumed {
   std::int64_t step = 0;
   std::string name;
+  std::string plan;  // of its manifest
 };
 
 // Calls may come from any thread, one at a time.
@@ -35,6 +36,9 @@ class CheckpointKeeper {
   // data.
   [[nodiscard]] std::optional<Resumed> load(Snapshot* whole,
                                             std::vector<CheckpointRecord>* skipped);
+
+  // What the manifests to come say about the run's plan.
+  void keep_plan(const std::string& text) { plan_ = text; }
 
   // Writes this rank's files of the checkpoint of `step`. Throws what CheckpointStore::write_shard
   // does.
@@ -66,6 +70,7 @@ class CheckpointKeeper {
   std::string data_fingerprint_;
   std::string execution_;
   std::string device_;
+  std::string plan_;
 };
 
 }  // namespace regatta::trainer

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "trainer/device.h"
 #include "trainer/host_collectives.h"
@@ -57,6 +58,10 @@ class Communicator {
   // More of them, for another thread: calls there and here do not wait for one another. All ranks
   // open channels in the same order. The communicator outlives the channel.
   [[nodiscard]] virtual std::unique_ptr<HostCollectives> open_channel() = 0;
+
+  // What moves the bytes, with its version: "NCCL 2.28.9"; for people, and to tell measurements
+  // apart. Empty: not known.
+  [[nodiscard]] virtual std::string library() const { return ""; }
 
   [[nodiscard]] std::int64_t part_size(std::int64_t size) const {
     const std::int64_t even = (size + parts() - 1) / parts();

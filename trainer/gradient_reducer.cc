@@ -45,23 +45,35 @@ GradientReducer::GradientReducer(Device& device, Communicator& communicator,
       communicator_(communicator),
       clock_(clock),
       model_(model),
-      buckets_(buckets),
-      slices_(slices_of(model.table(), buckets)),
       clip_(config.clip),
+      clip_norm_(config.clip_norm),
       overlap_(config.buckets.overlap),
       sharded_(config.sharding.optimizer),
       local_norms_wanted_(communicator.ranks() > 1 || clip_ == ClipMode::Bucket ||
                           clip_ == ClipMode::Rank) {
+  const auto most = static_cast<std::int64_t>(model.table().tensors.size()) + 1;
+  limits_ = DeviceMemory(device, most, Dtype::Float32);
+  local_norms_ = DeviceMemory(device, most, Dtype::Float32);
+  host_limits_ = HostMemory(device, 4 * most);
+  host_norms_ = HostMemory(device, 4 * most);
+  cut(buckets);
+}
+
+void GradientReducer::cut(const std::vector<topology::Bucket>& buckets) {
+  base::check(pending_.empty(), "no reduction is under way");
+  buckets_ = buckets;
+  slices_ = slices_of(model_.table(), buckets);
+  limit_values_.clear();
   for (const ArenaSlice& slice : slices_) {
-    limit_values_.push_back(bucket_limit(config.clip_norm, slice.parameters,
-                                         model.table().parameter_count, communicator.ranks()));
+    limit_values_.push_back(bucket_limit(clip_norm_, slice.parameters,
+                                         model_.table().parameter_count, communicator_.ranks()));
   }
-  limit_values_.push_back(config.clip_norm / communicator.ranks());
-  const auto count = static_cast<std::int64_t>(limit_values_.size());
-  limits_ = DeviceMemory(device, count, Dtype::Float32);
-  local_norms_ = DeviceMemory(device, count, Dtype::Float32);
-  host_limits_ = HostMemory(device, 4 * count);
-  host_norms_ = HostMemory(device, 4 * count);
+  limit_values_.push_back(clip_norm_ / communicator_.ranks());
+}
+
+// Of this cut.
+View GradientReducer::used(const DeviceMemory& memory) const {
+  return memory.view().slice(0, static_cast<std::int64_t>(limit_values_.size()));
 }
 
 View GradientReducer::gradient(const ArenaSlice& slice) const {
@@ -83,7 +95,7 @@ void GradientReducer::begin(double loss_scale, double start) {
   for (std::size_t i = 0; i < limit_values_.size(); ++i) {
     limits[i] = static_cast<float>(limit_values_[i] * loss_scale);
   }
-  device_.copy_to_device(kCompute, limits_.view(), limits);
+  device_.copy_to_device(kCompute, used(limits_), limits);
 }
 
 void GradientReducer::ready(int tensors) {
@@ -124,7 +136,7 @@ void GradientReducer::finish() {
 
 void GradientReducer::read_local_norms() {
   if (local_norms_wanted_) {
-    device_.copy_to_host(kCompute, host_norms_.floats(), local_norms_.view());
+    device_.copy_to_host(kCompute, host_norms_.floats(), used(local_norms_));
   }
 }
 

@@ -33,6 +33,9 @@ class GradientReducer {
                   const Bert& model, const std::vector<topology::Bucket>& buckets,
                   const RunConfig& config);
 
+  // Between two steps: from the next one on in these buckets.
+  void cut(const std::vector<topology::Bucket>& buckets);
+
   // Before the last backward of a step. `loss_scale`: that the gradients carry. `start`: the
   // step's, for spans.
   void begin(double loss_scale, double start);
@@ -60,6 +63,7 @@ class GradientReducer {
  private:
   void launch(std::size_t bucket);
   [[nodiscard]] View gradient(const ArenaSlice& slice) const;
+  [[nodiscard]] View used(const DeviceMemory& memory) const;
 
   Device& device_;
   Communicator& communicator_;
@@ -68,9 +72,10 @@ class GradientReducer {
   std::vector<topology::Bucket> buckets_;
   std::vector<ArenaSlice> slices_;
   ClipMode clip_;
+  double clip_norm_;
   bool overlap_, sharded_, local_norms_wanted_;
   std::vector<double> limit_values_;   // of each bucket, then of the rank; no loss scale
-  DeviceMemory limits_, local_norms_;  // float32, as limit_values_
+  DeviceMemory limits_, local_norms_;  // float32, as limit_values_; of any cut
   HostMemory host_limits_, host_norms_;
   std::vector<Pending> pending_;  // of this step's buckets, in order
   std::vector<Pending> finished_;

@@ -174,8 +174,9 @@ StepRecord TrainLoop::step(std::int64_t step) {
   device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
   lap(&record.optimizer_seconds);
 
+  record.seconds = clock_.monotonic_seconds() - start;
   const std::vector<RankStep> ranks =
-      tell(what_this_rank_did(sizes, Bert::statistics_of(results), taken.step.moved_bytes));
+      tell(what_this_rank_did(sizes, Bert::statistics_of(results), taken.step.moved_bytes, record));
   record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
   record.seconds = clock_.monotonic_seconds() - start;
   describe(ranks, scale, &record);
@@ -188,7 +189,8 @@ StepRecord TrainLoop::step(std::int64_t step) {
 
 TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
                                                   const Statistics& statistics,
-                                                  std::int64_t moved_bytes) const {
+                                                  std::int64_t moved_bytes,
+                                                  const StepRecord& record) const {
   RankStep mine;
   mine.mlm_loss = statistics.mlm_loss;
   mine.nsp_loss = statistics.nsp_loss;
@@ -198,6 +200,8 @@ TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
   mine.flops = training_flops(model_.shape(), sizes);
   mine.moved_bytes = static_cast<double>(moved_bytes);
   mine.squared_norm = reducer_.squared_local_norm();
+  mine.seconds = record.seconds;
+  mine.input_stalled = record.input_stalled ? 1 : 0;
   const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
   mine.stop = wishes.stop ? 1 : 0;
   mine.checkpoint = wishes.checkpoint ? 1 : 0;
@@ -221,7 +225,11 @@ std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
   std::vector<RankStep> ranks(static_cast<std::size_t>(communicator_.ranks()));
   communicator_.host().all_gather(&mine, sizeof mine, ranks.data());
   agreed_ = {};
+  pace_ = {};
   for (const RankStep& rank : ranks) {
+    pace_.seconds = std::max(pace_.seconds, rank.seconds);
+    pace_.flops = std::max(pace_.flops, rank.flops);
+    pace_.disturbed = pace_.disturbed || rank.input_stalled > 0 || rank.writing > 0;
     agreed_.stop = agreed_.stop || rank.stop > 0;
     agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
     agreed_.fenced = agreed_.fenced || rank.fenced > 0;
@@ -383,6 +391,11 @@ std::vector<StatePiece> TrainLoop::pieces_in(const ArenaSlice& slice) const {
     }
   }
   return found;
+}
+
+void TrainLoop::cut(const std::vector<topology::Bucket>& buckets) {
+  base::check(!config_.sharding.optimizer, "parts of the state belong to no bucket");
+  reducer_.cut(buckets);
 }
 
 void TrainLoop::snapshot(Snapshot* to) {

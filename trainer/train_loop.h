@@ -19,6 +19,7 @@
 #include "trainer/optimizer.h"
 #include "trainer/sample_stream.h"
 #include "trainer/snapshot.h"
+#include "trainer/step_pace.h"
 #include "trainer/step_samples.h"
 #include "trainer/watchdog.h"
 #include "trainer/weight_gatherer.h"
@@ -69,6 +70,13 @@ class TrainLoop {
   StepRecord step(std::int64_t step);
   // What any rank wanted in the last step.
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
+  // How long it took; the same on all ranks.
+  [[nodiscard]] const StepPace& pace() const { return pace_; }
+
+  // Sums the gradient in these buckets from the next step on. Not with sharded state, whose parts
+  // are those of the buckets that the loop began with. Changes no bit where the communicator's sums
+  // do not depend on buckets (MPI), unless the run clips by bucket.
+  void cut(const std::vector<topology::Bucket>& buckets);
 
   // Accuracy and loss over `samples`, each scored once, shared out among ranks. `step` only labels
   // the record.
@@ -88,12 +96,14 @@ class TrainLoop {
     double mlm_loss = 0, nsp_loss = 0, samples = 0, tokens = 0, masked = 0, flops = 0;
     double moved_bytes = 0, squared_norm = 0, stop = 0, checkpoint = 0, fenced = 0;
     double writing = 0, write_failed = 0, out_of_time = 0;
+    double seconds = 0, input_stalled = 0;
   };
 
   [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);
   void update(std::int64_t step, double learning_rate, double loss_scale);
   [[nodiscard]] RankStep what_this_rank_did(const BatchSizes& sizes, const Statistics& statistics,
-                                            std::int64_t moved_bytes) const;
+                                            std::int64_t moved_bytes,
+                                            const StepRecord& record) const;
   // Tells the others, and agrees with them: what each rank did.
   [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
   void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
@@ -115,6 +125,7 @@ class TrainLoop {
   LossScaler loss_scaler_;
   NoiseScale noise_scale_;
   StepFlags agreed_;
+  StepPace pace_;
   HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
   std::unique_ptr<HostCollectives> channel_;  // of the prefetcher's thread
   StepSamples samples_;

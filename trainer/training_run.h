@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "trainer/communicator.h"
 #include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
@@ -19,6 +21,8 @@ struct TrainingRunOptions {
   DevicePlace place;
   Variables variables;                  // of the environment
   std::optional<RankPlace> rank_place;  // of this process; nothing: alone
+  // Empty, but in tests: what gradients are summed with instead. It outlives the run.
+  std::function<Communicator&(Communicator& real)> around;
 };
 
 struct TrainingEnd {

@@ -229,6 +229,32 @@ TEST_F(FollowerTest, TellsHowTheRanksDo) {
   EXPECT_FALSE(attempt().slowest) << "nobody is behind in an attempt that has ended";
 }
 
+TEST_F(FollowerTest, AfterATrialBucketsHaveTheWinnersSizes) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start_four_ranks(1);
+  journal.add(2, JournalAuthor::step_of_four_ranks(1));
+  trainer::TrialRecord trial;
+  trial.step = 1;
+  trial.cuts = {"default", "coarser"};
+  trial.winner = "coarser";
+  trial.bucket_bytes = {5120};
+  journal.add(2.5, trial);
+  follow();
+  EXPECT_FALSE(store_.timeline(store_.attempts(run_.number).at(0).row))
+      << "the step before had other buckets";
+  trainer::StepRecord step = JournalAuthor::step_of_four_ranks(2);
+  step.bucket_launched = {0.3};
+  step.bucket_finished = {0.45};
+  journal.add(3, step);
+  follow();
+  restart();
+  const auto timeline = store_.timeline(store_.attempts(run_.number).at(0).row);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->step, 2);
+  EXPECT_EQ(timeline->bucket_bytes, (std::vector<double>{5120}));
+  EXPECT_EQ(timeline->launched, (std::vector<double>{0.3}));
+}
+
 TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {
   JournalAuthor first(directory_, 1000);
   first.start_four_ranks(1);

@@ -123,6 +123,20 @@ void fields(Archive& archive, auto& r, const HeartbeatRecord*) {
   archive("phase_seconds", r.phase_seconds);
 }
 template <typename Archive>
+void fields(Archive& archive, auto& r, const TrialRecord*) {
+  archive("step", r.step);
+  archive("steps", r.steps);
+  archive("rounds", r.rounds);
+  archive("cuts", r.cuts);
+  archive("cut_buckets", r.cut_buckets);
+  archive("cut_seconds", r.cut_seconds);
+  archive("winner", r.winner);
+  archive("gain", r.gain);
+  archive("noise", r.noise);
+  archive("why", r.why);
+  archive("bucket_bytes", r.bucket_bytes);
+}
+template <typename Archive>
 void fields(Archive&, auto&, const UnknownRecord*) {}
 
 class Writer {
@@ -245,8 +259,8 @@ class Reader {
 };
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
-constexpr const char* kTypes[] = {"start", "step",    "eval", "checkpoint",
-                                  "phase", "warning", "end",  "heartbeat"};
+constexpr const char* kTypes[] = {"start",   "step", "eval",      "checkpoint", "phase",
+                                  "warning", "end",  "heartbeat", "trial"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

@@ -98,6 +98,21 @@ struct HeartbeatRecord {
 struct WarningRecord {
   std::string message;
 };
+// The cuts of the gradient that the attempt's first steps tried, when that is over.
+struct TrialRecord {
+  std::int64_t step = 0;  // at whose end; the next one has the winner's buckets
+  int steps = 0;          // it took, warm-up and disturbed ones included
+  int rounds = 0;
+  std::vector<std::string>
+      cuts;                      // default, plan, remembered, coarser, finer; first: what was there
+  std::vector<int> cut_buckets;  // of each
+  std::vector<double> cut_seconds;  // of each: the median step, reckoned to the same work; 0: none
+  std::string winner;               // of the cuts
+  double gain = 0;                  // share of the first cut's step that it saves
+  double noise = 0;                 // that a gain had to be beyond, as such a share
+  std::string why;
+  std::vector<std::int64_t> bucket_bytes;  // the winner's, in the order of reduction
+};
 struct EndRecord {
   std::string reason;  // target, steps, stopped, deadline, failed, fenced
   std::int64_t step = 0;
@@ -114,7 +129,7 @@ struct JournalRecord {
   double utc_seconds = 0;
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
-               EndRecord, HeartbeatRecord, UnknownRecord>
+               EndRecord, HeartbeatRecord, TrialRecord, UnknownRecord>
       body;
 };
 

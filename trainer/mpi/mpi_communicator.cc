@@ -123,6 +123,7 @@ class MpiCommunicator final : public Communicator {
             "a receive");
     });
   }
+  [[nodiscard]] std::string library() const override { return mpi_library_name(); }
   void finish(Stream, Pending pending) override { progress_.wait(pending); }
   [[nodiscard]] double done_at(Pending pending) override { return progress_.done_at(pending); }
 

@@ -18,6 +18,14 @@ void check(int status, const char* what) {
                                            "); a rank or the network was lost");
 }
 
+std::string mpi_library_name() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "MPI";
+  const std::string all(text, static_cast<std::size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));  // who packed it, and when, comes after
+}
+
 MpiLibrary::MpiLibrary() {
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) {

@@ -4,11 +4,15 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <string>
 
 namespace regatta::trainer {
 
 // Throws Code::Retry with MPI's own words: what fails at run time is a rank or the network.
 void check(int status, const char* what);
+
+// "Open MPI v4.1.4". From any thread, at any time.
+[[nodiscard]] std::string mpi_library_name();
 
 // The process's MPI, from MPI_Init to MPI_Finalize. Throws Code::Operator when MPI cannot be
 // started or does not allow threads.

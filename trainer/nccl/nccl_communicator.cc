@@ -124,6 +124,11 @@ class NcclCommunicator final : public Communicator {
     return times_.at(pending);
   }
   void abandon() noexcept override { session_.give_up(); }
+  [[nodiscard]] std::string library() const override {
+    const int version = table_.version;
+    return "NCCL " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
+           "." + std::to_string(version % 100);
+  }
 
   [[nodiscard]] HostCollectives& host() override { return guarded_; }
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {

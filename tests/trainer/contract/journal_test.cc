@@ -161,6 +161,37 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(heartbeat_back.phase_seconds, 0.75);
 }
 
+TEST(Journal, TellsOfATrial) {
+  TrialRecord trial;
+  trial.step = 51;
+  trial.steps = 48;
+  trial.rounds = 11;
+  trial.cuts = {"default", "plan", "finer"};
+  trial.cut_buckets = {16, 1, 2};
+  trial.cut_seconds = {0.5, 1.0 / 3, 0};
+  trial.winner = "plan";
+  trial.gain = 0.25;
+  trial.noise = 0.0125;
+  trial.why = "plan takes 25.0 % less time than default";
+  trial.bucket_bytes = {1'344'904'432};
+  const std::string line = to_line(record(trial));
+  EXPECT_NE(line.find("\"type\":\"trial\""), std::string::npos) << line;
+  const auto read = std::get<TrialRecord>(back(record(trial)).body);
+  EXPECT_EQ(read.step, 51);
+  EXPECT_EQ(read.steps, 48);
+  EXPECT_EQ(read.rounds, 11);
+  EXPECT_EQ(read.cuts, trial.cuts);
+  EXPECT_EQ(read.cut_buckets, trial.cut_buckets);
+  EXPECT_EQ(read.cut_seconds, trial.cut_seconds);
+  EXPECT_EQ(read.winner, "plan");
+  EXPECT_EQ(read.gain, 0.25);
+  EXPECT_EQ(read.noise, 0.0125);
+  EXPECT_EQ(read.why, trial.why);
+  EXPECT_EQ(read.bucket_bytes, trial.bucket_bytes);
+  EXPECT_FALSE(parse_record(R"({"type":"trial","cut_buckets":[1.5]})"));
+  EXPECT_FALSE(parse_record(R"({"type":"trial","cut_seconds":{}})"));
+}
+
 TEST(Journal, WhatIsNotKnownYetIsAbsent) {
   const std::string line = to_line(record(StepRecord{}));
   for (const char* field : {"noise_scale", "efficiency", "goodput"}) {

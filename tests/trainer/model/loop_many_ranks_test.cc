@@ -1,8 +1,10 @@
 // The training loop on several ranks, as threads of one process: what ranks tell one another.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "tests/trainer/model/small_dataset.h"
 #include "tests/trainer/model/thread_ranks.h"
@@ -76,6 +78,70 @@ TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
         flags.checkpoint = asked == 2;
         return flags;
       });
+}
+
+// Other buckets in every step, as in a trial: the same bits, and steps of which all know the same.
+TEST_F(ManyRanks, BucketsMayChangeBetweenSteps) {
+  RunConfig c = config(3);
+  for (const ClipMode clip : {ClipMode::Global, ClipMode::Rank}) {
+    c.clip = clip;
+    c.clip_norm = 0.5;
+    const TensorTable table = make_tensor_table(c.model);
+    const std::vector<topology::Bucket> cuts[] = {
+        buckets_of_bytes(table, 1), buckets_of_bytes(table, 0), buckets_of_bytes(table, 10000)};
+    std::vector<float> weights[2];
+    std::vector<StepPace> paces(3);
+    for (const bool changing : {false, true}) {
+      on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+        loop.load(first_state(c));
+        for (std::size_t step = 1; step <= 7; ++step) {
+          if (changing) loop.cut(cuts[step % 3]);
+          const StepRecord record = loop.step(static_cast<std::int64_t>(step));
+          const std::size_t buckets =
+              changing ? cuts[step % 3].size() : record.bucket_launched.size();
+          EXPECT_EQ(record.bucket_launched.size(), buckets);
+          EXPECT_EQ(record.bucket_finished.size(), buckets);
+        }
+        paces[static_cast<std::size_t>(ranks.rank())] = loop.pace();
+        const TrainingState state = whole_state(ranks, loop);
+        if (ranks.rank() == 0) weights[changing ? 1 : 0] = state.parameters;
+      });
+    }
+    ASSERT_FALSE(weights[0].empty());
+    EXPECT_TRUE(weights[0] == weights[1]) << "other bits";
+    for (const StepPace& pace : paces) {
+      EXPECT_GT(pace.seconds, 0);
+      EXPECT_GT(pace.flops, 0);
+      EXPECT_EQ(pace.seconds, paces[0].seconds);
+      EXPECT_EQ(pace.flops, paces[0].flops);
+      EXPECT_EQ(pace.disturbed, paces[0].disturbed);
+    }
+  }
+}
+
+// The step took as long as the rank that took longest, and a write anywhere disturbs it.
+TEST_F(ManyRanks, ThePaceIsThatOfTheSlowestRank) {
+  const RunConfig c = config(3);
+  std::vector<StepPace> paces(3);
+  on_ranks(
+      c,
+      [&](Communicator& ranks, TrainLoop& loop) {
+        loop.load(first_state(c));
+        (void)loop.step(1);
+        if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+        (void)loop.step(2);
+        paces[static_cast<std::size_t>(ranks.rank())] = loop.pace();
+      },
+      0,
+      [](int rank) {
+        StepFlags flags;
+        flags.writing = rank == 2;
+        return flags;
+      });
+  for (const StepPace& pace : paces) {
+    EXPECT_GE(pace.seconds, 0.05) << "the others have waited for rank 1";
+    EXPECT_TRUE(pace.disturbed);
+  }
 }
 
 // A state is of the run, not of its ranks: saved by four with sharded moments, it continues on one,

@@ -41,8 +41,10 @@ class LoopOnRanks : public testing::Test {
     std::vector<float> parameters;
     EvalRecord evaluation;
   };
+  // `turns`: buckets to change to, in turn, after each step.
   static Course train(Communicator& communicator, const std::vector<topology::Bucket>& buckets,
-                      RunConfig config, int steps) {
+                      RunConfig config, int steps,
+                      const std::vector<std::vector<topology::Bucket>>& turns = {}) {
     config.ranks = communicator.ranks();
     config.ranks_per_node = 1;
     const auto device = make_cpu_device(1);
@@ -55,7 +57,10 @@ class LoopOnRanks : public testing::Test {
     start.parameters = initial_weights(loop.model().table(), config.seed);
     loop.load(start);
     Course course;
-    for (int step = 1; step <= steps; ++step) course.losses.push_back(loop.step(step).loss);
+    for (int step = 1; step <= steps; ++step) {
+      course.losses.push_back(loop.step(step).loss);
+      if (!turns.empty()) loop.cut(turns[static_cast<std::size_t>(step) % turns.size()]);
+    }
     course.evaluation = loop.evaluate(evaluation_samples(*dataset_, config.data, 50), steps);
     course.parameters.resize(static_cast<std::size_t>(loop.model().table().arena_size));
     device->copy_to_host(0, course.parameters.data(), loop.model().parameters());
@@ -92,6 +97,17 @@ TEST_F(LoopOnRanks, BucketsChangeNoBit) {
   EXPECT_EQ(train(ranks(), buckets_per_layer(table), c, 8).parameters, whole.parameters);
   EXPECT_EQ(train(ranks(), buckets_of_bytes(table, 1), c, 8).parameters, whole.parameters);
   EXPECT_EQ(train(ranks(), buckets_of_bytes(table, 10000), c, 8).losses, whole.losses);
+}
+
+TEST_F(LoopOnRanks, NorDoBucketsThatChangeBetweenSteps) {
+  const RunConfig c = config();
+  const TensorTable table = make_tensor_table(c.model);
+  const Course whole = train(ranks(), buckets_of_bytes(table, 0), c, 8);
+  const std::vector<std::vector<topology::Bucket>> turns{
+      buckets_of_bytes(table, 0), buckets_per_layer(table), buckets_of_bytes(table, 1)};
+  const Course changing = train(ranks(), buckets_of_bytes(table, 10000), c, 8, turns);
+  EXPECT_EQ(changing.parameters, whole.parameters);
+  EXPECT_EQ(changing.losses, whole.losses);
 }
 
 TEST_F(LoopOnRanks, EveryRankHasTheSameWeights) {

@@ -1,0 +1,100 @@
+// One rank of a run whose gradients go over an artificial link: slow_link_run DIRECTORY RANKS
+// LATENCY_SECONDS BYTES_PER_SECOND [SUMS], started by mpirun. After so many sums rank 1 kills
+// itself.
+#include <signal.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "trainer/delayed_communicator.h"
+#include "trainer/launcher.h"
+#include "trainer/stop_signals.h"
+#include "trainer/training_run.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+class Mortal final : public Communicator {
+ public:
+  Mortal(Communicator& real, std::int64_t sums) : real_(real), sums_left_(sums) {}
+  [[nodiscard]] int rank() const override { return real_.rank(); }
+  [[nodiscard]] int ranks() const override { return real_.ranks(); }
+  [[nodiscard]] int part() const override { return real_.part(); }
+  [[nodiscard]] int parts() const override { return real_.parts(); }
+  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+    if (--sums_left_ == 0 && rank() == 1) ::raise(SIGKILL);
+    return real_.all_reduce_sum(stream, x);
+  }
+  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
+    return real_.reduce_scatter_sum(stream, x);
+  }
+  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
+    return real_.all_gather(stream, x);
+  }
+  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
+    return real_.broadcast(stream, x, root);
+  }
+  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
+    return real_.send(stream, x, to);
+  }
+  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
+    return real_.receive(stream, x, from);
+  }
+  void finish(Stream stream, Pending pending) override { real_.finish(stream, pending); }
+  [[nodiscard]] double done_at(Pending pending) override { return real_.done_at(pending); }
+  void abandon() noexcept override { real_.abandon(); }
+  [[nodiscard]] HostCollectives& host() override { return real_.host(); }
+  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
+    return real_.open_channel();
+  }
+  [[nodiscard]] std::string library() const override { return real_.library(); }
+
+ private:
+  Communicator& real_;
+  std::int64_t sums_left_;
+};
+
+int run(const std::vector<std::string>& arguments) {
+  LinkModel link;
+  link.latency_seconds = base::parse_number(arguments.at(3)).value();
+  link.bytes_per_second = base::parse_number(arguments.at(4)).value();
+  const std::int64_t sums =
+      arguments.size() > 5 ? base::parse_integer(arguments[5]).value() : std::int64_t{0};
+  std::unique_ptr<Communicator> around;
+  TrainingRunOptions options;
+  options.ranks = static_cast<int>(base::parse_integer(arguments.at(2)).value());
+  options.place.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  options.place.plugin_directory = REGATTA_BINARY_DIR "/trainer";
+  options.variables = process_variables();
+  options.rank_place = rank_place(options.variables);
+  options.around = [&](Communicator& real) -> Communicator& {
+    around =
+        make_delayed_communicator(std::make_unique<Mortal>(real, sums), base::system_clock(), link);
+    return *around;
+  };
+  catch_stop_signals();
+  base::FileSystem& files = base::posix_file_system();
+  return static_cast<int>(
+      train(files, base::system_clock(), RunDirectory::open(files, arguments.at(1)), options).code);
+}
+
+}  // namespace
+}  // namespace regatta::tests
+
+int main(int argc, char** argv) {
+  regatta::base::start_log("slow_link_run", regatta::base::LogLevel::Info);
+  try {
+    return regatta::tests::run({argv, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 70;
+  }
+}
