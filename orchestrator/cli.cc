@@ -228,6 +228,10 @@ void add_simulated_run(CLI::App* command, SimulateOptions* options) {
   command->add_option("--lengths", options->lengths,
                       "lines `low,high,fraction` of tokens a sample; none: data.max_length");
   command
+      ->add_option("--measured", options->measured,
+                   "a log of nccl-tests, repeatable: for numbers of nodes that it fits")
+      ->allow_extra_args(false);
+  command
       ->add_option("--samples-per-rank", options->samples_per_rank,
                    "the batch grows with the ranks (0: it is the run's)")
       ->check(CLI::Range(0, 1 << 20));

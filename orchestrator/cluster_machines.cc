@@ -113,9 +113,18 @@ Machines Cluster::machines(int nodes, int ranks_per_node) const {
 }
 
 Network network_of(const topology::Allocation& allocation, const DeviceFigures* device,
-                   bool is_sharded) {
+                   bool is_sharded, const std::vector<topology::NcclTestLog>& logs) {
   if (allocation.nodes * allocation.ranks_per_node == 1) return no_network();
-  const topology::CalibratedModel model{topology::CostModel(allocation)};
+  topology::CalibratedModel model{topology::CostModel(allocation)};
+  const Collective summing = is_sharded ? Collective::ReduceScatter : Collective::AllReduce;
+  bool is_measured = false;
+  for (const topology::NcclTestLog& log : logs) {
+    if (topology::misfit(model.model(), log)) continue;
+    topology::CurveKey key;
+    key.collective = *log.collective;
+    model.add(topology::MeasuredCurve::fit(model.model(), key, topology::samples_of(log)));
+    is_measured = is_measured || *log.collective == summing;
+  }
   const auto curve = [&](Collective collective) {
     constexpr double kMostBytes = 64e9;
     return topology::CommunicationCurve::sampled(
@@ -126,8 +135,8 @@ Network network_of(const topology::Allocation& allocation, const DeviceFigures* 
         },
         kMostBytes);
   };
-  const Collective summing = is_sharded ? Collective::ReduceScatter : Collective::AllReduce;
   Network network{curve(summing), curve(Collective::AllGather)};
+  network.measured = is_measured;
   if (device != nullptr && device->multiprocessors > 0) {
     // Large sums decide: those are what computing meets.
     constexpr std::uint64_t kLarge = std::uint64_t{256} << 20U;

@@ -4,11 +4,13 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "topology/cluster_file.h"
 #include "topology/communication_curve.h"
 #include "topology/cost_model.h"
 #include "topology/graph.h"
+#include "topology/nccl_tests_log.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
@@ -51,14 +53,17 @@ class Cluster {
   topology::Graph graph_;
 };
 
-// What sums and gathers take on these machines by NCCL's model.
+// What sums and gathers take on these machines.
 struct Network {
   topology::CommunicationCurve sum;     // all-reduce, or reduce-scatter where state is sharded
   topology::CommunicationCurve gather;  // all-gather of what was sharded
-  double slowdown = 0;  // of computing while a sum runs: its share of the multiprocessors
+  double slowdown = 0;    // of computing while a sum runs: its share of the multiprocessors
+  bool measured = false;  // the sum, else by NCCL's model
 };
+// By the logs that fit (topology::misfit()), else by NCCL's model.
 [[nodiscard]] Network network_of(const topology::Allocation& allocation,
-                                 const DeviceFigures* device, bool is_sharded);
+                                 const DeviceFigures* device, bool is_sharded,
+                                 const std::vector<topology::NcclTestLog>& logs = {});
 // Nothing takes any time: of one rank, or of a link without limits.
 [[nodiscard]] Network no_network();
 

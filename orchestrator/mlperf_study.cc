@@ -70,7 +70,12 @@ RunConfig config_of(const MlperfRow& row) {
   return config;
 }
 
-SimulationInputs inputs_of(const MlperfRow& row, double efficiency, double overhead_seconds) {
+struct Figures {
+  double efficiency = 1, overhead_seconds = 0;
+};
+
+SimulationInputs inputs_of(const MlperfRow& row, const Figures& figures,
+                           const MlperfAssumptions& assumptions) {
   const DeviceFigures& device = device_of(row.gpu);
   const int node = std::min(row.gpus, kGpusOfNode);
   SimulationInputs inputs;
@@ -78,15 +83,17 @@ SimulationInputs inputs_of(const MlperfRow& row, double efficiency, double overh
   inputs.lengths = trainer::LengthTable::parse(kWikipedia, "the study's lengths");
   inputs.ranks_per_node = node;
   inputs.compute.peak_flops = device.half_flops;
-  inputs.compute.efficiency = efficiency;
-  inputs.compute.memory_bytes_per_second = kMemoryShare * device.memory_bytes_per_second;
+  inputs.compute.efficiency = figures.efficiency;
+  inputs.compute.memory_bytes_per_second =
+      assumptions.memory_share * device.memory_bytes_per_second;
   inputs.compute.multiprocessors = device.multiprocessors;
-  inputs.compute.kernel_seconds = kKernelSeconds;
+  inputs.compute.kernel_seconds = assumptions.kernel_seconds;
   topology::Allocation allocation = mlperf_allocation(row.gpu, row.gpus);
   allocation.sharp = row.sharp && allocation.nodes > 1;
   const bool is_shared = row.sums != MlperfSums::Each;
   // On one node each GPU gets its part of the sum; between nodes all get all of it.
   inputs.network = network_of(allocation, &device, is_shared && allocation.nodes == 1);
+  inputs.network.sum = inputs.network.sum.scaled(assumptions.sum_times, assumptions.sum_times);
   inputs.network.gather = network_of(mlperf_allocation(row.gpu, node), &device, true).gather;
   inputs.optimizer_parts = is_shared ? node : 1;
   inputs.layout = row.layout;
@@ -96,7 +103,7 @@ SimulationInputs inputs_of(const MlperfRow& row, double efficiency, double overh
   inputs.evaluation_batch = kEvaluationBatch;
   inputs.gradient_bytes = kHalfBytes;
   inputs.gather_bytes = kHalfBytes;
-  inputs.overhead_seconds = overhead_seconds;
+  inputs.overhead_seconds = figures.overhead_seconds;
   inputs.steps = kSteps;
   return inputs;
 }
@@ -127,9 +134,9 @@ struct SmallRow {
   }
 };
 
-SmallRow small_row(const MlperfRow& row) {
-  const Simulation whole = simulate_steps(inputs_of(row, 1, 0));
-  const Simulation half = simulate_steps(inputs_of(row, 0.5, 0));
+SmallRow small_row(const MlperfRow& row, const MlperfAssumptions& assumptions) {
+  const Simulation whole = simulate_steps(inputs_of(row, {1, 0}, assumptions));
+  const Simulation half = simulate_steps(inputs_of(row, {0.5, 0}, assumptions));
   const auto seconds = [&](const Simulation& of) {
     return seconds_of_run(row, of.mean.step, of.evaluation_seconds);
   };
@@ -197,7 +204,8 @@ MlperfPrediction predict(const MlperfStudy& study, const MlperfRow& row) {
   prediction.is_fitted = is_small(row);
   prediction.efficiency = efficiency_for(study, row);
   const double overhead = has_network(row) ? study.overhead_seconds : 0;
-  prediction.simulation = simulate_steps(inputs_of(row, prediction.efficiency, overhead));
+  prediction.simulation =
+      simulate_steps(inputs_of(row, {prediction.efficiency, overhead}, study.assumptions));
   prediction.evaluations = evaluations_of(row);
   const double seconds = seconds_of_run(row, prediction.simulation.mean.step,
                                         prediction.simulation.evaluation_seconds);
@@ -310,15 +318,16 @@ topology::Allocation mlperf_allocation(MlperfGpu gpu, int gpus) {
   return allocation;
 }
 
-MlperfStudy study_mlperf(const std::vector<MlperfRow>& rows) {
+MlperfStudy study_mlperf(const std::vector<MlperfRow>& rows, const MlperfAssumptions& assumptions) {
   std::vector<SmallRow> small;
   for (const MlperfRow& row : rows) {
-    if (is_small(row)) small.push_back(small_row(row));
+    if (is_small(row)) small.push_back(small_row(row, assumptions));
   }
   if (small.empty()) {
     throw base::Error(base::Code::User, "the study has no row of 8 or 64 GPUs to fit; add one");
   }
   MlperfStudy study;
+  study.assumptions = assumptions;
   constexpr double kMostOverhead = 0.05;
   study.overhead_seconds = least(
       [&](double overhead) { return fit_efficiencies(small, overhead).misfit; }, 0, kMostOverhead);

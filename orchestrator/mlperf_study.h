@@ -23,6 +23,13 @@ inline constexpr double kMemoryShare = 0.77;
 inline constexpr double kUsualEfficiency = 0.6;
 inline constexpr double kUsualOverheadSeconds = 0.008;
 
+// What is assumed and not fitted, to be varied.
+struct MlperfAssumptions {
+  double kernel_seconds = kKernelSeconds;
+  double memory_share = kMemoryShare;
+  double sum_times = 1;  // sums take so many times what NCCL's model says
+};
+
 struct MlperfPrediction {
   MlperfRow row;
   bool is_fitted = false;
@@ -34,6 +41,7 @@ struct MlperfPrediction {
 };
 
 struct MlperfStudy {
+  MlperfAssumptions assumptions;
   std::map<std::string, double> efficiencies;  // by "A100 v2.1"
   double overhead_seconds = 0;                 // of a step on several nodes
   std::vector<MlperfPrediction> predictions;   // in the order of the rows
@@ -44,7 +52,8 @@ struct MlperfStudy {
 };
 
 // Rows of a GPU and software without a small row take A100's v2.1.
-[[nodiscard]] MlperfStudy study_mlperf(const std::vector<MlperfRow>& rows);
+[[nodiscard]] MlperfStudy study_mlperf(const std::vector<MlperfRow>& rows,
+                                       const MlperfAssumptions& assumptions = {});
 
 // The machines that the study takes for all entries of a GPU: DGX A100 and DGX H100 (H200 likewise)
 // as in topology/examples.

@@ -124,7 +124,7 @@ RunForecast forecast(const SimulateOptions& options, const RunConfig& file, cons
 }
 
 SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, const RunConfig& file,
-                    const LengthTable& lengths) {
+                    const LengthTable& lengths, const std::vector<topology::NcclTestLog>& logs) {
   const RunConfig config = config_on(file, options, machines.ranks());
   topology::Allocation allocation = machines.allocation;
   allocation.sharp = options.sharp;
@@ -133,12 +133,13 @@ SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, co
   inputs.lengths = lengths;
   inputs.ranks_per_node = machines.ranks_per_node;
   inputs.compute = compute_figures(options, config, machines);
-  inputs.network = network_of(allocation, machines.device, config.sharding.optimizer);
+  inputs.network = network_of(allocation, machines.device, config.sharding.optimizer, logs);
   const double usual = machines.nodes > 1 ? kUsualOverheadSeconds : 0;
   inputs.overhead_seconds = options.overhead_seconds.value_or(usual);
   inputs.steps = options.steps;
   SimulatedRun run;
   run.nodes = machines.nodes;
+  run.is_measured = inputs.network.measured;
   run.simulation = simulate_steps(inputs);
   run.forecast = forecast(options, file, config, run.simulation, machines.nodes);
   return run;
@@ -152,7 +153,8 @@ std::string title(const RunConfig& config, const Machines& machines) {
 }
 
 std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& config,
-                               const LengthTable& lengths, const SimulatedRun& last) {
+                               const LengthTable& lengths, const std::vector<SimulatedRun>& runs) {
+  const SimulatedRun& last = runs.back();
   std::vector<std::string> notes;
   notes.push_back("products reach " + number(100 * options.efficiency.value_or(kUsualEfficiency)) +
                   " % of the peak where they fill the device" +
@@ -161,7 +163,14 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
     notes.push_back("a step on several nodes takes " + number(1e3 * kUsualOverheadSeconds) +
                     " ms beside the rest: as MLPerf's entries; --overhead-seconds");
   }
-  notes.push_back("sums take what NCCL's own model says, which nobody measured on these machines");
+  std::vector<std::string> measured;
+  for (const SimulatedRun& run : runs) {
+    if (run.is_measured) measured.push_back(std::to_string(run.nodes));
+  }
+  notes.push_back(measured.empty() ? "sums take what NCCL's own model says, which nobody measured "
+                                     "on these machines; --measured"
+                                   : "sums were measured on " + base::join(measured, ", ") +
+                                         " nodes; on others NCCL's own model says what they take");
   if (options.lengths.empty()) {
     notes.push_back("every sample is " + std::to_string(config.data.max_length) +
                     " tokens long: no table of --lengths");
@@ -206,15 +215,19 @@ int simulate(const SimulateOptions& options) {
   const Cluster cluster = Cluster::read(read_input(options.cluster),
                                         options.cluster == "-" ? "stdin" : options.cluster);
   const LengthTable lengths = lengths_of(options, file);
+  std::vector<topology::NcclTestLog> logs;
+  for (const std::string& log : options.measured) {
+    logs.push_back(topology::parse_nccl_tests_log(read_input(log), log));
+  }
   SimulationReport report;
   for (const int nodes : options.nodes) {
     const Machines machines = cluster.machines(nodes, file.ranks_per_node);
     report.title = title(file, machines);
     report.peak_flops = compute_figures(options, file, machines).peak_flops;
-    report.runs.push_back(run_on(machines, options, file, lengths));
+    report.runs.push_back(run_on(machines, options, file, lengths, logs));
   }
   const SimulatedRun& last = report.runs.back();
-  report.notes = notes(options, file, lengths, last);
+  report.notes = notes(options, file, lengths, report.runs);
   if (options.gantt == Gantt::Svg) {
     std::cout << topology::gantt_svg(last.simulation.timeline);
   } else if (options.format == SimulateFormat::Json) {

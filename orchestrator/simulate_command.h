@@ -12,11 +12,12 @@ enum class SimulateFormat { Table, Json };
 enum class Gantt { None, Text, Svg };
 
 struct SimulateOptions {
-  std::string run_file;          // "-": stdin
-  std::string cluster;           // what topology/read_any.h knows
-  std::vector<int> nodes = {1};  // numbers of nodes to compare
-  std::string lengths;           // a table of lengths; empty: all as long as data.max_length
-  int samples_per_rank = 0;      // 0: the run's batch, whatever the number of ranks
+  std::string run_file;               // "-": stdin
+  std::string cluster;                // what topology/read_any.h knows
+  std::vector<int> nodes = {1};       // numbers of nodes to compare
+  std::string lengths;                // a table of lengths; empty: all as long as data.max_length
+  std::vector<std::string> measured;  // logs of nccl-tests on such machines
+  int samples_per_rank = 0;           // 0: the run's batch, whatever the number of ranks
   std::optional<double> samples_to_converge;  // else the run's steps
   double samples_deviation = 0;               // of that, over runs
   double mtbf_hours = 0;                      // of a node; 0: none fails

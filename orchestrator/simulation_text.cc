@@ -53,6 +53,7 @@ Json run_json(const SimulationReport& report, const SimulatedRun& run) {
   return {{"nodes", run.nodes},
           {"ranks", of.ranks},
           {"batch", of.batch},
+          {"sums_measured", run.is_measured},
           {"step",
            {{"seconds", mean.step},
             {"p5_seconds", of.step_p5},

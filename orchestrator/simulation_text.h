@@ -12,6 +12,7 @@ namespace regatta::orchestrator {
 
 struct SimulatedRun {
   int nodes = 1;
+  bool is_measured = false;  // what its sums take
   Simulation simulation;
   RunForecast forecast;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -65,6 +66,44 @@ TEST(MlperfStudy, WhatIsFittedIsPossible) {
   EXPECT_LT(study().overhead_seconds, 0.03);
   EXPECT_LT(study().fitted_error, 0.05);
   EXPECT_THROW((void)study_mlperf({}), base::Error);
+}
+
+// What is assumed is taken up by what is fitted, or else would have to be known better.
+TEST(MlperfStudy, DoesNotHangOnWhatIsAssumed) {
+  struct Row {
+    const char* name;
+    MlperfAssumptions assumptions;
+  };
+  const Row rows[] = {{"as assumed", {}},
+                      {"kernels of 2 us", {2e-6}},
+                      {"kernels of 8 us", {8e-6}},
+                      {"memory at 0.5", {kKernelSeconds, 0.5}},
+                      {"memory at 1", {kKernelSeconds, 1}},
+                      {"sums half as long", {kKernelSeconds, kMemoryShare, 0.5}},
+                      {"sums twice as long", {kKernelSeconds, kMemoryShare, 2}}};
+  std::printf("%-20s %12s %14s %14s\n", "", "overhead, ms", "A100 v2.1, %", "large rows, %");
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const MlperfStudy other = study_mlperf(mlperf_rows(), row.assumptions);
+    std::printf("%-20s %12.2f %14.1f %14.1f\n", row.name, 1e3 * other.overhead_seconds,
+                100 * other.efficiencies.at("A100 v2.1"), 100 * other.large_error);
+    EXPECT_LE(other.large_error, 0.3);
+  }
+}
+
+// Any one submitter's pair of rows may be left out of the fit.
+TEST(MlperfStudy, DoesNotHangOnOneSubmitter) {
+  for (const char* left_out : {"v1.0", "v1.1", "v2.0", "Paddle", "HPE", "Hazy"}) {
+    SCOPED_TRACE(left_out);
+    std::vector<MlperfRow> rows = mlperf_rows();
+    std::erase_if(rows, [&](const MlperfRow& row) {
+      return is_small(row) && row.gpu == MlperfGpu::A100 && row.software == std::string(left_out);
+    });
+    const MlperfStudy other = study_mlperf(rows);
+    std::printf("without %-8s overhead %5.2f ms, large rows %4.1f %%\n", left_out,
+                1e3 * other.overhead_seconds, 100 * other.large_error);
+    EXPECT_LE(other.large_error, 0.2);
+  }
 }
 
 TEST(MlperfStudy, RowsAreThoseOfTheLogs) {

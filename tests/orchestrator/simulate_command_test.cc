@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/orchestrator/support.h"
+#include "tests/shared_data.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -87,6 +88,37 @@ TEST_F(SimulateCommand, SamplesPerRankScaleTheBatch) {
   EXPECT_EQ(runs[1].at("batch"), 512);
 }
 
+TEST_F(SimulateCommand, TakesAGraphAsItIs) {
+  base::Command topo;
+  topo.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta", "topo", kCluster, "-o", "json"};
+  topo.bare_environment = true;
+  const std::string graph = file("graph.json", base::run(topo, 60).text);
+  const auto at = [&](const std::string& cluster, const char* nodes) {
+    return simulate({run_file(), "--cluster", cluster, "--nodes", nodes, "--steps", "3"});
+  };
+  const base::Output described = at(kCluster, "4"), read = at(graph, "4");
+  ASSERT_EQ(read.exit.code, 0) << read.errors;
+  EXPECT_EQ(read.text, described.text);
+  const base::Output beyond = at(graph, "33");
+  EXPECT_NE(beyond.exit.code, 0);
+  EXPECT_THAT(beyond.errors, HasSubstr("has 32 nodes for 33"));
+  EXPECT_EQ(at(kCluster, "33").exit.code, 0);
+}
+
+TEST_F(SimulateCommand, TakesMeasurementsWhereTheyFit) {
+  const std::string log = "topologies/nccl-tests/h100x8-1node-mlperf-v4.0-smc-bert-a.log";
+  REGATTA_NEED_SHARED(log);
+  std::vector<std::string> arguments = {run_file(), "--cluster", kCluster, "--nodes", "1,2",
+                                        "--steps",  "3",         "-o",     "json"};
+  const Json modelled = Json::parse(simulate(arguments).text).at("runs");
+  arguments.insert(arguments.end(), {"--measured", tests::shared_path(log)});
+  const Json measured = Json::parse(simulate(arguments).text).at("runs");
+  EXPECT_EQ(measured[0].at("sums_measured"), true);
+  EXPECT_NE(measured[0].at("step"), modelled[0].at("step"));
+  EXPECT_EQ(measured[1].at("sums_measured"), false);
+  EXPECT_EQ(measured[1].at("step"), modelled[1].at("step"));
+}
+
 TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
   struct Row {
     const char* name;
@@ -105,6 +137,7 @@ TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
       {"a broken cluster", {run, "--cluster", cluster_less}, "empty.yaml"},
       {"nodes without GPUs", {run, "--cluster", cpu}, "GPU"},
       {"bad lengths", {run, "--cluster", kCluster, "--lengths", lengths}, "lengths.csv:1"},
+      {"no log", {run, "--cluster", kCluster, "--measured", lengths}, "lengths.csv"},
       {"no nodes", {run, "--cluster", kCluster, "--nodes", "0"}, "0 nodes"},
       {"negative nodes", {run, "--cluster", kCluster, "--nodes", "-3"}, "-3"},
       {"too many nodes", {run, "--cluster", kCluster, "--nodes", "2000000000"}, "use 1 to"},
