@@ -8,6 +8,7 @@
 #include "orchestrator/ckpt_commands.h"
 #include "orchestrator/doctor_command.h"
 #include "orchestrator/plan_command.h"
+#include "orchestrator/simulate_command.h"
 #include "orchestrator/topo_commands.h"
 
 namespace regatta::orchestrator {
@@ -27,6 +28,7 @@ struct Parsed {
   PlanOptions plan;
   ProbeOptions probe;
   TopoOptions topo;
+  SimulateOptions simulate;
   std::string run;
   std::string idempotency_key;
   bool follow = false;
@@ -272,6 +274,74 @@ void add_plan(CLI::App* app, Parsed* parsed) {
                                             {"run", PlanFormat::Run}}));
 }
 
+void add_simulated_run(CLI::App* command, SimulateOptions* options) {
+  command->add_option("run-file", options->run_file, "YAML or JSON; - for stdin");
+  command->add_option("--cluster", options->cluster,
+                      "a cluster description, or what else `regatta topo` reads; - for stdin");
+  command->add_option("--nodes", options->nodes, "numbers of nodes to compare: 1,2,4")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--lengths", options->lengths,
+                      "lines `low,high,fraction` of tokens a sample; none: data.max_length");
+  command
+      ->add_option("--measured", options->measured,
+                   "a log of nccl-tests, repeatable: for numbers of nodes that it fits")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--samples-per-rank", options->samples_per_rank,
+                   "the batch grows with the ranks (0: it is the run's)")
+      ->check(CLI::Range(0, 1 << 20));
+  command
+      ->add_option("--efficiency", options->efficiency,
+                   "share of the devices' peak that large products reach")
+      ->check(CLI::Range(0.001, 1.0));
+  command
+      ->add_option("--overhead-seconds", options->overhead_seconds,
+                   "of a step, beside the rest (8 ms on several nodes)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_flag("--sharp", options->sharp, "the network sums (SHARP)");
+  command->add_option("--steps", options->steps, "how many are drawn")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "of lengths and failures (the run's)");
+}
+
+void add_simulate(CLI::App* app, Parsed* parsed) {
+  SimulateOptions& options = parsed->simulate;
+  CLI::App* const command =
+      app->add_subcommand("simulate", "say what a run would take on machines that are described");
+  add_simulated_run(command, &options);
+  constexpr double kMost = 1e12;
+  command
+      ->add_option("--samples-to-converge", options.samples_to_converge, "until the target is met")
+      ->check(CLI::Range(1.0, kMost));
+  command
+      ->add_option("--samples-deviation", options.samples_deviation,
+                   "standard deviation of that from run to run")
+      ->check(CLI::Range(0.0, kMost));
+  command
+      ->add_option("--mtbf-hours", options.mtbf_hours, "between failures of a node (0: none fails)")
+      ->check(CLI::Range(0.0, kMost));
+  command->add_option("--restart-seconds", options.restart_seconds, "after a failure")
+      ->check(CLI::Range(0.0, kMost))
+      ->capture_default_str();
+  command
+      ->add_option("--checkpoint-seconds", options.checkpoint_seconds,
+                   "that training stands still for one")
+      ->check(CLI::Range(0.0, kMost));
+  command
+      ->add_option(
+          "--gantt", options.gantt,
+          "text: also draw a step of the last number of nodes; svg: print only its picture")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Gantt>{{"text", Gantt::Text}, {"svg", Gantt::Svg}}));
+  command->add_option("--study", options.study, "mlperf: published results beside predictions")
+      ->check(CLI::IsMember({"mlperf"}));
+  command->add_option("-o,--output", options.format, "table or json")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, SimulateFormat>{
+          {"table", SimulateFormat::Table}, {"json", SimulateFormat::Json}}));
+}
+
 int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& environment) {
   const std::string name = group.get_subcommands().front()->get_name();
   for (const CkptCommand& entry : kCkptCommands) {
@@ -315,6 +385,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "topo") return topo(parsed.topo, environment);
   if (name == "doctor") return doctor(parsed.doctor, environment);
   if (name == "plan") return plan(parsed.plan, environment);
+  if (name == "simulate") return simulate(parsed.simulate);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
@@ -375,6 +446,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
   add_topo(&app, &parsed);
   add_doctor(&app, &parsed);
   add_plan(&app, &parsed);
+  add_simulate(&app, &parsed);
   CLI::App* const version = app.add_subcommand("version", "print versions");
   add_client_options(version, &parsed);
 

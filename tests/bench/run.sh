@@ -48,6 +48,8 @@ else
 fi
 echo "topology of 1,024 nodes"
 build/release/tests/bench/topology_bench >"$out/topology.json"
+echo "simulate --study mlperf"
+build/release/orchestrator/regatta simulate --study mlperf -o json >"$out/simulate-mlperf.json"
 shared=../shared/data
 if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
   echo "tokenizer beside npm's tokenizers"

@@ -1,0 +1,37 @@
+// How long a device computes for a batch, from its FLOPs, its memory traffic and its kernels.
+//
+// A product of a × b elements is cut into tiles of 128 × 128 that are dealt to the multiprocessors
+// in waves, so that few tokens leave many of them idle; products over many elements are also cut
+// along these. Attention gets less of the peak than products. What is bound by memory (LayerNorm,
+// dropout, residual) moves 6 vectors of a token and layer forward and 10 backward.
+#pragma once
+
+#include "trainer/contract/model_shape.h"
+
+namespace regatta::orchestrator {
+
+struct ComputeFigures {
+  double peak_flops = 0;               // per second
+  double efficiency = 0.5;             // share of it that products get to which fill the device
+  double memory_bytes_per_second = 0;  // reached, not promised; 0: memory takes no time
+  int bytes_of_element = 2;            // of activations
+  int multiprocessors = 0;             // 0: every product fills the device
+  double kernel_seconds = 0;           // what a kernel costs beside its work: start, ramp, drain
+};
+
+// What products reach of their rate on this many tokens, in (0, 1]; forward, and both backward
+// products of a weight together. 1 without multiprocessors.
+struct Fill {
+  double forward = 1, backward = 1;
+};
+[[nodiscard]] Fill fill_of(const trainer::ModelShape& shape, double tokens, int multiprocessors);
+
+struct ComputeSeconds {
+  double forward = 0, backward = 0;
+};
+// Of one forward and backward pass over these samples, without optimizer.
+[[nodiscard]] ComputeSeconds compute_seconds(const trainer::ModelShape& shape,
+                                             const trainer::BatchSizes& batch,
+                                             const ComputeFigures& figures);
+
+}  // namespace regatta::orchestrator
