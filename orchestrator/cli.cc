@@ -260,6 +260,8 @@ void add_plan(CLI::App* app, Parsed* parsed) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 10.0));
   command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
+  command->add_option("--runs", options.runs,
+                      "the runs directory: what earlier runs found out counts ($REGATTA_RUNS)");
   command->add_option("--directory", options.directory, "write plan.json and plan.tuner there");
   command->add_flag_callback(
       "--explain", [&options] { options.format = PlanFormat::Explain; }, "in sentences");

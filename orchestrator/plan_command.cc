@@ -54,6 +54,11 @@ PlanRequest request_of(const PlanOptions& options, const Environment& environmen
   if (!options.lengths.empty()) {
     request.lengths = trainer::LengthTable::parse(read_input(options.lengths), options.lengths);
   }
+  const std::string runs = !options.runs.empty() ? options.runs : environment.runs.value_or("");
+  if (!runs.empty()) {
+    request.stored = topology::list_stored_plans(base::posix_file_system(),
+                                                 base::Path(runs) / topology::kPlansFolder);
+  }
   request.figures.efficiency = options.efficiency;
   request.figures.slowdown = options.slowdown;
   return request;

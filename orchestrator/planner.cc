@@ -8,11 +8,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/cluster_machines.h"
 #include "orchestrator/plan_decisions.h"
 #include "orchestrator/plan_seats.h"
 #include "topology/allocation.h"
 #include "topology/bucket_choice.h"
-#include "topology/figures.h"
 #include "topology/tuning.h"
 
 namespace regatta::orchestrator {
@@ -89,16 +89,16 @@ class Planner {
     const VertexIndex gpu = request_.machines.below(choice_.nodes.front(), Kind::Gpu).front();
     const std::string model = topology::text_of(
         request_.machines, request_.machines.vertex(gpu).facts, topology::key::kModel);
-    const topology::GpuFigures* const known = topology::gpu_figures(model);
+    const DeviceFigures* const device = device_figures(model);
     if (figures_.peak_flops == 0 && config_.peak_tflops == 0) {
-      if (known == nullptr) {
+      if (device == nullptr) {
         fail("how fast a GPU '" + base::printable(model) +
              "' is, is not known; set statistics.peak_tflops of the run");
       }
-      figures_.peak_flops = 1e12 * known->tflops;
+      figures_.peak_flops = peak_flops(*device, config_.dtype);
     }
-    if (figures_.memory_bytes_per_second == 0 && known != nullptr) {
-      figures_.memory_bytes_per_second = 1e9 * known->memory_gb_per_s;
+    if (figures_.memory_bytes_per_second == 0 && device != nullptr) {
+      figures_.memory_bytes_per_second = device->memory_bytes_per_second;
     }
     report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + " on " +
                        plural(choice_.nodes.size(), "node") + " of " +
@@ -170,7 +170,35 @@ class Planner {
         inputs, config_.sharding.optimizer ? decisions.reduce_scatter : decisions.all_reduce,
         config_.ranks, options);
     report_.plan.measured = measured_;
+    take_stored(inputs,
+                config_.sharding.optimizer ? decisions.reduce_scatter : decisions.all_reduce);
     report_.plan.decisions = decide(decisions, report_.plan);
+  }
+
+  // What the first steps of an earlier run found counts more than any prediction.
+  void take_stored(const topology::StepInputs& inputs, const CommunicationCurve& curve) {
+    const std::string model = trainer::model_fingerprint(config_.model);
+    const topology::StoredPlan* newest = nullptr;
+    for (const topology::StoredPlan& stored : request_.stored) {
+      const bool is_gpu = stored.key.communicator.rfind("NCCL", 0) == 0;
+      const bool fits =
+          stored.key.model == model && stored.key.ranks == config_.ranks &&
+          (choice_.ranks_per_node == 0 || stored.key.ranks_per_node == choice_.ranks_per_node) &&
+          is_gpu == (config_.device != trainer::DeviceKind::Cpu) &&
+          stored.plan.buckets.back().end_tensor == static_cast<int>(inputs.tensors.size());
+      if (fits && (newest == nullptr || stored.utc_seconds > newest->utc_seconds)) newest = &stored;
+    }
+    if (newest == nullptr) return;
+    topology::Plan& plan = report_.plan;
+    plan.buckets = newest->plan.buckets;
+    plan.measured = true;
+    plan.why = "an earlier run tried it on " + base::printable(newest->key.device) + ": " +
+               newest->plan.why;
+    plan.timeline = topology::run_step(inputs, plan.buckets, curve);
+    for (const topology::Alternative& tried : newest->plan.alternatives) {
+      plan.alternatives.push_back(tried);
+      plan.alternatives.back().name += ", tried";
+    }
   }
 
   void take(const MeasuredLog& measured, CalibratedModel* model) {
@@ -207,7 +235,7 @@ class Planner {
     for (const topology::Sample& sample : topology::samples_of(log)) {
       points.push_back({static_cast<double>(sample.bytes), 1e-6 * sample.us});
     }
-    return CommunicationCurve(std::move(points));
+    return CommunicationCurve::measured(std::move(points));
   }
 
   static double bytes_of(const topology::StepInputs& inputs) {

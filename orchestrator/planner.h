@@ -11,6 +11,7 @@
 #include "topology/measured_curve.h"
 #include "topology/nccl_tests_log.h"
 #include "topology/plan.h"
+#include "topology/plan_store.h"
 #include "trainer/contract/length_table.h"
 #include "trainer/contract/run_config.h"
 
@@ -37,6 +38,7 @@ struct PlanRequest {
   // peak_flops and memory_bytes_per_second of 0 are those of the GPU's data sheet.
   PlanFigures figures;
   std::optional<trainer::LengthTable> lengths;  // of samples; nothing: all of data.max_length
+  std::vector<topology::StoredPlan> stored;     // what earlier runs found out
 };
 
 struct PlanReport {
@@ -49,7 +51,8 @@ struct PlanReport {
 
 // Ranks take the GPUs of the first nodes that have them, by name, config.ranks_per_node on each (0:
 // as many as the node has GPUs). A measured log counts where it is of such machines; a log of other
-// ranks or of a disturbed machine is left out with a note. The same request gives the same plan.
+// ranks or of a disturbed machine is left out with a note. Where an earlier run of the same model,
+// ranks and device has tried cuts, its winner is the plan. The same request gives the same plan.
 //
 // Throws Code::User: too few nodes or GPUs, neither machines nor a log of the run's ranks, and what
 // allocation_of() and plan_inputs() throw.

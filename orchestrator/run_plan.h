@@ -33,8 +33,13 @@ struct SubmittedRun {
 // Plans runs for machines that the controller was told of.
 class RunPlanner {
  public:
-  RunPlanner(base::FileSystem& files, topology::Graph machines, std::vector<MeasuredLog> measured)
-      : files_(files), machines_(std::move(machines)), measured_(std::move(measured)) {}
+  // runs: their directory, for what earlier ones found out.
+  RunPlanner(base::FileSystem& files, topology::Graph machines, std::vector<MeasuredLog> measured,
+             base::Path runs)
+      : files_(files),
+        machines_(std::move(machines)),
+        measured_(std::move(measured)),
+        runs_(std::move(runs)) {}
 
   // Nothing for runs on the CPU, on one rank, or whose file says how to cut; nor, logged, for those
   // that cannot be planned: the run does without.
@@ -44,6 +49,7 @@ class RunPlanner {
   base::FileSystem& files_;
   topology::Graph machines_;
   std::vector<MeasuredLog> measured_;
+  base::Path runs_;
 };
 
 // Of computing while sums run, where nobody has measured it: 20 of 132 multiprocessors.

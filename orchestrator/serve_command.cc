@@ -88,8 +88,8 @@ std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
 }
 
 // What runs are planned for, read once.
-std::optional<RunPlanner> make_planner(const ServeOptions& options,
-                                       const Environment& environment) {
+std::optional<RunPlanner> make_planner(const ServeOptions& options, const Environment& environment,
+                                       const base::Path& runs) {
   if (options.clusters.empty()) return std::nullopt;
   std::vector<MeasuredLog> measured;
   for (const std::string& file : options.measured) {
@@ -97,7 +97,8 @@ std::optional<RunPlanner> make_planner(const ServeOptions& options,
   }
   return std::optional<RunPlanner>(
       std::in_place, base::posix_file_system(),
-      machines_of({options.clusters, {}, false, ""}, environment, "serve"), std::move(measured));
+      machines_of({options.clusters, {}, false, ""}, environment, "serve"), std::move(measured),
+      runs);
 }
 
 sigset_t ending_signals() {
@@ -122,7 +123,8 @@ int serve(const ServeOptions& options, const Environment& environment) {
                                 ? base::Path(*environment.runs)
                                 : data / "runs";
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
-  const std::optional<RunPlanner> planner = make_planner(options, environment);
+  const std::optional<RunPlanner> planner =
+      make_planner(options, environment, settings.runs_directory);
   if (planner) {
     settings.plan = [&planner](const trainer::RunConfig& run) { return planner->plan(run); };
   }

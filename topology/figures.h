@@ -23,8 +23,6 @@ struct GpuFigures {
   double gb_per_s_a_nvlink;  // of each
   int pcie_generation;       // ×16 always
   double c2c_gb_per_s;       // to its CPU; 0: none
-  double tflops;             // dense products of 16-bit numbers
-  double memory_gb_per_s;
 };
 
 // The row whose words all stand in the name ("NVIDIA H100 80GB HBM3", "H100-SXM5"), the most

@@ -68,6 +68,7 @@ PlanRequest request_of(const std::string& source, const topology::Graph& machine
   request.config.model = trainer::preset_shape("large");
   request.config.model.vocabulary = 30522;
   request.config.data.max_length = 512;
+  request.config.dtype = trainer::Precision::BFloat16;
   request.config.ranks = ranks;
   request.config.batch_size = ranks * kSamplesPerRank;
   request.config.optimizer.kind = trainer::OptimizerKind::Lamb;

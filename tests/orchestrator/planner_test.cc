@@ -30,6 +30,7 @@ trainer::RunConfig bert(const char* preset, int ranks, int samples_per_rank) {
   config.model = trainer::preset_shape(preset);
   config.model.vocabulary = 30522;
   config.data.max_length = 512;
+  config.dtype = trainer::Precision::BFloat16;
   config.ranks = ranks;
   config.batch_size = ranks * samples_per_rank;
   config.optimizer.kind = trainer::OptimizerKind::Lamb;

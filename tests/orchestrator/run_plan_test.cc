@@ -110,7 +110,8 @@ TEST_F(RunPlans, LieInTheRunDirectoryAndAreShown) {
 
 TEST_F(RunPlans, AreOfTheMachinesThatTheControllerKnows) {
   const RunPlanner planner(base::posix_file_system(),
-                           topology::generate(topology::example("dgx-a100"), 2), {});
+                           topology::generate(topology::example("dgx-a100"), 2), {},
+                           folder_.path() / "runs");
   plan_with(planner);
   trainer::RunConfig config = two_ranks();
   EXPECT_FALSE(plan_of(submit_run({config, {}}))) << "on the CPU";
@@ -129,6 +130,34 @@ TEST_F(RunPlans, AreOfTheMachinesThatTheControllerKnows) {
   config.device = trainer::DeviceKind::Cuda;
   config.model.vocabulary = 0;
   EXPECT_FALSE(plan_of(submit_run({config, {}}))) << "the dataset is not there";
+}
+
+TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
+  const base::Path runs = folder_.path() / "runs";
+  trainer::RunConfig config = two_ranks();
+  config.device = trainer::DeviceKind::Cuda;
+  const RunPlanner planner(base::posix_file_system(),
+                           topology::generate(topology::example("dgx-a100"), 2), {}, runs);
+  const auto before = planner.plan(config);
+  ASSERT_TRUE(before);
+  topology::StoredPlan stored;
+  stored.key = {"", "NCCL 2.28.9", "an A100", trainer::model_fingerprint(config.model), 2, 2};
+  stored.plan.ranks = 2;
+  stored.plan.measured = true;
+  const int tensors = before->buckets.back().end_tensor;
+  stored.plan.buckets = {{0, 1}, {1, tensors}};
+  stored.plan.why = "finer won";
+  stored.plan.alternatives = {{"finer", 2, 0.1, 0.1}};
+  stored.utc_seconds = 5;
+  topology::write_stored_plan(base::posix_file_system(), runs / topology::kPlansFolder, stored);
+  const auto after = planner.plan(config);
+  ASSERT_TRUE(after);
+  EXPECT_TRUE(after->measured);
+  EXPECT_THAT(after->why, HasSubstr("finer won"));
+  EXPECT_EQ(after->buckets.front().end_tensor, 1);
+  EXPECT_EQ(after->alternatives.back().name, "finer, tried");
+  config.model.hidden *= 2;
+  EXPECT_THAT(planner.plan(config)->why, testing::Not(HasSubstr("finer won"))) << "another model";
 }
 
 }  // namespace
