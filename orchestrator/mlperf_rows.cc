@@ -14,8 +14,8 @@ constexpr auto kBlocks = MlperfSums::Blocks;
 constexpr auto kEach = MlperfSums::Each;
 
 constexpr const char* kNone = "";
-constexpr const char* kPcie = "PCIe card: lower clocks";
-constexpr const char* kHost = "no CUDA graphs at few samples a GPU: waits for the host";
+constexpr const char* kPcie = "PCIe card of 300 W";
+constexpr const char* kHost = "few samples a GPU, probably no CUDA graphs: may wait for the host";
 constexpr const char* kFp16 = "16 bits, while the small H100 entries are FP8: share of A100's v2.1";
 
 // Columns as in MlperfRow.

@@ -1,8 +1,9 @@
 // What MLPerf Training published of BERT-large on A100, H100 and H200: the one table that the study
 // predicts. Times and samples are means of the runs of an entry without the fastest and the
 // slowest, computed from the raw result logs of the public repositories
-// mlcommons/training_results_* (run_start to run_stop, samples until the target); layouts are from
-// the entries' configurations there, where they could be read.
+// mlcommons/training_results_* (run_start to run_stop, samples until the target); layouts, sums
+// and SHARP are from the entries' configurations there, where they could be read, else as of the
+// same software.
 #pragma once
 
 #include <vector>

@@ -24,6 +24,7 @@ struct PlanOptions {
   int vocabulary = 0;                 // 0: of the run file, or of its dataset
   double efficiency = 0.5;
   double slowdown = kSlowdown;
+  std::string runs;       // whose earlier runs count; empty: $REGATTA_RUNS, or none
   std::string directory;  // where plan.json and plan.tuner go; empty: nowhere
   PlanFormat format = PlanFormat::Text;
 };

@@ -187,7 +187,7 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
         options.checkpoint_seconds, last.nodes / (options.mtbf_hours * kSecondsOfHour));
     notes.push_back("on " + std::to_string(last.nodes) + " nodes a checkpoint every " +
                     base::human_seconds(best) + ", " +
-                    number(std::max(1.0, std::round(best / last.simulation.mean.step))) +
+                    std::to_string(std::max(1LL, std::llround(best / last.simulation.mean.step))) +
                     " steps, would lose least");
   }
   if (!options.samples_to_converge) {
@@ -225,6 +225,13 @@ int simulate(const SimulateOptions& options) {
     report.title = title(file, machines);
     report.peak_flops = compute_figures(options, file, machines).peak_flops;
     report.runs.push_back(run_on(machines, options, file, lengths, logs));
+  }
+  const bool is_measured = std::any_of(report.runs.begin(), report.runs.end(),
+                                       [](const SimulatedRun& run) { return run.is_measured; });
+  if (!options.measured.empty() && !is_measured) {
+    fail(
+        "no log of --measured is of the run's collective on one of these numbers of nodes; give "
+        "--nodes that were measured, or leave it out");
   }
   const SimulatedRun& last = report.runs.back();
   report.notes = notes(options, file, lengths, report.runs);

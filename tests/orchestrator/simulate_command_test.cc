@@ -117,6 +117,8 @@ TEST_F(SimulateCommand, TakesMeasurementsWhereTheyFit) {
   EXPECT_NE(measured[0].at("step"), modelled[0].at("step"));
   EXPECT_EQ(measured[1].at("sums_measured"), false);
   EXPECT_EQ(measured[1].at("step"), modelled[1].at("step"));
+  arguments[4] = "2";
+  EXPECT_THAT(simulate(arguments).errors, HasSubstr("no log of --measured"));
 }
 
 TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
