@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -210,6 +211,7 @@ TEST_F(TunerPlugin, AnswersByTheTableAtItsEdges) {
       {static_cast<int>(Collective::ReduceScatter), 2 * kKib, kOwn},
       {static_cast<int>(Collective::Broadcast), 2 * kKib, kOwn},
       {-1, 2 * kKib, kOwn},
+      {std::numeric_limits<int>::min(), 2 * kKib, kOwn},
       {5, 2 * kKib, kOwn},  // send and receive
       {1000000, 2 * kKib, kOwn},
   };

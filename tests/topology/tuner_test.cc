@@ -254,6 +254,14 @@ TEST(NcclVariables, SayOnlyWhatHoldsForEveryCall) {
   }
 }
 
+TEST(NcclVariables, HoldToTheLargestCallThatThereCanBe) {
+  TunerTable table;
+  table.ranges = {{Collective::AllReduce, kMib, TunedRange::kNoEnd, kTree}};
+  EXPECT_EQ(nccl_variables(table, kMib, ~std::uint64_t{0}).size(), 2U);
+  table.ranges[0].to_bytes -= 1;
+  EXPECT_THAT(nccl_variables(table, kMib, ~std::uint64_t{0}), IsEmpty());
+}
+
 const Allocation kMachines[] = {
     a100_nodes(1, 8),         a100_nodes(4, 8), h100_nodes(1), h100_nodes(2),    b200_nodes(2),
     gb200_racks(20),          gh200_nodes(2),   v100_pcie(),   a100_nodes(4, 1), a100_nodes(1, 1),
@@ -415,6 +423,22 @@ TEST(Tune, TakesChannelsThatWereMeasured) {
   const TunedRange* const range = range_of(table, 8 * kMib);
   ASSERT_NE(range, nullptr);
   EXPECT_EQ(words(range->way), "Ring Simple 12");
+  calibrated.add(share_of_choice(model, few, [](std::uint64_t) { return 0.91; }));
+  const TunerTable other = tune(calibrated, all_reduce_to(64 * kMib));
+  ASSERT_NE(range_of(other, 8 * kMib), nullptr);
+  EXPECT_EQ(words(range_of(other, 8 * kMib)->way), "Ring Simple 0") << "the fastest of both";
+}
+
+// Of NCCL's measured choice at every half doubling from begin to end.
+void expect_better(const CalibratedModel& model, const TunedRange& range) {
+  for (int i = 0; i < 128; ++i) {
+    const auto bytes = static_cast<std::uint64_t>(std::llround(256 * std::exp2(i / 2.0)));
+    if (bytes > range.to_bytes) break;
+    if (bytes < range.from_bytes) continue;
+    EXPECT_LT(model.predict({range.collective, range.way}, bytes).high_us,
+              model.predict({range.collective}, bytes).low_us)
+        << shown(range) << " at " << bytes;
+  }
 }
 
 // Whatever was measured: only ways that are offered, so LL128 only where NCCL has it, and always a
@@ -444,6 +468,7 @@ TEST(Tune, HoldsForAnyMeasurements) {
       EXPECT_TRUE(model.is_offered(call, range.way)) << shown(range);
       EXPECT_LT(range.us, range.default_us);
       EXPECT_LE(range.to_bytes, options.most_bytes + 1);
+      expect_better(calibrated, range);
     }
     ranges += static_cast<int>(table.ranges.size());
     if (model.ranks() > 1) {
@@ -481,6 +506,13 @@ TEST(Tune, OwnChoicesFillEveryGap) {
   ASSERT_EQ(words(range_of({16, 2, 0, {full.ranges.end() - 3, full.ranges.end()}}, kGib)->way),
             words({Algorithm::NvlsTree, Protocol::Simple}));
   EXPECT_THAT(with_own_choices(TunerTable{}, CostModel(a100_nodes(1, 1))).ranges, IsEmpty());
+  // What was measured stays apart from what follows by the same way.
+  const Way own = {Algorithm::NvlsTree, Protocol::Simple};
+  ASSERT_EQ(model.choice({Collective::AllReduce, 64 * kMib}).way.algorithm, own.algorithm);
+  table.ranges = {{Collective::AllReduce, 64 * kMib, kGib, own, 1, 2, true}};
+  const TunerTable apart = with_own_choices(table, model);
+  ASSERT_EQ(apart.ranges.back().from_bytes, kGib);
+  EXPECT_FALSE(apart.ranges.back().measured);
   (void)to_tuner_file(full);
 }
 
