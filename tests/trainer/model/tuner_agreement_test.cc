@@ -1,6 +1,7 @@
 // One tuner for all ranks or none: threads stand for ranks, the plug-in is the real one.
 #include "trainer/tuner_agreement.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/trainer/model/thread_ranks.h"
+#include "topology/tuner/nccl_tuner.h"
 #include "topology/tuner_table.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/rank_agreement.h"
@@ -197,6 +199,17 @@ TEST_F(TunerAgreement, GivesACopyThatNobodyCanChange) {
   const std::string copy = std::getenv("REGATTA_TUNER_FILE");
   EXPECT_EQ(files().read(copy, 1 << 20), plan);
   EXPECT_EQ(files().read(copy, 1 << 20), plan) << "from its beginning, every time";
+  // As NCCL does it from here on.
+  void* const library = dlopen(std::getenv("NCCL_TUNER_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr);
+  const auto* tuner = static_cast<const NcclTunerV5*>(dlsym(library, "ncclTunerPlugin_v5"));
+  for (int communicator = 0; communicator < 2; ++communicator) {
+    void* context = nullptr;
+    EXPECT_EQ(tuner->init(&context, 1, 2, 1, nullptr, nullptr, nullptr), 0);
+    EXPECT_NE(context, nullptr) << "the plug-in acts on it";
+    EXPECT_EQ(tuner->finalize(context), 0);
+  }
+  dlclose(library);
   act_on({Action::Leave, ""}, mine);
   EXPECT_NE(std::getenv("NCCL_TUNER_PLUGIN"), nullptr);
   act_on({Action::Unset, "why"}, mine);
