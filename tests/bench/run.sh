@@ -50,6 +50,12 @@ echo "topology of 1,024 nodes"
 build/release/tests/bench/topology_bench >"$out/topology.json"
 echo "simulate --study mlperf"
 build/release/orchestrator/regatta simulate --study mlperf -o json >"$out/simulate-mlperf.json"
+if [ -d ../shared/topologies/nccl-tests ]; then
+  echo "plans judged by measurements of other machines"
+  build/release/tests/bench/plan_bench >"$out/plan-judged.json"
+else
+  echo "skipped: judging plans needs the public logs in ../shared"
+fi
 shared=../shared/data
 if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
   echo "tokenizer beside npm's tokenizers"
