@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -18,6 +19,16 @@ constexpr const char* kKinds[] = {"fabric", "fabric_switch", "nvlink_domain", "n
 constexpr const char* kLinkKinds[] = {"pcie", "nvlink", "c2c", "xgmi", "smp", "fabric"};
 // Figures of two sources that differ by less are the same: sources round.
 constexpr double kSameFigure = 0.02;
+
+// Names and descriptions of devices are any bytes, and JSON holds UTF-8: what is none becomes
+// U+FFFD at once, so that a graph that was written is the same when it is read.
+std::string as_utf8(std::string_view text) {
+  const bool is_plain = std::all_of(text.begin(), text.end(),
+                                    [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  if (is_plain) return std::string(text);
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 template <class Enum, std::size_t N>
 std::optional<Enum> parse_name(std::string_view name, const char* const (&names)[N]) {
@@ -82,7 +93,8 @@ std::uint32_t Graph::add_source(Source source, std::string place) {
   return static_cast<std::uint32_t>(sources_.size() - 1);
 }
 
-VertexIndex Graph::add(Kind kind, const std::string& id, VertexIndex parent) {
+VertexIndex Graph::add(Kind kind, const std::string& told, VertexIndex parent) {
+  const std::string id = as_utf8(told);
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) {
     const auto index = static_cast<VertexIndex>(vertices_.size());
@@ -128,7 +140,7 @@ bool Graph::is_below(VertexIndex vertex, VertexIndex ancestor) const {
 }
 
 VertexIndex Graph::find(std::string_view id) const {
-  const auto found = by_id_.find(id);
+  const auto found = by_id_.find(as_utf8(id));
   return found == by_id_.end() ? kNoVertex : found->second;
 }
 
@@ -151,13 +163,15 @@ std::optional<std::uint32_t> Graph::find_link(LinkKind kind, VertexIndex a, Vert
 void Graph::set_in(std::vector<Fact>* facts, std::string_view key, Value value,
                    std::uint32_t source) {
   base::check(source < sources_.size(), "a fact has a source");
+  if (auto* const text = std::get_if<std::string>(&value)) *text = as_utf8(*text);
+  const std::string name = as_utf8(key);
   for (Fact& fact : *facts) {
-    if (fact.key == key && fact.source == source) {
+    if (fact.key == name && fact.source == source) {
       fact.value = std::move(value);
       return;
     }
   }
-  facts->push_back({std::string(key), std::move(value), source});
+  facts->push_back({name, std::move(value), source});
 }
 
 void Graph::set(VertexIndex vertex, std::string_view key, Value value, std::uint32_t source) {

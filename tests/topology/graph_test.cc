@@ -351,5 +351,17 @@ TEST(Names, AreReadBack) {
   EXPECT_FALSE(parse_kind("moon"));
 }
 
+TEST(Graph, WhatIsNoUtf8IsTheSameAfterJson) {
+  Graph graph;
+  const std::uint32_t source = graph.add_source(Source::Ibnetdiscover, "dump");
+  const VertexIndex fabric_switch = graph.add(Kind::FabricSwitch, "switch:\xac\xae");
+  graph.set(fabric_switch, key::kModel, std::string("\xac\xaeM9701"), source);
+  EXPECT_EQ(graph.find("switch:\xac\xae"), fabric_switch);
+  EXPECT_EQ(graph.add(Kind::FabricSwitch, "switch:\xac\xae"), fabric_switch);
+  const Graph back = parse_graph(to_json(graph), "graph.json");
+  EXPECT_EQ(fingerprint(back), fingerprint(graph));
+  EXPECT_EQ(to_json(back), to_json(graph));
+}
+
 }  // namespace
 }  // namespace regatta::topology
