@@ -107,6 +107,10 @@ class Planner {
   }
 
   void plan_by_model(const topology::StepInputs& inputs) {
+    if (config_.device == trainer::DeviceKind::Cpu) {
+      report_.notes.emplace_back(
+          "the run is for the CPU, and the plan for GPUs: set device to cuda or auto");
+    }
     const topology::Allocation allocation =
         topology::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
     CalibratedModel model{topology::CostModel(allocation)};

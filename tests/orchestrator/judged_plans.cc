@@ -69,6 +69,7 @@ PlanRequest request_of(const std::string& source, const topology::Graph& machine
   request.config.model.vocabulary = 30522;
   request.config.data.max_length = 512;
   request.config.dtype = trainer::Precision::BFloat16;
+  request.config.device = trainer::DeviceKind::Cuda;
   request.config.ranks = ranks;
   request.config.batch_size = ranks * kSamplesPerRank;
   request.config.optimizer.kind = trainer::OptimizerKind::Lamb;

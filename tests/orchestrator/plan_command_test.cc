@@ -35,7 +35,7 @@ class PlanCommand : public testing::Test {
   std::string run_file() {
     return file("run.yaml",
                 "model: {preset: large}\ndata: {path: d, max_length: 512}\nranks: 64\n"
-                "batch: {size: 1024}\ndtype: bfloat16\n");
+                "batch: {size: 1024}\ndtype: bfloat16\ndevice: cuda\n");
   }
   tests::TemporaryDirectory folder_;
 };

@@ -31,6 +31,7 @@ trainer::RunConfig bert(const char* preset, int ranks, int samples_per_rank) {
   config.model.vocabulary = 30522;
   config.data.max_length = 512;
   config.dtype = trainer::Precision::BFloat16;
+  config.device = trainer::DeviceKind::Cuda;
   config.ranks = ranks;
   config.batch_size = ranks * samples_per_rank;
   config.optimizer.kind = trainer::OptimizerKind::Lamb;
@@ -217,6 +218,12 @@ TEST(Planner, NcclIsToldWhatWasMeasuredToBeFaster) {
   const PlanReport slow = plan_run(with);
   EXPECT_TRUE(slow.plan.tuner.ranges.empty());
   EXPECT_LT(report.plan.timeline->step_seconds, slow.plan.timeline->step_seconds);
+}
+
+TEST(Planner, ARunForTheCpuIsToldOfGpus) {
+  PlanRequest with = request("dgx-a100", 2, 16);
+  with.config.device = trainer::DeviceKind::Cpu;
+  EXPECT_THAT(plan_run(with).notes, ElementsAre(HasSubstr("the run is for the CPU")));
 }
 
 TEST(Planner, TwoLogsOfTheSameAreTold) {
