@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "trainer/borrowed_communicator.h"
 #include "trainer/initial_weights.h"
 #include "trainer/launcher.h"
 #include "trainer/stop_signals.h"
@@ -19,44 +20,6 @@ namespace regatta::trainer {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-
-// A communicator that somebody else owns.
-class Borrowed final : public Communicator {
- public:
-  explicit Borrowed(Communicator& owner) : owner_(owner) {}
-  [[nodiscard]] int rank() const override { return owner_.rank(); }
-  [[nodiscard]] int ranks() const override { return owner_.ranks(); }
-  [[nodiscard]] int part() const override { return owner_.part(); }
-  [[nodiscard]] int parts() const override { return owner_.parts(); }
-  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
-    return owner_.all_reduce_sum(stream, x);
-  }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
-    return owner_.reduce_scatter_sum(stream, x);
-  }
-  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
-    return owner_.all_gather(stream, x);
-  }
-  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
-    return owner_.broadcast(stream, x, root);
-  }
-  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
-    return owner_.send(stream, x, to);
-  }
-  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
-    return owner_.receive(stream, x, from);
-  }
-  void finish(Stream stream, Pending pending) override { owner_.finish(stream, pending); }
-  [[nodiscard]] double done_at(Pending pending) override { return owner_.done_at(pending); }
-  void abandon() noexcept override { owner_.abandon(); }
-  [[nodiscard]] HostCollectives& host() override { return owner_.host(); }
-  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
-    return owner_.open_channel();
-  }
-
- private:
-  Communicator& owner_;
-};
 
 // What a rank measures of a step; doubles, so that it travels as it is.
 struct Measured {
@@ -229,7 +192,7 @@ Device& RankBench::device_of(const BenchWay& way) {
 }
 
 std::unique_ptr<Communicator> RankBench::communicator(const std::optional<LinkModel>& link) {
-  std::unique_ptr<Communicator> borrowed = std::make_unique<Borrowed>(*communicator_);
+  std::unique_ptr<Communicator> borrowed = std::make_unique<BorrowedCommunicator>(*communicator_);
   return link ? make_delayed_communicator(std::move(borrowed), clock_, *link) : std::move(borrowed);
 }
 

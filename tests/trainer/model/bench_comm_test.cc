@@ -15,6 +15,7 @@
 #include "tests/trainer/model/thread_ranks.h"
 #include "topology/nccl_tests_log.h"
 #include "trainer/bench_plan.h"
+#include "trainer/borrowed_communicator.h"
 #include "trainer/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 
@@ -93,43 +94,19 @@ TEST(MeasureCollective, EveryCollectiveOnEveryLayout) {
 }
 
 // One element of one rank is off by one after each collective of more than 100 bytes.
-class Wrong final : public Communicator {
+class Wrong final : public BorrowedCommunicator {
  public:
-  explicit Wrong(Communicator& inner) : inner_(inner) {}
-  [[nodiscard]] int rank() const override { return inner_.rank(); }
-  [[nodiscard]] int ranks() const override { return inner_.ranks(); }
+  using BorrowedCommunicator::BorrowedCommunicator;
   [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
     last_ = x;
-    return inner_.all_reduce_sum(stream, x);
-  }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
-    return inner_.reduce_scatter_sum(stream, x);
-  }
-  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
-    return inner_.all_gather(stream, x);
-  }
-  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
-    return inner_.broadcast(stream, x, root);
-  }
-  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
-    return inner_.send(stream, x, to);
-  }
-  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
-    return inner_.receive(stream, x, from);
+    return BorrowedCommunicator::all_reduce_sum(stream, x);
   }
   void finish(Stream stream, Pending pending) override {
-    inner_.finish(stream, pending);
+    BorrowedCommunicator::finish(stream, pending);
     if (rank() == 1 && last_.bytes() > 100) last_.floats()[last_.size - 1] += 1;
-  }
-  [[nodiscard]] double done_at(Pending pending) override { return inner_.done_at(pending); }
-  void abandon() noexcept override { inner_.abandon(); }
-  [[nodiscard]] HostCollectives& host() override { return inner_.host(); }
-  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
-    return inner_.open_channel();
   }
 
  private:
-  Communicator& inner_;
   View last_;
 };
 

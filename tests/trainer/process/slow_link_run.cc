@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "trainer/borrowed_communicator.h"
 #include "trainer/delayed_communicator.h"
 #include "trainer/launcher.h"
 #include "trainer/stop_signals.h"
@@ -22,43 +23,15 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-class Mortal final : public Communicator {
+class Mortal final : public BorrowedCommunicator {
  public:
-  Mortal(Communicator& real, std::int64_t sums) : real_(real), sums_left_(sums) {}
-  [[nodiscard]] int rank() const override { return real_.rank(); }
-  [[nodiscard]] int ranks() const override { return real_.ranks(); }
-  [[nodiscard]] int part() const override { return real_.part(); }
-  [[nodiscard]] int parts() const override { return real_.parts(); }
+  Mortal(Communicator& real, std::int64_t sums) : BorrowedCommunicator(real), sums_left_(sums) {}
   [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
     if (--sums_left_ == 0 && rank() == 1) ::raise(SIGKILL);
-    return real_.all_reduce_sum(stream, x);
+    return BorrowedCommunicator::all_reduce_sum(stream, x);
   }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
-    return real_.reduce_scatter_sum(stream, x);
-  }
-  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
-    return real_.all_gather(stream, x);
-  }
-  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
-    return real_.broadcast(stream, x, root);
-  }
-  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
-    return real_.send(stream, x, to);
-  }
-  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
-    return real_.receive(stream, x, from);
-  }
-  void finish(Stream stream, Pending pending) override { real_.finish(stream, pending); }
-  [[nodiscard]] double done_at(Pending pending) override { return real_.done_at(pending); }
-  void abandon() noexcept override { real_.abandon(); }
-  [[nodiscard]] HostCollectives& host() override { return real_.host(); }
-  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
-    return real_.open_channel();
-  }
-  [[nodiscard]] std::string library() const override { return real_.library(); }
 
  private:
-  Communicator& real_;
   std::int64_t sums_left_;
 };
 
