@@ -294,7 +294,7 @@ CommReport bench_comm(RankBench& bench, const BenchCommOptions& options) {
   report.collective = options.collective;
   report.hosts = host_names(bench.group().host());
   report.device = bench.device().description();
-  report.library = loaded_library(bench.device().is_on_host() ? "libmpi.so" : "libnccl.so");
+  report.shared_object = loaded_library(bench.device().is_on_host() ? "libmpi.so" : "libnccl.so");
   report.link = options.link;
   report.load_average = bench.load_average();
   report.rows = measure_collective(
@@ -313,7 +313,7 @@ std::string comm_table(const CommReport& report) {
     text += "#  Rank " + std::to_string(rank) + " on " + base::printable(report.hosts[rank]) +
             " device 0 [-] " + base::printable(report.device) + "\n";
   }
-  if (!report.library.empty()) text += "# library " + report.library + "\n";
+  if (!report.shared_object.empty()) text += "# library " + report.shared_object + "\n";
   char line[200];
   if (report.link) {
     std::snprintf(line, sizeof line, "# artificial link: %.6g GB/s, %.6g us a collective\n",
@@ -340,7 +340,7 @@ std::string comm_json(const CommReport& report) {
   Json json;
   json["version"] = 1;
   json["args"] = Json::array({comm_program(report.collective)});
-  json["nccl_version"] = nccl_version_of(report.library);
+  json["nccl_version"] = nccl_version_of(report.shared_object);
   Json devices = Json::array();
   for (std::size_t rank = 0; rank < report.hosts.size(); ++rank) {
     devices.push_back(
@@ -369,7 +369,7 @@ std::string comm_json(const CommReport& report) {
   own["command"] = "regatta-train bench comm";
   own["version"] = REGATTA_VERSION;
   own["host"] = report.hosts.empty() ? "" : report.hosts.front();
-  own["library"] = report.library;
+  own["library"] = report.shared_object;
   own["link"] = nullptr;
   if (report.link) {
     own["link"] = {{"gb_per_s", report.link->bytes_per_second / kGiga},

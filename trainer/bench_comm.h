@@ -49,7 +49,7 @@ struct CommReport {
   std::vector<CommRow> rows;
   std::vector<std::string> hosts;  // of each rank
   std::string device;              // Device::description()
-  std::string library;             // file of NCCL or MPI: "libmpi.so.40.30.4"; "" if not found
+  std::string shared_object;       // file of NCCL or MPI: "libmpi.so.40.30.4"; "" if not found
   std::optional<LinkModel> link;   // artificial
   double load_average = 0;         // of rank 0's machine, before
 };

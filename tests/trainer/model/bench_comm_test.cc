@@ -135,7 +135,7 @@ CommReport report_of(Collective collective, int ranks) {
   report.collective = collective;
   for (int rank = 0; rank < ranks; ++rank) report.hosts.push_back(rank < 2 ? "node01" : "node02");
   report.device = "CPU, 1 threads";
-  report.library = "libmpi.so.40.30.4";
+  report.shared_object = "libmpi.so.40.30.4";
   report.link = LinkModel{25e-6, 1.5e9};
   // 1 MB in 50 µs are 20 GB/s; medians of rounds.
   report.rows = {{768, {3e-6, 1e-6, 2e-6}}, {1'000'192, {50e-6, 500e-6, 40e-6}}};
@@ -183,7 +183,7 @@ TEST(CommReport, TellsWhatNcclTestsTells) {
   EXPECT_NEAR(json["regatta"]["link"]["latency_us"].get<double>(), 25, 1e-9);
   EXPECT_EQ(json["regatta"]["round_seconds"][0].size(), 3U);
   CommReport gather = report_of(Collective::AllGather, 4);
-  gather.library = "libnccl.so.2.28.9";
+  gather.shared_object = "libnccl.so.2.28.9";
   gather.link.reset();
   const auto other = nlohmann::json::parse(comm_json(gather));
   EXPECT_EQ(other["nccl_version"], 22809);
