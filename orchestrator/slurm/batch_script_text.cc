@@ -331,7 +331,7 @@ conclude() {
   local code=$1
   say "step ended with $code"
   case $code in
-    0) ;;
+    0) : > "$ended" || say "cannot write $ended" ;;
     22) ran_out_of_memory || requeue_self 22 ;;
     25)
       requeue_self 25
@@ -358,6 +358,12 @@ main() {
   restarts=${SLURM_RESTART_COUNT:-0}
   attempt=$token-$job-$restarts
   log=$run_directory/submit/$attempt.log
+  ended=$run_directory/submit/$token.ended
+  # A slurmctld that was killed may not know of an end, and starts the job again.
+  if [[ -e $ended ]]; then
+    say "job $job has done its work in an earlier start"
+    finish 0
+  fi
   find_programs
   say "run $run_name, job $job, restart $restarts, $nodes nodes (${SLURM_JOB_NODELIST:-?})"
   say "exported:" $(compgen -e) ${environment[@]+"${environment[@]%%=*}"}

@@ -13,10 +13,9 @@ import shutil
 import sys
 import time
 
-from cluster import Cases, Cluster, need_slurm, wait
-from noop import NoopController, ends_once, nothing_doubled
+from cluster import PERCENT, Cases, Cluster, need_slurm, scaled, wait
+from noop import ends_once, nothing_doubled, with_a_controller
 
-PERCENT = int(os.environ.get("REGATTA_REPETITIONS", "100"))
 SEED = int(os.environ.get("REGATTA_SEED", time.time_ns() % 10**6))
 SUBMISSIONS_AT_ONCE = 8
 
@@ -40,10 +39,6 @@ def wrap_sbatch(cluster):
     directory.mkdir()
     (directory / "sbatch").write_text(SBATCH.format(directory=directory, sbatch=shutil.which("sbatch")))
     (directory / "sbatch").chmod(0o755)
-
-
-def scaled(full):
-    return max(2, full * PERCENT // 100)
 
 
 def operator(cluster, every=5):
@@ -147,7 +142,7 @@ def within_a_submission(cluster, seconds):
 
 def the_controller_dies(cluster, controller):
     dice = random.Random(SEED)
-    number, kills = max(10, 30 * PERCENT // 100), scaled(20)
+    number, kills = max(10, scaled(30)), scaled(20)
     names = {f"mixed-{i}": KINDS[i % len(KINDS)] for i in range(number)}
 
     def submit(name):
@@ -205,21 +200,6 @@ def no_token_is_submitted_twice(cluster, controller):
 GROUPS = [[slurmctld_stops], [slurmctld_dies], [the_controller_dies, sbatch_hangs], [no_token_is_submitted_twice]]
 
 
-def with_a_controller(case, cluster):
-    """The case as one that takes the cluster alone."""
-    def run():
-        controller = NoopController(cluster, case.__name__, f"{cluster.work}/bin:")
-        try:
-            case(cluster, controller)
-        except Exception:
-            print(controller.log.read_text()[-6000:], flush=True)
-            raise
-        finally:
-            controller.kill()
-    run.__name__ = case.__name__
-    return run
-
-
 def main():
     need_slurm()
     cases = Cases("slurm_chaos")
@@ -229,7 +209,8 @@ def main():
         for group in GROUPS:
             chosen = [case for case in group if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
             with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
-                list(pool.map(cases.run, [with_a_controller(case, cluster) for case in chosen]))
+                list(pool.map(cases.run, [with_a_controller(case, cluster, f"{cluster.work}/bin:")
+                                         for case in chosen]))
     cases.finish()
 
 

@@ -23,6 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "deploy" / "slurm" / "cluster.sh"
 SKIPPED = 77  # what ctest is told to count as skipped
+PERCENT = int(os.environ.get("REGATTA_REPETITIONS", "100"))
 SECONDS = 180  # the deadline of whatever should take less than a few seconds
 
 
@@ -39,6 +40,10 @@ def wait(what, predicate, seconds=SECONDS, every=0.1):
             return value
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(every)
+
+
+def scaled(full):
+    return max(2, full * PERCENT // 100)
 
 
 def processes_of(directory):
@@ -192,6 +197,15 @@ class Cluster:
             lines = self.output("sacct", "-X", "-P", "-n", "-j", number, "-o", ",".join(("End", *fields))).splitlines()
             return lines and not lines[-1].startswith("Unknown") and lines[-1].split("|")[1:]
         return wait(f"sacct knows the end of job {number}", row)
+
+    def jobs_submitted(self):
+        """As slurmctld itself counts them."""
+        return int(re.search(r"Jobs submitted:\s*(\d+)", self.output("sdiag"))[1])
+
+    def calls(self):
+        """As slurmctld counts what it was asked, by type."""
+        found = re.findall(r"^\t(REQUEST_\w+|MESSAGE_\w+)\s.*count:(\d+)", self.output("sdiag"), re.M)
+        return {name: int(count) for name, count in found}
 
     def status(self):
         return json.loads(self.cluster_sh("status", "-o", "json").stdout)

@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""200 runs submitted at once: how fast they reach Slurm, beside plain sbatch, and how often Slurm is asked afterwards.
-
-    tests/slurm/load_test.py [CASE...]
+"""200 runs submitted at once: how fast they reach Slurm, beside plain sbatch. For a machine with nothing else to do.
 
 REGATTA_REPETITIONS (percent) scales the number of runs, down to 100: of fewer the start alone decides.
 """
@@ -10,35 +8,23 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import time
 
-from cluster import Cases, Cluster, need_slurm, wait
-from noop import NoopController
+from cluster import Cases, Cluster, need_slurm, scaled, wait
+from noop import WAITING, with_a_controller
 
-RUNS = max(100, 200 * int(os.environ.get("REGATTA_REPETITIONS", "100")) // 100)
+RUNS = max(100, scaled(200))
 ROUNDS = 3
 CONNECTIONS = 12
 LEAST_RATIO = 0.6
-WINDOW_SECONDS = 60
-BUSY_CALLS, IDLE_CALLS = 12, 6  # a minute
-# Jobs of both kinds wait, so that what is measured is submission, not how jobs share two cores.
-WAITING = "--begin=now+1hour"
-
-
-def counts(cluster):
-    """(jobs submitted, calls by type) as slurmctld itself counts them."""
-    text = cluster.output("sdiag")
-    calls = {name: int(count) for name, count in re.findall(r"^\t(REQUEST_\w+|MESSAGE_\w+)\s.*count:(\d+)", text, re.M)}
-    return int(re.search(r"Jobs submitted:\s*(\d+)", text)[1]), calls
 
 
 def rate_until_known(cluster, begin, number):
     """Jobs per second, from `begin` until slurmctld has counted so many more."""
-    before, _ = counts(cluster)
+    before = cluster.jobs_submitted()
     started = time.monotonic()
     begin()
-    wait(f"{number} jobs are submitted", lambda: counts(cluster)[0] >= before + number, 300, 0.02)
+    wait(f"{number} jobs are submitted", lambda: cluster.jobs_submitted() >= before + number, 300, 0.02)
     return number / (time.monotonic() - started)
 
 
@@ -84,51 +70,11 @@ def submissions_keep_up_with_sbatch(cluster, controller):
     assert ratio >= LEAST_RATIO, f"the ratio is {ratio:.2f}, not {LEAST_RATIO}"
 
 
-def calls_within(cluster, seconds, meanwhile=lambda: None):
-    """Calls of the window by type, but those that the nodes, sbatch and this test itself make."""
-    _, before = counts(cluster)
-    begin = time.monotonic()
-    while time.monotonic() < begin + seconds:
-        meanwhile()
-        time.sleep(2)
-    _, after = counts(cluster)
-    others = ("REQUEST_STATS_INFO", "REQUEST_SUBMIT", "MESSAGE_", "REQUEST_PING", "ACCOUNTING")
-    return {name: count - before.get(name, 0) for name, count in after.items()
-            if count > before.get(name, 0) and not name.startswith(others)}
-
-
-def polling_stays_within_its_budget(cluster, controller):
-    """While runs come and are looked at, and when all have ended. One squeue makes several calls, each of its type."""
-    def ask_for_more():
-        controller.submit("more", options=[WAITING])
-        controller.runs()
-    busy = calls_within(cluster, WINDOW_SECONDS, ask_for_more)
-    print(f"{len(controller.runs())} open runs: {busy} in {WINDOW_SECONDS} s", flush=True)
-    assert 1 <= max(busy.values()) <= BUSY_CALLS * WINDOW_SECONDS / 60, busy
-    for run in controller.runs():
-        controller.request("POST", f"/runs/{run}/cancel")
-    wait("all are cancelled", lambda: all(run["state"] == "cancelled" for run in controller.runs().values()), 200, 1)
-    idle = calls_within(cluster, WINDOW_SECONDS)
-    print(f"no open runs: {idle} in {WINDOW_SECONDS} s", flush=True)
-    assert max(idle.values(), default=0) <= IDLE_CALLS * WINDOW_SECONDS / 60, idle
-
-
-CASES = [submissions_keep_up_with_sbatch, polling_stays_within_its_budget]
-
-
 def main():
     need_slurm()
-    chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_load")
     with Cluster("--no-rest") as cluster:
-        controller = NoopController(cluster, "load")
-        try:
-            for case in chosen:
-                cases.run(case, cluster, controller)
-        finally:
-            controller.kill()
-            if cases.counts["failed"]:
-                print(controller.log.read_text()[-3000:])
+        cases.run(with_a_controller(submissions_keep_up_with_sbatch, cluster))
     cases.finish()
 
 

@@ -10,6 +10,8 @@ import urllib.parse
 from cluster import wait
 from controller import OVER, REGATTA, Controller
 
+# An sbatch option of runs that wait, where submission is measured, not how jobs share few cores.
+WAITING = "--begin=now+1hour"
 NOOP_TRAINER = pathlib.Path(__file__).resolve().parent / "noop_trainer.py"
 
 
@@ -76,6 +78,21 @@ class NoopController(Controller):
         path = self.directory(run) / "writers"
         lines = path.read_text().splitlines() if path.exists() else []
         return [(int(epoch), execution, kind) for epoch, execution, kind in map(str.split, lines)]
+
+
+def with_a_controller(case, cluster, path=""):
+    """The case as one without arguments, of (cluster, controller)."""
+    def run():
+        controller = NoopController(cluster, case.__name__, path)
+        try:
+            case(cluster, controller)
+        except Exception:
+            print(controller.log.read_text()[-6000:], flush=True)
+            raise
+        finally:
+            controller.kill()
+    run.__name__ = case.__name__
+    return run
 
 
 def accounted(cluster):

@@ -131,9 +131,28 @@ TEST(BatchScriptRun, WithoutPmixTheTrainerStartsItsRanks) {
   EXPECT_THAT(bench.calls("trainer")[0].arguments,
               ElementsAre("run", "--directory", bench.job.run_directory.string(), "--ranks", "1",
                           "--deadline-seconds", "5400"));
+  bench.job.token = "fedcba9876543210";
   bench.job.resources.container.image = "img";
   EXPECT_EQ(bench.run(), 21);
   EXPECT_THAT(bench.said, HasSubstr("a container needs it"));
+}
+
+TEST(BatchScriptRun, ARunThatEndedIsNotStartedAgain) {
+  Bench bench;
+  bench.job.resources.requeue = false;
+  write_file(bench.tool("code"), "22");
+  EXPECT_EQ(bench.run(), 22);
+  EXPECT_EQ(bench.run(), 22) << "not ended";
+  write_file(bench.tool("code"), "0");
+  EXPECT_EQ(bench.run(), 0);
+  const size_t steps = bench.calls("srun").size();
+  bench.set("SLURM_RESTART_COUNT", "1");
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+  EXPECT_THAT(bench.said, HasSubstr("has done its work in an earlier start"));
+  EXPECT_EQ(bench.calls("srun").size(), steps);
+  bench.job.token = "fedcba9876543210";
+  EXPECT_EQ(bench.run(), 0);
+  EXPECT_GT(bench.calls("srun").size(), steps) << "the next launch of the same run";
 }
 
 // What the step returned → what the script returns, and what it asked of Slurm.
