@@ -86,6 +86,7 @@ class Planner {
   // Which machines, and how fast one of their GPUs is.
   void survey() {
     choice_ = choose_nodes(request_.machines, config_);
+    topology_ = topology::fingerprint(request_.machines, choice_.nodes);
     const VertexIndex gpu = request_.machines.below(choice_.nodes.front(), Kind::Gpu).front();
     const std::string model = topology::text_of(
         request_.machines, request_.machines.vertex(gpu).facts, topology::key::kModel);
@@ -131,6 +132,7 @@ class Planner {
     report_.plan.tuner = tuner;
     report_.example_csv =
         topology::to_example_csv(topology::with_own_choices(tuner, model.model()));
+    report_.plan.topology = topology_;
     report_.plan.seats = seats_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
     report_.plan.placement = placement_of(request_.machines, choice_.nodes);
   }
@@ -182,24 +184,29 @@ class Planner {
   // What the first steps of an earlier run found counts more than any prediction.
   void take_stored(const topology::StepInputs& inputs, const CommunicationCurve& curve) {
     const std::string model = trainer::model_fingerprint(config_.model);
-    const topology::StoredPlan* newest = nullptr;
+    const topology::StoredPlan* best = nullptr;
+    // What was found on such machines, before what was found nobody knows where; then the newest.
+    const auto rank = [&](const topology::StoredPlan& stored) {
+      return std::pair(stored.key.topology == topology_, stored.utc_seconds);
+    };
     for (const topology::StoredPlan& stored : request_.stored) {
       const bool is_gpu = stored.key.communicator.rfind("NCCL", 0) == 0;
       const bool fits =
           stored.key.model == model && stored.key.ranks == config_.ranks &&
+          (stored.key.topology.empty() || topology_.empty() || stored.key.topology == topology_) &&
           (choice_.ranks_per_node == 0 || stored.key.ranks_per_node == choice_.ranks_per_node) &&
           is_gpu == (config_.device != trainer::DeviceKind::Cpu) &&
           stored.plan.buckets.back().end_tensor == static_cast<int>(inputs.tensors.size());
-      if (fits && (newest == nullptr || stored.utc_seconds > newest->utc_seconds)) newest = &stored;
+      if (fits && (best == nullptr || rank(stored) > rank(*best))) best = &stored;
     }
-    if (newest == nullptr) return;
+    if (best == nullptr) return;
     topology::Plan& plan = report_.plan;
-    plan.buckets = newest->plan.buckets;
+    plan.buckets = best->plan.buckets;
     plan.measured = true;
-    plan.why = "an earlier run tried it on " + base::printable(newest->key.device) + ": " +
-               newest->plan.why;
+    plan.why =
+        "an earlier run tried it on " + base::printable(best->key.device) + ": " + best->plan.why;
     plan.timeline = topology::run_step(inputs, plan.buckets, curve);
-    for (const topology::Alternative& tried : newest->plan.alternatives) {
+    for (const topology::Alternative& tried : best->plan.alternatives) {
       plan.alternatives.push_back(tried);
       plan.alternatives.back().name += ", tried";
     }
@@ -250,6 +257,7 @@ class Planner {
   const RunConfig& config_;
   PlanFigures figures_;
   NodeChoice choice_;
+  std::string topology_;  // fingerprint of the chosen nodes; empty: not known
   bool measured_ = false;
   std::set<std::pair<Collective, std::string>> taken_;  // collectives and ways of logs
   PlanReport report_;

@@ -51,8 +51,9 @@ struct PlanReport {
 
 // Ranks take the GPUs of the first nodes that have them, by name, config.ranks_per_node on each (0:
 // as many as the node has GPUs). A measured log counts where it is of such machines; a log of other
-// ranks or of a disturbed machine is left out with a note. Where an earlier run of the same model,
-// ranks and device has tried cuts, its winner is the plan. The same request gives the same plan.
+// ranks or of a disturbed machine is left out with a note. Where an earlier run of the same model
+// and ranks has tried cuts on such machines, its winner is the plan. The same request gives the
+// same plan.
 //
 // Throws Code::User: too few nodes or GPUs, neither machines nor a log of the run's ranks, and what
 // allocation_of() and plan_inputs() throw.

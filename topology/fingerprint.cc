@@ -60,9 +60,7 @@ std::uint64_t colour_of(const Graph& graph, std::uint64_t kind, const std::vecto
   return colour;
 }
 
-}  // namespace
-
-std::string fingerprint(const Graph& graph) {
+std::string fingerprint_of(const Graph& graph, const std::vector<bool>& counts) {
   const std::size_t count = graph.vertices().size();
   std::vector<std::uint64_t> colours(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -77,11 +75,12 @@ std::string fingerprint(const Graph& graph) {
   std::vector<std::vector<Way>> ways(count);
   for (VertexIndex i = 0; i < count; ++i) {
     const VertexIndex parent = graph.vertex(i).parent;
-    if (parent == kNoVertex) continue;
+    if (parent == kNoVertex || !counts[i] || !counts[parent]) continue;
     ways[i].push_back({3, parent});
     ways[parent].push_back({4, i});
   }
   for (const Link& link : graph.links()) {
+    if (!counts[link.a] || !counts[link.b]) continue;
     const std::uint64_t colour =
         colour_of(graph, 100 + static_cast<std::uint64_t>(link.kind), link.facts);
     ways[link.a].push_back({colour, link.b});
@@ -99,15 +98,45 @@ std::string fingerprint(const Graph& graph) {
     }
     colours = std::move(next);
   }
-  std::sort(colours.begin(), colours.end());
+  std::vector<std::uint64_t> counted;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (counts[i]) counted.push_back(colours[i]);
+  }
+  std::sort(counted.begin(), counted.end());
   base::Digest digest;
-  for (const std::uint64_t colour : colours) {
+  for (const std::uint64_t colour : counted) {
     // Little-endian by hand: the fingerprint is stored and compared across machines.
     char bytes[8];
     for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(colour >> (8 * i));
     digest.update(std::string_view(bytes, sizeof bytes));
   }
   return digest.hex();
+}
+
+}  // namespace
+
+std::string fingerprint(const Graph& graph) {
+  return fingerprint_of(graph, std::vector<bool>(graph.vertices().size(), true));
+}
+
+std::string fingerprint(const Graph& graph, const std::vector<VertexIndex>& nodes) {
+  std::vector<bool> counts(graph.vertices().size());
+  const auto add = [&](auto&& self, VertexIndex vertex) -> void {
+    counts[vertex] = true;
+    for (const VertexIndex child : graph.children(vertex)) self(self, child);
+  };
+  for (const VertexIndex node : nodes) add(add, node);
+  std::vector<VertexIndex> domains;
+  for (const Link& link : graph.links()) {
+    if (link.kind != LinkKind::NvLink || counts[link.a] == counts[link.b]) continue;
+    VertexIndex top = counts[link.a] ? link.b : link.a;
+    while (graph.vertex(top).parent != kNoVertex) top = graph.vertex(top).parent;
+    if (graph.vertex(top).kind == Kind::NvlinkDomain) domains.push_back(top);
+  }
+  for (const VertexIndex domain : domains) {
+    if (!counts[domain]) add(add, domain);
+  }
+  return fingerprint_of(graph, counts);
 }
 
 }  // namespace regatta::topology

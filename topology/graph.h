@@ -143,8 +143,8 @@ inline constexpr const char* kGpuCount = "gpu_count";
 inline constexpr const char* kGpuType = "gpu_type";  // "h100"; several: a list
 inline constexpr const char* kCpuCount = "cpu_count";
 inline constexpr const char* kMemory = "memory_bytes";
-inline constexpr const char* kFeatures = "features";     // list: "ib,nvlink"
-inline constexpr const char* kNodeState = "node_state";  // "IDLE+DRAIN"
+inline constexpr const char* kFeatures = "features";           // list: "ib,nvlink"
+inline constexpr const char* kNodeState = "node_state";        // "IDLE+DRAIN"
 inline constexpr const char* kNvlinkRate = "nvlink_gb_per_s";  // the slowest one's, as signalled
 inline constexpr const char* kGpuNuma = "gpu_numa";            // domain that is a GPU's own memory
 
@@ -231,6 +231,9 @@ class Graph {
 // 32 hexadecimal digits that depend on what is there and how it is connected (kinds, models,
 // counts, bandwidths), and on no name, number, bus id or order.
 [[nodiscard]] std::string fingerprint(const Graph& graph);
+// The same of these nodes and of the NVLink domains that connect them. Fabrics are left out: which
+// leaf switches a job gets is not known before.
+[[nodiscard]] std::string fingerprint(const Graph& graph, const std::vector<VertexIndex>& nodes);
 
 // "0000:3b:00.0" of "00000000:3B:00.0", "3b:00.0", "0000:3b:00"; nothing for what is no bus id.
 [[nodiscard]] std::optional<std::string> normal_bus_id(std::string_view text);

@@ -103,6 +103,11 @@ Placement read_placement(base::Table& table) {
   return placement;
 }
 
+bool is_fingerprint(const std::string& text) {
+  return text.empty() ||
+         (text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos);
+}
+
 double read_seconds(base::Table& row, const std::string& key) {
   double seconds = 0;
   row.read(key, &seconds);
@@ -284,6 +289,7 @@ Plan default_plan(int tensor_count) {
 std::string to_json(const Plan& plan) {
   nlohmann::ordered_json json;
   json["ranks"] = plan.ranks;
+  if (!plan.topology.empty()) json["topology"] = plan.topology;
   auto ends = nlohmann::ordered_json::array();
   for (const Bucket& bucket : plan.buckets) ends.push_back(bucket.end_tensor);
   json["bucket_ends"] = ends;
@@ -313,6 +319,10 @@ Plan parse_plan(const std::string& text, const std::string& source,
   Plan plan;
   table.read("ranks", &plan.ranks);
   if (plan.ranks < 1) table.fail("ranks", "use at least 1");
+  table.read("topology", &plan.topology);
+  if (!is_fingerprint(plan.topology)) {
+    table.fail("topology", "use the 32 hexadecimal digits of a fingerprint");
+  }
   std::vector<std::string> ends;
   table.read("bucket_ends", &ends);
   table.read("why", &plan.why);

@@ -53,6 +53,7 @@ struct Decision {
 
 struct Plan {
   int ranks = 1;
+  std::string topology{};       // fingerprint of the nodes that it was made for; empty: not known
   std::vector<Bucket> buckets;  // in the order of reduction, covering the tensor table
   std::string why;              // one sentence
   bool measured = false;        // else modelled

@@ -15,7 +15,7 @@ constexpr const char* kPlansFolder = ".plans";  // beside the runs
 
 // What has to be alike for a measured cut to be worth a try.
 struct PlanKey {
-  std::string topology;      // fingerprint() of the graph; empty: not known
+  std::string topology;      // of plan.json; empty: there was none, or it does not know
   std::string communicator;  // library with version, "NCCL 2.28.9"; and how it sums, if not flat
   std::string device;        // of rank 0, as the journal describes it
   std::string model;         // fingerprint of the model's shape

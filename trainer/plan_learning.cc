@@ -45,6 +45,7 @@ PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock, Ho
     }
     return;
   }
+  key_.topology = plan.topology;
   key_.communicator = situation.communicator + (config.hierarchical ? ", hierarchical" : "");
   key_.device = situation.device;
   key_.model = model_fingerprint(config.model);

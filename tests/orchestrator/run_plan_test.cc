@@ -156,6 +156,19 @@ TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
   EXPECT_THAT(after->why, HasSubstr("finer won"));
   EXPECT_EQ(after->buckets.front().end_tensor, 1);
   EXPECT_EQ(after->alternatives.back().name, "finer, tried");
+
+  // Found on other machines it says nothing here; found on such ones, more than anything newer.
+  const auto store = [&](const std::string& topology, const std::string& why, double seconds) {
+    stored.key.topology = topology;
+    stored.plan.why = why;
+    stored.utc_seconds = seconds;
+    topology::write_stored_plan(base::posix_file_system(), runs / topology::kPlansFolder, stored);
+  };
+  ASSERT_EQ(before->topology.size(), 32U);
+  store(std::string(32, 'f'), "of another cluster", 9);
+  EXPECT_THAT(planner.plan(config)->why, HasSubstr("finer won"));
+  store(before->topology, "of such nodes", 4);
+  EXPECT_THAT(planner.plan(config)->why, HasSubstr("of such nodes"));
   config.model.hidden *= 2;
   EXPECT_THAT(planner.plan(config)->why, testing::Not(HasSubstr("finer won"))) << "another model";
 }

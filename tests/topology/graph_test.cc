@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "tests/topology/examples.h"
 
 namespace regatta::topology {
 namespace {
@@ -313,6 +314,36 @@ TEST(Fingerprint, SeesWhatMatters) {
   Graph more = small_node("n1");
   more.add(Kind::Nic, "n1/nic:mlx5_1", more.find("n1/numa:1"));
   EXPECT_NE(fingerprint(more), healthy) << "a NIC more";
+}
+
+TEST(Fingerprint, OfSomeNodesSeesOnlyTheirs) {
+  Graph graph;
+  for (const char* name : {"a", "b", "c"}) graph.merge(small_node(name));
+  graph.merge(small_node("slow", {0, 1}, 50));
+  const auto of = [&](const std::vector<std::string>& names) {
+    std::vector<VertexIndex> nodes;
+    for (const std::string& name : names) nodes.push_back(graph.find(name));
+    return fingerprint(graph, nodes);
+  };
+  EXPECT_EQ(of({"a", "b"}), of({"c", "a"}));
+  EXPECT_EQ(of({"b"}), fingerprint(small_node("n1")));
+  EXPECT_NE(of({"a", "b"}), of({"a"}));
+  EXPECT_NE(of({"a", "b"}), of({"a", "slow"}));
+  const std::string before = of({"a", "b"});
+  const VertexIndex leaf = graph.add(Kind::FabricSwitch, "leaf", graph.add(Kind::Fabric, "f"));
+  graph.connect(LinkKind::Fabric, leaf, graph.find("a/nic:mlx5_0"));
+  EXPECT_EQ(of({"a", "b"}), before) << "fabrics are left out";
+}
+
+TEST(Fingerprint, OfSomeNodesSeesTheNvlinkDomainBetweenThem) {
+  const Graph racks = generate(example("gb200-nvl72"), 36);
+  const std::vector<VertexIndex> nodes = racks.of_kind(Kind::Node);
+  ASSERT_EQ(nodes.size(), 36U);
+  const auto of = [&](std::size_t first, std::size_t second) {
+    return fingerprint(racks, {nodes[first], nodes[second]});
+  };
+  EXPECT_EQ(of(0, 1), of(20, 21));
+  EXPECT_NE(of(0, 1), of(0, 20)) << "two nodes of a rack, and two in two racks";
 }
 
 struct Bus {

@@ -28,12 +28,14 @@ TEST(Plan, DefaultIsOneBucket) {
 TEST(Plan, RoundTrips) {
   Plan plan;
   plan.ranks = 4;
+  plan.topology = "0123456789abcdef0123456789abcdef";
   plan.buckets = {{0, 2}, {2, 3}, {3, 9}};
   plan.why = "said \"so\"\nby the model";
   plan.measured = true;
   const std::string text = to_json(plan);
   const Plan back = parse_plan(text, "plan.json", 9);
   EXPECT_EQ(back.ranks, 4);
+  EXPECT_EQ(back.topology, plan.topology);
   EXPECT_EQ(ranges(back), ranges(plan));
   EXPECT_EQ(back.why, plan.why);
   EXPECT_TRUE(back.measured);
@@ -117,6 +119,7 @@ TEST(Plan, NamesWhatIsWrong) {
       {"half", "{\"ranks\": 1,", "not valid"},
       {"no buckets", "{}", "must end at the number of tensors, 5"},
       {"no ranks", R"({"ranks": 0, "bucket_ends": [5]})", "use at least 1"},
+      {"no fingerprint", R"({"topology": "0123", "bucket_ends": [5]})", "32 hexadecimal digits"},
       {"too short", R"({"bucket_ends": [2, 4]})", "must end at the number of tensors, 5"},
       {"too long", R"({"bucket_ends": [2, 6]})", "must grow from 1"},
       {"empty bucket", R"({"bucket_ends": [2, 2, 5]})", "must grow from 1"},

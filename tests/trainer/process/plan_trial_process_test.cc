@@ -13,6 +13,7 @@ using namespace regatta::trainer;  // the subject
 
 constexpr double kLatency = 0.005;  // seconds of a sum
 constexpr int kSteps = 500;
+const std::string kTopology(32, 'a');  // that a plan was made for
 // A machine that is busy with something else may hide even such a link for a while.
 constexpr int kAttempts = 3;
 
@@ -147,6 +148,7 @@ TEST_F(PlanTrialProcess, OnFourRanksAPlanIsTriedAndAnotherLayoutTriesAgain) {
     topology::Plan plan =
         topology::default_plan(static_cast<int>(make_tensor_table(config.model).tensors.size()));
     plan.ranks = 4;
+    plan.topology = kTopology;
     std::ofstream(run / "plan.json") << topology::to_json(plan);
   };
   const auto [run, found] =
@@ -155,6 +157,9 @@ TEST_F(PlanTrialProcess, OnFourRanksAPlanIsTriedAndAnotherLayoutTriesAgain) {
   ASSERT_EQ(found.winner, "plan") << found.why;
   EXPECT_GT(found.gain, 0.2) << found.why;
   EXPECT_EQ(found.bucket_bytes.size(), 1U);
+  const auto stored = topology::list_stored_plans(base::posix_file_system(), plans());
+  ASSERT_EQ(stored.size(), 1U);
+  EXPECT_EQ(stored[0].key.topology, kTopology);
 
   const auto other = trial_of(run, 2);
   ASSERT_TRUE(other) << log_of(run);
