@@ -256,8 +256,9 @@ void add_plan(CLI::App* app, Parsed* parsed) {
       ->add_option("--efficiency", options.efficiency, "share of the peak that computing gets to")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 1.0));
-  command->add_option("--slowdown", options.slowdown, "of computing while sums run, as a share")
-      ->capture_default_str()
+  command
+      ->add_option("--slowdown", options.slowdown,
+                   "of computing while sums run, as a share; none: NCCL's share of the GPU")
       ->check(CLI::Range(0.0, 10.0));
   command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
   command->add_option("--runs", options.runs,

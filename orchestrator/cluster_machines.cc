@@ -112,6 +112,15 @@ Machines Cluster::machines(int nodes, int ranks_per_node) const {
   return machines;
 }
 
+double slowdown_of(const topology::CostModel& model, Collective collective,
+                   const DeviceFigures* device) {
+  if (device == nullptr || device->multiprocessors < 1) return kSlowdown;
+  // Those are what computing meets.
+  constexpr std::uint64_t kLarge = std::uint64_t{256} << 20U;
+  const topology::Choice choice = model.choice({collective, kLarge});
+  return std::min(0.9, model.channels_of(choice.way.algorithm) / double(device->multiprocessors));
+}
+
 Network network_of(const topology::Allocation& allocation, const DeviceFigures* device,
                    bool is_sharded, const std::vector<topology::NcclTestLog>& logs) {
   if (allocation.nodes * allocation.ranks_per_node == 1) return no_network();
@@ -137,13 +146,7 @@ Network network_of(const topology::Allocation& allocation, const DeviceFigures* 
   };
   Network network{curve(summing), curve(Collective::AllGather)};
   network.measured = is_measured;
-  if (device != nullptr && device->multiprocessors > 0) {
-    // Large sums decide: those are what computing meets.
-    constexpr std::uint64_t kLarge = std::uint64_t{256} << 20U;
-    const topology::Choice choice = model.model().choice({summing, kLarge});
-    const double channels = model.model().channels_of(choice.way.algorithm);
-    network.slowdown = std::min(0.9, channels / device->multiprocessors);
-  }
+  network.slowdown = slowdown_of(model.model(), summing, device);
   return network;
 }
 

@@ -53,12 +53,18 @@ class Cluster {
   topology::Graph graph_;
 };
 
+// Of computing while large collectives of this kind run: the share of the GPU's multiprocessors
+// that NCCL's channels keep busy; 0.15 (20 of 132) where the device is not known.
+inline constexpr double kSlowdown = 0.15;
+[[nodiscard]] double slowdown_of(const topology::CostModel& model, topology::Collective collective,
+                                 const DeviceFigures* device);
+
 // What sums and gathers take on these machines.
 struct Network {
   topology::CommunicationCurve sum;     // all-reduce, or reduce-scatter where state is sharded
   topology::CommunicationCurve gather;  // all-gather of what was sharded
-  double slowdown = 0;    // of computing while a sum runs: its share of the multiprocessors
-  bool measured = false;  // the sum, else by NCCL's model
+  double slowdown = 0;                  // slowdown_of() the sum
+  bool measured = false;                // the sum, else by NCCL's model
 };
 // By the logs that fit (topology::misfit()), else by NCCL's model.
 [[nodiscard]] Network network_of(const topology::Allocation& allocation,

@@ -49,7 +49,7 @@ PlanRequest request_of(const PlanOptions& options, const Environment& environmen
   }
   request.machines = machines(options, environment);
   for (const std::string& file : options.measured) {
-    request.measured.push_back({file, topology::parse_nccl_tests_log(read_input(file), file)});
+    request.measured.push_back(read_measured(file));
   }
   if (!options.lengths.empty()) {
     request.lengths = trainer::LengthTable::parse(read_input(options.lengths), options.lengths);

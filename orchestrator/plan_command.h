@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,9 @@ struct PlanOptions {
   std::string lengths;                // a table of sample lengths; empty: all of max_length
   int vocabulary = 0;                 // 0: of the run file, or of its dataset
   double efficiency = 0.5;
-  double slowdown = kSlowdown;
-  std::string runs;       // whose earlier runs count; empty: $REGATTA_RUNS, or none
-  std::string directory;  // where plan.json and plan.tuner go; empty: nowhere
+  std::optional<double> slowdown{};  // nothing: by the channels that NCCL takes
+  std::string runs;                  // whose earlier runs count; empty: $REGATTA_RUNS, or none
+  std::string directory;             // where plan.json and plan.tuner go; empty: nowhere
   PlanFormat format = PlanFormat::Text;
 };
 

@@ -111,7 +111,7 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
   check_figure("a memory bandwidth", figures.memory_bytes_per_second, 0);
   check_figure("mean tokens", figures.mean_tokens, 0);
   check_figure("mean squared tokens", figures.mean_squared_tokens, 0);
-  check_figure("a slowdown", figures.slowdown, 0);
+  check_figure("a slowdown", figures.slowdown.value_or(0), 0);
   const double rate = flop_rate(config, figures);
   const double samples = std::max(1.0, static_cast<double>(config.batch_size) / config.ranks);
   const double most = config.micro_batch_size > 0 ? config.micro_batch_size : samples;
@@ -122,7 +122,7 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
   const trainer::TensorTable table = trainer::make_tensor_table(config.model);
 
   topology::StepInputs inputs;
-  inputs.slowdown = figures.slowdown;
+  inputs.slowdown = figures.slowdown.value_or(0);
   inputs.tail_seconds = tail_seconds(config, figures, table.parameter_count);
   inputs.forward_seconds = (trainer::training_flops(config.model, before) +
                             trainer::training_flops(config.model, batch) / 3) /

@@ -2,6 +2,8 @@
 // the FLOPs before it, and what comes after the last sum.
 #pragma once
 
+#include <optional>
+
 #include "topology/step_timeline.h"
 #include "trainer/contract/run_config.h"
 
@@ -14,7 +16,8 @@ struct PlanFigures {
   double memory_bytes_per_second = 0;  // of a rank's device; 0: the optimizer takes no time
   double mean_tokens = 0;              // of a sample; 0: all are data.max_length long
   double mean_squared_tokens = 0;      // of a sample; 0: the square of the mean
-  double slowdown = 0;                 // of computing while a collective runs, as a share
+  // Of computing while a collective runs, as a share; nothing: as the planner reckons, here none.
+  std::optional<double> slowdown{};
 };
 
 // The step of an average rank. Gradients get ready in the groups in which the trainer announces

@@ -51,6 +51,7 @@ class Planner {
     take_lengths();
     const bool has_machines = !request_.machines.of_kind(Kind::Gpu).empty();
     if (has_machines) survey();
+    if (!figures_.slowdown) figures_.slowdown = kSlowdown;
     const topology::StepInputs inputs = plan_inputs(config_, figures_);
     report_.inputs = inputs;
     if (config_.ranks == 1) {
@@ -105,6 +106,14 @@ class Planner {
                        plural(choice_.nodes.size(), "node") + " of " +
                        std::to_string(choice_.ranks_per_node) + " " +
                        (model.empty() ? "GPUs" : base::printable(model));
+    if (config_.ranks == 1) return;
+    allocation_ = topology::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
+    model_.emplace(topology::CostModel(allocation_));
+    for (const MeasuredLog& measured : request_.measured) take(measured);
+    if (figures_.slowdown) return;
+    figures_.slowdown = slowdown_of(
+        model_->model(),
+        config_.sharding.optimizer ? Collective::ReduceScatter : Collective::AllReduce, device);
   }
 
   void plan_by_model(const topology::StepInputs& inputs) {
@@ -112,10 +121,7 @@ class Planner {
       report_.notes.emplace_back(
           "the run is for the CPU, and the plan for GPUs: set device to cuda or auto");
     }
-    const topology::Allocation allocation =
-        topology::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
-    CalibratedModel model{topology::CostModel(allocation)};
-    for (const MeasuredLog& measured : request_.measured) take(measured, &model);
+    const CalibratedModel& model = *model_;
     const double bytes = bytes_of(inputs);
     topology::TuneOptions tuning;
     tuning.most_bytes = static_cast<std::uint64_t>(bytes);
@@ -126,7 +132,7 @@ class Planner {
                                    curve_of(model, Collective::AllReduce, bytes, tuner),
                                    curve_of(model, Collective::ReduceScatter, bytes, tuner),
                                    curve_of(model, Collective::AllGather, bytes, tuner),
-                                   allocation,
+                                   allocation_,
                                    request_.lengths};
     choose(inputs, decisions);
     report_.plan.tuner = tuner;
@@ -212,10 +218,10 @@ class Planner {
     }
   }
 
-  void take(const MeasuredLog& measured, CalibratedModel* model) {
+  void take(const MeasuredLog& measured) {
     if (!measured.log.collective) {
       leave_out(measured, "it is of no collective that NCCL tunes");
-    } else if (const auto why = topology::misfit(model->model(), measured.log)) {
+    } else if (const auto why = topology::misfit(model_->model(), measured.log)) {
       leave_out(measured, *why);
     } else {
       topology::CurveKey key;
@@ -226,8 +232,8 @@ class Planner {
       if (!is_first) {
         report_.notes.push_back(measured.name + " takes the place of an earlier log of the same");
       }
-      model->add(
-          topology::MeasuredCurve::fit(model->model(), key, topology::samples_of(measured.log)));
+      model_->add(
+          topology::MeasuredCurve::fit(model_->model(), key, topology::samples_of(measured.log)));
       measured_ = measured_ || (key.collective == Collective::AllReduce && !key.way);
     }
   }
@@ -257,7 +263,9 @@ class Planner {
   const RunConfig& config_;
   PlanFigures figures_;
   NodeChoice choice_;
-  std::string topology_;  // fingerprint of the chosen nodes; empty: not known
+  topology::Allocation allocation_;
+  std::optional<CalibratedModel> model_;  // of machines, for several ranks
+  std::string topology_;                  // fingerprint of the chosen nodes; empty: not known
   bool measured_ = false;
   std::set<std::pair<Collective, std::string>> taken_;  // collectives and ways of logs
   PlanReport report_;

@@ -77,7 +77,6 @@ std::optional<topology::Plan> RunPlanner::plan(const RunConfig& config) const {
   }
   try {
     PlanRequest request{config, machines_, measured_, {}, {}, {}};
-    request.figures.slowdown = kSlowdown;
     request.stored = topology::list_stored_plans(files_, runs_ / topology::kPlansFolder);
     int& vocabulary = request.config.model.vocabulary;
     if (vocabulary == 0) vocabulary = vocabulary_of(files_, config.data.path);

@@ -52,7 +52,4 @@ class RunPlanner {
   base::Path runs_;
 };
 
-// Of computing while sums run, where nobody has measured it: 20 of 132 multiprocessors.
-inline constexpr double kSlowdown = 0.15;
-
 }  // namespace regatta::orchestrator

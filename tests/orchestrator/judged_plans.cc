@@ -23,7 +23,6 @@ using topology::StepInputs;
 constexpr int kSamples = 64;
 constexpr double kJitter = 0.1;
 constexpr int kSamplesPerRank = 16;
-constexpr double kSlowdown = 0.15;
 constexpr std::int64_t kStandardBytes = std::int64_t{25} << 20;
 
 struct Judge {
@@ -74,7 +73,6 @@ PlanRequest request_of(const std::string& source, const topology::Graph& machine
   request.config.batch_size = ranks * kSamplesPerRank;
   request.config.optimizer.kind = trainer::OptimizerKind::Lamb;
   request.machines = machines;
-  request.figures.slowdown = kSlowdown;
   const std::string lengths = source + "/tests/data/lengths_wikipedia_512.csv";
   request.lengths = trainer::LengthTable::parse(file_text(lengths), lengths);
   return request;

@@ -123,6 +123,50 @@ TEST_F(PlanCommand, MoreNodesThanTheDescriptionHas) {
   EXPECT_THAT(output.text, HasSubstr("512 ranks on 64 nodes"));
 }
 
+// What nccl-tests prints of 8 H100 whose sums take `us_of_mb` for 10^6 bytes.
+std::string all_reduce_log(double us_of_mb) {
+  std::string text =
+      "# all_reduce_perf -b 1M -e 1G -f 2 -g 1\n"
+      "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824 step: 2(factor) warmup iters: 5 "
+      "iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n";
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::string number = std::to_string(rank);
+    text += "#  Rank  " + number + " Group  0 Pid 1 on  n1 device  " + number + " [0x1" + number +
+            "] NVIDIA H100 80GB HBM3\n";
+  }
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
+      "time   algbw   busbw #wrong\n";
+  for (std::int64_t bytes = 1 << 20; bytes <= 1 << 30; bytes *= 2) {
+    const double us = 20 + us_of_mb * 1e-6 * static_cast<double>(bytes);
+    const double gb_per_s = 1e-3 * static_cast<double>(bytes) / us;
+    const std::string times = " " + std::to_string(us) + " " + std::to_string(gb_per_s) + " " +
+                              std::to_string(1.75 * gb_per_s) + " 0";
+    text += std::to_string(bytes) + " " + std::to_string(bytes / 4) + " float sum -1" + times +
+            times + "\n";
+  }
+  return text;
+}
+
+TEST_F(PlanCommand, TakesALogOfOneWay) {
+  const std::string run = file("run.yaml",
+                               "model: {preset: large}\ndata: {path: d}\nranks: 8\n"
+                               "batch: {size: 128}\ndtype: bfloat16\ndevice: cuda\n");
+  const std::string own = file("own.log", all_reduce_log(8));
+  const std::string ring = file("ring.log", all_reduce_log(4));
+  const auto planned = [&](const std::string& log) {
+    const base::Output output = plan({run, "--cluster", kExamples + "dgx-h100.yaml", "--vocabulary",
+                                      "30522", "--measured", own, "--measured", log, "-o", "json"});
+    EXPECT_EQ(output.exit.code, 0) << output.errors;
+    return topology::parse_plan(output.text, "stdout", std::nullopt);
+  };
+  const topology::Plan plan = planned("Ring/Simple=" + ring);
+  ASSERT_FALSE(plan.tuner.ranges.empty());
+  EXPECT_EQ(plan.tuner.ranges.back().way.algorithm, topology::Algorithm::Ring);
+  EXPECT_TRUE(plan.tuner.ranges.back().measured);
+  EXPECT_TRUE(planned(ring).tuner.ranges.empty()) << "as NCCL's own choice";
+}
+
 TEST_F(PlanCommand, RefusesInOneLine) {
   const std::string run = run_file();
   const std::string cluster = kExamples + "dgx-h100.yaml";
@@ -136,6 +180,10 @@ TEST_F(PlanCommand, RefusesInOneLine) {
       {{run, "--cluster", "/nowhere/x.yaml", "--vocabulary", "30522"}, "/nowhere/x.yaml"},
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", cluster},
        "dgx-h100.yaml"},
+      {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", "Rong/Simple=x"},
+       "'Rong/Simple' is no way of NCCL's"},
+      {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", "Ring/Simple=/no/x.log"},
+       "cannot open /no/x.log"},
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--lengths", cluster}, "dgx-h100.yaml"},
       {{run, "--nodes", "3", "--vocabulary", "30522"}, "--nodes is for one cluster description"},
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--directory", "/nowhere/at/all"},
