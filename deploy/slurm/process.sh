@@ -51,7 +51,8 @@ spawn() {
   (cd "$directory" && exec setsid "$@") >>"$directory/log/$name.out" 2>&1 </dev/null 9>&- &
   seen=$(look_at "$!") || seen="gone 0"
   echo "$name $! ${seen#* }" >>"$directory/processes"
-  disown  # the shell need not tell how it ended
+  # The shell need not tell how it ended; after Ctrl-C it may know already.
+  disown 2>/dev/null || true
 }
 
 check_interrupted() {
