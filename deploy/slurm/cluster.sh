@@ -16,7 +16,7 @@
 #   --no-namespaces   nodes that share hostname, /dev/shm and process tree
 #   --conf KEY=VALUE  a line of slurm.conf, in place of the usual one (repeatable)
 #   --timeout S       how long to wait for any one daemon (default 120)
-# shellcheck disable=SC2034  # the files sourced below use the variables
+# shellcheck disable=SC2034,SC2317  # the files sourced below use the variables and functions
 set -euo pipefail
 program=deploy/slurm/cluster.sh
 here=$(cd "$(dirname "$0")" && pwd)
@@ -110,7 +110,7 @@ lock() {
   local waited
   exec 9>"$directory/lock"
   flock -w "$1" 9 || fail "another $program is at work in $directory"
-  waited=$(stat -L -c %i "/proc/$$/fd/9")
+  waited=$(stat -L -c %i "/proc/$BASHPID/fd/9")
   [ "$(stat -c %i "$directory/lock" 2>/dev/null)" = "$waited" ] ||
     fail "another $program has just removed $directory; try again"
 }
@@ -160,9 +160,30 @@ main() {
     kill | start | pause | resume) [ -n "$name" ] || fail "$command needs a name" 2 ;;
     *) [ -z "$name" ] || fail "$command takes no name: '$name'" 2 ;;
   esac
-  trap 'interrupted=130' INT
-  trap 'interrupted=143' TERM HUP
-  "${command}_cluster"
+  run_aside "${command}_cluster"
+}
+
+# Ctrl-C ends every process of the terminal's foreground, and a command that it ends looks like one
+# that failed. So what works does so in a process group of its own, and only its shell is told.
+run_aside() {
+  local worker='' told='' code=0
+  tell() { told=$1 && { [ -z "$worker" ] || kill -s "$1" "$worker" 2>/dev/null || true; }; }
+  trap 'tell INT' INT
+  trap 'tell TERM' TERM HUP
+  set -m
+  (
+    set +m
+    trap 'interrupted=130' INT
+    trap 'interrupted=143' TERM HUP
+    "$@"
+  ) &
+  worker=$!
+  set +m
+  [ -z "$told" ] || tell "$told"
+  # `wait` returns when a signal comes, too; asked again, it still knows the answer.
+  while kill -0 "$worker" 2>/dev/null; do wait "$worker" || true; done
+  wait "$worker" || code=$?
+  exit "$code"
 }
 
 # shellcheck source=/dev/null

@@ -225,11 +225,11 @@ pause_cluster() { send STOP; }
 resume_cluster() { send CONT; }
 
 send() {
-  local found pid
+  local pid
   need_cluster
   need_name
-  found=$(find_process "$name") || fail "$name is not running"
-  pid=${found% *}
+  find_process "$name" || fail "$name is not running"
+  pid=$found_pid
   ! is_node "$name" || pid=$(first_process_of_node "$pid")
   kill "-$1" "$pid" || fail "cannot signal $name (process $pid)"
 }

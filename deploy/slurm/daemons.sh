@@ -14,9 +14,7 @@ start_mariadbd() {
   local data=$directory/mysql
   if [ ! -d "$data" ]; then
     mkdir -m 700 "$data"
-    # In a session of its own: Ctrl-C is seen when it has ended, and cleans up then. timeout(1) ends
-    # all of that session's processes.
-    setsid --wait timeout -k 5 "$patience" mariadb-install-db --no-defaults --user="$user" \
+    timeout -k 5 "$patience" mariadb-install-db --no-defaults --user="$user" \
       --datadir="$data" --tmpdir="$data" --innodb-log-file-size=10M --skip-test-db \
       --auth-root-authentication-method=normal \
       >"$directory/log/mariadb-install.out" 2>&1 </dev/null 9>&- ||

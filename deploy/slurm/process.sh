@@ -6,29 +6,33 @@
 # process since has other ticks, and is never signalled.
 # shellcheck shell=bash disable=SC2154
 
-# Prints state and start ticks of a process; fails when there is none. A zombie counts as none: the
-# first process of a container may reap late.
+# What look_at and find_process found.
+# shellcheck disable=SC2034
+seen_state='' seen_ticks='' found_pid=''
+
+# State and start ticks of a process; fails when there is none. A zombie counts as none: the first
+# process of a container may reap late.
 look_at() {
   local stat
-  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
   local -a field
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
   read -ra field <<<"${stat##*) }"
   case "${field[0]}" in Z | X) return 1 ;; esac
-  echo "${field[0]} ${field[19]}"
+  seen_state=${field[0]} seen_ticks=${field[19]}
 }
 
-# Prints "PID STATE" of the newest process of this name if it still is that process.
+# The newest process of this name if it still is that process.
 find_process() {
-  local name pid ticks seen found='' found_ticks=''
+  local name pid ticks found_ticks=''
+  found_pid=''
   [ -e "$directory/processes" ] || return 1
   while read -r name pid ticks; do
-    [ "$name" = "$1" ] && found=$pid && found_ticks=$ticks
+    [ "$name" = "$1" ] && found_pid=$pid && found_ticks=$ticks
   done <"$directory/processes"
-  [ -n "$found" ] && seen=$(look_at "$found") && [ "${seen#* }" = "$found_ticks" ] &&
-    echo "$found ${seen% *}"
+  [ -n "$found_pid" ] && look_at "$found_pid" && [ "$seen_ticks" = "$found_ticks" ]
 }
 
-is_running() { find_process "$1" >/dev/null; }
+is_running() { find_process "$1"; }
 
 any_running() {
   local name
@@ -43,15 +47,15 @@ recorded_names() {
   [ ! -e "$directory/processes" ] || awk '!seen[$1]++ { print $1 }' "$directory/processes"
 }
 
-# spawn NAME COMMAND...: output goes to log/NAME.out. A session of its own keeps Ctrl-C and the end
-# of the terminal away; descriptor 9, the lock, is not handed on.
+# spawn NAME COMMAND...: output goes to log/NAME.out. A session of its own keeps the end of the
+# terminal away; descriptor 9, the lock, is not handed on.
 spawn() {
-  local name=$1 seen
+  local name=$1
   shift
   (cd "$directory" && exec setsid "$@") >>"$directory/log/$name.out" 2>&1 </dev/null 9>&- &
-  seen=$(look_at "$!") || seen="gone 0"
-  echo "$name $! ${seen#* }" >>"$directory/processes"
-  # The shell need not tell how it ended; after Ctrl-C it may know already.
+  look_at "$!" || seen_ticks=0
+  echo "$name $! $seen_ticks" >>"$directory/processes"
+  # The shell need not tell how it ended, and may have done so already.
   disown 2>/dev/null || true
 }
 
@@ -90,9 +94,9 @@ wait_for() {
 
 # Nothing of a throw-away cluster deserves an orderly stop, and KILL also ends what is paused.
 send_kill() {
-  local found pid
-  found=$(find_process "$1") || return 0
-  pid=${found% *}
+  local pid
+  find_process "$1" || return 0
+  pid=$found_pid
   is_node "$1" && pid=$(first_process_of_node "$pid")
   kill -KILL "$pid" 2>/dev/null || true
 }
@@ -103,7 +107,7 @@ kill_process() {
   send_kill "$1"
   while is_running "$1"; do
     if [ $SECONDS -ge $end ]; then
-      echo "$program: $1 (process $(find_process "$1")) does not end" >&2
+      echo "$program: $1 (process $found_pid) does not end" >&2
       return 1
     fi
     sleep 0.02

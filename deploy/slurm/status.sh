@@ -3,19 +3,18 @@
 
 # Prints "running", "paused" or "gone", and the pid.
 process_state() {
-  local found pid seen
-  if ! found=$(find_process "$1"); then
-    echo "gone 0"
-    return 0
+  local pid=0
+  if find_process "$1"; then
+    pid=$found_pid
+    ! is_node "$1" || pid=$(first_process_of_node "$pid")
   fi
-  pid=${found% *}
-  ! is_node "$1" || pid=$(first_process_of_node "$pid")
-  seen=$(look_at "$pid") || seen=gone
-  case "$seen" in
-    T*) echo "paused $pid" ;;
-    gone) echo "gone 0" ;;
-    *) echo "running $pid" ;;
-  esac
+  if ! look_at "$pid"; then
+    echo "gone 0"
+  elif [ "$seen_state" = T ]; then
+    echo "paused $pid"
+  else
+    echo "running $pid"
+  fi
 }
 
 # "up" with everything running, "partly" with something gone or paused, "down" with nothing.

@@ -7,16 +7,14 @@ REGATTA_REPETITIONS (percent) scales how often something is killed; REGATTA_SEED
 """
 import concurrent.futures
 import http.client
-import os
 import random
 import shutil
 import sys
 import time
 
-from cluster import PERCENT, Cases, Cluster, need_slurm, scaled, wait
+from cluster import PERCENT, SEED, Cases, Cluster, need_slurm, scaled, wait
 from noop import ends_once, nothing_doubled, with_a_controller
 
-SEED = int(os.environ.get("REGATTA_SEED", time.time_ns() % 10**6))
 SUBMISSIONS_AT_ONCE = 8
 
 # Before Slurm's own sbatch: writes every call down, and for two runs hangs once, after or before the job is there.

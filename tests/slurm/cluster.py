@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "deploy" / "slurm" / "cluster.sh"
 SKIPPED = 77  # what ctest is told to count as skipped
 PERCENT = int(os.environ.get("REGATTA_REPETITIONS", "100"))
+SEED = int(os.environ.get("REGATTA_SEED", time.time_ns() % 10**6))
 SECONDS = 180  # the deadline of whatever should take less than a few seconds
 
 

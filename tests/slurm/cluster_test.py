@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pwd
+import random
 import re
 import shutil
 import signal
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from cluster import SCRIPT, Cases, Cluster, Skip, cluster_sh, listening, need_slurm, processes_of, wait
+from cluster import SCRIPT, SEED, Cases, Cluster, Skip, cluster_sh, listening, need_slurm, processes_of, scaled, wait
 
 MPI_PROGRAM = r"""
 #include <mpi.h>
@@ -264,24 +265,36 @@ def failed_start_leaves_nothing(cluster):
     assert not work.exists() and not processes_of(work)
 
 
+# Files of the cluster's directory and names of its processes, with options.
+FIRST_MOMENTS = ("run", "mysql", "slurmctld", "node03")
+MOMENTS = [("run", []), ("mysql", []), ("slurmctld", ["--no-accounting"]), ("node03", ["--no-accounting"]),
+           ("slurmrestd-local", ["--no-accounting"])]
+
+
 def interrupted_start_leaves_nothing(cluster):
-    """Ctrl-C at any moment of the start; it reaches the whole foreground group, as in a terminal."""
+    """Ctrl-C at any moment of the start (REGATTA_SEED repeats those at random); it reaches the whole foreground group, as in a terminal."""
     before = machine()
     work = cluster.work / "interrupted"
-    for wanted, options in (("run", []), ("mysql", []), ("slurmctld", ["--no-accounting"]), ("node03", ["--no-accounting"]),
-                            ("slurmrestd-local", ["--no-accounting"])):
+    print(f"REGATTA_SEED={SEED}", flush=True)
+    dice = random.Random(SEED)
+    moments = [*MOMENTS, *((dice.uniform(0, 0.8), ["--no-accounting"]) for _ in range(scaled(20)))]
+    for moment, options in moments:
         process = subprocess.Popen([SCRIPT, "up", "--directory", work, *options], stdin=subprocess.DEVNULL, start_new_session=True,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        wait(wanted, lambda: (work / wanted).exists() or recorded(work, wanted) or process.poll() is not None, every=0.005)
+        if isinstance(moment, float):
+            time.sleep(moment)  # what is tested
+        else:
+            wait(moment, lambda: (work / moment).exists() or recorded(work, moment) or process.poll() is not None, every=0.005)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
         _, text = process.communicate(timeout=300)
         if process.returncode == 0:  # it was up before the signal came
             cluster_sh("down", "--directory", work)
-            assert wanted == "slurmrestd-local", f"it ended before there was {wanted}"
+            assert moment not in FIRST_MOMENTS, f"it ended before there was {moment}"
             continue
-        assert process.returncode == 130, (wanted, process.returncode, text)
-        assert not work.exists() and not processes_of(work), (wanted, list(work.rglob("*")), processes_of(work))
+        # Without its own trap yet, the shell ends of the signal itself.
+        assert process.returncode in (130, -signal.SIGINT), (moment, process.returncode, text)
+        assert not work.exists() and not processes_of(work), (moment, list(work.rglob("*")), processes_of(work))
     assert machine() == before, (before, machine())
 
 

@@ -13,7 +13,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 
 from cluster import ROOT, Cases, Cluster, need_slurm, wait
 
