@@ -10,6 +10,7 @@ const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
     contents: `export * as show from "./src/format"; export * as history from "./src/history";
+      export * as timeline from "./src/timeline";
       export { parseRoute, runHash } from "./src/route";`,
     resolveDir: web,
   },
@@ -20,7 +21,9 @@ const bundle = buildSync({
   platform: "browser",
 });
 const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { show, history, parseRoute, runHash } = await import(`data:text/javascript;base64,${code}`);
+const { show, history, timeline, parseRoute, runHash } = await import(
+  `data:text/javascript;base64,${code}`
+);
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -243,4 +246,60 @@ test("a checkpoint that was removed is one entry, a rewritten one is there again
     [5, 5, "b", "written"],
   ]);
   assert.deepEqual([...removed], ["a"]);
+});
+
+test("a stretch of the step is a share of the drawing, and stays within it", () => {
+  for (const [begin, end, span, expected] of [
+    [0, 0.05, 0.1, { x: "0.000%", width: "50.000%" }],
+    [0.025, 0.1, 0.1, { x: "25.000%", width: "75.000%" }],
+    [0.05, 0.05, 0.1, null], // takes no time
+    [0.06, 0.05, 0.1, null],
+    [0, 1e-9, 0.1, { x: "0.000%", width: "0.150%" }], // short, and still seen
+    [0.1, 0.1 + 1e-9, 0.1, { x: "99.850%", width: "0.150%" }], // also at the edge
+    [-1, 0.05, 0.1, { x: "0.000%", width: "50.000%" }],
+    [0.09, 1e301, 0.1, { x: "90.000%", width: "10.000%" }],
+    [0, 1, 0, null],
+    [NaN, 1, 1, null],
+  ]) {
+    assert.deepEqual(timeline.stretch(begin, end, span), expected, `${begin} to ${end} of ${span}`);
+  }
+});
+
+test("a reduction waits, is covered by backward, and is exposed after it", () => {
+  const bars = (ready, start, end) => {
+    const { waiting, hidden, exposed } = timeline.sumBars({ ready, start, end }, 0.6, 1);
+    return [waiting, hidden, exposed].map((one) => one && `${one.x} ${one.width}`);
+  };
+  for (const [times, expected] of [
+    [[0.2, 0.2, 0.5], [null, "20.000% 30.000%", null]],
+    [[0.2, 0.3, 0.5], ["20.000% 10.000%", "30.000% 20.000%", null]],
+    [[0.2, 0.5, 0.9], ["20.000% 30.000%", "50.000% 10.000%", "60.000% 30.000%"]],
+    [[0.6, 0.6, 0.9], [null, null, "60.000% 30.000%"]],
+    [[0.6, 0.7, 0.9], ["60.000% 10.000%", null, "70.000% 20.000%"]],
+    [[undefined, 0.5, 0.6], [null, "50.000% 10.000%", null]],
+    [[0.2, 0.5, 0.4], ["20.000% 30.000%", null, null]],
+  ]) {
+    assert.deepEqual(bars(...times), expected, String(times));
+  }
+});
+
+test("an axis has few round marks, none where the unit would be cut off", () => {
+  const marks = (span) => timeline.ticks(span).map((mark) => Number((mark * 1e3).toPrecision(6)));
+  assert.deepEqual(marks(0.11), [0, 20, 40, 60, 80, 100]);
+  assert.deepEqual(marks(0.1), [0, 20, 40, 60, 80]);
+  assert.deepEqual(marks(0.0403), [0, 10, 20, 30]);
+  for (const span of [5e-324, 1e-9, 3e-4, 0.02, 7, 1e6, 1e308, Infinity]) {
+    const { length } = timeline.ticks(span);
+    assert.ok(length > 0 && length <= 7, `${span}: ${length}`);
+  }
+});
+
+test("many rows take no more room than a few, and share labels", () => {
+  assert.deepEqual(timeline.rowLayout(2), { row: 18, top: 24, bottom: 64, every: 1 });
+  for (const rows of [14, 40, 512]) {
+    const { row, bottom, every } = timeline.rowLayout(rows);
+    assert.ok(bottom <= 290, `${rows} rows: ${bottom} px`);
+    assert.ok(every * row >= 13, `${rows} rows: a label for ${every * row} px`);
+  }
+  assert.equal(timeline.rowLayout(0).bottom, 28);
 });
