@@ -10,6 +10,7 @@ const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
     contents: `export * as show from "./src/format"; export * as history from "./src/history";
+      export * as plan from "./src/plan"; export * as timeline from "./src/timeline";
       export { parseRoute, runHash } from "./src/route";`,
     resolveDir: web,
   },
@@ -20,7 +21,9 @@ const bundle = buildSync({
   platform: "browser",
 });
 const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { show, history, parseRoute, runHash } = await import(`data:text/javascript;base64,${code}`);
+const { show, history, plan, timeline, parseRoute, runHash } = await import(
+  `data:text/javascript;base64,${code}`
+);
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -105,6 +108,24 @@ table("FLOP rates", show.flops, [
   [null, "–"],
   [undefined, "–"],
 ]);
+table("times of a call", show.microseconds, [
+  [0, "0.00 µs"],
+  [61.2, "61.2 µs"],
+  [7390, "7,390 µs"],
+  [null, "–"],
+]);
+table("changes", show.change, [
+  [0.0488, "+4.9 %"],
+  [-0.031, "−3.1 %"],
+  [0, "0.0 %"],
+  [0.0004, "0.0 %"],
+  [-0.0004, "0.0 %"],
+  [1.87, "+187 %"],
+  [0.99951, "+100 %"],
+  [null, "–"],
+  [NaN, "–"],
+  [Infinity, "–"],
+]);
 table("moments that are none", show.when, [
   [null, "–"],
   ["", "–"],
@@ -124,7 +145,7 @@ test("routes", () => {
     assert.deepEqual(parseRoute(hash), { page: "runs" }, hash);
   }
   for (const id of ["demo-4f2a91", "a b/..%2f?#é"]) {
-    for (const tab of ["checkpoints", "log", "details"]) {
+    for (const tab of ["checkpoints", "plan", "log", "details"]) {
       assert.deepEqual(parseRoute(runHash(id, tab)), { page: "run", id, tab });
     }
   }
@@ -243,4 +264,179 @@ test("a checkpoint that was removed is one entry, a rewritten one is there again
     [5, 5, "b", "written"],
   ]);
   assert.deepEqual([...removed], ["a"]);
+});
+
+test("a stretch of the step is a share of the drawing, and stays within it", () => {
+  for (const [begin, end, span, expected] of [
+    [0, 0.05, 0.1, { x: "0.000%", width: "50.000%" }],
+    [0.025, 0.1, 0.1, { x: "25.000%", width: "75.000%" }],
+    [0.05, 0.05, 0.1, null], // takes no time
+    [0.06, 0.05, 0.1, null],
+    [0, 1e-9, 0.1, { x: "0.000%", width: "0.150%" }], // short, and still seen
+    [0.1, 0.1 + 1e-9, 0.1, { x: "99.850%", width: "0.150%" }], // also at the edge
+    [-1, 0.05, 0.1, { x: "0.000%", width: "50.000%" }],
+    [0.09, 1e301, 0.1, { x: "90.000%", width: "10.000%" }],
+    [0, 1, 0, null],
+    [NaN, 1, 1, null],
+  ]) {
+    assert.deepEqual(timeline.stretch(begin, end, span), expected, `${begin} to ${end} of ${span}`);
+  }
+});
+
+test("a reduction waits, is covered by backward, and is exposed after it", () => {
+  const bars = (ready, start, end) => {
+    const { waiting, hidden, exposed } = timeline.sumBars({ ready, start, end }, 0.6, 1);
+    return [waiting, hidden, exposed].map((one) => one && `${one.x} ${one.width}`);
+  };
+  for (const [times, expected] of [
+    [[0.2, 0.2, 0.5], [null, "20.000% 30.000%", null]],
+    [[0.2, 0.3, 0.5], ["20.000% 10.000%", "30.000% 20.000%", null]],
+    [[0.2, 0.5, 0.9], ["20.000% 30.000%", "50.000% 10.000%", "60.000% 30.000%"]],
+    [[0.6, 0.6, 0.9], [null, null, "60.000% 30.000%"]],
+    [[0.6, 0.7, 0.9], ["60.000% 10.000%", null, "70.000% 20.000%"]],
+    [[undefined, 0.5, 0.6], [null, "50.000% 10.000%", null]],
+    [[0.2, 0.5, 0.4], ["20.000% 30.000%", null, null]],
+  ]) {
+    assert.deepEqual(bars(...times), expected, String(times));
+  }
+});
+
+test("an axis has few round marks, none where the unit would be cut off", () => {
+  const marks = (span) => timeline.ticks(span).map((mark) => Number((mark * 1e3).toPrecision(6)));
+  assert.deepEqual(marks(0.11), [0, 20, 40, 60, 80, 100]);
+  assert.deepEqual(marks(0.1), [0, 20, 40, 60, 80]);
+  assert.deepEqual(marks(0.0403), [0, 10, 20, 30]);
+  for (const span of [5e-324, 1e-9, 3e-4, 0.02, 7, 1e6, 1e308, Infinity]) {
+    const { length } = timeline.ticks(span);
+    assert.ok(length > 0 && length <= 7, `${span}: ${length}`);
+  }
+});
+
+test("many rows take no more room than a few, and share labels", () => {
+  assert.deepEqual(timeline.rowLayout(2), { row: 18, top: 24, bottom: 64, every: 1 });
+  for (const rows of [14, 40, 512]) {
+    const { row, bottom, every } = timeline.rowLayout(rows);
+    assert.ok(bottom <= 290, `${rows} rows: ${bottom} px`);
+    assert.ok(every * row >= 13, `${rows} rows: a label for ${every * row} px`);
+  }
+  assert.equal(timeline.rowLayout(0).bottom, 28);
+});
+
+test("the predicted step: forward, backward, a wait, norm and optimizer", () => {
+  const step = {
+    step_seconds: 10,
+    forward_seconds: 3,
+    compute_seconds: 7,
+    exposed_seconds: 2,
+    tail_seconds: 1,
+    buckets: [{ end_seconds: 5 }, { end_seconds: 9 }],
+  };
+  const shown = (one) => plan.computeParts(one).map((part) => [part.kind, part.begin, part.end]);
+  assert.deepEqual(shown(step), [
+    ["forward", 0, 3],
+    ["backward", 3, 7],
+    ["optimizer", 9, 10],
+  ]);
+  assert.deepEqual(shown({ ...step, forward_seconds: 0, step_seconds: 9 }), [["backward", 0, 7]]);
+  assert.equal(plan.spanOf(step), 10);
+  assert.equal(plan.spanOf({ ...step, buckets: [{ end_seconds: 12 }] }), 12);
+  assert.equal(plan.spanOf({ ...step, buckets: [] }), 10);
+});
+
+test("differences", () => {
+  assert.equal(plan.difference(43, 40), 43 / 40 - 1);
+  for (const [value, base] of [[null, 1], [1, null], [1, 0], [1, -1], [NaN, 1], [undefined, 1]]) {
+    assert.equal(plan.difference(value, base), null, `${value} against ${base}`);
+  }
+});
+
+test("a measured step is the batch over the newest rate", () => {
+  const run = { step: 600, samples: 600 * 32, samples_per_second: 320 };
+  assert.equal(plan.measuredStep(run), 0.1);
+  for (const fields of [{ step: 0 }, { samples: 0 }, { samples_per_second: null }]) {
+    assert.equal(plan.measuredStep({ ...run, ...fields }), null, JSON.stringify(fields));
+  }
+});
+
+const cut = (name, buckets, mean) => ({
+  name,
+  buckets,
+  step_seconds: mean * 0.98,
+  mean_step_seconds: mean,
+});
+
+test("the chosen cut is the one that the plan's sentence begins with", () => {
+  const made = (why, alternatives, buckets = 2) => ({
+    why,
+    alternatives,
+    bucket_ends: Array.from({ length: buckets }, (_, i) => i + 1),
+  });
+  const cuts = [cut("25 MB", 2, 4), cut("programme", 2, 3), cut("programme by node", 2, 5)];
+  const name = (...args) => plan.chosenOf(made(...args))?.name;
+  assert.equal(name("programme (2 buckets) saves", cuts), "programme");
+  assert.equal(name("programme by node (2 buckets) saves", cuts), "programme by node");
+  assert.equal(name("25 MB (2 buckets) stays: the best other cut, programme", cuts), "25 MB");
+  assert.equal(name("programme (7 buckets) saves", cuts, 7), undefined);
+  assert.equal(name("one rank reduces nothing", undefined, 1), undefined);
+  assert.equal(name("anything", [cut("", 2, 1)]), undefined);
+
+  const rows = plan.rivals(made("programme (2 buckets)", [cuts[0], cuts[2], cuts[1]]));
+  assert.deepEqual(
+    rows.map((row) => [row.alternative.name, row.isChosen, row.against]),
+    [
+      ["programme", true, 0],
+      ["25 MB", false, 4 / 3 - 1],
+      ["programme by node", false, 5 / 3 - 1],
+    ],
+  );
+  const unmarked = plan.rivals(made("another", cuts));
+  assert.ok(unmarked.every((row) => !row.isChosen && row.against == null));
+});
+
+test("a predicted step comes from the timeline, or else from the chosen cut", () => {
+  const made = { why: "25 MB", bucket_ends: [1], alternatives: [cut("25 MB", 1, 4)] };
+  assert.equal(plan.predictedStep(made), 4 * 0.98);
+  assert.equal(plan.predictedStep({ ...made, timeline: { step_seconds: 3 } }), 3);
+  assert.equal(plan.predictedStep({ ...made, alternatives: [] }), null);
+});
+
+test("a decision gains what its options differ by", () => {
+  const decision = (run_file, choice) => ({
+    run_file,
+    choice,
+    options: [
+      { value: "a", step_seconds: 0.04 },
+      { value: "b", step_seconds: 0.03 },
+    ],
+  });
+  const { seconds, share } = plan.gainOf(decision("a", "b"));
+  assert.ok(Math.abs(seconds - 0.01) < 1e-12 && Math.abs(share - 0.25) < 1e-12);
+  assert.equal(plan.gainOf(decision("a", "a")), null);
+  assert.equal(plan.gainOf(decision("a", "unknown")), null);
+  assert.equal(plan.gainOf(decision("unknown", "b")), null);
+});
+
+test("seats are folded by node, and ranks into stretches", () => {
+  const folded = plan.seatsByNode([
+    { node: "a", gpus: [1, 0], nics: ["x", ""] },
+    { node: "b", gpus: [0], nics: ["y"] },
+    { node: "a", gpus: [2], nics: ["z"] },
+  ]);
+  assert.deepEqual(
+    folded.map(({ node, seats }) => [node, seats.map(({ rank, gpu, nic }) => [rank, gpu, nic])]),
+    [
+      [
+        "a",
+        [
+          [0, 1, "x"],
+          [1, 0, ""],
+          [3, 2, "z"],
+        ],
+      ],
+      ["b", [[2, 0, "y"]]],
+    ],
+  );
+  assert.equal(plan.rankText([0, 1, 3]), "0–1, 3");
+  assert.equal(plan.rankText([8, 9, 10, 11]), "8–11");
+  assert.equal(plan.rankText([]), "");
 });

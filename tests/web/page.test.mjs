@@ -1,8 +1,8 @@
 // The built page in a real browser, against the fixture's API.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, before } from "node:test";
 import { Fixture, kHostile, makeRun, ranksRun, standardRuns } from "./fixture.mjs";
-import { Visitor, kPatience, launch, missingBrowser } from "./setup.mjs";
+import { Visitor, kPatience, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
 let browser;
@@ -19,17 +19,7 @@ async function until(condition, what) {
   }
 }
 
-// Runs `body` with a fixture of its own, which is stopped whatever happens.
-function pageTest(name, entries, body) {
-  test(name, { skip }, async () => {
-    const fixture = await new Fixture(entries()).start();
-    try {
-      await Visitor.explain(name, () => body(fixture));
-    } finally {
-      await fixture.stop();
-    }
-  });
-}
+const pageTest = pageTestWith({ skip });
 
 pageTest(
   "the list shows every run with state, progress, metric and speed",

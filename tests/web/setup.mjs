@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromiumMissing, launch } from "../../web/browser.mjs";
+import { Fixture } from "./fixture.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const kOut = join(here, "out"); // screenshots of the last run, ignored by git
@@ -112,6 +114,19 @@ export class Visitor {
     const bad = this.complaints.filter((text) => !allowed?.test(text));
     assert.deepEqual(bad, []);
   }
+}
+
+// A test that has a fixture of its own, which is stopped whatever happens.
+export function pageTestWith(options) {
+  return (name, entries, body) =>
+    test(name, options, async () => {
+      const fixture = await new Fixture(entries()).start();
+      try {
+        await Visitor.explain(name, () => body(fixture));
+      } finally {
+        await fixture.stop();
+      }
+    });
 }
 
 export { launch };

@@ -125,6 +125,70 @@ export interface Checkpoint {
   kept_because?: string[];
 }
 
+// plan.json as topology/README.md describes it; it never changes. What a plan has not is absent.
+export interface PlannedBucket {
+  bytes: number;
+  ready_seconds: number;
+  start_seconds: number;
+  end_seconds: number;
+}
+
+export interface PlannedStep {
+  step_seconds: number;
+  forward_seconds: number;
+  compute_seconds: number; // end of backward
+  communication_seconds: number;
+  exposed_seconds: number;
+  tail_seconds: number;
+  buckets: PlannedBucket[];
+}
+
+export interface Alternative {
+  name: string;
+  buckets: number;
+  step_seconds: number;
+  mean_step_seconds: number;
+}
+
+export interface Decision {
+  key: string;
+  choice: string;
+  run_file: string;
+  why: string;
+  options: { value: string; step_seconds: number }[];
+}
+
+export interface TunedRange {
+  collective: string;
+  from_bytes: number;
+  to_bytes?: number; // absent: any size
+  algorithm: string;
+  protocol: string;
+  channels: number; // 0: NCCL's
+  us: number; // 0: not known
+  default_us: number; // of NCCL's own way; 0: not known
+  measured: boolean;
+}
+
+// Of consecutive ranks on one node.
+export interface Seats {
+  node: string;
+  gpus: number[];
+  nics: string[]; // "" is not known
+}
+
+export interface Plan {
+  ranks: number;
+  bucket_ends: number[];
+  why: string;
+  measured: boolean;
+  alternatives?: Alternative[];
+  timeline?: PlannedStep;
+  decisions?: Decision[];
+  nccl?: { ranges: TunedRange[] };
+  seats?: Seats[];
+}
+
 export interface Log {
   text: string;
   next: number;
@@ -182,6 +246,7 @@ export const api = {
     request<Metrics>(`${run(id)}/metrics?since=${since}`, signal, "GET"),
   checkpoints: (id: string, signal: AbortSignal) =>
     request<{ checkpoints: Checkpoint[] }>(`${run(id)}/checkpoints`, signal, "GET"),
+  plan: (id: string, signal: AbortSignal) => request<Plan>(`${run(id)}/plan`, signal, "GET"),
   log: (id: string, offset: number, signal: AbortSignal) =>
     request<Log>(`${run(id)}/logs?offset=${offset}`, signal, "GET"),
   cancel: (id: string, signal: AbortSignal) => request<Run>(`${run(id)}/cancel`, signal, "POST"),

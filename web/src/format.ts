@@ -73,6 +73,20 @@ export function milliseconds(seconds: number | null | undefined): string {
   return `${number(seconds * 1000)}${kNarrowSpace}ms`;
 }
 
+export function microseconds(value: number | null | undefined): string {
+  if (value == null || !Number.isFinite(value)) return kDash;
+  return `${number(value)}${kNarrowSpace}µs`;
+}
+
+// How much more or less: +5.2 %, −3.1 %.
+export function change(fraction: number | null | undefined): string {
+  if (fraction == null || !Number.isFinite(fraction)) return kDash;
+  const percent = Math.abs(fraction * 100);
+  const digits = percent < 99.95 ? percent.toFixed(1) : count(percent);
+  const sign = digits === "0.0" ? "" : fraction < 0 ? "−" : "+";
+  return `${sign}${digits}${kNarrowSpace}%`;
+}
+
 export function flops(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value)) return kDash;
   const units = ["", "k", "M", "G", "T", "P", "E"];

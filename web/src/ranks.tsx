@@ -1,6 +1,8 @@
 import type { Run, Timeline } from "./api";
+import { Bars } from "./bars";
 import { Figure } from "./figure";
 import * as show from "./format";
+import type { Part } from "./timeline";
 
 interface Entry {
   name: string;
@@ -104,23 +106,13 @@ function entries(run: Run): Entry[] {
   return list;
 }
 
-const kLabelHeight = 15; // px
-const kRowsHeight = 260; // px, at most
-const kAxisHeight = 20; // px
-
-interface Bar {
-  name: string;
-  begin: number;
-  end: number;
-}
-
 // The step as its phases follow one another; with several micro-batches each stands for their sum.
-function phases(timeline: Timeline): Bar[] {
-  const bars: Bar[] = [];
+function phases(timeline: Timeline): Part[] {
+  const parts: Part[] = [];
   let begin = 0;
-  const add = (name: string, seconds: number | null) => {
+  const add = (kind: Part["kind"], seconds: number | null) => {
     const end = begin + Math.max(0, seconds ?? 0);
-    if (end > begin) bars.push({ name, begin, end });
+    if (end > begin) parts.push({ kind, name: kind, begin, end });
     begin = end;
   };
   add("data", timeline.data_seconds);
@@ -128,13 +120,7 @@ function phases(timeline: Timeline): Bar[] {
   add("backward", timeline.backward_seconds);
   begin += Math.max(0, timeline.reduce_seconds ?? 0);
   add("optimizer", timeline.optimizer_seconds);
-  return bars;
-}
-
-function tickStep(span: number): number {
-  const rough = span / 6;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  return [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= rough) ?? rough;
+  return parts;
 }
 
 function Buckets({ timeline }: { timeline: Timeline }) {
@@ -143,24 +129,11 @@ function Buckets({ timeline }: { timeline: Timeline }) {
   );
   const compute = phases(timeline);
   const last = Math.max(0, ...buckets.map((bucket) => bucket.finished));
-  const span = Math.max(last, timeline.step_seconds ?? 0, ...compute.map((bar) => bar.end));
+  const span = Math.max(last, timeline.step_seconds ?? 0, ...compute.map((part) => part.end));
   if (buckets.length === 0 || !(span > 0)) return null;
 
-  const backward = compute.find((bar) => bar.name === "backward");
-  const covered = backward?.end ?? span; // later than this nothing hides a reduction
-  const row = Math.min(18, kRowsHeight / buckets.length);
-  const top = 24; // of the first bucket
-  const bottom = top + row * buckets.length + 4;
-  const every = Math.ceil(kLabelHeight / row);
-  const at = (seconds: number) => `${(100 * Math.max(0, Math.min(1, seconds / span))).toFixed(3)}%`;
-  const bar = (kind: string, begin: number, end: number, y: number, height: number) =>
-    end > begin && (
-      <rect class={kind} x={at(begin)} width={at(end - begin)} y={y} height={height} />
-    );
-  const ticks: number[] = [];
-  const step = tickStep(span);
-  for (let tick = 0; tick <= span * 0.96; tick += step) ticks.push(tick);
-
+  const backward = compute.find((part) => part.kind === "backward");
+  const covered = backward?.end ?? span;
   const bytes = buckets.reduce((sum, bucket) => sum + (bucket.size ?? 0), 0);
   const exposed = show.milliseconds(timeline.exposed_seconds);
   const whole = show.milliseconds(timeline.step_seconds);
@@ -169,7 +142,6 @@ function Buckets({ timeline }: { timeline: Timeline }) {
     `Step ${show.count(timeline.step)}: ${amount}; ` +
     `backward ends at ${show.milliseconds(covered)}, ` +
     `the last reduction at ${show.milliseconds(last)}; ${exposed} of ${whole} exposed`;
-  const label = (position: number) => top + row * (position + 0.5);
   return (
     <div class="buckets">
       <div class="buckets-head">
@@ -181,63 +153,22 @@ function Buckets({ timeline }: { timeline: Timeline }) {
             ` of ${show.bytes(bytes)}`}, <b>{exposed}</b> of {whole} exposed
         </span>
       </div>
-      <div class="timeline" role="img" aria-label={summary}>
-        <svg class="names" aria-hidden="true" height={bottom + kAxisHeight}>
-          <text x="100%" y={10}>
-            rank 0
-          </text>
-          {buckets.map(
-            (bucket, position) =>
-              position % every === 0 && (
-                <text key={bucket.index} x="100%" y={label(position)}>
-                  {bucket.size == null ? `bucket ${bucket.index + 1}` : show.bytes(bucket.size)}
-                </text>
-              ),
-          )}
-        </svg>
-        <svg class="bars" aria-hidden="true" height={bottom + kAxisHeight}>
-          {ticks.map((tick) => (
-            <line key={tick} x1={at(tick)} x2={at(tick)} y1={0} y2={bottom} />
-          ))}
-          {bar("wait", covered, last, 0, bottom)}
-          {compute.map((phase) => (
-            <g key={phase.name}>
-              {bar(phase.name, phase.begin, phase.end, 2, 16)}
-              <title>{`${phase.name}: ${show.milliseconds(phase.end - phase.begin)}`}</title>
-              {phase.end - phase.begin > span * 0.22 && (
-                <text
-                  class={`inside in-${phase.name}`}
-                  x={at((phase.begin + phase.end) / 2)}
-                  y={10}
-                >
-                  {phase.name}
-                </text>
-              )}
-            </g>
-          ))}
-          {buckets.map((bucket, position) => {
-            const y = top + row * position + Math.min(2, row / 8);
-            const height = row - 2 * Math.min(2, row / 8);
-            const split = Math.max(bucket.launched, Math.min(bucket.finished, covered));
-            return (
-              <g key={bucket.index}>
-                {bar("hidden", bucket.launched, split, y, height)}
-                {bar("exposed", split, bucket.finished, y, height)}
-                <title>
-                  {`Bucket ${bucket.index + 1} of ${timeline.bucket_count}, ` +
-                    `${show.bytes(bucket.size)}: from ${show.milliseconds(bucket.launched)} ` +
-                    `to ${show.milliseconds(bucket.finished)}`}
-                </title>
-              </g>
-            );
-          })}
-          {ticks.map((tick, index) => (
-            <text key={tick} class={index === 0 ? "first" : ""} x={at(tick)} y={bottom + 12}>
-              {index === 0 ? "0" : `${Number((tick * 1000).toPrecision(6))} ms`}
-            </text>
-          ))}
-        </svg>
-      </div>
+      <Bars
+        head="rank 0"
+        parts={compute}
+        rows={buckets.map(({ index, size, launched, finished }) => ({
+          key: index,
+          label: size == null ? `bucket ${index + 1}` : show.bytes(size),
+          title:
+            `Bucket ${index + 1} of ${timeline.bucket_count}, ${show.bytes(size)}: ` +
+            `from ${show.milliseconds(launched)} to ${show.milliseconds(finished)}`,
+          start: launched,
+          end: finished,
+        }))}
+        covered={covered}
+        span={span}
+        summary={summary}
+      />
       <p class="legend">
         <span class="hidden">reduction during backward</span>
         <span class="exposed">after it: exposed</span>

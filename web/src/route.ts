@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 // Everything that a reload must keep is in the hash: #/ or #/runs/<id>[/<tab>].
-export const kTabs = ["checkpoints", "log", "details"] as const;
+export const kTabs = ["checkpoints", "plan", "log", "details"] as const;
 export type Tab = (typeof kTabs)[number];
 export type Route = { page: "runs" } | { page: "run"; id: string; tab: Tab };
 

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Checkpoint, Run } from "./api";
+import type { Checkpoint, Plan, Run } from "./api";
 import { api, hasEnded } from "./api";
 import { CancelButton } from "./cancel";
 import { CheckpointTable, Details, LogTail } from "./tabs";
@@ -10,6 +10,7 @@ import type { History } from "./history";
 import { currentCheckpoints, emptyHistory, extend } from "./history";
 import { StateBadge } from "./icons";
 import { Connection, ErrorPanel, Warnings } from "./notices";
+import { PlanTab } from "./plan_tab";
 import { usePoll } from "./poll";
 import { Ranks } from "./ranks";
 import type { Tab } from "./route";
@@ -142,6 +143,7 @@ function Header({
 function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: number | null }) {
   const names: Record<Tab, string> = {
     checkpoints: checkpoints == null ? "Checkpoints" : `Checkpoints (${checkpoints})`,
+    plan: "Plan",
     log: "Log",
     details: "Details",
   };
@@ -160,6 +162,7 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
   const [run, setRun] = useState<Run | null>(known);
   const [history, setHistory] = useState<History>(emptyHistory);
   const [checkpoints, setCheckpoints] = useState<Checkpoint[] | null>(null);
+  const [plan, setPlan] = useState<Plan | null>(null);
   const series = useRef(history);
   const listed = useRef(-1); // how many checkpoint events the table has taken in
   const ended = run != null && hasEnded(run);
@@ -229,6 +232,7 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
             checkpoints={checkpoints?.filter((one) => one.status === "written").length ?? null}
           />
           {tab === "checkpoints" && <CheckpointTable run={run} checkpoints={checkpoints} />}
+          {tab === "plan" && <PlanTab run={run} plan={plan} keep={setPlan} />}
           {tab === "log" && <LogTail run={run} />}
           {tab === "details" && <Details run={run} />}
         </>
