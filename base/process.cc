@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,26 +52,6 @@ std::vector<std::string> merged_environment(const Command& command) {
   return merged;
 }
 
-// Only async-signal-safe calls: between fork and exec. Reports errno through `failure`.
-[[noreturn]] void become(const Command& command, char* const* arguments, char* const* environment,
-                         int input, int output, int errors, int failure) {
-  if (command.new_session) ::setsid();
-  if (command.new_group) ::setpgid(0, 0);
-  // Marked, not closed: `failure` must stay open until the new program runs. Kernels before 5.11 do
-  // not know the call; there only our own descriptors, all made with O_CLOEXEC, are kept back.
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  bool ready = ::dup2(input, 0) == 0 && ::dup2(output, 1) == 1 && ::dup2(errors, 2) == 2;
-  if (ready && !command.directory.empty()) ready = ::chdir(command.directory.c_str()) == 0;
-  if (ready) ::execvpe(arguments[0], arguments, environment);
-  const int reason = errno;
-  [[maybe_unused]] const ssize_t told = ::write(failure, &reason, sizeof reason);
-  ::_exit(127);
-}
-
 // A copy numbered 3 or more: a parent without standard streams gets their numbers for its own
 // files, and dup2 onto itself would leave the close-on-exec mark.
 UniqueFd above_standard(int fd) {
@@ -79,6 +60,29 @@ UniqueFd above_standard(int fd) {
   return copy;
 }
 
+// What a child is started with; posix_spawn's functions return errno, and ENOMEM at worst.
+class Start {
+ public:
+  Start() {
+    require(::posix_spawnattr_init(&attributes));
+    require(::posix_spawn_file_actions_init(&actions));
+  }
+  ~Start() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  Start(const Start&) = delete;
+  Start& operator=(const Start&) = delete;
+
+  static void require(int error) {
+    if (error != 0) throw_errno(error, "cannot prepare a process");
+  }
+
+  posix_spawnattr_t attributes{};
+  posix_spawn_file_actions_t actions{};
+};
+
+// posix_spawn, not fork: a copy of a large process, only to be thrown away, takes milliseconds.
 pid_t start(const Command& command, int output, int errors) {
   check(!command.arguments.empty(), "a command has a program");
   std::vector<std::string> arguments = command.arguments;
@@ -90,24 +94,32 @@ pid_t start(const Command& command, int output, int errors) {
   const UniqueFd input = above_standard(nothing.get());
   const UniqueFd high_output = above_standard(output);
   const UniqueFd high_errors = above_standard(errors);
-  Pipe failure = make_pipe();
-  failure.write = above_standard(failure.write.get());
-  const pid_t child = ::fork();
-  if (child < 0) throw_errno(errno, "cannot start " + arguments[0]);
-  if (child == 0) {
-    become(command, argument_pointers.data(), environment_pointers.data(), input.get(),
-           high_output.get(), high_errors.get(), failure.write.get());
+  Start start;
+  short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+  if (command.new_session) flags |= POSIX_SPAWN_SETSID;
+  if (command.new_group) flags |= POSIX_SPAWN_SETPGROUP;
+  sigset_t none, pipes;
+  sigemptyset(&none);
+  sigemptyset(&pipes);
+  sigaddset(&pipes, SIGPIPE);
+  Start::require(::posix_spawnattr_setflags(&start.attributes, flags));
+  Start::require(::posix_spawnattr_setsigmask(&start.attributes, &none));
+  Start::require(::posix_spawnattr_setsigdefault(&start.attributes, &pipes));
+  const int sources[] = {input.get(), high_output.get(), high_errors.get()};
+  for (int fd = 0; fd < 3; ++fd) {
+    Start::require(::posix_spawn_file_actions_adddup2(&start.actions, sources[fd], fd));
   }
-  failure.write.reset();
-  int reason = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(failure.read.get(), &reason, sizeof reason);
-  } while (got < 0 && errno == EINTR);
-  if (got == sizeof reason) {
-    ::waitpid(child, nullptr, 0);
+  Start::require(::posix_spawn_file_actions_addclosefrom_np(&start.actions, 3));
+  if (!command.directory.empty()) {
+    Start::require(
+        ::posix_spawn_file_actions_addchdir_np(&start.actions, command.directory.c_str()));
+  }
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, arguments[0].c_str(), &start.actions, &start.attributes,
+                                   argument_pointers.data(), environment_pointers.data());
+  if (error != 0) {
     throw Error(Code::Operator,
-                "cannot start " + printable(arguments[0]) + ": " + std::strerror(reason));
+                "cannot start " + printable(arguments[0]) + ": " + std::strerror(error));
   }
   return child;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <set>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -23,17 +22,13 @@ constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kSuggestionPool = 1000;
 constexpr std::size_t kLongestKey = 200;
 constexpr double kDiskPauseSeconds = 5;         // after a launch that could not be written down
-constexpr double kLookAgainSeconds = 60;        // at the nodes that a waiting job avoids
-constexpr double kShortestPauseSeconds = 0.02;  // between two ticks, whoever wakes the thread
+constexpr double kShortestPauseSeconds = 0.02;  // between two rounds, whoever wakes the thread
+constexpr double kTickShare = 0.2;  // of the time, for looking at runs of which nothing is new
 
 std::string host_name() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0) return {};
   return name;
-}
-
-trainer::SlurmResources resources_of(const Run& run) {
-  return trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
 }
 
 const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
@@ -60,7 +55,8 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store
       scheduler_(scheduler),
       options_(options),
       follower_(files, store),
-      launcher_(files, scheduler) {
+      nodes_(files, clock, store, scheduler),
+      launcher_(files, scheduler, [this] { wake(); }) {
   std::error_code error;
   options_.runs_directory = std::filesystem::absolute(options_.runs_directory).lexically_normal();
   if (!options_.runs_directory.has_filename()) {
@@ -116,14 +112,15 @@ Controller::Accepted Controller::submit(const std::string& body,
   if (asked.plan) beside = plan_files(*asked.plan);
   beside[kSubmissionName] = submission_text(submission);
   (void)trainer::RunDirectory::create(files_, directory, text, beside);
+  RunNumber number{};
   try {
-    store_.add_run(run);
+    number = store_.add_run(run);
   } catch (const base::Error&) {
     files_.remove_tree(directory);
     throw;
   }
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted");
-  wake();
+  wake(number);
   return {find(run.id), true};
 }
 
@@ -137,7 +134,7 @@ bool Controller::cancel(const std::string& name) {
   write_submission(files_, run.directory, *submission);
   store_.set_wanted(run.number, Wanted::Cancel);
   base::log(base::LogLevel::Info, "run " + run.id + " is to be cancelled");
-  wake();
+  wake(run.number);
   return true;
 }
 
@@ -200,26 +197,47 @@ void Controller::adopt_run(const base::Path& directory) {
 }
 
 void Controller::tick() {
-  may_avoid_ = true;
+  nodes_.begin_round();
+  take_news();  // all are looked at anyway
   std::vector<Run> runs = store_.unfinished_runs();
-  int active = 0;
+  active_ = 0;
   for (const Run& run : runs) {
     const std::vector<Launch> launches = store_.launches(run.number);
-    if (!launches.empty() && !launches.back().over) ++active;
+    if (!launches.empty() && !launches.back().over) ++active_;
   }
-  for (Run& run : runs) {
-    const std::string id = run.id;
-    const RunNumber number = run.number;
-    try {
-      tick_run(std::move(run), &active);
-      const auto memory = memory_.find(number);
-      if (memory != memory_.end()) memory->second.trouble.clear();
-    } catch (const base::Error& error) {
-      std::string& trouble = memory_[number].trouble;
-      if (trouble == error.what()) continue;  // said already; it is tried again every tick
-      trouble = error.what();
-      base::log(base::LogLevel::Error, "run " + id + ": " + trouble);
-    }
+  for (Run& run : runs) tick_or_tell(std::move(run));
+}
+
+void Controller::tick_news() {
+  for (const RunNumber number : launcher_.landed()) news_.push_front(number);
+  take_news();
+  // A new run that finds no place comes again when a launch has landed.
+  while (!news_.empty()) {
+    const RunNumber number = news_.front();
+    if (!launcher_.has(number) && !launcher_.has_place()) return;
+    news_.pop_front();
+    if (auto run = store_.run(number); run && !run->drained) tick_or_tell(std::move(*run));
+  }
+}
+
+void Controller::take_news() {
+  const std::scoped_lock lock(wake_mutex_);
+  news_.insert(news_.end(), told_.begin(), told_.end());
+  told_.clear();
+}
+
+void Controller::tick_or_tell(Run run) {
+  const std::string id = run.id;
+  const RunNumber number = run.number;
+  try {
+    tick_run(std::move(run), &active_);
+    const auto memory = memory_.find(number);
+    if (memory != memory_.end()) memory->second.trouble.clear();
+  } catch (const base::Error& error) {
+    std::string& trouble = memory_[number].trouble;
+    if (trouble == error.what()) return;  // said already; it is tried again every tick
+    trouble = error.what();
+    base::log(base::LogLevel::Error, "run " + id + ": " + trouble);
   }
 }
 
@@ -255,7 +273,7 @@ void Controller::tick_run(Run run, int* active) {
   const ProcessState process = watched.report.state;
   if (fresh || followed.read_any || process == ProcessState::Ended ||
       process == ProcessState::Gone) {
-    judge_attempts(run, watched);
+    nodes_.judge_attempts(run, watched.report);
   }
   const Observation seen =
       observe(run, watched, memory, *active < options_.parallel && launcher_.has_place());
@@ -266,7 +284,9 @@ void Controller::tick_run(Run run, int* active) {
   const std::string reason_before = run.reason;
   const Wait wait_before = run.wait;
   apply(&run, seen, decision, &watched, &memory);
-  if (watched.launch && !watched.launch->over) avoid_suspects(run, watched, &memory);
+  if (watched.launch && !watched.launch->over && watched.report.state == ProcessState::Waiting) {
+    nodes_.tell_waiting_job(run, watched.launch->handle, &memory.avoidance);
+  }
   if (fresh || followed.read_any || run.state != before || run.reason != reason_before ||
       run.wait != wait_before || decision.launch_over) {
     store_.update_run(run);
@@ -420,85 +440,9 @@ void Controller::end_launch(const Run& run, const Observation& seen, Launch* lau
   launch->words = seen.process.words;
   if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
   launch->action = seen.process.action;
-  judge(std::nullopt, judge_report(run.id, seen.process, *launch->ended_utc));
+  nodes_.judge_launch(run, seen.process, *launch->ended_utc);
   write_launch(files_, run.directory, *launch);
   store_.put_launch(run.number, *launch);
-}
-
-void Controller::judge(const std::optional<AttemptNumber>& attempt,
-                       const std::vector<NodeEvent>& events) {
-  if (attempt || !events.empty()) store_.judge(attempt, events);
-  if (events.empty()) return;
-  node_events_.reset();
-  ++judgements_;
-}
-
-// Read once, and again after every judgement; what has faded is left out.
-const std::vector<NodeEvent>& Controller::node_events() {
-  if (!node_events_) {
-    node_events_ = store_.node_events();
-    std::erase_if(*node_events_, [this](const NodeEvent& event) {
-      return is_forgotten(event, clock_.utc_seconds(), {});
-    });
-  }
-  return *node_events_;
-}
-
-// Those that are over and whose end has not been looked at, oldest first.
-void Controller::judge_attempts(const Run& run, const Watched& watched) {
-  const std::vector<Attempt> attempts = store_.attempts(run.number);
-  const ProcessState state = watched.report.state;
-  const bool gone = state == ProcessState::Ended || state == ProcessState::Gone;
-  for (const Attempt& attempt : attempts) {
-    const bool newest = &attempt == &attempts.back();
-    if (attempt.judged || (newest && !attempt.exit_code && !gone)) continue;
-    std::optional<Launch> launch;
-    for (const Launch& each : store_.launches(run.number)) {
-      if (each.attempts_before < attempt.number) launch = each;
-    }
-    const base::Path directory = base::Path(run.directory) / "attempts" /
-                                 trainer::AttemptName{attempt.number, attempt.execution}.text();
-    std::vector<NodeEvent> events;
-    if (launch) {
-      launch->cause = gone && newest ? name_of(watched.report.cause) : launch->cause;
-      events = judge_attempt(run.id, attempt, *launch, read_hang(files_, directory));
-    }
-    judge(attempt.row, events);
-  }
-}
-
-// Where nobody knows the nodes, a launch may still wish: a wish that leaves too few is refused, and
-// the scheduler submits without it. A job that waits cannot be helped so.
-std::vector<std::string> Controller::suspects_for(const trainer::SlurmResources& wanted,
-                                                  Wish wish) {
-  if (node_events().empty()) return {};
-  const auto usable = scheduler_.usable_nodes(wanted);
-  if (usable ? usable->empty() : wish == Wish::Binding) return {};
-  std::vector<std::string> nodes;
-  for (const Avoided& avoided : nodes_to_avoid(node_events(), clock_.utc_seconds(), {},
-                                               usable.value_or(std::vector<std::string>()),
-                                               static_cast<std::size_t>(wanted.min_nodes))) {
-    nodes.push_back(avoided.node);
-  }
-  std::sort(nodes.begin(), nodes.end());
-  return nodes;
-}
-
-// A job that waits again after an early end must not come back to the node that was to blame.
-void Controller::avoid_suspects(const Run& run, const Watched& watched, Memory* memory) {
-  if (watched.report.state != ProcessState::Waiting || !may_avoid_) return;
-  const double now = clock_.monotonic_seconds();
-  if (memory->judgements == judgements_ && now < memory->look_again) return;
-  const trainer::SlurmResources wanted = resources_of(run);
-  std::vector<std::string> nodes = suspects_for(wanted, Wish::Binding);
-  memory->judgements = judgements_;
-  memory->look_again = now + kLookAgainSeconds;
-  if (nodes == memory->avoided) return;
-  may_avoid_ = false;
-  std::set<std::string> all(wanted.exclude.begin(), wanted.exclude.end());
-  all.insert(nodes.begin(), nodes.end());
-  scheduler_.avoid(watched.launch->handle, {all.begin(), all.end()});
-  memory->avoided = std::move(nodes);
 }
 
 void Controller::launch(Run* run, Memory* memory) {
@@ -513,8 +457,8 @@ void Controller::launch(Run* run, Memory* memory) {
   launch.started_utc = clock_.utc_seconds();
   // Written down, then started, then the handle: whatever is lost in between is found by its token.
   store_.put_launch(run->number, launch);
-  memory->avoided = suspects_for(resources_of(*run), Wish::Free);
-  launcher_.order({run->number, run->directory, launch, memory->avoided});
+  memory->avoidance.avoided = nodes_.suspects(*run);
+  launcher_.order({run->number, run->directory, launch, memory->avoidance.avoided});
   if (const auto launched = launcher_.take(run->number)) note_launched(run, *launched);
 }
 
@@ -575,23 +519,31 @@ void Controller::start() {
 
 void Controller::loop(const std::stop_token& stop) {
   using Seconds = std::chrono::duration<double>;
+  double next_tick = 0;
   while (!stop.stop_requested()) {
     const double begin = clock_.monotonic_seconds();
     try {
-      tick();
+      if (begin >= next_tick) {
+        tick();
+        const double took = clock_.monotonic_seconds() - begin;
+        next_tick = begin + std::max(options_.tick_seconds, took / kTickShare);
+      } else {
+        tick_news();
+      }
     } catch (const base::Error& error) {
       base::log(base::LogLevel::Error, error.what());
     }
     clock_.sleep(Seconds(kShortestPauseSeconds));
-    const double rest = options_.tick_seconds - (clock_.monotonic_seconds() - begin);
+    const double rest = next_tick - clock_.monotonic_seconds();
     std::unique_lock lock(wake_mutex_);
     (void)wake_.wait_for(lock, stop, Seconds(std::max(0.0, rest)), [this] { return woken_; });
     woken_ = false;
   }
 }
 
-void Controller::wake() {
+void Controller::wake(std::optional<RunNumber> about) {
   const std::scoped_lock lock(wake_mutex_);
+  if (about) told_.push_back(*about);
   woken_ = true;
   wake_.notify_one();
 }

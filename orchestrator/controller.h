@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -14,7 +15,7 @@
 #include "base/file_system.h"
 #include "orchestrator/follower.h"
 #include "orchestrator/launcher.h"
-#include "orchestrator/node_judge.h"
+#include "orchestrator/node_avoidance.h"
 #include "orchestrator/reconcile.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/store.h"
@@ -72,15 +73,18 @@ class Controller {
     double not_before = 0;
     std::optional<double> stop_sent, stop_asked;  // the first and the last time
     std::string trouble;                          // the last error that was logged
-    std::vector<std::string> avoided;  // what the scheduler was told for the watched launch
-    int judgements = -1;               // when that was looked at last, and
-    double look_again = 0;             // when to do so though nothing was judged: suspicions fade
+    Avoidance avoidance;                          // of the watched launch
   };
   struct Watched {
     std::optional<Launch> launch;  // the newest one, unless it is over
     ProcessReport report;
   };
   void adopt_run(const base::Path& directory);
+  // Of runs that a handler or the launcher has told of: between two ticks, since many open runs of
+  // which nothing is new must not keep a new one waiting.
+  void tick_news();
+  void take_news();
+  void tick_or_tell(Run run);
   void tick_run(Run run, int* active);
   void lose(Run* run, std::optional<Launch> launch, int* active);
   [[nodiscard]] Watched watch(const Run& run);
@@ -91,17 +95,9 @@ class Controller {
   void launch(Run* run, Memory* memory);
   void note_launched(Run* run, const Launched& launched);
   void end_launch(const Run& run, const Observation& seen, Launch* launch);
-  void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
-  [[nodiscard]] const std::vector<NodeEvent>& node_events();
-  void judge_attempts(const Run& run, const Watched& watched);
-  // Nodes that the next start of this run had better leave out.
-  enum class Wish { Free, Binding };
-  [[nodiscard]] std::vector<std::string> suspects_for(const trainer::SlurmResources& wanted,
-                                                      Wish wish);
-  void avoid_suspects(const Run& run, const Watched& watched, Memory* memory);
   void watch_successor(Run* run);
   void loop(const std::stop_token& stop);
-  void wake();  // a wish was written down: the thread ticks now
+  void wake(std::optional<RunNumber> about = {});  // a wish was written down, or a launch landed
 
   base::FileSystem& files_;
   base::Clock& clock_;
@@ -110,15 +106,16 @@ class Controller {
   ControllerOptions options_;
   base::UniqueFd lock_;
   Follower follower_;
-  Launcher launcher_;
   std::map<RunNumber, Memory> memory_;
-  std::optional<std::vector<NodeEvent>> node_events_;  // nothing: to be read from the store
-  int judgements_ = 0;
-  bool may_avoid_ = true;    // one job a tick is told which nodes to avoid
-  std::mutex submit_mutex_;  // one submission with a key, or one cancellation, at a time
-  std::mutex wake_mutex_;    // guards woken_
+  NodeAvoidance nodes_;
+  std::mutex submit_mutex_;      // one submission with a key, or one cancellation, at a time
+  int active_ = 0;               // runs with a launch, as the last tick counted and since
+  std::deque<RunNumber> news_;   // to be looked at before the next tick
+  std::mutex wake_mutex_;        // guards the next two
+  std::vector<RunNumber> told_;  // for news_
   bool woken_ = false;
   std::condition_variable_any wake_;
+  Launcher launcher_;  // wakes
   std::jthread thread_;
 };
 

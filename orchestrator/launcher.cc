@@ -13,8 +13,8 @@ constexpr std::size_t kMostUnderWay = 16;
 
 }  // namespace
 
-Launcher::Launcher(base::FileSystem& files, Scheduler& scheduler)
-    : files_(files), scheduler_(scheduler) {
+Launcher::Launcher(base::FileSystem& files, Scheduler& scheduler, std::function<void()> landed)
+    : files_(files), scheduler_(scheduler), landed_(std::move(landed)) {
   const int threads = scheduler_.most_submissions();
   for (int i = 0; threads > 1 && i < threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -58,6 +58,15 @@ std::optional<Launched> Launcher::take(RunNumber run) {
   return outcome;
 }
 
+std::vector<RunNumber> Launcher::landed() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<RunNumber> runs;
+  for (const auto& [run, outcome] : outcomes_) {
+    if (outcome) runs.push_back(run);
+  }
+  return runs;
+}
+
 void Launcher::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
@@ -68,6 +77,9 @@ void Launcher::work(const std::stop_token& stop) {
     Launched outcome = carry_out(order);
     lock.lock();
     outcomes_[order.run] = std::move(outcome);
+    lock.unlock();
+    if (landed_) landed_();
+    lock.lock();
   }
 }
 

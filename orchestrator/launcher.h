@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -38,7 +39,8 @@ struct Launched {
 class Launcher {
  public:
   // Both outlive the launcher. Starts scheduler.most_submissions() threads, or none for one.
-  Launcher(base::FileSystem& files, Scheduler& scheduler);
+  // `landed` is called from them, when an outcome can be taken.
+  Launcher(base::FileSystem& files, Scheduler& scheduler, std::function<void()> landed = {});
   // What has not begun does not begin any more: its token is looked up by the next controller.
   ~Launcher();
   Launcher(const Launcher&) = delete;
@@ -51,6 +53,8 @@ class Launcher {
   [[nodiscard]] bool has(RunNumber run);
   // The outcome; nothing while it is under way.
   [[nodiscard]] std::optional<Launched> take(RunNumber run);
+  // Runs whose outcome can be taken.
+  [[nodiscard]] std::vector<RunNumber> landed();
 
  private:
   void work(const std::stop_token& stop);
@@ -58,6 +62,7 @@ class Launcher {
 
   base::FileSystem& files_;
   Scheduler& scheduler_;
+  std::function<void()> landed_;
   std::mutex mutex_;  // guards the next two
   std::deque<LaunchOrder> waiting_;
   std::map<RunNumber, std::optional<Launched>> outcomes_;  // nothing yet: under way

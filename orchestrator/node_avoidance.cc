@@ -1,0 +1,104 @@
+#include "orchestrator/node_avoidance.h"
+
+#include <algorithm>
+#include <set>
+
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr double kLookAgainSeconds = 60;  // at the nodes that a waiting job avoids
+
+trainer::SlurmResources resources_of(const Run& run) {
+  return trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
+}
+
+}  // namespace
+
+void NodeAvoidance::judge_launch(const Run& run, const ProcessReport& report, double ended_utc) {
+  judge(std::nullopt, judge_report(run.id, report, ended_utc));
+}
+
+void NodeAvoidance::judge(const std::optional<AttemptNumber>& attempt,
+                          const std::vector<NodeEvent>& events) {
+  if (attempt || !events.empty()) store_.judge(attempt, events);
+  if (events.empty()) return;
+  events_.reset();
+  ++judgements_;
+}
+
+// Read once, and again after every judgement; what has faded is left out.
+const std::vector<NodeEvent>& NodeAvoidance::events() {
+  if (!events_) {
+    events_ = store_.node_events();
+    std::erase_if(*events_, [this](const NodeEvent& event) {
+      return is_forgotten(event, clock_.utc_seconds(), {});
+    });
+  }
+  return *events_;
+}
+
+void NodeAvoidance::judge_attempts(const Run& run, const ProcessReport& report) {
+  const std::vector<Attempt> attempts = store_.attempts(run.number);
+  const bool gone = report.state == ProcessState::Ended || report.state == ProcessState::Gone;
+  for (const Attempt& attempt : attempts) {
+    const bool newest = &attempt == &attempts.back();
+    if (attempt.judged || (newest && !attempt.exit_code && !gone)) continue;
+    std::optional<Launch> launch;
+    for (const Launch& each : store_.launches(run.number)) {
+      if (each.attempts_before < attempt.number) launch = each;
+    }
+    const base::Path directory = base::Path(run.directory) / "attempts" /
+                                 trainer::AttemptName{attempt.number, attempt.execution}.text();
+    std::vector<NodeEvent> events;
+    if (launch) {
+      launch->cause = gone && newest ? name_of(report.cause) : launch->cause;
+      events = judge_attempt(run.id, attempt, *launch, read_hang(files_, directory));
+    }
+    judge(attempt.row, events);
+  }
+}
+
+std::vector<std::string> NodeAvoidance::suspects(const Run& run) {
+  if (events().empty()) return {};
+  const trainer::SlurmResources wanted = resources_of(run);
+  return suspects_among(scheduler_.usable_nodes(wanted), wanted.min_nodes);
+}
+
+std::vector<std::string> NodeAvoidance::suspects_among(
+    const std::optional<std::vector<std::string>>& usable, int least_nodes) {
+  if (usable && usable->empty()) return {};
+  std::vector<std::string> nodes;
+  for (const Avoided& avoided : nodes_to_avoid(events(), clock_.utc_seconds(), {},
+                                               usable.value_or(std::vector<std::string>()),
+                                               static_cast<std::size_t>(least_nodes))) {
+    nodes.push_back(avoided.node);
+  }
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+void NodeAvoidance::tell_waiting_job(const Run& run, const std::string& handle,
+                                     Avoidance* avoidance) {
+  const double now = clock_.monotonic_seconds();
+  if (!may_tell_ || (avoidance->judgements == judgements_ && now < avoidance->look_again)) return;
+  const trainer::SlurmResources wanted = resources_of(run);
+  std::vector<std::string> nodes;
+  if (!events().empty()) {
+    // Where nobody knows the nodes, a job that waits cannot be helped: this is no wish.
+    const auto usable = scheduler_.usable_nodes(wanted);
+    if (usable) nodes = suspects_among(usable, wanted.min_nodes);
+  }
+  avoidance->judgements = judgements_;
+  avoidance->look_again = now + kLookAgainSeconds;
+  if (nodes == avoidance->avoided) return;
+  may_tell_ = false;
+  std::set<std::string> all(wanted.exclude.begin(), wanted.exclude.end());
+  all.insert(nodes.begin(), nodes.end());
+  scheduler_.avoid(handle, {all.begin(), all.end()});
+  avoidance->avoided = std::move(nodes);
+}
+
+}  // namespace regatta::orchestrator
