@@ -11,6 +11,7 @@ stopped and fails. Results stay in build/test-results/. The last line is
 `N passed, N failed, N skipped`.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -147,13 +148,17 @@ def fuzz(totals, limit):
     if not single(totals, "fuzz-build", ["sh", "-c", "cmake --preset fuzz && cmake --build --preset fuzz"], limit):
         return
     seconds = os.environ.get("REGATTA_FUZZ_SECONDS", "60")
-    for target in sorted((ROOT / "build" / "fuzz" / "tests" / "fuzz").glob("fuzz_*")):
-        if target.is_file() and os.access(target, os.X_OK):
-            corpus = ROOT / "build" / "fuzz" / "corpus" / target.name
-            corpus.mkdir(parents=True, exist_ok=True)
-            single(totals, target.name, [str(target), f"-max_total_time={seconds}", "-rss_limit_mb=3000",
-                                         f"-artifact_prefix={RESULTS}/{target.name}-", str(corpus),
-                                         str(ROOT / "tests" / "fuzz" / "corpus" / target.name.removeprefix("fuzz_"))], limit)
+    targets = [target for target in sorted((ROOT / "build" / "fuzz" / "tests" / "fuzz").glob("fuzz_*"))
+               if target.is_file() and os.access(target, os.X_OK)]
+
+    def one(target):
+        corpus = ROOT / "build" / "fuzz" / "corpus" / target.name
+        corpus.mkdir(parents=True, exist_ok=True)
+        single(totals, target.name, [str(target), f"-max_total_time={seconds}", "-rss_limit_mb=3000",
+                                     f"-artifact_prefix={RESULTS}/{target.name}-", str(corpus),
+                                     str(ROOT / "tests" / "fuzz" / "corpus" / target.name.removeprefix("fuzz_"))], limit)
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        list(pool.map(one, targets))
 
 
 def cuda(totals, limit):

@@ -217,6 +217,7 @@ std::string batch_script(const SlurmJob& job) {
   assign("requeue", job.resources.requeue ? "yes" : "no");
   text += "ranks_per_node=" + std::to_string(job.resources.ranks_per_node) + "\n";
   text += "pause_seconds=" + std::to_string(job.pause_seconds) + "\n";
+  text += "farewell_seconds=" + std::to_string(job.farewell_seconds) + "\n";
   text += array("environment", assignments(job));
   text += array("step_options", step_options(job.resources));
   text += array("sbatch_options", options);

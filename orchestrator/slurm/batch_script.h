@@ -27,6 +27,8 @@ struct SlurmJob {
   int signal_seconds = 0;  // before the end of the time limit the trainer gets USR2; 0: never
   // Between two requests to a slurmctld that does not answer.
   int pause_seconds = 15;
+  // For srun to see that ranks have ended which have said their last word.
+  int farewell_seconds = 60;
 };
 
 [[nodiscard]] std::string slurm_job_name(const std::string& token);

@@ -63,6 +63,10 @@ verdict=none
 step=
 interrupted=
 terminated=
+# The file where the ranks say their last word, when it was there, and when srun was given up.
+last_word=
+heard=
+left_behind=
 
 say() { printf 'regatta: %s\n' "$*"; }
 # The only way to end with 0.
@@ -99,6 +103,7 @@ await() {
     read -rt "$seconds" -u 8
     (($? > 128)) || break
     ((++looks < 50)) || seconds=0.5
+    [[ -z $last_word || ! -e $last_word ]] || leave_behind "$step"
   done
   # A trapped signal interrupts `wait`, which then is asked again: bash keeps the answer.
   while :; do
@@ -109,6 +114,18 @@ await() {
   done
   step=
   return "$status"
+}
+# srun (22.05) may wait for ever for a step whose end it could not tell a slurmctld that was away.
+leave_behind() {
+  [[ -n $heard ]] || heard=$SECONDS
+  ((SECONDS - heard >= farewell_seconds)) || return
+  if [[ -z $left_behind ]]; then
+    say "srun has not seen for $farewell_seconds s that the ranks have ended; it is ended"
+    left_behind=yes
+    kill -s TERM "$1" 2>/dev/null
+  elif ((SECONDS - heard >= 2 * farewell_seconds)); then
+    kill -s KILL "$1" 2>/dev/null
+  fi
 }
 pause() {
   sleep "$1" &
@@ -192,7 +209,7 @@ verdict_of_step() {
   local code=$1 said=
   [[ ! -e $exit_file ]] || read -r said < "$exit_file"
   rm -f "$exit_file"
-  if [[ $said =~ ^[0-9]{1,3}$ && $said != 0 ]]; then
+  if [[ $said =~ ^[0-9]{1,3}$ && ($said != 0 || -n $left_behind) ]]; then
     code=$said
   elif ((code <= 1)) && [[ $said != 0 ]]; then
     say "the ranks ended without a word, and srun with $code"
@@ -251,10 +268,12 @@ run_trainer() {
       --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} \
       "${command[@]}" >> "$log" 2>&1 < /dev/null &
     local ranks_step=$! code
+    last_word=$exit_file
     answer_requests "$request" > /dev/null 2>> "$log" < /dev/null &
     local answering=$!
     await "$ranks_step"
     code=$?
+    last_word=
     { kill "$answering" && wait "$answering"; } 2> /dev/null
     rm -f "$request"
     verdict_of_step "$code"

@@ -83,6 +83,8 @@ esac
 }
 echo "output of the ranks"
 code=$(cat "$dir/code")
+[[ ! -e $dir/deaf ]] || trap '' TERM
+[[ ! -e $dir/lingers ]] || { echo "$code" > "$REGATTA_EXIT_FILE"; exec /bin/sleep 100; }
 [[ ! -e $dir/last_word ]] || cat "$dir/last_word" > "$REGATTA_EXIT_FILE"
 case $code in 0 | 24 | 25)
   # An orderly end, as the trainer's ranks agree on it.

@@ -137,6 +137,23 @@ TEST(BatchScriptRun, WithoutPmixTheTrainerStartsItsRanks) {
   EXPECT_THAT(bench.said, HasSubstr("a container needs it"));
 }
 
+TEST(BatchScriptRun, AnSrunThatMissesTheEndOfItsRanksIsEnded) {
+  for (const char* code : {"0", "25", "20"}) {
+    for (const bool deaf : {false, true}) {
+      SCOPED_TRACE(std::string(code) + (deaf ? " deaf" : ""));
+      Bench bench;
+      bench.job.resources.requeue = false;
+      bench.job.farewell_seconds = 1;
+      write_file(bench.tool("code"), code);
+      write_file(bench.tool("lingers"), "");
+      if (deaf) write_file(bench.tool("deaf"), "");
+      EXPECT_EQ(std::to_string(bench.run()), code) << bench.said;
+      EXPECT_THAT(bench.said, HasSubstr("has not seen for 1 s that the ranks have ended"));
+      EXPECT_THAT(bench.said, HasSubstr(std::string("step ended with ") + code));
+    }
+  }
+}
+
 TEST(BatchScriptRun, ARunThatEndedIsNotStartedAgain) {
   Bench bench;
   bench.job.resources.requeue = false;
