@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -44,6 +45,7 @@ inline RawAnswer send_raw(int port, const std::string& bytes,
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t count = ::send(fd.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     sent += static_cast<std::size_t>(count);
   }
@@ -52,6 +54,7 @@ inline RawAnswer send_raw(int port, const std::string& bytes,
   char block[4096];
   for (;;) {
     const ssize_t count = ::recv(fd.get(), block, sizeof block, 0);
+    if (count < 0 && errno == EINTR) continue;  // the end of a child is enough, with a time limit
     if (count <= 0) break;
     answer.append(block, static_cast<std::size_t>(count));
   }
