@@ -28,7 +28,7 @@ unset ${!SLURM@} ${!SBATCH_@} ${!SQUEUE_@} ${!SINFO_@} ${!MYSQL_@}
 nodes=4 cpus=32 gpus=8 port='' accounting=yes rest=yes namespaces=yes rest_api='' patience=120
 own_lines=()
 directory=/tmp/regatta-slurm-$(id -u)
-format=text keep_logs=no interrupted=''
+format=text keep_logs=no interrupted='' port_file=''
 
 fail() {
   echo "$program: $1" >&2

@@ -46,6 +46,7 @@ up_cluster() {
   write_env
   check_interrupted
   trap - EXIT
+  release_port
   echo "$nodes nodes idle after $SECONDS s; $isolation_sentence"
   echo "to use them: . $directory/env"
 }
@@ -94,18 +95,40 @@ ports() {
 }
 
 choose_ports() {
-  local taken try
+  local taken hundred
   if [ -n "$port" ]; then
     taken=$(first_taken_port)
     [ -z "$taken" ] || fail "port $taken on this machine is in use; choose another --port"
     return 0
   fi
-  # Below the ports that the kernel hands out; at random, so that two at once do not meet.
-  for ((try = 0; try < 50; try++)); do
-    port=$((10000 + RANDOM % 200 * 100))
+  # Below the ports that the kernel hands out.
+  for hundred in $(shuf -i 100-299); do
+    port=${hundred}00
+    reserve_port || continue
     [ -n "$(first_taken_port)" ] || return 0
+    release_port
   done
   fail "found no free ports from 10000 to 29999; choose some with --port"
+}
+
+# Until the daemons listen, a locked file keeps others who start at the same time from choosing the
+# same. Whoever has the lock may remove the file, so it counts only while it is there.
+reserve_port() {
+  local file=/tmp/.regatta-slurm-port-$port
+  { exec 8>>"$file"; } 2>/dev/null || { exec 8<"$file"; } 2>/dev/null || return 1
+  if flock -n 8 &&
+    [ "$(stat -L -c %i "/proc/$BASHPID/fd/8")" = "$(stat -c %i "$file" 2>/dev/null)" ]; then
+    port_file=$file
+    return 0
+  fi
+  exec 8>&-
+  return 1
+}
+
+release_port() {
+  [ -z "$port_file" ] || rm -f "$port_file"
+  port_file=
+  exec 8>&-
 }
 
 first_taken_port() {
@@ -131,6 +154,7 @@ abandon() {
   set +e
   stop_processes
   remove_directory
+  release_port
 }
 
 stop_processes() {

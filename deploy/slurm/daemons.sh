@@ -17,7 +17,7 @@ start_mariadbd() {
     timeout -k 5 "$patience" mariadb-install-db --no-defaults --user="$user" \
       --datadir="$data" --tmpdir="$data" --innodb-log-file-size=10M --skip-test-db \
       --auth-root-authentication-method=normal \
-      >"$directory/log/mariadb-install.out" 2>&1 </dev/null 9>&- ||
+      >"$directory/log/mariadb-install.out" 2>&1 </dev/null 8>&- 9>&- ||
       fail_with_log mariadb-install "mariadb-install-db failed"
     check_interrupted
   fi

@@ -48,11 +48,11 @@ recorded_names() {
 }
 
 # spawn NAME COMMAND...: output goes to log/NAME.out. A session of its own keeps the end of the
-# terminal away; descriptor 9, the lock, is not handed on.
+# terminal away; descriptors 8 and 9, the locks, are not handed on.
 spawn() {
   local name=$1
   shift
-  (cd "$directory" && exec setsid "$@") >>"$directory/log/$name.out" 2>&1 </dev/null 9>&- &
+  (cd "$directory" && exec setsid "$@") >>"$directory/log/$name.out" 2>&1 </dev/null 8>&- 9>&- &
   look_at "$!" || seen_ticks=0
   echo "$name $! $seen_ticks" >>"$directory/processes"
   # The shell need not tell how it ended, and may have done so already.

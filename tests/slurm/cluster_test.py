@@ -4,6 +4,8 @@
     tests/slurm/cluster_test.py [CASE...]
 """
 import collections
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -355,6 +357,29 @@ def machine():
     return os.uname().nodename, [line for line in mounts if line.split()[4] in ("/etc/hosts", "/dev/shm", "/proc")]
 
 
+def starts_at_once_choose_other_ports(cluster):
+    """Ports that another start has reserved are left alone; here two thirds of them, for starts one after the other."""
+    reserved = {}
+    try:
+        for port in range(10000, 30000, 100):
+            if port % 300:
+                reserved[port] = open(f"/tmp/.regatta-slurm-port-{port}", "a")
+                with contextlib.suppress(BlockingIOError):  # a start beside this test
+                    fcntl.flock(reserved[port], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        work = cluster.work / "reserved"
+        for _ in range(4):
+            done = cluster_sh("up", "--directory", work, "--no-accounting", "--no-rest", "--nodes", 1)
+            assert done.returncode == 0, done.stderr
+            port = int(re.search(r"^port=(\d+)", (work / "settings").read_text(), re.M)[1])
+            assert cluster_sh("down", "--directory", work).returncode == 0
+            assert port not in reserved, f"{port} was reserved"
+            assert not pathlib.Path(f"/tmp/.regatta-slurm-port-{port}").exists()
+    finally:
+        for file in reserved.values():
+            os.unlink(file.name)
+            file.close()
+
+
 def the_machine_keeps_its_name(cluster):
     """A node that finds itself in the namespaces of the machine gives up; tried in namespaces of our own."""
     if not cluster.status()["namespaces"] or os.getuid() != 0:
@@ -392,8 +417,8 @@ def main():
         print(f"four nodes after {cluster.seconds:.1f} s as {cluster.user}", flush=True)
         for case in (four_idle_nodes, mpi_across_nodes, gpus_are_granted, one_leaf_switch, accounting, rest, refusals,
                      slurmctld_paused, slurmctld_killed, loss.begin_node_loss, reused_pid_is_left_alone,
-                     failed_start_leaves_nothing, a_second_beside, the_machine_keeps_its_name, as_an_ordinary_user,
-                     without_namespaces, interrupted_start_leaves_nothing, loss.node_lost, down_leaves_nothing):
+                     failed_start_leaves_nothing, a_second_beside, starts_at_once_choose_other_ports,
+                     the_machine_keeps_its_name, as_an_ordinary_user, without_namespaces, interrupted_start_leaves_nothing, loss.node_lost, down_leaves_nothing):
             if not wanted or case.__name__ in wanted:
                 cases.run(case, cluster)
     cases.finish()
