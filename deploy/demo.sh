@@ -127,12 +127,11 @@ if [ "$slurm" = yes ]; then
     $((($(nproc) + 1) / 2)) >>"$directory/run.yaml"
 fi
 # Ctrl-C while the run is being submitted waits until its id is known: it could not be cancelled
-# otherwise.
+# otherwise. A single command says it: each that follows would be one that Ctrl-C could end.
 interrupted=
 trap 'interrupted=130' INT
 trap 'interrupted=143' TERM
-submitted=$(trap '' INT TERM && "$build/orchestrator/regatta" submit "$directory/run.yaml" -o json)
-run=$(trap '' INT TERM && python3 -c 'import json,sys; print(json.loads(sys.argv[1])["id"])' "$submitted")
+run=$(trap '' INT TERM && "$build/orchestrator/regatta" submit "$directory/run.yaml")
 trap 'exit 130' INT
 trap 'exit 143' TERM
 [ -z "$interrupted" ] || exit "$interrupted"

@@ -198,7 +198,6 @@ void Controller::adopt_run(const base::Path& directory) {
 
 void Controller::tick() {
   nodes_.begin_round();
-  take_news();  // all are looked at anyway
   std::vector<Run> runs = store_.unfinished_runs();
   active_ = 0;
   for (const Run& run : runs) {

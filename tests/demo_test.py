@@ -139,7 +139,7 @@ def interrupt_while_submitting():
     """Ctrl-C at the moment the run appears, when the demo does not know its id yet."""
     (WORK / "five").mkdir()
     shutil.copytree(WORK / "one" / "dataset", WORK / "five" / "dataset")
-    for repetition in range(4):
+    for repetition in range(8):
         before = set(WORK.glob("five/runs/*/run.json"))
         process = subprocess.Popen(demo_command(WORK / "five", free_port()), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    stdin=subprocess.DEVNULL, env=dict(os.environ, REGATTA_SKIP_BUILD="1"), start_new_session=True)
@@ -147,7 +147,7 @@ def interrupt_while_submitting():
         while set(WORK.glob("five/runs/*/run.json")) == before:
             check(time.monotonic() < deadline and process.poll() is None, "no run was submitted")
             time.sleep(0.002)
-        time.sleep(0.03 * repetition)
+        time.sleep(0.002 * repetition)
         os.killpg(process.pid, signal.SIGINT)
         code = process.wait(timeout=90)
         check(code == 130, f"repetition {repetition}: exit code {code}, expected 130")
