@@ -4,11 +4,14 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "topology/nvml.h"
+#include "topology/pci_config.h"
 #include "topology/sysfs.h"
 
 namespace regatta::topology {
@@ -42,6 +45,7 @@ class Collector {
       if (const std::string device = resolve(link); !device.empty()) read_pci_device(device);
     }
     read_file("/var/run/nvidia-topologyd/virtualTopology.xml");
+    tell_what_only_root_may_read();
   }
 
   void run_command(const std::vector<std::string>& words) {
@@ -116,11 +120,16 @@ class Collector {
     return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size()) : "";
   }
 
-  [[nodiscard]] std::string read(const std::string& path) const {
+  [[nodiscard]] std::string read_bytes(const std::string& path) const {
     std::ifstream in(real(path), std::ios::binary);
     std::string text(kMostFileBytes, '\0');
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+    return text;
+  }
+
+  [[nodiscard]] std::string read(const std::string& path) const {
+    std::string text = read_bytes(path);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
   }
@@ -153,6 +162,30 @@ class Collector {
       for (const std::string& name : pci_attributes()) {
         const std::string text = read(capture_.links[link] + "/" + name);
         if (!text.empty()) capture_.files[link + "/" + name] = text;
+      }
+      if (is_pci_bridge(read(capture_.links[link] + "/class"))) read_access_control(link);
+    }
+  }
+
+  // Configuration space is 4 KiB of bytes, of which one register matters.
+  void read_access_control(const std::string& link) {
+    const auto control = acs_control(read_bytes(capture_.links[link] + "/config"));
+    if (!control) return;
+    std::ostringstream text;
+    text << "0x" << std::hex << std::setw(4) << std::setfill('0') << *control;
+    capture_.files[link + "/" + kAcsControl] = text.str();
+  }
+
+  void tell_what_only_root_may_read() {
+    const std::string devices = "/sys/bus/pci/devices/";
+    for (const auto& [link, device] : capture_.links) {
+      const auto type = capture_.files.find(link + "/class");
+      if (type == capture_.files.end() || !is_pci_gpu(type->second)) continue;
+      for (const PciSwitchPorts& ports : switches_above(device)) {
+        if (capture_.files.count(devices + ports.downstream + "/" + kAcsControl) > 0) continue;
+        capture_.notes.push_back("whether PCIe switches have ACS on is not known: " + devices +
+                                 ports.downstream + "/config can only be read by root");
+        return;
       }
     }
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "topology/doctor_checks.h"
 #include "topology/figures.h"
@@ -14,26 +15,31 @@ bool is_likely(const NodeView& node) {
   return node.gpus.size() <= kMostDevices && node.nics.size() <= kMostDevices;
 }
 
-// A figure that is lower now than it could be, of GPUs and NICs.
-std::vector<Finding> look_at_training(const View& view, const char* now_key, const char* max_key,
-                                      const char* unit,
-                                      const std::function<bool(VertexIndex)>& counts) {
+// A figure of a device's PCIe link.
+struct Training {
+  double now, most;
+  const char* key;  // where `now` stands
+};
+
+// Devices of which it is lower now than it could be. `gt_s`: the link's signalling rate.
+std::vector<Finding> look_at_training(
+    const View& view, const char* unit,
+    const std::function<std::optional<Training>(VertexIndex)>& training_of,
+    const std::function<double(VertexIndex, const Training&)>& gt_s) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     for (const auto* devices : {&node.gpus, &node.nics}) {
       for (const VertexIndex device : *devices) {
         if (view.is_plain_card(device)) continue;
-        const auto now = view.number(device, now_key), most = view.number(device, max_key);
-        if (!now || !most || *now <= 0 || *now >= *most * 0.99 || !counts(device)) continue;
-        const double gt_s =
-            view.number(device, key::kPcieMaxSpeed).value_or(pcie_gt_s(4).value_or(16));
+        const auto training = training_of(device);
+        if (!training || training->now <= 0 || training->now >= training->most * 0.99) continue;
         const double width = view.number(device, key::kPcieMaxWidth).value_or(16);
-        const double healthy = pcie_gb_per_s(gt_s, width);
-        const std::string is = figure(*now), could = figure(*most);
+        const double healthy = pcie_gb_per_s(gt_s(device, *training), width);
+        const std::string is = figure(training->now), could = figure(training->most);
         cases.add(is + unit + " instead of " + could + unit,
                   {device,
-                   {view.id(device) + " " + now_key, is + " of " + could},
-                   Rates{healthy, healthy * *now / *most}});
+                   {view.id(device) + " " + training->key, is + " of " + could},
+                   Rates{healthy, healthy * training->now / training->most}});
       }
     }
   }
@@ -42,17 +48,41 @@ std::vector<Finding> look_at_training(const View& view, const char* now_key, con
   });
 }
 
+std::optional<Training> training(const std::optional<double>& now,
+                                 const std::optional<double>& most, const char* key) {
+  return now && most ? std::optional(Training{*now, *most, key}) : std::nullopt;
+}
+
 std::vector<Finding> look_at_width(const View& view) {
-  return look_at_training(view, key::kPcieWidth, key::kPcieMaxWidth, " lanes",
-                          [](VertexIndex) { return true; });
+  return look_at_training(
+      view, " lanes",
+      [&view](VertexIndex device) {
+        return training(view.number(device, key::kPcieWidth),
+                        view.number(device, key::kPcieMaxWidth), key::kPcieWidth);
+      },
+      [&view](VertexIndex device, const Training&) {
+        return view.number(device, key::kPcieMaxSpeed).value_or(pcie_gt_s(4).value_or(16));
+      });
+}
+
+// An idle GPU slows its link down to save power: only what NVML saw of it at work counts.
+std::optional<Training> speed_training(const View& view, VertexIndex device) {
+  if (view.kind(device) == Kind::Nic) {
+    return training(view.number(device, key::kPcieSpeed), view.number(device, key::kPcieMaxSpeed),
+                    key::kPcieSpeed);
+  }
+  if (view.integer(device, key::kBusy) != 1) return std::nullopt;
+  const auto gt_s = [&](const char* key) {
+    const auto generation = view.integer(device, key);
+    return generation ? pcie_gt_s(static_cast<int>(*generation)) : std::nullopt;
+  };
+  return training(gt_s(key::kPcieGen), gt_s(key::kPcieMaxGen), key::kPcieGen);
 }
 
 std::vector<Finding> look_at_speed(const View& view) {
-  // An idle GPU slows its link down to save power: only what was seen at work counts.
   return look_at_training(
-      view, key::kPcieSpeed, key::kPcieMaxSpeed, " GT/s", [&view](VertexIndex device) {
-        return view.kind(device) == Kind::Nic || view.integer(device, key::kBusy) == 1;
-      });
+      view, " GT/s", [&view](VertexIndex device) { return speed_training(view, device); },
+      [](VertexIndex, const Training& training) { return training.most; });
 }
 
 std::vector<Finding> look_at_acs(const View& view) {
@@ -66,7 +96,10 @@ std::vector<Finding> look_at_acs(const View& view) {
           view.graph().below(bridge, Kind::Nic).empty()) {
         continue;
       }
-      cases.add("", {bridge, {view.id(bridge) + " " + key::kAcs, "1"}});
+      const std::string ports = view.text(bridge, key::kAcsPorts);
+      cases.add("", {bridge,
+                     {view.id(bridge) + " " + (ports.empty() ? key::kAcs : key::kAcsPorts),
+                      ports.empty() ? "1" : ports}});
     }
   }
   return cases.findings([](const std::string& who, const std::string&) {
@@ -201,7 +234,8 @@ std::vector<Check> pcie_checks() {
        look_at_shared_nics},
       {{"pcie.acs", Severity::Warning, "Access Control Services are on at a PCIe bridge",
         "traffic between GPUs and NICs goes up to the root complex instead of through the switch",
-        "turn ACS off in the BIOS, or at every boot: `setpci -s BRIDGE ECAP_ACS+0x6.w=0000`"},
+        "turn ACS off in the BIOS, or at every boot for each port of the evidence: "
+        "`setpci -s PORT ECAP_ACS+0x6.w=0000`"},
        look_at_acs},
       {{"pcie.speed", Severity::Warning, "a PCIe link runs below its speed while at work",
         "the device gets a half or less of its bandwidth",

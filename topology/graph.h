@@ -150,7 +150,10 @@ inline constexpr const char* kGpuNuma = "gpu_numa";            // domain that is
 
 inline constexpr const char* kFabricHealth = "fabric_health";  // NVML's healthMask of a GPU
 inline constexpr const char* kBusy = "busy";  // 1: the device worked while its PCIe speed was read
-inline constexpr const char* kAcs = "acs";    // of a PCIe bridge: 1 when it redirects requests
+inline constexpr const char* kAcs = "acs";    // of a PCIe switch: 1 when a port of it redirects,
+inline constexpr const char* kAcsPorts = "acs_ports";  // and which: "0000:12:00.0 0000:12:01.0"
+inline constexpr const char* kPcieGen = "pcie_gen";    // of a GPU, now; NVML's
+inline constexpr const char* kPcieMaxGen = "pcie_max_gen";  // with this slot and system
 // What lets NICs reach GPU memory, of a node: "nvidia_peermem", "dma-buf", "none".
 inline constexpr const char* kPeerMemory = "peer_memory";
 }  // namespace key

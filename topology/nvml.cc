@@ -16,6 +16,7 @@ using Json = nlohmann::json;
 constexpr double kMegabytesPerGigabyte = 1000;
 constexpr std::int64_t kMostLinks = 64;
 constexpr int kRemoteSwitch = 2;
+constexpr std::int64_t kPercentAtWork = 50;  // of up to a second; less may be over already
 
 struct Call {
   std::string function;
@@ -69,7 +70,8 @@ struct NvLink {
 };
 struct Gpu {
   std::string bus_id, name, uuid;
-  std::optional<std::int64_t> sm, generation, most_generation, width, most_width, replays, numa;
+  std::optional<std::int64_t> sm, utilization, generation, most_generation, width, most_width,
+      replays, numa;
   Json fabric;
   std::map<std::int64_t, NvLink> links;
 };
@@ -100,6 +102,7 @@ void take_link_call(const Call& call, NvLink* link) {
 void take_gpu_call(const Call& call, Gpu* gpu) {
   const std::map<std::string, std::optional<std::int64_t> Gpu::*> numbers{
       {"nvmlDeviceGetCudaComputeCapability", &Gpu::sm},
+      {"nvmlDeviceGetUtilizationRates", &Gpu::utilization},
       {"nvmlDeviceGetCurrPcieLinkGeneration", &Gpu::generation},
       {"nvmlDeviceGetMaxPcieLinkGeneration", &Gpu::most_generation},
       {"nvmlDeviceGetCurrPcieLinkWidth", &Gpu::width},
@@ -154,8 +157,11 @@ class Builder {
     set_if(vertex, key::kComputeCapability, gpu.sm);
     set_if(vertex, key::kPcieWidth, gpu.width);
     set_if(vertex, key::kPcieMaxWidth, gpu.most_width);
-    set_if(vertex, "pcie_gen", gpu.generation);
-    set_if(vertex, "pcie_max_gen", gpu.most_generation);
+    set_if(vertex, key::kPcieGen, gpu.generation);
+    set_if(vertex, key::kPcieMaxGen, gpu.most_generation);
+    if (gpu.utilization) {
+      set(vertex, key::kBusy, std::int64_t{*gpu.utilization >= kPercentAtWork ? 1 : 0});
+    }
     set_if(vertex, "pcie_replays", gpu.replays);
     if (gpu.fabric.is_object()) add_fabric(vertex, gpu.fabric);
   }

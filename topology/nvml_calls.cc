@@ -34,6 +34,9 @@ struct FieldValue {  // nvmlFieldValue_t
   } value;
 };
 static_assert(sizeof(FieldValue) == 40);
+struct Utilization {  // nvmlUtilization_t: percent of the last sample period
+  unsigned gpu, memory;
+};
 struct FabricInfo {  // nvmlGpuFabricInfo_v2_t
   std::uint32_t version;
   unsigned char cluster[16];
@@ -124,6 +127,10 @@ class Asker {
     call(
         "nvmlDeviceGetCudaComputeCapability", subject,
         [&](auto) { return Json(10 * major + minor); }, device, &major, &minor);
+    Utilization utilization{};
+    call(
+        "nvmlDeviceGetUtilizationRates", subject, [&](auto) { return Json(utilization.gpu); },
+        device, &utilization);
     for (const char* function :
          {"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration",
           "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",

@@ -1,11 +1,15 @@
 #include "topology/sysfs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <optional>
 
 #include "base/text.h"
 #include "topology/capture.h"
 #include "topology/figures.h"
+#include "topology/pci_config.h"
 
 namespace regatta::topology {
 namespace {
@@ -30,6 +34,15 @@ std::optional<double> leading_number(const std::string& text) {
   return base::parse_number(text.substr(0, end));
 }
 
+// "0x001d"
+std::optional<std::uint16_t> hexadecimal(const std::string& text) {
+  std::uint16_t value = 0;
+  if (text.rfind("0x", 0) != 0) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + 2, end, value, 16);
+  return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
+}
+
 class Reader {
  public:
   explicit Reader(const Capture& capture)
@@ -43,6 +56,7 @@ class Reader {
     read_pci();
     read_hcas();
     read_network_cards();
+    tell_access_control();
     return std::move(graph_);
   }
 
@@ -131,14 +145,28 @@ class Reader {
     VertexIndex place = number && *number >= 0 ? numa(*number) : node_;
     const auto path = capture_.links.find(directory);
     if (path == capture_.links.end()) return place;
-    for (const std::string& above : switches_above(path->second)) {
+    for (const auto& [above, port] : switches_above(path->second)) {
       const VertexIndex bridge =
           graph_.add(Kind::PciSwitch, capture_.host + "/pci:" + above, place);
       set(bridge, key::kBusId, above);
       connect_pcie(bridge, place, above);
+      const std::string control = file(kPciRoot + port + "/" + kAcsControl);
+      if (!control.empty()) acs_controls_[bridge][port] = control;
       place = bridge;
     }
     return place;
+  }
+
+  void tell_access_control() {
+    for (const auto& [bridge, ports] : acs_controls_) {
+      std::vector<std::string> redirecting;
+      for (const auto& [port, text] : ports) {
+        const std::optional<std::uint16_t> control = hexadecimal(text);
+        if (control && redirects(*control)) redirecting.push_back(port);
+      }
+      set(bridge, key::kAcs, std::int64_t{redirecting.empty() ? 0 : 1});
+      set_text(bridge, key::kAcsPorts, base::join(redirecting, " "));
+    }
   }
 
   void connect_pcie(VertexIndex device, VertexIndex above, const std::string& bus) {
@@ -271,6 +299,7 @@ class Reader {
   }
 
   const Capture& capture_;
+  std::map<VertexIndex, std::map<std::string, std::string>> acs_controls_;  // by switch and port
   Graph graph_;
   std::uint32_t source_;
   VertexIndex node_;
@@ -328,13 +357,19 @@ bool is_wanted_pci_class(const std::string& text) {
   return text.rfind("0x03", 0) == 0 || text.rfind("0x02", 0) == 0 || text.rfind("0x0680", 0) == 0;
 }
 
-std::vector<std::string> switches_above(const std::string& device) {
+bool is_pci_bridge(const std::string& text) { return text.rfind("0x0604", 0) == 0; }
+
+bool is_pci_gpu(const std::string& text) { return text.rfind("0x0302", 0) == 0; }
+
+std::vector<PciSwitchPorts> switches_above(const std::string& device) {
   std::vector<std::string> chain;
   for (const std::string& part : base::split(device, '/')) {
     if (normal_bus_id(part)) chain.push_back(*normal_bus_id(part));
   }
-  std::vector<std::string> switches;
-  for (std::size_t i = chain.size(); i >= 4; i -= 2) switches.push_back(chain[i - 3]);
+  std::vector<PciSwitchPorts> switches;
+  for (std::size_t i = chain.size(); i >= 4; i -= 2) {
+    switches.push_back({chain[i - 3], chain[i - 2]});
+  }
   std::reverse(switches.begin(), switches.end());
   return switches;
 }

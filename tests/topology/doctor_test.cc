@@ -40,6 +40,9 @@ TEST(Doctor, LeavesHealthyFactsAlone) {
   sick.set_all(Kind::Gpu, key::kFabricHealth, std::int64_t{0x1AA});
   sick.set_all(Kind::Gpu, key::kNvlinksDown, std::int64_t{0});
   sick.set_all(Kind::Gpu, key::kPcieSpeed, 2.5);  // idle
+  sick.set_all(Kind::Gpu, key::kPcieGen, std::int64_t{1});
+  sick.set_all(Kind::Gpu, key::kPcieMaxGen, std::int64_t{5});
+  sick.set_all(Kind::Gpu, key::kBusy, std::int64_t{0});
   sick.set_all(Kind::Gpu, key::kPcieWidth, std::int64_t{16});
   sick.set_all(Kind::Nic, "symbol_error", std::int64_t{3});
   sick.set_all(Kind::Node, key::kPeerMemory, std::string("dma-buf"));
@@ -120,7 +123,8 @@ const std::vector<Fault>& pcie_faults() {
        "4 lanes instead of 16", 23.6},
       {"gen1_busy", "dgx-h100", "pcie.speed",
        [](Sick& s) {
-         s.set("dgx01/gpu#0", key::kPcieSpeed, Value{8.0});
+         s.set("dgx01/gpu#0", key::kPcieGen, 3);
+         s.set("dgx01/gpu#0", key::kPcieMaxGen, 5);
          s.set("dgx01/gpu#0", key::kBusy, 1);
        },
        kWarning, "dgx01/gpu#0", "8 GT/s instead of 32 GT/s", 47.3},

@@ -1,6 +1,6 @@
 // A libnvidia-ml.so.1 of two Hopper GPUs behind one NVSwitch. FAKE_NVML_HANG names the call that
 // never returns ("nvmlDeviceGetName:1": of GPU 1), FAKE_NVML_FAIL makes nvmlInit_v2 return its
-// number.
+// number, FAKE_NVML_BUSY lets the GPUs work.
 #include <unistd.h>
 
 #include <cstdint>
@@ -80,6 +80,10 @@ int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
 int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
   *major = 9;
   *minor = 0;
+  return 0;
+}
+int nvmlDeviceGetUtilizationRates(void*, unsigned* percents) {
+  percents[0] = percents[1] = std::getenv("FAKE_NVML_BUSY") == nullptr ? 0 : 97;
   return 0;
 }
 int nvmlDeviceGetCurrPcieLinkGeneration(void*, unsigned* value) { return *value = 1, 0; }

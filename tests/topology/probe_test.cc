@@ -2,15 +2,19 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "tests/shared_data.h"
 #include "topology/collect.h"
+#include "topology/doctor.h"
 #include "topology/figures.h"
 #include "topology/nvml.h"
+#include "topology/pci_config.h"
 #include "topology/sysfs.h"
 
 namespace regatta::topology {
@@ -166,6 +170,104 @@ TEST_F(ProbeTest, ReadsTheTreeOfAMachine) {
   EXPECT_NEAR(*number_of(graph, graph.links()[*link].facts, key::kBandwidth), 63.02, 0.01);
 }
 
+// Configuration space with these extended capabilities: where, which, and the word after the
+// header.
+struct Capability {
+  std::size_t at;
+  std::uint16_t id;
+  std::uint32_t word;
+  std::size_t next;
+};
+std::string config_space(const std::vector<Capability>& capabilities, std::size_t bytes = 4096) {
+  std::string config(bytes, '\0');
+  const auto put = [&](std::size_t at, std::uint32_t value) {
+    for (std::size_t i = 0; i < 4; ++i) config.at(at + i) = static_cast<char>(value >> 8 * i);
+  };
+  for (const Capability& each : capabilities) {
+    put(each.at, each.id | 1U << 16 | static_cast<std::uint32_t>(each.next) << 20);
+    put(each.at + 4, each.word);
+  }
+  return config;
+}
+constexpr std::uint16_t kErrors = 0x0001, kAccess = 0x000D;  // AER, ACS
+constexpr std::uint32_t kRedirecting = 0x001D005FU;          // control 0x1D: V, R, C, U
+
+struct AccessControlRow {
+  const char* name;
+  std::string config;
+  std::optional<std::uint16_t> control;
+};
+TEST(AccessControl, IsFoundInConfigurationSpace) {
+  const std::vector<AccessControlRow> rows{
+      {"unread", "", std::nullopt},
+      {"not by root", std::string(64, '\xff'), std::nullopt},
+      {"cut off", config_space({{0x100, kAccess, kRedirecting, 0}}, 1024), std::nullopt},
+      {"no PCI Express", std::string(256, '\xff'), 0},
+      {"none", config_space({}), 0},
+      {"another", config_space({{0x100, kErrors, kRedirecting, 0}}), 0},
+      {"first", config_space({{0x100, kAccess, kRedirecting, 0}}), 0x1D},
+      {"off", config_space({{0x100, kAccess, 0x0000005FU, 0}}), 0},
+      {"last",
+       config_space({{0x100, kErrors, 0, 0x148},
+                     {0x148, 0x19, 0, 0xFF8},
+                     {0xFF8, kAccess, kRedirecting, 0}}),
+       0x1D},
+      {"circle", config_space({{0x100, kErrors, 0, 0x148}, {0x148, 0x19, 0, 0x100}}), 0},
+      {"pointer to the header", config_space({{0x100, kErrors, 0, 0x40}}), 0},
+      {"no device any more", std::string(4096, '\xff'), 0}};
+  for (const AccessControlRow& row : rows) {
+    EXPECT_EQ(acs_control(row.config), row.control) << row.name;
+  }
+  EXPECT_TRUE(redirects(0x1D) && redirects(0x04) && redirects(0x08));
+  EXPECT_FALSE(redirects(0x00) || redirects(0x01) || redirects(0x10)) << "nothing is sent up";
+}
+
+class SwitchPortsTest : public ProbeTest {
+ protected:
+  SwitchPortsTest() {
+    for (const char* port : {"0000:12:00.0", "0000:12:01.0"}) {
+      machine_.write(below_ + port + "/class", "0x060400\n");
+    }
+  }
+  void give(const std::string& port, const std::string& config) {
+    machine_.write(below_ + port + "/config", config);
+  }
+  Machine machine_{folder_.path()};
+  const std::string below_ = "/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/";
+};
+
+TEST_F(SwitchPortsTest, ThatRedirectAreNamed) {
+  give("0000:12:00.0", config_space({{0x100, kAccess, 0, 0}}));
+  give("0000:12:01.0", config_space({{0x100, kAccess, kRedirecting, 0}}));
+  const Capture capture = take(options_for(folder_.path()));
+  const Graph graph = read_sysfs(parse_capture(to_json(capture), "c.json"));
+  EXPECT_EQ(integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcs), 1);
+  EXPECT_EQ(text_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcsPorts), "0000:12:01.0");
+  EXPECT_THAT(capture.notes, IsEmpty());
+  const std::vector<Finding> findings = diagnose({graph});
+  const auto acs = std::find_if(findings.begin(), findings.end(),
+                                [](const Finding& finding) { return finding.id == "pcie.acs"; });
+  ASSERT_NE(acs, findings.end());
+  ASSERT_THAT(acs->evidence, SizeIs(1));
+  EXPECT_EQ(acs->evidence[0].value, "0000:12:01.0");
+}
+
+TEST_F(SwitchPortsTest, ThatDoNotRedirectAreNoFinding) {
+  give("0000:12:00.0", config_space({}));
+  give("0000:12:01.0", config_space({{0x100, kAccess, 0x0001005FU, 0}}));
+  const Graph graph = read_sysfs(take(options_for(folder_.path())));
+  EXPECT_EQ(integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcs), 0);
+  for (const Finding& finding : diagnose({graph})) EXPECT_NE(finding.id, "pcie.acs");
+}
+
+TEST_F(SwitchPortsTest, ThatOnlyRootMayReadAreANote) {
+  give("0000:12:00.0", std::string(64, '\0'));
+  const Capture capture = take(options_for(folder_.path()));
+  EXPECT_THAT(capture.notes, ElementsAre(HasSubstr("0000:12:00.0/config")));
+  const Graph graph = read_sysfs(capture);
+  EXPECT_FALSE(integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcs));
+}
+
 TEST_F(ProbeTest, KeepsOfTheEnvironmentWhatMatters) {
   CollectOptions options = options_for(folder_.path());
   options.environment = {{"NCCL_ALGO", "Ring"}, {"AWS_SECRET", "x"}, {"CUDA_VISIBLE_DEVICES", "0"}};
@@ -243,6 +345,21 @@ TEST_F(NvmlTest, TellsGpusAndTheirLinks) {
   for (const Finding& finding : replayed.findings) ADD_FAILURE() << finding.words;
 }
 
+// The GPUs' links run with 1 of 5 generations, as every idle GPU's do.
+TEST_F(NvmlTest, ASlowLinkIsAFindingWhereTheGpuIsAtWork) {
+  const auto slow = [this] {
+    const Replayed replayed = replay(take(options()));
+    std::vector<std::string> words;
+    for (const Finding& finding : diagnose({replayed.graph})) {
+      if (finding.id == "pcie.speed") words.push_back(finding.words);
+    }
+    return words;
+  };
+  EXPECT_THAT(slow(), IsEmpty());
+  const Variable busy("FAKE_NVML_BUSY", "1");
+  EXPECT_THAT(slow(), ElementsAre(HasSubstr("2.5 GT/s instead of 32 GT/s")));
+}
+
 TEST_F(NvmlTest, ACallThatHangsIsAFindingAndTheOthersAreTold) {
   const Variable hang("FAKE_NVML_HANG", "nvmlDeviceGetGpuFabricInfoV:1");
   const Replayed replayed = replay(take(options()));
@@ -285,7 +402,7 @@ TEST(ReadNvml, PassesOverWhatIsNotOfTheFormat) {
 
 struct Chain {
   const char* path;
-  std::vector<std::string> switches;
+  std::vector<PciSwitchPorts> switches;
 };
 TEST(SwitchesAbove, AreEveryOtherBridge) {
   const std::vector<Chain> rows{
@@ -293,10 +410,10 @@ TEST(SwitchesAbove, AreEveryOtherBridge) {
       {"/sys/devices/pci0000:10/0000:1b:00.0", {}},
       {"/sys/devices/pci0000:10/0000:10:01.0/0000:1b:00.0", {}},
       {"/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:1b:00.0",
-       {"0000:11:00.0"}},
+       {{"0000:11:00.0", "0000:12:00.0"}}},
       {"/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0/0000:14:00.0/"
        "0000:1b:00.0",
-       {"0000:11:00.0", "0000:13:00.0"}}};
+       {{"0000:11:00.0", "0000:12:00.0"}, {"0000:13:00.0", "0000:14:00.0"}}}};
   for (const Chain& row : rows) EXPECT_EQ(switches_above(row.path), row.switches) << row.path;
 }
 
