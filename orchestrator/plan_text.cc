@@ -41,11 +41,8 @@ std::string step_line(const StepTimeline& timeline) {
 
 std::string cuts_table(const Plan& plan) {
   std::vector<std::vector<std::string>> rows = {{"cut", "buckets", "step", "mean", ""}};
-  bool is_marked = false;
   for (const topology::Alternative& cut : plan.alternatives) {
-    const bool is_chosen = !is_marked && cut.buckets == static_cast<int>(plan.buckets.size()) &&
-                           plan.why.rfind(cut.name, 0) == 0;
-    is_marked = is_marked || is_chosen;
+    const bool is_chosen = !plan.cut.empty() && cut.name == plan.cut;
     rows.push_back({cut.name, std::to_string(cut.buckets), milliseconds(cut.step_seconds),
                     milliseconds(cut.mean_step_seconds), is_chosen ? "chosen" : ""});
   }

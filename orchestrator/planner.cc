@@ -209,12 +209,14 @@ class Planner {
     topology::Plan& plan = report_.plan;
     plan.buckets = best->plan.buckets;
     plan.measured = true;
+    plan.cut.clear();
     plan.why =
         "an earlier run tried it on " + base::printable(best->key.device) + ": " + best->plan.why;
     plan.timeline = topology::run_step(inputs, plan.buckets, curve);
     for (const topology::Alternative& tried : best->plan.alternatives) {
       plan.alternatives.push_back(tried);
       plan.alternatives.back().name += ", tried";
+      if (tried.name == best->plan.cut) plan.cut = plan.alternatives.back().name;
     }
   }
 

@@ -187,6 +187,7 @@ Plan plan_buckets(const StepInputs& inputs, const CommunicationCurve& curve, int
   plan.ranks = ranks;
   plan.buckets = chosen.buckets;
   plan.timeline = run_step(inputs, chosen.buckets, curve);
+  plan.cut = chosen.name;
   plan.why = why_of(chosen, standard, *best, plan, options);
   plan.alternatives = alternatives_of(candidates, chosen);
   return plan;

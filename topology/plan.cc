@@ -293,6 +293,7 @@ std::string to_json(const Plan& plan) {
   auto ends = nlohmann::ordered_json::array();
   for (const Bucket& bucket : plan.buckets) ends.push_back(bucket.end_tensor);
   json["bucket_ends"] = ends;
+  if (!plan.cut.empty()) json["cut"] = plan.cut;
   json["why"] = plan.why;
   json["measured"] = plan.measured;
   const Placement& placement = plan.placement;
@@ -325,6 +326,7 @@ Plan parse_plan(const std::string& text, const std::string& source,
   }
   std::vector<std::string> ends;
   table.read("bucket_ends", &ends);
+  table.read("cut", &plan.cut);
   table.read("why", &plan.why);
   table.read("measured", &plan.measured);
   plan.placement = read_placement(table);

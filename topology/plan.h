@@ -55,6 +55,7 @@ struct Plan {
   int ranks = 1;
   std::string topology{};       // fingerprint of the nodes that it was made for; empty: not known
   std::vector<Bucket> buckets;  // in the order of reduction, covering the tensor table
+  std::string cut{};            // name of the chosen alternative; empty: it is none of them
   std::string why;              // one sentence
   bool measured = false;        // else modelled
   Placement placement{};

@@ -137,6 +137,7 @@ void PlanLearning::remember(const TrialRecord& record) {
   stored.key = key_;
   stored.plan.ranks = key_.ranks;
   stored.plan.buckets = buckets();
+  stored.plan.cut = record.winner;
   stored.plan.why = record.why;
   stored.plan.measured = true;
   for (std::size_t i = 0; i < record.cuts.size(); ++i) {

@@ -90,7 +90,14 @@ TEST(Planner, PlansEveryExampleCluster) {
     ASSERT_EQ(plan.seats.size(), static_cast<std::size_t>(row.ranks));
     EXPECT_NE(plan.seats.front().nic, "");
     std::set<std::string> names;
-    for (const auto& cut : plan.alternatives) names.insert(cut.name);
+    int chosen = 0;
+    for (const auto& cut : plan.alternatives) {
+      names.insert(cut.name);
+      if (cut.name != plan.cut) continue;
+      ++chosen;
+      EXPECT_EQ(cut.buckets, static_cast<int>(plan.buckets.size()));
+    }
+    EXPECT_EQ(chosen, 1) << plan.cut;
     EXPECT_THAT(names, testing::IsSupersetOf({"25 MB", "one bucket", "Megatron-Core's rule",
                                               "as ready", "programme"}));
     for (const Decision& each : plan.decisions) {

@@ -146,6 +146,7 @@ TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
   stored.plan.measured = true;
   const int tensors = before->buckets.back().end_tensor;
   stored.plan.buckets = {{0, 1}, {1, tensors}};
+  stored.plan.cut = "finer";
   stored.plan.why = "finer won";
   stored.plan.alternatives = {{"finer", 2, 0.1, 0.1}};
   stored.utc_seconds = 5;
@@ -156,6 +157,7 @@ TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
   EXPECT_THAT(after->why, HasSubstr("finer won"));
   EXPECT_EQ(after->buckets.front().end_tensor, 1);
   EXPECT_EQ(after->alternatives.back().name, "finer, tried");
+  EXPECT_EQ(after->cut, "finer, tried");
 
   // Found on other machines it says nothing here; found on such ones, more than anything newer.
   const auto store = [&](const std::string& topology, const std::string& why, double seconds) {

@@ -64,10 +64,12 @@ TEST(Plan, PredictionsRoundTrip) {
   plan.ranks = 2;
   plan.buckets = {{0, 2}, {2, 3}};
   plan.alternatives = {{"one bucket", 1, 0.25, 0.5}, {"programme", 2, 0.1, 0.1}};
+  plan.cut = "programme";
   plan.timeline = StepTimeline{0.1, 0.3, 0.2, 0.05, 0.01, 0.36, {{8, 0.1, 0.1, 0.2}, {}}};
   const std::string text = to_json(plan);
   const Plan back = parse_plan(text, "plan.json", 3);
   EXPECT_EQ(to_json(back), text);
+  EXPECT_EQ(back.cut, "programme");
   ASSERT_EQ(back.alternatives.size(), 2U);
   EXPECT_EQ(back.alternatives[0].name, "one bucket");
   EXPECT_EQ(back.alternatives[1].buckets, 2);

@@ -195,6 +195,7 @@ export function makePlan({ buckets = 12, nodes = 2, ranksPerNode = 4 } = {}) {
     ranks: nodes * ranksPerNode,
     topology: "61c2e2f66cbe93e70158688b66bdd2df",
     bucket_ends: ends,
+    cut: chosen.name,
     why:
       `programme (${buckets} buckets, ${ms(step)} a step) saves ${saved.toPrecision(3)} % of the ` +
       `step on average over 25 MB (2 buckets, ${ms(standard.step_seconds)} a step); ` +

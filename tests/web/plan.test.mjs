@@ -208,6 +208,7 @@ pageTest(
     const { alternatives, decisions, nccl, seats } = makePlan();
     return [
       planned({
+        cut: bad,
         why: `${bad} saves nothing`,
         alternatives: alternatives.map((one) => ({ ...one, name: bad })),
         decisions: decisions.map(({ options, ...one }) => ({

@@ -180,6 +180,7 @@ export interface Seats {
 export interface Plan {
   ranks: number;
   bucket_ends: number[];
+  cut?: string; // name of the chosen alternative
   why: string;
   measured: boolean;
   alternatives?: Alternative[];

@@ -18,14 +18,9 @@ export function measuredStep(run: Run): number | null {
   return run.samples / run.step / rate;
 }
 
-// The plan names the cut only in its sentence, which begins with it. Of names that begin alike the
-// longest is meant.
+// The cut that the plan has; null where it is none that the planner looked at.
 export function chosenOf(plan: Plan): Alternative | null {
-  const amount = plan.bucket_ends.length;
-  const named = (plan.alternatives ?? []).filter(
-    (one) => one.name !== "" && one.buckets === amount && plan.why.startsWith(one.name),
-  );
-  return named.sort((a, b) => b.name.length - a.name.length)[0] ?? null;
+  return (plan.alternatives ?? []).find((one) => one.name === plan.cut) ?? null;
 }
 
 export interface Rival {

@@ -160,6 +160,7 @@ TEST_F(PlanTrialProcess, OnFourRanksAPlanIsTriedAndAnotherLayoutTriesAgain) {
   const auto stored = topology::list_stored_plans(base::posix_file_system(), plans());
   ASSERT_EQ(stored.size(), 1U);
   EXPECT_EQ(stored[0].key.topology, kTopology);
+  EXPECT_EQ(stored[0].plan.cut, found.winner);
 
   const auto other = trial_of(run, 2);
   ASSERT_TRUE(other) << log_of(run);
