@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "orchestrator/run_plan.h"
 #include "orchestrator/run_records.h"
+#include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
@@ -34,6 +35,14 @@ std::string host_name() {
 const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
   if (attempts.empty() || attempts.back().number <= after) return nullptr;
   return &attempts.back();
+}
+
+// Whether the attempt was over before its job started the last time: what it said of its end is not
+// how that start ended. Work that is done stays done.
+bool is_of_an_earlier_start(const Attempt& attempt, const ProcessReport& report) {
+  return report.started && attempt.exit_code &&
+         *attempt.exit_code != static_cast<int>(trainer::ExitCode::Finished) &&
+         attempt.start_utc + attempt.last_seconds < *report.started;
 }
 
 void check_key(const std::string& key) {
@@ -364,7 +373,8 @@ Observation Controller::observe(const Run& run, const Watched& watched, const Me
   if (!watched.launch) return seen;
   seen.replaced = watched.launch->replaced;
   const std::vector<Attempt> attempts = store_.attempts(run.number);
-  if (const Attempt* attempt = newest_of(attempts, watched.launch->attempts_before)) {
+  const Attempt* attempt = newest_of(attempts, watched.launch->attempts_before);
+  if (attempt != nullptr && !is_of_an_earlier_start(*attempt, seen.process)) {
     seen.journal_started = attempt->started;
     if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
   }

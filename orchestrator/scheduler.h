@@ -49,6 +49,8 @@ struct ProcessReport {
   std::string nodes{};                  // that it has or had, as a hostlist; may be empty
   std::vector<std::string> suspects{};  // nodes that the scheduler blames
   std::optional<std::int64_t> gpus{};   // that it has or had
+  // When it was started the last time, seconds since 1970: a job may start again by itself.
+  std::optional<double> started{};
   // Of what waits. Family of the reason ("queue", "limit", "held", …), "by itself", "perhaps" or
   // "never", and when it is expected to start, seconds since 1970.
   std::string category{};

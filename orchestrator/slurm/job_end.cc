@@ -362,12 +362,16 @@ ProcessReport running_report(const JobRow& job) {
   report.state = ProcessState::Running;
   report.nodes = job.nodes.value_or("");
   report.gpus = gpu_count(job);
+  report.started = job.start;
   return report;
 }
 
 ProcessReport ended_report(const JobRow& job, View log) {
   const Clues clues = read_log(log);
-  if (auto told = told_by_state(job, clues)) return *told;
+  if (auto told = told_by_state(job, clues)) {
+    told->started = job.start;
+    return *told;
+  }
   ProcessReport report;
   report.state = ProcessState::Ended;
   report.nodes = job.nodes.value_or("");
@@ -376,6 +380,7 @@ ProcessReport ended_report(const JobRow& job, View log) {
     if (auto told = told_by_log(job, clues)) report = *told;
   }
   if (report.state == ProcessState::Ended) take_exit(job, clues, &report);
+  report.started = job.start;
   return report;
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "orchestrator/controller.h"
 #include "orchestrator/explain.h"
@@ -217,6 +218,43 @@ TEST_F(LifecycleTest, EveryAttemptOfAJobIsTold) {
   EXPECT_THAT(text, HasSubstr("attempt 3"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
 }
+
+struct Start {
+  const char* name;
+  int exit_code;                  // of the attempt, which lasts 5 s
+  std::optional<double> started;  // seconds after the attempt's start
+  RunState state;
+};
+class LastStart : public ControllerFixture, public testing::WithParamInterface<Start> {
+ protected:
+  LastStart() : ControllerFixture(100) {}
+};
+// Preempted, the job starts again, and its ranks die before they begin an attempt.
+TEST_P(LastStart, DecidesHowAJobEnded) {
+  const Start& row = GetParam();
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  const double begun = clock_.utc_seconds();
+  journal.start(0.1);
+  journal.checkpoint(4, 40);
+  journal.end(5, row.exit_code);
+  ticks();
+  EXPECT_EQ(state(id), RunState::Running);
+  scheduler_.end_by_signal("h1", 11);
+  if (row.started) scheduler_.reports["h1"].started = begun + *row.started;
+  ticks();
+  EXPECT_EQ(state(id), row.state) << run(id).error;
+  if (row.state == RunState::Queued) {
+    EXPECT_THAT(run(id).reason, HasSubstr("signal 11"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Codes, LastStart,
+                         testing::Values(Start{"its_own_attempt", 24, -1.0, RunState::Stopped},
+                                         Start{"an_earlier_one", 24, 20.0, RunState::Queued},
+                                         Start{"not_known", 24, std::nullopt, RunState::Stopped},
+                                         Start{"done_earlier", 0, 20.0, RunState::Succeeded}),
+                         [](const auto& row) { return row.param.name; });
 
 struct Judged {
   const char* name;

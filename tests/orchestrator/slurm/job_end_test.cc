@@ -398,6 +398,15 @@ TEST(EndedReport, TellsTheCause) {
   }
 }
 
+TEST(EndedReport, TellsTheLastStart) {
+  for (const char* state : {"FAILED", "COMPLETED", "NODE_FAIL", "CANCELLED"}) {
+    JobRow row = job(state);
+    EXPECT_FALSE(ended_report(row).started) << state;
+    row.start = 1234;
+    EXPECT_EQ(ended_report(row).started, 1234) << state;
+  }
+}
+
 TEST(EndedReport, SaysWhatToDo) {
   EXPECT_THAT(ended_report(job("OUT_OF_MEMORY")).action, HasSubstr("slurm.memory_per_node"));
   EXPECT_THAT(ended_report(job("FAILED", 233), kLaunchFailed).action, HasSubstr("operators"));
