@@ -24,8 +24,8 @@ struct ChoiceOptions {
 
 // The cut with the best mean over all samples among those that never lose more than `most_loss`;
 // 25 MB buckets (25 · 2²⁰ bytes, what the trainer does without a plan) unless it gains
-// `least_gain`. Sets ranks, buckets, cut, why, alternatives and timeline. The same inputs give the same
-// plan. One rank: default_plan().
+// `least_gain`. Sets ranks, buckets, cut, why, alternatives and timeline. The same inputs give the
+// same plan. One rank: default_plan().
 [[nodiscard]] Plan plan_buckets(const StepInputs& inputs, const CommunicationCurve& curve,
                                 int ranks, const ChoiceOptions& options = {});
 
