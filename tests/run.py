@@ -200,9 +200,9 @@ STAGES = [
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
     ("unit", 300, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
-    ("slow", 240, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit * (10 if o.all else 1), ["-L", "^slow$"],
+    ("slow", 240, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
-    ("slurm", 420, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit * (2.5 if o.all else 1), ["-L", "^slurm$"],
+    ("slurm", 420, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 3)),
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
@@ -215,6 +215,7 @@ STAGES = [
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
+FULL = {"slow": 10, "slurm": 2}  # times its budget that a stage has with --all
 
 
 def is_wanted(name, default, options):
@@ -231,7 +232,7 @@ def main():
     for name, budget, default, body in STAGES:
         if not is_wanted(name, default, options):
             continue
-        budget *= 10 if name == "slow" and options.all else 1
+        budget *= FULL.get(name, 1) if options.all else 1
         print(f"== {name} (budget {budget} s)", flush=True)
         before, start = totals.failed, time.monotonic()
         body(totals, budget * HARD_LIMIT, options)
