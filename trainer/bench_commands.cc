@@ -50,8 +50,8 @@ struct BenchOptions {
     app->add_option("--device", device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
     app->add_option("--dtype", dtype, "float32, tf32, bfloat16 or float16")
         ->check(CLI::IsMember({"float32", "tf32", "bfloat16", "float16"}));
-    app->add_option("--attention", attention, "automatic, grouped or reference")
-        ->check(CLI::IsMember({"automatic", "grouped", "reference"}));
+    app->add_option("--attention", attention, "automatic, streamed, resident, grouped or reference")
+        ->check(CLI::IsMember(attention_names()));
     app->add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   }
   [[nodiscard]] Precision precision() const {
@@ -63,8 +63,9 @@ struct BenchOptions {
     return device == "cuda" ? DeviceKind::Cuda : DeviceKind::Cpu;
   }
   [[nodiscard]] AttentionKind attention_kind() const {
-    if (attention == "grouped") return AttentionKind::Grouped;
-    return attention == "reference" ? AttentionKind::Reference : AttentionKind::Automatic;
+    const auto& names = attention_names();
+    return static_cast<AttentionKind>(std::find(names.begin(), names.end(), attention) -
+                                      names.begin());
   }
   [[nodiscard]] std::unique_ptr<Device> make(const Machine& machine) const {
     return make_device(

@@ -12,11 +12,26 @@ namespace {
 // backward: about 11 buckets of 256 with balanced lengths, 50 without (facts: trainer.md F4).
 constexpr int kMaxGraphs = 128;
 
+CudaAttention cuda_attention(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::Streamed:
+      return CudaAttention::Streamed;
+    case AttentionKind::Resident:
+      return CudaAttention::Resident;
+    case AttentionKind::Grouped:
+      return CudaAttention::Grouped;
+    case AttentionKind::Reference:
+      return CudaAttention::Reference;
+    case AttentionKind::Automatic:
+      break;
+  }
+  return CudaAttention::Automatic;
+}
+
 CudaOptions cuda_options(const DeviceRequest& request, const DevicePlace& place) {
   CudaOptions options;
   options.tf32 = request.precision == Precision::Tf32;
-  if (request.attention == AttentionKind::Grouped) options.attention = CudaAttention::Grouped;
-  if (request.attention == AttentionKind::Reference) options.attention = CudaAttention::Reference;
+  options.attention = cuda_attention(request.attention);
   options.gemm_cache_file = place.products_file;
   options.max_graphs = kMaxGraphs;
   options.index = request.local_rank;

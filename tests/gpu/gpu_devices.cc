@@ -21,6 +21,10 @@ std::vector<DeviceUnderTest> devices_under_test() {
   CudaOptions plain;
   CudaOptions tf32;
   tf32.tf32 = true;
+  CudaOptions streamed;
+  streamed.attention = CudaAttention::Streamed;
+  CudaOptions resident;
+  resident.attention = CudaAttention::Resident;
   CudaOptions grouped;
   grouped.attention = CudaAttention::Grouped;
   CudaOptions reference;
@@ -31,6 +35,9 @@ std::vector<DeviceUnderTest> devices_under_test() {
   add("tf32", Dtype::Float32, tf32);
   add("bfloat16", Dtype::BFloat16, plain);
   add("float16", Dtype::Float16, plain);
+  add("bfloat16streamed", Dtype::BFloat16, streamed);
+  add("bfloat16resident", Dtype::BFloat16, resident);
+  add("float16resident", Dtype::Float16, resident);
   add("bfloat16grouped", Dtype::BFloat16, grouped);
   add("float16grouped", Dtype::Float16, grouped);
   add("bfloat16reference", Dtype::BFloat16, reference);

@@ -254,7 +254,7 @@ def stage_kernels(stage):
     gelu = ["--gelu", "tanh"] if "--gelu" in help_text else []
     if stage.on_gpu:
         cases = [(model, ["--dtype", "bfloat16", "--samples", "96", "--attention", attention, *gelu])
-                 for model in ("large", "base") for attention in ("automatic", "grouped")]
+                 for model in ("large", "base") for attention in ("automatic", "streamed", "resident", "grouped")]
         cases.append(("large", ["--dtype", "float16", "--samples", "96", *gelu]))
         cases.append(("large", ["--dtype", "bfloat16", "--samples", "56", *gelu]))
     else:
@@ -303,7 +303,7 @@ def step_cases(gelu):
     if gelu:
         cases.append(("large", [word if word != "tanh" else "erf" for word in large]))
     cases += [("large", [*large, *more]) for more in (
-        ["--attention", "grouped"], ["--no-graphs"], ["--optimizer", "lamb"], ["--dropout", "0"], ["--token-bucket", "1"])]
+        ["--attention", "streamed"], ["--attention", "resident"], ["--attention", "grouped"], ["--no-graphs"], ["--optimizer", "lamb"], ["--dropout", "0"], ["--token-bucket", "1"])]
     cases += [("large", ["--dtype", dtype, "--samples", "96", "--steps", "15", "--warmup", "4", *gelu]) for dtype in ("float16", "tf32")]
     cases += [("base", ["--samples", "256", *plain]), ("base", [*large, "--attention", "grouped"]), ("base", [*large, "--no-graphs"])]
     return cases

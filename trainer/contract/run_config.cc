@@ -27,7 +27,6 @@ const std::vector<std::string> kExchangeWays{"reread", "move"};
 const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
 const std::vector<std::string> kDevices{"cpu", "cuda", "auto"};
 const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"};
-const std::vector<std::string> kAttentions{"automatic", "grouped", "reference"};
 
 // Steps and samples are 32-bit words of a random counter; a thousand million leaves room.
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
@@ -235,6 +234,11 @@ nlohmann::ordered_json target_json(const TargetConfig& target, const RunConfig& 
 
 }  // namespace
 
+const std::vector<std::string>& attention_names() {
+  static const std::vector<std::string> names{"automatic", "streamed", "resident", "grouped",
+                                              "reference"};
+  return names;
+}
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
 
 SlurmResources slurm_resources_of(const RunConfig& config) {
@@ -256,7 +260,7 @@ RunConfig parse_run_config(std::string_view text, const std::string& source) {
   root.read("deterministic", &config.deterministic);
   root.read_enum("device", kDevices, &config.device);
   root.read_enum("dtype", kDtypes, &config.dtype);
-  root.read_enum("attention", kAttentions, &config.attention);
+  root.read_enum("attention", attention_names(), &config.attention);
   read_range(root, "token_bucket", &config.token_bucket, 0, 1 << 20);
   root.read("graphs", &config.graphs);
   if (config.device == DeviceKind::Cpu && config.dtype != Precision::Float32) {
@@ -313,7 +317,7 @@ std::string to_json(const RunConfig& config) {
   json["deterministic"] = config.deterministic;
   json["device"] = name_of(kDevices, config.device);
   json["dtype"] = name_of(kDtypes, config.dtype);
-  json["attention"] = name_of(kAttentions, config.attention);
+  json["attention"] = name_of(attention_names(), config.attention);
   json["token_bucket"] = config.token_bucket;
   json["graphs"] = config.graphs;
   json["threads"] = config.threads;

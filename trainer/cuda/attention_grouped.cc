@@ -36,7 +36,10 @@ std::vector<LengthClass> length_classes(std::int64_t max_length) {
 GroupedAttention::GroupedAttention() : streams_(kLimits.size() - 1), ends_(kLimits.size() - 1) {}
 
 void GroupedAttention::forward(const Launch& at, const AttentionForward& op) {
-  run(at, op, attention_forward_class);
+  // Each launch reserves what its class needs.
+  run(at, op, [](const Launch& share, const AttentionForward& all, const LengthClass& which) {
+    attention_forward_class(share, all, which, ForwardWay::Resident);
+  });
 }
 void GroupedAttention::backward(const Launch& at, const AttentionBackward& op) {
   run(at, op, attention_backward_class);
@@ -44,9 +47,8 @@ void GroupedAttention::backward(const Launch& at, const AttentionBackward& op) {
 
 // The longest samples, which take the longest, on the caller's stream; the others fork off at an
 // event and join at one each.
-template <typename Op>
-void GroupedAttention::run(const Launch& at, const Op& op,
-                           void (*one_class)(const Launch&, const Op&, const LengthClass&)) {
+template <typename Op, typename OneClass>
+void GroupedAttention::run(const Launch& at, const Op& op, const OneClass& one_class) {
   const std::vector<LengthClass> classes = length_classes(op.tokens.max_length);
   if (classes.size() > 1) check(cudaEventRecord(start_.get(), at.stream), "recording an event");
   for (std::size_t i = 1; i < classes.size(); ++i) {

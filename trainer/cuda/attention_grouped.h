@@ -1,6 +1,8 @@
 // Attention as separate launches per class of sample length, side by side on streams of their own:
-// grouped multi-stream attention (Baidu's MLPerf submission, arXiv 2208.08124). Same bits as the
-// single launch, for which it is an alternative to measure: README.md, "Attention forward: ladder".
+// grouped multi-stream attention (Baidu's MLPerf submission, arXiv 2208.08124). Forward, keys and
+// values of a head stay in shared memory, of which each launch reserves what its class needs. Same
+// bits as the single launch, for which it is an alternative to measure: README.md, "Attention
+// forward: ladder".
 #pragma once
 
 #include <vector>
@@ -21,9 +23,8 @@ class GroupedAttention {
   void backward(const Launch& at, const AttentionBackward& op);
 
  private:
-  template <typename Op>
-  void run(const Launch& at, const Op& op,
-           void (*one_class)(const Launch&, const Op&, const LengthClass&));
+  template <typename Op, typename OneClass>
+  void run(const Launch& at, const Op& op, const OneClass& one_class);
 
   OwnEvent start_;
   std::vector<OwnStream> streams_;

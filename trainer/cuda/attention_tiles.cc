@@ -49,4 +49,44 @@ AttentionForwardPlan forward_plan(std::int64_t head_size, std::int64_t max_lengt
   return plan;
 }
 
+namespace {
+
+AttentionForwardPlan resident_plan_of(std::int64_t head_size, std::int64_t max_length, int warps) {
+  AttentionForwardPlan plan;
+  plan.rows_per_warp = kForwardRowsPerWarp<64>;
+  const std::int64_t length = std::max<std::int64_t>(1, max_length);
+  // No more warps than have rows.
+  plan.warps = static_cast<int>(
+      std::min<std::int64_t>(warps, (length + plan.rows_per_warp - 1) / plan.rows_per_warp));
+  plan.keys = kForwardKeys;
+  plan.stages = static_cast<int>((length + plan.keys - 1) / plan.keys);
+  plan.shared_bytes = (plan.rows() + plan.stages * 2 * plan.keys) * head_size * 2;
+  return plan;
+}
+
+}  // namespace
+
+std::int64_t resident_forward_limit(std::int64_t head_size, std::int64_t shared_bytes) {
+  if (head_size > 64) return 0;
+  std::int64_t limit = kResidentForwardTokens;
+  while (limit > 0 &&
+         resident_plan_of(head_size, limit, kResidentForwardWarps).shared_bytes > shared_bytes) {
+    limit -= kForwardKeys;
+  }
+  return limit;
+}
+
+AttentionForwardPlan resident_forward_plan(std::int64_t head_size, std::int64_t max_length,
+                                           std::int64_t shared_bytes) {
+  base::check(max_length <= resident_forward_limit(head_size, shared_bytes),
+              "a block may have the shared memory for all keys and values of a sample");
+  // A block reserves 1 KiB for itself, and a multiprocessor has 1 KiB more than a block may ask
+  // for.
+  constexpr std::int64_t kReserved = 1024;
+  const AttentionForwardPlan small =
+      resident_plan_of(head_size, max_length, kResidentForwardWarps / 2);
+  if (2 * (small.shared_bytes + kReserved) <= shared_bytes + kReserved) return small;
+  return resident_plan_of(head_size, max_length, kResidentForwardWarps);
+}
+
 }  // namespace regatta::trainer::cuda

@@ -57,4 +57,18 @@ constexpr int kForwardRowsPerWarp = kHead <= 64 ? 32 : 16;
 [[nodiscard]] AttentionForwardPlan forward_plan(std::int64_t head_size, std::int64_t max_length,
                                                 std::int64_t shared_bytes);
 
+// The forward kernel that keeps all keys and values of a (sample, head): `stages` of them are the
+// longest sample's, and the block's warps take its queries among themselves, tile by tile. Four
+// warps where a multiprocessor has room for two such blocks, else eight (registers allow no more):
+// for d = 64, 512 tokens and 227 KiB one block of eight, 160 KiB.
+constexpr int kResidentForwardWarps = 8;
+constexpr std::int64_t kResidentForwardTokens = 512;
+// The longest sample that goes this way, a multiple of kForwardKeys; 0 for head size 128.
+[[nodiscard]] std::int64_t resident_forward_limit(std::int64_t head_size,
+                                                  std::int64_t shared_bytes);
+// Aborts where max_length is above that.
+[[nodiscard]] AttentionForwardPlan resident_forward_plan(std::int64_t head_size,
+                                                         std::int64_t max_length,
+                                                         std::int64_t shared_bytes);
+
 }  // namespace regatta::trainer::cuda

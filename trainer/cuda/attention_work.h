@@ -23,9 +23,9 @@ TileList build_tiles(const Launch& at, const View& cumulative, std::int64_t toke
 constexpr int kSortedSamples = 8192;
 
 // attention_forward.cu, attention_backward.cu: the same bits for a token whatever class it is
-// launched with.
-void attention_forward_class(const Launch& at, const AttentionForward& op,
-                             const LengthClass& which);
+// launched with, and forward whichever way.
+void attention_forward_class(const Launch& at, const AttentionForward& op, const LengthClass& which,
+                             ForwardWay way);
 void attention_backward_class(const Launch& at, const AttentionBackward& op,
                               const LengthClass& which);
 

@@ -13,6 +13,7 @@
 #include "trainer/cuda/cuda_memory.h"
 #include "trainer/cuda/device_check.h"
 #include "trainer/cuda/event_pool.h"
+#include "trainer/cuda/forward_choice.h"
 #include "trainer/cuda/gemm.h"
 #include "trainer/cuda/graph_cache.h"
 #include "trainer/cuda/handles.h"
@@ -43,6 +44,7 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   CudaDevice(CudaOptions options, cuda::DeviceReport report)
       : options_(std::move(options)),
         report_(std::move(report)),
+        forward_choice_(options_.tune_products),
         graphs_(options_.max_graphs),
         products_({options_.tf32, options_.tune_products, options_.gemm_cache_file, report_.name},
                   base::posix_file_system()) {
@@ -254,13 +256,15 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   std::int64_t tables_cleared_ = 0;
   std::vector<Queue> streams_;
   std::optional<cuda::GroupedAttention> grouped_;
+  cuda::ForwardChoice forward_choice_;
   cuda::EventPool events_;
   cuda::GraphCache graphs_;
   cuda::GemmEngine products_;
 };
 
 std::string CudaDevice::description() const {
-  constexpr const char* kAttention[] = {"automatic", "grouped", "reference"};
+  constexpr const char* kAttention[] = {"automatic", "streamed", "resident", "grouped",
+                                        "reference"};
   const int architecture = report_.facts.architecture;
   std::string text = report_.name + " (compute capability " + std::to_string(architecture / 10) +
                      "." + std::to_string(architecture % 10) + "), driver " +
@@ -268,6 +272,8 @@ std::string CudaDevice::description() const {
                      cuda::version_text(report_.runtime_version) + ", " + products_.version() +
                      ", float32 products in " + (options_.tf32 ? "TF32" : "float32") +
                      ", attention " + kAttention[static_cast<int>(options_.attention)];
+  const std::string forward = forward_choice_.description();
+  if (!forward.empty()) text += " (forward " + forward + ")";
   if (!products_.warning().empty()) text += "; " + products_.warning();
   if (tables_cleared_ > 0) {
     text += "; the optimizer's tables were made again " + std::to_string(tables_cleared_) +
@@ -290,8 +296,13 @@ void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
     cuda::attention_forward_reference(at(stream), op);
   } else if (grouped_) {
     grouped_->forward(at(stream), op);
+  } else if (options_.attention == CudaAttention::Automatic) {
+    forward_choice_.run(at(stream), op, graphs_.capturing());
   } else {
-    cuda::attention_forward_fused(at(stream), op);
+    cuda::attention_forward_fused(at(stream), op,
+                                  options_.attention == CudaAttention::Resident
+                                      ? cuda::ForwardWay::Resident
+                                      : cuda::ForwardWay::Streamed);
   }
 }
 

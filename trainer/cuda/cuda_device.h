@@ -14,10 +14,12 @@
 
 namespace regatta::trainer {
 
-// Automatic: the fused kernels where they cover type and head size, the reference ones elsewhere.
-// Grouped: the same, samples of similar length side by side on several streams. Reference: always
-// the obvious kernels, one per step of the formula.
-enum class CudaAttention : std::uint8_t { Automatic, Grouped, Reference };
+// Automatic: the fused kernels where they cover type and head size, the reference elsewhere; forward
+// the faster of Streamed and Resident, timed at a shape's first use (tune_products off: Streamed).
+// Streamed, Resident: that way forward. Grouped: samples of similar length side by side on several
+// streams. Reference: always the formula, one kernel per step of it. All but the last give the same
+// bits.
+enum class CudaAttention : std::uint8_t { Automatic, Streamed, Resident, Grouped, Reference };
 
 struct CudaOptions {
   int index = 0;      // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)

@@ -53,7 +53,10 @@ void cross_entropy(const Launch& at, const CrossEntropy& op);
 void attention_forward_reference(const Launch& at, const AttentionForward& op);
 void attention_backward_reference(const Launch& at, const AttentionBackward& op);
 [[nodiscard]] bool attention_is_fused(Dtype dtype, std::int64_t head_size);
-void attention_forward_fused(const Launch& at, const AttentionForward& op);
+// Resident: keys and values of a head stay in shared memory while all its queries pass, where the
+// sample is short enough (attention_tiles.h) and else Streamed. The same bits.
+enum class ForwardWay : std::uint8_t { Streamed, Resident };
+void attention_forward_fused(const Launch& at, const AttentionForward& op, ForwardWay way);
 void attention_backward_fused(const Launch& at, const AttentionBackward& op);
 
 // optimizer.cu: see optimizer_table.h for the update.

@@ -20,21 +20,27 @@ __host__ __device__ constexpr int tile_offset(int row, int piece) {
   return (row * kPieces + (piece ^ (kPieces == 4 ? row / 2 % 4 : row % 8))) * 16;
 }
 
-// All threads of the block copy `rows` rows (a multiple of 16) of kColumns elements
-// from `from` (row stride in elements), zeros from row `valid` on. Commits nothing. `from` itself
-// is valid memory even when no row is.
+// `threads` threads, of which this is number `thread`, copy `rows` rows (a multiple of 16) of
+// kColumns elements from `from` (row stride in elements), zeros from row `valid` on. Commits
+// nothing. `from` itself is valid memory even when no row is.
 template <int kColumns, typename T>
 __device__ inline void copy_tile(ptx::SharedAddress to, const T* from, std::int64_t stride,
-                                 int rows, int valid) {
+                                 int rows, int valid, int thread, int threads) {
   constexpr int kPieces = kColumns / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * kPieces;
-       i += static_cast<int>(blockDim.x)) {
+  for (int i = thread; i < rows * kPieces; i += threads) {
     const int row = i / kPieces;
     const int piece = i % kPieces;
     const bool inside = row < valid;
     ptx::copy16(to + tile_offset<kColumns>(row, piece),
                 inside ? from + row * stride + piece * 8 : from, inside);
   }
+}
+// The same by all threads of the block.
+template <int kColumns, typename T>
+__device__ inline void copy_tile(ptx::SharedAddress to, const T* from, std::int64_t stride,
+                                 int rows, int valid) {
+  copy_tile<kColumns>(to, from, stride, rows, valid, static_cast<int>(threadIdx.x),
+                      static_cast<int>(blockDim.x));
 }
 
 }  // namespace regatta::trainer::cuda

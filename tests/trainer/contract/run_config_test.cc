@@ -365,6 +365,7 @@ TEST(RunConfig, AcceptsTheEndsOfItsRanges) {
                            "graphs: false",
                            "device: cuda\ndtype: bfloat16",
                            "device: auto\ndtype: float16",
+                           "attention: resident",
                            "attention: grouped"}) {
     EXPECT_NO_THROW(parse_run_config(std::string(kMinimal) + text + "\n", "f")) << text;
   }
@@ -455,7 +456,7 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"device: gpu", "expected one of cpu, cuda, auto, found 'gpu'"},
       {"dtype: bfloat16", "dtype: the CPU computes in float32 only; set device: cuda"},
       {"dtype: half", "expected one of float32, tf32, bfloat16, float16, found 'half'"},
-      {"attention: flash", "expected one of automatic, grouped, reference, found 'flash'"},
+      {"attention: flash", "expected one of automatic, streamed, resident, grouped, reference, found 'flash'"},
       {"token_bucket: -1", "token_bucket: is -1"},
       {"graphs: 2", "graphs: expected true or false"},
       {"threads: -1", "threads: is -1"},

@@ -14,12 +14,13 @@ namespace {
 
 using trainer::Dtype;
 using trainer::cuda::AttentionTile;
+using trainer::cuda::ForwardWay;
 using trainer::cuda::Launch;
 using trainer::cuda::LengthClass;
 
 constexpr std::array<Dtype, 2> kTypes{Dtype::BFloat16, Dtype::Float16};
 
-class AttentionForwardTest : public testing::Test {
+class AttentionForwardTest : public testing::TestWithParam<ForwardWay> {
  protected:
   ~AttentionForwardTest() override { emulation::set_order({}); }
 
@@ -81,7 +82,7 @@ std::string name_of(const AttentionShape& shape) {
   return name;
 }
 
-TEST_F(AttentionForwardTest, MatchesItsFormula) {
+TEST_P(AttentionForwardTest, MatchesItsFormula) {
   const AttentionShape cases[] = {
       {{1}, 1, 64, 0},           {{7}, 2, 64, 0.1},           {{1, 7, 129}, 2, 64, 0.1},
       {{129}, 2, 32, 0},         {{31, 32, 33}, 1, 32, 0.25}, {{64, 65, 63}, 1, 128, 0.5},
@@ -92,14 +93,14 @@ TEST_F(AttentionForwardTest, MatchesItsFormula) {
     for (const Dtype dtype : kTypes) {
       SCOPED_TRACE(name_of(shape));
       AttentionProblem problem(shape, dtype);
-      trainer::cuda::attention_forward_fused(at(), problem.forward());
+      trainer::cuda::attention_forward_fused(at(), problem.forward(), GetParam());
       expect_formula(problem);
     }
   }
 }
 
 // A growing row: each key's score is above all before it, so that references move at every step.
-TEST_F(AttentionForwardTest, FollowsScoresThatGrowAndDoesNotOverflow) {
+TEST_P(AttentionForwardTest, FollowsScoresThatGrowAndDoesNotOverflow) {
   for (const Dtype dtype : kTypes) {
     for (const float growth : {0.5F, -0.5F, 40.0F, -40.0F}) {
       SCOPED_TRACE(growth);
@@ -111,17 +112,17 @@ TEST_F(AttentionForwardTest, FollowsScoresThatGrowAndDoesNotOverflow) {
               problem.half().bits(c == 0 ? growth * static_cast<float>(token) : 1.0F);
         }
       }
-      trainer::cuda::attention_forward_fused(at(), problem.forward());
+      trainer::cuda::attention_forward_fused(at(), problem.forward(), GetParam());
       expect_formula(problem);
     }
     AttentionProblem large({{70}, 2, 64, 0.1, 200.0F}, dtype);
-    trainer::cuda::attention_forward_fused(at(), large.forward());
+    trainer::cuda::attention_forward_fused(at(), large.forward(), GetParam());
     expect_formula(large);
   }
 }
 
 // With q = 0 all probabilities are equal, and one-hot values show which of 64 keys were kept.
-TEST_F(AttentionForwardTest, DrawsTheMasksOfTheContract) {
+TEST_P(AttentionForwardTest, DrawsTheMasksOfTheContract) {
   const int length = 203;
   for (const int head_size : {32, 64, 128}) {
     for (int begin = 0; begin < length; begin += head_size) {
@@ -135,7 +136,7 @@ TEST_F(AttentionForwardTest, DrawsTheMasksOfTheContract) {
           }
         }
       }
-      trainer::cuda::attention_forward_fused(at(), problem.forward());
+      trainer::cuda::attention_forward_fused(at(), problem.forward(), GetParam());
       for (int query = 0; query < length; ++query) {
         for (int head = 0; head < 2; ++head) {
           for (int c = 0; c < head_size && begin + c < length; ++c) {
@@ -171,37 +172,37 @@ void expect_same_sample(const AttentionProblem& a, std::size_t a_sample, const A
   }
 }
 
-TEST_F(AttentionForwardTest, GivesASampleTheSameBitsInAnyCompany) {
+TEST_P(AttentionForwardTest, GivesASampleTheSameBitsInAnyCompany) {
   for (const int head_size : {32, 64, 128}) {
     for (const int length : {20, 64, 100}) {
       AttentionProblem alone({{length}, 2, head_size, 0.1, 4, 0, 0, {5}}, Dtype::BFloat16);
       AttentionProblem among({{3, 290, length, 70}, 2, head_size, 0.1, 4, 9, 2, {1, 2, 5, 9}},
                              Dtype::BFloat16);
       copy_sample(alone, 0, among, 2);
-      trainer::cuda::attention_forward_fused(at(), alone.forward());
-      trainer::cuda::attention_forward_fused(at(), among.forward());
+      trainer::cuda::attention_forward_fused(at(), alone.forward(), GetParam());
+      trainer::cuda::attention_forward_fused(at(), among.forward(), GetParam());
       expect_same_sample(alone, 0, among, 2);
     }
   }
 }
 
-TEST_F(AttentionForwardTest, DoesNotDependOnTheOrderOfThreadsAndBlocks) {
+TEST_P(AttentionForwardTest, DoesNotDependOnTheOrderOfThreadsAndBlocks) {
   const AttentionShape shape{{3, 290, 100, 65}, 2, 64, 0.1, 4, 70, 1, {}};
   AttentionProblem expected(shape, Dtype::BFloat16);
-  trainer::cuda::attention_forward_fused(at(), expected.forward());
+  trainer::cuda::attention_forward_fused(at(), expected.forward(), GetParam());
   for (const char* order : {"reverse", "random:1", "random:2", "random:3"}) {
     emulation::set_order(emulation::parse_order(order));
     AttentionProblem problem(shape, Dtype::BFloat16);
-    trainer::cuda::attention_forward_fused(at(), problem.forward());
+    trainer::cuda::attention_forward_fused(at(), problem.forward(), GetParam());
     EXPECT_EQ(problem.out(), expected.out()) << order;
     EXPECT_EQ(problem.lse(), expected.lse()) << order;
   }
 }
 
-TEST_F(AttentionForwardTest, WritesZerosForTokensOfNoSample) {
+TEST_P(AttentionForwardTest, WritesZerosForTokensOfNoSample) {
   for (const int padding : {1, 127, 128, 300}) {
     AttentionProblem problem({{30, 77}, 3, 64, 0.1, 1, padding, 3, {}}, Dtype::BFloat16);
-    trainer::cuda::attention_forward_fused(at(), problem.forward());
+    trainer::cuda::attention_forward_fused(at(), problem.forward(), GetParam());
     for (int token = 107; token < 107 + padding; ++token) {
       for (int head = 0; head < 3; ++head) {
         ASSERT_EQ(problem.lse()[problem.lse_at(token, head)], 0.0F) << token;
@@ -213,32 +214,32 @@ TEST_F(AttentionForwardTest, WritesZerosForTokensOfNoSample) {
 }
 
 // A graph captured for one batch is replayed for others of the same T and B.
-TEST_F(AttentionForwardTest, ReadsLengthsFromTheDeviceOnly) {
+TEST_P(AttentionForwardTest, ReadsLengthsFromTheDeviceOnly) {
   AttentionProblem first({{200, 1, 1, 90}, 1, 64, 0.1, 1, 0, 0, {4, 3, 2, 1}}, Dtype::BFloat16);
   AttentionProblem second({{73, 73, 73, 73}, 1, 64, 0.1, 1, 0, 0, {4, 3, 2, 1}}, Dtype::BFloat16);
   trainer::AttentionForward op = second.forward();
   op.tokens.max_length = first.forward().tokens.max_length;
-  trainer::cuda::attention_forward_fused(at(), op);
+  trainer::cuda::attention_forward_fused(at(), op, GetParam());
   expect_formula(second);
 }
 
-TEST_F(AttentionForwardTest, ClassesTogetherAreTheWhole) {
+TEST_P(AttentionForwardTest, ClassesTogetherAreTheWhole) {
   const AttentionShape shape{{3, 290, 128, 129, 100, 256, 65}, 1, 64, 0.1, 2, 70, 1, {}};
   AttentionProblem expected(shape, Dtype::BFloat16);
-  trainer::cuda::attention_forward_fused(at(), expected.forward());
+  trainer::cuda::attention_forward_fused(at(), expected.forward(), GetParam());
   AttentionProblem problem(shape, Dtype::BFloat16);
   for (const LengthClass& which :
        {LengthClass{0, 128, true}, LengthClass{128, 256, false}, LengthClass{256, 4095, false}}) {
-    trainer::cuda::attention_forward_class(at(), problem.forward(), which);
+    trainer::cuda::attention_forward_class(at(), problem.forward(), which, GetParam());
   }
   EXPECT_EQ(problem.out(), expected.out());
   EXPECT_EQ(problem.lse(), expected.lse());
 }
 
-TEST_F(AttentionForwardTest, NeedsNoMoreSharedMemoryThanAnyArchitectureHas) {
+TEST_P(AttentionForwardTest, NeedsNoMoreSharedMemoryThanAnyArchitectureHas) {
   for (const int head_size : {32, 64, 128}) {
     AttentionProblem problem({{150}, 1, head_size, 0.1}, Dtype::Float16);
-    trainer::cuda::attention_forward_fused(at(99 * 1024), problem.forward());
+    trainer::cuda::attention_forward_fused(at(99 * 1024), problem.forward(), GetParam());
     expect_formula(problem);
   }
 }
@@ -269,7 +270,7 @@ std::vector<std::array<int, 4>> plain_list(const ListCase& c) {
   return list;
 }
 
-TEST_F(AttentionForwardTest, ListsTilesLongestSamplesFirst) {
+TEST_P(AttentionForwardTest, ListsTilesLongestSamplesFirst) {
   std::vector<int> many;
   for (int i = 0; i < 1000; ++i) many.push_back(i * 7919 % 513);
   std::vector<int> too_many(trainer::cuda::kSortedSamples + 1, 2);
@@ -307,6 +308,43 @@ TEST_F(AttentionForwardTest, ListsTilesLongestSamplesFirst) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, AttentionForwardTest,
+                         testing::Values(ForwardWay::Streamed, ForwardWay::Resident),
+                         [](const auto& way) {
+                           return way.param == ForwardWay::Streamed ? "Streamed" : "Resident";
+                         });
+
+class ResidentForwardTest : public AttentionForwardTest {};
+
+// Lengths around stages and tiles of queries; with 227 KiB and 163 KiB up to 512 tokens stay, with
+// 99 KiB up to 256.
+TEST_P(ResidentForwardTest, GivesTheBitsOfStreaming) {
+  const AttentionShape shapes[] = {
+      {{1, 33, 64, 65, 129}, 2, 64, 0.1, 1, 5, 1},
+      {{512, 130, 511}, 1, 64, 0.1, 3},
+      {{385, 257, 300}, 2, 64, 0, 1, 0, 2},
+      {{449, 20, 700}, 1, 64, 0.3, 1, 4200},
+      {{512, 256, 31}, 1, 32, 0.1},
+      {{300, 90}, 1, 128, 0.1},
+  };
+  for (const AttentionShape& shape : shapes) {
+    for (const Dtype dtype : kTypes) {
+      SCOPED_TRACE(name_of(shape));
+      AttentionProblem streamed(shape, dtype);
+      trainer::cuda::attention_forward_fused(at(), streamed.forward(), ForwardWay::Streamed);
+      for (const std::int64_t shared : {227, 163, 99}) {
+        AttentionProblem resident(shape, dtype);
+        trainer::cuda::attention_forward_fused(at(shared * 1024), resident.forward(), GetParam());
+        EXPECT_EQ(resident.out(), streamed.out()) << shared;
+        EXPECT_EQ(resident.lse(), streamed.lse()) << shared;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ResidentForwardTest, testing::Values(ForwardWay::Resident),
+                         [](const auto&) { return "Resident"; });
 
 }  // namespace
 }  // namespace regatta::tests

@@ -11,6 +11,7 @@ namespace regatta::tests {
 namespace {
 
 using trainer::Dtype;
+using trainer::cuda::ForwardWay;
 using trainer::cuda::GroupedAttention;
 using trainer::cuda::Launch;
 using trainer::cuda::length_classes;
@@ -62,7 +63,7 @@ TEST_F(GroupedAttentionTest, GivesTheBitsOfOneLaunch) {
   for (const std::vector<int>& lengths : kBatches) {
     const AttentionShape shape{lengths, 1, 64, 0.1, 2, 30};
     AttentionProblem expected(shape, Dtype::BFloat16);
-    trainer::cuda::attention_forward_fused(at(), expected.forward());
+    trainer::cuda::attention_forward_fused(at(), expected.forward(), ForwardWay::Streamed);
     Gradient expected_gradient = gradient_of(expected);
     trainer::cuda::attention_backward_fused(at(), expected_gradient.op);
 
@@ -95,7 +96,7 @@ TEST_F(GroupedAttentionTest, MayBeCapturedAndReplayedForOtherLengths) {
   std::copy_n(expected.forward().tokens.ordinal.ints(), expected.tokens(),
               problem.forward().tokens.ordinal.ints());
   ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
-  trainer::cuda::attention_forward_fused(at(), expected.forward());
+  trainer::cuda::attention_forward_fused(at(), expected.forward(), ForwardWay::Streamed);
   EXPECT_EQ(problem.out(), expected.out());
   EXPECT_EQ(problem.lse(), expected.lse());
   EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);

@@ -88,9 +88,37 @@ TEST(AttentionForwardPlan, FitsEveryArchitectureAndKeepsShortBatchesSmall) {
   EXPECT_EQ(forward_plan(64, 512, 227 * 1024).rows(), 128);
 }
 
+TEST(ResidentForwardPlan, KeepsAllKeysAndFillsAMultiprocessor) {
+  using trainer::cuda::resident_forward_limit;
+  using trainer::cuda::resident_forward_plan;
+  EXPECT_EQ(resident_forward_limit(64, 227 * 1024), 512);
+  EXPECT_EQ(resident_forward_limit(64, 163 * 1024), 512);
+  EXPECT_EQ(resident_forward_limit(64, 99 * 1024), 256);
+  EXPECT_EQ(resident_forward_limit(32, 99 * 1024), 512);
+  EXPECT_EQ(resident_forward_limit(128, 227 * 1024), 0);
+  for (const std::int64_t shared : {99, 163, 227}) {
+    for (const std::int64_t head_size : {32, 64}) {
+      for (std::int64_t length = 1; length <= resident_forward_limit(head_size, shared * 1024);
+           ++length) {
+        const auto plan = resident_forward_plan(head_size, length, shared * 1024);
+        EXPECT_LE(plan.shared_bytes, shared * 1024);
+        EXPECT_GE(plan.stages * plan.keys, length);
+        EXPECT_GE(plan.warps, 1);
+        // Eight warps a multiprocessor, in one block or in two, where there are rows for them.
+        const bool two = 2 * (plan.shared_bytes + 1024) <= (shared + 1) * 1024;
+        EXPECT_TRUE(two || plan.warps == 8 || plan.rows() >= length) << length;
+      }
+    }
+  }
+  EXPECT_EQ(resident_forward_plan(64, 512, 227 * 1024).warps, 8);
+  EXPECT_EQ(resident_forward_plan(64, 512, 227 * 1024).shared_bytes, 160 * 1024);
+  EXPECT_EQ(resident_forward_plan(64, 384, 227 * 1024).warps, 4);
+}
+
 TEST(AttentionForwardPlanDeathTest, RefusesWhatHasNoKernel) {
   EXPECT_DEATH((void)forward_plan(48, 10, 99 * 1024), "head sizes");
   EXPECT_DEATH((void)forward_plan(128, 512, 64 * 1024), "shared memory");
+  EXPECT_DEATH((void)trainer::cuda::resident_forward_plan(64, 513, 227 * 1024), "shared memory");
 }
 
 // The banks (4 bytes each, 32 of them) that eight 16-byte accesses of one phase touch.

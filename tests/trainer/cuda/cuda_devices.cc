@@ -25,6 +25,8 @@ const Variant kVariants[] = {
     {"sm90float32", 90, Dtype::Float32, "random:1"},
     {"sm90bfloat16", 90, Dtype::BFloat16, "random:2"},
     {"sm90float16", 90, Dtype::Float16, "random:3"},
+    {"sm80resident", 80, Dtype::Float16, "random:4", CudaAttention::Resident},
+    {"sm90resident", 90, Dtype::BFloat16, "forward", CudaAttention::Resident},
     {"sm90grouped", 90, Dtype::BFloat16, "reverse", CudaAttention::Grouped},
     {"sm90reference", 90, Dtype::BFloat16, "reverse", CudaAttention::Reference},
 };

@@ -6,15 +6,17 @@
 namespace regatta::tests {
 namespace {
 
-DeviceUnderTest device_of(const char* name, trainer::Dtype compute) {
+DeviceUnderTest device_of(const char* name, trainer::Dtype compute,
+                          trainer::CudaAttention attention = trainer::CudaAttention::Automatic) {
   DeviceUnderTest device;
   device.name = name;
   device.compute = compute;
-  device.make = [] {
+  device.make = [attention] {
     emulation::configure(emulation::facts_of(90));
     emulation::set_order({});
     trainer::CudaOptions options;
     options.tune_products = false;
+    options.attention = attention;
     return trainer::make_cuda_device(options);
   };
   return device;
@@ -24,7 +26,8 @@ DeviceUnderTest device_of(const char* name, trainer::Dtype compute) {
 
 std::vector<DeviceUnderTest> devices_under_test() {
   return {device_of("float32", trainer::Dtype::Float32),
-          device_of("bfloat16", trainer::Dtype::BFloat16)};
+          device_of("bfloat16", trainer::Dtype::BFloat16),
+          device_of("resident", trainer::Dtype::BFloat16, trainer::CudaAttention::Resident)};
 }
 
 namespace {
