@@ -58,11 +58,24 @@ __device__ void write_zeros(const ForwardWork& work, const AttentionTile& tile, 
   }
 }
 
+// A stage: kForwardKeys rows of K, and behind them those of V.
+template <int kHead>
+constexpr int kStageBytes = 2 * kForwardKeys* kHead * 2;
+// The block copies keys and values from `key` on; zeros behind the sample's end. `keys`: of the
+// sample's first token.
+template <int kHead, typename T>
+__device__ void fetch_stage(ptx::SharedAddress to, const T* keys, std::int64_t hidden, int key,
+                            int length) {
+  const T* from = keys + key * 3 * hidden;
+  copy_tile<kHead>(to, from, 3 * hidden, kForwardKeys, length - key);
+  copy_tile<kHead>(to + kStageBytes<kHead> / 2, from + hidden, 3 * hidden, kForwardKeys,
+                   length - key);
+}
+
 template <typename T, int kHead, bool kDrop>
 __global__ void __launch_bounds__(kForwardWarps * 32, 2)
     attention_forward_kernel(ForwardWork work) {
   constexpr int kWarpRows = kForwardRowsPerWarp<kHead>;
-  constexpr int kTileBytes = kForwardKeys * kHead * 2;  // K of a stage; V's lies behind it
   const int head = static_cast<int>(blockIdx.x) % work.heads;
   const int index = static_cast<int>(blockIdx.x) / work.heads;
   if (index >= *work.count) return;
@@ -78,11 +91,8 @@ __global__ void __launch_bounds__(kForwardWarps * 32, 2)
   const T* first = static_cast<const T*>(work.qkv) + tile.begin * stride + head * kHead;
   const ptx::SharedAddress queries = ptx::shared_address(dynamic_shared());
   ptx::SharedAddress buffer = queries + rows * kHead * 2;
-  // Keys and values from `key` on; zeros behind the sample's end.
   const auto fetch = [&](ptx::SharedAddress to, int key) {
-    const T* keys = first + key * stride + work.hidden;
-    copy_tile<kHead>(to, keys, stride, kForwardKeys, tile.length - key);
-    copy_tile<kHead>(to + kTileBytes, keys + work.hidden, stride, kForwardKeys, tile.length - key);
+    fetch_stage<kHead>(to, first + work.hidden, work.hidden, key, tile.length);
   };
   // Groups of copies: the queries; the first stage; the second, if with it all keys are here.
   const bool resident = tile.length <= work.stages * kForwardKeys;
@@ -90,7 +100,7 @@ __global__ void __launch_bounds__(kForwardWarps * 32, 2)
   ptx::copy_commit();
   fetch(buffer, 0);
   ptx::copy_commit();
-  if (resident && tile.length > kForwardKeys) fetch(buffer + 2 * kTileBytes, kForwardKeys);
+  if (resident && tile.length > kForwardKeys) fetch(buffer + kStageBytes<kHead>, kForwardKeys);
   ptx::copy_commit();
 
   const int row = tile.row + warp * kWarpRows;  // the warp's first, in its sample
@@ -103,7 +113,7 @@ __global__ void __launch_bounds__(kForwardWarps * 32, 2)
   ptx::copy_wait<2>();
   __syncthreads();
   WarpQueries<T, kHead, kDrop> mine(queries + warp * kWarpRows * kHead * 2);
-  int to_other = 2 * kTileBytes;  // from `buffer` to the other stage's
+  int to_other = kStageBytes<kHead>;  // from `buffer` to the other stage's
 #pragma unroll 1
   for (int key = 0; key < tile.length; key += kForwardKeys) {
     const bool more = key + kForwardKeys < tile.length;
@@ -123,11 +133,7 @@ __global__ void __launch_bounds__(kForwardWarps * 32, 2)
     buffer += to_other;
     to_other = -to_other;
   }
-  if (active) {
-    mine.finish(row, tile.length, work.dropout.scale,
-                static_cast<T*>(work.out) + tile.begin * work.hidden + head * kHead, work.hidden,
-                work.lse + head * work.tokens + tile.begin);
-  }
+  if (active) mine.finish(work, tile, head, row);
 }
 
 // Waits until at most `open` groups of copies are open; waits for more than it must beyond kMost.
@@ -144,7 +150,6 @@ template <typename T, int kHead, bool kDrop>
 __global__ void __launch_bounds__(kResidentForwardWarps * 32, 1)
     attention_forward_resident_kernel(ForwardWork work) {
   constexpr int kWarpRows = kForwardRowsPerWarp<kHead>;
-  constexpr int kTileBytes = kForwardKeys * kHead * 2;  // K of a stage; V's lies behind it
   constexpr int kStages = static_cast<int>(kResidentForwardTokens) / kForwardKeys;
   const int head = static_cast<int>(blockIdx.x) % work.heads;
   const int index = static_cast<int>(blockIdx.x) / work.heads;
@@ -173,11 +178,8 @@ __global__ void __launch_bounds__(kResidentForwardWarps * 32, 1)
   ptx::copy_commit();
 #pragma unroll 1
   for (int stage = 0; stage < stages; ++stage) {
-    const int key = stage * kForwardKeys;
-    const T* keys = first + key * stride + work.hidden;
-    const ptx::SharedAddress to = buffer + stage * 2 * kTileBytes;
-    copy_tile<kHead>(to, keys, stride, kForwardKeys, tile.length - key);
-    copy_tile<kHead>(to + kTileBytes, keys + work.hidden, stride, kForwardKeys, tile.length - key);
+    fetch_stage<kHead>(buffer + stage * kStageBytes<kHead>, first + work.hidden, work.hidden,
+                       stage * kForwardKeys, tile.length);
     ptx::copy_commit();
   }
   const SampleDraws draws(work.dropout,
@@ -203,16 +205,12 @@ __global__ void __launch_bounds__(kResidentForwardWarps * 32, 1)
         __syncthreads();
       }
       if (active) {
-        mine.take(buffer + stage * 2 * kTileBytes,
+        mine.take(buffer + stage * kStageBytes<kHead>,
                   min(kForwardKeys, tile.length - stage * kForwardKeys), block, draws, work);
       }
       block += kForwardKeys / 8;
     }
-    if (active) {
-      mine.finish(row, tile.length, work.dropout.scale,
-                  static_cast<T*>(work.out) + tile.begin * work.hidden + head * kHead, work.hidden,
-                  work.lse + head * work.tokens + tile.begin);
-    }
+    if (active) mine.finish(work, tile, head, row);
     ptx::copy_wait<0>();
     arriving = false;
   }

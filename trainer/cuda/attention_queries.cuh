@@ -89,10 +89,11 @@ class WarpQueries {
     }
   }
 
-  // Writes rows below `length`; `row` is the warp's first, out and lse belong to the sample's
-  // first.
-  __device__ void finish(int row, int length, float scale, T* out, std::int64_t hidden,
-                         float* lse) const {
+  // Writes the sample's rows of a head; `row` is the warp's first.
+  __device__ void finish(const ForwardWork& work, const AttentionTile& tile, int head,
+                         int row) const {
+    T* out = static_cast<T*>(work.out) + tile.begin * work.hidden + head * kHead;
+    float* lse = work.lse + head * work.tokens + tile.begin;
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
@@ -102,9 +103,9 @@ class WarpQueries {
         total += __shfl_xor_sync(kAllLanes, total, 1);
         total += __shfl_xor_sync(kAllLanes, total, 2);
         const int mine = row + r * 16 + h * 8 + lane / 4;
-        const bool inside = mine < length;
+        const bool inside = mine < tile.length;
         if (inside && lane % 4 == 0) lse[mine] = reference_[r][h] * kLogOf2 + logf(total);
-        const float factor = scale / total;
+        const float factor = work.dropout.scale / total;
 #pragma unroll
         for (int c = 0; c < kHead / 32; ++c) {
           std::uint32_t word[4];
@@ -116,7 +117,7 @@ class WarpQueries {
           // Two columns of four tiles become eight columns of one: 16 bytes a lane.
           transpose_quad(word);
           if (inside) {
-            *reinterpret_cast<uint4*>(out + mine * hidden + c * 32 + lane % 4 * 8) =
+            *reinterpret_cast<uint4*>(out + mine * work.hidden + c * 32 + lane % 4 * 8) =
                 make_uint4(word[0], word[1], word[2], word[3]);
           }
         }

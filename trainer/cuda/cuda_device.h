@@ -14,8 +14,9 @@
 
 namespace regatta::trainer {
 
-// Automatic: the fused kernels where they cover type and head size, the reference elsewhere; forward
-// the faster of Streamed and Resident, timed at a shape's first use (tune_products off: Streamed).
+// Automatic: the fused kernels where they cover type and head size, the reference elsewhere; and
+// forward the faster of Streamed and Resident, timed at a shape's first use (tune_products off:
+// Streamed).
 // Streamed, Resident: that way forward. Grouped: samples of similar length side by side on several
 // streams. Reference: always the formula, one kernel per step of it. All but the last give the same
 // bits.
