@@ -168,7 +168,7 @@ def cuda(totals, limit):
     if nvcc is None:
         totals.add("cuda", "skipped", "needs the CUDA Toolkit (nvcc)")
         return
-    targets = ["regatta-train", "regatta-cuda", "cuda_ops_test", "cuda_model_test"]
+    targets = ["regatta-train", "regatta-cuda", "regatta_cuda_kernels_100a", "cuda_ops_test", "cuda_model_test"]
     if not single(totals, "cuda", ["sh", "-c", f"cmake --preset cuda -DWITH_PAGE=OFF -DWITH_TESTS=ON && cmake --build --preset cuda --target {' '.join(targets)}"],
                   limit, {"CUDACXX": nvcc}):
         return
