@@ -54,8 +54,49 @@ class StepBench {
 
   // Steps below 0 warm up. With `phases` the device is waited for after each.
   Timing run(int step, bool phases) {
-    std::vector<PackedBatch> batches;
+    const Work work = work_of(step);
     Timing timing;
+    timing.sizes = work.sizes;
+    const double start = clock_.monotonic_seconds();
+    double mark = start;
+    enqueue(work, [&](double Timing::*phase) {
+      if (!phases) return;
+      device_.synchronize();
+      const double now = clock_.monotonic_seconds();
+      timing.*phase += now - mark;
+      mark = now;
+    });
+    device_.synchronize();
+    timing.seconds = clock_.monotonic_seconds() - start;
+    return timing;
+  }
+
+  // Seconds of the first `steps` steps together. Waiting: for each step's end before the next is
+  // enqueued, as training does to read its results; otherwise the host runs ahead, and the device
+  // always has work (and may read the scalars of a later step, which take no other time).
+  double seconds_of(int steps, bool waiting) {
+    std::vector<Work> works;
+    for (int step = 0; step < steps; ++step) works.push_back(work_of(step));
+    device_.synchronize();
+    const double start = clock_.monotonic_seconds();
+    for (const Work& work : works) {
+      enqueue(work, [](double Timing::*) {});
+      if (waiting) device_.wait_host(device_.record(0));
+    }
+    device_.synchronize();
+    return clock_.monotonic_seconds() - start;
+  }
+
+ private:
+  struct Work {
+    int number = 0;  // of the step, from 1
+    std::vector<PackedBatch> batches;
+    BatchSizes sizes;
+  };
+
+  Work work_of(int step) {
+    Work work;
+    work.number = step + options_.warmup_steps + 1;
     const int most = options_.micro > 0 ? options_.micro : options_.samples;
     for (int begin = 0; begin < options_.samples; begin += most) {
       std::vector<Sample> samples;
@@ -65,18 +106,16 @@ class StepBench {
         samples.push_back(
             samples_.at(std::int64_t{std::max(step, 0)} * options_.samples + ordinal));
         const std::int64_t length = std::ssize(samples.back().ids);
-        timing.sizes.tokens += length;
-        timing.sizes.squared_tokens += length * length;
+        work.sizes.tokens += length;
+        work.sizes.squared_tokens += length * length;
       }
-      batches.push_back(collate(samples, ordinals));
-      timing.sizes.samples += batches.back().samples();
-      timing.sizes.masked += batches.back().masked();
+      work.batches.push_back(collate(samples, ordinals));
+      work.sizes.samples += work.batches.back().samples();
+      work.sizes.masked += work.batches.back().masked();
     }
-    time_step(step + options_.warmup_steps + 1, batches, phases, &timing);
-    return timing;
+    return work;
   }
 
- private:
   static OptimizerConfig optimizer_config(const BenchStepOptions& options) {
     OptimizerConfig config;
     config.kind = options.optimizer;
@@ -95,30 +134,21 @@ class StepBench {
     return bert_options(config, device);
   }
 
-  void time_step(int number, const std::vector<PackedBatch>& batches, bool phases, Timing* timing) {
-    const auto step_number = static_cast<std::int32_t>(number);
-    const double start = clock_.monotonic_seconds();
-    double mark = start;
-    const auto lap = [&](double* phase) {
-      if (!phases) return;
-      device_.synchronize();
-      const double now = clock_.monotonic_seconds();
-      *phase += now - mark;
-      mark = now;
-    };
+  // done(phase) is called behind each phase.
+  template <typename Done>
+  void enqueue(const Work& work, const Done& done) {
     model_.zero_gradients();
     model_.reset_statistics();
-    for (const PackedBatch& batch : batches) {
-      model_.upload(batch, step_number, {timing->sizes.masked, timing->sizes.samples});
+    for (const PackedBatch& batch : work.batches) {
+      model_.upload(batch, static_cast<std::int32_t>(work.number),
+                    {work.sizes.masked, work.sizes.samples});
       model_.forward(Mode::Training);
-      lap(&timing->forward);
+      done(&Timing::forward);
       model_.backward();
-      lap(&timing->backward);
+      done(&Timing::backward);
     }
-    optimizer_.update(model_, {number, 1e-4});
-    lap(&timing->optimizer);
-    device_.synchronize();
-    timing->seconds = clock_.monotonic_seconds() - start;
+    optimizer_.update(model_, {work.number, 1e-4});
+    done(&Timing::optimizer);
   }
 
   Device& device_;
@@ -129,6 +159,20 @@ class StepBench {
   SingleCommunicator communicator_;
   Optimizer optimizer_;
 };
+
+// Share of the time for which a device that is not the host has nothing to do between steps.
+double idle_share(StepBench& bench, int steps) {
+  constexpr int kRounds = 3;
+  double waiting = 0;
+  double ahead = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const double one = bench.seconds_of(steps, true);
+    const double other = bench.seconds_of(steps, false);
+    waiting = round == 0 ? one : std::min(waiting, one);
+    ahead = round == 0 ? other : std::min(ahead, other);
+  }
+  return std::max(0.0, 1 - ahead / waiting);
+}
 
 }  // namespace
 
@@ -192,6 +236,8 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
                            {"backward", phases.backward},
                            {"optimizer", phases.optimizer},
                            {"step", phases.seconds}};
+  // The host has no gaps of its own to measure.
+  if (!device.is_on_host()) json["idle_share"] = idle_share(bench, std::min(options.steps, 10));
   json["peak_device_bytes"] = device.peak_bytes();
   json["peak_resident_bytes"] = peak_resident_bytes();
   return json.dump(2) + "\n";

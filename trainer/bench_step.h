@@ -31,7 +31,9 @@ struct BenchStepOptions {
 // the table says over the measured steps, in random order, cut to the model's positions), 15 % of
 // the positions masked. Returns JSON: tokens/s, samples/s, GFLOP/s by training_flops, step time
 // (median, least, most), peak memory, what was run; and the time per phase, from a few more steps
-// that wait after each phase, which the measured ones do not.
+// that wait after each phase, which the measured ones do not. On a GPU also idle_share: of a step's
+// time, what the GPU waits for the host between steps; from the same steps enqueued twice, waiting
+// for each one's end as training does, and without waiting.
 [[nodiscard]] std::string bench_step(Device& device, const base::Clock& clock,
                                      const LengthTable& lengths, const BenchStepOptions& options);
 

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/gpu/gpu.h"
 #include "tests/trainer/model/random_model.h"
 #include "tests/trainer/model/small_dataset.h"
 #include "tests/trainer/model/whole_state.h"
+#include "trainer/bench_step.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/initial_weights.h"
 #include "trainer/sampler.h"
@@ -350,6 +352,25 @@ TEST_F(CudaTraining, TheSameRunHasTheSameBits) {
     const Course two = train(*device, config(precision), gpu_is_emulated() ? 2 : 6);
     EXPECT_EQ(one.parameters, two.parameters);
   }
+}
+
+TEST(CudaStepBench, TellsHowLongTheGpuWaitsBetweenSteps) {
+  trainer::BenchStepOptions options;
+  options.shape = trainer::preset_shape("tiny");
+  options.shape.hidden = 64;
+  options.shape.heads = 1;
+  options.shape.feed_forward = 64;
+  options.shape.vocabulary = 100;
+  options.precision = trainer::Precision::BFloat16;
+  options.samples = 2;
+  options.steps = 2;
+  options.warmup_steps = 1;
+  const auto device = make_gpu({});
+  const auto json = nlohmann::json::parse(trainer::bench_step(
+      *device, base::system_clock(), trainer::LengthTable::parse("8,20,1\n", "t"), options));
+  EXPECT_GE(json["idle_share"].get<double>(), 0);
+  EXPECT_LT(json["idle_share"].get<double>(), 1);
+  EXPECT_GT(json["samples_per_second"].get<double>(), 0);
 }
 
 }  // namespace

@@ -290,7 +290,8 @@ def stage_step(stage):
             rate = result["samples_per_second"]
             if "--dropout" not in more:  # without dropout the work is less
                 best[model] = max(best.get(model, 0), rate)
-            print(f"   {model} {' '.join(more)}: {rate:.1f} samples/s, {result['gflop_per_second'] / 1000:.1f} TFLOP/s", flush=True)
+            idle = f", idle {100 * result['idle_share']:.2f} %" if "idle_share" in result else ""
+            print(f"   {model} {' '.join(more)}: {rate:.1f} samples/s, {result['gflop_per_second'] / 1000:.1f} TFLOP/s{idle}", flush=True)
     stage.report.data["best_samples_per_second"] = best
     stage.report.save()
 
