@@ -237,7 +237,7 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
                            {"optimizer", phases.optimizer},
                            {"step", phases.seconds}};
   // The host has no gaps of its own to measure.
-  if (!device.is_on_host()) json["idle_share"] = idle_share(bench, std::min(options.steps, 10));
+  if (!device.is_on_host()) json["idle_share"] = idle_share(bench, std::min(options.steps, 5));
   json["peak_device_bytes"] = device.peak_bytes();
   json["peak_resident_bytes"] = peak_resident_bytes();
   return json.dump(2) + "\n";

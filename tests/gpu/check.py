@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GPU = ROOT / "tests" / "gpu.sh"
 sys.path.insert(0, str(HERE))
+import goals  # noqa: E402
 import interop  # noqa: E402
 import machine  # noqa: E402
 import pack  # noqa: E402
@@ -188,6 +189,40 @@ def the_summary_sets_both_sides_beside_each_other():
     code, text = gpu("--summarize", "--output", output)
     check(code == 0 and "2.50" in text, text)
     check((data["large"]["best"]["ratio"], data["large"]["best_with_float32_weights"]["ratio"]) == (2.0, 2.5), f"{data}")
+
+
+# What the stages of one call could leave.
+def all_results(samples_per_second, idle):
+    def bench(ways, share):
+        attention = [{"name": f"attention.{way}", "flop": flop, "seconds": 1.0} for way, flop in zip(("forward", "backward"), ways)]
+        rows = [{"name": name, "percent_of_ceiling": share} for name in ("layer_norm.forward", "layer_norm.backward", "update.lamb", "update.adamw")]
+        return {"model": "large", "dtype": "bfloat16", "samples": 96, "dropout": 0.1, "attention": "automatic", "kernels": attention + rows}
+    step = {"model": "large", "dtype": "bfloat16", "optimizer": "lamb", "samples_per_step": 96, "dropout": 0.1, "attention": "automatic",
+            "graphs": True, "samples_per_second": samples_per_second, "idle_share": idle}
+    peer = {"benchmark": "peer", "model": "large", "implementation": "plain", "precision": "autocast", "compile": True}
+    torch = {"benchmark": "peer attention", "model": "large", "cases": [{"dropout": 0.1, "both_tflop_per_second": 200.0},
+                                                                       {"dropout": 0.0, "both_tflop_per_second": 900.0}]}
+    stages_of = {"step": [step, {**step, "dropout": 0.0, "samples_per_second": 9e9}, {**step, "optimizer": "adamw", "samples_per_second": 8e9}],
+                 "kernels": [bench((2e14, 3e14), 81.0), bench((1e14, 2e14), 70.0)],
+                 "peer": [{**peer, "mode": "padded", "samples_per_second": 400.0}, {**peer, "mode": "bucketed", "samples_per_second": 7e9}, torch]}
+    return {stage: {"outcome": "passed", "results": [{"result": result} for result in results]} for stage, results in stages_of.items()}
+
+
+@case
+def goals_are_judged_by_the_results():
+    lines = {line["goal"]: line for line in goals.goals(all_results(1050.0, 0.015))}
+    expected = {"samples/s, 96 a step, LAMB": (1050, 2), "samples/s to the peer's best padded": (2.625, 2), "samples/s, 256 a step, LAMB": (None, 0),
+                "attention forward and backward, TFLOP/s": (250, 2), "attention to torch's variable-length one": (1.25, 1),
+                "LayerNorm, % of the copy's bandwidth": (81, 1), "optimizer, % of the copy's bandwidth": (81, 0),
+                "GPU idle between steps, % (less is better)": (1.5, 1)}
+    found = {goal: (line["measured"], line["reached"]) for goal, line in lines.items()}
+    check(found == expected, f"{found}")
+    slow = {line["goal"]: line["reached"] for line in goals.goals(all_results(700.0, 0.05))}
+    check(slow["samples/s, 96 a step, LAMB"] == 0 and slow["GPU idle between steps, % (less is better)"] == 0, f"{slow}")
+    nothing = goals.goals({})
+    check(all(line["measured"] is None and line["reached"] == 0 for line in nothing), f"{nothing}")
+    check(goals.text_of(nothing[0]) == "samples/s, 96 a step, LAMB: not measured (asked 850, 1000, 1100)", goals.text_of(nothing[0]))
+    check("reached 2 of 3" in goals.text_of(lines["samples/s, 96 a step, LAMB"]), f"{lines}")
 
 
 @case

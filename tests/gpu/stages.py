@@ -24,6 +24,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import goals  # noqa: E402
 import machine  # noqa: E402
 
 STAGES = ["tests", "kernels", "step", "ablation", "peer", "sanitizer", "interop"]
@@ -298,13 +299,14 @@ def stage_step(stage):
 
 def step_cases(gelu):
     """The first of each model is the one that README and comparison quote; the rest vary one thing."""
-    plain = ["--dtype", "bfloat16", "--steps", "30", "--warmup", "5", *gelu]
+    plain = ["--dtype", "bfloat16", "--steps", "30", "--warmup", "5", "--optimizer", "lamb", *gelu]
     large = ["--samples", "96", *plain]
     cases = [("large", large), ("base", large), ("large", ["--samples", "256", *plain]), ("large", ["--samples", "56", *plain])]
     if gelu:
         cases.append(("large", [word if word != "tanh" else "erf" for word in large]))
     cases += [("large", [*large, *more]) for more in (
-        ["--attention", "streamed"], ["--attention", "resident"], ["--attention", "grouped"], ["--no-graphs"], ["--optimizer", "lamb"], ["--dropout", "0"], ["--token-bucket", "1"])]
+        ["--attention", "streamed"], ["--attention", "resident"], ["--attention", "grouped"], ["--no-graphs"], ["--dropout", "0"], ["--token-bucket", "1"])]
+    cases.append(("large", ["--samples", "96", "--dtype", "bfloat16", "--steps", "30", "--warmup", "5", *gelu]))  # AdamW, as the peer's
     cases += [("large", ["--dtype", dtype, "--samples", "96", "--steps", "15", "--warmup", "4", *gelu]) for dtype in ("float16", "tf32")]
     cases += [("base", ["--samples", "256", *plain]), ("base", [*large, "--attention", "grouped"]), ("base", [*large, "--no-graphs"])]
     return cases
@@ -487,8 +489,8 @@ def earlier(options):
 
 
 def summarize(outcomes, options):
-    """One JSON over all stages, with the ratio to the best peer where both were measured, in this
-    call or in one before with the same output directory."""
+    """One JSON over all stages of this call and of those before with the same output directory: the ratio to the
+    best peer, and what was reached of what one H200 should (goals.py)."""
     outcomes = {**earlier(options), **outcomes}
     summary = {"date": machine.now(), "commit": manifest(options.bundle).get("commit", "unknown"),
                "outcomes": {name: data["outcome"] for name, data in outcomes.items()}, "samples_per_second": {}}
@@ -499,6 +501,7 @@ def summarize(outcomes, options):
             if model in ours:
                 summary["samples_per_second"].setdefault(model, {"regatta": ours[model]})[kind] = {
                     **best, "ratio": ours[model] / best["samples_per_second"]}
+    summary["goals"] = goals.goals(outcomes)
     (pathlib.Path(options.output) / "gpu-summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     for model, entry in summary["samples_per_second"].items():
         for kind in ("best", "best_with_float32_weights"):
@@ -506,6 +509,9 @@ def summarize(outcomes, options):
                 peer = entry[kind]
                 print(f"{model}: regatta {entry['regatta']:.1f} samples/s, peer ({kind}) {peer['samples_per_second']:.1f}: "
                       f"{peer['ratio']:.2f} ({peer['case']})")
+    for line in summary["goals"]:
+        if line["measured"] is not None or options.summarize:
+            print(goals.text_of(line))
 
 
 def parse(arguments):
