@@ -16,7 +16,7 @@ namespace regatta::trainer {
 
 // Automatic: the fused kernels where they cover type and head size, the reference ones elsewhere.
 // Grouped: the same, samples of similar length side by side on several streams. Reference: always
-// the obvious kernels, one per step of the formula.
+// the obvious way: cuBLASLt's products of padded matrices, and a softmax.
 enum class CudaAttention : std::uint8_t { Automatic, Grouped, Reference };
 
 struct CudaOptions {
