@@ -22,10 +22,10 @@
 // over them; keys are always together. So heads may have 1,000 features at S = 4,096, and 8,000 at
 // S = 512.
 //
-// FLOP 4·S²·d forward and 10·S²·d backward. A chunk is 6 launches forward and 10 backward; with
-// d = 64 and S = 512 in float32 it has 42 and 22 pairs. Scores are written and read about six times
-// (and dp four times) at 4 bytes, partly in the second-level cache: a chunk is 64 MiB, that of an
-// H200 50 MB. Not measured.
+// FLOP 4·S²·d forward and 10·S²·d backward. Each score passes through memory four times forward,
+// and nine times backward with its dp, p and ds, at 4 bytes in float32; partly that is the
+// second-level cache (a chunk is 64 MiB, the cache of an H200 50 MB). A chunk is 6 launches forward
+// and 10 backward; with d = 64 and S = 512 in float32 it has 42 and 22 pairs. Not measured.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -156,7 +156,8 @@ __device__ Eight factors_of(const Problem& problem, const Pair& pair, int query,
   return factors;
 }
 
-// Eight keys a lane, 256 a warp. `weights` takes p∘mask and may be `scores` itself.
+// A warp a query, eight keys a lane at a time, which share a draw. `weights` takes p∘mask and may
+// be `scores` itself: a lane reads what it replaces.
 template <typename T>
 __global__ void softmax_kernel(Problem problem, Chunk chunk, const float* scores, T* weights,
                                float* lse) {
@@ -196,7 +197,7 @@ __global__ void softmax_kernel(Problem problem, Chunk chunk, const float* scores
   }
 }
 
-// Eight keys a lane. `weights` takes p∘mask and `dscores` ds; they may be `scores` and `dp`.
+// The same mapping. `weights` takes p∘mask and `dscores` ds; they may be `scores` and `dp`.
 template <typename T>
 __global__ void softmax_gradient_kernel(Problem problem, Chunk chunk, const T* out, const T* dout,
                                         const float* lse, const float* scores, const float* dp,
@@ -354,8 +355,8 @@ Chunk largest_chunk(const Launch& at, const Problem& problem, bool backward) {
   return chunk;
 }
 
-// The steps that forward and backward share, over the pairs and queries of `chunk`. In the names of
-// products, R is its number of queries.
+// The steps that forward and backward share, each for all pairs of one chunk after the other. In
+// the shapes of products, R is the number of a chunk's queries. `at` and `products` outlive this.
 template <typename T>
 class Steps {
  public:

@@ -20,8 +20,9 @@ namespace regatta::trainer {
 enum class CudaAttention : std::uint8_t { Automatic, Grouped, Reference };
 
 struct CudaOptions {
-  int index = 0;      // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)
-  bool tf32 = false;  // float32 products with inputs rounded to 10 bits: faster, less exact
+  int index = 0;  // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)
+  // Float32 products, but those of attention, with inputs rounded to 10 bits: faster, less exact.
+  bool tf32 = false;
   CudaAttention attention = CudaAttention::Automatic;
   std::string gemm_cache_file;  // keeps timed choices of products; empty: none
   bool tune_products = true;    // false: the library's first suggestion
