@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "trainer/cuda/attention_grouped.h"
+#include "trainer/cuda/batched_products.h"
 #include "trainer/cuda/check.h"
 #include "trainer/cuda/cuda_memory.h"
 #include "trainer/cuda/device_check.h"
@@ -260,6 +261,7 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   cuda::EventPool events_;
   cuda::GraphCache graphs_;
   cuda::GemmEngine products_;
+  cuda::BatchedProducts batched_{products_.handle()};  // of the reference attention
 };
 
 std::string CudaDevice::description() const {
@@ -293,7 +295,7 @@ std::int64_t head_size_of(const View& out, const View& lse) { return out.size / 
 void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
   check_shapes(op);
   if (!is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
-    cuda::attention_forward_reference(at(stream), op);
+    cuda::attention_forward_reference(at(stream), batched_, op);
   } else if (grouped_) {
     grouped_->forward(at(stream), op);
   } else if (options_.attention == CudaAttention::Automatic) {
@@ -309,7 +311,7 @@ void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
 void CudaDevice::attention_backward(Stream stream, const AttentionBackward& op) {
   check_shapes(op);
   if (!is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
-    cuda::attention_backward_reference(at(stream), op);
+    cuda::attention_backward_reference(at(stream), batched_, op);
   } else if (grouped_) {
     grouped_->backward(at(stream), op);
   } else {

@@ -18,13 +18,14 @@ namespace regatta::trainer {
 // forward the faster of Streamed and Resident, timed at a shape's first use (tune_products off:
 // Streamed).
 // Streamed, Resident: that way forward. Grouped: samples of similar length side by side on several
-// streams. Reference: always the formula, one kernel per step of it. All but the last give the same
-// bits.
+// streams. Reference: always the formula: cuBLASLt's products of padded matrices, and a softmax.
+// All but the last give the same bits.
 enum class CudaAttention : std::uint8_t { Automatic, Streamed, Resident, Grouped, Reference };
 
 struct CudaOptions {
-  int index = 0;      // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)
-  bool tf32 = false;  // float32 products with inputs rounded to 10 bits: faster, less exact
+  int index = 0;  // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)
+  // Float32 products, but those of attention, with inputs rounded to 10 bits: faster, less exact.
+  bool tf32 = false;
   CudaAttention attention = CudaAttention::Automatic;
   std::string gemm_cache_file;  // keeps timed choices of products; empty: none
   bool tune_products = true;    // false: the library's first suggestion

@@ -9,12 +9,12 @@
 #include "trainer/cuda/handles.h"
 #include "trainer/cuda/library_call.h"
 #include "trainer/cuda/product.h"
+#include "trainer/cuda/stopwatch.h"
 
 namespace regatta::trainer::cuda {
 namespace {
 
 constexpr int kCandidates = 8;
-constexpr int kTimedRuns = 3;
 constexpr std::uint64_t kMaxCacheBytes = std::uint64_t{16} << 20;
 
 std::string size_text(const GemmKey& key) {
@@ -210,27 +210,15 @@ std::optional<GemmPlan> GemmEngine::timed_plan(const Launch& at, const Gemm& op,
 
 std::optional<double> GemmEngine::microseconds(const Launch& at, const Gemm& op, const GemmKey& key,
                                                const GemmPlan& plan) {
-  const OwnEvent start(cudaEventDefault);
-  const OwnEvent stop(cudaEventDefault);
-  std::optional<double> best;
-  for (int i = 0; i <= kTimedRuns; ++i) {
-    check(cudaEventRecord(start.get(), at.stream), "timing products");
-    if (plan.path == GemmPath::Library) {
-      if (call_library(at, op, key, plan.algorithm) != CUBLAS_STATUS_SUCCESS) {
-        static_cast<void>(cudaGetLastError());  // a refused launch is no error of what follows
-        return std::nullopt;
-      }
-    } else {
+  return best_microseconds(at.stream, [&] {
+    if (plan.path != GemmPath::Library) {
       execute(at, op, key, plan, false);
+      return true;
     }
-    check(cudaEventRecord(stop.get(), at.stream), "timing products");
-    check(cudaEventSynchronize(stop.get()), "timing products");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()), "timing products");
-    const double time = 1e3 * static_cast<double>(milliseconds);
-    if (i > 0 && (!best || time < *best)) best = time;  // the first only warms up
-  }
-  return best;
+    if (call_library(at, op, key, plan.algorithm) == CUBLAS_STATUS_SUCCESS) return true;
+    static_cast<void>(cudaGetLastError());  // a refused launch is no error of what follows
+    return false;
+  });
 }
 
 // ---------------------------------------------------------------- the cache file

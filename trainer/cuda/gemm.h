@@ -42,6 +42,7 @@ class GemmEngine {
   // little of the second.
   void run(const Launch& at, const Gemm& op, bool capturing);
 
+  [[nodiscard]] cublasLtHandle_t handle() const { return handle_.get(); }
   [[nodiscard]] std::string version() const;  // "cuBLASLt 13.1.0"
   // What went wrong with the cache file, if anything did.
   [[nodiscard]] const std::string& warning() const { return warning_; }

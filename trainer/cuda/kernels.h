@@ -48,10 +48,14 @@ void layer_norm_forward(const Launch& at, const LayerNormForward& op);
 void layer_norm_backward(const Launch& at, const LayerNormBackward& op);
 void cross_entropy(const Launch& at, const CrossEntropy& op);
 
-// attention_reference.cu: any head size and type, one kernel per step of the formula; slow and
-// obvious. attention_forward.cu, attention_backward.cu: 16-bit types, head sizes 32, 64 and 128.
-void attention_forward_reference(const Launch& at, const AttentionForward& op);
-void attention_backward_reference(const Launch& at, const AttentionBackward& op);
+// attention_reference.cu: any type and head size, one padded product or kernel per step of the
+// formula. Throws Code::User where the scratch memory cannot hold a head of a sample.
+// attention_forward.cu, attention_backward.cu: 16-bit types, head sizes 32, 64 and 128.
+class BatchedProducts;
+void attention_forward_reference(const Launch& at, BatchedProducts& products,
+                                 const AttentionForward& op);
+void attention_backward_reference(const Launch& at, BatchedProducts& products,
+                                  const AttentionBackward& op);
 [[nodiscard]] bool attention_is_fused(Dtype dtype, std::int64_t head_size);
 // Resident: keys and values of a head stay in shared memory while all its queries pass, where the
 // sample is short enough (attention_tiles.h) and else Streamed. The same bits.

@@ -61,6 +61,11 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribut
         "an attribute of a product");
 }
 template <typename T>
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+  check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof value),
+        "an attribute of a matrix");
+}
+template <typename T>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          const T& value) {
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
@@ -84,20 +89,48 @@ bool has_fixed_order(const cublasLtMatmulAlgo_t& algorithm) {
 }  // namespace
 
 LibraryCall::LibraryCall(const Gemm& op, const GemmKey& key, void* sums)
-    : a_(op.b.data), b_(op.a.data), c_(op.c.data), beta_(op.beta), alignment_(key.alignment) {
-  const cublasComputeType_t compute =
-      key.type == GemmType::TensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  cublasLtMatmulDesc_t operation = nullptr;
-  check(cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "a product");
-  operation_.reset(operation);
-  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, op.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, op.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    : a_(op.b.data),
+      b_(op.a.data),
+      c_(op.c.data),
+      beta_(op.beta),
+      alignment_(key.alignment),
+      workspace_bytes_(kWorkspaceBytes) {
+  make_operation(
+      key.type == GemmType::TensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+      op.transpose_a, op.transpose_b);
   set_epilogue(op, key, sums);
   a_layout_ =
       op.transpose_b ? layout_of(op.b.dtype, op.k, op.n) : layout_of(op.b.dtype, op.n, op.k);
   b_layout_ =
       op.transpose_a ? layout_of(op.a.dtype, op.m, op.k) : layout_of(op.a.dtype, op.k, op.m);
   c_layout_ = layout_of(op.c.dtype, op.n, op.m);
+}
+
+LibraryCall::LibraryCall(const BatchedProduct& op)
+    : a_(op.b.data),
+      b_(op.a.data),
+      c_(op.c.data),
+      beta_(op.accumulate ? 1.0F : 0.0F),
+      alignment_(16),
+      workspace_bytes_(0) {
+  make_operation(CUBLAS_COMPUTE_32F, op.transpose_a, op.transpose_b);
+  const auto layout = [&](const View& view, std::int64_t rows, std::int64_t columns) {
+    Layout result = layout_of(view.dtype, rows, columns);
+    set(result.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(op.batch));
+    set(result.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
+    return result;
+  };
+  a_layout_ = op.transpose_b ? layout(op.b, op.k, op.n) : layout(op.b, op.n, op.k);
+  b_layout_ = op.transpose_a ? layout(op.a, op.m, op.k) : layout(op.a, op.k, op.m);
+  c_layout_ = layout(op.c, op.n, op.m);
+}
+
+void LibraryCall::make_operation(cublasComputeType_t compute, bool transpose_a, bool transpose_b) {
+  cublasLtMatmulDesc_t operation = nullptr;
+  check(cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "a product");
+  operation_.reset(operation);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
 }
 
 LibraryCall::Layout LibraryCall::layout_of(Dtype dtype, std::int64_t rows, std::int64_t columns) {
@@ -132,7 +165,7 @@ std::vector<GemmAlgorithm> LibraryCall::algorithms(cublasLtHandle_t handle, int 
   check(cublasLtMatmulPreferenceCreate(&preference), "preferences");
   const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy> owner(preference);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      static_cast<std::uint64_t>(kWorkspaceBytes));
+      static_cast<std::uint64_t>(workspace_bytes_));
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions);
   // The library assumes 256 bytes unless told.
   const auto alignment = static_cast<std::uint32_t>(alignment_);
@@ -164,7 +197,8 @@ bool LibraryCall::accepts(cublasLtHandle_t handle, const GemmAlgorithm& algorith
       cublasLtMatmulAlgoCheck(handle, operation_.get(), a_layout_.get(), b_layout_.get(),
                               c_layout_.get(), c_layout_.get(), &algo, &result);
   return status == CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= static_cast<std::size_t>(kWorkspaceBytes) && has_fixed_order(algo);
+         result.workspaceSize <= static_cast<std::size_t>(workspace_bytes_) &&
+         has_fixed_order(algo);
 }
 
 cublasStatus_t LibraryCall::enqueue(cublasLtHandle_t handle, const Launch& at,
@@ -172,8 +206,9 @@ cublasStatus_t LibraryCall::enqueue(cublasLtHandle_t handle, const Launch& at,
   const cublasLtMatmulAlgo_t algo = library_algorithm(algorithm);
   const float alpha = 1;
   return cublasLtMatmul(handle, operation_.get(), &alpha, a_, a_layout_.get(), b_, b_layout_.get(),
-                        &beta_, c_, c_layout_.get(), c_, c_layout_.get(), &algo, at.scratch,
-                        static_cast<std::size_t>(kWorkspaceBytes), at.stream);
+                        &beta_, c_, c_layout_.get(), c_, c_layout_.get(), &algo,
+                        workspace_bytes_ == 0 ? nullptr : at.scratch,
+                        static_cast<std::size_t>(workspace_bytes_), at.stream);
 }
 
 }  // namespace regatta::trainer::cuda

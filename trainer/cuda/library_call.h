@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/cuda/batched_products.h"
 #include "trainer/cuda/gemm_plan.h"
 #include "trainer/cuda/kernels.h"
 
@@ -24,6 +25,8 @@ class LibraryCall {
  public:
   // key.tail can be fused. `sums` takes the column sums of GeluGradientSums and InputSums.
   LibraryCall(const Gemm& op, const GemmKey& key, void* sums);
+  // A strided batch, in float32 arithmetic and without a workspace.
+  explicit LibraryCall(const BatchedProduct& op);
 
   // At most `count` algorithms with an order of sums that is fixed; none if the library refuses.
   [[nodiscard]] std::vector<GemmAlgorithm> algorithms(cublasLtHandle_t handle, int count) const;
@@ -44,6 +47,7 @@ class LibraryCall {
   };
   using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, DestroyLayout>;
 
+  void make_operation(cublasComputeType_t compute, bool transpose_a, bool transpose_b);
   [[nodiscard]] static Layout layout_of(Dtype dtype, std::int64_t rows, std::int64_t columns);
   void set_epilogue(const Gemm& op, const GemmKey& key, void* sums);
 
@@ -52,6 +56,7 @@ class LibraryCall {
   void* c_;
   float beta_;
   int alignment_;
+  std::int64_t workspace_bytes_;
   std::unique_ptr<cublasLtMatmulDescOpaque_t, DestroyOperation> operation_;
   Layout a_layout_, b_layout_, c_layout_;
 };

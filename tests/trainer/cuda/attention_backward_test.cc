@@ -1,12 +1,13 @@
 // The fused attention, backward, on the emulated device: against its formula along each of its ways
-// (a head in one block, or tile by tile), against the reference kernels, and what no tolerance may
-// hide. The tables of op_attention_test.cc run besides.
+// (a head in one block, or tile by tile), against the reference attention, and what no tolerance
+// may hide. The tables of op_attention_test.cc run besides.
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "tests/trainer/cuda/attention_problem.h"
 #include "tests/trainer/cuda/emulation/block.h"
+#include "tests/trainer/cuda/reference_attention.h"
 #include "trainer/cuda/attention_work.h"
 
 namespace regatta::tests {
@@ -21,6 +22,7 @@ constexpr std::array<Dtype, 2> kTypes{Dtype::BFloat16, Dtype::Float16};
 // What a block may have on any architecture, on A100 and on H100: so much that one block has a head
 // of 64 of samples up to 128, 256 and 512 tokens, and longer ones go tile by tile.
 constexpr std::array<std::int64_t, 3> kSharedBytes{99 * 1024, 163 * 1024, 227 * 1024};
+constexpr std::int64_t kReferenceBytes = std::int64_t{4} << 20;  // scratch of the reference
 
 class AttentionBackwardTest : public testing::Test {
  protected:
@@ -41,12 +43,12 @@ class AttentionBackwardTest : public testing::Test {
   std::vector<Scratch> scratch_ = std::vector<Scratch>(1024);
 };
 
-// A problem with its forward results, by the reference kernels, and gradients that start as NaN.
+// A problem with its forward results, by the reference attention, and gradients that start as NaN.
 class GradientProblem {
  public:
   GradientProblem(const Launch& at, const AttentionShape& shape, Dtype dtype)
       : problem(shape, dtype), forward_(problem.forward()) {
-    trainer::cuda::attention_forward_reference(at, forward_);
+    run_again(at);
     std::mt19937 generator(43);
     for (std::size_t i = 0; i < problem.out().size(); ++i) {
       const double unit = static_cast<double>(generator()) / 4294967296.0;
@@ -73,7 +75,7 @@ class GradientProblem {
     }
     return result;
   }
-  void run_again(const Launch& at) { trainer::cuda::attention_forward_reference(at, forward_); }
+  void run_again(const Launch&) { ReferenceAttention(kReferenceBytes).forward(forward_); }
 
   AttentionProblem problem;
   std::vector<std::uint16_t> dout, dqkv;
@@ -231,7 +233,7 @@ TEST_F(AttentionBackwardTest, MatchesItsFormula) {
         expect_formula(problem, std::to_string(bytes));
       }
       GradientProblem problem(at(), shape, dtype);
-      trainer::cuda::attention_backward_reference(at(), problem.op());
+      ReferenceAttention(kReferenceBytes).backward(problem.op());
       expect_formula(problem, "reference");
     }
   }

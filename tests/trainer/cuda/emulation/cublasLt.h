@@ -1,8 +1,8 @@
 // The part of cuBLASLt that trainer/cuda uses, with CUDA 13's names, values and signatures,
 // computed plainly in float64 on the CPU. It knows only what the library's documentation says of
-// column-major matrices, op(A), op(B), bias, auxiliary matrix and column sums, so a wrong mapping
-// gives wrong numbers. What the documentation rules out is refused; three algorithms are offered,
-// the last with a reduction in place, unless a preference forbids that.
+// column-major matrices, strided batches, op(A), op(B), bias, auxiliary matrix and column sums, so
+// a wrong mapping gives wrong numbers. What the documentation rules out is refused; three
+// algorithms are offered, the last with a reduction in place, unless a preference forbids that.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -59,6 +59,10 @@ enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
 };
+enum cublasLtMatrixLayoutAttribute_t {
+  CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
+  CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6
+};
 enum cublasLtMatmulAlgoConfigAttributes_t { CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME = 3 };
 
 struct cublasLtContext {
@@ -75,6 +79,8 @@ struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
   std::uint64_t rows, columns;
   std::int64_t ld;
+  std::int32_t batch = 1;
+  std::int64_t batch_stride = 0;  // elements
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace = 0;
@@ -154,9 +160,32 @@ inline double gelu_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluRoot * (1 + 3 * 0.044715 * x * x);
 }
 
-inline double element(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, bool transposed,
-                      std::int64_t row, std::int64_t column) {
-  return read(data, layout.type, transposed ? row * layout.ld + column : column * layout.ld + row);
+// Product i of a strided batch alone.
+inline Product of_batch(Product p, std::int64_t i) {
+  const auto bytes = [i](const cublasLtMatrixLayoutOpaque_t& layout) {
+    return i * layout.batch_stride * static_cast<std::int64_t>(size_of(layout.type));
+  };
+  p.a = static_cast<const unsigned char*>(p.a) + bytes(p.a_layout);
+  p.b = static_cast<const unsigned char*>(p.b) + bytes(p.b_layout);
+  p.c = static_cast<const unsigned char*>(p.c) + bytes(p.c_layout);
+  p.d = static_cast<unsigned char*>(p.d) + bytes(p.d_layout);
+  return p;
+}
+
+// op(matrix) as [lines, k], k contiguous: the rows of op(A), or the columns of op(B).
+inline std::vector<double> lines_of(const void* data, const cublasLtMatrixLayoutOpaque_t& layout,
+                                    bool lines_are_columns) {
+  const auto rows = static_cast<std::int64_t>(layout.rows);
+  const auto columns = static_cast<std::int64_t>(layout.columns);
+  std::vector<double> lines;
+  lines.reserve(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t i = 0; i < (lines_are_columns ? columns : rows); ++i) {
+    for (std::int64_t l = 0; l < (lines_are_columns ? rows : columns); ++l) {
+      const std::int64_t at = lines_are_columns ? i * layout.ld + l : l * layout.ld + i;
+      lines.push_back(read(data, layout.type, at));
+    }
+  }
+  return lines;
 }
 
 // The columns j of D, whose rows i are contiguous.
@@ -174,16 +203,18 @@ inline void run(const Product& p) {
   const bool backward =
       epilogue == CUBLASLT_EPILOGUE_DGELU || epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
   const cudaDataType_t type = p.d_layout.type;
+  const std::vector<double> a = lines_of(p.a, p.a_layout, ta);
+  const std::vector<double> b = lines_of(p.b, p.b_layout, !tb);
   std::vector<double> sums(static_cast<std::size_t>(rows));
   for (std::int64_t j = 0; j < columns; ++j) {
     for (std::int64_t i = 0; i < rows; ++i) {
       double sum = 0;
-      for (std::int64_t l = 0; l < k; ++l) {
-        sum += element(p.a, p.a_layout, ta, i, l) * element(p.b, p.b_layout, tb, l, j);
-      }
+      const double* left = a.data() + i * k;
+      const double* right = b.data() + j * k;
+      for (std::int64_t l = 0; l < k; ++l) sum += left[l] * right[l];
       double value = static_cast<double>(p.alpha) * sum;
       if (p.beta != 0) {
-        value += static_cast<double>(p.beta) * element(p.c, p.c_layout, false, i, j);
+        value += static_cast<double>(p.beta) * read(p.c, type, j * p.c_layout.ld + i);
       }
       if (bias) value += read(p.op.bias, type, i);
       const std::int64_t aux = j * p.op.aux_ld + i;
@@ -204,7 +235,7 @@ inline void run(const Product& p) {
   if (epilogue == CUBLASLT_EPILOGUE_BGRADB) {
     for (std::int64_t j = 0; j < columns; ++j) {
       double sum = 0;
-      for (std::int64_t l = 0; l < k; ++l) sum += element(p.b, p.b_layout, tb, l, j);
+      for (std::int64_t l = 0; l < k; ++l) sum += b[static_cast<std::size_t>(j * k + l)];
       write(p.op.bias, type, j, sum);
     }
   }
@@ -229,6 +260,12 @@ inline cublasStatus_t examine(const cublasLtMatmulDescOpaque_t& op,
   for (const auto* layout : {&a, &b, &c, &d}) {
     if (layout->rows == 0 || layout->columns == 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (layout->ld < static_cast<std::int64_t>(layout->rows)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (layout->batch < 1 || layout->batch != d.batch) return CUBLAS_STATUS_INVALID_VALUE;
+    if (layout->batch_stride < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  // Inputs may be shared by the whole batch (stride 0) or overlap; results may not.
+  if (d.batch > 1 && d.batch_stride < d.ld * static_cast<std::int64_t>(d.columns)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
   }
   if ((ta ? a.columns : a.rows) != d.rows || (tb ? b.rows : b.columns) != d.columns ||
       (ta ? a.rows : a.columns) != (tb ? b.columns : b.rows) || c.rows != d.rows ||
@@ -241,7 +278,8 @@ inline cublasStatus_t examine(const cublasLtMatmulDescOpaque_t& op,
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
-  if (facts.refuses_epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
+  // Batches of biases and sums have strides of their own, which trainer/cuda does not use.
+  if (facts.refuses_epilogues || d.batch > 1) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool vector = (op.epilogue & (4U | 16U | 512U)) != 0;
   if (vector && (op.bias == nullptr || !is_aligned(op.bias, size_of(d.type)))) {
     return op.bias == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -326,6 +364,22 @@ inline cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout,
                                                  std::uint64_t columns, std::int64_t ld) {
   *layout = new cublasLtMatrixLayoutOpaque_t{type, rows, columns, ld};
   return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                       cublasLtMatrixLayoutAttribute_t attribute,
+                                                       const void* value, std::size_t bytes) {
+  const auto set = [&](auto& field) {
+    if (bytes != sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return set(layout->batch);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return set(layout->batch_stride);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
 inline cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete layout;
@@ -447,6 +501,8 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t op, 
   config.gridDim = dim3(1);
   config.blockDim = dim3(32);
   config.stream = stream;
-  const cudaError_t error = enqueue_kernel(config, nullptr, [product] { run(product); });
+  const cudaError_t error = enqueue_kernel(config, nullptr, [product] {
+    for (std::int64_t i = 0; i < product.d_layout.batch; ++i) run(of_batch(product, i));
+  });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
