@@ -49,7 +49,7 @@ DEVICE_CODE = (".cu", ".cuh")
 DEVICE_BANNED_HEADERS = ("nlohmann/", "spdlog/", "yaml-cpp/", "base/log.h", "base/document.h")
 DEVICE_BANNED = [
     (r"<<<", "kernels start through launch() (trainer/cuda/launch.cuh)"),
-    (r"\b(asm|__asm__|__asm)\b", "assembly belongs in ptx.cuh and wgmma.cuh only"),
+    (r"\b(asm|__asm__|__asm)\b", "assembly belongs in wgmma.cuh and ptx.cuh only"),
     (r"#include <(thrust|cub|cooperative_groups)\b", "the emulated GPU has no such library"),
 ]
 

@@ -58,7 +58,7 @@ enum class Major { K, Outer };
 
 // Bytes from one product's part of a tile to that of the next 16 of k.
 template <Major kMajor>
-constexpr int kDepthBytes = kMajor == Major::K ? kDepth * 2 : kDepth* kSide * 2;
+constexpr int kDepthBytes = (kMajor == Major::K ? 2 : 2 * kSide) * kDepth;
 
 }  // namespace regatta::trainer::cuda::wgmma
 
