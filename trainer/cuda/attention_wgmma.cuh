@@ -44,13 +44,16 @@ __device__ inline std::uint32_t keep_of_square(const AttentionDropout& dropout,
   return keep;
 }
 
-// Sums, rounded, as the left side of four products of 16 columns.
+// Sums, rounded, as the left side of four products of 16 columns; 0 where they are not kept.
 template <typename T>
-__device__ inline void pack(const Sums& c, std::uint32_t (&a)[4][4]) {
+__device__ inline void pack(const Sums& c, std::uint32_t keep, std::uint32_t (&a)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
-    const float* pair = &c[0][i / 2][i % 2 * 2];
-    a[i / 4][i % 4] = ptx::pack<T>(pair[0], pair[1]);
+    const int j = i / 2;
+    const int first = i % 2 * 2;
+    a[i / 4][i % 4] =
+        ptx::pack<T>(is_kept(keep, j / 4, j % 4, first) ? c[0][j][first] : 0.0F,
+                     is_kept(keep, j / 4, j % 4, first + 1) ? c[0][j][first + 1] : 0.0F);
   }
 }
 
@@ -83,7 +86,8 @@ struct Warpgroups : Resident<T, kSide, kSide> {
     __syncthreads();
   }
 
-  // p and then ds·√d of a square, in place of s and dp.
+  // s becomes p of a square, 0 for keys that do not exist: not by −∞ or a product, since e^−lse may
+  // overflow. Bit 0 of keys_that_exist is of the lane's first row, bit 1 of its second.
   __device__ void exponentiate(Sums& s, std::uint32_t keys_that_exist, int lse_offset) const {
     const int q = lane_index() % 4;
 #pragma unroll
@@ -97,6 +101,7 @@ struct Warpgroups : Resident<T, kSide, kSide> {
       }
     }
   }
+  // dp becomes ds·√d.
   __device__ void differentiate(const Sums& p, Sums& dp, std::uint32_t keep,
                                 int inner_offset) const {
     const int q = lane_index() % 4;
@@ -112,15 +117,9 @@ struct Warpgroups : Resident<T, kSide, kSide> {
       }
     }
   }
-  __device__ static void drop(Sums& p, std::uint32_t keep) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      if (!is_kept(keep, i / 16, i / 4 % 4, i % 4)) p[0][i / 4][i % 4] = 0;
-    }
-  }
-
-  // dk and dv of the warpgroup's keys from this tile of queries, and dsᵀ into shared memory. In
-  // flight at once: s, dp, and what the square before added to dk.
+  // dk and dv of the warpgroup's keys from this tile of queries, and dsᵀ into shared memory. The
+  // tensor cores have work while the masks are drawn (s, dp, and dk of the square before) and while
+  // ds is made (dv).
   __device__ void key_phase(int key_tile, int query_tile, Sums& dkey, Sums& dvalue) const {
     const int keys = rows_of(key_tile) - kSide * group - 16 * warp;  // from the warp's first on
     if (rows_of(key_tile) <= kSide * group) return;
@@ -137,7 +136,7 @@ struct Warpgroups : Resident<T, kSide, kSide> {
 #pragma unroll 1
     for (int half = 0; half < squares; ++half) {
       const int query = query_tile * kTile + kSide * half;
-      wgmma::fence(s[0], dp[0], dkey[0], dvalue[0]);
+      wgmma::fence(s[0], dp[0]);
       wgmma::multiply_64<T, Major::K, Major::K>(s[0], square(Layout::kKey, group),
                                                 square(Layout::kQuery, half), false);
       wgmma::commit();
@@ -147,13 +146,14 @@ struct Warpgroups : Resident<T, kSide, kSide> {
       const std::uint32_t keep = keep_of_square(work.dropout, at.draws(), at.head, query, key);
       wgmma::wait<1>(s[0], dkey[0], dvalue[0]);
       exponentiate(s, exist, Layout::kLse + 4 * kSide * half);
-      wgmma::wait<0>(dp[0]);
-      differentiate(s, dp, keep, Layout::kInner + 4 * query);
-      drop(s, keep);
-      pack<T>(s, left);
-      pack<T>(dp, right);
-      wgmma::fence(left, right, dkey[0], dvalue[0]);
+      pack<T>(s, keep, left);
+      wgmma::fence(left, dvalue[0]);
       wgmma::multiply_64<T, Major::Outer>(dvalue[0], left, square(Layout::kDout, half), true);
+      wgmma::commit();
+      wgmma::wait<1>(dp[0]);
+      differentiate(s, dp, keep, Layout::kInner + 4 * query);
+      pack<T>(dp, kAllLanes, right);
+      wgmma::fence(right, dkey[0]);
       wgmma::multiply_64<T, Major::Outer>(dkey[0], right, square(Layout::kQuery, half), true);
       wgmma::commit();
 #pragma unroll
@@ -184,14 +184,13 @@ struct Warpgroups : Resident<T, kSide, kSide> {
       }
     }
     const int squares = rows_of(key_tile) > kSide ? 2 : 1;
-    wgmma::fence(sum[0]);
 #pragma unroll 1
     for (int half = 0; half < squares; ++half) {
-      wgmma::multiply_64<T, Major::Outer, Major::Outer>(
-          sum[0], wgmma::advance(square(scores(group), 0), half * kSquareBytes),
-          square(Layout::kKey, half), true);
+      wgmma::fence(sum[0]);
+      wgmma::multiply_64<T, Major::Outer, Major::Outer>(sum[0], square(scores(group), half),
+                                                        square(Layout::kKey, half), true);
+      wgmma::commit();
     }
-    wgmma::commit();
     wgmma::wait<0>(sum[0]);
     if (key_tile + 1 == tiles) {
       T* to = at.qkv(work.dqkv, 0, query_tile * kTile + kSide * group + 16 * warp);
