@@ -49,7 +49,7 @@ DEVICE_CODE = (".cu", ".cuh")
 DEVICE_BANNED_HEADERS = ("nlohmann/", "spdlog/", "yaml-cpp/", "base/log.h", "base/document.h")
 DEVICE_BANNED = [
     (r"<<<", "kernels start through launch() (trainer/cuda/launch.cuh)"),
-    (r"\b(asm|__asm__|__asm)\b", "assembly belongs in ptx.cuh only"),
+    (r"\b(asm|__asm__|__asm)\b", "assembly belongs in wgmma.cuh and ptx.cuh only"),
     (r"#include <(thrust|cub|cooperative_groups)\b", "the emulated GPU has no such library"),
 ]
 
@@ -132,7 +132,7 @@ def check_device_code(name, lines, report):
     for number, line in enumerate(lines, 1):
         code = line.split("//")[0]
         for pattern, why in DEVICE_BANNED:
-            if re.search(pattern, code) and not (name.endswith("/ptx.cuh") and "ptx.cuh" in why):
+            if re.search(pattern, code) and not (name.endswith(("/ptx.cuh", "/wgmma.cuh")) and "ptx.cuh" in why):
                 report(name, number, why)
         included = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
         if included and included[1].startswith(DEVICE_BANNED_HEADERS):

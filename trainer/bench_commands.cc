@@ -50,7 +50,8 @@ struct BenchOptions {
     app->add_option("--device", device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
     app->add_option("--dtype", dtype, "float32, tf32, bfloat16 or float16")
         ->check(CLI::IsMember({"float32", "tf32", "bfloat16", "float16"}));
-    app->add_option("--attention", attention, "automatic, streamed, resident, grouped or reference")
+    app->add_option("--attention", attention,
+                    "automatic, streamed, resident, wgmma, grouped or reference")
         ->check(CLI::IsMember(attention_names()));
     app->add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   }

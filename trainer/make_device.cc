@@ -18,6 +18,8 @@ CudaAttention cuda_attention(AttentionKind kind) {
       return CudaAttention::Streamed;
     case AttentionKind::Resident:
       return CudaAttention::Resident;
+    case AttentionKind::Wgmma:
+      return CudaAttention::Wgmma;
     case AttentionKind::Grouped:
       return CudaAttention::Grouped;
     case AttentionKind::Reference:

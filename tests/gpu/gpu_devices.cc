@@ -25,6 +25,8 @@ std::vector<DeviceUnderTest> devices_under_test() {
   streamed.attention = CudaAttention::Streamed;
   CudaOptions resident;
   resident.attention = CudaAttention::Resident;
+  CudaOptions wgmma;
+  wgmma.attention = CudaAttention::Wgmma;
   CudaOptions grouped;
   grouped.attention = CudaAttention::Grouped;
   CudaOptions reference;
@@ -38,6 +40,8 @@ std::vector<DeviceUnderTest> devices_under_test() {
   add("bfloat16streamed", Dtype::BFloat16, streamed);
   add("bfloat16resident", Dtype::BFloat16, resident);
   add("float16resident", Dtype::Float16, resident);
+  add("bfloat16wgmma", Dtype::BFloat16, wgmma);  // left out by tests/gpu.sh where there is none
+  add("float16wgmma", Dtype::Float16, wgmma);
   add("bfloat16grouped", Dtype::BFloat16, grouped);
   add("float16grouped", Dtype::Float16, grouped);
   add("bfloat16reference", Dtype::BFloat16, reference);

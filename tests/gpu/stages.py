@@ -141,9 +141,14 @@ def end_all(*_):
     os._exit(143)
 
 
+def has_wgmma(stage):
+    """Warpgroup products are compute capability 9.0's alone."""
+    return stage.report.data["machine"].get("compute_capability") in ("9.0", "")
+
+
 def gtest(stage, name, shards):
     """Runs a GoogleTest program in shards side by side; a crash costs one test, not the rest."""
-    crashed, outcome = [], {"passed": {}, "failed": {}, "skipped": {}}
+    crashed, outcome = ([] if has_wgmma(stage) else ["*wgmma*"]), {"passed": {}, "failed": {}, "skipped": {}}
     for _ in range(4):
         codes = run_shards(stage, name, shards, crashed, outcome)
         lost = [where for code, where in codes if code not in (0, 1)]
@@ -255,7 +260,7 @@ def stage_kernels(stage):
     gelu = ["--gelu", "tanh"] if "--gelu" in help_text else []
     if stage.on_gpu:
         cases = [(model, ["--dtype", "bfloat16", "--samples", "96", "--attention", attention, *gelu])
-                 for model in ("large", "base") for attention in ("automatic", "streamed", "resident", "grouped")]
+                 for model in ("large", "base") for attention in attention_ways(stage)]
         cases.append(("large", ["--dtype", "float16", "--samples", "96", *gelu]))
         cases.append(("large", ["--dtype", "bfloat16", "--samples", "56", *gelu]))
     else:
@@ -281,7 +286,7 @@ def brief(result):
 def stage_step(stage):
     help_text = stage.run([stage.program("regatta-train"), "bench", "step", "--help"], 20)[1]
     if stage.on_gpu:
-        cases = step_cases(["--gelu", "tanh"] if "--gelu" in help_text else [])
+        cases = step_cases(["--gelu", "tanh"] if "--gelu" in help_text else [], attention_ways(stage))
     else:
         cases = [("tiny", ["--dtype", "float32", "--samples", "4", "--steps", "2", "--warmup", "1"])]
     best = {}
@@ -297,15 +302,20 @@ def stage_step(stage):
     stage.report.save()
 
 
-def step_cases(gelu):
+def attention_ways(stage):
+    return ["automatic", *(["wgmma"] if has_wgmma(stage) else []), "streamed", "resident", "grouped"]
+
+
+def step_cases(gelu, ways):
     """The first of each model is the one that README and comparison quote; the rest vary one thing."""
     plain = ["--dtype", "bfloat16", "--steps", "30", "--warmup", "5", "--optimizer", "lamb", *gelu]
     large = ["--samples", "96", *plain]
     cases = [("large", large), ("base", large), ("large", ["--samples", "256", *plain]), ("large", ["--samples", "56", *plain])]
     if gelu:
         cases.append(("large", [word if word != "tanh" else "erf" for word in large]))
+    cases += [("large", [*large, "--attention", way]) for way in ways[1:]]
     cases += [("large", [*large, *more]) for more in (
-        ["--attention", "streamed"], ["--attention", "resident"], ["--attention", "grouped"], ["--no-graphs"], ["--dropout", "0"], ["--token-bucket", "1"])]
+        ["--no-graphs"], ["--dropout", "0"], ["--token-bucket", "1"])]
     cases.append(("large", ["--samples", "96", "--dtype", "bfloat16", "--steps", "30", "--warmup", "5", *gelu]))  # AdamW, as the peer's
     cases += [("large", ["--dtype", dtype, "--samples", "96", "--steps", "15", "--warmup", "4", *gelu]) for dtype in ("float16", "tf32")]
     cases += [("base", ["--samples", "256", *plain]), ("base", [*large, "--attention", "grouped"]), ("base", [*large, "--no-graphs"])]

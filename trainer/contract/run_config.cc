@@ -235,8 +235,8 @@ nlohmann::ordered_json target_json(const TargetConfig& target, const RunConfig& 
 }  // namespace
 
 const std::vector<std::string>& attention_names() {
-  static const std::vector<std::string> names{"automatic", "streamed", "resident", "grouped",
-                                              "reference"};
+  static const std::vector<std::string> names{"automatic", "streamed", "resident",
+                                              "wgmma",     "grouped",  "reference"};
   return names;
 }
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }

@@ -27,7 +27,7 @@ enum class DeviceKind { Cpu, Cuda, Auto };
 // gradients and the optimizer's state are float32 always. Tf32: float32 whose products round their
 // factors to 10 bits.
 enum class Precision { Float32, Tf32, BFloat16, Float16 };
-enum class AttentionKind { Automatic, Streamed, Resident, Grouped, Reference };
+enum class AttentionKind { Automatic, Streamed, Resident, Wgmma, Grouped, Reference };
 // Their names in run files and options, in this order.
 [[nodiscard]] const std::vector<std::string>& attention_names();
 

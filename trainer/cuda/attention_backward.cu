@@ -30,7 +30,6 @@
 // philox. So 1,500 to 2,000 cycles, 300 TFLOP/s, are hoped for. Not measured. Alternatives, with
 // what they are expected to cost: trainer/cuda/README.md.
 #include <algorithm>
-#include <cmath>
 
 #include "trainer/cuda/attention_resident.cuh"
 #include "trainer/cuda/attention_streamed.cuh"
@@ -42,37 +41,6 @@ namespace regatta::trainer::cuda {
 namespace {
 
 using namespace gradient;  // NOLINT(google-build-using-namespace): the kernels' own
-
-// The longest sample of which one block can have all of a head: 0 for none.
-template <int kHead>
-std::int64_t resident_limit(std::int64_t shared_bytes) {
-  std::int64_t limit = 0;
-  if constexpr (kHead <= 64) {
-    while (limit + kTile < kLengthLimit &&
-           ResidentLayout<kHead>::bytes(static_cast<int>(limit) + kTile) <= shared_bytes) {
-      limit += kTile;
-    }
-  }
-  return limit;
-}
-
-template <typename T>
-Work<T> work_of(const AttentionBackward& op) {
-  Work<T> work;
-  work.tokens = static_cast<int>(op.lse.size / op.heads);
-  work.heads = op.heads;
-  work.scale = 1.0F / std::sqrt(static_cast<float>(op.out.size / op.lse.size));
-  work.factor = work.scale * kLog2E;
-  work.ordinal = op.tokens.ordinal.ints();
-  work.step = op.tokens.step.ints();
-  work.dropout = attention_dropout_of(op.dropout);
-  work.qkv = data_of<const T>(op.qkv);
-  work.out = data_of<const T>(op.out);
-  work.dout = data_of<const T>(op.dout);
-  work.lse = op.lse.floats();
-  work.dqkv = data_of<T>(op.dqkv);
-  return work;
-}
 
 template <typename T, int kHead>
 void launch_resident(const Launch& at, const AttentionBackward& op, const LengthClass& which) {

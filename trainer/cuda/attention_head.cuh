@@ -33,6 +33,25 @@ struct Work {
   float* inner = nullptr;  // D [H, T], from the dq kernel to the other
 };
 
+// All but count, tiles and inner.
+template <typename T>
+Work<T> work_of(const AttentionBackward& op) {
+  Work<T> work;
+  work.tokens = static_cast<int>(op.lse.size / op.heads);
+  work.heads = op.heads;
+  work.scale = 1.0F / std::sqrt(static_cast<float>(op.out.size / op.lse.size));
+  work.factor = work.scale * kLog2E;
+  work.ordinal = op.tokens.ordinal.ints();
+  work.step = op.tokens.step.ints();
+  work.dropout = attention_dropout_of(op.dropout);
+  work.qkv = data_of<const T>(op.qkv);
+  work.out = data_of<const T>(op.out);
+  work.dout = data_of<const T>(op.dout);
+  work.lse = op.lse.floats();
+  work.dqkv = data_of<T>(op.dqkv);
+  return work;
+}
+
 // One head of one sample (or of the padding) and where its rows are.
 template <typename T, int kHead>
 struct Head {

@@ -27,7 +27,21 @@ struct ResidentLayout {
   }
 };
 
-template <typename T, int kHead>
+// The longest sample of which one block can have all of a head: 0 for none.
+template <int kHead>
+std::int64_t resident_limit(std::int64_t shared_bytes) {
+  std::int64_t limit = 0;
+  if constexpr (kHead <= 64) {
+    while (limit + kTile < kLengthLimit &&
+           ResidentLayout<kHead>::bytes(static_cast<int>(limit) + kTile) <= shared_bytes) {
+      limit += kTile;
+    }
+  }
+  return limit;
+}
+
+// Rows that are copied in are filled up with zeros to a multiple of kGrain.
+template <typename T, int kHead, int kGrain = kStep>
 struct Resident {
   using Layout = ResidentLayout<kHead>;
   static constexpr int kColumns = kHead / 2;  // of dq, per warp
@@ -51,13 +65,13 @@ struct Resident {
   __device__ void copy_qkv(int which, int offset, int tile) const {
     const int rows = rows_of(tile);
     copy_tile<kHead>(shared + offset, at.qkv(work.qkv, which, tile * kTile), at.qkv_stride(),
-                     up_to_step(rows), rows);
+                     (rows + kGrain - 1) / kGrain * kGrain, rows);
   }
   __device__ void copy_queries(int tile) const {
     copy_qkv(0, Layout::kQuery, tile);
     const int rows = rows_of(tile);
     copy_tile<kHead>(shared + Layout::kDout, at.out(work.dout, tile * kTile), at.hidden(),
-                     up_to_step(rows), rows);
+                     (rows + kGrain - 1) / kGrain * kGrain, rows);
   }
   // lse of the thread's query in the tile.
   __device__ float lse_of(int tile) const {

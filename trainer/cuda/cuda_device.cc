@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "trainer/cuda/attention_grouped.h"
+#include "trainer/cuda/attention_wgmma.h"
 #include "trainer/cuda/batched_products.h"
 #include "trainer/cuda/check.h"
 #include "trainer/cuda/cuda_memory.h"
@@ -265,8 +266,8 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
 };
 
 std::string CudaDevice::description() const {
-  constexpr const char* kAttention[] = {"automatic", "streamed", "resident", "grouped",
-                                        "reference"};
+  constexpr const char* kAttention[] = {"automatic", "streamed", "resident",
+                                        "wgmma",     "grouped",  "reference"};
   const int architecture = report_.facts.architecture;
   std::string text = report_.name + " (compute capability " + std::to_string(architecture / 10) +
                      "." + std::to_string(architecture % 10) + "), driver " +
@@ -298,7 +299,8 @@ void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
     cuda::attention_forward_reference(at(stream), batched_, op);
   } else if (grouped_) {
     grouped_->forward(at(stream), op);
-  } else if (options_.attention == CudaAttention::Automatic) {
+  } else if (options_.attention == CudaAttention::Automatic ||
+             options_.attention == CudaAttention::Wgmma) {
     forward_choice_.run(at(stream), op, graphs_.capturing());
   } else {
     cuda::attention_forward_fused(at(stream), op,
@@ -314,6 +316,10 @@ void CudaDevice::attention_backward(Stream stream, const AttentionBackward& op) 
     cuda::attention_backward_reference(at(stream), batched_, op);
   } else if (grouped_) {
     grouped_->backward(at(stream), op);
+  } else if (options_.attention == CudaAttention::Wgmma &&
+             cuda::attention_backward_has_wgmma(report_.facts, op.out.dtype,
+                                                head_size_of(op.out, op.lse))) {
+    cuda::attention_backward_mostly_wgmma(at(stream), op);
   } else {
     cuda::attention_backward_fused(at(stream), op);
   }
@@ -341,6 +347,13 @@ void CudaDevice::update(Stream stream, const OptimizerUpdate& op) {
 
 std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   cuda::DeviceReport report = cuda::examine_device(options.index);
+  if (options.attention == CudaAttention::Wgmma && report.facts.architecture != 90) {
+    throw base::Error(base::Code::User, "attention: wgmma needs a GPU of compute capability 9.0, " +
+                                            report.name + " has " +
+                                            std::to_string(report.facts.architecture / 10) + "." +
+                                            std::to_string(report.facts.architecture % 10) +
+                                            "; use attention: automatic");
+  }
   return std::make_unique<CudaDevice>(options, std::move(report));
 }
 

@@ -17,10 +17,18 @@ namespace regatta::trainer {
 // Automatic: the fused kernels where they cover type and head size, the reference elsewhere; and
 // forward the faster of Streamed and Resident, timed at a shape's first use (tune_products off:
 // Streamed).
-// Streamed, Resident: that way forward. Grouped: samples of similar length side by side on several
-// streams. Reference: always the formula: cuBLASLt's products of padded matrices, and a softmax.
-// All but the last give the same bits.
-enum class CudaAttention : std::uint8_t { Automatic, Streamed, Resident, Grouped, Reference };
+// Streamed, Resident: that way forward. Wgmma: as Automatic, and backward with warpgroup products
+// where there is a kernel of them; compute capability 9.0 only. Grouped: samples of similar length
+// side by side on several streams. Reference: always the formula: cuBLASLt's products of padded
+// matrices, and a softmax. All but Wgmma and Reference give the same bits.
+enum class CudaAttention : std::uint8_t {
+  Automatic,
+  Streamed,
+  Resident,
+  Wgmma,
+  Grouped,
+  Reference
+};
 
 struct CudaOptions {
   int index = 0;  // among the GPUs that the process sees (CUDA_VISIBLE_DEVICES)

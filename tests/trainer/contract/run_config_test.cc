@@ -457,7 +457,7 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"dtype: bfloat16", "dtype: the CPU computes in float32 only; set device: cuda"},
       {"dtype: half", "expected one of float32, tf32, bfloat16, float16, found 'half'"},
       {"attention: flash",
-       "expected one of automatic, streamed, resident, grouped, reference, found 'flash'"},
+       "expected one of automatic, streamed, resident, wgmma, grouped, reference, found 'flash'"},
       {"token_bucket: -1", "token_bucket: is -1"},
       {"graphs: 2", "graphs: expected true or false"},
       {"threads: -1", "threads: is -1"},

@@ -95,6 +95,27 @@ TEST_F(CudaDeviceTest, RefusesWithWordsOfItsOwnForEveryReason) {
   }
 }
 
+TEST_F(CudaDeviceTest, RefusesWarpgroupProductsWhereThereAreNone) {
+  CudaOptions options;
+  options.attention = trainer::CudaAttention::Wgmma;
+  emulation::configure(emulation::facts_of(80));
+  try {
+    static_cast<void>(trainer::make_cuda_device(options));
+    FAIL() << "made";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::User);
+    EXPECT_NE(std::string(error.what()).find("needs a GPU of compute capability 9.0"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("has 8.0; use attention: automatic"),
+              std::string::npos)
+        << error.what();
+  }
+  emulation::configure(emulation::facts_of(90));
+  EXPECT_NE(trainer::make_cuda_device(options)->description().find("attention wgmma"),
+            std::string::npos);
+}
+
 TEST_F(CudaDeviceTest, EntryPointsTurnErrorsIntoCodeAndMessage) {
   EXPECT_STREQ(regatta_cuda_plugin_version(), kCudaPluginVersion);
   for (const Refusal& c : refusals()) {

@@ -27,6 +27,7 @@ const Variant kVariants[] = {
     {"sm90float16", 90, Dtype::Float16, "random:3"},
     {"sm80resident", 80, Dtype::Float16, "random:4", CudaAttention::Resident},
     {"sm90resident", 90, Dtype::BFloat16, "forward", CudaAttention::Resident},
+    {"sm90wgmma", 90, Dtype::BFloat16, "random:5", CudaAttention::Wgmma},
     {"sm90grouped", 90, Dtype::BFloat16, "reverse", CudaAttention::Grouped},
     {"sm90reference", 90, Dtype::BFloat16, "reverse", CudaAttention::Reference},
 };

@@ -27,7 +27,8 @@ DeviceUnderTest device_of(const char* name, trainer::Dtype compute,
 std::vector<DeviceUnderTest> devices_under_test() {
   return {device_of("float32", trainer::Dtype::Float32),
           device_of("bfloat16", trainer::Dtype::BFloat16),
-          device_of("resident", trainer::Dtype::BFloat16, trainer::CudaAttention::Resident)};
+          device_of("resident", trainer::Dtype::BFloat16, trainer::CudaAttention::Resident),
+          device_of("wgmma", trainer::Dtype::BFloat16, trainer::CudaAttention::Wgmma)};
 }
 
 namespace {

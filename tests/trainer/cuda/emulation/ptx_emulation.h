@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/trainer/cuda/emulation/block.h"
+#include "tests/trainer/cuda/emulation/proxy_check.h"
 #include "trainer/cuda/numeric.cuh"
 
 namespace regatta::trainer::cuda::ptx {
@@ -195,6 +196,7 @@ void copy_wait() {
       } else {
         std::memset(copy.to, 0, 16);
       }
+      emulation::proxy_check().wrote(copy.to);
     }
     groups.erase(groups.begin());
   }
