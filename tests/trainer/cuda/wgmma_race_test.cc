@@ -1,4 +1,4 @@
-// Backward attention of warpgroup products under the race check: no option selects it, so the table
+// Attention of warpgroup products under the race check: no option selects it, so the table
 // of operations does not reach it.
 #include "tests/trainer/cuda/attention_gradients.h"
 #include "tests/trainer/cuda/emulation/block.h"
@@ -17,6 +17,8 @@ TEST(WgmmaRaces, ThereAreNone) {
   at.scratch_bytes = sizeof(scratch);
   emulation::set_order({});
   GradientProblem problem(at, {{200, 40}, 1, 64, 0.1, 1, 3}, trainer::Dtype::BFloat16);
+  trainer::AttentionForward forward = problem.problem.forward();
+  trainer::cuda::attention_forward_wgmma(at, forward, {});
   trainer::cuda::attention_backward_wgmma(at, problem.op(), {});
   expect_formula(problem, "watched");
 }
