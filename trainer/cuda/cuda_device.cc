@@ -299,14 +299,16 @@ void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
     cuda::attention_forward_reference(at(stream), batched_, op);
   } else if (grouped_) {
     grouped_->forward(at(stream), op);
-  } else if (options_.attention == CudaAttention::Automatic ||
-             options_.attention == CudaAttention::Wgmma) {
-    forward_choice_.run(at(stream), op, graphs_.capturing());
+  } else if (options_.attention == CudaAttention::Wgmma &&
+             cuda::attention_forward_has_wgmma(report_.facts, op.out.dtype,
+                                               head_size_of(op.out, op.lse))) {
+    cuda::attention_forward_wgmma(at(stream), op, {});
+  } else if (options_.attention == CudaAttention::Streamed) {
+    cuda::attention_forward_fused(at(stream), op, cuda::ForwardWay::Streamed);
+  } else if (options_.attention == CudaAttention::Resident) {
+    cuda::attention_forward_fused(at(stream), op, cuda::ForwardWay::Resident);
   } else {
-    cuda::attention_forward_fused(at(stream), op,
-                                  options_.attention == CudaAttention::Resident
-                                      ? cuda::ForwardWay::Resident
-                                      : cuda::ForwardWay::Streamed);
+    forward_choice_.run(at(stream), op, graphs_.capturing());
   }
 }
 

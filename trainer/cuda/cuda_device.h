@@ -17,8 +17,8 @@ namespace regatta::trainer {
 // Automatic: the fused kernels where they cover type and head size, the reference elsewhere; and
 // forward the faster of Streamed and Resident, timed at a shape's first use (tune_products off:
 // Streamed).
-// Streamed, Resident: that way forward. Wgmma: as Automatic, and backward with warpgroup products
-// where there is a kernel of them; compute capability 9.0 only. Grouped: samples of similar length
+// Streamed, Resident: that way forward. Wgmma: as Automatic, but with warpgroup products where
+// there are kernels of them; compute capability 9.0 only. Grouped: samples of similar length
 // side by side on several streams. Reference: always the formula: cuBLASLt's products of padded
 // matrices, and a softmax. All but Wgmma and Reference give the same bits.
 enum class CudaAttention : std::uint8_t {

@@ -1,13 +1,12 @@
 // Backward attention of warpgroup products, on the emulated device: against its formula at every
 // edge of its tiles, against the other kernels, and what no tolerance may hide.
-#include "trainer/cuda/attention_wgmma.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "tests/trainer/cuda/attention_gradients.h"
 #include "tests/trainer/cuda/emulation/block.h"
+#include "trainer/cuda/attention_wgmma.h"
 
 namespace regatta::tests {
 namespace {

@@ -37,7 +37,7 @@
 // What only hardware can tell: whether the descriptors' fields are as the PTX ISA is read here
 // (above all Major::Outer, whose leading offset we take for unused); whether proxy fence, barrier,
 // product is enough between stmatrix or cp.async and wgmma; speed.
-#include "trainer/cuda/attention_wgmma.cuh"
+#include "trainer/cuda/attention_backward_wgmma.cuh"
 #include "trainer/cuda/attention_wgmma.h"
 #include "trainer/cuda/launch.cuh"
 

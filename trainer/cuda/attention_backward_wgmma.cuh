@@ -1,5 +1,6 @@
-// The backward attention kernel made of warpgroup products (attention_wgmma.cu): heads of 64, of
-// samples of which one block can have all of a head. Two warpgroups; warpgroup w has keys 64·w …
+// The backward attention kernel made of warpgroup products (attention_backward_wgmma.cu): heads of
+// 64, of samples of which one block can have all of a head. Two warpgroups; warpgroup w has keys
+// 64·w …
 // + 63 of a tile of 128 in the key phase and queries 64·w … + 63 in the query phase.
 #pragma once
 
