@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include "base/error.h"
@@ -91,7 +92,7 @@ pid_t start(const Command& command, int output, int errors) {
   const std::vector<char*> environment_pointers = pointers(environment);
   const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing.valid()) throw_errno(errno, "cannot open /dev/null");
-  const UniqueFd input = above_standard(nothing.get());
+  const UniqueFd input = above_standard(command.input < 0 ? nothing.get() : command.input);
   const UniqueFd high_output = above_standard(output);
   const UniqueFd high_errors = above_standard(errors);
   Start start;
@@ -170,37 +171,81 @@ std::optional<std::uint64_t> process_start_ticks(pid_t process) {
   return static_cast<std::uint64_t>(*ticks);
 }
 
-Output run(const Command& command, double timeout_seconds) {
-  Pipe output = make_pipe();
-  Pipe errors = make_pipe();
-  Command grouped = command;
-  grouped.new_session = true;  // so that the deadline reaches grandchildren
-  const pid_t child = start(grouped, output.write.get(), errors.write.get());
-  output.write.reset();
-  errors.write.reset();
+namespace {
 
-  using clock = std::chrono::steady_clock;
-  constexpr double kLongest = 1e8;  // three years; what a deadline in nanoseconds can hold and more
-  const auto deadline =
-      clock::now() + std::chrono::duration_cast<clock::duration>(
-                         std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, kLongest)));
-  Output result;
+using clock = std::chrono::steady_clock;
+
+// What cannot be written (nobody reads any more) is lost, as it would be to the program itself.
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(fd, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+}
+
+volatile sig_atomic_t handed_to = 0;  // the child, 0: none yet
+volatile sig_atomic_t held_back = 0;  // a signal that came before there was one
+void hand_on(int number) {
+  if (handed_to == 0) {
+    held_back = number;
+  } else {
+    ::kill(handed_to, number);
+  }
+}
+
+// While it lives, signals that would end this process go to a child instead.
+class HandedOn {
+ public:
+  HandedOn() {
+    handed_to = 0;
+    held_back = 0;
+    struct sigaction action {};
+    action.sa_handler = hand_on;
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+      // What this process ignores (nohup) its child ignores too.
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+  ~HandedOn() {
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+      ::sigaction(kSignals[i], &before_[i], nullptr);
+    }
+  }
+  HandedOn(const HandedOn&) = delete;
+  HandedOn& operator=(const HandedOn&) = delete;
+
+  void to(pid_t child) const {
+    handed_to = child;
+    if (held_back != 0) ::kill(child, held_back);
+  }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kSignals)]{};
+};
+
+// Takes what both pipes hold until both are closed, or until the deadline. False: the deadline.
+// echo: it is also written to this process's own stdout and stderr.
+bool collect(Pipe& output, Pipe& errors, const std::optional<clock::time_point>& deadline,
+             bool echo, Output* result) {
   struct Sink {
     UniqueFd* fd;
     std::string* text;
     std::size_t limit;
   };
-  const Sink sinks[] = {{&output.read, &result.text, std::size_t{16} << 20U},
-                        {&errors.read, &result.errors, std::size_t{1} << 20U}};
+  const Sink sinks[] = {{&output.read, &result->text, std::size_t{16} << 20U},
+                        {&errors.read, &result->errors, std::size_t{1} << 20U}};
   while (output.read.valid() || errors.read.valid()) {
-    const auto left = deadline - clock::now();
-    if (left <= left.zero()) {
-      result.timed_out = true;
-      break;
-    }
     constexpr std::int64_t kLongestPoll = 60'000;
-    const std::int64_t milliseconds =
-        std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
+    std::int64_t milliseconds = kLongestPoll;
+    if (deadline) {
+      const auto left = *deadline - clock::now();
+      if (left <= left.zero()) return false;
+      milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
+    }
     pollfd polled[2] = {{output.read.get(), POLLIN, 0}, {errors.read.get(), POLLIN, 0}};
     if (::poll(polled, 2, static_cast<int>(std::min(milliseconds, kLongestPoll))) <= 0) continue;
     for (int i = 0; i < 2; ++i) {
@@ -212,10 +257,31 @@ Output run(const Command& command, double timeout_seconds) {
         sinks[i].fd->reset();
         continue;
       }
-      const std::size_t room = sinks[i].limit - sinks[i].text->size();
-      sinks[i].text->append(block, std::min(room, static_cast<std::size_t>(got)));
+      const std::string_view text(block, static_cast<std::size_t>(got));
+      sinks[i].text->append(text.substr(0, sinks[i].limit - sinks[i].text->size()));
+      if (echo) write_all(i == 0 ? STDOUT_FILENO : STDERR_FILENO, text);
     }
   }
+  return true;
+}
+
+}  // namespace
+
+Output run(const Command& command, double timeout_seconds) {
+  Pipe output = make_pipe();
+  Pipe errors = make_pipe();
+  Command grouped = command;
+  grouped.new_session = true;  // so that the deadline reaches grandchildren
+  const pid_t child = start(grouped, output.write.get(), errors.write.get());
+  output.write.reset();
+  errors.write.reset();
+
+  constexpr double kLongest = 1e8;  // three years; what a deadline in nanoseconds can hold and more
+  const auto deadline =
+      clock::now() + std::chrono::duration_cast<clock::duration>(
+                         std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, kLongest)));
+  Output result;
+  result.timed_out = !collect(output, errors, deadline, false, &result);
   // A program may close its outputs and go on, so its end has the same deadline.
   auto pause = std::chrono::microseconds(100);
   std::optional<Exit> ended;
@@ -226,6 +292,20 @@ Output run(const Command& command, double timeout_seconds) {
   }
   if (!ended) ::kill(-child, SIGKILL);
   result.exit = ended ? *ended : wait_exit(child);
+  return result;
+}
+
+Output run_in_place(const Command& command) {
+  Pipe output = make_pipe();
+  Pipe errors = make_pipe();
+  const HandedOn signals;
+  const pid_t child = start(command, output.write.get(), errors.write.get());
+  signals.to(child);
+  output.write.reset();
+  errors.write.reset();
+  Output result;
+  collect(output, errors, std::nullopt, true, &result);
+  result.exit = wait_exit(child);
   return result;
 }
 

@@ -21,9 +21,10 @@ struct Command {
   bool new_session = false;       // its own session and process group: outlives its parent
   bool new_group = false;         // its own process group: a terminal's Ctrl-C does not reach it
   bool bare_environment = false;  // nothing of this process's own environment
+  int input = -1;                 // a descriptor that becomes stdin; -1: /dev/null
 };
 
-// Starts the command; stdin is /dev/null and no other descriptor is inherited. Throws when the
+// Starts the command; no descriptor but the standard streams is inherited. Throws when the
 // program cannot be started.
 [[nodiscard]] pid_t spawn(const Command& command);
 
@@ -49,5 +50,10 @@ struct Output {
 
 // Runs to the end or to the deadline, when the process group is killed.
 [[nodiscard]] Output run(const Command& command, double timeout_seconds);
+
+// Runs to the end as if this process were the program: what it writes appears on this process's
+// stdout and stderr at once (and in the answer), and INT, TERM and HUP that this process gets go on
+// to it. For the main thread of a program, one call at a time.
+[[nodiscard]] Output run_in_place(const Command& command);
 
 }  // namespace regatta::base

@@ -8,6 +8,7 @@
 #include "orchestrator/ckpt_commands.h"
 #include "orchestrator/doctor_command.h"
 #include "orchestrator/plan_command.h"
+#include "orchestrator/sbatch_command.h"
 #include "orchestrator/simulate_command.h"
 #include "orchestrator/topo_commands.h"
 
@@ -406,6 +407,11 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
 }  // namespace
 
 int run_command_line(int count, char** arguments, const Environment& environment) {
+  // Its options are sbatch's, so nothing here may read them; a link called sbatch stands for it.
+  const bool by_name = count > 0 && base::Path(arguments[0]).filename() == "sbatch";
+  if (by_name || (count > 1 && std::string_view(arguments[1]) == "sbatch")) {
+    return sbatch({arguments + (by_name ? 1 : 2), arguments + count}, environment);
+  }
   Parsed parsed;
   if (environment.server && !environment.server->empty()) {
     parsed.client.server = *environment.server;
@@ -424,6 +430,8 @@ int run_command_line(int count, char** arguments, const Environment& environment
   submit->add_option("--idempotency-key", parsed.idempotency_key,
                      "the same key and file make only one run");
   add_client_options(submit, &parsed);
+
+  app.add_subcommand("sbatch", "sbatch with any option and script, looked after (sbatch --help)");
 
   CLI::App* const list = app.add_subcommand("ls", "list the runs, newest first");
   list->add_option("--limit", parsed.list.limit)->check(CLI::Range(1, 1000))->capture_default_str();

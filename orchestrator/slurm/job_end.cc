@@ -164,6 +164,12 @@ ProcessReport out_of_memory(const JobRow& job) {
 ProcessReport node_failure(const JobRow& job, const Clues& clues) {
   std::vector<std::string> lost = clues.lost_nodes;
   if (job.failed_node) add_nodes(*job.failed_node, &lost);
+  if (lost.empty()) {
+    // Slurm tells which only from 24.11 on, but a job of one node had no other.
+    std::vector<std::string> all;
+    add_nodes(job.nodes.value_or(""), &all);
+    if (all.size() == 1) lost = std::move(all);
+  }
   ProcessReport report =
       gone(job, Cause::NodeFailure, lost.empty() ? "a node failed" : named(lost) + " failed");
   report.suspects = std::move(lost);

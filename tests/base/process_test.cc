@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/unique_fd.h"
 #include "tests/base/faulty_file_system.h"
 
 namespace regatta::base {
@@ -169,6 +171,55 @@ TEST(Run, WorksWithoutStandardStreams) {
     ::_exit(good ? 0 : 1);
   }
   EXPECT_EQ(wait_exit(child).code, 0);
+}
+
+TEST(Run, StdinIsWhatItIsGiven) {
+  const tests::TemporaryDirectory directory;
+  const Path path = directory.path() / "input";
+  replace_file(posix_file_system(), path, "what stands there");
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Command command;
+  command.arguments = {"cat"};
+  command.input = file.get();
+  EXPECT_EQ(run(command, kPatience).text, "what stands there");
+}
+
+// In a process of its own, whose streams can be seen and whose signals hit nobody else.
+int in_place(const std::string& script) {
+  const Output output = run_in_place(shell(script));
+  ::dprintf(STDERR_FILENO, "[%s|%s|%d|%d]", output.text.c_str(), output.errors.c_str(),
+            output.exit.code.value_or(-1), output.exit.signal.value_or(-1));
+  return 7;
+}
+
+TEST(RunInPlace, WritesAtOnceAndKeepsWhatWasWritten) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const Output output = run_in_place(shell("echo out; echo err >&2; exit 3"));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "out\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "err\n");
+  EXPECT_EQ(output.text, "out\n");
+  EXPECT_EQ(output.errors, "err\n");
+  EXPECT_EQ(output.exit.code, 3);
+}
+
+TEST(RunInPlaceDeathTest, HandsSignalsOn) {
+  EXPECT_EXIT(std::exit(in_place("trap 'echo caught; exit 5' TERM; kill -TERM $PPID; "
+                                 "i=0; while [ $i -lt 600 ]; do i=$((i+1)); sleep 0.1; done")),
+              testing::ExitedWithCode(7), "\\[caught\n\\|\\|5\\|-1\\]");
+}
+
+TEST(RunInPlaceDeathTest, TellsTheSignalThatEndedIt) {
+  EXPECT_EXIT(std::exit(in_place("kill -INT $$")), testing::ExitedWithCode(7), "\\|-1\\|2\\]");
+}
+
+TEST(RunInPlaceDeathTest, AfterItSignalsEndThisProcessAgain) {
+  EXPECT_EXIT(
+      {
+        in_place("true");
+        ::raise(SIGTERM);
+      },
+      testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST(Spawn, AppendsToItsOutputFile) {

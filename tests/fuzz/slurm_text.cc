@@ -1,5 +1,5 @@
-// Any bytes may come from Slurm's commands: nothing crashes, no row appears without an id, and what
-// is shown to people is printable. The first byte chooses the parser.
+// Any bytes may come from Slurm's commands and stand in scripts: nothing crashes, no row appears
+// without an id, and what is shown to people is printable. The first byte chooses the parser.
 #include "orchestrator/slurm/slurm_text.h"
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/slurm/pending_reason.h"
+#include "orchestrator/slurm/sbatch_script.h"
 #include "topology/hostlist.h"
 
 using namespace regatta::orchestrator;
@@ -70,6 +71,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const PendingReason reason = explain_reason(text);
       check(regatta::base::printable(reason.sentence) == reason.sentence,
             "a sentence is printable");
+      break;
+    }
+    case 'b': {  // a user's script; also its own command line
+      for (const SbatchFinding& finding : read_sbatch_script(text).findings) {
+        check(regatta::base::printable(finding.text) == finding.text, "a finding is printable");
+      }
+      (void)parse_sbatch_command(regatta::base::split(text, '\n'),
+                                 [](const std::string& word) { return word.size() % 2 == 0; });
       break;
     }
     case 'c':

@@ -86,12 +86,23 @@ std::vector<EndRow> by_state() {
   endless.limit = std::numeric_limits<double>::infinity();
   JobRow failed = job("NODE_FAIL");
   failed.failed_node = "node07";
+  JobRow alone = job("NODE_FAIL");
+  alone.nodes = "node05";
   return {
       {"success", job("COMPLETED"), "", S::Ended, Cause::None, 0, {}, "", {}},
       {"retry", job("FAILED", 22), "", S::Ended, Cause::None, 22, {}, "", {}},
       {"limit", limited, "", S::Gone, Cause::TimeLimit, {}, {}, "limit of 10 min", {}},
       {"no limit", endless, "", S::Gone, Cause::TimeLimit, {}, {}, "its time limit was", {}},
       {"node", job("NODE_FAIL"), "", S::Gone, Cause::NodeFailure, {}, {}, "a node failed", {}},
+      {"the only node",
+       alone,
+       "",
+       S::Gone,
+       Cause::NodeFailure,
+       {},
+       {},
+       "node node05 failed",
+       {"node05"}},
       {"node by Slurm",
        failed,
        "",
@@ -393,7 +404,7 @@ TEST(EndedReport, TellsTheCause) {
       EXPECT_EQ(report.words.empty(), *row.words == '\0') << report.words;
       EXPECT_EQ(report.words, base::printable(report.words));
       EXPECT_EQ(report.suspects, row.suspects);
-      EXPECT_EQ(report.nodes, "node[01-02]");
+      EXPECT_EQ(report.nodes, row.row.nodes);
     }
   }
 }

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""`regatta sbatch` on a real Slurm: it is sbatch to whoever calls it, what it tells of a script is what sbatch
+does with it, and a submission whose answer is lost is found and never repeated.
+
+    tests/slurm/sbatch_test.py [CASE...]
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+from cluster import Cases, Cluster, need_slurm, processes_of, wait
+from controller import REGATTA, Controller
+
+# Answers of sbatch that never arrive: the real one is called (or is not), and what it says is lost.
+LOST = """#!/bin/bash
+{call}
+echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+exit 1
+"""
+RUN = """name: victim
+data: {path: /nowhere}
+steps: 10
+ranks: 1
+slurm: {nodes: 1, ranks_per_node: 1, time_limit: 10, requeue: false, setup: sleep 600}
+"""
+
+
+def script(cluster, name, *lines):
+    path = cluster.jobs / name
+    path.write_text("\n".join(("#!/bin/bash", *lines)) + "\n")
+    return path
+
+
+def call(cluster, *arguments, program=(REGATTA, "sbatch"), path=None, text="", extra=None, server=""):
+    """`regatta sbatch` in the cluster's folder of jobs."""
+    environment = {**os.environ, **cluster.environment, **(extra or {})}
+    environment["REGATTA_SERVER"] = server
+    if path:
+        environment["PATH"] = f"{path}:{environment['PATH']}"
+    return subprocess.run([*map(str, program), *map(str, arguments)], input=text, capture_output=True, text=True,
+                          timeout=300, cwd=cluster.jobs, env=environment)
+
+
+def held(cluster, *arguments, **options):
+    """Submits a job that stays held; (its fields, what was said of it)."""
+    done = call(cluster, "-H", "--parsable", *arguments, **options)
+    assert done.returncode == 0 and re.fullmatch(r"\d+\n", done.stdout), (done.stdout, done.stderr)
+    job = cluster.job(int(done.stdout))
+    cluster.output("scancel", done.stdout.strip())
+    return job, done.stderr
+
+
+def it_answers_as_sbatch_does(cluster):
+    plain = script(cluster, "plain.sh", "echo $0 $* > args; exit 3")
+    bad = script(cluster, "bad.sh", "#SBATCH --partition=nowhere")
+    for arguments in (("-H", plain), ("-H", "--parsable", plain), ("-H", "--wrap", "true"), ("-HQ", plain),
+                      ("--test-only", plain), ("--wait", plain), (bad,), ("missing.sh",), ("--no-such-option", plain),
+                      ("-N", "99", plain), ("--version",), ("--usage",), ("-H", "-a", "1-3", plain)):
+        theirs = call(cluster, *arguments, program=("sbatch",))
+        ours = call(cluster, *arguments)
+        assert ours.returncode == theirs.returncode, (arguments, ours, theirs)
+        number = re.compile(r"\d+(-\d+-\d+T\S+)?")
+        assert number.sub("N", ours.stdout) == number.sub("N", theirs.stdout), (arguments, ours, theirs)
+        for line in number.sub("N", theirs.stderr).splitlines():
+            assert line in number.sub("N", ours.stderr), (arguments, ours, theirs)
+    assert call(cluster, "--wait", plain, "a", "b c").returncode == 3
+    assert (cluster.jobs / "args").read_text().endswith(" a b c\n")
+    shown = call(cluster, "--help")
+    assert shown.stdout.startswith("regatta sbatch") and "--dependency" in shown.stdout, shown
+    cluster.run("scancel", "--user", cluster.user)
+
+
+def a_script_from_stdin_is_read_and_passed_on(cluster):
+    job, said = held(cluster, text="#!/bin/bash\n#SBATCH -J piped\ntrue\n#SBATCH -N2\n")
+    assert job["JobName"] == "piped" and job["NumNodes"].split("-")[0] == "1", job
+    assert "stdin:4: sbatch ignores this line" in said, said
+
+
+def a_link_of_that_name_stands_for_it(cluster):
+    folder = cluster.work / "links"
+    folder.mkdir()
+    (folder / "sbatch").symlink_to(REGATTA)
+    job, _ = held(cluster, "--wrap=true", program=(folder / "sbatch",), path=folder)
+    assert job["Comment"].startswith("regatta-sbatch:"), job
+    done = call(cluster, "--wrap=true", program=(folder / "sbatch",), extra={"PATH": str(folder)})
+    assert done.returncode == 1 and "there is no sbatch in PATH" in done.stderr, done
+
+
+def the_environment_arrives(cluster):
+    done = call(cluster, "--wait", "--wrap", "echo $MINE > mine", extra={"MINE": "was here", "SBATCH_JOB_NAME": "by variable"})
+    assert done.returncode == 0 and (cluster.jobs / "mine").read_text() == "was here\n", done
+
+
+def only_what_nobody_said_is_added(cluster):
+    plain = script(cluster, "plain.sh", "true")
+    said = script(cluster, "said.sh", "#SBATCH --comment=mine --open-mode=truncate -o log", "true")
+    job, text = held(cluster, plain)
+    assert re.fullmatch(r"regatta-sbatch:[0-9a-f]{16}", job["Comment"]) and not text, (job, text)
+    job, _ = held(cluster, said)
+    assert job["Comment"] == "mine", job
+    job, _ = held(cluster, "--comment=hers", said)
+    assert job["Comment"] == "hers", job
+    requeue = script(cluster, "requeue.sh", "#SBATCH --output=kept-%j.out --requeue", "echo start $SLURM_RESTART_COUNT",
+                     "[ -n \"$SLURM_RESTART_COUNT\" ] || { scontrol requeue $SLURM_JOB_ID; sleep 60; }")
+    done = call(cluster, "--parsable", requeue)
+    log = cluster.jobs / f"kept-{done.stdout.strip()}.out"
+    cluster.wait_job(int(done.stdout), "COMPLETED")
+    assert re.search(r"^start$.*^start 1$", log.read_text(), re.M | re.S), log.read_text()
+
+
+# Lines behind "#!/bin/bash", the name that the job must get (None: the script's), and what must be told.
+VARIANTS = {
+    "at the top": (["#SBATCH -J x"], "x", None),
+    "after blanks and comments": (["", "  # words", "\t", "#SBATCH --job-name=x"], "x", None),
+    "after a command": (["set -e", "#SBATCH -J x"], None, ":3: sbatch ignores this line"),
+    "after a command that is indented": (["  true", "#SBATCH -J x"], None, ":3: sbatch ignores this line"),
+    "with a blank": (["# SBATCH -J x"], None, ":2: sbatch takes `# SBATCH -J x` for a comment"),
+    "indented": (["  #SBATCH -J x"], None, ":2: sbatch takes"),
+    "in small letters": (["#sbatch -J x"], None, ":2: sbatch takes"),
+    "switched off": (["##SBATCH -J x"], None, None),
+    "quoted": (["#SBATCH -J 'x y'"], "x", None),  # the name's first word, as scontrol's line is cut here
+    "with a comment": (["#SBATCH -J x # why"], "x", None),
+    "with a sign in the word": (["#SBATCH -J x#y"], "x", None),
+    "escaped": (["#SBATCH -J x\\#y"], "x#y", None),
+    "several in a line": (["#SBATCH -H -J x"], "x", None),
+    "the later one": (["#SBATCH -J w", "#SBATCH -J x"], "x", None),
+    "a variable": (["#SBATCH -J $HOME"], "$HOME", ":2: sbatch expands nothing here"),
+    "with tabs": (["#SBATCH\t-J\tx"], "x", None),
+    "shortened": (["#SBATCH --job-n=x"], "x", None),
+}
+
+
+def what_is_told_of_a_script_is_what_sbatch_does(cluster):
+    wrong = []
+    for number, (name, (lines, wanted, finding)) in enumerate(VARIANTS.items()):
+        path = script(cluster, f"variant{number}.sh", *lines, "true")
+        job, said = held(cluster, path)
+        if job["JobName"] != (wanted or path.name) or (finding is None) != (said == "") or (finding or "") not in said:
+            wrong.append(f"{name}: job {job['JobName']}, said {said!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+def a_log_without_a_folder_is_told(cluster):
+    path = script(cluster, "logs.sh", "#SBATCH --output=logs/%j.out", "true")
+    done = call(cluster, "--parsable", path)
+    assert ":2: there is no folder " in done.stderr and done.returncode == 0, done
+    assert cluster.wait_job(int(done.stdout)) == "FAILED"
+    (cluster.jobs / "logs").mkdir()
+    done = call(cluster, "--parsable", path)
+    assert done.stderr == "" and cluster.wait_job(int(done.stdout)) == "COMPLETED", done
+
+
+def a_controller_that_is_named_and_away_is_told(cluster):
+    job, said = held(cluster, "--wrap=true", server="http://127.0.0.1:9")
+    assert job["Comment"].startswith("regatta-sbatch:") and "no node is avoided: cannot reach the controller" in said, said
+
+
+def a_refusal_says_what_to_do(cluster):
+    done = call(cluster, "-p", "nowhere", "--wrap=true")
+    assert done.returncode == 1 and done.stdout == "", done
+    assert "sbatch: error" in done.stderr and "see `sinfo` for the partitions" in done.stderr, done
+    done = call(cluster, "-p", "munge", "--wrap=true")
+    assert "no job was submitted" not in done.stderr and "see `sinfo`" in done.stderr, done
+
+
+def lost_answer(cluster, name, command):
+    folder = cluster.work / name
+    folder.mkdir()
+    (folder / "sbatch").write_text(LOST.replace("{call}", command))
+    (folder / "sbatch").chmod(0o755)
+    return folder
+
+
+def a_lost_answer_is_found_and_never_repeated(cluster):
+    lost = lost_answer(cluster, "lost", '/usr/bin/sbatch "${@/#--wait/-H}" > /dev/null')
+    for number, more in enumerate(((), ("--parsable",), ("--array=1-3",))):
+        done = call(cluster, "-H", "-J", f"lost{number}", *more, "--wrap=true", path=lost)
+        assert done.returncode == 0, done
+        assert re.fullmatch(r"\d+\n" if more == ("--parsable",) else r"Submitted batch job \d+\n", done.stdout), done
+        assert waiting(cluster) == [f"{re.search('[0-9]+', done.stdout)[0]} lost{number}"], (done, waiting(cluster))
+        cluster.output("scancel", "--user", cluster.user)
+    done = call(cluster, "-H", "--wait", "--wrap=true", path=lost)
+    assert done.returncode == 1 and "its end is not waited for" in done.stderr and waiting(cluster), done
+    done = call(cluster, "-H", "--comment=mine", "--wrap=true", path=lost)
+    assert done.returncode == 1 and done.stdout == "" and "look with `squeue --me`" in done.stderr, done
+    cluster.run("scancel", "--user", cluster.user)
+
+
+def waiting(cluster):
+    """Ids and names of all jobs that wait; an array is one."""
+    return cluster.output("squeue", "-h", "-t", "PD", "-o", "%A %j").splitlines()
+
+
+def what_was_never_submitted_is_told(cluster):
+    never = lost_answer(cluster, "never", "true")
+    done = call(cluster, "--wrap=true", path=never)
+    assert done.returncode == 1 and done.stdout == "" and "no job was submitted; submit it again" in done.stderr, done
+
+
+def a_stopped_slurmctld_makes_no_second_job(cluster):
+    said = cluster.work / "said"
+    with open(said, "wb") as log, cluster.paused("slurmctld"):
+        process = subprocess.Popen([REGATTA, "sbatch", "-H", "--wrap=true"], stdout=subprocess.PIPE, stderr=log, text=True,
+                                   cwd=cluster.jobs, stdin=subprocess.DEVNULL,
+                                   env={**os.environ, **cluster.environment, "REGATTA_SERVER": ""})
+        wait("sbatch gives up", lambda: "looking for a job" in said.read_text(), 120)
+    output, _ = process.communicate(timeout=180)
+    jobs = waiting(cluster)
+    assert len(jobs) <= 1 and (process.returncode == 0) == (len(jobs) == 1) == bool(output), (jobs, process.returncode, output)
+    print(f"  {len(jobs)} jobs: {said.read_text().splitlines()}")
+    cluster.run("scancel", "--user", cluster.user)
+
+
+def a_signal_ends_the_waiting_sbatch(cluster):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = subprocess.Popen([REGATTA, "sbatch", "--wait", "--wrap=sleep 100"], stdout=subprocess.PIPE, text=True,
+                                   stderr=subprocess.DEVNULL, cwd=cluster.jobs, env={**os.environ, **cluster.environment})
+        assert process.stdout.readline().startswith("Submitted batch job "), "it is told while sbatch waits"
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number, process.returncode
+        assert children and all(int(child) not in processes_of(cluster.directory) for child in children)
+    cluster.run("scancel", "--user", cluster.user)
+
+
+def suspected_nodes_are_avoided(cluster):
+    controller = Controller(cluster)
+    try:
+        path = cluster.work / "victim.yaml"
+        path.write_text(RUN)
+        run = json.loads(controller.call("submit", path, "-o", "json").stdout)["id"]
+        wait("the job runs", lambda: cluster.output("squeue", "-h", "-t", "R", "-o", "%N").strip())
+        name = cluster.output("squeue", "-h", "-t", "R", "-o", "%N").strip()
+        cluster.kill(name)
+
+        def suspicion():
+            rows = json.loads(controller.call("nodes", "-o", "json").stdout)["nodes"]
+            return {row["name"]: row["suspicion"] for row in rows}.get(name, 0)
+        wait(f"{name} is suspected", lambda: suspicion() >= 0.9, 240, 1)
+        controller.call("cancel", run)
+        cluster.start(name)
+        wait(f"{name} is back", lambda: "IDLE" in cluster.output("sinfo", "-h", "-n", name, "-o", "%T").upper()
+             and "*" not in cluster.output("sinfo", "-h", "-n", name, "-o", "%T"))
+        controller.kill()
+        controller.start()
+        wait("the controller knows", lambda: {row["name"]: row["usable"] for row in json.loads(
+            controller.call("nodes", "-o", "json").stdout)["nodes"]}.get(name), 60, 1)
+        job, said = held(cluster, "-N2", "--wrap=true", server=controller.url)
+        assert job["ExcNodeList"] == name and f"keeps off {name}, which is suspected (" in said, (job, said)
+        job, said = held(cluster, "-N2", server=controller.url, text="#!/bin/sh\ntrue\n")
+        assert job["ExcNodeList"] == name, (job, said)
+        job, said = held(cluster, "-N4", "--wrap=true", server=controller.url)
+        assert job["ExcNodeList"] == "(null)" and f"may start on {name}" in said, (job, said)
+        job, said = held(cluster, "-N1", "-x", "node04", "--wrap=true", server=controller.url)
+        assert job["ExcNodeList"] == "node04", (job, said)
+        # Of its cores no other node has as many left.
+        job, said = held(cluster, "-N1", "--exclusive", f"--nodelist={name}", "--wrap=true", server=controller.url)
+        assert job["ExcNodeList"] == "(null)", (job, said)
+    finally:
+        controller.kill()
+
+
+def main():
+    need_slurm()
+    cases = Cases("slurm_sbatch")
+    wanted = sys.argv[1:]
+    with Cluster() as cluster:
+        for case in (it_answers_as_sbatch_does, a_script_from_stdin_is_read_and_passed_on,
+                     a_link_of_that_name_stands_for_it, the_environment_arrives, only_what_nobody_said_is_added,
+                     what_is_told_of_a_script_is_what_sbatch_does, a_log_without_a_folder_is_told,
+                     a_controller_that_is_named_and_away_is_told,
+                     a_refusal_says_what_to_do, a_lost_answer_is_found_and_never_repeated, what_was_never_submitted_is_told,
+                     a_stopped_slurmctld_makes_no_second_job, a_signal_ends_the_waiting_sbatch, suspected_nodes_are_avoided):
+            if not wanted or case.__name__ in wanted:
+                cases.run(case, cluster)
+    cases.finish()
+
+
+if __name__ == "__main__":
+    main()
