@@ -1,7 +1,5 @@
 #include "orchestrator/controller.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -25,12 +23,6 @@ constexpr std::size_t kLongestKey = 200;
 constexpr double kDiskPauseSeconds = 5;         // after a launch that could not be written down
 constexpr double kShortestPauseSeconds = 0.02;  // between two rounds, whoever wakes the thread
 constexpr double kTickShare = 0.2;  // of the time, for looking at runs of which nothing is new
-
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) return {};
-  return name;
-}
 
 const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
   if (attempts.empty() || attempts.back().number <= after) return nullptr;
@@ -137,6 +129,12 @@ bool Controller::cancel(const std::string& name) {
   const std::lock_guard lock(submit_mutex_);
   const Run run = find(name);
   if (is_over(run.state) || run.wanted == Wanted::Cancel) return false;
+  const std::vector<Launch> launches = store_.launches(run.number);
+  if (!launches.empty() && !launches.back().over && launches.back().handle == kByJournal) {
+    throw base::Error(base::Code::Conflict,
+                      "run " + run.id + " was started by hand elsewhere, so only its journal is " +
+                          "known here; end its process or its job (scancel)");
+  }
   auto submission = read_submission(files_, run.directory);
   if (!submission) submission = Submission{run.id, run.created_utc, Wanted::Run, std::nullopt, ""};
   submission->wanted = Wanted::Cancel;
@@ -162,50 +160,8 @@ Run Controller::find(const std::string& name) {
                                                           : "; 'regatta ls' lists the runs"));
 }
 
-void Controller::adopt() {
-  for (const std::string& name : files_.list(options_.runs_directory)) {
-    if (name.front() == '.' || name.find(".tmp-") != std::string::npos) continue;
-    try {
-      if (!store_.run(name)) adopt_run(options_.runs_directory / name);
-    } catch (const base::Error& error) {
-      base::log(base::LogLevel::Warning, "cannot adopt " + name + ": " + error.what());
-    }
-  }
-}
-
-void Controller::adopt_run(const base::Path& directory) {
-  if (!files_.exists(directory / "run.json")) return;
-  const auto opened = trainer::RunDirectory::open(files_, directory);
-  const trainer::RunConfig config = trainer::parse_run_config(opened.run_json(), "run.json");
-  const auto submission = read_submission(files_, directory);
-  NewRun run;
-  run.id = directory.filename().string();
-  run.name = config.name;
-  run.config = trainer::to_json(config);
-  run.steps = config.steps;
-  run.directory = directory.string();
-  run.created_utc = submission ? submission->created_utc : clock_.utc_seconds();
-  run.wanted = submission ? submission->wanted : Wanted::Observe;
-  run.body_digest = submission ? submission->body_digest : base::digest_of(run.config);
-  if (submission && submission->idempotency_key &&
-      !store_.submitted_with(*submission->idempotency_key)) {
-    run.idempotency_key = submission->idempotency_key;
-  }
-  const RunNumber number = store_.add_run(run);
-  std::vector<Launch> launches = read_launches(files_, directory);
-  // The journals decide how the newest one ended, whatever was written down before.
-  if (!launches.empty()) launches.back().over = false;
-  for (const Launch& launch : launches) store_.put_launch(number, launch);
-  auto adopted = store_.run(number);
-  base::check(adopted.has_value(), "a run that was added is there");
-  while (follower_.follow(&*adopted).more) {
-  }
-  if (launches.empty()) watch_successor(&*adopted);
-  store_.update_run(*adopted);
-  base::log(base::LogLevel::Info, "run " + run.id + " was found in the runs directory");
-}
-
 void Controller::tick() {
+  adopt_new();
   nodes_.begin_round();
   std::vector<Run> runs = store_.unfinished_runs();
   active_ = 0;
@@ -258,7 +214,7 @@ void Controller::tick_run(Run run, int* active) {
   }
   Memory& memory = memory_[run.number];
   // The process first and its journal after: when it is gone, the journal is complete.
-  Watched watched = watch(run);
+  Watched watched = watch(run, &memory);
   if (watched.report.state != ProcessState::Running &&
       !files_.exists(base::Path(run.directory) / "run.json")) {
     return lose(&run, watched.launch, active);
@@ -319,7 +275,7 @@ void Controller::lose(Run* run, std::optional<Launch> launch, int* active) {
   memory_.erase(run->number);
 }
 
-Controller::Watched Controller::watch(const Run& run) {
+Controller::Watched Controller::watch(const Run& run, Memory* memory) {
   Watched watched;
   watched.report.state = ProcessState::None;
   const std::vector<Launch> launches = store_.launches(run.number);
@@ -342,6 +298,10 @@ Controller::Watched Controller::watch(const Run& run) {
   }
   if (launch.handle.empty()) {
     watched.report.state = ProcessState::Gone;
+  } else if (launch.handle == kByJournal) {
+    const std::vector<Attempt> attempts = store_.attempts(run.number);
+    watched.report = memory->pulse.look(run, newest_of(attempts, launch.attempts_before),
+                                        clock_.utc_seconds(), clock_.monotonic_seconds());
   } else {
     watched.report = scheduler_.poll(launch.handle);
     const ProcessReport& report = watched.report;
@@ -496,29 +456,6 @@ void Controller::note_launched(Run* run, const Launched& launched) {
     run->error = why;
     run->ended_utc = clock_.utc_seconds();
   }
-}
-
-// An attempt that this controller did not start: watched like its own if it lives, else judged by
-// its journal.
-void Controller::watch_successor(Run* run) {
-  const std::vector<Attempt> attempts = store_.attempts(run->number);
-  const std::vector<Launch> launches = store_.launches(run->number);
-  if (attempts.empty()) return;
-  const Attempt& newest = attempts.back();
-  std::optional<std::string> handle;
-  if (newest.host.empty() || newest.host == host_name()) {
-    handle = scheduler_.adopt(newest.process, run->directory);
-  }
-  if (!handle && !launches.empty()) return;
-  Launch launch;
-  launch.number = launches.empty() ? 1 : launches.back().number + 1;
-  launch.handle = handle.value_or("");
-  launch.attempts_before = newest.number - 1;
-  launch.started_utc = newest.start_utc;
-  store_.put_launch(run->number, launch);
-  run->state = RunState::Running;
-  run->error.clear();
-  run->ended_utc.reset();
 }
 
 void Controller::start() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "orchestrator/follower.h"
+#include "orchestrator/journal_pulse.h"
 #include "orchestrator/launcher.h"
 #include "orchestrator/node_avoidance.h"
 #include "orchestrator/reconcile.h"
@@ -59,9 +61,10 @@ class Controller {
   [[nodiscard]] std::string scheduler_name() const { return scheduler_.name(); }
   [[nodiscard]] Store& store() { return store_; }
 
-  // Takes in the runs of the runs directory that the store does not know.
+  // Takes in the runs of the runs directory that the store does not know. tick() does so later for
+  // those that somebody started by hand.
   void adopt();
-  // One round: follow, observe, reconcile, act, store.
+  // One round: adopt, follow, observe, reconcile, act, store.
   void tick();
   // adopt(), then ticks in a thread of their own until destruction. Attempts go on after that.
   void start();
@@ -74,12 +77,17 @@ class Controller {
     std::optional<double> stop_sent, stop_asked;  // the first and the last time
     std::string trouble;                          // the last error that was logged
     Avoidance avoidance;                          // of the watched launch
+    JournalPulse pulse;                           // where nothing else is known of it
   };
   struct Watched {
     std::optional<Launch> launch;  // the newest one, unless it is over
     ProcessReport report;
   };
   void adopt_run(const base::Path& directory);
+  // Of what came into the runs directory since adopt(), and of runs made by hand that are over,
+  // those that go on. Looks seldom. look_at: whether the name needs no other look.
+  void adopt_new();
+  bool look_at(const std::string& name);
   // Of runs that a handler or the launcher has told of: between two ticks, since many open runs of
   // which nothing is new must not keep a new one waiting.
   void tick_news();
@@ -87,7 +95,7 @@ class Controller {
   void tick_or_tell(Run run);
   void tick_run(Run run, int* active);
   void lose(Run* run, std::optional<Launch> launch, int* active);
-  [[nodiscard]] Watched watch(const Run& run);
+  [[nodiscard]] Watched watch(const Run& run, Memory* memory);
   [[nodiscard]] Observation observe(const Run& run, const Watched& watched, const Memory& memory,
                                     bool place_free);
   void apply(Run* run, const Observation& seen, const Decision& decision, Watched* watched,
@@ -108,6 +116,8 @@ class Controller {
   Follower follower_;
   std::map<RunNumber, Memory> memory_;
   NodeAvoidance nodes_;
+  std::set<std::string> known_;  // names in the runs directory that need no other look
+  double next_look_ = 0;
   std::mutex submit_mutex_;      // one submission with a key, or one cancellation, at a time
   int active_ = 0;               // runs with a launch, as the last tick counted and since
   std::deque<RunNumber> news_;   // to be looked at before the next tick

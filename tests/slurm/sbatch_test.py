@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 from cluster import Cases, Cluster, need_slurm, processes_of, wait
-from controller import REGATTA, Controller
+from controller import OVER, REGATTA, TRAINER, Controller, make_data, weights
+from controller import RUN as TRAINS
 
 # Answers of sbatch that never arrive: the real one is called (or is not), and what it says is lost.
 LOST = """#!/bin/bash
@@ -264,6 +265,38 @@ def suspected_nodes_are_avoided(cluster):
         controller.kill()
 
 
+def a_run_that_a_script_trains_is_shown(cluster):
+    """From its first record on, through a requeue, to the weights of an undisturbed run."""
+    data = make_data(cluster.work)
+    run = cluster.work / "trains.yaml"
+    run.write_text(TRAINS.format(name="trains", data=data, ranks=1, steps=8000, every=500, keep_last=3, nodes=1, more="",
+                                 slurm="time_limit: 10"))
+    controller = Controller(cluster)
+    try:
+        train = f"exec srun -n1 {TRAINER} run --directory"
+        path = script(cluster, "train.sh", "#SBATCH --signal=USR2@120 --requeue -o train-%j.out",
+                      f"{train} {controller.state}/runs/mine {run}")
+        job = int(call(cluster, "--parsable", path, server=controller.url).stdout)
+        found = wait("the run is shown", lambda: (done := controller.call("show", "mine", "-o", "json")).returncode == 0
+                     and json.loads(done.stdout), 120, 0.5)
+        assert found["id"] == "mine" and found["state"] in ("running", "starting"), found
+        refused = controller.call("cancel", "mine")
+        assert refused.returncode == 5 and "scancel" in refused.stderr, refused
+        controller.wait_step("mine", 1500)
+        cluster.output("scontrol", "requeue", job)
+        state, error = controller.wait_over("mine")
+        if state == "stopped":  # seen between the two attempts
+            wait("it goes on", lambda: controller.show("mine")["state"] not in OVER, 120, 0.5)
+            state, error = controller.wait_over("mine")
+        assert state == "succeeded", (state, error)
+        assert controller.show("mine")["attempts"] == 2, controller.show("mine")
+        plain = script(cluster, "plain.sh", f"{train} {cluster.work}/plain {run}")
+        assert call(cluster, "--wait", plain).returncode == 0
+        assert weights(controller.directory("mine")) == weights(cluster.work / "plain")
+    finally:
+        controller.kill()
+
+
 def main():
     need_slurm()
     cases = Cases("slurm_sbatch")
@@ -274,7 +307,7 @@ def main():
                      what_is_told_of_a_script_is_what_sbatch_does, a_log_without_a_folder_is_told,
                      a_controller_that_is_named_and_away_is_told,
                      a_refusal_says_what_to_do, a_lost_answer_is_found_and_never_repeated, what_was_never_submitted_is_told,
-                     a_stopped_slurmctld_makes_no_second_job, a_signal_ends_the_waiting_sbatch, suspected_nodes_are_avoided):
+                     a_stopped_slurmctld_makes_no_second_job, a_signal_ends_the_waiting_sbatch, a_run_that_a_script_trains_is_shown, suspected_nodes_are_avoided):
             if not wanted or case.__name__ in wanted:
                 cases.run(case, cluster)
     cases.finish()
