@@ -110,7 +110,9 @@ pid_t start(const Command& command, int output, int errors) {
   for (int fd = 0; fd < 3; ++fd) {
     Start::require(::posix_spawn_file_actions_adddup2(&start.actions, sources[fd], fd));
   }
-  Start::require(::posix_spawn_file_actions_addclosefrom_np(&start.actions, 3));
+  if (!command.keep_descriptors) {
+    Start::require(::posix_spawn_file_actions_addclosefrom_np(&start.actions, 3));
+  }
   if (!command.directory.empty()) {
     Start::require(
         ::posix_spawn_file_actions_addchdir_np(&start.actions, command.directory.c_str()));

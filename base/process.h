@@ -22,9 +22,10 @@ struct Command {
   bool new_group = false;         // its own process group: a terminal's Ctrl-C does not reach it
   bool bare_environment = false;  // nothing of this process's own environment
   int input = -1;                 // a descriptor that becomes stdin; -1: /dev/null
+  bool keep_descriptors = false;  // this process's own, but those marked close-on-exec
 };
 
-// Starts the command; no descriptor but the standard streams is inherited. Throws when the
+// Starts the command; unless told otherwise it inherits only the standard streams. Throws when the
 // program cannot be started.
 [[nodiscard]] pid_t spawn(const Command& command);
 

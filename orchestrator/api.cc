@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/answers.h"
 #include "orchestrator/explain.h"
+#include "orchestrator/journal_pulse.h"
 #include "orchestrator/node_json.h"
 #include "orchestrator/page.h"
 #include "orchestrator/run_json.h"
@@ -142,7 +143,7 @@ Response Api::nodes() {
     const std::vector<Launch> launches = store.launches(run.number);
     if (launches.empty() || launches.back().over || launches.back().handle.empty()) continue;
     answer.run_by_token[launches.back().token] = run.id;
-    if (nodes_ != nullptr) continue;
+    if (nodes_ != nullptr || launches.back().handle == kByJournal) continue;
     answer.nodes.jobs[launches.back().token] = answer.nodes.rows.front().name;
     answer.nodes.rows.front().state = parse_node_state("MIXED");
   }

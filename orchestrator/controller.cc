@@ -24,6 +24,9 @@ constexpr double kDiskPauseSeconds = 5;         // after a launch that could not
 constexpr double kShortestPauseSeconds = 0.02;  // between two rounds, whoever wakes the thread
 constexpr double kTickShare = 0.2;  // of the time, for looking at runs of which nothing is new
 
+// Of those that may run at once; what only its journal is known of runs elsewhere.
+bool takes_place(const Launch& launch) { return !launch.over && launch.handle != kByJournal; }
+
 const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
   if (attempts.empty() || attempts.back().number <= after) return nullptr;
   return &attempts.back();
@@ -167,7 +170,7 @@ void Controller::tick() {
   active_ = 0;
   for (const Run& run : runs) {
     const std::vector<Launch> launches = store_.launches(run.number);
-    if (!launches.empty() && !launches.back().over) ++active_;
+    if (!launches.empty() && takes_place(launches.back())) ++active_;
   }
   for (Run& run : runs) tick_or_tell(std::move(run));
 }
@@ -214,7 +217,7 @@ void Controller::tick_run(Run run, int* active) {
   }
   Memory& memory = memory_[run.number];
   // The process first and its journal after: when it is gone, the journal is complete.
-  Watched watched = watch(run, &memory);
+  Watched watched = watch(run);
   if (watched.report.state != ProcessState::Running &&
       !files_.exists(base::Path(run.directory) / "run.json")) {
     return lose(&run, watched.launch, active);
@@ -234,6 +237,13 @@ void Controller::tick_run(Run run, int* active) {
     if (run.drained) memory_.erase(run.number);
     return;
   }
+  if (watched.launch && watched.launch->handle == kByJournal) {
+    const std::vector<Attempt> attempts = store_.attempts(run.number);
+    const Attempt* const newest = newest_of(attempts, watched.launch->attempts_before);
+    watched.report = memory.pulse.look(followed.read_any, newest != nullptr && newest->exit_code,
+                                       clock_.utc_seconds() - run.summary.last_record_utc,
+                                       clock_.monotonic_seconds());
+  }
   const ProcessState process = watched.report.state;
   if (fresh || followed.read_any || process == ProcessState::Ended ||
       process == ProcessState::Gone) {
@@ -242,7 +252,7 @@ void Controller::tick_run(Run run, int* active) {
   const Observation seen =
       observe(run, watched, memory, *active < options_.parallel && launcher_.has_place());
   const Decision decision = reconcile(seen, options_.limits);
-  if (decision.launch_over) --*active;
+  if (decision.launch_over && takes_place(*watched.launch)) --*active;
   if (decision.act == Act::Start) ++*active;
   const RunState before = run.state;
   const std::string reason_before = run.reason;
@@ -260,9 +270,9 @@ void Controller::tick_run(Run run, int* active) {
 // Its directory was removed, and nothing runs in it.
 void Controller::lose(Run* run, std::optional<Launch> launch, int* active) {
   if (launch) {
+    if (takes_place(*launch)) --*active;
     launch->over = true;
     store_.put_launch(run->number, *launch);
-    --*active;
   }
   if (!is_over(run->state)) {
     run->state = RunState::Failed;
@@ -275,7 +285,7 @@ void Controller::lose(Run* run, std::optional<Launch> launch, int* active) {
   memory_.erase(run->number);
 }
 
-Controller::Watched Controller::watch(const Run& run, Memory* memory) {
+Controller::Watched Controller::watch(const Run& run) {
   Watched watched;
   watched.report.state = ProcessState::None;
   const std::vector<Launch> launches = store_.launches(run.number);
@@ -299,9 +309,7 @@ Controller::Watched Controller::watch(const Run& run, Memory* memory) {
   if (launch.handle.empty()) {
     watched.report.state = ProcessState::Gone;
   } else if (launch.handle == kByJournal) {
-    const std::vector<Attempt> attempts = store_.attempts(run.number);
-    watched.report = memory->pulse.look(run, newest_of(attempts, launch.attempts_before),
-                                        clock_.utc_seconds(), clock_.monotonic_seconds());
+    watched.report.state = ProcessState::Running;  // its journal says more, when it is read
   } else {
     watched.report = scheduler_.poll(launch.handle);
     const ProcessReport& report = watched.report;

@@ -87,7 +87,7 @@ class Controller {
   // Of what came into the runs directory since adopt(), and of runs made by hand that are over,
   // those that go on. Looks seldom. look_at: whether the name needs no other look.
   void adopt_new();
-  bool look_at(const std::string& name);
+  bool look_at(const std::string& name, bool at_old_ones);
   // Of runs that a handler or the launcher has told of: between two ticks, since many open runs of
   // which nothing is new must not keep a new one waiting.
   void tick_news();
@@ -95,7 +95,7 @@ class Controller {
   void tick_or_tell(Run run);
   void tick_run(Run run, int* active);
   void lose(Run* run, std::optional<Launch> launch, int* active);
-  [[nodiscard]] Watched watch(const Run& run, Memory* memory);
+  [[nodiscard]] Watched watch(const Run& run);
   [[nodiscard]] Observation observe(const Run& run, const Watched& watched, const Memory& memory,
                                     bool place_free);
   void apply(Run* run, const Observation& seen, const Decision& decision, Watched* watched,
@@ -103,7 +103,8 @@ class Controller {
   void launch(Run* run, Memory* memory);
   void note_launched(Run* run, const Launched& launched);
   void end_launch(const Run& run, const Observation& seen, Launch* launch);
-  void watch_successor(Run* run);
+  // False: there is none.
+  bool watch_successor(Run* run);
   void loop(const std::stop_token& stop);
   void wake(std::optional<RunNumber> about = {});  // a wish was written down, or a launch landed
 
@@ -116,8 +117,10 @@ class Controller {
   Follower follower_;
   std::map<RunNumber, Memory> memory_;
   NodeAvoidance nodes_;
-  std::set<std::string> known_;  // names in the runs directory that need no other look
+  std::set<std::string> known_;                // in the runs directory, and need no other look
+  std::map<std::string, std::string> looked_;  // what was logged of the others
   double next_look_ = 0;
+  int looks_ = 0;
   std::mutex submit_mutex_;      // one submission with a key, or one cancellation, at a time
   int active_ = 0;               // runs with a launch, as the last tick counted and since
   std::deque<RunNumber> news_;   // to be looked at before the next tick

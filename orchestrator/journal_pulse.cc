@@ -6,20 +6,13 @@
 
 namespace regatta::orchestrator {
 
-ProcessReport JournalPulse::look(const Run& run, const Attempt* attempt, double utc,
-                                 double monotonic) {
-  const double record = run.summary.last_record_utc;
-  if (!record_utc_) {
-    changed_ = record > 0 ? monotonic - std::max(0.0, utc - record) : monotonic;
-  } else if (record != *record_utc_) {
-    changed_ = monotonic;
-  }
-  record_utc_ = record;
+ProcessReport JournalPulse::look(bool news, bool ended, double age, double monotonic) {
+  if (news || !newest_) newest_ = monotonic - (news ? 0 : std::max(0.0, age));
   ProcessReport report;
   report.state = ProcessState::Running;
-  if (attempt != nullptr && attempt->exit_code) {
+  if (ended) {
     report.state = ProcessState::Gone;
-  } else if (monotonic - changed_ >= kSilentSeconds) {
+  } else if (monotonic - *newest_ >= kSilentSeconds) {
     report.state = ProcessState::Gone;
     report.words = "its journal has been silent for " + base::human_seconds(kSilentSeconds);
   }

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
-#include "orchestrator/run.h"
 #include "orchestrator/scheduler.h"
 
 namespace regatta::orchestrator {
@@ -17,14 +15,13 @@ inline constexpr double kSilentSeconds = 600;
 
 class JournalPulse {
  public:
-  // attempt: the newest one. utc: now, by the clock that records are compared with once, at the
-  // beginning; later only monotonic time counts.
-  [[nodiscard]] ProcessReport look(const Run& run, const Attempt* attempt, double utc,
-                                   double monotonic);
+  // news: the journal had some just now. ended: it has an end record. age: of the newest record by
+  // the clocks of the two machines, which counts at the first look only, and only without news.
+  // monotonic: now.
+  [[nodiscard]] ProcessReport look(bool news, bool ended, double age, double monotonic);
 
  private:
-  std::optional<double> record_utc_;  // of the newest record that was seen
-  double changed_ = 0;                // monotonic: when it was new
+  std::optional<double> newest_;  // monotonic: when there was news last
 };
 
 }  // namespace regatta::orchestrator

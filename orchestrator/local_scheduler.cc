@@ -117,6 +117,11 @@ std::optional<std::string> LocalScheduler::adopt(std::int64_t process,
   return handle_of(id, *ticks);
 }
 
+bool LocalScheduler::is_gone(std::int64_t process) const {
+  return process <= 1 || process > std::numeric_limits<pid_t>::max() ||
+         !base::process_start_ticks(static_cast<pid_t>(process));
+}
+
 ProcessReport LocalScheduler::poll(const std::string& handle) {
   const auto identity = identity_of(handle);
   if (!identity) return {ProcessState::Gone, std::nullopt, std::nullopt};

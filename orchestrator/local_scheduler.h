@@ -24,6 +24,7 @@ class LocalScheduler final : public Scheduler {
   [[nodiscard]] Finding find(const std::string& token) override;
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
+  [[nodiscard]] bool is_gone(std::int64_t process) const override;
   [[nodiscard]] ProcessReport poll(const std::string& handle) override;
   void stop(const std::string& handle) override;
   void kill(const std::string& handle) override;

@@ -1,6 +1,7 @@
 #include "orchestrator/sbatch_command.h"
 
 #include <pwd.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,14 +30,20 @@ namespace regatta::orchestrator {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Timer = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostScriptBytes = std::uint64_t{64} << 20U;  // slurmctld takes 4 MB
 constexpr double kControllerSeconds = 2;  // that a submission waits for a controller
-constexpr double kTestSeconds = 20;       // and for `sbatch --test-only`
-constexpr double kLookupSeconds = 60;     // for slurmctld to answer again
-constexpr double kSettledSeconds = 5;     // after which a job that it does not show is none
-constexpr auto kLookupPause = std::chrono::seconds(1);
+constexpr double kNodesSeconds =
+    12;  // and for it to have asked Slurm, after a while without questions
+constexpr double kFreshSeconds = 300;
+constexpr std::uint64_t kWrapperBytes = 4096;
+constexpr double kTestSeconds = 20;    // and for `sbatch --test-only`
+constexpr double kLookupSeconds = 60;  // for slurmctld to answer again
+constexpr double kSettledSeconds = 5;  // after which a job that it does not show is none
+constexpr auto kPause = std::chrono::milliseconds(500);
 constexpr int kSignalCode = 128;
+constexpr int kTokenBytes = 8;
 
 void tell(const std::string& text) { std::cerr << "regatta: " << text << "\n"; }
 
@@ -45,6 +52,7 @@ struct Source {
   std::string name;                  // for findings
   std::string text;                  // empty: --wrap, or not readable
   std::optional<std::string> input;  // what stood on stdin, which is read only once
+  bool again = true;                 // sbatch can be given it a second time
 };
 
 bool is_script(const std::string& word) {
@@ -70,17 +78,28 @@ base::Path place_of(const std::string& script, const Environment& environment) {
 }
 
 Source read_source(const SbatchCommand& asked, const Environment& environment) {
-  if (find_option(asked.options, "wrap") != nullptr) return {"--wrap", "", std::nullopt};
-  if (!asked.script) {
-    std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-    return {"stdin", text, text};
+  Source source;
+  if (find_option(asked.options, "wrap") != nullptr) {
+    source.name = "--wrap";
+  } else if (!asked.script) {
+    source.name = "stdin";
+    source.text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    source.input = source.text;
+  } else {
+    source.name = *asked.script;
+    const base::Path path = place_of(*asked.script, environment);
+    std::error_code error;
+    source.again = std::filesystem::is_regular_file(path, error);  // else <(a shell's pipe)
+    try {
+      if (source.again) source.text = base::posix_file_system().read(path, kMostScriptBytes);
+    } catch (const base::Error&) {  // sbatch says why it cannot be read
+      source.again = false;
+    }
   }
-  const base::Path path = place_of(*asked.script, environment);
-  try {
-    return {*asked.script, base::posix_file_system().read(path, kMostScriptBytes), std::nullopt};
-  } catch (const base::Error&) {
-    return {*asked.script, "", std::nullopt};  // sbatch says why it cannot read it
-  }
+  // A file is read from its beginning each time, an open descriptor is not.
+  const GivenOption* const exported = find_option(asked.options, "export-file");
+  if (exported != nullptr && base::parse_integer(exported->value)) source.again = false;
+  return source;
 }
 
 // A file without a name that holds the text, to be read from its beginning.
@@ -96,35 +115,60 @@ base::UniqueFd file_of(const std::string& text) {
   return file;
 }
 
-// The first sbatch in PATH that is not this program under another name.
+// Whether it is this program under another name, or a script that calls it.
+bool leads_back(const base::Path& path, const Environment& environment) {
+  std::error_code error;
+  if (std::filesystem::equivalent(path, environment.program, error)) return true;
+  try {
+    const std::string beginning = base::posix_file_system().read_at(path, 0, kWrapperBytes);
+    return beginning.rfind("#!", 0) == 0 && beginning.find("regatta") != std::string::npos;
+  } catch (const base::Error&) {
+    return false;
+  }
+}
+
+// The first sbatch in PATH that does not lead back here.
 std::string find_sbatch(const Environment& environment) {
   for (const std::string& folder : base::split(environment.path, ':')) {
     const base::Path path = base::Path(folder.empty() ? "." : folder) / "sbatch";
     std::error_code error;
     if (::access(path.c_str(), X_OK) != 0 || std::filesystem::is_directory(path, error)) continue;
-    if (!std::filesystem::equivalent(path, environment.program, error)) return path.string();
+    if (!leads_back(path, environment)) return path.string();
   }
   throw base::Error(base::Code::Operator,
                     "there is no sbatch in PATH; call this where Slurm's commands are installed");
 }
 
-// What the controller knows of nodes; nothing where there is none, since sbatch needs none.
+// GET /nodes, which makes the controller ask Slurm; what it knew long ago names nobody's faults.
+Json ask_for_nodes(const std::string& url) {
+  const Client client(url, kControllerSeconds);
+  const auto deadline = Timer::now() + std::chrono::duration<double>(kNodesSeconds);
+  for (;;) {
+    Json answer = client.get("/nodes");
+    const bool fresh = answer.at("age_seconds").is_number() &&
+                       answer.at("age_seconds").get<double>() < kFreshSeconds;
+    if (fresh || Timer::now() > deadline) return answer;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+// What the controller knows of nodes; nothing where none is named, since sbatch needs none.
 std::vector<KnownNode> known_nodes(const Environment& environment) {
-  const bool named = environment.server && !environment.server->empty();
   std::vector<KnownNode> nodes;
+  if (!environment.server || environment.server->empty()) return nodes;
   try {
-    const std::string url = named ? *environment.server : ClientOptions().server;
-    const Json answer = Client(url, kControllerSeconds).get("/nodes");
+    const Json answer = ask_for_nodes(*environment.server);
     if (answer.at("scheduler") == "local") return nodes;
     for (const Json& node : answer.at("nodes")) {
       nodes.push_back({node.at("name"), node.at("usable"), node.at("suspicion"),
-                       base::printable(node.at("suspicion_why").get<std::string>()),
+                       node.at("suspicion_why"),
                        node.at("partitions").get<std::vector<std::string>>()});
     }
+    if (nodes.empty()) tell("no node is avoided: the controller does not know the nodes yet");
   } catch (const base::Error& error) {
-    if (named) tell("no node is avoided: " + base::printable(error.what()));
+    tell("no node is avoided: " + base::printable(error.what()));
   } catch (const Json::exception&) {
-    if (named) tell("no node is avoided: the controller's answer about nodes cannot be read");
+    tell("no node is avoided: the controller's answer about nodes cannot be read");
     nodes.clear();
   }
   return nodes;
@@ -138,22 +182,14 @@ void tell_findings(const std::string& name, const std::vector<SbatchFinding>& fi
   }
 }
 
-std::vector<std::string> command_of(const std::string& program,
-                                    const std::vector<std::string>& added,
-                                    const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {program};
-  all.insert(all.end(), added.begin(), added.end());
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return all;
-}
-
 class Submitter {
  public:
   Submitter(const std::vector<std::string>& arguments, const Environment& environment)
       : arguments_(arguments),
         environment_(environment),
         program_(find_sbatch(environment)),
-        asked_(parse_sbatch_command(arguments, is_script)) {}
+        asked_(parse_sbatch_command(arguments, is_script)),
+        options_(asked_.options) {}
 
   int submit() {
     if (has("help")) {
@@ -163,42 +199,37 @@ class Submitter {
              "and finds a job whose submission nobody answered.\n\n"
           << std::flush;
     }
-    if (has("help") || has("usage") || has("version")) return code_of(run({}));
+    if (has("help") || has("usage") || has("version")) return end_as(run({}));
     source_ = read_source(asked_, environment_);
     SbatchScript script = read_sbatch_script(source_.text);
-    std::vector<GivenOption> options = script.options;
-    options.insert(options.end(), asked_.options.begin(), asked_.options.end());
-    const bool one_job = !asked_.heterogeneous && !script.heterogeneous;
-    check(&script, options);
+    options_ = options_that_count(script.options, environment_.whole, asked_.options);
+    check(&script);
     SbatchAdditions additions;
-    if (one_job) {
-      additions = sbatch_additions(options, environment_.whole, base::random_hex(8),
-                                   known_nodes(environment_));
+    const bool one_job = !asked_.heterogeneous && !script.heterogeneous;
+    if (one_job && (!script.has_others || has("ignore-pbs"))) {
+      additions =
+          sbatch_additions(options_, base::random_hex(kTokenBytes), known_nodes(environment_));
       drop_impossible(&additions);
     }
     for (const std::string& note : additions.notes) tell(note);
-    const base::Output output = run(additions.arguments);
-    return after(output, options, additions);
+    return after(run(additions.arguments), additions.comment);
   }
 
  private:
-  // On the command line: in a script these options mean nothing.
   [[nodiscard]] bool has(std::string_view name) const {
-    return find_option(asked_.options, name) != nullptr;
+    return find_option(options_, name) != nullptr;
   }
 
-  void check(SbatchScript* script, const std::vector<GivenOption>& options) {
+  void check(SbatchScript* script) {
     std::vector<SbatchFinding>& findings = script->findings;
-    const bool signalled =
-        find_option(options, "signal") != nullptr || environment_.whole.count("SBATCH_SIGNAL") > 0;
-    if (script->trainer_line != 0 && !signalled) {
+    if (script->trainer_line != 0 && !has("signal")) {
       findings.push_back(
           {script->trainer_line,
            "at the job's time limit regatta-train is killed, and what it did since its "
            "last checkpoint is lost; with #SBATCH --signal=USR2@120 it saves first"});
     }
     std::error_code error;
-    const auto folders = sbatch_folder_findings(options, std::filesystem::current_path(error));
+    const auto folders = sbatch_folder_findings(options_, std::filesystem::current_path(error));
     findings.insert(findings.end(), folders.begin(), folders.end());
     std::stable_sort(findings.begin(), findings.end(),
                      [](const auto& a, const auto& b) { return a.line < b.line; });
@@ -208,14 +239,7 @@ class Submitter {
   // Nodes are left out only where Slurm says that the job can run without them.
   void drop_impossible(SbatchAdditions* additions) {
     if (!additions->avoids || has("test-only")) return;
-    std::vector<std::string> added = additions->arguments;
-    added.emplace_back("--test-only");
-    base::Command command;
-    command.arguments = command_of(program_, added, arguments_);
-    const base::UniqueFd input = source_.input ? file_of(*source_.input) : base::UniqueFd();
-    command.input = input.get();
-    const base::Output output = base::run(command, kTestSeconds);
-    if (!output.timed_out && output.exit.code == 0) return;
+    if (source_.again && would_start(additions->arguments)) return;
     additions->notes.assign(1,
                             "avoids no node: Slurm cannot say that the job would start without "
                             "those that are suspected");
@@ -223,47 +247,64 @@ class Submitter {
                   [](const std::string& word) { return word.rfind("--exclude=", 0) == 0; });
   }
 
-  [[nodiscard]] base::Output run(const std::vector<std::string>& added) const {
-    base::Command command;
-    command.arguments = command_of(program_, added, arguments_);
+  [[nodiscard]] bool would_start(std::vector<std::string> added) const {
+    added.emplace_back("--test-only");
     const base::UniqueFd input = source_.input ? file_of(*source_.input) : base::UniqueFd();
+    base::Command command = command_with(added);
+    command.input = input.get();
+    const base::Output output = base::run(command, kTestSeconds);
+    return !output.timed_out && output.exit.code == 0;
+  }
+
+  [[nodiscard]] base::Command command_with(const std::vector<std::string>& added) const {
+    base::Command command;
+    command.arguments = {program_};
+    command.arguments.insert(command.arguments.end(), added.begin(), added.end());
+    command.arguments.insert(command.arguments.end(), arguments_.begin(), arguments_.end());
+    command.keep_descriptors = true;  // the script may be one: sbatch <(generate)
+    return command;
+  }
+
+  [[nodiscard]] base::Output run(const std::vector<std::string>& added) const {
+    const base::UniqueFd input = source_.input ? file_of(*source_.input) : base::UniqueFd();
+    base::Command command = command_with(added);
     command.input = source_.input ? input.get() : STDIN_FILENO;
     return base::run_in_place(command);
   }
 
-  static int code_of(const base::Output& output) {
-    if (output.exit.signal) return kSignalCode + *output.exit.signal;
-    return output.exit.code.value_or(1);
+  // A shell must see that a signal ended it, or its loop goes on after Ctrl-C.
+  static int end_as(const base::Output& output) {
+    if (!output.exit.signal) return output.exit.code.value_or(1);
+    const int signal = *output.exit.signal;
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) ::raise(signal);
+    return kSignalCode + signal;
   }
 
-  int after(const base::Output& output, const std::vector<GivenOption>& options,
-            const SbatchAdditions& additions) {
+  int after(const base::Output& output, const std::string& comment) const {
     // A job that is told has been submitted: with --wait the code is the job's.
     const bool told = output.text.find("Submitted batch job ") != std::string::npos ||
                       parse_submitted_id(output.text).has_value();
-    if (output.exit.code == 0 || told || has("test-only") || has("quiet")) return code_of(output);
+    const bool may_be_told = !has("quiet") || !has("wait");
+    if (output.exit.code == 0 || told || !may_be_told || has("test-only")) return end_as(output);
     if (output.exit.signal) {
       tell("sbatch was ended by a signal, and the job may be there; `squeue --me` shows it");
-      return code_of(output);
+      return end_as(output);
     }
     const Submission submission = submission_of(output, arguments_);
     if (const auto* const refused = std::get_if<Refused>(&submission)) {
       if (!refused->hint.empty()) tell(refused->hint);
-      return code_of(output);
+      return end_as(output);
     }
-    const bool elsewhere = find_option(options, "clusters") != nullptr ||
-                           environment_.whole.count("SBATCH_CLUSTERS") > 0 ||
-                           environment_.whole.count("SLURM_CLUSTERS") > 0;
-    if (additions.comment.empty() || elsewhere) {
+    if (comment.empty() || has("clusters")) {
       tell(
           "sbatch got no answer, and the job may be there all the same; look with `squeue --me` "
           "before you submit it again");
-      return code_of(output);
+      return end_as(output);
     }
-    if (!look_up(additions.comment)) return code_of(output);
-    if (!has("wait") && environment_.whole.count("SBATCH_WAIT") == 0) return 0;
+    if (!look_up(comment)) return end_as(output);
+    if (!has("wait")) return 0;
     tell("its end is not waited for");
-    return code_of(output);
+    return end_as(output);
   }
 
   // Whether the job whose answer was lost is there; it is then told as sbatch would have.
@@ -272,21 +313,23 @@ class Submitter {
     const JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}, {}};
     const SlurmCommands commands({}, {}, slurm_environment(environment_.whole));
     tell("sbatch got no answer; looking for a job with the comment " + comment);
-    using clock = std::chrono::steady_clock;
     const auto seconds = [](double value) { return std::chrono::duration<double>(value); };
-    const auto begin = clock::now();
-    std::optional<clock::time_point> first_answer;
-    while (clock::now() - begin < seconds(kLookupSeconds)) {
+    const auto begin = Timer::now();
+    std::optional<Timer::time_point> first_answer;
+    while (Timer::now() - begin < seconds(kLookupSeconds)) {
       const Answer<Jobs> answer = commands.squeue(query);
       if (answer.value) {
-        if (!first_answer) first_answer = clock::now();
+        if (!first_answer) first_answer = Timer::now();
         if (report(*answer.value, comment)) return true;
-        if (clock::now() - *first_answer >= seconds(kSettledSeconds)) {
-          tell("no job was submitted; submit it again");
+        if (Timer::now() - *first_answer >= seconds(kSettledSeconds)) {
+          tell(
+              "squeue shows no job with that comment, so probably none was submitted; `sacct` "
+              "would "
+              "show one that is over already");
           return false;
         }
       }
-      std::this_thread::sleep_for(kLookupPause);
+      std::this_thread::sleep_for(kPause);
     }
     tell(
         "Slurm does not answer; before you submit it again, look whether `squeue --me -o '%i %k'` "
@@ -304,7 +347,9 @@ class Submitter {
     }
     if (!id) return false;
     tell("the job is there");
-    std::cout << (has("parsable") ? "" : "Submitted batch job ") << *id << "\n" << std::flush;
+    if (!has("quiet")) {
+      std::cout << (has("parsable") ? "" : "Submitted batch job ") << *id << "\n" << std::flush;
+    }
     return true;
   }
 
@@ -312,6 +357,7 @@ class Submitter {
   const Environment& environment_;
   std::string program_;
   SbatchCommand asked_;
+  std::vector<GivenOption> options_;  // that count; until the script is read, the command line's
   Source source_;
 };
 

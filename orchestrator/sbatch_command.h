@@ -9,7 +9,7 @@
 namespace regatta::orchestrator {
 
 // arguments: those after "sbatch", which go to sbatch as they are. What sbatch writes is written,
-// and its exit code returned (128 + n after signal n), so that programs which call sbatch can call
+// and its exit code returned (or its signal taken), so that programs which call sbatch can call
 // this. On stderr, beside: what in the script does not do what it looks like, what was added
 // (slurm/sbatch_additions.h), and what a refusal means. A submission whose answer was lost is
 // looked up by its comment, never repeated; a job that is found is told as sbatch tells it, with

@@ -86,9 +86,8 @@ class Scheduler {
   // A running attempt that somebody else started: process id `process` working on `run_directory`.
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;
-  // Whether adopt() finds whatever runs on this machine; false: what somebody else started cannot
-  // be seen.
-  [[nodiscard]] virtual bool sees_processes() const { return true; }
+  // Whether there certainly is no such process on this machine any more; false: not known.
+  [[nodiscard]] virtual bool is_gone(std::int64_t) const { return false; }
   [[nodiscard]] virtual ProcessReport poll(const std::string& handle) = 0;
   // Nodes that may be given what asks for these resources, now or soon; nothing: not known.
   [[nodiscard]] virtual std::optional<std::vector<std::string>> usable_nodes(

@@ -47,7 +47,6 @@ class SlurmScheduler final : public Scheduler {
   [[nodiscard]] std::string submit(const LaunchRequest& request) override;
   [[nodiscard]] Finding find(const std::string& token) override;
   // A job is known by its token alone, and the launch that has it is in the run directory.
-  [[nodiscard]] bool sees_processes() const override { return false; }
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] ProcessReport poll(const std::string& handle) override;

@@ -12,7 +12,6 @@ namespace regatta::orchestrator {
 namespace {
 
 using View = std::string_view;
-using Variables = std::map<std::string, std::string>;
 
 // With these it cannot be told which nodes, or without --nodes how many, the job can start on.
 constexpr View kChoosesNodes[] = {"constraint", "reservation",        "clusters", "switches",
@@ -25,21 +24,14 @@ bool has(const std::vector<GivenOption>& options, View name) {
   return find_option(options, name) != nullptr;
 }
 
-// "SBATCH_OPEN_MODE": whether sbatch finds it in the environment.
-bool is_set(const Variables& environment, const char* name) {
-  return environment.find(name) != environment.end();
-}
-
 // Whether each job, and each task of an array, writes files of its own.
-bool has_own_log(const std::vector<GivenOption>& options, const Variables& environment) {
-  for (const auto& [name, variable] :
-       {std::pair<View, const char*>{"output", "SBATCH_OUTPUT"}, {"error", "SBATCH_ERROR"}}) {
+bool has_own_log(const std::vector<GivenOption>& options) {
+  for (const View name : {"output", "error"}) {
     const GivenOption* const option = find_option(options, name);
-    const auto set = environment.find(variable);
-    std::string value = option != nullptr ? option->value : "";
-    if (option == nullptr && set != environment.end()) value = set->second;
-    const bool own = value.empty() || value.find("%j") != std::string::npos ||
-                     value.find("%J") != std::string::npos || value.find("%A") != std::string::npos;
+    if (option == nullptr || option->value.empty()) continue;
+    const bool own = option->value.find("%j") != std::string::npos ||
+                     option->value.find("%J") != std::string::npos ||
+                     option->value.find("%A") != std::string::npos;
     if (!own) return false;
   }
   return true;
@@ -65,15 +57,12 @@ bool is_in(const KnownNode& node, const std::set<std::string>& partitions) {
                      [&](const std::string& name) { return partitions.count(name) > 0; });
 }
 
-void avoid_suspects(const std::vector<GivenOption>& options, const Variables& environment,
-                    const std::vector<KnownNode>& nodes, SbatchAdditions* out) {
+void avoid_suspects(const std::vector<GivenOption>& options, const std::vector<KnownNode>& nodes,
+                    SbatchAdditions* out) {
   const auto wanted = nodes_wanted(options);
-  const GivenOption* const partition = find_option(options, "partition");
-  const auto variable = environment.find("SBATCH_PARTITION");
   std::set<std::string> partitions;
-  if (partition != nullptr || variable != environment.end()) {
-    const std::string text = partition != nullptr ? partition->value : variable->second;
-    for (const std::string& name : base::split(text, ',')) partitions.insert(name);
+  if (const GivenOption* const partition = find_option(options, "partition")) {
+    for (const std::string& name : base::split(partition->value, ',')) partitions.insert(name);
   }
   std::vector<const KnownNode*> suspects;
   std::size_t usable = 0;
@@ -84,21 +73,18 @@ void avoid_suspects(const std::vector<GivenOption>& options, const Variables& en
   }
   std::sort(suspects.begin(), suspects.end(),
             [](const auto* a, const auto* b) { return a->suspicion > b->suspicion; });
-  const bool may = wanted && !is_set(environment, "SBATCH_CONSTRAINT") &&
-                   !is_set(environment, "SBATCH_RESERVATION") &&
-                   !is_set(environment, "SBATCH_CLUSTERS");
   std::vector<std::string> left_out;
   for (const KnownNode* const node : suspects) {
-    const bool avoided = may && usable > *wanted;
+    const bool avoided = wanted && usable > *wanted;
     if (avoided) {
       left_out.push_back(node->name);
       --usable;
     }
-    out->notes.push_back((avoided ? "keeps off " : "may start on ") + node->name +
-                         ", which is suspected (" + node->why + ")" +
-                         (avoided || has(options, "exclude") || has(options, "nodelist")
-                              ? ""
-                              : "; --exclude=" + node->name + " would keep it off"));
+    const std::string name = base::printable(node->name);
+    const bool chosen = avoided || has(options, "exclude") || has(options, "nodelist");
+    out->notes.push_back((avoided ? "keeps off " : "may start on ") + name +
+                         ", which is suspected (" + base::printable(node->why) + ")" +
+                         (chosen ? "" : "; --exclude=" + name + " would keep it off"));
   }
   if (left_out.empty()) return;
   out->avoids = true;
@@ -107,20 +93,17 @@ void avoid_suspects(const std::vector<GivenOption>& options, const Variables& en
 
 }  // namespace
 
-SbatchAdditions sbatch_additions(const std::vector<GivenOption>& options,
-                                 const Variables& environment, View token,
+SbatchAdditions sbatch_additions(const std::vector<GivenOption>& options, View token,
                                  const std::vector<KnownNode>& nodes) {
   SbatchAdditions out;
   if (!has(options, "comment")) {
     out.comment = "regatta-sbatch:" + std::string(token);
     out.arguments.push_back("--comment=" + out.comment);
   }
-  const bool stays = has(options, "no-requeue") || is_set(environment, "SBATCH_NO_REQUEUE");
-  if (!has(options, "open-mode") && !is_set(environment, "SBATCH_OPEN_MODE") && !stays &&
-      has_own_log(options, environment)) {
+  if (!has(options, "open-mode") && !has(options, "no-requeue") && has_own_log(options)) {
     out.arguments.emplace_back("--open-mode=append");
   }
-  avoid_suspects(options, environment, nodes, &out);
+  avoid_suspects(options, nodes, &out);
   return out;
 }
 

@@ -2,7 +2,6 @@
 // the command line, in the script or by a variable of sbatch's.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,14 +26,13 @@ struct SbatchAdditions {
   bool avoids = false;                 // --exclude is among the arguments
 };
 
-// options: the script's and then the command line's. environment: all variables. token: 16
-// hexadecimal digits that no other job has.
+// options: those that count. token: 16 hexadecimal digits that no other job has.
 //
 // --comment, by which a job is found whose submission nobody answered; --open-mode=append, so that
 // a requeued job keeps its log, where each job has a file of its own; --exclude of nodes that are
 // suspected, where so many are left that the job can start.
-[[nodiscard]] SbatchAdditions sbatch_additions(
-    const std::vector<GivenOption>& options, const std::map<std::string, std::string>& environment,
-    std::string_view token, const std::vector<KnownNode>& nodes);
+[[nodiscard]] SbatchAdditions sbatch_additions(const std::vector<GivenOption>& options,
+                                               std::string_view token,
+                                               const std::vector<KnownNode>& nodes);
 
 }  // namespace regatta::orchestrator

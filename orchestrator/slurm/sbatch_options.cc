@@ -125,6 +125,32 @@ constexpr SbatchOption kOptions[] = {
     {"wrap"},
 };
 
+struct Variable {
+  const char* variable;
+  View option;
+};
+// Of sbatch(1)'s input environment variables those whose options matter to what is added.
+constexpr Variable kVariables[] = {
+    {"SBATCH_BATCH", "batch"},
+    {"SLURM_CLUSTERS", "clusters"},
+    {"SBATCH_CLUSTERS", "clusters"},
+    {"SBATCH_CLUSTER_CONSTRAINT", "cluster-constraint"},
+    {"SBATCH_CONSTRAINT", "constraint"},
+    {"SBATCH_ERROR", "error"},
+    {"SBATCH_GPUS", "gpus"},
+    {"SBATCH_GPUS_PER_TASK", "gpus-per-task"},
+    {"SBATCH_GRES", "gres"},
+    {"SBATCH_NO_REQUEUE", "no-requeue"},
+    {"SBATCH_OPEN_MODE", "open-mode"},
+    {"SBATCH_OUTPUT", "output"},
+    {"SBATCH_PARTITION", "partition"},
+    {"SBATCH_REQ_SWITCH", "switches"},
+    {"SBATCH_RESERVATION", "reservation"},
+    {"SBATCH_SIGNAL", "signal"},
+    {"SBATCH_TRES_PER_JOB", "tres-per-job"},
+    {"SBATCH_WAIT", "wait"},
+};
+
 // As getopt_long does: the name, or a beginning that only one name has.
 const SbatchOption* find_long(View name) {
   const SbatchOption* found = nullptr;
@@ -232,6 +258,19 @@ std::span<const SbatchOption> sbatch_options() { return kOptions; }
 SbatchCommand parse_sbatch_command(const std::vector<std::string>& arguments,
                                    const std::function<bool(const std::string&)>& is_script) {
   return Reader(arguments, is_script).read();
+}
+
+std::vector<GivenOption> options_that_count(std::vector<GivenOption> script,
+                                            const std::map<std::string, std::string>& environment,
+                                            const std::vector<GivenOption>& command_line) {
+  for (const Variable& variable : kVariables) {
+    const auto set = environment.find(variable.variable);
+    if (set == environment.end()) continue;
+    std::erase_if(script, [&](const auto& option) { return option.name == variable.option; });
+    script.push_back({std::string(variable.option), set->second, 0});
+  }
+  script.insert(script.end(), command_line.begin(), command_line.end());
+  return script;
 }
 
 const GivenOption* find_option(const std::vector<GivenOption>& options, View name) {

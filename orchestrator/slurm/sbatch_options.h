@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,12 @@ struct SbatchCommand {
 [[nodiscard]] SbatchCommand parse_sbatch_command(
     const std::vector<std::string>& arguments,
     const std::function<bool(const std::string&)>& is_script);
+
+// What counts: the command line before sbatch's variables before the script. One of each name, but
+// for names that no variable has.
+[[nodiscard]] std::vector<GivenOption> options_that_count(
+    std::vector<GivenOption> script, const std::map<std::string, std::string>& environment,
+    const std::vector<GivenOption>& command_line);
 
 // The last one of that name, since that is the one that counts; nullptr when there is none.
 [[nodiscard]] const GivenOption* find_option(const std::vector<GivenOption>& options,

@@ -125,6 +125,8 @@ class Reader {
       }
     } else if (magic) {
       directive(line.substr(kMagic.size()));
+    } else if (line.substr(0, 5) == "#PBS " || line.substr(0, 6) == "#BSUB ") {
+      out_.has_others = true;
     } else if (is_near_miss(line)) {
       find("sbatch takes " + in_quotes(trimmed(line)) +
            " for a comment; a directive begins with #SBATCH, at the line's beginning");

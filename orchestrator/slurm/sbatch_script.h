@@ -20,6 +20,7 @@ struct SbatchScript {
   std::vector<GivenOption> options;  // of the lines that sbatch reads
   std::vector<SbatchFinding> findings;
   bool heterogeneous = false;  // "#SBATCH hetjob": only the first job's options are here
+  bool has_others = false;     // "#PBS" or "#BSUB": sbatch reads these, too, unless told not to
   int trainer_line = 0;        // where `srun … regatta-train run` stands; 0: nowhere
 };
 

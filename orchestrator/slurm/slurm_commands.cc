@@ -87,7 +87,7 @@ constexpr Hint kHints[] = {
      "ask for fewer nodes, less time or fewer jobs at once, or use another account or QOS"},
     {"--time specification", base::Code::User, "give the time limit as D-HH:MM:SS"},
     {"time limit", base::Code::User,
-     "lower the time limit to the partition's; the run continues itself in the next job"},
+     "lower the time limit to the partition's; a run of Regatta goes on in the next job"},
     {"node count", base::Code::User,
      "ask for as many nodes as the partition has and allows (`regatta nodes`)"},
     {"more processors requested", base::Code::User, "ask for fewer CPUs per node"},

@@ -2,6 +2,8 @@
 // ended.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "orchestrator/run_records.h"
 #include "tests/orchestrator/controller_fixture.h"
@@ -29,9 +31,12 @@ class AdoptTest : public ControllerFixture {
     journal.start(0.1, 0, 77, record);
     return journal;
   }
+  // Ticks as often as looks at the runs directory are made.
   void pass(double seconds) {
-    clock_.now += seconds;
-    ticks();
+    for (const double end = clock_.now + seconds; clock_.now < end;) {
+      clock_.now += std::min(10.0, end - clock_.now);
+      ticks();
+    }
   }
 };
 
@@ -95,6 +100,91 @@ TEST_F(AdoptTest, ASilentJournalIsAnEnd) {
   EXPECT_THAT(run("far").error, HasSubstr("its journal has been silent for 10 min"));
 }
 
+TEST_F(AdoptTest, WhatWasWrittenWhileNoControllerLookedIsNoSilence) {
+  JournalAuthor journal = begin(make("far"), "other-machine");
+  pass(11);
+  close();
+  clock_.now += 2 * kSilentSeconds;
+  journal.step(2 * kSilentSeconds, 7);
+  open();
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(run("far").summary.step, 7);
+}
+
+TEST_F(AdoptTest, WhatWasSilentAndGoesOnIsShownAgain) {
+  JournalAuthor journal = begin(make("far"), "other-machine");
+  pass(kSilentSeconds + 30);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  journal.step(700, 3);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Running);
+  journal.end(800, 0);
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+}
+
+TEST_F(AdoptTest, AClockThatIsBehindIsNoSilence) {
+  const trainer::RunDirectory directory = make("far");
+  begin(directory, "other-machine").end(2, 25);
+  pass(11);
+  JournalAuthor second(directory, clock_.utc_seconds() - 5 * kSilentSeconds);
+  trainer::StartRecord record;
+  record.host = "slow-clock";
+  second.start(0.1, 0, 78, record);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Running);
+}
+
+TEST_F(AdoptTest, TwoAttemptsAtOnceEndWithTheOneThatWasNotFenced) {
+  const trainer::RunDirectory directory = make("far");
+  JournalAuthor first = begin(directory, "other-machine");
+  JournalAuthor second = begin(directory, "third-machine");
+  pass(11);
+  second.end(1, 23);
+  ticks();
+  first.end(1, 23);
+  pass(100);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_LE(store_->launches(run("far").number).size(), 3U) << "no launch a tick";
+}
+
+TEST_F(AdoptTest, ADirectoryMadeAnewKeepsTheOldRun) {
+  const base::Path path = folder_.path() / "runs" / "far";
+  const trainer::RunDirectory directory = make("far");
+  begin(directory, "other-machine").end(1, 0);
+  begin(directory, "other-machine").end(1, 0);
+  pass(11);
+  ASSERT_EQ(state("far"), RunState::Succeeded);
+  std::filesystem::remove_all(path);
+  begin(make("far"), "other-machine");
+  pass(200);
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(store_->launches(run("far").number).size(), 1U);
+}
+
+TEST_F(AdoptTest, WhatRunsElsewhereTakesNoPlace) {
+  begin(make("far"), "other-machine");
+  begin(make("farther"), "other-machine");
+  pass(11);
+  const std::string first = submit();
+  const std::string second = submit();
+  ticks();
+  EXPECT_EQ(state(first), RunState::Starting);
+  EXPECT_EQ(state(second), RunState::Starting);
+}
+
+TEST_F(AdoptTest, AProcessHereThatCannotBeNamedIsFollowedUntilItIsGone) {
+  JournalAuthor journal = begin(make("near"), "");
+  pass(11);
+  EXPECT_EQ(state("near"), RunState::Running) << "by a relative path, say";
+  close();
+  scheduler_.gone.insert(77);
+  lose_the_store();
+  ticks();
+  EXPECT_EQ(state("near"), RunState::Stopped);
+}
+
 TEST_F(AdoptTest, SilenceCountsFromTheLastRecordForANewController) {
   begin(make("far"), "other-machine");
   pass(11);
@@ -113,16 +203,16 @@ TEST_F(AdoptTest, ARequeuedJobGoesOn) {
   first.end(2, 25);
   pass(11);
   EXPECT_EQ(state("far"), RunState::Stopped);
-  pass(11);
+  pass(70);
   EXPECT_EQ(state("far"), RunState::Stopped) << "nothing has begun again";
   JournalAuthor second(directory, clock_.utc_seconds());
-  pass(11);
+  pass(70);
   EXPECT_EQ(state("far"), RunState::Stopped) << "its journal is empty";
   trainer::StartRecord record;
   record.host = "third-machine";
   second.start(0.1, 1, 78, record);
   second.step(1, 2);
-  pass(11);
+  pass(70);
   EXPECT_EQ(state("far"), RunState::Running);
   EXPECT_EQ(run("far").summary.step, 2);
   EXPECT_EQ(run("far").ended_utc, std::nullopt);
@@ -130,6 +220,19 @@ TEST_F(AdoptTest, ARequeuedJobGoesOn) {
   ticks();
   EXPECT_EQ(state("far"), RunState::Succeeded);
   EXPECT_TRUE(scheduler_.launches.empty());
+}
+
+TEST_F(AdoptTest, AnAttemptBetweenTwoLooksCountsToo) {
+  const trainer::RunDirectory directory = make("far");
+  begin(directory, "other-machine").end(2, 24);
+  pass(11);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  JournalAuthor second = begin(directory, "other-machine");
+  second.step(1, 5);
+  second.end(2, 0);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(run("far").summary.step, 5);
 }
 
 TEST_F(AdoptTest, WhatIsOnlyKnownByItsJournalCannotBeCancelled) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -76,6 +77,9 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
     if (reports.count(handle) == 0) return std::nullopt;
     return handle;
   }
+  [[nodiscard]] bool is_gone(std::int64_t process) const override {
+    return gone.count(process) > 0;
+  }
   [[nodiscard]] orchestrator::ProcessReport poll(const std::string& handle) override {
     const auto it = reports.find(handle);
     if (it == reports.end()) {
@@ -110,6 +114,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   std::vector<orchestrator::LaunchRequest> launches;
   std::map<std::string, std::string> by_token;
   std::map<std::string, orchestrator::ProcessReport> reports;
+  std::set<std::int64_t> gone;  // processes
   std::vector<std::string> stopped, killed;
   std::optional<std::vector<std::string>> usable;  // nothing: not known
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using Options = std::vector<GivenOption>;
-using Variables = std::map<std::string, std::string>;
+using Variables = std::map<std::string, std::string>;  // sbatch's
 
 constexpr const char* kToken = "0123456789abcdef";
 
@@ -19,16 +19,21 @@ KnownNode node(const std::string& name, double suspicion, bool usable = true) {
   return {name, usable, suspicion, suspicion > 0 ? "hung under demo-1" : "", {"main"}};
 }
 
+SbatchAdditions additions_of(const Options& options, const Variables& environment = {},
+                             const std::vector<KnownNode>& nodes = {}, const Options& script = {}) {
+  return sbatch_additions(options_that_count(script, environment, options), kToken, nodes);
+}
+
 std::vector<std::string> added(const Options& options, const Variables& environment = {},
                                const std::vector<KnownNode>& nodes = {}) {
-  return sbatch_additions(options, environment, kToken, nodes).arguments;
+  return additions_of(options, environment, nodes).arguments;
 }
 
 TEST(SbatchAdditions, AreWhatNobodyHasSaid) {
   EXPECT_THAT(added({}),
               ElementsAre("--comment=regatta-sbatch:0123456789abcdef", "--open-mode=append"));
-  EXPECT_EQ(sbatch_additions({}, {}, kToken, {}).comment, "regatta-sbatch:0123456789abcdef");
-  const auto given = sbatch_additions({{"comment", "mine", 0}}, {}, kToken, {});
+  EXPECT_EQ(additions_of({}, {}, {}).comment, "regatta-sbatch:0123456789abcdef");
+  const auto given = additions_of({{"comment", "mine", 0}}, {}, {});
   EXPECT_THAT(given.arguments, ElementsAre("--open-mode=append"));
   EXPECT_EQ(given.comment, "");
 }
@@ -50,9 +55,24 @@ TEST(SbatchAdditions, AppendOnlyToALogOfTheJobsOwn) {
   EXPECT_FALSE(appends({}, {{"SBATCH_NO_REQUEUE", ""}}));
 }
 
+TEST(SbatchAdditions, VariablesCountMoreThanTheScript) {
+  const Options script = {{"output", "%j.out", 2}, {"partition", "main", 3}};
+  EXPECT_THAT(additions_of({}, {{"SBATCH_OUTPUT", "train.log"}}, {}, script).arguments,
+              Not(Contains("--open-mode=append")));
+  EXPECT_THAT(
+      additions_of({{"output", "%j", 0}}, {{"SBATCH_OUTPUT", "train.log"}}, {}, script).arguments,
+      Contains("--open-mode=append"));
+  std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
+  nodes.push_back({"d1", true, 3, "hung", {"debug"}});
+  nodes.push_back({"d2", true, 0, "", {"debug"}});
+  EXPECT_THAT(additions_of({}, {{"SBATCH_PARTITION", "debug"}}, nodes, script).arguments,
+              Contains("--exclude=d1"));
+  EXPECT_THAT(additions_of({}, {}, nodes, script).arguments, Contains("--exclude=n2"));
+}
+
 TEST(SbatchAdditions, KeepOffSuspectedNodes) {
   const std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5), node("n3", 0.8)};
-  const auto additions = sbatch_additions({}, {}, kToken, nodes);
+  const auto additions = additions_of({}, {}, nodes);
   EXPECT_TRUE(additions.avoids);
   EXPECT_THAT(additions.arguments, Contains("--exclude=n2"));
   EXPECT_THAT(additions.notes, ElementsAre("keeps off n2, which is suspected (hung under demo-1)"));
@@ -64,7 +84,7 @@ TEST(SbatchAdditions, LeaveAsManyNodesAsTheJobNeeds) {
   EXPECT_THAT(added({{"nodes", "1", 0}}, {}, nodes), Contains("--exclude=n3,n2"));
   EXPECT_THAT(added({{"nodes", "2-3", 0}}, {}, nodes), Contains("--exclude=n3"))
       << "the worst first";
-  const auto all = sbatch_additions({{"nodes", "3", 0}}, {}, kToken, nodes);
+  const auto all = additions_of({{"nodes", "3", 0}}, {}, nodes);
   EXPECT_FALSE(all.avoids);
   EXPECT_THAT(all.notes,
               ElementsAre("may start on n3, which is suspected (hung under demo-1); --exclude=n3 "
@@ -76,13 +96,13 @@ TEST(SbatchAdditions, ExcludeNothingWhereTheNodesAreNotForUsToCount) {
   const std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
   for (const char* const name :
        {"ntasks", "gpus", "constraint", "nodelist", "exclude", "reservation", "clusters", "gres"}) {
-    EXPECT_FALSE(sbatch_additions({{name, "1", 0}}, {}, kToken, nodes).avoids) << name;
+    EXPECT_FALSE(additions_of({{name, "1", 0}}, {}, nodes).avoids) << name;
   }
   for (const char* const value : {"2k", "", "many", "0"}) {
-    EXPECT_FALSE(sbatch_additions({{"nodes", value, 0}}, {}, kToken, nodes).avoids) << value;
+    EXPECT_FALSE(additions_of({{"nodes", value, 0}}, {}, nodes).avoids) << value;
   }
-  EXPECT_FALSE(sbatch_additions({}, {{"SBATCH_CONSTRAINT", "x"}}, kToken, nodes).avoids);
-  EXPECT_TRUE(sbatch_additions({{"nodes", "1", 0}, {"ntasks", "8", 0}}, {}, kToken, nodes).avoids);
+  EXPECT_FALSE(additions_of({}, {{"SBATCH_CONSTRAINT", "x"}}, nodes).avoids);
+  EXPECT_TRUE(additions_of({{"nodes", "1", 0}, {"ntasks", "8", 0}}, {}, nodes).avoids);
 }
 
 TEST(SbatchAdditions, LookAtTheJobsPartitionsOnly) {

@@ -82,6 +82,12 @@ TEST(SbatchScript, OptionsOfOtherJobsAreLeftOut) {
   EXPECT_THAT(options_of(script), ElementsAre("2 nodes=1"));
 }
 
+TEST(SbatchScript, SeesDirectivesOfOtherSystems) {
+  EXPECT_TRUE(read_sbatch_script("#!/bin/sh\n#PBS -o run.log\n").has_others);
+  EXPECT_TRUE(read_sbatch_script("#!/bin/sh\n#BSUB -q main\ntrue\n").has_others);
+  EXPECT_FALSE(read_sbatch_script("#!/bin/sh\ntrue\n#PBS -o run.log\n").has_others);
+}
+
 TEST(SbatchScript, SeesWhereTheTrainerRunsAsAStep) {
   const auto line = [](std::string_view text) { return read_sbatch_script(text).trainer_line; };
   EXPECT_EQ(line("#!/bin/sh\nmodule load x\nsrun regatta-train run --directory d run.yaml\n"), 3);
