@@ -301,7 +301,9 @@ def a_run_that_a_script_trains_is_shown(cluster):
         train = f"exec srun -n1 {TRAINER} run --directory"
         path = script(cluster, "train.sh", "#SBATCH --signal=USR2@120 --requeue -o train-%j.out",
                       f"{train} {controller.state}/runs/mine {run}")
+        plain = script(cluster, "plain.sh", f"{train} {cluster.work}/plain {run}")
         job = int(call(cluster, "--parsable", path, server=controller.url).stdout)
+        undisturbed = int(call(cluster, "--parsable", plain).stdout)
         found = wait("the run is shown", lambda: (done := controller.call("show", "mine", "-o", "json")).returncode == 0
                      and json.loads(done.stdout), 120, 0.5)
         assert found["id"] == "mine" and found["state"] in ("running", "starting"), found
@@ -315,8 +317,7 @@ def a_run_that_a_script_trains_is_shown(cluster):
         else:
             assert state == "succeeded", (state, error)
         assert controller.show("mine")["attempts"] == 2, controller.show("mine")
-        plain = script(cluster, "plain.sh", f"{train} {cluster.work}/plain {run}")
-        assert call(cluster, "--wait", plain).returncode == 0
+        assert cluster.wait_job(undisturbed) == "COMPLETED"
         assert weights(controller.directory("mine")) == weights(cluster.work / "plain")
     finally:
         controller.kill()
