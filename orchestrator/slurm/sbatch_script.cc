@@ -23,10 +23,11 @@ View trimmed(View text) {
   return text;
 }
 
-std::string in_quotes(View text) {
-  const bool cut = text.size() > kMostQuoted;
-  return "`" + base::printable(text.substr(0, kMostQuoted)) + (cut ? "…`" : "`");
+std::string shown(View text) {
+  return base::printable(text.substr(0, kMostQuoted)) + (text.size() > kMostQuoted ? "…" : "");
 }
+
+std::string in_quotes(View text) { return "`" + shown(text) + "`"; }
 
 // The words behind #SBATCH.
 std::vector<std::string> words_of(View text) {
@@ -158,7 +159,7 @@ class Reader {
       return;
     }
     find("sbatch expands nothing here: " + in_quotes(option.value) +
-         " is taken as it stands; give --" + option.name +
+         " is taken as it stands; give --" + shown(option.name) +
          " on the command line, where your shell expands it");
   }
 
