@@ -103,6 +103,10 @@ TEST(SbatchScript, HostileTextsAreQuotedHarmlessly) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].find('\x1b'), std::string::npos);
   EXPECT_LT(findings[0].size(), 200U);
+  const auto names = findings_of("#!/bin/sh\n#SBATCH --\x1b\xff=$HOME\n");
+  ASSERT_EQ(names.size(), 1U);
+  EXPECT_EQ(names[0].find('\x1b'), std::string::npos);
+  EXPECT_EQ(names[0].find('\xff'), std::string::npos);
   for (const char* const text :
        {"", "\n", "#SBATCH", "#SBATCH '", "#SBATCH \\", "#SBATCH --", "\\\n"}) {
     (void)read_sbatch_script(text);
