@@ -118,8 +118,8 @@ lock() {
 # What up made. Logs come last, so that they can be kept.
 remove_contents() {
   local entry
-  for entry in processes settings env slurm.conf slurmdbd.conf gres.conf topology.conf hosts \
-    munge.key jwt.key run state spool tmp dev rest mysql hooks; do
+  for entry in processes settings env slurm.conf slurmdbd.conf gres.conf topology.conf mpi.conf \
+    hosts munge.key jwt.key run state spool tmp dev rest mysql hooks; do
     rm -rf -- "${directory:?}/$entry"
   done
   [ "$keep_logs" = yes ] || rm -rf -- "${directory:?}/log"

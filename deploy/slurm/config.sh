@@ -22,6 +22,8 @@ write_config() {
   write_hooks
   write_gpus
   write_topology
+  # The tree is no barrier: ranks leave MPI_Init while others are still in it, and those crash.
+  echo PMIxCollFence=ring >"$directory/mpi.conf"
   {
     slurm_conf
     if [ "$accounting" = yes ]; then accounting_conf; else no_accounting_conf; fi

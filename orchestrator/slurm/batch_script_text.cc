@@ -263,10 +263,12 @@ run_trainer() {
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
   if [[ $("$srun" --mpi=list 2>&1) == *pmix* ]]; then
     rm -f "$exit_file" "$request"
-    REGATTA_EXIT_FILE=$exit_file REGATTA_DUMP_REQUEST=$request launch "$srun" --mpi=pmix \
-      --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks" \
-      --ntasks-per-node="$ranks_per_node" ${step_options[@]+"${step_options[@]}"} \
-      "${command[@]}" >> "$log" 2>&1 < /dev/null &
+    # Slurm's tree, its own choice for fences without data, lets ranks leave MPI_Init while others
+    # are still in it (22.05): those crash at the first message. The ring does not.
+    SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring} REGATTA_EXIT_FILE=$exit_file \
+      REGATTA_DUMP_REQUEST=$request launch "$srun" --mpi=pmix --kill-on-bad-exit=1 \
+      --nodes="$nodes" --ntasks="$ranks" --ntasks-per-node="$ranks_per_node" \
+      ${step_options[@]+"${step_options[@]}"} "${command[@]}" >> "$log" 2>&1 < /dev/null &
     local ranks_step=$! code
     last_word=$exit_file
     answer_requests "$request" > /dev/null 2>> "$log" < /dev/null &

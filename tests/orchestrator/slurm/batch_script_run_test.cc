@@ -39,6 +39,7 @@ TEST(BatchScriptRun, StartsTheTrainerOnceOnAllNodes) {
                   bench.job.run_directory.string(), "--ranks", "8", "--deadline-seconds", "5400"));
   EXPECT_EQ(value_of(*step, "NCCL_DEBUG"), "INFO") << "the run's, not the plan's";
   EXPECT_EQ(value_of(*step, "CUDA_DEVICE_MAX_CONNECTIONS"), "1");
+  EXPECT_EQ(value_of(*step, "SLURM_PMIX_FENCE"), "ring") << "Slurm's tree is no barrier";
   EXPECT_THAT(read_file(bench.log()), HasSubstr("output of the ranks"));
   ASSERT_EQ(bench.calls("squeue").size(), 1U) << "asked once";
   EXPECT_THAT(bench.calls("squeue")[0].arguments, ElementsAre("-h", "-j", "77", "-o", "%L"));
@@ -54,6 +55,7 @@ TEST(BatchScriptRun, OnlyListedVariablesReachTheRanks) {
   }
   bench.set("KRB5CCNAME", "/tmp/cc");
   bench.set("SLURM_CONF", "/etc/conf");
+  bench.set("SLURM_PMIX_FENCE", "mixed");
   bench.job.resources.setup = "export FROM_SETUP='a b'\nlocal_only=1\n";
   bench.job.resources.environment = {{"FROM_RUN", "x"}};
   EXPECT_EQ(bench.run(), 0) << bench.said;
@@ -66,6 +68,7 @@ TEST(BatchScriptRun, OnlyListedVariablesReachTheRanks) {
   }
   EXPECT_EQ(value_of(*step, "KRB5CCNAME"), "/tmp/cc");
   EXPECT_EQ(value_of(*step, "SLURM_CONF"), "/etc/conf");
+  EXPECT_EQ(value_of(*step, "SLURM_PMIX_FENCE"), "mixed") << "the site's choice";
   EXPECT_EQ(value_of(*step, "FROM_SETUP"), "a b");
   EXPECT_EQ(value_of(*step, "FROM_RUN"), "x");
   EXPECT_THAT(bench.said, HasSubstr("FROM_RUN")) << "the names are listed";
