@@ -33,14 +33,14 @@ using Json = nlohmann::ordered_json;
 using Timer = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostScriptBytes = std::uint64_t{64} << 20U;  // slurmctld takes 4 MB
-constexpr double kControllerSeconds = 2;  // that a submission waits for a controller
-constexpr double kNodesSeconds =
-    12;  // and for it to have asked Slurm, after a while without questions
-constexpr double kFreshSeconds = 300;
-constexpr std::uint64_t kWrapperBytes = 4096;
-constexpr double kTestSeconds = 20;    // and for `sbatch --test-only`
-constexpr double kLookupSeconds = 60;  // for slurmctld to answer again
-constexpr double kSettledSeconds = 5;  // after which a job that it does not show is none
+constexpr double kControllerSeconds = 2;  // that a submission waits for a controller's answer
+// And for a controller that nobody has asked for a while, which must ask Slurm first.
+constexpr double kNodesSeconds = 12;
+constexpr double kFreshSeconds = 300;          // the age of answers about nodes that still count
+constexpr std::uint64_t kWrapperBytes = 4096;  // of an sbatch in PATH, to see what it calls
+constexpr double kTestSeconds = 20;            // that `sbatch --test-only` may take
+constexpr double kLookupSeconds = 60;          // for slurmctld to answer again
+constexpr double kSettledSeconds = 5;          // after which a job that it does not show is none
 constexpr auto kPause = std::chrono::milliseconds(500);
 constexpr int kSignalCode = 128;
 constexpr int kTokenBytes = 8;
@@ -324,8 +324,7 @@ class Submitter {
         if (Timer::now() - *first_answer >= seconds(kSettledSeconds)) {
           tell(
               "squeue shows no job with that comment, so probably none was submitted; `sacct` "
-              "would "
-              "show one that is over already");
+              "would show one that is over already");
           return false;
         }
       }
