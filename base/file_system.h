@@ -26,7 +26,9 @@ class WritableFile {
 };
 
 // Every call throws base::Error naming the path; none leaves a half-made result behind, except
-// `append` (the owner of the file then removes or ignores it). Thread-safe.
+// `append` (the owner of the file then removes or ignores it). Only regular files are read and
+// written: a named pipe, a socket or a device is refused (Code::Operator) and no call waits for
+// one; what is to be read from a pipe is opened elsewhere. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -46,6 +48,8 @@ class FileSystem {
   // only where the file ends.
   [[nodiscard]] virtual std::size_t read_into(const Path& path, std::uint64_t offset,
                                               std::span<std::byte> out) = 0;
+  // Bytes in the file. Code::NotFound when absent.
+  [[nodiscard]] virtual std::uint64_t size(const Path& path) = 0;
   // Creates one directory, mode 0700; false when it was already there.
   virtual bool create_directory(const Path& path) = 0;
   // Atomic within a file system.
@@ -58,11 +62,16 @@ class FileSystem {
   virtual void remove_tree(const Path& path) = 0;
   // Names only, sorted; empty when the directory is absent.
   [[nodiscard]] virtual std::vector<std::string> list(const Path& path) = 0;
+  // Of whatever kind, a dangling link too. Throws where that cannot be said: a mount that fails
+  // has not lost its files.
   [[nodiscard]] virtual bool exists(const Path& path) = 0;
   [[nodiscard]] virtual std::uint64_t free_bytes(const Path& path) = 0;
 };
 
 [[nodiscard]] FileSystem& posix_file_system();
+
+// The last `limit` bytes of a file.
+[[nodiscard]] std::string read_tail(FileSystem& files, const Path& path, std::uint64_t limit);
 
 // Writes `text` to a temporary name beside `path`, syncs it, renames it into place and syncs the
 // directory: readers see the old file or the new one, never a part.

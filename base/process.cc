@@ -14,6 +14,7 @@
 #include <iterator>
 #include <thread>
 
+#include "base/descriptor_file_system.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
@@ -132,13 +133,28 @@ Exit exit_of(int status) {
   return {std::nullopt, WTERMSIG(status)};
 }
 
+// A child's log lies where others write, too: whatever is there that is no file of its own is
+// refused, and nobody waits for a reader of a named pipe.
+UniqueFd open_output(const Path& path) {
+  if (path.empty()) {
+    UniqueFd nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (!nothing.valid()) throw_errno(errno, "cannot open /dev/null");
+    return nothing;
+  }
+  UniqueFd output =
+      open_regular(plain_place(path, Place::Links::Refuse), O_WRONLY | O_CREAT | O_APPEND, "open");
+  const int flags = ::fcntl(output.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(output.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
+    throw_errno(errno, "cannot open " + path.string());
+  }
+  return output;
+}
+
 }  // namespace
 
 pid_t spawn(const Command& command) {
   if (command.inherit_output) return start(command, STDOUT_FILENO, STDERR_FILENO);
-  const Path path = command.output_path.empty() ? Path("/dev/null") : command.output_path;
-  const UniqueFd output(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!output.valid()) throw_errno(errno, "cannot open " + path.string());
+  const UniqueFd output = open_output(command.output_path);
   return start(command, output.get(), output.get());
 }
 
@@ -229,27 +245,46 @@ class HandedOn {
   struct sigaction before_[std::size(kSignals)]{};
 };
 
-// Takes what both pipes hold until both are closed, or until the deadline. False: the deadline.
+constexpr std::size_t kMostErrors = std::size_t{1} << 20U;
+constexpr std::int64_t kStopLookMilliseconds = 50;   // how often a running command looks at `stop`
+constexpr auto kLastWait = std::chrono::seconds(1);  // for what was killed
+
+// When a command has to be ended, at the latest.
+struct Patience {
+  std::optional<clock::time_point> deadline;
+  std::stop_token stop;
+
+  [[nodiscard]] bool is_over() const {
+    return stop.stop_requested() || (deadline && clock::now() >= *deadline);
+  }
+  // Until it has to be asked again.
+  [[nodiscard]] int milliseconds() const {
+    constexpr std::int64_t kLongestPoll = 60'000;
+    std::int64_t wait = stop.stop_possible() ? kStopLookMilliseconds : kLongestPoll;
+    if (deadline) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - clock::now()).count();
+      wait = std::clamp(left + 1, std::int64_t{0}, wait);
+    }
+    return static_cast<int>(wait);
+  }
+};
+
+// Takes what both pipes hold until both are closed. False: the patience was over before.
 // echo: it is also written to this process's own stdout and stderr.
-bool collect(Pipe& output, Pipe& errors, const std::optional<clock::time_point>& deadline,
-             bool echo, Output* result) {
+bool collect(Pipe& output, Pipe& errors, const Patience& patience, std::size_t most_text, bool echo,
+             Output* result) {
   struct Sink {
     UniqueFd* fd;
     std::string* text;
     std::size_t limit;
   };
-  const Sink sinks[] = {{&output.read, &result->text, std::size_t{16} << 20U},
-                        {&errors.read, &result->errors, std::size_t{1} << 20U}};
+  const Sink sinks[] = {{&output.read, &result->text, most_text},
+                        {&errors.read, &result->errors, kMostErrors}};
   while (output.read.valid() || errors.read.valid()) {
-    constexpr std::int64_t kLongestPoll = 60'000;
-    std::int64_t milliseconds = kLongestPoll;
-    if (deadline) {
-      const auto left = *deadline - clock::now();
-      if (left <= left.zero()) return false;
-      milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
-    }
+    if (patience.is_over()) return false;
     pollfd polled[2] = {{output.read.get(), POLLIN, 0}, {errors.read.get(), POLLIN, 0}};
-    if (::poll(polled, 2, static_cast<int>(std::min(milliseconds, kLongestPoll))) <= 0) continue;
+    if (::poll(polled, 2, patience.milliseconds()) <= 0) continue;
     for (int i = 0; i < 2; ++i) {
       if (polled[i].revents == 0) continue;
       char block[65536];
@@ -260,16 +295,30 @@ bool collect(Pipe& output, Pipe& errors, const std::optional<clock::time_point>&
         continue;
       }
       const std::string_view text(block, static_cast<std::size_t>(got));
-      sinks[i].text->append(text.substr(0, sinks[i].limit - sinks[i].text->size()));
+      const std::string_view kept = text.substr(0, sinks[i].limit - sinks[i].text->size());
+      sinks[i].text->append(kept);
+      result->cut = result->cut || kept.size() < text.size();
       if (echo) write_all(i == 0 ? STDOUT_FILENO : STDERR_FILENO, text);
     }
   }
   return true;
 }
 
+// The end of a child, looked for in ever longer pauses; nothing once `give_up` says so.
+template <typename GiveUp>
+std::optional<Exit> poll_exit_until(pid_t child, const GiveUp& give_up) {
+  auto pause = std::chrono::microseconds(100);
+  for (;;) {
+    if (const auto ended = poll_exit(child)) return ended;
+    if (give_up()) return std::nullopt;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(20'000));
+  }
+}
+
 }  // namespace
 
-Output run(const Command& command, double timeout_seconds) {
+Output run(const Command& command, double timeout_seconds, const std::stop_token& stop) {
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
   Command grouped = command;
@@ -279,21 +328,23 @@ Output run(const Command& command, double timeout_seconds) {
   errors.write.reset();
 
   constexpr double kLongest = 1e8;  // three years; what a deadline in nanoseconds can hold and more
-  const auto deadline =
+  const Patience patience{
       clock::now() + std::chrono::duration_cast<clock::duration>(
-                         std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, kLongest)));
+                         std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, kLongest))),
+      stop};
   Output result;
-  result.timed_out = !collect(output, errors, deadline, false, &result);
+  const bool over = !collect(output, errors, patience, command.most_text, false, &result);
   // A program may close its outputs and go on, so its end has the same deadline.
-  auto pause = std::chrono::microseconds(100);
   std::optional<Exit> ended;
-  while (!result.timed_out && !(ended = poll_exit(child))) {
-    result.timed_out = clock::now() >= deadline;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::microseconds(20'000));
+  if (!over) ended = poll_exit_until(child, [&] { return patience.is_over(); });
+  if (!ended) {
+    result.stopped = stop.stop_requested();
+    result.timed_out = !result.stopped;
+    ::kill(-child, SIGKILL);
+    const auto last = clock::now() + kLastWait;
+    ended = poll_exit_until(child, [&] { return clock::now() >= last; });
   }
-  if (!ended) ::kill(-child, SIGKILL);
-  result.exit = ended ? *ended : wait_exit(child);
+  result.exit = ended.value_or(Exit{std::nullopt, SIGKILL});
   return result;
 }
 
@@ -306,7 +357,7 @@ Output run_in_place(const Command& command) {
   output.write.reset();
   errors.write.reset();
   Output result;
-  collect(output, errors, std::nullopt, true, &result);
+  collect(output, errors, {}, command.most_text, true, &result);
   result.exit = wait_exit(child);
   return result;
 }

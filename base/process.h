@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,13 +18,15 @@ struct Command {
   std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
   std::map<std::string, std::string> environment;  // added to this process's own
   Path directory;                                  // empty: this process's own
-  Path output_path;               // stdout and stderr are appended there; empty: /dev/null
+  // stdout and stderr are appended to this regular file, no link; empty: /dev/null
+  Path output_path;
   bool inherit_output = false;    // stdout and stderr are this process's own
   bool new_session = false;       // its own session and process group: outlives its parent
   bool new_group = false;         // its own process group: a terminal's Ctrl-C does not reach it
   bool bare_environment = false;  // nothing of this process's own environment
   int input = -1;                 // a descriptor that becomes stdin; -1: /dev/null
   bool keep_descriptors = false;  // this process's own, but those marked close-on-exec
+  std::size_t most_text = std::size_t{16} << 20U;  // bytes of stdout that run() keeps
 };
 
 // Starts the command; unless told otherwise it inherits only the standard streams. Throws when the
@@ -44,13 +48,18 @@ struct Exit {
 
 struct Output {
   Exit exit;
-  std::string text;    // stdout, at most 16 MiB
+  std::string text;    // stdout, at most Command::most_text
   std::string errors;  // stderr, at most 1 MiB
   bool timed_out = false;
+  bool cut = false;      // it wrote more on either than is kept
+  bool stopped = false;  // the caller did not want it any more
 };
 
-// Runs to the end or to the deadline, when the process group is killed.
-[[nodiscard]] Output run(const Command& command, double timeout_seconds);
+// Runs to the end, to the deadline or until `stop` is requested, when the process group is killed.
+// Returns within about a second after that, even when a killed process stays (one that waits for a
+// dead file server takes no signal): it is then left to whoever reaps this process's children.
+[[nodiscard]] Output run(const Command& command, double timeout_seconds,
+                         const std::stop_token& stop = {});
 
 // Runs to the end as if this process were the program: what it writes appears on this process's
 // stdout and stderr at once (and in the answer), and INT, TERM and HUP that this process gets go on

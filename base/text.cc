@@ -6,29 +6,77 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.h"
 
 namespace regatta::base {
 
+namespace {
+
+struct Character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;  // 0: what stands there is not UTF-8
+};
+
+// The first character of a text that is not empty: no overlong form, no surrogate, none above
+// U+10FFFF (RFC 3629).
+Character first_character(std::string_view text) {
+  const auto byte = [text](std::size_t i) {
+    return std::uint32_t{static_cast<unsigned char>(text[i])};
+  };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7FU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return {};
+    code = code << 6U | (byte(i) & 0x3FU);
+  }
+  if (code < kSmallest[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
+  return {code, bytes};
+}
+
+// What is not seen, or changes how its neighbours are seen: bidirectional controls (Trojan Source,
+// CVE-2021-42574), line and paragraph separators, characters without width, fillers, tags. An emoji
+// made with joiners comes apart; nobody is deceived by that.
+bool deceives(std::uint32_t code) {
+  constexpr std::uint32_t kRanges[][2] = {
+      {0x00AD, 0x00AD}, {0x034F, 0x034F}, {0x061C, 0x061C}, {0x115F, 0x1160},   {0x17B4, 0x17B5},
+      {0x180E, 0x180E}, {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},   {0x3164, 0x3164},
+      {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0}, {0xFFF9, 0xFFFB}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [code](const auto& range) { return code >= range[0] && code <= range[1]; });
+}
+
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool c1 = byte == 0xC2 && i + 1 < text.size() &&
-                    static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
-                    static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (byte == '\n') {
-      out += "\\n";
-    } else if (byte == '\t' || (byte >= 0x20 && byte != 0x7F && !c1)) {
-      out.push_back(text[i]);
-    } else {
-      char escaped[8];
-      const unsigned value = c1 ? static_cast<unsigned char>(text[++i]) : byte;
-      std::snprintf(escaped, sizeof escaped, "\\x%02x", value);
+  char escaped[16];
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    const std::uint32_t code = character.code;
+    const std::size_t bytes = std::max<std::size_t>(1, character.bytes);
+    const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+    if (character.bytes == 0) {
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(text[0]));
       out += escaped;
+    } else if (code == '\n') {
+      out += "\\n";
+    } else if (control && code != '\t') {
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(code));
+      out += escaped;
+    } else if (deceives(code)) {
+      std::snprintf(escaped, sizeof escaped, "\\u{%04X}", static_cast<unsigned>(code));
+      out += escaped;
+    } else {
+      out += text.substr(0, bytes);
     }
+    text.remove_prefix(bytes);
   }
   return out;
 }

@@ -9,8 +9,8 @@
 
 namespace regatta::base {
 
-// Control characters (C0, DEL and the UTF-8 forms of C1) as \xNN, line breaks as \n: safe for a
-// terminal or a log line.
+// For a terminal or a log line: control characters and what is no UTF-8 as \xNN, line breaks as \n,
+// what is not seen or reorders its neighbours (U+202E) as \u{202E}. Changes nothing twice.
 [[nodiscard]] std::string printable(std::string_view text);
 
 // Whole-string parses; nothing on anything else.

@@ -109,7 +109,7 @@ setsid "$build/orchestrator/regatta" serve --port "$port" --data "$directory/sto
   "${privileged[@]}" \
   >>"$directory/controller.log" 2>&1 &
 controller=$!
-export REGATTA_SERVER=http://127.0.0.1:$port
+export REGATTA_SERVER=unix:$directory/store/controller.sock
 for _ in $(seq 100); do
   "$build/orchestrator/regatta" version -o json 2>/dev/null | grep -q runs_directory && break
   kill -0 "$controller" 2>/dev/null || {
@@ -135,7 +135,8 @@ run=$(trap '' INT TERM && "$build/orchestrator/regatta" submit "$directory/run.y
 trap 'exit 130' INT
 trap 'exit 143' TERM
 [ -z "$interrupted" ] || exit "$interrupted"
-echo "dashboard: http://127.0.0.1:$port/#/runs/$run"
+echo "dashboard: $("$build/orchestrator/regatta" open "$run")"
+echo "for another link: $build/orchestrator/regatta open --server $REGATTA_SERVER"
 "$build/orchestrator/regatta" watch "$run" || true
 summary=$("$build/orchestrator/regatta" show "$run" -o json)
 run=

@@ -19,8 +19,8 @@ Response error_response(int status, std::string_view code, const std::string& me
 }
 
 Response wrong_method(const std::string& allowed) {
-  Response response =
-      error_response(405, "user", "this address does not take that method; use " + allowed);
+  Response response = error_response(405, "method_not_allowed",
+                                     "this address does not take that method; use " + allowed);
   response.headers["Allow"] = allowed;
   return response;
 }

@@ -1,6 +1,10 @@
 #include "orchestrator/api.h"
 
-#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +16,12 @@
 #include "orchestrator/journal_pulse.h"
 #include "orchestrator/node_json.h"
 #include "orchestrator/page.h"
+#include "orchestrator/routes.h"
 #include "orchestrator/run_json.h"
+#include "orchestrator/run_lookup.h"
 #include "orchestrator/run_records.h"
+#include "orchestrator/shared_files.h"
+#include "orchestrator/shown_config.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
@@ -26,6 +34,7 @@ constexpr int kMostRuns = 1000;
 constexpr int kDefaultRuns = 100;
 constexpr int kMostStepRows = 2000;
 constexpr std::uint64_t kMostLogBytes = 256 * 1024;
+constexpr double kReadSeconds = 3;  // then 503: the run's file system does not answer
 
 // Thrown for a query that cannot be read: 400.
 struct BadQuery {
@@ -43,6 +52,28 @@ std::int64_t query_integer(const Request& request, const std::string& name, std:
                    std::to_string(high)};
   }
   return *value;
+}
+
+// The place in the list of runs as a client gets it: nothing that it should read.
+std::string place_text(const ListPlace& place) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%016" PRIx64 "-%" PRIx64,
+                std::bit_cast<std::uint64_t>(place.created_utc),
+                static_cast<std::uint64_t>(place.number));
+  return text;
+}
+
+// Only what place_text() makes.
+std::optional<ListPlace> parse_place(const std::string& text) {
+  std::uint64_t bits = 0, number = 0;
+  if (text.size() < 18 || text.size() > 33 || text[16] != '-') return std::nullopt;
+  const char* const middle = text.data() + 16;
+  const char* const end = text.data() + text.size();
+  if (std::from_chars(text.data(), middle, bits, 16).ptr != middle) return std::nullopt;
+  if (std::from_chars(middle + 1, end, number, 16).ptr != end) return std::nullopt;
+  const ListPlace place{std::bit_cast<double>(bits), static_cast<std::int64_t>(number)};
+  if (place_text(place) != text || !std::isfinite(place.created_utc)) return std::nullopt;
+  return place;
 }
 
 // Whole UTF-8 sequences only, so that a character cut by the limit comes with the next call. Bytes
@@ -85,45 +116,60 @@ Response Api::handle(const Request& request) {
 }
 
 Response Api::route(const Request& request, const std::vector<std::string>& parts) {
-  const bool get = request.method == "GET";
+  if (auto refused = refuse_address(request, parts)) return *refused;
   const bool post = request.method == "POST";
-  if (parts.size() == 1 && parts[0] == "version") {
-    if (!get) return wrong_method("GET");
-    return json_response(200, {{"version", REGATTA_VERSION},
-                               {"scheduler", controller_.scheduler_name()},
-                               {"runs_directory", controller_.runs_directory().string()}});
-  }
-  if (parts.size() == 1 && parts[0] == "nodes") return get ? nodes() : wrong_method("GET");
-  if (parts.size() == 1 && parts[0] == "runs") {
-    if (get) return list_runs(request);
-    if (post) return submit(request);
-    return wrong_method("GET, POST");
-  }
-  if (parts.size() == 3 && parts[0] == "runs" && parts[2] == "cancel") {
-    if (!post) return wrong_method("POST");
-    return cancel(parts[1]);
-  }
-  if (parts.size() > 3 && parts[0] == "runs" && parts[2] == "checkpoints") {
-    return checkpoint_api_.handle(request, controller_.find(parts[1]),
-                                  {parts.begin() + 3, parts.end()});
-  }
-  const std::vector<std::string> views{"metrics", "logs", "checkpoints", "explain", "plan"};
-  const bool view =
-      parts.size() == 3 && std::find(views.begin(), views.end(), parts[2]) != views.end();
-  if (parts[0] != "runs" || !(parts.size() == 2 || view)) {
-    return error_response(404, "not_found", "no such address below /api/v1");
-  }
-  if (!get) return wrong_method("GET");
-  const Run run = controller_.find(parts[1]);
-  if (!view) {
+  if (parts[0] == "version") {
+    const Adoption adoption = controller_.adoption();
     return json_response(
-        200, run_json(run, read_parts(controller_.store(), run.number), clock_.utc_seconds()));
+        200, {{"version", REGATTA_VERSION},
+              {"scheduler", controller_.scheduler_name()},
+              {"runs_directory", controller_.runs_directory().string()},
+              {"adoption",
+               {{"done", adoption.done}, {"found", adoption.found}, {"read", adoption.read}}}});
   }
-  if (parts[2] == "metrics") return metrics(request, run);
-  if (parts[2] == "explain") return explain(run);
+  if (parts[0] == "nodes") return nodes();
+  if (parts.size() == 1) return post ? submit(request) : list_runs(request);
+  if (parts.size() == 2) {
+    if (auto refused = refuse_secrets(request)) return *refused;
+    return show(parts[1], wants_secrets(request) ? Secrets::Shown : Secrets::Hidden);
+  }
+  if (parts[2] == "cancel") return cancel(parts[1]);
+  if (parts[2] == "resume") return resume(parts[1]);
+  if (parts[2] == "metrics") return metrics(request, parts[1]);
+  if (parts[2] == "explain") return explain(parts[1]);
+  if (parts[2] == "logs") return logs(request, parts[1]);
+  if (parts[2] == "checkpoints" && parts.size() == 3) return checkpoints(parts[1]);
+  // What is read from files is read without a connection of the store in hand.
+  const Run run = find(parts[1]);
   if (parts[2] == "plan") return plan(run);
-  if (parts[2] == "logs") return logs(request, run);
-  return json_response(200, checkpoint_api_.list(run, checkpoints_json(controller_.store(), run)));
+  return checkpoint_api_.handle(request, run, {parts.begin() + 3, parts.end()});
+}
+
+Run Api::find(const std::string& name) {
+  Snapshot store = controller_.store().snapshot();
+  return find_run(store, name);
+}
+
+Response Api::show(const std::string& name, Secrets secrets) {
+  Snapshot store = controller_.store().snapshot();
+  const Run run = find_run(store, name);
+  const RunParts parts = read_parts(store, run.number);
+  const double now = clock_.utc_seconds();
+  Json json = run_json(run, parts, now);
+  json["slurm"] = is_over(run.state) ? Json() : contact_json(contact_of(parts.launches), now);
+  if (secrets == Secrets::Shown) json["config"] = whole_config(run.config);
+  return json_response(200, json);
+}
+
+Response Api::checkpoints(const std::string& name) {
+  std::optional<Run> run;
+  Json rows;
+  {
+    Snapshot store = controller_.store().snapshot();
+    run = find_run(store, name);
+    rows = checkpoints_json(store, *run);
+  }
+  return json_response(200, checkpoint_api_.list(*run, std::move(rows)));
 }
 
 Response Api::nodes() {
@@ -133,18 +179,19 @@ Response Api::nodes() {
   if (nodes_ != nullptr) {
     nodes_->want(clock_.monotonic_seconds());
     answer.nodes = nodes_->snapshot();
+    const auto contact = controller_.contact("");
+    if (contact && answer.nodes.trouble.empty()) answer.nodes.trouble = contact->trouble;
   } else {
     answer.nodes.rows = {this_machine()};
     answer.nodes.taken_utc = answer.now_utc;
   }
-  Store& store = controller_.store();
+  Snapshot store = controller_.store().snapshot();
   answer.events = store.node_events();
-  for (const Run& run : store.unfinished_runs()) {
-    const std::vector<Launch> launches = store.launches(run.number);
-    if (launches.empty() || launches.back().over || launches.back().handle.empty()) continue;
-    answer.run_by_token[launches.back().token] = run.id;
-    if (nodes_ != nullptr || launches.back().handle == kByJournal) continue;
-    answer.nodes.jobs[launches.back().token] = answer.nodes.rows.front().name;
+  for (const auto& [run, launch] : store.open_launches()) {
+    if (launch.over || launch.handle.empty()) continue;
+    answer.run_by_token[launch.token] = run;
+    if (nodes_ != nullptr || launch.handle == kByJournal) continue;
+    answer.nodes.jobs[launch.token] = answer.nodes.rows.front().name;
     answer.nodes.rows.front().state = parse_node_state("MIXED");
   }
   return json_response(200, nodes_json(answer));
@@ -152,15 +199,18 @@ Response Api::nodes() {
 
 Response Api::plan(const Run& run) {
   const base::Path path = base::Path(run.directory) / "plan.json";
-  if (!files_.exists(path)) {
-    return error_response(404, "not_found", "run " + run.id + " has no plan");
-  }
-  const topology::Plan plan = topology::parse_plan(files_.read(path, topology::kMostPlanBytes),
-                                                   path.string(), std::nullopt);
+  const auto text = call_if(shared_, run.directory, kReadSeconds, [files = &files_, path] {
+    return files->exists(path) ? std::optional(files->read(path, topology::kMostPlanBytes))
+                               : std::nullopt;
+  });
+  if (!text) return error_response(404, "not_found", "run " + run.id + " has no plan");
+  const topology::Plan plan = topology::parse_plan(*text, path.string(), std::nullopt);
   return json_response(200, nlohmann::ordered_json::parse(topology::to_json(plan)));
 }
 
-Response Api::explain(const Run& run) {
+Response Api::explain(const std::string& name) {
+  Snapshot store = controller_.store().snapshot();
+  const Run run = find_run(store, name);
   const trainer::SlurmResources wanted =
       trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
   std::optional<std::vector<std::string>> usable;
@@ -169,12 +219,19 @@ Response Api::explain(const Run& run) {
   }
   std::vector<Avoided> avoided;
   if (!usable || !usable->empty()) {
-    avoided = nodes_to_avoid(controller_.store().node_events(), clock_.utc_seconds(), {},
+    avoided = nodes_to_avoid(store.node_events(), clock_.utc_seconds(), {},
                              usable.value_or(std::vector<std::string>()),
                              static_cast<std::size_t>(wanted.min_nodes));
   }
-  return json_response(200,
-                       explain_json(run, read_parts(controller_.store(), run.number), avoided));
+  controller_.somebody_looks();
+  const RunParts parts = read_parts(store, run.number);
+  return json_response(
+      200, explain_json(run, parts, avoided, contact_of(parts.launches), clock_.utc_seconds()));
+}
+
+std::optional<Contact> Api::contact_of(const std::vector<Launch>& launches) const {
+  const bool open = !launches.empty() && !launches.back().over;
+  return controller_.contact(open ? launches.back().handle : "");
 }
 
 Response Api::list_runs(const Request& request) {
@@ -188,12 +245,21 @@ Response Api::list_runs(const Request& request) {
                      "'; use one of " + base::join(run_state_names(), ", ")};
     }
   }
-  Json list = Json::array();
-  for (const Run& run : controller_.store().runs(filter)) {
-    list.push_back(
-        run_json(run, read_parts(controller_.store(), run.number), clock_.utc_seconds()));
+  const auto before = request.query.find("before");
+  if (before != request.query.end()) {
+    const auto place = parse_place(before->second);
+    if (!place) {
+      throw BadQuery{"before is '" + base::printable(before->second.substr(0, 50)) +
+                     "'; use the `next` of an answer"};
+    }
+    filter.after = *place;
   }
-  return json_response(200, {{"runs", list}});
+  const RunList list = controller_.store().snapshot().list(filter);
+  const double now = clock_.utc_seconds();
+  Json rows = Json::array();
+  for (const RunRow& row : list.rows) rows.push_back(row_json(row, now));
+  return json_response(200, {{"runs", std::move(rows)},
+                             {"next", list.next ? Json(place_text(*list.next)) : Json()}});
 }
 
 Response Api::submit(const Request& request) {
@@ -201,7 +267,9 @@ Response Api::submit(const Request& request) {
   const auto header = request.headers.find("idempotency-key");
   if (header != request.headers.end()) key = header->second;
   const Controller::Accepted accepted = controller_.submit(request.body, key);
-  const RunParts parts = read_parts(controller_.store(), accepted.run.number);
+  controller_.somebody_looks();
+  Snapshot store = controller_.store().snapshot();
+  const RunParts parts = read_parts(store, accepted.run.number);
   Response response = json_response(accepted.created ? 201 : 200,
                                     run_json(accepted.run, parts, clock_.utc_seconds()));
   response.headers["Location"] = std::string(kBase) + "runs/" + accepted.run.id;
@@ -210,35 +278,58 @@ Response Api::submit(const Request& request) {
 
 Response Api::cancel(const std::string& name) {
   const bool changed = controller_.cancel(name);
-  const Run run = controller_.find(name);
-  return json_response(
-      changed ? 202 : 200,
-      run_json(run, read_parts(controller_.store(), run.number), clock_.utc_seconds()));
+  controller_.somebody_looks();
+  Response response = show(name, Secrets::Hidden);
+  if (changed) response.status = 202;
+  return response;
 }
 
-Response Api::metrics(const Request& request, const Run& run) {
+Response Api::resume(const std::string& name) {
+  const bool changed = controller_.resume(name);
+  Response response = show(name, Secrets::Hidden);
+  if (changed) response.status = 202;
+  return response;
+}
+
+Response Api::metrics(const Request& request, const std::string& name) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
   const std::int64_t since = query_integer(request, "since", 0, 0, kMost);
-  return json_response(200, metrics_json(controller_.store(), run, since, kMostStepRows));
+  Snapshot store = controller_.store().snapshot();
+  return json_response(200, metrics_json(store, find_run(store, name), since, kMostStepRows));
 }
 
-Response Api::logs(const Request& request, const Run& run) {
+Response Api::logs(const Request& request, const std::string& name) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
   const std::int64_t offset = query_integer(request, "offset", 0, 0, kMost);
-  const std::vector<Launch> launches = controller_.store().launches(run.number);
-  const std::vector<base::Path> logs = launch_logs(files_, run.directory, launches);
-  std::string text;
-  if (!logs.empty()) {
-    try {
-      text = files_.read_at(logs.back(), static_cast<std::uint64_t>(offset), kMostLogBytes);
-    } catch (const base::Error& error) {
-      if (error.code() != base::Code::NotFound) throw;
-    }
+  base::Path directory;
+  std::vector<Launch> launches;
+  {
+    Snapshot store = controller_.store().snapshot();
+    const Run run = find_run(store, name);
+    directory = run.directory;
+    launches = store.launches(run.number);
   }
-  text.resize(whole_characters(text));
-  return json_response(200, {{"text", text},
-                             {"next", offset + static_cast<std::int64_t>(text.size())},
-                             {"launch", logs.size()}});
+  struct Read {
+    std::string text;
+    std::size_t logs = 0;
+  };
+  Read read =
+      call_if(shared_, directory, kReadSeconds, [files = &files_, directory, launches, offset] {
+        const std::vector<base::Path> logs = launch_logs(*files, directory, launches);
+        Read found{"", logs.size()};
+        if (logs.empty()) return found;
+        try {
+          found.text =
+              files->read_at(logs.back(), static_cast<std::uint64_t>(offset), kMostLogBytes);
+        } catch (const base::Error& error) {
+          if (error.code() != base::Code::NotFound) throw;
+        }
+        return found;
+      });
+  read.text.resize(whole_characters(read.text));
+  return json_response(200, {{"text", read.text},
+                             {"next", offset + static_cast<std::int64_t>(read.text.size())},
+                             {"launch", read.logs}});
 }
 
 }  // namespace regatta::orchestrator

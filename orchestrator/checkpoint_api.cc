@@ -1,5 +1,6 @@
 #include "orchestrator/checkpoint_api.h"
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/answers.h"
 #include "orchestrator/checkpoint_tools.h"
+#include "orchestrator/shared_files.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -17,6 +19,8 @@ using base::Code;
 using base::Error;
 
 constexpr int kMostDepth = 4;
+constexpr double kReadSeconds = 5;    // then 503: the run's file system does not answer
+constexpr double kWholeSeconds = 60;  // where a whole checkpoint is read
 
 // The body of a pin: nothing, or {"reason": "…"}.
 std::string read_reason(const std::string& body) {
@@ -84,42 +88,9 @@ std::unique_lock<std::mutex> take_turn(std::mutex& reading) {
   return lock;
 }
 
-}  // namespace
-
-Response CheckpointApi::handle(const Request& request, const Run& run,
-                               const std::vector<std::string>& parts) {
-  CheckpointTools tools(files_, clock_, run.directory);
-  const bool post = request.method == "POST";
-  if (parts.size() == 1 && parts[0] == "gc") {
-    if (!post) return wrong_method("POST");
-    const auto dry_run = read_flag(request, "dry_run");
-    if (!dry_run) return error_response(400, "user", "dry_run is neither true nor false");
-    if (*dry_run) return json_response(200, tools.gc(CheckpointTools::Gc::DryRun));
-    const auto turn = take_turn(reading_);
-    const std::uint64_t bytes = tools.newest_bytes();
-    if (bytes > most_verified_bytes_) return too_large(tools, bytes, most_verified_bytes_, "gc");
-    return json_response(200, tools.gc(CheckpointTools::Gc::Remove));
-  }
-  if (parts.size() == 1) {
-    if (request.method != "GET") return wrong_method("GET");
-    return json_response(200, tools.show(parts[0]));
-  }
-  if (parts.size() != 2) return no_such_address();
-  const std::string& action = parts[1];
-  if (action == "export") return handle_export(request, tools, parts[0]);
-  if (action != "verify" && action != "pin" && action != "unpin") return no_such_address();
-  if (!post) return wrong_method("POST");
-  if (action == "pin") return json_response(200, tools.pin(parts[0], read_reason(request.body)));
-  if (action == "unpin") return json_response(200, tools.unpin(parts[0]));
-  const auto turn = take_turn(reading_);
-  const std::uint64_t bytes = tools.bytes_of(parts[0]);
-  if (bytes > most_verified_bytes_) return too_large(tools, bytes, most_verified_bytes_, "verify");
-  return json_response(200, tools.verify(parts[0]));
-}
-
 // The output's place is not the client's to choose.
-Response CheckpointApi::handle_export(const Request& request, const CheckpointTools& tools,
-                                      const std::string& checkpoint) {
+Response handle_export(const Request& request, const CheckpointTools& tools,
+                       const std::string& checkpoint, CheckpointExports& exports) {
   const bool post = request.method == "POST";
   if (!post && request.method != "GET") return wrong_method("GET, POST");
   // An export may outlive its checkpoint.
@@ -127,16 +98,73 @@ Response CheckpointApi::handle_export(const Request& request, const CheckpointTo
                                ? checkpoint
                                : tools.path_of(checkpoint).filename().string();
   const base::Path& run = tools.run_directory();
-  if (!post) return json_response(200, exports_.status(run, name));
-  Response response = json_response(202, exports_.start(run, name, read_export(request.body)));
+  if (!post) return json_response(200, exports.status(run, name));
+  Response response = json_response(202, exports.start(run, name, read_export(request.body)));
   response.headers["Location"] = request.path;
   return response;
+}
+
+// What a whole checkpoint has to be read for. bytes: how many.
+Response read_whole(std::mutex& reading, const CheckpointTools& tools, std::uint64_t limit,
+                    const std::string& command, const std::function<std::uint64_t()>& bytes,
+                    const std::function<Json()>& read) {
+  const auto turn = take_turn(reading);
+  const std::uint64_t found = bytes();
+  if (found > limit) return too_large(tools, found, limit, command);
+  return json_response(200, read());
+}
+
+Response handle_gc(const Request& request, CheckpointTools& tools, std::uint64_t limit,
+                   std::mutex& reading) {
+  if (request.method != "POST") return wrong_method("POST");
+  const auto dry_run = read_flag(request, "dry_run");
+  if (!dry_run) return error_response(400, "user", "dry_run is neither true nor false");
+  if (*dry_run) return json_response(200, tools.gc(CheckpointTools::Gc::DryRun));
+  return read_whole(
+      reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
+      [&] { return tools.gc(CheckpointTools::Gc::Remove); });
+}
+
+Response answer(const Request& request, CheckpointTools tools,
+                const std::vector<std::string>& parts, std::uint64_t limit, std::mutex& reading,
+                CheckpointExports& exports) {
+  if (parts.size() == 1 && parts[0] == "gc") return handle_gc(request, tools, limit, reading);
+  if (parts.size() == 1) {
+    if (request.method != "GET") return wrong_method("GET");
+    return json_response(200, tools.show(parts[0]));
+  }
+  if (parts.size() != 2) return no_such_address();
+  const std::string& action = parts[1];
+  if (action == "export") return handle_export(request, tools, parts[0], exports);
+  if (action != "verify" && action != "pin" && action != "unpin") return no_such_address();
+  if (request.method != "POST") return wrong_method("POST");
+  if (action == "pin") return json_response(200, tools.pin(parts[0], read_reason(request.body)));
+  if (action == "unpin") return json_response(200, tools.unpin(parts[0]));
+  return read_whole(
+      reading, tools, limit, "verify", [&] { return tools.bytes_of(parts[0]); },
+      [&] { return tools.verify(parts[0]); });
+}
+
+}  // namespace
+
+Response CheckpointApi::handle(const Request& request, const Run& run,
+                               const std::vector<std::string>& parts) {
+  const bool whole = !parts.empty() && (parts.back() == "verify" || parts.back() == "gc");
+  return call_if(shared_, run.directory, whole ? kWholeSeconds : kReadSeconds,
+                 [request, parts, files = &files_, clock = &clock_, directory = run.directory,
+                  limit = most_verified_bytes_, reading = reading_, exports = exports_] {
+                   return answer(request, CheckpointTools(*files, *clock, directory), parts, limit,
+                                 *reading, *exports);
+                 });
 }
 
 Json CheckpointApi::list(const Run& run, Json answer) const {
   std::map<std::string, Json> found;
   try {
-    const Json listed = CheckpointTools(files_, clock_, run.directory).list();
+    const Json listed = call_if(shared_, run.directory, kReadSeconds,
+                                [files = &files_, clock = &clock_, directory = run.directory] {
+                                  return CheckpointTools(*files, *clock, directory).list();
+                                });
     for (const Json& row : listed["checkpoints"]) {
       found[row["name"].get<std::string>()] = row;
     }

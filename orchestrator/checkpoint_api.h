@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace regatta::orchestrator {
 
-class CheckpointTools;
+class SharedFiles;
 
 // What a request may have read from disk, bytes; above it 413 names the command that has no limit.
 constexpr std::uint64_t kMostVerifiedBytes = 256'000'000;
@@ -28,11 +29,15 @@ struct CheckpointApiOptions {
 
 class CheckpointApi {
  public:
-  CheckpointApi(base::FileSystem& files, base::Clock& clock, CheckpointApiOptions options = {})
+  // shared: where files are touched; nothing: by the caller's thread. What outlives its deadline
+  // there uses files and clock, which outlive everything.
+  CheckpointApi(base::FileSystem& files, base::Clock& clock, CheckpointApiOptions options = {},
+                SharedFiles* shared = nullptr)
       : files_(files),
         clock_(clock),
         most_verified_bytes_(options.most_verified_bytes),
-        exports_(files, std::move(options.exports)) {}
+        exports_(std::make_shared<CheckpointExports>(files, std::move(options.exports))),
+        shared_(shared) {}
 
   // parts: of the path after "checkpoints/". Thread-safe. Errors are thrown as base::Error, but for
   // 400, 404 of addresses, 405 and 413.
@@ -45,14 +50,13 @@ class CheckpointApi {
   [[nodiscard]] nlohmann::ordered_json list(const Run& run, nlohmann::ordered_json rows) const;
 
  private:
-  [[nodiscard]] Response handle_export(const Request& request, const CheckpointTools& tools,
-                                       const std::string& checkpoint);
-
   base::FileSystem& files_;
   base::Clock& clock_;
   std::uint64_t most_verified_bytes_;
-  std::mutex reading_;  // one request at a time reads a whole checkpoint
-  CheckpointExports exports_;
+  // One request at a time reads a whole checkpoint. Shared with works that hang.
+  std::shared_ptr<std::mutex> reading_ = std::make_shared<std::mutex>();
+  std::shared_ptr<CheckpointExports> exports_;  // shared with works that hang
+  SharedFiles* shared_;
 };
 
 }  // namespace regatta::orchestrator

@@ -44,9 +44,10 @@ std::string end_text(const base::Exit& exit) {
 Json files_json(base::FileSystem& files, const base::Path& directory) {
   Json list = Json::array();
   for (const std::string& name : files.list(directory)) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(directory / name, error);
-    if (!error) list.push_back({{"name", name}, {"bytes", bytes}});
+    try {
+      list.push_back({{"name", name}, {"bytes", files.size(directory / name)}});
+    } catch (const Error&) {  // no file, or gone meanwhile
+    }
   }
   return list;
 }
@@ -64,18 +65,20 @@ Json CheckpointExports::start(const base::Path& run_directory, const std::string
     throw Error(Code::Operator, "this controller knows no regatta-train; start it with --trainer");
   }
   const base::Path output = output_of(run_directory, name);
+  // Not under the lock, which every other request for an export takes.
+  checkpoint::refuse_links(run_directory, kExports);
+  const bool taken = files_.exists(output);
+  files_.create_directory(run_directory / kExports);
   const std::unique_lock lock(mutex_);
   if (state_ == State::Running) {
     if (output_ == output) throw Error(Code::Conflict, name + " is being exported already");
     throw Error(Code::Retry, "another checkpoint is being exported; try again when it is done");
   }
-  checkpoint::refuse_links(run_directory, kExports);
-  if (files_.exists(output)) {
+  if (taken) {
     throw Error(Code::Conflict, base::printable(output.string()) +
                                     " exists already; remove it, or export to another place with "
                                     "'regatta ckpt export'");
   }
-  files_.create_directory(run_directory / kExports);
   std::vector<std::string> arguments{
       settings_.trainer.string(),
       "export",
@@ -90,20 +93,24 @@ Json CheckpointExports::start(const base::Path& run_directory, const std::string
   // The one before has ended, or is about to return.
   thread_ = std::jthread(
       [this, arguments, output](const std::stop_token& stop) { run(stop, arguments, output); });
-  return describe(output);
+  return describe(output, State::Running, "");
 }
 
 Json CheckpointExports::status(const base::Path& run_directory, const std::string& name) const {
-  const std::unique_lock lock(mutex_);
-  return describe(output_of(run_directory, name));
+  const base::Path output = output_of(run_directory, name);
+  std::unique_lock lock(mutex_);
+  const State state = output_ == output ? state_ : State::None;
+  const std::string message = message_;
+  lock.unlock();
+  return describe(output, state, message);
 }
 
-Json CheckpointExports::describe(const base::Path& output) const {
+Json CheckpointExports::describe(const base::Path& output, State state,
+                                 const std::string& message) const {
   const std::string name = output.filename().string();
-  const bool newest = output_ == output;
-  const bool running = newest && state_ == State::Running;
+  const bool running = state == State::Running;
   const bool done = !running && files_.exists(output);
-  const bool failed = newest && state_ == State::Failed && !done;
+  const bool failed = state == State::Failed && !done;
   if (!running && !done && !failed) {
     throw Error(Code::NotFound, "no export of " + name + " was asked for; POST here to begin one");
   }
@@ -113,7 +120,7 @@ Json CheckpointExports::describe(const base::Path& output) const {
                             : "failed"},
           {"path", output.string()},
           {"files", done ? files_json(files_, output) : Json::array()},
-          {"message", failed ? message_ : ""}};
+          {"message", failed ? message : ""}};
 }
 
 void CheckpointExports::run(const std::stop_token& stop, const std::vector<std::string>& arguments,
@@ -142,6 +149,8 @@ std::string CheckpointExports::run_child(const std::stop_token& stop,
   base::Command command;
   command.arguments = arguments;
   command.output_path = log;
+  command.environment = settings_.environment;
+  command.bare_environment = true;
   command.new_session = true;
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.deadline_seconds);

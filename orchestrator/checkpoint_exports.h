@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <stop_token>
@@ -18,6 +19,7 @@ namespace regatta::orchestrator {
 struct ExportSettings {
   base::Path trainer;              // regatta-train; empty: nothing can be exported
   double deadline_seconds = 3600;  // an export that takes longer is killed
+  std::map<std::string, std::string> environment{};  // all that it gets
 };
 
 struct ExportRequest {
@@ -55,7 +57,8 @@ class CheckpointExports {
                                       const std::vector<std::string>& arguments,
                                       const base::Path& log);
   void remove_leftovers(const base::Path& output);
-  [[nodiscard]] nlohmann::ordered_json describe(const base::Path& output) const;
+  [[nodiscard]] nlohmann::ordered_json describe(const base::Path& output, State state,
+                                                const std::string& message) const;
 
   base::FileSystem& files_;
   ExportSettings settings_;

@@ -273,9 +273,7 @@ void print_diff(const Json& answer) {
   std::cout << table(cells);
 }
 
-void print_json(const Json& json) {
-  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-}
+void print_json(const Json& json) { std::cout << json_text(json, 2, reader_of_stdout()) << "\n"; }
 
 // Every one named; without a name every one that is not known to be unfinished or removed.
 int verify(const Source& source, Row names, Format format) {

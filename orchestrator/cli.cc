@@ -24,6 +24,7 @@ struct Parsed {
   SubmitOptions submit;
   ListOptions list;
   CkptOptions ckpt;
+  OpenOptions open;
   std::vector<std::string> nodes;
   DoctorOptions doctor;
   PlanOptions plan;
@@ -34,11 +35,16 @@ struct Parsed {
   std::string idempotency_key;
   bool follow = false;
   bool exit_status = false;
+  bool secrets = false;
 };
 
 void add_server_options(CLI::App* command, Parsed* parsed) {
-  command->add_option("--server", parsed->client.server, "the controller (also REGATTA_SERVER)")
-      ->capture_default_str();
+  command->add_option("--server", parsed->client.server.name,
+                      "the controller: unix:PATH of its socket, or http://… (also REGATTA_SERVER; "
+                      "without: DATA/controller.sock)");
+  command->add_option("--token-file", parsed->client.server.token_file,
+                      "with http://: the controller's token (also REGATTA_TOKEN_FILE; without: "
+                      "DATA/token)");
   command->add_option("--timeout", parsed->client.timeout_seconds, "seconds per request")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -99,6 +105,16 @@ void add_serve(CLI::App* app, Parsed* parsed) {
   command->add_option("--page-directory", options.page_directory,
                       "serve the page from here (development)");
   command->add_flag("--allow-privileged", options.allow_privileged, "run even as root");
+}
+
+void add_open(CLI::App* app, Parsed* parsed) {
+  CLI::App* const command =
+      app->add_subcommand("open", "print a link that opens the page once, within a minute");
+  command->add_option("run", parsed->open.run, "the run's id or name; without: all runs");
+  command->add_option("--url", parsed->open.url,
+                      "the page's address as the browser reaches it, such as an end of ssh -L");
+  command->add_flag("--browser", parsed->open.browser, "open it in the desktop's browser");
+  add_client_options(command, parsed);
 }
 
 struct CkptCommand {
@@ -384,7 +400,9 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
     return submit(parsed.client, options);
   }
   if (name == "ls") return list(parsed.client, parsed.list);
-  if (name == "show") return show(parsed.client, parsed.run);
+  if (name == "show") {
+    return show(parsed.client, parsed.run, parsed.secrets ? Secrets::Shown : Secrets::Hidden);
+  }
   if (name == "probe") return probe(parsed.probe, environment);
   if (name == "topo") return topo(parsed.topo, environment);
   if (name == "doctor") return doctor(parsed.doctor, environment);
@@ -392,8 +410,10 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "simulate") return simulate(parsed.simulate);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
+  if (name == "open") return open_page(parsed.client, parsed.open);
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
+  if (name == "resume") return resume(parsed.client, parsed.run);
   if (name == "logs") {
     return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);
   }
@@ -413,9 +433,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
     return sbatch({arguments + (by_name ? 1 : 2), arguments + count}, environment);
   }
   Parsed parsed;
-  if (environment.server && !environment.server->empty()) {
-    parsed.client.server = *environment.server;
-  }
+  parsed.client.server = controller_address(environment);
   CLI::App app("Trains BERT-style encoders and shows how long they take to reach an accuracy.");
   app.name("regatta");
   app.set_version_flag("--version", "regatta " REGATTA_VERSION);
@@ -438,7 +456,9 @@ int run_command_line(int count, char** arguments, const Environment& environment
   list->add_option("--state", parsed.list.state, "only runs in this state");
   add_client_options(list, &parsed);
 
-  add_run_command(&app, "show", "show a run", &parsed);
+  CLI::App* const show = add_run_command(&app, "show", "show a run", &parsed);
+  show->add_flag("--secrets", parsed.secrets,
+                 "with the values of slurm.environment, on the controller's machine");
   CLI::App* const watch = add_run_command(
       &app, "watch", "show a run's progress until it ends; Ctrl-C detaches", &parsed);
   watch->add_flag("--exit-status", parsed.exit_status,
@@ -448,6 +468,10 @@ int run_command_line(int count, char** arguments, const Environment& environment
   add_run_command(&app, "explain",
                   "say why a run waits, what became of its attempts, and what is next", &parsed);
   add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);
+  add_run_command(&app, "resume",
+                  "let a stopped, cancelled or failed run go on from its newest checkpoint",
+                  &parsed);
+  add_open(&app, &parsed);
   add_ckpt(&app, &parsed);
   CLI::App* const nodes =
       app.add_subcommand("nodes", "show the machines: what is free, what is wrong, what to do");

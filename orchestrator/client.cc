@@ -1,12 +1,17 @@
 #include "orchestrator/client.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/data_directory.h"
+#include "orchestrator/server.h"
+#include "orchestrator/trusted_peer.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -18,6 +23,7 @@ constexpr long kConnectMilliseconds = 5000;
 
 struct Cleanup {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
@@ -28,22 +34,118 @@ std::size_t take(char* bytes, std::size_t size, std::size_t count, void* target)
   return size * count;
 }
 
-base::Code code_named(const std::string& name) {
+// Words that are not ours, such as "forbidden" or "busy", mean what their status says.
+base::Code code_named(const std::string& name, long status) {
   for (const base::Code code : {base::Code::User, base::Code::NotFound, base::Code::Conflict,
                                 base::Code::Operator, base::Code::Retry, base::Code::Developer}) {
     if (base::meaning(code).name == name) return code;
   }
-  return base::Code::Developer;
+  if (name == "unauthorized" || name == "forbidden") return base::Code::Operator;
+  if (status == 408 || status == 503) return base::Code::Retry;
+  return status < 500 ? base::Code::User : base::Code::Developer;
+}
+
+constexpr std::string_view kUnix = "unix:";
+
+// The host of an address as libcurl will read it, without brackets; empty when there is none.
+std::string host_of(const std::string& url) {
+  const std::unique_ptr<CURLU, Cleanup> parsed(curl_url());
+  char* host = nullptr;
+  if (parsed == nullptr || curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK ||
+      curl_url_get(parsed.get(), CURLUPART_HOST, &host, 0) != CURLUE_OK) {
+    return "";
+  }
+  std::string name = host;
+  curl_free(host);
+  if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
+  return name;
+}
+
+Json parse_answer(const std::string& name, long status, const std::string& answer) {
+  const Json json = Json::parse(answer, nullptr, false);
+  if (status >= 400 && json.is_object() && json.contains("error")) {
+    const Json& error = json["error"];
+    const std::string code = error.is_object() ? error.value("code", "developer") : "developer";
+    const std::string message = error.is_object() ? error.value("message", "") : "";
+    throw base::Error(code_named(code, status),
+                      message.empty() ? "the controller refused" : message);
+  }
+  if (status >= 400 || json.is_discarded()) {
+    throw base::Error(base::Code::Retry, base::printable(name) + " answered with status " +
+                                             std::to_string(status) +
+                                             ", not as a controller does; check --server");
+  }
+  return json;
+}
+
+// What is learned of the other end before anything is sent to it.
+struct Guard {
+  curl_socket_t socket = CURL_SOCKET_BAD;
+  std::string foreign;  // why nothing was sent
+};
+
+// Called by libcurl in the place of socket().
+curl_socket_t make_socket(void* guard, curlsocktype, curl_sockaddr* address) {
+  return static_cast<Guard*>(guard)->socket =
+             ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+// Called by libcurl between connecting and sending.
+int check_socket(void* given, char*, char*, int, int) {
+  Guard* const guard = static_cast<Guard*>(given);
+  guard->foreign = why_not_own_socket(guard->socket);
+  return guard->foreign.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+int check_listener(void* given, char* address, char*, int port, int) {
+  Guard* const guard = static_cast<Guard*>(given);
+  guard->foreign = why_not_own_listener(address, port);
+  return guard->foreign.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 }  // namespace
 
-Client::Client(std::string url, double timeout_seconds)
-    : url_(std::move(url)), timeout_seconds_(timeout_seconds) {
-  while (!url_.empty() && url_.back() == '/') url_.pop_back();
-  if (url_.rfind("http://", 0) != 0 && url_.rfind("https://", 0) != 0) {
-    throw base::Error(base::Code::User, "the server '" + base::printable(url_) +
-                                            "' is not an address; use http://127.0.0.1:8420");
+Client::Client(const ControllerAddress& address, double timeout_seconds)
+    : name_(address.name), timeout_seconds_(timeout_seconds) {
+  if (name_.empty()) {
+    if (!address.data) {
+      throw base::Error(base::Code::Operator,
+                        "cannot tell where the controller is: neither XDG_STATE_HOME nor HOME is "
+                        "set; name it with --server");
+    }
+    name_ = std::string(kUnix) + socket_path(*address.data).string();
+  }
+  if (name_.rfind(kUnix, 0) == 0 && name_.size() > kUnix.size()) {
+    socket_ = name_.substr(kUnix.size());
+    return;
+  }
+  while (!name_.empty() && name_.back() == '/') name_.pop_back();
+  if (name_.rfind("http://", 0) != 0 && name_.rfind("https://", 0) != 0) {
+    throw base::Error(base::Code::User, "the server '" + base::printable(name_) +
+                                            "' is not an address; use unix:PATH of its socket, or "
+                                            "http://127.0.0.1:8420");
+  }
+  loopback_ = is_loopback(host_of(name_));
+  find_token(address);
+}
+
+// The default token goes to this machine only: elsewhere there is another controller, if any.
+void Client::find_token(const ControllerAddress& address) {
+  const bool encrypted = name_.rfind("https://", 0) == 0;
+  if (!address.token_file.empty()) {
+    if (!loopback_ && !encrypted) {
+      throw base::Error(base::Code::User,
+                        "the token is not sent to " + base::printable(name_) +
+                            ", where everybody on the way can read it; use https://, or ssh -L "
+                            "and http://127.0.0.1");
+    }
+    token_ = read_token(address.token_file);
+    return;
+  }
+  if (!loopback_ || !address.data) return;
+  try {
+    token_ = read_token(token_path(*address.data));
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::NotFound) throw;
   }
 }
 
@@ -59,14 +161,32 @@ Json Client::call(const std::string& path, const std::string* body,
   const std::unique_ptr<CURL, Cleanup> curl(curl_easy_init());
   base::check(curl != nullptr, "libcurl can be initialised");
   std::string answer;
+  Guard guard;
+  std::optional<SocketName> socket;
   std::unique_ptr<curl_slist, Cleanup> list;
   const auto add_header = [&](const std::string& line) {
     list.reset(curl_slist_append(list.release(), line.c_str()));
   };
-  const std::string address = url_ + "/api/v1" + path;
+  // Over the socket the host is never looked up, and is one that the server takes.
+  const std::string address = (socket_.empty() ? name_ : "http://127.0.0.1") + "/api/v1" + path;
+  if (!socket_.empty()) {
+    socket.emplace(socket_);
+    curl_easy_setopt(curl.get(), CURLOPT_UNIX_SOCKET_PATH, socket->text().c_str());
+    curl_easy_setopt(curl.get(), CURLOPT_OPENSOCKETFUNCTION, make_socket);
+    curl_easy_setopt(curl.get(), CURLOPT_OPENSOCKETDATA, &guard);
+    curl_easy_setopt(curl.get(), CURLOPT_PREREQFUNCTION, check_socket);
+    curl_easy_setopt(curl.get(), CURLOPT_PREREQDATA, &guard);
+  }
+  if (!socket_.empty() || loopback_) curl_easy_setopt(curl.get(), CURLOPT_PROXY, "");
+  if (!token_.empty()) {
+    add_header("Authorization: Bearer " + token_);
+    if (loopback_) {
+      curl_easy_setopt(curl.get(), CURLOPT_PREREQFUNCTION, check_listener);
+      curl_easy_setopt(curl.get(), CURLOPT_PREREQDATA, &guard);
+    }
+  }
   curl_easy_setopt(curl.get(), CURLOPT_URL, address.c_str());
   curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl.get(), CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
   curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
   curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_seconds_ * 1000));
   curl_easy_setopt(curl.get(), CURLOPT_USERAGENT, "regatta/" REGATTA_VERSION);
@@ -80,30 +200,29 @@ Json Client::call(const std::string& path, const std::string* body,
     curl_easy_setopt(curl.get(), CURLOPT_POSTFIELDS, body->data());
     curl_easy_setopt(curl.get(), CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(body->size()));
-    curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, list.get());
   }
+  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, list.get());
   const CURLcode result = curl_easy_perform(curl.get());
+  if (!guard.foreign.empty()) {
+    throw base::Error(base::Code::Operator,
+                      "nothing was sent to " + base::printable(name_) + ": " + guard.foreign +
+                          "; name your own controller's socket with --server unix:PATH");
+  }
+  if (result == CURLE_COULDNT_CONNECT && !socket_.empty()) {
+    long reason = 0;
+    curl_easy_getinfo(curl.get(), CURLINFO_OS_ERRNO, &reason);
+    refuse_socket(socket_, static_cast<int>(reason));
+  }
   if (result != CURLE_OK) {
-    throw base::Error(base::Code::Retry, "cannot reach the controller at " + base::printable(url_) +
-                                             " (" + curl_easy_strerror(result) +
+    throw base::Error(base::Code::Retry, "cannot reach the controller at " +
+                                             base::printable(name_) + " (" +
+                                             curl_easy_strerror(result) +
                                              "); start it with 'regatta serve', or name another "
                                              "with --server");
   }
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-  const Json json = Json::parse(answer, nullptr, false);
-  if (status >= 400 && json.is_object() && json.contains("error")) {
-    const Json& error = json["error"];
-    const std::string code = error.is_object() ? error.value("code", "developer") : "developer";
-    const std::string message = error.is_object() ? error.value("message", "") : "";
-    throw base::Error(code_named(code), message.empty() ? "the controller refused" : message);
-  }
-  if (status >= 400 || json.is_discarded()) {
-    throw base::Error(base::Code::Retry, base::printable(url_) + " answered with status " +
-                                             std::to_string(status) +
-                                             ", not as a controller does; check --server");
-  }
-  return json;
+  return parse_answer(name_, status, answer);
 }
 
 std::string path_part(const std::string& text) {

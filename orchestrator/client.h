@@ -2,29 +2,48 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+
+#include "base/file_system.h"
 
 namespace regatta::orchestrator {
 
+// Where the controller is, and what lets a client in over TCP.
+struct ControllerAddress {
+  std::string name{};  // "unix:/…/controller.sock", "http://127.0.0.1:8420"; empty: the default
+  std::string token_file{};          // for http and https; empty: DATA/token, if it is there
+  std::optional<base::Path> data{};  // DATA, whose socket is the default
+};
+
 // Talks to a controller. Every call has a deadline. Errors of the API come back as the base::Error
-// they were; an unreachable controller is Code::Retry.
+// they were; an unreachable controller is Code::Retry. Sends nothing to a socket, and no token to a
+// port, that another user (but root) listens on.
 class Client {
  public:
-  // url: "http://127.0.0.1:8420"; Code::User for anything but http:// or https://.
-  Client(std::string url, double timeout_seconds);
+  // Code::User for another kind of address, and for a token that would leave this machine in the
+  // clear; Code::Operator where the token's file is not as the controller wrote it.
+  Client(const ControllerAddress& address, double timeout_seconds);
 
   // path: below /api/v1, such as "/runs"; ids in it come from path_part().
   [[nodiscard]] nlohmann::ordered_json get(const std::string& path) const;
   nlohmann::ordered_json post(const std::string& path, const std::string& body,
                               const std::map<std::string, std::string>& headers) const;
-  [[nodiscard]] const std::string& url() const { return url_; }
+  // "unix:PATH", or "http://…" without a slash at the end.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  // The socket; empty with TCP.
+  [[nodiscard]] const base::Path& socket() const { return socket_; }
 
  private:
   [[nodiscard]] nlohmann::ordered_json call(
       const std::string& path, const std::string* body,
       const std::map<std::string, std::string>& headers) const;
+  void find_token(const ControllerAddress& address);
 
-  std::string url_;
+  std::string name_;
+  base::Path socket_;
+  std::string token_;
+  bool loopback_ = false;
   double timeout_seconds_;
 };
 

@@ -25,7 +25,7 @@ constexpr std::uint64_t kMaxRunFile = std::uint64_t{1} << 20U;
 constexpr auto kLogPause = std::chrono::milliseconds(500);
 
 void print_json(const Json& json) {
-  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n" << std::flush;
+  std::cout << json_text(json, 2, reader_of_stdout()) << "\n" << std::flush;
 }
 
 std::string read_run_file(const std::string& file) {
@@ -103,13 +103,22 @@ int list(const ClientOptions& options, const ListOptions& listing) {
   return 0;
 }
 
-int show(const ClientOptions& options, const std::string& name) {
+int show(const ClientOptions& options, const std::string& name, Secrets secrets) {
   const Client client(options.server, options.timeout_seconds);
-  const Json run = client.get("/runs/" + path_part(name));
+  const bool shown = secrets == Secrets::Shown;
+  const Json run = client.get("/runs/" + path_part(name) + (shown ? "?secrets=true" : ""));
   if (options.format == Format::Json) {
     print_json(run);
-  } else {
-    std::cout << run_details(run);
+    return 0;
+  }
+  std::cout << run_details(run);
+  const Json::json_pointer environment("/config/slurm/environment");
+  if (shown && run.contains(environment) && run.at(environment).is_object()) {
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [variable, value] : run.at(environment).items()) {
+      rows.push_back({variable, value.is_string() ? value.get<std::string>() : ""});
+    }
+    std::cout << table(rows);
   }
   return 0;
 }
@@ -137,6 +146,17 @@ int cancel(const ClientOptions& options, const std::string& name) {
   return 0;
 }
 
+int resume(const ClientOptions& options, const std::string& name) {
+  const Client client(options.server, options.timeout_seconds);
+  const Json run = client.post("/runs/" + path_part(name) + "/resume", "", {});
+  if (options.format == Format::Json) {
+    print_json(run);
+  } else {
+    std::cout << base::printable(run.value("id", "") + " " + run.value("state", "")) << "\n";
+  }
+  return 0;
+}
+
 int logs(const ClientOptions& options, const std::string& name, Follow follow) {
   const Client client(options.server, options.timeout_seconds);
   const std::string path = "/runs/" + path_part(name);
@@ -155,8 +175,7 @@ int logs(const ClientOptions& options, const std::string& name, Follow follow) {
     const std::string text = part.value("text", "");
     if (options.format == Format::Json) {
       if (!text.empty() || follow == Follow::No) {
-        std::cout << part.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n"
-                  << std::flush;
+        std::cout << json_text(part, -1, reader_of_stdout()) << "\n" << std::flush;
       }
     } else {
       print_log(text);
@@ -173,7 +192,7 @@ int version(const ClientOptions& options) {
   try {
     const Client client(options.server, std::min(options.timeout_seconds, 2.0));
     json["controller"] = client.get("/version");
-    json["controller"]["url"] = client.url();
+    json["controller"]["url"] = client.name();
   } catch (const base::Error&) {  // none runs: the program's own version is still an answer
   }
   if (options.format == Format::Json) {

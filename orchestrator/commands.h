@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "orchestrator/client.h"
 
 namespace regatta::orchestrator {
 
 // The environment, read once by main.
 struct Environment {
   std::optional<std::string> server;           // REGATTA_SERVER
+  std::optional<std::string> token_file;       // REGATTA_TOKEN_FILE
   std::optional<std::string> runs;             // REGATTA_RUNS
   std::optional<std::string> state_home;       // XDG_STATE_HOME
   std::optional<std::string> home;             // HOME
@@ -22,6 +24,9 @@ struct Environment {
   base::Path program;                          // where this program lies
   std::map<std::string, std::string> whole{};  // all of it; what Slurm's commands see is chosen
 };
+
+// The controller that REGATTA_SERVER names, or the one in the default data directory.
+[[nodiscard]] ControllerAddress controller_address(const Environment& environment);
 
 enum class Format { Text, Json };
 
@@ -43,7 +48,7 @@ struct ServeOptions {
 int serve(const ServeOptions& options, const Environment& environment);
 
 struct ClientOptions {
-  std::string server = "http://127.0.0.1:8420";
+  ControllerAddress server;
   double timeout_seconds = 10;
   Format format = Format::Text;
 };
@@ -60,14 +65,23 @@ struct ListOptions {
   std::string state;
 };
 int list(const ClientOptions& client, const ListOptions& options);
-int show(const ClientOptions& client, const std::string& run);
+enum class Secrets { Hidden, Shown };  // values of slurm.environment
+int show(const ClientOptions& client, const std::string& run, Secrets secrets);
 int explain(const ClientOptions& client, const std::string& run);
 int cancel(const ClientOptions& client, const std::string& run);
+int resume(const ClientOptions& client, const std::string& run);
 enum class Follow { No, Yes };
 int logs(const ClientOptions& client, const std::string& run, Follow follow);
 // names: hostlists of the nodes to show; empty: all.
 int nodes(const ClientOptions& client, const std::vector<std::string>& names);
 int version(const ClientOptions& client);
+struct OpenOptions {
+  std::string run;  // empty: all runs
+  std::string url;  // the page's address as the browser reaches it; empty: the controller's own
+  bool browser = false;
+};
+// Prints a link that opens the page once; only over the controller's socket.
+int open_page(const ClientOptions& client, const OpenOptions& options);
 
 // What watch() returns when the run has ended.
 enum class WatchResult { Zero, RunExitCode };

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/run_lookup.h"
 #include "orchestrator/run_plan.h"
 #include "orchestrator/run_records.h"
-#include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
@@ -18,27 +19,20 @@ namespace regatta::orchestrator {
 namespace {
 
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
-constexpr int kSuggestionPool = 1000;
 constexpr std::size_t kLongestKey = 200;
-constexpr double kDiskPauseSeconds = 5;         // after a launch that could not be written down
-constexpr double kShortestPauseSeconds = 0.02;  // between two rounds, whoever wakes the thread
-constexpr double kTickShare = 0.2;  // of the time, for looking at runs of which nothing is new
-
-// Of those that may run at once; what only its journal is known of runs elsewhere.
-bool takes_place(const Launch& launch) { return !launch.over && launch.handle != kByJournal; }
-
-const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
-  if (attempts.empty() || attempts.back().number <= after) return nullptr;
-  return &attempts.back();
-}
-
-// Whether the attempt was over before its job started the last time: what it said of its end is not
-// how that start ended. Work that is done stays done.
-bool is_of_an_earlier_start(const Attempt& attempt, const ProcessReport& report) {
-  return report.started && attempt.exit_code &&
-         *attempt.exit_code != static_cast<int>(trainer::ExitCode::Finished) &&
-         attempt.start_utc + attempt.last_seconds < *report.started;
-}
+constexpr double kShortestPauseSeconds = 0.01;  // between two rounds, whoever wakes the thread
+constexpr double kLongestPauseSeconds = 1;
+constexpr double kRoundSeconds = 0.05;  // after which the loop looks for news again
+// What a run costs at the least between two of its visits: with a thousand open runs each is
+// visited once a second. A run that waits changes seldom.
+constexpr double kSecondsForEachOpenRun = 0.001;
+constexpr double kWaitingPauses = 4;
+constexpr std::size_t kMostReadings = 64;  // under way at once
+constexpr double kAdoptionSeconds = 3;     // that a submission waits for it
+constexpr double kCancelSeconds = 2;       // for a cancellation to be written there, too
+constexpr double kLookAgainSeconds = 0.01;
+constexpr double kUnsettledSeconds = 1;  // between two looks for runs that are not written down
+constexpr int kMostUnsettled = 100;      // taken at once
 
 void check_key(const std::string& key) {
   bool good = !key.empty() && key.size() <= kLongestKey;
@@ -58,8 +52,9 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store
       store_(store),
       scheduler_(scheduler),
       options_(options),
-      follower_(files, store),
-      nodes_(files, clock, store, scheduler),
+      follower_(store),
+      nodes_(clock, store, scheduler),
+      side_(options.beside, [this] { wake(); }),
       launcher_(files, scheduler, [this] { wake(); }) {
   std::error_code error;
   options_.runs_directory = std::filesystem::absolute(options_.runs_directory).lexically_normal();
@@ -68,14 +63,15 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store
   }
   std::filesystem::create_directories(options_.runs_directory.parent_path(), error);
   files_.create_directory(options_.runs_directory);
-  lock_ = take_lock(options_.runs_directory / ".controller.lock",
-                    "the runs directory " + options_.runs_directory.string());
+  lease_.emplace(options_.runs_directory, options_.lease);
+  load_open_runs();
 }
 
 Controller::~Controller() = default;
 
 Controller::Accepted Controller::submit(const std::string& body,
                                         const std::optional<std::string>& idempotency_key) {
+  check_lease();
   SubmittedRun asked = parse_submitted(body);
   const trainer::RunConfig& config = asked.config;
   const std::string text = trainer::to_json(config);
@@ -87,6 +83,7 @@ Controller::Accepted Controller::submit(const std::string& body,
   std::unique_lock lock(submit_mutex_, std::defer_lock);
   if (idempotency_key) {
     lock.lock();
+    wait_for_adoption();
     if (const auto before = store_.submitted_with(*idempotency_key)) {
       if (before->body_digest != digest) {
         throw base::Error(base::Code::Conflict, "the idempotency key was used for run " +
@@ -108,14 +105,16 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.created_utc = clock_.utc_seconds();
   run.idempotency_key = idempotency_key;
   run.body_digest = digest;
+  run.scheduler = family_of(scheduler_.name());
   // The directory first: it is the truth. If the controller dies before the row is written, the
   // next one adopts the run, key included.
-  const Submission submission{run.id, run.created_utc, Wanted::Run, idempotency_key, digest};
+  const SubmissionRecord submission{run.id,          run.created_utc, Wanted::Run,
+                                    idempotency_key, digest,          run.scheduler};
   if (!asked.plan && options_.plan) asked.plan = options_.plan(config);
   std::map<std::string, std::string> beside;
   if (asked.plan) beside = plan_files(*asked.plan);
   beside[kSubmissionName] = submission_text(submission);
-  (void)trainer::RunDirectory::create(files_, directory, text, beside);
+  make_directory(directory, text, beside);
   RunNumber number{};
   try {
     number = store_.add_run(run);
@@ -128,367 +127,394 @@ Controller::Accepted Controller::submit(const std::string& body,
   return {find(run.id), true};
 }
 
+void Controller::check_lease() const {
+  if (lease_->held()) return;
+  const std::string why = lease_->loss();
+  throw base::Error(base::Code::Retry,
+                    why.empty() ? "the runs directory " + options_.runs_directory.string() +
+                                      " does not answer, so nothing in it is changed; try again"
+                                : why);
+}
+
 bool Controller::cancel(const std::string& name) {
+  check_lease();
+  wait_for_first_visit(name);
   const std::lock_guard lock(submit_mutex_);
   const Run run = find(name);
-  if (is_over(run.state) || run.wanted == Wanted::Cancel) return false;
+  const bool over = is_over(run.state) && run.wanted != Wanted::Resume;
+  if (over || run.wanted == Wanted::Cancel) return false;
   const std::vector<Launch> launches = store_.launches(run.number);
   if (!launches.empty() && !launches.back().over && launches.back().handle == kByJournal) {
     throw base::Error(base::Code::Conflict,
                       "run " + run.id + " was started by hand elsewhere, so only its journal is " +
                           "known here; end its process or its job (scancel)");
   }
-  auto submission = read_submission(files_, run.directory);
-  if (!submission) submission = Submission{run.id, run.created_utc, Wanted::Run, std::nullopt, ""};
-  submission->wanted = Wanted::Cancel;
-  write_submission(files_, run.directory, *submission);
+  const std::string why = why_not_ours(run);
+  if (!why.empty() && !launches.empty() && !launches.back().over) {
+    throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
+  }
+  // The store first: it works on a full disk, and the run directory is written when that can be.
   store_.set_wanted(run.number, Wanted::Cancel);
+  try {
+    do_beside(run.directory, kCancelSeconds, [files = &files_, run] {
+      auto submission = read_submission(*files, run.directory);
+      if (!submission) {
+        submission =
+            SubmissionRecord{run.id, run.created_utc, Wanted::Run, std::nullopt, "", run.scheduler};
+      }
+      submission->wanted = Wanted::Cancel;
+      write_submission(*files, run.directory, *submission);
+    });
+  } catch (const base::Error&) {  // the loop tries again, and tells
+  }
   base::log(base::LogLevel::Info, "run " + run.id + " is to be cancelled");
   wake(run.number);
   return true;
 }
 
+bool Controller::resume(const std::string& name) {
+  check_lease();
+  const std::lock_guard lock(submit_mutex_);
+  const Run run = find(name);
+  const auto refuse = [&run](const std::string& why) {
+    throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
+  };
+  if (run.wanted == Wanted::Observe) {
+    refuse("was started by hand; go on with `regatta-train run --directory " + run.directory + "`");
+  }
+  if (!is_over(run.state)) {
+    if (run.wanted == Wanted::Cancel) refuse("is stopping; resume it when it has stopped");
+    return false;
+  }
+  if (run.state == RunState::Succeeded) refuse("has reached its end; there is nothing to resume");
+  if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
+  store_.set_wanted(run.number, Wanted::Resume);
+  try {
+    do_beside(run.directory, kCancelSeconds, [files = &files_, run] {
+      auto submission = read_submission(*files, run.directory);
+      if (submission && submission->wanted != Wanted::Run) {
+        submission->wanted = Wanted::Run;
+        write_submission(*files, run.directory, *submission);
+      }
+      auto state = read_state(*files, run.directory);
+      if (!state) return;
+      state->state = RunState::Queued;
+      write_state(*files, run.directory, *state);
+    });
+  } catch (const base::Error&) {  // the loop tries again, and tells
+  }
+  base::log(base::LogLevel::Info, "run " + run.id + " is to be resumed");
+  wake(run.number);
+  return true;
+}
+
+// What was asked of a run that is over: it waits for a place like one that has never run.
+void Controller::take_up(OpenRun* open) {
+  Run& run = open->run;
+  run.wanted = Wanted::Run;
+  run.state = RunState::Queued;
+  run.reason = "was resumed";
+  run.wait = {};
+  run.error.clear();
+  run.ended_utc.reset();
+  run.failures = 0;
+  run.drained = run.settled = false;
+  open->not_before = 0;
+  open->stop_sent.reset();
+  open->stop_asked.reset();
+  open->unwritten.submission = open->unwritten.state = true;
+  save(open);
+  store_.set_wanted(run.number, Wanted::Run);
+}
+
+// Only while the controller starts: the run of a key may be one that it has not read yet.
+void Controller::wait_for_adoption() {
+  const double deadline = clock_.monotonic_seconds() + kAdoptionSeconds;
+  while (!adopted_all_ && clock_.monotonic_seconds() < deadline) {
+    clock_.sleep(std::chrono::duration<double>(kLookAgainSeconds));
+  }
+  if (!adopted_all_) {
+    throw base::Error(base::Code::Retry,
+                      "the runs directory is still being read, and the run of this key may be "
+                      "there; try again in a moment");
+  }
+}
+
+// What somebody else started is shown as soon as it is found; what trains it is known after its
+// first visit.
+void Controller::wait_for_first_visit(const std::string& name) {
+  const double deadline = clock_.monotonic_seconds() + kAdoptionSeconds;
+  while (true) {
+    const Run run = find(name);
+    if (run.wanted != Wanted::Observe || is_over(run.state)) return;
+    if (!store_.launches(run.number).empty()) return;
+    if (clock_.monotonic_seconds() >= deadline) {
+      throw base::Error(base::Code::Retry, "run " + run.id +
+                                               " was started by hand and only just found; what "
+                                               "trains it is not known yet; try again in a moment");
+    }
+    clock_.sleep(std::chrono::duration<double>(kLookAgainSeconds));
+  }
+}
+
+// Waits for the work, Code::Retry after so many seconds; it may be done all the same, later.
+void Controller::do_beside(const base::Path& directory, double seconds,
+                           const std::function<void()>& work) {
+  if (!options_.beside) return work();
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                           std::chrono::duration<double>(seconds));
+  const auto task = std::make_shared<std::packaged_task<void()>>(work);
+  std::future<void> done = task->get_future();
+  // The directory may be busy with a visit, which takes milliseconds.
+  while (!options_.beside(directory, [task] { (*task)(); })) {
+    if (Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(std::chrono::duration<double>(kLookAgainSeconds));
+  }
+  if (done.wait_until(deadline) != std::future_status::ready) {
+    throw base::Error(base::Code::Retry, directory.string() + " has not answered for " +
+                                             base::human_seconds(seconds) +
+                                             "; look at its file system, and try again");
+  }
+  done.get();
+}
+
+// A directory that comes after nobody waits for it any more is removed again: nobody was told of
+// its run.
+void Controller::make_directory(const base::Path& directory, const std::string& run_json,
+                                const std::map<std::string, std::string>& beside) {
+  enum class Fate { Made, GivenUp };
+  const auto fate = std::make_shared<std::optional<Fate>>();
+  const auto mutex = std::make_shared<std::mutex>();
+  try {
+    do_beside(directory, options_.submit_seconds, [=, files = &files_] {
+      (void)trainer::RunDirectory::create(*files, directory, run_json, beside);
+      const std::scoped_lock lock(*mutex);
+      if (fate->has_value()) {
+        files->remove_tree(directory);
+      } else {
+        *fate = Fate::Made;
+      }
+    });
+  } catch (const base::Error& error) {
+    const std::scoped_lock lock(*mutex);
+    if (error.code() == base::Code::Retry && *fate == Fate::Made) return;  // at the last moment
+    *fate = Fate::GivenUp;
+    throw;
+  }
+}
+
 Run Controller::find(const std::string& name) {
-  if (auto run = store_.run(name)) return *run;
-  const std::vector<Run> named = store_.runs_named(name);
-  if (named.size() == 1) return named.front();
-  if (named.size() > 1) {
-    throw base::Error(base::Code::NotFound, "several runs are called '" + base::printable(name) +
-                                                "'; name one by its id: " + named[0].id + ", " +
-                                                named[1].id + (named.size() > 2 ? ", …" : ""));
+  try {
+    return find_run(store_, name);
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::NotFound || adopted_all_) throw;
+    throw base::Error(base::Code::Retry,
+                      std::string(error.what()) + " (the runs directory is still being read: " +
+                          std::to_string(read_) + " of " + std::to_string(found_) + ")");
   }
-  const auto suggestion = base::closest(name, store_.ids_and_names(kSuggestionPool));
-  throw base::Error(base::Code::NotFound, "no run '" + base::printable(name.substr(0, 100)) + "'" +
-                                              (suggestion ? "; did you mean '" + *suggestion + "'?"
-                                                          : "; 'regatta ls' lists the runs"));
 }
 
-void Controller::tick() {
-  adopt_new();
-  nodes_.begin_round();
-  std::vector<Run> runs = store_.unfinished_runs();
-  active_ = 0;
-  for (const Run& run : runs) {
-    const std::vector<Launch> launches = store_.launches(run.number);
-    if (!launches.empty() && takes_place(launches.back())) ++active_;
+Adoption Controller::adoption() const { return {adopted_all_, found_, read_}; }
+
+void Controller::load_open_runs() {
+  for (Run& run : store_.unfinished_runs()) {
+    OpenRun* const loaded = open(std::move(run));
+    loaded->unwritten.submission = loaded->run.wanted == Wanted::Cancel;
   }
-  for (Run& run : runs) tick_or_tell(std::move(run));
 }
 
-void Controller::tick_news() {
-  for (const RunNumber number : launcher_.landed()) news_.push_front(number);
-  take_news();
-  // A new run that finds no place comes again when a launch has landed.
-  while (!news_.empty()) {
-    const RunNumber number = news_.front();
-    if (!launcher_.has(number) && !launcher_.has_place()) return;
-    news_.pop_front();
-    if (auto run = store_.run(number); run && !run->drained) tick_or_tell(std::move(*run));
+// Over and read to the end, but not written down: by a controller that was killed, or of before
+// that was done.
+void Controller::load_unsettled() {
+  const double now = clock_.monotonic_seconds();
+  if (now < next_unsettled_) return;
+  next_unsettled_ = now + kUnsettledSeconds;
+  for (Run& run : store_.unsettled_runs(kMostUnsettled)) {
+    if (open_.count(run.number) > 0) continue;
+    if (open_.size() > 10 * kMostUnsettled) return;
+    open(std::move(run))->unwritten.state = true;
+  }
+}
+
+OpenRun* Controller::open(Run run) {
+  OpenRun& opened = open_[run.number];
+  opened.run = std::move(run);
+  opened.launches = store_.launches(opened.run.number);
+  opened.attempts = store_.attempts(opened.run.number);
+  opened.foreign = why_not_ours(opened.run);
+  if (opened.takes_place()) {
+    active_.insert(opened.run.number);
+  }
+  schedule(&opened, clock_.monotonic_seconds());
+  if (opened.run.wanted == Wanted::Resume) take_up(&opened);
+  return &opened;
+}
+
+std::string Controller::why_not_ours(const Run& run) const {
+  if (run.scheduler.empty() || run.scheduler == family_of(scheduler_.name())) return {};
+  if (run.scheduler == "slurm") {
+    return "belongs to Slurm, and this controller starts processes of this machine; start "
+           "`regatta serve` with --scheduler slurm_cli";
+  }
+  return "belongs to scheduler " + run.scheduler + ", and this controller's is " +
+         scheduler_.name() + "; start `regatta serve` with --scheduler " + run.scheduler;
+}
+
+void Controller::close(RunNumber number) {
+  const OpenRun& closed = open_.at(number);
+  schedule_.erase({closed.due, number});
+  waiting_.erase({closed.run.created_utc, number});
+  active_.erase(number);
+  adopted_.erase(number);
+  troubles_.settle("run " + closed.run.id);
+  open_.erase(number);
+}
+
+void Controller::schedule(OpenRun* open, double due) {
+  const RunNumber number = open->run.number;
+  schedule_.erase({open->due, number});
+  open->due = due;
+  schedule_.insert({due, number});
+}
+
+double Controller::pause_of(const OpenRun& open) const {
+  const double share = kSecondsForEachOpenRun * static_cast<double>(open_.size());
+  const bool waits = open.waits || open.report.state == ProcessState::Waiting;
+  return std::max(options_.visit_seconds, waits ? kWaitingPauses * share : share);
+}
+
+std::size_t Controller::free_places() {
+  const auto most = static_cast<std::size_t>(options_.parallel);
+  if (!adopted_all_ || active_.size() >= most || !scheduler_.why_not_now().empty()) return 0;
+  return std::min(most - active_.size(), launcher_.places());
+}
+
+// In the order of their submission, as many as there are places; one that pauses after a failure
+// lets others pass, as does one whose directory does not answer.
+bool Controller::may_start(const OpenRun& open) {
+  std::size_t free = free_places();
+  const double now = clock_.monotonic_seconds();
+  for (const auto& key : waiting_) {
+    if (free == 0 || key >= std::pair(open.run.created_utc, open.run.number)) break;
+    const OpenRun& earlier = open_.at(key.second);
+    if (earlier.not_before <= now && !earlier.silence_told && !earlier.gone_since) --free;
+  }
+  return free > 0;
+}
+
+// Visits those that wait for a place, as many as there are.
+void Controller::start_next() {
+  const double now = clock_.monotonic_seconds();
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const std::pair<double, RunNumber> key = *next;
+    OpenRun& open = open_.at(key.second);
+    if (!open.reading_since && open.not_before <= now) {
+      if (!may_start(open)) return;
+      visit(&open);
+    }
+    next = waiting_.upper_bound(key);
   }
 }
 
 void Controller::take_news() {
-  const std::scoped_lock lock(wake_mutex_);
-  news_.insert(news_.end(), told_.begin(), told_.end());
-  told_.clear();
-}
-
-void Controller::tick_or_tell(Run run) {
-  const std::string id = run.id;
-  const RunNumber number = run.number;
-  try {
-    tick_run(std::move(run), &active_);
-    const auto memory = memory_.find(number);
-    if (memory != memory_.end()) memory->second.trouble.clear();
-  } catch (const base::Error& error) {
-    std::string& trouble = memory_[number].trouble;
-    if (trouble == error.what()) return;  // said already; it is tried again every tick
-    trouble = error.what();
-    base::log(base::LogLevel::Error, "run " + id + ": " + trouble);
+  std::vector<RunNumber> told;
+  {
+    const std::scoped_lock lock(wake_mutex_);
+    told.swap(told_);
   }
-}
-
-void Controller::tick_run(Run run, int* active) {
-  if (launcher_.has(run.number)) {
-    const std::optional<Launched> launched = launcher_.take(run.number);
-    if (!launched) return;  // until it is known what has become of it
-    note_launched(&run, *launched);
-    store_.update_run(run);
-  }
-  Memory& memory = memory_[run.number];
-  // The process first and its journal after: when it is gone, the journal is complete.
-  Watched watched = watch(run);
-  if (watched.report.state != ProcessState::Running &&
-      !files_.exists(base::Path(run.directory) / "run.json")) {
-    return lose(&run, watched.launch, active);
-  }
-  if (!memory.refreshed) follower_.refresh(&run);
-  const Followed followed = follower_.follow(&run);
-  const bool was_over = is_over(run.state);
-  const bool fresh = !memory.refreshed;
-  memory.refreshed = true;
-  if (followed.more) {  // the end of the journal decides; it comes with a later tick
-    store_.update_run(run);
-    return;
-  }
-  if (was_over) {
-    run.drained = !followed.read_any;
-    store_.update_run(run);
-    if (run.drained) memory_.erase(run.number);
-    return;
-  }
-  if (watched.launch && watched.launch->handle == kByJournal) {
-    const std::vector<Attempt> attempts = store_.attempts(run.number);
-    const Attempt* const newest = newest_of(attempts, watched.launch->attempts_before);
-    watched.report = memory.pulse.look(followed.read_any, newest != nullptr && newest->exit_code,
-                                       clock_.utc_seconds() - run.summary.last_record_utc,
-                                       clock_.monotonic_seconds());
-  }
-  const ProcessState process = watched.report.state;
-  if (fresh || followed.read_any || process == ProcessState::Ended ||
-      process == ProcessState::Gone) {
-    nodes_.judge_attempts(run, watched.report);
-  }
-  const Observation seen =
-      observe(run, watched, memory, *active < options_.parallel && launcher_.has_place());
-  const Decision decision = reconcile(seen, options_.limits);
-  if (decision.launch_over && takes_place(*watched.launch)) --*active;
-  if (decision.act == Act::Start) ++*active;
-  const RunState before = run.state;
-  const std::string reason_before = run.reason;
-  const Wait wait_before = run.wait;
-  apply(&run, seen, decision, &watched, &memory);
-  if (watched.launch && !watched.launch->over && watched.report.state == ProcessState::Waiting) {
-    nodes_.tell_waiting_job(run, watched.launch->handle, &memory.avoidance);
-  }
-  if (fresh || followed.read_any || run.state != before || run.reason != reason_before ||
-      run.wait != wait_before || decision.launch_over) {
-    store_.update_run(run);
-  }
-}
-
-// Its directory was removed, and nothing runs in it.
-void Controller::lose(Run* run, std::optional<Launch> launch, int* active) {
-  if (launch) {
-    if (takes_place(*launch)) --*active;
-    launch->over = true;
-    store_.put_launch(run->number, *launch);
-  }
-  if (!is_over(run->state)) {
-    run->state = RunState::Failed;
-    run->error = "its directory " + run->directory + " is gone";
-    run->ended_utc = clock_.utc_seconds();
-    base::log(base::LogLevel::Warning, "run " + run->id + ": " + run->error);
-  }
-  run->drained = true;
-  store_.update_run(*run);
-  memory_.erase(run->number);
-}
-
-Controller::Watched Controller::watch(const Run& run) {
-  Watched watched;
-  watched.report.state = ProcessState::None;
-  const std::vector<Launch> launches = store_.launches(run.number);
-  if (launches.empty() || launches.back().over) return watched;
-  watched.launch = launches.back();
-  Launch& launch = *watched.launch;
-  if (launch.handle.empty() && !launch.token.empty()) {
-    // The last controller ended between the start and the note about it, or nobody could say
-    // whether it was started. Never started again before that is known.
-    const Finding finding = scheduler_.find(launch.token);
-    if (!finding.known) {
-      watched.report.state = ProcessState::Unknown;
-      return watched;
+  for (const RunNumber number : told) {
+    const auto run = store_.run(number);
+    if (!run) continue;
+    const auto known = open_.find(number);
+    if (known == open_.end()) {
+      if (!run->drained) open(*run);
+      continue;
     }
-    if (finding.handle) {
-      launch.handle = *finding.handle;
-      write_launch(files_, run.directory, launch);
-      store_.put_launch(run.number, launch);
+    if (run->wanted == Wanted::Resume) {
+      take_up(&known->second);
+    } else if (known->second.run.wanted != run->wanted) {
+      known->second.run.wanted = run->wanted;
+      known->second.unwritten.submission = true;
     }
+    schedule(&known->second, clock_.monotonic_seconds());
   }
-  if (launch.handle.empty()) {
-    watched.report.state = ProcessState::Gone;
-  } else if (launch.handle == kByJournal) {
-    watched.report.state = ProcessState::Running;  // its journal says more, when it is read
-  } else {
-    watched.report = scheduler_.poll(launch.handle);
-    const ProcessReport& report = watched.report;
-    if (!report.nodes.empty() && (report.nodes != launch.nodes || report.gpus != launch.gpus)) {
-      launch.nodes = report.nodes;
-      launch.gpus = report.gpus;
-      store_.put_launch(run.number, launch);
-    }
-  }
-  return watched;
-}
-
-Observation Controller::observe(const Run& run, const Watched& watched, const Memory& memory,
-                                bool place_free) {
-  Observation seen;
-  seen.wanted = run.wanted;
-  seen.state = run.state;
-  seen.reason = run.reason;
-  seen.wait = run.wait;
-  seen.process = watched.report;
-  seen.checkpoint_step = run.summary.checkpoint_step;
-  seen.failures = run.failures;
-  seen.progress_step = run.progress_step;
-  seen.place_free = place_free;
-  seen.now = clock_.monotonic_seconds();
-  seen.not_before = memory.not_before;
-  seen.stop_sent = memory.stop_sent;
-  seen.stop_asked = memory.stop_asked;
-  if (!watched.launch) return seen;
-  seen.replaced = watched.launch->replaced;
-  const std::vector<Attempt> attempts = store_.attempts(run.number);
-  const Attempt* attempt = newest_of(attempts, watched.launch->attempts_before);
-  if (attempt != nullptr && !is_of_an_earlier_start(*attempt, seen.process)) {
-    seen.journal_started = attempt->started;
-    if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
-  }
-  if (seen.end && (seen.process.state == ProcessState::Running ||
-                   seen.process.state == ProcessState::Waiting)) {
-    scheduler_.look_soon();
-  }
-  if (seen.process.state == ProcessState::Ended || seen.process.state == ProcessState::Gone) {
-    const auto logs = launch_logs(files_, run.directory, {*watched.launch});
-    if (!logs.empty()) seen.last_log_line = last_log_line(files_, logs.back());
-  }
-  return seen;
-}
-
-void Controller::apply(Run* run, const Observation& seen, const Decision& decision,
-                       Watched* watched, Memory* memory) {
-  if (decision.launch_over) {
-    base::check(watched->launch.has_value(), "only a watched launch can be over");
-    end_launch(*run, seen, &*watched->launch);
-    memory->stop_sent.reset();
-    memory->stop_asked.reset();
-  }
-  if (decision.state != run->state) {
-    base::log(base::LogLevel::Info, "run " + run->id + " is " + name_of(decision.state) +
-                                        (decision.error.empty() ? "" : ": " + decision.error));
-  }
-  run->state = decision.state;
-  run->reason = decision.reason;
-  run->wait = decision.wait;
-  if (decision.launch_over && decision.not_before > seen.now) {
-    run->wait.next_start_utc = clock_.utc_seconds() + decision.not_before - seen.now;
-  }
-  run->error = decision.error;
-  run->failures = decision.failures;
-  run->progress_step = decision.progress_step;
-  memory->not_before = decision.not_before;
-  if (is_over(run->state)) {
-    // What ended while no controller looked ended with its last record.
-    const bool unseen =
-        seen.process.state == ProcessState::Gone && run->summary.last_record_utc > 0;
-    run->ended_utc = unseen ? run->summary.last_record_utc : clock_.utc_seconds();
-  }
-  if (decision.look_for_successor) watch_successor(run);
-  if (decision.act == Act::Start) {
-    launch(run, memory);
-  } else if (decision.act == Act::Replace) {
-    // Written down first: another controller must not take its end for somebody's wish.
-    watched->launch->replaced = true;
-    write_launch(files_, run->directory, *watched->launch);
-    store_.put_launch(run->number, *watched->launch);
-    base::log(base::LogLevel::Warning, "run " + run->id + ": " + run->reason + "; replaced");
-    scheduler_.kill(watched->launch->handle);
-  } else if (decision.act == Act::Stop) {
-    scheduler_.stop(watched->launch->handle);
-    memory->stop_asked = clock_.monotonic_seconds();
-    if (!memory->stop_sent) memory->stop_sent = memory->stop_asked;
-  } else if (decision.act == Act::Kill) {
-    base::log(base::LogLevel::Warning, "run " + run->id + " did not stop in time; killed");
-    scheduler_.kill(watched->launch->handle);
-    memory->stop_sent = clock_.monotonic_seconds();  // again after another grace
-    memory->stop_asked = memory->stop_sent;
+  for (const RunNumber number : launcher_.landed()) {
+    const auto known = open_.find(number);
+    if (known != open_.end()) schedule(&known->second, 0);
   }
 }
 
-void Controller::end_launch(const Run& run, const Observation& seen, Launch* launch) {
-  launch->over = true;
-  launch->exit_code = seen.process.exit_code;
-  if (!launch->exit_code && seen.end) launch->exit_code = seen.end->exit_code;
-  launch->signal = seen.process.signal;
-  launch->ended_utc = clock_.utc_seconds();
-  launch->cause = name_of(seen.process.cause);
-  launch->words = seen.process.words;
-  if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
-  launch->action = seen.process.action;
-  nodes_.judge_launch(run, seen.process, *launch->ended_utc);
-  write_launch(files_, run.directory, *launch);
-  store_.put_launch(run.number, *launch);
+void Controller::tick() {
+  const double now = clock_.monotonic_seconds();
+  for (auto& [number, open] : open_) schedule(&open, now);
+  next_round_ = next_unsettled_ = now;
+  round(now + 1e9);
 }
 
-void Controller::launch(Run* run, Memory* memory) {
-  const std::vector<Launch> launches = store_.launches(run->number);
-  Launch launch;
-  launch.number = launches.empty() ? 1 : launches.back().number + 1;
-  launch.token = base::random_hex(8);
-  for (const trainer::AttemptName& attempt :
-       trainer::RunDirectory::open(files_, run->directory).attempts()) {
-    launch.attempts_before = std::max(launch.attempts_before, attempt.number);
+void Controller::round(double until) {
+  const double now = clock_.monotonic_seconds();
+  if (now >= next_round_) {
+    nodes_.begin_round();
+    next_round_ = now + options_.visit_seconds;
   }
-  launch.started_utc = clock_.utc_seconds();
-  // Written down, then started, then the handle: whatever is lost in between is found by its token.
-  store_.put_launch(run->number, launch);
-  memory->avoidance.avoided = nodes_.suspects(*run);
-  launcher_.order({run->number, run->directory, launch, memory->avoidance.avoided});
-  if (const auto launched = launcher_.take(run->number)) note_launched(run, *launched);
-}
-
-void Controller::note_launched(Run* run, const Launched& launched) {
-  Launch launch = launched.launch;
-  if (launch.over) launch.ended_utc = clock_.utc_seconds();
-  store_.put_launch(run->number, launch);
-  if (!launched.error) return;
-  const std::string why = launched.error->what();
-  const auto level = launched.launch.over ? base::LogLevel::Error : base::LogLevel::Warning;
-  base::log(level, "run " + run->id + ": " + why);
-  const auto wait = [&](const std::string& reason, double seconds) {
-    run->state = RunState::Queued;
-    run->reason = reason + why;
-    run->wait.next_start_utc = clock_.utc_seconds() + seconds;
-    memory_[run->number].not_before = clock_.monotonic_seconds() + seconds;
-  };
-  if (!launched.begun) {
-    wait("its launch cannot be written down: ", kDiskPauseSeconds);
-  } else if (!launched.launch.over) {  // watch() asks for its token
-    run->reason = "asks whether it was submitted: " + why;
-  } else if (launched.error->code() == base::Code::Conflict) {
-    wait("refused for now: ", options_.limits.longest_backoff_seconds);
-  } else {
-    run->state = RunState::Failed;
-    run->error = why;
-    run->ended_utc = clock_.utc_seconds();
+  if (!listed_) adopt();
+  take_news();
+  while (side_.take()) {
   }
+  look_for_new();
+  look_at_some();
+  load_unsettled();
+  // Each once: what a visit makes due again at once comes with the next round.
+  std::vector<RunNumber> due;
+  for (const auto& [when, number] : schedule_) {
+    if (when > now) break;
+    due.push_back(number);
+  }
+  for (const RunNumber number : due) {
+    if (clock_.monotonic_seconds() >= until) break;
+    const auto found = open_.find(number);
+    if (found == open_.end()) continue;
+    // One that is being read takes no other place, and gives its own up when it is silent.
+    if (readings_.size() < kMostReadings || found->second.reading_since) visit(&found->second);
+  }
+  start_next();
+  adopt_some();
 }
 
 void Controller::start() {
-  adopt();
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
 }
 
 void Controller::loop(const std::stop_token& stop) {
   using Seconds = std::chrono::duration<double>;
-  double next_tick = 0;
+  bool waits = false;
   while (!stop.stop_requested()) {
+    if (const std::string why = lease_->loss(); !why.empty()) {
+      base::log(base::LogLevel::Error, why);
+      if (options_.on_loss) options_.on_loss(why);
+      return;
+    }
+    if (waits != !lease_->held()) {
+      waits = !waits;
+      base::log(base::LogLevel::Warning,
+                "the runs directory " + options_.runs_directory.string() +
+                    (waits ? " does not answer; nothing is done until it does" : " answers again"));
+    }
+    if (waits) {
+      clock_.sleep(Seconds(kLongestPauseSeconds));
+      continue;
+    }
     const double begin = clock_.monotonic_seconds();
     try {
-      if (begin >= next_tick) {
-        tick();
-        const double took = clock_.monotonic_seconds() - begin;
-        next_tick = begin + std::max(options_.tick_seconds, took / kTickShare);
-      } else {
-        tick_news();
-      }
+      round(begin + kRoundSeconds);
+      troubles_.settle("controller");
     } catch (const base::Error& error) {
-      base::log(base::LogLevel::Error, error.what());
+      troubles_.tell("controller", error.what(), begin);
     }
     clock_.sleep(Seconds(kShortestPauseSeconds));
-    const double rest = next_tick - clock_.monotonic_seconds();
+    const double next = schedule_.empty() ? begin + kLongestPauseSeconds : schedule_.begin()->first;
+    const double rest = std::min(kLongestPauseSeconds, next - clock_.monotonic_seconds());
     std::unique_lock lock(wake_mutex_);
     (void)wake_.wait_for(lock, stop, Seconds(std::max(0.0, rest)), [this] { return woken_; });
     woken_ = false;

@@ -1,10 +1,10 @@
 #include "orchestrator/database.h"
 
 #include <sqlite3.h>
-#include <sys/vfs.h>
 
 #include <cerrno>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -18,10 +18,13 @@ constexpr int kBusyMilliseconds = 5000;
 [[noreturn]] void fail(sqlite3* connection, int status, const std::string& what) {
   const std::string reason =
       connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(status);
+  const int system = connection != nullptr ? sqlite3_system_errno(connection) : 0;
+  const bool io = (status & 0xFF) == SQLITE_IOERR || (status & 0xFF) == SQLITE_CANTOPEN;
+  if ((status & 0xFF) == SQLITE_FULL || (io && (system == ENOSPC || system == EDQUOT))) {
+    throw DiskFull(base::Code::Operator,
+                   what + ": the disk is full; free some space and try again");
+  }
   switch (status & 0xFF) {
-    case SQLITE_FULL:
-      throw base::Error(base::Code::Operator,
-                        what + ": the disk is full; free some space and try again");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       throw base::Error(base::Code::Retry, what + ": the store is busy; try again");
@@ -37,15 +40,49 @@ constexpr int kBusyMilliseconds = 5000;
 
 }  // namespace
 
-void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-
-Statement::Statement(sqlite3* connection, std::string_view sql) : connection_(connection) {
-  sqlite3_stmt* statement = nullptr;
-  const int status =
-      sqlite3_prepare_v2(connection, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
-  statement_.reset(statement);
-  if (status != SQLITE_OK) fail(connection, status, "cannot ask the store");
+StatementCache::~StatementCache() {
+  for (sqlite3_stmt* statement : kept_) sqlite3_finalize(statement);
 }
+
+sqlite3_stmt* StatementCache::take(std::string_view sql) {
+  for (auto it = kept_.rbegin(); it != kept_.rend(); ++it) {
+    if (sqlite3_sql(*it) != sql) continue;
+    sqlite3_stmt* const statement = *it;
+    kept_.erase(std::next(it).base());
+    return statement;
+  }
+  sqlite3_stmt* statement = nullptr;
+  const int status = sqlite3_prepare_v3(connection_, sql.data(), static_cast<int>(sql.size()),
+                                        SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  if (status != SQLITE_OK) fail(connection_, status, "cannot ask the store");
+  return statement;
+}
+
+void StatementCache::give_back(sqlite3_stmt* statement) {
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  if (kept_.size() == kMost) {
+    sqlite3_finalize(kept_.front());
+    kept_.erase(kept_.begin());
+  }
+  kept_.push_back(statement);  // there is room, so this does not throw
+}
+
+std::vector<StatementFigures> StatementCache::figures() const {
+  std::vector<StatementFigures> figures;
+  for (sqlite3_stmt* statement : kept_) {
+    figures.push_back({sqlite3_sql(statement),
+                       sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_FULLSCAN_STEP, 0),
+                       sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_SORT, 0),
+                       sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 0)});
+  }
+  return figures;
+}
+
+void Statement::GiveBack::operator()(sqlite3_stmt* statement) const { cache->give_back(statement); }
+
+Statement::Statement(StatementCache& cache, std::string_view sql)
+    : connection_(cache.connection()), statement_(cache.take(sql), GiveBack{&cache}) {}
 
 void Statement::bind_one(int index, std::int64_t value) {
   base::check(sqlite3_bind_int64(statement_.get(), index, value) == SQLITE_OK,
@@ -115,6 +152,7 @@ Database::Database(const base::Path& path, Access access) {
       sqlite3_open_v2(path.c_str(), &connection, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   connection_.reset(connection);
   if (status != SQLITE_OK) fail(connection, status, "cannot open the store " + path.string());
+  cache_ = std::make_unique<StatementCache>(connection);
   sqlite3_extended_result_codes(connection, 1);
   sqlite3_busy_timeout(connection, kBusyMilliseconds);
   if (access == Access::ReadWrite) {
@@ -132,7 +170,7 @@ std::int64_t Database::changes() const { return sqlite3_changes(connection_.get(
 std::int64_t Database::last_row() const { return sqlite3_last_insert_rowid(connection_.get()); }
 
 Transaction::Transaction(Database& database) : database_(database) {
-  database_.execute("BEGIN IMMEDIATE");
+  database_.prepare("BEGIN IMMEDIATE").run();
 }
 Transaction::~Transaction() {
   if (done_) return;
@@ -142,48 +180,8 @@ Transaction::~Transaction() {
   }
 }
 void Transaction::commit() {
-  database_.execute("COMMIT");
+  database_.prepare("COMMIT").run();
   done_ = true;
-}
-
-std::optional<std::string> network_file_system_name(std::uint64_t type) {
-  // statfs(2); Lustre, GPFS and BeeGFS from their own sources.
-  switch (type & 0xFFFFFFFFU) {
-    case 0x6969:
-      return "NFS";
-    case 0x517B:
-    case 0xFF534D42:
-    case 0xFE534D42:
-      return "SMB/CIFS";
-    case 0x0BD00BD0:
-    case 0x0BD00BD1:
-      return "Lustre";
-    case 0x47504653:
-      return "GPFS";
-    case 0x19830326:
-      return "BeeGFS";
-    case 0x00C36400:
-      return "Ceph";
-    case 0x5346414F:
-      return "AFS";
-    case 0x01021997:
-      return "9P";
-    default:
-      return std::nullopt;
-  }
-}
-
-void refuse_network_file_system(const base::Path& directory, const std::string& what) {
-  struct statfs status {};
-  if (::statfs(directory.c_str(), &status) != 0) {
-    base::throw_errno(errno, "cannot look at the file system of " + directory.string());
-  }
-  if (const auto name = network_file_system_name(static_cast<std::uint64_t>(status.f_type))) {
-    throw base::Error(
-        base::Code::Operator,
-        what + " cannot be on a network file system: " + base::printable(directory.string()) +
-            " is on " + *name + "; name a local path, for example --data /var/tmp/regatta");
-  }
 }
 
 }  // namespace regatta::orchestrator

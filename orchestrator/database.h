@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file_system.h"
 
 struct sqlite3;
@@ -15,10 +16,19 @@ struct sqlite3_stmt;
 
 namespace regatta::orchestrator {
 
-// One prepared statement. Text that is bound must outlive the statement's last step().
+class StatementCache;
+
+// A full disk: Code::Operator, too, but one that room mends.
+class DiskFull : public base::Error {
+ public:
+  using base::Error::Error;
+};
+
+// One prepared statement, for one use: it goes back to its connection, reset, when it is destroyed,
+// which it must be before the connection is. Text that is bound must outlive its last step().
 class Statement {
  public:
-  Statement(sqlite3* connection, std::string_view sql);
+  Statement(StatementCache& cache, std::string_view sql);
 
   // Binds ?1, ?2, … in order. NaN and an empty optional become NULL.
   template <typename... Values>
@@ -57,11 +67,12 @@ class Statement {
     }
   }
 
-  struct Finalize {
+  struct GiveBack {
     void operator()(sqlite3_stmt* statement) const;
+    StatementCache* cache;
   };
   sqlite3* connection_;
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::unique_ptr<sqlite3_stmt, GiveBack> statement_;
 };
 
 // What `read` makes of each row that is left.
@@ -71,6 +82,36 @@ std::vector<Row> all(Statement& statement, Read read) {
   while (statement.step()) rows.push_back(read(statement));
   return rows;
 }
+
+// What a kept statement has done so far, all uses together.
+struct StatementFigures {
+  std::string sql;
+  std::int64_t scanned = 0;  // rows stepped over in scans without any constraint
+  std::int64_t sorts = 0;
+  std::int64_t steps = 0;  // of SQLite's machine
+};
+
+// The statements of a connection that are not in use, least recently used first.
+class StatementCache {
+ public:
+  explicit StatementCache(sqlite3* connection) : connection_(connection) { kept_.reserve(kMost); }
+  ~StatementCache();
+  StatementCache(const StatementCache&) = delete;
+  StatementCache& operator=(const StatementCache&) = delete;
+
+  [[nodiscard]] sqlite3* connection() const { return connection_; }
+  // Kept, or prepared now.
+  [[nodiscard]] sqlite3_stmt* take(std::string_view sql);
+  void give_back(sqlite3_stmt* statement);
+  [[nodiscard]] std::vector<StatementFigures> figures() const;
+
+ private:
+  // More than the store has texts.
+  static constexpr std::size_t kMost = 80;
+
+  sqlite3* connection_;
+  std::vector<sqlite3_stmt*> kept_;
+};
 
 // One connection. Not thread-safe: its owner locks.
 class Database {
@@ -82,16 +123,19 @@ class Database {
   Database(const base::Path& path, Access access);
 
   void execute(const std::string& sql);
-  [[nodiscard]] Statement prepare(std::string_view sql) { return {connection_.get(), sql}; }
+  [[nodiscard]] Statement prepare(std::string_view sql) { return {*cache_, sql}; }
   // Rows that the last statement inserted, changed or deleted.
   [[nodiscard]] std::int64_t changes() const;
   [[nodiscard]] std::int64_t last_row() const;
+  // Of the statements that are kept.
+  [[nodiscard]] std::vector<StatementFigures> figures() const { return cache_->figures(); }
 
  private:
   struct Close {
     void operator()(sqlite3* connection) const;
   };
   std::unique_ptr<sqlite3, Close> connection_;
+  std::unique_ptr<StatementCache> cache_;  // in a place of its own: statements point to it
 };
 
 // Rolls back unless commit() was called.
@@ -107,11 +151,5 @@ class Transaction {
   Database& database_;
   bool done_ = false;
 };
-
-// Throws Code::Operator when `directory` lies on a network file system, where SQLite's locks and
-// WAL are not safe; `what` names the thing and the option that moves it.
-void refuse_network_file_system(const base::Path& directory, const std::string& what);
-// The part of it that tests can reach: the name of a network file system by statfs's f_type.
-[[nodiscard]] std::optional<std::string> network_file_system_name(std::uint64_t type);
 
 }  // namespace regatta::orchestrator

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "orchestrator/terminal.h"
 #include "orchestrator/topo_commands.h"
 #include "topology/doctor.h"
 #include "topology/read_any.h"
@@ -56,7 +57,7 @@ std::vector<topology::Setting> settings(const DoctorOptions& options,
 }
 
 void print_json(const Json& json) {
-  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n" << std::flush;
+  std::cout << json_text(json, 2, reader_of_stdout()) << "\n" << std::flush;
 }
 
 int list_checks(Format format) {

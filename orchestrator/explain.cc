@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "orchestrator/slurm/job_book.h"
+#include "orchestrator/terminal.h"
 #include "trainer/contract/exit_code.h"
 
 namespace regatta::orchestrator {
@@ -118,21 +119,33 @@ std::string next_start(const Run& run) {
   return "it starts when its turn comes";
 }
 
-std::string summary_of(const Run& run, const RunParts& parts) {
+// Whether what is known of the run's job is old, because Slurm does not answer.
+bool is_silent(const RunParts& parts, const std::optional<Contact>& contact) {
+  return contact && !contact->trouble.empty() && !parts.launches.empty() &&
+         !parts.launches.back().over;
+}
+
+std::string summary_of(const Run& run, const RunParts& parts,
+                       const std::optional<Contact>& contact) {
   const std::string saved =
       run.summary.checkpoint_step >= 0
           ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
           : "; it has no checkpoint";
+  const std::string beside = run.reason.empty() ? "" : "; it " + run.reason;
   switch (run.state) {
     case RunState::Queued:
       return "it waits: " + sentence(run.reason, "it is about to be started");
     case RunState::Starting:
-      return parts.launches.empty() ? "it is about to be started"
-                                    : "it was started, and its trainer has not reported yet";
+      return (parts.launches.empty() ? "it is about to be started"
+                                     : "it was started, and its trainer has not reported yet") +
+             beside;
     case RunState::Running:
-      return state_text(run, static_cast<int>(parts.attempts.size()));
+      return state_text(run, static_cast<int>(parts.attempts.size())) + beside;
     case RunState::Stopping:
-      return "it was asked to stop, and saves" + saved;
+      if (is_silent(parts, contact)) {
+        return "it is to be stopped, and Slurm has not been told so far" + saved;
+      }
+      return "it was asked to stop, and saves" + saved + beside;
     case RunState::Succeeded:
       return run.summary.time_to_accuracy_seconds
                  ? "it reached its target after " +
@@ -148,7 +161,13 @@ std::string summary_of(const Run& run, const RunParts& parts) {
   return "";
 }
 
-std::string next_of(const Run& run) {
+std::string next_of(const Run& run, const RunParts& parts, const std::optional<Contact>& contact) {
+  // A journal goes on without Slurm.
+  if (is_silent(parts, contact) && !is_over(run.state) && run.state != RunState::Running) {
+    return run.state == RunState::Stopping
+               ? "it is stopped when Slurm answers; until then Slurm is asked again and again"
+               : "not known until Slurm answers; until then Slurm is asked again and again";
+  }
   switch (run.state) {
     case RunState::Queued:
       return next_start(run);
@@ -160,7 +179,12 @@ std::string next_of(const Run& run) {
     case RunState::Stopping:
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
     case RunState::Failed:
-      return "nothing; mend the cause, and submit the run file again";
+      return "nothing; mend the cause, then `regatta resume " + run.id +
+             "` lets it go on from its newest checkpoint";
+    case RunState::Stopped:
+    case RunState::Cancelled:
+      if (run.wanted == Wanted::Observe) return "nothing; it is over";
+      return "nothing; `regatta resume " + run.id + "` lets it go on from its newest checkpoint";
     default:
       return "nothing; it is over";
   }
@@ -182,13 +206,25 @@ std::string text_of(const Json& json, const char* name) {
   return base::printable(it->is_string() ? it->get<std::string>() : it->dump());
 }
 
+// Of contact_json(): how old is what is known of the run's job.
+std::string slurm_text(const Json& slurm) {
+  const std::string trouble = text_of(slurm, "trouble");
+  const Json at = slurm.value("answered_at", Json());
+  const Json age = slurm.value("age_seconds", Json());
+  const double seconds = age.is_number() ? age.get<double>() : 0;
+  if (!trouble.empty() || !at.is_string()) return silence_text(at, seconds, trouble);
+  return "answered " + base::human_seconds(seconds) + " ago";
+}
+
 }  // namespace
 
-Json explain_json(const Run& run, const RunParts& parts, const std::vector<Avoided>& avoided) {
+Json explain_json(const Run& run, const RunParts& parts, const std::vector<Avoided>& avoided,
+                  const std::optional<Contact>& contact, double now_utc) {
   Json json{{"id", run.id},
             {"state", name_of(run.state)},
-            {"summary", summary_of(run, parts)},
-            {"next", next_of(run)},
+            {"summary", summary_of(run, parts, contact)},
+            {"next", next_of(run, parts, contact)},
+            {"slurm", is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
             {"waiting", waiting_json(run)},
             {"failures_in_a_row", run.failures},
             {"launches", Json::array()},
@@ -215,6 +251,12 @@ std::string explain_text(const Json& json) {
   line("next", text_of(json, "next"));
   if (json.contains("waiting") && json["waiting"].is_object()) {
     line("do", text_of(json["waiting"], "action"));
+  }
+  const Json slurm = json.value("slurm", Json());
+  if (slurm.is_object()) {
+    line("slurm", slurm_text(slurm));
+    const std::string waits = local_time(slurm.value("cancel_waits_since", Json()));
+    if (!waits.empty()) line("cancel", "waits since " + waits + " for Slurm to answer");
   }
   for (const Json& launch : json.value("launches", Json::array())) {
     const std::string job = text_of(launch, "job");

@@ -13,8 +13,11 @@
 namespace regatta::orchestrator {
 
 // README.md, "API", has its shape. `avoided`: the nodes that the next launch would leave out.
+// `contact`: of the newest launch's scheduler.
 [[nodiscard]] nlohmann::ordered_json explain_json(const Run& run, const RunParts& parts,
-                                                  const std::vector<Avoided>& avoided);
+                                                  const std::vector<Avoided>& avoided,
+                                                  const std::optional<Contact>& contact,
+                                                  double now_utc);
 
 // What explain_json() made, as lines for a terminal.
 [[nodiscard]] std::string explain_text(const nlohmann::ordered_json& explanation);

@@ -78,45 +78,64 @@ struct Apply {
 
 }  // namespace
 
-Followed Follower::follow(Run* run) {
+ReadingOrder Follower::order(const Run& run, const std::vector<Attempt>& attempts) const {
+  ReadingOrder order;
+  order.directory = run.directory;
+  order.chunk_bytes = chunk_bytes_;
+  for (const Attempt& attempt : attempts) {
+    const bool later = attempt.number < attempts.back().number;
+    order.attempts[trainer::AttemptName{attempt.number, attempt.execution}.text()] = {
+        attempt.offset, later && attempt.judged, attempt.judged};
+  }
+  return order;
+}
+
+Followed Follower::take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading) {
   Followed all;
-  const auto directory = trainer::RunDirectory::open(files_, run->directory);
-  std::vector<Attempt> known = store_.attempts(run->number);
-  for (const trainer::AttemptName& name : directory.attempts()) {
-    auto attempt = std::find_if(known.begin(), known.end(), [&](const Attempt& a) {
+  bool moves_axis = false;
+  for (const trainer::AttemptName& name : reading.attempts) {
+    const auto is_this = [&](const Attempt& a) {
       return a.number == name.number && a.execution == name.execution;
-    });
-    if (attempt == known.end()) {
+    };
+    if (std::none_of(attempts->begin(), attempts->end(), is_this)) {
       Attempt fresh;
       fresh.number = name.number;
       fresh.execution = name.execution;
       fresh.row = store_.add_attempt(run->number, name.number, name.execution);
-      known.push_back(fresh);
-      attempt = known.end() - 1;
+      attempts->push_back(fresh);
     }
-    try {
-      const Followed one = follow_attempt(run, &*attempt, directory.journal_path(name));
-      all.read_any = all.read_any || one.read_any;
-      all.more = all.more || one.more;
-      if (one.more) break;  // attempts in order: the next one after this
-    } catch (const base::Error& error) {
-      base::log(base::LogLevel::Warning, "run " + run->id + ": " + error.what());
+    const auto part =
+        std::find_if(reading.parts.begin(), reading.parts.end(), [&](const JournalPart& each) {
+          return each.name.number == name.number && each.name.execution == name.execution;
+        });
+    if (part == reading.parts.end()) continue;
+    if (part->trouble) {
+      base::log(base::LogLevel::Warning, "run " + run->id + ": " + part->trouble->what());
+      continue;
     }
+    const Taken taken =
+        take_part(run, &*std::find_if(attempts->begin(), attempts->end(), is_this), *part);
+    all.read_any = all.read_any || taken.any;
+    moves_axis = moves_axis || taken.moves_axis;
+    all.more = all.more || (taken.any && part->more);
+    if (part->more) break;  // what follows was not read
   }
-  if (all.read_any) refresh(run);
+  std::sort(attempts->begin(), attempts->end(), [](const Attempt& a, const Attempt& b) {
+    return a.number != b.number ? a.number < b.number : a.execution < b.execution;
+  });
+  if (moves_axis) {
+    refresh(run, *attempts);
+  } else if (all.read_any) {
+    refresh_axis(run, *attempts);
+    refresh_rates(run);
+  }
   return all;
 }
 
-Followed Follower::follow_attempt(Run* run, Attempt* attempt, const base::Path& journal) {
-  std::string bytes;
-  try {
-    bytes = files_.read_at(journal, static_cast<std::uint64_t>(attempt->offset), chunk_bytes_);
-  } catch (const base::Error& error) {
-    if (error.code() == base::Code::NotFound) return {};  // not created yet
-    throw;
-  }
-  const trainer::JournalChunk chunk = trainer::parse_journal(bytes);
+Follower::Taken Follower::take_part(Run* run, Attempt* attempt, const JournalPart& part) {
+  const trainer::JournalChunk chunk = trainer::parse_journal(part.bytes);
   if (chunk.consumed == 0) return {};
+  Taken taken{true, false};
   Attempt after = *attempt;
   Run changed = *run;
   RunSummary& summary = changed.summary;
@@ -126,6 +145,10 @@ Followed Follower::follow_attempt(Run* run, Attempt* attempt, const base::Path& 
     if (!after.started) {
       after.started = true;
       after.start_utc = record.utc_seconds - record.seconds;
+      taken.moves_axis = true;
+    }
+    if (!after.first_step_begin || std::holds_alternative<trainer::EvalRecord>(record.body)) {
+      taken.moves_axis = true;
     }
     std::visit(Apply{record, after, summary}, record.body);
     after.last_seconds = std::max(after.last_seconds, record.seconds);
@@ -134,19 +157,24 @@ Followed Follower::follow_attempt(Run* run, Attempt* attempt, const base::Path& 
   store_.append(changed, after, chunk.records);
   *attempt = after;
   run->summary = summary;
-  return {true, bytes.size() == chunk_bytes_};
+  return taken;
 }
 
-void Follower::refresh(Run* run) {
+void Follower::refresh_axis(Run* run, const std::vector<Attempt>& attempts) {
   RunSummary& summary = run->summary;
-  const std::vector<Attempt> attempts = store_.attempts(run->number);
   const RunAxis axis(attempts);
   summary.training_seconds = 0;
   for (const Attempt& attempt : attempts) summary.training_seconds += attempt.training_seconds;
-  if (axis.started()) {
-    summary.started_utc = axis.origin_utc();
-    summary.axis_seconds = axis.last();
-  }
+  if (!axis.started()) return;
+  summary.started_utc = axis.origin_utc();
+  summary.axis_seconds = axis.last();
+}
+
+void Follower::refresh(Run* run, const std::vector<Attempt>& attempts) {
+  refresh_axis(run, attempts);
+  refresh_rates(run);
+  RunSummary& summary = run->summary;
+  const RunAxis axis(attempts);
   const std::vector<EvaluationPoint> points =
       evaluation_points(axis, store_.evaluations(run->number, 0), summary.metric);
   summary.time_to_accuracy_seconds = time_to_accuracy(points);
@@ -159,6 +187,10 @@ void Follower::refresh(Run* run) {
       summary.crossing_high = crossing->high;
     }
   }
+}
+
+void Follower::refresh_rates(Run* run) {
+  RunSummary& summary = run->summary;
   const RecentFigures recent = recent_figures(store_.newest_steps(run->number, kRateSteps));
   if (recent.samples_per_second) {
     summary.samples_per_second = recent.samples_per_second;

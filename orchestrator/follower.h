@@ -1,8 +1,11 @@
 // Reads the journals of a run's attempts into the store.
 #pragma once
 
+#include <vector>
+
 #include "base/file_system.h"
 #include "orchestrator/run.h"
+#include "orchestrator/run_reading.h"
 #include "orchestrator/store.h"
 
 namespace regatta::orchestrator {
@@ -12,26 +15,32 @@ struct Followed {
   bool more = false;      // a bound was reached; call again
 };
 
-// Not thread-safe. Reads by open and read at an offset; never looks at a file's times.
+// Not thread-safe. Journals are read by open and read at an offset; nobody looks at a file's times.
 class Follower {
  public:
-  // chunk_bytes: the most that one call reads of one journal; at least a record (1 MiB).
-  Follower(base::FileSystem& files, Store& store,
-           std::uint64_t chunk_bytes = std::uint64_t{4} << 20U)
-      : files_(files), store_(store), chunk_bytes_(chunk_bytes) {}
+  // chunk_bytes: the most that one reading has of one journal; at least a record (1 MiB).
+  explicit Follower(Store& store, std::uint64_t chunk_bytes = std::uint64_t{4} << 20U)
+      : store_(store), chunk_bytes_(chunk_bytes) {}
 
-  // Finds new attempts and reads on where the store left off, attempts in order of number; updates
-  // run->summary, whose derived figures the caller stores. An attempt that cannot be read is logged
-  // and skipped.
-  Followed follow(Run* run);
+  // What to read of these attempts.
+  [[nodiscard]] ReadingOrder order(const Run& run, const std::vector<Attempt>& attempts) const;
+  // Takes in what was read, attempts in order of number: stores it, adds new ones to `attempts`,
+  // and updates run->summary, whose derived figures the caller stores. An attempt that could not be
+  // read is logged and skipped.
+  Followed take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading);
   // Computes again what follows from the stored series: times, prediction, rates. Needed after a
   // restart, which may have come between the rows and these.
-  void refresh(Run* run);
+  void refresh(Run* run, const std::vector<Attempt>& attempts);
 
  private:
-  Followed follow_attempt(Run* run, Attempt* attempt, const base::Path& journal);
+  struct Taken {
+    bool any = false;
+    bool moves_axis = false;  // an attempt's start or an evaluation was among it
+  };
+  Taken take_part(Run* run, Attempt* attempt, const JournalPart& part);
+  void refresh_axis(Run* run, const std::vector<Attempt>& attempts);
+  void refresh_rates(Run* run);
 
-  base::FileSystem& files_;
   Store& store_;
   std::uint64_t chunk_bytes_;
 };

@@ -1,17 +1,33 @@
-// HTTP as two structs; the library stays behind server.cc.
+// HTTP as two structs; the library stays behind exchange.cc.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
 #include <map>
 #include <string>
 
 namespace regatta::orchestrator {
 
+constexpr std::size_t kMaxBody = std::size_t{1} << 20U;  // of a request
+
+// Who sends a request.
+struct Peer {
+  bool local_socket = false;           // over the unix socket: uid and pid are who connected
+  uid_t uid = static_cast<uid_t>(-1);  // -1 over TCP
+  pid_t pid = 0;                       // 0 over TCP
+  std::string address;                 // over TCP "127.0.0.1"; empty over the unix socket
+};
+
 struct Request {
   std::string method;                          // "GET", "POST", …; a HEAD arrives as GET
   std::string path;                            // decoded, without the query
   std::map<std::string, std::string> query;    // decoded; of repeated names one
-  std::map<std::string, std::string> headers;  // names in lower case; values without control bytes
+  std::map<std::string, std::string> headers;  // names in lower case; values without control bytes;
+                                               // of repeated names joined by ", "
   std::string body;
+  Peer peer = {};
+  std::string repeated_query = {};  // the name of a query parameter that came twice; else empty
 };
 
 struct Response {

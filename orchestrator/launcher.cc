@@ -9,6 +9,8 @@
 namespace regatta::orchestrator {
 namespace {
 
+// Launches that hang on something of their own keep up to this many threads and places; the bound
+// is what a controller that dies leaves to be looked up.
 constexpr std::size_t kMostUnderWay = 16;
 
 }  // namespace
@@ -26,16 +28,16 @@ Launcher::~Launcher() {
   changed_.notify_all();
 }
 
-bool Launcher::has_place() {
+std::size_t Launcher::places() {
   const std::scoped_lock lock(mutex_);
   const auto under_way = std::count_if(outcomes_.begin(), outcomes_.end(),
                                        [](const auto& entry) { return !entry.second; });
-  return static_cast<std::size_t>(under_way) < kMostUnderWay;
+  return kMostUnderWay - std::min(kMostUnderWay, static_cast<std::size_t>(under_way));
 }
 
 void Launcher::order(LaunchOrder order) {
   if (threads_.empty()) {
-    outcomes_[order.run] = carry_out(order);
+    outcomes_[order.run] = carry_out(order, {});
     return;
   }
   const std::scoped_lock lock(mutex_);
@@ -74,7 +76,7 @@ void Launcher::work(const std::stop_token& stop) {
     const LaunchOrder order = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    Launched outcome = carry_out(order);
+    Launched outcome = carry_out(order, stop);
     lock.lock();
     outcomes_[order.run] = std::move(outcome);
     lock.unlock();
@@ -83,7 +85,7 @@ void Launcher::work(const std::stop_token& stop) {
   }
 }
 
-Launched Launcher::carry_out(const LaunchOrder& order) {
+Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& stop) {
   Launched outcome{order.launch, std::nullopt};
   Launch& launch = outcome.launch;
   try {
@@ -97,7 +99,7 @@ Launched Launcher::carry_out(const LaunchOrder& order) {
   try {
     launch.handle =
         scheduler_.submit({order.run_directory, launch_log_path(order.run_directory, launch.number),
-                           launch.token, order.avoid});
+                           launch.token, order.avoid, stop});
   } catch (const base::Error& error) {
     outcome.error = error;
     if (error.code() == base::Code::Retry) return outcome;

@@ -41,13 +41,15 @@ class Launcher {
   // Both outlive the launcher. Starts scheduler.most_submissions() threads, or none for one.
   // `landed` is called from them, when an outcome can be taken.
   Launcher(base::FileSystem& files, Scheduler& scheduler, std::function<void()> landed = {});
-  // What has not begun does not begin any more: its token is looked up by the next controller.
+  // What has not begun does not begin any more, and what has is given up: its token is looked up by
+  // the next controller.
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Whether order() may be called now: a controller that dies has this many tokens looked up.
-  [[nodiscard]] bool has_place();
+  // How many orders may be given now: of a controller that dies, as many tokens are looked up as
+  // are under way.
+  [[nodiscard]] std::size_t places();
   // One order of a run at a time. Without threads it is carried out before this returns.
   void order(LaunchOrder order);
   [[nodiscard]] bool has(RunNumber run);
@@ -58,7 +60,7 @@ class Launcher {
 
  private:
   void work(const std::stop_token& stop);
-  [[nodiscard]] Launched carry_out(const LaunchOrder& order);
+  [[nodiscard]] Launched carry_out(const LaunchOrder& order, const std::stop_token& stop);
 
   base::FileSystem& files_;
   Scheduler& scheduler_;

@@ -71,7 +71,8 @@ bool has_entry(const std::string& zero_separated, const std::string& wanted) {
 
 }  // namespace
 
-LocalScheduler::LocalScheduler(base::Path trainer) : trainer_(std::move(trainer)) {
+LocalScheduler::LocalScheduler(base::Path trainer, std::map<std::string, std::string> environment)
+    : trainer_(std::move(trainer)), environment_(std::move(environment)) {
   try {
     boot_id_ = base::posix_file_system().read("/proc/sys/kernel/random/boot_id", 4096);
   } catch (const base::Error&) {  // a restricted /proc: pid and start ticks must do
@@ -82,18 +83,29 @@ LocalScheduler::LocalScheduler(base::Path trainer) : trainer_(std::move(trainer)
 std::string LocalScheduler::submit(const LaunchRequest& request) {
   base::Command command;
   command.arguments = {trainer_.string(), "run", "--directory", request.run_directory.string()};
+  command.environment = environment_;
   command.environment[kTokenVariable] = request.token;
+  command.bare_environment = true;
   command.directory = request.run_directory;
   command.output_path = request.log_path;
   command.new_session = true;
-  const pid_t child = base::spawn(command);
+  pid_t child = 0;
+  try {
+    child = base::spawn(command);
+  } catch (const base::Error& error) {
+    // A program that is being replaced, too many processes: it is this machine's trouble, and no
+    // run of the queue is to fail for it. What lies in the way of its log is the run's own.
+    const bool own = error.code() == base::Code::Conflict;
+    throw base::Error(own ? base::Code::Operator : base::Code::Conflict, error.what());
+  }
   // A child that has already ended is a zombie and tells no start time; poll() then reaps it.
   const std::string handle = handle_of(child, base::process_start_ticks(child).value_or(0));
+  const std::scoped_lock lock(mutex_);
   children_[child] = handle;
   return handle;
 }
 
-Finding LocalScheduler::find(const std::string& token) {
+Finding LocalScheduler::find(const std::string& token, double) {
   for (const pid_t process : processes()) {
     if (::getsid(process) != process) continue;  // what the attempt started has its token too
     if (!has_entry(proc_text(process, "environ"), std::string(kTokenVariable) + "=" + token)) {
@@ -125,6 +137,15 @@ bool LocalScheduler::is_gone(std::int64_t process) const {
 ProcessReport LocalScheduler::poll(const std::string& handle) {
   const auto identity = identity_of(handle);
   if (!identity) return {ProcessState::Gone, std::nullopt, std::nullopt};
+  if (identity->boot_id != boot_id_) {
+    // What the shutdown had asked to stop was asked by nobody.
+    ProcessReport gone;
+    gone.state = ProcessState::Gone;
+    gone.cause = Cause::NodeFailure;
+    gone.words = "this machine was started anew";
+    return gone;
+  }
+  const std::scoped_lock lock(mutex_);
   const auto child = children_.find(identity->process);
   if (child != children_.end() && child->second == handle) {
     if (const auto exit = base::poll_exit(identity->process)) {
@@ -166,25 +187,24 @@ void LocalScheduler::kill(const std::string& handle) {
   ::kill(identity->process, SIGKILL);
 }
 
-std::optional<LocalScheduler::Identity> LocalScheduler::identity_of(
-    const std::string& handle) const {
+std::optional<LocalScheduler::Identity> LocalScheduler::identity_of(const std::string& handle) {
   const std::vector<std::string> parts = base::split(handle, ':');
-  if (parts.size() != 3 || parts[2] != boot_id_) return std::nullopt;
+  if (parts.size() != 3) return std::nullopt;
   const auto process = base::parse_integer(parts[0]);
   const auto ticks = base::parse_integer(parts[1]);
   if (!process || !ticks || *process <= 1 || *process > std::numeric_limits<pid_t>::max()) {
     return std::nullopt;
   }
-  return Identity{static_cast<pid_t>(*process), static_cast<std::uint64_t>(*ticks)};
+  return Identity{static_cast<pid_t>(*process), static_cast<std::uint64_t>(*ticks), parts[2]};
 }
 
 std::string LocalScheduler::handle_of(pid_t process, std::uint64_t start_ticks) const {
   return std::to_string(process) + ":" + std::to_string(start_ticks) + ":" + boot_id_;
 }
 
-bool LocalScheduler::is_alive(const Identity& identity) {
+bool LocalScheduler::is_alive(const Identity& identity) const {
   const auto ticks = base::process_start_ticks(identity.process);
-  return ticks && *ticks == identity.start_ticks;
+  return ticks && *ticks == identity.start_ticks && identity.boot_id == boot_id_;
 }
 
 }  // namespace regatta::orchestrator

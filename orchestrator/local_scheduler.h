@@ -3,6 +3,8 @@
 #include <sys/types.h>
 
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/process.h"
@@ -16,12 +18,14 @@ namespace regatta::orchestrator {
 // names one process for ever.
 class LocalScheduler final : public Scheduler {
  public:
-  // trainer: the path of regatta-train.
-  explicit LocalScheduler(base::Path trainer);
+  // trainer: the path of regatta-train; environment: all that it gets (trainer_environment.h).
+  explicit LocalScheduler(base::Path trainer, std::map<std::string, std::string> environment = {});
 
   [[nodiscard]] std::string name() const override { return "local"; }
+  // The run directory may lie on a file system that does not answer.
+  [[nodiscard]] int most_submissions() const override { return 4; }
   [[nodiscard]] std::string submit(const LaunchRequest& request) override;
-  [[nodiscard]] Finding find(const std::string& token) override;
+  [[nodiscard]] Finding find(const std::string& token, double since_utc) override;
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] bool is_gone(std::int64_t process) const override;
@@ -33,14 +37,17 @@ class LocalScheduler final : public Scheduler {
   struct Identity {
     pid_t process = 0;
     std::uint64_t start_ticks = 0;
+    std::string boot_id;
   };
-  // Nothing for a handle of another boot, or text that is no handle.
-  [[nodiscard]] std::optional<Identity> identity_of(const std::string& handle) const;
+  // Nothing for text that is no handle.
+  [[nodiscard]] static std::optional<Identity> identity_of(const std::string& handle);
   [[nodiscard]] std::string handle_of(pid_t process, std::uint64_t start_ticks) const;
-  [[nodiscard]] static bool is_alive(const Identity& identity);
+  [[nodiscard]] bool is_alive(const Identity& identity) const;
 
   base::Path trainer_;
+  std::map<std::string, std::string> environment_;
   std::string boot_id_;
+  std::mutex mutex_;  // guards the next two
   // Children whose end was reaped; by handle.
   std::map<std::string, base::Exit> ended_;
   std::map<pid_t, std::string> children_;  // not reaped yet

@@ -20,6 +20,7 @@ std::optional<std::string> variable(const char* name) {
 regatta::orchestrator::Environment read_environment() {
   regatta::orchestrator::Environment environment;
   environment.server = variable("REGATTA_SERVER");
+  environment.token_file = variable("REGATTA_TOKEN_FILE");
   environment.runs = variable("REGATTA_RUNS");
   environment.state_home = variable("XDG_STATE_HOME");
   environment.home = variable("HOME");

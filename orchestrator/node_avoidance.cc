@@ -4,7 +4,6 @@
 #include <set>
 
 #include "trainer/contract/run_config.h"
-#include "trainer/contract/run_directory.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -40,24 +39,29 @@ const std::vector<NodeEvent>& NodeAvoidance::events() {
   return *events_;
 }
 
-void NodeAvoidance::judge_attempts(const Run& run, const ProcessReport& report) {
-  const std::vector<Attempt> attempts = store_.attempts(run.number);
+void NodeAvoidance::judge_attempts(const Run& run, const ProcessReport& report,
+                                   std::vector<Attempt>* attempts,
+                                   const std::vector<Launch>& launches,
+                                   const std::vector<JournalPart>& parts) {
   const bool gone = report.state == ProcessState::Ended || report.state == ProcessState::Gone;
-  for (const Attempt& attempt : attempts) {
-    const bool newest = &attempt == &attempts.back();
+  for (Attempt& attempt : *attempts) {
+    const bool newest = &attempt == &attempts->back();
     if (attempt.judged || (newest && !attempt.exit_code && !gone)) continue;
+    const auto part = std::find_if(parts.begin(), parts.end(), [&](const JournalPart& each) {
+      return each.name.number == attempt.number && each.name.execution == attempt.execution;
+    });
+    if (part == parts.end()) continue;
     std::optional<Launch> launch;
-    for (const Launch& each : store_.launches(run.number)) {
+    for (const Launch& each : launches) {
       if (each.attempts_before < attempt.number) launch = each;
     }
-    const base::Path directory = base::Path(run.directory) / "attempts" /
-                                 trainer::AttemptName{attempt.number, attempt.execution}.text();
     std::vector<NodeEvent> events;
     if (launch) {
       launch->cause = gone && newest ? name_of(report.cause) : launch->cause;
-      events = judge_attempt(run.id, attempt, *launch, read_hang(files_, directory));
+      events = judge_attempt(run.id, attempt, *launch, part->hang);
     }
     judge(attempt.row, events);
+    attempt.judged = true;
   }
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file_system.h"
 #include "orchestrator/node_judge.h"
+#include "orchestrator/run_reading.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/store.h"
 
@@ -24,13 +24,14 @@ struct Avoidance {
 class NodeAvoidance {
  public:
   // All outlive the object.
-  NodeAvoidance(base::FileSystem& files, base::Clock& clock, Store& store, Scheduler& scheduler)
-      : files_(files), clock_(clock), store_(store), scheduler_(scheduler) {}
+  NodeAvoidance(base::Clock& clock, Store& store, Scheduler& scheduler)
+      : clock_(clock), store_(store), scheduler_(scheduler) {}
 
   void judge_launch(const Run& run, const ProcessReport& report, double ended_utc);
-  // Those that are over and whose end has not been looked at, oldest first. `report`: of the newest
-  // launch.
-  void judge_attempts(const Run& run, const ProcessReport& report);
+  // Those that are over and whose end has not been looked at, oldest first, and of which there is a
+  // part in `parts`; they are judged then. `report`: of the newest launch.
+  void judge_attempts(const Run& run, const ProcessReport& report, std::vector<Attempt>* attempts,
+                      const std::vector<Launch>& launches, const std::vector<JournalPart>& parts);
 
   // Nodes that the next launch had better leave out, in order of name. Where nobody knows the
   // nodes this is a wish: one that leaves too few is refused, and the scheduler submits without it.
@@ -46,7 +47,6 @@ class NodeAvoidance {
   [[nodiscard]] std::vector<std::string> suspects_among(
       const std::optional<std::vector<std::string>>& usable, int least_nodes);
 
-  base::FileSystem& files_;
   base::Clock& clock_;
   Store& store_;
   Scheduler& scheduler_;

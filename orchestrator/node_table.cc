@@ -66,6 +66,12 @@ NodeSnapshot NodeTable::snapshot() const {
 void NodeTable::want(double now) {
   const std::scoped_lock lock(mutex_);
   wanted_ = now;
+  looked_ = true;
+}
+
+bool NodeTable::take_look() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(looked_, false);
 }
 
 bool NodeTable::is_wanted(double now) const {

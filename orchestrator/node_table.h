@@ -36,11 +36,14 @@ class NodeTable {
   static constexpr double kWantedSeconds = 300;
   void want(double now);
   [[nodiscard]] bool is_wanted(double now) const;
+  // Whether somebody has looked since this was last asked.
+  [[nodiscard]] bool take_look();
 
  private:
   mutable std::mutex mutex_;
   NodeSnapshot known_;
   std::optional<double> wanted_;
+  bool looked_ = false;
 };
 
 // Names of the nodes that may be given a run that asks for this: up, not drained, in its partition,

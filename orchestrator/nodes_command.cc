@@ -8,6 +8,7 @@
 #include "orchestrator/client.h"
 #include "orchestrator/commands.h"
 #include "orchestrator/nodes_text.h"
+#include "orchestrator/terminal.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -41,11 +42,14 @@ void tell_trouble(const Json& answer) {
   if (!answer.contains("age_seconds") || !answer["age_seconds"].is_number()) {
     std::cerr << "regatta: nothing is known of nodes yet"
               << (trouble.empty() ? "; try again in some seconds" : ": " + trouble) << "\n";
-  } else if (!is_fresh(answer)) {
-    std::cerr << "regatta: as of " << base::human_seconds(answer["age_seconds"].get<double>())
-              << " ago" << (trouble.empty() ? "" : ": " + trouble) << "\n";
-  } else if (!trouble.empty()) {
-    std::cerr << "regatta: " << trouble << "\n";
+    return;
+  }
+  const double age = answer["age_seconds"].get<double>();
+  if (!is_fresh(answer) && !trouble.empty()) {
+    std::cerr << "regatta: " << silence_text(answer["taken_at"], age, trouble) << "\n";
+  } else if (!is_fresh(answer) || !trouble.empty()) {
+    std::cerr << "regatta: as of " << base::human_seconds(age) << " ago"
+              << (trouble.empty() ? "" : ": " + trouble) << "\n";
   }
 }
 
@@ -57,7 +61,7 @@ int nodes(const ClientOptions& options, const std::vector<std::string>& names) {
   const bool known = answer.contains("taken_at") && !answer["taken_at"].is_null();
   if (options.format == Format::Json) {
     const Json chosen = known ? only_nodes(answer, names) : answer;
-    std::cout << chosen.dump(2, ' ', false, Json::error_handler_t::replace) << "\n" << std::flush;
+    std::cout << json_text(chosen, 2, reader_of_stdout()) << "\n" << std::flush;
   } else {
     if (known) std::cout << nodes_text(answer, names) << std::flush;
     tell_trouble(answer);

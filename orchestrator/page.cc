@@ -49,8 +49,6 @@ std::optional<Found> find(const std::string& path, const base::Path& directory) 
     return Found{std::string(file->bytes), std::string(file->content_type),
                  std::string(file->digest)};
   }
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(directory / path, error)) return std::nullopt;
   try {
     Found found;
     found.bytes = base::posix_file_system().read(directory / path, kMaxFile);

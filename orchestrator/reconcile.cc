@@ -12,6 +12,10 @@ namespace {
 
 using trainer::ExitCode;
 
+constexpr const char* kStoppedBySignal =
+    "a signal asked it to stop, not `regatta cancel`; `regatta resume` lets it go on where that "
+    "was not meant";
+
 // How the watched launch ended: a code, or nothing when it was killed or vanished.
 struct End {
   std::optional<int> code;
@@ -77,6 +81,19 @@ Decision retry(const Observation& seen, const Limits& limits, const std::string&
   return decision;
 }
 
+// Whether a person asked it to stop, and not something that befell its job or its machine. Of a
+// process of this machine nobody can say who sent the signal.
+bool is_a_wish(const Observation& seen, int code) {
+  return code == static_cast<int>(ExitCode::Stopped) && seen.process.cause == Cause::None &&
+         !seen.process.tells_cancels;
+}
+
+std::string why_it_saved(const Observation& seen, int code) {
+  if (code == static_cast<int>(ExitCode::Continue)) return "the time of its attempt was over";
+  if (!seen.process.words.empty()) return seen.process.words;
+  return "a signal that was no cancel stopped its ranks";
+}
+
 Decision ended(const Observation& seen, const Limits& limits) {
   const End end = end_of(seen);
   Decision decision = unchanged(seen);
@@ -95,26 +112,31 @@ Decision ended(const Observation& seen, const Limits& limits) {
   if (seen.process.cause == Cause::Cancelled) {
     return finish(RunState::Stopped, "somebody cancelled its job; " + end.words);
   }
-  // It would need as much the next time.
-  if (seen.process.cause == Cause::OutOfMemory) {
+  // It would need as much the next time; and a deadline that is over stays over.
+  if (seen.process.cause == Cause::OutOfMemory || seen.process.cause == Cause::Deadline) {
     const std::string& action = seen.process.action;
     return finish(RunState::Failed, seen.process.words + (action.empty() ? "" : "; " + action));
   }
   if (!end.code || *end.code == static_cast<int>(ExitCode::Retry)) {
     return retry(seen, limits, end.words);
   }
-  if (*end.code == static_cast<int>(ExitCode::Continue)) {
+  if (is_a_wish(seen, *end.code)) {
+    const bool by_hand = seen.wanted == Wanted::Observe;
+    return finish(RunState::Stopped, by_hand ? "" : kStoppedBySignal);
+  }
+  if (*end.code == static_cast<int>(ExitCode::Continue) ||
+      *end.code == static_cast<int>(ExitCode::Stopped)) {
+    const std::string why = why_it_saved(seen, *end.code);
     // Each attempt must bring something, else its time is too short for any.
     if (seen.checkpoint_step <= seen.progress_step) {
-      return retry(seen, limits, "its time was over before it had trained a step");
+      return retry(seen, limits, why + " before it had trained a step");
     }
     decision.failures = 0;
     decision.progress_step = seen.checkpoint_step;
     decision.not_before = seen.now;
-    decision.reason = "goes on: the time of its attempt was over";
+    decision.reason = "goes on: " + why;
     return finish(seen.wanted == Wanted::Observe ? RunState::Stopped : RunState::Queued, "");
   }
-  if (*end.code == static_cast<int>(ExitCode::Stopped)) return finish(RunState::Stopped, "");
   if (*end.code == static_cast<int>(ExitCode::Fenced)) {
     decision.look_for_successor = true;
     return finish(RunState::Stopped, "another attempt took the run over");
@@ -157,6 +179,9 @@ Decision idle(const Observation& seen) {
     decision.state = RunState::Queued;
     decision.reason = seen.reason.empty() ? "waits before the next attempt" : seen.reason;
     decision.wait = seen.wait;
+  } else if (!seen.why_not_now.empty()) {
+    decision.state = RunState::Queued;
+    decision.reason = seen.why_not_now;
   } else if (!seen.place_free) {
     decision.state = RunState::Queued;
     decision.reason = "waits for a free place";
@@ -182,8 +207,9 @@ Decision reconcile(const Observation& seen, const Limits& limits) {
       return ended(seen, limits);
     case ProcessState::Unknown: {
       Decision decision = unchanged(seen);
-      decision.reason = seen.reason;
+      decision.reason = seen.process.words.empty() ? seen.reason : seen.process.words;
       decision.wait = seen.wait;
+      if (seen.wanted == Wanted::Cancel) decision.state = RunState::Stopping;
       return decision;
     }
   }

@@ -18,8 +18,8 @@ enum class RunState { Queued, Starting, Running, Stopping, Succeeded, Stopped, F
 [[nodiscard]] inline bool is_over(RunState state) { return state >= RunState::Succeeded; }
 
 // What the user wants. Observe: the run was started by hand; the controller shows it and starts
-// nothing.
-enum class Wanted { Run, Cancel, Observe };
+// nothing. Resume: the run is over and is to go on; it becomes Run when the controller takes it up.
+enum class Wanted { Run, Cancel, Observe, Resume };
 
 // The row number of a run in the store; its name outside is Run::id.
 enum class RunNumber : std::int64_t {};
@@ -76,6 +76,7 @@ struct Run {
   std::string directory;
   double created_utc = 0;
   Wanted wanted = Wanted::Run;
+  std::string scheduler;  // that it belongs to, "local" or "slurm"; empty: to none
   RunState state = RunState::Queued;
   std::string reason;  // why it waits, for people; may be empty
   Wait wait;
@@ -84,6 +85,7 @@ struct Run {
   int failures = 0;                 // attempts that ended early since the last progress
   std::int64_t progress_step = -1;  // newest checkpoint when the last of them ended
   bool drained = false;             // over, and its journals are read to the end
+  bool settled = false;             // over, and its end is written down in its directory
   RunSummary summary;
 };
 

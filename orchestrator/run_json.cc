@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "orchestrator/series.h"
+#include "orchestrator/shown_config.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -24,15 +25,15 @@ Json moment(const std::optional<double>& utc) {
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // The newest attempt, and the end of the launch that made it.
-Json attempt_json(const Run& run, const RunParts& parts) {
-  if (parts.attempts.empty() && parts.launches.empty()) return nullptr;
+Json attempt_json(const RunRow& row) {
+  if (!row.attempt && !row.launch) return nullptr;
   Json json;
-  const Launch* launch = parts.launches.empty() ? nullptr : &parts.launches.back();
-  const Attempt* attempt = parts.attempts.empty() ? nullptr : &parts.attempts.back();
+  const Launch* launch = row.launch ? &*row.launch : nullptr;
+  const Attempt* attempt = row.attempt ? &*row.attempt : nullptr;
   const bool fresh = launch != nullptr && !launch->over &&
                      (attempt == nullptr || attempt->number <= launch->attempts_before);
   if (fresh) attempt = nullptr;  // started, but its directory is not there yet
-  const bool over = launch == nullptr || launch->over || is_over(run.state);
+  const bool over = launch == nullptr || launch->over || is_over(row.run.state);
   json["number"] = attempt != nullptr ? attempt->number : launch->number;
   json["execution"] = attempt != nullptr ? Json(attempt->execution) : Json(nullptr);
   json["state"] = over ? "ended" : attempt != nullptr && attempt->started ? "running" : "starting";
@@ -53,12 +54,9 @@ Json attempt_json(const Run& run, const RunParts& parts) {
 }
 
 // What the newest attempt that has begun says of itself, and how its newest steps went.
-void add_ranks(Json& json, const Run& run, const RunParts& parts, double now_utc) {
-  const Attempt* attempt = nullptr;
-  for (const Attempt& each : parts.attempts) {
-    if (each.started) attempt = &each;
-  }
-  const RunSummary& summary = run.summary;
+void add_ranks(Json& json, const RunRow& row, double now_utc) {
+  const Attempt* attempt = row.begun ? &*row.begun : nullptr;
+  const RunSummary& summary = row.run.summary;
   json["ranks"] = attempt != nullptr ? Json(attempt->ranks) : Json(nullptr);
   json["ranks_per_node"] = attempt != nullptr ? Json(attempt->ranks_per_node) : Json(nullptr);
   json["device"] = attempt != nullptr ? text_or_null(attempt->device) : Json(nullptr);
@@ -73,7 +71,7 @@ void add_ranks(Json& json, const Run& run, const RunParts& parts, double now_utc
   json["imbalance"] = number(summary.imbalance);
   json["moved_bytes"] = number(summary.moved_bytes);
   json["slowest"] = nullptr;
-  if (attempt == nullptr || !attempt->slowest || is_over(run.state)) return;
+  if (attempt == nullptr || !attempt->slowest || is_over(row.run.state)) return;
   const SlowestRank& slowest = *attempt->slowest;
   json["slowest"] = {{"rank", slowest.rank},
                      {"step", slowest.step},
@@ -83,11 +81,11 @@ void add_ranks(Json& json, const Run& run, const RunParts& parts, double now_utc
 }
 
 // Even where the journal names more buckets, no answer does: evenly thinned, with the last.
-Json timeline_json(Store& store, RunNumber run) {
-  std::optional<Timeline> timeline;
-  for (const Attempt& attempt : store.attempts(run)) {
-    if (attempt.started) timeline = store.timeline(attempt.row);
-  }
+Json timeline_json(StoreReads& store, const std::vector<Attempt>& attempts) {
+  const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),
+                                  [](const Attempt& attempt) { return attempt.started; });
+  if (begun == attempts.rend()) return nullptr;
+  const std::optional<Timeline> timeline = store.timeline(begun->row);
   if (!timeline) return nullptr;
   Json json{{"step", timeline->step},
             {"step_seconds", number(timeline->step_seconds)},
@@ -152,7 +150,7 @@ std::optional<double> predicted_seconds(const Run& run, double now_utc) {
 
 }  // namespace
 
-RunParts read_parts(Store& store, RunNumber run) {
+RunParts read_parts(StoreReads& store, RunNumber run) {
   return {store.launches(run), store.attempts(run), store.newest_warnings(run, kWarningsShown),
           store.checkpoint_failures(run)};
 }
@@ -188,20 +186,26 @@ std::string state_text(const Run& run, int attempts) {
   return "";
 }
 
-Json run_json(const Run& run, const RunParts& parts, double now_utc) {
+Json row_json(const RunRow& row, double now_utc) {
+  Run run = row.run;
+  if (run.wanted == Wanted::Resume) {  // the controller is just taking it up
+    run.state = RunState::Queued;
+    run.error.clear();
+    run.ended_utc.reset();
+  }
   const RunSummary& summary = run.summary;
-  const RunAxis axis(parts.attempts);
   Json json;
   json["id"] = run.id;
   json["name"] = run.name;
   json["state"] = name_of(run.state);
-  json["state_text"] = state_text(run, static_cast<int>(parts.attempts.size()));
+  json["state_text"] = state_text(run, row.attempts);
   json["created_at"] = moment(run.created_utc);
   json["started_at"] = moment(summary.started_utc);
   json["ended_at"] = moment(run.ended_utc);
   json["directory"] = run.directory;
-  json["attempts"] = parts.attempts.size();
-  json["attempt"] = attempt_json(run, parts);
+  json["scheduler"] = text_or_null(run.scheduler);
+  json["attempts"] = row.attempts;
+  json["attempt"] = attempt_json(row);
   json["step"] = summary.step;
   json["steps"] = summary.steps;
   json["samples"] = summary.samples;
@@ -217,21 +221,40 @@ Json run_json(const Run& run, const RunParts& parts, double now_utc) {
   json["samples_per_second"] = number(summary.samples_per_second);
   json["tokens_per_second"] = number(summary.tokens_per_second);
   json["loss"] = number(summary.loss);
-  add_ranks(json, run, parts, now_utc);
+  add_ranks(json, row, now_utc);
   json["checkpoint"] = nullptr;
   if (!summary.checkpoint.empty()) {
     json["checkpoint"] = {{"step", summary.checkpoint_step},
                           {"name", summary.checkpoint},
                           {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
   }
-  json["warnings"] = warning_texts(parts, axis);
   json["error"] = text_or_null(run.error);
-  json["config"] = Json::parse(run.config, nullptr, false);
   return json;
 }
 
-Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) {
-  const RunAxis axis(store.attempts(run.number));
+Json run_json(const Run& run, const RunParts& parts, double now_utc) {
+  RunRow row{run, static_cast<int>(parts.attempts.size()), {}, {}, {}};
+  if (!parts.launches.empty()) row.launch = parts.launches.back();
+  for (const Attempt& attempt : parts.attempts) row.take(attempt);
+  Json json = row_json(row, now_utc);
+  json["warnings"] = warning_texts(parts, RunAxis(parts.attempts));
+  json["config"] = shown_config(run.config);
+  return json;
+}
+
+Json contact_json(const std::optional<Contact>& contact, double now_utc) {
+  if (!contact) return nullptr;
+  std::optional<double> age;
+  if (contact->answered_utc) age = std::max(0.0, now_utc - *contact->answered_utc);
+  return {{"answered_at", moment(contact->answered_utc)},
+          {"age_seconds", number(age)},
+          {"trouble", text_or_null(contact->trouble)},
+          {"cancel_waits_since", moment(contact->end_waits_utc)}};
+}
+
+Json metrics_json(StoreReads& store, const Run& run, std::int64_t cursor, int limit) {
+  const std::vector<Attempt> attempts = store.attempts(run.number);
+  const RunAxis axis(attempts);
   // Before the rows, so that a row that comes in between is sent twice rather than never.
   Json json;
   json["cursor"] = std::max(cursor, store.newest_cursor(run.number));
@@ -253,7 +276,7 @@ Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) 
     json["checkpoints"].push_back(
         {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
   }
-  json["timeline"] = timeline_json(store, run.number);
+  json["timeline"] = timeline_json(store, attempts);
   json["prediction"] = nullptr;
   const RunSummary& summary = run.summary;
   if (summary.crossing && !is_over(run.state)) {
@@ -264,7 +287,7 @@ Json metrics_json(Store& store, const Run& run, std::int64_t cursor, int limit) 
   return json;
 }
 
-Json checkpoints_json(Store& store, const Run& run) {
+Json checkpoints_json(StoreReads& store, const Run& run) {
   Json list = Json::array();
   for (const CheckpointRow& row : store.checkpoints(run.number, 0)) {
     // One line per checkpoint: the newest word about it. What fails once it is written (removing

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMaxRecord = 65536;
 constexpr std::size_t kLongestLine = 500;
+constexpr const char* kStateName = "state.json";
 const std::vector<std::string> kWanted{"run", "cancel", "observe"};
 
 std::string text_of(const Json& json) {
@@ -26,7 +27,9 @@ std::optional<Json> read_json(base::FileSystem& files, const base::Path& path) {
     Json json = Json::parse(files.read(path, kMaxRecord), nullptr, false);
     if (!json.is_object()) return std::nullopt;
     return json;
-  } catch (const base::Error&) {
+  } catch (const base::Error& error) {
+    // A disk that fails says nothing of what is there.
+    if (error.code() == base::Code::Operator || error.code() == base::Code::Retry) throw;
     return std::nullopt;
   }
 }
@@ -41,19 +44,58 @@ std::optional<int> optional_int(const Json& json, const char* name) {
 
 }  // namespace
 
-std::string submission_text(const Submission& submission) {
+std::string submission_text(const SubmissionRecord& submission) {
   Json json;
   json["id"] = submission.id;
   json["created_utc"] = submission.created_utc;
   json["wanted"] = kWanted.at(static_cast<std::size_t>(submission.wanted));
   if (submission.idempotency_key) json["idempotency_key"] = *submission.idempotency_key;
   json["body_digest"] = submission.body_digest;
+  if (!submission.scheduler.empty()) json["scheduler"] = submission.scheduler;
   return text_of(json);
 }
 
 void write_submission(base::FileSystem& files, const base::Path& run_directory,
-                      const Submission& submission) {
+                      const SubmissionRecord& submission) {
   base::replace_file(files, run_directory / kSubmissionName, submission_text(submission));
+}
+
+void write_state(base::FileSystem& files, const base::Path& run_directory,
+                 const RecordedState& state) {
+  Json json;
+  json["state"] = name_of(state.state);
+  if (!state.error.empty()) json["error"] = state.error;
+  if (state.ended_utc) json["ended_utc"] = *state.ended_utc;
+  json["failures"] = state.failures;
+  json["progress_step"] = state.progress_step;
+  json["launch"] = state.launch;
+  base::replace_file(files, run_directory / kStateName, text_of(json));
+}
+
+std::optional<RecordedState> read_state(base::FileSystem& files, const base::Path& run_directory) {
+  const auto json = read_json(files, run_directory / kStateName);
+  if (!json) return std::nullopt;
+  try {
+    const auto state = parse_run_state(json->value("state", ""));
+    if (!state) return std::nullopt;
+    RecordedState recorded;
+    recorded.state = *state;
+    recorded.error = json->value("error", "");
+    if (json->contains("ended_utc")) recorded.ended_utc = json->value("ended_utc", 0.0);
+    recorded.failures = json->value("failures", 0);
+    recorded.progress_step = json->value("progress_step", std::int64_t{-1});
+    recorded.launch = json->value("launch", 0);
+    return recorded;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+bool is_temporary_record(const std::string& name) {
+  const std::size_t at = name.find(".json.tmp-");
+  if (at == std::string::npos) return false;
+  const std::string stem = name.substr(0, at);
+  return stem == "submission" || stem == "state" || base::parse_integer(stem).has_value();
 }
 
 void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch) {
@@ -82,12 +124,12 @@ void write_launch(base::FileSystem& files, const base::Path& run_directory, cons
                      text_of(json));
 }
 
-std::optional<Submission> read_submission(base::FileSystem& files,
-                                          const base::Path& run_directory) {
+std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
+                                                const base::Path& run_directory) {
   const auto json = read_json(files, run_directory / kSubmissionName);
   if (!json) return std::nullopt;
   try {
-    Submission submission;
+    SubmissionRecord submission;
     submission.id = json->value("id", "");
     submission.created_utc = json->value("created_utc", 0.0);
     const std::string wanted = json->value("wanted", "run");
@@ -97,6 +139,7 @@ std::optional<Submission> read_submission(base::FileSystem& files,
       submission.idempotency_key = json->at("idempotency_key").get<std::string>();
     }
     submission.body_digest = json->value("body_digest", "");
+    submission.scheduler = json->value("scheduler", "");
     return submission;
   } catch (const Json::exception&) {
     return std::nullopt;
@@ -175,10 +218,7 @@ std::vector<base::Path> launch_logs(base::FileSystem& files, const base::Path& r
 std::string last_log_line(base::FileSystem& files, const base::Path& log) {
   std::string text;
   try {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(log, error);
-    if (error) return {};
-    text = files.read_at(log, size > kMaxRecord ? size - kMaxRecord : 0, kMaxRecord);
+    text = base::read_tail(files, log, kMaxRecord);
   } catch (const base::Error&) {
     return {};
   }

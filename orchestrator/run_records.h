@@ -1,5 +1,5 @@
 // What the controller itself keeps in a run directory, so that its store can be lost:
-// submission.json and launches/<n>.json (formats: README.md).
+// submission.json, state.json and launches/<n>.json (formats: README.md).
 #pragma once
 
 #include <optional>
@@ -11,27 +11,48 @@
 
 namespace regatta::orchestrator {
 
-struct Submission {
+struct SubmissionRecord {
   std::string id;
   double created_utc = 0;
   Wanted wanted = Wanted::Run;
   std::optional<std::string> idempotency_key;
   std::string body_digest;
+  std::string scheduler{};  // as Run's; empty where an older controller wrote it
+};
+
+// What became of the run, as of its newest launch that is over, or of its end.
+struct RecordedState {
+  RunState state = RunState::Queued;
+  std::string error;
+  std::optional<double> ended_utc;
+  int failures = 0;
+  std::int64_t progress_step = -1;
+  int launch = 0;  // the newest one that was over then; 0: none
+
+  bool operator==(const RecordedState&) const = default;
 };
 
 inline constexpr const char* kSubmissionName = "submission.json";
-[[nodiscard]] std::string submission_text(const Submission& submission);
-// Both replace the file atomically. Throw base::Error.
+[[nodiscard]] std::string submission_text(const SubmissionRecord& submission);
+// These replace the file atomically. Throw base::Error.
 void write_submission(base::FileSystem& files, const base::Path& run_directory,
-                      const Submission& submission);
+                      const SubmissionRecord& submission);
 void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch);
 
-// Nothing when absent or damaged.
-[[nodiscard]] std::optional<Submission> read_submission(base::FileSystem& files,
-                                                        const base::Path& run_directory);
+void write_state(base::FileSystem& files, const base::Path& run_directory,
+                 const RecordedState& state);
+
+// Nothing when absent, damaged or no regular file; these throw where the disk cannot be read.
+[[nodiscard]] std::optional<RecordedState> read_state(base::FileSystem& files,
+                                                      const base::Path& run_directory);
+[[nodiscard]] std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
+                                                              const base::Path& run_directory);
 // In order of number; damaged files are left out.
 [[nodiscard]] std::vector<Launch> read_launches(base::FileSystem& files,
                                                 const base::Path& run_directory);
+
+// Whether a file of this name is what one of these left when the controller was killed.
+[[nodiscard]] bool is_temporary_record(const std::string& name);
 
 // launches/<n>.log: stdout and stderr of a launch that is a process.
 [[nodiscard]] base::Path launch_log_path(const base::Path& run_directory, int launch);

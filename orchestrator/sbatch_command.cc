@@ -140,8 +140,8 @@ std::string find_sbatch(const Environment& environment) {
 }
 
 // GET /nodes, which makes the controller ask Slurm; what it knew long ago names nobody's faults.
-Json ask_for_nodes(const std::string& url) {
-  const Client client(url, kControllerSeconds);
+Json ask_for_nodes(const ControllerAddress& address) {
+  const Client client(address, kControllerSeconds);
   const auto deadline = Timer::now() + std::chrono::duration<double>(kNodesSeconds);
   for (;;) {
     Json answer = client.get("/nodes");
@@ -157,7 +157,7 @@ std::vector<KnownNode> known_nodes(const Environment& environment) {
   std::vector<KnownNode> nodes;
   if (!environment.server || environment.server->empty()) return nodes;
   try {
-    const Json answer = ask_for_nodes(*environment.server);
+    const Json answer = ask_for_nodes(controller_address(environment));
     if (answer.at("scheduler") == "local") return nodes;
     for (const Json& node : answer.at("nodes")) {
       nodes.push_back({node.at("name"), node.at("usable"), node.at("suspicion"),
@@ -310,7 +310,7 @@ class Submitter {
   // Whether the job whose answer was lost is there; it is then told as sbatch would have.
   [[nodiscard]] bool look_up(const std::string& comment) const {
     const passwd* const user = ::getpwuid(::geteuid());
-    const JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}, {}};
+    const JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}};
     const SlurmCommands commands({}, {}, slurm_environment(environment_.whole));
     tell("sbatch got no answer; looking for a job with the comment " + comment);
     const auto seconds = [](double value) { return std::chrono::duration<double>(value); };

@@ -6,8 +6,8 @@ namespace regatta::orchestrator {
 namespace {
 
 constexpr const char* kCauses[] = {
-    "",          "time limit", "node failure", "launch failure", "out of memory",
-    "preempted", "cancelled",  "held",         "stuck",          "impossible"};
+    "",         "time limit", "node failure", "launch failure", "out of memory", "preempted",
+    "deadline", "cancelled",  "held",         "stuck",          "impossible"};
 
 }  // namespace
 
@@ -18,6 +18,10 @@ Cause parse_cause(std::string_view name) {
     if (name == kCauses[i]) return static_cast<Cause>(i);
   }
   return Cause::None;
+}
+
+std::string family_of(std::string_view scheduler) {
+  return std::string(scheduler.substr(0, scheduler.find('_')));
 }
 
 }  // namespace regatta::orchestrator

@@ -1,9 +1,10 @@
-// Who runs attempts: processes of this machine, or later Slurm. A handle is the scheduler's own
+// Who runs attempts: processes of this machine, or Slurm. A handle is the scheduler's own
 // text for one started thing; it stays valid across restarts of the controller.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ enum class Cause {
   LaunchFailure,  // it could not be started on its nodes
   OutOfMemory,
   Preempted,
+  Deadline,    // it could not end before the last moment that its user allows (sbatch --deadline)
   Cancelled,   // by somebody else, or by Act::Replace
   Held,        // waits until the person who holds it releases it
   Stuck,       // waits for ever after failed starts: another has to take its place
@@ -45,6 +47,8 @@ struct ProcessReport {
   std::optional<int> signal;
   std::string words{};  // why it waits, or how it ended; for people, may be empty
   Cause cause = Cause::None;
+  // Somebody's cancel would be told as Cause::Cancelled: any other end is nobody's wish.
+  bool tells_cancels = false;
   std::string action{};                 // what somebody should do about it; may be empty
   std::string nodes{};                  // that it has or had, as a hostlist; may be empty
   std::vector<std::string> suspects{};  // nodes that the scheduler blames
@@ -64,25 +68,45 @@ struct Finding {
   std::optional<std::string> handle;
 };
 
+// Whether a scheduler that has to be asked answers.
+struct Contact {
+  std::optional<double> answered_utc{};  // its newest answer; absent: none so far
+  std::string trouble{};                 // why the newest question has none; empty: it has one
+  // Since when the end that somebody wants of a job waits until the scheduler can be told.
+  std::optional<double> end_waits_utc{};
+};
+
 struct LaunchRequest {
   base::Path run_directory;
   base::Path log_path;               // stdout and stderr are appended there
   std::string token;                 // unique; find() looks it up
   std::vector<std::string> avoid{};  // nodes
+  std::stop_token stop{};            // requested: nobody waits for the answer any more
 };
 
-// Called by the controller's tick only, but for submit().
+// The scheduler that a run belongs to, from the name of one: "slurm" of "slurm_cli".
+[[nodiscard]] std::string family_of(std::string_view scheduler);
+
+// Called by the controller's tick only, but for submit(), contact() and somebody_looks(). Every
+// call but submit() returns at once: it runs no command and reads no shared file system, so a
+// scheduler that has to does so in threads of its own, within bounds and deadlines, and its
+// destructor waits for none of them.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
   [[nodiscard]] virtual std::string name() const = 0;
-  // How many threads may be in submit() at once, beside the tick; 1: the tick calls it itself.
+  // How many threads may be in submit() at once, beside the tick; 1: it takes no time, and the tick
+  // calls it itself.
   [[nodiscard]] virtual int most_submissions() const { return 1; }
+  // Why nothing can be submitted now, for people; empty when it can.
+  [[nodiscard]] virtual std::string why_not_now() { return {}; }
   // Starts one attempt. Throws Code::Retry when nobody can say whether it was started (find() will
-  // tell), anything else when it was not: Code::Conflict when it may be asked again later.
+  // tell), soon after request.stop at the latest; anything else when it was not: Code::Conflict
+  // when it may be asked again later.
   [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;
   // What was started under `token`, when the controller died before it could write the handle down.
-  [[nodiscard]] virtual Finding find(const std::string& token) = 0;
+  // since_utc: it was not started before.
+  [[nodiscard]] virtual Finding find(const std::string& token, double since_utc) = 0;
   // A running attempt that somebody else started: process id `process` working on `run_directory`.
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;
@@ -94,15 +118,21 @@ class Scheduler {
       const trainer::SlurmResources&) {
     return std::nullopt;
   }
+  // These three are wishes that are carried out soon, and tried again while that makes sense;
+  // trouble is logged. Asking again for what is under way adds nothing.
   // What waits under the handle shall not start on these nodes (names or hostlists); they replace
-  // what was said before. Does what it can: trouble is logged.
+  // what was said before.
   virtual void avoid(const std::string&, const std::vector<std::string>&) {}
-  // A journal says that an attempt has ended: what the scheduler says of it is wanted soon.
-  virtual void look_soon() {}
   // Asks for a checkpoint and an end (TERM). Nothing happens to what is already gone.
   virtual void stop(const std::string& handle) = 0;
   // Ends it and all that it started (KILL).
   virtual void kill(const std::string& handle) = 0;
+  // A journal says that an attempt has ended: what the scheduler says of it is wanted soon.
+  virtual void look_soon() {}
+  // Nothing: nobody has to be asked. handle: of the launch whose end is told of; may be empty.
+  [[nodiscard]] virtual std::optional<Contact> contact(const std::string&) { return std::nullopt; }
+  // What is known is being read, so it is to be renewed soon.
+  virtual void somebody_looks() {}
 };
 
 }  // namespace regatta::orchestrator

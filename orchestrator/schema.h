@@ -185,7 +185,41 @@ CREATE TABLE node_events (
 );
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4};
-constexpr int kSchemaVersion = 4;
+// Every query by an index, in its order; whether a run's end is written down in its directory; the
+// place of a step row among its run's (1, 2, …), by which a long series is thinned.
+constexpr const char* kVersion5 = R"sql(
+ALTER TABLE runs ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;
+DROP INDEX runs_by_name;
+DROP INDEX runs_open;
+CREATE INDEX runs_by_time ON runs(created_utc);
+CREATE INDEX runs_by_state ON runs(state, created_utc);
+CREATE INDEX runs_by_name ON runs(name, created_utc);
+CREATE INDEX runs_open ON runs(created_utc) WHERE drained = 0;
+CREATE INDEX runs_unsettled ON runs(created_utc)
+  WHERE settled = 0 AND state IN ('succeeded', 'stopped', 'failed', 'cancelled');
+
+ALTER TABLE steps ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
+UPDATE steps SET place = places.place
+  FROM (SELECT cursor, row_number() OVER (PARTITION BY run ORDER BY cursor) AS place FROM steps)
+    AS places
+  WHERE places.cursor = steps.cursor;
+CREATE INDEX steps_by_place ON steps(run, place);
+CREATE INDEX checkpoints_failed ON checkpoints(run, cursor) WHERE status = 'failed';
+CREATE INDEX node_events_by_time ON node_events(utc);
+)sql";
+
+// Which scheduler a run belongs to. What it was so far, the handles of its launches tell.
+constexpr const char* kVersion6 = R"sql(
+ALTER TABLE runs ADD COLUMN scheduler TEXT NOT NULL DEFAULT '';
+UPDATE runs SET scheduler = 'slurm' WHERE wanted <> 2 AND EXISTS (
+  SELECT 1 FROM launches WHERE run = runs.number AND handle LIKE 'slurm:%');
+UPDATE runs SET scheduler = 'local' WHERE wanted <> 2 AND scheduler = '' AND EXISTS (
+  SELECT 1 FROM launches WHERE run = runs.number AND handle NOT IN ('', 'journal'));
+CREATE INDEX runs_by_scheduler ON runs(scheduler);
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3,
+                                     kVersion4, kVersion5, kVersion6};
+constexpr int kSchemaVersion = 6;
 
 }  // namespace regatta::orchestrator

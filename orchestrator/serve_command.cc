@@ -3,29 +3,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "base/clock.h"
+#include "base/confined_file_system.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/access.h"
 #include "orchestrator/api.h"
 #include "orchestrator/commands.h"
 #include "orchestrator/controller.h"
+#include "orchestrator/data_directory.h"
 #include "orchestrator/local_scheduler.h"
 #include "orchestrator/plan_command.h"
+#include "orchestrator/scheduler_choice.h"
 #include "orchestrator/server.h"
+#include "orchestrator/shared_files.h"
 #include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/slurm_scheduler.h"
 #include "orchestrator/store.h"
 #include "orchestrator/topo_commands.h"
+#include "orchestrator/trainer_environment.h"
 #include "orchestrator/trainer_program.h"
 
 namespace regatta::orchestrator {
 namespace {
+
+constexpr double kPlanSeconds = 10;   // for what a plan reads of the dataset
+constexpr double kChoiceSeconds = 5;  // for Slurm's answer to whether it is there
+constexpr int kUnlimited = 1 << 20;   // runs at once: as many as Slurm takes
 
 void refuse_privilege(const ServeOptions& options) {
   if (::geteuid() != 0) return;
@@ -39,14 +51,16 @@ void refuse_privilege(const ServeOptions& options) {
 
 base::Path data_directory(const ServeOptions& options, const Environment& environment) {
   if (!options.data.empty()) return std::filesystem::absolute(options.data).lexically_normal();
-  if (environment.state_home && !environment.state_home->empty()) {
-    return base::Path(*environment.state_home) / "regatta";
-  }
-  if (environment.home && !environment.home->empty()) {
-    return base::Path(*environment.home) / ".local" / "state" / "regatta";
-  }
+  if (const auto found = default_data_directory(environment)) return *found;
   throw base::Error(base::Code::Operator,
                     "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
+}
+
+base::Path runs_directory(const ServeOptions& options, const Environment& environment,
+                          const base::Path& data) {
+  if (!options.runs.empty()) return options.runs;
+  if (environment.runs && !environment.runs->empty()) return *environment.runs;
+  return data / "runs";
 }
 
 // The user's name as Slurm spells it.
@@ -55,58 +69,80 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
 }
 
-// Slurm where there is one: the question costs seconds where only its programs are installed.
-bool may_have_slurm(const Environment& environment) {
-  const auto conf = environment.whole.find("SLURM_CONF");
-  return (conf != environment.whole.end() && !conf->second.empty()) ||
-         std::filesystem::exists("/etc/slurm/slurm.conf");
+// Interruptible: it may ask a Slurm that is silent.
+SchedulerChoice chosen(const ServeOptions& options, const Environment& environment, Store* store,
+                       const sigset_t& ending) {
+  const SlurmCommands commands({}, {kChoiceSeconds, kChoiceSeconds},
+                               slurm_environment(environment.whole));
+  ::pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
+  SchedulerChoice choice =
+      choose_scheduler(options.scheduler, store->has_runs_of("slurm"), commands);
+  ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  return choice;
 }
 
-std::unique_ptr<Scheduler> make_scheduler(const ServeOptions& options,
-                                          const Environment& environment, const base::Path& runs,
-                                          const base::Path& trainer, NodeTable* nodes) {
-  if (options.scheduler == "slurm_cli" ||
-      (options.scheduler == "auto" && may_have_slurm(environment))) {
-    SlurmCommands commands({}, {}, slurm_environment(environment.whole));
-    try {
-      check_places(runs, trainer);
-      SlurmSettings settings = probe_slurm(commands, trainer, user_name());
-      base::log(base::LogLevel::Info,
-                "runs go to Slurm " + to_string(settings.version) +
-                    (settings.accounting ? ""
-                                         : ", which keeps no accounting: how a job ended is "
-                                           "known for as long as slurmctld remembers it"));
-      return std::make_unique<SlurmScheduler>(base::posix_file_system(), base::system_clock(),
-                                              std::move(commands), std::move(settings), *nodes);
-    } catch (const base::Error& error) {
-      if (options.scheduler != "auto") throw;
-      base::log(base::LogLevel::Warning,
-                std::string(error.what()) + "; runs are processes of this machine");
-    }
+std::unique_ptr<Scheduler> make_scheduler(const SchedulerChoice& choice,
+                                          const Environment& environment, base::FileSystem& files,
+                                          const base::Path& runs, const base::Path& trainer,
+                                          NodeTable* nodes) {
+  if (choice.kind == SchedulerChoice::Kind::Slurm) check_places(runs, trainer);
+  if (!choice.why.empty()) {
+    base::log(choice.surprising ? base::LogLevel::Warning : base::LogLevel::Info, choice.why);
   }
-  return std::make_unique<LocalScheduler>(trainer);
+  if (choice.kind == SchedulerChoice::Kind::Processes) {
+    return std::make_unique<LocalScheduler>(trainer, trainer_environment(environment.whole));
+  }
+  SlurmSettings settings{trainer, user_name(), choice.cluster};
+  return std::make_unique<SlurmScheduler>(
+      files, base::system_clock(), SlurmCommands({}, {}, slurm_environment(environment.whole)),
+      std::move(settings), *nodes);
 }
 
 // What runs are planned for, read once.
-std::optional<RunPlanner> make_planner(const ServeOptions& options, const Environment& environment,
-                                       const base::Path& runs) {
-  if (options.clusters.empty()) return std::nullopt;
+std::shared_ptr<const RunPlanner> make_planner(const ServeOptions& options,
+                                               const Environment& environment,
+                                               base::FileSystem& files, const base::Path& runs) {
+  if (options.clusters.empty()) return nullptr;
   std::vector<MeasuredLog> measured;
   for (const std::string& file : options.measured) {
     measured.push_back(read_measured(file));
   }
-  return std::optional<RunPlanner>(
-      std::in_place, base::posix_file_system(),
-      machines_of({options.clusters, {}, false, ""}, environment, "serve"), std::move(measured),
-      runs);
+  return std::make_shared<const RunPlanner>(
+      files, machines_of({options.clusters, {}, false, ""}, environment, "serve"),
+      std::move(measured), runs);
 }
 
-sigset_t ending_signals() {
+// What touches run directories and datasets is done there.
+void use(SharedFiles& shared, const std::shared_ptr<const RunPlanner>& planner,
+         ControllerOptions* settings) {
+  settings->beside = [&shared](const base::Path& directory, std::function<void()> work) {
+    return shared.start(directory, std::move(work));
+  };
+  if (!planner) return;
+  settings->plan = [&shared, planner](const trainer::RunConfig& run) {
+    return shared.call(run.data.path, kPlanSeconds, [planner, run] { return planner->plan(run); });
+  };
+}
+
+// Blocked before any thread starts, so that only sigwait() gets them.
+sigset_t block_ending_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// A thread in a call to a file server that does not answer takes no request to end. What a sudden
+// end leaves behind is what a kill -9 does, and the next controller puts it in order.
+void end_in_time(int exit_code) {
+  base::log(base::LogLevel::Info, "ends; attempts that run go on");
+  constexpr std::chrono::milliseconds kLongestEnd(1500);
+  std::thread([kLongestEnd, exit_code] {
+    std::this_thread::sleep_for(kLongestEnd);
+    ::_exit(exit_code);
+  }).detach();
 }
 
 }  // namespace
@@ -118,50 +154,67 @@ int serve(const ServeOptions& options, const Environment& environment) {
   base::Path data = data_directory(options, environment);
   if (!data.has_filename()) data = data.parent_path();
   ControllerOptions settings;
-  settings.runs_directory = !options.runs.empty() ? base::Path(options.runs)
-                            : environment.runs && !environment.runs->empty()
-                                ? base::Path(*environment.runs)
-                                : data / "runs";
+  settings.runs_directory = runs_directory(options, environment, data);
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
-  const std::optional<RunPlanner> planner =
-      make_planner(options, environment, settings.runs_directory);
-  if (planner) {
-    settings.plan = [&planner](const trainer::RunConfig& run) { return planner->plan(run); };
-  }
+  const base::Path runs = std::filesystem::absolute(settings.runs_directory);
+  // Static: a thread that a mount holds fast may come back to it when all else has gone.
+  static base::ConfinedFileSystem files(runs);
+  const auto planner = make_planner(options, environment, files, settings.runs_directory);
 
-  // Blocked before any thread starts, so that only sigwait() below gets them.
-  const sigset_t signals = ending_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = block_ending_signals();
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(0077);
+  std::string lost;  // written before TERM is sent, read after it came
+  settings.lease.store = data.string();
+  settings.on_loss = [&lost](const std::string& why) {
+    lost = why;
+    ::kill(::getpid(), SIGTERM);
+  };
 
+  std::unique_ptr<Access> access;
   std::unique_ptr<Api> api;
+  const auto handle = [&](const Request& request) {
+    const auto refused = access->answer(request);
+    return refused ? *refused : api->handle(request);
+  };
   // The port first: a second controller started by mistake ends before it touches anything.
-  HttpServer server({options.address, options.port},
-                    [&api](const Request& request) { return api->handle(request); });
+  auto server = std::make_unique<HttpServer>(ServerOptions{options.address, options.port}, handle);
   Store store(data);
+  access = std::make_unique<Access>(
+      AccessOptions{keep_token(base::posix_file_system(), data), server->url(), ::geteuid()},
+      base::system_clock());
+  // With workers of its own: who floods the port does not take the command line's.
+  auto local_server =
+      std::make_unique<HttpServer>(ServerOptions{"", kNoPort, socket_path(data)}, handle);
+  SharedFiles shared;
+  use(shared, planner, &settings);
   NodeTable nodes;
   const std::unique_ptr<Scheduler> scheduler = make_scheduler(
-      options, environment, std::filesystem::absolute(settings.runs_directory), trainer, &nodes);
-  constexpr int kUnlimited = 1 << 20;
+      chosen(options, environment, &store, signals), environment, files, runs, trainer, &nodes);
   settings.parallel = options.parallel > 0           ? options.parallel
                       : scheduler->name() == "local" ? 1
                                                      : kUnlimited;
-  Controller controller(base::posix_file_system(), base::system_clock(), store, *scheduler,
-                        settings);
-  api = std::make_unique<Api>(controller, base::posix_file_system(), base::system_clock(),
-                              options.page_directory, CheckpointApiOptions{{trainer}},
-                              scheduler->name() == "local" ? nullptr : &nodes);
+  Controller controller(files, base::system_clock(), store, *scheduler, settings);
+  api = std::make_unique<Api>(
+      controller, files, base::system_clock(), options.page_directory,
+      CheckpointApiOptions{ExportSettings{trainer, 3600, trainer_environment(environment.whole)}},
+      scheduler->name() == "local" ? nullptr : &nodes, &shared);
   controller.start();
-  server.start();
-  std::printf("%s\n", server.url().c_str());
+  local_server->start();
+  server->start();
+  std::printf("%s\n", server->url().c_str());
   std::fflush(stdout);
-  base::log(base::LogLevel::Info, "listens on " + server.url() + "; runs in " +
-                                      controller.runs_directory().string() + "; trainer " +
-                                      trainer.string());
+  base::log(base::LogLevel::Info,
+            "listens on " + server->url() + " and " + socket_path(data).string() +
+                "; open the page with 'regatta open'; runs in " +
+                controller.runs_directory().string() + "; trainer " + trainer.string());
   int received = 0;
   ::sigwait(&signals, &received);
-  base::log(base::LogLevel::Info, "ends; attempts that run go on");
+  end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
+  // Before what their requests read.
+  local_server.reset();
+  server.reset();
+  if (!lost.empty()) throw base::Error(base::Code::Operator, lost);
   return 0;
 }
 

@@ -2,41 +2,52 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "base/file_system.h"
+#include "orchestrator/connections.h"
 #include "orchestrator/http.h"
 
 namespace regatta::orchestrator {
 
+constexpr int kNoPort = -1;
+
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  int port = 8420;  // 0: any free one
+  int port = 8420;         // 0: any free one; kNoPort: no TCP
+  base::Path socket = {};  // of a unix socket, made with mode 0600 and removed at the end; or empty
+  ConnectionLimits limits = {};
+  // Paths whose GET takes no time: they never wait for other requests.
+  std::set<std::string> quick = {"/api/v1/version"};
 };
 
-constexpr std::size_t kMaxBody = std::size_t{1} << 20U;
-
-// An HTTP/1.1 server on one address. Before the handler sees a request: Host must name this
-// machine's loopback or the given address (403), Origin must be this server (403), a POST needs
-// Content-Length (411), no Content-Encoding (415) and at most kMaxBody bytes (413), paths end at
-// 1024 bytes (414), header values have no control bytes (400). One request per connection: a body
-// that was refused can then never be read as another request.
+// An HTTP/1.1 server on one address, on a unix socket, or on both. Before the handler sees a
+// request, it is whole, its head is one that can be read in one way only (`request_head.h`: 400,
+// 411, 413, 414, 431, 501, 505), and: Host must name this machine's loopback or the given address,
+// and Origin must be this server (403; over the unix socket any Host will do, and there is no
+// Origin); bodies are neither compressed nor forms (415). A request that is late gets 408, one for
+// which no worker is free and the queue full 503. One request per connection: a body that was
+// refused can then never be read as another request. Ranges are not served: every answer is the
+// whole one.
 class HttpServer {
  public:
-  // Called from several threads. Exceptions that leave it become a 500 without detail.
+  // Called from several threads; GET, POST and other methods each from their own ones. Exceptions
+  // that leave it become a 500 without detail.
   using Handler = std::function<Response(const Request&)>;
 
-  // Binds and listens. Code::Operator for a port in use (naming --port) and for an address that is
-  // not loopback.
+  // Binds and listens. Code::Operator for a port in use (naming --port), for an address that is not
+  // loopback, and for a socket on which another server answers.
   HttpServer(const ServerOptions& options, Handler handler);
-  // Stops answering and joins.
+  // Closes all connections and waits for handlers that are at work.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   // Answers in threads of its own from now on.
   void start();
-  [[nodiscard]] int port() const;
-  [[nodiscard]] std::string url() const;
+  [[nodiscard]] int port() const;         // 0 without TCP
+  [[nodiscard]] std::string url() const;  // empty without TCP
 
  private:
   class Implementation;

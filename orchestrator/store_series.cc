@@ -58,11 +58,6 @@ std::optional<double> known(double value) {
 
 }  // namespace
 
-Statement& Store::prepared(std::unique_ptr<Statement>& slot, const char* sql) {
-  if (!slot) slot = std::make_unique<Statement>(writer_->prepare(sql));
-  return *slot;
-}
-
 void Store::append(const Run& run, const Attempt& attempt,
                    const std::vector<trainer::JournalRecord>& records) {
   const std::lock_guard lock(write_mutex_);
@@ -75,15 +70,15 @@ void Store::append(const Run& run, const Attempt& attempt,
     if (std::holds_alternative<trainer::StepRecord>(record.body)) {
       write_step(run, attempt, record);
     } else if (const auto* evaluation = std::get_if<trainer::EvalRecord>(&record.body)) {
-      prepared(insert_evaluation_,
-               "INSERT OR IGNORE INTO evaluations VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+      writer_
+          ->prepare("INSERT OR IGNORE INTO evaluations VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
           .bind(next_cursor_++, run_row, row, sequence, evaluation->step, seconds,
                 evaluation->mlm_accuracy, evaluation->mlm_loss, evaluation->target_met)
           .run();
     } else if (std::holds_alternative<trainer::CheckpointRecord>(record.body)) {
       write_checkpoint(run, attempt, record);
     } else if (const auto* warning = std::get_if<trainer::WarningRecord>(&record.body)) {
-      prepared(insert_warning_, "INSERT OR IGNORE INTO warnings VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+      writer_->prepare("INSERT OR IGNORE INTO warnings VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
           .bind(next_cursor_++, run_row, row, sequence, record.utc_seconds, warning->message)
           .run();
     }
@@ -101,9 +96,11 @@ void Store::write_step(const Run& run, const Attempt& attempt,
   const auto if_several = [&](auto value) {
     return attempt.ranks > 1 ? std::optional(value) : std::nullopt;
   };
-  prepared(insert_step_,
-           "INSERT OR IGNORE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-           "?13, ?14, ?15, ?16, ?17, ?18, ?19)")
+  writer_
+      ->prepare(
+          "INSERT OR IGNORE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
+          "?13, ?14, ?15, ?16, ?17, ?18, ?19, "
+          "1 + ifnull((SELECT max(place) FROM steps WHERE run = ?2), 0))")
       .bind(next_cursor_++, row_of(run.number), row_of(attempt.row), record.sequence, step.step,
             record.seconds, step.loss, step.mlm_loss, step.samples, step.tokens, step.seconds,
             if_several(step.exposed_seconds), if_several(step.imbalance),
@@ -117,11 +114,12 @@ void Store::write_checkpoint(const Run& run, const Attempt& attempt,
   const auto& checkpoint = std::get<trainer::CheckpointRecord>(record.body);
   const auto bytes = static_cast<std::int64_t>(
       std::min<std::uint64_t>(checkpoint.bytes, std::numeric_limits<std::int64_t>::max()));
-  prepared(insert_checkpoint_,
-           "INSERT OR IGNORE INTO checkpoints(cursor, run, attempt, sequence, step, seconds, name, "
-           "status, bytes, whole_seconds, utc, stall_seconds, copy_seconds, write_seconds, "
-           "sync_seconds, message) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
-           "?14, ?15, ?16)")
+  writer_
+      ->prepare(
+          "INSERT OR IGNORE INTO checkpoints(cursor, run, attempt, sequence, step, seconds, name, "
+          "status, bytes, whole_seconds, utc, stall_seconds, copy_seconds, write_seconds, "
+          "sync_seconds, message) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+          "?14, ?15, ?16)")
       .bind(next_cursor_++, row_of(run.number), row_of(attempt.row), record.sequence,
             checkpoint.step, record.seconds, checkpoint.name, checkpoint.status, bytes,
             checkpoint.seconds, record.utc_seconds, known(checkpoint.stall_seconds),
@@ -164,9 +162,9 @@ void Store::write_timeline(AttemptNumber attempt,
       .run();
 }
 
-std::int64_t Store::newest_cursor(RunNumber run) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
+std::int64_t StoreReads::newest_cursor(RunNumber run) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
       "SELECT max(ifnull((SELECT max(cursor) FROM steps WHERE run = ?1), 0), "
       "ifnull((SELECT max(cursor) FROM evaluations WHERE run = ?1), 0), "
       "ifnull((SELECT max(cursor) FROM checkpoints WHERE run = ?1), 0))");
@@ -174,35 +172,40 @@ std::int64_t Store::newest_cursor(RunNumber run) {
   return ask.step() ? ask.integer(0) : 0;
 }
 
-std::vector<StepRow> Store::steps(RunNumber run, std::int64_t cursor, int limit) {
-  const std::lock_guard lock(read_mutex_);
-  std::int64_t count = 0;
-  {
-    Statement ask = reader_->prepare("SELECT count(*) FROM steps WHERE run = ?1 AND cursor > ?2");
-    ask.bind(row_of(run), cursor);
-    if (ask.step()) count = ask.integer(0);
-  }
+std::vector<StepRow> StoreReads::steps(RunNumber run, std::int64_t cursor, int limit) {
+  const ReaderPool::Lease reader = lease();
+  // Places have no gaps, so the rows that are wanted are known without counting.
+  Statement ends = reader->prepare(
+      "SELECT (SELECT place FROM steps WHERE run = ?1 AND cursor > ?2 ORDER BY cursor LIMIT 1), "
+      "(SELECT max(place) FROM steps WHERE run = ?1)");
+  ends.bind(row_of(run), cursor);
+  if (!ends.step() || ends.is_null(0)) return {};
+  const std::int64_t oldest = ends.integer(0);
+  const std::int64_t newest = ends.integer(1);
+  const std::int64_t count = newest - oldest + 1;
   const std::int64_t stride = std::max<std::int64_t>(1, (count + limit - 1) / std::max(1, limit));
+  std::vector<StepRow> rows;
+  Statement ask = reader->prepare(kStepColumns + "FROM steps WHERE run = ?1 AND place = ?2");
   // Counted from the newest, so that it is always among them.
-  Statement ask = reader_->prepare(
-      kStepColumns +
-      "FROM (SELECT *, row_number() OVER (ORDER BY cursor DESC) - 1 AS back FROM steps "
-      "WHERE run = ?1 AND cursor > ?2) WHERE back % ?3 = 0 ORDER BY cursor");
-  ask.bind(row_of(run), cursor, stride);
-  return all<StepRow>(ask, step_of);
+  for (std::int64_t place = newest - (count - 1) / stride * stride; place <= newest;
+       place += stride) {
+    ask.bind(row_of(run), place);
+    while (ask.step()) rows.push_back(step_of(ask));
+  }
+  return rows;
 }
 
-std::vector<StepRow> Store::newest_steps(RunNumber run, int limit) {
-  const std::lock_guard lock(read_mutex_);
+std::vector<StepRow> StoreReads::newest_steps(RunNumber run, int limit) {
+  const ReaderPool::Lease reader = lease();
   Statement ask =
-      reader_->prepare(kStepColumns + "FROM steps WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
+      reader->prepare(kStepColumns + "FROM steps WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
   ask.bind(row_of(run), limit);
   return all<StepRow>(ask, step_of);
 }
 
-std::vector<EvaluationRow> Store::evaluations(RunNumber run, std::int64_t cursor) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
+std::vector<EvaluationRow> StoreReads::evaluations(RunNumber run, std::int64_t cursor) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
       "SELECT cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met FROM evaluations "
       "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
   ask.bind(row_of(run), cursor);
@@ -214,9 +217,9 @@ std::vector<EvaluationRow> Store::evaluations(RunNumber run, std::int64_t cursor
   });
 }
 
-std::vector<CheckpointRow> Store::checkpoints(RunNumber run, std::int64_t cursor) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
+std::vector<CheckpointRow> StoreReads::checkpoints(RunNumber run, std::int64_t cursor) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
       "SELECT cursor, attempt, step, seconds, name, status, bytes, whole_seconds, utc, "
       "stall_seconds, copy_seconds, write_seconds, sync_seconds, message "
       "FROM checkpoints WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
@@ -239,19 +242,19 @@ std::vector<CheckpointRow> Store::checkpoints(RunNumber run, std::int64_t cursor
   });
 }
 
-CheckpointFailures Store::checkpoint_failures(RunNumber run) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
-      "SELECT count(*) OVER (), step, message FROM checkpoints "
-      "WHERE run = ?1 AND status = 'failed' ORDER BY cursor DESC LIMIT 1");
+CheckpointFailures StoreReads::checkpoint_failures(RunNumber run) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
+      "SELECT (SELECT count(*) FROM checkpoints WHERE run = ?1 AND status = 'failed'), step, "
+      "message FROM checkpoints WHERE run = ?1 AND status = 'failed' ORDER BY cursor DESC LIMIT 1");
   ask.bind(row_of(run));
   if (!ask.step()) return {};
   return {static_cast<int>(ask.integer(0)), ask.integer(1), ask.text(2)};
 }
 
-std::vector<WarningRow> Store::newest_warnings(RunNumber run, int limit) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
+std::vector<WarningRow> StoreReads::newest_warnings(RunNumber run, int limit) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
       "SELECT utc, message FROM warnings WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");
   ask.bind(row_of(run), limit);
   return all<WarningRow>(ask, [](const Statement& row) {
@@ -259,9 +262,9 @@ std::vector<WarningRow> Store::newest_warnings(RunNumber run, int limit) {
   });
 }
 
-std::optional<Timeline> Store::timeline(AttemptNumber attempt) {
-  const std::lock_guard lock(read_mutex_);
-  Statement ask = reader_->prepare(
+std::optional<Timeline> StoreReads::timeline(AttemptNumber attempt) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
       "SELECT step, step_seconds, data_seconds, forward_seconds, backward_seconds, "
       "reduce_seconds, optimizer_seconds, exposed_seconds, bucket_bytes, launched, finished "
       "FROM timelines WHERE attempt = ?1 AND step IS NOT NULL");

@@ -1,12 +1,16 @@
 #include "orchestrator/terminal.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text.h"
 #include "orchestrator/run.h"
+#include "orchestrator/slurm/slurm_values.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -150,6 +154,27 @@ std::string run_table(const Json& runs) {
   return table(rows);
 }
 
+std::string local_time(const Json& at) {
+  if (!at.is_string()) return "";
+  const auto utc = parse_slurm_time(at.get<std::string>().substr(0, 19));
+  if (!utc) return "";
+  const auto seconds = static_cast<std::time_t>(*utc);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[40];
+  std::snprintf(text, sizeof text, "%02d:%02d:%02d", parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return text;
+}
+
+std::string silence_text(const Json& answered_at, double age_seconds, const std::string& why) {
+  const std::string since = local_time(answered_at);
+  return base::printable("Slurm has not answered " +
+                         (since.empty()
+                              ? std::string("yet")
+                              : "since " + since + " (" + base::human_seconds(age_seconds) + ")") +
+                         (why.empty() ? "" : ": " + why));
+}
+
 std::string run_details(const Json& run) {
   std::vector<std::vector<std::string>> rows{
       {"run", text_of(run, "id")},
@@ -230,6 +255,14 @@ std::string run_summary(const Json& run) {
   if (!ranks.empty()) rows.push_back({"ranks", ranks});
   if (!text_of(run, "error").empty()) rows.push_back({"error", text_of(run, "error")});
   return table(rows);
+}
+
+Reader reader_of_stdout() {
+  return ::isatty(STDOUT_FILENO) == 1 ? Reader::Terminal : Reader::Program;
+}
+
+std::string json_text(const Json& json, int indent, Reader reader) {
+  return json.dump(indent, ' ', reader == Reader::Terminal, Json::error_handler_t::replace);
 }
 
 bool is_over(const Json& run) {

@@ -19,6 +19,18 @@ namespace regatta::orchestrator {
 // What a run came to: target reached or not, time to accuracy, throughput, checkpoint path.
 [[nodiscard]] std::string run_summary(const nlohmann::ordered_json& run);
 
+// "12:04:31" where the program runs (TZ), of a time of the API; empty where there is none.
+[[nodiscard]] std::string local_time(const nlohmann::ordered_json& at);
+// "Slurm has not answered since 12:04:31 (3 min 05 s): why". answered_at: of the API, or null.
+[[nodiscard]] std::string silence_text(const nlohmann::ordered_json& answered_at,
+                                       double age_seconds, const std::string& why);
+
+// JSON for stdout. A terminal gets what is not ASCII as \u escapes: to JSON they are the same, and
+// to a terminal U+009B begins a sequence that it obeys.
+enum class Reader { Program, Terminal };
+[[nodiscard]] Reader reader_of_stdout();
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent, Reader reader);
+
 [[nodiscard]] bool is_over(const nlohmann::ordered_json& run);
 
 }  // namespace regatta::orchestrator

@@ -111,7 +111,7 @@ int watch(const ClientOptions& options, const std::string& name, WatchResult res
   for (;;) {
     const double now = base::system_clock().monotonic_seconds();
     if (options.format == Format::Json) {
-      const std::string line = run.dump(-1, ' ', false, Json::error_handler_t::replace);
+      const std::string line = json_text(run, -1, reader_of_stdout());
       if (line != printed) std::cout << line << "\n" << std::flush;
       printed = line;
     } else if (!is_over(run)) {

@@ -82,7 +82,8 @@ def target():
     """From text to a met target; time to accuracy, throughput and checkpoint are told; nothing is left running."""
     code, text = run_demo(WORK / "one")
     check(code == 0, f"exit code {code}:\n{text[-3000:]}")
-    check(re.search(r"dashboard: http://127\.0\.0\.1:\d+/#/runs/", text), "no dashboard address")
+    check(re.search(r"dashboard: http://127\.0\.0\.1:\d+/#ticket=[0-9a-f]{32,}/runs/demo-", text), "no link to the dashboard")
+    check(f"regatta open --server unix:{WORK}/one/store/controller.sock" in text, "it is not said how to get another link")
     for words in ("target", "time to accuracy", "samples/s", "checkpoint"):
         check(words in text.lower(), f"the summary does not tell '{words}':\n{text[-1500:]}")
     records = journal(WORK / "one")

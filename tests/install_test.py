@@ -12,6 +12,8 @@ import tempfile
 import time
 import urllib.request
 
+from served import bearer, server_of
+
 
 def output(*command, **options):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, **options).stdout
@@ -42,12 +44,13 @@ def main():
         run_file = pathlib.Path(name) / "run.yaml"
         run_file.write_text("model: {preset: tiny, max_positions: 32}\ndata: {path: data, max_length: 32}\n"
                             "steps: 3\nbatch: {size: 4}\nthreads: 1\n")
-        server = f"http://127.0.0.1:{(port := free_port())}"
+        address = f"http://127.0.0.1:{(port := free_port())}"
+        server = server_of(f"{name}/store")
         controller = subprocess.Popen([regatta, "serve", "--port", str(port), "--data", f"{name}/store", "--allow-privileged"],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60
-            while subprocess.run([regatta, "version", "--server", server], capture_output=True).returncode != 0:
+            while subprocess.run([regatta, "ls", "--server", server], capture_output=True).returncode != 0:
                 assert time.monotonic() < deadline and controller.poll() is None, "the controller does not answer"
                 time.sleep(0.1)
             run = json.loads(output(regatta, "submit", run_file, "--server", server, "-o", "json"))
@@ -56,11 +59,12 @@ def main():
             assert state == "succeeded", state
             exported = pathlib.Path(name) / "model"
             output(regatta, "ckpt", "export", run["id"], "latest", "--output", exported, "--server", server)
-            address = f"{server}/api/v1/runs/{run['id']}/checkpoints/latest/export"
-            urllib.request.urlopen(urllib.request.Request(address, b"", method="POST"), timeout=60).close()
+            address += f"/api/v1/runs/{run['id']}/checkpoints/latest/export"
+            headers = bearer(f"{name}/store")
+            urllib.request.urlopen(urllib.request.Request(address, b"", headers, method="POST"), timeout=60).close()
             deadline = time.monotonic() + 120
             while True:
-                with urllib.request.urlopen(address, timeout=60) as answer:
+                with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answer:
                     status = json.load(answer)
                 if status["state"] != "running":
                     break

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the project's tests in stages, each with a time budget that is printed and kept.
 
-    tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions, web, demo
+    tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions, chaos, web, demo
     tests/run.sh --all      slow in full, and a build without oneDNN, the CUDA plug-in,
                             sanitizers, longer fuzzing, benchmarks
     tests/run.sh --stage unit --stage web     only these
@@ -185,25 +185,27 @@ RELEASE = ROOT / "build" / "release"
 NUMERIC = ["model_test", "cpu_device_test", "checkpoint_writer_test", "checkpoint_keeper_test"]
 PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "checkpoint_test", "checkpoint_faults_test",
            "checkpoint_tensorflow_test", "base_socket_test", "samples_test", "ranks_test", "thread_ranks_test",
-           "data_tokenizer_test", "data_prepare_test", "orchestrator_test", "orchestrator_slurm_test", "graph_test",
+           "data_tokenizer_test", "data_prepare_test", "orchestrator_test", "orchestrator_store_test", "orchestrator_slurm_test", "graph_test",
            "hostlist_test", "ibnetdiscover_test", "fabric_shape_test", "slurm_topology_test", "rank_file_test",
            "smi_topo_test", "nccl_xml_test", "paths_test", "cluster_file_test", "doctor_test", "read_any_test", "probe_test",
            "plan_store_test", "tuner_test", "tuner_plugin_test", "orchestrator_plan_test", "orchestrator_planner_test",
            "orchestrator_simulation_test", "tuner_agreement_test"]
-THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test",
+THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test", "orchestrator_store_test",
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test",
             "tuner_agreement_test"]
 # name, budget in seconds, part of the default run, what it does
 STAGES = [
     ("install", 300, True, install),
-    ("build", 840, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
+    ("build", 1200, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
-    ("unit", 300, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
+    ("unit", 360, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
     ("slow", 240, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
-    ("slurm", 420, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
+    ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 3)),
+    ("chaos", 80, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
+                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 150, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
@@ -215,7 +217,7 @@ STAGES = [
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
-FULL = {"slow": 10, "slurm": 2}  # times its budget that a stage has with --all
+FULL = {"slow": 10, "slurm": 2, "chaos": 8}  # times its budget that a stage has with --all
 
 
 def is_wanted(name, default, options):

@@ -21,7 +21,7 @@ HEAVY = {
     "yaml-cpp/": ["base/document.cc"],
     "pugixml": ["topology/xml.cc"],
     "CLI/": ["orchestrator/", "trainer/"],
-    "httplib.h": ["orchestrator/", "tests/orchestrator/"],
+    "httplib.h": ["orchestrator/exchange.cc"],
     "sqlite3.h": ["orchestrator/", "tests/orchestrator/"],
     "curl/": ["orchestrator/", "tests/orchestrator/"],
     "xxhash.h": ["base/", "trainer/data/"],

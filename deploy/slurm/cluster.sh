@@ -183,6 +183,8 @@ run_aside() {
   # `wait` returns when a signal comes, too; asked again, it still knows the answer.
   while kill -0 "$worker" 2>/dev/null; do wait "$worker" || true; done
   wait "$worker" || code=$?
+  # What failed after it was told to end did so for that, with whatever code.
+  [ "$code" -eq 0 ] || case "$told" in INT) code=130 ;; TERM) code=143 ;; esac
   exit "$code"
 }
 

@@ -146,9 +146,8 @@ std::vector<std::string> options_of(const SlurmJob& job) {
   check_job(job);
   std::vector<std::string> arguments = {
       "--parsable",
-      "--job-name=" + slurm_job_name(job.token),
-      "--comment=" + slurm_job_comment(job.token) +
-          (job.run_name.empty() ? "" : " " + base::printable(job.run_name)),
+      "--comment=" + slurm_job_comment(job.token),
+      "--job-name=" + (job.run_name.empty() ? "regatta" : base::printable(job.run_name)),
       "--chdir=" + job.run_directory.native(),
       "--output=" + output_pattern(job),
       "--open-mode=append",
@@ -180,7 +179,6 @@ std::string array(const std::string& name, const std::vector<std::string>& words
 
 }  // namespace
 
-std::string slurm_job_name(const std::string& token) { return "regatta-" + token; }
 std::string slurm_job_comment(const std::string& token) { return "regatta:" + token; }
 
 void check_places(const base::Path& runs_directory, const base::Path& trainer) {

@@ -13,8 +13,8 @@
 namespace regatta::orchestrator {
 
 struct SlurmJob {
-  std::string token;     // of the submission: 16 hexadecimal digits
-  std::string run_name;  // for people, in the job's comment and output: control characters as \xNN
+  std::string token;           // of the submission: 16 hexadecimal digits
+  std::string run_name;        // for people, the job's name: control characters as \xNN
   base::Path run_directory;    // absolute, as every node sees it
   base::Path trainer;          // regatta-train, likewise
   base::Path slurm_directory;  // where srun, squeue, scontrol and sbatch lie; empty: in PATH
@@ -31,8 +31,7 @@ struct SlurmJob {
   int farewell_seconds = 60;
 };
 
-[[nodiscard]] std::string slurm_job_name(const std::string& token);
-// The job's comment begins with it.
+// By which a job is found (token_of in job_book.h).
 [[nodiscard]] std::string slurm_job_comment(const std::string& token);
 // Where the script is kept: <run directory>/submit/<token>.sh.
 [[nodiscard]] base::Path script_path(const SlurmJob& job);

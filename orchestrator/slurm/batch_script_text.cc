@@ -199,8 +199,12 @@ remaining_seconds() {
   seconds_of "$text"
 }
 
-# The run's variables reach programs as arguments of env, so that no name can touch this script.
-launch() { exec env ${environment[@]+"${environment[@]}"} "$@" 8>&-; }
+# The run's variables are exported in a subshell right before it becomes the program, so that no
+# name can touch this script. As arguments of env they would be in every user's ps for a moment.
+launch() {
+  ((${#environment[@]} == 0)) || export -- "${environment[@]}"
+  exec "$@" 8>&-
+}
 
 # Ranks that end in order return 0, and rank 0 leaves what they mean in a file: of ranks that return
 # anything else, --kill-on-bad-exit would end the later ones with a signal, and srun return that.
@@ -360,8 +364,9 @@ conclude() {
       ;;
     *)
       # Preemption: Slurm ends the steps, and leaves a job alone whose script then ends by itself.
-      if ((code == 24 || code >= 128)) && [[ -z $terminated && $requeue = yes ]]; then
-        ! preempted || requeue_self "$code"
+      if ((code == 24 || code >= 128)) && [[ -z $terminated ]] && preempted; then
+        say "preempted"
+        requeue_self "$code"
       fi
       ;;
   esac

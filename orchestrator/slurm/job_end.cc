@@ -21,6 +21,7 @@ constexpr std::size_t kMostSentenceBytes = 300;
 constexpr View kStartMark = "regatta: run ";
 constexpr View kOwnMark = "regatta: ";
 constexpr View kReturnsMark = "regatta: returns ";
+constexpr View kPreemptedMark = "regatta: preempted";
 
 constexpr View kMoreMemory =
     "raise slurm.memory_per_node, or lower batch.micro, and submit the run file again";
@@ -62,6 +63,7 @@ void add_nodes(const std::string& hostlist, std::vector<std::string>* nodes) {
 struct Clues {
   bool out_of_memory = false;
   bool prolog_failed = false;
+  bool preempted = false;
   bool node_failed = false;
   bool launch_failed = false;
   std::vector<std::string> launch_nodes;  // on which the launch failed
@@ -95,6 +97,7 @@ bool tells_bad_node(View line) {
 void read_line(View line, Clues* clues) {
   if (tells_out_of_memory(line)) clues->out_of_memory = true;
   if (begins(line, "Error running slurm prolog")) clues->prolog_failed = true;
+  if (begins(line, kPreemptedMark)) clues->preempted = true;
   if (has(line, "DUE TO NODE FAILURE")) clues->node_failed = true;
   if (begins(line, "srun: error: Node failure on ")) {
     clues->node_failed = true;
@@ -197,6 +200,10 @@ std::string who_cancelled(const JobRow& job) {
   return base::parse_integer(who) ? " by user " + who : "";
 }
 
+ProcessReport preemption(const JobRow& job) {
+  return gone(job, Cause::Preempted, "it was preempted by jobs of higher priority");
+}
+
 std::string time_limit_words(const JobRow& job) {
   if (!job.limit || !(*job.limit < 1e9)) return "its time limit was over";
   return "its time limit of " + base::human_seconds(*job.limit) + " was over";
@@ -209,23 +216,24 @@ std::optional<ProcessReport> told_by_state(const JobRow& job, const Clues& clues
     case JobBase::Failed:
       return std::nullopt;
     case JobBase::Timeout:
-      return gone(job, Cause::TimeLimit, time_limit_words(job) + " before the trainer had saved");
+      return gone(job, Cause::TimeLimit, time_limit_words(job));
     case JobBase::NodeFail:
       return node_failure(job, clues);
     case JobBase::Preempted:
-      return gone(job, Cause::Preempted, "it was preempted by jobs of higher priority");
+      return preemption(job);
     case JobBase::OutOfMemory:
       return out_of_memory(job);
     case JobBase::BootFail:
       return gone(job, Cause::LaunchFailure, "its nodes did not boot", kLookAtNodes);
     case JobBase::Deadline:
-      return gone(job, Cause::None, "its deadline was over");
+      return gone(job, Cause::Deadline, "it could not end before its deadline (--deadline)",
+                  "submit the run file again with a later --deadline in slurm.options, or none");
     case JobBase::Cancelled:
       // A job without --requeue whose prolog fails is cancelled by Slurm itself.
       if (clues.prolog_failed) return launch_failure(job, clues);
       if (clues.out_of_memory) return out_of_memory(job);
       return gone(job, Cause::Cancelled, "its job was cancelled" + who_cancelled(job),
-                  "submit the run file again where that was not meant");
+                  "`regatta resume` lets it go on where that was not meant");
     default:
       return gone(job, Cause::None, "Slurm says " + to_string(job.state));
   }
@@ -280,6 +288,11 @@ std::optional<ProcessReport> told_by_log(const JobRow& job, const Clues& clues) 
   // A node that cannot be worked with is the operators' matter, and not the run's end.
   const bool no_place = code == static_cast<int>(ExitCode::Operator) && !clues.own_words.empty();
   if ((failed || no_place) && clues.launch_failed) return launch_failure(job, clues);
+  if (clues.preempted) {
+    ProcessReport report = preemption(job);
+    report.state = ProcessState::Ended;
+    return report;
+  }
   return std::nullopt;
 }
 
@@ -374,19 +387,13 @@ ProcessReport running_report(const JobRow& job) {
 
 ProcessReport ended_report(const JobRow& job, View log) {
   const Clues clues = read_log(log);
-  if (auto told = told_by_state(job, clues)) {
-    told->started = job.start;
-    return *told;
-  }
-  ProcessReport report;
-  report.state = ProcessState::Ended;
-  report.nodes = job.nodes.value_or("");
-  report.gpus = gpu_count(job);
-  if (job.state.base == JobBase::Failed) {
-    if (auto told = told_by_log(job, clues)) report = *told;
-  }
+  auto told = told_by_state(job, clues);
+  if (!told && job.state.base == JobBase::Failed) told = told_by_log(job, clues);
+  ProcessReport report = told ? std::move(*told) : gone(job, Cause::None, "");
+  if (!told) report.state = ProcessState::Ended;
   if (report.state == ProcessState::Ended) take_exit(job, clues, &report);
   report.started = job.start;
+  report.tells_cancels = true;
   return report;
 }
 

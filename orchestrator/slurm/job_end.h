@@ -22,7 +22,8 @@ namespace regatta::orchestrator {
 [[nodiscard]] ProcessReport waiting_report(const JobRow& job, std::string_view log = {});
 [[nodiscard]] ProcessReport running_report(const JobRow& job);
 // An exit code or a signal only where the batch script returned one and Slurm does not lay the end
-// on something else: then the state is Gone, and the cause says why.
+// on something else: then the state is Gone, and the cause says why. Of whoever ends a job only a
+// scancel leaves CANCELLED; who signals its ranks leaves no more than their exit code.
 [[nodiscard]] ProcessReport ended_report(const JobRow& job, std::string_view log = {});
 
 }  // namespace regatta::orchestrator

@@ -47,6 +47,22 @@ void PollBudget::set_wanted(PollKind kind, bool wanted, double now) {
 void PollBudget::hurry(PollKind kind, double now) {
   Kind& state = kinds_[index(kind)];
   state.due = std::min(state.due, now);
+  state.again = state.again || in_flight_ == kind;
+}
+
+void PollBudget::look(PollKind kind, double now) {
+  Kind& state = kinds_[index(kind)];
+  state.due = std::min(state.due, std::max(now, state.ended + state.duration / limits_.share));
+}
+
+void PollBudget::answered(double now) {
+  const bool was_silent = is_silent();
+  failed_in_a_row_ = 0;
+  for (Kind& state : kinds_) {
+    if (!was_silent || std::isinf(state.due)) continue;  // or nobody is in a hurry for it
+    state.failures = 0;
+    state.due = std::min(state.due, now);
+  }
 }
 
 std::optional<PollKind> PollBudget::next(double now) const {
@@ -74,10 +90,24 @@ void PollBudget::started(PollKind kind, double now) {
 void PollBudget::finished(PollOutcome outcome, double now) {
   base::check(in_flight_.has_value(), "a call that ends was started");
   Kind& state = kinds_[index(*in_flight_)];
+  const bool failed = outcome == PollOutcome::Failed;
   const double seconds = std::max(0.0, now - *last_start_);
-  // Slowness counts at once, recovery over some calls.
-  state.duration = seconds > state.duration ? seconds : 0.5 * (state.duration + seconds);
-  state.failures = outcome == PollOutcome::Failed ? state.failures + 1 : 0;
+  // One that waited until a stopped slurmctld went on is no slow Slurm, so slowness and recovery
+  // both count over some calls.
+  if (!failed && !is_silent()) {
+    const double most = std::max(2 * state.duration, limits_.silent_interval * limits_.share);
+    state.duration =
+        seconds > state.duration ? std::min(seconds, most) : 0.5 * (state.duration + seconds);
+  }
+  state.ended = now;
+  state.failures = failed ? state.failures + 1 : 0;
+  if (*in_flight_ != PollKind::Accounting) {
+    if (failed) {
+      ++failed_in_a_row_;
+    } else {
+      answered(now);
+    }
+  }
   if (outcome == PollOutcome::RateLimited) {
     backoff_ = was_limited_ ? std::min(2 * backoff_, limits_.longest_backoff)
                             : std::max(limits_.first_backoff, backoff_ / 2);
@@ -86,8 +116,19 @@ void PollBudget::finished(PollOutcome outcome, double now) {
   // backoff_ stays after a good call: the next limit begins at half of it, so that a site that
   // limits tightly is not tried from the shortest pause again and again.
   was_limited_ = outcome == PollOutcome::RateLimited;
-  state.due = now + interval(*in_flight_);
+  state.due = state.again && !failed ? now : now + interval(*in_flight_);
+  state.again = false;
+  if (failed && is_silent() && *in_flight_ != PollKind::Accounting) pace_silence(&state, now);
   in_flight_.reset();
+}
+
+// The next question comes at its time, whoever's it is, and this kind's own after the others'.
+void PollBudget::pace_silence(Kind* asked, double now) {
+  const double next = std::max(now, *last_start_ + limits_.silent_interval);
+  for (const PollKind kind : {PollKind::Jobs, PollKind::Nodes, PollKind::Cluster}) {
+    kinds_[index(kind)].due = std::max(kinds_[index(kind)].due, next);
+  }
+  asked->due = next + gap();
 }
 
 }  // namespace regatta::orchestrator

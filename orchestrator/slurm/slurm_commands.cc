@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <type_traits>
 #include <utility>
 
 #include "base/clock.h"
@@ -13,6 +14,8 @@ namespace {
 using View = std::string_view;
 
 constexpr std::size_t kMostMessageBytes = 500;
+// Of an answer: a user's queue of 100,000 jobs has some 30 MB.
+constexpr std::size_t kMostAnswerBytes = std::size_t{64} << 20U;
 
 std::string lower(View text) {
   std::string out(text);
@@ -61,6 +64,10 @@ constexpr View kRateLimit[] = {"rate limit", "rpc rate limited", "requested back
 constexpr View kNotFound[] = {"invalid job id", "already completing or completed",
                               "already finished", "invalid job_id"};
 constexpr View kDisabled[] = {"accounting storage is disabled"};
+// Of a command that looked for slurm.conf everywhere; a name service that is away says "lookup
+// failure".
+constexpr View kUnconfigured = "dns srv lookup failed";
+constexpr View kNameServiceAway = "lookup failure";
 
 struct Hint {
   View part;  // in lower case
@@ -82,12 +89,16 @@ constexpr Hint kHints[] = {
      "the partition takes no jobs now; wait, or name another"},
     {"invalid account", base::Code::User, kSeeAssociations},
     {"invalid qos", base::Code::User, kSeeAssociations},
-    {"qos usage threshold", base::Code::User, "wait until the usage decays, or name another QOS"},
+    {"qos usage threshold", base::Code::Retry, "wait until the usage decays, or name another QOS"},
+    // AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, MaxSubmitJobsPerAccount, …
+    {"submitjob", base::Code::Retry,
+     "wait until other jobs that count are over, or use another account or QOS"},
     {"violates accounting/qos policy", base::Code::User,
      "ask for fewer nodes, less time or fewer jobs at once, or use another account or QOS"},
     {"--time specification", base::Code::User, "give the time limit as D-HH:MM:SS"},
     {"time limit", base::Code::User,
-     "lower the time limit to the partition's; a run of Regatta goes on in the next job"},
+     "lower the time limit to the partition's, and leave room for it before a --deadline; a run of "
+     "Regatta goes on in the next job"},
     {"node count", base::Code::User,
      "ask for as many nodes as the partition has and allows (`regatta nodes`)"},
     {"more processors requested", base::Code::User, "ask for fewer CPUs per node"},
@@ -132,8 +143,9 @@ const Hint* find_hint(View text) {
 }
 
 // The line that says most: the last one with "error", else with "program: text", else the last one.
+// The error before it stands in front: sbatch says there which limit forbids a job.
 std::string one_line(const base::Output& output) {
-  std::string best;
+  std::string best, before;
   int best_rank = 0;
   for (const std::string* const text : {&output.text, &output.errors}) {
     // Of the megabytes that an answer may have, its end.
@@ -144,16 +156,17 @@ std::string one_line(const base::Output& output) {
       const int rank = line.find("error") != std::string::npos ? 2
                        : line.find(": ") != std::string::npos  ? 1
                                                                : 0;
-      if (rank < best_rank) continue;
-      best = line;
+      if (rank < best_rank || line == best) continue;
+      before = rank == 2 && best_rank == 2 ? best + "; " : "";
+      best = line.size() > kMostMessageBytes ? line.substr(0, kMostMessageBytes) + "…" : line;
       best_rank = rank;
     }
   }
-  if (best.size() > kMostMessageBytes) best = best.substr(0, kMostMessageBytes) + "…";
-  return base::printable(best);
+  return base::printable(before + best);
 }
 
 std::string ending(const base::Output& output) {
+  if (output.stopped) return "was ended because its asker ends";
   if (output.timed_out) return "did not answer in time and was ended";
   if (output.exit.signal) return "was ended by signal " + std::to_string(*output.exit.signal);
   return "ended with code " + std::to_string(output.exit.code.value_or(-1));
@@ -179,6 +192,25 @@ std::string without_echo(std::string text, const std::vector<std::string>& argum
   }
   return text;
 }
+
+// Whether a query's answer came to its end. A query that says on the way that slurmctld cannot be
+// reached has no answer, whatever it returns.
+bool is_whole(const base::Output& output) {
+  if (output.cut) return false;
+  if (output.text.empty()) return !has_any(lower(output.errors), kTransport);
+  return output.text.back() == '\n';
+}
+
+// For answers that are good as a whole or not at all.
+template <class Parse>
+auto whole(Parse parse) {
+  return [parse](const base::Output& output) -> decltype(std::optional(parse(output.text))) {
+    if (!is_whole(output)) return std::nullopt;
+    return parse(output.text);
+  };
+}
+
+std::optional<Done> done(const base::Output&) { return Done{}; }
 
 void require_id(const std::string& id) {
   if (is_job_id(id)) return;
@@ -207,10 +239,15 @@ std::string refusal_hint(View text) {
 
 SlurmFailure failure_of(const std::string& program, const base::Output& output) {
   const std::string message = described(program, output);
+  if (output.stopped) return {FailureKind::Stopped, message};
   if (output.timed_out) return {FailureKind::Deadline, message};
   const std::string text = lower(output.errors + "\n" + output.text.substr(0, 65536));
   if (has_any(text, kRateLimit)) return {FailureKind::RateLimited, message};
   if (has_any(text, kDisabled)) return {FailureKind::Disabled, message};
+  if (text.find(kUnconfigured) != std::string::npos &&
+      text.find(kNameServiceAway) == std::string::npos) {
+    return {FailureKind::Unconfigured, message};
+  }
   if (output.exit.signal || has_any(text, kTransport)) return {FailureKind::Unreachable, message};
   if (has_any(text, kNotFound)) return {FailureKind::NotFound, message};
   return {FailureKind::Refused, message};
@@ -219,7 +256,7 @@ SlurmFailure failure_of(const std::string& program, const base::Output& output) 
 Submission submission_of(const base::Output& output, const std::vector<std::string>& arguments) {
   const std::string message = described("sbatch", output);
   const std::string errors = without_echo(output.errors, arguments);
-  if (output.timed_out || output.exit.signal) return Ambiguous{message};
+  if (output.stopped || output.timed_out || output.exit.signal) return Ambiguous{message};
   if (output.exit.code == 0) {
     if (auto id = parse_submitted_id(output.text)) return Submitted{std::move(*id)};
     return Ambiguous{"sbatch reported success without a job id: " + one_line(output)};
@@ -253,8 +290,15 @@ base::Output SlurmCommands::run(std::vector<std::string> arguments, double deadl
   command.arguments = std::move(arguments);
   command.environment = environment_;
   command.bare_environment = true;
+  command.most_text = kMostAnswerBytes;
   if (utc) command.environment["TZ"] = "UTC";  // times come without a zone
-  return base::run(command, deadline);
+  return base::run(command, deadline, stop_);
+}
+
+SlurmCommands SlurmCommands::until(std::stop_token stop) const {
+  SlurmCommands commands = *this;
+  commands.stop_ = std::move(stop);
+  return commands;
 }
 
 template <class T, class Parse>
@@ -264,15 +308,20 @@ Answer<T> SlurmCommands::ask(std::vector<std::string> arguments, double deadline
   const std::string program = base::Path(arguments.front()).filename().string();
   const double begin = base::system_clock().monotonic_seconds();
   try {
-    const base::Output output = run(std::move(arguments), deadline, true);
+    base::Output output = run(std::move(arguments), deadline, true);
     answer.seconds = base::system_clock().monotonic_seconds() - begin;
-    if (!output.timed_out && output.exit.code == 0) {
-      answer.value = parse(output.text);
+    if (!output.timed_out && !output.stopped && output.exit.code == 0) {
+      answer.value = parse(output);
       if (!answer.value) {
-        answer.failure = {FailureKind::Refused,
-                          program + " gave an answer that cannot be read: " + one_line(output)};
+        answer.failure = {FailureKind::Incomplete,
+                          program +
+                              (is_whole(output) ? " gave an answer that cannot be read: "
+                                                : " gave an answer without its end: ") +
+                              one_line(output)};
       }
     } else {
+      // Rows say nothing of a failure, and have another separator the next time: it is one trouble.
+      if constexpr (std::is_same_v<T, Jobs>) output.text.clear();
       answer.failure = failure_of(program, output);
     }
   } catch (const base::Error& error) {
@@ -283,23 +332,16 @@ Answer<T> SlurmCommands::ask(std::vector<std::string> arguments, double deadline
   return answer;
 }
 
-SlurmCommands::Availability SlurmCommands::available() const {
-  Availability out;
-  const auto version = ask<SlurmVersion>({paths_.sbatch, "--version"}, deadlines_.query_seconds,
-                                         [](View text) { return parse_slurm_version(text); });
-  if (!version.value) {
-    out.why_not = version.failure->message;
-    return out;
-  }
+Answer<SlurmVersion> SlurmCommands::version() const {
+  const auto of = [&](const std::string& program) {
+    return ask<SlurmVersion>({program, "--version"}, deadlines_.query_seconds,
+                             whole(parse_slurm_version));
+  };
   for (const std::string& program : {paths_.squeue, paths_.scontrol, paths_.scancel}) {
-    const auto other = ask<SlurmVersion>({program, "--version"}, deadlines_.query_seconds,
-                                         [](View text) { return parse_slurm_version(text); });
-    if (other.value) continue;
-    out.why_not = other.failure->message;
-    return out;
+    const Answer<SlurmVersion> other = of(program);
+    if (!other.value) return other;
   }
-  out.version = version.value;
-  return out;
+  return of(paths_.sbatch);
 }
 
 Submission SlurmCommands::sbatch(const std::vector<std::string>& options,
@@ -323,8 +365,11 @@ Answer<Jobs> SlurmCommands::squeue(const JobQuery& query) const {
   const std::string separator = random_separator();
   std::vector<std::string> arguments = squeue_arguments(query, separator);
   arguments.insert(arguments.begin(), paths_.squeue);
-  return ask<Jobs>(std::move(arguments), deadlines_.query_seconds,
-                   [&](View text) { return std::optional<Jobs>(parse_squeue(text, separator)); });
+  return ask<Jobs>(std::move(arguments), deadlines_.query_seconds, [&](const base::Output& output) {
+    Jobs jobs = parse_squeue(output.text, separator);
+    jobs.whole = jobs.whole && is_whole(output);
+    return std::optional<Jobs>(std::move(jobs));
+  });
 }
 
 Answer<Jobs> SlurmCommands::sacct(const JobQuery& query, double since,
@@ -333,9 +378,12 @@ Answer<Jobs> SlurmCommands::sacct(const JobQuery& query, double since,
     const std::string separator = random_separator();
     std::vector<std::string> arguments = sacct_arguments(query, since, separator, columns);
     arguments.insert(arguments.begin(), paths_.sacct);
-    return ask<Jobs>(std::move(arguments), deadlines_.query_seconds, [&](View text) {
-      return std::optional<Jobs>(parse_sacct(text, separator, columns));
-    });
+    return ask<Jobs>(std::move(arguments), deadlines_.query_seconds,
+                     [&](const base::Output& output) {
+                       Jobs jobs = parse_sacct(output.text, separator, columns);
+                       jobs.whole = jobs.whole && is_whole(output);
+                       return std::optional<Jobs>(std::move(jobs));
+                     });
   };
   Answer<Jobs> answer = ask_with(version);
   // A column that this sacct lacks makes it refuse everything; some columns came within a release.
@@ -348,7 +396,7 @@ Answer<Jobs> SlurmCommands::sacct(const JobQuery& query, double since,
 Answer<JobRow> SlurmCommands::show_job(const std::string& id) const {
   require_id(id);
   return ask<JobRow>({paths_.scontrol, "--oneliner", "show", "job", id}, deadlines_.query_seconds,
-                     [&](View text) { return parse_scontrol_job(text, id); });
+                     whole([&](View text) { return parse_scontrol_job(text, id); }));
 }
 
 Answer<Nodes> SlurmCommands::sinfo() const {
@@ -356,43 +404,38 @@ Answer<Nodes> SlurmCommands::sinfo() const {
   std::vector<std::string> arguments = sinfo_arguments(separator);
   arguments.insert(arguments.begin(), paths_.sinfo);
   return ask<Nodes>(std::move(arguments), deadlines_.query_seconds,
-                    [&](View text) { return std::optional<Nodes>(parse_sinfo(text, separator)); });
+                    whole([&](View text) { return parse_sinfo(text, separator); }));
 }
 
 Answer<Nodes> SlurmCommands::show_nodes() const {
   return ask<Nodes>({paths_.scontrol, "--all", "--oneliner", "show", "node"},
-                    deadlines_.query_seconds,
-                    [](View text) { return std::optional<Nodes>(parse_scontrol_nodes(text)); });
+                    deadlines_.query_seconds, whole(parse_scontrol_nodes));
 }
 
 Answer<std::vector<PartitionRow>> SlurmCommands::show_partitions() const {
   using Rows = std::vector<PartitionRow>;
   return ask<Rows>({paths_.scontrol, "--all", "--oneliner", "show", "partition"},
-                   deadlines_.query_seconds,
-                   [](View text) { return std::optional<Rows>(parse_scontrol_partitions(text)); });
+                   deadlines_.query_seconds, whole(parse_scontrol_partitions));
 }
 
 Answer<ClusterConfig> SlurmCommands::show_config() const {
-  return ask<ClusterConfig>(
-      {paths_.scontrol, "show", "config"}, deadlines_.query_seconds,
-      [](View text) { return std::optional<ClusterConfig>(parse_scontrol_config(text)); });
+  return ask<ClusterConfig>({paths_.scontrol, "show", "config"}, deadlines_.query_seconds,
+                            whole(parse_scontrol_config));
 }
 
 Answer<Done> SlurmCommands::cancel(const std::string& id, const std::string& name,
                                    const std::string& signal) const {
   require_id(id);
-  if (name.empty()) throw base::Error(base::Code::Developer, "a job is cancelled by id and name");
-  std::vector<std::string> arguments = {paths_.scancel, "--name=" + name};
+  std::vector<std::string> arguments = {paths_.scancel};
+  if (!name.empty()) arguments.push_back("--name=" + name);
   if (!signal.empty()) arguments.push_back("--signal=" + signal);
   arguments.push_back(id);
-  return ask<Done>(std::move(arguments), deadlines_.change_seconds,
-                   [](View) { return std::optional<Done>(Done{}); });
+  return ask<Done>(std::move(arguments), deadlines_.change_seconds, done);
 }
 
 Answer<Done> SlurmCommands::requeue(const std::string& id) const {
   require_id(id);
-  return ask<Done>({paths_.scontrol, "requeue", id}, deadlines_.change_seconds,
-                   [](View) { return std::optional<Done>(Done{}); });
+  return ask<Done>({paths_.scontrol, "requeue", id}, deadlines_.change_seconds, done);
 }
 
 Answer<Done> SlurmCommands::exclude(const std::string& id,
@@ -400,13 +443,12 @@ Answer<Done> SlurmCommands::exclude(const std::string& id,
   require_id(id);
   return ask<Done>(
       {paths_.scontrol, "update", "JobId=" + id, "ExcNodeList=" + base::join(nodes, ",")},
-      deadlines_.change_seconds, [](View) { return std::optional<Done>(Done{}); });
+      deadlines_.change_seconds, done);
 }
 
 Answer<Done> SlurmCommands::release(const std::string& id) const {
   require_id(id);
-  return ask<Done>({paths_.scontrol, "release", id}, deadlines_.change_seconds,
-                   [](View) { return std::optional<Done>(Done{}); });
+  return ask<Done>({paths_.scontrol, "release", id}, deadlines_.change_seconds, done);
 }
 
 }  // namespace regatta::orchestrator

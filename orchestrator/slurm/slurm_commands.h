@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -53,13 +54,16 @@ struct Ambiguous {  // there may be a job: look it up by its token, never just r
 using Submission = std::variant<Submitted, Refused, Ambiguous>;
 
 enum class FailureKind {
-  Deadline,     // no answer in time; the command was killed
-  Unreachable,  // slurmctld or slurmdbd could not be reached, or the command died
-  RateLimited,  // Slurm asks to be asked less often
-  Refused,      // it was understood and refused
-  NotFound,     // there is no such job, or it has ended
-  Disabled,     // the cluster keeps no accounting
-  Missing,      // the command cannot be started
+  Deadline,      // no answer in time; the command was killed
+  Unreachable,   // slurmctld or slurmdbd could not be reached, or the command died
+  RateLimited,   // Slurm asks to be asked less often
+  Refused,       // it was understood and refused
+  NotFound,      // there is no such job, or it has ended
+  Disabled,      // the cluster keeps no accounting
+  Missing,       // the command cannot be started
+  Unconfigured,  // it finds no slurm.conf, and nobody who would send one
+  Incomplete,    // the answer was cut off, or is not one
+  Stopped,       // the caller did not want it any more
 };
 struct SlurmFailure {
   FailureKind kind = FailureKind::Unreachable;
@@ -89,18 +93,19 @@ class SlurmCommands {
   SlurmCommands(SlurmPaths paths, SlurmDeadlines deadlines,
                 std::map<std::string, std::string> environment);
 
-  // Whether Slurm can be used from here: the programs are there and tell a version.
-  struct Availability {
-    std::optional<SlurmVersion> version;
-    std::string why_not;  // empty when it can
-  };
-  [[nodiscard]] Availability available() const;
+  // The same commands, each given up as soon as `stop` is requested; an sbatch is then ambiguous.
+  [[nodiscard]] SlurmCommands until(std::stop_token stop) const;
+
+  // Of the programs, all of which have to be there; asks nobody else.
+  [[nodiscard]] Answer<SlurmVersion> version() const;
 
   // `sbatch --parsable OPTIONS SCRIPT`. options: as batch_script.h makes them, without --parsable.
   // The working directory is that of this process.
   [[nodiscard]] Submission sbatch(const std::vector<std::string>& options,
                                   const base::Path& script) const;
 
+  // An answer of squeue or sacct of which a part is damaged or missing is a value that is not
+  // whole; every other answer is a value only when it came to its end.
   [[nodiscard]] Answer<Jobs> squeue(const JobQuery& query) const;
   // since: seconds since 1970.
   [[nodiscard]] Answer<Jobs> sacct(const JobQuery& query, double since,
@@ -111,8 +116,8 @@ class SlurmCommands {
   [[nodiscard]] Answer<std::vector<PartitionRow>> show_partitions() const;
   [[nodiscard]] Answer<ClusterConfig> show_config() const;
 
-  // Cancels, or with `signal` ("USR2") signals the job's steps. Only a job that also has this name:
-  // Slurm has given an id to a second job after a crash.
+  // Cancels, or with `signal` ("USR2") signals the job's steps. Only a job that also has this name,
+  // the one that squeue shows (if it has any): Slurm has given an id to a second job after a crash.
   [[nodiscard]] Answer<Done> cancel(const std::string& id, const std::string& name,
                                     const std::string& signal = "") const;
   [[nodiscard]] Answer<Done> requeue(const std::string& id) const;
@@ -132,6 +137,7 @@ class SlurmCommands {
   SlurmPaths paths_;
   SlurmDeadlines deadlines_;
   std::map<std::string, std::string> environment_;
+  std::stop_token stop_;
 };
 
 }  // namespace regatta::orchestrator

@@ -118,19 +118,18 @@ Jobs parse_jobs(View text, View separator, const std::vector<const Column*>& col
     for (std::size_t i = 0; i < columns.size(); ++i) columns[i]->read(job, fields[i]);
     jobs.rows.push_back(std::move(job));
   }
+  jobs.whole = jobs.damaged == 0 && (text.empty() || text.back() == '\n');
   return jobs;
 }
 
 void append_query(const JobQuery& query, std::vector<std::string>& arguments) {
-  base::check(!query.user.empty() || !query.name.empty() || !query.ids.empty(),
-              "a job query restricts something");
+  base::check(!query.user.empty() || !query.ids.empty(), "a job query restricts something");
   for (const std::string& id : query.ids) {
     if (is_job_id(id)) continue;
     throw base::Error(base::Code::User,
                       "\"" + base::printable(id) + "\" is no job id; it is a number");
   }
   if (!query.user.empty()) arguments.push_back("--user=" + query.user);
-  if (!query.name.empty()) arguments.push_back("--name=" + query.name);
   if (!query.ids.empty()) arguments.push_back("--jobs=" + base::join(query.ids, ","));
 }
 

@@ -2,9 +2,11 @@
 //
 // Every field of a row may be absent. Text that users wrote (names, comments, paths) may hold
 // anything: it stands between a row's known beginning (id, state) and the id once more, so a row is
-// taken whole or not at all. A row that is not is skipped and counted; no field ever takes
-// another's place. With random_separator() no text can imitate a row; with the plain US (0x1f) only
-// text that holds US can, and its row is then a damaged one.
+// taken whole or not at all. A row that is not is skipped and counted, and an answer with such
+// rows, or without the line's end behind its last one, is not whole; no field ever takes another's
+// place.
+// With random_separator() no text can imitate a row; with the plain US (0x1f) only text that holds
+// US can, and its row is then a damaged one.
 #pragma once
 
 #include <cstddef>
@@ -65,13 +67,15 @@ struct JobRow {
 struct Jobs {
   std::vector<JobRow> rows;
   std::size_t damaged = 0;  // rows that were skipped
+  // false: the answer was damaged or did not come to its end, so a job that it does not show may be
+  // there all the same.
+  bool whole = true;
 };
 
 // Whose or which jobs; several restrictions hold together. At least one is set.
 // Throws Code::User below for an id that is none.
 struct JobQuery {
   std::string user = {};
-  std::string name = {};              // exact
   std::vector<std::string> ids = {};  // decimal
 };
 

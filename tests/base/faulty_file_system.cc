@@ -199,6 +199,12 @@ std::size_t FaultyFileSystem::read_into(const Path& path, std::uint64_t offset,
   return real_->read_into(path, offset, out);
 }
 
+std::uint64_t FaultyFileSystem::size(const Path& path) {
+  const auto lock = enter();
+  strike_or_pass("cannot read the size of " + path.string());
+  return real_->size(path);
+}
+
 bool FaultyFileSystem::create_directory(const Path& path) {
   const auto lock = enter();
   strike_or_pass("cannot create the directory " + path.string());

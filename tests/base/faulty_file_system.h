@@ -56,6 +56,7 @@ class FaultyFileSystem final : public base::FileSystem {
                                     std::uint64_t limit) override;
   [[nodiscard]] std::size_t read_into(const base::Path& path, std::uint64_t offset,
                                       std::span<std::byte> out) override;
+  [[nodiscard]] std::uint64_t size(const base::Path& path) override;
   bool create_directory(const base::Path& path) override;
   void rename(const base::Path& from, const base::Path& to) override;
   void sync_directory(const base::Path& path) override;

@@ -56,7 +56,7 @@ TEST_F(FileSystemTest, ReadsWithinLimits) {
   EXPECT_EQ(files_.read(path("a"), 10), "0123456789");
   EXPECT_EQ(code_of([&] { (void)files_.read(path("a"), 9); }), Code::User);
   EXPECT_EQ(code_of([&] { (void)files_.read(path("b"), 9); }), Code::NotFound);
-  EXPECT_EQ(code_of([&] { (void)files_.read(directory_.path(), 9); }), Code::Operator);
+  EXPECT_EQ(code_of([&] { (void)files_.read(directory_.path(), 9); }), Code::Conflict);
   EXPECT_EQ(files_.read_at(path("a"), 3, 4), "3456");
   EXPECT_EQ(files_.read_at(path("a"), 8, 4), "89");
   EXPECT_EQ(files_.read_at(path("a"), 10, 4), "");
@@ -90,7 +90,7 @@ TEST_F(FileSystemTest, ReadsIntoMemory) {
   EXPECT_EQ(read(0, 0), 0U);
   const auto bytes = std::as_writable_bytes(std::span(out));
   EXPECT_EQ(code_of([&] { (void)files_.read_into(path("b"), 0, bytes); }), Code::NotFound);
-  EXPECT_EQ(code_of([&] { (void)files_.read_into(directory_.path(), 0, bytes); }), Code::Operator);
+  EXPECT_EQ(code_of([&] { (void)files_.read_into(directory_.path(), 0, bytes); }), Code::Conflict);
   EXPECT_EQ(code_of([&] { (void)files_.read_into(path("a"), ~0ULL - 9, bytes); }), Code::Operator);
 }
 

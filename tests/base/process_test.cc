@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <stop_token>
 #include <thread>
 
 #include "base/error.h"
@@ -78,6 +79,42 @@ TEST(Run, TakesLargeOutputOnBothStreams) {
   EXPECT_EQ(output.exit.code, 0);
   EXPECT_EQ(output.text.size(), 3'000'000U);
   EXPECT_EQ(output.errors.size(), 1U << 20U) << "the rest is read and dropped";
+}
+
+TEST(Run, SaysThatMoreWasWrittenThanIsKept) {
+  struct Row {
+    const char* script;
+    bool cut;
+  };
+  for (const Row& row :
+       {Row{"printf 0123456789", false}, Row{"printf 0123456789x", true},
+        Row{"head -c 1048576 /dev/zero >&2", false}, Row{"head -c 1048577 /dev/zero >&2", true}}) {
+    Command command = shell(row.script);
+    command.most_text = 10;
+    const Output output = run(command, kPatience);
+    EXPECT_EQ(output.cut, row.cut) << row.script;
+    EXPECT_LE(output.text.size(), 10U) << row.script;
+    EXPECT_EQ(output.exit.code, 0) << "the rest is read and dropped";
+  }
+}
+
+TEST(Run, ARequestedStopEndsItAtOnce) {
+  for (const char* const script :
+       {"sleep 1000", "trap '' TERM INT; sleep 1000 & wait", "exec >&- 2>&-; exec sleep 1000"}) {
+    std::stop_source stop;
+    const std::jthread asks([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      stop.request_stop();
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    const Output output = run(shell(script), kPatience, stop.get_token());
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << script;
+    EXPECT_TRUE(output.stopped) << script;
+    EXPECT_FALSE(output.timed_out) << script;
+    EXPECT_EQ(output.exit.signal, SIGKILL) << script;
+  }
+  std::stop_source never;
+  EXPECT_FALSE(run(shell("true"), kPatience, never.get_token()).stopped);
 }
 
 TEST(Run, StdinIsEmpty) { EXPECT_EQ(run({{"cat"}, {}, {}, {}, false}, kPatience).text, ""); }

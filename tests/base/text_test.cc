@@ -27,11 +27,52 @@ TEST(Printable, EscapesWhatATerminalWouldObey) {
        "2J",
        "\\x9b2J"},
       {"accent stays", "\xc3\xa9", "\xc3\xa9"},
-      {"last byte is a lead", "\xc2", "\xc2"},
+      {"last byte is a lead", "\xc2", "\\xc2"},
+      {"no UTF-8", "a\xff\xfe z", "a\\xff\\xfe z"},
+      {"a raw C1 byte", "\x9b", "\\x9b"},
+      {"continuation alone", "\x80", "\\x80"},
+      {"cut", "\xe2\x82", "\\xe2\\x82"},
+      {"cut by a letter", "\xe2\x82z", "\\xe2\\x82z"},
+      {"overlong line break", "\xc0\x8a", "\\xc0\\x8a"},
+      {"overlong escape", "\xe0\x80\x9b", "\\xe0\\x80\\x9b"},
+      {"overlong of four bytes", "\xf0\x82\x82\xac", "\\xf0\\x82\\x82\\xac"},
+      {"surrogate", "\xed\xa0\x80", "\\xed\\xa0\\x80"},
+      {"above U+10FFFF", "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+      {"five bytes", "\xf8\x88\x80\x80\x80", "\\xf8\\x88\\x80\\x80\\x80"},
+      {"right to left override", "a\u202Egpj.exe", "a\\u{202E}gpj.exe"},
+      {"embedding and its end", "\u202A\u202C", "\\u{202A}\\u{202C}"},
+      {"isolates", "\u2066\u2067\u2068\u2069", "\\u{2066}\\u{2067}\\u{2068}\\u{2069}"},
+      {"marks", "\u200E\u200F\u061C", "\\u{200E}\\u{200F}\\u{061C}"},
+      {"no width", "\u200B\u200C\u200D\u2060\uFEFF",
+       "\\u{200B}\\u{200C}\\u{200D}\\u{2060}\\u{FEFF}"},
+      {"soft hyphen", "\u00AD", "\\u{00AD}"},
+      {"separators", "\u2028\u2029", "\\u{2028}\\u{2029}"},
+      {"tags", "\U000E0041\U000E007F", "\\u{E0041}\\u{E007F}"},
+      {"filler", "\u3164", "\\u{3164}"},
+      {"Hebrew stays", "\u05D0\u05D1", "\u05D0\u05D1"},
+      {"Chinese stays", "\u4E2D\u6587", "\u4E2D\u6587"},
+      {"an emoji stays", "\U0001F680", "\U0001F680"},
+      {"the last character", "\U0010FFFD", "\U0010FFFD"},
       {"no-break space stays", "\xc2\xa0", "\xc2\xa0"},
       {"empty", "", ""},
   };
-  for (const Row& row : rows) EXPECT_EQ(printable(row.in), row.out) << row.name;
+  for (const Row& row : rows) {
+    EXPECT_EQ(printable(row.in), row.out) << row.name;
+    EXPECT_EQ(printable(row.out), row.out) << row.name << ": escaped once";
+  }
+}
+
+TEST(Printable, LeavesNothingForATerminal) {
+  // Every pair of bytes in a text, so every lead before every other byte.
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      const std::string out =
+          printable(std::string{static_cast<char>(first), static_cast<char>(second), '\xa0', 'z'});
+      for (const char c : out) EXPECT_TRUE((c >= 0x20 && c != 0x7F) || c < 0 || c == '\t');
+      EXPECT_EQ(out.back(), 'z');
+      EXPECT_EQ(printable(out), out) << first << " " << second;
+    }
+  }
 }
 
 TEST(ParseInteger, TakesWholeStringsOnly) {

@@ -46,8 +46,13 @@ if command -v "${REGATTA_MPIRUN:-mpirun}" >/dev/null; then
 else
   echo "skipped: overlap, ablation and plan need Open MPI"
 fi
+echo "controller: freshness with 1,000 running runs, start with 100,000 old ones"
+build/release/tests/bench/controller_bench >"$out/controller.json"
+tests/bench/start.py >"$out/start.json"
 echo "topology of 1,024 nodes"
 build/release/tests/bench/topology_bench >"$out/topology.json"
+echo "requests beside 100,000 runs"
+build/release/tests/bench/store_bench >"$out/store.json"
 echo "simulate --study mlperf"
 build/release/orchestrator/regatta simulate --study mlperf -o json >"$out/simulate-mlperf.json"
 if [ -d ../shared/topologies/nccl-tests ]; then

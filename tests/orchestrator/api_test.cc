@@ -29,6 +29,7 @@ class ApiTest : public testing::Test {
         controller_(base::posix_file_system(), clock_, store_, scheduler_, options()),
         api_(controller_, base::posix_file_system(), clock_, page()),
         server_({"127.0.0.1", 0}, [this](const Request& request) { return api_.handle(request); }) {
+    controller_.adopt();
     server_.start();
   }
 
@@ -115,7 +116,8 @@ TEST_F(ApiTest, SubmitsShowsAndLists) {
                           "exposed_share",
                           "imbalance",
                           "moved_bytes",
-                          "slowest"}) {
+                          "slowest",
+                          "slurm"}) {
     ASSERT_TRUE(run.contains(key)) << key;
     EXPECT_TRUE(run[key].is_null()) << key;
   }
@@ -325,6 +327,10 @@ TEST_F(ApiTest, CancelsOnce) {
   ticks();
   EXPECT_EQ(json(get("/api/v1/runs/" + id))["state"], "cancelled");
   EXPECT_EQ(post("/api/v1/runs/" + id + "/cancel", "").status, 200);
+  const auto resumed = post("/api/v1/runs/" + id + "/resume", "");
+  EXPECT_EQ(resumed.status, 202);
+  EXPECT_EQ(json(resumed)["state"], "queued");
+  EXPECT_EQ(json(resumed)["ended_at"], nullptr);
 }
 
 TEST_F(ApiTest, SendsLogsByOffsetInWholeCharacters) {
@@ -353,7 +359,7 @@ TEST_F(ApiTest, IdempotencyKeyMakesOneRun) {
   EXPECT_EQ(second.status, 200);
   EXPECT_EQ(json(first)["id"], json(second)["id"]);
   EXPECT_EQ(post("/api/v1/runs", tests::run_file("/other"), key).status, 409);
-  EXPECT_EQ(store_.runs({}).size(), 1U);
+  EXPECT_EQ(store_.ids().size(), 1U);
 }
 
 struct Bad {
@@ -370,7 +376,7 @@ TEST_P(BadRequests, AreRefusedInJson) {
   const Json error = json(answer);
   ASSERT_TRUE(error.is_object() && error.contains("error")) << answer.body;
   EXPECT_THAT(error["error"].value("message", ""), HasSubstr(GetParam().message));
-  EXPECT_TRUE(store_.runs({}).empty());
+  EXPECT_TRUE(store_.ids().empty());
   EXPECT_EQ(get("/api/v1/version").status, 200) << "and the server goes on";
 }
 const std::string kRuns = "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\n";
@@ -396,12 +402,21 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"unknown_view", request_text("GET", "/api/v1/runs/x/secrets"), 404, "no such address"},
         Bad{"other_version", request_text("GET", "/api/v9/runs"), 404, "/api/v1"},
         Bad{"wrong_method", request_text("DELETE", "/api/v1/runs"), 405, "GET, POST"},
+        Bad{"resume_unknown", request_text("POST", "/api/v1/runs/none/resume"), 404, "no run"},
+        Bad{"resume_by_get", request_text("GET", "/api/v1/runs/x/resume"), 405, "POST"},
         Bad{"cancel_by_get", request_text("GET", "/api/v1/runs/x/cancel"), 405, "POST"},
         Bad{"post_to_version", request_text("POST", "/api/v1/version"), 405, "GET"},
         Bad{"post_to_the_page", request_text("POST", "/"), 405, "GET"},
         Bad{"bad_limit", request_text("GET", "/api/v1/runs?limit=0"), 400, "limit is '0'"},
         Bad{"limit_text", request_text("GET", "/api/v1/runs?limit=%1bx"), 400, "\\x1b"},
         Bad{"bad_state", request_text("GET", "/api/v1/runs?state=busy"), 400, "queued"},
+        Bad{"unknown_parameter", request_text("GET", "/api/v1/runs?status=failed"), 400,
+            "unknown query parameter 'status'; use before, limit, state"},
+        Bad{"repeated_parameter", request_text("GET", "/api/v1/runs?limit=1&limit=2"), 400,
+            "query parameter 'limit' is repeated"},
+        Bad{"submission_with_parameter",
+            request_text("POST", "/api/v1/runs?dry_run=true", "", tests::run_file()), 400,
+            "unknown query parameter 'dry_run'"},
         Bad{"no_length", kRuns + "\r\n", 411, "Content-Length"},
         Bad{"chunked", kRuns + "Transfer-Encoding: chunked\r\n\r\n", 411, "Content-Length"},
         Bad{"length_text", kRuns + "Content-Length: many\r\n\r\n", 400, "not a number"},
@@ -424,7 +439,9 @@ INSTANTIATE_TEST_SUITE_P(
             request_text("POST", "/api/v1/runs", "Origin: null\r\n", tests::run_file()), 403,
             "other sites"},
         Bad{"header_line_break",
-            request_text("POST", "/api/v1/runs", "Idempotency-Key: a%0d%0ab\r\n",
+            request_text("POST", "/api/v1/runs",
+                         "Idempotency-Key: a\x01"
+                         "b\r\n",
                          tests::run_file()),
             400, "control"},
         Bad{"empty_key",
@@ -449,7 +466,7 @@ TEST_F(ApiTest, ReadsOneRequestPerConnection) {
   const RawAnswer answer = raw(kRuns + "Transfer-Encoding: chunked\r\n\r\n" + smuggled);
   EXPECT_EQ(answer.status == 411 || answer.status == 0, true);
   ticks();
-  EXPECT_TRUE(store_.runs({}).empty());
+  EXPECT_TRUE(store_.ids().empty());
 }
 
 TEST_F(ApiTest, SurvivesRubbish) {
@@ -492,7 +509,7 @@ TEST_F(ApiTest, PageNeverLeavesItsFolder) {
 }
 
 TEST_F(ApiTest, ClientSpeaksIt) {
-  const Client client(server_.url() + "/", 10);
+  const Client client({server_.url() + "/"}, 10);
   EXPECT_EQ(client.get("/version")["scheduler"], "scripted");
   const Json run = client.post("/runs", tests::run_file(), {{"Idempotency-Key", "k"}});
   EXPECT_EQ(client.get("/runs/" + path_part(run["id"]))["name"], "demo");
@@ -542,7 +559,7 @@ TEST(HttpServer, HidesWhatAHandlerThrows) {
 TEST(ClientErrors, ArePlain) {
   const auto error_of = [](const std::string& url) -> std::string {
     try {
-      (void)Client(url, 2).get("/version");
+      (void)Client({url}, 2).get("/version");
     } catch (const base::Error& error) {
       return std::string(base::meaning(error.code()).name) + ": " + error.what();
     }

@@ -1,6 +1,7 @@
 // Exports of checkpoints, through the API and through `regatta ckpt export`.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/checkpoint_exports.h"
@@ -52,6 +53,14 @@ TEST_F(CkptTest, ExportsBesideTheRequests) {
   EXPECT_THAT(base::posix_file_system().read(
                   run_ / "exports" / CheckpointName{8, "aaaa"}.text() / "arguments", 9999),
               HasSubstr("--for=pretraining\n--with-optimizer\n"));
+}
+
+TEST_F(CkptTest, AnExportGetsNoSecretsOfTheController) {
+  ::setenv("CKPT_TEST_SECRET", "hidden", 1);
+  write(7);
+  write_trainer("test -z \"$CKPT_TEST_SECRET\" && test \"$ALLOWED\" = yes || exit 3; exit 9\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_THAT(exported("7")["message"].get<std::string>(), HasSubstr("exit code 9"));
 }
 
 TEST_F(CkptTest, AFailedExportSaysWhyAndMayBeTriedAgain) {

@@ -58,10 +58,10 @@ TEST_F(AdoptTest, FindsARunThatIsStartedByHand) {
 }
 
 TEST_F(AdoptTest, LeavesARunThatIsBeingSubmitted) {
-  const Submission submission{"theirs", 1, Wanted::Run, std::nullopt, ""};
+  const SubmissionRecord submission{"theirs", 1, Wanted::Run, std::nullopt, ""};
   begin(make("theirs", {{kSubmissionName, submission_text(submission)}}), "");
   pass(11);
-  EXPECT_TRUE(store_->runs({}).empty());
+  EXPECT_TRUE(store_->ids().empty());
 }
 
 TEST_F(AdoptTest, TellsOfWhatCannotBeReadAndGoesOn) {

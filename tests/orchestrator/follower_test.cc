@@ -18,7 +18,7 @@ class FollowerTest : public testing::Test {
       : store_(folder_.path() / "state"),
         directory_(trainer::RunDirectory::create(base::posix_file_system(), folder_.path() / "run",
                                                  tests::run_file())),
-        follower_(base::posix_file_system(), store_) {
+        follower_(store_) {
     NewRun run;
     run.id = "run";
     run.name = "run";
@@ -28,9 +28,14 @@ class FollowerTest : public testing::Test {
 
   // As the controller does: follow and store.
   Followed follow() {
-    const Followed followed = follower_.follow(&run_);
+    const Followed followed = follow_with(&follower_);
     store_.update_run(run_);
     return followed;
+  }
+  Followed follow_with(Follower* follower) {
+    std::vector<Attempt> attempts = store_.attempts(run_.number);
+    const ReadingOrder order = follower->order(run_, attempts);
+    return follower->take(&run_, &attempts, read_run(base::posix_file_system(), order));
   }
   // A controller that died and came back.
   void restart() { run_ = *store_.run(run_.number); }
@@ -103,9 +108,9 @@ TEST_F(FollowerTest, ReadsInChunksOfBoundedSize) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
   for (int i = 1; i <= 200; ++i) journal.step(1 + i, i);
-  Follower small(base::posix_file_system(), store_, 2000);
+  Follower small(store_, 2000);
   int calls = 1;
-  while (small.follow(&run_).more) ++calls;
+  while (follow_with(&small).more) ++calls;
   EXPECT_GT(calls, 10);
   EXPECT_EQ(steps().size(), 200U);
 }
@@ -137,8 +142,8 @@ TEST_F(FollowerTest, ReadsAttemptsInOrderHoweverLateItComes) {
   JournalAuthor second(directory_, 1010);
   second.start(1, 1);
   second.step(2, 2);
-  Follower small(base::posix_file_system(), store_, 700);
-  while (small.follow(&run_).more) {
+  Follower small(store_, 700);
+  while (follow_with(&small).more) {
   }
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(run_.summary.step, 2);
@@ -149,11 +154,11 @@ TEST_F(FollowerTest, RefreshComputesWhatACrashLeftOut) {
   journal.start(1);
   journal.step(2, 1, 1.0);
   journal.evaluation(11, 1, 0.7);
-  (void)follower_.follow(&run_);
+  (void)follow_with(&follower_);
   restart();  // the rows were written, the derived figures were not
   EXPECT_EQ(run_.summary.target, 0.5) << "what records say directly is written with them";
   EXPECT_FALSE(run_.summary.time_to_accuracy_seconds);
-  follower_.refresh(&run_);
+  follower_.refresh(&run_, store_.attempts(run_.number));
   ASSERT_TRUE(run_.summary.time_to_accuracy_seconds);
   EXPECT_DOUBLE_EQ(*run_.summary.time_to_accuracy_seconds, 10);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -24,12 +25,13 @@ class SlowScheduler final : public Scheduler {
     std::unique_lock lock(mutex_);
     begun_.insert(request.token);
     changed_.notify_all();
-    changed_.wait(lock, [&] { return open_; });
+    changed_.wait(lock, request.stop, [&] { return open_; });
+    if (!open_) throw base::Error(base::Code::Retry, "given up");
     if (request.token == "refused") throw base::Error(base::Code::User, "no such partition");
     if (request.token == "ambiguous") throw base::Error(base::Code::Retry, "no answer");
     return "handle of " + request.token;
   }
-  [[nodiscard]] Finding find(const std::string&) override { return {false, std::nullopt}; }
+  [[nodiscard]] Finding find(const std::string&, double) override { return {false, std::nullopt}; }
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t, const base::Path&) override {
     return std::nullopt;
   }
@@ -49,7 +51,7 @@ class SlowScheduler final : public Scheduler {
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::set<std::string> begun_;
   bool open_ = false;
 };
@@ -97,13 +99,20 @@ TEST_F(LauncherTest, SeveralAreUnderWayAndNobodyWaits) {
   }
 }
 
+TEST_F(LauncherTest, ItsEndWaitsForNoSubmission) {
+  const auto launcher = std::make_unique<Launcher>(files_, scheduler_);
+  for (int run = 1; run <= 5; ++run) launcher->order(order(run, "t" + std::to_string(run)));
+  EXPECT_TRUE(eventually([&] { return scheduler_.begun().size() == 3; }));
+}
+
 TEST_F(LauncherTest, SixteenAreUnderWayAtMost) {
   Launcher launcher(files_, scheduler_);
   int run = 0;
-  for (; launcher.has_place() && run < 100; ++run) launcher.order(order(run, std::to_string(run)));
+  for (; launcher.places() > 0 && run < 100; ++run) launcher.order(order(run, std::to_string(run)));
   EXPECT_EQ(run, 16);
   scheduler_.open();
-  EXPECT_TRUE(eventually([&] { return launcher.has_place(); })) << "those that are done leave room";
+  EXPECT_TRUE(eventually([&] { return launcher.places() > 0; }))
+      << "those that are done leave room";
 }
 
 TEST_F(LauncherTest, ErrorsComeWithTheOutcome) {

@@ -2,6 +2,8 @@
 // had better be avoided, and how it tells all that.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +13,8 @@
 #include "orchestrator/node_judge.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_records.h"
+#include "orchestrator/terminal.h"
+#include "orchestrator/troubles.h"
 #include "tests/orchestrator/controller_fixture.h"
 
 namespace regatta::orchestrator {
@@ -31,7 +35,8 @@ class LifecycleTest : public ControllerFixture {
     open();
   }
   Json explanation(const std::string& id) {
-    return explain_json(run(id), read_parts(*store_, run(id).number), {});
+    return explain_json(run(id), read_parts(*store_, run(id).number), {}, scheduler_.slurm,
+                        clock_.utc_seconds());
   }
   ProcessReport& report(const std::string& handle) { return scheduler_.reports[handle]; }
   void wait_in_slurm(const std::string& handle, Cause cause, const std::string& words) {
@@ -101,6 +106,92 @@ TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
   EXPECT_EQ(run(id).failures, 0);
 }
 
+TEST_F(LifecycleTest, WhatIsRefusedAgainIsAskedForLessOften) {
+  scheduler_.refuse_for_now = true;
+  const std::string id = submit();
+  ticks();
+  const auto asked = [&] { return store_->launches(run(id).number).size(); };
+  ASSERT_EQ(asked(), 1U);
+  for (const double pause : {60, 120, 240, 480, 900, 900}) {
+    const std::size_t before = asked();
+    const double told = *run(id).wait.next_start_utc - clock_.utc_seconds();
+    EXPECT_NEAR(told, pause - 5, 6) << "of ten-second turns";
+    clock_.now += told - 2;
+    ticks();
+    EXPECT_EQ(asked(), before);
+    clock_.now += 3;
+    ticks();
+    ASSERT_EQ(asked(), before + 1);
+  }
+  scheduler_.refuse_for_now = false;
+  clock_.now += 900;
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Starting);
+  scheduler_.refuse_for_now = true;
+  scheduler_.end("h1", 22);
+  ticks();
+  clock_.now += 2;
+  ticks();
+  EXPECT_NEAR(*run(id).wait.next_start_utc - clock_.utc_seconds(), 55, 6) << "begins anew";
+}
+
+// A limit of their user holds for all of them.
+TEST_F(LifecycleTest, ManyThatAreRefusedAskInTurns) {
+  scheduler_.refuse_for_now = true;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 30; ++i) ids.push_back(submit());
+  ticks();
+  const auto asked = [&] {
+    std::size_t all = 0;
+    for (const std::string& id : ids) all += store_->launches(run(id).number).size();
+    return all;
+  };
+  ASSERT_EQ(asked(), ids.size());
+  for (int minute = 0; minute < 20; ++minute) {
+    const std::size_t before = asked();
+    for (int i = 0; i < 60; ++i) {
+      clock_.now += 1 - 0.25;
+      ticks(1);
+    }
+    EXPECT_LE(asked() - before, 7U) << "minute " << minute;
+  }
+  EXPECT_GT(asked(), 2 * ids.size());
+  scheduler_.refuse_for_now = false;
+  clock_.now += 1000;
+  ticks();
+  for (const std::string& id : ids) EXPECT_EQ(run(id).state, RunState::Starting);
+}
+
+// Its partition, account or QOS was changed: what has trained waits until it is changed again.
+TEST_F(LifecycleTest, NoRefusalEndsARunThatWasLaunchedBefore) {
+  const std::string id = submit();
+  ticks();
+  scheduler_.refuse = true;
+  scheduler_.end("h1", 22);
+  ticks();
+  clock_.now += 2;
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  const Json told = explanation(id);
+  EXPECT_THAT(told["summary"], HasSubstr("refused, and asked for again: cannot start"));
+  EXPECT_THAT(told["next"], HasSubstr("the next attempt is started at"));
+  EXPECT_EQ(told["waiting"]["clears"], "perhaps");
+  for (int i = 0; i < 100; ++i) {
+    clock_.now += 100;
+    ticks();
+  }
+  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  EXPECT_LE(store_->launches(run(id).number).size(), 20U);
+  reopen();
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  scheduler_.refuse = false;
+  clock_.now += 1000;
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).failures, 1);
+}
+
 TEST_F(LifecycleTest, ARefusalIsTold) {
   scheduler_.refuse = true;
   const std::string id = submit();
@@ -129,6 +220,64 @@ TEST_F(LifecycleTest, AWaitIsToldAsSlurmTellsIt) {
   report("h1").clears = "never";
   ticks();
   EXPECT_THAT(explanation(id)["next"], HasSubstr("until somebody changes what it asks for"));
+}
+
+TEST_F(LifecycleTest, ASilentSlurmIsTold) {
+  const std::string id = submit();
+  ticks();
+  EXPECT_TRUE(explanation(id)["slurm"].is_null()) << "nobody has to be asked";
+  scheduler_.slurm = Contact{};
+  EXPECT_THAT(explain_text(explanation(id)), HasSubstr("Slurm has not answered yet"));
+  const double answered = clock_.utc_seconds();
+  scheduler_.slurm->answered_utc = answered;
+  clock_.now += 8;
+  EXPECT_EQ(explanation(id)["slurm"]["answered_at"], base::iso8601(answered));
+  EXPECT_EQ(explanation(id)["slurm"]["age_seconds"], 8);
+  EXPECT_TRUE(explanation(id)["slurm"]["trouble"].is_null());
+  EXPECT_THAT(explain_text(explanation(id)), HasSubstr("slurm   answered 8.0 s ago"));
+  EXPECT_THAT(explanation(id)["next"], HasSubstr("training begins"));
+
+  clock_.now += 182;
+  scheduler_.slurm->trouble = "squeue ended with code 1: no \x1b[31mway";
+  const Json told = explanation(id);
+  EXPECT_EQ(told["slurm"]["trouble"], scheduler_.slurm->trouble);
+  EXPECT_THAT(told["next"], HasSubstr("not known until Slurm answers"));
+  EXPECT_THAT(explain_text(told),
+              HasSubstr("Slurm has not answered since " + local_time(base::iso8601(answered)) +
+                        " (3 min 10 s): squeue ended with code 1: no \\x1b"));
+}
+
+TEST_F(LifecycleTest, ACancellationThatSlurmIsNotToldIsShown) {
+  const std::string id = submit();
+  ticks();
+  report("h1").state = ProcessState::Unknown;
+  scheduler_.slurm = Contact{clock_.utc_seconds() - 60, "no answer", clock_.utc_seconds()};
+  EXPECT_TRUE(controller_->cancel(id));
+  ticks();
+  const Json told = explanation(id);
+  EXPECT_EQ(told["state"], "stopping");
+  EXPECT_THAT(told["summary"], HasSubstr("Slurm has not been told so far"));
+  EXPECT_THAT(told["next"], HasSubstr("it is stopped when Slurm answers"));
+  EXPECT_EQ(told["slurm"]["cancel_waits_since"], base::iso8601(*scheduler_.slurm->end_waits_utc));
+  EXPECT_THAT(
+      explain_text(told),
+      HasSubstr("waits since " + local_time(base::iso8601(*scheduler_.slurm->end_waits_utc))));
+}
+
+// Else a Slurm that was away for a minute would kill what was to save.
+TEST_F(LifecycleTest, AGraceBeginsWhenTheRequestWasPassedOn) {
+  const std::string id = submit();
+  ticks();
+  EXPECT_TRUE(controller_->cancel(id));
+  scheduler_.slurm = Contact{clock_.utc_seconds(), "no answer", clock_.utc_seconds()};
+  ticks(4 * 300);
+  EXPECT_EQ(state(id), RunState::Stopping);
+  EXPECT_THAT(scheduler_.killed, IsEmpty());
+  scheduler_.slurm = Contact{clock_.utc_seconds(), "", {}};
+  ticks(4 * 45);
+  EXPECT_THAT(scheduler_.killed, IsEmpty());
+  ticks(4 * 30);
+  EXPECT_THAT(scheduler_.killed, ElementsAre("h1"));
 }
 
 TEST_F(LifecycleTest, TheNodeOfAHungRankIsAvoidedByTheJobThatWaitsAgain) {
@@ -388,6 +537,32 @@ TEST(LaunchLogs, AreFoundForProcessesAndJobs) {
   }
   EXPECT_THAT(names, ElementsAre("1.log", token + "-9-0.log", token + "-9-2.log",
                                  token + "-9-10.log", token + "-12.out"));
+}
+
+// What is logged meanwhile.
+std::string said(const std::function<void()>& work) {
+  testing::internal::CaptureStdout();
+  work();
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Troubles, AreNewsOnceUntilTheyPass) {
+  Troubles troubles;
+  EXPECT_THAT(said([&] { troubles.tell("run a", "no room", 0); }), HasSubstr("run a: no room"));
+  EXPECT_EQ(said([&] { troubles.tell("run a", "no room", 100); }), "");
+  EXPECT_THAT(said([&] { troubles.tell("run a", "no disk", 200); }), HasSubstr("no disk"));
+  troubles.settle("run a");
+  EXPECT_THAT(said([&] { troubles.tell("run a", "no disk", 300); }), HasSubstr("no disk"));
+}
+
+TEST(Troubles, OfManyAreAFewAMinuteAndANumber) {
+  Troubles troubles;
+  const std::string first = said([&] {
+    for (int i = 0; i < 30; ++i) troubles.tell("run " + std::to_string(i), "no room", 0);
+  });
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 5);
+  EXPECT_THAT(said([&] { troubles.tell("run x", "no disk", 61); }),
+              testing::AllOf(HasSubstr("25 more such messages"), HasSubstr("run x: no disk")));
 }
 
 }  // namespace

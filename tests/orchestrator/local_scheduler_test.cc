@@ -121,14 +121,14 @@ TEST_F(LocalSchedulerTest, WhatAnAttemptLeftBehindIsKilledWithItsEnd) {
 TEST_F(LocalSchedulerTest, AnotherControllerFindsTheProcessAgain) {
   const std::string handle = submit("0123abcd");
   LocalScheduler other(kTrainer);
-  EXPECT_EQ(other.find("0123abcd").handle, handle);
-  EXPECT_EQ(other.find("0123abc").handle, std::nullopt) << "the whole token, not a part";
+  EXPECT_EQ(other.find("0123abcd", 0).handle, handle);
+  EXPECT_EQ(other.find("0123abc", 0).handle, std::nullopt) << "the whole token, not a part";
   EXPECT_EQ(other.poll(handle).state, ProcessState::Running);
   other.stop(handle);
   // Its parent reaps it; to the other it is only gone.
   ASSERT_TRUE(eventually([&] { return other.poll(handle).state == ProcessState::Gone; }));
   ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
-  EXPECT_EQ(other.find("0123abcd").handle, std::nullopt);
+  EXPECT_EQ(other.find("0123abcd", 0).handle, std::nullopt);
 }
 
 TEST_F(LocalSchedulerTest, AdoptsOnlyWhatWorksOnThisRun) {
@@ -155,11 +155,20 @@ TEST_F(LocalSchedulerTest, HandlesOfAnotherTimeAreGone) {
     other.kill(stale);
   }
   EXPECT_EQ(scheduler_.poll(handle).state, ProcessState::Running) << "none of them reached it";
+  EXPECT_EQ(other.poll(parts[0] + ":7:another-boot").cause, Cause::NodeFailure);
+  EXPECT_EQ(other.poll(parts[0] + ":7:" + parts[2]).cause, Cause::None);
+  EXPECT_EQ(other.poll("slurm:7:0123456789abcdef").cause, Cause::None) << "no machine of ours";
 }
 
-TEST_F(LocalSchedulerTest, SaysThatTheTrainerCannotBeStarted) {
+// It may be there again in a moment (being installed anew), so no run of a queue fails for it.
+TEST_F(LocalSchedulerTest, ATrainerThatCannotBeStartedNowIsAskedForLater) {
   LocalScheduler broken(folder_.path() / "absent");
-  EXPECT_THROW((void)broken.submit({run(), folder_.path() / "log", "t"}), base::Error);
+  try {
+    (void)broken.submit({run(), folder_.path() / "log", "t"});
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict);
+  }
 }
 
 }  // namespace

@@ -82,6 +82,23 @@ TEST_F(NodesApiTest, TellsTheTableAndThatSomebodyLooks) {
   EXPECT_EQ(answer["nodes"][0]["state"], "drained");
   EXPECT_EQ(answer["nodes"][0]["reason"], "\x1b[31m\xEF\xBF\xBD");
   EXPECT_EQ(answer["nodes"][0]["runs"], Json({id}));
+  EXPECT_TRUE(answer["trouble"].is_null());
+  scheduler_.slurm = Contact{1.7e9, "squeue did not answer in time", {}};
+  EXPECT_EQ(nodes(&table)["trouble"], "squeue did not answer in time") << "nor will scontrol";
+}
+
+TEST_F(NodesApiTest, WhoAsksIsSomebodyWhoLooks) {
+  const std::string id = submit();
+  Api api(controller_, base::posix_file_system(), clock_, folder_.path());
+  scheduler_.slurm = Contact{1.7e9, "no answer", {}};
+  Json run = Json::parse(api.handle({"GET", "/api/v1/runs/" + id, {}, {}, ""}).body);
+  EXPECT_EQ(run["slurm"]["trouble"], "no answer");
+  EXPECT_EQ(scheduler_.looks, 0) << "a page reads that every second";
+  run = Json::parse(api.handle({"GET", "/api/v1/runs/" + id + "/explain", {}, {}, ""}).body);
+  EXPECT_EQ(run["slurm"]["trouble"], "no answer");
+  EXPECT_EQ(scheduler_.looks, 1);
+  EXPECT_EQ(api.handle({"POST", "/api/v1/runs/" + id + "/cancel", {}, {}, ""}).status, 202);
+  EXPECT_EQ(scheduler_.looks, 2);
 }
 
 constexpr double kNow = 1.7e9;

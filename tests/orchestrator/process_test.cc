@@ -38,10 +38,10 @@ class ProcessTest : public testing::Test {
   void script(const std::string& text) { tests::write_file(data() / "script", text); }
 
   // Starts `regatta serve` on a free port and waits until it listens.
-  void serve(const std::vector<std::string>& more = {}, const std::string& port = "0") {
+  void serve(const std::vector<std::string>& more = {}) {
     base::Command command;
     command.arguments = {kRegatta,    "serve",  "--port",
-                         port,        "--data", state(),
+                         "0",         "--data", state(),
                          "--trainer", kTrainer, "--allow-privileged"};
     command.arguments.insert(command.arguments.end(), more.begin(), more.end());
     command.output_path = folder_.path() / ("serve-" + std::to_string(++served_) + ".log");
@@ -68,12 +68,13 @@ class ProcessTest : public testing::Test {
     }
   }
   std::string state() const { return (folder_.path() / "state").string(); }
+  std::string socket() const { return "unix:" + state() + "/controller.sock"; }
 
   base::Output regatta(const std::vector<std::string>& arguments) {
     base::Command command;
     command.arguments = {kRegatta};
     command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-    command.environment["REGATTA_SERVER"] = url_.empty() ? "http://127.0.0.1:1" : url_;
+    command.environment["REGATTA_SERVER"] = socket();
     command.directory = folder_.path();
     return base::run(command, kDeadline);
   }
@@ -91,7 +92,7 @@ class ProcessTest : public testing::Test {
     return output.text.substr(0, output.text.find('\n'));
   }
   Json show(const std::string& id) {
-    const Json run = Client(url_, 30).get("/runs/" + path_part(id));
+    const Json run = Client({socket()}, 30).get("/runs/" + path_part(id));
     const Json& attempt = run["attempt"];
     if (attempt.is_object() && attempt["process"].is_number()) {
       attempts_.push_back(attempt["process"].get<pid_t>());
@@ -106,7 +107,7 @@ class ProcessTest : public testing::Test {
   }
   std::vector<std::int64_t> steps(const std::string& id) {
     std::vector<std::int64_t> out;
-    const Json metrics = Client(url_, 30).get("/runs/" + id + "/metrics");
+    const Json metrics = Client({socket()}, 30).get("/runs/" + id + "/metrics");
     for (const Json& row : metrics["steps"]) out.push_back(row[0]);
     return out;
   }
@@ -159,7 +160,7 @@ TEST_F(ProcessTest, ShowsHowTheRanksDo) {
   EXPECT_THAT(while_running.text, HasSubstr("640 samples, statistical efficiency 80.0 %"));
   EXPECT_THAT(while_running.text, HasSubstr("10.0 % of the step exposed"));
   EXPECT_THAT(while_running.text, HasSubstr("rank 1 in backward"));
-  const Json metrics = Client(url_, 30).get("/runs/" + id + "/metrics");
+  const Json metrics = Client({socket()}, 30).get("/runs/" + id + "/metrics");
   EXPECT_EQ(metrics["timeline"]["step"], 12);
   EXPECT_EQ(metrics["timeline"]["buckets"].size(), 2U);
   tests::write_file(data() / "go", "");
@@ -213,7 +214,7 @@ TEST_F(ProcessTest, StartsAgainAfterKillMinusNine) {
   std::vector<std::int64_t> expected = one_to(15);
   for (std::int64_t step = 11; step <= 30; ++step) expected.push_back(step);
   EXPECT_EQ(steps(id), expected) << "resumed from the checkpoint of step 10";
-  const Json metrics = Client(url_, 30).get("/runs/" + id + "/metrics");
+  const Json metrics = Client({socket()}, 30).get("/runs/" + id + "/metrics");
   double last = -1;
   for (const Json& row : metrics["steps"]) {
     EXPECT_GT(row[1].get<double>(), last) << "one time axis, down time included";
@@ -287,7 +288,7 @@ TEST_F(ProcessTest, CtrlCDetachesFromWatch) {
   ASSERT_TRUE(reaches_step(id, 5));
   base::Command command;
   command.arguments = {kRegatta, "watch", id};
-  command.environment["REGATTA_SERVER"] = url_;
+  command.environment["REGATTA_SERVER"] = socket();
   command.output_path = folder_.path() / "watch.log";
   const pid_t watcher = base::spawn(command);
   ASSERT_TRUE(
@@ -300,24 +301,18 @@ TEST_F(ProcessTest, CtrlCDetachesFromWatch) {
 
 TEST_F(ProcessTest, WatchSurvivesARestartOfTheController) {
   script("hold_at 5");
-  // A loopback address of its own, so that nobody else takes the port meanwhile.
-  const int process = ::getpid();
-  const std::vector<std::string> address{
-      "--address",
-      "127.77." + std::to_string(process / 250 % 250) + "." + std::to_string(process % 250 + 1)};
-  serve(address);
+  serve();
   const std::string id = submit();
   ASSERT_TRUE(reaches_step(id, 5));
-  const std::string port = url_.substr(url_.rfind(':') + 1);
   base::Command command;
   command.arguments = {kRegatta, "watch", id, "--exit-status"};
-  command.environment["REGATTA_SERVER"] = url_;
+  command.environment["REGATTA_SERVER"] = socket();
   command.output_path = folder_.path() / "watch.log";
   const pid_t watcher = base::spawn(command);
   ASSERT_TRUE(
       eventually([&] { return read(command.output_path).find("step 5/60") != std::string::npos; }));
   stop_serving(SIGTERM);
-  serve(address, port);
+  serve();
   tests::write_file(data() / "go", "");
   EXPECT_EQ(base::wait_exit(watcher).code, 0);
   EXPECT_THAT(read(command.output_path), HasSubstr("succeeded"));

@@ -89,8 +89,8 @@ Observation silent() {
   seen.journal_started = false;
   return seen;
 }
-Observation unknown() {
-  Observation seen = running(Wanted::Cancel);
+Observation unknown(Wanted wanted) {
+  Observation seen = running(wanted);
   seen.process.state = ProcessState::Unknown;
   return seen;
 }
@@ -105,6 +105,11 @@ Observation caused(Cause cause, ProcessState state = ProcessState::Gone) {
 }
 Observation replaced(Observation seen) {
   seen.replaced = true;
+  return seen;
+}
+// As Slurm tells a job: what it lays on nobody is nobody's wish.
+Observation of_a_job(Observation seen) {
+  seen.process.tells_cancels = true;
   return seen;
 }
 Observation over() {
@@ -144,7 +149,10 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"within_grace_waits", stopping(59), Act::Nothing, false, RunState::Stopping},
         Row{"is_asked_again", asked_long_ago(stopping(59)), Act::Stop, false, RunState::Stopping},
         Row{"after_grace_kills", stopping(60), Act::Kill, false, RunState::Stopping},
-        Row{"unknown_changes_nothing", unknown(), Act::Nothing, false, RunState::Running},
+        Row{"unknown_changes_nothing", unknown(Wanted::Run), Act::Nothing, false,
+            RunState::Running},
+        Row{"a_wish_is_shown_while_nothing_is_known", unknown(Wanted::Cancel), Act::Nothing, false,
+            RunState::Stopping},
         Row{"out_of_memory_is_not_tried_again", caused(Cause::OutOfMemory), Act::Nothing, true,
             RunState::Failed, "so Slurm says; do this"},
         Row{"out_of_memory_after_the_last_step_is_none",
@@ -157,6 +165,11 @@ INSTANTIATE_TEST_SUITE_P(
             RunState::Queued},
         Row{"a_job_that_somebody_cancelled_is_left_alone", caused(Cause::Cancelled), Act::Nothing,
             true, RunState::Stopped, "somebody cancelled its job; so Slurm says"},
+        Row{"cancelled_after_it_had_saved", with_end(of_a_job(caused(Cause::Cancelled)), 24, ""),
+            Act::Nothing, true, RunState::Stopped,
+            "somebody cancelled its job; the trainer returned 24"},
+        Row{"past_its_deadline_it_is_not_tried_again", caused(Cause::Deadline), Act::Nothing, true,
+            RunState::Failed, "so Slurm says; do this"},
         Row{"a_job_that_we_cancelled_is_tried_again", replaced(caused(Cause::Cancelled)),
             Act::Nothing, true, RunState::Queued},
         Row{"held_by_a_person_waits", caused(Cause::Held, ProcessState::Waiting), Act::Nothing,
@@ -192,7 +205,22 @@ INSTANTIATE_TEST_SUITE_P(
             RunState::Failed, "bad"},
         Row{"the_process_knows_better_than_its_journal", with_end(ended(22), 20, "bad"),
             Act::Nothing, true, RunState::Queued},
-        Row{"exit_24_stops", ended(24), Act::Nothing, true, RunState::Stopped},
+        Row{"exit_24_of_a_process_stops", with_progress(ended(24)), Act::Nothing, true,
+            RunState::Stopped,
+            "a signal asked it to stop, not `regatta cancel`; `regatta resume` lets it go on where "
+            "that was not meant"},
+        Row{"exit_24_of_a_run_by_hand_stops", observed(ended(24)), Act::Nothing, true,
+            RunState::Stopped},
+        Row{"exit_24_of_a_job_goes_on", with_progress(of_a_job(ended(24))), Act::Nothing, true,
+            RunState::Queued},
+        Row{"exit_24_of_a_job_that_is_forgotten_goes_on",
+            with_progress(with_end(of_a_job(gone()), 24, "")), Act::Nothing, true,
+            RunState::Queued},
+        Row{"exit_24_of_a_job_that_a_signal_ended_goes_on",
+            with_progress(with_end(of_a_job(killed(15)), 24, "")), Act::Nothing, true,
+            RunState::Queued},
+        Row{"exit_24_of_a_job_when_asked_is_cancelled", cancelled(of_a_job(ended(24))),
+            Act::Nothing, true, RunState::Cancelled},
         Row{"exit_25_goes_on", with_progress(ended(25)), Act::Nothing, true, RunState::Queued},
         Row{"exit_25_without_progress_is_retried", ended(25), Act::Nothing, true, RunState::Queued},
         Row{"exit_25_when_cancelled", cancelled(ended(25)), Act::Nothing, true, RunState::Cancelled,
@@ -258,7 +286,40 @@ TEST(ReconcileRetries, GoingOnIsNoFailureWhileItBringsSteps) {
   seen.progress_step = 200;
   decision = reconcile(seen, {});
   EXPECT_EQ(decision.state, RunState::Failed);
-  EXPECT_NE(decision.error.find("its time was over before"), std::string::npos) << decision.error;
+  EXPECT_NE(decision.error.find("the time of its attempt was over before"), std::string::npos)
+      << decision.error;
+}
+
+// What saved before something else than a person ended it.
+TEST(ReconcileRetries, WhatHadSavedGoesOnWithoutAFailure) {
+  const std::pair<Observation, const char*> rows[] = {
+      {caused(Cause::Preempted), "so Slurm says"},
+      {caused(Cause::TimeLimit), "so Slurm says"},
+      {caused(Cause::NodeFailure), "so Slurm says"},
+      {of_a_job(gone()), "a signal that was no cancel stopped its ranks"},
+  };
+  for (const auto& [end, why] : rows) {
+    Observation seen = with_progress(with_end(end, 24, ""));
+    seen.failures = 4;
+    Decision decision = reconcile(seen, {});
+    EXPECT_EQ(decision.state, RunState::Queued);
+    EXPECT_EQ(decision.failures, 0);
+    EXPECT_EQ(decision.progress_step, 200);
+    EXPECT_DOUBLE_EQ(decision.not_before, seen.now) << "at once";
+    EXPECT_EQ(decision.reason, std::string("goes on: ") + why);
+    seen.progress_step = 200;
+    seen.failures = 3;
+    decision = reconcile(seen, {});
+    EXPECT_EQ(decision.state, RunState::Queued);
+    EXPECT_EQ(decision.failures, 4) << "it brought nothing";
+    EXPECT_GT(decision.not_before, seen.now);
+    seen.failures = 4;
+    decision = reconcile(seen, {});
+    EXPECT_EQ(decision.state, RunState::Failed);
+    EXPECT_NE(decision.error.find(why + std::string(" before it had trained a step")),
+              std::string::npos)
+        << decision.error;
+  }
 }
 
 TEST(ReconcileRetries, FencedAsksForTheSuccessor) {

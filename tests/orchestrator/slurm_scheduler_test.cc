@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <limits>
+#include <chrono>
+#include <set>
+#include <thread>
 
+#include "base/text.h"
 #include "tests/orchestrator/support.h"
 #include "trainer/contract/run_config.h"
 
@@ -17,22 +20,20 @@ class SlurmSchedulerTest : public testing::Test {
  protected:
   SlurmSchedulerTest() {
     settings_.user = "somebody";
+    settings_.cluster = SlurmCluster{};
     program("squeue", "exit 0");
     program("sacct", "exit 0");
     program("scontrol", "echo NodeName=node01 State=IDLE; echo NodeName=node02 State=DOWN");
-    for (PollPace* pace : {&settings_.limits.idle, &settings_.limits.busy}) {
-      for (const PollKind kind : {PollKind::Accounting, PollKind::Cluster}) {
-        pace->intervals[static_cast<std::size_t>(kind)] = std::numeric_limits<double>::infinity();
-      }
-    }
   }
 
   // A program that leaves a line in `calls` and does this.
   void program(const std::string& name, const std::string& body) {
     const base::Path path = folder_.path() / name;
-    tests::write_file(path,
+    const base::Path fresh = path.string() + ".new";
+    tests::write_file(fresh,
                       "#!/bin/sh\necho " + name + " >> '" + calls_path() + "'\n" + body + "\n");
-    ::chmod(path.c_str(), 0755);
+    ::chmod(fresh.c_str(), 0755);
+    std::filesystem::rename(fresh, path);  // it may run just now
   }
   std::string calls_path() const { return (folder_.path() / "calls").string(); }
   std::size_t calls() const {
@@ -53,6 +54,28 @@ class SlurmSchedulerTest : public testing::Test {
       clock_.now = clock_.now + step;
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
+  }
+
+  // Lines of `calls` that begin so.
+  std::size_t calls_of(const std::string& name) const {
+    std::ifstream lines(calls_path());
+    std::size_t count = 0;
+    for (std::string line; std::getline(lines, line);) count += line.rfind(name, 0) == 0 ? 1U : 0U;
+    return count;
+  }
+  // squeue knows these jobs: lines "ID STATE TOKEN".
+  void queue(const std::vector<std::string>& jobs) {
+    program("squeue", R"sh(for a in "$@"; do case "$a" in --format=*) f=${a#--format=};; esac; done
+while read -r id state token; do
+  printf '%s\n' "$f" |
+    sed "s/%A/$id/g; s/%T/$state/; s/%k/regatta:$token/; s/%j/job $id/; s/%[a-zA-Z]//g"
+done < ')sh" + (folder_.path() / "queue").string() +
+                          "'");
+    tests::write_file(folder_.path() / "queue", jobs.empty() ? "" : base::join(jobs, "\n") + "\n");
+  }
+  static std::string token_of(int job) { return "0123456789abcd" + std::to_string(job + 10); }
+  static std::string handle_of(int job) {
+    return "slurm:" + std::to_string(job) + ":" + token_of(job);
   }
 
   tests::TemporaryDirectory folder_;
@@ -84,7 +107,7 @@ TEST_F(SlurmSchedulerTest, AsksForNodesOnlyWhileSomebodyLooks) {
 
 TEST_F(SlurmSchedulerTest, AsksForTheQueueAndForNodesWhileARunIsOpen) {
   SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
-  EXPECT_FALSE(scheduler.find("a-token").known);
+  EXPECT_FALSE(scheduler.find("a-token", 0).known);
   ASSERT_TRUE(tests::eventually([&] { return calls() == 1; }));
   EXPECT_FALSE(nodes_.snapshot().taken_utc) << "the queue comes first";
   EXPECT_FALSE(scheduler.usable_nodes({})) << "not known";
@@ -94,6 +117,241 @@ TEST_F(SlurmSchedulerTest, AsksForTheQueueAndForNodesWhileARunIsOpen) {
   program("scontrol", "exit 1");
   clock_.now = clock_.now + 601;
   EXPECT_FALSE(scheduler.usable_nodes({})) << "too old";
+}
+
+TEST_F(SlurmSchedulerTest, SubmitsNothingBeforeSlurmHasAnswered) {
+  settings_.cluster.reset();
+  for (const char* const name : {"sbatch", "scancel"}) program(name, "echo slurm-wlm 22.05.8");
+  program("squeue", "case $1 in --version) echo slurm-wlm 22.05.8;; esac");
+  const std::string config =
+      "case $1 in --version) echo slurm-wlm 22.05.8; exit;; esac\n"
+      "test -e '" +
+      (folder_.path() / "answers").string() +
+      "' || { "
+      "echo 'scontrol: error: Unable to contact slurm controller' >&2; exit 1; }\n"
+      "echo 'AccountingStorageType = accounting_storage/none'";
+  program("scontrol", config);
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  EXPECT_THAT(scheduler.why_not_now(), testing::HasSubstr("Slurm has not answered"));
+  EXPECT_EQ(scheduler.poll(handle_of(1)).state, ProcessState::Unknown);
+  ASSERT_TRUE(tests::eventually(
+      [&] { return scheduler.why_not_now().find("Unable to contact") != std::string::npos; }));
+  EXPECT_THAT(nodes_.snapshot().trouble, testing::HasSubstr("Unable to contact"));
+  for (int minute = 0; minute < 3; ++minute) pass(60, 60);
+  EXPECT_EQ(calls_of("sacct"), 0U);
+  EXPECT_FALSE(scheduler.why_not_now().empty());
+  EXPECT_EQ(scheduler.poll(handle_of(1)).state, ProcessState::Unknown) << "never lost meanwhile";
+  tests::write_file(folder_.path() / "answers", "");
+  ASSERT_TRUE(tests::eventually([&] {
+    clock_.now = clock_.now + 5;
+    return scheduler.why_not_now().empty();
+  }));
+  queue({"1 RUNNING " + token_of(1)});
+  EXPECT_TRUE(tests::eventually([&] {
+    clock_.now = clock_.now + 5;
+    return scheduler.poll(handle_of(1)).state == ProcessState::Running;
+  }));
+}
+
+// Fake commands that hang until the test ends.
+const std::string kHang = "exec sleep 600";
+
+TEST_F(SlurmSchedulerTest, NoCallWaitsForACommand) {
+  std::vector<std::string> jobs;
+  for (int job = 1; job <= 10; ++job) {
+    jobs.push_back(std::to_string(job) + " RUNNING " + token_of(job));
+  }
+  queue(jobs);
+  std::chrono::steady_clock::time_point begin;
+  {
+    SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+    ASSERT_TRUE(tests::eventually([&] {
+      clock_.now = clock_.now + 1;
+      int running = 0;
+      for (int job = 1; job <= 10; ++job) {
+        running += scheduler.poll(handle_of(job)).state == ProcessState::Running ? 1 : 0;
+      }
+      return running == 10;
+    }));
+    for (const char* const name : {"squeue", "sacct", "scontrol", "scancel", "sbatch"}) {
+      program(name, kHang);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // for what still runs
+    std::filesystem::remove(calls_path());
+    begin = std::chrono::steady_clock::now();
+    clock_.now = clock_.now + 100;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      for (int job = 1; job <= 10; ++job) {
+        EXPECT_EQ(scheduler.poll(handle_of(job)).state, ProcessState::Running);
+        scheduler.stop(handle_of(job));
+        scheduler.avoid(handle_of(job), {"node01"});
+        (void)scheduler.find(token_of(job), 0);
+        (void)scheduler.contact(handle_of(job));
+        scheduler.look_soon();
+        scheduler.somebody_looks();
+        if (repeat > 0) scheduler.kill(handle_of(job));
+      }
+    }
+    ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") == 4; }));
+    // Of those that ask one, and one that keeps a job from nodes.
+    ASSERT_TRUE(tests::eventually([&] { return calls() == 6; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_EQ(calls(), 6U) << "as many at once as there are threads, and no more";
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
+      << "its end waits for none of them";
+}
+
+TEST_F(SlurmSchedulerTest, ASlowEndDelaysItsOwnRunOnly) {
+  // One that hangs on job 1, and is quick for all others.
+  program("scancel", "echo \"$@\" >> '" + (folder_.path() / "ended").string() +
+                         "'; case \"$*\" in *\" 1\") " + kHang + ";; esac");
+  queue({"1 RUNNING " + token_of(1), "2 RUNNING " + token_of(2), "3 PENDING " + token_of(3)});
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  const auto state = [&](int job) { return scheduler.poll(handle_of(job)).state; };
+  ASSERT_TRUE(tests::eventually([&] {
+    clock_.now = clock_.now + 1;
+    return state(1) == ProcessState::Running && state(2) == ProcessState::Running &&
+           state(3) == ProcessState::Waiting;
+  }));
+  for (const int job : {1, 2, 3}) scheduler.stop(handle_of(job));
+  ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") == 3; }));
+  std::ifstream file(folder_.path() / "ended");
+  std::set<std::string> ended;
+  for (std::string line; std::getline(file, line);) ended.insert(line);
+  EXPECT_THAT(ended,
+              testing::UnorderedElementsAre("--name=job 1 --signal=TERM 1",
+                                            "--name=job 2 --signal=TERM 2", "--name=job 3 3"))
+      << "by the names that squeue shows; what waits gets no signal";
+  scheduler.kill(handle_of(1));
+  scheduler.kill(handle_of(2));
+  ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") == 4; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(calls_of("scancel"), 4U) << "one command at a time for a job";
+}
+
+TEST_F(SlurmSchedulerTest, AnEndThatFailedIsTriedAgain) {
+  const base::Path good = folder_.path() / "good";
+  program("scancel", "test -e '" + good.string() +
+                         "' || { echo 'scancel: error: Unable to contact slurm controller' >&2; "
+                         "exit 1; }");
+  queue({"1 RUNNING " + token_of(1)});
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  ASSERT_TRUE(tests::eventually(
+      [&] { return scheduler.poll(handle_of(1)).state == ProcessState::Running; }));
+  EXPECT_FALSE(scheduler.contact(handle_of(1))->end_waits_utc);
+  scheduler.kill(handle_of(1));
+  ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") == 1; }));
+  EXPECT_EQ(scheduler.contact(handle_of(1))->end_waits_utc, clock_.utc_seconds());
+  scheduler.kill(handle_of(1));
+  tests::write_file(good, "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(calls_of("scancel"), 1U) << "it pauses";
+  // The clock may have been read just before the command failed.
+  ASSERT_TRUE(tests::eventually([&] {
+    clock_.now = clock_.now + 1;
+    return calls_of("scancel") == 2;
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  clock_.now = clock_.now + 100;
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(calls_of("scancel"), 2U);
+}
+
+const std::string kNoContact =
+    "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; "
+    "exit 1";
+
+TEST_F(SlurmSchedulerTest, ASilentSlurmIsToldAndWhatWaitedGoesOnWithItsFirstAnswer) {
+  program("scancel", kNoContact);
+  queue({"1 RUNNING " + token_of(1)});
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  EXPECT_FALSE(scheduler.contact("")->answered_utc);
+  ASSERT_TRUE(tests::eventually(
+      [&] { return scheduler.poll(handle_of(1)).state == ProcessState::Running; }));
+  EXPECT_EQ(scheduler.contact("")->trouble, "");
+  const double answered = clock_.utc_seconds();
+  EXPECT_EQ(scheduler.contact("")->answered_utc, answered);
+
+  program("squeue", kNoContact);
+  program("scontrol", kNoContact);
+  ASSERT_TRUE(tests::eventually([&] {
+    clock_.now = clock_.now + 1;
+    return !scheduler.contact("")->trouble.empty();
+  }));
+  EXPECT_THAT(scheduler.contact("")->trouble, testing::HasSubstr("Unable to contact"));
+  EXPECT_EQ(scheduler.contact("")->answered_utc, answered);
+  EXPECT_EQ(scheduler.poll(handle_of(1)).state, ProcessState::Running) << "as it was";
+  scheduler.stop(handle_of(1));
+  ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const std::size_t asked = calls_of("squeue") + calls_of("scontrol");
+  pass(36, 6);
+  pass(36, 6);
+  EXPECT_GE(calls_of("squeue") + calls_of("scontrol"), asked + 2) << "twice a minute";
+
+  queue({"1 RUNNING " + token_of(1)});
+  program("scancel", "exit 0");
+  const std::size_t told = calls_of("scancel");
+  scheduler.somebody_looks();
+  clock_.now = clock_.now + 6;
+  ASSERT_TRUE(tests::eventually([&] { return scheduler.contact("")->trouble.empty(); }))
+      << "who looks gets an answer at once";
+  ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") > told; })) << "at once, too";
+  ASSERT_TRUE(tests::eventually([&] { return !scheduler.contact(handle_of(1))->end_waits_utc; }));
+}
+
+TEST_F(SlurmSchedulerTest, AccountingIsAskedByIdElseForWhatIsNotOlder) {
+  const base::Path asked = folder_.path() / "asked";
+  program("sacct", "echo \"$@\" >> '" + asked.string() + "'");
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  (void)scheduler.poll(handle_of(7));
+  (void)scheduler.find(token_of(8), clock_.utc_seconds());
+  const auto questions = [&] {
+    std::ifstream file(asked);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  };
+  ASSERT_TRUE(tests::eventually([&] {
+    clock_.now = clock_.now + 1;
+    return questions().size() >= 2 && questions().back().find("--jobs=") == std::string::npos;
+  })) << "of job 7 accounting has not heard for a minute";
+  EXPECT_THAT(questions().front(), testing::HasSubstr("--user=somebody --jobs=7"));
+  EXPECT_THAT(questions().back(),
+              testing::HasSubstr("--starttime=" + base::iso8601(1.7e9 - 300).substr(0, 18)));
+}
+
+// The attack: an answer that stops anywhere made jobs look gone, and their runs were started again.
+TEST_F(SlurmSchedulerTest, NoJobIsGoneForAnAnswerThatIsNotWhole) {
+  queue({"1 RUNNING " + token_of(1), "2 RUNNING " + token_of(2)});
+  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  const auto running = [&] {
+    clock_.now = clock_.now + 1;
+    return scheduler.poll(handle_of(1)).state == ProcessState::Running &&
+           scheduler.poll(handle_of(2)).state == ProcessState::Running;
+  };
+  ASSERT_TRUE(tests::eventually(running));
+  const std::string row = R"sh(for a in "$@"; do case "$a" in --format=*) f=${a#--format=};; esac
+done; row() { printf '%s\n' "$f" | sed "s/%A/1/g; s/%T/RUNNING/; s/%j/regatta-)sh" +
+                          token_of(1) + R"sh(/; s/%[a-zA-Z]//g"; }
+)sh";
+  for (const std::string& answer : std::vector<std::string>{
+           "row; row | head -c 50", "printf x", "row; kill -9 $$", "row; exit 1",
+           "row; head -c 17000000 /dev/zero | tr '\\0' x",
+           "row; head -c 70000000 /dev/zero | tr '\\0' '\\n'",
+           "echo 'slurm_load_jobs error: Socket timed out on send/recv operation' >&2"}) {
+    program("squeue", row + answer);
+    for (int round = 0; round < 2; ++round) {
+      const std::size_t before = calls_of("squeue");
+      ASSERT_TRUE(tests::eventually([&] {
+        clock_.now = clock_.now + 100;
+        return calls_of("squeue") > before;
+      }));
+      EXPECT_TRUE(running()) << answer;
+    }
+  }
+  EXPECT_EQ(calls_of("sacct"), 0U) << "nothing is missing";
 }
 
 TEST_F(SlurmSchedulerTest, AvoidingNodesIsNoReasonToBeRefused) {

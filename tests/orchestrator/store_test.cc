@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "orchestrator/schema.h"
+#include "tests/orchestrator/store_rows.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -13,29 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 using tests::TemporaryDirectory;
-
-NewRun new_run(const std::string& id, double created = 1) {
-  NewRun run;
-  run.id = id;
-  run.name = "demo";
-  run.config = "{}";
-  run.directory = "/runs/" + id;
-  run.created_utc = created;
-  run.steps = 10;
-  run.body_digest = "d";
-  return run;
-}
-
-trainer::JournalRecord step_record(std::int64_t sequence, std::int64_t step) {
-  trainer::JournalRecord record;
-  record.sequence = sequence;
-  record.seconds = static_cast<double>(step);
-  trainer::StepRecord body;
-  body.step = step;
-  body.loss = 1;
-  record.body = body;
-  return record;
-}
 
 TEST(Store, KeepsRunsAcrossOpening) {
   const TemporaryDirectory folder;
@@ -72,13 +50,57 @@ TEST(Store, ListsNewestFirstByState) {
   orchestrator::Run run = *store.run(store.add_run(new_run("new", 2)));
   run.state = RunState::Running;
   store.update_run(run);
-  const auto all = store.runs({});
+  const auto all = store.list({}).rows;
   ASSERT_EQ(all.size(), 2U);
-  EXPECT_EQ(all[0].id, "new");
-  EXPECT_EQ(store.runs({1, std::nullopt}).size(), 1U);
-  const auto queued = store.runs({100, RunState::Queued});
+  EXPECT_EQ(all[0].run.id, "new");
+  EXPECT_EQ(all[0].run.config, "") << "lists are without";
+  RunFilter one;
+  one.limit = 1;
+  const RunList first = store.list(one);
+  ASSERT_EQ(first.rows.size(), 1U);
+  one.after = first.next.value();
+  const RunList second = store.list(one);
+  ASSERT_EQ(second.rows.size(), 1U);
+  EXPECT_EQ(second.rows[0].run.id, "old");
+  EXPECT_FALSE(second.next);
+  RunFilter filter;
+  filter.state = RunState::Queued;
+  const auto queued = store.list(filter).rows;
   ASSERT_EQ(queued.size(), 1U);
-  EXPECT_EQ(queued[0].id, "old");
+  EXPECT_EQ(queued[0].run.id, "old");
+}
+
+TEST(Store, ListsTheNewestLaunchAndAttempts) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  store.add_run(new_run("b"));
+  for (int number = 1; number <= 3; ++number) {
+    Launch launch;
+    launch.number = number;
+    launch.token = "t" + std::to_string(number);
+    store.put_launch(run.number, launch);
+    Attempt attempt;
+    attempt.row = store.add_attempt(run.number, number, "0123456789abcdef");
+    attempt.started = number < 3;
+    attempt.ranks = number;
+    if (attempt.started) store.append(run, attempt, {});
+  }
+  store.add_attempt(run.number, 3, "00000000000000ff");
+  const RunList list = store.list({});
+  ASSERT_EQ(list.rows.size(), 2U);
+  const auto& row = list.rows[list.rows[0].run.id == "a" ? 0 : 1];
+  EXPECT_EQ(row.attempts, 4);
+  EXPECT_EQ(row.launch.value().token, "t3");
+  EXPECT_EQ(row.attempt.value().number, 3);
+  EXPECT_EQ(row.attempt.value().execution, "0123456789abcdef");
+  EXPECT_EQ(row.begun.value().ranks, 2) << "the third has not begun";
+  const auto& other = list.rows[list.rows[0].run.id == "a" ? 1 : 0];
+  EXPECT_EQ(other.attempts, 0);
+  EXPECT_FALSE(other.launch || other.attempt || other.begun);
+  ASSERT_EQ(store.open_launches().size(), 1U);
+  EXPECT_EQ(store.open_launches()[0].run, "a");
+  EXPECT_EQ(store.open_launches()[0].launch.token, "t3");
 }
 
 TEST(Store, WantedIsNotOverwrittenByTheTick) {
@@ -88,6 +110,57 @@ TEST(Store, WantedIsNotOverwrittenByTheTick) {
   store.set_wanted(stale.number, Wanted::Cancel);
   store.update_run(stale);
   EXPECT_EQ(store.run("a")->wanted, Wanted::Cancel);
+}
+
+TEST(Store, AddsARunThatHasAPastInOneWrite) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  NewRun found = new_run("a");
+  found.state = RunState::Failed;
+  found.reason = "why it waits";
+  found.error = "why it failed";
+  found.failures = 5;
+  found.progress_step = 40;
+  found.ended_utc = 99;
+  found.drained = true;
+  found.settled = true;
+  const orchestrator::Run run = *store.run(store.add_run(found));
+  EXPECT_EQ(run.state, RunState::Failed);
+  EXPECT_EQ(run.reason, "why it waits");
+  EXPECT_EQ(run.error, "why it failed");
+  EXPECT_EQ(run.failures, 5);
+  EXPECT_EQ(run.progress_step, 40);
+  EXPECT_EQ(run.ended_utc, 99);
+  EXPECT_TRUE(run.drained);
+  EXPECT_TRUE(run.settled);
+  EXPECT_TRUE(store.unfinished_runs().empty());
+  const orchestrator::Run fresh = *store.run(store.add_run(new_run("b")));
+  EXPECT_EQ(fresh.state, RunState::Queued);
+  EXPECT_EQ(fresh.progress_step, -1);
+  EXPECT_EQ(fresh.ended_utc, std::nullopt);
+  EXPECT_FALSE(fresh.drained);
+  EXPECT_FALSE(fresh.settled);
+}
+
+TEST(Store, TellsWhichEndsAreNotWrittenDown) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  for (const char* const id : {"c", "a", "b"}) store.add_run(new_run(id));
+  EXPECT_TRUE(store.unsettled_runs(10).empty()) << "none is over";
+  EXPECT_EQ(store.ids(), (std::vector<std::string>{"a", "b", "c"}));
+  for (const char* const id : {"a", "b", "c"}) {
+    orchestrator::Run run = *store.run(id);
+    run.state = RunState::Cancelled;
+    store.update_run(run);
+  }
+  EXPECT_EQ(store.unsettled_runs(10).size(), 3U);
+  EXPECT_EQ(store.unsettled_runs(2).size(), 2U);
+  orchestrator::Run run = store.unsettled_runs(1).at(0);
+  EXPECT_EQ(run.id, "c") << "the oldest first";
+  run.settled = true;
+  store.update_run(run);
+  EXPECT_EQ(store.unsettled_runs(10).at(0).id, "a");
+  EXPECT_TRUE(store.run("c")->settled);
 }
 
 TEST(Store, RefusesTheSameIdAndTheSameKeyTwice) {
@@ -265,6 +338,77 @@ TEST(Store, BringsAnOldStoreUpToDate) {
   }
 }
 
+TEST(Store, BringsAStoreOfVersion4UpToDate) {
+  const TemporaryDirectory folder;
+  {
+    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
+    for (int version = 0; version < 4; ++version) old.execute(kVersions[version]);
+    old.execute(
+        "INSERT INTO runs(number, id, name, config, directory, created_utc, wanted, body_digest, "
+        "state, drained) VALUES(1, 'over', 'demo', '{}', '/runs/over', 2, 0, 'd', 'failed', 1), "
+        "(2, 'open', 'demo', '{}', '/runs/open', 1, 0, 'd', 'running', 0)");
+    old.execute(
+        "INSERT INTO attempts(row, run, number, execution) VALUES(7, 1, 1, '01'), (8, 2, 1, '02')");
+    // Two runs whose rows came in turn.
+    for (int i = 0; i < 30; ++i) {
+      const std::string run = i % 3 == 0 ? "2, 8" : "1, 7";
+      old.execute("INSERT INTO steps(cursor, run, attempt, sequence, step, seconds) VALUES(" +
+                  std::to_string(10 + i) + ", " + run + ", " + std::to_string(i) + ", " +
+                  std::to_string(i) + ", 1)");
+    }
+    old.execute("INSERT INTO node_events VALUES(1, 'n1', 5, 'shared', 1, 'over', 'w')");
+    old.execute("PRAGMA user_version = 4");
+  }
+  Store store(folder.path());
+  EXPECT_EQ(store.list({}).rows.at(0).run.id, "over");
+  ASSERT_EQ(store.unsettled_runs(10).size(), 1U);
+  EXPECT_EQ(store.unsettled_runs(10)[0].id, "over");
+  ASSERT_EQ(store.unfinished_runs().size(), 1U);
+  EXPECT_EQ(store.unfinished_runs()[0].id, "open");
+  EXPECT_EQ(store.node_events().size(), 1U);
+  EXPECT_EQ(store.steps(RunNumber{1}, 0, 100).size(), 20U);
+  EXPECT_EQ(store.steps(RunNumber{2}, 0, 100).size(), 10U);
+  std::vector<std::int64_t> steps;
+  for (const StepRow& row : store.steps(RunNumber{2}, 0, 5)) steps.push_back(row.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 9, 15, 21, 27}));
+  // New rows follow the old ones.
+  Attempt attempt = store.attempts(RunNumber{2}).at(0);
+  store.append(*store.run("open"), attempt, {step_record(100, 100)});
+  EXPECT_EQ(store.steps(RunNumber{2}, 0, 100).size(), 11U);
+  EXPECT_EQ(store.steps(RunNumber{2}, 0, 1).at(0).step, 100);
+}
+
+TEST(Store, TellsTheSchedulerOfOlderRunsByTheirHandles) {
+  const TemporaryDirectory folder;
+  const std::map<std::string, std::pair<std::string, std::string>> runs = {
+      // id → handle of its launch, scheduler
+      {"job", {"slurm:12:0123456789abcdef", "slurm"}},
+      {"process", {"4711:815:b4a3ee3c", "local"}},
+      {"unknown", {"", ""}},
+      {"elsewhere", {"journal", ""}},
+      {"by-hand", {"4712:815:b4a3ee3c", ""}}};
+  {
+    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
+    for (int version = 0; version < 5; ++version) old.execute(kVersions[version]);
+    for (const auto& [id, each] : runs) {
+      old.execute(
+          "INSERT INTO runs(id, name, config, directory, created_utc, wanted, body_digest) "
+          "VALUES('" +
+          id + "', 'demo', '{}', '/runs/" + id + "', 1, " + (id == "by-hand" ? "2" : "0") +
+          ", 'd')");
+      old.execute(
+          "INSERT INTO launches(run, number, token, handle, attempts_before, started_utc, "
+          "over) VALUES(last_insert_rowid(), 1, 't', '" +
+          each.first + "', 0, 1, 0)");
+    }
+    old.execute("PRAGMA user_version = 5");
+  }
+  Store store(folder.path());
+  for (const auto& [id, each] : runs) EXPECT_EQ(store.run(id)->scheduler, each.second) << id;
+  EXPECT_TRUE(store.has_runs_of("slurm"));
+  EXPECT_FALSE(store.has_runs_of("elsewhere"));
+}
+
 TEST(Store, KeepsHowLongACheckpointTookAndWhyOneFailed) {
   const TemporaryDirectory folder;
   Store store(folder.path());
@@ -353,15 +497,19 @@ TEST(Store, CannotBeAFile) {
   EXPECT_NE(error_of(folder.path() / "file"), "");
 }
 
-TEST(NetworkFileSystem, IsKnownByItsType) {
-  EXPECT_EQ(network_file_system_name(0x6969), "NFS");
-  EXPECT_EQ(network_file_system_name(0x0BD00BD0), "Lustre");
-  EXPECT_EQ(network_file_system_name(0x47504653), "GPFS");
-  EXPECT_EQ(network_file_system_name(0x19830326), "BeeGFS");
-  EXPECT_EQ(network_file_system_name(0xFF534D42), "SMB/CIFS");
-  EXPECT_EQ(network_file_system_name(0xFFFFFFFFFF534D42), "SMB/CIFS") << "f_type may be negative";
-  EXPECT_EQ(network_file_system_name(0xEF53), std::nullopt) << "ext4";
-  EXPECT_EQ(network_file_system_name(0x01021994), std::nullopt) << "tmpfs";
+TEST(StoreVersions, BelowZeroAreDamage) {
+  for (const char* version : {"-1", "-5", "-100000", "-2147483648"}) {
+    const tests::TemporaryDirectory folder;
+    { Store(folder.path() / "state"); }
+    Database(folder.path() / "state" / "store.sqlite", Database::Access::ReadWrite)
+        .execute(std::string("PRAGMA user_version = ") + version);
+    try {
+      const Store store(folder.path() / "state");
+      FAIL() << version;
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("the store is damaged")) << version;
+    }
+  }
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ struct ControllerDies {};
 
 class ScriptedScheduler final : public orchestrator::Scheduler {
  public:
-  [[nodiscard]] std::string name() const override { return "scripted"; }
+  [[nodiscard]] std::string name() const override { return called; }
+  [[nodiscard]] std::string why_not_now() override { return away; }
   [[nodiscard]] std::string submit(const orchestrator::LaunchRequest& request) override {
     if (refuse_for_now) throw base::Error(base::Code::Conflict, "the partition is down");
     if (refuse) throw base::Error(base::Code::Operator, "cannot start: no such program");
@@ -66,7 +67,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
     if (lose_answers) throw base::Error(base::Code::Retry, "no answer");
     return handle;
   }
-  [[nodiscard]] orchestrator::Finding find(const std::string& token) override {
+  [[nodiscard]] orchestrator::Finding find(const std::string& token, double) override {
     if (!answers) return {false, std::nullopt};
     const auto it = by_token.find(token);
     if (it == by_token.end()) return {true, std::nullopt};
@@ -105,6 +106,13 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
     return usable;
   }
 
+  [[nodiscard]] std::optional<orchestrator::Contact> contact(const std::string&) override {
+    return slurm;
+  }
+  void somebody_looks() override { ++looks; }
+
+  std::string called = "scripted";
+  std::string away;  // why nothing can be submitted now
   bool refuse = false;
   bool refuse_for_now = false;
   bool die_after_submit = false;
@@ -117,6 +125,8 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   std::set<std::int64_t> gone;  // processes
   std::vector<std::string> stopped, killed;
   std::optional<std::vector<std::string>> usable;  // nothing: not known
+  std::optional<orchestrator::Contact> slurm;      // nothing: nobody has to be asked
+  int looks = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;
 };
 

@@ -147,8 +147,30 @@ TEST(Terminal, TakesAnswersOfAnotherShape) {
   }
 }
 
+TEST(Terminal, GetsJsonWithoutWhatItWouldObey) {
+  const Json run{{"error", "\u009B2J\u202Egpj \x7f \u00E9 \xff"}};
+  const std::string shown = json_text(run, 2, Reader::Terminal);
+  for (const char c : shown) EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7F)) << shown;
+  const std::string piped = json_text(run, -1, Reader::Program);
+  EXPECT_EQ(Json::parse(shown), Json::parse(piped)) << "the same to whoever parses it";
+  EXPECT_NE(piped.find("\u00E9"), std::string::npos);
+}
+
 TEST(Table, PadsByCharacters) {
   EXPECT_EQ(table({{"a", "b"}, {"\xC3\xA9\xC3\xA9", "c"}}), "a   b\n\xC3\xA9\xC3\xA9  c\n");
+}
+
+TEST(LocalTime, IsThatOfTheProgramsPlace) {
+  ::setenv("TZ", "EST5", 1);
+  ::tzset();
+  EXPECT_EQ(local_time("2026-11-21T11:48:02.125Z"), "06:48:02");
+  EXPECT_EQ(silence_text("2026-11-21T11:48:02.125Z", 185, "no \x1b answer"),
+            "Slurm has not answered since 06:48:02 (3 min 05 s): no \\x1b answer");
+  ::unsetenv("TZ");
+  ::tzset();
+  EXPECT_EQ(local_time(nullptr), "");
+  EXPECT_EQ(local_time("yesterday"), "");
+  EXPECT_EQ(silence_text(nullptr, 0, ""), "Slurm has not answered yet");
 }
 
 }  // namespace

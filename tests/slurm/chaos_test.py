@@ -20,7 +20,7 @@ SUBMISSIONS_AT_ONCE = 8
 # Before Slurm's own sbatch: writes every call down, and for two runs hangs once, after or before the job is there.
 SBATCH = """#!/bin/bash -p
 for word; do
-  case $word in --comment=regatta:*) read -r token name <<< "${{word#--comment=regatta:}}" ;; esac
+  case $word in --comment=regatta:*) token=${{word#--comment=regatta:}} ;; --job-name=*) name=${{word#--job-name=}} ;; esac
 done
 echo "$token" >> {directory}/calls
 case $name in

@@ -5,8 +5,12 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 from cluster import ROOT, wait
+
+sys.path.insert(0, str(ROOT / "tests"))
+from served import server_of
 
 BUILD = pathlib.Path(os.environ.get("REGATTA_BINARY_DIR", ROOT / "build" / "release"))
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -56,14 +60,20 @@ class Controller:
         self.state = cluster.work / "controller"
         self.start()
 
-    def start(self):
+    def start(self, scheduler="slurm_cli", environment=None):
+        """environment: more or other variables than the cluster's; None for one that is left out."""
         log = open(self.cluster.work / "serve.log", "ab")
+        whole = {**os.environ, **self.cluster.environment, **(environment or {})}
         self.process = subprocess.Popen(
             [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", TRAINER,
-             "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
-            env={**os.environ, **self.cluster.environment}, start_new_session=True)
+             "--scheduler", scheduler], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
+            env={name: value for name, value in whole.items() if value is not None}, start_new_session=True)
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://"), (self.cluster.work / "serve.log").read_text()[-2000:]
+
+    @property
+    def server(self):
+        return server_of(self.state)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -78,7 +88,7 @@ class Controller:
 
     def call(self, *arguments, server=True):
         """A command of regatta; server=False for those that need no controller."""
-        more = ["--server", self.url] if server else []
+        more = ["--server", self.server] if server else []
         return subprocess.run([REGATTA, *map(str, arguments), *more], capture_output=True, text=True,
                               timeout=120, env={**os.environ, **self.cluster.environment})
 

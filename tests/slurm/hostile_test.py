@@ -13,8 +13,12 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 from cluster import ROOT, Cases, Cluster, need_slurm, wait
+
+sys.path.insert(0, str(ROOT / "tests"))
+from served import bearer
 
 BUILD = pathlib.Path(os.environ.get("REGATTA_BINARY_DIR", ROOT / "build" / "release"))
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -81,7 +85,7 @@ class Serve:
         """(status, bytes of the answer)."""
         connection = http.client.HTTPConnection(self.address, timeout=60)
         with contextlib.closing(connection):
-            connection.request(method, "/api/v1" + path, data)
+            connection.request(method, "/api/v1" + path, data, bearer(self.state))
             answer = connection.getresponse()
             return answer.status, answer.read()
 
@@ -170,7 +174,7 @@ def places():
 def variables():
     names = {"none": "", "an assignment": "A=B", "a blank": "A B", "a line break": "A\ntouch canary", "an option": "-u", "UTF-8": "É",
              "a substitution": "$(touch canary)", "a digit": "1A", "an ANSI escape": "A\x1b[31m", "a NUL": "A\0B", "100 kB": "A" * 1000,
-             "a function": "BASH_FUNC_srun%%", "the shell's": "BASH_ENV", "the loader's": "LD_PRELOAD", "Slurm's": "SLURM_CONF",
+             "a function": "BASH_FUNC_srun%%", "the shell's": "BASH_ENV", "bash's own": "_", "the loader's": "LD_PRELOAD", "Slurm's": "SLURM_CONF",
              "sbatch's": "SBATCH_HOLD", "srun's": "SRUN_EXPORT_ENV", "PMIx's": "PMIX_RANK", "Regatta's": "REGATTA_EXIT_FILE", "IFS": "IFS"}
     for what, name in names.items():
         yield f"variable's name: {what}", body(environment={name: "x"}), ("slurm.environment.",)
@@ -249,7 +253,7 @@ def named(name, function):
 # What follows goes to sbatch: submitted all together, then looked at.
 
 SPECIAL = {"PATH": "/nonexistent", "HOME": "/home of $(touch canary)", "PWD": "/x", "TMPDIR": "/tmp/x y", "LANG": "xx", "TZ": "x",
-           "token": "x", "run_directory": "/", "trainer": "/bin/false", "job": "1", "_": "x", "UTF8": "é" * 32768, "EMPTY": "",
+           "token": "x", "run_directory": "/", "trainer": "/bin/false", "job": "1", "UTF8": "é" * 32768, "EMPTY": "",
            "OPTERR": "0", "PS4": "$(touch canary)", "PROMPT_COMMAND": "touch canary", "POSIXLY_CORRECT": "1"}
 SETUPS = {  # the text, and what it leaves in the environment, or None where the job must end with 20
     "a sbatch line": ("#SBATCH --hold\n#SBATCH --comment=stolen\n  #SBATCH --wrap=x\nexport SEEN=1", "1"),
@@ -312,9 +316,9 @@ def submit_all(cluster, serve):
 
 def comment_of(serve, run):
     """The job's comment must be ours, whatever the texts say."""
-    token = serve.launch(run)["token"]
-    jobs = serve.cluster.output("squeue", "-h", "-t", "all", "-n", f"regatta-{token}", "-o", "%k").splitlines()
-    return jobs == [f"regatta:{token} hostile"] or jobs
+    comment = f"regatta:{serve.launch(run)['token']}"
+    jobs = serve.cluster.output("squeue", "-h", "-t", "all", "-n", "hostile", "-o", "%k").splitlines()
+    return jobs.count(comment) == 1 or jobs
 
 
 def succeeds(serve, run):
@@ -379,8 +383,8 @@ def is_refused_by_slurm(serve, run, part):
     one_line(shown["error"], part)
     launch = serve.launch(run)
     assert launch["over"] and not launch["handle"], launch
-    jobs = serve.cluster.output("squeue", "-h", "-t", "all", "-n", f"regatta-{launch['token']}", "-o", "%i")
-    assert not jobs.strip(), f"job {jobs}"
+    jobs = serve.cluster.output("squeue", "-h", "-t", "all", "-o", "%k")
+    assert launch["token"] not in jobs, jobs
 
 
 def place_arrives(serve, run):
@@ -402,10 +406,10 @@ def no_canary(cluster, serves):
     assert not found, found
     launches = [json.loads(path.read_text()) for serve in serves for path in tree(serve.runs) if path.parent.name == "launches"
                 and path.suffix == ".json"]
-    known = {"regatta-" + launch["token"] for launch in launches if launch["handle"]}
-    rows = cluster.output("sacct", "-n", "-X", "-P", "-S", "now-1hour", "-o", "JobID,JobName") + cluster.output(
-        "squeue", "-h", "-t", "all", "-o", "%A|%j")
-    jobs = dict(row.split("|") for row in rows.splitlines())
+    known = {"regatta:" + launch["token"] for launch in launches if launch["handle"]}
+    jobs = dict(row.split("|") for row in cluster.output("squeue", "-h", "-t", "all", "-o", "%A|%k").splitlines())
+    numbers = set(cluster.output("sacct", "-n", "-X", "-P", "-S", "now-1hour", "-o", "JobID").split())
+    assert numbers <= set(jobs), f"{numbers - set(jobs)} are nobody's"
     assert len(jobs) > 10 and set(jobs.values()) <= known and len(set(jobs.values())) == len(jobs), f"{jobs}, but {known}"
 
 

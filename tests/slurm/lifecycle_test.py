@@ -114,6 +114,20 @@ def a_signal_before_the_end_saves(cluster, controller, whole):
     cancel(controller, run)
 
 
+def a_signal_to_a_rank_is_no_cancel(cluster, controller, whole):
+    """Somebody's TERM, or that of a node that shuts down: all ranks save, and the run goes on."""
+    run = endless(controller, "terminated", SHARED)
+    controller.wait_step(run, EVERY)
+    ranks = wait("both ranks are found", lambda: len(found := ranks_of(controller.directory(run))) == 2 and found)
+    os.kill(ranks[1], signal.SIGTERM)
+    begun = wait_attempt(controller, run, 2)
+    end = controller.records(run, "end")[0]
+    assert end["exit_code"] == 24 and begun["first_step"] == end["step"] >= EVERY, (end, begun)
+    assert json.loads(controller.call("explain", run, "-o", "json").stdout)["failures_in_a_row"] == 0
+    same_as_undisturbed(controller, run, begun["first_step"], whole)
+    cancel(controller, run)
+
+
 def fewer_nodes_are_enough(cluster, controller, whole):
     """A node is lost and does not come back: the run goes on without it, with fewer ranks, to its end."""
     run = controller.submit("fewer", 1500, slurm='exclude: ["node[01-04]", "node[09-12]"]\n  time_limit: 10', nodes="2..4")
@@ -168,7 +182,7 @@ def rank_0_that_stands_still_is_dumped_and_left(cluster, controller, whole):
 
 
 CASES = [a_time_limit_is_no_end, a_more_important_job_goes_first, a_signal_before_the_end_saves,
-         fewer_nodes_are_enough, a_rank_that_stands_still_is_dumped_and_left,
+         a_signal_to_a_rank_is_no_cancel, fewer_nodes_are_enough, a_rank_that_stands_still_is_dumped_and_left,
          rank_0_that_stands_still_is_dumped_and_left]
 
 

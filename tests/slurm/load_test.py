@@ -46,7 +46,7 @@ def example(controller):
     script = wait("a script is there", lambda: list((controller.directory(run) / "submit").glob("*.sh")), 30)[0]
     line = re.search(r"^sbatch_options=\((.*)\)$", script.read_text(), re.M)[1]
     words = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True).stdout
-    keep = [word for word in words.splitlines() if not word.startswith(("--job-name", "--output"))]
+    keep = [word for word in words.splitlines() if not word.startswith(("--comment", "--job-name", "--output"))]
     return script, [*keep, "--job-name=plain", "--output=/dev/null"]
 
 

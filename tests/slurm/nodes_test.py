@@ -6,6 +6,7 @@
 import contextlib
 import json
 import sys
+import time
 
 from cluster import Cases, Cluster, need_slurm, wait
 from controller import Controller
@@ -125,6 +126,47 @@ def a_silent_slurm_leaves_what_was_known(cluster, controller):
         assert done.returncode == 0 and list(before) == [n["name"] for n in json.loads(done.stdout)["nodes"]], done
 
 
+def explained(controller, run):
+    """`regatta explain` as JSON and as text."""
+    done = controller.call("explain", run, "-o", "json"), controller.call("explain", run)
+    assert all(one.returncode == 0 for one in done), done
+    return json.loads(done[0].stdout), done[1].stdout
+
+
+def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
+    """What is known is shown with its age, a cancellation waits visibly, and nobody is blind when Slurm is back."""
+    path = cluster.work / "silent.yaml"
+    path.write_text(WAITING_RUN.replace("waits", "silent").replace("setup: sleep 600", "options: [--begin=now+1hour]"))
+    run = json.loads(controller.call("submit", path, "-o", "json").stdout)["id"]
+    assert len(nodes(controller)) == 4
+    told, text = wait("its wait is known", lambda: (e := explained(controller, run))[0]["waiting"] and e[0]["launches"] and e, 60, 1)
+    assert told["slurm"]["trouble"] is None and told["slurm"]["age_seconds"] < 60, told
+    assert "  slurm   answered " in text, text
+    with cluster.paused("slurmctld"):
+        told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, 90, 2)
+        assert "Slurm has not answered since " in text and "not known until Slurm answers" in told["next"], (told, text)
+        before = told["slurm"]["answered_at"]
+        assert controller.call("cancel", run).returncode == 0
+
+        def waits():
+            told, text = explained(controller, run)
+            return told["slurm"]["cancel_waits_since"] and (told, text)
+        told, text = wait("the cancellation waits", waits, 30, 1)
+        assert told["state"] == "stopping" and "has not been told" in told["summary"] and "cancel  waits since" in text, (told, text)
+        done = controller.call("nodes")
+        assert "ago: " in done.stderr or "Slurm has not answered since" in done.stderr, done
+        # The longer it lasts, the less often it would be asked with a pause that doubles.
+        wait("a minute is over", lambda: explained(controller, run)[0]["slurm"]["age_seconds"] > 75, 120, 10)
+        assert explained(controller, run)[0]["slurm"]["answered_at"] == before
+    begin = time.monotonic()
+    told, text = wait("it is cancelled", lambda: (e := explained(controller, run))[0]["state"] == "cancelled" and e, 60, 0.5)
+    print(f"it is cancelled after {time.monotonic() - begin:.1f} s", flush=True)
+    wait("nodes are known", lambda: json.loads(controller.call("nodes", "-o", "json").stdout)["trouble"] is None, 60, 0.5)
+    print(f"all is known {time.monotonic() - begin:.1f} s after slurmctld was back", flush=True)
+    assert time.monotonic() - begin < 15
+    assert not cluster.output("squeue", "-h"), "the job is cancelled"
+
+
 def an_allocation_is_probed_in_one_step(cluster, controller):
     """`regatta topo --srun`: a capture of every node, merged; with what Slurm says of the same nodes."""
     done = controller.call("topo", "--srun=--nodes=3", server=False)
@@ -144,7 +186,7 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
 
 
 CASES = [all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
-         a_silent_slurm_leaves_what_was_known]
+         a_silent_slurm_leaves_what_was_known, a_silent_slurm_is_told_and_heard_again_at_once]
 
 
 def main():

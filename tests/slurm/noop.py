@@ -4,11 +4,13 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import urllib.parse
 
 from cluster import wait
 from controller import OVER, REGATTA, Controller
+from served import bearer
 
 # An sbatch option of runs that wait, where submission is measured, not how jobs share few cores.
 WAITING = "--begin=now+1hour"
@@ -44,7 +46,7 @@ class NoopController(Controller):
         connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=120)
         try:
             connection.request(method, "/api/v1" + path, json.dumps(body) if body else None,
-                               {**({"Content-Type": "application/json"} if body else {}), **(headers or {})})
+                               {**({"Content-Type": "application/json"} if body else {}), **bearer(self.state), **(headers or {})})
             answer = connection.getresponse()
             text = answer.read().decode()
         finally:
@@ -61,6 +63,9 @@ class NoopController(Controller):
 
     def runs(self):
         return {run["id"]: run for run in self.request("GET", "/runs?limit=1000")["runs"]}
+
+    def explain(self, run):
+        return self.request("GET", f"/runs/{run}/explain")
 
     def wait_all_over(self, runs, seconds=400, meanwhile=lambda: None):
         def over():
@@ -96,12 +101,14 @@ def with_a_controller(case, cluster, path=""):
 
 
 def accounted(cluster):
-    """By job name (number, begin, end) of all executions that slurmdbd has heard of, oldest first."""
+    """By token (number, begin, end) of all executions that slurmdbd has heard of, oldest first."""
     jobs = collections.defaultdict(list)
     for line in cluster.output("sacct", "-D", "-X", "-P", "-n", "-S", "now-1day", "-o",
-                               "JobName,JobIDRaw,Start,End").splitlines():
-        name, *row = line.split("|")
-        jobs[name].append(tuple(row))
+                               "JobIDRaw,Start,End,SubmitLine").splitlines():
+        *row, submitted = line.split("|", 3)
+        token = re.search(r"--comment=regatta:([0-9a-f]{16})", submitted)
+        if token:
+            jobs[token[1]].append(tuple(row))
     return jobs
 
 
@@ -123,22 +130,24 @@ def nothing_doubled(cluster, controller, runs, slurm_forgot=False):
 
     slurm_forgot: slurmctld was killed before it saved jobs, which then have nothing in sacct, or no end.
     """
-    written = {run: controller.launches(run) for run in runs}
+    def all_written():  # into the run's directory, a moment after it is over
+        launches = {run: controller.launches(run) for run in runs}
+        return all(launch["over"] for each in launches.values() for launch in each) and launches
+    written = wait("the end of every launch is written down", all_written, 60)
     named = {launch["token"]: launch["handle"].split(":")[1] for launches in written.values() for launch in launches
              if launch["handle"]}
-    names = {f"regatta-{launch['token']}" for launches in written.values() for launch in launches}
-    wait("no job is left", lambda: not names & set(cluster.output("squeue", "-h", "-t", "PD,R,CG", "-o", "%j").split()), 60)
+    comments = {f"regatta:{launch['token']}" for launches in written.values() for launch in launches}
+    wait("no job is left", lambda: not comments & set(cluster.output("squeue", "-h", "-t", "PD,R,CG", "-o", "%k").split()), 60)
 
     def all_accounted():
         jobs = accounted(cluster)
-        ended = [rows[-1][2] != "Unknown" for token in named if (rows := jobs.get(f"regatta-{token}"))]
+        ended = [rows[-1][2] != "Unknown" for token in named if (rows := jobs.get(token))]
         return (slurm_forgot or len(ended) == len(named) and all(ended)) and jobs
     jobs = wait("sacct knows every launch's job", all_accounted, 60, 0.5)
     for run, launches in written.items():
-        assert all(launch["over"] for launch in launches), launches
         executions = []
         for launch in launches:
-            rows = jobs.get(f"regatta-{launch['token']}", [])
+            rows = jobs.get(launch["token"], [])
             numbers = {number for number, _, _ in rows}
             expected = {named[launch["token"]]} if launch["handle"] else set()
             assert numbers == expected or slurm_forgot and not numbers, f"launch {launch} of {run} has jobs {numbers}"

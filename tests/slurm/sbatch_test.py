@@ -272,18 +272,18 @@ def suspected_nodes_are_avoided(cluster):
              and "*" not in cluster.output("sinfo", "-h", "-n", name, "-o", "%T"))
         controller.kill()
         controller.start()
-        job, said = held(cluster, "-N2", "--wrap=true", server=controller.url)
+        job, said = held(cluster, "-N2", "--wrap=true", server=controller.server)
         assert job["ExcNodeList"] == name and f"keeps off {name}, which is suspected (" in said, said
-        job, said = held(cluster, "-N2", server=controller.url, text="#!/bin/sh\ntrue\n")
+        job, said = held(cluster, "-N2", server=controller.server, text="#!/bin/sh\ntrue\n")
         assert job["ExcNodeList"] == name, (job, said)
-        job, said = held(cluster, "-N4", "--wrap=true", server=controller.url)
+        job, said = held(cluster, "-N4", "--wrap=true", server=controller.server)
         assert job["ExcNodeList"] == "(null)" and f"may start on {name}" in said, (job, said)
-        job, said = held(cluster, "-N1", "-x", "node04", "--wrap=true", server=controller.url)
+        job, said = held(cluster, "-N1", "-x", "node04", "--wrap=true", server=controller.server)
         assert job["ExcNodeList"] == "node04", (job, said)
-        done = call(cluster, "-N1", "-t", "never", "--wrap=true", server=controller.url)
+        done = call(cluster, "-N1", "-t", "never", "--wrap=true", server=controller.server)
         assert done.returncode != 0 and "avoids no node: Slurm cannot say" in done.stderr, done
         done = subprocess.run(["bash", "-c", f"{REGATTA} sbatch -H --parsable <(printf '#!/bin/sh\\ntrue\\n')"], capture_output=True,
-                              text=True, timeout=60, env={**os.environ, **cluster.environment, "REGATTA_SERVER": controller.url})
+                              text=True, timeout=60, env={**os.environ, **cluster.environment, "REGATTA_SERVER": controller.server})
         assert done.returncode == 0 and "avoids no node" in done.stderr, done
         assert cluster.job(int(done.stdout))["ExcNodeList"] == "(null)", done
     finally:
@@ -302,7 +302,7 @@ def a_run_that_a_script_trains_is_shown(cluster):
         path = script(cluster, "train.sh", "#SBATCH --signal=USR2@120 --requeue -o train-%j.out",
                       f"{train} {controller.state}/runs/mine {run}")
         plain = script(cluster, "plain.sh", f"{train} {cluster.work}/plain {run}")
-        job = int(call(cluster, "--parsable", path, server=controller.url).stdout)
+        job = int(call(cluster, "--parsable", path, server=controller.server).stdout)
         undisturbed = int(call(cluster, "--parsable", plain).stdout)
         found = wait("the run is shown", lambda: (done := controller.call("show", "mine", "-o", "json")).returncode == 0
                      and json.loads(done.stdout), 120, 0.5)
@@ -321,6 +321,7 @@ def a_run_that_a_script_trains_is_shown(cluster):
         assert weights(controller.directory("mine")) == weights(cluster.work / "plain")
     finally:
         controller.kill()
+        cluster.run("scancel", "--user", cluster.user)
 
 
 def main():

@@ -3,7 +3,7 @@
 
     tests/slurm/trouble_test.py [CASE...]
 
-All cases go on at once, on one cluster, with a trainer that only misbehaves.
+All cases go on at once, on one cluster, with a trainer that only misbehaves, or one that saves when it is asked to stop.
 """
 import concurrent.futures
 import contextlib
@@ -16,6 +16,7 @@ import sys
 
 from cluster import Cases, Cluster, Skip, need_slurm, wait
 from controller import OVER, REGATTA, Controller
+from noop import NoopController
 
 # What it does is said by a variable of the run. The word in the file decides, as from regatta-train.
 TRAINER = """#!/usr/bin/env python3
@@ -57,7 +58,7 @@ slurm: {slurm}
 PROLOG = """#!/bin/sh
 case $SLURM_JOB_PARTITION-$SLURMD_NODENAME in fragile-node03 | frail-node05) exit 1 ;; esac
 """
-NODES = 7
+NODES = 12
 
 
 class Troubled(Controller):
@@ -245,7 +246,7 @@ REFUSED = {
     "memory": ({"memory_per_node": "900T"}, ["emory", "`regatta nodes`"]),
     "feature": ({"constraint": "warp"}, ["Invalid feature", "`regatta nodes`"]),
     "reservation": ({"reservation": "nosuch"}, ["reservation is invalid", "name a reservation"]),
-    "excluded": ({"exclude": [f"node[01-0{NODES}]"]}, ["node configuration is not available", "`regatta nodes`"]),
+    "excluded": ({"exclude": [f"node[01-{NODES}]"]}, ["node configuration is not available", "`regatta nodes`"]),
     "unknown-node": ({"exclude": ["node99"]}, ["Invalid node name", "name nodes of this cluster"]),
 }
 
@@ -300,11 +301,140 @@ def a_time_limit_that_the_trainer_misses(cluster, controller):
     controller.wait_state(run, "succeeded")
 
 
+def trains(controller, name, **slurm):
+    """A run of the no-op trainer that trains until it is asked to stop, and the number of its job."""
+    run = controller.submit(name, steps=10**6, pause=0.2, **slurm)
+    wait(f"run {run} trains", lambda: controller.steps(run) > 2, 150)
+    handle = wait("its launch is written down", lambda: controller.launches(run)[-1]["handle"])
+    return run, int(handle.split(":")[1])
+
+
+def resumes(controller, run):
+    """Where it had saved before something ended it, and no failure is counted; what is told of it then."""
+    wait(f"run {run} trains again", lambda: len(controller.records(run, "start")) > 1, 240, 0.5)
+    end, begun = controller.records(run, "end")[0], controller.records(run, "start")[1]
+    assert end["exit_code"] == 24 and begun["first_step"] == end["step"] > 0, (end, begun)
+    told = controller.explain(run)
+    assert told["failures_in_a_row"] == 0, told
+    cancel(controller, run)
+    return told
+
+
+def goes_on(controller, run, cause, *parts):
+    """In another launch."""
+    told = resumes(controller, run)
+    assert len(told["launches"]) == 2 and told["launches"][0]["cause"] == cause, told
+    holds(told["launches"][0]["what"], *parts)
+
+
+def cancel(controller, run):
+    controller.request("POST", f"/runs/{run}/cancel")
+    assert controller.wait_all_over([run])[run]["state"] == "cancelled"
+
+
+def goes_first(cluster, node):
+    """A job of higher priority that wants the node."""
+    job = cluster.sbatch("sleep 1", "-p", "high", "-w", node, "--exclusive", "-t", "5")
+    assert cluster.wait_job(job) == "COMPLETED"
+
+
+def a_preemption_that_cancels(cluster, controller):
+    run, _ = trains(controller, "cancels", partition="cancels")
+    goes_first(cluster, "node08")
+    goes_on(controller, run, "preempted", "preempted")
+
+
+def a_preemption_that_cancels_after_a_grace_time(cluster, controller):
+    """The job requeues itself."""
+    run, _ = trains(controller, "lapses", partition="lapses")
+    goes_first(cluster, "node12")
+    assert len(resumes(controller, run)["launches"]) == 1
+
+
+def a_preemption_without_requeueing(cluster, controller):
+    """Within the grace time the job ends by itself, and Slurm shows no more than that it failed."""
+    run, _ = trains(controller, "yields", partition="yields", requeue=False)
+    goes_first(cluster, "node09")
+    goes_on(controller, run, "preempted", "preempted")
+
+
+def a_node_set_down_without_requeueing(cluster, controller):
+    run, _ = trains(controller, "downed", partition="downed", requeue=False)
+    cluster.output("scontrol", "update", "nodename=node10", "state=down", "reason=a test")
+    wait("the launch is over", lambda: controller.launches(run)[0]["over"], 120)
+    cluster.run("scontrol", "update", "nodename=node10", "state=resume")  # it may be back by itself
+    goes_on(controller, run, "node failure", "node10 failed")
+
+
+def a_time_limit_that_is_lowered(cluster, controller):
+    """The trainer was told a later end."""
+    run, job = trains(controller, "lowered")
+    cluster.output("scontrol", "update", f"jobid={job}", "timelimit=1")
+    goes_on(controller, run, "time limit", "its time limit of 1 min")
+
+
+def a_signal_to_the_ranks(cluster, controller):
+    """No cancel of the run, whoever sent it."""
+    run, job = trains(controller, "signalled")
+    cluster.output("scancel", "--signal=TERM", job)
+    goes_on(controller, run, None, "was asked to stop, and saved")
+
+
+def a_cancel_of_what_has_saved(cluster, controller):
+    run, job = trains(controller, "cancelled-saved")
+    cluster.output("scancel", job)
+    assert controller.wait_all_over([run])[run]["state"] == "stopped"
+    assert controller.records(run, "end")[0]["exit_code"] == 24
+    told = controller.explain(run)
+    assert [launch["cause"] for launch in told["launches"]] == ["cancelled"], told
+
+
+def wait_refused(controller, run, *parts):
+    def refused():
+        told = controller.explain(run)
+        return told["state"] == "queued" and "refused" in told["summary"] and told
+    told = wait(f"run {run} is refused", refused, 150, 0.5)
+    holds(told["summary"], *parts)
+    assert told["failures_in_a_row"] == 0, told
+
+
+def a_limit_on_submitted_jobs(cluster, controller):
+    first, _ = trains(controller, "first", qos="narrow")
+    second = controller.submit("second", qos="narrow")
+    wait_refused(controller, second, "QOSMaxSubmitJobPerUserLimit", "refused for now")
+    cancel(controller, first)
+    assert controller.wait_all_over([second])[second]["state"] == "succeeded"
+
+
+def a_qos_that_is_taken_away(cluster, controller):
+    """From a run that has trained."""
+    run, job = trains(controller, "lent", qos="lent")
+    cluster.output("sacctmgr", "-i", "modify", "user", "where", f"name={cluster.user}", "set", "qos-=lent")
+    cluster.output("scancel", "--signal=TERM", job)
+    wait_refused(controller, run, "Invalid qos", "refused, and asked for again")
+    cluster.output("sacctmgr", "-i", "modify", "user", "where", f"name={cluster.user}", "set", "qos+=lent")
+    wait(f"run {run} trains again", lambda: len(controller.records(run, "start")) > 1, 150, 0.5)
+    cancel(controller, run)
+
+
+def a_deadline_that_is_over(cluster, controller):
+    cluster.output("scontrol", "update", "nodename=node11", "state=drain", "reason=a test")
+    run = controller.submit("deadline", partition="late", time_limit=1, options=["--deadline=now+90"])
+    assert controller.wait_all_over([run])[run]["state"] == "failed"
+    told = controller.explain(run)
+    assert [launch["cause"] for launch in told["launches"]] == ["deadline"], told
+    holds(told["summary"], "--deadline", "later")
+
+
 CASES = [memory_that_slurm_ends, memory_that_a_rank_lacks, a_rank_that_is_killed, a_node_without_the_trainer,
          a_prolog_that_fails, a_prolog_that_fails_without_requeueing, a_job_that_its_owner_holds,
          a_job_that_an_operator_holds, a_job_that_is_requeued_and_held, a_job_that_somebody_cancels,
          requests_that_are_refused, requests_that_never_start, nodes_that_are_not_there,
          a_time_limit_that_the_trainer_misses]
+# With the no-op trainer.
+SAVING = [a_preemption_that_cancels, a_preemption_that_cancels_after_a_grace_time, a_preemption_without_requeueing,
+          a_node_set_down_without_requeueing, a_time_limit_that_is_lowered, a_signal_to_the_ranks,
+          a_cancel_of_what_has_saved, a_limit_on_submitted_jobs, a_qos_that_is_taken_away, a_deadline_that_is_over]
 
 
 def isolated(cluster):
@@ -322,7 +452,7 @@ def trainer_on_all_nodes_but(cluster, node):
         original.chmod(0o755)
         shutil.copy(original, path)
         if isolated(cluster):
-            cluster.output("srun", "--mpi=none", f"-N{NODES}", "--ntasks-per-node=1", "sh", "-c",
+            cluster.output("srun", "-p", "high", "--mpi=none", f"-N{NODES}", "--ntasks-per-node=1", "sh", "-c",
                            f"mkdir {path.parent} && [ $SLURMD_NODENAME = {node} ] || cp {original} {path}")
         yield path
     finally:
@@ -333,8 +463,14 @@ def prepare(cluster):
     """Partitions for cases that must not meet others, a user that may submit, a prolog that fails."""
     cluster.output("sacctmgr", "-i", "add", "account", "trouble")
     cluster.output("sacctmgr", "-i", "add", "user", cluster.user, "account=trouble")
+    for qos in ("narrow MaxSubmitJobsPerUser=1", "lent"):
+        cluster.output("sacctmgr", "-i", "add", "qos", *qos.split())
+    cluster.output("sacctmgr", "-i", "modify", "user", "where", f"name={cluster.user}", "set", "qos+=narrow,lent")
+    cluster.output("scontrol", "update", "partitionname=main", "nodes=node[01-07]")
     for partition in ("fragile nodes=node[03-04]", "frail nodes=node[05-06]", "torn nodes=node[02,04]",
-                      "brief nodes=node01 maxtime=5", "drained nodes=node07"):
+                      "brief nodes=node01 maxtime=5", "drained nodes=node07", "cancels nodes=node08 preemptmode=cancel",
+                      "lapses nodes=node12 preemptmode=cancel gracetime=10", "downed nodes=node10", "late nodes=node11",
+                      "yields nodes=node09 preemptmode=requeue gracetime=10"):
         cluster.output("scontrol", "create", *f"partitionname={partition} state=up".split())
     hook = cluster.directory / "hooks" / "prolog"
     hook.write_text(PROLOG)
@@ -342,7 +478,7 @@ def prepare(cluster):
 
 def main():
     need_slurm()
-    chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
+    chosen = [case for case in CASES + SAVING if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_trouble")
     settings = ("JobAcctGatherParams=OverMemoryKill", "JobAcctGatherFrequency=1",
                 "AccountingStorageEnforce=associations,limits,qos")
@@ -350,14 +486,16 @@ def main():
     with Cluster("--no-rest", "--nodes", NODES, *options) as cluster:
         prepare(cluster)
         with trainer_on_all_nodes_but(cluster, "node02") as trainer:
-            controller = Troubled(cluster, trainer)
+            controllers = Troubled(cluster, trainer), NoopController(cluster, "saving")
             try:
                 with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
                     for case in chosen:
-                        pool.submit(cases.run, case, cluster, controller)
+                        pool.submit(cases.run, case, cluster, controllers[case in SAVING])
             finally:
-                controller.kill()
-                print((cluster.work / "serve.log").read_text()[-3000:])
+                for controller in controllers:
+                    controller.kill()
+                for log in ("serve.log", "saving.log"):
+                    print((cluster.work / log).read_text()[-3000:])
     cases.finish()
 
 

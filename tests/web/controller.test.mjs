@@ -2,7 +2,7 @@
 // finds a finished run in its runs directory, adopts it, and the page shows it.
 // REGATTA_RUN_DIRECTORY (optional) names the directory of a real run, shown as well.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -163,10 +163,18 @@ function freePort() {
   });
 }
 
-async function serve(runs) {
+const server = () => `unix:${join(folder, "store", "controller.sock")}`;
+const regatta = (...words) =>
+  execFileSync(binary, [...words, "--server", server()], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+// A link of `regatta open`, to a place of the page such as "/runs/<id>".
+const linkTo = (place = "") => regatta("open").trim() + place;
+
+async function serve(runs, port) {
   const sibling = join(dirname(binary), "..", "trainer", "regatta-train");
   const trainer = existsSync(sibling) ? sibling : process.execPath; // nothing is started here
-  const port = await freePort();
   const options = [
     "serve",
     "--port",
@@ -186,8 +194,11 @@ async function serve(runs) {
   url = `http://127.0.0.1:${port}/`;
   const end = Date.now() + kPatience;
   for (;;) {
-    const answer = await fetch(`${url}api/v1/runs/${kRun}`).catch(() => null);
-    if (answer?.ok) return;
+    try {
+      return void regatta("show", kRun);
+    } catch {
+      // not yet
+    }
     const gone = controller.exitCode ?? controller.signalCode;
     assert.ok(gone == null, `the controller ended (${gone}): ${complaints}`);
     assert.ok(Date.now() < end, `the controller adopts no run: ${complaints}`);
@@ -210,18 +221,20 @@ before(async () => {
       filter: (path) => !path.startsWith(`${checkpoints}/`), // large, and only listed
     });
   }
-  await serve(runs);
+  await serve(runs, await freePort());
   browser = await launch();
 });
+async function endController() {
+  if (!controller || controller.exitCode != null) return;
+  const ended = new Promise((done) => controller.once("exit", done));
+  controller.kill("SIGTERM");
+  const late = setTimeout(() => controller.kill("SIGKILL"), 10_000);
+  await ended;
+  clearTimeout(late);
+}
 after(async () => {
   await browser?.close();
-  if (controller && controller.exitCode == null) {
-    const ended = new Promise((done) => controller.once("exit", done));
-    controller.kill("SIGTERM");
-    const late = setTimeout(() => controller.kill("SIGKILL"), 10_000);
-    await ended;
-    clearTimeout(late);
-  }
+  await endController();
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -243,7 +256,7 @@ controllerTest("the controller serves the page under its policy", async () => {
 });
 
 controllerTest("an adopted run shows its curve, target and time to accuracy", async () => {
-  const visitor = await Visitor.arrive(browser, url);
+  const visitor = await Visitor.arrive(browser, linkTo());
   const { page } = visitor;
   await page.getByRole("link", { name: "adopted", exact: true }).click();
   await visitor.sees("Time to accuracy");
@@ -282,7 +295,7 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
 });
 
 controllerTest("an adopted run shows its ranks and buckets", async () => {
-  const visitor = await Visitor.arrive(browser, `${url}#/runs/${kRun}`);
+  const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}`));
   const panel = visitor.page.getByRole("region", { name: "Ranks and communication" });
   await panel.waitFor();
   const text = (await panel.innerText()).replace(/\s+/g, " ");
@@ -306,18 +319,39 @@ controllerTest("an adopted run shows its ranks and buckets", async () => {
 });
 
 controllerTest("the page may post, and cancelling an ended run changes nothing", async () => {
-  const visitor = await Visitor.arrive(browser, `${url}#/runs/${kRun}`);
+  const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}`));
   await visitor.sees("Time to accuracy");
   const answer = await visitor.page.evaluate(async (id) => {
-    const response = await fetch(`api/v1/runs/${id}/cancel`, { method: "POST" });
+    const headers = { authorization: `Bearer ${sessionStorage.getItem("regatta.session")}` };
+    const response = await fetch(`api/v1/runs/${id}/cancel`, { method: "POST", headers });
     return { status: response.status, state: (await response.json()).state };
   }, kRun);
   assert.deepEqual(answer, { status: 200, state: "succeeded" });
   await visitor.leave();
 });
 
+controllerTest("a link is used once, and a restarted controller asks for another", async () => {
+  const link = regatta("open", kRun).trim();
+  const visitor = await Visitor.arrive(browser, link);
+  await visitor.sees("Time to accuracy");
+  assert.equal(new URL(visitor.page.url()).hash, `#/runs/${kRun}`);
+  const second = await Visitor.arrive(browser, link);
+  await second.sees("this link was used already");
+  await second.leave(/status of 401/);
+  await visitor.page.reload();
+  await visitor.sees("Time to accuracy");
+  await visitor.page.getByRole("link", { name: "← All runs" }).click(); // the list is always asked for
+  await endController();
+  await visitor.sees("Controller unreachable");
+  await serve(join(folder, "runs"), Number(new URL(url).port));
+  await visitor.sees("it was restarted");
+  await visitor.page.goto(regatta("open", kRun).trim());
+  await visitor.sees("Time to accuracy");
+  await visitor.leave(/status of 401|ERR_/);
+});
+
 controllerTest("an unknown run is said to be unknown", async () => {
-  const visitor = await Visitor.arrive(browser, `${url}#/runs/nobody-000000`);
+  const visitor = await Visitor.arrive(browser, linkTo("/runs/nobody-000000"));
   await visitor.sees("No such run");
   await visitor.leave(/status of 404/);
 });
@@ -326,7 +360,7 @@ const real = process.env.REGATTA_RUN_DIRECTORY;
 async function showsRealRun() {
   const id = basename(resolve(real));
   const { name } = JSON.parse(readFileSync(join(real, "run.json"), "utf8"));
-  const visitor = await Visitor.arrive(browser, `${url}#/runs/${encodeURIComponent(id)}`);
+  const visitor = await Visitor.arrive(browser, linkTo(`/runs/${encodeURIComponent(id)}`));
   await visitor.page.getByRole("heading", { name, exact: true }).waitFor();
   await visitor.waitForPixels(0, "accent", 300);
   await visitor.waitForPixels(0, "good", 300);

@@ -1,6 +1,7 @@
 // A small stand-in for the controller: serves web/dist with production's headers and answers the
 // API from plain objects that a test can change. Run by itself it is a playground:
 //   node tests/web/fixture.mjs 8090
+import { randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import { readFileSync, readdirSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
@@ -9,6 +10,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 export const kDist = join(here, "..", "..", "web", "dist");
 export const kHostile = `<img src=x onerror="window.stolen=1">'"&{}`;
+// A ticket that works as often as it is used; fixture.makeTicket() makes those that work once.
+export const kTicket = "f".repeat(32);
 export const kSecurityHeaders = {
   "content-security-policy":
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -105,6 +108,7 @@ export function makeRun(id, fields = {}) {
     moved_bytes: null,
     slowest: null,
     checkpoint: null,
+    slurm: null,
     warnings: [],
     error: null,
     config: { name: id, batch_size: 32, model: { layers: 2, hidden: 128 } },
@@ -388,7 +392,9 @@ export class Fixture {
     this.entries = entries;
     this.requests = []; // "METHOD /path"
     this.cursors = []; // of the requests for metrics
-    this.refusal = null; // what a cancel is answered with, status 409
+    this.tickets = new Set();
+    this.sessions = new Set();
+    this.refusal = null; // what a cancel or a resume is answered with, status 409
     this.server = createServer((request, response) => this.#answer(request, response));
     this.sockets = new Set();
     this.server.on("connection", (socket) => {
@@ -398,6 +404,16 @@ export class Fixture {
   }
   entry(id) {
     return this.entries.find((entry) => entry.run.id === id);
+  }
+  makeTicket() {
+    const ticket = randomBytes(16).toString("hex");
+    this.tickets.add(ticket);
+    return ticket;
+  }
+  // As when the controller is started again.
+  forgetSessions() {
+    this.tickets.clear();
+    this.sessions.clear();
   }
   count(method, path) {
     return this.requests.filter((line) => line === `${method} ${path}`).length;
@@ -419,25 +435,55 @@ export class Fixture {
   #answer(request, response) {
     const url = new URL(request.url, "http://fixture");
     this.requests.push(`${request.method} ${url.pathname}`);
+    if (url.pathname === "/api/v1/session") return void this.#session(request, response);
+    const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? "")?.[1];
+    if (url.pathname.startsWith("/api") && !this.sessions.has(bearer)) {
+      return this.#refuse(response, "run 'regatta open'");
+    }
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
     else this.#file(url.pathname, response);
+  }
+  #refuse(response, message) {
+    const type = { "content-type": "application/json", "www-authenticate": "Bearer" };
+    response.writeHead(401, { ...kSecurityHeaders, ...type });
+    response.end(JSON.stringify({ error: { code: "unauthorized", message } }));
+  }
+  async #session(request, response) {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const { ticket } = JSON.parse(body);
+    if (!this.tickets.delete(ticket) && ticket !== kTicket) {
+      return this.#refuse(response, "this link was used already or is older than a minute");
+    }
+    const token = randomBytes(32).toString("hex");
+    this.sessions.add(token);
+    response.writeHead(201, { ...kSecurityHeaders, "content-type": "application/json" });
+    response.end(JSON.stringify({ token, idle_seconds: 43_200, seconds: 604_800 }));
   }
   #api(method, id, part, url, response) {
     const json = (body, status = 200) => {
       response.writeHead(status, { ...kSecurityHeaders, "content-type": "application/json" });
       response.end(JSON.stringify(body));
     };
-    if (!id) return json({ runs: this.entries.map((entry) => entry.run) });
+    if (!id) {
+      const row = ({ warnings, config, ...rest }) => rest;
+      return json({ runs: this.entries.map((entry) => row(entry.run)), next: null });
+    }
     const entry = this.entry(id);
     if (!entry) return json({ error: { code: "not_found", message: `no run ${id}` } }, 404);
     const { run, metrics, log } = entry;
     if (method === "POST") {
-      if (part !== "cancel") return json({ error: { code: "user", message: "no" } }, 400);
+      if (part !== "cancel" && part !== "resume") return json({ error: { code: "user", message: "no" } }, 400);
       if (this.refusal) {
         return json({ error: { code: "conflict", message: this.refusal } }, 409);
       }
-      Object.assign(run, { state: "stopping", state_text: "stopping, writing a checkpoint" });
+      Object.assign(
+        run,
+        part === "cancel"
+          ? { state: "stopping", state_text: "stopping, writing a checkpoint" }
+          : { state: "queued", state_text: "was resumed" },
+      );
       return json(run, 202);
     }
     const since = Number(url.searchParams.get("since") ?? 0);
@@ -498,5 +544,5 @@ export class Fixture {
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const entries = [...standardRuns(), ranksRun(), manyRun()];
   const fixture = await new Fixture(entries).start(Number(process.argv[2] ?? 8090));
-  console.log(fixture.url);
+  console.log(`${fixture.url}#ticket=${kTicket}`);
 }

@@ -176,6 +176,23 @@ pageTest(
   },
 );
 
+pageTest("a Slurm that does not answer is told", standardRuns, async (fixture) => {
+  const entry = fixture.entry("demo-4f2a91");
+  entry.run.slurm = {
+    answered_at: "2026-11-21T12:04:31.000Z",
+    age_seconds: 190,
+    trouble: `squeue did not answer in time ${kHostile}`,
+    cancel_waits_since: "2026-11-21T12:05:10.000Z",
+  };
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+  await visitor.sees("Slurm has not answered since 21 Nov");
+  await visitor.sees("The cancellation waits since 21 Nov");
+  await visitor.sees("squeue did not answer in time");
+  entry.run.slurm = { ...entry.run.slurm, trouble: null, cancel_waits_since: null };
+  await visitor.page.getByText("Slurm has not answered").waitFor({ state: "hidden" });
+  await visitor.leave();
+});
+
 pageTest("a run that says nothing of ranks shows no panel", standardRuns, async (fixture) => {
   const entry = fixture.entry("demo-4f2a91");
   const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
@@ -414,6 +431,29 @@ pageTest("a cancel that fails says why and can be tried again", standardRuns, as
   await visitor.leave(/status of 409/);
 });
 
+pageTest("what is over and not done can be resumed", standardRuns, async (fixture) => {
+  const over = fixture.entries.find((entry) => entry.run.state === "cancelled").run.id;
+  const done = fixture.entries.find((entry) => entry.run.state === "succeeded").run.id;
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/${over}`);
+  const { page } = visitor;
+  const button = page.getByRole("button", { name: "Resume run" });
+  fixture.refusal = "run is stopping";
+  await button.click();
+  await visitor.sees("Not resumed: run is stopping");
+  fixture.refusal = null;
+  await button.evaluate((element) => {
+    element.click();
+    element.click();
+  });
+  await visitor.sees("was resumed");
+  assert.equal(fixture.count("POST", `/api/v1/runs/${over}/resume`), 2);
+  await page.getByRole("button", { name: "Cancel run" }).waitFor();
+  await page.goto(`${fixture.url}#/runs/${done}`);
+  await visitor.sees(done.slice(0, done.lastIndexOf("-")));
+  assert.equal(await button.count(), 0);
+  await visitor.leave(/status of 409/);
+});
+
 pageTest(
   "a lost controller is announced, data stay, and it recovers",
   standardRuns,
@@ -428,7 +468,9 @@ pageTest(
     await visitor.waitForPixels(0, "accent", 500);
     await visitor.keepPicture("lost");
 
-    const again = await new Fixture(fixture.entries).start(port);
+    const again = new Fixture(fixture.entries);
+    again.sessions = fixture.sessions; // it was away, not restarted
+    await again.start(port);
     again.entry("demo-4f2a91").run.state_text = "training, step 901 of 4000";
     try {
       await visitor.sees("training, step 901 of 4000");

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromiumMissing, launch } from "../../web/browser.mjs";
-import { Fixture } from "./fixture.mjs";
+import { Fixture, kTicket } from "./fixture.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const kOut = join(here, "out"); // screenshots of the last run, ignored by git
@@ -51,7 +51,13 @@ export class Visitor {
       throw error;
     }
   }
-  static async arrive(browser, url, options = {}) {
+  // By a link with a ticket: the fixture's, where the address has none.
+  static arrive(browser, url, options = {}) {
+    const { href, hash } = new URL(url);
+    const link = `${href.split("#")[0]}#ticket=${kTicket}${hash.slice(1)}`;
+    return Visitor.arriveAt(browser, hash.startsWith("#ticket=") ? url : link, options);
+  }
+  static async arriveAt(browser, url, options = {}) {
     const page = await browser.newPage({ viewport: { width: 1200, height: 1000 }, ...options });
     const visitor = new Visitor(browser, page);
     Visitor.newest = visitor;

@@ -77,19 +77,12 @@ constexpr TakenOption kTakenStepOptions[] = {
 // Variables that would change Slurm's commands or the script's shell instead of the ranks.
 constexpr std::string_view kTakenPrefixes[] = {"SLURM", "SBATCH_", "SRUN_",           "SPANK_",
                                                "BASH",  "PMI",     "OMPI_COMM_WORLD_"};
-constexpr std::string_view kTakenVariables[] = {"LD_PRELOAD",
-                                                "LD_AUDIT",
-                                                "IFS",
-                                                "ENV",
-                                                "SHELLOPTS",
-                                                "GLOBIGNORE",
-                                                "REGATTA_LAUNCHER",
-                                                "REGATTA_EXIT_FILE",
-                                                "REGATTA_DUMP_REQUEST",
-                                                "UID",
-                                                "EUID",
-                                                "PPID",
-                                                "GROUPS"};
+constexpr std::string_view kTakenVariables[] = {
+    "LD_PRELOAD", "LD_AUDIT", "IFS", "ENV", "SHELLOPTS", "GLOBIGNORE", "REGATTA_LAUNCHER",
+    "REGATTA_EXIT_FILE", "REGATTA_DUMP_REQUEST", "UID", "EUID", "PPID", "GROUPS",
+    // bash gives these values of its own
+    "_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "DIRSTACK", "FUNCNAME", "PIPESTATUS",
+    "EPOCHSECONDS", "EPOCHREALTIME"};
 
 std::string shown(std::string_view text) { return base::printable(text.substr(0, 80)); }
 
@@ -330,8 +323,14 @@ void read_container(Table& table, SlurmContainer* container) {
   section.finish();
 }
 
+constexpr std::string_view kNoValue("\0", 1);  // no value can be that
+
 void check_variable(Table& section, const std::string& name, const std::string& value) {
   const auto good = [](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
+  // What follows may be a password, and this message goes to logs.
+  if (const std::size_t equals = name.find('='); equals != std::string::npos) {
+    section.fail(name.substr(0, equals), "has '=' in its name; write it as name: value");
+  }
   if (name.empty() || name.size() > 256 || is_digit(name.front()) ||
       !std::all_of(name.begin(), name.end(), good)) {
     section.fail(name,
@@ -346,6 +345,8 @@ void check_variable(Table& section, const std::string& name, const std::string& 
           std::end(kTakenVariables)) {
     section.fail(name, "would change Slurm's commands or the job's shell; leave it out");
   }
+  // The API shows a run file with null for each value, and that is no run file to submit.
+  if (value == kNoValue) section.fail(name, "has no value; write \"\" for an empty one");
   if (value.size() > kMostTextBytes || value.find('\0') != std::string::npos) {
     section.fail(name, "has " + std::to_string(value.size()) + " bytes; use at most " +
                            std::to_string(kMostTextBytes) + " and no NUL");
@@ -356,7 +357,7 @@ void read_environment(Table& table, std::map<std::string, std::string>* environm
   Table section = table.table("environment");
   std::size_t bytes = 0;
   for (const std::string& name : section.keys()) {
-    std::string value;
+    std::string value(kNoValue);
     section.read(name, &value);
     check_variable(section, name, value);
     bytes += name.size() + value.size();

@@ -1,5 +1,6 @@
 // The controller's API as this page uses it: orchestrator/README.md is the contract. Paths are
 // relative, so the page also works below a proxy's sub-path.
+import { session } from "./session";
 
 export type State =
   "queued" | "starting" | "running" | "stopping" | "succeeded" | "stopped" | "failed" | "cancelled";
@@ -20,6 +21,14 @@ export interface Slowest {
   phase: string;
   phase_seconds: number | null;
   age_seconds: number | null;
+}
+
+// Whether Slurm answers what it is asked about jobs.
+export interface Slurm {
+  answered_at: string | null;
+  age_seconds: number | null;
+  trouble: string | null;
+  cancel_waits_since: string | null;
 }
 
 export interface Run {
@@ -62,9 +71,11 @@ export interface Run {
   moved_bytes: number | null;
   slowest: Slowest | null;
   checkpoint: { step: number; name: string; path: string } | null;
-  warnings: string[];
   error: string | null;
-  config: Record<string, unknown>;
+  // Absent in lists.
+  slurm?: Slurm | null; // null where no Slurm has to be asked
+  warnings?: string[];
+  config?: Record<string, unknown>;
 }
 
 // [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second, goodput, noise_scale, mfu]
@@ -214,6 +225,7 @@ const kRequestMilliseconds = 10_000;
 async function request<T>(path: string, signal: AbortSignal, method: "GET" | "POST"): Promise<T> {
   // AbortSignal.any is newer than the browsers that clusters' desktops have.
   const limit = new AbortController();
+  const token = session.token();
   const abort = () => limit.abort();
   const timer = setTimeout(abort, kRequestMilliseconds);
   signal.addEventListener("abort", abort);
@@ -221,7 +233,10 @@ async function request<T>(path: string, signal: AbortSignal, method: "GET" | "PO
     const response = await fetch(`api/v1/${path}`, {
       method,
       signal: limit.signal,
-      headers: { accept: "application/json" },
+      headers: {
+        accept: "application/json",
+        ...(token != null && { authorization: `Bearer ${token}` }),
+      },
       cache: "no-store",
     });
     if (!response.ok) {
@@ -229,6 +244,7 @@ async function request<T>(path: string, signal: AbortSignal, method: "GET" | "PO
       const message = String(body?.error?.message ?? `HTTP status ${response.status}`);
       // A proxy answers 502–504 for a controller that is away.
       if (response.status >= 502 && response.status <= 504) throw new Error(message);
+      if (response.status === 401) session.refused(token);
       throw new Refusal(response.status, message);
     }
     return (await response.json()) as T;
@@ -251,4 +267,5 @@ export const api = {
   log: (id: string, offset: number, signal: AbortSignal) =>
     request<Log>(`${run(id)}/logs?offset=${offset}`, signal, "GET"),
   cancel: (id: string, signal: AbortSignal) => request<Run>(`${run(id)}/cancel`, signal, "POST"),
+  resume: (id: string, signal: AbortSignal) => request<Run>(`${run(id)}/resume`, signal, "POST"),
 };

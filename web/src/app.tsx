@@ -6,13 +6,22 @@ import { useRoute } from "./route";
 import { RunList } from "./run_list";
 import { RunPage } from "./run_page";
 import { Sail } from "./icons";
+import { Login } from "./login";
+import { useSession } from "./session";
 
-export function App() {
+function Pages() {
   const route = useRoute();
   const [runs, setRuns] = useState<Run[] | null>(null);
   const health = usePoll(route.page === "runs" ? "runs" : null, 1000, async (signal) => {
     setRuns((await api.runs(signal)).runs);
   });
+  if (route.page === "runs") return <RunList runs={runs} health={health} />;
+  const known = runs?.find((run) => run.id === route.id) ?? null;
+  return <RunPage key={route.id} id={route.id} tab={route.tab} known={known} />;
+}
+
+export function App() {
+  const { state, problem } = useSession();
   return (
     <>
       <header class="top">
@@ -23,16 +32,9 @@ export function App() {
         <span class="motto">time to accuracy</span>
       </header>
       <main>
-        {route.page === "runs" ? (
-          <RunList runs={runs} health={health} />
-        ) : (
-          <RunPage
-            key={route.id}
-            id={route.id}
-            tab={route.tab}
-            known={runs?.find((run) => run.id === route.id) ?? null}
-          />
-        )}
+        {state === "open" && <Pages />}
+        {state === "opening" && <p class="loading">Opening …</p>}
+        {state === "closed" && <Login problem={problem} />}
       </main>
     </>
   );

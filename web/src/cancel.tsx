@@ -38,8 +38,8 @@ export function CancelButton({ run, onChange }: { run: Run; onChange: (run: Run)
       <dialog ref={dialog} aria-labelledby="cancel-title">
         <h2 id="cancel-title">Cancel {run.name}?</h2>
         <p>
-          It stops within seconds, after writing a checkpoint. Metrics, log and checkpoints stay; a
-          cancelled run does not start again.
+          It stops within seconds, after writing a checkpoint. Metrics, log and checkpoints stay, and
+          it can be resumed.
         </p>
         {failure && (
           <p class="failure" role="alert">

@@ -1,6 +1,7 @@
 import type { Health } from "./poll";
 import { useNow } from "./poll";
-import { duration } from "./format";
+import type { Slurm } from "./api";
+import { duration, when } from "./format";
 
 // Says that the controller is away and how old the figures are. aria-live: once, not every second.
 export function Connection({ health }: { health: Health }) {
@@ -30,6 +31,23 @@ export function ErrorPanel({ title, text }: { title: string; text: string }) {
     <section class="notice error" role="alert">
       <strong>{title}</strong>
       <pre>{text}</pre>
+    </section>
+  );
+}
+
+// What the page shows of a run's job is as old as Slurm's newest answer; the journal goes on.
+export function SilentSlurm({ slurm }: { slurm: Slurm | null | undefined }) {
+  if (slurm?.trouble == null) return null;
+  const since = slurm.answered_at == null ? "yet" : `since ${when(slurm.answered_at)}`;
+  const waits = slurm.cancel_waits_since;
+  return (
+    <section class="notice warning" role="status">
+      <strong>
+        Slurm has not answered {since}
+        {slurm.age_seconds != null && ` (${duration(slurm.age_seconds)})`}
+      </strong>
+      {waits != null && <p>The cancellation waits since {when(waits)}.</p>}
+      <p>{slurm.trouble}</p>
     </section>
   );
 }

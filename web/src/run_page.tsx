@@ -9,10 +9,11 @@ import * as show from "./format";
 import type { History } from "./history";
 import { currentCheckpoints, emptyHistory, extend } from "./history";
 import { StateBadge } from "./icons";
-import { Connection, ErrorPanel, Warnings } from "./notices";
+import { Connection, ErrorPanel, SilentSlurm, Warnings } from "./notices";
 import { PlanTab } from "./plan_tab";
 import { usePoll } from "./poll";
 import { Ranks } from "./ranks";
+import { ResumeButton } from "./resume";
 import type { Tab } from "./route";
 import { kTabs, runHash } from "./route";
 import { Progress } from "./run_list";
@@ -124,6 +125,9 @@ function Header({
           </div>
         </div>
         {!hasEnded(run) && <CancelButton run={run} onChange={onChange} />}
+        {hasEnded(run) && run.state !== "succeeded" && (
+          <ResumeButton run={run} onChange={onChange} />
+        )}
       </div>
       <section class="summary">
         <div class={`headline ${head.tone}`}>
@@ -223,7 +227,8 @@ export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run |
               text={run.error}
             />
           )}
-          <Warnings warnings={run.warnings} />
+          <SilentSlurm slurm={run.slurm} />
+          <Warnings warnings={run.warnings ?? []} />
           <Curves run={run} history={history} />
           <Ranks run={run} timeline={history.timeline} />
           <TabBar

@@ -74,6 +74,28 @@ TEST(BatchScriptRun, OnlyListedVariablesReachTheRanks) {
   EXPECT_THAT(bench.said, HasSubstr("FROM_RUN")) << "the names are listed";
 }
 
+TEST(BatchScriptRun, ValuesOfVariablesAreNobodysArguments) {
+  Bench bench;
+  bench.job.resources.environment = {{"WANDB_API_KEY", "s3cret"}, {"EMPTY", ""}};
+  bench.job.plan_environment = {{"NCCL_DEBUG", "WARN"}};
+  // Every user of the node reads the arguments of every process there.
+  const std::string seen = bench.tool("seen").string();
+  for (const char* program : {"env", "timeout"}) {
+    write_file(bench.tool(program), "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\" >> '" + seen +
+                                        "'\nexec /usr/bin/" + program + " \"$@\"\n");
+    std::filesystem::permissions(bench.tool(program), std::filesystem::perms::owner_all);
+  }
+  EXPECT_EQ(bench.run(), 0) << bench.said;
+  const auto step = bench.trainer_step();
+  ASSERT_TRUE(step.has_value()) << bench.said;
+  EXPECT_EQ(value_of(*step, "WANDB_API_KEY"), "s3cret");
+  EXPECT_EQ(value_of(*step, "EMPTY"), "");
+  EXPECT_EQ(value_of(*step, "NCCL_DEBUG"), "WARN");
+  const bool any = std::filesystem::exists(seen);
+  EXPECT_THAT(any ? read_file(seen) : "", Not(HasSubstr("s3cret")));
+  EXPECT_THAT(bench.said, Not(HasSubstr("s3cret")));
+}
+
 TEST(BatchScriptRun, ReadsEveryFormOfTheRemainingTime) {
   struct Row {
     const char* answer;
@@ -298,13 +320,17 @@ TEST(BatchScriptRun, AfterPreemptionTheRunGoesOn) {
     int step;
     const char* preempt_time;
     int requeues;
+    bool requeue = true;
+    bool told = true;  // that it was preempted
   };
-  for (const Row& row :
-       {Row{24, "2026-11-21T10:00:00", 1}, Row{143, "2026-11-21T10:00:00", 1}, Row{24, "None", 0},
-        Row{137, "None", 0}, Row{20, "2026-11-21T10:00:00", 0}}) {
-    SCOPED_TRACE(row.step);
+  constexpr const char* kThen = "2026-11-21T10:00:00";
+  for (const Row& row : {Row{24, kThen, 1}, Row{143, kThen, 1}, Row{24, kThen, 0, false},
+                         Row{143, kThen, 0, false}, Row{24, "None", 0, true, false},
+                         Row{137, "None", 0, true, false}, Row{20, kThen, 0, true, false}}) {
+    SCOPED_TRACE(std::to_string(row.step) + (row.requeue ? " requeue" : " no requeue"));
     Bench bench;
     bench.add_tool("sleep", "exit 0\n");
+    bench.job.resources.requeue = row.requeue;
     write_file(bench.tool("code"), std::to_string(row.step));
     write_file(bench.tool("scontrol.answer"),
                std::string("JobId=77\n   PreemptEligibleTime=Unknown PreemptTime=") +
@@ -313,6 +339,7 @@ TEST(BatchScriptRun, AfterPreemptionTheRunGoesOn) {
     int requeues = 0;
     for (const Call& call : bench.calls("scontrol")) requeues += call.arguments[0] == "requeue";
     EXPECT_EQ(requeues, row.requeues) << bench.said;
+    EXPECT_EQ(bench.said.find("regatta: preempted\n") != std::string::npos, row.told);
   }
 }
 

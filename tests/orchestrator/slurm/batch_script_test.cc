@@ -104,8 +104,8 @@ TEST(BatchScript, EveryOptionIsOneArgumentAndTheScriptComesLast) {
     }
     EXPECT_THAT(arguments, Contains("--parsable"));
     EXPECT_THAT(arguments, Contains("--open-mode=append"));
-    EXPECT_THAT(arguments, Contains("--job-name=regatta-0123456789abcdef"));
-    EXPECT_THAT(arguments, Contains("--comment=regatta:0123456789abcdef demo"));
+    EXPECT_THAT(arguments, Contains("--job-name=demo"));
+    EXPECT_THAT(arguments, Contains("--comment=regatta:0123456789abcdef"));
   }
 }
 

@@ -63,6 +63,8 @@ constexpr const char* kNotAnswered = "regatta: 1 of 2 nodes answered (srun retur
 constexpr const char* kPrologOnSecond =
     "srun: error: Task launch for StepId=34.0 failed on node node04: Job prolog failed\n";
 constexpr const char* kPrologOnFirst = "Error running slurm prolog: 1\n";
+constexpr const char* kPreempted =
+    "regatta: step ended with 24\nregatta: preempted\nregatta: returns 24\n";
 constexpr const char* kNoTrainer = "regatta: node node02 cannot read and run /opt/regatta-train\n";
 constexpr const char* kNoDirectory =
     "regatta: node node02 does not see the run directory /runs/demo-1\n";
@@ -168,7 +170,7 @@ std::vector<EndRow> by_state() {
        "more memory",
        {}},
       {"boot", job("BOOT_FAIL"), "", S::Gone, Cause::LaunchFailure, {}, {}, "boot", {}},
-      {"deadline", job("DEADLINE"), "", S::Gone, Cause::None, {}, {}, "deadline", {}},
+      {"deadline", job("DEADLINE"), "", S::Gone, Cause::Deadline, {}, {}, "deadline", {}},
       {"unknown", job("WARPED"), "", S::Gone, Cause::None, {}, {}, "WARPED", {}},
   };
 }
@@ -288,6 +290,43 @@ std::vector<EndRow> by_log() {
        {}},
       {"completed, squeue", completed, "", S::Ended, Cause::None, 0, {}, "", {}},
       {"no exit code", no_exit, "", S::Gone, Cause::None, {}, {}, "", {}},
+      {"a signal to its ranks", job("FAILED", 24), "", S::Ended, Cause::None, 24, {}, "", {}},
+      {"preempted, saved",
+       job("FAILED", 24),
+       kPreempted,
+       S::Ended,
+       Cause::Preempted,
+       24,
+       {},
+       "preempted by jobs of higher priority",
+       {}},
+      {"preempted, squeue",
+       no_exit,
+       kPreempted,
+       S::Ended,
+       Cause::Preempted,
+       24,
+       {},
+       "preempted by jobs of higher priority",
+       {}},
+      {"preempted, not saved",
+       job("FAILED", 143),
+       kPreempted,
+       S::Ended,
+       Cause::Preempted,
+       {},
+       15,
+       "preempted by jobs of higher priority",
+       {}},
+      {"preempted earlier",
+       job("FAILED", 24),
+       job_log(started + kPreempted + started, ""),
+       S::Ended,
+       Cause::None,
+       24,
+       {},
+       "",
+       {}},
       {"a node died",
        job("FAILED", 22),
        kNodeLost,
@@ -405,6 +444,7 @@ TEST(EndedReport, TellsTheCause) {
       EXPECT_EQ(report.words, base::printable(report.words));
       EXPECT_EQ(report.suspects, row.suspects);
       EXPECT_EQ(report.nodes, row.row.nodes);
+      EXPECT_TRUE(report.tells_cancels);
     }
   }
 }
@@ -421,7 +461,8 @@ TEST(EndedReport, TellsTheLastStart) {
 TEST(EndedReport, SaysWhatToDo) {
   EXPECT_THAT(ended_report(job("OUT_OF_MEMORY")).action, HasSubstr("slurm.memory_per_node"));
   EXPECT_THAT(ended_report(job("FAILED", 233), kLaunchFailed).action, HasSubstr("operators"));
-  EXPECT_THAT(ended_report(job("CANCELLED")).action, HasSubstr("submit"));
+  EXPECT_THAT(ended_report(job("CANCELLED")).action, HasSubstr("regatta resume"));
+  EXPECT_THAT(ended_report(job("DEADLINE")).action, HasSubstr("later --deadline"));
   EXPECT_EQ(ended_report(job("TIMEOUT")).action, "") << "the run goes on by itself";
   EXPECT_EQ(ended_report(job("PREEMPTED")).action, "");
   EXPECT_EQ(ended_report(job("NODE_FAIL")).action, "");

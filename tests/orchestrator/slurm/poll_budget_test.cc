@@ -162,6 +162,15 @@ TEST(PollBudget, AsksASlowSlurmLessOften) {
   (void)simulate(budget, 1, quick);
 }
 
+TEST(PollBudget, OneSlowCallIsNoSlowSlurm) {
+  PollBudget budget({});
+  budget.set_busy(true);
+  const Simulation run = simulate(
+      budget, 600, [](PollKind, double now) { return now >= 100 && now < 115 ? 115 - now : 0.05; });
+  EXPECT_LE(run.longest_pause(PollKind::Jobs, 600), 15 + 30 + 2 * budget.gap());
+  EXPECT_GE(run.starts(PollKind::Jobs).size(), 600u / 15 - 8);
+}
+
 TEST(PollBudget, ASlowAccountingDoesNotSlowTheQueue) {
   PollBudget budget({});
   budget.set_busy(true);
@@ -207,6 +216,97 @@ TEST(PollBudget, AFailingKindIsAskedRarelyAndAlone) {
   EXPECT_LE(run.starts(PollKind::Nodes).size(), 20u);
   EXPECT_LE(run.longest_pause(PollKind::Nodes, 3600), 300 + 3 * budget.gap() + 1);
   EXPECT_GE(run.starts(PollKind::Jobs).size(), 200u);
+}
+
+PollOutcome failed(PollKind /*kind*/, double /*now*/) { return PollOutcome::Failed; }
+
+// Refused connections take no time, and a stopped slurmctld keeps a question for 10 to 20 s.
+TEST(PollBudget, ASilentSlurmIsAskedTwiceAMinute) {
+  for (const double seconds : {0.05, 10.0, 20.0}) {
+    PollBudget budget({});
+    budget.set_busy(true);
+    const Simulation run = simulate(
+        budget, 1800, [&](PollKind, double) { return seconds; }, failed);
+    EXPECT_LE(run.most_per_minute(), 12u);
+    double before = 60;  // when the first questions have failed
+    std::size_t later = 0;
+    for (const Call& call : run.calls) {
+      if (call.start < before) continue;
+      EXPECT_LE(call.start - before, 36) << "at " << call.start << " s";
+      before = call.start;
+      ++later;
+    }
+    EXPECT_GE(before, 1760);
+    EXPECT_LE(later, 1740u / 30 + 6) << "and accounting, which is another daemon";
+    EXPECT_LE(run.longest_pause(PollKind::Jobs, 1800), 4 * 36) << "in turn with nodes and cluster";
+  }
+}
+
+TEST(PollBudget, TheFirstAnswerEndsASilenceAtOnce) {
+  for (const bool looks : {false, true}) {
+    PollBudget budget({});
+    budget.set_busy(true);
+    const double back = 1000;
+    const Simulation run = simulate(
+        budget, 1200, [&](PollKind, double now) { return now < back ? 20.0 : 0.05; },
+        [&](PollKind, double now) { return now < back ? PollOutcome::Failed : PollOutcome::Good; },
+        [&](double now) {
+          if (looks && now == back) budget.look(PollKind::Jobs, now);
+        });
+    const auto first_after = [&](PollKind kind) {
+      for (const double start : run.starts(kind)) {
+        if (start >= back) return start - back;
+      }
+      return 1e9;
+    };
+    // A question that was under way when Slurm came back is that of before.
+    EXPECT_LE(first_after(PollKind::Jobs), (looks ? 20 : 30) + 3 * budget.gap());
+    EXPECT_LE(first_after(PollKind::Nodes), (looks ? 20 : 30) + 4 * budget.gap());
+    std::size_t jobs = 0;
+    for (const double start : run.starts(PollKind::Jobs)) jobs += start > 1040 ? 1 : 0;
+    EXPECT_GE(jobs, 160u / 15 - 2) << "no pause is left of the silence";
+  }
+}
+
+// What a command was answered counts as well: then all that was missed is asked for.
+TEST(PollBudget, AnAnswerToACommandEndsASilence) {
+  PollBudget budget({});
+  budget.set_busy(true);
+  (void)simulate(budget, 600, quick, failed);
+  EXPECT_FALSE(budget.next(600.1)) << "it pauses";
+  budget.answered(610);
+  ASSERT_TRUE(budget.next(610));
+  budget.started(*budget.next(610), 610);
+  budget.finished(PollOutcome::Good, 610.05);
+  EXPECT_TRUE(budget.next(610 + budget.gap())) << "the other kinds";
+}
+
+TEST(PollBudget, WhoLooksKeepsToTheShare) {
+  PollBudget budget({});
+  budget.set_busy(true);
+  const Simulation slow = simulate(
+      budget, 3600, [](PollKind, double) { return 4.0; }, good,
+      [&](double now) { budget.look(PollKind::Jobs, now); });
+  EXPECT_LE(slow.starts(PollKind::Jobs).size(), 3600u / 80 + 1) << "4 s at 5 %";
+  PollBudget other({});
+  other.set_busy(true);
+  const Simulation fast =
+      simulate(other, 600, quick, good, [&](double now) { other.look(PollKind::Jobs, now); });
+  EXPECT_LE(fast.longest_pause(PollKind::Jobs, 600), 3 * other.gap()) << "else at once";
+  EXPECT_LE(fast.most_per_minute(), 12u);
+}
+
+// What a command has changed may have come too late for the answer that was under way.
+TEST(PollBudget, WhoHurriesDuringAQuestionIsServedByTheNext) {
+  PollBudget budget({});
+  budget.set_busy(true);
+  budget.started(PollKind::Jobs, 100);
+  budget.hurry(PollKind::Jobs, 100.5);
+  budget.finished(PollOutcome::Good, 101);
+  for (const PollKind kind : {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster}) {
+    budget.set_wanted(kind, false, 101);
+  }
+  EXPECT_EQ(budget.next(100 + budget.gap() + 0.1), PollKind::Jobs);
 }
 
 TEST(PollBudget, HurryIsServedWithinTheBudget) {

@@ -157,11 +157,10 @@ TEST(Squeue, ReadsRows) {
 
 TEST(Squeue, TheRequestHasAsManyColumnsAsTheAnswer) {
   const std::vector<std::string> arguments =
-      squeue_arguments({.user = "ada", .name = "regatta-1", .ids = {"17", "18"}}, kUnitSeparator);
+      squeue_arguments({.user = "ada", .ids = {"17", "18"}}, kUnitSeparator);
   EXPECT_THAT(arguments, Contains("--noheader"));
   EXPECT_THAT(arguments, Contains("--states=all"));
   EXPECT_THAT(arguments, Contains("--user=ada"));
-  EXPECT_THAT(arguments, Contains("--name=regatta-1"));
   EXPECT_THAT(arguments, Contains("--jobs=17,18"));
   std::string format;
   for (const std::string& argument : arguments) {
@@ -343,7 +342,7 @@ TEST(Sacct, ColumnsFollowTheVersion) {
 }
 
 TEST(Sacct, AsksFromATimeForEveryExecution) {
-  const auto arguments = sacct_arguments({.name = "n"}, kNoon + 0.7, kUnitSeparator, kBookworm);
+  const auto arguments = sacct_arguments({.user = "n"}, kNoon + 0.7, kUnitSeparator, kBookworm);
   EXPECT_THAT(arguments, Contains("--starttime=2026-11-21T12:00:00"));
   EXPECT_THAT(arguments, Contains("--duplicates"));
   EXPECT_THAT(arguments, Contains("--noconvert"));

@@ -199,6 +199,7 @@ class Watching final : public base::FileSystem {
                         std::span<std::byte> out) override {
     return real_.read_into(path, offset, out);
   }
+  std::uint64_t size(const base::Path& path) override { return real_.size(path); }
   bool create_directory(const base::Path& path) override { return real_.create_directory(path); }
   void rename(const base::Path& from, const base::Path& to) override { real_.rename(from, to); }
   void sync_directory(const base::Path& path) override { real_.sync_directory(path); }

@@ -1,0 +1,58 @@
+// The operations of FileSystem, each relative to an open directory: what posix_file_system() and
+// ConfinedFileSystem share. They differ only in how a path becomes a place.
+#pragma once
+
+#include <fcntl.h>
+
+#include <optional>
+#include <string>
+
+#include "base/file_system.h"
+#include "base/unique_fd.h"
+
+namespace regatta::base {
+
+// A name in a directory.
+struct Place {
+  UniqueFd directory;  // none: the working directory
+  std::string name;
+  enum class Links { Follow, Refuse };
+  Links links = Links::Follow;  // where `name` itself is a symbolic link
+  Path path;                    // for messages
+
+  [[nodiscard]] int at() const { return directory.valid() ? directory.get() : AT_FDCWD; }
+};
+
+[[nodiscard]] Place plain_place(const Path& path, Place::Links links = Place::Links::Follow);
+
+// Opens a regular file without waiting for anybody; whatever else is there is refused, before a
+// byte of it is read, written or cut off. flags: of open(2), but for O_TRUNC. Code::Conflict for
+// O_EXCL and a name that is taken. verb: what cannot be done, for the message.
+[[nodiscard]] UniqueFd open_regular(const Place& place, int flags, const char* verb);
+
+class DescriptorFileSystem : public FileSystem {
+ public:
+  [[nodiscard]] std::unique_ptr<WritableFile> open(const Path& path, Open how) override;
+  [[nodiscard]] std::string read(const Path& path, std::uint64_t limit) override;
+  [[nodiscard]] std::string read_at(const Path& path, std::uint64_t offset,
+                                    std::uint64_t limit) override;
+  [[nodiscard]] std::size_t read_into(const Path& path, std::uint64_t offset,
+                                      std::span<std::byte> out) override;
+  [[nodiscard]] std::uint64_t size(const Path& path) override;
+  bool create_directory(const Path& path) override;
+  void rename(const Path& from, const Path& to) override;
+  void sync_directory(const Path& path) override;
+  void remove_file(const Path& path) override;
+  void remove_tree(const Path& path) override;
+  [[nodiscard]] std::vector<std::string> list(const Path& path) override;
+  [[nodiscard]] bool exists(const Path& path) override;
+  [[nodiscard]] std::uint64_t free_bytes(const Path& path) override;
+
+ private:
+  // Code::NotFound where the directory is not there.
+  [[nodiscard]] virtual Place resolve(const Path& path) const = 0;
+  // Nothing where the directory is not there.
+  [[nodiscard]] std::optional<Place> find(const Path& path) const;
+};
+
+}  // namespace regatta::base

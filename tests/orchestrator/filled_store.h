@@ -1,0 +1,19 @@
+// A store with many runs, for tests and the benchmark.
+#pragma once
+
+#include "base/file_system.h"
+
+namespace regatta::tests {
+
+struct FilledStore {
+  int runs = 100;
+  int open = 5;             // of them, the newest: they are running
+  int long_run_steps = 10;  // step rows of the oldest run; the others have five
+};
+
+// Every run has two launches, two attempts, steps, evaluations, a checkpoint and a warning. Ids are
+// "runKK-xxxxxx", names "runKK" for KK of 00 to 49; the newest runs have the largest numbers.
+// The store in `directory` is made if absent, and must not be open.
+void fill_store(const base::Path& directory, const FilledStore& what);
+
+}  // namespace regatta::tests

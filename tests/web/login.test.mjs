@@ -1,0 +1,136 @@
+// How the page is entered: a link of `regatta open` with a one-time ticket, and what is seen without.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+import { standardRuns } from "./fixture.mjs";
+import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+
+const skip = missingBrowser() ?? false;
+let browser;
+before(async () => {
+  if (!skip) browser = await launch();
+});
+after(() => browser?.close());
+
+const loginTest = pageTestWith({ skip });
+const kNeedsLink = "This page needs a link from the controller’s user";
+const linkOf = (fixture, place = "") => `${fixture.url}#ticket=${fixture.makeTicket()}${place}`;
+const storedSession = (page) => page.evaluate(() => sessionStorage.getItem("regatta.session"));
+
+loginTest("a link opens the page once and leaves no ticket", standardRuns, async (fixture) => {
+  const link = linkOf(fixture, "/runs/demo-4f2a91");
+  const visitor = await Visitor.arrive(browser, link);
+  const { page } = visitor;
+  await visitor.sees("Predicted time to target");
+  assert.equal(new URL(page.url()).hash, "#/runs/demo-4f2a91", "the link leads to the run");
+  assert.equal(await page.evaluate(() => history.length), 2, "no entry of its own"); // about:blank
+  assert.match(await storedSession(page), /^[0-9a-f]{64}$/);
+  assert.equal(await page.evaluate(() => document.cookie + JSON.stringify(localStorage)), "{}");
+  await page.reload();
+  await visitor.sees("Predicted time to target");
+  assert.equal(fixture.count("POST", "/api/v1/session"), 1, "a reload keeps the session");
+  await page.goto(link); // in the same tab the session is good as it was
+  await visitor.sees("Predicted time to target");
+  await visitor.leave(/status of 401/);
+
+  const second = await Visitor.arrive(browser, link);
+  await second.sees(kNeedsLink);
+  await second.sees("this link was used already");
+  assert.equal(await storedSession(second.page), null);
+  await second.leave(/status of 401/);
+});
+
+loginTest("without a link the page asks nothing and says what to do", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arriveAt(browser, `${fixture.url}#/runs/demo-4f2a91`);
+  const { page } = visitor;
+  await visitor.sees(kNeedsLink);
+  await visitor.sees("regatta open");
+  assert.ok(!fixture.requests.some((line) => line.includes("/api/")), fixture.requests.join());
+  const field = page.getByLabel("Or paste the link here");
+  const button = page.getByRole("button", { name: "Open" });
+  await field.fill("https://elsewhere.example/");
+  await button.click();
+  await visitor.sees("That is not a link of regatta open.");
+  await field.fill("0".repeat(32));
+  await button.click();
+  await visitor.sees("this link was used already");
+  await field.fill(`  ${linkOf(fixture, "/runs/perl-doc-77ab01")}\n`);
+  await button.click();
+  await page.getByRole("heading", { name: "perl-doc" }).waitFor();
+  assert.equal(new URL(page.url()).hash, "#/runs/perl-doc-77ab01");
+  await visitor.leave(/status of 401/);
+});
+
+loginTest("a ticket alone can be pasted, and the place is kept", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arriveAt(browser, `${fixture.url}#/runs/demo-4f2a91`);
+  await visitor.sees(kNeedsLink);
+  await visitor.page.getByLabel("Or paste the link here").fill(fixture.makeTicket());
+  await visitor.page.keyboard.press("Enter");
+  await visitor.sees("Predicted time to target");
+  await visitor.leave();
+});
+
+loginTest("a restarted controller ends the session in the middle", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, linkOf(fixture));
+  const { page } = visitor;
+  await visitor.sees("demo-4f2a91");
+  fixture.forgetSessions();
+  await visitor.sees(kNeedsLink);
+  await visitor.sees("it was restarted");
+  assert.equal(await storedSession(page), null, "whoever has the port later finds nothing here");
+  const asked = fixture.requests.length;
+  await page.waitForTimeout(2500);
+  assert.equal(fixture.requests.length, asked, "nothing is asked without a session");
+  await page.goto(linkOf(fixture)); // in the same tab: only the hash changes
+  await visitor.sees("demo-4f2a91");
+  await visitor.leave(/status of 401/);
+});
+
+loginTest("a run in a new tab, and what tabs tell each other", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, linkOf(fixture));
+  const { page } = visitor;
+  const demo = page.getByRole("link", { name: "demo", exact: true });
+  await demo.waitFor();
+  const opened = page.context().waitForEvent("page");
+  await demo.click({ modifiers: ["Control"] });
+  const tab = await opened;
+  await tab.getByText("Predicted time to target").waitFor();
+  assert.equal(fixture.count("POST", "/api/v1/session"), 1);
+  fixture.forgetSessions();
+  for (const each of [page, tab]) await each.getByText(kNeedsLink).waitFor();
+  const asked = fixture.requests.length;
+  await page.waitForTimeout(1500);
+  assert.equal(fixture.requests.length, asked, "a dead session does not go round");
+  await page.goto(linkOf(fixture));
+  await page.getByText("demo-4f2a91").first().waitFor();
+  await tab.getByText("Predicted time to target").waitFor();
+  await tab.close();
+  await visitor.leave(/status of 401/);
+});
+
+loginTest("a damaged ticket leaves the address, too", standardRuns, async (fixture) => {
+  for (const hash of ["#ticket=", "#ticket=../x", `#ticket=${"g".repeat(32)}/runs/demo-4f2a91`]) {
+    const visitor = await Visitor.arriveAt(browser, fixture.url + hash);
+    await visitor.sees(kNeedsLink);
+    assert.equal(new URL(visitor.page.url()).hash, "#/");
+    await visitor.leave();
+  }
+});
+
+loginTest("the view without a session fits a phone and both themes", standardRuns, async (fixture) => {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [width, height] of [
+      [1200, 800],
+      [390, 780],
+    ]) {
+      const visitor = await Visitor.arriveAt(browser, fixture.url, {
+        colorScheme,
+        viewport: { width, height },
+      });
+      await visitor.sees(kNeedsLink);
+      const wide = await visitor.page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${wide} pixels wide`);
+      await visitor.keepPicture(`login-${colorScheme}-${width}`);
+      await visitor.leave();
+    }
+  }
+});
