@@ -49,13 +49,13 @@ def scaled(full):
 
 def processes_of(directory):
     """Pids of all processes with the directory in command line, environment or working directory."""
-    found, text = [], str(directory).encode()
+    found, text = [], os.fsencode(directory)
     for path in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if path.joinpath("stat").read_text().rpartition(") ")[2][0] in "ZX" or int(path.name) == os.getpid():
                 continue
             places = path.joinpath("cmdline").read_bytes() + path.joinpath("environ").read_bytes()
-            if text in places or os.readlink(path / "cwd").encode().startswith(text):
+            if text in places or os.fsencode(os.readlink(path / "cwd")).startswith(text):
                 found.append(int(path.name))
     return found
 
