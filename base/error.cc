@@ -13,6 +13,8 @@ CodeMeaning meaning(Code code) {
       return {"user", 7, 422};
     case Code::NotFound:
       return {"not_found", 3, 404};
+    case Code::Forbidden:
+      return {"forbidden", 4, 403};
     case Code::Conflict:
       return {"conflict", 5, 409};
     case Code::Operator:

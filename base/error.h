@@ -11,6 +11,7 @@ namespace regatta::base {
 enum class Code {
   User,       // the input is wrong: the user changes it
   NotFound,   // what the user named does not exist
+  Forbidden,  // who asks may not: root, another user, no token
   Conflict,   // what the user asks clashes with the present state
   Operator,   // the machine or the installation is wrong: full disk, port in use, mixed versions
   Retry,      // it may work if tried again: lost node, unreachable server

@@ -36,11 +36,12 @@ std::size_t take(char* bytes, std::size_t size, std::size_t count, void* target)
 
 // Words that are not ours, such as "forbidden" or "busy", mean what their status says.
 base::Code code_named(const std::string& name, long status) {
-  for (const base::Code code : {base::Code::User, base::Code::NotFound, base::Code::Conflict,
-                                base::Code::Operator, base::Code::Retry, base::Code::Developer}) {
+  for (const base::Code code :
+       {base::Code::User, base::Code::NotFound, base::Code::Forbidden, base::Code::Conflict,
+        base::Code::Operator, base::Code::Retry, base::Code::Developer}) {
     if (base::meaning(code).name == name) return code;
   }
-  if (name == "unauthorized" || name == "forbidden") return base::Code::Operator;
+  if (name == "unauthorized") return base::Code::Forbidden;
   if (status == 408 || status == 503) return base::Code::Retry;
   return status < 500 ? base::Code::User : base::Code::Developer;
 }

@@ -23,6 +23,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMaxRunFile = std::uint64_t{1} << 20U;
 constexpr auto kLogPause = std::chrono::milliseconds(500);
+constexpr auto kAnswerPause = std::chrono::milliseconds(200);
+constexpr std::size_t kMostCounted = 1000;
 
 void print_json(const Json& json) {
   std::cout << json_text(json, 2, reader_of_stdout()) << "\n" << std::flush;
@@ -47,6 +49,57 @@ void print_log(const std::string& text) {
     start = end + 1;
   }
   std::cout << std::flush;
+}
+
+// Slurm refuses most of what it refuses at once.
+constexpr double kAnswerSeconds = 5;
+
+// Waits until Slurm has taken the run, or has said that it does not; says what came of it.
+int tell_answer(const Client& client, const std::string& id) {
+  using Timer = std::chrono::steady_clock;
+  const auto deadline = Timer::now() + std::chrono::duration<double>(kAnswerSeconds);
+  const std::string path = "/runs/" + path_part(id);
+  for (;;) {
+    const Json told = client.get(path + "/explain");
+    const std::string state = told.value("state", "");
+    const Json launches = told.value("launches", Json::array());
+    const Json job = launches.empty() ? Json() : launches.back().value("job", Json());
+    if (state == "failed") {
+      std::cerr << "regatta: " << base::printable(id)
+                << " failed: " << base::printable(client.get(path).value("error", "")) << "\n";
+      return base::meaning(base::Code::User).exit_code;
+    }
+    if (job.is_string()) {
+      std::cerr << "submitted as job " << base::printable(job.get<std::string>());
+    } else if (state == "queued" && told.value("waiting", Json()).is_object() &&
+               !told["waiting"].value("sentence", "").empty()) {
+      std::cerr << "queued: " << base::printable(told["waiting"].value("sentence", ""));
+    } else if (state == "queued" || state == "starting") {
+      if (Timer::now() < deadline) {
+        std::this_thread::sleep_for(kAnswerPause);
+        continue;
+      }
+      std::cerr << "submitted; Slurm has not answered yet";
+    } else {
+      std::cerr << "submitted";
+    }
+    std::cerr << "; 'regatta watch " << base::printable(id) << "' shows it\n";
+    return 0;
+  }
+}
+
+// "no run is running; there are others: 2 failed, 10 succeeded".
+std::string none_of(const std::string& state, const Json& runs) {
+  std::map<std::string, int> counts;
+  for (const Json& run : runs) ++counts[run.value("state", "")];
+  std::string others;
+  for (const auto& [name, count] : counts) {
+    others += (others.empty() ? "" : ", ") + std::to_string(count) + " " + base::printable(name);
+  }
+  if (others.empty()) return "no runs; 'regatta submit FILE' makes one";
+  return "no run is " + base::printable(state) + "; " +
+         (runs.size() < kMostCounted ? "others" : "of the newest " + std::to_string(runs.size())) +
+         ": " + others;
 }
 
 }  // namespace
@@ -82,9 +135,9 @@ int submit(const ClientOptions& options, const SubmitOptions& submission) {
     std::cout << base::printable(id) << "\n" << std::flush;
   }
   if (submission.wait) return watch(options, id, WatchResult::RunExitCode);
-  if (options.format == Format::Text) {
-    std::cerr << "submitted; 'regatta watch " << base::printable(id) << "' shows it\n";
-  }
+  if (options.format != Format::Text) return 0;
+  if (run.value("scheduler", Json()) == "slurm") return tell_answer(client, id);
+  std::cerr << "submitted; 'regatta watch " << base::printable(id) << "' shows it\n";
   return 0;
 }
 
@@ -96,7 +149,9 @@ int list(const ClientOptions& options, const ListOptions& listing) {
   if (options.format == Format::Json) {
     print_json(answer);
   } else if (!answer.contains("runs") || answer["runs"].empty()) {
-    std::cerr << "no runs; 'regatta submit FILE' makes one\n";
+    const Json all =
+        listing.state.empty() ? answer : client.get("/runs?limit=" + std::to_string(kMostCounted));
+    std::cerr << none_of(listing.state, all.value("runs", Json::array())) << "\n";
   } else {
     std::cout << run_table(answer["runs"]);
   }

@@ -174,6 +174,7 @@ std::string next_of(const Run& run, const RunParts& parts, const std::optional<C
     case RunState::Starting:
       return "training begins when every node has answered";
     case RunState::Running:
+      if (run.wait.category == kSuspended) return "it trains on when its job is resumed";
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
              "; should an attempt end early, another goes on from the newest checkpoint";
     case RunState::Stopping:
@@ -191,7 +192,7 @@ std::string next_of(const Run& run, const RunParts& parts, const std::optional<C
 }
 
 Json waiting_json(const Run& run) {
-  if (run.state != RunState::Queued) return nullptr;
+  if (run.state != RunState::Queued && run.wait.category != kSuspended) return nullptr;
   return {{"category", sentence(run.wait.category, "controller")},
           {"sentence", run.reason},
           {"action", run.wait.action},

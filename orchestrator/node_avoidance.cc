@@ -1,6 +1,7 @@
 #include "orchestrator/node_avoidance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "trainer/contract/run_config.h"
@@ -9,6 +10,7 @@ namespace regatta::orchestrator {
 namespace {
 
 constexpr double kLookAgainSeconds = 60;  // at the nodes that a waiting job avoids
+constexpr double kDeadSeconds = 5;        // between two looks for dead nodes
 
 trainer::SlurmResources resources_of(const Run& run) {
   return trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
@@ -17,7 +19,39 @@ trainer::SlurmResources resources_of(const Run& run) {
 }  // namespace
 
 void NodeAvoidance::judge_launch(const Run& run, const ProcessReport& report, double ended_utc) {
-  judge(std::nullopt, judge_report(run.id, report, ended_utc));
+  std::vector<NodeEvent> events = judge_report(run.id, report, ended_utc);
+  std::erase_if(events, [this](const NodeEvent& event) { return is_blamed(event); });
+  judge(std::nullopt, events);
+}
+
+bool NodeAvoidance::is_blamed(const NodeEvent& event) {
+  return std::any_of(events().begin(), events().end(), [&](const NodeEvent& known) {
+    return known.blame == event.blame && known.node == event.node && known.run == event.run &&
+           std::abs(known.utc - event.utc) < kNamedSeconds;
+  });
+}
+
+void NodeAvoidance::begin_round() {
+  may_tell_ = true;
+  const double now = clock_.monotonic_seconds();
+  if (early_ends_.empty() || now - dead_looked_ < kDeadSeconds) return;
+  dead_looked_ = now;
+  blame_dead_nodes();
+}
+
+void NodeAvoidance::blame_dead_nodes() {
+  const std::vector<std::string> dead = scheduler_.lost_nodes();
+  std::vector<NodeEvent> events;
+  for (const EarlyEnd& end : early_ends_) {
+    for (const std::string& node : end.nodes) {
+      if (std::find(dead.begin(), dead.end(), node) == dead.end()) continue;
+      events.push_back({node, end.utc, Blame::NodeFailed, end.run, "the scheduler lost it", 1});
+    }
+  }
+  std::erase_if(events, [this](const NodeEvent& event) { return is_blamed(event); });
+  judge(std::nullopt, events);
+  const double old = clock_.utc_seconds() - kNamedSeconds;
+  std::erase_if(early_ends_, [&](const EarlyEnd& end) { return end.utc < old; });
 }
 
 void NodeAvoidance::judge(const std::optional<AttemptNumber>& attempt,
@@ -62,6 +96,9 @@ void NodeAvoidance::judge_attempts(const Run& run, const ProcessReport& report,
     }
     judge(attempt.row, events);
     attempt.judged = true;
+    if (events.empty() || events.front().blame != Blame::Shared) continue;
+    early_ends_.push_back({run.id, {}, events.front().utc});
+    for (const NodeEvent& event : events) early_ends_.back().nodes.push_back(event.node);
   }
 }
 

@@ -39,9 +39,19 @@ class NodeAvoidance {
   // A job that waits again after an early end must not come back to the node that was to blame. One
   // job a round is told.
   void tell_waiting_job(const Run& run, const std::string& handle, Avoidance* avoidance);
-  void begin_round() { may_tell_ = true; }
+  void begin_round();
 
  private:
+  // An attempt that ended early and whose nodes share the blame, as long as none of them is named.
+  struct EarlyEnd {
+    std::string run;
+    std::vector<std::string> nodes;
+    double utc = 0;
+  };
+  // The scheduler notices a dead node minutes after the ranks on the others did.
+  void blame_dead_nodes();
+  [[nodiscard]] bool is_blamed(const NodeEvent& event);
+
   void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
   [[nodiscard]] const std::vector<NodeEvent>& events();
   [[nodiscard]] std::vector<std::string> suspects_among(
@@ -51,6 +61,8 @@ class NodeAvoidance {
   Store& store_;
   Scheduler& scheduler_;
   std::optional<std::vector<NodeEvent>> events_;  // nothing: to be read from the store
+  std::vector<EarlyEnd> early_ends_;
+  double dead_looked_ = 0;  // monotonic seconds
   int judgements_ = 0;
   bool may_tell_ = true;
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "topology/hostlist.h"
 
 namespace regatta::orchestrator {
@@ -32,6 +33,43 @@ std::optional<Gpus> gpus_of(const base::Path& proc) {
     }
   }
   return error ? std::nullopt : std::optional(gpus);
+}
+
+// The most that one node of a partition has, and how many nodes a request leaves.
+struct Offer {
+  int nodes = 0;
+  int left = 0;
+  std::optional<std::int64_t> gpus, cpus, memory_mib;
+};
+
+std::set<std::string> excluded_by(const trainer::SlurmResources& wanted) {
+  std::set<std::string> excluded;
+  for (const std::string& list : wanted.exclude) {
+    const auto names = topology::expand_hostlist(list);
+    excluded.insert(names.begin(), names.end());
+  }
+  return excluded;
+}
+
+bool has_word(const std::vector<std::string>& words, const std::string& word) {
+  return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Offer offer_of(const NodeSnapshot& nodes, const trainer::SlurmResources& wanted) {
+  constexpr double kMebibyte = 1 << 20U;
+  const std::set<std::string> excluded = excluded_by(wanted);
+  Offer offer;
+  for (const NodeRow& node : nodes.rows) {
+    if (!has_word(node.partitions, wanted.partition)) continue;
+    ++offer.nodes;
+    if (excluded.count(node.name) == 0) ++offer.left;
+    if (node.gpus) offer.gpus = std::max(offer.gpus.value_or(0), node.gpus->count);
+    if (node.cpus) offer.cpus = std::max(offer.cpus.value_or(0), *node.cpus);
+    if (!node.memory_bytes) continue;
+    const auto mebibytes = static_cast<std::int64_t>(*node.memory_bytes / kMebibyte);
+    offer.memory_mib = std::max(offer.memory_mib.value_or(0), mebibytes);
+  }
+  return offer;
 }
 
 }  // namespace
@@ -81,23 +119,56 @@ bool NodeTable::is_wanted(double now) const {
 
 std::optional<std::vector<std::string>> usable_nodes(const NodeSnapshot& nodes,
                                                      const trainer::SlurmResources& wanted) {
-  const auto has = [](const std::vector<std::string>& words, const std::string& word) {
-    return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
-  };
   if (wanted.constraint.find_first_of("&|*[](),") != std::string::npos) return std::nullopt;
-  std::set<std::string> excluded;
-  for (const std::string& list : wanted.exclude) {
-    const auto names = topology::expand_hostlist(list);
-    excluded.insert(names.begin(), names.end());
-  }
+  const std::set<std::string> excluded = excluded_by(wanted);
   std::vector<std::string> names;
   for (const NodeRow& node : nodes.rows) {
-    if (can_work(node.state) && has(node.partitions, wanted.partition) &&
-        has(node.features, wanted.constraint) && excluded.count(node.name) == 0) {
+    if (can_work(node.state) && has_word(node.partitions, wanted.partition) &&
+        has_word(node.features, wanted.constraint) && excluded.count(node.name) == 0) {
       names.push_back(node.name);
     }
   }
   return names;
+}
+
+std::vector<std::string> dead_nodes(const NodeSnapshot& nodes) {
+  std::vector<std::string> names;
+  for (const NodeRow& node : nodes.rows) {
+    if (node.state.base == NodeBase::Down || node.state.has(NodeFlag::NotResponding)) {
+      names.push_back(node.name);
+    }
+  }
+  return names;
+}
+
+std::string why_no_node(const NodeSnapshot& nodes, const trainer::SlurmResources& wanted) {
+  const Offer offer = offer_of(nodes, wanted);
+  const std::string place =
+      wanted.partition.empty() ? "the cluster" : "partition " + base::printable(wanted.partition);
+  if (offer.nodes == 0) return "";
+  if (offer.left < wanted.min_nodes) {
+    return "slurm.exclude leaves " + std::to_string(offer.left) + " of the " +
+           std::to_string(offer.nodes) + " nodes of " + place + ", and the run asks for " +
+           std::to_string(wanted.min_nodes) + "; exclude fewer";
+  }
+  const auto more = [&](const char* what, std::int64_t asked, std::optional<std::int64_t> most) {
+    if (!most || asked <= *most) return std::string();
+    return "the run asks for " + std::to_string(asked) + " " + what + " a node, and no node of " +
+           place + " has more than " + std::to_string(*most) + "; ask for less";
+  };
+  const std::int64_t ranks = wanted.ranks_per_node;
+  for (const std::string& each :
+       {more("GPUs", ranks * wanted.gpus_per_rank, offer.gpus),
+        more("CPUs", ranks * wanted.cpus_per_rank, offer.cpus),
+        more("MiB of memory", wanted.memory_per_node_mib.value_or(0), offer.memory_mib)}) {
+    if (!each.empty()) return each;
+  }
+  for (const std::string& option : wanted.options) {
+    if (option.rfind("--tmp", 0) != 0) continue;
+    return "slurm.options asks for temporary disk (" + base::printable(option) +
+           "), and no node has so much; `scontrol show nodes` tells it as TmpDisk";
+  }
+  return "";
 }
 
 NodeRow this_machine(const base::Path& proc) {

@@ -52,6 +52,14 @@ class NodeTable {
 [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
     const NodeSnapshot& nodes, const trainer::SlurmResources& wanted);
 
+// Names of the nodes that Slurm shows as down or not responding.
+[[nodiscard]] std::vector<std::string> dead_nodes(const NodeSnapshot& nodes);
+
+// What in the request no node of its partition has, or which of its own wishes leaves too few, for
+// people; empty where nothing stands out. Of the default partition all nodes count.
+[[nodiscard]] std::string why_no_node(const NodeSnapshot& nodes,
+                                      const trainer::SlurmResources& wanted);
+
 // This machine as a node, for runs without Slurm. proc: /proc, or a test's copy.
 [[nodiscard]] NodeRow this_machine(const base::Path& proc = "/proc");
 

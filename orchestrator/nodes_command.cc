@@ -35,6 +35,12 @@ Json fetch(const Client& client) {
   }
 }
 
+// This machine is looked at whenever somebody asks.
+std::string age_text(const Json& answer) {
+  if (!is_fresh(answer) || answer.value("scheduler", "") == "local") return "";
+  return "\nas of " + base::human_seconds(answer["age_seconds"].get<double>()) + " ago\n";
+}
+
 void tell_trouble(const Json& answer) {
   const std::string trouble = answer.contains("trouble") && answer["trouble"].is_string()
                                   ? base::printable(answer["trouble"].get<std::string>())
@@ -63,7 +69,7 @@ int nodes(const ClientOptions& options, const std::vector<std::string>& names) {
     const Json chosen = known ? only_nodes(answer, names) : answer;
     std::cout << json_text(chosen, 2, reader_of_stdout()) << "\n" << std::flush;
   } else {
-    if (known) std::cout << nodes_text(answer, names) << std::flush;
+    if (known) std::cout << nodes_text(answer, names) << age_text(answer) << std::flush;
     tell_trouble(answer);
   }
   return known ? 0 : base::meaning(base::Code::Retry).exit_code;

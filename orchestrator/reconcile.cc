@@ -165,6 +165,10 @@ Decision running(const Observation& seen, const Limits& limits) {
     decision.wait = {seen.process.category, seen.process.action, seen.process.clears,
                      seen.process.expected_start, std::nullopt};
     if (seen.process.cause == Cause::Stuck && !seen.replaced) decision.act = Act::Replace;
+  } else if (seen.process.category == kSuspended) {
+    decision.reason = seen.process.words;
+    decision.wait = {seen.process.category, seen.process.action, seen.process.clears, std::nullopt,
+                     std::nullopt};
   }
   return decision;
 }

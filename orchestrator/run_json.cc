@@ -166,6 +166,7 @@ std::string state_text(const Run& run, int attempts) {
       return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
                           : "the first attempt is starting";
     case RunState::Running:
+      if (run.wait.category == kSuspended) return "suspended by Slurm, " + steps;
       if (summary.phase == "loading") return summary.phase;
       return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps;
     case RunState::Stopping:

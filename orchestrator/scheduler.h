@@ -41,6 +41,9 @@ enum class Cause {
 [[nodiscard]] const char* name_of(Cause cause);
 [[nodiscard]] Cause parse_cause(std::string_view name);  // None for any other word
 
+// The category of a report about what has its nodes and stands still.
+inline constexpr std::string_view kSuspended = "suspended";
+
 struct ProcessReport {
   ProcessState state = ProcessState::Unknown;
   std::optional<int> exit_code;
@@ -55,8 +58,8 @@ struct ProcessReport {
   std::optional<std::int64_t> gpus{};   // that it has or had
   // When it was started the last time, seconds since 1970: a job may start again by itself.
   std::optional<double> started{};
-  // Of what waits. Family of the reason ("queue", "limit", "held", …), "by itself", "perhaps" or
-  // "never", and when it is expected to start, seconds since 1970.
+  // Of what waits or stands still. Family of the reason ("queue", "limit", "held", …, kSuspended),
+  // "by itself", "perhaps" or "never", and when it is expected to start, seconds since 1970.
   std::string category{};
   std::string clears{};
   std::optional<double> expected_start{};
@@ -118,6 +121,8 @@ class Scheduler {
       const trainer::SlurmResources&) {
     return std::nullopt;
   }
+  // Nodes that the scheduler shows as dead now.
+  [[nodiscard]] virtual std::vector<std::string> lost_nodes() { return {}; }
   // These three are wishes that are carried out soon, and tried again while that makes sense;
   // trouble is logged. Asking again for what is under way adds nothing.
   // What waits under the handle shall not start on these nodes (names or hostlists); they replace

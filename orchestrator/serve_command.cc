@@ -42,7 +42,7 @@ constexpr int kUnlimited = 1 << 20;   // runs at once: as many as Slurm takes
 void refuse_privilege(const ServeOptions& options) {
   if (::geteuid() != 0) return;
   if (!options.allow_privileged) {
-    throw base::Error(base::Code::Operator,
+    throw base::Error(base::Code::Forbidden,
                       "refuses to run as root, because every run would have root's rights; start "
                       "it as an ordinary user, or say --allow-privileged");
   }

@@ -144,7 +144,10 @@ std::string SlurmScheduler::submit(const LaunchRequest& request) {
     launch.exclude.clear();
     submission = send(job_of_run(launch, config, plan), base::FileSystem::Open::Truncate, commands);
   }
-  if (const auto* refused = std::get_if<Refused>(&submission)) {
+  if (auto* refused = std::get_if<Refused>(&submission)) {
+    const std::string why =
+        about_nodes ? why_no_node(nodes_.snapshot(), slurm_resources_of(config)) : "";
+    if (!why.empty()) refused->hint = why;
     throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,
                 refused->reason + (refused->hint.empty() ? "" : "; " + refused->hint));
   }
@@ -214,6 +217,12 @@ std::optional<std::vector<std::string>> SlurmScheduler::usable_nodes(
   const NodeSnapshot nodes = nodes_.snapshot();
   if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return std::nullopt;
   return orchestrator::usable_nodes(nodes, wanted);
+}
+
+std::vector<std::string> SlurmScheduler::lost_nodes() {
+  const NodeSnapshot nodes = nodes_.snapshot();
+  if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return {};
+  return dead_nodes(nodes);
 }
 
 void SlurmScheduler::look_soon() {

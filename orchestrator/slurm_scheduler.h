@@ -64,6 +64,7 @@ class SlurmScheduler final : public Scheduler {
   [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
       const trainer::SlurmResources& wanted) override;
   void avoid(const std::string& handle, const std::vector<std::string>& nodes) override;
+  [[nodiscard]] std::vector<std::string> lost_nodes() override;
   void look_soon() override;
   [[nodiscard]] std::optional<Contact> contact(const std::string& handle) override;
   void somebody_looks() override;
@@ -114,7 +115,7 @@ class SlurmScheduler final : public Scheduler {
   std::string cluster_trouble_;  // why it is not known
   JobBook book_;
   PollBudget budget_;
-  double busy_until_ = 0;  // monotonic
+  double busy_until_ = 0;                // monotonic
   std::map<std::string, double> since_;  // by token: no job of it is older, seconds since 1970
   // The last that was logged of each program's answers.
   std::string trouble_, accounting_trouble_;

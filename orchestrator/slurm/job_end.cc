@@ -382,6 +382,12 @@ ProcessReport running_report(const JobRow& job) {
   report.nodes = job.nodes.value_or("");
   report.gpus = gpu_count(job);
   report.started = job.start;
+  if (job.state.base != JobBase::Suspended && !job.state.has(JobFlag::Stopped)) return report;
+  report.words = "is suspended: its processes stand still until Slurm resumes its job";
+  report.category = std::string(kSuspended);
+  report.clears = std::string(to_string(Clears::Perhaps));
+  report.action = "after `scontrol suspend`: scontrol resume " + job.id +
+                  "; after a preemption it goes on when the more important job is over";
   return report;
 }
 

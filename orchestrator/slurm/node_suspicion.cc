@@ -81,6 +81,17 @@ double score_of(const std::vector<NodeEvent>& incidents, double now_utc,
   return sum;
 }
 
+// Whether it is a share of an early end for which a node of the same run was named.
+bool is_explained(const NodeEvent& event, const std::vector<NodeEvent>& events,
+                  const SuspicionPolicy& policy) {
+  if (event.blame != Blame::Shared) return false;
+  return std::any_of(events.begin(), events.end(), [&](const NodeEvent& other) {
+    const double later = other.utc - event.utc;
+    return other.blame != Blame::Shared && other.blame != Blame::Worked && other.run == event.run &&
+           later >= -policy.same_seconds && later < kNamedSeconds;
+  });
+}
+
 // "12 min", rounded to what people say; a span is rounded up, so that all of it is within.
 enum class Rounding { Nearest, Up };
 std::string roughly(double seconds, Rounding rounding) {
@@ -134,7 +145,9 @@ double score(const std::vector<NodeEvent>& events, double now_utc, const Suspici
 std::vector<Avoided> suspicions(const std::vector<NodeEvent>& events, double now_utc,
                                 const SuspicionPolicy& policy) {
   std::map<std::string, std::vector<NodeEvent>> by_node;
-  for (const NodeEvent& event : events) by_node[event.node].push_back(event);
+  for (const NodeEvent& event : events) {
+    if (!is_explained(event, events, policy)) by_node[event.node].push_back(event);
+  }
   std::vector<Avoided> out;
   for (auto& [node, of_node] : by_node) {
     const std::vector<NodeEvent> counted = incidents(std::move(of_node), now_utc, policy);

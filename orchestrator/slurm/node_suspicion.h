@@ -20,6 +20,8 @@ enum class Blame {
   Worked,        // no blame: an attempt of at least kWorkedSeconds ended well on it
 };
 inline constexpr double kWorkedSeconds = 600;
+// A node that is named within this time after an early end takes all the blame for it.
+inline constexpr double kNamedSeconds = 600;
 
 // "node failed", "launch failed", "prolog", "hung", "shared", "worked": as the store keeps them.
 [[nodiscard]] std::string_view to_string(Blame blame);

@@ -384,7 +384,7 @@ TEST_F(AttackTest, TheDefaultPlacesAreFoundAndSaid) {
   EXPECT_EQ(regatta({"ls"}, tcp).exit.code, 0) << "the token in the default directory";
   tcp["XDG_STATE_HOME"] = (folder_.path() / "elsewhere").string();
   const base::Output stranger = regatta({"ls"}, tcp);
-  EXPECT_EQ(stranger.exit.code, 1);
+  EXPECT_EQ(stranger.exit.code, 4);
   EXPECT_THAT(stranger.errors, HasSubstr("answers its own user only"));
   tcp["REGATTA_TOKEN_FILE"] = token_path(state()).string();
   EXPECT_EQ(regatta({"ls"}, tcp).exit.code, 0);

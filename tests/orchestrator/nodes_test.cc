@@ -193,6 +193,45 @@ TEST(NodeTable, UsableNodes) {
   EXPECT_FALSE(usable_nodes(nodes, wanted)) << "Slurm's to decide";
 }
 
+TEST(NodeTable, DeadNodes) {
+  NodeSnapshot nodes;
+  nodes.rows = {node("a", "IDLE"), node("b", "IDLE+DRAIN"), node("c", "DOWN"),
+                node("d", "ALLOCATED+NOT_RESPONDING"), node("e", "DOWN+DRAIN")};
+  EXPECT_THAT(dead_nodes(nodes), ElementsAre("c", "d", "e"));
+}
+
+TEST(NodeTable, SaysWhatNoNodeHas) {
+  NodeSnapshot nodes;
+  nodes.rows = {node("a", "IDLE", {"main"}), node("b", "DOWN", {"main"}),
+                node("c", "IDLE", {"big"})};
+  for (NodeRow& row : nodes.rows) {
+    row.cpus = row.name == "c" ? 64 : 16;
+    row.memory_bytes = 64e9;
+    row.gpus = Gpus{row.name == "c" ? 8 : 4, {}};
+  }
+  const auto told = [&](const auto& change) {
+    trainer::SlurmResources wanted = in_partition("main");
+    wanted.ranks_per_node = 4;
+    change(&wanted);
+    return why_no_node(nodes, wanted);
+  };
+  using R = trainer::SlurmResources;
+  EXPECT_EQ(told([](R*) {}), "");
+  EXPECT_THAT(told([](R* r) { r->exclude = {"a,b"}; }),
+              HasSubstr("slurm.exclude leaves 0 of the 2 nodes of partition main"));
+  EXPECT_THAT(told([](R* r) { r->exclude = {"a"}, r->min_nodes = 2; }),
+              HasSubstr("leaves 1 of the 2 nodes of partition main, and the run asks for 2"));
+  EXPECT_EQ(told([](R* r) { r->exclude = {"a"}; }), "");
+  EXPECT_THAT(told([](R* r) { r->gpus_per_rank = 2; }),
+              HasSubstr("8 GPUs a node, and no node of partition main has more than 4"));
+  EXPECT_EQ(told([](R* r) { r->gpus_per_rank = 2, r->partition = "big"; }), "");
+  EXPECT_THAT(told([](R* r) { r->cpus_per_rank = 5; }), HasSubstr("20 CPUs a node"));
+  EXPECT_THAT(told([](R* r) { r->memory_per_node_mib = 61036; }), HasSubstr("more than 61035"));
+  EXPECT_THAT(told([](R* r) { r->options = {"--nice", "--tmp=1T"}; }), HasSubstr("--tmp=1T"));
+  nodes.rows.clear();
+  EXPECT_EQ(told([](R* r) { r->gpus_per_rank = 99; }), "") << "nothing is known";
+}
+
 TEST(ThisMachine, TellsItsGpus) {
   const tests::TemporaryDirectory folder;
   NodeRow row = this_machine(folder.path());

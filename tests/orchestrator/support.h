@@ -106,6 +106,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
     return usable;
   }
 
+  [[nodiscard]] std::vector<std::string> lost_nodes() override { return lost; }
   [[nodiscard]] std::optional<orchestrator::Contact> contact(const std::string&) override {
     return slurm;
   }
@@ -125,6 +126,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   std::set<std::int64_t> gone;  // processes
   std::vector<std::string> stopped, killed;
   std::optional<std::vector<std::string>> usable;  // nothing: not known
+  std::vector<std::string> lost;                   // nodes
   std::optional<orchestrator::Contact> slurm;      // nothing: nobody has to be asked
   int looks = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;

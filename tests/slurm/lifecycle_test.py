@@ -137,6 +137,11 @@ def fewer_nodes_are_enough(cluster, controller, whole):
     first = starts(controller, run)[0]
     assert first["ranks"] == 4 and begun["ranks"] == 3, (first["ranks"], begun["ranks"])
     assert begun["first_step"] > 0, "it resumed"
+
+    def suspicions():
+        told = json.loads(controller.call("nodes", "-o", "json").stdout)["nodes"]
+        return {node["name"]: node["suspicion"] for node in told if node["name"] in ("node05", "node06", "node07", "node08")}
+    wait("the dead node alone is suspected", lambda: (found := suspicions())["node07"] > 0.9 and sum(found.values()) < 1.1, 120, 2)
     succeeds(controller, run)
     assert controller.steps(run) == 1500
 

@@ -242,22 +242,36 @@ REFUSED = {
     "partition": ({"partition": "nosuch"}, ["Invalid partition", "`sinfo`"]),
     "account": ({"account": "nosuch"}, ["Invalid account", "sacctmgr show associations"]),
     "qos": ({"qos": "nosuch"}, ["Invalid qos", "sacctmgr show associations"]),
-    "gpus": ({"gpus_per_rank": 64}, ["node configuration is not available", "`regatta nodes`"]),
+    "gpus": ({"gpus_per_rank": 64}, ["node configuration is not available", "64 GPUs a node, and no node of the cluster has more than"]),
+    "disk": ({"options": ["--tmp=1T"]}, ["node configuration is not available", "--tmp=1T", "TmpDisk"]),
     "memory": ({"memory_per_node": "900T"}, ["emory", "`regatta nodes`"]),
     "feature": ({"constraint": "warp"}, ["Invalid feature", "`regatta nodes`"]),
     "reservation": ({"reservation": "nosuch"}, ["reservation is invalid", "name a reservation"]),
-    "excluded": ({"exclude": [f"node[01-{NODES}]"]}, ["node configuration is not available", "`regatta nodes`"]),
+    "excluded": ({"exclude": [f"node[01-{NODES}]"]}, ["node configuration is not available", f"slurm.exclude leaves 0 of the {NODES} nodes"]),
     "unknown-node": ({"exclude": ["node99"]}, ["Invalid node name", "name nodes of this cluster"]),
 }
 
 
 def requests_that_are_refused(cluster, controller):
+    assert controller.call("nodes").returncode == 0  # what no node has is told where nodes are known
     runs = {name: controller.submit(f"refused-{name}", "none", **asked) for name, (asked, _) in REFUSED.items()}
     for name, (_, parts) in REFUSED.items():
         told = controller.wait_state(runs[name], "failed")
         assert len(told["launches"]) == 1 and told["launches"][0]["job"] is None, told
         holds(told["summary"], *parts)
         holds(told["launches"][0]["what"], *parts)
+
+
+def a_refusal_is_told_by_submit(cluster, controller):
+    """And so is the job of what is not refused."""
+    def submit(name, **slurm):
+        controller.submit(name, "none", **slurm)  # leaves the run file
+        return controller.call("submit", cluster.work / f"{name}.yaml")
+    done = submit("told-refused", partition="nosuch")
+    assert done.returncode == 7 and done.stdout.startswith("told-refused-"), done
+    holds(done.stderr, "failed", "Invalid partition", "`sinfo`")
+    done = submit("told-taken")
+    assert done.returncode == 0 and done.stderr.startswith("submitted as job "), done
 
 
 IMPOSSIBLE = {
@@ -380,6 +394,22 @@ def a_signal_to_the_ranks(cluster, controller):
     goes_on(controller, run, None, "was asked to stop, and saved")
 
 
+def a_job_that_is_suspended(cluster, controller):
+    """It is shown as such, nothing is started beside it, and it goes on."""
+    run, job = trains(controller, "suspended")
+    cluster.output("scontrol", "suspend", job)
+    told = wait("its suspension is told", lambda: (told := controller.explain(run))["waiting"] and told, 60, 0.5)
+    assert told["state"] == "running" and told["waiting"]["category"] == "suspended", told
+    holds(told["summary"], "suspended by Slurm", "stand still")
+    holds(told["waiting"]["action"], f"scontrol resume {job}")
+    steps = controller.steps(run)
+    cluster.output("scontrol", "resume", job)
+    wait("it goes on", lambda: controller.steps(run) > steps + 3, 60)
+    wait("that is told", lambda: controller.explain(run)["waiting"] is None, 60, 0.5)
+    assert len(controller.launches(run)) == 1 and len(controller.records(run, "start")) == 1
+    cancel(controller, run)
+
+
 def a_cancel_of_what_has_saved(cluster, controller):
     run, job = trains(controller, "cancelled-saved")
     cluster.output("scancel", job)
@@ -429,12 +459,12 @@ def a_deadline_that_is_over(cluster, controller):
 CASES = [memory_that_slurm_ends, memory_that_a_rank_lacks, a_rank_that_is_killed, a_node_without_the_trainer,
          a_prolog_that_fails, a_prolog_that_fails_without_requeueing, a_job_that_its_owner_holds,
          a_job_that_an_operator_holds, a_job_that_is_requeued_and_held, a_job_that_somebody_cancels,
-         requests_that_are_refused, requests_that_never_start, nodes_that_are_not_there,
+         requests_that_are_refused, a_refusal_is_told_by_submit, requests_that_never_start, nodes_that_are_not_there,
          a_time_limit_that_the_trainer_misses]
 # With the no-op trainer.
 SAVING = [a_preemption_that_cancels, a_preemption_that_cancels_after_a_grace_time, a_preemption_without_requeueing,
           a_node_set_down_without_requeueing, a_time_limit_that_is_lowered, a_signal_to_the_ranks,
-          a_cancel_of_what_has_saved, a_limit_on_submitted_jobs, a_qos_that_is_taken_away, a_deadline_that_is_over]
+          a_job_that_is_suspended, a_cancel_of_what_has_saved, a_limit_on_submitted_jobs, a_qos_that_is_taken_away, a_deadline_that_is_over]
 
 
 def isolated(cluster):

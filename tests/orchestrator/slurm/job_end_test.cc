@@ -542,6 +542,18 @@ TEST(RunningReport, TellsWhere) {
   EXPECT_EQ(report.state, S::Running);
   EXPECT_EQ(report.nodes, "node[01-02]");
   EXPECT_EQ(report.gpus, gpu_count(row));
+  EXPECT_EQ(report.category, "");
+}
+
+TEST(RunningReport, TellsThatItStandsStill) {
+  for (const char* state : {"SUSPENDED", "STOPPED"}) {
+    JobRow row = job(state);
+    row.id = "12";
+    const ProcessReport report = running_report(row);
+    EXPECT_EQ(report.state, S::Running) << "it has its nodes";
+    EXPECT_EQ(report.category, "suspended") << state;
+    EXPECT_NE(report.action.find("scontrol resume 12"), std::string::npos) << report.action;
+  }
 }
 
 TEST(JobLog, IsOfTheNewestStart) {

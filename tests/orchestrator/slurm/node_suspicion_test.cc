@@ -29,6 +29,29 @@ TEST(NodeSuspicion, BlamesHaveWordsThatAreReadAgain) {
   }
 }
 
+TEST(NodeSuspicion, ANodeThatIsNamedTakesAllTheBlame) {
+  const auto nodes_blamed = [](double named_later, const std::string& run, Blame blame) {
+    std::vector<NodeEvent> events;
+    for (const char* node : {"node01", "node02", "node03"}) {
+      events.push_back(event(1000, Blame::Shared, "a", 1.0 / 3, node));
+    }
+    events.push_back(event(1000 - named_later, blame, run, 1, "node02"));
+    std::vector<std::string> nodes;
+    for (const Avoided& each : suspicions(events, kNow, {})) nodes.push_back(each.node);
+    std::sort(nodes.begin(), nodes.end());
+    return nodes;
+  };
+  const std::vector<std::string> all{"node01", "node02", "node03"};
+  const std::vector<std::string> one{"node02"};
+  EXPECT_EQ(nodes_blamed(0, "a", Blame::NodeFailed), one);
+  EXPECT_EQ(nodes_blamed(599, "a", Blame::Hung), one);
+  EXPECT_EQ(nodes_blamed(600, "a", Blame::NodeFailed), all) << "another misfortune";
+  EXPECT_EQ(nodes_blamed(-61, "a", Blame::NodeFailed), all) << "before";
+  EXPECT_EQ(nodes_blamed(0, "b", Blame::NodeFailed), all) << "another run's";
+  EXPECT_EQ(nodes_blamed(0, "a", Blame::Shared), all);
+  EXPECT_EQ(nodes_blamed(0, "a", Blame::Worked), (std::vector<std::string>{"node01", "node03"}));
+}
+
 TEST(NodeSuspicion, ScoresFade) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   struct Case {
