@@ -24,9 +24,10 @@ def run_file(name, ends="0", steps=3, pause=0.1, **slurm):
 
 
 class NoopController(Controller):
-    """`regatta serve` with the no-op trainer, asked over HTTP. `path` comes before PATH."""
+    """`regatta serve` with the no-op trainer, or another, asked over HTTP. `path` comes before PATH."""
 
-    def __init__(self, cluster, name, path=""):
+    def __init__(self, cluster, name, path="", trainer=NOOP_TRAINER):
+        self.trainer = trainer
         self.cluster, self.process, self.path, self.submitted = cluster, None, path, set()
         self.state, self.log = cluster.work / name, cluster.work / f"{name}.log"
         self.start()
@@ -34,7 +35,7 @@ class NoopController(Controller):
     def start(self):
         log = open(self.log, "ab")
         self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", NOOP_TRAINER,
+            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", self.trainer,
              "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
             env={**os.environ, **self.cluster.environment, "PATH": f"{self.path}{os.environ['PATH']}"},
             start_new_session=True)
