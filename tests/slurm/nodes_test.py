@@ -167,6 +167,21 @@ def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
     assert not cluster.output("squeue", "-h"), "the job is cancelled"
 
 
+def a_silent_munge_is_told(cluster, controller):
+    """Slurm's commands hang as they do without slurmctld; what waits stays as it was."""
+    path = cluster.work / "munge.yaml"
+    path.write_text(WAITING_RUN.replace("waits", "munge").replace("setup: sleep 600", "options: [--begin=now+1hour]"))
+    run = json.loads(controller.call("submit", path, "-o", "json").stdout)["id"]
+    wait("its job is known", lambda: explained(controller, run)[0]["waiting"] and explained(controller, run)[0]["launches"], 60, 1)
+    with cluster.paused("munged"):
+        told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, 120, 2)
+        assert told["state"] == "queued" and "Slurm has not answered since " in text, (told, text)
+    wait("Slurm is heard again", lambda: explained(controller, run)[0]["slurm"]["trouble"] is None, 60, 1)
+    assert controller.call("cancel", run).returncode == 0
+    assert controller.wait_over(run)[0] == "cancelled"
+    assert json.loads(controller.call("explain", run, "-o", "json").stdout)["launches"][0]["job"], "and no second job"
+
+
 def an_allocation_is_probed_in_one_step(cluster, controller):
     """`regatta topo --srun`: a capture of every node, merged; with what Slurm says of the same nodes."""
     done = controller.call("topo", "--srun=--nodes=3", server=False)
@@ -186,7 +201,7 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
 
 
 CASES = [all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
-         a_silent_slurm_leaves_what_was_known, a_silent_slurm_is_told_and_heard_again_at_once]
+         a_silent_slurm_leaves_what_was_known, a_silent_slurm_is_told_and_heard_again_at_once, a_silent_munge_is_told]
 
 
 def main():

@@ -22,6 +22,7 @@ enum class ExitCode : int {
     case base::Code::NotFound:
     case base::Code::Conflict:
       return ExitCode::User;
+    case base::Code::Forbidden:
     case base::Code::Operator:
       return ExitCode::Operator;
     case base::Code::Retry:
