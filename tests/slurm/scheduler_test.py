@@ -3,9 +3,9 @@
 import time
 
 from cluster import Cases, Cluster, need_slurm, wait
-from controller import Controller, make_data, succeeds, weights
+from controller import Controller, checkpoints, make_data, succeeds, weights
 
-STEPS = 20000
+ENDLESS = 10**7  # steps
 BLIND_SECONDS = 15  # in which a controller that starts processes would have started one
 
 
@@ -27,10 +27,10 @@ def a_run_stays_a_job(cluster):
     """Through controllers that find Slurm silent, not set up, or are told to start processes."""
     controller = Controller(cluster)
     try:
-        undisturbed = controller.submit("undisturbed", STEPS, every=1000, ranks=1)
+        undisturbed = controller.submit("undisturbed", ENDLESS, every=1000, ranks=1, keep_last=100000)
         controller.kill()
         controller.start("auto")
-        run = controller.submit("run", STEPS, every=1000, ranks=1)
+        run = controller.submit("run", ENDLESS, every=1000, ranks=1, keep_last=100000)
         controller.wait_step(run, 500)
         controller.kill()
         controller.start("local")
@@ -49,11 +49,16 @@ def a_run_stays_a_job(cluster):
             waits = controller.call("explain", later).stdout
             assert "Slurm has not answered yet" in waits, waits
             assert attempts(controller, later) == []
+        succeeds(controller, later)
+        step = max(checkpoints(controller.directory(run)))
+        wait("both have saved that step", lambda: step in checkpoints(controller.directory(undisturbed)), 120, 0.5)
+        assert weights(controller.directory(run), step) == weights(controller.directory(undisturbed), step)
+        for each in (run, undisturbed):
+            assert controller.call("cancel", each).returncode == 0
+            assert controller.wait_over(each)[0] == "cancelled"
         for each in (run, later, undisturbed):
-            succeeds(controller, each)
             assert controller.show(each)["attempts"] == 1, controller.show(each)
             assert controller.show(each)["scheduler"] == "slurm"
-        assert weights(controller.directory(run)) == weights(controller.directory(undisturbed))
     finally:
         controller.kill()
 
