@@ -65,8 +65,10 @@ int tell_answer(const Client& client, const std::string& id) {
     const Json launches = told.value("launches", Json::array());
     const Json job = launches.empty() ? Json() : launches.back().value("job", Json());
     if (state == "failed") {
+      const Json error = client.get(path).value("error", Json());
       std::cerr << "regatta: " << base::printable(id)
-                << " failed: " << base::printable(client.get(path).value("error", "")) << "\n";
+                << " failed: " << base::printable(error.is_string() ? error.get<std::string>() : "")
+                << "\n";
       return base::meaning(base::Code::User).exit_code;
     }
     if (job.is_string()) {
@@ -136,7 +138,12 @@ int submit(const ClientOptions& options, const SubmitOptions& submission) {
   }
   if (submission.wait) return watch(options, id, WatchResult::RunExitCode);
   if (options.format != Format::Text) return 0;
-  if (run.value("scheduler", Json()) == "slurm") return tell_answer(client, id);
+  if (run.value("scheduler", Json()) == "slurm") {
+    try {
+      return tell_answer(client, id);
+    } catch (const base::Error&) {  // the controller went away: the run is submitted all the same
+    }
+  }
   std::cerr << "submitted; 'regatta watch " << base::printable(id) << "' shows it\n";
   return 0;
 }
