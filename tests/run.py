@@ -203,7 +203,7 @@ STAGES = [
     ("slow", 240, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
-                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 3)),
+                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),
     ("chaos", 80, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
