@@ -49,7 +49,7 @@ TEST(NodeSuspicion, ANodeThatIsNamedTakesAllTheBlame) {
   EXPECT_EQ(nodes_blamed(-61, "a", Blame::NodeFailed), all) << "before";
   EXPECT_EQ(nodes_blamed(0, "b", Blame::NodeFailed), all) << "another run's";
   EXPECT_EQ(nodes_blamed(0, "a", Blame::Shared), all);
-  EXPECT_EQ(nodes_blamed(0, "a", Blame::Worked), (std::vector<std::string>{"node01", "node03"}));
+  EXPECT_EQ(nodes_blamed(100, "a", Blame::Worked), (std::vector<std::string>{"node01", "node03"}));
 }
 
 TEST(NodeSuspicion, ScoresFade) {
@@ -149,7 +149,7 @@ TEST(NodeSuspicion, SuspicionsAreSortedAndLeaveOutWhoIsAboveSuspicion) {
   const std::vector<Avoided> all = suspicions(
       {event(0, Blame::Hung, "a", 1, "node03"), event(0, Blame::Hung, "a", 1, "node02"),
        event(0, Blame::Hung, "a", 1, "node04"), event(0, Blame::Hung, "b", 1, "node04"),
-       event(0, Blame::Shared, "a", 0.25, "node01"), event(0, Blame::Worked, "a", 1, "node05")},
+       event(0, Blame::Shared, "c", 0.25, "node01"), event(0, Blame::Worked, "a", 1, "node05")},
       kNow, {});
   std::vector<std::string> names;
   for (const Avoided& row : all) names.push_back(row.node);
