@@ -151,16 +151,21 @@ std::string why_no_node(const NodeSnapshot& nodes, const trainer::SlurmResources
            std::to_string(offer.nodes) + " nodes of " + place + ", and the run asks for " +
            std::to_string(wanted.min_nodes) + "; exclude fewer";
   }
-  const auto more = [&](const char* what, std::int64_t asked, std::optional<std::int64_t> most) {
+  const auto more = [&](const char* what, std::int64_t asked, std::optional<std::int64_t> most,
+                        const auto& text) {
     if (!most || asked <= *most) return std::string();
-    return "the run asks for " + std::to_string(asked) + " " + what + " a node, and no node of " +
-           place + " has more than " + std::to_string(*most) + "; ask for less";
+    return "the run asks for " + text(asked) + " " + what + " a node, and no node of " + place +
+           " has more than " + text(*most) + "; ask for less";
+  };
+  const auto count = [](std::int64_t number) { return std::to_string(number); };
+  const auto bytes = [](std::int64_t mebibytes) {
+    return base::human_bytes(static_cast<std::uint64_t>(mebibytes) << 20U);
   };
   const std::int64_t ranks = wanted.ranks_per_node;
   for (const std::string& each :
-       {more("GPUs", ranks * wanted.gpus_per_rank, offer.gpus),
-        more("CPUs", ranks * wanted.cpus_per_rank, offer.cpus),
-        more("MiB of memory", wanted.memory_per_node_mib.value_or(0), offer.memory_mib)}) {
+       {more("GPUs", ranks * wanted.gpus_per_rank, offer.gpus, count),
+        more("CPUs", ranks * wanted.cpus_per_rank, offer.cpus, count),
+        more("of memory", wanted.memory_per_node_mib.value_or(0), offer.memory_mib, bytes)}) {
     if (!each.empty()) return each;
   }
   for (const std::string& option : wanted.options) {

@@ -73,7 +73,10 @@ std::optional<PollKind> PollBudget::next(double now) const {
   for (std::size_t i = 0; i < kPollKinds; ++i) {
     const auto kind = static_cast<PollKind>(i);
     if (!kinds_[i].wanted || kinds_[i].due > now) continue;
-    const double lateness = (now - kinds_[i].due) / interval(kind);
+    // A kind without an interval is asked for only when something waits for it: as for jobs.
+    const double pause = interval(kind);
+    const double lateness =
+        (now - kinds_[i].due) / (std::isinf(pause) ? interval(PollKind::Jobs) : pause);
     if (best && lateness <= most) continue;
     best = kind;
     most = lateness;

@@ -226,7 +226,7 @@ TEST(NodeTable, SaysWhatNoNodeHas) {
               HasSubstr("8 GPUs a node, and no node of partition main has more than 4"));
   EXPECT_EQ(told([](R* r) { r->gpus_per_rank = 2, r->partition = "big"; }), "");
   EXPECT_THAT(told([](R* r) { r->cpus_per_rank = 5; }), HasSubstr("20 CPUs a node"));
-  EXPECT_THAT(told([](R* r) { r->memory_per_node_mib = 61036; }), HasSubstr("more than 61035"));
+  EXPECT_THAT(told([](R* r) { r->memory_per_node_mib = 70000; }), HasSubstr("of memory a node"));
   EXPECT_THAT(told([](R* r) { r->options = {"--nice", "--tmp=1T"}; }), HasSubstr("--tmp=1T"));
   nodes.rows.clear();
   EXPECT_EQ(told([](R* r) { r->gpus_per_rank = 99; }), "") << "nothing is known";

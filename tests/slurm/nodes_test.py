@@ -172,7 +172,7 @@ def a_silent_munge_is_told(cluster, controller):
     path = cluster.work / "munge.yaml"
     path.write_text(WAITING_RUN.replace("waits", "munge").replace("setup: sleep 600", "options: [--begin=now+1hour]"))
     run = json.loads(controller.call("submit", path, "-o", "json").stdout)["id"]
-    wait("its job is known", lambda: explained(controller, run)[0]["waiting"] and explained(controller, run)[0]["launches"], 60, 1)
+    wait("its job is known", lambda: (e := explained(controller, run)[0])["waiting"] and e["launches"], 60, 1)
     with cluster.paused("munged"):
         told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, 120, 2)
         assert told["state"] == "queued" and "Slurm has not answered since " in text, (told, text)

@@ -83,7 +83,9 @@ class Attempt:
     def train(self, steps, pause):
         """True unless it was asked to stop."""
         for _ in range(steps):
-            if signal.sigtimedwait(STOPS, pause):
+            # Stopped and continued meanwhile, Python's call returns a signal that is none.
+            sent = signal.sigtimedwait(STOPS, pause)
+            if sent and sent.si_signo in STOPS:
                 return False
             self.step += 1
             self.write("step", step=self.step, loss=1.0, samples=1, tokens=1, step_seconds=pause)

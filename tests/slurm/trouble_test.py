@@ -244,7 +244,7 @@ REFUSED = {
     "qos": ({"qos": "nosuch"}, ["Invalid qos", "sacctmgr show associations"]),
     "gpus": ({"gpus_per_rank": 64}, ["node configuration is not available", "64 GPUs a node, and no node of the cluster has more than"]),
     "disk": ({"options": ["--tmp=1T"]}, ["node configuration is not available", "--tmp=1T", "TmpDisk"]),
-    "memory": ({"memory_per_node": "900T"}, ["emory", "`regatta nodes`"]),
+    "memory": ({"memory_per_node": "900T"}, ["emory", "of memory a node, and no node of the cluster has more than"]),
     "feature": ({"constraint": "warp"}, ["Invalid feature", "`regatta nodes`"]),
     "reservation": ({"reservation": "nosuch"}, ["reservation is invalid", "name a reservation"]),
     "excluded": ({"exclude": [f"node[01-{NODES}]"]}, ["node configuration is not available", f"slurm.exclude leaves 0 of the {NODES} nodes"]),

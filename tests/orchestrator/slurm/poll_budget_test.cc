@@ -297,6 +297,29 @@ TEST(PollBudget, WhoLooksKeepsToTheShare) {
 }
 
 // What a command has changed may have come too late for the answer that was under way.
+// Somebody has the page open, and a job has to be looked up in accounting, which has no interval.
+TEST(PollBudget, WhoLooksStarvesNobody) {
+  PollLimits limits;
+  for (PollPace* pace : {&limits.idle, &limits.busy}) {
+    pace->intervals[static_cast<std::size_t>(PollKind::Accounting)] =
+        std::numeric_limits<double>::infinity();
+  }
+  PollBudget budget(limits);
+  budget.set_busy(true);
+  budget.set_wanted(PollKind::Cluster, false, 0);
+  const auto look = [&](double now) {
+    budget.look(PollKind::Jobs, now);
+    budget.look(PollKind::Nodes, now);
+    budget.hurry(PollKind::Accounting, now);
+  };
+  const Simulation run = simulate(
+      budget, 600, [](PollKind, double) { return 0.05; }, good, look);
+  EXPECT_LE(run.longest_pause(PollKind::Accounting, 600), 30);
+  EXPECT_LE(run.longest_pause(PollKind::Jobs, 600), 30);
+  EXPECT_LE(run.longest_pause(PollKind::Nodes, 600), 60);
+  EXPECT_LE(run.most_per_minute(), 12U);
+}
+
 TEST(PollBudget, WhoHurriesDuringAQuestionIsServedByTheNext) {
   PollBudget budget({});
   budget.set_busy(true);
