@@ -1,11 +1,13 @@
 #include "orchestrator/api.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -16,6 +18,7 @@
 #include "orchestrator/journal_pulse.h"
 #include "orchestrator/node_json.h"
 #include "orchestrator/page.h"
+#include "orchestrator/removal_api.h"
 #include "orchestrator/routes.h"
 #include "orchestrator/run_json.h"
 #include "orchestrator/run_lookup.h"
@@ -130,11 +133,13 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
   if (parts[0] == "nodes") return nodes();
   if (parts.size() == 1) return post ? submit(request) : list_runs(request);
   if (parts.size() == 2) {
+    if (request.method == "DELETE") return remove_run(controller_, request, parts[1]);
     if (auto refused = refuse_secrets(request)) return *refused;
     return show(parts[1], wants_secrets(request) ? Secrets::Shown : Secrets::Hidden);
   }
   if (parts[2] == "cancel") return cancel(parts[1]);
   if (parts[2] == "resume") return resume(parts[1]);
+  if (parts[2] == "archive") return archive_run(controller_, request, parts[1]);
   if (parts[2] == "metrics") return metrics(request, parts[1]);
   if (parts[2] == "explain") return explain(parts[1]);
   if (parts[2] == "logs") return logs(request, parts[1]);
@@ -245,6 +250,17 @@ Response Api::list_runs(const Request& request) {
                      "'; use one of " + base::join(run_state_names(), ", ")};
     }
   }
+  const auto archived = request.query.find("archived");
+  if (archived != request.query.end()) {
+    const std::map<std::string, Archived> words{
+        {"false", Archived::Hidden}, {"true", Archived::Only}, {"all", Archived::Also}};
+    const auto word = words.find(archived->second);
+    if (word == words.end()) {
+      throw BadQuery{"archived is '" + base::printable(archived->second.substr(0, 50)) +
+                     "'; use false, true or all"};
+    }
+    filter.archived = word->second;
+  }
   const auto before = request.query.find("before");
   if (before != request.query.end()) {
     const auto place = parse_place(before->second);
@@ -266,7 +282,15 @@ Response Api::submit(const Request& request) {
   std::optional<std::string> key;
   const auto header = request.headers.find("idempotency-key");
   if (header != request.headers.end()) key = header->second;
-  const Controller::Accepted accepted = controller_.submit(request.body, key);
+  std::vector<std::string> after;
+  const auto query = request.query.find("after");
+  if (query != request.query.end()) {
+    after = base::split(query->second, ',');
+    if (std::find(after.begin(), after.end(), "") != after.end()) {
+      throw BadQuery{"after has an empty id; use ids or names of runs with commas between them"};
+    }
+  }
+  const Controller::Accepted accepted = controller_.submit(request.body, key, after);
   controller_.somebody_looks();
   Snapshot store = controller_.store().snapshot();
   const RunParts parts = read_parts(store, accepted.run.number);

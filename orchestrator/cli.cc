@@ -8,6 +8,7 @@
 #include "orchestrator/ckpt_commands.h"
 #include "orchestrator/doctor_command.h"
 #include "orchestrator/plan_command.h"
+#include "orchestrator/remove_command.h"
 #include "orchestrator/sbatch_command.h"
 #include "orchestrator/simulate_command.h"
 #include "orchestrator/topo_commands.h"
@@ -23,6 +24,7 @@ struct Parsed {
   ServeOptions serve;
   SubmitOptions submit;
   ListOptions list;
+  RemoveCommandOptions remove;
   CkptOptions ckpt;
   OpenOptions open;
   std::vector<std::string> nodes;
@@ -115,6 +117,40 @@ void add_open(CLI::App* app, Parsed* parsed) {
                       "the page's address as the browser reaches it, such as an end of ssh -L");
   command->add_flag("--browser", parsed->open.browser, "open it in the desktop's browser");
   add_client_options(command, parsed);
+}
+
+void add_submit(CLI::App* app, Parsed* parsed) {
+  CLI::App* const submit = app->add_subcommand("submit", "make a run from a run file");
+  submit->add_option("file", parsed->submit.file, "YAML or JSON; - for stdin")->required();
+  submit->add_option("--plan", parsed->submit.plan, "a plan.json of `regatta plan`");
+  submit->add_flag("--wait", parsed->submit.wait,
+                   "watch the run and return its exit code (100: it failed without one)");
+  submit
+      ->add_option("--after", parsed->submit.after,
+                   "begin only when this run has succeeded; repeatable")
+      ->type_name("RUN")
+      ->allow_extra_args(false);
+  submit->add_option("--idempotency-key", parsed->idempotency_key,
+                     "the same key and file make only one run");
+  add_client_options(submit, parsed);
+}
+
+// rm and archive.
+void add_removal(CLI::App* app, Parsed* parsed) {
+  RemoveCommandOptions& options = parsed->remove;
+  CLI::App* const remove =
+      app->add_subcommand("rm", "remove runs that are over, with their directories");
+  CLI::App* const archive = app->add_subcommand(
+      "archive", "keep runs that are over with their newest and best checkpoints only, unlisted");
+  for (CLI::App* const command : {remove, archive}) {
+    command->add_option("runs", options.runs, "ids, or names when only one run has it")
+        ->required()
+        ->type_name("RUN");
+    command->add_flag("--dry-run", options.dry_run, "only say what would be freed");
+    add_client_options(command, parsed);
+  }
+  remove->add_flag("-y,--yes", options.yes, "do not ask");
+  remove->add_flag("--pinned-too", options.pinned_too, "even with pinned checkpoints");
 }
 
 struct CkptCommand {
@@ -414,6 +450,8 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
   if (name == "resume") return resume(parsed.client, parsed.run);
+  if (name == "rm") return remove_runs(parsed.client, parsed.remove);
+  if (name == "archive") return archive_runs(parsed.client, parsed.remove);
   if (name == "logs") {
     return logs(parsed.client, parsed.run, parsed.follow ? Follow::Yes : Follow::No);
   }
@@ -440,20 +478,15 @@ int run_command_line(int count, char** arguments, const Environment& environment
   app.require_subcommand(1);
   add_serve(&app, &parsed);
 
-  CLI::App* const submit = app.add_subcommand("submit", "make a run from a run file");
-  submit->add_option("file", parsed.submit.file, "YAML or JSON; - for stdin")->required();
-  submit->add_option("--plan", parsed.submit.plan, "a plan.json of `regatta plan`");
-  submit->add_flag("--wait", parsed.submit.wait,
-                   "watch the run and return its exit code (100: it failed without one)");
-  submit->add_option("--idempotency-key", parsed.idempotency_key,
-                     "the same key and file make only one run");
-  add_client_options(submit, &parsed);
+  add_submit(&app, &parsed);
 
   app.add_subcommand("sbatch", "sbatch with any option and script, looked after (sbatch --help)");
 
   CLI::App* const list = app.add_subcommand("ls", "list the runs, newest first");
   list->add_option("--limit", parsed.list.limit)->check(CLI::Range(1, 1000))->capture_default_str();
   list->add_option("--state", parsed.list.state, "only runs in this state");
+  list->add_flag("--archived", parsed.list.archived, "only archived runs");
+  list->add_flag("--all", parsed.list.all, "archived runs, too");
   add_client_options(list, &parsed);
 
   CLI::App* const show = add_run_command(&app, "show", "show a run", &parsed);
@@ -471,6 +504,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
   add_run_command(&app, "resume",
                   "let a stopped, cancelled or failed run go on from its newest checkpoint",
                   &parsed);
+  add_removal(&app, &parsed);
   add_open(&app, &parsed);
   add_ckpt(&app, &parsed);
   CLI::App* const nodes =

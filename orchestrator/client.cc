@@ -150,14 +150,16 @@ void Client::find_token(const ControllerAddress& address) {
   }
 }
 
-Json Client::get(const std::string& path) const { return call(path, nullptr, {}); }
+Json Client::get(const std::string& path) const { return call("GET", path, nullptr, {}); }
+
+Json Client::remove(const std::string& path) const { return call("DELETE", path, nullptr, {}); }
 
 Json Client::post(const std::string& path, const std::string& body,
                   const std::map<std::string, std::string>& headers) const {
-  return call(path, &body, headers);
+  return call("POST", path, &body, headers);
 }
 
-Json Client::call(const std::string& path, const std::string* body,
+Json Client::call(const char* method, const std::string& path, const std::string* body,
                   const std::map<std::string, std::string>& headers) const {
   const std::unique_ptr<CURL, Cleanup> curl(curl_easy_init());
   base::check(curl != nullptr, "libcurl can be initialised");
@@ -193,6 +195,7 @@ Json Client::call(const std::string& path, const std::string* body,
   curl_easy_setopt(curl.get(), CURLOPT_USERAGENT, "regatta/" REGATTA_VERSION);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, take);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &answer);
+  curl_easy_setopt(curl.get(), CURLOPT_CUSTOMREQUEST, method);
   if (body != nullptr) {
     add_header("Content-Type: application/json");
     add_header("Expect:");

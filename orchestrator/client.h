@@ -29,6 +29,7 @@ class Client {
   [[nodiscard]] nlohmann::ordered_json get(const std::string& path) const;
   nlohmann::ordered_json post(const std::string& path, const std::string& body,
                               const std::map<std::string, std::string>& headers) const;
+  nlohmann::ordered_json remove(const std::string& path) const;
   // "unix:PATH", or "http://…" without a slash at the end.
   [[nodiscard]] const std::string& name() const { return name_; }
   // The socket; empty with TCP.
@@ -36,7 +37,7 @@ class Client {
 
  private:
   [[nodiscard]] nlohmann::ordered_json call(
-      const std::string& path, const std::string* body,
+      const char* method, const std::string& path, const std::string* body,
       const std::map<std::string, std::string>& headers) const;
   void find_token(const ControllerAddress& address);
 

@@ -129,7 +129,11 @@ int submit(const ClientOptions& options, const SubmitOptions& submission) {
     asked.plan =
         topology::parse_plan(read_run_file(submission.plan), submission.plan, std::nullopt);
   }
-  const Json run = client.post("/runs", submitted_body(asked), headers);
+  std::string path = "/runs";
+  for (const std::string& name : submission.after) {
+    path += (path.size() > 5 ? "," : "?after=") + path_part(name);
+  }
+  const Json run = client.post(path, submitted_body(asked), headers);
   const std::string id = run.value("id", "");
   if (options.format == Format::Json && !submission.wait) {
     print_json(run);
@@ -151,6 +155,9 @@ int submit(const ClientOptions& options, const SubmitOptions& submission) {
 int list(const ClientOptions& options, const ListOptions& listing) {
   const Client client(options.server, options.timeout_seconds);
   std::string path = "/runs?limit=" + std::to_string(listing.limit);
+  if (listing.all || listing.archived) {
+    path += std::string("&archived=") + (listing.all ? "all" : "true");
+  }
   if (!listing.state.empty()) path += "&state=" + path_part(listing.state);
   const Json answer = client.get(path);
   if (options.format == Format::Json) {

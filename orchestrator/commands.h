@@ -58,11 +58,14 @@ struct SubmitOptions {
   std::string plan;  // plan.json; empty: none
   bool wait = false;
   std::optional<std::string> idempotency_key;
+  std::vector<std::string> after;  // runs that must have succeeded before it begins
 };
 int submit(const ClientOptions& client, const SubmitOptions& options);
 struct ListOptions {
   int limit = 100;
   std::string state;
+  bool archived = false;  // only those
+  bool all = false;       // archived ones, too
 };
 int list(const ClientOptions& client, const ListOptions& options);
 enum class Secrets { Hidden, Shown };  // values of slurm.environment

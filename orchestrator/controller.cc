@@ -31,6 +31,8 @@ constexpr std::size_t kMostReadings = 64;  // under way at once
 constexpr double kAdoptionSeconds = 3;     // that a submission waits for it
 constexpr double kCancelSeconds = 2;       // for a cancellation to be written there, too
 constexpr double kLookAgainSeconds = 0.01;
+constexpr double kBlockageSeconds =
+    5;  // between two notes of how far a run is that another waits for
 constexpr double kUnsettledSeconds = 1;  // between two looks for runs that are not written down
 constexpr int kMostUnsettled = 100;      // taken at once
 
@@ -70,30 +72,36 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store
 Controller::~Controller() = default;
 
 Controller::Accepted Controller::submit(const std::string& body,
-                                        const std::optional<std::string>& idempotency_key) {
+                                        const std::optional<std::string>& idempotency_key,
+                                        const std::vector<std::string>& after) {
   check_lease();
   SubmittedRun asked = parse_submitted(body);
   const trainer::RunConfig& config = asked.config;
   const std::string text = trainer::to_json(config);
-  const std::string digest = asked.digest();
+  const std::string digest =
+      after.empty() ? asked.digest()
+                    : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
   if (idempotency_key) check_key(*idempotency_key);
 
   // Ids are random, so only the same key must not come twice at once: without one, several
   // submissions wait for the disk together.
+  // What others are to wait for is not removed meanwhile.
   std::unique_lock lock(submit_mutex_, std::defer_lock);
+  if (idempotency_key || !after.empty()) lock.lock();
   if (idempotency_key) {
-    lock.lock();
     wait_for_adoption();
     if (const auto before = store_.submitted_with(*idempotency_key)) {
       if (before->body_digest != digest) {
         throw base::Error(base::Code::Conflict, "the idempotency key was used for run " +
                                                     before->id +
-                                                    " with another run file; use a new key");
+                                                    " with another run file or other runs to "
+                                                    "wait for; use a new key");
       }
       return {find(before->id), false};
     }
   }
   NewRun run;
+  run.after = resolve(after);
   do {
     run.id = config.name + "-" + base::random_hex(kIdBytes);
   } while (store_.run(run.id) || files_.exists(options_.runs_directory / run.id));
@@ -108,8 +116,8 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.scheduler = family_of(scheduler_.name());
   // The directory first: it is the truth. If the controller dies before the row is written, the
   // next one adopts the run, key included.
-  const SubmissionRecord submission{run.id,          run.created_utc, Wanted::Run,
-                                    idempotency_key, digest,          run.scheduler};
+  const SubmissionRecord submission{run.id, run.created_utc, Wanted::Run, idempotency_key,
+                                    digest, run.scheduler,   run.after};
   if (!asked.plan && options_.plan) asked.plan = options_.plan(config);
   std::map<std::string, std::string> beside;
   if (asked.plan) beside = plan_files(*asked.plan);
@@ -159,8 +167,8 @@ bool Controller::cancel(const std::string& name) {
     do_beside(run.directory, kCancelSeconds, [files = &files_, run] {
       auto submission = read_submission(*files, run.directory);
       if (!submission) {
-        submission =
-            SubmissionRecord{run.id, run.created_utc, Wanted::Run, std::nullopt, "", run.scheduler};
+        submission = SubmissionRecord{run.id, run.created_utc, Wanted::Run, std::nullopt,
+                                      "",     run.scheduler,   run.after};
       }
       submission->wanted = Wanted::Cancel;
       write_submission(*files, run.directory, *submission);
@@ -189,11 +197,13 @@ bool Controller::resume(const std::string& name) {
   if (run.state == RunState::Succeeded) refuse("has reached its end; there is nothing to resume");
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
   store_.set_wanted(run.number, Wanted::Resume);
+  if (run.archived) store_.set_archived(run.number, false);
   try {
     do_beside(run.directory, kCancelSeconds, [files = &files_, run] {
       auto submission = read_submission(*files, run.directory);
-      if (submission && submission->wanted != Wanted::Run) {
+      if (submission && (submission->wanted != Wanted::Run || submission->archived)) {
         submission->wanted = Wanted::Run;
+        submission->archived = false;
         write_submission(*files, run.directory, *submission);
       }
       auto state = read_state(*files, run.directory);
@@ -222,6 +232,7 @@ void Controller::take_up(OpenRun* open) {
   open->not_before = 0;
   open->stop_sent.reset();
   open->stop_asked.reset();
+  run.archived = false;
   open->unwritten.submission = open->unwritten.state = true;
   save(open);
   store_.set_wanted(run.number, Wanted::Run);
@@ -367,6 +378,7 @@ void Controller::close(RunNumber number) {
   waiting_.erase({closed.run.created_utc, number});
   active_.erase(number);
   adopted_.erase(number);
+  readings_.erase(number);
   troubles_.settle("run " + closed.run.id);
   open_.erase(number);
 }
@@ -380,7 +392,7 @@ void Controller::schedule(OpenRun* open, double due) {
 
 double Controller::pause_of(const OpenRun& open) const {
   const double share = kSecondsForEachOpenRun * static_cast<double>(open_.size());
-  const bool waits = open.waits || open.report.state == ProcessState::Waiting;
+  const bool waits = open.waits || open.blocked || open.report.state == ProcessState::Waiting;
   return std::max(options_.visit_seconds, waits ? kWaitingPauses * share : share);
 }
 
@@ -417,7 +429,54 @@ void Controller::start_next() {
   }
 }
 
+// Ids of what is to be waited for, each once.
+std::vector<std::string> Controller::resolve(const std::vector<std::string>& after) {
+  if (after.size() > kMostAfter) {
+    throw base::Error(base::Code::User, "the run is to start after " +
+                                            std::to_string(after.size()) + " runs; name at most " +
+                                            std::to_string(kMostAfter));
+  }
+  std::vector<std::string> ids;
+  for (const std::string& name : after) {
+    const std::string id = find(name).id;
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+// Before its first launch only: what has begun goes on whatever becomes of the others. The store is
+// asked, as they may be long over.
+std::optional<Blockage> Controller::look_at_dependencies(OpenRun* open) {
+  const Run& run = open->run;
+  if (run.after.empty() || !open->launches.empty() || run.wanted != Wanted::Run) return {};
+  std::vector<Dependency> dependencies;
+  for (const std::string& id : run.after) {
+    const bool read = adopted_all_ && unadopted_.count(id) == 0 && reading_.count(id) == 0;
+    dependencies.push_back({id, store_.run(id), !read});
+  }
+  std::optional<Blockage> blockage = blockage_of(run, dependencies);
+  if (!blockage) return {};
+  // Of a step that goes on a note every few seconds is enough.
+  const double now = clock_.monotonic_seconds();
+  if (blockage->key != open->blockage.key || now >= open->blockage_again) {
+    open->blockage = *blockage;
+    open->blockage_again = now + kBlockageSeconds;
+  }
+  return open->blockage;
+}
+
+// Of a run that is over: who waits for it looks again.
+void Controller::wake_dependants(const std::string& run) {
+  for (auto& [number, open] : open_) {
+    const std::vector<std::string>& after = open.run.after;
+    if (open.blocked && std::find(after.begin(), after.end(), run) != after.end()) {
+      schedule(&open, clock_.monotonic_seconds());
+    }
+  }
+}
+
 void Controller::take_news() {
+  take_forgotten();
   std::vector<RunNumber> told;
   {
     const std::scoped_lock lock(wake_mutex_);
@@ -425,8 +484,11 @@ void Controller::take_news() {
   }
   for (const RunNumber number : told) {
     const auto run = store_.run(number);
-    if (!run) continue;
     const auto known = open_.find(number);
+    if (!run) {  // removed
+      if (known != open_.end()) close(number);
+      continue;
+    }
     if (known == open_.end()) {
       if (!run->drained) open(*run);
       continue;
@@ -464,6 +526,7 @@ void Controller::round(double until) {
   }
   look_for_new();
   look_at_some();
+  remove_leftovers();
   load_unsettled();
   // Each once: what a visit makes due again at once comes with the next round.
   std::vector<RunNumber> due;

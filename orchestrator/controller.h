@@ -22,6 +22,7 @@
 #include "orchestrator/node_avoidance.h"
 #include "orchestrator/open_run.h"
 #include "orchestrator/reconcile.h"
+#include "orchestrator/run_removal.h"
 #include "orchestrator/runs_directory_lease.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/side_work.h"
@@ -49,6 +50,25 @@ struct ControllerOptions {
   std::function<void(const std::string& why)> on_loss{};
 };
 
+struct Removal {
+  Run run;
+  bool dry_run = false;
+  bool had_directory = true;
+  DirectoryUse use;
+  std::vector<std::string> pinned;  // checkpoints
+  std::string left;                 // why files are still there; empty: they are gone
+};
+struct RemoveOptions {
+  bool dry_run = false;
+  bool pinned_too = false;
+};
+
+enum class DryRun { No, Yes };
+struct Archival {
+  Run run;
+  ArchivedFiles files;
+};
+
 // How far the runs directory, which the store may know nothing of, has been read since the start.
 struct Adoption {
   bool done = false;
@@ -73,13 +93,25 @@ class Controller {
   };
   // body: as parse_submitted() takes it. Code::User for a bad one, Code::Conflict when the key was
   // used with another body, Code::Retry for a key while runs are still being adopted.
-  Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key);
+  // after: ids or names of runs that must have succeeded before it begins, kMostAfter at most;
+  // Code::NotFound for an unknown one.
+  Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
+                  const std::vector<std::string>& after = {});
   // Code::NotFound for an unknown run, Code::Conflict for one that only its journal is known of,
   // Code::Retry before that can be said. True when something changed.
   bool cancel(const std::string& run);
   // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
   // over. Code::Conflict where there is nothing to resume, or not from here.
   bool resume(const std::string& run);
+  // Removes a run that is over, with its directory and all that the store knows of it.
+  // Code::NotFound for an unknown run; Code::Conflict for one that is not over, that others wait
+  // for, that belongs to another scheduler, that was started by hand and may still go on, whose
+  // checkpoints somebody reads, or has pinned unless pinned_too; Code::Retry where its file system
+  // does not answer.
+  Removal remove(const std::string& run, const RemoveOptions& options);
+  // Removes all checkpoints of a run that is over but the best, the newest and pinned ones, and its
+  // exports; it is listed no more unless asked for. Errors as remove().
+  Archival archive(const std::string& run, DryRun dry_run);
   // By id, or by name when only one run has it. Code::NotFound (with a suggestion) otherwise.
   [[nodiscard]] Run find(const std::string& run);
   [[nodiscard]] Adoption adoption() const;
@@ -115,6 +147,16 @@ class Controller {
     ProcessReport report;
   };
 
+  // What is common to remove() and archive() (controller_remove.cc).
+  [[nodiscard]] Run find_over(const std::string& name);
+  void refuse_removal(const Run& run);
+  [[nodiscard]] base::Path move_away(const Run& run, const RemoveOptions& options);
+  void remove_files(const base::Path& moved, Removal* removal);
+  void forget(const Run& run);
+  void take_forgotten();
+  void take_leftovers(const std::vector<std::string>& names);
+  void remove_leftovers();
+
   // Why only its own scheduler can do anything about it; empty when that is this controller's.
   [[nodiscard]] std::string why_not_ours(const Run& run) const;
   // Code::Retry when the runs directory is not this controller's at the moment.
@@ -130,6 +172,9 @@ class Controller {
   void close(RunNumber number);
   void schedule(OpenRun* open, double due);
   void start_next();
+  [[nodiscard]] std::vector<std::string> resolve(const std::vector<std::string>& after);
+  [[nodiscard]] std::optional<Blockage> look_at_dependencies(OpenRun* open);
+  void wake_dependants(const std::string& run);
   [[nodiscard]] std::size_t free_places();
   [[nodiscard]] bool may_start(const OpenRun& open);
   [[nodiscard]] double pause_of(const OpenRun& open) const;
@@ -213,9 +258,15 @@ class Controller {
   std::set<std::string> known_;                // in the runs directory, and need no other look
   std::map<std::string, double> temporaries_;  // left by a submission, and when first seen
 
-  std::mutex submit_mutex_;  // one submission with a key, or one cancellation, at a time
-  std::mutex wake_mutex_;    // guards the next two
+  // Runs that were removed: what of them was read before is not taken for a find.
+  std::map<std::string, double> forgotten_;  // ids, and since when
+  std::vector<std::string> leftovers_;       // names of directories that are still to be removed
+
+  // One submission with a key or after others, one cancellation or one removal at a time.
+  std::mutex submit_mutex_;
+  std::mutex wake_mutex_;  // guards the next three
   std::vector<RunNumber> told_;
+  std::vector<std::string> told_forgotten_;
   bool woken_ = false;
   std::condition_variable_any wake_;
   SideWork side_;      // wakes

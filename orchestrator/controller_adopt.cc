@@ -92,6 +92,7 @@ void Controller::take_names(const Outcome<std::vector<std::string>>& names) {
     if (is_temporary(name)) temporaries_[name] = clock_.monotonic_seconds();
     if (is_run_name(name) && in_store.count(name) == 0) unread_.push_back(name);
   }
+  take_leftovers(*names.value);
   found_ = static_cast<std::int64_t>(unread_.size());
   names_taken_ = true;
 }
@@ -134,7 +135,7 @@ void Controller::take_found(const std::string& name,
                             const Outcome<std::optional<FoundRun>>& outcome) {
   try {
     if (outcome.error) throw base::Error(*outcome.error);
-    if (!*outcome.value || store_.run(name)) return;
+    if (!*outcome.value || store_.run(name) || forgotten_.count(name) > 0) return;
     const RunNumber number = add_found(name, **outcome.value);
     open(*store_.run(number))->found = true;
     if (open_.count(number) > 0 && is_over(open_.at(number).run.state)) adopted_.insert(number);
@@ -169,6 +170,8 @@ RunNumber Controller::add_found(const std::string& name, const FoundRun& found) 
   std::vector<Launch> launches = found.launches;
   if (submission) {
     run.scheduler = submission->scheduler;
+    run.after = submission->after;
+    run.archived = submission->archived;
     for (const Launch& launch : launches) {
       if (run.scheduler.empty()) run.scheduler = scheduler_of(launch);
     }

@@ -81,8 +81,8 @@ void Controller::begin_reading(OpenRun* open) {
     open->given = open->unwritten;
     const Run& run = open->run;
     if (open->unwritten.submission) {
-      order.submission =
-          SubmissionRecord{run.id, run.created_utc, run.wanted, std::nullopt, "", run.scheduler};
+      order.submission = SubmissionRecord{run.id, run.created_utc, run.wanted, std::nullopt,
+                                          "",     run.scheduler,   run.after,  run.archived};
     }
     if (open->unwritten.state) order.state = open->given_state = open->recorded();
     for (const Launch& launch : open->launches) {
@@ -247,7 +247,11 @@ void Controller::decide(OpenRun* open, const Followed& followed, const RunReadin
     nodes_.judge_attempts(run, watched.report, &open->attempts, open->launches, reading.parts);
   }
   open->fresh = false;
-  const Observation seen = observe(*open, watched, reading.last_log_line, may_start(*open));
+  Observation seen = observe(*open, watched, reading.last_log_line, may_start(*open));
+  if (const auto blockage = look_at_dependencies(open)) {
+    seen.blocked = blockage->reason;
+    seen.blocked_wait = blockage->wait;
+  }
   const Decision decision = reconcile(seen, options_.limits);
   const Run before = run;
   apply(open, seen, decision, &watched);
@@ -426,12 +430,15 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
   if (run.state != open->run.state) {
     base::log(base::LogLevel::Info, "run " + run.id + " is " + name_of(run.state) +
                                         (run.error.empty() ? "" : ": " + run.error));
+    if (is_over(run.state)) wake_dependants(run.id);
   }
   open->run = run;
   open->not_before = decision.not_before;
   if (decision.look_for_successor) watch_successor(open);
   const bool idle = seen.process.state == ProcessState::None || decision.launch_over;
-  wait_for_place(open, idle && open->run.state == RunState::Queued);
+  const bool waits = idle && open->run.state == RunState::Queued;
+  open->blocked = waits && !seen.blocked.empty();
+  wait_for_place(open, waits && !open->blocked);
   act(open, decision, watched);
 }
 

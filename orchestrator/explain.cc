@@ -114,6 +114,10 @@ std::string next_start(const Run& run) {
   if (run.wait.expected_start_utc) {
     return "Slurm expects to start it at " + when(*run.wait.expected_start_utc);
   }
+  if (run.wait.category == "dependency") {
+    return run.wait.clears == "by itself" ? "it begins when what it waits for has succeeded"
+                                          : "nothing, until somebody acts";
+  }
   if (run.wait.category == "held") return "nothing, until it is released";
   if (run.wait.clears == "never") return "nothing, until somebody changes what it asks for";
   return "it starts when its turn comes";
@@ -134,6 +138,7 @@ std::string summary_of(const Run& run, const RunParts& parts,
   const std::string beside = run.reason.empty() ? "" : "; it " + run.reason;
   switch (run.state) {
     case RunState::Queued:
+      if (run.wait.category == "dependency") return "it " + run.reason;
       return "it waits: " + sentence(run.reason, "it is about to be started");
     case RunState::Starting:
       return (parts.launches.empty() ? "it is about to be started"

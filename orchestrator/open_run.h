@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/dependencies.h"
 #include "orchestrator/journal_pulse.h"
 #include "orchestrator/node_avoidance.h"
 #include "orchestrator/run.h"
@@ -40,6 +41,9 @@ struct OpenRun {
   bool fresh = true;              // no visit has been concluded
   bool unsaved = false;           // the store has an older `run`
   bool waits = false;             // for a place
+  bool blocked = false;           // by runs that it starts after
+  Blockage blockage;              // when it was looked at last
+  double blockage_again = 0;      // monotonic: its step is noted again
   bool found = false;             // in the runs directory: a process may be at work on it
   int visits = 0;
   std::string foreign;  // why only another scheduler can do anything about it; may be empty

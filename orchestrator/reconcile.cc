@@ -183,6 +183,10 @@ Decision idle(const Observation& seen) {
     decision.state = RunState::Queued;
     decision.reason = seen.reason.empty() ? "waits before the next attempt" : seen.reason;
     decision.wait = seen.wait;
+  } else if (!seen.blocked.empty()) {
+    decision.state = RunState::Queued;
+    decision.reason = seen.blocked;
+    decision.wait = seen.blocked_wait;
   } else if (!seen.why_not_now.empty()) {
     decision.state = RunState::Queued;
     decision.reason = seen.why_not_now;

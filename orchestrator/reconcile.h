@@ -36,6 +36,8 @@ struct Observation {
   int failures = 0;
   std::int64_t progress_step = -1;
   bool replaced = false;             // the controller ends the launch in order to start another
+  std::string blocked;               // by runs that it starts after; empty when by none
+  Wait blocked_wait;                 // what is known of that
   std::string why_not_now;           // nothing can be started; empty when it can
   bool place_free = false;           // fewer runs are active than may be
   double now = 0;                    // monotonic seconds, as all of these:

@@ -19,9 +19,11 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"GET", "version", ""},
     {"GET", "nodes", ""},
-    {"GET", "runs", "before limit state"},
-    {"POST", "runs", ""},
+    {"GET", "runs", "archived before limit state"},
+    {"POST", "runs", "after"},
     {"GET", "runs/*", "secrets"},
+    {"DELETE", "runs/*", "dry_run pinned_too"},
+    {"POST", "runs/*/archive", "dry_run"},
     {"POST", "runs/*/cancel", ""},
     {"POST", "runs/*/resume", ""},
     {"GET", "runs/*/metrics", "since"},

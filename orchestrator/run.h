@@ -76,7 +76,9 @@ struct Run {
   std::string directory;
   double created_utc = 0;
   Wanted wanted = Wanted::Run;
-  std::string scheduler;  // that it belongs to, "local" or "slurm"; empty: to none
+  std::string scheduler;           // that it belongs to, "local" or "slurm"; empty: to none
+  std::vector<std::string> after;  // ids of the runs that must have succeeded before it starts
+  bool archived = false;
   RunState state = RunState::Queued;
   std::string reason;  // why it waits, for people; may be empty
   Wait wait;

@@ -205,6 +205,8 @@ Json row_json(const RunRow& row, double now_utc) {
   json["ended_at"] = moment(run.ended_utc);
   json["directory"] = run.directory;
   json["scheduler"] = text_or_null(run.scheduler);
+  json["after"] = run.after;
+  json["archived"] = run.archived;
   json["attempts"] = row.attempts;
   json["attempt"] = attempt_json(row);
   json["step"] = summary.step;

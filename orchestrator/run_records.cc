@@ -52,6 +52,8 @@ std::string submission_text(const SubmissionRecord& submission) {
   if (submission.idempotency_key) json["idempotency_key"] = *submission.idempotency_key;
   json["body_digest"] = submission.body_digest;
   if (!submission.scheduler.empty()) json["scheduler"] = submission.scheduler;
+  if (!submission.after.empty()) json["after"] = submission.after;
+  if (submission.archived) json["archived"] = true;
   return text_of(json);
 }
 
@@ -140,6 +142,11 @@ std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
     }
     submission.body_digest = json->value("body_digest", "");
     submission.scheduler = json->value("scheduler", "");
+    for (const Json& id : json->value("after", Json::array())) {
+      submission.after.push_back(id.get<std::string>());
+      if (submission.after.back().find('/') != std::string::npos) return std::nullopt;
+    }
+    submission.archived = json->value("archived", false);
     return submission;
   } catch (const Json::exception&) {
     return std::nullopt;

@@ -18,6 +18,8 @@ struct SubmissionRecord {
   std::optional<std::string> idempotency_key;
   std::string body_digest;
   std::string scheduler{};  // as Run's; empty where an older controller wrote it
+  std::vector<std::string> after{};
+  bool archived = false;
 };
 
 // What became of the run, as of its newest launch that is over, or of its end.

@@ -218,8 +218,18 @@ UPDATE runs SET scheduler = 'local' WHERE wanted <> 2 AND scheduler = '' AND EXI
 CREATE INDEX runs_by_scheduler ON runs(scheduler);
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3,
-                                     kVersion4, kVersion5, kVersion6};
-constexpr int kSchemaVersion = 6;
+// Which runs a run starts after (ids, each followed by a '/', which no id has), and which runs are
+// archived, by time and by state and time.
+constexpr const char* kVersion7 = R"sql(
+ALTER TABLE runs ADD COLUMN after_runs TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN archived INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_by_archived ON runs(archived, created_utc);
+CREATE INDEX runs_by_archived_state ON runs(archived, state, created_utc);
+CREATE INDEX runs_after ON runs(created_utc) WHERE after_runs <> '' AND state = 'queued';
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4,
+                                     kVersion5, kVersion6, kVersion7};
+constexpr int kSchemaVersion = 7;
 
 }  // namespace regatta::orchestrator

@@ -122,7 +122,7 @@ class HttpServer::Implementation {
   std::optional<Response> take(Connections::Id id, const RequestHead& head, std::string body,
                                const Peer& peer) {
     // An address that is written in another way is the same for the handler, only in another lane.
-    WorkLane& lane = head.method == "POST" ? writes_
+    WorkLane& lane = head.method == "POST" || head.method == "DELETE" ? writes_
                      : options_.quick.count(head.target.substr(0, head.target.find('?'))) > 0
                          ? quick_
                          : reads_;

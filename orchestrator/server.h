@@ -32,8 +32,8 @@ struct ServerOptions {
 // whole one.
 class HttpServer {
  public:
-  // Called from several threads; GET, POST and other methods each from their own ones. Exceptions
-  // that leave it become a 500 without detail.
+  // Called from several threads; POST and DELETE from other ones than the rest. Exceptions that
+  // leave it become a 500 without detail.
   using Handler = std::function<Response(const Request&)>;
 
   // Binds and listens. Code::Operator for a port in use (naming --port), for an address that is not

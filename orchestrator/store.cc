@@ -78,23 +78,33 @@ void Store::migrate() {
     if (newest.step()) next_cursor_ = std::max(next_cursor_, newest.integer(0) + 1);
     newest.run();
   }
+  const auto next = [this](const std::string& column, const char* table) {
+    Statement newest = writer_->prepare("SELECT max(" + column + ") FROM " + table);
+    const std::int64_t number = newest.step() ? newest.integer(0) + 1 : 1;
+    newest.run();
+    return number;
+  };
+  next_run_ = next("number", "runs");
+  next_attempt_ = next("row", "attempts");
   transaction.commit();
 }
 
 RunNumber Store::add_run(const NewRun& run) {
   const auto lock = lock_writes();
+  std::string after;
+  for (const std::string& id : run.after) after += id + "/";
   writer_
       ->prepare(
           "INSERT INTO runs(id, name, config, directory, created_utc, wanted, idempotency_key, "
           "body_digest, steps, state, reason, error, failures, progress_step, ended_utc, drained, "
-          "settled, scheduler) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
-          "?14, ?15, ?16, ?17, ?18)")
+          "settled, scheduler, after_runs, archived, number) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+          "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)")
       .bind(run.id, run.name, run.config, run.directory, run.created_utc,
             static_cast<int>(run.wanted), run.idempotency_key, run.body_digest, run.steps,
             name_of(run.state), run.reason, run.error, run.failures, run.progress_step,
-            run.ended_utc, run.drained, run.settled, run.scheduler)
+            run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_)
       .run();
-  return RunNumber{writer_->last_row()};
+  return RunNumber{next_run_++};
 }
 
 void Store::update_run(const Run& run) {
@@ -137,21 +147,50 @@ std::unique_lock<std::mutex> Store::lock_writes() {
 
 void Store::set_wanted(RunNumber run, Wanted wanted) {
   const auto lock = lock_writes();
-  const auto write = [&] {
+  write_anyhow([&] {
     writer_
         ->prepare(
             "UPDATE runs SET wanted = ?2, drained = CASE WHEN ?3 THEN 0 ELSE drained END "
             "WHERE number = ?1")
         .bind(row_of(run), static_cast<int>(wanted), wanted == Wanted::Resume)
         .run();
-  };
+  });
+}
+
+void Store::set_archived(RunNumber run, bool archived) {
+  const auto lock = lock_writes();
+  writer_->prepare("UPDATE runs SET archived = ?2 WHERE number = ?1")
+      .bind(row_of(run), archived)
+      .run();
+}
+
+void Store::remove_run(const Run& run) {
+  const auto lock = lock_writes();
+  write_anyhow([&] {
+    Transaction transaction(*writer_);
+    const auto remove = [&](const std::string& from) {
+      writer_->prepare("DELETE FROM " + from).bind(row_of(run.number)).run();
+    };
+    remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
+    for (const char* const table :
+         {"steps", "evaluations", "checkpoints", "warnings", "attempts", "launches"}) {
+      remove(std::string(table) + " WHERE run = ?1");
+    }
+    remove("runs WHERE number = ?1");
+    transaction.commit();
+  });
+  removed_.insert(run.number);
+}
+
+void Store::write_anyhow(const std::function<void()>& write) {
   try {
     write();
   } catch (const DiskFull&) {
     // Often it is how the run that filled the disk is stopped.
     if (reserve_->release()) {
       base::log(base::LogLevel::Warning,
-                "the disk of the store is full; a cancellation used the room kept for it");
+                "the disk of the store is full; a cancellation or a removal used the room kept for "
+                "it");
     }
     // The log of writes begins anew where its room is, for this one and the next.
     writer_->execute("PRAGMA wal_checkpoint(RESTART)");
@@ -170,11 +209,12 @@ std::vector<StatementFigures> Store::figures() {
 
 void Store::put_launch(RunNumber run, const Launch& launch) {
   const auto lock = lock_writes();
-  write_launch(run, launch);
+  if (removed_.count(run) == 0) write_launch(run, launch);
 }
 
 void Store::end_launch(const Run& run, const Launch& launch) {
   const auto lock = lock_writes();
+  if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
   write_run(run);
   write_launch(run.number, launch);
@@ -195,10 +235,12 @@ void Store::write_launch(RunNumber run, const Launch& launch) {
 
 AttemptNumber Store::add_attempt(RunNumber run, int number, const std::string& execution) {
   const auto lock = lock_writes();
-  writer_->prepare("INSERT INTO attempts(run, number, execution) VALUES(?1, ?2, ?3)")
-      .bind(row_of(run), number, execution)
-      .run();
-  return AttemptNumber{writer_->last_row()};
+  if (removed_.count(run) == 0) {
+    writer_->prepare("INSERT INTO attempts(run, number, execution, row) VALUES(?1, ?2, ?3, ?4)")
+        .bind(row_of(run), number, execution, next_attempt_)
+        .run();
+  }
+  return AttemptNumber{next_attempt_++};
 }
 
 void Store::judge(const std::optional<AttemptNumber>& attempt,

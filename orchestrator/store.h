@@ -3,9 +3,11 @@
 // directories.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,8 @@ struct NewRun {
   std::optional<std::string> idempotency_key;
   std::string body_digest;
   std::string scheduler;
+  std::vector<std::string> after{};
+  bool archived = false;
   // Of a run that is found, not submitted.
   RunState state = RunState::Queued;
   std::string reason, error;
@@ -57,6 +61,10 @@ class Store : public StoreReads {
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
   // longer drained, so that the next controller finds it.
   void set_wanted(RunNumber run, Wanted wanted);
+  void set_archived(RunNumber run, bool archived);
+  // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
+  // another one while this object lives, and what is written for it later is not.
+  void remove_run(const Run& run);
 
   // Launches and attempts.
   void put_launch(RunNumber run, const Launch& launch);
@@ -79,6 +87,8 @@ class Store : public StoreReads {
   // Every write begins with it.
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
   void migrate();
+  // What may use the room kept for a full disk.
+  void write_anyhow(const std::function<void()>& write);
   void write_run(const Run& run);
   void write_launch(RunNumber run, const Launch& launch);
   void write_attempt(const Attempt& attempt);
@@ -92,6 +102,8 @@ class Store : public StoreReads {
   std::unique_ptr<DiskReserve> reserve_;
   std::unique_ptr<Database> writer_;
   std::int64_t next_cursor_ = 1;
+  std::int64_t next_run_ = 1, next_attempt_ = 1;
+  std::set<RunNumber> removed_;
   std::unique_ptr<ReaderPool> own_readers_, request_readers_;
 };
 

@@ -15,7 +15,7 @@ const std::string kColumnsAfterConfig =
     "loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, "
     "axis_seconds, last_record_utc, mfu, utilisation, exposed_share, imbalance, moved_bytes, "
     "goodput, noise_scale, efficiency, wait_category, wait_action, wait_clears, "
-    "expected_start, next_start, settled, scheduler";
+    "expected_start, next_start, settled, scheduler, after_runs, archived";
 const std::string kRunColumns =
     "SELECT number, id, name, config, " + kColumnsAfterConfig + " FROM runs ";
 // Of a list: the configuration is the largest part of a row.
@@ -97,6 +97,11 @@ Run run_of(const Statement& row) {
               row.optional_number(47)};
   run.settled = row.integer(48) != 0;
   run.scheduler = row.text(49);
+  if (std::string after = row.text(50); !after.empty()) {
+    after.pop_back();
+    run.after = base::split(after, '/');
+  }
+  run.archived = row.integer(51) != 0;
   return run;
 }
 
@@ -193,15 +198,13 @@ std::optional<Run> StoreReads::run(RunNumber number) {
 RunList StoreReads::list(const RunFilter& filter) {
   const ReaderPool::Lease reader = lease();
   RunList list;
-  Statement ask = reader->prepare(
-      kRowColumns + (filter.state ? "WHERE state = ?4 AND " : "WHERE ") +
-      "(created_utc, number) < (?1, ?2) ORDER BY created_utc DESC, number DESC LIMIT ?3");
   const std::string state = filter.state ? name_of(*filter.state) : "";
-  if (filter.state) {
-    ask.bind(filter.after.created_utc, filter.after.number, filter.limit + 1, state);
-  } else {
-    ask.bind(filter.after.created_utc, filter.after.number, filter.limit + 1);
-  }
+  const bool archived = filter.archived == Archived::Only;
+  Statement ask = reader->prepare(
+      kRowColumns + "WHERE " + (filter.state ? "state = ?4 AND " : "?4 = '' AND ") +
+      (filter.archived == Archived::Also ? "?5 >= 0 AND " : "archived = ?5 AND ") +
+      "(created_utc, number) < (?1, ?2) ORDER BY created_utc DESC, number DESC LIMIT ?3");
+  ask.bind(filter.after.created_utc, filter.after.number, filter.limit + 1, state, archived);
   std::string numbers = "[";
   std::map<std::int64_t, std::size_t> places;
   while (ask.step()) {
@@ -298,6 +301,17 @@ std::vector<Run> StoreReads::unsettled_runs(int limit) {
       "ORDER BY created_utc, number LIMIT ?1");
   ask.bind(limit);
   return all<Run>(ask, run_of);
+}
+
+std::vector<std::string> StoreReads::waiting_after(const std::string& id) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
+      "SELECT id FROM runs INDEXED BY runs_after "
+      "WHERE after_runs <> '' AND state = 'queued' AND instr('/' || after_runs, ?1) > 0 "
+      "AND NOT EXISTS (SELECT 1 FROM launches WHERE run = runs.number) ORDER BY created_utc");
+  const std::string part = "/" + id + "/";
+  ask.bind(part);
+  return all<std::string>(ask, [](const Statement& row) { return row.text(0); });
 }
 
 bool StoreReads::has_runs_of(const std::string& scheduler) {

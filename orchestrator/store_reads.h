@@ -73,9 +73,11 @@ struct ListPlace {
   double created_utc = std::numeric_limits<double>::infinity();
   std::int64_t number = 0;
 };
+enum class Archived { Hidden, Only, Also };
 struct RunFilter {
   int limit = 100;
   std::optional<RunState> state;
+  Archived archived = Archived::Hidden;
   ListPlace after;
 };
 // A run in a list: without its configuration and its warnings.
@@ -111,6 +113,8 @@ class StoreReads {
   [[nodiscard]] std::vector<std::string> ids_and_names_near(const std::string& name);
   // Oldest first: not over, or over with journals not read to the end.
   [[nodiscard]] std::vector<Run> unfinished_runs();
+  // Ids of runs that have not begun and wait for this one to succeed, oldest first.
+  [[nodiscard]] std::vector<std::string> waiting_after(const std::string& id);
   // Whether any run belongs to this scheduler.
   [[nodiscard]] bool has_runs_of(const std::string& scheduler);
   // Oldest first: over, and not settled.

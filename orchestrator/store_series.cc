@@ -61,6 +61,7 @@ std::optional<double> known(double value) {
 void Store::append(const Run& run, const Attempt& attempt,
                    const std::vector<trainer::JournalRecord>& records) {
   const std::lock_guard lock(write_mutex_);
+  if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
   const std::int64_t run_row = row_of(run.number);
   const std::int64_t row = row_of(attempt.row);

@@ -150,6 +150,11 @@ std::string run_table(const Json& runs) {
         {text_of(run, "id"), text_of(run, "state"), count(run, "step") + "/" + count(run, "steps"),
          figure(number_of(run, "value")), figure(number_of(run, "target")),
          duration(number_of(run, "time_to_accuracy_seconds")), text_of(run, "created_at")});
+    const bool waits = run.contains("after") && !run["after"].empty();
+    if (run.value("archived", false)) rows.back().push_back("archived");
+    if (waits && text_of(run, "state") == "queued")
+      rows.back().push_back(text_of(run, "state_text"));
+    if (rows.back().size() > rows.front().size()) rows.front().push_back("NOTE");
   }
   return table(rows);
 }

@@ -411,7 +411,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"limit_text", request_text("GET", "/api/v1/runs?limit=%1bx"), 400, "\\x1b"},
         Bad{"bad_state", request_text("GET", "/api/v1/runs?state=busy"), 400, "queued"},
         Bad{"unknown_parameter", request_text("GET", "/api/v1/runs?status=failed"), 400,
-            "unknown query parameter 'status'; use before, limit, state"},
+            "unknown query parameter 'status'; use archived, before, limit, state"},
         Bad{"repeated_parameter", request_text("GET", "/api/v1/runs?limit=1&limit=2"), 400,
             "query parameter 'limit' is repeated"},
         Bad{"submission_with_parameter",

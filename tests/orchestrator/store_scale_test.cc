@@ -91,6 +91,10 @@ std::map<std::string, StatementFigures> cost_of_requests(Stack& stack) {
   const std::string id = first["runs"].back()["id"];
   (void)stack.json("runs", {{"before", first["next"].is_string() ? first["next"] : Json("")}});
   (void)stack.json("runs", {{"state", "failed"}, {"limit", "20"}});
+  for (const char* const archived : {"true", "all"}) {
+    (void)stack.json("runs", {{"archived", archived}});
+    (void)stack.json("runs", {{"archived", archived}, {"state", "failed"}});
+  }
   for (const char* const view : {"", "/metrics", "/logs", "/explain", "/checkpoints"}) {
     const Response response = stack.get("runs/" + id + view);
     EXPECT_EQ(response.status, 200) << view << response.body;
@@ -268,13 +272,15 @@ TEST(Routes, TakeTheQueryParametersTheyKnow) {
             {{"status", "failed"}},
             400,
             "unknown query parameter 'status'; use "
-            "before, limit, state"},
+            "archived, before, limit, state"},
            {"GET", "runs", {{"state", "failed"}, {"limit", "3"}}, 200, ""},
            {"GET", "runs", {{"", ""}}, 400, "unknown query parameter ''"},
-           {"POST", "runs", {{"dry_run", "true"}}, 400, "this address takes none"},
+           {"POST", "runs", {{"dry_run", "true"}}, 400, "use after"},
            {"GET", "version", {{"verbose", "1"}}, 400, "this address takes none"},
            {"GET", "nodes", {{"state", "idle"}}, 400, "this address takes none"},
            {"GET", "runs/ID", {{"fields", "id"}}, 400, "use secrets"},
+           {"DELETE", "runs/ID", {{"force", "1"}}, 400, "use dry_run, pinned_too"},
+           {"POST", "runs/ID/archive", {{"keep", "1"}}, 400, "use dry_run"},
            {"POST", "runs/ID/cancel", {{"force", "1"}}, 400, "this address takes none"},
            {"GET", "runs/ID/metrics", {{"cursor", "1"}}, 400, "use since"},
            {"GET", "runs/ID/metrics", {{"since", "1"}}, 200, ""},

@@ -315,6 +315,8 @@ TEST(Store, BringsAnOldStoreUpToDate) {
     ASSERT_TRUE(run);
     EXPECT_EQ(run->summary.value, 0.25);
     EXPECT_EQ(run->summary.mfu, std::nullopt);
+    EXPECT_TRUE(run->after.empty());
+    EXPECT_FALSE(run->archived);
     const Attempt attempt = store.attempts(run->number).at(0);
     EXPECT_EQ(attempt.offset, 55);
     EXPECT_EQ(attempt.ranks, 1);

@@ -92,12 +92,13 @@ class Controller:
         return subprocess.run([REGATTA, *map(str, arguments), *more], capture_output=True, text=True,
                               timeout=120, env={**os.environ, **self.cluster.environment})
 
-    def submit(self, name, steps, every=50, more="", slurm="time_limit: 10", ranks=4, nodes=None, keep_last=3):
+    def submit(self, name, steps, every=50, more="", slurm="time_limit: 10", ranks=4, nodes=None, keep_last=3,
+               options=()):
         """Submits a run with one rank per node; its id. `nodes` may be a range that ends at `ranks`."""
         path = self.cluster.work / f"{name}.yaml"
         path.write_text(RUN.format(name=name, data=self.cluster.work / "data", steps=steps, every=every, more=more,
                                    slurm=slurm, ranks=ranks, nodes=nodes or ranks, keep_last=keep_last))
-        done = self.call("submit", path, "-o", "json")
+        done = self.call("submit", path, "-o", "json", *options)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["id"]
 

@@ -48,7 +48,32 @@ def a_lost_node_is_survived(cluster, controller):
     assert len(controller.records(run, "start")) >= 2
 
 
-CASES = [four_ranks_reach_the_target, goes_on_without_the_controller, a_lost_node_is_survived]
+def begins_after_another(cluster, controller):
+    """No job of it is submitted before the other has succeeded, and one then, whatever becomes of the controller."""
+    first = controller.submit("first", 1500)
+    second = controller.submit("second", 100, options=("--after", first))
+    controller.wait_step(first, 100)
+    wait("it says what it waits for", lambda: f"waits for {first}, which is" in controller.show(second)["state_text"], 60)
+    assert f"waits for {first}" in controller.call("explain", second).stdout
+    refused = controller.call("rm", first, "--yes")
+    assert refused.returncode == 5 and "is not over" in refused.stderr, refused.stderr
+    controller.kill()
+    controller.start()
+    assert not controller.records(second, "start"), "begun too early"
+    names = cluster.output("squeue", "-h", "-o", "%j").split()
+    assert not any("second" in name for name in names), names
+    succeeds(controller, first)
+    succeeds(controller, second)
+    ended, began = controller.records(first, "end"), controller.records(second, "start")
+    assert len(controller.records(first, "start")) == 1 and len(began) == 1, began
+    assert ended[-1]["utc_seconds"] < began[0]["utc_seconds"], (ended, began)
+    assert len(list((controller.directory(second) / "launches").glob("*.json"))) == 1
+    removed = controller.call("rm", first, second, "--yes")
+    assert removed.returncode == 0, removed.stderr
+    assert not controller.directory(first).exists() and not controller.directory(second).exists()
+
+
+CASES = [four_ranks_reach_the_target, goes_on_without_the_controller, a_lost_node_is_survived, begins_after_another]
 
 
 def main():

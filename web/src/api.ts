@@ -40,6 +40,8 @@ export interface Run {
   started_at: string | null;
   ended_at: string | null;
   directory: string;
+  after: string[]; // ids of runs that must have succeeded before it begins
+  archived: boolean;
   attempts: number;
   attempt: Attempt | null;
   step: number;

@@ -40,7 +40,7 @@ function Row({ run }: { run: Run }) {
   const time = timeCell(run);
   return (
     <tr>
-      <td class="cell-state">
+      <td class="cell-state" title={run.state_text}>
         <StateBadge state={run.state} />
       </td>
       <td class="cell-name">
