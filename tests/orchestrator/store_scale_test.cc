@@ -93,7 +93,7 @@ std::map<std::string, StatementFigures> cost_of_requests(Stack& stack) {
   (void)stack.json("runs", {{"state", "failed"}, {"limit", "20"}});
   for (const char* const archived : {"true", "all"}) {
     (void)stack.json("runs", {{"archived", archived}});
-    (void)stack.json("runs", {{"archived", archived}, {"state", "failed"}});
+    (void)stack.json("runs", {{"archived", archived}, {"state", "failed"}, {"limit", "20"}});
   }
   for (const char* const view : {"", "/metrics", "/logs", "/explain", "/checkpoints"}) {
     const Response response = stack.get("runs/" + id + view);
