@@ -22,20 +22,20 @@ from noop import NoopController, accounted
 
 RUNS = int(os.environ.get("GAMEDAY_RUNS", "20"))
 SECONDS = int(os.environ.get("GAMEDAY_SECONDS", "420"))  # of trouble; then everybody may finish
-STEPS = 400
+STEPS = 4000
 NODES = 8
 PARTITIONS = ("main", "cancels")  # a more important job requeues what it preempts, or cancels it
 
 
 def run_file(cluster, number):
-    """A run of two ranks on two nodes, about ten seconds of work; each fourth under a QOS with limits."""
+    """A run of two ranks on two nodes, about a minute of work beside the others; each fourth under a QOS with limits."""
     slurm = {"nodes": 2, "ranks_per_node": 1, "time_limit": 30, "partition": PARTITIONS[number % 2], "requeue": number % 3 != 0}
     if number % 4 == 0:
         slurm["qos"] = "narrow"
     return {"name": f"day-{number}", "data": {"path": str(cluster.work / "data"), "max_length": 48},
             "model": {"preset": "tiny", "layers": 2, "hidden": 32, "heads": 2, "feed_forward": 64, "max_positions": 64},
             "batch": {"size": 16}, "optimizer": {"learning_rate": 0.003}, "threads": 1, "ranks": 2, "steps": STEPS,
-            "checkpoint": {"every": 50, "keep_last": 2}, "slurm": slurm}
+            "checkpoint": {"every": 500, "keep_last": 2}, "slurm": slurm}
 
 
 class Day:
