@@ -37,7 +37,8 @@ struct GpuCount {
 // What the option asks for; nothing for several types, for none, or for what cannot be read.
 std::optional<GpuCount> gpus_of(const std::vector<GivenOption>& options, View name) {
   const GivenOption* const option = find_option(options, name);
-  if (option == nullptr) return std::nullopt;
+  if (option == nullptr || option->value.empty()) return std::nullopt;
+  if (option->value.find(":-") != std::string::npos) return std::nullopt;
   std::vector<std::string> parts;
   for (std::string part : base::split(option->value, ',')) {
     if (name != "gres") part.insert(0, "gpu:");

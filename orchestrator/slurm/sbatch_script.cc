@@ -76,9 +76,11 @@ bool is_near_miss(View line) {
   if (text.empty() || text.front() != '#') return false;
   text.remove_prefix(1);
   const bool doubled = !text.empty() && text.front() == '#';  // the way to switch one off
+  const bool apart = !text.empty() && is_blank(text.front());
   text = trimmed(text);
   const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
   std::string word(text.substr(0, end));
+  if (apart && word == "sbatch") return false;  // how to call it: "# sbatch -N 2 train.sh"
   for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const View rest = trimmed(text.substr(end));
   return !doubled && word == kMagic.substr(1) && !rest.empty() && rest.front() == '-';

@@ -21,7 +21,26 @@ struct Row {
 };
 // Folders: submitted in an empty folder, as after a fresh checkout.
 constexpr Row kTable[] = {
-    {"000", 0, "", "x"},
+    {"003", 8, "folder-missing", "Slurm makes no folders"},
+    {"003", 9, "folder-missing", "Slurm makes no folders"},
+    {"004", 4, "folder-missing", "Slurm makes no folders"},
+    {"005", 5, "folder-missing", "Slurm makes no folders"},
+    {"005", 6, "folder-missing", "Slurm makes no folders"},
+    {"006", 13, "folder-missing", "Slurm makes no folders"},
+    {"007", 5, "folder-missing", "a path of their cluster"},
+    {"008", 8, "folder-missing", "Slurm makes no folders"},
+    {"009", 8, "folder-missing", "Slurm makes no folders"},
+    {"017", 8, "folder-missing", "Slurm makes no folders"},
+    {"017", 9, "folder-missing", "Slurm makes no folders"},
+    {"017", 19, "late-directive", "commands stand before it"},
+    {"025", 7, "folder-missing", "Slurm makes no folders"},
+    {"026", 7, "folder-missing", "Slurm makes no folders"},
+    {"049", 20, "folder-missing", "a path of their cluster"},
+    {"061", 4, "no-option", "a placeholder in angle brackets"},
+    {"088", 3, "folder-missing", "Slurm makes no folders"},
+    {"088", 4, "folder-missing", "Slurm makes no folders"},
+    {"089", 3, "folder-missing", "Slurm makes no folders"},
+    {"089", 4, "folder-missing", "Slurm makes no folders"},
 };
 
 // As `regatta sbatch SCRIPT` finds them on Slurm 22.05.
