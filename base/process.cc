@@ -119,11 +119,12 @@ pid_t start(const Command& command, int output, int errors) {
         ::posix_spawn_file_actions_addchdir_np(&start.actions, command.directory.c_str()));
   }
   pid_t child = 0;
-  const int error = ::posix_spawnp(&child, arguments[0].c_str(), &start.actions, &start.attributes,
+  const std::string program = command.program.empty() ? arguments[0] : command.program.string();
+  const int error = ::posix_spawnp(&child, program.c_str(), &start.actions, &start.attributes,
                                    argument_pointers.data(), environment_pointers.data());
   if (error != 0) {
     throw Error(Code::Operator,
-                "cannot start " + printable(arguments[0]) + ": " + std::strerror(error));
+                "cannot start " + printable(program) + ": " + std::strerror(error));
   }
   return child;
 }

@@ -16,6 +16,7 @@ namespace regatta::base {
 
 struct Command {
   std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
+  Path program;                        // what is executed in its place; arguments[0] is its name
   std::map<std::string, std::string> environment;  // added to this process's own
   Path directory;                                  // empty: this process's own
   // stdout and stderr are appended to this regular file, no link; empty: /dev/null

@@ -47,6 +47,7 @@ base::Code code_named(const std::string& name, long status) {
 }
 
 constexpr std::string_view kUnix = "unix:";
+constexpr std::string_view kTls = "https://";
 
 // The host of an address as libcurl will read it, without brackets; empty when there is none.
 std::string host_of(const std::string& url) {
@@ -60,6 +61,29 @@ std::string host_of(const std::string& url) {
   curl_free(host);
   if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
   return name;
+}
+
+// What to write in the place of a name that begins with neither http:// nor unix:.
+std::string address_meant(const std::string& name) {
+  constexpr const char* kForms = "unix:PATH of its socket, or http://127.0.0.1:8420";
+  const std::string shown = base::printable(name);
+  if (name.find("://") != std::string::npos || name.rfind(kUnix, 0) == 0) return kForms;
+  if (name.find('/') != std::string::npos) return std::string(kUnix) + shown;
+  const bool host = !name.empty() && name.find_first_of(" \t@?#") == std::string::npos &&
+                    !host_of("http://" + name).empty();
+  return host ? "http://" + shown : kForms;
+}
+
+[[noreturn]] void throw_unreachable(const std::string& name, bool loopback, const char* why) {
+  const std::string what =
+      "cannot reach the controller at " + base::printable(name) + " (" + why + "); ";
+  if (loopback && name.rfind(kTls, 0) == 0) {
+    throw base::Error(base::Code::User, what +
+                                            "a controller of this machine has no TLS: use http://" +
+                                            base::printable(name.substr(kTls.size())));
+  }
+  throw base::Error(base::Code::Retry,
+                    what + "start it with 'regatta serve', or name another with --server");
 }
 
 Json parse_answer(const std::string& name, long status, const std::string& answer) {
@@ -120,10 +144,9 @@ Client::Client(const ControllerAddress& address, double timeout_seconds)
     return;
   }
   while (!name_.empty() && name_.back() == '/') name_.pop_back();
-  if (name_.rfind("http://", 0) != 0 && name_.rfind("https://", 0) != 0) {
+  if (name_.rfind("http://", 0) != 0 && name_.rfind(kTls, 0) != 0) {
     throw base::Error(base::Code::User, "the server '" + base::printable(name_) +
-                                            "' is not an address; use unix:PATH of its socket, or "
-                                            "http://127.0.0.1:8420");
+                                            "' is not an address; use " + address_meant(name_));
   }
   loopback_ = is_loopback(host_of(name_));
   find_token(address);
@@ -131,7 +154,7 @@ Client::Client(const ControllerAddress& address, double timeout_seconds)
 
 // The default token goes to this machine only: elsewhere there is another controller, if any.
 void Client::find_token(const ControllerAddress& address) {
-  const bool encrypted = name_.rfind("https://", 0) == 0;
+  const bool encrypted = name_.rfind(kTls, 0) == 0;
   if (!address.token_file.empty()) {
     if (!loopback_ && !encrypted) {
       throw base::Error(base::Code::User,
@@ -217,13 +240,7 @@ Json Client::call(const char* method, const std::string& path, const std::string
     curl_easy_getinfo(curl.get(), CURLINFO_OS_ERRNO, &reason);
     refuse_socket(socket_, static_cast<int>(reason));
   }
-  if (result != CURLE_OK) {
-    throw base::Error(base::Code::Retry, "cannot reach the controller at " +
-                                             base::printable(name_) + " (" +
-                                             curl_easy_strerror(result) +
-                                             "); start it with 'regatta serve', or name another "
-                                             "with --server");
-  }
+  if (result != CURLE_OK) throw_unreachable(name_, loopback_, curl_easy_strerror(result));
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   return parse_answer(name_, status, answer);

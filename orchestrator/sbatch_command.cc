@@ -16,12 +16,15 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "orchestrator/client.h"
 #include "orchestrator/slurm/sbatch_additions.h"
+#include "orchestrator/slurm/sbatch_lints.h"
+#include "orchestrator/slurm/sbatch_maintenance.h"
 #include "orchestrator/slurm/sbatch_options.h"
 #include "orchestrator/slurm/sbatch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
@@ -39,6 +42,7 @@ constexpr double kNodesSeconds = 12;
 constexpr double kFreshSeconds = 300;          // the age of answers about nodes that still count
 constexpr std::uint64_t kWrapperBytes = 4096;  // of an sbatch in PATH, to see what it calls
 constexpr double kTestSeconds = 20;            // that `sbatch --test-only` may take
+constexpr double kSiteSeconds = 3;             // that a question about the site may take
 constexpr double kLookupSeconds = 60;          // for slurmctld to answer again
 constexpr double kSettledSeconds = 5;          // after which a job that it does not show is none
 constexpr auto kPause = std::chrono::milliseconds(500);
@@ -178,7 +182,7 @@ void tell_findings(const std::string& name, const std::vector<SbatchFinding>& fi
   for (const SbatchFinding& finding : findings) {
     const std::string place =
         finding.line == 0 ? "" : base::printable(name) + ":" + std::to_string(finding.line) + ": ";
-    tell(place + finding.text);
+    tell(place + finding.text + " [" + finding.id + "]");
   }
 }
 
@@ -203,9 +207,9 @@ class Submitter {
     source_ = read_source(asked_, environment_);
     SbatchScript script = read_sbatch_script(source_.text);
     options_ = options_that_count(script.options, environment_.whole, asked_.options);
-    check(&script);
-    SbatchAdditions additions;
     const bool one_job = !asked_.heterogeneous && !script.heterogeneous;
+    check(&script, one_job);
+    SbatchAdditions additions;
     if (one_job && (!script.has_others || has("ignore-pbs"))) {
       additions =
           sbatch_additions(options_, base::random_hex(kTokenBytes), known_nodes(environment_));
@@ -220,20 +224,53 @@ class Submitter {
     return find_option(options_, name) != nullptr;
   }
 
-  void check(SbatchScript* script) {
+  void check(SbatchScript* script, bool one_job) {
     std::vector<SbatchFinding>& findings = script->findings;
     if (script->trainer_line != 0 && !has("signal")) {
       findings.push_back(
           {script->trainer_line,
            "at the job's time limit regatta-train is killed, and what it did since its "
-           "last checkpoint is lost; with #SBATCH --signal=USR2@120 it saves first"});
+           "last checkpoint is lost; with #SBATCH --signal=USR2@120 it saves first",
+           "no-signal"});
     }
     std::error_code error;
     const auto folders = sbatch_folder_findings(options_, std::filesystem::current_path(error));
     findings.insert(findings.end(), folders.begin(), folders.end());
+    const auto add = [&](const std::optional<SbatchFinding>& found) {
+      if (found) findings.push_back(*found);
+    };
+    if (one_job) {
+      add(time_finding(options_));
+      add(gpu_finding(options_));
+      const auto step = step_cpus_finding(*script, options_, environment_.whole);
+      if (step && forgets_cpus()) add(step);
+      add(coming_maintenance_finding());
+    }
     std::stable_sort(findings.begin(), findings.end(),
                      [](const auto& a, const auto& b) { return a.line < b.line; });
     tell_findings(source_.name, findings);
+  }
+
+  [[nodiscard]] bool forgets_cpus() const {
+    base::Command command;
+    command.arguments = {program_, "--version"};
+    const auto version = parse_slurm_version(base::run(command, kSiteSeconds).text);
+    return version && srun_forgets_cpus(*version);
+  }
+
+  // Nothing, too, where Slurm does not say within kSiteSeconds.
+  [[nodiscard]] std::optional<SbatchFinding> coming_maintenance_finding() const {
+    if (has("reservation") || has("clusters")) return std::nullopt;
+    const SlurmDeadlines deadlines{.query_seconds = kSiteSeconds};
+    const SlurmCommands commands({}, deadlines, slurm_environment(environment_.whole));
+    const double now = base::system_clock().utc_seconds();
+    const auto reservations = commands.show_reservations();
+    if (!reservations.value || coming_maintenance(*reservations.value, now).empty()) {
+      return std::nullopt;
+    }
+    const auto partitions = commands.show_partitions();
+    if (!partitions.value) return std::nullopt;
+    return maintenance_finding(options_, *reservations.value, *partitions.value, now);
   }
 
   // Nodes are left out only where Slurm says that the job can run without them.
@@ -258,7 +295,8 @@ class Submitter {
 
   [[nodiscard]] base::Command command_with(const std::vector<std::string>& added) const {
     base::Command command;
-    command.arguments = {program_};
+    command.program = program_;
+    command.arguments = {"sbatch"};  // the name before its errors
     command.arguments.insert(command.arguments.end(), added.begin(), added.end());
     command.arguments.insert(command.arguments.end(), arguments_.begin(), arguments_.end());
     command.keep_descriptors = true;  // the script may be one: sbatch <(generate)
@@ -285,6 +323,7 @@ class Submitter {
     const bool told = output.text.find("Submitted batch job ") != std::string::npos ||
                       parse_submitted_id(output.text).has_value();
     const bool may_be_told = !has("quiet") || !has("wait");
+    if (told) tell_of_hold(output.text);
     if (output.exit.code == 0 || told || !may_be_told || has("test-only")) return end_as(output);
     if (output.exit.signal) {
       tell("sbatch was ended by a signal, and the job may be there; `squeue --me` shows it");
@@ -292,7 +331,8 @@ class Submitter {
     }
     const Submission submission = submission_of(output, arguments_);
     if (const auto* const refused = std::get_if<Refused>(&submission)) {
-      if (!refused->hint.empty()) tell(refused->hint);
+      const std::string size = size_hint(refused->reason, source_.text.size());
+      if (!size.empty() || !refused->hint.empty()) tell(size.empty() ? refused->hint : size);
       return end_as(output);
     }
     if (comment.empty() || has("clusters")) {
@@ -305,6 +345,14 @@ class Submitter {
     if (!has("wait")) return 0;
     tell("its end is not waited for");
     return end_as(output);
+  }
+
+  void tell_of_hold(const std::string& answer) const {
+    if (!has("hold") || has("quiet") || has("clusters")) return;
+    const std::size_t at = answer.find_first_of("0123456789");
+    if (at == std::string::npos) return;
+    const std::string id = answer.substr(at, answer.find_first_not_of("0123456789", at) - at);
+    tell("the job is held; `scontrol release " + id + "` lets it start");
   }
 
   // Whether the job whose answer was lost is there; it is then told as sbatch would have.

@@ -138,8 +138,10 @@ constexpr Variable kVariables[] = {
     {"SBATCH_CONSTRAINT", "constraint"},
     {"SBATCH_ERROR", "error"},
     {"SBATCH_GPUS", "gpus"},
+    {"SBATCH_GPUS_PER_NODE", "gpus-per-node"},
     {"SBATCH_GPUS_PER_TASK", "gpus-per-task"},
     {"SBATCH_GRES", "gres"},
+    {"SBATCH_INPUT", "input"},
     {"SBATCH_NO_REQUEUE", "no-requeue"},
     {"SBATCH_OPEN_MODE", "open-mode"},
     {"SBATCH_OUTPUT", "output"},
@@ -147,6 +149,7 @@ constexpr Variable kVariables[] = {
     {"SBATCH_REQ_SWITCH", "switches"},
     {"SBATCH_RESERVATION", "reservation"},
     {"SBATCH_SIGNAL", "signal"},
+    {"SBATCH_TIMELIMIT", "time"},
     {"SBATCH_TRES_PER_JOB", "tres-per-job"},
     {"SBATCH_WAIT", "wait"},
 };

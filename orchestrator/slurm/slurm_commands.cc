@@ -423,6 +423,12 @@ Answer<ClusterConfig> SlurmCommands::show_config() const {
                             whole(parse_scontrol_config));
 }
 
+Answer<std::vector<Reservation>> SlurmCommands::show_reservations() const {
+  return ask<std::vector<Reservation>>(
+      {paths_.scontrol, "--oneliner", "show", "reservation"}, deadlines_.query_seconds,
+      whole([](View text) { return std::optional(parse_reservations(text)); }));
+}
+
 Answer<Done> SlurmCommands::cancel(const std::string& id, const std::string& name,
                                    const std::string& signal) const {
   require_id(id);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/process.h"
+#include "orchestrator/slurm/sbatch_maintenance.h"
 #include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator {
@@ -115,6 +116,7 @@ class SlurmCommands {
   [[nodiscard]] Answer<Nodes> show_nodes() const;
   [[nodiscard]] Answer<std::vector<PartitionRow>> show_partitions() const;
   [[nodiscard]] Answer<ClusterConfig> show_config() const;
+  [[nodiscard]] Answer<std::vector<Reservation>> show_reservations() const;
 
   // Cancels, or with `signal` ("USR2") signals the job's steps. Only a job that also has this name,
   // the one that squeue shows (if it has any): Slurm has given an id to a second job after a crash.

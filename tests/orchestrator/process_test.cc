@@ -385,7 +385,15 @@ TEST_F(ProcessTest, ExitCodesSayWhoMustAct) {
                          {{"submit", bad.string()}, 7, "bad.yaml:2: model.hiden"},
                          {{"submit", huge.string()}, 7, "larger than"},
                          {{"submit", "-"}, 7, "stdin"},
-                         {{"ls", "--server", "gopher://x"}, 7, "not an address"},
+                         {{"ls", "--server", "gopher://x"}, 7, "not an address; use unix:PATH of"},
+                         {{"ls", "--server", "localhost:8420"}, 7, "; use http://localhost:8420\n"},
+                         {{"ls", "--server", "127.0.0.1"}, 7, "; use http://127.0.0.1\n"},
+                         {{"ls", "--server", "[::1]:8420"}, 7, "; use http://[::1]:8420\n"},
+                         {{"ls", "--server", "/x/c.sock"}, 7, "; use unix:/x/c.sock\n"},
+                         {{"ls", "--server", "unix:"}, 7, "use unix:PATH of its socket"},
+                         {{"ls", "--server", "a b"}, 7, "use unix:PATH of its socket"},
+                         {{"ls", "--server", "https://127.0.0.1:9"}, 7, "use http://127.0.0.1:9\n"},
+                         {{"ls", "--server", "unix:/nowhere/c.sock"}, 6, "no such socket"},
                          {{"ls", "--state", "busy"}, 7, "busy"}}) {
     const base::Output output = regatta(each.arguments);
     EXPECT_EQ(output.exit.code, each.code) << base::join(each.arguments, " ") << output.errors;

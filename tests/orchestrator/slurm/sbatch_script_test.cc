@@ -57,7 +57,8 @@ TEST(SbatchScript, TellsOfLinesThatAreNone) {
     EXPECT_THAT(options_of(text), IsEmpty()) << line;
     EXPECT_THAT(findings_of(text), ElementsAre(HasSubstr("for a comment"))) << line;
   }
-  for (const char* const line : {"##SBATCH -N 2", "# sbatch reads these:", "# SBATCH"}) {
+  for (const char* const line :
+       {"##SBATCH -N 2", "# sbatch reads these:", "#   sbatch -N 2 train.sh", "# SBATCH"}) {
     EXPECT_THAT(findings_of(std::string("#!/bin/sh\n") + line + "\n"), IsEmpty()) << line;
   }
 }
