@@ -16,7 +16,6 @@ namespace regatta::base {
 
 struct Command {
   std::vector<std::string> arguments;  // [0] is the program, found in PATH when it has no slash
-  Path program;                        // what is executed in its place; arguments[0] is its name
   std::map<std::string, std::string> environment;  // added to this process's own
   Path directory;                                  // empty: this process's own
   // stdout and stderr are appended to this regular file, no link; empty: /dev/null
@@ -28,6 +27,7 @@ struct Command {
   int input = -1;                 // a descriptor that becomes stdin; -1: /dev/null
   bool keep_descriptors = false;  // this process's own, but those marked close-on-exec
   std::size_t most_text = std::size_t{16} << 20U;  // bytes of stdout that run() keeps
+  Path program{};  // what is executed in its place; arguments[0] is its name
 };
 
 // Starts the command; unless told otherwise it inherits only the standard streams. Throws when the

@@ -1,6 +1,7 @@
 #include "orchestrator/explain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -18,11 +19,9 @@ using trainer::ExitCode;
 Json moment(const std::optional<double>& utc) {
   return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
 }
-// For sentences: whole seconds.
-std::string when(double utc) {
-  std::string text = base::iso8601(utc);
-  const std::size_t point = text.find('.');
-  return point == std::string::npos ? text : text.substr(0, point) + "Z";
+// For sentences, which know no time zone.
+std::string in_time(double utc, double now_utc) {
+  return utc <= now_utc ? "now" : "in " + base::human_seconds(std::ceil(utc - now_utc));
 }
 template <class Value>
 Json or_null(const std::optional<Value>& value) {
@@ -107,12 +106,12 @@ Json attempt_json(const Run& run, const RunParts& parts, const Attempt& attempt)
           {"what", what_became_of(run, attempt, newest, launch_over)}};
 }
 
-std::string next_start(const Run& run) {
+std::string next_start(const Run& run, double now_utc) {
   if (run.wait.next_start_utc) {
-    return "the next attempt is started at " + when(*run.wait.next_start_utc);
+    return "the next attempt is started " + in_time(*run.wait.next_start_utc, now_utc);
   }
   if (run.wait.expected_start_utc) {
-    return "Slurm expects to start it at " + when(*run.wait.expected_start_utc);
+    return "Slurm expects to start it " + in_time(*run.wait.expected_start_utc, now_utc);
   }
   if (run.wait.category == "dependency") {
     return run.wait.clears == "by itself" ? "it begins when what it waits for has succeeded"
@@ -166,7 +165,8 @@ std::string summary_of(const Run& run, const RunParts& parts,
   return "";
 }
 
-std::string next_of(const Run& run, const RunParts& parts, const std::optional<Contact>& contact) {
+std::string next_of(const Run& run, const RunParts& parts, const std::optional<Contact>& contact,
+                    double now_utc) {
   // A journal goes on without Slurm.
   if (is_silent(parts, contact) && !is_over(run.state) && run.state != RunState::Running) {
     return run.state == RunState::Stopping
@@ -175,7 +175,7 @@ std::string next_of(const Run& run, const RunParts& parts, const std::optional<C
   }
   switch (run.state) {
     case RunState::Queued:
-      return next_start(run);
+      return next_start(run, now_utc);
     case RunState::Starting:
       return "training begins when every node has answered";
     case RunState::Running:
@@ -212,6 +212,16 @@ std::string text_of(const Json& json, const char* name) {
   return base::printable(it->is_string() ? it->get<std::string>() : it->dump());
 }
 
+// " (at 14:05:03)" where the next start is known.
+std::string at_local_time(const Json& json) {
+  const Json waiting = json.value("waiting", Json());
+  if (!waiting.is_object()) return "";
+  const std::string next = local_date(waiting.value("next_start", Json()));
+  const std::string start =
+      next.empty() ? local_date(waiting.value("expected_start", Json())) : next;
+  return start.empty() ? "" : " (" + start + ")";
+}
+
 // Of contact_json(): how old is what is known of the run's job.
 std::string slurm_text(const Json& slurm) {
   const std::string trouble = text_of(slurm, "trouble");
@@ -229,7 +239,7 @@ Json explain_json(const Run& run, const RunParts& parts, const std::vector<Avoid
   Json json{{"id", run.id},
             {"state", name_of(run.state)},
             {"summary", summary_of(run, parts, contact)},
-            {"next", next_of(run, parts, contact)},
+            {"next", next_of(run, parts, contact, now_utc)},
             {"slurm", is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
             {"waiting", waiting_json(run)},
             {"failures_in_a_row", run.failures},
@@ -254,7 +264,7 @@ std::string explain_text(const Json& json) {
     text += "  " + name + std::string(name.size() < 8 ? 8 - name.size() : 1, ' ') + words + "\n";
   };
   line("now", text_of(json, "summary"));
-  line("next", text_of(json, "next"));
+  line("next", text_of(json, "next") + at_local_time(json));
   if (json.contains("waiting") && json["waiting"].is_object()) {
     line("do", text_of(json["waiting"], "action"));
   }
@@ -268,8 +278,9 @@ std::string explain_text(const Json& json) {
     const std::string job = text_of(launch, "job");
     const std::string nodes = text_of(launch, "nodes");
     text += "  launch " + text_of(launch, "launch") + (job.empty() ? "" : ", job " + job) +
-            (nodes.empty() ? "" : " on " + nodes) + ", " + text_of(launch, "submitted_at") + ": " +
-            text_of(launch, "what") + "\n";
+            (nodes.empty() ? "" : " on " + nodes) + ", " +
+            local_date(launch.value("submitted_at", Json())) + ": " + text_of(launch, "what") +
+            "\n";
     line("  do", text_of(launch, "action"));
     for (const Json& attempt : json.value("attempts", Json::array())) {
       if (attempt.value("launch", Json()) != launch.value("launch", Json())) continue;

@@ -63,6 +63,21 @@ Json node_json(const NodeRow& node) {
           {"partitions", node.partitions}};
 }
 
+// Those that are not over.
+Json reservations_json(const std::vector<Reservation>& reservations, double now_utc) {
+  Json list = Json::array();
+  for (const Reservation& each : reservations) {
+    if (each.end <= now_utc) continue;
+    list.push_back({{"name", each.name},
+                    {"starts_at", base::iso8601(each.start)},
+                    {"ends_at", base::iso8601(each.end)},
+                    {"seconds", each.end - each.start},
+                    {"nodes", each.nodes},
+                    {"maintenance", each.maintenance}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json nodes_json(const NodesAnswer& answer) {
@@ -92,6 +107,7 @@ Json nodes_json(const NodesAnswer& answer) {
           {"taken_at", taken},
           {"age_seconds", age},
           {"trouble", nodes.trouble.empty() ? Json(nullptr) : Json(nodes.trouble)},
+          {"reservations", reservations_json(nodes.reservations, answer.now_utc)},
           {"nodes", list}};
 }
 

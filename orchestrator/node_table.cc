@@ -91,6 +91,13 @@ void NodeTable::fail(const std::string& message) {
   known_.trouble = message;
 }
 
+void NodeTable::set_reservations(std::vector<Reservation> reservations) {
+  std::sort(reservations.begin(), reservations.end(),
+            [](const auto& a, const auto& b) { return a.start < b.start; });
+  const std::scoped_lock lock(mutex_);
+  known_.reservations = std::move(reservations);
+}
+
 void NodeTable::set_jobs(std::map<std::string, std::string> jobs) {
   const std::scoped_lock lock(mutex_);
   known_.jobs = std::move(jobs);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "orchestrator/slurm/reservations.h"
 #include "orchestrator/slurm/slurm_text.h"
 #include "trainer/contract/slurm_resources.h"
 
@@ -18,6 +19,7 @@ struct NodeSnapshot {
   std::optional<double> taken_utc;          // when Slurm was asked; absent: never yet
   std::vector<NodeRow> rows;                // by name
   std::map<std::string, std::string> jobs;  // nodes (a hostlist) by the token of what runs on them
+  std::vector<Reservation> reservations;    // by start
   std::string trouble;                      // why the newest answer is missing or has gaps
 };
 
@@ -28,6 +30,7 @@ class NodeTable {
   void fill(Nodes nodes, double asked_utc);
   // There was no answer; what was known stays.
   void fail(const std::string& message);
+  void set_reservations(std::vector<Reservation> reservations);
   void set_jobs(std::map<std::string, std::string> jobs);
   [[nodiscard]] NodeSnapshot snapshot() const;
 

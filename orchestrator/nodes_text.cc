@@ -208,6 +208,19 @@ std::string suspect_table(std::vector<Node> nodes) {
   return "\n" + table(rows);
 }
 
+std::string reservation_table(const Json& answer) {
+  const Json reservations = answer.value("reservations", Json::array());
+  if (!reservations.is_array() || reservations.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {{"RESERVATION", "FROM", "FOR", "NODES", ""}};
+  for (const Json& each : reservations) {
+    if (rows.size() > kMostProblems) break;
+    rows.push_back({text_of(each, "name"), local_date(each.value("starts_at", Json())),
+                    base::human_seconds(number_of(each, "seconds").value_or(0)),
+                    text_of(each, "nodes"), each.value("maintenance", false) ? "maintenance" : ""});
+  }
+  return "\n" + table(rows);
+}
+
 }  // namespace
 
 Json only_nodes(Json answer, const std::vector<std::string>& names) {
@@ -243,7 +256,8 @@ std::string nodes_text(const Json& answer, const std::vector<std::string>& names
     }
   }
   if (nodes.empty()) return "";
-  return group_table(nodes) + problem_table(nodes) + suspect_table(nodes);
+  return group_table(nodes) + problem_table(nodes) + suspect_table(nodes) +
+         reservation_table(answer);
 }
 
 }  // namespace regatta::orchestrator

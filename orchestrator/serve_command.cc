@@ -92,6 +92,12 @@ std::unique_ptr<Scheduler> make_scheduler(const SchedulerChoice& choice,
   if (choice.kind == SchedulerChoice::Kind::Processes) {
     return std::make_unique<LocalScheduler>(trainer, trainer_environment(environment.whole));
   }
+  if (const auto ignored = ignored_variables(environment.whole); !ignored.empty()) {
+    base::log(base::LogLevel::Warning,
+              base::printable(base::join(ignored, ", ")) +
+                  " of the environment is ignored: what a job asks for stands in its run file "
+                  "(section slurm)");
+  }
   SlurmSettings settings{trainer, user_name(), choice.cluster};
   return std::make_unique<SlurmScheduler>(
       files, base::system_clock(), SlurmCommands({}, {}, slurm_environment(environment.whole)),

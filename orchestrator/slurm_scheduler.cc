@@ -386,6 +386,8 @@ std::optional<PollKind> SlurmScheduler::next_question(double now) {
   budget_.set_wanted(PollKind::Jobs, any_runs, now);
   budget_.set_wanted(PollKind::Accounting, any_runs, now);
   budget_.set_wanted(PollKind::Nodes, any_runs || (cluster_ && nodes_.is_wanted(now)), now);
+  const bool are_shown = cluster_ && nodes_.is_wanted(now);
+  budget_.set_wanted(PollKind::Reservations, are_shown, now);
   if (nodes_.take_look()) budget_.look(PollKind::Nodes, now);
   return budget_.next(now);
 }
@@ -400,6 +402,8 @@ PollOutcome SlurmScheduler::ask(PollKind kind, const SlurmCommands& commands) {
       return ask_nodes(commands);
     case PollKind::Cluster:
       return get_acquainted(commands);
+    case PollKind::Reservations:
+      return ask_reservations(commands);
   }
   return PollOutcome::Good;
 }
@@ -432,6 +436,13 @@ PollOutcome SlurmScheduler::ask_nodes(const SlurmCommands& commands) {
   } else {
     nodes_.fail(answer.failure->message);
   }
+  return outcome_of(answer.failure);
+}
+
+// What was known stays where there is no answer: it has its times.
+PollOutcome SlurmScheduler::ask_reservations(const SlurmCommands& commands) {
+  Answer<std::vector<Reservation>> answer = commands.show_reservations();
+  if (answer.value) nodes_.set_reservations(std::move(*answer.value));
   return outcome_of(answer.failure);
 }
 

@@ -97,6 +97,7 @@ class SlurmScheduler final : public Scheduler {
   [[nodiscard]] PollOutcome ask_queue(const SlurmCommands& commands);
   [[nodiscard]] PollOutcome ask_accounting(const SlurmCommands& commands);
   [[nodiscard]] PollOutcome ask_nodes(const SlurmCommands& commands);
+  [[nodiscard]] PollOutcome ask_reservations(const SlurmCommands& commands);
   // Under the mutex: logs a trouble that is new. What an answer means for the budget.
   [[nodiscard]] static PollOutcome note(const std::string& program, const Answer<Jobs>& answer,
                                         std::string* logged);

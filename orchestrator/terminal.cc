@@ -146,10 +146,11 @@ std::string run_table(const Json& runs) {
   std::vector<std::vector<std::string>> rows{
       {"RUN", "STATE", "STEP", "VALUE", "TARGET", "TIME TO ACCURACY", "CREATED"}};
   for (const Json& run : runs) {
-    rows.push_back(
-        {text_of(run, "id"), text_of(run, "state"), count(run, "step") + "/" + count(run, "steps"),
-         figure(number_of(run, "value")), figure(number_of(run, "target")),
-         duration(number_of(run, "time_to_accuracy_seconds")), text_of(run, "created_at")});
+    rows.push_back({text_of(run, "id"), text_of(run, "state"),
+                    count(run, "step") + "/" + count(run, "steps"), figure(number_of(run, "value")),
+                    figure(number_of(run, "target")),
+                    duration(number_of(run, "time_to_accuracy_seconds")),
+                    local_date(run.value("created_at", Json()))});
     const bool waits = run.contains("after") && !run["after"].empty();
     if (run.value("archived", false)) rows.back().push_back("archived");
     if (waits && text_of(run, "state") == "queued")
@@ -159,7 +160,7 @@ std::string run_table(const Json& runs) {
   return table(rows);
 }
 
-std::string local_time(const Json& at) {
+std::string local_date(const Json& at) {
   if (!at.is_string()) return "";
   const auto utc = parse_slurm_time(at.get<std::string>().substr(0, 19));
   if (!utc) return "";
@@ -167,8 +168,12 @@ std::string local_time(const Json& at) {
   std::tm parts{};
   localtime_r(&seconds, &parts);
   char text[40];
-  std::snprintf(text, sizeof text, "%02d:%02d:%02d", parts.tm_hour, parts.tm_min, parts.tm_sec);
-  return text;
+  return std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts) == 0 ? "" : text;
+}
+
+std::string local_time(const Json& at) {
+  const std::string date = local_date(at);
+  return date.empty() ? "" : date.substr(date.find(' ') + 1);
 }
 
 std::string silence_text(const Json& answered_at, double age_seconds, const std::string& why) {
@@ -184,7 +189,7 @@ std::string run_details(const Json& run) {
   std::vector<std::vector<std::string>> rows{
       {"run", text_of(run, "id")},
       {"state", state_and_text(run)},
-      {"created", text_of(run, "created_at")},
+      {"created", local_date(run.value("created_at", Json()))},
       {"attempts", count(run, "attempts")},
       {"step", count(run, "step") + " of " + count(run, "steps")},
       {"target", target_text(run)},

@@ -21,6 +21,8 @@ namespace regatta::orchestrator {
 
 // "12:04:31" where the program runs (TZ), of a time of the API; empty where there is none.
 [[nodiscard]] std::string local_time(const nlohmann::ordered_json& at);
+// The same with its day: "2026-11-23 14:05:03".
+[[nodiscard]] std::string local_date(const nlohmann::ordered_json& at);
 // "Slurm has not answered since 12:04:31 (3 min 05 s): why". answered_at: of the API, or null.
 [[nodiscard]] std::string silence_text(const nlohmann::ordered_json& answered_at,
                                        double age_seconds, const std::string& why);

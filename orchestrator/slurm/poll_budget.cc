@@ -128,7 +128,8 @@ void PollBudget::finished(PollOutcome outcome, double now) {
 // The next question comes at its time, whoever's it is, and this kind's own after the others'.
 void PollBudget::pace_silence(Kind* asked, double now) {
   const double next = std::max(now, *last_start_ + limits_.silent_interval);
-  for (const PollKind kind : {PollKind::Jobs, PollKind::Nodes, PollKind::Cluster}) {
+  for (const PollKind kind :
+       {PollKind::Jobs, PollKind::Nodes, PollKind::Cluster, PollKind::Reservations}) {
     kinds_[index(kind)].due = std::max(kinds_[index(kind)].due, next);
   }
   asked->due = next + gap();

@@ -10,19 +10,19 @@
 namespace regatta::orchestrator {
 
 // What is collected regularly.
-enum class PollKind { Jobs, Accounting, Nodes, Cluster };
-inline constexpr std::size_t kPollKinds = 4;
+enum class PollKind { Jobs, Accounting, Nodes, Cluster, Reservations };
+inline constexpr std::size_t kPollKinds = 5;
 
 struct PollPace {
   double calls_per_minute = 6;
-  // Seconds between two calls of a kind: jobs, accounting, nodes, partitions and configuration.
+  // Seconds between two calls of a kind: jobs, accounting, nodes, configuration, reservations.
   // Infinite in both paces: only when hurried.
-  std::array<double, kPollKinds> intervals = {30, 600, 60, 1800};
+  std::array<double, kPollKinds> intervals = {30, 600, 60, 1800, 600};
 };
 
 struct PollLimits {
   PollPace idle = {};
-  PollPace busy = {12, {15, 300, 30, 600}};  // while runs are open
+  PollPace busy = {12, {15, 300, 30, 600, 300}};  // while runs are open
   // A kind takes at most this share of the time: a call of 3 s is repeated after 60 s at the
   // earliest. Of calls that were answered: how long one waits in vain says nothing of what an
   // answer costs.

@@ -6,22 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "orchestrator/slurm/reservations.h"
 #include "orchestrator/slurm/sbatch_options.h"
 #include "orchestrator/slurm/sbatch_script.h"
 #include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator {
-
-struct Reservation {
-  std::string name;
-  double start = 0;  // seconds since 1970
-  double end = 0;
-  bool maintenance = false;  // the flag MAINT
-  std::string nodes;         // a hostlist
-};
-
-// `scontrol --oneliner show reservation`, asked with TZ=UTC. Lines that are none are left out.
-[[nodiscard]] std::vector<Reservation> parse_reservations(std::string_view text);
 
 // Those of maintenance that are still to come; with none nobody need ask for partitions.
 [[nodiscard]] std::vector<Reservation> coming_maintenance(const std::vector<Reservation>& all,

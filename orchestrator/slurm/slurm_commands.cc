@@ -232,6 +232,14 @@ std::map<std::string, std::string> slurm_environment(
   return kept;
 }
 
+std::vector<std::string> ignored_variables(const std::map<std::string, std::string>& whole) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : whole) {
+    if (name.rfind("SBATCH_", 0) == 0) names.push_back(name);
+  }
+  return names;
+}
+
 std::string refusal_hint(View text) {
   const Hint* const hint = find_hint(text);
   return hint == nullptr ? "" : std::string(hint->text);

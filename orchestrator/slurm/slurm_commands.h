@@ -41,6 +41,10 @@ struct SlurmDeadlines {
 [[nodiscard]] std::map<std::string, std::string> slurm_environment(
     const std::map<std::string, std::string>& whole);
 
+// Names in it that would change what sbatch does and do not: SBATCH_*, in order.
+[[nodiscard]] std::vector<std::string> ignored_variables(
+    const std::map<std::string, std::string>& whole);
+
 struct Submitted {
   std::string id;
 };

@@ -97,7 +97,7 @@ TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
   EXPECT_TRUE(run(id).wait.next_start_utc.has_value());
   ticks(20);
   EXPECT_EQ(store_->launches(run(id).number).size(), 1U) << "not asked again at once";
-  EXPECT_THAT(explanation(id)["next"], HasSubstr("the next attempt is started at"));
+  EXPECT_THAT(explanation(id)["next"], HasSubstr("the next attempt is started in "));
   scheduler_.refuse_for_now = false;
   clock_.now += 60;
   ticks();
@@ -174,7 +174,7 @@ TEST_F(LifecycleTest, NoRefusalEndsARunThatWasLaunchedBefore) {
   EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
   const Json told = explanation(id);
   EXPECT_THAT(told["summary"], HasSubstr("refused, and asked for again: cannot start"));
-  EXPECT_THAT(told["next"], HasSubstr("the next attempt is started at"));
+  EXPECT_THAT(told["next"], HasSubstr("the next attempt is started in "));
   EXPECT_EQ(told["waiting"]["clears"], "perhaps");
   for (int i = 0; i < 100; ++i) {
     clock_.now += 100;
@@ -214,8 +214,13 @@ TEST_F(LifecycleTest, AWaitIsToldAsSlurmTellsIt) {
   EXPECT_EQ(waiting["category"], "queue");
   EXPECT_EQ(waiting["clears"], "by itself");
   EXPECT_EQ(waiting["expected_start"], "2027-01-15T08:00:00.000Z");
-  EXPECT_THAT(explain_text(explanation(id)),
-              HasSubstr("Slurm expects to start it at 2027-01-15T08:00:00Z"));
+  ::setenv("TZ", "EAST-5:30", 1);  // texts are in local time, JSON is not
+  ::tzset();
+  const std::string text = explain_text(explanation(id));
+  ::unsetenv("TZ");
+  ::tzset();
+  EXPECT_THAT(text, HasSubstr("Slurm expects to start it "));
+  EXPECT_THAT(text, HasSubstr(" (2027-01-15 13:30:00)"));
   wait_in_slurm("h1", Cause::Impossible, "no node has so many GPUs");
   report("h1").clears = "never";
   ticks();

@@ -193,6 +193,28 @@ TEST(NodeTable, UsableNodes) {
   EXPECT_FALSE(usable_nodes(nodes, wanted)) << "Slurm's to decide";
 }
 
+TEST(NodesText, ShowsReservationsThatAreNotOver) {
+  NodesAnswer answer;
+  answer.scheduler = "slurm_cli";
+  answer.now_utc = 1000;
+  answer.nodes.rows = {node("a", "IDLE")};
+  answer.nodes.taken_utc = 1000;
+  answer.nodes.reservations = {{"over", 100, 1000, false, "a"},
+                               {"m\x1b[1m", 5000, 5000 + 4 * 3600, true, "a[1-4]"}};
+  const Json json = nodes_json(answer);
+  ASSERT_EQ(json["reservations"].size(), 1U);
+  EXPECT_EQ(json["reservations"][0]["starts_at"], "1970-01-01T01:23:20.000Z");
+  ::setenv("TZ", "EAST-5:30", 1);
+  ::tzset();
+  const std::string text = nodes_text(json, {});
+  ::unsetenv("TZ");
+  ::tzset();
+  EXPECT_THAT(text, HasSubstr("1970-01-01 06:53:20"));
+  EXPECT_THAT(text, HasSubstr("4 h"));
+  EXPECT_THAT(text, HasSubstr("maintenance"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
 TEST(NodeTable, DeadNodes) {
   NodeSnapshot nodes;
   nodes.rows = {node("a", "IDLE"), node("b", "IDLE+DRAIN"), node("c", "DOWN"),

@@ -167,6 +167,19 @@ def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
     assert not cluster.output("squeue", "-h"), "the job is cancelled"
 
 
+def a_coming_reservation_is_shown(cluster, controller):
+    cluster.output("scontrol", "create", "reservation", "reservationname=m1", "starttime=now+1hour", "duration=60",
+                   "nodes=node[01-02]", "flags=maint", f"users={cluster.user}")
+    def shown():
+        ask_anew(controller)
+        return json.loads(controller.call("nodes", "-o", "json").stdout)["reservations"]
+    first = wait("it is shown", shown, 400, 2)[0]
+    assert (first["name"], first["nodes"], first["maintenance"], first["seconds"]) == ("m1", "node[01-02]", True, 3600), first
+    line = next(line for line in text(controller).splitlines() if line.startswith("m1 "))
+    assert "1 h" in line and line.endswith("maintenance"), line
+    cluster.output("scontrol", "delete", "reservationname=m1")
+
+
 def a_silent_munge_is_told(cluster, controller):
     """Slurm's commands hang as they do without slurmctld; what waits stays as it was."""
     path = cluster.work / "munge.yaml"
@@ -200,7 +213,7 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
     assert done.returncode != 0 and done.stderr.count("\n") == 1 and "srun --nodes=99" in done.stderr, done.stderr
 
 
-CASES = [all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
+CASES = [a_coming_reservation_is_shown, all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
          a_silent_slurm_leaves_what_was_known, a_silent_slurm_is_told_and_heard_again_at_once, a_silent_munge_is_told]
 
 

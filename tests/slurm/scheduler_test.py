@@ -29,7 +29,9 @@ def a_run_stays_a_job(cluster):
     try:
         undisturbed = controller.submit("undisturbed", ENDLESS, every=1000, ranks=1, keep_last=100000)
         controller.kill()
-        controller.start("auto")
+        # What the controller's environment says to sbatch reaches no job, and that is said.
+        controller.start("auto", {"SBATCH_PARTITION": "nowhere", "SBATCH_TIMELIMIT": "1"})
+        assert "SBATCH_PARTITION, SBATCH_TIMELIMIT of the environment is ignored" in (cluster.work / "serve.log").read_text()
         run = controller.submit("run", ENDLESS, every=1000, ranks=1, keep_last=100000)
         controller.wait_step(run, 500)
         controller.kill()

@@ -418,5 +418,15 @@ TEST_F(SlurmCommandsTest, ToldIsWhetherSlurmIsAwayOrNotSetUp) {
   EXPECT_EQ(commands().show_config().failure->kind, FailureKind::Unreachable);
 }
 
+TEST(SlurmEnvironment, WhatItLeavesOutForSbatchIsNamed) {
+  const std::map<std::string, std::string> whole{{"SBATCH_PARTITION", "gpu"},
+                                                 {"SBATCH_ACCOUNT", ""},
+                                                 {"SLURM_CONF", "/c"},
+                                                 {"MY_SBATCH_X", "1"}};
+  EXPECT_THAT(ignored_variables(whole), testing::ElementsAre("SBATCH_ACCOUNT", "SBATCH_PARTITION"));
+  for (const auto& [name, value] : slurm_environment(whole))
+    EXPECT_NE(name.rfind("SBATCH_", 0), 0U);
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator
