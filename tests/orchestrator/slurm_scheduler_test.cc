@@ -23,8 +23,12 @@ class SlurmSchedulerTest : public testing::Test {
     settings_.cluster = SlurmCluster{};
     program("squeue", "exit 0");
     program("sacct", "exit 0");
-    program("scontrol", "echo NodeName=node01 State=IDLE; echo NodeName=node02 State=DOWN");
+    program("scontrol", std::string(kReservations) +
+                            "echo NodeName=node01 State=IDLE; echo NodeName=node02 State=DOWN");
   }
+
+  static constexpr const char* kReservations =
+      "case \"$*\" in *reservation*) echo No reservations in the system; exit 0;; esac\n";
 
   // A program that leaves a line in `calls` and does this.
   void program(const std::string& name, const std::string& body) {
@@ -95,14 +99,14 @@ TEST_F(SlurmSchedulerTest, AsksForNodesOnlyWhileSomebodyLooks) {
   EXPECT_EQ(calls(), 1U);
   EXPECT_THAT(*usable_nodes(nodes_.snapshot(), {}), testing::ElementsAre("node01"));
   pass(50, 50);
-  EXPECT_EQ(calls(), 1U) << "it is not a minute old";
-  program("scontrol", "echo no way >&2; exit 1");
+  EXPECT_EQ(calls(), 2U) << "of reservations; the nodes are not a minute old";
+  program("scontrol", std::string(kReservations) + "echo no way >&2; exit 1");
   pass(11, 11);
   ASSERT_TRUE(tests::eventually([&] { return !nodes_.snapshot().trouble.empty(); }));
-  EXPECT_EQ(calls(), 2U);
+  EXPECT_EQ(calls(), 3U);
   EXPECT_EQ(nodes_.snapshot().rows.size(), 2U) << "what was known stays";
   pass(4000, 2000);
-  EXPECT_EQ(calls(), 2U) << "nobody looks any more";
+  EXPECT_EQ(calls(), 3U) << "nobody looks any more";
 }
 
 TEST_F(SlurmSchedulerTest, AsksForTheQueueAndForNodesWhileARunIsOpen) {
