@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
+#include "orchestrator/diff_command.h"
 #include "orchestrator/doctor_command.h"
 #include "orchestrator/plan_command.h"
 #include "orchestrator/remove_command.h"
@@ -26,6 +27,7 @@ struct Parsed {
   ListOptions list;
   RemoveCommandOptions remove;
   CkptOptions ckpt;
+  DiffOptions diff;
   OpenOptions open;
   std::vector<std::string> nodes;
   DoctorOptions doctor;
@@ -151,6 +153,18 @@ void add_removal(CLI::App* app, Parsed* parsed) {
   }
   remove->add_flag("-y,--yes", options.yes, "do not ask");
   remove->add_flag("--pinned-too", options.pinned_too, "even with pinned checkpoints");
+}
+
+void add_diff(CLI::App* app, Parsed* parsed) {
+  CLI::App* const command = app->add_subcommand(
+      "diff", "say what has changed since a job's files were frozen; 1 when something has");
+  command
+      ->add_option("run", parsed->diff.run,
+                   "a job's number, the name that --freeze told, or a run's id or name")
+      ->required();
+  command->add_option("file", parsed->diff.file, "a run file, to compare the run's own with");
+  command->add_flag("--names-only", parsed->diff.names_only, "without the lines that changed");
+  add_client_options(command, parsed);
 }
 
 struct CkptCommand {
@@ -448,6 +462,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "explain") return explain(parsed.client, parsed.run);
   if (name == "open") return open_page(parsed.client, parsed.open);
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
+  if (name == "diff") return diff(parsed.client, parsed.diff, environment);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
   if (name == "resume") return resume(parsed.client, parsed.run);
   if (name == "rm") return remove_runs(parsed.client, parsed.remove);
@@ -505,6 +520,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
                   "let a stopped, cancelled or failed run go on from its newest checkpoint",
                   &parsed);
   add_removal(&app, &parsed);
+  add_diff(&app, &parsed);
   add_open(&app, &parsed);
   add_ckpt(&app, &parsed);
   CLI::App* const nodes =

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "orchestrator/client.h"
+#include "orchestrator/sbatch_freeze.h"
 #include "orchestrator/slurm/sbatch_additions.h"
 #include "orchestrator/slurm/sbatch_lints.h"
 #include "orchestrator/slurm/sbatch_maintenance.h"
@@ -189,24 +190,36 @@ void tell_findings(const std::string& name, const std::vector<SbatchFinding>& fi
 class Submitter {
  public:
   Submitter(const std::vector<std::string>& arguments, const Environment& environment)
-      : arguments_(arguments),
-        environment_(environment),
+      : environment_(environment),
         program_(find_sbatch(environment)),
         asked_(parse_sbatch_command(arguments, is_script)),
-        options_(asked_.options) {}
+        options_(asked_.options),
+        directory_(here()) {
+    for (std::size_t at = 0; at < arguments.size(); ++at) {
+      const auto& own = asked_.own_words;
+      if (at == asked_.script_at) script_at_ = arguments_.size();
+      if (std::find(own.begin(), own.end(), at) == own.end()) arguments_.push_back(arguments[at]);
+    }
+    if (!asked_.script) script_at_ = arguments_.size();
+  }
 
   int submit() {
     if (has("help")) {
       std::cout
           << "regatta sbatch [OPTIONS AND SCRIPT OF SBATCH]: sbatch, which also says what in\n"
              "the script does not do what it looks like, keeps off nodes that failed lately,\n"
-             "and finds a job whose submission nobody answered.\n\n"
+             "and finds a job whose submission nobody answered. Options of its own:\n\n"
+             "  --freeze[=COMMIT]    run the files as they are now (or were at the commit),\n"
+             "                       whatever becomes of them while the job waits\n"
+             "  --freeze-limit=SIZE  how much that may be (1G)\n\n"
           << std::flush;
     }
     if (has("help") || has("usage") || has("version")) return end_as(run({}));
+    freeze();
     source_ = read_source(asked_, environment_);
     SbatchScript script = read_sbatch_script(source_.text);
     options_ = options_that_count(script.options, environment_.whole, asked_.options);
+    if (frozen_) keep_logs_in_place();
     const bool one_job = !asked_.heterogeneous && !script.heterogeneous;
     check(&script, one_job);
     SbatchAdditions additions;
@@ -216,12 +229,54 @@ class Submitter {
       drop_impossible(&additions);
     }
     for (const std::string& note : additions.notes) tell(note);
+    is_asked_ = true;
     return after(run(additions.arguments), additions.comment);
+  }
+
+  // Of a submission that failed before sbatch was asked; later the job may be there.
+  void give_up() const {
+    if (frozen_ && !is_asked_) frozen::discard(frozen_->folder);
   }
 
  private:
   [[nodiscard]] bool has(std::string_view name) const {
     return find_option(options_, name) != nullptr;
+  }
+
+  static base::Path here() {
+    std::error_code error;
+    return std::filesystem::current_path(error);
+  }
+
+  // From then on this process is in the frozen tree, where sbatch and the job are to begin.
+  void freeze() {
+    std::optional<base::Path> script;
+    if (asked_.script && !has("wrap")) {
+      std::error_code error;
+      const base::Path place = place_of(*asked_.script, environment_);
+      if (std::filesystem::is_regular_file(place, error)) {
+        const base::Path whole = directory_ / place;
+        script = std::filesystem::canonical(whole.parent_path(), error) / whole.filename();
+      }
+    }
+    const auto request = freeze_request(asked_, arguments_, script, environment_);
+    if (!request || has("test-only")) return;
+    program_ = std::filesystem::absolute(program_);
+    frozen_ = frozen::freeze(*request);
+    if (script) {
+      asked_.script = frozen_script(*asked_.script, *script, *frozen_);
+      arguments_[script_at_] = *asked_.script;
+    }
+    std::filesystem::current_path(frozen_->directory);
+    for (const std::string& note : frozen_notes(*frozen_)) tell(note);
+  }
+
+  void keep_logs_in_place() {
+    std::vector<std::string> notes;
+    const auto words = frozen_options(options_, directory_, *frozen_, &notes);
+    arguments_.insert(arguments_.begin() + static_cast<std::ptrdiff_t>(script_at_), words.begin(),
+                      words.end());
+    for (const std::string& note : notes) tell(note);
   }
 
   void check(SbatchScript* script, bool one_job) {
@@ -233,8 +288,7 @@ class Submitter {
            "last checkpoint is lost; with #SBATCH --signal=USR2@120 it saves first",
            "no-signal"});
     }
-    std::error_code error;
-    const auto folders = sbatch_folder_findings(options_, std::filesystem::current_path(error));
+    const auto folders = sbatch_folder_findings(options_, directory_);
     findings.insert(findings.end(), folders.begin(), folders.end());
     const auto add = [&](const std::optional<SbatchFinding>& found) {
       if (found) findings.push_back(*found);
@@ -299,6 +353,7 @@ class Submitter {
     command.arguments = {"sbatch"};  // the name before its errors
     command.arguments.insert(command.arguments.end(), added.begin(), added.end());
     command.arguments.insert(command.arguments.end(), arguments_.begin(), arguments_.end());
+    if (frozen_) command.environment["PWD"] = frozen_->directory.string();
     command.keep_descriptors = true;  // the script may be one: sbatch <(generate)
     return command;
   }
@@ -323,7 +378,10 @@ class Submitter {
     const bool told = output.text.find("Submitted batch job ") != std::string::npos ||
                       parse_submitted_id(output.text).has_value();
     const bool may_be_told = !has("quiet") || !has("wait");
-    if (told) tell_of_hold(output.text);
+    if (told) {
+      tell_of_hold(output.text);
+      if (frozen_) keep_id(first_number(output.text));
+    }
     if (output.exit.code == 0 || told || !may_be_told || has("test-only")) return end_as(output);
     if (output.exit.signal) {
       tell("sbatch was ended by a signal, and the job may be there; `squeue --me` shows it");
@@ -333,6 +391,7 @@ class Submitter {
     if (const auto* const refused = std::get_if<Refused>(&submission)) {
       const std::string size = size_hint(refused->reason, source_.text.size());
       if (!size.empty() || !refused->hint.empty()) tell(size.empty() ? refused->hint : size);
+      if (frozen_) frozen::discard(frozen_->folder);
       return end_as(output);
     }
     if (comment.empty() || has("clusters")) {
@@ -347,12 +406,26 @@ class Submitter {
     return end_as(output);
   }
 
-  void tell_of_hold(const std::string& answer) const {
-    if (!has("hold") || has("quiet") || has("clusters")) return;
+  static std::string first_number(const std::string& answer) {
     const std::size_t at = answer.find_first_of("0123456789");
-    if (at == std::string::npos) return;
-    const std::string id = answer.substr(at, answer.find_first_not_of("0123456789", at) - at);
+    if (at == std::string::npos) return "";
+    return answer.substr(at, answer.find_first_not_of("0123456789", at) - at);
+  }
+
+  void tell_of_hold(const std::string& answer) const {
+    const std::string id = first_number(answer);
+    if (id.empty() || !has("hold") || has("quiet") || has("clusters")) return;
     tell("the job is held; `scontrol release " + id + "` lets it start");
+  }
+
+  // The job is there, whatever becomes of this note.
+  void keep_id(const std::string& id) const {
+    try {
+      if (!id.empty()) frozen::keep_job_id(frozen_->folder, id);
+    } catch (const base::Error& error) {
+      tell("`regatta diff " + frozen_->job.name +
+           "` knows the job by that name only: " + base::printable(error.what()));
+    }
   }
 
   // Whether the job whose answer was lost is there; it is then told as sbatch would have.
@@ -394,24 +467,35 @@ class Submitter {
     }
     if (!id) return false;
     tell("the job is there");
+    if (frozen_) keep_id(std::to_string(*id));
     if (!has("quiet")) {
       std::cout << (has("parsable") ? "" : "Submitted batch job ") << *id << "\n" << std::flush;
     }
     return true;
   }
 
-  const std::vector<std::string>& arguments_;
+  std::vector<std::string> arguments_;  // sbatch's
+  std::size_t script_at_ = 0;           // where among them options end
   const Environment& environment_;
   std::string program_;
   SbatchCommand asked_;
   std::vector<GivenOption> options_;  // that count; until the script is read, the command line's
+  base::Path directory_;              // where this was called
+  std::optional<frozen::Frozen> frozen_;
+  bool is_asked_ = false;  // sbatch
   Source source_;
 };
 
 }  // namespace
 
 int sbatch(const std::vector<std::string>& arguments, const Environment& environment) {
-  return Submitter(arguments, environment).submit();
+  Submitter submitter(arguments, environment);
+  try {
+    return submitter.submit();
+  } catch (const base::Error&) {
+    submitter.give_up();
+    throw;
+  }
 }
 
 }  // namespace regatta::orchestrator

@@ -60,6 +60,11 @@ std::string host_name(const Variables& variables) {
   return base::printable(host);
 }
 
+std::string slurm_job(const Variables& variables) {
+  const char* job = variables ? variables("SLURM_JOB_ID") : nullptr;
+  return job == nullptr ? "" : base::printable(job);
+}
+
 std::optional<double> target_value(const RunConfig& config, double baseline) {
   if (!config.target) return std::nullopt;
   if (config.target->value) return config.target->value;
@@ -168,7 +173,8 @@ EndRecord Attempt::run() {
     write_environment(
         files_, directory_.attempt_path(name_) / "environment.json",
         {options_.place.program, device.description(), name_of(config_.dtype), config_.ranks,
-         config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model)});
+         config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model),
+         slurm_job(options_.variables)});
     announce(*inputs, table, plan, start, peak);
   }
   return train(start.step);

@@ -58,6 +58,7 @@ void write_environment(base::FileSystem& files, const base::Path& path,
   json["random_numbers"] = "Philox4x32-10, counter = (block, ordinal, step, site)";
   json["data_fingerprint"] = environment.data_fingerprint;
   json["model_fingerprint"] = environment.model_fingerprint;
+  if (!environment.slurm_job.empty()) json["slurm_job"] = environment.slurm_job;
   json["started"] = base::iso8601(base::system_clock().utc_seconds());
   base::replace_file(files, path, json.dump(2) + "\n");
 }

@@ -14,6 +14,7 @@ struct Environment {
   int threads = 0;
   std::string data_fingerprint;
   std::string model_fingerprint;
+  std::string slurm_job;  // its id; empty: none
 };
 
 // XXH3-128 of a file, as environment.json has it; empty when it cannot be read.

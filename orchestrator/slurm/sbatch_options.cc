@@ -125,6 +125,9 @@ constexpr SbatchOption kOptions[] = {
     {"wrap"},
 };
 
+// Of `regatta sbatch` alone; with a value only as --name=value.
+constexpr View kOwnOptions[] = {"freeze", "freeze-limit"};
+
 struct Variable {
   const char* variable;
   View option;
@@ -186,7 +189,7 @@ class Reader {
     while (at_ < words_.size()) {
       const std::string& word = words_[at_++];
       if (word == "--") {
-        if (at_ < words_.size()) out_.script = words_[at_];
+        if (at_ < words_.size()) take_script(at_);
         break;
       }
       if (word == ":") {
@@ -194,7 +197,7 @@ class Reader {
         break;
       }
       if (!is_option(word)) {
-        out_.script = word;
+        take_script(at_ - 1);
         break;
       }
       if (word[1] == '-') {
@@ -206,13 +209,19 @@ class Reader {
     // Options of a job after ':' are another job's; the script comes after the last of them.
     if (out_.heterogeneous) {
       for (; at_ < words_.size() && !out_.script; ++at_) {
-        if (is_script_(words_[at_])) out_.script = words_[at_];
+        if (is_script_(words_[at_])) take_script(at_);
       }
     }
+    if (!out_.script) out_.script_at = words_.size();
     return std::move(out_);
   }
 
  private:
+  void take_script(std::size_t at) {
+    out_.script = words_[at];
+    out_.script_at = at;
+  }
+
   void give(View name, std::string value) {
     out_.options.push_back({std::string(name), std::move(value), 0});
   }
@@ -220,6 +229,11 @@ class Reader {
   void read_long(View text) {
     const std::size_t equals = text.find('=');
     const View name = text.substr(0, equals);
+    if (std::find(std::begin(kOwnOptions), std::end(kOwnOptions), name) != std::end(kOwnOptions)) {
+      out_.own_words.push_back(at_ - 1);
+      give(name, equals == View::npos ? "" : std::string(text.substr(equals + 1)));
+      return;
+    }
     const SbatchOption* const option = find_long(name);
     if (equals != View::npos) {
       give(option == nullptr ? name : option->name, std::string(text.substr(equals + 1)));

@@ -32,11 +32,16 @@ struct SbatchCommand {
   std::vector<GivenOption> options;
   // The first word that is no option: the script. Absent: it is --wrap's, or comes from stdin.
   std::optional<std::string> script;
+  std::size_t script_at = 0;  // its place among the words; their number where there is none
+  // Words of options that are not sbatch's but `regatta sbatch`'s (--freeze), which it does not
+  // get.
+  std::vector<std::size_t> own_words;
   bool heterogeneous = false;  // several jobs with ':' between them; only the first one's options
 };
 
-// arguments: those after "sbatch". An unknown option --name takes the next word as its value unless
-// that word is an option or `is_script`.
+// arguments: those after "sbatch". The options freeze and freeze-limit are Regatta's own. An
+// unknown option --name takes the next word as its value unless that word is an option or
+// `is_script`.
 [[nodiscard]] SbatchCommand parse_sbatch_command(
     const std::vector<std::string>& arguments,
     const std::function<bool(const std::string&)>& is_script);
