@@ -51,7 +51,7 @@ std::optional<base::Path> tree_of_run(const base::Path& store, const base::Path&
     const Json noted = Json::parse(files.read(path, kMostFileBytes), nullptr, false);
     if (!noted.is_object() || !noted.contains("slurm_job")) continue;
     const Json& job = noted["slurm_job"];
-    if (job.is_string() && !job.empty()) return find_frozen(store, job.get<std::string>());
+    if (job.is_string() && !job.empty()) return frozen::find_frozen(store, job.get<std::string>());
   }
   return std::nullopt;
 }

@@ -112,10 +112,11 @@ FrozenJob read_frozen_job(base::FileSystem& files, const base::Path& folder) {
   try {
     FrozenJob job = job_of(Json::parse(text));
     job.name = folder.filename().string();
-    job.files = files_of(files.read(folder / "files", kMostListBytes));
-    if (tree_digest(job.files) != job.tree) {
+    const std::string list = files.read(folder / "files", kMostListBytes);
+    if (base::digest_of(list) != job.tree) {
       throw base::Error(base::Code::Operator, "its list is not the one that was written");
     }
+    job.files = files_of(list);
     return job;
   } catch (const Json::exception&) {
     throw base::Error(base::Code::Operator, base::printable((folder / "frozen.json").string()) +

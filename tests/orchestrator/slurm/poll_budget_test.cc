@@ -121,7 +121,8 @@ TEST(PollBudget, AKindWithoutAnIntervalIsAskedOnlyWhenHurried) {
 
 TEST(PollBudget, AKindThatNobodyWantsIsNotAskedFor) {
   PollBudget budget({});
-  for (const PollKind kind : {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster}) {
+  for (const PollKind kind :
+       {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster, PollKind::Reservations}) {
     budget.set_wanted(kind, false, 0);
   }
   // Nodes are wanted from 1000 to 2000 s, and somebody is in a hurry for them all the time.
@@ -326,7 +327,8 @@ TEST(PollBudget, WhoHurriesDuringAQuestionIsServedByTheNext) {
   budget.started(PollKind::Jobs, 100);
   budget.hurry(PollKind::Jobs, 100.5);
   budget.finished(PollOutcome::Good, 101);
-  for (const PollKind kind : {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster}) {
+  for (const PollKind kind :
+       {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster, PollKind::Reservations}) {
     budget.set_wanted(kind, false, 101);
   }
   EXPECT_EQ(budget.next(100 + budget.gap() + 0.1), PollKind::Jobs);
@@ -368,7 +370,7 @@ TEST(PollBudget, PropertyNeverAboveTheBudgetAndNobodyStarves) {
       ASSERT_GE(run.calls[i].start, run.calls[i - 1].end) << "seed " << seed;
       ASSERT_GE(run.calls[i].start - run.calls[i - 1].start, 5.0) << "seed " << seed;
     }
-    const double bounds[kPollKinds] = {300, 600, 300, 1800, 600};
+    const double bounds[kPollKinds] = {300, 600, 300, 1800, 650};
     for (std::size_t i = 0; i < kPollKinds; ++i) {
       const auto kind = static_cast<PollKind>(i);
       EXPECT_LE(run.longest_pause(kind, seconds), bounds[i] + 90)
