@@ -46,13 +46,10 @@ bool is_byproduct(const std::string& path) {
   return name == "__pycache__" || name.extension() == ".pyc";
 }
 
-// "20261124T101502Z"
-std::string stamp(const std::string& iso) {
-  std::string out;
-  for (const char c : iso.substr(0, iso.find('.'))) {
-    if (c != '-' && c != ':' && c != 'Z') out.push_back(c);
-  }
-  return out + "Z";
+// "20261124T101502.123Z", so that names are in order of time.
+std::string stamp(std::string iso) {
+  std::erase_if(iso, [](char c) { return c == '-' || c == ':'; });
+  return iso;
 }
 
 // Takes one tree into a staging folder, then to its name.
@@ -122,7 +119,8 @@ class Freezer {
     job.script = request_.script;
     job.command = request_.command;
     out_.folder = jobs_ / job.name;
-    out_.directory = out_.folder / "tree" / job.directory;
+    out_.directory = out_.folder / "tree";
+    if (!job.directory.empty()) out_.directory /= job.directory;
     const std::string store = request_.store.lexically_relative(tree.root).string();
     if (store.compare(0, 2, "..") != 0) own_ = store;
   }

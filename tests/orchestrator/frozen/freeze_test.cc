@@ -313,7 +313,7 @@ TEST(Freeze, IsFoundByNameAndByTheNewestJobOfAnId) {
   EXPECT_EQ(find_frozen(tree.store(), one.job.name), one.folder);
   EXPECT_EQ(find_frozen(tree.store(), "1"), std::nullopt);
   EXPECT_EQ(find_frozen(tree.beside() / "nowhere", "17"), std::nullopt);
-  ::sleep(1);  // names are in order of seconds
+  ::usleep(2000);  // names are in order of milliseconds
   const Frozen two = freeze_now(tree);
   keep_job_id(two.folder, "17");  // Slurm was set up anew
   EXPECT_EQ(find_frozen(tree.store(), "17"), two.folder);
