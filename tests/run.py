@@ -185,7 +185,7 @@ RELEASE = ROOT / "build" / "release"
 NUMERIC = ["model_test", "cpu_device_test", "checkpoint_writer_test", "checkpoint_keeper_test"]
 PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "checkpoint_test", "checkpoint_faults_test",
            "checkpoint_tensorflow_test", "base_socket_test", "samples_test", "ranks_test", "thread_ranks_test",
-           "data_tokenizer_test", "data_prepare_test", "orchestrator_test", "orchestrator_store_test", "orchestrator_slurm_test", "graph_test",
+           "data_tokenizer_test", "data_prepare_test", "orchestrator_test", "orchestrator_store_test", "orchestrator_slurm_test", "orchestrator_frozen_test", "graph_test",
            "hostlist_test", "ibnetdiscover_test", "fabric_shape_test", "slurm_topology_test", "rank_file_test",
            "smi_topo_test", "nccl_xml_test", "paths_test", "cluster_file_test", "doctor_test", "read_any_test", "probe_test",
            "plan_store_test", "tuner_test", "tuner_plugin_test", "orchestrator_plan_test", "orchestrator_planner_test",

@@ -127,16 +127,15 @@ class Freezer {
 
   void take(const base::Path& from, const std::vector<std::string>& files) {
     const base::UniqueFd source = open_folder(from);
+    check_size(source.get(), files);
     for (const std::string& path : files) {
-      if (!own_.empty() && is_below(path, own_)) continue;
+      if (is_own(path)) continue;
       struct stat about {};
       if (::fstatat(source.get(), path.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno == ENOENT || errno == ENOTDIR) continue;  // tracked, but gone
         base::throw_errno(errno, "cannot look at " + base::printable(path));
       }
       if (S_ISREG(about.st_mode)) {
-        bytes_ += static_cast<std::uint64_t>(about.st_size);
-        if (bytes_ > request_.most_bytes) too_large(source.get(), files);
         make_folders_of(path);
         out_.job.files.push_back(objects_.keep(source.get(), path));
         objects_.place(out_.job.files.back(), tree_.get(), path);
@@ -147,6 +146,10 @@ class Freezer {
         out_.left_out.push_back(path);
       }
     }
+  }
+
+  [[nodiscard]] bool is_own(const std::string& path) const {
+    return !own_.empty() && is_below(path, own_);
   }
 
   void take_link(int source, const std::string& path) {
@@ -201,16 +204,18 @@ class Freezer {
     }
   }
 
-  [[noreturn]] void too_large(int source, const std::vector<std::string>& files) const {
+  void check_size(int source, const std::vector<std::string>& files) const {
     std::vector<std::pair<std::uint64_t, std::string>> sizes;
     std::uint64_t all = 0;
     for (const std::string& path : files) {
       struct stat about {};
+      if (is_own(path)) continue;
       if (::fstatat(source, path.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
       if (!S_ISREG(about.st_mode)) continue;
       sizes.emplace_back(static_cast<std::uint64_t>(about.st_size), path);
       all += sizes.back().first;
     }
+    if (all <= request_.most_bytes) return;
     std::sort(sizes.rbegin(), sizes.rend());
     if (sizes.size() > kLargestShown) sizes.resize(kLargestShown);
     std::vector<std::string> shown;
@@ -232,7 +237,6 @@ class Freezer {
   std::string own_;  // the store, where it lies within the tree
   base::UniqueFd tree_;
   std::set<std::string> made_;  // folders
-  std::uint64_t bytes_ = 0;
   Frozen out_;
 };
 

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr double kGitSeconds = 60;                             // of one call
 constexpr std::size_t kMostListBytes = std::size_t{1} << 30U;  // of a list of names
+constexpr int kNoProgram = 127;                                // env's code
 constexpr int kMostDepth = 16;                                 // of submodules in submodules
 constexpr std::string_view kSubmodule = "160000";              // git's mode of one
 
@@ -29,11 +30,24 @@ constexpr std::string_view kSubmodule = "160000";              // git's mode of 
 base::Output git_output(const base::Path& directory, const std::vector<std::string>& arguments,
                         const base::Path& index) {
   base::Command command;
-  // A file watcher that the tree's configuration names is a program that nobody asked for.
-  command.arguments = {"git", "-c", "core.fsmonitor=false", "-C", directory.string()};
+  // A hook of git's has variables that name another tree. A file watcher that the tree's
+  // configuration names is a program that nobody asked for.
+  command.arguments = {"env",
+                       "-u",
+                       "GIT_DIR",
+                       "-u",
+                       "GIT_WORK_TREE",
+                       "-u",
+                       "GIT_INDEX_FILE",
+                       "-u",
+                       "GIT_PREFIX",
+                       "GIT_OPTIONAL_LOCKS=0"};
+  if (!index.empty()) command.arguments.push_back("GIT_INDEX_FILE=" + index.string());
+  for (const char* const word : {"git", "-c", "core.fsmonitor=false", "-C"}) {
+    command.arguments.emplace_back(word);
+  }
+  command.arguments.push_back(directory.string());
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-  command.environment["GIT_OPTIONAL_LOCKS"] = "0";
-  if (!index.empty()) command.environment["GIT_INDEX_FILE"] = index.string();
   command.most_text = kMostListBytes;
   try {
     return base::run(command, kGitSeconds);
@@ -54,6 +68,11 @@ std::string git(const base::Path& directory, const std::vector<std::string>& arg
                       place +
                           (output.cut ? " lists more than can be kept" : " takes over a minute") +
                           "; freeze a smaller tree");
+  }
+  if (output.exit.code == kNoProgram) {
+    throw base::Error(base::Code::Operator,
+                      "there is no git in PATH, and " + base::printable(directory.string()) +
+                          " is a working tree of git's; call this where git is");
   }
   if (output.exit.code != 0) {
     const std::string words = output.errors.substr(0, output.errors.find_last_not_of('\n') + 1);

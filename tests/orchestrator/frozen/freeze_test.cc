@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <set>
@@ -266,6 +268,43 @@ TEST(Freeze, AStoreThatOthersCanWriteIsRefused) {
   request.store = tree.store();
   request.directory = tree.root();
   EXPECT_THAT(refusal(request, base::Code::Operator), HasSubstr("REGATTA_FROZEN"));
+}
+
+TEST(Freeze, AFullDiskIsToldAndLeavesNothing) {
+  const TestTree tree;
+  for (int i = 0; i < 50; ++i)
+    tree.write("file" + std::to_string(i), std::string(4000, 'x') + std::to_string(i));
+  fs::create_directory(tree.store());
+  if (::mount("none", tree.store().c_str(), "tmpfs", 0, "size=100k,mode=700") != 0) {
+    GTEST_SKIP() << "needs a tmpfs of its own (root)";
+  }
+  FreezeRequest request;
+  request.store = tree.store();
+  request.directory = tree.root();
+  const std::string said = refusal(request, base::Code::Operator);
+  EXPECT_THAT(said, HasSubstr("full"));
+  EXPECT_THAT(said, HasSubstr(tree.store().string()));
+  EXPECT_TRUE(fs::is_empty(tree.store() / "jobs"));
+  for (const auto& entry : fs::recursive_directory_iterator(tree.store() / "objects")) {
+    EXPECT_NE(entry.path().filename().string().substr(0, 5), ".new-");
+  }
+  EXPECT_EQ(::umount(tree.store().c_str()), 0);
+}
+
+TEST(Freeze, AHookOfGitsFreezesTheTreeThatItIsCalledIn) {
+  const TestTree other;
+  other.write("other", "1");
+  other.commit_all();
+  const TestTree tree;
+  tree.write("a", "1");
+  tree.commit_all();
+  ::setenv("GIT_DIR", (other.root() / ".git").c_str(), 1);
+  ::setenv("GIT_INDEX_FILE", (other.root() / ".git/index").c_str(), 1);
+  const Frozen frozen = freeze_now(tree);
+  ::unsetenv("GIT_DIR");
+  ::unsetenv("GIT_INDEX_FILE");
+  EXPECT_THAT(paths_of(frozen.job), ElementsAre("a"));
+  EXPECT_EQ(frozen.job.commit, tree.git({"rev-parse", "HEAD"}));
 }
 
 // Killed anywhere, it leaves no folder that looks whole and is not, and the next one works.

@@ -42,6 +42,24 @@ TEST(SbatchOptions, AreReadAsGetoptReadsThem) {
   EXPECT_THAT(told({"--", "-job"}), ElementsAre("+-job"));
 }
 
+TEST(SbatchOptions, OurOwnAreReadBeforeTheScriptOnly) {
+  const auto own = [](const std::vector<std::string>& arguments) {
+    return parse_sbatch_command(arguments, ends_in_sh).own_words;
+  };
+  EXPECT_THAT(told({"--freeze", "job.sh"}), ElementsAre("freeze=", "+job.sh"));
+  EXPECT_THAT(told({"--freeze", "job", "--freeze=v1"}), ElementsAre("freeze=", "+job"));
+  EXPECT_THAT(told({"--freeze=v1", "--freeze-limit=5G"}),
+              ElementsAre("freeze=v1", "freeze-limit=5G"));
+  EXPECT_THAT(
+      own({"-N", "2", "--freeze", "-J", "--freeze", "--freeze-limit=1G", "job.sh", "--freeze"}),
+      ElementsAre(2u, 5u))
+      << "that of -J is a name, and the last one the script's";
+  EXPECT_THAT(own({"--", "--freeze"}), IsEmpty());
+  EXPECT_EQ(parse_sbatch_command({"-N", "2", "job.sh", "x"}, ends_in_sh).script_at, 2u);
+  EXPECT_EQ(parse_sbatch_command({"--", "job.sh", "x"}, ends_in_sh).script_at, 1u);
+  EXPECT_EQ(parse_sbatch_command({"--wrap=x"}, ends_in_sh).script_at, 1u);
+}
+
 TEST(SbatchOptions, WhatFollowsTheScriptIsTheScripts) {
   EXPECT_THAT(told({"job", "--nodes=2", "-p", "main"}), ElementsAre("+job"));
 }
