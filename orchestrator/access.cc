@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/answers.h"
+#include "orchestrator/routes.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -58,12 +59,17 @@ std::optional<Response> Access::answer(const Request& request) {
     if (request.peer.uid != owner_ && request.peer.uid != 0) {
       return error_response(403, "forbidden", "this controller answers its own user only");
     }
-    if (request.path == kTickets) return post ? make_ticket() : wrong_method("POST");
-    if (request.path == kSession) return post ? open_session(request) : wrong_method("POST");
-    return std::nullopt;
+    const bool ours = request.path == kTickets || request.path == kSession;
+    if (!ours) return std::nullopt;
+    if (!post) return wrong_method("POST");
+    if (const auto refused = refuse_query(request, {})) return refused;
+    return request.path == kTickets ? make_ticket() : open_session(request);
   }
   if (!is_api(request.path)) return std::nullopt;
-  if (post && request.path == kSession) return open_session(request);
+  if (post && request.path == kSession) {
+    const auto refused = refuse_query(request, {});
+    return refused ? *refused : open_session(request);
+  }
   if (!has_credential(request)) {
     return refuse(request,
                   "this controller answers its own user only; for the page run 'regatta open' on "

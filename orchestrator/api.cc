@@ -138,7 +138,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
     return show(parts[1], wants_secrets(request) ? Secrets::Shown : Secrets::Hidden);
   }
   if (parts[2] == "cancel") return cancel(parts[1]);
-  if (parts[2] == "resume") return resume(parts[1]);
+  if (parts[2] == "resume") return resume(request, parts[1]);
   if (parts[2] == "archive") return archive_run(controller_, request, parts[1]);
   if (parts[2] == "metrics") return metrics(request, parts[1]);
   if (parts[2] == "explain") return explain(parts[1]);
@@ -308,8 +308,8 @@ Response Api::cancel(const std::string& name) {
   return response;
 }
 
-Response Api::resume(const std::string& name) {
-  const bool changed = controller_.resume(name);
+Response Api::resume(const Request& request, const std::string& name) {
+  const bool changed = controller_.resume(name, request.body);
   Response response = show(name, Secrets::Hidden);
   if (changed) response.status = 202;
   return response;

@@ -40,7 +40,7 @@ class Api {
   [[nodiscard]] Response list_runs(const Request& request);
   [[nodiscard]] Response submit(const Request& request);
   [[nodiscard]] Response cancel(const std::string& run);
-  [[nodiscard]] Response resume(const std::string& run);
+  [[nodiscard]] Response resume(const Request& request, const std::string& run);
   [[nodiscard]] Response metrics(const Request& request, const std::string& run);
   [[nodiscard]] Response logs(const Request& request, const std::string& run);
 

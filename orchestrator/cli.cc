@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
+#include "orchestrator/config_command.h"
 #include "orchestrator/diff_command.h"
 #include "orchestrator/doctor_command.h"
 #include "orchestrator/plan_command.h"
@@ -27,6 +28,7 @@ struct Parsed {
   ListOptions list;
   RemoveCommandOptions remove;
   CkptOptions ckpt;
+  ConfigOptions config;
   DiffOptions diff;
   OpenOptions open;
   std::vector<std::string> nodes;
@@ -37,6 +39,7 @@ struct Parsed {
   SimulateOptions simulate;
   std::string run;
   std::string idempotency_key;
+  std::vector<std::string> changes;
   bool follow = false;
   bool exit_status = false;
   bool secrets = false;
@@ -81,7 +84,8 @@ void add_serve(CLI::App* app, Parsed* parsed) {
   command->add_option("--data", options.data,
                       "the store's directory, on a local disk ($XDG_STATE_HOME/regatta)");
   command->add_option("--runs", options.runs,
-                      "where run directories are made ($REGATTA_RUNS, or DATA/runs)");
+                      "where run directories are made ($REGATTA_RUNS, the files of `regatta config "
+                      "show`, or DATA/runs)");
   command->add_option("--trainer", options.trainer,
                       "regatta-train (beside this program, or in PATH)");
   command
@@ -165,6 +169,23 @@ void add_diff(CLI::App* app, Parsed* parsed) {
   command->add_option("file", parsed->diff.file, "a run file, to compare the run's own with");
   command->add_flag("--names-only", parsed->diff.names_only, "without the lines that changed");
   add_client_options(command, parsed);
+}
+
+void add_config(CLI::App* app, Parsed* parsed) {
+  ConfigOptions& options = parsed->config;
+  CLI::App* const group = app->add_subcommand("config", "settings of site and user");
+  group->require_subcommand(1);
+  CLI::App* const command = group->add_subcommand(
+      "show", "show what the files of site and user set, or what a run file and they come to");
+  command->add_option("file", options.file,
+                      "a run file, as it would be submitted to Slurm; - for stdin");
+  command->add_flag("--origin", options.origin, "which file each value is from");
+  command->add_flag_callback(
+      "--secrets", [&options] { options.secrets = Secrets::Shown; },
+      "with the values of slurm.environment");
+  command->add_option("-o,--output", options.format, "text or json")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
 }
 
 struct CkptCommand {
@@ -328,8 +349,10 @@ void add_plan(CLI::App* app, Parsed* parsed) {
                    "of computing while sums run, as a share; none: NCCL's share of the GPU")
       ->check(CLI::Range(0.0, 10.0));
   command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
-  command->add_option("--runs", options.runs,
-                      "the runs directory: what earlier runs found out counts ($REGATTA_RUNS)");
+  command->add_option(
+      "--runs", options.runs,
+      "the runs directory: what earlier runs found out counts ($REGATTA_RUNS, or as "
+      "`regatta config show` says)");
   command->add_option("--directory", options.directory, "write plan.json and plan.tuner there");
   command->add_flag_callback(
       "--explain", [&options] { options.format = PlanFormat::Explain; }, "in sentences");
@@ -458,13 +481,14 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
   if (name == "doctor") return doctor(parsed.doctor, environment);
   if (name == "plan") return plan(parsed.plan, environment);
   if (name == "simulate") return simulate(parsed.simulate);
+  if (name == "config") return show_config(parsed.config, environment);
   if (name == "ckpt") return run_ckpt(*app.get_subcommand("ckpt"), parsed, environment);
   if (name == "explain") return explain(parsed.client, parsed.run);
   if (name == "open") return open_page(parsed.client, parsed.open);
   if (name == "nodes") return nodes(parsed.client, parsed.nodes);
   if (name == "diff") return diff(parsed.client, parsed.diff, environment);
   if (name == "cancel") return cancel(parsed.client, parsed.run);
-  if (name == "resume") return resume(parsed.client, parsed.run);
+  if (name == "resume") return resume(parsed.client, parsed.run, parsed.changes);
   if (name == "rm") return remove_runs(parsed.client, parsed.remove);
   if (name == "archive") return archive_runs(parsed.client, parsed.remove);
   if (name == "logs") {
@@ -518,9 +542,15 @@ int run_command_line(int count, char** arguments, const Environment& environment
   add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);
   add_run_command(&app, "resume",
                   "let a stopped, cancelled or failed run go on from its newest checkpoint",
-                  &parsed);
+                  &parsed)
+      ->add_option("--set", parsed.changes,
+                   "ask Slurm for something else from now on, such as slurm.memory_per_node=64G; "
+                   "repeatable")
+      ->type_name("slurm.KEY=VALUE")
+      ->allow_extra_args(false);
   add_removal(&app, &parsed);
   add_diff(&app, &parsed);
+  add_config(&app, &parsed);
   add_open(&app, &parsed);
   add_ckpt(&app, &parsed);
   CLI::App* const nodes =

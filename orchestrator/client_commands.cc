@@ -215,9 +215,33 @@ int cancel(const ClientOptions& options, const std::string& name) {
   return 0;
 }
 
-int resume(const ClientOptions& options, const std::string& name) {
+namespace {
+
+// {"slurm": {…}} of "slurm.KEY=VALUE"; empty without any. A value is JSON, or else a text.
+std::string slurm_changes(const std::vector<std::string>& words) {
+  constexpr std::string_view kSection = "slurm.";
+  Json json;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (word.rfind(kSection, 0) != 0 || equals == std::string::npos || equals == kSection.size()) {
+      throw base::Error(base::Code::User, "--set '" + base::printable(word) +
+                                              "' is not slurm.KEY=VALUE, and nothing else of a "
+                                              "run can change when it is resumed");
+    }
+    const std::string value = word.substr(equals + 1);
+    Json parsed = Json::parse(value, nullptr, false);
+    json["slurm"][word.substr(kSection.size(), equals - kSection.size())] =
+        parsed.is_discarded() ? Json(value) : std::move(parsed);
+  }
+  return json.is_null() ? "" : json.dump();
+}
+
+}  // namespace
+
+int resume(const ClientOptions& options, const std::string& name,
+           const std::vector<std::string>& changes) {
   const Client client(options.server, options.timeout_seconds);
-  const Json run = client.post("/runs/" + path_part(name) + "/resume", "", {});
+  const Json run = client.post("/runs/" + path_part(name) + "/resume", slurm_changes(changes), {});
   if (options.format == Format::Json) {
     print_json(run);
   } else {
@@ -256,6 +280,16 @@ int logs(const ClientOptions& options, const std::string& name, Follow follow) {
   }
 }
 
+namespace {
+
+// null while the controller starts.
+std::string scheduler_of(const Json& version) {
+  const Json scheduler = version.value("scheduler", Json());
+  return scheduler.is_string() ? base::printable(scheduler.get<std::string>()) : "not chosen yet";
+}
+
+}  // namespace
+
 int version(const ClientOptions& options) {
   Json json{{"version", REGATTA_VERSION}, {"controller", nullptr}};
   try {
@@ -272,7 +306,7 @@ int version(const ClientOptions& options) {
   if (json["controller"].is_object()) {
     std::cout << "controller " << base::printable(json["controller"].value("version", "")) << " at "
               << base::printable(json["controller"].value("url", "")) << ", scheduler "
-              << base::printable(json["controller"].value("scheduler", "")) << ", runs in "
+              << scheduler_of(json["controller"]) << ", runs in "
               << base::printable(json["controller"].value("runs_directory", "")) << "\n";
   }
   return 0;

@@ -72,7 +72,9 @@ enum class Secrets { Hidden, Shown };  // values of slurm.environment
 int show(const ClientOptions& client, const std::string& run, Secrets secrets);
 int explain(const ClientOptions& client, const std::string& run);
 int cancel(const ClientOptions& client, const std::string& run);
-int resume(const ClientOptions& client, const std::string& run);
+// changes: of what the run asks of Slurm, each "slurm.KEY=VALUE".
+int resume(const ClientOptions& client, const std::string& run,
+           const std::vector<std::string>& changes);
 enum class Follow { No, Yes };
 int logs(const ClientOptions& client, const std::string& run, Follow follow);
 // names: hostlists of the nodes to show; empty: all.

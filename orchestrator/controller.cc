@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <future>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -18,8 +17,7 @@
 namespace regatta::orchestrator {
 namespace {
 
-constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
-constexpr std::size_t kLongestKey = 200;
+constexpr double kChangeSeconds = 5;            // that a change of a run waits for another of it
 constexpr double kShortestPauseSeconds = 0.01;  // between two rounds, whoever wakes the thread
 constexpr double kLongestPauseSeconds = 1;
 constexpr double kRoundSeconds = 0.05;  // after which the loop looks for news again
@@ -35,15 +33,6 @@ constexpr double kBlockageSeconds =
     5;  // between two notes of how far a run is that another waits for
 constexpr double kUnsettledSeconds = 1;  // between two looks for runs that are not written down
 constexpr int kMostUnsettled = 100;      // taken at once
-
-void check_key(const std::string& key) {
-  bool good = !key.empty() && key.size() <= kLongestKey;
-  for (const char c : key) good = good && c > 0x20 && c < 0x7F;
-  if (!good) {
-    throw base::Error(base::Code::User,
-                      "the idempotency key is not usable; use 1 to 200 printable ASCII characters");
-  }
-}
 
 }  // namespace
 
@@ -71,70 +60,6 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store
 
 Controller::~Controller() = default;
 
-Controller::Accepted Controller::submit(const std::string& body,
-                                        const std::optional<std::string>& idempotency_key,
-                                        const std::vector<std::string>& after) {
-  check_lease();
-  SubmittedRun asked = parse_submitted(body);
-  const trainer::RunConfig& config = asked.config;
-  const std::string text = trainer::to_json(config);
-  const std::string digest =
-      after.empty() ? asked.digest()
-                    : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
-  if (idempotency_key) check_key(*idempotency_key);
-
-  // Ids are random, so only the same key must not come twice at once: without one, several
-  // submissions wait for the disk together.
-  // What others are to wait for is not removed meanwhile.
-  std::unique_lock lock(submit_mutex_, std::defer_lock);
-  if (idempotency_key || !after.empty()) lock.lock();
-  if (idempotency_key) {
-    wait_for_adoption();
-    if (const auto before = store_.submitted_with(*idempotency_key)) {
-      if (before->body_digest != digest) {
-        throw base::Error(base::Code::Conflict, "the idempotency key was used for run " +
-                                                    before->id +
-                                                    " with another run file or other runs to "
-                                                    "wait for; use a new key");
-      }
-      return {find(before->id), false};
-    }
-  }
-  NewRun run;
-  run.after = resolve(after);
-  do {
-    run.id = config.name + "-" + base::random_hex(kIdBytes);
-  } while (store_.run(run.id) || files_.exists(options_.runs_directory / run.id));
-  const base::Path directory = options_.runs_directory / run.id;
-  run.name = config.name;
-  run.config = text;
-  run.steps = config.steps;
-  run.directory = directory.string();
-  run.created_utc = clock_.utc_seconds();
-  run.idempotency_key = idempotency_key;
-  run.body_digest = digest;
-  run.scheduler = family_of(scheduler_.name());
-  // The directory first: it is the truth. If the controller dies before the row is written, the
-  // next one adopts the run, key included.
-  const SubmissionRecord submission{run.id, run.created_utc, Wanted::Run, idempotency_key,
-                                    digest, run.scheduler,   run.after};
-  if (!asked.plan && options_.plan) asked.plan = options_.plan(config);
-  std::map<std::string, std::string> beside;
-  if (asked.plan) beside = plan_files(*asked.plan);
-  beside[kSubmissionName] = submission_text(submission);
-  make_directory(directory, text, beside);
-  RunNumber number{};
-  try {
-    number = store_.add_run(run);
-  } catch (const base::Error&) {
-    files_.remove_tree(directory);
-    throw;
-  }
-  base::log(base::LogLevel::Info, "run " + run.id + " was submitted");
-  wake(number);
-  return {find(run.id), true};
-}
-
 void Controller::check_lease() const {
   if (lease_->held()) return;
   const std::string why = lease_->loss();
@@ -147,7 +72,7 @@ void Controller::check_lease() const {
 bool Controller::cancel(const std::string& name) {
   check_lease();
   wait_for_first_visit(name);
-  const std::lock_guard lock(submit_mutex_);
+  const NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
   const Run run = find(name);
   const bool over = is_over(run.state) && run.wanted != Wanted::Resume;
   if (over || run.wanted == Wanted::Cancel) return false;
@@ -180,9 +105,9 @@ bool Controller::cancel(const std::string& name) {
   return true;
 }
 
-bool Controller::resume(const std::string& name) {
+bool Controller::resume(const std::string& name, const std::string& changes) {
   check_lease();
-  const std::lock_guard lock(submit_mutex_);
+  const NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
   const Run run = find(name);
   const auto refuse = [&run](const std::string& why) {
     throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
@@ -192,10 +117,17 @@ bool Controller::resume(const std::string& name) {
   }
   if (!is_over(run.state)) {
     if (run.wanted == Wanted::Cancel) refuse("is stopping; resume it when it has stopped");
+    if (!changes.empty()) refuse("is not over, so what it asks for stays; cancel it first");
     return false;
   }
   if (run.state == RunState::Succeeded) refuse("has reached its end; there is nothing to resume");
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
+  if (const std::string config = with_slurm_changes(run.config, changes); config != run.config) {
+    do_beside(run.directory, kCancelSeconds, [files = &files_, run, config] {
+      base::replace_file(*files, base::Path(run.directory) / "run.json", config);
+    });
+    store_.set_config(run.number, config);
+  }
   store_.set_wanted(run.number, Wanted::Resume);
   if (run.archived) store_.set_archived(run.number, false);
   try {
@@ -209,11 +141,15 @@ bool Controller::resume(const std::string& name) {
       auto state = read_state(*files, run.directory);
       if (!state) return;
       state->state = RunState::Queued;
+      state->error.clear();
+      state->ended_utc.reset();
+      state->failures = 0;
       write_state(*files, run.directory, *state);
     });
   } catch (const base::Error&) {  // the loop tries again, and tells
   }
-  base::log(base::LogLevel::Info, "run " + run.id + " is to be resumed");
+  base::log(base::LogLevel::Info, "run " + run.id + " is to be resumed" +
+                                      (changes.empty() ? "" : ", with other wishes to Slurm"));
   wake(run.number);
   return true;
 }
@@ -224,6 +160,7 @@ void Controller::take_up(OpenRun* open) {
   run.wanted = Wanted::Run;
   run.state = RunState::Queued;
   run.reason = "was resumed";
+  if (const auto stored = store_.run(run.id)) run.config = stored->config;
   run.wait = {};
   run.error.clear();
   run.ended_utc.reset();
@@ -236,19 +173,6 @@ void Controller::take_up(OpenRun* open) {
   open->unwritten.submission = open->unwritten.state = true;
   save(open);
   store_.set_wanted(run.number, Wanted::Run);
-}
-
-// Only while the controller starts: the run of a key may be one that it has not read yet.
-void Controller::wait_for_adoption() {
-  const double deadline = clock_.monotonic_seconds() + kAdoptionSeconds;
-  while (!adopted_all_ && clock_.monotonic_seconds() < deadline) {
-    clock_.sleep(std::chrono::duration<double>(kLookAgainSeconds));
-  }
-  if (!adopted_all_) {
-    throw base::Error(base::Code::Retry,
-                      "the runs directory is still being read, and the run of this key may be "
-                      "there; try again in a moment");
-  }
 }
 
 // What somebody else started is shown as soon as it is found; what trains it is known after its
@@ -288,31 +212,6 @@ void Controller::do_beside(const base::Path& directory, double seconds,
                                              "; look at its file system, and try again");
   }
   done.get();
-}
-
-// A directory that comes after nobody waits for it any more is removed again: nobody was told of
-// its run.
-void Controller::make_directory(const base::Path& directory, const std::string& run_json,
-                                const std::map<std::string, std::string>& beside) {
-  enum class Fate { Made, GivenUp };
-  const auto fate = std::make_shared<std::optional<Fate>>();
-  const auto mutex = std::make_shared<std::mutex>();
-  try {
-    do_beside(directory, options_.submit_seconds, [=, files = &files_] {
-      (void)trainer::RunDirectory::create(*files, directory, run_json, beside);
-      const std::scoped_lock lock(*mutex);
-      if (fate->has_value()) {
-        files->remove_tree(directory);
-      } else {
-        *fate = Fate::Made;
-      }
-    });
-  } catch (const base::Error& error) {
-    const std::scoped_lock lock(*mutex);
-    if (error.code() == base::Code::Retry && *fate == Fate::Made) return;  // at the last moment
-    *fate = Fate::GivenUp;
-    throw;
-  }
 }
 
 Run Controller::find(const std::string& name) {
@@ -380,6 +279,7 @@ void Controller::close(RunNumber number) {
   adopted_.erase(number);
   readings_.erase(number);
   troubles_.settle("run " + closed.run.id);
+  troubles_.settle("journal of run " + closed.run.id);
   open_.erase(number);
 }
 
@@ -427,21 +327,6 @@ void Controller::start_next() {
     }
     next = waiting_.upper_bound(key);
   }
-}
-
-// Ids of what is to be waited for, each once.
-std::vector<std::string> Controller::resolve(const std::vector<std::string>& after) {
-  if (after.size() > kMostAfter) {
-    throw base::Error(base::Code::User, "the run is to start after " +
-                                            std::to_string(after.size()) + " runs; name at most " +
-                                            std::to_string(kMostAfter));
-  }
-  std::vector<std::string> ids;
-  for (const std::string& name : after) {
-    const std::string id = find(name).id;
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-  }
-  return ids;
 }
 
 // Before its first launch only: what has begun goes on whatever becomes of the others. The store is

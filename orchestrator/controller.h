@@ -19,6 +19,7 @@
 #include "base/file_system.h"
 #include "orchestrator/follower.h"
 #include "orchestrator/launcher.h"
+#include "orchestrator/name_locks.h"
 #include "orchestrator/node_avoidance.h"
 #include "orchestrator/open_run.h"
 #include "orchestrator/reconcile.h"
@@ -26,12 +27,15 @@
 #include "orchestrator/runs_directory_lease.h"
 #include "orchestrator/scheduler.h"
 #include "orchestrator/side_work.h"
+#include "orchestrator/site_defaults.h"
 #include "orchestrator/store.h"
 #include "orchestrator/troubles.h"
 #include "topology/plan.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
+
+struct SubmittedRun;
 
 struct ControllerOptions {
   base::Path runs_directory;
@@ -41,6 +45,8 @@ struct ControllerOptions {
   double submit_seconds = 20;   // for a run directory to be made
   // For runs that are submitted without a plan; nothing: they go without.
   std::function<std::optional<topology::Plan>(const trainer::RunConfig&)> plan{};
+  // What site and user say for all runs; nothing: a run is as its file says.
+  std::function<FilledRun(const trainer::RunConfig&)> defaults{};
   // Where what touches the runs directory is done beside the loop; nothing: in it, at once. What
   // it is given may outlive the controller and uses the file system.
   SideWork::Start beside{};
@@ -101,8 +107,10 @@ class Controller {
   // Code::Retry before that can be said. True when something changed.
   bool cancel(const std::string& run);
   // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
-  // over. Code::Conflict where there is nothing to resume, or not from here.
-  bool resume(const std::string& run);
+  // over. Code::Conflict where there is nothing to resume, or not from here. changes: of its
+  // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
+  // they could not be written down, and then nothing is resumed.
+  bool resume(const std::string& run, const std::string& changes = {});
   // Removes a run that is over, with its directory and all that the store knows of it.
   // Code::NotFound for an unknown run; Code::Conflict for one that is not over, that others wait
   // for, that belongs to another scheduler, that was started by hand and may still go on, whose
@@ -161,6 +169,8 @@ class Controller {
   [[nodiscard]] std::string why_not_ours(const Run& run) const;
   // Code::Retry when the runs directory is not this controller's at the moment.
   void check_lease() const;
+  std::string take_defaults(trainer::RunConfig* config) const;
+  RunNumber add_submitted(NewRun* run, const SubmittedRun& asked);
 
   // The loop (controller.cc).
   void loop(const std::stop_token& stop);
@@ -262,8 +272,7 @@ class Controller {
   std::map<std::string, double> forgotten_;  // ids, and since when
   std::vector<std::string> leftovers_;       // names of directories that are still to be removed
 
-  // One submission with a key or after others, one cancellation or one removal at a time.
-  std::mutex submit_mutex_;
+  NameLocks changing_;     // runs, and keys of submissions
   std::mutex wake_mutex_;  // guards the next three
   std::vector<RunNumber> told_;
   std::vector<std::string> told_forgotten_;

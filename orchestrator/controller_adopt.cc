@@ -189,6 +189,10 @@ RunNumber Controller::add_found(const std::string& name, const FoundRun& found) 
     run.progress_step = found.state->progress_step;
     run.settled = is_over(run.state);
     for (Launch& launch : launches) launch.over = launch.number <= found.state->launch;
+    // Written when an earlier one ended: what became of the newest is known after a visit.
+    if (!launches.empty() && !launches.back().over && run.state == RunState::Queued) {
+      run.state = RunState::Starting;
+    }
   } else if (!launches.empty() && launches.back().over && !launches.back().handle.empty()) {
     const bool ended = launches.back().exit_code == 0;
     run.state = ended                          ? RunState::Succeeded

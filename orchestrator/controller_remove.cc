@@ -13,6 +13,7 @@
 namespace regatta::orchestrator {
 namespace {
 
+constexpr double kChangeSeconds = 5;    // that it waits for another change of the run
 constexpr double kLookSeconds = 5;      // for a directory to be looked at
 constexpr double kMoveSeconds = 2;      // to be renamed
 constexpr double kRemoveSeconds = 5;    // for its files to be gone; they go on being removed
@@ -62,7 +63,7 @@ void Controller::refuse_removal(const Run& run) {
              run.directory + " and then the run");
 }
 
-// Under the lock of submissions. Whoever has given up waiting for it finds it as it was, but where
+// With the run's name held. Whoever has given up waiting for it finds it as it was, but where
 // the file system hangs in the renaming itself.
 base::Path Controller::move_away(const Run& run, const RemoveOptions& options) {
   enum class Fate { Waiting, Begun, GivenUp };
@@ -107,7 +108,7 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
   base::Path moved;
   bool forgotten = true;
   {
-    const std::lock_guard lock(submit_mutex_);
+    const NameLocks::Held held = changing_.take({removal.run.id}, kChangeSeconds);
     removal.run = find_over(removal.run.id);
     refuse_removal(removal.run);
     // The name first: from here on it is no run, and the next controller does the rest.
@@ -219,7 +220,7 @@ Archival Controller::archive(const std::string& name, DryRun dry_run) {
   archival.files = *found;
   if (dry_run == DryRun::Yes) return archival;
 
-  const std::lock_guard lock(submit_mutex_);
+  const NameLocks::Held held = changing_.take({run.id}, kChangeSeconds);
   archival.run = find_over(run.id);  // it may have been resumed
   store_.set_archived(run.number, true);
   archival.run.archived = true;

@@ -197,6 +197,12 @@ bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* foll
   Run& run = open->run;
   if (open->fresh) follower_.refresh(&run, open->attempts);
   *followed = follower_.take(&run, &open->attempts, reading);
+  const std::string subject = "journal of run " + run.id;
+  if (followed->trouble.empty()) {
+    troubles_.settle(subject);
+  } else {
+    troubles_.tell(subject, followed->trouble, clock_.monotonic_seconds());
+  }
   const bool was_over = is_over(run.state);
   if (followed->read_any || open->fresh) open->unsaved = true;
   if (followed->more) return false;  // the end of the journal decides; it comes with a later visit

@@ -16,6 +16,7 @@
 #include "orchestrator/frozen/freeze.h"
 #include "orchestrator/frozen/frozen_job.h"
 #include "orchestrator/sbatch_freeze.h"
+#include "orchestrator/site_defaults.h"
 #include "orchestrator/terminal.h"
 #include "trainer/contract/run_config.h"
 
@@ -131,13 +132,17 @@ std::string key_of(std::string pointer) {
 // Values of slurm.environment may be passwords, and the controller does not tell them.
 bool is_secret(const std::string& pointer) { return pointer.rfind("/slurm/environment/", 0) == 0; }
 
-int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions& options) {
+int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions& options,
+                 const Environment& environment) {
   const std::string text = base::posix_file_system().read(options.file, kMostFileBytes);
   trainer::RunConfig config = trainer::parse_run_config(text, options.file);
   config.data.path =
       std::filesystem::absolute(base::Path(options.file).parent_path() / config.data.path)
           .lexically_normal()
           .string();
+  if (run.value("scheduler", Json()) == "slurm") {  // as the file would be submitted now
+    config = with_defaults(std::move(config), read_defaults(defaults_places(environment))).config;
+  }
   const Json then = leaves_of(run.at("config"));
   const Json now = leaves_of(Json::parse(trainer::to_json(config)));
   std::set<std::string> pointers;
@@ -184,7 +189,7 @@ int diff(const ClientOptions& client, const DiffOptions& options, const Environm
                       "'" + base::printable(options.run) + "' is no job that was frozen in " +
                           base::printable(store.string()) + ", and as a run: " + error.what());
   }
-  if (!options.file.empty()) return diff_of_file(run, client, options);
+  if (!options.file.empty()) return diff_of_file(run, client, options, environment);
   const base::Path directory = run.at("directory").get<std::string>();
   if (const auto folder = tree_of_run(store, directory)) {
     return diff_of_tree(*folder, client, options);

@@ -185,6 +185,7 @@ std::string next_of(const Run& run, const RunParts& parts, const std::optional<C
     case RunState::Stopping:
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
     case RunState::Failed:
+      if (run.wanted == Wanted::Observe) return "nothing; it is over";
       return "nothing; mend the cause, then `regatta resume " + run.id +
              "` lets it go on from its newest checkpoint";
     case RunState::Stopped:

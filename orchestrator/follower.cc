@@ -110,7 +110,7 @@ Followed Follower::take(Run* run, std::vector<Attempt>* attempts, const RunReadi
         });
     if (part == reading.parts.end()) continue;
     if (part->trouble) {
-      base::log(base::LogLevel::Warning, "run " + run->id + ": " + part->trouble->what());
+      all.trouble = part->trouble->what();
       continue;
     }
     const Taken taken =

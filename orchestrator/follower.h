@@ -1,6 +1,7 @@
 // Reads the journals of a run's attempts into the store.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/file_system.h"
@@ -13,6 +14,7 @@ namespace regatta::orchestrator {
 struct Followed {
   bool read_any = false;  // some bytes were new
   bool more = false;      // a bound was reached; call again
+  std::string trouble;    // why a journal could not be read; empty: all were
 };
 
 // Not thread-safe. Journals are read by open and read at an offset; nobody looks at a file's times.
@@ -26,7 +28,7 @@ class Follower {
   [[nodiscard]] ReadingOrder order(const Run& run, const std::vector<Attempt>& attempts) const;
   // Takes in what was read, attempts in order of number: stores it, adds new ones to `attempts`,
   // and updates run->summary, whose derived figures the caller stores. An attempt that could not be
-  // read is logged and skipped.
+  // read is skipped.
   Followed take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading);
   // Computes again what follows from the stored series: times, prediction, rates. Needed after a
   // restart, which may have come between the rows and these.

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/plan_text.h"
 #include "orchestrator/run_plan.h"
+#include "orchestrator/site_defaults.h"
 #include "orchestrator/topo_commands.h"
 #include "topology/cluster_file.h"
 #include "topology/nccl_xml.h"
@@ -54,10 +55,11 @@ PlanRequest request_of(const PlanOptions& options, const Environment& environmen
   if (!options.lengths.empty()) {
     request.lengths = trainer::LengthTable::parse(read_input(options.lengths), options.lengths);
   }
-  const std::string runs = !options.runs.empty() ? options.runs : environment.runs.value_or("");
-  if (!runs.empty()) {
-    request.stored = topology::list_stored_plans(base::posix_file_system(),
-                                                 base::Path(runs) / topology::kPlansFolder);
+  const auto runs = options.runs.empty() ? default_runs_directory(environment)
+                                         : std::optional<base::Path>(options.runs);
+  if (runs) {
+    request.stored =
+        topology::list_stored_plans(base::posix_file_system(), *runs / topology::kPlansFolder);
   }
   request.figures.efficiency = options.efficiency;
   request.figures.slowdown = options.slowdown;

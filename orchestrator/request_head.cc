@@ -49,15 +49,15 @@ std::optional<Response> read_request_line(std::string_view line, RequestHead* he
                : refusal(400, "bad_request", "the request line is not 'METHOD /path HTTP/1.1'");
   }
   if (method == "CONNECT" || method == "TRACE") {
-    Response response =
-        refusal(405, "method_not_allowed", "this method is not served; use GET, HEAD or POST");
-    response.headers["Allow"] = "GET, HEAD, POST";
+    Response response = refusal(405, "method_not_allowed",
+                                "this method is not served; use GET, HEAD, POST or DELETE");
+    response.headers["Allow"] = "GET, HEAD, POST, DELETE";
     return response;
   }
   static const std::vector<std::string_view> known{"GET",    "HEAD",  "POST",   "PUT",
                                                    "DELETE", "PATCH", "OPTIONS"};
   if (std::find(known.begin(), known.end(), method) == known.end()) {
-    return refusal(501, "not_implemented", "this method is unknown; use GET, HEAD or POST");
+    return refusal(501, "not_implemented", "this method is unknown; use GET, HEAD, POST or DELETE");
   }
   const bool plain = std::all_of(target.begin(), target.end(),
                                  [](char c) { return c > 0x20 && c < 0x7F && c != '#'; });

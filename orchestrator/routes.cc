@@ -53,9 +53,10 @@ std::string shown(const std::string& name) {
   return "'" + base::printable(name.substr(0, kMostShown)) + "'";
 }
 
-std::optional<Response> refuse_query(const Request& request, const Route& route) {
-  const std::vector<std::string> known =
-      route.query.empty() ? std::vector<std::string>() : base::split(route.query, ' ');
+}  // namespace
+
+std::optional<Response> refuse_query(const Request& request,
+                                     const std::vector<std::string>& known) {
   for (const auto& [name, value] : request.query) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     return error_response(
@@ -69,8 +70,6 @@ std::optional<Response> refuse_query(const Request& request, const Route& route)
       "query parameter " + shown(request.repeated_query) + " is repeated; send it once");
 }
 
-}  // namespace
-
 std::optional<Response> refuse_address(const Request& request,
                                        const std::vector<std::string>& parts) {
   const auto* const first =
@@ -82,7 +81,10 @@ std::optional<Response> refuse_address(const Request& request,
   std::vector<std::string> methods;
   for (const Route& route : kRoutes) {
     if (route.pattern != first->pattern) continue;
-    if (route.method == request.method) return refuse_query(request, route);
+    if (route.method == request.method) {
+      return refuse_query(request, route.query.empty() ? std::vector<std::string>()
+                                                       : base::split(route.query, ' '));
+    }
     methods.emplace_back(route.method);
   }
   return wrong_method(base::join(methods, ", "));

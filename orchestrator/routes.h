@@ -14,4 +14,8 @@ namespace regatta::orchestrator {
 [[nodiscard]] std::optional<Response> refuse_address(const Request& request,
                                                      const std::vector<std::string>& parts);
 
+// 400 for a query parameter that is not among these, or that came twice.
+[[nodiscard]] std::optional<Response> refuse_query(const Request& request,
+                                                   const std::vector<std::string>& known);
+
 }  // namespace regatta::orchestrator

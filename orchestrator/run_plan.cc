@@ -55,6 +55,23 @@ std::string submitted_body(const SubmittedRun& run) {
   return json.dump();
 }
 
+std::string with_slurm_changes(const std::string& config, const std::string& changes) {
+  constexpr int kDepth = 8;
+  if (changes.empty()) return config;
+  const Json asked = base::json_depth_at_most(changes, kDepth)
+                         ? Json::parse(changes, nullptr, false)
+                         : Json(Json::value_t::discarded);
+  if (!asked.is_object() || asked.size() > 1 ||
+      (!asked.empty() && !(asked.contains("slurm") && asked["slurm"].is_object()))) {
+    throw base::Error(base::Code::User,
+                      "only the section slurm of a run file can change when a run is resumed; send "
+                      "{\"slurm\": {KEY: VALUE}}, or nothing");
+  }
+  Json json = Json::parse(config);
+  if (!asked.empty()) json["slurm"].update(asked["slurm"]);
+  return trainer::to_json(trainer::parse_run_config(json.dump(), "the resumed run"));
+}
+
 std::map<std::string, std::string> plan_files(const topology::Plan& plan) {
   std::map<std::string, std::string> files = {{"plan.json", topology::to_json(plan)}};
   if (!plan.tuner.ranges.empty()) files["plan.tuner"] = topology::to_tuner_file(plan.tuner);

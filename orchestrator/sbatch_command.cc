@@ -298,6 +298,7 @@ class Submitter {
       add(gpu_finding(options_));
       const auto step = step_cpus_finding(*script, options_, environment_.whole);
       if (step && forgets_cpus()) add(step);
+      add(step_gpus_finding(*script, options_));
       add(coming_maintenance_finding());
     }
     std::stable_sort(findings.begin(), findings.end(),

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/commands.h"
 #include "orchestrator/data_directory.h"
+#include "orchestrator/site_defaults.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -73,8 +74,8 @@ base::Path frozen_store(const Environment& environment) {
   if (set != environment.whole.end() && !set->second.empty()) {
     return std::filesystem::absolute(set->second);
   }
-  if (environment.runs && !environment.runs->empty()) {
-    return std::filesystem::absolute(*environment.runs) / ".frozen";
+  if (const auto runs = default_runs_directory(environment)) {
+    return std::filesystem::absolute(*runs) / ".frozen";
   }
   const auto data = default_data_directory(environment);
   if (!data) {

@@ -20,10 +20,12 @@
 #include "orchestrator/controller.h"
 #include "orchestrator/data_directory.h"
 #include "orchestrator/local_scheduler.h"
+#include "orchestrator/opening.h"
 #include "orchestrator/plan_command.h"
 #include "orchestrator/scheduler_choice.h"
 #include "orchestrator/server.h"
 #include "orchestrator/shared_files.h"
+#include "orchestrator/site_defaults.h"
 #include "orchestrator/slurm/batch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/slurm_scheduler.h"
@@ -35,9 +37,10 @@
 namespace regatta::orchestrator {
 namespace {
 
-constexpr double kPlanSeconds = 10;   // for what a plan reads of the dataset
-constexpr double kChoiceSeconds = 5;  // for Slurm's answer to whether it is there
-constexpr int kUnlimited = 1 << 20;   // runs at once: as many as Slurm takes
+constexpr double kPlanSeconds = 10;     // for what a plan reads of the dataset
+constexpr double kDefaultsSeconds = 5;  // for the files of site and user
+constexpr double kChoiceSeconds = 5;    // for Slurm's answer to whether it is there
+constexpr int kUnlimited = 1 << 20;     // runs at once: as many as Slurm takes
 
 void refuse_privilege(const ServeOptions& options) {
   if (::geteuid() != 0) return;
@@ -50,7 +53,10 @@ void refuse_privilege(const ServeOptions& options) {
 }
 
 base::Path data_directory(const ServeOptions& options, const Environment& environment) {
-  if (!options.data.empty()) return std::filesystem::absolute(options.data).lexically_normal();
+  if (!options.data.empty()) {
+    base::Path data = std::filesystem::absolute(options.data).lexically_normal();
+    return data.has_filename() ? data : data.parent_path();  // "state/" is "state"
+  }
   if (const auto found = default_data_directory(environment)) return *found;
   throw base::Error(base::Code::Operator,
                     "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
@@ -59,8 +65,17 @@ base::Path data_directory(const ServeOptions& options, const Environment& enviro
 base::Path runs_directory(const ServeOptions& options, const Environment& environment,
                           const base::Path& data) {
   if (!options.runs.empty()) return options.runs;
-  if (environment.runs && !environment.runs->empty()) return *environment.runs;
-  return data / "runs";
+  return default_runs_directory(environment).value_or(data / "runs");
+}
+
+// --parallel, else as the files of defaults say, else by the scheduler.
+int parallel_of(const ServeOptions& options, const std::vector<DefaultsFile>& defaults,
+                const Scheduler& scheduler) {
+  if (options.parallel > 0) return options.parallel;
+  for (const DefaultsFile& file : defaults) {
+    if (file.parallel > 0) return file.parallel;
+  }
+  return scheduler.name() == "local" ? 1 : kUnlimited;
 }
 
 // The user's name as Slurm spells it.
@@ -118,6 +133,19 @@ std::shared_ptr<const RunPlanner> make_planner(const ServeOptions& options,
       std::move(measured), runs);
 }
 
+// Read at every submission, so that a change counts from then on.
+std::function<FilledRun(const trainer::RunConfig&)> filler(SharedFiles& shared,
+                                                           const Environment& environment) {
+  return [&shared, places = defaults_places(environment)](const trainer::RunConfig& run) {
+    std::vector<DefaultsFile> files;
+    if (!places.empty()) {
+      files = shared.call(places.front().path.parent_path(), kDefaultsSeconds,
+                          [places] { return read_defaults(places); });
+    }
+    return with_defaults(run, files);
+  };
+}
+
 // What touches run directories and datasets is done there.
 void use(SharedFiles& shared, const std::shared_ptr<const RunPlanner>& planner,
          ControllerOptions* settings) {
@@ -140,6 +168,25 @@ sigset_t block_ending_signals() {
   return signals;
 }
 
+// The address on stdout is for programs that have started this one.
+void tell_ready(const std::string& url, const std::string& message) {
+  std::printf("%s\n", url.c_str());
+  std::fflush(stdout);
+  base::log(base::LogLevel::Info, message);
+}
+
+// Whoever waits for a controller that cannot start is not waited for.
+class GivesUp {
+ public:
+  explicit GivesUp(Opening& opening) : opening_(opening) {}
+  ~GivesUp() { opening_.give_up(); }
+  GivesUp(const GivesUp&) = delete;
+  GivesUp& operator=(const GivesUp&) = delete;
+
+ private:
+  Opening& opening_;
+};
+
 // A thread in a call to a file server that does not answer takes no request to end. What a sudden
 // end leaves behind is what a kill -9 does, and the next controller puts it in order.
 void end_in_time(int exit_code) {
@@ -156,9 +203,9 @@ void end_in_time(int exit_code) {
 int serve(const ServeOptions& options, const Environment& environment) {
   base::start_log("regatta", base::LogLevel::Info);
   refuse_privilege(options);
+  const std::vector<DefaultsFile> defaults = read_defaults(defaults_places(environment));
   const base::Path trainer = find_trainer(options.trainer, environment.program, environment.path);
-  base::Path data = data_directory(options, environment);
-  if (!data.has_filename()) data = data.parent_path();
+  const base::Path data = data_directory(options, environment);
   ControllerOptions settings;
   settings.runs_directory = runs_directory(options, environment, data);
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
@@ -179,9 +226,10 @@ int serve(const ServeOptions& options, const Environment& environment) {
 
   std::unique_ptr<Access> access;
   std::unique_ptr<Api> api;
+  Opening opening(runs, options.page_directory);
   const auto handle = [&](const Request& request) {
     const auto refused = access->answer(request);
-    return refused ? *refused : api->handle(request);
+    return refused ? *refused : opening.answer(request);
   };
   // The port first: a second controller started by mistake ends before it touches anything.
   auto server = std::make_unique<HttpServer>(ServerOptions{options.address, options.port}, handle);
@@ -192,28 +240,27 @@ int serve(const ServeOptions& options, const Environment& environment) {
   // With workers of its own: who floods the port does not take the command line's.
   auto local_server =
       std::make_unique<HttpServer>(ServerOptions{"", kNoPort, socket_path(data)}, handle);
+  const GivesUp before_the_servers(opening);
+  local_server->start();
+  server->start();
   SharedFiles shared;
   use(shared, planner, &settings);
   NodeTable nodes;
   const std::unique_ptr<Scheduler> scheduler = make_scheduler(
       chosen(options, environment, &store, signals), environment, files, runs, trainer, &nodes);
-  settings.parallel = options.parallel > 0           ? options.parallel
-                      : scheduler->name() == "local" ? 1
-                                                     : kUnlimited;
+  settings.parallel = parallel_of(options, defaults, *scheduler);
+  if (family_of(scheduler->name()) == "slurm") settings.defaults = filler(shared, environment);
   Controller controller(files, base::system_clock(), store, *scheduler, settings);
   api = std::make_unique<Api>(
       controller, files, base::system_clock(), options.page_directory,
       CheckpointApiOptions{ExportSettings{trainer, 3600, trainer_environment(environment.whole)}},
       scheduler->name() == "local" ? nullptr : &nodes, &shared);
   controller.start();
-  local_server->start();
-  server->start();
-  std::printf("%s\n", server->url().c_str());
-  std::fflush(stdout);
-  base::log(base::LogLevel::Info,
-            "listens on " + server->url() + " and " + socket_path(data).string() +
-                "; open the page with 'regatta open'; runs in " +
-                controller.runs_directory().string() + "; trainer " + trainer.string());
+  opening.open(api.get());
+  tell_ready(server->url(), "listens on " + server->url() + " and " + socket_path(data).string() +
+                                "; open the page with 'regatta open'; runs in " +
+                                controller.runs_directory().string() + "; trainer " +
+                                trainer.string());
   int received = 0;
   ::sigwait(&signals, &received);
   end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);

@@ -164,6 +164,11 @@ void Store::set_archived(RunNumber run, bool archived) {
       .run();
 }
 
+void Store::set_config(RunNumber run, const std::string& config) {
+  const auto lock = lock_writes();
+  writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1").bind(row_of(run), config).run();
+}
+
 void Store::remove_run(const Run& run) {
   const auto lock = lock_writes();
   write_anyhow([&] {

@@ -56,12 +56,13 @@ class Store : public StoreReads {
 
   // Runs.
   RunNumber add_run(const NewRun& run);
-  // All of the run but what add_run() and set_wanted() own.
+  // All of the run but what add_run(), set_wanted() and set_config() own.
   void update_run(const Run& run);
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
   // longer drained, so that the next controller finds it.
   void set_wanted(RunNumber run, Wanted wanted);
   void set_archived(RunNumber run, bool archived);
+  void set_config(RunNumber run, const std::string& config);
   // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
   // another one while this object lives, and what is written for it later is not.
   void remove_run(const Run& run);

@@ -128,7 +128,10 @@ void append_resources(const SlurmJob& job, std::vector<std::string>* arguments) 
     add_number("cpus-per-task", resources.cpus_per_rank);
   }
   // Not per task: every rank sees all GPUs of its node, or NCCL could not go directly between them.
-  add_number("gpus-per-node", resources.ranks_per_node * resources.gpus_per_rank);
+  if (const int gpus = resources.ranks_per_node * resources.gpus_per_rank; gpus > 0) {
+    const std::string& type = resources.gpu_type;
+    add("gpus-per-node", (type.empty() ? "" : type + ":") + std::to_string(gpus));
+  }
   if (resources.memory_per_node_mib) {
     const std::int64_t mib = *resources.memory_per_node_mib;
     add("mem", std::to_string(mib) + (mib > 0 ? "M" : ""));
@@ -146,7 +149,8 @@ std::vector<std::string> options_of(const SlurmJob& job) {
   check_job(job);
   std::vector<std::string> arguments = {
       "--parsable",
-      "--comment=" + slurm_job_comment(job.token),
+      "--comment=" + (job.resources.comment.empty() ? "" : job.resources.comment + " ") +
+          slurm_job_comment(job.token),
       "--job-name=" + (job.run_name.empty() ? "regatta" : base::printable(job.run_name)),
       "--chdir=" + job.run_directory.native(),
       "--output=" + output_pattern(job),

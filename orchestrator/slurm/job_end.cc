@@ -24,7 +24,7 @@ constexpr View kReturnsMark = "regatta: returns ";
 constexpr View kPreemptedMark = "regatta: preempted";
 
 constexpr View kMoreMemory =
-    "raise slurm.memory_per_node, or lower batch.micro, and submit the run file again";
+    "`regatta resume --set slurm.memory_per_node=…` with more than it had lets it go on";
 constexpr View kLookAtNodes =
     "Regatta tries other nodes; ask the cluster's operators to look at those that failed "
     "(`regatta nodes`)";
@@ -227,7 +227,8 @@ std::optional<ProcessReport> told_by_state(const JobRow& job, const Clues& clues
       return gone(job, Cause::LaunchFailure, "its nodes did not boot", kLookAtNodes);
     case JobBase::Deadline:
       return gone(job, Cause::Deadline, "it could not end before its deadline (--deadline)",
-                  "submit the run file again with a later --deadline in slurm.options, or none");
+                  "`regatta resume --set 'slurm.options=[…]'` with a later --deadline, or without, "
+                  "lets it go on");
     case JobBase::Cancelled:
       // A job without --requeue whose prolog fails is cancelled by Slurm itself.
       if (clues.prolog_failed) return launch_failure(job, clues);

@@ -56,10 +56,12 @@ constexpr Known kKnown[] = {
 
     {"BadConstraints", F::Impossible, Clears::Never,
      "no node has the features, memory or GPUs it asks for together",
-     "compare the request with `regatta nodes`, and submit again with what exists"},
+     "compare the request with `regatta nodes`; `regatta cancel`, then `regatta resume --set "
+     "slurm.KEY=…` with what exists"},
     {"Constraints", F::Impossible, Clears::Never,
      "the features it asks for cannot be satisfied together",
-     "compare the request with `regatta nodes`, and submit again with what exists"},
+     "compare the request with `regatta nodes`; `regatta cancel`, then `regatta resume --set "
+     "slurm.KEY=…` with what exists"},
     {"PartitionNodeLimit", F::Impossible, Clears::Never,
      "it asks for more or fewer nodes than its partition has or allows",
      "ask for a number of nodes that the partition allows"},
@@ -72,7 +74,7 @@ constexpr Known kKnown[] = {
      "it asks for more memory per node or CPU than its partition allows", "ask for less memory"},
     {"DependencyNeverSatisfied", F::Impossible, Clears::Never,
      "a job it depends on has ended in a way that rules its start out",
-     "cancel it and submit again without that dependency"},
+     "`regatta cancel`, then `regatta resume --set slurm.options=[…]` without that dependency"},
     {"InvalidAccount", F::Impossible, Clears::Never, "its account does not exist or is not yours",
      "choose one of the accounts that `sacctmgr show associations user=$USER` lists"},
     {"AccountNotAllowed", F::Impossible, Clears::Never, "its partition is not open to its account",
@@ -84,12 +86,14 @@ constexpr Known kKnown[] = {
     {"QOSNotAllowed", F::Impossible, Clears::Never, "its partition does not accept its QOS",
      "choose another partition or QOS"},
     {"ReservationDeleted", F::Impossible, Clears::Never, "its reservation has been deleted",
-     "submit again without the reservation, or with another"},
+     "`regatta cancel`, then `regatta resume --set slurm.reservation=…` with another, or \"\" for "
+     "none"},
     {"ReservationInvalid", F::Impossible, Clears::Never,
      "its reservation does not exist or is not open to you",
-     "submit again without the reservation, or with another"},
+     "`regatta cancel`, then `regatta resume --set slurm.reservation=…` with another, or \"\" for "
+     "none"},
     {"DeadLine", F::Impossible, Clears::Never, "it can no longer end before its deadline",
-     "submit again with a later deadline"},
+     "`regatta cancel`, then `regatta resume --set slurm.options=[…]` with a later deadline"},
 
     {"JobHeldUser", F::Held, Clears::Never, "its owner holds it",
      "release it: scontrol release ID"},

@@ -292,6 +292,50 @@ bool takes_the_jobs_tasks(const std::vector<std::string>& words) {
   return false;  // it came without a program, as far as can be seen
 }
 
+// Options about GPUs among srun's words, before its program; nothing where a variable may hold
+// more.
+std::optional<std::vector<GivenOption>> gpu_options_of(const std::vector<std::string>& words) {
+  constexpr View kNames[] = {"gres", "gpus", "gpus-per-node", "gpus-per-task"};
+  std::vector<GivenOption> options;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const View word = words[at];
+    if (word.find('$') != View::npos || word.find('`') != View::npos) return std::nullopt;
+    if (word.size() < 2 || word.front() != '-') break;
+    const bool is_short = word[1] != '-';
+    const std::size_t equals = is_short ? 2 : word.find('=');
+    const bool apart = equals >= word.size();
+    const View name = is_short ? (word[1] == 'G' ? View("gpus") : View())
+                               : word.substr(2, apart ? View::npos : equals - 2);
+    const bool takes_next = apart && (is_short ? kLettersWithValue.find(word[1]) != View::npos
+                                               : !is_one_of(name, kAlone));
+    const std::string value(apart ? (takes_next && at + 1 < words.size() ? words[at + 1] : "")
+                                  : word.substr(is_short ? 2 : equals + 1));
+    if (is_one_of(name, kNames)) options.push_back({std::string(name), value, 0});
+    if (takes_next) ++at;
+  }
+  return options;
+}
+
+// What becomes of a step that asks for GPUs in its own way; empty: it gets them.
+std::string loss_of(const GpuCount& job, const GpuCount& step, View job_name, View step_name) {
+  const bool same = job_name == step_name;
+  if (!job.type.empty() && !step.type.empty() && step_name == "gpus-per-task" && !same) {
+    return "its tasks see no GPU at all; drop the option: a step without one sees all GPUs of its "
+           "job";
+  }
+  if (!job.type.empty() && step.type.empty() && !same) {
+    return "srun refuses it (GRES with and without a type); drop the option, or name the type";
+  }
+  if (job.type.empty() && !step.type.empty()) {
+    return "srun refuses it, since the job's GPUs have no type; drop the type, or the option";
+  }
+  const auto per_node = [](View name) { return name == "gres" || name == "gpus-per-node"; };
+  if (per_node(job_name) && per_node(step_name) && step.count > job.count) {
+    return "srun refuses it, since the job has " + counted(job.count, "GPU") + " a node";
+  }
+  return "";
+}
+
 // The word that ends a here-document which begins in this command; empty: none does.
 std::string heredoc_end(View command) {
   const std::size_t at = command.find("<<");
@@ -303,6 +347,24 @@ std::string heredoc_end(View command) {
     if (!part && !word.empty()) break;
   }
   return word;
+}
+
+struct StepCall {
+  int line = 0;
+  std::vector<std::string> words;  // behind "srun"
+};
+std::vector<StepCall> srun_calls(const SbatchScript& script) {
+  std::vector<StepCall> calls;
+  std::string inside;  // the end of the here-document that is read
+  for (const ScriptCommand& command : script.commands) {
+    if (!inside.empty()) {
+      if (command.text == inside) inside.clear();
+      continue;
+    }
+    inside = heredoc_end(command.text);
+    if (auto words = srun_words(command.text)) calls.push_back({command.line, std::move(*words)});
+  }
+  return calls;
 }
 
 }  // namespace
@@ -342,25 +404,44 @@ std::optional<SbatchFinding> step_cpus_finding(
   const auto nodes = number_of(options, "nodes");
   const bool several = per_node ? *per_node > 1 : tasks && *tasks > nodes.value_or(1);
   if (!several) return std::nullopt;
-  std::optional<SbatchFinding> found;
-  std::string inside;  // the end of the here-document that is read
   for (const ScriptCommand& command : script.commands) {
     if (command.text.find("SRUN_CPUS_PER_TASK") != std::string::npos) return std::nullopt;
-    if (!inside.empty()) {
-      if (command.text == inside) inside.clear();
-      continue;
-    }
-    inside = heredoc_end(command.text);
-    const auto words = srun_words(command.text);
-    if (found || !words || !takes_the_jobs_tasks(*words)) continue;
-    found = SbatchFinding{
-        command.line,
+  }
+  for (const StepCall& call : srun_calls(script)) {
+    if (!takes_the_jobs_tasks(call.words)) continue;
+    return SbatchFinding{
+        call.line,
         "this srun does not take --cpus-per-task=" + std::to_string(*cpus) +
             " from its job (since Slurm 22.05): its tasks get 1 CPU each, or share all of them, "
             "as the cluster binds; write srun --cpus-per-task=$SLURM_CPUS_PER_TASK",
         "srun-cpus"};
   }
-  return found;
+  return std::nullopt;
+}
+
+std::optional<SbatchFinding> step_gpus_finding(const SbatchScript& script,
+                                               const std::vector<GivenOption>& options) {
+  std::optional<GpuCount> job;
+  std::string_view job_name;
+  for (const std::string_view name : {"gres", "gpus-per-node", "gpus", "gpus-per-task"}) {
+    if (job || find_option(options, name) == nullptr) continue;
+    job = gpus_of(options, name);
+    if (!job) return std::nullopt;  // several types, or none that can be read
+    job_name = name;
+  }
+  if (!job) return std::nullopt;
+  for (const StepCall& call : srun_calls(script)) {
+    const auto own = gpu_options_of(call.words);
+    if (!own || own->size() != 1) continue;
+    const auto step = gpus_of(*own, own->front().name);
+    if (!step) continue;
+    const std::string loss = loss_of(*job, *step, job_name, own->front().name);
+    if (loss.empty()) continue;
+    return SbatchFinding{
+        call.line, "this srun has " + step->text() + " in a job with " + job->text() + ": " + loss,
+        "srun-gpus"};
+  }
+  return std::nullopt;
 }
 
 bool srun_forgets_cpus(const SlurmVersion& version) {

@@ -30,6 +30,10 @@ namespace regatta::orchestrator {
 [[nodiscard]] std::optional<SbatchFinding> step_cpus_finding(
     const SbatchScript& script, const std::vector<GivenOption>& options,
     const std::map<std::string, std::string>& environment);
+// The first srun that asks for GPUs in a way that the job's own option makes lose them: refused, or
+// its tasks see none. An srun without such an option sees all GPUs of its job.
+[[nodiscard]] std::optional<SbatchFinding> step_gpus_finding(
+    const SbatchScript& script, const std::vector<GivenOption>& options);
 // Releases in which srun does not take --cpus-per-task from its job: 22.05 and 23.02.
 [[nodiscard]] bool srun_forgets_cpus(const SlurmVersion& version);
 

@@ -165,8 +165,7 @@ def main():
     if "--version" in options:
         print("slurm 24.11.5")
         return
-    # Without an answer to this question `serve --scheduler slurm_cli` does not start; it is asked once, before.
-    mode = "" if options == ["show", "config"] else mode_of(program)
+    mode = mode_of(program)
     if mode == "slow":
         linger(program, mode)
     if mode == "fail":

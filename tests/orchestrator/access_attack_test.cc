@@ -234,7 +234,7 @@ TEST_F(AttackTest, AnotherUserReachesNeitherSocketNorToken) {
 TEST_F(AttackTest, EveryRouteAnswers401WithoutACredential) {
   serve();
   const std::string readme = read_all(REGATTA_SOURCE_DIR "/orchestrator/README.md");
-  const std::regex route("\n\\| `(GET|POST) ([^`]+)`");
+  const std::regex route("\n\\| `(GET|POST|DELETE) ([^`]+)`");
   int routes = 0;
   for (std::sregex_iterator it(readme.begin(), readme.end(), route), end; it != end; ++it) {
     std::string path = std::regex_replace((*it)[2].str(), std::regex("\\{id\\}"), "some-run");

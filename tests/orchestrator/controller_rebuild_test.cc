@@ -117,6 +117,20 @@ TEST_F(RebuildTest, WhatCouldNotBeStartedIsNotTriedAgain) {
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
+TEST_F(RebuildTest, WhatRunsIsNeverShownAsQueued) {
+  const std::string id = submit();
+  ticks();
+  end(22);  // state.json is of this end
+  wait_for_the_next_attempt();
+  ticks();
+  ASSERT_EQ(state(id), RunState::Starting);
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  lose_the_store();
+  EXPECT_EQ(state(id), RunState::Starting) << "before anybody has looked at its second launch";
+  ticks();
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+}
+
 TEST_F(RebuildTest, FailuresInARowAreCountedOn) {
   const std::string id = submit();
   ticks();

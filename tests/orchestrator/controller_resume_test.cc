@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "orchestrator/run_records.h"
 #include "tests/orchestrator/controller_fixture.h"
+#include "tests/shared_data.h"
 #include "trainer/contract/exit_code.h"
 
 namespace regatta::orchestrator {
@@ -87,6 +88,66 @@ INSTANTIATE_TEST_SUITE_P(Controller, Ended,
                                          Over{"cancelled", 24, true, RunState::Cancelled},
                                          Over{"failed", 20, false, RunState::Failed}),
                          [](const auto& each) { return std::string(each.param.name); });
+
+// The controller is killed before its loop has written anything of it.
+TEST_F(ResumeTest, BeginsAnewAlsoWhereTheStoreIsLost) {
+  const std::string id = submit();
+  for (int i = 0; i < 5; ++i) {
+    ticks();
+    scheduler_.end(handle(), 22);
+    ticks(4);
+    clock_.now += 100;
+  }
+  ticks();
+  ASSERT_EQ(state(id), RunState::Failed);
+  ASSERT_GT(run(id).failures, 0);
+  EXPECT_TRUE(controller_->resume(id));
+  lose_the_store();
+  EXPECT_FALSE(is_over(state(id)));
+  EXPECT_EQ(run(id).failures, 0);
+  EXPECT_EQ(run(id).ended_utc, std::nullopt);
+  EXPECT_EQ(run(id).error, "");
+  ticks();
+  scheduler_.end(handle(), 22);
+  ticks(4);
+  EXPECT_FALSE(is_over(state(id))) << "one early end is no five";
+}
+
+TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
+  const std::string id = ended(24);
+  const auto slurm = [&](const std::string& text) {
+    return trainer::parse_run_config(text, "run.json").slurm.value_or(trainer::SlurmResources{});
+  };
+  const std::string before = run(id).config;
+  for (const char* bad :
+       {R"({"steps": 5})", R"({"slurm": {"memory_per_nod": "1G"}})", "[]", "x",
+        R"({"slurm": {"nodes": 3}})", R"({"slurm": 5})", R"({"slurm": {}, "seed": 1})"}) {
+    try {
+      (void)controller_->resume(id, bad);
+      FAIL() << bad;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User) << bad << error.what();
+    }
+    EXPECT_TRUE(is_over(state(id)));
+    EXPECT_EQ(run(id).wanted, Wanted::Run);
+    EXPECT_EQ(run(id).config, before);
+  }
+  EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"memory_per_node": "64G", "qos": "long"}})"));
+  const std::string written = tests::file_text(base::Path(run(id).directory) / "run.json");
+  EXPECT_EQ(slurm(written).memory_per_node_mib, 64 * 1024);
+  EXPECT_EQ(slurm(run(id).config).qos, "long");
+  ticks();
+  EXPECT_EQ(state(id), RunState::Starting);
+  try {
+    (void)controller_->resume(id, R"({"slurm": {"qos": "other"}})");
+    FAIL() << "its job has begun";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict);
+  }
+  EXPECT_EQ(slurm(run(id).config).qos, "long") << "nothing else of it has overwritten that";
+  lose_the_store();
+  EXPECT_EQ(slurm(run(id).config).memory_per_node_mib, 64 * 1024);
+}
 
 TEST_F(ResumeTest, WhatGoesOnIsLeftAlone) {
   const std::string id = submit();

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <list>
+#include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "orchestrator/controller.h"
@@ -154,6 +156,42 @@ TEST_F(HungTest, ItsRunCanBeEndedAllTheSame) {
   rounds();
   EXPECT_THAT(scheduler_.stopped, testing::Contains(handle("dead")));
   EXPECT_EQ(state("dead"), RunState::Stopping);
+}
+
+// A cancellation waits two seconds for a directory to note it.
+TEST_F(HungTest, WhoWaitsForItKeepsNobodyElse) {
+  controller_.reset();  // the fixture's
+  std::mutex mutex;
+  std::vector<std::function<void()>> never;
+  ControllerOptions options;
+  options.runs_directory = folder_.path() / "runs";
+  options.beside = [&](const base::Path& directory, std::function<void()> work) {
+    if (directory.filename() != "dead") {
+      work();
+    } else {
+      const std::scoped_lock lock(mutex);
+      never.push_back(std::move(work));
+    }
+    return true;
+  };
+  controller_ =
+      std::make_unique<Controller>(base::posix_file_system(), clock_, *store_, scheduler_, options);
+  controller_->adopt();
+  using Clock = std::chrono::steady_clock;
+  std::thread waits([this] { EXPECT_TRUE(controller_->cancel("dead")); });
+  ASSERT_TRUE(tests::eventually([&] {
+    const std::scoped_lock lock(mutex);
+    return !never.empty();
+  }));
+  const auto begin = Clock::now();
+  EXPECT_TRUE(controller_->cancel("live"));
+  const std::string next = controller_->submit(tests::run_file(), "key").run.id;
+  (void)controller_->submit(tests::run_file(), "other", {"live", next});
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 1);
+  waits.join();
+  EXPECT_GT(std::chrono::duration<double>(Clock::now() - begin).count(), 1) << "it did wait";
+  EXPECT_EQ(store_->run("dead")->wanted, Wanted::Cancel) << "and is cancelled all the same";
+  controller_.reset();
 }
 
 TEST_F(HungTest, ItsEndIsNoLossOfItsRun) {

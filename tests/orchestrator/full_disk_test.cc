@@ -110,6 +110,24 @@ TEST_F(FullDisk, CancelWorksAndSubmitSaysSo) {
   EXPECT_EQ(post("runs/" + first + "/cancel").status, 200);
 }
 
+// It is how the run that filled it is stopped.
+TEST_F(FullDisk, ACancelledRunIsStoppedWhileTheDiskIsFull) {
+  const std::string id = submit();
+  for (int i = 0; i < 4; ++i) {
+    controller_->tick();
+    clock_.now += 0.25;
+  }
+  ASSERT_EQ(scheduler_.launches.size(), 1U);
+  fill();
+  EXPECT_EQ(post("runs/" + id + "/cancel").status, 202);
+  fill();
+  for (int i = 0; i < 20 && scheduler_.stopped.empty(); ++i) {
+    controller_->tick();
+    clock_.now += 1;
+  }
+  EXPECT_THAT(scheduler_.stopped, testing::ElementsAre("h1"));
+}
+
 TEST_F(FullDisk, OpensOnAFullDisk) {
   const std::string id = submit();
   close();

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <chrono>
+#include <set>
+#include <thread>
+
 #include "base/process.h"
 #include "base/text.h"
 #include "tests/orchestrator/raw_http.h"
@@ -105,19 +109,24 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
                                    "/api/v1/tickets",
                                    "/" + std::string(2000, 'a'),
                                    location};
-  for (const char* view : {"/metrics", "/logs", "/explain", "/plan", "/checkpoints",
-                           "/checkpoints/latest", "/checkpoints/latest/export", "/cancel"}) {
+  for (const char* view :
+       {"/metrics", "/logs", "/explain", "/plan", "/checkpoints", "/checkpoints/latest",
+        "/checkpoints/latest/export", "/checkpoints/latest/verify", "/checkpoints/latest/pin",
+        "/checkpoints/latest/unpin", "/checkpoints/gc", "/cancel", "/resume", "/archive"}) {
     targets.push_back(location + view);
   }
+  std::set<std::string> seen;  // what was answered, so that these are not all refusals
   for (const std::string range : {"", "Range: bytes=0-99999\r\n", "Range: bytes=-5\r\n",
                                   "Range: bytes=0-1,5-99999\r\nIf-Range: \"x\"\r\n"}) {
     for (const std::string& target : targets) {
       for (const std::string method : {"GET", "HEAD", "POST", "DELETE", "TRACE", "BREW"}) {
+        if (method == "DELETE" && target == location) continue;  // at the end
         for (const std::string more : {"", "Origin: http://evil\r\n", "Content-Encoding: br\r\n"}) {
           const std::string request =
               request_text(method, target, authorization_ + range + more, "{");
           const std::string answer = tests::receive_all(over_tcp(request));
           ASSERT_EQ(tests::flaw_of(answer, method == "HEAD"), "") << request << answer;
+          if (more.empty()) seen.insert(method + target + answer.substr(8, 4));
         }
         const std::string bare = request_text(method, target, range);
         EXPECT_EQ(tests::flaw_of(tests::receive_all(over_tcp(bare)), method == "HEAD"), "") << bare;
@@ -125,7 +134,23 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
             << bare;
       }
     }
+    const std::string removal =
+        request_text("DELETE", location + "?dry_run=true", authorization_ + range);
+    EXPECT_EQ(tests::flaw_of(tests::receive_all(over_tcp(removal)), false), "") << removal;
   }
+  for (const char* view : {"", "/metrics", "/logs", "/explain", "/checkpoints"}) {
+    EXPECT_EQ(seen.count("GET" + location + view + " 200"), 1U) << view;
+  }
+  // It may have been resumed just now.
+  std::string removed;
+  for (int tries = 0; tries < 200 && removed.rfind("HTTP/1.1 200 ", 0) != 0; ++tries) {
+    (void)tests::receive_all(over_unix(request_text("POST", location + "/cancel", "")));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    removed = tests::receive_all(
+        over_tcp(request_text("DELETE", location, authorization_ + "Range: bytes=0-99999\r\n")));
+    ASSERT_EQ(tests::flaw_of(removed, false), "") << removed;
+  }
+  EXPECT_THAT(removed, testing::StartsWith("HTTP/1.1 200 "));
 }
 
 // Sixteen of them had the API silent for a minute.

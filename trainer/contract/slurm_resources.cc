@@ -22,6 +22,7 @@ constexpr std::size_t kMostItems = 256;         // of a list
 constexpr std::size_t kMostAllBytes = 262'144;  // of all variables: they share a limit with argv
 
 constexpr std::string_view kWordSigns = "._-+:@/=";
+constexpr std::string_view kTypeSigns = "._-";
 constexpr std::string_view kHostSigns = "._-,[]";
 constexpr std::string_view kConstraintSigns = "._-+:@/=&|!*,()[]";
 
@@ -34,7 +35,7 @@ struct TakenOption {
 constexpr std::string_view kOurs = "Regatta sets it";
 constexpr TakenOption kTakenOptions[] = {
     {"job-name", kOurs},
-    {"comment", kOurs},
+    {"comment", "use slurm.comment"},
     {"output", kOurs},
     {"error", kOurs},
     {"input", kOurs},
@@ -65,6 +66,24 @@ constexpr TakenOption kTakenOptions[] = {
     {"no-requeue", "use slurm.requeue"},
     {"time", "use slurm.time_limit"},
     {"hold", kOurs},
+};
+// And in a file of defaults those that have a key: they would come after the key of a run and win.
+constexpr TakenOption kKeyOptions[] = {
+    {"partition", "use slurm.partition"},
+    {"account", "use slurm.account"},
+    {"qos", "use slurm.qos"},
+    {"reservation", "use slurm.reservation"},
+    {"constraint", "use slurm.constraint"},
+    {"exclude", "use slurm.exclude"},
+    {"switches", "use slurm.switches"},
+    {"mem", "use slurm.memory_per_node"},
+    {"mem-per-cpu", "use slurm.memory_per_node"},
+    {"mem-per-gpu", "use slurm.memory_per_node"},
+    {"cpus-per-task", "use slurm.cpus_per_rank"},
+    {"gres", "use slurm.gpu_type; how many GPUs there are is a run's own gpus_per_rank"},
+    {"gpus", "use slurm.gpu_type; how many GPUs there are is a run's own gpus_per_rank"},
+    {"gpus-per-node", "use slurm.gpu_type; how many GPUs there are is a run's own gpus_per_rank"},
+    {"gpus-per-task", "use slurm.gpu_type; how many GPUs there are is a run's own gpus_per_rank"},
 };
 // And those of srun, where they would come after the script's own and win.
 constexpr TakenOption kTakenStepOptions[] = {
@@ -275,10 +294,19 @@ void check_option(Table& table, const std::string& key, const std::string& optio
   }
 }
 
+// Of sbatch's long options any beginning means the whole.
+std::string_view option_name(const std::string& option) {
+  return std::string_view(option).substr(2, option.find('=') - 2);
+}
+bool may_be_the_same(std::string_view one, std::string_view other) {
+  const std::size_t bytes = std::min(one.size(), other.size());
+  return one.substr(0, bytes) == other.substr(0, bytes);
+}
+
 template <std::size_t N>
 void check_free(Table& table, const std::string& key, const std::string& option,
                 const TakenOption (&all)[N]) {
-  const std::string_view name = std::string_view(option).substr(2, option.find('=') - 2);
+  const std::string_view name = option_name(option);
   for (const TakenOption& taken : all) {
     // getopt takes any beginning of a name for the name
     if (taken.name.substr(0, name.size()) != name) continue;
@@ -385,6 +413,46 @@ void read_switches(Table& table, std::string* switches) {
   }
 }
 
+// Before the token that the job is found by; where a site's plug-in reads comments.
+void read_comment(Table& table, std::string* comment) {
+  table.read("comment", comment);
+  if (comment->size() > kMostWordBytes || has_control(*comment)) {
+    table.fail("comment", "use at most " + std::to_string(kMostWordBytes) +
+                              " bytes and no control characters");
+  }
+  if (comment->find("regatta:") == std::string::npos) return;
+  table.fail("comment", "has 'regatta:', by which Regatta finds its jobs; leave that out");
+}
+
+// What may stand in a file of defaults, too.
+void read_of_any_file(Table& table, SlurmResources* resources) {
+  read_word(table, "partition", kHostSigns, &resources->partition);  // may be several
+  read_word(table, "account", kWordSigns, &resources->account);
+  read_word(table, "qos", kWordSigns, &resources->qos);
+  read_word(table, "reservation", kHostSigns, &resources->reservation);
+  read_time_limit(table, &resources->time_limit_minutes);
+  read_word(table, "gpu_type", kTypeSigns, &resources->gpu_type);
+  read_count(table, "cpus_per_rank", 0, kMostPerNode, &resources->cpus_per_rank);
+  read_memory(table, &resources->memory_per_node_mib);
+  read_word(table, "constraint", kConstraintSigns, &resources->constraint);
+  read_list(table, "exclude", &resources->exclude);
+  for (const std::string& nodes : resources->exclude) {
+    check_word(table, "exclude", nodes, kHostSigns);
+  }
+  read_switches(table, &resources->switches);
+  read_comment(table, &resources->comment);
+  read_container(table, &resources->container);
+  read_options(table, &resources->options);
+  table.read("setup", &resources->setup);
+  if (resources->setup.size() > kMostTextBytes ||
+      resources->setup.find('\0') != std::string::npos) {
+    table.fail("setup", "has " + std::to_string(resources->setup.size()) + " bytes; use at most " +
+                            std::to_string(kMostTextBytes) +
+                            " and no NUL, and put longer texts in a file");
+  }
+  read_environment(table, &resources->environment);
+}
+
 }  // namespace
 
 SlurmResources default_slurm_resources(int ranks, int ranks_per_node) {
@@ -399,33 +467,63 @@ std::optional<SlurmResources> read_slurm_resources(Table& root, int ranks, int r
   Table table = root.table("slurm");
   if (!root.is_table("slurm")) return std::nullopt;
   SlurmResources resources;
-  read_word(table, "partition", kHostSigns, &resources.partition);  // may be several
-  read_word(table, "account", kWordSigns, &resources.account);
-  read_word(table, "qos", kWordSigns, &resources.qos);
-  read_word(table, "reservation", kHostSigns, &resources.reservation);
-  read_time_limit(table, &resources.time_limit_minutes);
   agree(table, read_nodes(table), ranks, ranks_per_node, &resources);
   read_count(table, "gpus_per_rank", 0, kMostGpusPerRank, &resources.gpus_per_rank);
-  read_count(table, "cpus_per_rank", 0, kMostPerNode, &resources.cpus_per_rank);
-  read_memory(table, &resources.memory_per_node_mib);
-  read_word(table, "constraint", kConstraintSigns, &resources.constraint);
-  read_list(table, "exclude", &resources.exclude);
-  for (const std::string& nodes : resources.exclude) {
-    check_word(table, "exclude", nodes, kHostSigns);
-  }
-  read_switches(table, &resources.switches);
   table.read("requeue", &resources.requeue);
-  read_container(table, &resources.container);
-  read_options(table, &resources.options);
-  table.read("setup", &resources.setup);
-  if (resources.setup.size() > kMostTextBytes || resources.setup.find('\0') != std::string::npos) {
-    table.fail("setup", "has " + std::to_string(resources.setup.size()) + " bytes; use at most " +
-                            std::to_string(kMostTextBytes) +
-                            " and no NUL, and put longer texts in a file");
-  }
-  read_environment(table, &resources.environment);
+  table.read("defaults", &resources.defaults);
+  read_of_any_file(table, &resources);
   table.finish();
   return resources;
+}
+
+SlurmResources read_slurm_defaults(Table& root) {
+  Table table = root.table("slurm");
+  SlurmResources resources;
+  read_of_any_file(table, &resources);
+  for (const std::string& option : resources.options) {
+    check_free(table, "options", option, kKeyOptions);
+  }
+  table.finish();
+  return resources;
+}
+
+SlurmResources with_slurm_defaults(SlurmResources run, const SlurmResources& defaults,
+                                   std::vector<std::string>* keys) {
+  const auto fill = [keys](const char* key, auto* value, const auto& other) {
+    const std::decay_t<decltype(other)> empty{};
+    if (*value != empty || other == empty) return;
+    *value = other;
+    keys->emplace_back(key);
+  };
+  fill("partition", &run.partition, defaults.partition);
+  fill("account", &run.account, defaults.account);
+  fill("qos", &run.qos, defaults.qos);
+  fill("reservation", &run.reservation, defaults.reservation);
+  fill("time_limit", &run.time_limit_minutes, defaults.time_limit_minutes);
+  fill("gpu_type", &run.gpu_type, defaults.gpu_type);
+  fill("cpus_per_rank", &run.cpus_per_rank, defaults.cpus_per_rank);
+  fill("memory_per_node", &run.memory_per_node_mib, defaults.memory_per_node_mib);
+  fill("constraint", &run.constraint, defaults.constraint);
+  fill("exclude", &run.exclude, defaults.exclude);
+  fill("switches", &run.switches, defaults.switches);
+  fill("comment", &run.comment, defaults.comment);
+  fill("container.image", &run.container.image, defaults.container.image);
+  fill("container.mounts", &run.container.mounts, defaults.container.mounts);
+  fill("container.arguments", &run.container.arguments, defaults.container.arguments);
+  fill("setup", &run.setup, defaults.setup);
+  const std::vector<std::string> own = run.options;
+  for (const std::string& option : defaults.options) {
+    const auto is_it = [&option](const std::string& given) {
+      return may_be_the_same(option_name(given), option_name(option));
+    };
+    if (std::any_of(own.begin(), own.end(), is_it)) continue;
+    run.options.push_back(option);
+    keys->push_back("options." + std::string(option_name(option)));
+  }
+  for (const auto& [name, value] : defaults.environment) {
+    if (run.environment.emplace(name, value).second) keys->push_back("environment." + name);
+  }
+  return run;
 }
 
 nlohmann::ordered_json slurm_resources_json(const SlurmResources& resources) {
@@ -442,12 +540,14 @@ nlohmann::ordered_json slurm_resources_json(const SlurmResources& resources) {
                                                  : ".." + std::to_string(resources.max_nodes));
   json["ranks_per_node"] = resources.ranks_per_node;
   json["gpus_per_rank"] = resources.gpus_per_rank;
+  json["gpu_type"] = resources.gpu_type;
   json["cpus_per_rank"] = resources.cpus_per_rank;
   json["memory_per_node"] =
       resources.memory_per_node_mib ? std::to_string(*resources.memory_per_node_mib) + "M" : "";
   json["constraint"] = resources.constraint;
   json["exclude"] = resources.exclude;
   json["switches"] = resources.switches;
+  json["comment"] = resources.comment;
   json["requeue"] = resources.requeue;
   json["container"] = {{"image", resources.container.image},
                        {"mounts", resources.container.mounts},
@@ -455,6 +555,7 @@ nlohmann::ordered_json slurm_resources_json(const SlurmResources& resources) {
   json["options"] = resources.options;
   json["setup"] = resources.setup;
   json["environment"] = resources.environment;
+  json["defaults"] = resources.defaults;
   return json;
 }
 

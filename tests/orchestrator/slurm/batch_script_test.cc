@@ -44,6 +44,8 @@ SlurmJob gpus_with_plan() {
   job.resources.min_nodes = job.resources.max_nodes = 8;
   job.resources.ranks_per_node = 8;
   job.resources.gpus_per_rank = 1;
+  job.resources.gpu_type = "h100";
+  job.resources.comment = "project 7";
   job.resources.cpus_per_rank = 12;
   job.resources.memory_per_node_mib = 0;
   job.resources.constraint = "h100&ib";

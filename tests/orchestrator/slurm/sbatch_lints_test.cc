@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/text.h"
 #include "orchestrator/slurm/sbatch_maintenance.h"
 
 namespace regatta::orchestrator {
@@ -123,6 +124,52 @@ TEST(SbatchLints, StepsThatLoseCpus) {
   EXPECT_THAT(of_steps("srun hostname\nsrun ./train"), StartsWith("3: ")) << "a small one first";
   EXPECT_THAT(of_steps("srun ./a", {"-N2", "--ntasks-per-node=8", "-c", "12"}),
               HasSubstr("--cpus-per-task=12"));
+}
+
+std::string of_gpu_steps(const std::string& job, const std::string& script) {
+  return shown(step_gpus_finding(read_sbatch_script("#!/bin/sh\n" + script + "\n"),
+                                 options_of(base::split(job, ' '))));
+}
+
+// As Slurm 22.05.8 answered, row by row; tests/slurm/sbatch_test.py asks the real one again.
+TEST(SbatchLints, StepsThatLoseGpus) {
+  const std::string none = "its tasks see no GPU at all";
+  const std::string refused = "srun refuses it";
+  struct Row {
+    const char *job, *step;
+    std::string what;  // empty: the step gets its GPUs
+  };
+  const Row rows[] = {
+      {"--gpus-per-node=h100:2", "srun ./train", ""},
+      {"--gpus-per-node=h100:2", "srun --gpus-per-node=2 ./train", ""},
+      {"--gpus-per-node=h100:2", "srun --gpus-per-node=h100:2 ./train", ""},
+      {"--gres=gpu:h100:2", "srun --gres=gpu:2 ./train", ""},
+      {"--gpus-per-node=h100:2", "srun --gres=gpu:2 ./train", refused},
+      {"--gpus-per-node=h100:2", "srun --gpus 2 ./train", refused},
+      {"--gpus-per-node=h100:2", "srun -l -G2 ./train", refused},
+      {"--gpus-per-node=h100:4", "srun --gpus-per-task=1 ./train", refused},
+      {"--gpus-per-node=h100:4", "srun --gpus-per-task=h100:1 ./train", none},
+      {"--ntasks=4 --gpus-per-task=1", "srun ./train", ""},
+      {"--gpus-per-node=4", "srun --gpus-per-task=1 ./train", ""},
+      {"--gpus-per-node=2", "srun --gpus-per-node=2 ./train", ""},
+      {"--gpus-per-node=2", "srun --gpus-per-node=h100:2 ./train", refused},
+      {"--gpus-per-node=2", "srun --mpi pmix --gpus-per-node=4 ./train", refused},
+      {"--gpus-per-node=4", "srun --gpus-per-node=1 ./train", ""},
+      {"--gpus-per-node=2", "srun --gpus-per-node=$N ./train", ""},
+      {"--gpus-per-node=2", "srun ./train --gpus-per-node=4", ""},
+      {"--gpus-per-node=h100:1,a100:1", "srun --gpus-per-node=4 ./train", ""},
+      {"-N2", "srun --gpus-per-node=4 ./train", ""},
+      {"--gpus-per-node=2", "cat <<X\nsrun --gpus-per-node=4 ./train\nX", ""},
+  };
+  for (const Row& row : rows) {
+    const std::string told = of_gpu_steps(row.job, row.step);
+    if (row.what.empty()) {
+      EXPECT_EQ(told, "") << row.job << "; " << row.step;
+    } else {
+      EXPECT_THAT(told, HasSubstr(row.what)) << row.job << "; " << row.step;
+      EXPECT_THAT(told, StartsWith("2: this srun has ")) << row.step;
+    }
+  }
 }
 
 TEST(SbatchLints, StepsThatKeepTheirCpus) {

@@ -52,7 +52,8 @@ std::vector<SbatchFinding> findings_of(const std::string& text, const base::Path
   all.insert(all.end(), folders.begin(), folders.end());
   if (script.heterogeneous) return all;
   for (const auto& found :
-       {time_finding(options), gpu_finding(options), step_cpus_finding(script, options, {})}) {
+       {time_finding(options), gpu_finding(options), step_cpus_finding(script, options, {}),
+        step_gpus_finding(script, options)}) {
     if (found) all.push_back(*found);
   }
   return all;

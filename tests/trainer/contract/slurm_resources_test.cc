@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/error.h"
@@ -51,6 +52,8 @@ slurm:
   nodes: 2..4
   ranks_per_node: 8
   gpus_per_rank: 1
+  gpu_type: h100-80g
+  defaults: false
   cpus_per_rank: 12
   memory_per_node: 512G
   constraint: h100&(ib|roce)
@@ -77,6 +80,8 @@ slurm:
   EXPECT_EQ(read.max_nodes, 4);
   EXPECT_EQ(read.ranks_per_node, 8);
   EXPECT_EQ(read.gpus_per_rank, 1);
+  EXPECT_EQ(read.gpu_type, "h100-80g");
+  EXPECT_FALSE(read.defaults);
   EXPECT_EQ(read.cpus_per_rank, 12);
   EXPECT_EQ(read.memory_per_node_mib, 512 * 1024);
   EXPECT_EQ(read.constraint, "h100&(ib|roce)");
@@ -92,6 +97,119 @@ slurm:
                                             std::pair("ODD", "a\nb $(c) 'd'")));
   const std::string text = to_json(config);
   EXPECT_EQ(to_json(parse_run_config(text, "g")), text);
+}
+
+constexpr const char* kAllDefaults = R"yaml(slurm:
+  partition: p
+  account: a
+  qos: q
+  reservation: r
+  time_limit: 2:00:00
+  gpu_type: a100
+  cpus_per_rank: 4
+  memory_per_node: 16G
+  constraint: c
+  exclude: [n1]
+  switches: "1"
+  comment: project 7
+  container: {image: i, mounts: ["/a:/b"], arguments: [--container-writable]}
+  options: [--nice=1, --licenses=l]
+  setup: module load x
+  environment: {A: "1", B: "2"}
+)yaml";
+
+SlurmResources defaults(const std::string& text) {
+  base::Table root = base::Table::parse(text, "d");
+  return read_slurm_defaults(root);
+}
+
+TEST(SlurmDefaults, FillEveryKeyThatIsEmpty) {
+  std::vector<std::string> keys;
+  const SlurmResources filled =
+      with_slurm_defaults(slurm("slurm: {nodes: 1}"), defaults(kAllDefaults), &keys);
+  EXPECT_THAT(
+      keys, testing::UnorderedElementsAre(
+                "partition", "account", "qos", "reservation", "time_limit", "gpu_type",
+                "cpus_per_rank", "memory_per_node", "constraint", "exclude", "switches", "comment",
+                "container.image", "container.mounts", "container.arguments", "setup",
+                "options.nice", "options.licenses", "environment.A", "environment.B"));
+  // Whatever key the section will get: it is filled, or belongs to a run alone.
+  const auto given = slurm_resources_json(defaults(kAllDefaults));
+  const auto got = slurm_resources_json(filled);
+  const auto empty = slurm_resources_json(SlurmResources{});
+  for (const auto& [key, value] : empty.items()) {
+    const bool of_a_run = key == "nodes" || key == "ranks_per_node" || key == "gpus_per_rank" ||
+                          key == "requeue" || key == "defaults";
+    EXPECT_EQ(given[key] == value, of_a_run) << key << ": kAllDefaults misses it";
+    EXPECT_EQ(got[key], given[key]) << key;
+  }
+}
+
+TEST(SlurmDefaults, ChangeNothingThatTheRunSays) {
+  const std::string own = R"yaml(slurm:
+  partition: P
+  account: A
+  qos: Q
+  reservation: R
+  time_limit: 5
+  gpu_type: h100
+  cpus_per_rank: 1
+  memory_per_node: 0
+  constraint: C
+  exclude: [n9]
+  switches: "2"
+  comment: mine
+  container: {image: I, mounts: ["/x:/y"], arguments: [--container-readonly]}
+  options: [--licenses=mine, --nice=7]
+  setup: module load y
+  environment: {A: "x", B: "y"}
+)yaml";
+  std::vector<std::string> keys;
+  const SlurmResources run = slurm(own);
+  EXPECT_EQ(slurm_resources_json(with_slurm_defaults(run, defaults(kAllDefaults), &keys)),
+            slurm_resources_json(run));
+  EXPECT_TRUE(keys.empty());
+}
+
+// sbatch takes the last of two, and options come after what keys say.
+TEST(SlurmDefaults, HaveNoOptionForWhatHasAKey) {
+  for (const char* option :
+       {"--partition=p", "--part=p", "--account=a", "--qos=q", "--reservation=r", "--constraint=c",
+        "--exclude=n", "--switches=1", "--mem=1G", "--mem-per-cpu=1G", "--cpus-per-task=2",
+        "--gres=gpu:1", "--gpus=1", "--gpus-per-node=1", "--gpus-per-task=1", "--comment=x"}) {
+    try {
+      (void)defaults(std::string("slurm: {options: ['") + option + "']}");
+      FAIL() << option;
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("d:1: slurm.options")) << option;
+    }
+  }
+  EXPECT_NO_THROW((void)defaults("slurm: {options: [--mem-bind=local, --gpu-bind=none]}"));
+  EXPECT_NO_THROW((void)slurm("slurm: {options: ['--partition=p']}")) << "a run may";
+}
+
+TEST(SlurmDefaults, GiveWayToABeginningOfAnOptionsName) {
+  std::vector<std::string> keys;
+  EXPECT_THAT(with_slurm_defaults(slurm("slurm: {options: [--lic=mine]}"),
+                                  defaults("slurm: {options: [--licenses=site]}"), &keys)
+                  .options,
+              ElementsAre("--lic=mine"));
+}
+
+TEST(SlurmResources, TheirCommentHasNoTokenOfItsOwn) {
+  EXPECT_EQ(slurm("slurm: {comment: 'project 7, regatta'}").comment, "project 7, regatta");
+  for (const char* comment : {"regatta:0123456789abcdef", "x regatta:", "a\\nb"}) {
+    EXPECT_THROW((void)slurm(std::string("slurm: {comment: \"") + comment + "\"}"), base::Error)
+        << comment;
+  }
+}
+
+TEST(SlurmDefaults, AddOptionsAndVariablesOneByOne) {
+  std::vector<std::string> keys;
+  const SlurmResources filled = with_slurm_defaults(
+      slurm("slurm: {options: [--nice=7], environment: {A: x}}"), defaults(kAllDefaults), &keys);
+  EXPECT_THAT(filled.options, ElementsAre("--nice=7", "--licenses=l"));
+  EXPECT_THAT(filled.environment, ElementsAre(std::pair("A", "x"), std::pair("B", "2")));
 }
 
 TEST(SlurmResources, DefaultsReadBackAsThemselves) {
