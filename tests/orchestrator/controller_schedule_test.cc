@@ -177,11 +177,14 @@ TEST_F(HungTest, WhoWaitsForItKeepsNobodyElse) {
   controller_ =
       std::make_unique<Controller>(base::posix_file_system(), clock_, *store_, scheduler_, options);
   controller_->adopt();
+  for (int i = 0; i < 4; ++i) controller_->tick();
+  ASSERT_TRUE(controller_->adoption().done);
+  const std::size_t before = never.size();
   using Clock = std::chrono::steady_clock;
-  std::thread waits([this] { EXPECT_TRUE(controller_->cancel("dead")); });
+  std::jthread waits([this] { EXPECT_TRUE(controller_->cancel("dead")); });
   ASSERT_TRUE(tests::eventually([&] {
     const std::scoped_lock lock(mutex);
-    return !never.empty();
+    return never.size() > before;
   }));
   const auto begin = Clock::now();
   EXPECT_TRUE(controller_->cancel("live"));
