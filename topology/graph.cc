@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -19,6 +20,7 @@ constexpr const char* kKinds[] = {"fabric", "fabric_switch", "nvlink_domain", "n
 constexpr const char* kLinkKinds[] = {"pcie", "nvlink", "c2c", "xgmi", "smp", "fabric"};
 // Figures of two sources that differ by less are the same: sources round.
 constexpr double kSameFigure = 0.02;
+constexpr std::int64_t kFirstPort = 1;  // of an adapter
 
 // Names and descriptions of devices are any bytes, and JSON holds UTF-8: what is none becomes
 // U+FFFD at once, so that a graph that was written is the same when it is read.
@@ -176,7 +178,10 @@ void Graph::set_in(std::vector<Fact>* facts, std::string_view key, Value value,
 
 void Graph::set(VertexIndex vertex, std::string_view key, Value value, std::uint32_t source) {
   if (key == key::kGuid && vertices_.at(vertex).kind == Kind::Nic) {
-    if (const auto* guid = std::get_if<std::string>(&value)) nic_by_guid_.emplace(*guid, vertex);
+    if (const auto* guid = std::get_if<std::string>(&value)) {
+      std::vector<VertexIndex>& ports = nics_by_guid_[*guid];
+      if (std::find(ports.begin(), ports.end(), vertex) == ports.end()) ports.push_back(vertex);
+    }
   }
   set_in(&vertices_.at(vertex).facts, key, std::move(value), source);
 }
@@ -249,7 +254,7 @@ class Graph::Merge {
     const Vertex& theirs = from_.vertices_[index];
     const VertexIndex parent = theirs.parent == kNoVertex ? kNoVertex : take(theirs.parent);
     VertexIndex own = into_.find(theirs.id);
-    if (own == kNoVertex && is_device(theirs.kind)) own = guid_twin_of(theirs, parent);
+    if (own == kNoVertex && theirs.kind == Kind::Nic) own = guid_twin_of(theirs, parent);
     if (own == kNoVertex && is_device(theirs.kind)) own = twin_of(theirs, parent);
     if (own == kNoVertex) {
       own = into_.add(theirs.kind, theirs.id, parent);
@@ -261,6 +266,7 @@ class Graph::Merge {
     for (const Fact& fact : theirs.facts) {
       if (!is_path(fact)) into_.set(own, fact.key, fact.value, sources_[fact.source]);
     }
+    if (theirs.kind == Kind::Nic) taken_nics_.insert(own);
     return vertices_[index] = own;
   }
 
@@ -307,22 +313,46 @@ class Graph::Merge {
     }
   }
 
-  // The NIC with this GUID. A fabric often knows adapters of which nobody told it the host, or by
-  // names that the host does not use; the name that the host gives is kept.
+  // The NIC with this GUID and port. A fabric often knows adapters of which nobody told it the
+  // host, or by names that the host does not use; the name that the host gives is kept.
   VertexIndex guid_twin_of(const Vertex& theirs, VertexIndex parent) {
-    if (theirs.kind != Kind::Nic) return kNoVertex;
-    const auto found = into_.nic_by_guid_.find(text_of(from_, theirs.facts, key::kGuid));
-    if (found == into_.nic_by_guid_.end()) return kNoVertex;
+    const auto found = into_.nics_by_guid_.find(text_of(from_, theirs.facts, key::kGuid));
+    if (found == into_.nics_by_guid_.end()) return kNoVertex;
     const VertexIndex node = parent == kNoVertex ? kNoVertex : into_.node_of(parent);
-    const VertexIndex own_node = into_.node_of(found->second);
-    if (node != kNoVertex && own_node != kNoVertex && node != own_node) return kNoVertex;
-    const std::string bus = text_of(from_, theirs.facts, key::kBusId);
-    const std::string own_bus = text_of(into_, into_.vertices_[found->second].facts, key::kBusId);
-    if (!bus.empty() && !own_bus.empty() && bus != own_bus) return kNoVertex;
-    if (node != kNoVertex && (own_node == kNoVertex || (own_bus.empty() && !bus.empty()))) {
-      into_.rename(found->second, theirs.id);
+    VertexIndex twin = kNoVertex;
+    for (const VertexIndex candidate : found->second) {
+      if (!is_port_of(theirs, node, candidate)) continue;
+      if (twin == kNoVertex || port_in(into_, candidate) < port_in(into_, twin)) twin = candidate;
     }
-    return found->second;
+    if (twin == kNoVertex) return kNoVertex;
+    const bool places_it = into_.node_of(twin) == kNoVertex ||
+                           (text_of(into_, into_.vertices_[twin].facts, key::kBusId).empty() &&
+                            fact_of(from_, theirs.facts, key::kBusId) != nullptr);
+    if (node != kNoVertex && places_it) into_.rename(twin, theirs.id);
+    return twin;
+  }
+
+  // Whether a NIC with the GUID of `theirs` can be the same port. NCCL's dumps give all ports of an
+  // adapter its one GUID; what does not tell its port is the adapter's first one.
+  bool is_port_of(const Vertex& theirs, VertexIndex node, VertexIndex own) const {
+    if (taken_nics_.count(own) != 0) return false;  // one graph does not tell a device twice
+    const VertexIndex own_node = into_.node_of(own);
+    if (node != kNoVertex && own_node != kNoVertex && node != own_node) return false;
+    const std::string bus = text_of(from_, theirs.facts, key::kBusId);
+    const std::string own_bus = text_of(into_, into_.vertices_[own].facts, key::kBusId);
+    if (!bus.empty() && !own_bus.empty() && bus != own_bus) return false;
+    const auto port = integer_of(from_, theirs.facts, key::kPort);
+    const auto own_port = integer_of(into_, into_.vertices_[own].facts, key::kPort);
+    if (port && own_port) return *port == *own_port;
+    return !port || is_first_port(theirs, *port);
+  }
+  bool is_first_port(const Vertex& theirs, std::int64_t port) const {
+    const auto& ports = from_.nics_by_guid_.find(text_of(from_, theirs.facts, key::kGuid))->second;
+    return std::all_of(ports.begin(), ports.end(),
+                       [&](VertexIndex each) { return port <= port_in(from_, each); });
+  }
+  static std::int64_t port_in(const Graph& graph, VertexIndex nic) {
+    return integer_of(graph, graph.vertices_[nic].facts, key::kPort).value_or(kFirstPort);
   }
 
   // The same device under another id; takes over an id that has the bus id.
@@ -356,6 +386,7 @@ class Graph::Merge {
   Graph& into_;
   const Graph& from_;
   std::vector<VertexIndex> vertices_;  // theirs → ours
+  std::set<VertexIndex> taken_nics_;   // ours that one of theirs is
   std::vector<std::uint32_t> sources_;
   std::map<std::string, std::string> renamed_;  // ours, from → to
 };

@@ -183,8 +183,9 @@ class Graph {
   // Takes in everything of `other`; vertices with one id become one. GPUs and NICs of one node that
   // have the same bus id, or else the same index (GPU) or name (NIC), are the same also when their
   // ids differ (nvidia-smi's matrix knows no bus ids): the one with the bus id keeps its id. NICs
-  // with one GUID are the same, too, when they are of one node or the node of one of them is not
-  // known. What the two disagree on stays as facts of both; check_graph() tells.
+  // with one GUID and port (of two graphs; without a port: the first one) are the same, too, when
+  // they are of one node or the node of one of them is not known. What the two disagree on stays as
+  // facts of both; check_graph() tells.
   void merge(const Graph& other);
 
   // Children in order of id.
@@ -208,7 +209,7 @@ class Graph {
   std::vector<std::vector<VertexIndex>> children_;  // by vertex
   std::map<std::string, VertexIndex, std::less<>> by_id_;
   std::map<std::tuple<LinkKind, VertexIndex, VertexIndex>, std::uint32_t> by_ends_;
-  std::map<std::string, VertexIndex, std::less<>> nic_by_guid_;  // the first that has it
+  std::map<std::string, std::vector<VertexIndex>, std::less<>> nics_by_guid_;  // its ports
 };
 
 // The fact of the most trusted source; null: none.

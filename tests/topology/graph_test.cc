@@ -155,6 +155,52 @@ TEST(GraphMerge, JoinsNicsByGuid) {
   }
 }
 
+// An adapter of two ports as NCCL's dumps have it: one GUID, and a number for each port.
+Graph two_ports(const std::string& first, const std::string& second) {
+  Graph graph;
+  const auto source = graph.add_source(Source::NcclXml, "topo.xml");
+  const VertexIndex node = graph.add(Kind::Node, "n1");
+  std::int64_t port = 0;
+  for (const std::string& name : {first, second}) {
+    const VertexIndex nic = graph.add(Kind::Nic, "n1/nic:" + name, node);
+    graph.set(nic, key::kName, name, source);
+    graph.set(nic, key::kGuid, "0x1", source);
+    graph.set(nic, key::kPort, ++port, source);
+  }
+  return graph;
+}
+
+TEST(GraphMerge, PortsOfOneAdapterStayApart) {
+  Graph graph;
+  graph.merge(two_ports("mlx5_0", "mlx5_1"));
+  EXPECT_EQ(to_json(graph), to_json(two_ports("mlx5_0", "mlx5_1")));
+  graph.merge(two_ports("mlx5_0", "mlx5_1"));
+  EXPECT_EQ(to_json(graph), to_json(two_ports("mlx5_0", "mlx5_1"))) << "the same again";
+}
+
+TEST(GraphMerge, AGuidWithoutAPortIsThatOfTheFirstPort) {
+  for (const bool fabric_first : {true, false}) {
+    for (const bool has_node : {true, false}) {
+      const Graph fabric =
+          fabric_of(has_node ? "n1/nic:HCA-1" : "nic:0x1", has_node ? "n1" : "", "0x1");
+      Graph graph = fabric_first ? fabric : two_ports("mlx5_0", "mlx5_1");
+      graph.merge(fabric_first ? two_ports("mlx5_0", "mlx5_1") : fabric);
+      EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(2)) << fabric_first << has_node;
+      std::size_t told_twice = 0;
+      for (const VertexIndex nic : graph.of_kind(Kind::Nic)) {
+        const auto& facts = graph.vertex(nic).facts;
+        const auto guids = std::count_if(facts.begin(), facts.end(),
+                                         [](const Fact& fact) { return fact.key == key::kGuid; });
+        if (guids != 2) continue;
+        ++told_twice;
+        EXPECT_EQ(integer_of(graph, facts, key::kPort), 1) << fabric_first << has_node;
+      }
+      EXPECT_EQ(told_twice, 1U) << fabric_first << has_node;
+      EXPECT_THAT(check_graph(graph), IsEmpty());
+    }
+  }
+}
+
 TEST(GraphMerge, KeepsPathsToPeersThatGetAnotherId) {
   Graph matrix = matrix_of("n1");
   matrix.set(matrix.find("n1/gpu#0"), std::string(key::kPath) + "n1/gpu#1", "NV18", 0);

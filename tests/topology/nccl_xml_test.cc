@@ -125,6 +125,23 @@ TEST(NcclXml, WritesEveryPublicFileAsItWas) {
   }
 }
 
+// What every command does with a file: it merges it into a graph of all of them.
+TEST(NcclXml, EveryPublicFileIsTheSameAfterItWasMerged) {
+  REGATTA_NEED_SHARED("topologies/nccl-xml");
+  for (const SharedFile& row : kShared) {
+    SCOPED_TRACE(row.file);
+    const Graph graph =
+        read(tests::file_text(tests::shared_path("topologies/nccl-xml") / row.file));
+    Graph merged;
+    for (const char* const time : {"first", "second"}) {
+      merged.merge(graph);
+      EXPECT_THAT(merged.of_kind(Kind::Nic), SizeIs(row.nics)) << time;
+      EXPECT_EQ(to_json(merged), to_json(graph)) << time;
+      EXPECT_EQ(write_nccl_xml(merged, merged.find("n1")), write_nccl_xml(graph, graph.find("n1")));
+    }
+  }
+}
+
 TEST(NcclXml, APublicDumpSaysWhatItsDevicesAre) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto folder = tests::shared_path("topologies/nccl-xml");
