@@ -1,5 +1,6 @@
 #include "topology/nccl_graph.h"
 
+#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -13,6 +14,10 @@ namespace {
 constexpr const char* kSearches[] = {"ring", "tree", "collnet chain", "nvls", "collnet direct"};
 constexpr const char* kPatterns[] = {"unknown", "balanced tree", "split tree",    "tree",
                                      "ring",    "nvls",          "collnet direct"};
+
+// NCCL's NCCL_TOPO_ID: the machine above 56 bits of what numbers its devices.
+constexpr unsigned kMachineShift = 56;
+constexpr std::uint64_t kLocalIdMask = (std::uint64_t{1} << kMachineShift) - 1;
 
 class Reader {
  public:
@@ -53,6 +58,20 @@ class Reader {
     const auto value = base::parse_integer(text(element, name));
     if (!value) fail(element, std::string("'") + name + "' is no whole number");
     return *value;
+  }
+  NcclDevice device(const XmlElement& stop) const {
+    const std::string& said = text(stop, "dev");
+    const std::size_t prefix = said.starts_with("0x") ? 2 : 0;
+    std::uint64_t id = 0;
+    const char* const end = said.data() + said.size();
+    const auto [last, error] =
+        std::from_chars(said.data() + prefix, end, id, prefix == 0 ? 10 : 16);
+    if (error != std::errc{} || last != end) {
+      fail(stop, "'" + said.substr(0, 40) + "' as dev of <" + stop.name +
+                     "> is not a device number; NCCL writes 3 or 0x3");
+    }
+    return {static_cast<std::int64_t>(id & kLocalIdMask),
+            static_cast<std::int64_t>(id >> kMachineShift)};
   }
   double number(const XmlElement& element, const char* name) const {
     const auto value = base::parse_number(text(element, name));
@@ -102,9 +121,7 @@ class Reader {
       if (stop.name != "gpu" && stop.name != "net") {
         fail(stop, "a channel goes over something else than a <gpu> or <net>");
       }
-      const std::int64_t device = integer(stop, "dev");
-      if (device < 0) fail(stop, "a device has no number below 0");
-      (stop.name == "gpu" ? channel.gpus : channel.nets).push_back(device);
+      (stop.name == "gpu" ? channel.gpus : channel.nets).push_back(device(stop));
     }
     return channel;
   }
@@ -130,6 +147,8 @@ Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::stri
   Graph graph;
   const std::uint32_t source = graph.add_source(Source::NcclGraph, place);
   const VertexIndex machine = graph.add(Kind::Node, node);
+  std::set<NcclDevice> gpus;
+  std::set<std::int64_t> machines;
   for (const NcclSearch& search : searches) {
     std::string name = name_of_search(search.id);
     if (name == "unknown") name = std::to_string(search.id);
@@ -143,12 +162,15 @@ Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::stri
               source);
     graph.set(machine, start + ".path", std::string(name_of(search.intra)), source);
     for (const NcclChannel& channel : search.channels) {
-      for (const std::int64_t index : channel.gpus) {
-        const VertexIndex gpu =
-            graph.add(Kind::Gpu, node + "/gpu#" + std::to_string(index), machine);
-        graph.set(gpu, key::kIndex, index, source);
-      }
+      gpus.insert(channel.gpus.begin(), channel.gpus.end());
     }
+  }
+  for (const NcclDevice& gpu : gpus) machines.insert(gpu.machine);
+  if (machines.size() > 1) return graph;
+  for (const NcclDevice& each : gpus) {
+    const VertexIndex gpu =
+        graph.add(Kind::Gpu, node + "/gpu#" + std::to_string(each.dev), machine);
+    graph.set(gpu, key::kIndex, each.dev, source);
   }
   return graph;
 }

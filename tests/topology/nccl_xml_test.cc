@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "tests/shared_data.h"
 #include "topology/cpu_mask.h"
-#include "topology/nccl_graph.h"
 #include "topology/paths.h"
 #include "topology/xml.h"
 
@@ -465,85 +464,6 @@ TEST(CpuMask, GoesBothWays) {
   }
   for (const char* const bad : {"", "1-", "-1", "2-1", "a", "1,,2", "9000", "0-99999999999"}) {
     EXPECT_FALSE(parse_cpu_list(bad)) << bad;
-  }
-}
-
-TEST(NcclGraph, ReadsThePublicDump) {
-  REGATTA_NEED_SHARED("topologies/nccl-xml");
-  const auto folder = tests::shared_path("topologies/nccl-xml");
-  const auto searches =
-      parse_nccl_graphs(tests::file_text(folder / "azure-ncv4-graph.xml"), "azure-ncv4-graph.xml");
-  ASSERT_THAT(searches, SizeIs(3));
-  const std::tuple<const char*, const char*, std::size_t> rows[] = {
-      {"ring", "ring", 2}, {"tree", "balanced tree", 4}, {"collnet chain", "tree", 4}};
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto& [search, pattern, channels] = rows[i];
-    EXPECT_STREQ(name_of_search(searches[i].id), search);
-    EXPECT_STREQ(name_of_pattern(searches[i].pattern), pattern);
-    EXPECT_THAT(searches[i].channels, SizeIs(channels));
-    EXPECT_EQ(searches[i].gb_per_s_intra, 12);
-    EXPECT_EQ(searches[i].gb_per_s_inter, 12);
-    EXPECT_EQ(searches[i].intra, PathType::Sys);
-    EXPECT_EQ(searches[i].inter, PathType::Pix);
-    EXPECT_FALSE(searches[i].cross_nic);
-  }
-  EXPECT_THAT(searches[0].channels[1].gpus, ElementsAre(0, 3, 2, 1));
-  EXPECT_THAT(searches[0].channels[1].nets, IsEmpty());
-  Graph graph = graph_of_searches(searches, "n1", "graph.xml");
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(4));
-  const auto& facts = graph.vertex(graph.find("n1")).facts;
-  EXPECT_EQ(number_of(graph, facts, "nccl.ring.gb_per_s"), 24);
-  EXPECT_EQ(integer_of(graph, facts, "nccl.collnet_chain.channels"), 4);
-  EXPECT_EQ(text_of(graph, facts, "nccl.tree.path"), "SYS");
-  graph.merge(read(tests::file_text(folder / "azure-ncv4-topo.xml")));
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(4)) << "the same ones";
-}
-
-TEST(NcclGraph, ReadsNetworksAndRefusesTheRest) {
-  const auto text = [](const std::string& attributes, const std::string& inside) {
-    return "<graphs version=\"1\"><graph id=\"0\" pattern=\"4\" crossnic=\"1\" " + attributes +
-           " samechannels=\"1\">" + inside + "</graph></graphs>";
-  };
-  const std::string good =
-      "nchannels=\"1\" speedintra=\"20\" speedinter=\"10.5\" typeintra=\"NVL\" typeinter=\"PXB\"";
-  const std::string channel =
-      "<channel><net dev=\"1\"/><gpu dev=\"3\"/><gpu dev=\"0\"/><net dev=\"2\"/></channel>";
-  const auto searches = parse_nccl_graphs(text(good, channel), "g.xml");
-  ASSERT_THAT(searches, SizeIs(1));
-  EXPECT_TRUE(searches[0].cross_nic);
-  EXPECT_TRUE(searches[0].same_channels);
-  EXPECT_EQ(searches[0].gb_per_s_inter, 10.5);
-  EXPECT_THAT(searches[0].channels[0].gpus, ElementsAre(3, 0));
-  EXPECT_THAT(searches[0].channels[0].nets, ElementsAre(1, 2));
-  const std::pair<std::string, const char*> rows[] = {
-      {"", "no XML"},
-      {"<system version=\"1\"/>", "NCCL_TOPO_DUMP_FILE"},
-      {"<graphs version=\"2\"/>", "version 1"},
-      {"<graphs version=\"1\"><x/></graphs>", "something else than a <graph>"},
-      {text(good, ""), "0 of 1 channels"},
-      {text(good, "<x/>"), "something else than a <channel>"},
-      {text(good, "<channel><cpu dev=\"0\"/></channel>"), "something else than a <gpu>"},
-      {text(good, "<channel><gpu/></channel>"), "<gpu> has no 'dev'"},
-      {text(good, "<channel><gpu dev=\"-1\"/></channel>"), "below 0"},
-      {text(
-           "nchannels=\"0\" speedintra=\"-1\" speedinter=\"1\" typeintra=\"NVL\" typeinter=\"PXB\"",
-           ""),
-       "'speedintra' is no speed"},
-      {text("nchannels=\"0\" speedintra=\"1\" speedinter=\"1\" typeintra=\"NVX\" typeinter=\"PXB\"",
-            ""),
-       "'NVX' is no kind of path"},
-      {text("speedintra=\"1\" speedinter=\"1\" typeintra=\"NVL\" typeinter=\"PXB\"", ""),
-       "has no 'nchannels'"},
-  };
-  for (const auto& [bad, why] : rows) {
-    try {
-      (void)parse_nccl_graphs(bad, "g.xml");
-      ADD_FAILURE() << bad << " was read";
-    } catch (const base::Error& error) {
-      EXPECT_EQ(error.code(), base::Code::User);
-      EXPECT_THAT(error.what(), HasSubstr(why));
-      EXPECT_THAT(error.what(), HasSubstr("g.xml"));
-    }
   }
 }
 
