@@ -17,6 +17,20 @@
 namespace regatta::topology {
 namespace {
 
+constexpr std::string_view kBlanks = " \t\r";
+
+// Windows' programs write a mark before text; only that of UTF-8 leaves text that readers know.
+std::string_view without_byte_order_mark(std::string_view text, const std::string& name) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    throw base::Error(base::Code::User,
+                      base::printable(name) +
+                          ": its text is UTF-16; save it as UTF-8 (iconv -f UTF-16 "
+                          "-t UTF-8, or Out-File -Encoding utf8)");
+  }
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 // From the first byte that is not blank, and no more than a look needs.
 std::string_view begin_of(std::string_view text) {
   constexpr std::size_t kLook = 4096;
@@ -90,10 +104,27 @@ bool is_searches(std::string_view text) {
   return !begin.empty() && begin.front() == '<' && has(begin, "<graphs");
 }
 
+// The row of GPU0: "GPU0  X  NV18 …", wherever a report that it was pasted from puts it.
+bool is_first_row(std::string_view line) {
+  std::vector<std::string_view> cells;
+  for (std::size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;
+       at = line.find_first_not_of(kBlanks, at)) {
+    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    cells.push_back(line.substr(at, end - at));
+    at = end;
+  }
+  return !cells.empty() && cells.front() == "GPU0" &&
+         std::find(cells.begin(), cells.end(), "X") != cells.end();
+}
+
 bool is_matrix(std::string_view whole) {
-  const std::string_view text = look_at(whole);
-  const std::string_view begin = begin_of(text);
-  return has(begin, "GPU0") && has(text, "\nGPU0") && has(text, " X ");
+  std::string_view text = look_at(whole);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (is_first_row(text.substr(0, end))) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
 }
 
 bool is_nvlinks(std::string_view text) {
@@ -224,7 +255,8 @@ constexpr FileFormat kFormats[] = {
 
 }  // namespace
 
-Reading read_any(std::string_view text, const std::string& name) {
+Reading read_any(std::string_view whole, const std::string& name) {
+  const std::string_view text = without_byte_order_mark(whole, name);
   std::string known;
   for (const FileFormat& format : kFormats) {
     if (!format.is(text)) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "tests/shared_data.h"
 #include "topology/capture.h"
+#include "topology/cluster_file.h"
 #include "topology/topology_file.h"
 
 namespace regatta::topology {
@@ -73,6 +74,86 @@ TEST(ReadAny, Variables) {
   EXPECT_EQ(reading.settings[2].place, "c:6");
 }
 
+std::string indented(const std::string& text) {
+  std::string moved = "  ";
+  for (const char c : text) {
+    moved += c;
+    if (c == '\n') moved += "  ";
+  }
+  return moved;
+}
+
+// As reports of bugs have it: between other sections, by two blanks to the right, and with tabs
+// that an editor made blanks.
+TEST(ReadAny, AMatrixInAReport) {
+  const std::string blanks =
+      "      GPU0 GPU1 mlx5_0 CPU Affinity NUMA Affinity\n"
+      "GPU0   X   NV4  PIX    0-3          0\n"
+      "GPU1  NV4   X   SYS    4-7          1\n"
+      "mlx5_0 PIX SYS   X\n";
+  const std::string tabs =
+      "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\tNUMA Affinity\n"
+      "GPU0\tX\tNV4\tPIX\t0-3\t0\nGPU1\tNV4\tX\tSYS\t4-7\t1\nmlx5_0\tPIX\tSYS\tX\t\t\n";
+  const std::string plain = to_json(read_any(blanks, "m").graph);
+  for (const std::string& matrix : {blanks, tabs}) {
+    for (const std::string& text :
+         {matrix, indented(matrix), "\n" + indented(matrix),
+          "Collecting environment information...\nGPU models: \nGPU 0: NVIDIA A100\n" +
+              std::string(5000, '-') + "\n\nGPU Topology:\n" + indented(matrix) +
+              "\nLegend:\n\n  X    = Self\n"}) {
+      const Reading reading = read_any(text, "m");
+      EXPECT_EQ(reading.format, "nvidia-smi topo -m") << text;
+      EXPECT_EQ(to_json(reading.graph), plain) << text;
+    }
+  }
+}
+
+TEST(ReadAny, APublicMatrixIsTheSameWhenItIsIndented) {
+  REGATTA_NEED_SHARED("topologies/smi-topo");
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tests::shared_path("topologies/smi-topo"))) {
+    const std::string text = tests::file_text(entry.path());
+    const Reading reading = read_any(indented(text), "m");
+    EXPECT_EQ(reading.format, "nvidia-smi topo -m") << entry.path();
+    EXPECT_EQ(to_json(reading.graph), to_json(read_any(text, "m").graph)) << entry.path();
+  }
+}
+
+TEST(ReadAny, AByteOrderMarkIsPassedOver) {
+  const std::string texts[] = {
+      "<system version=\"1\"><cpu numaid=\"0\"/></system>",
+      "nodes: {n: {count: 2}}\n",
+      "{\"nodes\": {\"n\": {\"count\": 3}}}",
+      to_json(Graph()),
+      "NCCL_ALGO=Tree\n",
+      "\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tSYS\t X \n",
+      "SwitchName=s0 Nodes=n[1-2]\n",
+  };
+  for (const std::string& text : texts) {
+    const Reading plain = read_any(text, "m"), marked = read_any("\xEF\xBB\xBF" + text, "m");
+    EXPECT_EQ(marked.format, plain.format) << text;
+    EXPECT_EQ(to_json(marked.graph), to_json(plain.graph)) << text;
+    EXPECT_EQ(marked.settings.size(), plain.settings.size()) << text;
+  }
+  // The planner reads descriptions by itself.
+  EXPECT_EQ(to_json(cluster_graph(parse_cluster("\xEF\xBB\xBF" + texts[1], "m"))),
+            to_json(read_any(texts[1], "m").graph));
+}
+
+TEST(ReadAny, PublicFilesWithAByteOrderMark) {
+  REGATTA_NEED_SHARED("topologies");
+  for (const char* const file :
+       {"nccl-xml/oci-H100-topology.xml", "nccl-xml/azure-ncv4-graph.xml",
+        "smi-topo/dgx-a100-8gpu-10nic.txt", "ibnetdiscover/topograph-dgx-ndr-fabric.out",
+        "ibnetdiscover/netloc-plafrim2-subnet0-ports-format.txt", "slurm/topograph-tree.conf",
+        "misc/nvidia-smi-nvlink-s.a100.txt"}) {
+    const std::string text = tests::file_text(tests::shared_path("topologies") / file);
+    EXPECT_EQ(to_json(read_any("\xEF\xBB\xBF" + text, "m").graph),
+              to_json(read_any(text, "m").graph))
+        << file;
+  }
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -97,7 +178,13 @@ std::string nested(int depth) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadFile,
     testing::Values(Bad{"empty", "", "none of those that are known: capture, graph, NCCL"},
-                    Bad{"blank", " \n\t\n", "none of those"}, Bad{"text", "hello", "none of those"},
+                    Bad{"blank", " \n\t\n", "none of those"},
+                    Bad{"a_mark_alone", "\xEF\xBB\xBF", "none of those"},
+                    Bad{"two_marks", "\xEF\xBB\xBF\xEF\xBB\xBF<system/>", "none of those"},
+                    Bad{"utf_16_little", std::string("\xFF\xFE<\0s\0", 6), "save it as UTF-8"},
+                    Bad{"utf_16_big", std::string("\xFE\xFF\0<", 4), "save it as UTF-8"},
+                    Bad{"a_gpu_without_matrix", "GPU0 GPU1\nGPU0 SYS\n", "none of those"},
+                    Bad{"text", "hello", "none of those"},
                     Bad{"other_variables", "PATH=/bin\n", "none of those"},
                     Bad{"variables_and_text", "NCCL_ALGO=Ring\nhello\n", "none of those"},
                     Bad{"other_json", "{\"a\": 1}", "none of those"},
@@ -194,7 +281,8 @@ TEST_P(SharedFormats, AreRecognized) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != row.extension && *row.extension != '\0') continue;
     try {
-      EXPECT_EQ(read_any(tests::file_text(entry.path()), name).format, row.format) << name;
+      const Reading reading = read_any(tests::file_text(entry.path()), name);
+      EXPECT_EQ(reading.format, row.format) << name;
       ++read;
     } catch (const base::Error& error) {
       EXPECT_THAT(error.what(), testing::Not(HasSubstr("its format is none"))) << name;
