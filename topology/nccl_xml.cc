@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kMostDomains = 64;
 constexpr std::size_t kMostGpuLinks = 256;  // elements
 constexpr std::int64_t kMostLinks = 1'000'000;
+// Ports of RDMA devices count from 1; NCCL writes 0 for an interface that it uses by sockets.
+constexpr std::int64_t kNoPort = 0, kFirstPort = 1;
 
 struct Children {
   std::string_view element;
@@ -275,9 +277,20 @@ class Reader {
       return;
     }
     for (const XmlElement& net : nic->children) {
+      if (pci == nullptr && is_listed(net)) continue;
       const VertexIndex vertex = add_net(net, place);
       made(vertex, nic->children.size() == 1);
+      if (pci == nullptr || port_of(net) == kNoPort) interfaces_.insert(required(net, "name"));
     }
+  }
+
+  // What has no PCIe device (tunl0, docker0, a virtual machine's eth0) is nearer to no CPU than to
+  // another, and some dumps list it below each. It is one interface: that of its first place.
+  bool is_listed(const XmlElement& net) const {
+    return interfaces_.count(required(net, "name")) != 0;
+  }
+  std::int64_t port_of(const XmlElement& net) const {
+    return optional_integer(net, "port").value_or(kFirstPort);
   }
 
   VertexIndex add_net(const XmlElement& net, const Place& place) {
@@ -293,6 +306,7 @@ class Reader {
     set_integer(vertex, key::kSpeed, net, "speed");
     set_integer(vertex, key::kPort, net, "port");
     set_integer(vertex, key::kGdr, net, "gdr");
+    if (port_of(net) == kNoPort) return vertex;  // its guid is a number that NCCL counts up
     const auto guid = swapped_guid(text(net, "guid").value_or(""));
     if (guid && guid->find_first_not_of("0x") != std::string::npos) {
       graph_.set(vertex, key::kGuid, *guid, source_);
@@ -390,6 +404,7 @@ class Reader {
   std::vector<VertexIndex> domains_;
   std::vector<std::optional<double>> smp_;  // by domain
   std::set<std::string> buses_;
+  std::set<std::string> interfaces_;  // names of those that may be listed again
   std::vector<Gpu> gpus_;
   std::vector<std::pair<VertexIndex, const XmlElement*>> bridges_;
 };

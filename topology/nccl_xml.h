@@ -18,7 +18,8 @@ struct NcclXmlContext {
 };
 
 // `cpu` becomes a NUMA domain, `pci` a bridge, or the GPU or NIC in it (by class in skeletons; a
-// leaf without class stays a bridge), `net` a NIC, so a card of two ports is two NICs. Speeds of
+// leaf without class stays a bridge), `net` a NIC, so a card of two ports is two NICs. An interface
+// without PCIe device that is listed below several `cpu` is one, below the first. Speeds of
 // PCIe and NVLink are what NCCL takes them for, as derived; where the file leaves them to the
 // machine there is none. A GPU's NVLink to itself or to a GPU that is not in the file is kept as
 // attribute only. Throws Code::User for what NCCL would not understand either, for unknown

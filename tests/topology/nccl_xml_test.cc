@@ -306,6 +306,48 @@ TEST(NcclXml, RefusesGpusThatDisagree) {
   EXPECT_THROW((void)read(pair(2, 1)), base::Error);
 }
 
+// As a container's host dumps it: an interface without device below each CPU.
+std::string with_interfaces(const std::string& first, const std::string& second) {
+  return "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:11:00.0\" class=\"0x030200\">"
+         "<gpu dev=\"0\" sm=\"90\"/></pci><pci busid=\"0000:12:00.0\" class=\"0x020000\"><nic>"
+         "<net name=\"mlx5_0\" dev=\"0\" speed=\"400000\" port=\"1\" guid=\"0x5\"/></nic></pci>" +
+         first + "</cpu><cpu numaid=\"1\">" + second + "</cpu></system>";
+}
+constexpr const char* kTunnel =
+    "<nic><net name=\"tunl0\" dev=\"2\" speed=\"10000\" port=\"0\" guid=\"0x2\" gdr=\"0\"/>"
+    "<net name=\"eth0\" dev=\"1\" speed=\"10000\" port=\"0\" guid=\"0x1\" gdr=\"0\"/></nic>";
+
+TEST(NcclXml, AnInterfaceBelowSeveralDomainsIsOne) {
+  const Graph graph = read(with_interfaces(kTunnel, kTunnel));
+  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(3));
+  EXPECT_EQ(graph.vertex(graph.vertex(graph.find("n1/nic:tunl0")).parent).id, "n1/numa:0");
+  EXPECT_EQ(text_of(graph, graph.vertex(graph.find("n1/nic:tunl0")).facts, key::kGuid), "")
+      << "its guid is a counter";
+  EXPECT_EQ(to_json(graph), to_json(read(with_interfaces(kTunnel, ""))));
+  const std::string written = write_nccl_xml(graph, graph.find("n1"));
+  EXPECT_EQ(to_json(read(written)), to_json(graph));
+  // Other dumps of the machine count other interfaces.
+  Graph merged = graph;
+  std::string other = kTunnel;
+  other.replace(other.find("guid=\"0x2\""), 10, "guid=\"0x5\"");
+  merged.merge(read(with_interfaces(other, "")));
+  EXPECT_THAT(merged.of_kind(Kind::Nic), SizeIs(3));
+}
+
+TEST(NcclXml, AnRdmaDeviceListedTwiceIsRefused) {
+  const std::string device =
+      "<pci busid=\"0000:13:00.0\" class=\"0x020000\"><nic><net name=\"mlx5_0\" dev=\"1\" "
+      "port=\"1\"/></nic></pci>";
+  const std::string nowhere = "<nic><net name=\"mlx5_0\" dev=\"1\" port=\"1\"/></nic>";
+  const std::string socket =
+      "<pci busid=\"0000:13:00.0\" class=\"0x020000\"><nic><net name=\"eth0\" dev=\"1\" "
+      "port=\"0\"/></nic></pci>";
+  EXPECT_THROW((void)read(with_interfaces("", device)), base::Error) << "two bus ids";
+  EXPECT_THROW((void)read(with_interfaces("", nowhere)), base::Error) << "port 1 is no socket's";
+  EXPECT_THROW((void)read(with_interfaces(kTunnel, socket)), base::Error) << "on PCIe after all";
+  EXPECT_THAT(read(with_interfaces(socket, kTunnel)).of_kind(Kind::Nic), SizeIs(3));
+}
+
 TEST(NcclXml, ReadsNvlinksToTheCpuOfPower) {
   const Graph graph = read(
       "<system version=\"1\"><cpu numaid=\"8\" arch=\"ppc64\"><pci busid=\"0004:04:00.0\" "
