@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "topology/doctor_view.h"
 #include "topology/node_shape.h"
 #include "topology/paths.h"
 
@@ -41,8 +42,15 @@ std::string name_of(const Graph& machines, VertexIndex nic) {
 // What the GPUs of one node have of its NICs.
 class NicShares {
  public:
-  NicShares(const Graph& machines, const topology::Paths& paths, VertexIndex node)
-      : machines_(machines), paths_(paths), nics_(machines.below(node, Kind::Nic)) {}
+  NicShares(const Graph& machines, const topology::Paths& paths, const topology::View& view,
+            VertexIndex node)
+      : machines_(machines), paths_(paths) {
+    for (const topology::NodeView& each : view.nodes()) {
+      if (each.vertex == node) nics_ = view.compute_nics(each);
+    }
+    // Sockets are all that some machines have.
+    if (nics_.empty()) nics_ = machines.below(node, Kind::Nic);
+  }
 
   std::string take(VertexIndex gpu) {
     VertexIndex best = topology::kNoVertex;
@@ -101,6 +109,8 @@ std::map<VertexIndex, std::set<VertexIndex>> nodes_of_domains(const Graph& machi
 std::vector<topology::Seat> seats_of(const Graph& machines, const std::vector<VertexIndex>& nodes,
                                      int ranks_per_node) {
   const topology::Paths paths(machines);
+  const topology::Patient patient{machines};
+  const topology::View view(patient);
   const auto links = topology::links_by_vertex(machines);
   std::map<std::string, std::vector<std::string>> known;  // NICs of nodes by their shape
   std::vector<topology::Seat> seats;
@@ -108,7 +118,7 @@ std::vector<topology::Seat> seats_of(const Graph& machines, const std::vector<Ve
     const auto [found, is_new] = known.try_emplace(topology::shape_of(machines, node, links));
     if (is_new) {
       const std::vector<VertexIndex> gpus = gpus_of(machines, node);
-      NicShares nics(machines, paths, node);
+      NicShares nics(machines, paths, view, node);
       for (int i = 0; i < ranks_per_node; ++i) {
         found->second.push_back(nics.take(gpus.at(static_cast<std::size_t>(i))));
       }

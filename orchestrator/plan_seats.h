@@ -10,7 +10,8 @@ namespace regatta::orchestrator {
 
 // Rank r has the GPU with the (r mod ranks_per_node)-th smallest number of the (r ÷
 // ranks_per_node)-th node, and the NIC that is nearest to it: of equally near ones those that
-// fewest GPUs of the node have, then by name.
+// fewest GPUs of the node have, then by name. Bonds and cards without RDMA are taken only where a
+// node has nothing else.
 [[nodiscard]] std::vector<topology::Seat> seats_of(const topology::Graph& machines,
                                                    const std::vector<topology::VertexIndex>& nodes,
                                                    int ranks_per_node);
