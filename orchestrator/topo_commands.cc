@@ -219,7 +219,9 @@ Graph machines_of(const MachineSources& sources, const Environment& environment,
   if (!sources.srun.empty()) graph = probe_allocation(sources.srun, environment);
   for (const std::string& file : sources.files) {
     topology::Reading reading = topology::read_any(read_input(file), file == "-" ? "stdin" : file);
-    for (const topology::Finding& finding : reading.findings) tell(finding.words);
+    for (const topology::Finding& finding : reading.findings) {
+      tell(finding.words + (finding.remedy.empty() ? "" : "; " + finding.remedy));
+    }
     graph.merge(reading.graph);
   }
   if (sources.here) {

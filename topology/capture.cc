@@ -170,7 +170,7 @@ Replayed replay(const Capture& capture) {
     const SmiContext context{capture.host, capture.host + ": " + name, gpu_model(replayed.graph)};
     const std::string& text = output.text;  // clang 14 captures no structured binding
     if (name == "nvidia-smi topo -m") {
-      take(name, [&] { return read_smi_topo(text, context); });
+      take(name, [&] { return read_smi_topo(text, context, &replayed.findings); });
     } else if (name == "nvidia-smi nvlink -s") {
       take(name, [&] { return read_smi_nvlink(text, context); });
     }

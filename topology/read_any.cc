@@ -217,7 +217,7 @@ constexpr FileFormat kFormats[] = {
      }},
     {"nvidia-smi topo -m", is_matrix,
      [](std::string_view text, const std::string& name, Reading* reading) {
-       reading->graph = read_smi_topo(text, {machine_of(name), name, ""});
+       reading->graph = read_smi_topo(text, {machine_of(name), name, ""}, &reading->findings);
      }},
     {"nvidia-smi nvlink -s", is_nvlinks,
      [](std::string_view text, const std::string& name, Reading* reading) {

@@ -15,7 +15,7 @@ struct Reading {
   Graph graph;
   std::vector<TopologyFile> topology_files;
   std::vector<HostState> hosts;
-  std::vector<Finding> findings;  // of reading: what a capture could not read
+  std::vector<Finding> findings;  // of reading: what was left out, and why
   std::vector<Setting>
       settings;  // of a capture, of nccl.conf, or of what `env` printed: NCCL's and CUDA's
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "topology/cpu_mask.h"
 #include "topology/nccl_speeds.h"
 #include "topology/reader_error.h"
 #include "topology/smi_text.h"
@@ -51,14 +52,18 @@ bool is_path(std::string_view cell) {
          cell == "PIX" || nvlinks_in(cell);
 }
 
+std::string counted(std::size_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 class Matrix {
  public:
-  Matrix(std::string_view text, const SmiContext& context)
-      : context_(context), lines_(smi_lines(text, context.place)) {}
+  Matrix(std::string_view text, const SmiContext& context, std::vector<Finding>* findings)
+      : context_(context), findings_(findings), lines_(smi_lines(text, context.place)) {}
 
   Graph read() {
     read_header();
-    for (Device& device : devices_) read_row(&device);
+    read_rows();
     check_cells();
     read_rest();
     add_devices();
@@ -136,14 +141,74 @@ class Matrix {
     fail("there is no line of columns 'GPU0 …'; give the whole output of nvidia-smi topo -m");
   }
 
-  void read_row(Device* device) {
-    while (at_ < lines_.size() && smi_trimmed(lines_[at_]).empty()) ++at_;
-    if (at_ == lines_.size()) {
-      fail("the matrix ends before the row of " + device->column + ", so it is cut off");
+  void read_rows() {
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      const bool gpus_are_read =
+          std::none_of(devices_.begin() + static_cast<std::ptrdiff_t>(i), devices_.end(),
+                       [](const Device& device) { return device.is_gpu(); });
+      if (findings_ != nullptr && gpus_are_read && is_cut_at(devices_[i])) return keep_gpus(i);
+      read_row(&devices_[i]);
     }
+  }
+
+  // Cells of the next line that is not empty, the row's name first; none at the end.
+  std::vector<std::string> next_row() {
+    while (at_ < lines_.size() && smi_trimmed(lines_[at_]).empty()) ++at_;
+    if (at_ == lines_.size()) return {};
     std::vector<std::string> cells = cells_of(lines_[at_]);
     // "topo -p2p" puts a blank before its rows, and pasted text anything.
     while (!cells.empty() && cells.front().empty()) cells.erase(cells.begin());
+    return cells;
+  }
+  [[nodiscard]] bool is_last_line() const {
+    return std::all_of(lines_.begin() + static_cast<std::ptrdiff_t>(at_) + 1, lines_.end(),
+                       [](const std::string& line) { return smi_trimmed(line).empty(); });
+  }
+
+  // Whether the text ends before the end of this device's row.
+  bool is_cut_at(const Device& device) {
+    const std::vector<std::string> cells = next_row();
+    if (cells.empty() || cells.front() != device.column) return true;
+    if (cells.size() < devices_.size() + 1) return true;
+    const std::string& last = cells[devices_.size()];
+    return is_last_line() && last != "X" && !is_path(last);
+  }
+
+  // Names of NICs follow the matrix, so those of a matrix that is cut off have none, and would
+  // stand beside themselves once another source is merged.
+  void keep_gpus(std::size_t rows) {
+    Finding finding;
+    finding.id = "reading.cut_off";
+    finding.subject = context_.place;
+    std::vector<Device> gpus;
+    std::vector<std::vector<std::string>> cells;
+    for (std::size_t i = 0; i < rows; ++i) {
+      if (!devices_[i].is_gpu()) continue;
+      gpus.push_back(devices_[i]);
+      std::vector<std::string>& row = cells.emplace_back();
+      for (std::size_t j = 0; j < devices_.size(); ++j) {
+        if (devices_[j].is_gpu()) row.push_back(cells_[i][j]);
+      }
+    }
+    const std::size_t nics = devices_.size() - gpus.size();
+    finding.words = base::printable(context_.place) + ": the matrix is cut off at the row of " +
+                    devices_[rows].column + "; " + counted(gpus.size(), "GPU") + " read, " +
+                    counted(nics, "NIC") + " left out";
+    finding.evidence = {
+        {base::printable(context_.place),
+         std::to_string(rows) + " of " + std::to_string(devices_.size()) + " rows"}};
+    finding.remedy = "give the whole output of nvidia-smi topo -m";
+    findings_->push_back(std::move(finding));
+    devices_ = std::move(gpus);
+    cells_ = std::move(cells);
+    is_cut_ = true;
+  }
+
+  void read_row(Device* device) {
+    std::vector<std::string> cells = next_row();
+    if (at_ == lines_.size()) {
+      fail("the matrix ends before the row of " + device->column + ", so it is cut off");
+    }
     if (cells.empty() || cells.front() != device->column) {
       fail("the row of " + device->column + " is missing, so the matrix is cut off");
     }
@@ -176,6 +241,7 @@ class Matrix {
   // one, and a lone number is a NUMA domain.
   void read_affinity(Device* device, std::vector<std::string> cells, bool tabs) const {
     while (!cells.empty() && cells.back().empty()) cells.pop_back();
+    if (device->is_gpu()) check_end(*device, cells, tabs);
     if (cells.empty()) return;
     if (tabs) {
       if (cells.size() == 4 && labels_ == 3 && cells[2].empty()) cells.erase(cells.begin() + 2);
@@ -185,11 +251,12 @@ class Matrix {
     if (cells.size() > labels_) {
       fail("the row of " + device->column + " has more cells than the matrix has columns");
     }
+    if (device->is_gpu()) check_affinity(*device, cells);
     cells.resize(3);
     for (std::string& cell : cells) {
       if (cell == "N/A") cell.clear();
     }
-    if (!cells[0].empty() && !smi_is_cpu_list(cells[0])) {
+    if (!cells[0].empty() && !parse_cpu_list(cells[0])) {
       fail("'" + base::printable(cells[0].substr(0, 40)) + "' is no list of CPUs");
     }
     device->cpus = cells[0];
@@ -197,8 +264,35 @@ class Matrix {
     if (!cells[1].empty() && !smi_is_cpu_list(cells[1]) && !base::parse_integer(cells[1])) {
       fail("'" + base::printable(cells[1].substr(0, 40)) + "' is no NUMA domain");
     }
+    if (!cells[2].empty() && !base::parse_integer(cells[2])) {
+      fail("'" + base::printable(cells[2].substr(0, 40)) + "' is not the number of a NUMA domain");
+    }
     device->numa = base::parse_integer(cells[1]);
     device->gpu_numa = base::parse_integer(cells[2]);
+  }
+
+  // Behind a list of CPUs nvidia-smi prints a domain, or N/A. A row without has lost it to the cell
+  // before ("64-95" and "0" become "64-950") or to a cut.
+  void check_affinity(const Device& device, const std::vector<std::string>& cells) const {
+    if (cells[0].empty() || cells[0] == "N/A") return;
+    for (std::size_t i = 1; i < labels_; ++i) {
+      if (i < cells.size() && !cells[i].empty()) continue;
+      fail("the row of " + device.column + " has '" + base::printable(cells[0].substr(0, 40)) +
+           "' as " + kLabels[0] + " and no " + kLabels[i] +
+           ": two cells run together, or the row is cut off; give the whole output of nvidia-smi "
+           "topo -m");
+    }
+  }
+
+  // A text that ends in a row looks like one without CPUs: "6" of "64-95  1" like a domain.
+  void check_end(const Device& device, const std::vector<std::string>& cells, bool tabs) const {
+    const bool has_cpus = !cells.empty() && (tabs || cells.size() == labels_ ||
+                                             cells[0].find_first_of("-,") != std::string::npos);
+    const bool others_have_cpus = std::any_of(
+        devices_.begin(), devices_.end(), [](const Device& each) { return !each.cpus.empty(); });
+    if (has_cpus || !others_have_cpus || !is_last_line()) return;
+    fail("the text ends in the row of " + device.column +
+         ", before the end of its CPUs; give the whole output of nvidia-smi topo -m");
   }
 
   void check_cells() const {
@@ -226,6 +320,7 @@ class Matrix {
       if (columns_of(cells_of(lines_[at_]))) {
         fail("a second matrix begins here; give the output of one machine");
       }
+      if (is_cut_) continue;
       const std::size_t colon = line.find(": ");
       if (!line.starts_with("NIC") || colon == std::string_view::npos) continue;
       const std::string name(smi_trimmed(line.substr(colon + 2)));
@@ -367,8 +462,10 @@ class Matrix {
   }
 
   const SmiContext& context_;
+  std::vector<Finding>* findings_;  // null: what is cut off is refused
   std::vector<std::string> lines_;
   std::size_t at_ = 0;
+  bool is_cut_ = false;
   std::size_t labels_ = 0;  // columns behind the devices
   std::vector<Device> devices_;
   std::vector<std::vector<std::string>> cells_;
@@ -382,8 +479,9 @@ class Matrix {
 
 }  // namespace
 
-Graph read_smi_topo(std::string_view text, const SmiContext& context) {
-  return Matrix(text, context).read();
+Graph read_smi_topo(std::string_view text, const SmiContext& context,
+                    std::vector<Finding>* findings) {
+  return Matrix(text, context, findings).read();
 }
 
 }  // namespace regatta::topology

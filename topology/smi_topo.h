@@ -3,7 +3,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "topology/finding.h"
 #include "topology/graph.h"
 
 namespace regatta::topology {
@@ -28,8 +30,10 @@ inline constexpr std::size_t kMostSmiDevices = 512;
 // GPUs. Bandwidths only for a model that is known, and as derived.
 //
 // Throws Code::User for what is no such matrix, is cut off, contradicts itself, or is the matrix of
-// `nvidia-smi topo -p2p`, which tells what is allowed and not how it is connected.
-[[nodiscard]] Graph read_smi_topo(std::string_view text, const SmiContext& context);
+// `nvidia-smi topo -p2p`, which tells what is allowed and not how it is connected. With `findings`,
+// a matrix that is cut off behind the rows of its GPUs gives these, and says what is left out.
+[[nodiscard]] Graph read_smi_topo(std::string_view text, const SmiContext& context,
+                                  std::vector<Finding>* findings = nullptr);
 
 // `nvidia-smi nvlink -s`: index, model and UUID of every GPU that has NVLinks, how many of them are
 // up and down, and the speed of one. Empty text is a machine without NVLinks. Throws as above.

@@ -257,6 +257,134 @@ TEST(SmiTopo, RefusesWhatIsNoWholeMatrix) {
   }
 }
 
+// Rows whose affinities lost a blank, or their end.
+TEST(SmiTopo, AffinitiesThatRanTogetherOrEndEarlyAreRefused) {
+  const std::string two =
+      "     GPU0 GPU1 CPU Affinity NUMA Affinity\nGPU0  X   SYS  0-31,64-95   0\n";
+  const std::string three =
+      "     GPU0 GPU1 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0  X   SYS  0-31  0  N/A\n";
+  const std::string tabs =
+      "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\tX\tSYS\t0-31\t0\t\tN/A\n";
+  struct Row {
+    const char* name;
+    std::string text;
+    const char* why;  // empty: it is read
+  };
+  const Row rows[] = {
+      {"whole", two + "GPU1 SYS   X   32-63,96-127  1\n", ""},
+      {"whole, no line end", two + "GPU1 SYS   X   32-63,96-127  1", ""},
+      {"fused", two + "GPU1 SYS   X   32-63,96-1271\n",
+       "topo.txt:3: the row of GPU1 has '32-63,96-1271' as CPU Affinity and no NUMA Affinity"},
+      {"fused, first row", "  GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-31,64-950\n",
+       "'0-31,64-950' as CPU Affinity"},
+      {"fused before N/A", three + "GPU1 SYS X 32-631 N/A\n", "no GPU NUMA ID"},
+      {"fused between tabs", tabs + "GPU1\tSYS\tX\t32-631\t\t\tN/A\n", "no NUMA Affinity"},
+      {"fused at the end", three + "GPU1 SYS X 32-63 1N/A\n", "no GPU NUMA ID"},
+      {"cut in the CPUs", two + "GPU1 SYS   X   3", "the text ends in the row of GPU1"},
+      {"cut in the CPUs, with a line end", two + "GPU1 SYS   X   3\n\n", "ends in the row of GPU1"},
+      {"cut in the second range", two + "GPU1 SYS   X   32-63,9", "no NUMA Affinity"},
+      {"cut at a dash", two + "GPU1 SYS   X   32-", "no NUMA Affinity"},
+      {"cut before the CPUs", two + "GPU1 SYS   X", "ends in the row of GPU1"},
+      {"cut before the domain", two + "GPU1 SYS   X   32-63,96-127 ", "no NUMA Affinity"},
+      {"cut between tabs", tabs + "GPU1\tSYS\tX\t3", "no NUMA Affinity"},
+      {"cut before the last column", tabs + "GPU1\tSYS\tX\t32-63\t1", "no GPU NUMA ID"},
+      {"cut in the last column", three + "GPU1 SYS X 32-63 1 N/", "'N/' is not the number of"},
+      {"a range that runs backwards", two + "GPU1 SYS   X   32-6 1\n", "'32-6' is no list of CPUs"},
+      {"no CPUs, and more follows", two + "GPU1 SYS   X   1\n\nLegend:\n", ""},
+      {"nobody knows CPUs", "  GPU0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X N/A\n", ""},
+      {"nobody knows CPUs, tabs",
+       "\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t\t\t\tN/A\n", ""},
+  };
+  for (const Row& row : rows) {
+    try {
+      (void)read_smi_topo(row.text, context());
+      EXPECT_STREQ(row.why, "") << row.name;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User) << row.name;
+      ASSERT_STRNE(row.why, "") << row.name << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(row.why)) << row.name;
+    }
+  }
+}
+
+TEST(SmiTopo, APublicMatrixThatLostABlankIsRefused) {
+  REGATTA_NEED_SHARED("topologies/smi-topo");
+  const std::string whole =
+      read_file(tests::shared_path("topologies/smi-topo/h100-8gpu-nonic-spaces.txt"));
+  std::string fused = whole;
+  const std::string row_end = "0-51,104-155    0";
+  for (std::size_t at = fused.find(row_end); at != std::string::npos; at = fused.find(row_end)) {
+    fused.replace(at, row_end.size(), "0-51,104-1550");
+  }
+  EXPECT_THROW((void)read_smi_topo(fused, context()), base::Error);
+  // Wherever the matrix ends, no domain is another one: all that is read is as in the whole.
+  const Graph all = read_smi_topo(whole, context());
+  const std::size_t last = whole.find("\nGPU7");
+  const std::size_t end = std::min(whole.find('\n', last + 1), whole.size());
+  for (std::size_t size = last; size < end; ++size) {
+    std::vector<Finding> findings;
+    try {
+      const Graph graph = read_smi_topo(whole.substr(0, size), context(), &findings);
+      EXPECT_EQ(to_json(graph), to_json(all)) << whole.substr(last, size - last);
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+    }
+    EXPECT_THAT(findings, IsEmpty());
+  }
+}
+
+// Wherever a matrix ends behind its GPUs, these are as in the whole one, and somebody says so.
+TEST(SmiTopo, AMatrixThatIsCutOffGivesItsGpus) {
+  REGATTA_NEED_SHARED("topologies/smi-topo");
+  const std::string whole =
+      read_file(tests::shared_path("topologies/smi-topo/dgx-a100-8gpu-10nic.txt"));
+  const std::size_t first = whole.find("\nNIC0") + 1;
+  const std::size_t end = whole.find("\nNIC9");
+  ASSERT_NE(end, std::string::npos);
+  const Graph all = read_smi_topo(whole, context());
+  for (std::size_t size = first; size < end; size += 7) {
+    const std::string text = whole.substr(0, size);
+    EXPECT_THROW((void)read_smi_topo(text, context()), base::Error) << "nobody hears a finding";
+    std::vector<Finding> findings;
+    const Graph graph = read_smi_topo(text, context(), &findings);
+    EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(8));
+    EXPECT_THAT(graph.of_kind(Kind::Nic), IsEmpty()) << "their names are gone";
+    EXPECT_EQ(graph.links().size(), all.links().size());
+    EXPECT_EQ(path(graph, "gpu#0", "gpu#7"), "NV12");
+    EXPECT_EQ(fact(graph, "n1/gpu#2", key::kNuma), fact(all, "n1/gpu#2", key::kNuma));
+    ASSERT_THAT(findings, SizeIs(1));
+    EXPECT_EQ(findings[0].id, "reading.cut_off");
+    EXPECT_THAT(findings[0].words, HasSubstr("topo.txt: the matrix is cut off at the row of NIC"));
+    EXPECT_THAT(findings[0].words, HasSubstr("8 GPUs read, 10 NICs left out"));
+    EXPECT_NE(findings[0].remedy, "");
+  }
+}
+
+TEST(SmiTopo, ACutThroughGpusIsRefused) {
+  const std::string gpu = "\tGPU0\tmlx5_0\tGPU1\nGPU0\t X \tPIX\tSYS\n";
+  const std::pair<std::string, std::size_t> rows[] = {
+      {gpu + "mlx5_0\tPIX\t X \tSYS\n", 0},
+      {gpu, 0},
+      {gpu + "mlx5_0\tPIX\t X \tSYS\nGPU1\tSYS\t X \tFOO\n", 0},
+      {"\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n", 1},
+      {"\tGPU0\tmlx5_0\nGPU0\t X \tPIX\nmlx5_0\tPI", 1},
+      {"\tGPU0\tmlx5_0\nGPU0\t X \tPIX\nmlx5_0\tPIX\t X \n", 0},
+      {"\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n\nLegend:\n\nNIC Legend:\n\n  NIC0: mlx5_0\n", 1},
+      {"\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n" + std::string(kTwo), 0},
+      {"\tmlx5_0\tmlx5_1\n", 0},
+  };
+  for (const auto& [text, cuts] : rows) {
+    std::vector<Finding> findings;
+    try {
+      EXPECT_THAT(read_smi_topo(text, context(), &findings).of_kind(Kind::Gpu), SizeIs(1)) << text;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User) << text;
+      findings.clear();
+    }
+    EXPECT_THAT(findings, SizeIs(cuts)) << text;
+  }
+}
+
 TEST(SmiNvlink, ReadsThePublicLists) {
   REGATTA_NEED_SHARED("topologies/misc");
   const auto folder = tests::shared_path("topologies/misc");
