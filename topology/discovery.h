@@ -17,7 +17,8 @@ struct DiscoveredPort {
   std::size_t line = 0;
   std::string peer;  // key of the device at the other end; empty: no link
   std::int64_t peer_port = 0;
-  std::string rate;  // "4xNDR"
+  std::string rate;             // "4xNDR"
+  bool to_aggregation = false;  // the other end calls itself one
 };
 
 struct DiscoveredDevice {
@@ -36,9 +37,13 @@ struct Discovery {
   std::vector<DiscoveredDevice> devices;
   std::map<std::string, std::size_t, std::less<>> by_key;  // "S-…", "H-…" → devices
   bool one_device_per_port = false;  // as in lists of ports, where adapters have no GUID
+  std::size_t unanswered = 0;        // lines that tell of a device that did not answer
+  std::size_t first_unanswered = 0;  // the line of the first of them
 };
 
-// Refuses what is cut off and gives the rest as a graph (ibnetdiscover.h). Sorts the ports.
-[[nodiscard]] Graph graph_of(Discovery* discovery, const std::string& place);
+// Refuses what is cut off and gives the rest as a graph (ibnetdiscover.h). Sorts the ports. Null
+// `findings`: what could be left out is refused.
+[[nodiscard]] Graph graph_of(Discovery* discovery, const std::string& place,
+                             std::vector<Finding>* findings);
 
 }  // namespace regatta::topology

@@ -12,6 +12,7 @@ namespace regatta::topology {
 namespace {
 
 constexpr double kMegabitPerGigabyte = 8000;
+constexpr std::size_t kMostListed = 16;  // ports in one finding's evidence
 
 struct Cable {
   std::int64_t port_a = 0, port_b = 0;
@@ -20,15 +21,20 @@ struct Cable {
 
 class Builder {
  public:
-  Builder(Discovery& discovery, const std::string& place)
+  Builder(Discovery& discovery, const std::string& place, std::vector<Finding>* findings)
       : discovery_(discovery),
         place_(place),
+        findings_(findings),
         source_(graph_.add_source(Source::Ibnetdiscover, place)),
         vertices_(discovery.devices.size(), kNoVertex),
         part_of_(discovery.devices.size()) {}
 
   Graph build() {
     sort_ports();
+    if (findings_ != nullptr) {
+      skip_aggregations();
+      tell_unanswered();
+    }
     check_whole();
     join_parts();
     add_switches();
@@ -72,6 +78,51 @@ class Builder {
         device.ports.begin(), device.ports.end(), number,
         [](const Port& port, std::int64_t wanted) { return port.number < wanted; });
     return found == device.ports.end() || found->number != number ? nullptr : &*found;
+  }
+
+  // A switch whose aggregation node did not answer has a port to nowhere, and no node hangs on it.
+  void skip_aggregations() {
+    Finding finding;
+    std::size_t skipped = 0;
+    for (std::size_t i = 0; i < discovery_.devices.size(); ++i) {
+      for (Port& port : discovery_.devices[i].ports) {
+        if (!port.to_aggregation || port.peer.empty() || find(port.peer) != nullptr) continue;
+        if (++skipped <= kMostListed) {
+          finding.evidence.push_back(
+              {at_line(port.line),
+               "port " + std::to_string(port.number) + " of " + name_of(discovery_.devices[i])});
+        }
+        port.peer.clear();
+        aggregating_.insert(i);
+      }
+    }
+    if (skipped == 0) return;
+    finding.id = "reading.skipped";
+    finding.severity = Severity::Note;
+    finding.subject = place_;
+    finding.words = finding.evidence.front().path + ": " + finding.evidence.front().value +
+                    " leads to a SHARP aggregation node that has no block; " +
+                    std::to_string(skipped) + " of these left out";
+    finding.remedy = "nothing else is missing; take the dump again to have them";
+    findings_->push_back(std::move(finding));
+  }
+  [[nodiscard]] std::string at_line(std::size_t line) const {
+    return base::printable(place_) + ":" + std::to_string(line);
+  }
+
+  void tell_unanswered() {
+    const std::size_t lines = discovery_.unanswered;
+    if (lines == 0) return;
+    Finding finding;
+    finding.id = "reading.skipped";
+    finding.subject = place_;
+    finding.words = at_line(discovery_.first_unanswered) +
+                    ": a device did not answer ibnetdiscover; " + std::to_string(lines) +
+                    " of its messages left out, and what lies behind is missing";
+    finding.evidence = {{at_line(discovery_.first_unanswered),
+                         std::to_string(lines) + (lines == 1 ? " message" : " messages")}};
+    finding.remedy = "look at the port on that path (ibstat, iblinkinfo) and take the dump again";
+    findings_->push_back(std::move(finding));
   }
 
   // ibnetdiscover writes each cable from both ends, so that a text that is cut off anywhere shows.
@@ -173,12 +224,16 @@ class Builder {
     }
     if (!name.empty()) graph_.set(vertex, key::kName, name, source_);
     if (device.lid != 0) graph_.set(vertex, key::kLid, device.lid, source_);
-    const auto linked = std::count_if(device.ports.begin(), device.ports.end(),
-                                      [](const Port& port) { return !port.peer.empty(); });
+    const auto linked =
+        std::count_if(device.ports.begin(), device.ports.end(),
+                      [](const Port& port) { return !port.peer.empty() || port.to_aggregation; });
     const auto lines = static_cast<std::int64_t>(device.ports.size());
     const std::int64_t ports = device.port_count != 0 ? device.port_count : lines;
     graph_.set(vertex, key::kPorts, ports, source_);
     graph_.set(vertex, key::kPortsUnlinked, std::max<std::int64_t>(ports - linked, 0), source_);
+    if (aggregating_.count(index) != 0) {
+      graph_.set(vertex, key::kSharp, std::int64_t{1}, source_);
+    }
   }
 
   void add_adapters() {
@@ -297,6 +352,8 @@ class Builder {
 
   Discovery& discovery_;
   const std::string& place_;
+  std::vector<Finding>* findings_;     // null: what could be left out is refused
+  std::set<std::size_t> aggregating_;  // switches whose aggregation node is left out
   Graph graph_;
   std::uint32_t source_;
   std::vector<VertexIndex> vertices_;  // of devices_; kNoVertex: aggregation node
@@ -306,8 +363,8 @@ class Builder {
 
 }  // namespace
 
-Graph graph_of(Discovery* discovery, const std::string& place) {
-  return Builder(*discovery, place).build();
+Graph graph_of(Discovery* discovery, const std::string& place, std::vector<Finding>* findings) {
+  return Builder(*discovery, place, findings).build();
 }
 
 }  // namespace regatta::topology

@@ -98,9 +98,17 @@ std::int64_t number_after(View text, View name) {
   return 0;
 }
 
+// What ibnetdiscover and its libraries write to standard error, as "2>&1" mixes it in:
+// "src/ibnetdisc.c:811; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; …".
+bool is_complaint(View line) {
+  return line.substr(0, 7) == "ibwarn:" || line.substr(0, 8) == "ibpanic:" ||
+         (line.find("umad (") != View::npos && line.find("bad status") != View::npos);
+}
+
 class Reader {
  public:
-  Reader(View text, const std::string& place) : text_(text), place_(place) {}
+  Reader(View text, const std::string& place, bool skips)
+      : text_(text), place_(place), skips_(skips) {}
 
   Discovery read() {
     if (text_.size() > kMostBytes) {
@@ -115,6 +123,10 @@ class Reader {
       at = end + 1;
       ++line_;
       if (line.empty() || line.front() == '#' || line.substr(0, 8) == "DR path ") continue;
+      if (skips_ && is_complaint(line)) {
+        if (discovery_.unanswered++ == 0) discovery_.first_unanswered = line_;
+        continue;
+      }
       const View start = line.substr(0, 3);
       const bool is_port = start == "CA " || start == "SW " || start == "RT ";
       if (form == Unknown) form = is_port ? Ports : Blocks;
@@ -211,6 +223,7 @@ class Reader {
     if (port.rate.empty()) refuse("a port without a rate; the line is cut off");
     port.number = *number;
     port.peer = *peer;
+    port.to_aggregation = is_aggregation(description->inside);
     port.peer_port = *peer_port;
     DiscoveredDevice& device = discovery_.devices[open_];
     if (device.ports.empty() && own_guid) device.port_guid = *own_guid;
@@ -302,6 +315,7 @@ class Reader {
       description = names.substr(3, middle - 3);
       port.peer = peer->key;
       port.peer_port = peer->port;
+      port.to_aggregation = is_aggregation(names.substr(middle));
       port.rate = rate;
     } else {
       const View name = trimmed(cursor.rest());
@@ -338,6 +352,7 @@ class Reader {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   View text_;
   const std::string& place_;
+  bool skips_;
   std::size_t line_ = 0;
   Discovery discovery_;
   std::size_t open_ = kNone;  // the device whose block this is
@@ -346,9 +361,10 @@ class Reader {
 
 }  // namespace
 
-Graph read_ibnetdiscover(std::string_view text, const std::string& place) {
-  Discovery discovery = Reader(text, place).read();
-  return graph_of(&discovery, place);
+Graph read_ibnetdiscover(std::string_view text, const std::string& place,
+                         std::vector<Finding>* findings) {
+  Discovery discovery = Reader(text, place, findings != nullptr).read();
+  return graph_of(&discovery, place, findings);
 }
 
 AdapterName parse_adapter_name(std::string_view description) {

@@ -4,7 +4,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "topology/finding.h"
 #include "topology/graph.h"
 
 namespace regatta::topology {
@@ -24,8 +26,11 @@ namespace regatta::topology {
 //
 // Throws Code::User "PLACE:LINE: …" for what is not of the form, and for a discovery that saw
 // nothing but the adapter it started from or that is cut off: every cable must be there from both
-// ends.
-[[nodiscard]] Graph read_ibnetdiscover(std::string_view text, const std::string& place);
+// ends. With `findings`, two things are left out instead, counted and told there
+// ("reading.skipped"): aggregation nodes without a block of their own, and ibnetdiscover's messages
+// of devices that did not answer ("umad … bad status").
+[[nodiscard]] Graph read_ibnetdiscover(std::string_view text, const std::string& place,
+                                       std::vector<Finding>* findings = nullptr);
 
 // What an adapter's description names; a part is empty where it names none.
 struct AdapterName {

@@ -233,7 +233,7 @@ constexpr FileFormat kFormats[] = {
      }},
     {"ibnetdiscover", is_fabric,
      [](std::string_view text, const std::string& name, Reading* reading) {
-       reading->graph = read_ibnetdiscover(text, name);
+       reading->graph = read_ibnetdiscover(text, name, &reading->findings);
      }},
     {"topology.conf", is_topology_conf,
      [](std::string_view text, const std::string& name, Reading* reading) {

@@ -131,6 +131,101 @@ TEST(Ibnetdiscover, ReadsBlocks) {
   EXPECT_EQ(text_of(graph, facts_of_link, key::kCables), "3-1 4xHDR, 4-2 4xEDR");
 }
 
+constexpr const char* kUnanswered =
+    "src/ibnetdisc.c:811; umad (DR path slid 65535; dlid 65535; 0,1,31 Attr 0x11:0) bad status "
+    "110; "
+    "Connection timed out\n";
+
+std::string without(std::string text, const std::string& begin, const std::string& end) {
+  const std::size_t from = text.find(begin);
+  base::check(from != std::string::npos, "the text to leave out is there");
+  return text.erase(from, text.find(end, from) - from);
+}
+
+TEST(Ibnetdiscover, AnAggregationNodeWithoutBlockIsLeftOut) {
+  const std::string text = without(kSmall, "\ndevid=0xcf09", "\ndevid=0x1017\ncaguid=0xc3");
+  EXPECT_THAT(refusal(text), HasSubstr("of which the text says nothing"));
+  std::vector<Finding> findings;
+  const Graph graph = read_ibnetdiscover(text, "ib.txt", &findings);
+  EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(kSmall, "ib.txt")))
+      << "its switch reduces, and its port is in use";
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].id, "reading.skipped");
+  EXPECT_EQ(findings[0].severity, Severity::Note);
+  EXPECT_THAT(findings[0].words,
+              HasSubstr("ib.txt:13: port 41 of 'MF0;leaf1:MQM8700/U1' (0x00000000000000a1) leads"));
+  EXPECT_THAT(findings[0].words, HasSubstr("1 of these left out"));
+}
+
+TEST(Ibnetdiscover, OnlyAggregationNodesMayBeMissing) {
+  // An adapter's block, one of two ends of a cable, and a node of which nothing tells what it is.
+  const std::string rows[] = {
+      without(kSmall, "\ndevid=0x1017\ncaguid=0xc1", "\ndevid=0x1017\ncaguid=0xc2"),
+      without(kSmall, "[1](f1)", "\n"),
+      without(std::string(kSmall).replace(std::string(kSmall).find("Mellanox Technologies"), 37,
+                                          "renamed by somebody"),
+              "\ndevid=0xcf09", "\ndevid=0x1017\ncaguid=0xc3"),
+  };
+  for (const std::string& text : rows) {
+    std::vector<Finding> findings;
+    EXPECT_THROW((void)read_ibnetdiscover(text, "ib.txt", &findings), base::Error) << text;
+  }
+}
+
+TEST(Ibnetdiscover, MessagesOfDevicesThatDidNotAnswerAreCounted) {
+  const std::string block = "vendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0xa2";
+  for (const char* const message :
+       {kUnanswered,
+        "ibwarn: [2873] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1)\n",
+        "ibpanic: [2873] main: discover failed\n"}) {
+    EXPECT_THAT(refusal(message + std::string(kSmall)), HasSubstr("ib.txt:1: is no line of"));
+    // Before the text, between two ports of a switch, and behind all of it.
+    std::string text = kSmall;
+    text.insert(text.find("[3]"), message);
+    text = message + text + message;
+    std::vector<Finding> findings;
+    const Graph graph = read_ibnetdiscover(text, "ib.txt", &findings);
+    EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(kSmall, "ib.txt"))) << message;
+    ASSERT_THAT(findings, SizeIs(1)) << message;
+    EXPECT_EQ(findings[0].id, "reading.skipped");
+    EXPECT_THAT(findings[0].words, HasSubstr("ib.txt:1: "));
+    EXPECT_THAT(findings[0].words, HasSubstr("3 of its messages left out"));
+  }
+  std::vector<Finding> findings;
+  EXPECT_THROW((void)read_ibnetdiscover(kUnanswered, "ib.txt", &findings), base::Error)
+      << "and nothing else";
+}
+
+TEST(Ibnetdiscover, APublicFabricWithAMessageIsTheSame) {
+  REGATTA_NEED_SHARED("topologies/ibnetdiscover");
+  for (const char* const name :
+       {"topograph-dgx-ndr-fabric.out", "netloc-plafrim2-subnet0-ports-format.txt"}) {
+    const std::string whole = read_text(tests::shared_path("topologies/ibnetdiscover") / name);
+    const std::size_t middle = whole.find('\n', whole.size() / 2) + 1;
+    std::vector<Finding> findings;
+    const Graph graph = read_ibnetdiscover(
+        whole.substr(0, middle) + kUnanswered + whole.substr(middle), "ib.txt", &findings);
+    EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(whole, "ib.txt"))) << name;
+    EXPECT_THAT(findings, SizeIs(1)) << name;
+  }
+}
+
+TEST(Ibnetdiscover, APublicFabricLosesOneAggregationNode) {
+  REGATTA_NEED_SHARED("topologies/ibnetdiscover");
+  const std::string whole =
+      read_text(tests::shared_path("topologies/ibnetdiscover/topograph-dgx-ndr-fabric.out"));
+  const std::size_t name = whole.find("Mellanox Technologies Aggregation Node\"\n");
+  ASSERT_NE(name, std::string::npos);
+  const std::size_t begin = whole.rfind("vendid=", name);
+  const std::size_t end = std::min(whole.find("vendid=", name), whole.size());
+  std::vector<Finding> findings;
+  const Graph graph =
+      read_ibnetdiscover(whole.substr(0, begin) + whole.substr(end), "ib.txt", &findings);
+  EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(whole, "ib.txt")));
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].words, HasSubstr("1 of these left out"));
+}
+
 TEST(Ibnetdiscover, ReadsAdapterNames) {
   const struct {
     const char* description;

@@ -154,6 +154,28 @@ TEST(ReadAny, PublicFilesWithAByteOrderMark) {
   }
 }
 
+TEST(ReadAny, WhatIsLeftOutIsSaid) {
+  const Reading matrix = read_any("\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n", "m.txt");
+  ASSERT_THAT(matrix.findings, SizeIs(1));
+  EXPECT_EQ(matrix.findings[0].id, "reading.cut_off");
+  Capture capture;
+  capture.host = "n1";
+  capture.commands["nvidia-smi topo -m"].text = "\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n";
+  const Reading captured = read_any(to_json(capture), "c.json");
+  ASSERT_THAT(captured.findings, SizeIs(1));
+  EXPECT_EQ(captured.findings[0].id, "reading.cut_off");
+  EXPECT_THAT(captured.findings[0].words, HasSubstr("n1: nvidia-smi topo -m"));
+  const Reading fabric = read_any(
+      "ibwarn: [1] mad_rpc: no answer\n"
+      "Switch\t2 \"S-00000000000000a1\"\t# \"leaf\" base port 0 lid 1 lmc 0\n"
+      "[1]\t\"H-00000000000000c1\"[1](c1)\t# \"n1 mlx5_0\" lid 2 4xHDR\n"
+      "Ca\t1 \"H-00000000000000c1\"\t# \"n1 mlx5_0\"\n"
+      "[1](c1)\t\"S-00000000000000a1\"[1]\t# lid 2 lmc 0 \"leaf\" lid 1 4xHDR\n",
+      "ib.txt");
+  ASSERT_THAT(fabric.findings, SizeIs(1));
+  EXPECT_EQ(fabric.findings[0].id, "reading.skipped");
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -283,6 +305,7 @@ TEST_P(SharedFormats, AreRecognized) {
     try {
       const Reading reading = read_any(tests::file_text(entry.path()), name);
       EXPECT_EQ(reading.format, row.format) << name;
+      EXPECT_THAT(reading.findings, IsEmpty()) << name;
       ++read;
     } catch (const base::Error& error) {
       EXPECT_THAT(error.what(), testing::Not(HasSubstr("its format is none"))) << name;
