@@ -126,7 +126,10 @@ std::string node_text(const Graph& graph, const topology::Paths& paths, VertexIn
   text += devices_text(graph, node, Kind::Gpu, "GPU") + ", " +
           devices_text(graph, node, Kind::Nic, "NIC");
   const auto switches = graph.below(node, Kind::NvSwitch);
-  if (!switches.empty()) text += ", " + plural(switches.size(), "NVSwitch");
+  if (!switches.empty()) {
+    text += ", " + std::to_string(switches.size()) +
+            (switches.size() == 1 ? " NVSwitch" : " NVSwitches");
+  }
   if (topology::integer_of(graph, facts, topology::key::kVirtual) == 1) {
     text += ", a virtual machine";
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -48,10 +49,28 @@ std::vector<VertexIndex> sorted(const Graph& graph, VertexIndex node, Kind kind)
   return list;
 }
 
-std::string cell_of(const Path& path) {
-  if (path.type == PathType::Loc) return "-";
-  if (path.type == PathType::Nvl && path.nvlinks) return "NV" + std::to_string(*path.nvlinks);
-  return name_of(path.type);
+bool is_xgmi(const Graph& graph, const Path& path) {
+  for (std::size_t i = 1; i < path.via.size(); ++i) {
+    if (graph.find_link(LinkKind::Xgmi, path.via[i - 1], path.via[i])) return true;
+  }
+  return false;
+}
+
+struct Cell {
+  std::string text;
+  std::string word, meaning;  // of the legend
+};
+
+Cell cell_of(const Graph& graph, const Path& path) {
+  if (!path.is_known) return {"?", "?", "no source says"};
+  const bool has_count = path.type == PathType::Nvl && path.nvlinks.has_value();
+  const std::string count = has_count ? std::to_string(*path.nvlinks) : "";
+  if (path.type <= PathType::Nvb && is_xgmi(graph, path)) {
+    if (path.type == PathType::Nvb) return {"XGB", "XGB", "xGMI over another GPU"};
+    return {"XGMI" + count, "XGMI", "xGMI (XGMI#: that many links)"};
+  }
+  const std::string word = name_of(path.type);
+  return {has_count ? "NV" + count : word, word, kMeanings[static_cast<std::size_t>(path.type)]};
 }
 
 std::string numa_of(const Graph& graph, VertexIndex index) {
@@ -93,22 +112,26 @@ std::string matrix_text(const Graph& graph, const Paths& paths, VertexIndex node
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const VertexIndex column : columns) rows[0].push_back(label_of(graph, column));
   rows[0].push_back("NUMA");
-  std::set<PathType> seen;
+  std::set<std::tuple<bool, PathType, std::string, std::string>> legend;  // unknown ones last
   for (const VertexIndex gpu : gpus) {
     std::vector<std::string>& row = rows.emplace_back();
     row.push_back(label_of(graph, gpu));
     for (const VertexIndex column : columns) {
       const Path path = paths.between(gpu, column);
-      if (path.type != PathType::Loc) seen.insert(path.type);
-      row.push_back(cell_of(path));
+      if (path.type == PathType::Loc) {
+        row.push_back("-");
+        continue;
+      }
+      const Cell cell = cell_of(graph, path);
+      legend.emplace(!path.is_known, path.is_known ? path.type : PathType::Dis, cell.word,
+                     cell.meaning);
+      row.push_back(cell.text);
     }
     row.push_back(numa_of(graph, gpu));
   }
   std::string text = laid_out(rows);
-  if (!seen.empty()) text += "\n";
-  for (const PathType type : seen) {
-    text += std::string(name_of(type)) + "  " + kMeanings[static_cast<std::size_t>(type)] + "\n";
-  }
+  if (!legend.empty()) text += "\n";
+  for (const auto& [unknown, type, word, meaning] : legend) text += word + "  " + meaning + "\n";
   return text;
 }
 

@@ -221,6 +221,13 @@ bool Paths::is_placed(VertexIndex device) const {
                                  graph_.find_link(LinkKind::Pcie, device, parent).has_value());
 }
 
+bool Paths::is_below_numa(VertexIndex device) const {
+  while (device != kNoVertex && graph_.vertex(device).kind != Kind::Numa) {
+    device = graph_.vertex(device).parent;
+  }
+  return device != kNoVertex;
+}
+
 bool Paths::has_nic(VertexIndex node) const {
   return node != kNoVertex && !graph_.below(node, Kind::Nic).empty();
 }
@@ -228,15 +235,25 @@ bool Paths::has_nic(VertexIndex node) const {
 Path Paths::between(VertexIndex a, VertexIndex b) const {
   const Kind first = graph_.vertex(a).kind, second = graph_.vertex(b).kind;
   base::check(is_device(first) && is_device(second), "paths join GPUs and NICs");
-  if (a == b) return {PathType::Loc, std::nullopt, std::nullopt, {a}};
+  if (a == b) return {PathType::Loc, true, std::nullopt, std::nullopt, {a}};
   if (first == Kind::Nic && second == Kind::Gpu) {
     Path path = between(b, a);
     std::reverse(path.via.begin(), path.via.end());
     return path;
   }
   Path path = search(a, b);
-  if (path.type > PathType::C2c && !(is_placed(a) && is_placed(b))) {
-    if (const auto type = told(a, b)) path = {*type, std::nullopt, std::nullopt, {a, b}};
+  if (path.type > PathType::C2c) {
+    const auto node = std::find_if(path.via.begin(), path.via.end(), [this](VertexIndex each) {
+      return graph_.vertex(each).kind == Kind::Node;
+    });
+    // A way that leads to the whole node says nothing of which CPUs are between.
+    const bool is_vague = node != path.via.end() && !(is_below_numa(a) && is_below_numa(b));
+    const bool is_exact = is_placed(a) && is_placed(b) && !is_vague;
+    if (const auto type = is_exact ? std::nullopt : told(a, b)) {
+      path = {*type, true, std::nullopt, std::nullopt, {a, b}};
+    } else {
+      path.is_known = !is_vague || graph_.below(*node, Kind::Numa).size() == 1;
+    }
   }
   if (path.type == PathType::Dis) {
     const VertexIndex here = graph_.node_of(a), there = graph_.node_of(b);
@@ -260,7 +277,7 @@ Path Paths::to_nic(VertexIndex gpu, VertexIndex nic) const {
     if (to_peer.type > PathType::Nvl || rest.type > PathType::P2c) continue;
     const auto speed = narrower(to_peer.gb_per_s, rest.gb_per_s);
     if (best.type == PathType::Pxn && speed.value_or(0) <= best.gb_per_s.value_or(0)) continue;
-    best = {PathType::Pxn, speed, std::nullopt, to_peer.via};
+    best = {PathType::Pxn, true, speed, std::nullopt, to_peer.via};
     best.via.insert(best.via.end(), rest.via.begin() + 1, rest.via.end());
   }
   return best;

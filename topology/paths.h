@@ -33,6 +33,9 @@ enum class PathType : std::uint8_t {
 
 struct Path {
   PathType type = PathType::Dis;
+  // False: no source says where both devices are, and the type is an assumption: all below one CPU,
+  // or behind several where the node has several NUMA domains.
+  bool is_known = true;
   // The narrowest part, one direction, a NIC's port included; nothing where some part is not known.
   std::optional<double> gb_per_s;
   std::optional<std::int64_t> nvlinks;  // of the narrowest part, of an NVLink path
@@ -44,8 +47,9 @@ struct Path {
 [[nodiscard]] bool is_stand_in(const Graph& graph, VertexIndex nvswitch);
 
 // Finds paths in a graph, which must live as long. The way with the best type counts, then with the
-// fewest steps. Where the PCIe bridges of a device are not known, nvidia-smi's matrix (a path fact)
-// tells the type of what is no NVLink; without one, devices below one NUMA domain meet at the CPU.
+// fewest steps. Where the PCIe bridges or the NUMA domain of a device are not known, nvidia-smi's
+// matrix (a path fact) tells the type of what is no NVLink; without one, devices below one NUMA
+// domain meet at the CPU.
 class Paths {
  public:
   explicit Paths(const Graph& graph);
@@ -73,6 +77,7 @@ class Paths {
   [[nodiscard]] Path search(VertexIndex a, VertexIndex b) const;
   [[nodiscard]] std::optional<PathType> told(VertexIndex a, VertexIndex b) const;
   [[nodiscard]] bool is_placed(VertexIndex device) const;
+  [[nodiscard]] bool is_below_numa(VertexIndex device) const;
   [[nodiscard]] bool has_nic(VertexIndex node) const;
 
   const Graph& graph_;

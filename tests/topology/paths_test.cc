@@ -7,12 +7,17 @@
 
 #include "base/error.h"
 #include "tests/shared_data.h"
+#include "topology/nccl_graph.h"
 #include "topology/nccl_speeds.h"
 #include "topology/nccl_xml.h"
 #include "topology/smi_topo.h"
 
 namespace regatta::topology {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -318,6 +323,93 @@ TEST(MatrixText, IsATable) {
   Graph empty;
   const VertexIndex node = empty.add(Kind::Node, "n");
   EXPECT_EQ(matrix_text(empty, Paths(empty), node), "no GPU is known\n");
+}
+
+// What `regatta topo` shows of a node.
+std::string matrix_of(const Graph& graph) {
+  return matrix_text(graph, Paths(graph), graph.find("n1"));
+}
+
+// As sysfs has it where the kernel gives no NUMA domain (-1): PCIe leads to the node.
+Graph without_numa(int domains) {
+  Graph graph;
+  const auto source = graph.add_source(Source::Sysfs, "n1");
+  const VertexIndex node = graph.add(Kind::Node, "n1");
+  for (int i = 0; i < domains; ++i) graph.add(Kind::Numa, "n1/numa:" + std::to_string(i), node);
+  for (int i = 0; i < 2; ++i) {
+    const std::string bus = "0000:0" + std::to_string(i + 1) + ":00.0";
+    const VertexIndex gpu = graph.add(Kind::Gpu, "n1/gpu:" + bus, node);
+    graph.set(gpu, key::kBusId, bus, source);
+    graph.set(gpu, key::kIndex, std::int64_t{i}, source);
+    graph.connect(LinkKind::Pcie, gpu, node);
+  }
+  return graph;
+}
+
+TEST(MatrixText, SaysNothingWhereNoSourceDoes) {
+  const char* const unknown =
+      "      GPU0  GPU1  NUMA\n"
+      "GPU0  -     ?     ?\n"
+      "GPU1  ?     -     ?\n"
+      "\n"
+      "?  no source says\n";
+  EXPECT_EQ(matrix_of(without_numa(0)), unknown);
+  EXPECT_EQ(matrix_of(without_numa(2)), unknown);
+  EXPECT_THAT(matrix_of(without_numa(1)), HasSubstr("PHB  the CPU")) << "there is no other one";
+  // The matrix of the same machine tells.
+  for (const std::string type : {"SYS", "PHB", "PIX"}) {
+    Graph graph = without_numa(0);
+    graph.merge(read_smi_topo("\tGPU0\tGPU1\nGPU0\t X \t" + type + "\nGPU1\t" + type + "\t X \n",
+                              {"n1", "topo.txt", ""}));
+    const std::string text = matrix_of(graph);
+    EXPECT_THAT(text, HasSubstr("GPU0  -     " + type)) << text;
+    EXPECT_THAT(text, Not(HasSubstr("?  no source"))) << text;
+  }
+}
+
+TEST(MatrixText, OfPublicFilesThatTellNoPaths) {
+  REGATTA_NEED_SHARED("topologies");
+  // Its GPUs have NVLinks, and nothing says what these lead to.
+  const std::string nvlinks =
+      tests::file_text(tests::shared_path("topologies/misc/nvidia-smi-nvlink-s.a100.txt"));
+  const std::string list = matrix_of(read_smi_nvlink(nvlinks, {"n1", "nvlink.txt", ""}));
+  EXPECT_THAT(list, AllOf(HasSubstr("?  no source says"), Not(HasSubstr("PHB")))) << list;
+  // A search that found SYS to be its worst path.
+  const std::string searches =
+      tests::file_text(tests::shared_path("topologies/nccl-xml/azure-ncv4-graph.xml"));
+  const std::string dump =
+      matrix_of(graph_of_searches(parse_nccl_graphs(searches, "g.xml"), "n1", "g.xml"));
+  EXPECT_THAT(dump, AllOf(HasSubstr("?  no source says"), Not(HasSubstr("PHB")))) << dump;
+}
+
+TEST(MatrixText, XgmiIsNoNvlink) {
+  REGATTA_NEED_SHARED("topologies/nccl-xml");
+  std::size_t with_xgmi = 0;
+  for (const char* const file : {"rccl-topo_8p_940.xml", "rccl-topo_8p6l_4nic.xml",
+                                 "rccl-topo_16p1h.xml", "rccl-topo_3p_pcie.xml"}) {
+    const std::string text = matrix_of(read_nccl_xml(
+        tests::file_text(tests::shared_path("topologies/nccl-xml") / file), {"n1", file}));
+    EXPECT_THAT(text, AllOf(Not(HasSubstr("NV")), Not(HasSubstr("NVLink")))) << file << text;
+    with_xgmi += text.find("XGMI  xGMI (XGMI#: that many links)") != std::string::npos;
+  }
+  EXPECT_EQ(with_xgmi, 3U) << "one has PCIe only";
+}
+
+TEST(MatrixText, XgmiOverAnotherGpuHasAWordOfItsOwn) {
+  Graph graph;
+  const auto source = graph.add_source(Source::NcclXml, "t.xml");
+  const VertexIndex node = graph.add(Kind::Node, "n1");
+  std::vector<VertexIndex> gpus;
+  for (int i = 0; i < 3; ++i) {
+    gpus.push_back(graph.add(Kind::Gpu, "n1/gpu#" + std::to_string(i), node));
+    graph.set(gpus.back(), key::kIndex, std::int64_t{i}, source);
+    if (i == 0) continue;
+    graph.set_link(
+        graph.connect(LinkKind::Xgmi, gpus[static_cast<std::size_t>(i) - 1], gpus.back()),
+        key::kCount, std::int64_t{2}, source);
+  }
+  EXPECT_THAT(matrix_of(graph), HasSubstr("GPU0  -      XGMI2  XGB"));
+  EXPECT_THAT(matrix_of(graph), HasSubstr("XGB  xGMI over another GPU"));
 }
 
 TEST(NcclSpeeds, AreNccls) {
