@@ -15,8 +15,9 @@ using regatta::base::check;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Graph graph;
+  std::vector<Finding> findings;
   try {
-    graph = read_ibnetdiscover({reinterpret_cast<const char*>(data), size}, "fuzz");
+    graph = read_ibnetdiscover({reinterpret_cast<const char*>(data), size}, "fuzz", &findings);
   } catch (const regatta::base::Error& error) {
     check(regatta::base::printable(error.what()) == error.what(), "a message is one plain line");
     return 0;
@@ -31,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& line : regatta::base::split(fabric_text(graph), '\n')) {
     check(regatta::base::printable(line) == line, "the text is printable");
   }
-  for (const Finding& finding : check_fabric(graph)) {
+  for (Finding& finding : check_fabric(graph)) findings.push_back(std::move(finding));
+  for (const Finding& finding : findings) {
     check(!finding.remedy.empty() && regatta::base::printable(finding.words) == finding.words,
           "a finding can be shown");
   }

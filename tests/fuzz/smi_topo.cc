@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "topology/nccl_xml.h"
 #include "topology/paths.h"
 
@@ -51,10 +52,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const bool known = data[0] % 2 == 0;
   const SmiContext context = {"n1", "f", known ? "NVIDIA A100-SXM4-80GB" : ""};
+  std::vector<Finding> findings;
   try {
     const Graph graph =
-        data[0] == 'l' ? read_smi_nvlink(text, context) : read_smi_topo(text, context);
+        data[0] == 'l' ? read_smi_nvlink(text, context) : read_smi_topo(text, context, &findings);
     check(graph.find("n1") != kNoVertex, "there is a node");
+    for (const Finding& finding : findings) {
+      check(!finding.remedy.empty() && regatta::base::printable(finding.words) == finding.words,
+            "a finding can be shown");
+    }
     check_matrix(graph);
     check_xml(graph);
     check(to_json(parse_graph(to_json(graph), "j")) == to_json(graph), "a graph can be kept");
