@@ -17,6 +17,7 @@
 namespace regatta::orchestrator {
 namespace {
 
+constexpr const char* kBelongs = "belongs to ";
 constexpr double kChangeSeconds = 5;            // that a change of a run waits for another of it
 constexpr double kShortestPauseSeconds = 0.01;  // between two rounds, whoever wakes the thread
 constexpr double kLongestPauseSeconds = 1;
@@ -253,6 +254,10 @@ OpenRun* Controller::open(Run run) {
   opened.launches = store_.launches(opened.run.number);
   opened.attempts = store_.attempts(opened.run.number);
   opened.foreign = why_not_ours(opened.run);
+  // What another controller said, of another scheduler, is no longer why it waits.
+  if (opened.foreign.empty() && opened.run.reason.rfind(kBelongs, 0) == 0) {
+    opened.run.reason.clear();
+  }
   if (opened.takes_place()) {
     active_.insert(opened.run.number);
   }
@@ -264,10 +269,11 @@ OpenRun* Controller::open(Run run) {
 std::string Controller::why_not_ours(const Run& run) const {
   if (run.scheduler.empty() || run.scheduler == family_of(scheduler_.name())) return {};
   if (run.scheduler == "slurm") {
-    return "belongs to Slurm, and this controller starts processes of this machine; start "
+    return std::string(kBelongs) +
+           "Slurm, and this controller starts processes of this machine; start "
            "`regatta serve` with --scheduler slurm_cli";
   }
-  return "belongs to scheduler " + run.scheduler + ", and this controller's is " +
+  return std::string(kBelongs) + "scheduler " + run.scheduler + ", and this controller's is " +
          scheduler_.name() + "; start `regatta serve` with --scheduler " + run.scheduler;
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "topology/hostlist.h"
@@ -45,8 +46,11 @@ struct Offer {
 std::set<std::string> excluded_by(const trainer::SlurmResources& wanted) {
   std::set<std::string> excluded;
   for (const std::string& list : wanted.exclude) {
-    const auto names = topology::expand_hostlist(list);
-    excluded.insert(names.begin(), names.end());
+    try {
+      const auto names = topology::expand_hostlist(list);
+      excluded.insert(names.begin(), names.end());
+    } catch (const base::Error&) {  // Slurm says what is wrong with it when it is asked
+    }
   }
   return excluded;
 }
@@ -63,7 +67,14 @@ Offer offer_of(const NodeSnapshot& nodes, const trainer::SlurmResources& wanted)
     if (!has_word(node.partitions, wanted.partition)) continue;
     ++offer.nodes;
     if (excluded.count(node.name) == 0) ++offer.left;
-    if (node.gpus) offer.gpus = std::max(offer.gpus.value_or(0), node.gpus->count);
+    if (node.gpus) {
+      const auto& types = node.gpus->by_type;
+      const auto of_type = types.find(wanted.gpu_type);
+      const std::int64_t count = wanted.gpu_type.empty()  ? node.gpus->count
+                                 : of_type == types.end() ? 0
+                                                          : of_type->second;
+      offer.gpus = std::max(offer.gpus.value_or(0), count);
+    }
     if (node.cpus) offer.cpus = std::max(offer.cpus.value_or(0), *node.cpus);
     if (!node.memory_bytes) continue;
     const auto mebibytes = static_cast<std::int64_t>(*node.memory_bytes / kMebibyte);
@@ -158,8 +169,8 @@ std::string why_no_node(const NodeSnapshot& nodes, const trainer::SlurmResources
            std::to_string(offer.nodes) + " nodes of " + place + ", and the run asks for " +
            std::to_string(wanted.min_nodes) + "; exclude fewer";
   }
-  const auto more = [&](const char* what, std::int64_t asked, std::optional<std::int64_t> most,
-                        const auto& text) {
+  const auto more = [&](const std::string& what, std::int64_t asked,
+                        std::optional<std::int64_t> most, const auto& text) {
     if (!most || asked <= *most) return std::string();
     return "the run asks for " + text(asked) + " " + what + " a node, and no node of " + place +
            " has more than " + text(*most) + "; ask for less";
@@ -170,7 +181,8 @@ std::string why_no_node(const NodeSnapshot& nodes, const trainer::SlurmResources
   };
   const std::int64_t ranks = wanted.ranks_per_node;
   for (const std::string& each :
-       {more("GPUs", ranks * wanted.gpus_per_rank, offer.gpus, count),
+       {more(wanted.gpu_type.empty() ? "GPUs" : base::printable(wanted.gpu_type) + " GPUs",
+             ranks * wanted.gpus_per_rank, offer.gpus, count),
         more("CPUs", ranks * wanted.cpus_per_rank, offer.cpus, count),
         more("of memory", wanted.memory_per_node_mib.value_or(0), offer.memory_mib, bytes)}) {
     if (!each.empty()) return each;

@@ -23,6 +23,8 @@ import sys
 import time
 import xml.etree.ElementTree
 
+from served import NO_DEFAULTS
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "test-results"
 HARD_LIMIT = 4
@@ -47,7 +49,7 @@ class Totals:
 
 def run(arguments, limit, environment=None, quiet_log=None):
     """The exit code; 124 when the limit ended it. With a log, the output goes there and its end is shown on failure."""
-    env = dict(os.environ, **(environment or {}))
+    env = {**os.environ, **NO_DEFAULTS, **(environment or {})}
     out = open(quiet_log, "wb") if quiet_log else None
     process = subprocess.Popen(arguments, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out,
                                stderr=subprocess.STDOUT if out else None, start_new_session=True)
@@ -203,7 +205,7 @@ STAGES = [
     ("slow", 240, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
-                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),
+                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 6)),  # they wait more than they work
     ("chaos", 80, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {

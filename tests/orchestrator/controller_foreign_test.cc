@@ -58,6 +58,10 @@ TEST_F(ForeignTest, AHealthyJobIsLeftAlone) {
   EXPECT_THAT(run(id).reason, HasSubstr("belongs to Slurm"));
   EXPECT_EQ(scheduler_.launches.size(), launches_) << "started beside it";
   EXPECT_TRUE(scheduler_.stopped.empty());
+  restart("slurm_cli");
+  EXPECT_THAT(run(id).reason, testing::Not(HasSubstr("belongs to"))) << "it is ours again";
+  restart("local");
+  ticks();
   EXPECT_TRUE(scheduler_.killed.empty());
   restart("slurm_cli");
   scheduler_.end("h1", 0);

@@ -247,6 +247,11 @@ TEST(NodeTable, SaysWhatNoNodeHas) {
   EXPECT_THAT(told([](R* r) { r->gpus_per_rank = 2; }),
               HasSubstr("8 GPUs a node, and no node of partition main has more than 4"));
   EXPECT_EQ(told([](R* r) { r->gpus_per_rank = 2, r->partition = "big"; }), "");
+  EXPECT_THAT(told([](R* r) { r->gpus_per_rank = 1, r->gpu_type = "b200"; }),
+              HasSubstr("4 b200 GPUs a node, and no node of partition main has more than 0"));
+  for (const char* unread : {"a[", "a[0-99999999]", "a[9-1]"}) {
+    EXPECT_EQ(told([&](R* r) { r->exclude = {unread}; }), "") << "Slurm tells";
+  }
   EXPECT_THAT(told([](R* r) { r->cpus_per_rank = 5; }), HasSubstr("20 CPUs a node"));
   EXPECT_THAT(told([](R* r) { r->memory_per_node_mib = 70000; }), HasSubstr("of memory a node"));
   EXPECT_THAT(told([](R* r) { r->options = {"--nice", "--tmp=1T"}; }), HasSubstr("--tmp=1T"));

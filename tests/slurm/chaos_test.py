@@ -6,13 +6,14 @@
 REGATTA_REPETITIONS (percent) scales how often something is killed; REGATTA_SEED (a number) repeats the moments.
 """
 import concurrent.futures
+import functools
 import http.client
 import random
 import shutil
 import sys
 import time
 
-from cluster import PERCENT, SEED, Cases, Cluster, need_slurm, scaled, wait
+from cluster import PERCENT, SEED, Cases, Cluster, need_slurm, scaled, side_by_side, wait
 from noop import ends_once, nothing_doubled, with_a_controller
 
 SUBMISSIONS_AT_ONCE = 8
@@ -187,28 +188,32 @@ def sbatch_hangs(cluster, controller):
     nothing_doubled(cluster, controller, runs.values())
 
 
-def no_token_is_submitted_twice(cluster, controller):
-    """Of all cases above."""
+def no_token_is_submitted_twice(cluster):
+    """In all cases of this cluster."""
     calls = (cluster.work / "bin" / "calls").read_text().split()
     assert len(calls) == len(set(calls)), sorted(call for call in calls if calls.count(call) > 1)
     print(f"{len(calls)} calls of sbatch")
 
 
-# Those of a group run at once, each with a controller of its own.
-GROUPS = [[slurmctld_stops], [slurmctld_dies], [the_controller_dies, sbatch_hangs], [no_token_is_submitted_twice]]
+# Each group on a cluster of its own, beside the others: whoever stops or kills slurmctld must do so alone. The cases of
+# a group run at once, each with a controller of its own.
+GROUPS = [[slurmctld_stops], [slurmctld_dies], [the_controller_dies, sbatch_hangs]]
+
+
+def on_a_cluster(cases, group):
+    with Cluster("--no-rest") as cluster:
+        wrap_sbatch(cluster)
+        with_controllers = [with_a_controller(case, cluster, f"{cluster.work}/bin:") for case in group]
+        side_by_side(*[functools.partial(cases.run, case) for case in with_controllers])
+        cases.run(no_token_is_submitted_twice, cluster)
 
 
 def main():
     need_slurm()
     cases = Cases("slurm_chaos")
     print(f"REGATTA_SEED={SEED}", flush=True)
-    with Cluster("--no-rest") as cluster:
-        wrap_sbatch(cluster)
-        for group in GROUPS:
-            chosen = [case for case in group if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
-            with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
-                list(pool.map(cases.run, [with_a_controller(case, cluster, f"{cluster.work}/bin:")
-                                         for case in chosen]))
+    chosen = [[case for case in group if not sys.argv[1:] or case.__name__ in sys.argv[1:]] for group in GROUPS]
+    side_by_side(*[functools.partial(on_a_cluster, cases, group) for group in chosen if group])
     cases.finish()
 
 

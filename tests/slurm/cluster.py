@@ -6,6 +6,7 @@
 
 Every wait has a deadline that a busy machine meets; nothing here depends on being root.
 """
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -18,9 +19,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from served import NO_DEFAULTS
+
 SCRIPT = ROOT / "deploy" / "slurm" / "cluster.sh"
 SKIPPED = 77  # what ctest is told to count as skipped
 PERCENT = int(os.environ.get("REGATTA_REPETITIONS", "100"))
@@ -45,6 +50,14 @@ def wait(what, predicate, seconds=SECONDS, every=0.1):
 
 def scaled(full):
     return max(2, full * PERCENT // 100)
+
+
+def side_by_side(*parts):
+    """Calls all of them at once; the first of their errors once all are through."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(parts))) as pool:
+        futures = [pool.submit(part) for part in parts]
+    for future in futures:
+        future.result()
 
 
 def processes_of(directory):
@@ -119,10 +132,10 @@ class Cluster:
         return cluster_sh(command, "--directory", self.directory, *arguments, prefix=self.prefix, **options)
 
     def read_environment(self):
-        """What `. DIR/env` gives, as a dictionary."""
+        """What `. DIR/env` gives, as a dictionary; and no defaults of the machine that the test runs on."""
         lines = (self.directory / "env").read_text().splitlines()
         pairs = [line.removeprefix("export ").split("=", 1) for line in lines if line.startswith("export ")]
-        return {key: value.strip("'") for key, value in pairs}
+        return {**{key: value.strip("'") for key, value in pairs}, **NO_DEFAULTS}
 
     def show_logs(self):
         for name in ("slurmctld.log", "slurmdbd.log"):
@@ -264,11 +277,50 @@ def need_slurm():
         sys.exit(1 if "slurm" in os.environ.get("REQUIRE", "").split(",") else SKIPPED)
 
 
+# Before a command of Slurm's: tells when it began and, unless it was killed, ended, and with which code.
+RECORDED = """#!/bin/bash -p
+name=${{0##*/}}
+words="$name $*"
+echo "begins $EPOCHREALTIME 0 ${{words//$'\\n'/ }}" >> {log}
+{command} "$@"
+code=$?
+echo "ends $EPOCHREALTIME $code ${{words//$'\\n'/ }}" >> {log}
+exit $code
+"""
+
+
+class Recorded:
+    """All commands by which a program asks Slurm or changes jobs, but sbatch; for whoever has `path` before its PATH."""
+
+    NAMES = ("squeue", "sacct", "scontrol", "sinfo", "sdiag", "sprio", "sshare", "sacctmgr", "scancel", "srun")
+
+    def __init__(self, directory):
+        directory.mkdir()
+        self.log, self.path = directory / "log", f"{directory}:"
+        for name in self.NAMES:
+            (directory / name).write_text(RECORDED.format(log=self.log, command=shutil.which(name)))
+            (directory / name).chmod(0o755)
+
+    def lines(self, kind, since):
+        text = self.log.read_text() if self.log.exists() else ""
+        found = [line.split(" ", 3) for line in text.splitlines()]
+        return [(float(at), int(code), words) for what, at, code, words in found if what == kind and float(at) >= since]
+
+    def asked(self, since=0):
+        """(seconds since 1970, command line) of all that have begun since then, oldest first."""
+        return [(at, words) for at, _, words in self.lines("begins", since)]
+
+    def answered(self, since=0):
+        """The same of those that have ended well since then."""
+        return [(at, words) for at, code, words in self.lines("ends", since) if code == 0]
+
+
 class Cases:
-    """Runs cases one after the other, tells each with its seconds, and ends with the exit code."""
+    """Runs cases, in whatever thread calls, tells each with its seconds, and ends with the exit code."""
 
     def __init__(self, suite):
         self.suite = suite
+        self.lock = threading.Lock()
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
 
     def run(self, function, *arguments):
@@ -280,7 +332,8 @@ class Cases:
             outcome, why = "skipped", f": needs {reason}"
         except Exception as error:  # every failure is counted, and the next case runs
             outcome, why = "failed", f": {type(error).__name__}: {error}"
-        self.counts[outcome] += 1
+        with self.lock:
+            self.counts[outcome] += 1
         print(f"{outcome}  {self.suite}.{function.__name__}  {time.monotonic() - started:.1f} s{why}", flush=True)
 
     def finish(self):

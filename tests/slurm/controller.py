@@ -5,11 +5,8 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 
 from cluster import ROOT, wait
-
-sys.path.insert(0, str(ROOT / "tests"))
 from served import server_of
 
 BUILD = pathlib.Path(os.environ.get("REGATTA_BINARY_DIR", ROOT / "build" / "release"))
@@ -53,23 +50,24 @@ def make_data(directory):
 
 
 class Controller:
-    """`regatta serve` on the cluster; may be killed and started again."""
+    """`regatta serve` on the cluster; may be killed and started again. `path` comes before PATH."""
 
-    def __init__(self, cluster):
-        self.cluster, self.process = cluster, None
-        self.state = cluster.work / "controller"
+    def __init__(self, cluster, name="serve", path="", trainer=TRAINER):
+        self.cluster, self.process, self.path, self.trainer = cluster, None, path, trainer
+        self.state, self.log = cluster.work / name, cluster.work / f"{name}.log"
         self.start()
 
     def start(self, scheduler="slurm_cli", environment=None):
         """environment: more or other variables than the cluster's; None for one that is left out."""
-        log = open(self.cluster.work / "serve.log", "ab")
-        whole = {**os.environ, **self.cluster.environment, **(environment or {})}
+        log = open(self.log, "ab")
+        whole = {**os.environ, **self.cluster.environment, "PATH": f"{self.path}{os.environ['PATH']}", **(environment or {})}
         self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", TRAINER,
+            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", self.trainer,
              "--scheduler", scheduler], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
             env={name: value for name, value in whole.items() if value is not None}, start_new_session=True)
+        log.close()
         self.url = self.process.stdout.readline().strip()
-        assert self.url.startswith("http://"), (self.cluster.work / "serve.log").read_text()[-2000:]
+        assert self.url.startswith("http://"), self.told()[-2000:]
 
     @property
     def server(self):
@@ -79,12 +77,16 @@ class Controller:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def told(self):
+        """Its log so far."""
+        return self.log.read_text(errors="replace")
+
     def tell(self):
         """Prints what the jobs' scripts said, and the end of the controller's log."""
         for path in sorted((self.state / "runs").glob("*/submit/*.out")):
             lines = path.read_text(errors="replace").splitlines()
             print(f"--- {path.parts[-3]} {path.name}\n" + "\n".join(line for line in lines if "exported:" not in line))
-        print((self.cluster.work / "serve.log").read_text()[-3000:])
+        print(self.told()[-3000:])
 
     def call(self, *arguments, server=True):
         """A command of regatta; server=False for those that need no controller."""
@@ -110,7 +112,13 @@ class Controller:
         return shown["state"], shown.get("error") or ""
 
     def wait_step(self, run, step):
-        wait(f"run {run} reaches step {step}", lambda: self.steps(run) >= step, 300, 0.2)
+        def reached():
+            if self.steps(run) >= step:
+                return True
+            shown = self.show(run)
+            assert shown["state"] not in OVER, f"run {run} is {shown['state']}: {shown.get('error')}; {tail_of(self, run)}"
+            return False
+        wait(f"run {run} reaches step {step}", reached, 300, 0.3)
 
     def directory(self, run):
         return self.state / "runs" / run

@@ -18,6 +18,7 @@ import time
 
 from cluster import ROOT, Cases, need_slurm, processes_of, wait, work_place
 from controller import make_data
+from served import NO_DEFAULTS
 
 RUN = """name: demo
 model: {{preset: tiny, layers: 2, hidden: 32, heads: 2, feed_forward: 64, max_positions: 64}}
@@ -45,7 +46,7 @@ def start(work, name, target):
     output = open(work / f"{name}.log", "wb")
     return directory, subprocess.Popen(
         [ROOT / "deploy" / "demo.sh", "--slurm", "--no-wait", "--directory", directory, "--port", str(port), "--run-file", work / f"{name}.yaml"],
-        stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=dict(os.environ, REGATTA_SKIP_BUILD="1"))
+        stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env={**os.environ, **NO_DEFAULTS, "REGATTA_SKIP_BUILD": "1"})
 
 
 def told(directory):

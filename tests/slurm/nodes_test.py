@@ -4,14 +4,20 @@
     tests/slurm/nodes_test.py [CASE...]
 """
 import contextlib
+import datetime
+import functools
 import json
+import re
 import sys
 import time
 
-from cluster import Cases, Cluster, need_slurm, wait
+from cluster import Cases, Cluster, Recorded, need_slurm, side_by_side, wait
 from controller import Controller
 
 HOSTILE = "bad \x1b[31mState=IDLE NodeName=evil\nNodeName=worse State=IDLE | \u2603 <b>"
+# From Slurm's return to what is told then: a question is put every 30 s and waits for 20, and the others follow it.
+HEARD_SECONDS = 40
+QUESTIONS = ("squeue", "show node")  # that are put while a run is open, whoever looks
 # The run's job stays in `setup`: its nodes are allocated, and nothing is computed.
 WAITING_RUN = """name: waits
 data: {path: /nowhere}
@@ -58,7 +64,7 @@ def all_are_usable(cluster, controller):
         assert row["cpus"] > 0 and row["cpus_allocated"] == 0 and row["memory_bytes"] > 0, row
         assert sorted(row["partitions"]) == ["high", "main"] and row["runs"] == [] and row["suspicion"] == 0, row
     lines = text(controller).splitlines()
-    assert len(lines) == 2 and lines[1].split()[:3] == ["idle", "4", "32/32"] and lines[1].endswith("node[01-04]"), lines
+    assert len(lines) == 4 and lines[3].startswith("as of ") and lines[1].split()[:3] == ["idle", "4", "32/32"] and lines[1].endswith("node[01-04]"), lines
     assert list(nodes(controller, "node[02-03]")) == ["node02", "node03"]
     assert controller.call("nodes", "node05").returncode == 3
 
@@ -133,11 +139,46 @@ def explained(controller, run):
     return json.loads(done[0].stdout), done[1].stdout
 
 
+def submit_later(cluster, controller, name):
+    """A run whose job waits for an hour."""
+    path = cluster.work / f"{name}.yaml"
+    path.write_text(WAITING_RUN.replace("waits", name).replace("setup: sleep 600", "options: [--begin=now+1hour]"))
+    done = controller.call("submit", path, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["id"]
+
+
+def answer_of_nodes(controller):
+    return json.loads(controller.call("nodes", "-o", "json").stdout)
+
+
+def nodes_tell_the_silence(controller):
+    """The last that was known, with the time of it and why there is nothing newer."""
+    def silent():
+        answer = answer_of_nodes(controller)
+        return answer["trouble"] and answer["age_seconds"] > 60 and answer
+    answer = wait("nodes tell the silence", silent, 180, 2)
+    done = controller.call("nodes")
+    at = datetime.datetime.fromisoformat(answer["taken_at"].replace("Z", "+00:00")).astimezone().strftime("%H:%M:%S")
+    why = re.escape(answer["trouble"])
+    assert re.fullmatch(rf"regatta: Slurm has not answered since {at} \([^()]+\): {why}\n", done.stderr), (done.stderr, answer)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 2 and lines[1].split()[:2] == ["idle", "4"], done
+
+
+def all_is_known_again(controller, run, begin):
+    """Of jobs and of nodes, soon after Slurm is back, for somebody who looks."""
+    wait("jobs are known", lambda: explained(controller, run)[0]["slurm"]["trouble"] is None, 60, 0.5)
+    wait("nodes are known", lambda: (answer := answer_of_nodes(controller))["trouble"] is None and answer["age_seconds"] < 60, 60, 0.5)
+    seconds = time.monotonic() - begin
+    print(f"all is known {seconds:.1f} s after Slurm was back", flush=True)
+    assert seconds < HEARD_SECONDS, seconds
+
+
 def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
     """What is known is shown with its age, a cancellation waits visibly, and nobody is blind when Slurm is back."""
-    path = cluster.work / "silent.yaml"
-    path.write_text(WAITING_RUN.replace("waits", "silent").replace("setup: sleep 600", "options: [--begin=now+1hour]"))
-    run = json.loads(controller.call("submit", path, "-o", "json").stdout)["id"]
+    run = submit_later(cluster, controller, "silent")
+    other = submit_later(cluster, controller, "other")
     assert len(nodes(controller)) == 4
     told, text = wait("its wait is known", lambda: (e := explained(controller, run))[0]["waiting"] and e[0]["launches"] and e, 60, 1)
     assert told["slurm"]["trouble"] is None and told["slurm"]["age_seconds"] < 60, told
@@ -153,46 +194,79 @@ def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
             return told["slurm"]["cancel_waits_since"] and (told, text)
         told, text = wait("the cancellation waits", waits, 30, 1)
         assert told["state"] == "stopping" and "has not been told" in told["summary"] and "cancel  waits since" in text, (told, text)
-        done = controller.call("nodes")
-        assert "ago: " in done.stderr or "Slurm has not answered since" in done.stderr, done
         # The longer it lasts, the less often it would be asked with a pause that doubles.
         wait("a minute is over", lambda: explained(controller, run)[0]["slurm"]["age_seconds"] > 75, 120, 10)
         assert explained(controller, run)[0]["slurm"]["answered_at"] == before
+        nodes_tell_the_silence(controller)
     begin = time.monotonic()
-    told, text = wait("it is cancelled", lambda: (e := explained(controller, run))[0]["state"] == "cancelled" and e, 60, 0.5)
+    wait("it is cancelled", lambda: explained(controller, run)[0]["state"] == "cancelled", HEARD_SECONDS, 0.5)
     print(f"it is cancelled after {time.monotonic() - begin:.1f} s", flush=True)
-    wait("nodes are known", lambda: json.loads(controller.call("nodes", "-o", "json").stdout)["trouble"] is None, 60, 0.5)
-    print(f"all is known {time.monotonic() - begin:.1f} s after slurmctld was back", flush=True)
-    assert time.monotonic() - begin < 15
-    assert not cluster.output("squeue", "-h"), "the job is cancelled"
+    all_is_known_again(controller, other, begin)
+
+
+def nobody_looks_and_all_is_heard_at_once(cluster):
+    """In a long silence Slurm is asked as often as at its begin, and when it is back about everything at once."""
+    commands = Recorded(cluster.work / "bin")
+    controller = Controller(cluster, "unseen", commands.path)
+    try:
+        run = submit_later(cluster, controller, "unseen")
+
+        def contact():  # unlike `explain`, `show` lets nothing be asked
+            return json.loads(controller.call("show", run, "-o", "json").stdout)["slurm"]
+        wait("Slurm has answered", lambda: (found := contact()) and found["answered_at"], 60, 1)
+        for name in QUESTIONS:
+            wait(f"{name} was answered", lambda: any(name in words for _, words in commands.answered()), 90, 1)
+        with cluster.paused("slurmctld"):
+            paused = time.time()
+            time.sleep(150)  # what is tested: with pauses that double, the next questions would come minutes later
+            asked = [at for at, _ in commands.asked(paused)]
+            late = [later - earlier for earlier, later in zip(asked, asked[1:] + [time.time()]) if later - earlier > 40]
+            assert len(asked) >= 4 and not late, (asked, late)
+            assert contact()["trouble"], contact()
+        back = time.time()
+
+        def heard(name):
+            return min((at - back for at, words in commands.answered(back) if name in words), default=None)
+        for name in QUESTIONS:
+            seconds = wait(f"{name} is answered", lambda: heard(name), HEARD_SECONDS, 0.5)
+            print(f"{name} was answered {seconds:.1f} s after slurmctld was back", flush=True)
+        wait("that is told", lambda: contact()["trouble"] is None, 10, 0.5)
+        assert controller.call("cancel", run).returncode == 0
+        assert controller.wait_over(run)[0] == "cancelled"
+    finally:
+        controller.kill()
+        print(controller.told()[-2000:], flush=True)
 
 
 def a_coming_reservation_is_shown(cluster, controller):
     cluster.output("scontrol", "create", "reservation", "reservationname=m1", "starttime=now+1hour", "duration=60",
                    "nodes=node[01-02]", "flags=maint", f"users={cluster.user}")
-    def shown():
+    try:
         ask_anew(controller)
-        return json.loads(controller.call("nodes", "-o", "json").stdout)["reservations"]
-    first = wait("it is shown", shown, 400, 2)[0]
-    assert (first["name"], first["nodes"], first["maintenance"], first["seconds"]) == ("m1", "node[01-02]", True, 3600), first
-    line = next(line for line in text(controller).splitlines() if line.startswith("m1 "))
-    assert "1 h" in line and line.endswith("maintenance"), line
-    cluster.output("scontrol", "delete", "reservationname=m1")
+        # The last of five questions of a controller that has just started: not asked anew meanwhile.
+        first = wait("it is shown", lambda: json.loads(controller.call("nodes", "-o", "json").stdout)["reservations"], 180, 2)[0]
+        assert (first["name"], first["nodes"], first["maintenance"], first["seconds"]) == ("m1", "node[01-02]", True, 3600), first
+        line = next(line for line in text(controller).splitlines() if line.startswith("m1 "))
+        assert "1 h" in line and line.endswith("maintenance"), line
+    finally:
+        cluster.output("scontrol", "delete", "reservationname=m1")
+    ask_anew(controller)
 
 
 def a_silent_munge_is_told(cluster, controller):
     """Slurm's commands hang as they do without slurmctld; what waits stays as it was."""
-    path = cluster.work / "munge.yaml"
-    path.write_text(WAITING_RUN.replace("waits", "munge").replace("setup: sleep 600", "options: [--begin=now+1hour]"))
-    run = json.loads(controller.call("submit", path, "-o", "json").stdout)["id"]
+    run = submit_later(cluster, controller, "munge")
+    assert len(nodes(controller)) == 4
     wait("its job is known", lambda: (e := explained(controller, run)[0])["waiting"] and e["launches"], 60, 1)
     with cluster.paused("munged"):
         told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, 120, 2)
         assert told["state"] == "queued" and "Slurm has not answered since " in text, (told, text)
-    wait("Slurm is heard again", lambda: explained(controller, run)[0]["slurm"]["trouble"] is None, 60, 1)
+        nodes_tell_the_silence(controller)
+    all_is_known_again(controller, run, time.monotonic())
     assert controller.call("cancel", run).returncode == 0
     assert controller.wait_over(run)[0] == "cancelled"
-    assert json.loads(controller.call("explain", run, "-o", "json").stdout)["launches"][0]["job"], "and no second job"
+    launches = json.loads(controller.call("explain", run, "-o", "json").stdout)["launches"]
+    assert len(launches) == 1 and launches[0]["job"], "and no second job"
 
 
 def an_allocation_is_probed_in_one_step(cluster, controller):
@@ -213,20 +287,37 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
     assert done.returncode != 0 and done.stderr.count("\n") == 1 and "srun --nodes=99" in done.stderr, done.stderr
 
 
-CASES = [a_coming_reservation_is_shown, all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why, a_lost_node_says_what_to_do,
-         a_silent_slurm_leaves_what_was_known, a_silent_slurm_is_told_and_heard_again_at_once, a_silent_munge_is_told]
+CASES = [all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why,
+         a_lost_node_says_what_to_do, a_coming_reservation_is_shown, a_silent_slurm_leaves_what_was_known]
+# They wait more than they work: each on a cluster of its own, beside the others.
+SILENCES = [a_silent_slurm_is_told_and_heard_again_at_once, a_silent_munge_is_told]
+UNSEEN = [nobody_looks_and_all_is_heard_at_once]
 
 
-def main():
-    need_slurm()
-    chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
-    cases = Cases("slurm_nodes")
-    with Cluster("--no-rest") as cluster, contextlib.ExitStack() as at_the_end:
+def with_a_controller(cases, *options, chosen):
+    with Cluster("--no-rest", *options) as cluster, contextlib.ExitStack() as at_the_end:
         controller = Controller(cluster)
         at_the_end.callback(controller.kill)
         for case in chosen:
             cases.run(case, cluster, controller)
-        print((cluster.work / "serve.log").read_text()[-3000:])
+        print(controller.told()[-3000:], flush=True)
+
+
+def without(cases, *options, case):
+    with Cluster("--no-rest", *options) as cluster:
+        cases.run(case, cluster)
+
+
+def main():
+    need_slurm()
+    cases = Cases("slurm_nodes")
+
+    def chosen(some):
+        return [case for case in some if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
+    parts = [functools.partial(with_a_controller, cases, chosen=chosen(CASES))] if chosen(CASES) else []
+    parts += [functools.partial(with_a_controller, cases, "--no-accounting", chosen=[case]) for case in chosen(SILENCES)]
+    parts += [functools.partial(without, cases, "--no-accounting", case=case) for case in chosen(UNSEEN)]
+    side_by_side(*parts)
     cases.finish()
 
 

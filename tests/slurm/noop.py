@@ -2,14 +2,12 @@
 import collections
 import http.client
 import json
-import os
 import pathlib
 import re
-import subprocess
 import urllib.parse
 
 from cluster import wait
-from controller import OVER, REGATTA, Controller
+from controller import OVER, Controller
 from served import bearer
 
 # An sbatch option of runs that wait, where submission is measured, not how jobs share few cores.
@@ -24,35 +22,25 @@ def run_file(name, ends="0", steps=3, pause=0.1, **slurm):
 
 
 class NoopController(Controller):
-    """`regatta serve` with the no-op trainer, or another, asked over HTTP. `path` comes before PATH."""
+    """`regatta serve` with the no-op trainer, or another, asked over HTTP."""
 
     def __init__(self, cluster, name, path="", trainer=NOOP_TRAINER):
-        self.trainer = trainer
-        self.cluster, self.process, self.path, self.submitted = cluster, None, path, set()
-        self.state, self.log = cluster.work / name, cluster.work / f"{name}.log"
-        self.start()
-
-    def start(self):
-        log = open(self.log, "ab")
-        self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", self.trainer,
-             "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
-            env={**os.environ, **self.cluster.environment, "PATH": f"{self.path}{os.environ['PATH']}"},
-            start_new_session=True)
-        log.close()
-        self.url = self.process.stdout.readline().strip()
-        assert self.url.startswith("http://"), self.log.read_text()[-2000:]
+        self.submitted = set()
+        super().__init__(cluster, name, path, trainer)
 
     def request(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=120)
-        try:
-            connection.request(method, "/api/v1" + path, json.dumps(body) if body else None,
-                               {**({"Content-Type": "application/json"} if body else {}), **bearer(self.state), **(headers or {})})
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        finally:
-            connection.close()
-        assert answer.status < 300, f"{method} {path}: {answer.status}: {text}"
+        """The answer of a controller that is there; while it starts, or is too busy, it asks to come again."""
+        def answer():
+            connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=120)
+            try:
+                connection.request(method, "/api/v1" + path, json.dumps(body) if body else None,
+                                   {**({"Content-Type": "application/json"} if body else {}), **bearer(self.state), **(headers or {})})
+                found = connection.getresponse()
+                return None if found.status == 503 else (found.status, found.read().decode())
+            finally:
+                connection.close()
+        status, text = wait(f"{method} {path} is answered", answer, 120, 0.5)
+        assert status < 300, f"{method} {path}: {status}: {text}"
         return json.loads(text)
 
     def submit(self, name, key=None, **options):

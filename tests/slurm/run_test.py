@@ -2,20 +2,27 @@
 """Runs through a real Slurm: submitted by the controller, trained by four ranks on four nodes.
 
     tests/slurm/run_test.py [CASE...]
+
+The cases go on side by side, each with a controller of its own; one kills a node, and has eight for itself.
 """
+import functools
 import sys
 
-from cluster import Cases, Cluster, need_slurm, wait
+from cluster import Cases, Cluster, need_slurm, side_by_side, wait
 from controller import Controller, make_data, succeeds, weights
 
 
+# Nodes 9 to 12.
+SAFE = 'time_limit: 10\n  exclude: ["node[01-08]"]'
+
+
 def four_ranks_reach_the_target(cluster, controller):
-    run = controller.submit("target", 3000, more="target: {metric: mlm_loss, value: 3.0}")
+    run = controller.submit("target", 3000, more="target: {metric: mlm_loss, value: 3.0}", slurm=SAFE)
     succeeds(controller, run)
     directory = controller.directory(run)
     starts = controller.records(run, "start")
     assert len(starts) == 1 and starts[0]["ranks"] == 4 and starts[0]["ranks_per_node"] == 1, starts
-    assert starts[0]["host"] == "node01", starts[0]["host"]
+    assert starts[0]["host"] == "node09", starts[0]["host"]
     end = controller.records(run, "end")[-1]
     assert end["reason"] == "target", end
     assert weights(directory)[0] > 0
@@ -25,8 +32,8 @@ def four_ranks_reach_the_target(cluster, controller):
 
 
 def goes_on_without_the_controller(cluster, controller):
-    run = controller.submit("alone", 800)
-    wait("a job is submitted", lambda: cluster.output("squeue", "-h", "-o", "%j").strip(), 60)
+    run = controller.submit("alone", 800, slurm=SAFE)
+    wait("a job is submitted", lambda: "alone" in cluster.output("squeue", "-h", "-o", "%j").split(), 60)
     controller.kill()
     wait("the run ends", lambda: controller.records(run, "end"), 300)
     controller.start()
@@ -36,8 +43,8 @@ def goes_on_without_the_controller(cluster, controller):
 
 def a_lost_node_is_survived(cluster, controller):
     """slurmd of a node and all on it die: the run resumes, and ends as an undisturbed one."""
-    whole = controller.submit("whole", 800, slurm='time_limit: 10\n  exclude: ["node[01-04]"]')
-    run = controller.submit("lost", 800, slurm='time_limit: 10\n  requeue: true\n  exclude: ["node[05-08]"]')
+    whole = controller.submit("whole", 1600, slurm='time_limit: 10\n  exclude: ["node[01-04]", "node[09-12]"]')
+    run = controller.submit("lost", 1600, slurm='time_limit: 10\n  requeue: true\n  exclude: ["node[05-12]"]')
     controller.wait_step(run, 200)
     cluster.kill("node03")
     wait("the other ranks end", lambda: controller.records(run, "end") or len(controller.records(run, "start")) > 1, 120)
@@ -50,8 +57,8 @@ def a_lost_node_is_survived(cluster, controller):
 
 def begins_after_another(cluster, controller):
     """No job of it is submitted before the other has succeeded, and one then, whatever becomes of the controller."""
-    first = controller.submit("first", 1500)
-    second = controller.submit("second", 100, options=("--after", first))
+    first = controller.submit("first", 1500, slurm=SAFE)
+    second = controller.submit("second", 100, slurm=SAFE, options=("--after", first))
     controller.wait_step(first, 100)
     wait("it says what it waits for", lambda: f"waits for {first}, which is" in controller.show(second)["state_text"], 60)
     assert f"waits for {first}" in controller.call("explain", second).stdout
@@ -76,19 +83,22 @@ def begins_after_another(cluster, controller):
 CASES = [four_ranks_reach_the_target, goes_on_without_the_controller, a_lost_node_is_survived, begins_after_another]
 
 
+def with_a_controller(cases, cluster, case):
+    controller = Controller(cluster, case.__name__)
+    try:
+        cases.run(case, cluster, controller)
+    finally:
+        controller.kill()
+        controller.tell()
+
+
 def main():
     need_slurm()
     chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_run")
-    with Cluster("--no-rest", "--nodes", 8) as cluster:
+    with Cluster("--no-rest", "--nodes", 12) as cluster:
         make_data(cluster.work)
-        controller = Controller(cluster)
-        try:
-            for case in chosen:
-                cases.run(case, cluster, controller)
-        finally:
-            controller.kill()
-            controller.tell()
+        side_by_side(*[functools.partial(with_a_controller, cases, cluster, case) for case in chosen])
     cases.finish()
 
 

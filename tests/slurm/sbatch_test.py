@@ -4,6 +4,7 @@ does with it, and a submission whose answer is lost is found and never repeated.
 
     tests/slurm/sbatch_test.py [CASE...]
 """
+import functools
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import Cases, Cluster, Skip, need_slurm, processes_of, wait
+from cluster import Cases, Cluster, Skip, need_slurm, processes_of, side_by_side, wait
 from controller import REGATTA, TRAINER, Controller, make_data, weights
 from controller import RUN as TRAINS
 
@@ -248,20 +249,60 @@ def minutes_that_look_like_hours_are_told(cluster):
     assert job["TimeLimit"] == "00:02:00" and said.startswith("regatta: --time=2:00 is minutes"), (job, said)
 
 
+SHOW_STEP = """bash -c '[ $SLURM_PROCID != 0 ] || scontrol show step $SLURM_JOB_ID.$SLURM_STEP_ID'"""
+
+
+def cpus_of_steps(cluster, done):
+    """CPUs that the steps of a job got, in their order; the job must end well."""
+    number = int(done.stdout)
+    assert cluster.wait_job(number) == "COMPLETED", done
+    return [int(count) for count in re.findall(r" CPUs=(\d+) Tasks=2 ", (cluster.jobs / f"cpus-{number}.out").read_text())]
+
+
 def a_step_that_loses_cpus_is_told(cluster):
-    """srun counts what a task gets: --cpus-per-task of the job does not make a step larger in 22.05 and 23.02."""
+    """srun counts what a task gets: --cpus-per-task of the job does not make a step larger in 22.05 and 23.02. Its tasks
+    share all CPUs of the job then, or get one each where the step takes no more than it asks for."""
     version = cluster.output("sbatch", "--version")
     forgets = re.search(r" (22\.05|23\.02)\.", version) is not None
-    options = ("#SBATCH -N1 --ntasks-per-node=2 -c2 -o cpus-%j.out",)
-    steps = "squeue -s -h -o '%i %A' >/dev/null; scontrol show step $SLURM_JOB_ID.0 | grep -o 'CPUs/Task=[0-9]*\\|CpuFreq.*'"
-    path = script(cluster, "cpus.sh", *options, f"srun bash -c \"{steps}\"")
+    options = "#SBATCH -N1 --ntasks-per-node=2 -c2 -o cpus-%j.out"
+    path = script(cluster, "cpus.sh", options, f"srun {SHOW_STEP}", f"srun --exact {SHOW_STEP}")
     done = call(cluster, "--parsable", path)
     assert ("cpus.sh:3: this srun does not take --cpus-per-task=2 from its job" in done.stderr) == forgets, done
-    cluster.wait_job(int(done.stdout))
-    path = script(cluster, "keeps.sh", *options, "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK", "srun bash -c true")
-    assert held(cluster, path)[1] == ""
-    path = script(cluster, "says.sh", *options, "srun -c2 bash -c true")
-    assert held(cluster, path)[1] == ""
+    assert cpus_of_steps(cluster, done) == [4, 2 if forgets else 4], version
+    for name, *lines in (("keeps.sh", "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK", f"srun --exact {SHOW_STEP}"),
+                         ("says.sh", f"srun -c2 --exact {SHOW_STEP}")):
+        done = call(cluster, "--parsable", script(cluster, name, options, *lines))
+        assert done.stderr == "" and cpus_of_steps(cluster, done) == [4], (name, done)
+
+
+STEPS_OF_GPUS = [  # the job's option, the step's, and how many GPUs each of its tasks sees; None: the step is refused
+    ("--gpus-per-node=h100:2", "", 2), ("--gpus-per-node=h100:2", "--gpus-per-node=2", 2),
+    ("--gpus-per-node=h100:2", "--gres=gpu:2", None), ("--gpus-per-node=h100:2", "--gpus=2", None),
+    ("--gpus-per-node=h100:2", "--gpus-per-task=1", None), ("--gpus-per-node=h100:2", "--gpus-per-task=h100:1", 0),
+    ("--gpus-per-node=2", "--gpus-per-task=1", 1), ("--gpus-per-node=2", "--gpus-per-node=h100:2", None),
+    ("--gpus-per-node=2", "--gpus-per-node=4", None), ("--gpus-per-node=2", "--gpus-per-node=1", 1),
+]
+
+
+def a_step_that_loses_gpus_is_told(cluster):
+    """Each row as this Slurm has it, and told where the step gets none or is refused; the releases differ."""
+    show = """bash -c 'echo "sees [$CUDA_VISIBLE_DEVICES]"'"""
+    jobs = []
+    for number, (job, step, sees) in enumerate(STEPS_OF_GPUS):
+        path = script(cluster, f"gpus{number}.sh", f"#SBATCH -N1 --ntasks-per-node=2 {job} -o gpus-%j.out",
+                      f"timeout 60 srun {step} --mpi=none {show}", "echo returned $?")
+        done = call(cluster, "--parsable", path)
+        told = re.search(r"gpus\d+.sh:3: this srun has .* \[srun-gpus\]", done.stderr) is not None
+        assert told == (not sees), (job, step, done.stderr)
+        jobs.append(int(done.stdout))
+    if " 22.05." not in cluster.output("sbatch", "--version"):
+        return
+    for number, (job, step, sees) in zip(jobs, STEPS_OF_GPUS):
+        cluster.wait_job(number)
+        text = (cluster.jobs / f"gpus-{number}.out").read_text()
+        seen = [len(re.findall(r"\d+", devices)) for devices in re.findall(r"sees \[(.*)\]", text)]
+        assert seen == ([] if sees is None else [sees, sees]), (job, step, text)
+        assert ("returned 0" in text) == (sees is not None), (job, step, text)
 
 
 def a_limit_that_a_maintenance_blocks_is_told(cluster):
@@ -439,7 +480,7 @@ def a_run_that_a_script_trains_is_shown(cluster):
     """From its first record on, through a requeue, to the weights of an undisturbed run."""
     data = make_data(cluster.work)
     run = cluster.work / "trains.yaml"
-    run.write_text(TRAINS.format(name="trains", data=data, ranks=1, steps=20000, every=1000, keep_last=3, nodes=1, more="",
+    run.write_text(TRAINS.format(name="trains", data=data, ranks=1, steps=8000, every=1000, keep_last=3, nodes=1, more="",
                                  slurm="time_limit: 10"))
     controller = Controller(cluster)
     try:
@@ -469,23 +510,31 @@ def a_run_that_a_script_trains_is_shown(cluster):
         cluster.run("scancel", "--user", cluster.user)
 
 
+CASES = [it_answers_as_sbatch_does, a_script_from_stdin_is_read_and_passed_on, a_link_of_that_name_stands_for_it,
+         a_script_that_is_a_pipe_is_read_once, a_wrapper_does_not_call_itself_for_ever, the_environment_arrives,
+         only_what_nobody_said_is_added, what_is_told_of_a_script_is_what_sbatch_does, a_log_without_a_folder_is_told,
+         a_controller_that_is_named_and_away_is_told, a_refusal_has_the_bytes_of_sbatch,
+         what_is_told_of_gpus_is_what_slurm_does, minutes_that_look_like_hours_are_told, a_step_that_loses_cpus_is_told,
+         a_step_that_loses_gpus_is_told,
+         a_limit_that_a_maintenance_blocks_is_told, a_script_that_is_too_large_is_told, a_held_job_starts_as_was_told,
+         a_folder_of_another_user_is_told, a_refusal_says_what_to_do, a_lost_answer_is_found_and_never_repeated,
+         what_was_never_submitted_is_told, a_stopped_slurmctld_makes_no_second_job, a_signal_ends_the_waiting_sbatch]
+# Each of these takes as long as all the others: on clusters of their own, beside the first.
+GROUPS = [CASES, [suspected_nodes_are_avoided], [a_run_that_a_script_trains_is_shown]]
+
+
+def on_a_cluster(cases, chosen):
+    if chosen:
+        with Cluster("--no-rest") as cluster:
+            for case in chosen:
+                cases.run(case, cluster)
+
+
 def main():
     need_slurm()
     cases = Cases("slurm_sbatch")
-    wanted = sys.argv[1:]
-    with Cluster() as cluster:
-        for case in (it_answers_as_sbatch_does, a_script_from_stdin_is_read_and_passed_on,
-                     a_link_of_that_name_stands_for_it, a_script_that_is_a_pipe_is_read_once,
-                     a_wrapper_does_not_call_itself_for_ever, the_environment_arrives, only_what_nobody_said_is_added,
-                     what_is_told_of_a_script_is_what_sbatch_does, a_log_without_a_folder_is_told,
-                     a_controller_that_is_named_and_away_is_told, a_refusal_has_the_bytes_of_sbatch,
-                     what_is_told_of_gpus_is_what_slurm_does, minutes_that_look_like_hours_are_told,
-                     a_step_that_loses_cpus_is_told, a_limit_that_a_maintenance_blocks_is_told,
-                     a_script_that_is_too_large_is_told, a_held_job_starts_as_was_told, a_folder_of_another_user_is_told,
-                     a_refusal_says_what_to_do, a_lost_answer_is_found_and_never_repeated, what_was_never_submitted_is_told,
-                     a_stopped_slurmctld_makes_no_second_job, a_signal_ends_the_waiting_sbatch, a_run_that_a_script_trains_is_shown, suspected_nodes_are_avoided):
-            if not wanted or case.__name__ in wanted:
-                cases.run(case, cluster)
+    chosen = [[case for case in some if not sys.argv[1:] or case.__name__ in sys.argv[1:]] for some in GROUPS]
+    side_by_side(*[functools.partial(on_a_cluster, cases, some) for some in chosen])
     cases.finish()
 
 

@@ -11,11 +11,10 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 from cluster import Cases, Cluster, Skip, need_slurm, wait
-from controller import OVER, REGATTA, Controller
+from controller import OVER, Controller
 from noop import NoopController
 
 # What it does is said by a variable of the run. The word in the file decides, as from regatta-train.
@@ -63,19 +62,6 @@ NODES = 12
 
 class Troubled(Controller):
     """With the misbehaving trainer, which lies where each node has files of its own."""
-
-    def __init__(self, cluster, trainer):
-        self.trainer = trainer
-        super().__init__(cluster)
-
-    def start(self):
-        log = open(self.cluster.work / "serve.log", "ab")
-        self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.state, "--trainer", self.trainer,
-             "--scheduler", "slurm_cli"], stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL,
-            env={**os.environ, **self.cluster.environment}, start_new_session=True)
-        self.url = self.process.stdout.readline().strip()
-        assert self.url.startswith("http://"), (self.cluster.work / "serve.log").read_text()[-2000:]
 
     def submit(self, name, trouble, ranks=1, **slurm):
         """Node 2 has no trainer, so it is excluded where nothing else is said."""
@@ -130,13 +116,18 @@ def holds(text, *parts):
 
 
 def memory_that_slurm_ends(cluster, controller):
-    told = controller.wait_state(controller.submit("memory", "memory"), "failed")
+    """With as much memory it would end so again; with more, which is told how to ask for, it does not."""
+    run = controller.submit("memory", "memory")
+    told = controller.wait_state(run, "failed")
     last = told["launches"][-1]
     assert last["cause"] == "out of memory" and len(told["launches"]) == 1, told
     assert last["nodes"].startswith("node0"), last
     holds(last["what"], "more memory")
-    holds(last["action"], "slurm.memory_per_node", "batch.micro")
+    holds(last["action"], "regatta resume --set slurm.memory_per_node=")
     holds(told["summary"], "more memory", "slurm.memory_per_node")
+    done = controller.call("resume", run, "--set", "slurm.memory_per_node=2G")
+    assert done.returncode == 0, done
+    assert len(controller.wait_state(run, "succeeded")["launches"]) == 2
 
 
 def memory_that_a_rank_lacks(cluster, controller):
@@ -516,7 +507,7 @@ def main():
     with Cluster("--no-rest", "--nodes", NODES, *options) as cluster:
         prepare(cluster)
         with trainer_on_all_nodes_but(cluster, "node02") as trainer:
-            controllers = Troubled(cluster, trainer), NoopController(cluster, "saving")
+            controllers = Troubled(cluster, trainer=trainer), NoopController(cluster, "saving")
             try:
                 with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
                     for case in chosen:
@@ -524,8 +515,7 @@ def main():
             finally:
                 for controller in controllers:
                     controller.kill()
-                for log in ("serve.log", "saving.log"):
-                    print((cluster.work / log).read_text()[-3000:])
+                    print(controller.told()[-3000:])
     cases.finish()
 
 
