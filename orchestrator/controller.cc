@@ -257,6 +257,7 @@ OpenRun* Controller::open(Run run) {
   // What another controller said, of another scheduler, is no longer why it waits.
   if (opened.foreign.empty() && opened.run.reason.rfind(kBelongs, 0) == 0) {
     opened.run.reason.clear();
+    opened.unsaved = true;
   }
   if (opened.takes_place()) {
     active_.insert(opened.run.number);

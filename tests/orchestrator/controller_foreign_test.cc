@@ -58,16 +58,23 @@ TEST_F(ForeignTest, AHealthyJobIsLeftAlone) {
   EXPECT_THAT(run(id).reason, HasSubstr("belongs to Slurm"));
   EXPECT_EQ(scheduler_.launches.size(), launches_) << "started beside it";
   EXPECT_TRUE(scheduler_.stopped.empty());
-  restart("slurm_cli");
-  EXPECT_THAT(run(id).reason, testing::Not(HasSubstr("belongs to"))) << "it is ours again";
-  restart("local");
-  ticks();
   EXPECT_TRUE(scheduler_.killed.empty());
   restart("slurm_cli");
   scheduler_.end("h1", 0);
   ticks();
   EXPECT_EQ(state(id), RunState::Succeeded);
   EXPECT_EQ(run(id).reason, "");
+}
+
+TEST_F(ForeignTest, WhatTheOtherControllerSaidIsForgotten) {
+  const std::string id = submit_to_slurm(false);
+  restart("local");
+  ticks();
+  ASSERT_THAT(run(id).reason, HasSubstr("belongs to Slurm"));
+  scheduler_.refuse_for_now = true;
+  restart("slurm_cli");
+  ticks();
+  EXPECT_THAT(run(id).reason, testing::Not(HasSubstr("belongs to")));
 }
 
 TEST_F(ForeignTest, ALostStoreChangesNothing) {
