@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from cluster import Cases, Cluster, need_slurm, wait
+from cluster import Cases, Cluster, need_slurm, processes_of, wait
 from controller import REGATTA, TRAINER, Controller, make_data
 from controller import RUN as TRAINS
 
@@ -106,6 +106,9 @@ def a_requeued_job_runs_the_same_again(cluster):
     wait("it runs", lambda: (project.root / "logs" / f"{number}.out").exists() and project.log(number) == "one\n")
     project.write("value", "two\n")
     cluster.output("scontrol", "requeue", number)
+    # Started anew before its node has told the end of the first start, that end would count for the second.
+    wait("its first start is over", lambda: cluster.job(number)["JobState"] == "PENDING")
+    wait("on its node, too", lambda: not processes_of(project.root))
     cluster.output("scontrol", "update", f"JobId={number}", "StartTime=now")
     assert cluster.wait_job(number) == "COMPLETED", cluster.job(number)
     said = [line for line in project.log(number).splitlines() if not line.startswith("slurmstepd")]
