@@ -7,24 +7,47 @@
 namespace regatta::topology {
 namespace {
 
+constexpr std::int64_t kMostCables = 1'000;  // between two switches, whatever a file claims
+
 struct Leaf {
   VertexIndex vertex = kNoVertex;
-  double down = 0, up = 0;  // GB/s of all cables
+  double down = 0, up = 0;  // GB/s of all cables to NICs and to spines
   double nic = 0;           // GB/s of the fastest NIC
 };
 
-// Switches that NICs are cabled to.
+// Bandwidth of a switch's cables, GB/s.
+struct SwitchBandwidth {
+  double nics = 0, switches = 0, fastest_nic = 0;
+  // A switch above others: with no NIC, or with a few for management among its cables to switches.
+  [[nodiscard]] bool is_spine() const { return nics * 8 < switches; }
+};
+SwitchBandwidth bandwidth_of(const View& view, VertexIndex each) {
+  SwitchBandwidth sum;
+  for (const std::uint32_t link : view.links_of(each)) {
+    if (view.graph().links()[link].kind != LinkKind::Fabric) continue;
+    const bool is_nic = view.kind(view.other_end(link, each)) == Kind::Nic;
+    (is_nic ? sum.nics : sum.switches) += view.gb_per_s(link);
+    if (is_nic) sum.fastest_nic = std::max(sum.fastest_nic, view.gb_per_s(link));
+  }
+  return sum;
+}
+
+// Switches that NICs are cabled to. Cables between two leaves lead to no spine: a fabric of a few
+// switches that are joined directly has none.
 std::vector<Leaf> leaves_of(const View& view) {
-  std::vector<Leaf> leaves;
+  std::map<VertexIndex, SwitchBandwidth> switches;
   for (const VertexIndex each : view.graph().of_kind(Kind::FabricSwitch)) {
-    Leaf leaf{each};
+    switches[each] = bandwidth_of(view, each);
+  }
+  std::vector<Leaf> leaves;
+  for (const auto& [each, sum] : switches) {
+    if (sum.nics <= 0) continue;
+    Leaf leaf{each, sum.nics, 0, sum.fastest_nic};
     for (const std::uint32_t link : view.links_of(each)) {
-      if (view.graph().links()[link].kind != LinkKind::Fabric) continue;
-      const bool is_nic = view.kind(view.other_end(link, each)) == Kind::Nic;
-      (is_nic ? leaf.down : leaf.up) += view.gb_per_s(link);
-      if (is_nic) leaf.nic = std::max(leaf.nic, view.gb_per_s(link));
+      const auto other = switches.find(view.other_end(link, each));
+      if (other != switches.end() && other->second.is_spine()) leaf.up += view.gb_per_s(link);
     }
-    if (leaf.down > 0) leaves.push_back(leaf);
+    leaves.push_back(leaf);
   }
   return leaves;
 }
@@ -185,35 +208,62 @@ std::vector<Finding> look_at_cabling(const View& view) {
   });
 }
 
+bool is_between_switches(const View& view, std::uint32_t link) {
+  const Link& each = view.graph().links()[link];
+  return each.kind == LinkKind::Fabric && view.kind(each.a) == Kind::FabricSwitch &&
+         view.kind(each.b) == Kind::FabricSwitch;
+}
+
 std::vector<Finding> look_at_slow_cables(const View& view) {
   std::map<VertexIndex, std::vector<double>> speeds;  // of cables between switches, by fabric
+  std::map<VertexIndex, double> fastest;              // cable of each switch
   const auto& links = view.graph().links();
-  const auto between_switches = [&](std::uint32_t i) {
-    return links[i].kind == LinkKind::Fabric && view.kind(links[i].a) == Kind::FabricSwitch &&
-           view.kind(links[i].b) == Kind::FabricSwitch && view.gb_per_s(i) > 0;
-  };
-  const auto speed_of = [&](std::uint32_t i) {
-    return view.gb_per_s(i) / static_cast<double>(view.count(i));
-  };
   for (std::uint32_t i = 0; i < links.size(); ++i) {
-    if (between_switches(i)) speeds[view.fabric_of(links[i].a)].push_back(speed_of(i));
+    if (links[i].kind != LinkKind::Fabric) continue;
+    for (const Cable& cable : view.cables(i)) {
+      for (const VertexIndex end : {links[i].a, links[i].b}) {
+        fastest[end] = std::max(fastest[end], cable.gb_per_s);
+      }
+      if (!is_between_switches(view, i)) continue;
+      auto& all = speeds[view.fabric_of(links[i].a)];
+      // A source that gives only the sum: one cable that stands for all of the link.
+      const bool sum_only = text_of(view.graph(), links[i].facts, key::kCables).empty();
+      all.insert(all.end(),
+                 sum_only
+                     ? static_cast<std::size_t>(std::min<std::int64_t>(view.count(i), kMostCables))
+                     : 1,
+                 cable.gb_per_s);
+    }
   }
   std::map<VertexIndex, double> healthy;
   for (const auto& [fabric, values] : speeds) healthy[fabric] = usual(values).value_or(0);
   Cases cases(view);
   for (std::uint32_t i = 0; i < links.size(); ++i) {
-    if (!between_switches(i)) continue;
-    const double should = healthy[view.fabric_of(links[i].a)], is = speed_of(i);
-    const bool narrow = integer_of(view.graph(), links[i].facts, key::kLanes) == 1 || is <= 1.25;
-    if (is >= should * 0.98 || narrow) continue;
-    cases.add(figure(is) + " GB/s where others have " + figure(should),
-              {links[i].a,
-               {view.id(links[i].a) + " – " + view.id(links[i].b), figure(is) + " GB/s a cable"},
-               Rates{should, is}});
+    if (!is_between_switches(view, i)) continue;
+    const double should = healthy[view.fabric_of(links[i].a)];
+    // A switch of which no cable is faster is an older one, and its cables do what they can.
+    const double possible = std::min({should, fastest[links[i].a], fastest[links[i].b]});
+    for (const Cable& cable : view.cables(i)) {
+      const double is = cable.gb_per_s;
+      const bool narrow = cable.one_lane || is <= 1.25;  // fabric.narrow_link
+      if (is >= possible * 0.98 || narrow) continue;
+      cases.add(figure(is) + " GB/s where others have " + figure(should),
+                {links[i].a,
+                 {cable.ends, figure(is) + " GB/s" + (cable.rate.empty() ? "" : ", " + cable.rate)},
+                 Rates{should, is}});
+    }
   }
-  return cases.findings([](const std::string& who, const std::string& cause) {
-    return who + ": a cable between switches has " + cause;
-  });
+  std::vector<Finding> findings =
+      cases.findings([](const std::string& who, const std::string& cause) {
+        return who + ": a cable between switches has " + cause;
+      });
+  // One cable is called by its ports.
+  std::size_t number = 0;
+  for (const auto& [cause, same] : cases.causes()) {
+    Finding& finding = findings[number++];
+    if (same.size() == 1) finding.words = same.front().evidence.path + ": this cable has " + cause;
+  }
+  return findings;
 }
 
 }  // namespace

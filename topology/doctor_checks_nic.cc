@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/text.h"
 #include "topology/doctor_checks.h"
@@ -18,12 +19,18 @@ bool is_down(const View& view, VertexIndex nic) {
   return !state.empty() && state.find("active") == std::string::npos;
 }
 
-bool is_narrow(const View& view, VertexIndex nic) {
-  if (view.text(nic, key::kLinkLayer) == "Ethernet") return false;
-  const double speed = view.nic_speed(nic);
+bool has_one_lane(const View& view, VertexIndex nic) {
+  if (view.text(nic, key::kLinkLayer) == "Ethernet" || view.is_plain_card(nic)) return false;
   return view.integer(nic, key::kLanes) == 1 ||
-         view.text(nic, "rate").find("(1X ") != std::string::npos ||
-         (speed > 0 && speed <= kSlowestUsual);
+         view.text(nic, "rate").find("(1X ") != std::string::npos;
+}
+
+// By its speed alone only a port that is known to be InfiniBand's: others are 10 GbE by nature, and
+// NCCL's XML, which names no link layer, gives 10,000 to what has told it nothing.
+bool is_narrow(const View& view, VertexIndex nic) {
+  const double speed = view.nic_speed(nic);
+  return has_one_lane(view, nic) ||
+         (view.text(nic, key::kLinkLayer) == "InfiniBand" && speed > 0 && speed <= kSlowestUsual);
 }
 
 std::vector<Finding> look_at_ports(const View& view) {
@@ -58,7 +65,44 @@ std::vector<Finding> look_at_ports(const View& view) {
   return findings;
 }
 
-std::vector<Finding> look_at_slow(const View& view) {
+// A port that is slower than its like: than most of one model in one fabric.
+struct SlowPort {
+  VertexIndex nic = kNoVertex;
+  double speed = 0, healthy = 0;  // Mbit/s
+  // Of a node that is older as a whole, as a good part of the fabric is: no fault.
+  bool older = false;
+};
+
+// Of NICs that are compared with each other. A node is of an older generation when all its ports
+// have the same lower speed, and when so have four nodes at least and a tenth of all: cables and
+// adapters that trained down are few, or are some of a node's.
+std::vector<SlowPort> slow_ports_of(const View& view, const std::vector<VertexIndex>& nics) {
+  constexpr std::size_t kFewestNodes = 4, kShareOfNodes = 10;
+  std::vector<double> speeds;
+  std::map<std::string, std::set<double>> speeds_of_node;
+  for (const VertexIndex nic : nics) {
+    speeds.push_back(view.nic_speed(nic));
+    speeds_of_node[view.node_name(nic)].insert(speeds.back());
+  }
+  const auto healthy = usual(speeds);
+  if (!healthy) return {};
+  std::map<double, std::size_t> nodes_at;
+  for (const auto& [node, each] : speeds_of_node) {
+    if (each.size() == 1) ++nodes_at[*each.begin()];
+  }
+  std::vector<SlowPort> slow;
+  for (std::size_t i = 0; i < nics.size(); ++i) {
+    if (speeds[i] >= *healthy * 0.98) continue;
+    const std::size_t alike = nodes_at[speeds[i]];
+    const bool older = speeds_of_node[view.node_name(nics[i])].size() == 1 &&
+                       !has_one_lane(view, nics[i]) && alike >= kFewestNodes &&
+                       alike * kShareOfNodes >= speeds_of_node.size();
+    slow.push_back({nics[i], speeds[i], *healthy, older});
+  }
+  return slow;
+}
+
+std::vector<SlowPort> slow_ports(const View& view) {
   // NICs of one kind in one fabric should be equally fast, wherever they are.
   using Group = std::array<std::string, 3>;
   std::map<Group, std::vector<VertexIndex>> groups;
@@ -71,22 +115,40 @@ std::vector<Finding> look_at_slow(const View& view) {
           .push_back(nic);
     }
   }
-  Cases cases(view);
+  std::vector<SlowPort> all;
   for (const auto& [group, nics] : groups) {
-    std::vector<double> speeds;
-    for (const VertexIndex nic : nics) speeds.push_back(view.nic_speed(nic));
-    const auto healthy = usual(speeds);
-    for (std::size_t i = 0; healthy && i < nics.size(); ++i) {
-      if (speeds[i] >= *healthy * 0.98 || is_narrow(view, nics[i])) continue;
-      const std::string is = figure(speeds[i] / 1000), should = figure(*healthy / 1000);
-      cases.add(is + " Gbit/s where its like have " + should,
-                {nics[i],
-                 {view.id(nics[i]) + " " + key::kSpeed, is + " of " + should + " Gbit/s"},
-                 Rates{*healthy / 8000, speeds[i] / 8000}});
-    }
+    const std::vector<SlowPort> slow = slow_ports_of(view, nics);
+    all.insert(all.end(), slow.begin(), slow.end());
+  }
+  return all;
+}
+
+// "20 Gbit/s where its like have 40", with evidence and cost.
+void add_slow_port(const View& view, const SlowPort& port, Cases* cases) {
+  const std::string is = figure(port.speed / 1000), should = figure(port.healthy / 1000);
+  cases->add(is + " Gbit/s where its like have " + should,
+             {port.nic,
+              {view.id(port.nic) + " " + key::kSpeed, is + " of " + should + " Gbit/s"},
+              Rates{port.healthy / 8000, port.speed / 8000}});
+}
+
+std::vector<Finding> look_at_slow(const View& view) {
+  Cases cases(view);
+  for (const SlowPort& port : slow_ports(view)) {
+    if (!port.older && !is_narrow(view, port.nic)) add_slow_port(view, port, &cases);
   }
   return cases.findings([](const std::string& who, const std::string& cause) {
     return who + ": the port has " + cause;
+  });
+}
+
+std::vector<Finding> look_at_generations(const View& view) {
+  Cases cases(view);
+  for (const SlowPort& port : slow_ports(view)) {
+    if (port.older) add_slow_port(view, port, &cases);
+  }
+  return cases.findings([](const std::string& who, const std::string& cause) {
+    return who + ": all ports of these nodes have " + cause + ", as of an older generation";
   });
 }
 
@@ -118,30 +180,38 @@ std::vector<Finding> look_at_errors(const View& view) {
   });
 }
 
-std::vector<Finding> look_at_narrow(const View& view) {
-  Cases cases(view);
+// Cables of InfiniBand that came up narrow, but for those of ports that are told already.
+void add_narrow_cables(const View& view, const std::set<VertexIndex>& told, Cases* cases) {
   const auto& links = view.graph().links();
-  for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
-      if (!is_narrow(view, nic) || is_down(view, nic)) continue;
-      cases.add("port", {nic,
-                         {view.id(nic) + " " + key::kSpeed,
-                          figure(view.nic_speed(nic) / 1000) + " Gbit/s"}});
-    }
-  }
   for (std::uint32_t i = 0; i < links.size(); ++i) {
     if (links[i].kind != LinkKind::Fabric) continue;
     const VertexIndex end = view.kind(links[i].a) == Kind::FabricSwitch ? links[i].a : links[i].b;
     const VertexIndex root = view.fabric_of(end);
     if (root == kNoVertex || view.text(root, key::kLinkLayer) == "Ethernet") continue;
-    const VertexIndex other = view.other_end(i, end);
-    if (view.kind(other) == Kind::Nic && is_narrow(view, other)) continue;  // told already
-    const double speed = view.gb_per_s(i) * 8000 / static_cast<double>(view.count(i));
-    const auto lanes = integer_of(view.graph(), links[i].facts, key::kLanes);
-    if (lanes != 1 && (speed == 0 || speed > kSlowestUsual)) continue;
-    cases.add("cable",
-              {end, {view.id(end) + " – " + view.id(other), figure(speed / 1000) + " Gbit/s"}});
+    if (told.count(view.other_end(i, end)) != 0) continue;
+    for (const Cable& cable : view.cables(i)) {
+      const double speed = cable.gb_per_s * 8000;
+      if (!cable.one_lane && speed > kSlowestUsual) continue;
+      cases->add("cable", {end, {cable.ends, figure(speed / 1000) + " Gbit/s"}});
+    }
   }
+}
+
+std::vector<Finding> look_at_narrow(const View& view) {
+  Cases cases(view);
+  std::set<VertexIndex> told;
+  for (const SlowPort& port : slow_ports(view)) {
+    if (port.older) told.insert(port.nic);
+  }
+  for (const NodeView& node : view.nodes()) {
+    for (const VertexIndex nic : node.nics) {
+      if (!is_narrow(view, nic) || is_down(view, nic) || !told.insert(nic).second) continue;
+      cases.add("port", {nic,
+                         {view.id(nic) + " " + key::kSpeed,
+                          figure(view.nic_speed(nic) / 1000) + " Gbit/s"}});
+    }
+  }
+  add_narrow_cables(view, told, &cases);
   return cases.findings([](const std::string& who, const std::string& cause) {
     return who + ": a " + cause + " came up with one lane, or at the lowest speed there is";
   });
@@ -179,7 +249,11 @@ std::optional<Evidence> why_no_gdr(const View& view, const NodeView& node) {
 std::vector<Finding> look_at_gdr(const View& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
-    if (node.gpus.empty() || node.nics.empty() || view.is_flat(node)) continue;
+    // Without an RDMA device there is no GPUDirect to be had.
+    const bool sockets_only =
+        std::all_of(node.nics.begin(), node.nics.end(),
+                    [&view](VertexIndex nic) { return view.is_plain_card(nic); });
+    if (node.gpus.empty() || sockets_only || view.is_flat(node)) continue;
     auto evidence = why_no_gdr(view, node);
     if (!evidence) continue;
     const double speed = all_speeds(view, node);
@@ -232,6 +306,11 @@ std::vector<Check> nic_checks() {
         "clean or change the cable and transceiver, clear the counters (`perfquery -R`) and look "
         "again under load"},
        look_at_errors},
+      {{"nic.generations", Severity::Note, "nodes of one fabric have ports of several generations",
+        "a job that spans them goes at the pace of the slower ones",
+        "keep a job's nodes to one generation (slurm.exclude, or a feature of Slurm); if these "
+        "nodes should be as fast as the others, compare `ibstat` (rate) with one of them"},
+       look_at_generations},
       {{"nic.mixed", Severity::Warning, "a bond, or an Ethernet port among InfiniBand, is in use",
         "NCCL spreads its traffic over all RDMA devices it finds, also those for storage and "
         "management",

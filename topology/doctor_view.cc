@@ -1,8 +1,10 @@
 #include "topology/doctor_view.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <queue>
 
@@ -10,6 +12,7 @@
 #include "base/text.h"
 #include "topology/figures.h"
 #include "topology/hostlist.h"
+#include "topology/ibnetdiscover.h"
 
 namespace regatta::topology {
 namespace {
@@ -17,6 +20,48 @@ namespace {
 constexpr std::size_t kMostEvidence = 8;  // of one finding; more helps nobody
 
 bool is_bond(const std::string& name) { return name.find("bond") != std::string::npos; }
+
+// As drivers and udev name RDMA devices.
+bool is_rdma_name(const std::string& name) {
+  constexpr const char* kPrefixes[] = {"mlx", "bnxt_re", "irdma", "roce", "efa", "rdmap"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](const char* prefix) { return name.rfind(prefix, 0) == 0; });
+}
+
+// As the kernel, udev and what runs containers and virtual machines name interfaces: a prefix, then
+// a number, or whatever they like.
+bool is_interface_name(const std::string& name) {
+  constexpr const char* kNumbered[] = {"eth", "eno", "ens", "enp", "em",  "br",  "tun",
+                                       "tap", "gre", "sit", "wlp", "lxc", "vnet"};
+  constexpr const char* kFree[] = {"enx",  "veth", "br-",     "docker", "virbr",  "tunl", "cni",
+                                   "cali", "vlan", "flannel", "vxlan",  "cilium", "dummy"};
+  const auto digit = [&](std::size_t at) {
+    return at < name.size() && std::isdigit(static_cast<unsigned char>(name[at])) != 0;
+  };
+  return name == "lo" ||
+         std::any_of(std::begin(kNumbered), std::end(kNumbered),
+                     [&](std::string_view prefix) {
+                       return name.rfind(prefix, 0) == 0 && digit(prefix.size());
+                     }) ||
+         std::any_of(std::begin(kFree), std::end(kFree),
+                     [&](const char* prefix) { return name.rfind(prefix, 0) == 0; });
+}
+
+// "35-32 4xDDR": the numbers of two ports and what they run at.
+struct CableText {
+  std::string port_a, port_b, rate;
+};
+std::optional<CableText> parse_cable(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  const std::size_t space = text.rfind(' ');
+  const std::size_t dash = text.find('-', begin == std::string::npos ? 0 : begin);
+  if (begin == std::string::npos || dash == std::string::npos || space == std::string::npos ||
+      space < dash) {
+    return std::nullopt;
+  }
+  return CableText{text.substr(begin, dash - begin), text.substr(dash + 1, space - dash - 1),
+                   text.substr(space + 1)};
+}
 
 // "dgx[01-32]", or as they are where a name is none that Slurm knows.
 std::string short_form(const std::vector<std::string>& nodes) {
@@ -126,6 +171,23 @@ std::int64_t View::count(std::uint32_t link) const {
       integer_of(graph(), graph().links()[link].facts, key::kCount).value_or(1), 1, kMost);
 }
 
+std::vector<Cable> View::cables(std::uint32_t link) const {
+  const Link& each = graph().links()[link];
+  std::string a = id(each.a), b = id(each.b);
+  if (b < a) std::swap(a, b);  // as key::kCables has its ports
+  std::vector<Cable> all;
+  for (const std::string& text : base::split(text_of(graph(), each.facts, key::kCables), ',')) {
+    const auto cable = parse_cable(text);
+    const double megabits = cable ? parse_infiniband_rate(cable->rate) : 0;
+    if (megabits <= 0) continue;
+    all.push_back({a + " port " + cable->port_a + " – " + b + " port " + cable->port_b, cable->rate,
+                   megabits / 8000, cable->rate.rfind("1x", 0) == 0});
+  }
+  if (!all.empty() || gb_per_s(link) <= 0) return all;
+  return {{a + " – " + b, "", gb_per_s(link) / static_cast<double>(count(link)),
+           integer_of(graph(), each.facts, key::kLanes) == 1}};
+}
+
 double View::nic_speed(VertexIndex nic) const {
   if (const auto speed = number(nic, key::kSpeed)) return *speed;
   for (const std::uint32_t link : links_of(nic)) {
@@ -149,14 +211,13 @@ VertexIndex View::fabric_of(VertexIndex vertex) const {
 }
 
 bool View::is_plain_card(VertexIndex nic) const {
-  if (kind(nic) != Kind::Nic || text(nic, key::kLinkLayer) != "Ethernet") return false;
-  if (integer(nic, key::kPort) || !text(nic, key::kModel).empty()) return false;
-  // As drivers and udev name RDMA devices.
+  const std::string layer = text(nic, key::kLinkLayer);
+  if (kind(nic) != Kind::Nic || layer == "InfiniBand") return false;
   const std::string name = nic_name(nic);
-  for (const char* prefix : {"mlx", "bnxt_re", "irdma", "roce", "efa"}) {
-    if (name.rfind(prefix, 0) == 0) return false;
-  }
-  return true;
+  // RDMA devices number their ports from 1, in sysfs and in NCCL's XML.
+  if (integer(nic, key::kPort).value_or(0) > 0 || is_rdma_name(name)) return false;
+  // NCCL's XML has no link layer: there the name tells.
+  return is_interface_name(name) || (layer == "Ethernet" && text(nic, key::kModel).empty());
 }
 
 std::vector<VertexIndex> View::compute_nics(const NodeView& node) const {

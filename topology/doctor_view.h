@@ -19,6 +19,15 @@ struct NodeView {
 enum class Reach : std::uint8_t { SameSwitch, Chip, SameNuma, OtherNuma, Unknown };
 [[nodiscard]] const char* name_of(Reach reach);
 
+// One of the cables that a link of a fabric stands for.
+struct Cable {
+  // "switch:0x… port 35 – switch:0x… port 32"; the ids alone where no source numbers ports.
+  std::string ends;
+  std::string rate;  // "4xDDR"; empty: not told
+  double gb_per_s = 0;
+  bool one_lane = false;
+};
+
 // The graph, indexed once for all checks.
 class View {
  public:
@@ -44,12 +53,17 @@ class View {
   [[nodiscard]] VertexIndex other_end(std::uint32_t link, VertexIndex vertex) const;
   [[nodiscard]] double gb_per_s(std::uint32_t link) const;  // 0: not known
   [[nodiscard]] std::int64_t count(std::uint32_t link) const;
+  // Each cable of a fabric's link with its own speed. Where a source gives only their sum: one that
+  // stands for all, with its share of the sum. None of unknown speed.
+  [[nodiscard]] std::vector<Cable> cables(std::uint32_t link) const;
 
   // Mbit/s of a NIC: its own word, or its cable's; 0: not known.
   [[nodiscard]] double nic_speed(VertexIndex nic) const;
   // The fabric that a NIC or a switch belongs to; kNoVertex: not known.
   [[nodiscard]] VertexIndex fabric_of(VertexIndex vertex) const;
-  // An Ethernet card without RDMA, which NCCL takes only when there is nothing else.
+  // An Ethernet card or a virtual interface without RDMA, which NCCL takes only when there is
+  // nothing else, and then by sockets: eth0, veth1a2b, br-0f3c, tunl0. Interfaces on InfiniBand
+  // (ib0) or Slingshot (hsn0) are none: sockets on these are a fault.
   [[nodiscard]] bool is_plain_card(VertexIndex nic) const;
   // NICs that can carry a job's traffic: no bonds, no plain cards, and where there is InfiniBand,
   // only that.

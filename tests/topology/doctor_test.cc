@@ -202,6 +202,16 @@ const std::vector<Fault>& network_faults() {
          s.set("dgx11/nic:mlx5_0", key::kSpeed, 100000);
        },
        kError, "dgx09/nic:mlx5_3", "2 NICs of dgx[09,11]: the port has 100 Gbit/s", 37.5},
+      {"older_nodes", "dgx-h100", "nic.generations",
+       [](Sick& s) {
+         for (int n = 1; n <= 4; ++n) {
+           for (int i = 0; i < 8; ++i) {
+             s.set("dgx0" + std::to_string(n) + "/nic:mlx5_" + std::to_string(i), key::kSpeed,
+                   200000);
+           }
+         }
+       },
+       kNote, "dgx01/nic:mlx5_0", "32 NICs of dgx[01-04]: all ports of these nodes", 25},
       {"one_lane", "dgx-h100", "fabric.narrow_link",
        [](Sick& s) {
          s.set("dgx09/nic:mlx5_3", key::kSpeed, 100000);

@@ -267,8 +267,7 @@ INSTANTIATE_TEST_SUITE_P(
     Table, PublicFiles,
     testing::Values(
         Public{"aws-g5.48xl-topo.xml", 12, 9, 2}, Public{"aws-p4d-24xl-topo.xml", 19, 12, 2},
-        Public{"aws-p5.48xl-topo-2023.xml", 43, 32, 2},
-        Public{"azure-ncv4-topo.xml", 19, 4, 4, {"gdr.off", "gpu.far_nic"}},
+        Public{"aws-p5.48xl-topo-2023.xml", 43, 32, 2}, Public{"azure-ncv4-topo.xml", 19, 4, 4},
         Public{"azure-ndv2-topo.xml", 12, 9, 2, {"gpu.far_nic"}},
         Public{"azure-ndv5-topo.xml", 27, 16, 2},
         Public{"mlperf-dgxa100_nic_affinity.xml", 33, 16, 4},
