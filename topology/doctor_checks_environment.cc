@@ -132,6 +132,21 @@ constexpr Forced kForced[] = {
     {"NCCL_BUFFSIZE", "buffers are forced"},
 };
 
+// Without a list that begins it, NCCL 2.31 and later may leave the collectives that the value does
+// not name without any algorithm.
+void advise_on_algorithms(const std::string& value, Finding* finding) {
+  const bool names_collectives = value.find(':') != std::string::npos;
+  if (!names_collectives) {
+    finding->remedy +=
+        ", or limit it to one collective, as in NCCL_ALGO='ring,tree;allreduce:" + value + "'";
+  } else if (value.substr(0, value.find(';')).find(':') != std::string::npos) {
+    finding->words +=
+        "; from NCCL 2.31 on the others may be left without any, and their calls fail";
+    finding->remedy +=
+        ", or begin it with a list for the others: NCCL_ALGO='ring,tree;" + value + "'";
+  }
+}
+
 std::vector<Finding> look_at_forced(const View& view) {
   std::vector<Finding> findings;
   for (const Setting& setting : view.patient().environment) {
@@ -145,11 +160,8 @@ std::vector<Finding> look_at_forced(const View& view) {
                         ": LL128 is forced also where it is not safe, and may corrupt data";
         set_severity(&finding, "env.forced", Severity::Error);
       }
-      finding.remedy =
-          "remove " + setting.name + " from " + setting.place +
-          (setting.name == "NCCL_ALGO"
-               ? ", or limit it to one collective, as in NCCL_ALGO=allreduce:" + setting.value
-               : "");
+      finding.remedy = "remove " + setting.name + " from " + setting.place;
+      if (setting.name == "NCCL_ALGO") advise_on_algorithms(setting.value, &finding);
       findings.push_back(std::move(finding));
     }
   }

@@ -18,6 +18,10 @@ static_assert(tuner::kTree == static_cast<int>(Algorithm::Tree) &&
 static_assert(tuner::kNoEnd == TunedRange::kNoEnd);
 
 constexpr int kScopedSince = 22400;  // NCCL_ALGO=allreduce:…
+// For collectives that NCCL_ALGO does not name. NCCL 2.31 and later strike all algorithms once the
+// variable is set, and a NCCL_PROTO without a collective (the user's own, say) then leaves those
+// without any (vllm-project/vllm issue 58179). Every collective has ring.
+constexpr const char* kOtherCollectives = "ring,tree;";
 
 tuner::FileRange in_file(const TunedRange& range) {
   tuner::FileRange entry = {};
@@ -139,7 +143,8 @@ std::map<std::string, std::string> nccl_variables(const TunerTable& table,
     protocols.push_back(name + small_letters(name_of(way->protocol)));
   }
   if (algorithms.empty()) return {};
-  return {{"NCCL_ALGO", base::join(algorithms, ";")}, {"NCCL_PROTO", base::join(protocols, ";")}};
+  return {{"NCCL_ALGO", kOtherCollectives + base::join(algorithms, ";")},
+          {"NCCL_PROTO", base::join(protocols, ";")}};
 }
 
 }  // namespace regatta::topology

@@ -57,7 +57,8 @@ struct TunerTable {
 // most_bytes; and what they name is all that NCCL may then take, so only ways that every
 // communicator has for every type and operation: ring, and tree for all-reduce, with LL or Simple,
 // never LL128 (where NCCL has it off, it may corrupt data). Collectives are named one by one, which
-// NCCL understands since 2.24: a value without a name would leave some of them without any way.
+// NCCL understands since 2.24, behind a list for all others: "ring,tree;allreduce:tree". Without
+// the list NCCL 2.31 and later may leave the others without any way, so these go by ring (or tree).
 [[nodiscard]] std::map<std::string, std::string> nccl_variables(const TunerTable& table,
                                                                 std::uint64_t least_bytes,
                                                                 std::uint64_t most_bytes);

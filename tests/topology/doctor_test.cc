@@ -398,6 +398,8 @@ std::vector<Fault> variable_faults() {
       variable("gdr_level", "NCCL_NET_GDR_LEVEL", "LOC", "env.leftover", kError, "GPUDirect",
                322.6),
       variable("algo", "NCCL_ALGO", "Tree", "env.forced", kWarning, "one algorithm"),
+      variable("algo_of_one", "NCCL_ALGO", "allreduce:tree", "env.forced", kWarning,
+               "from NCCL 2.31 on the others may be left without any"),
       variable("ll128", "NCCL_PROTO", "LL128", "env.forced", kError, "may corrupt"),
       variable("not_ll128", "NCCL_PROTO", "^LL128", "env.forced", kWarning, "one protocol"),
       variable("channels", "NCCL_MAX_NCHANNELS", "4", "env.forced", kWarning, "limited"),
@@ -506,6 +508,17 @@ TEST(Doctor, WorstComesFirst) {
   sick.environment = {
       {"NCCL_IB_TIMEOUTS", "22", "x"}, {"NCCL_ALGO", "Ring", "x"}, {"NCCL_IB_DISABLE", "1", "x"}};
   EXPECT_THAT(ids(sick.findings()), ElementsAre("env.leftover", "env.forced", "env.unknown"));
+}
+
+TEST(Doctor, AdvisesTheFormOfNcclAlgoThatLeavesNoCollectiveOut) {
+  Sick sick = healthy("dgx-h100");
+  for (const char* value : {"Tree", "allreduce:Tree"}) {
+    sick.environment = {{"NCCL_ALGO", value, "x"}};
+    EXPECT_THAT(sick.findings().front().remedy, HasSubstr("'ring,tree;allreduce:Tree'")) << value;
+  }
+  sick.environment = {{"NCCL_ALGO", "ring,tree;allreduce:Tree", "x"}};
+  EXPECT_THAT(sick.findings().front().words, Not(HasSubstr("2.31")));
+  EXPECT_THAT(sick.findings().front().remedy, Not(HasSubstr("NCCL_ALGO=")));
 }
 
 TEST(Doctor, TimeIsToldWithBandwidth) {
