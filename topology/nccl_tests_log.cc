@@ -53,6 +53,8 @@ struct RawLog {
   int nccl_version = 0;
   std::vector<std::pair<int, std::string>> devices;  // rank and host
   std::string gpu_model;
+  std::string network;
+  bool gpu_direct = false;
   bool cuda_graph = false;
   bool checked = false;
   bool finished = false;
@@ -132,6 +134,7 @@ class TextReader {
     const auto words = words_of(line);
     if (words.empty()) return;
     if (log_.program.empty()) log_.program = program_in(whole);
+    if (whole.find("NCCL INFO") != std::string_view::npos) return take_info(whole);
     if (words.size() >= 3 && words[0] == "size" && words[1] == "count" && words[2] == "type") {
       return take_header(words);
     }
@@ -181,6 +184,24 @@ class TextReader {
     }
   }
 
+  // "… NCCL INFO Using network IB", "… NCCL INFO Channel 00 : 8[0] -> 0[0] [send] via
+  // NET/AWS Libfabric/0/GDRDMA".
+  void take_info(std::string_view line) {
+    constexpr std::string_view kUsing = "Using network ", kVia = " via NET/";
+    if (const std::size_t at = line.find(kUsing); at != std::string_view::npos) {
+      log_.network = shown_name(line.substr(at + kUsing.size()));
+    } else if (const std::size_t via = line.find(kVia); via != std::string_view::npos) {
+      const std::string_view rest = line.substr(via + kVia.size());
+      if (log_.network.empty()) log_.network = shown_name(rest.substr(0, rest.find('/')));
+      if (rest.find("/GDRDMA") != std::string_view::npos) log_.gpu_direct = true;
+    }
+  }
+  static std::string shown_name(std::string_view text) {
+    text = text.substr(0, 40);
+    while (!text.empty() && text.back() <= ' ') text.remove_suffix(1);
+    return base::printable(text);
+  }
+
   double number(const std::vector<std::string_view>& words, std::size_t column) const {
     const auto value = finite_number(words[column]);
     if (!value || *value < 0 || *value > 1e15) {
@@ -213,9 +234,13 @@ class TextReader {
         fail_at(place_, line_, "the header has no algbw and busbw behind 'time'");
       }
       Measured measured = {number(words, i), number(words, i + 1), number(words, i + 2), 0};
-      // Old versions print the largest difference ("error"), new ones how many values are wrong.
-      if (columns_[i + 3] != "error" && words[i + 3] != "N/A")
-        measured.wrong = number(words, i + 3);
+      // Old versions print the largest difference ("error"), new ones how many values are wrong;
+      // without a check both print N/A. A number is proof of the check where no line tells of it.
+      if (words[i + 3] != "N/A") {
+        const double value = number(words, i + 3);
+        if (columns_[i + 3] != "error") measured.wrong = value;
+        log_.checked = true;
+      }
       (row.out_of_place ? row.in_place : row.out_of_place) = measured;
     }
     log_.rows.push_back(row);
@@ -231,7 +256,7 @@ class TextReader {
   }
   std::string complaint_text() const {
     return complaint_.empty() ? "give the output of all_reduce_perf or another of its tests"
-                              : "the run failed: " + complaint_;
+                              : "its first line that tells of an error: " + complaint_;
   }
 
   const std::string& place_;
@@ -262,7 +287,10 @@ class JsonReader {
     }
     if (root.contains("config")) read_config(root["config"], &log);
     std::size_t number = 0;
-    for (const Json& row : list(root, "results")) log.rows.push_back(read_row(row, ++number));
+    for (const Json& row : list(root, "results")) {
+      log.rows.push_back(read_row(row, ++number));
+      if (counts_wrong(row)) log.checked = true;
+    }
     if (log.rows.empty()) fail_at(place_, 0, "it has no results; the run failed");
     if (root.contains("out_of_bounds") && root["out_of_bounds"].is_object()) {
       log.finished = true;
@@ -325,6 +353,14 @@ class JsonReader {
     if (found->contains("nwrong") && !(*found)["nwrong"].is_null())
       measured.wrong = value("nwrong");
     return measured;
+  }
+
+  static bool counts_wrong(const Json& row) {
+    for (const char* key : {"out_of_place", "in_place"}) {
+      const auto found = row.find(key);
+      if (found != row.end() && found->is_object() && whole(*found, "nwrong")) return true;
+    }
+    return false;
   }
 
   RawRow read_row(const Json& json, std::size_t number) const {
@@ -500,6 +536,8 @@ NcclTestLog judged(const RawLog& raw, const std::string& place) {
   log.program = raw.program;
   log.nccl_version = raw.nccl_version;
   log.gpu_model = raw.gpu_model;
+  log.network = raw.network;
+  log.gpu_direct = raw.gpu_direct;
   log.cuda_graph = raw.cuda_graph;
   log.checked = raw.checked;
   const RawRow& last = raw.rows.back();

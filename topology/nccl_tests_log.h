@@ -29,8 +29,12 @@ struct NcclTestLog {
   int ranks = 0;                         // 0: neither told nor to be reckoned
   int nodes = 0;                         // 0: the log lists not all of its devices
   std::string gpu_model;                 // "" where not told
+  // What carried the data between nodes, as NCCL's own lines have it (NCCL_DEBUG=INFO): "IB",
+  // "Socket", "AWS Libfabric"; "" where the log has none.
+  std::string network;
+  bool gpu_direct = false;  // such a line says GPUDirect RDMA (GDRDMA) of it
   bool cuda_graph = false;
-  bool checked = false;            // the test compared the results
+  bool checked = false;            // the test compared the results: it counts or shows differences
   std::vector<NcclTestRow> rows;   // by growing bytes, each once; without those of 0 bytes
   std::vector<std::string> notes;  // what whoever uses the figures should know, a sentence each
 };

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -69,7 +70,8 @@ const SharedLog kShared[] = {
     {"h100x8-1node-mlperf-v4.0-oracle-51.2M.log", "", Collective::AllReduce, 8, 1,
      "NVIDIA H100 80GB HBM3", 1, 0, 53687090, 287.0, 287.6},
     {"h100x8-1node-mlperf-v4.0-oracle-FAILED.log",
-     "it has no table of nccl-tests; the run failed: srun: error: Unable to create step for job "
+     "it has no table of nccl-tests; its first line that tells of an error: srun: error: Unable to "
+     "create step for job "
      "551: More processors requested than permitted",
      Collective::AllReduce, 0, 0, "", 0, 0, 0, 0, 0},
     {"h100x8-1node-mlperf-v4.0-smc-bert-a.log", "", Collective::AllReduce, 8, 1,
@@ -135,6 +137,31 @@ TEST(NcclTestsLog, KeepsWhatPublicLogsSayBeside) {
   EXPECT_THAT(read("a100x32-4node-deepops-dgxa100.log").notes, Contains(HasSubstr("of 32 ranks")));
 }
 
+TEST(NcclTestsLog, ANumberOfWrongValuesShowsThatItWasChecked) {
+  REGATTA_NEED_SHARED("topologies/nccl-tests");
+  const auto folder = tests::shared_path("topologies/nccl-tests");
+  struct Row {
+    const char* file;
+    bool checked;
+  };
+  // Four of these do not print the test's options ("validation: 1").
+  for (const Row& row :
+       {Row{"b200x16-2node-dstack-lambda.log", true},
+        Row{"b200x16-2node-dstack-gcp-a4-roce.log", true},
+        Row{"gb200x72-1rack-coreweave.log", true}, Row{"gb200x1440-20rack-coreweave.log", true},
+        Row{"h100x64-8node-coreweave-sharp.log", true},
+        Row{"a100x32-4node-deepops-dgxa100.log", true},
+        Row{"v100pciex4-1node-sheffield-bessemer.log", true},
+        Row{"a100x8-1node-superbench-allreduce.log", false},
+        Row{"a100x8-1node-superbench-allgather.log", false}}) {
+    const NcclTestLog log = parse_nccl_tests_log(tests::file_text(folder / row.file), row.file);
+    EXPECT_EQ(log.checked, row.checked) << row.file;
+    const auto notes =
+        std::count(log.notes.begin(), log.notes.end(), "The test did not check its results.");
+    EXPECT_EQ(notes, row.checked ? 0 : 1) << row.file;
+  }
+}
+
 // Four ranks of one node, as the newest version prints them. 1 MiB in 50 µs: 20.97 GB/s, ·1.5.
 const std::string kHead =
     "# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n"
@@ -169,6 +196,36 @@ std::string replaced(std::string text, const std::string& from, const std::strin
     text.replace(at, from.size(), to);
   }
   return text;
+}
+
+TEST(NcclTestsLog, IsCheckedByItsColumnsWhereNoLineSaysSo) {
+  const auto checked = [](const std::string& text) {
+    return parse_nccl_tests_log(text, "x").checked;
+  };
+  const std::string silent = replaced(kLog, "validation: 1 ", "");
+  EXPECT_TRUE(checked(silent)) << "numbers of wrong values";
+  const std::string unchecked = replaced(silent, "  0", "  N/A");
+  EXPECT_FALSE(checked(unchecked));
+  EXPECT_TRUE(checked(replaced(kLog, "  0", "  N/A"))) << "validation: 1";
+  EXPECT_TRUE(checked(replaced(replaced(silent, "#wrong", "error"), "  0", "  2e-07")));
+}
+
+// What carried the data, where the run was made with NCCL_DEBUG=INFO.
+TEST(NcclTestsLog, KnowsTheNetworkThatNcclNames) {
+  const auto with = [](const std::string& lines) {
+    return parse_nccl_tests_log(prefixed(lines, "node01:26:26 [0] NCCL INFO ") + kLog, "x");
+  };
+  EXPECT_EQ(parse_nccl_tests_log(kLog, "x").network, "");
+  const NcclTestLog efa = with(
+      "NET/OFI Selected Provider is efa\nUsing network AWS Libfabric\n"
+      "Channel 04 : 8[101c0] -> 0[101c0] [send] via NET/AWS Libfabric/0/GDRDMA");
+  EXPECT_EQ(efa.network, "AWS Libfabric");
+  EXPECT_TRUE(efa.gpu_direct);
+  const NcclTestLog tcp =
+      with("Using network Socket\nChannel 00 : 1[0] -> 0[0] [receive] via NET/Socket/0");
+  EXPECT_EQ(tcp.network, "Socket");
+  EXPECT_FALSE(tcp.gpu_direct);
+  EXPECT_EQ(with("Channel 00/16 : 15[7] -> 0[0] [receive] via NET/IB/0/GDRDMA").network, "IB");
 }
 
 TEST(NcclTestsLog, ReadsWhatLaunchersMakeOfIt) {
@@ -263,9 +320,9 @@ TEST(NcclTestsLog, Refuses) {
       {"nothing", "", "no table"},
       {"other text", "hello\n", "give the output of all_reduce_perf"},
       {"a launcher's error", "slurmstepd: error: execve(): all_reduce_perf: No such file\n",
-       "the run failed: slurmstepd: error: execve()"},
+       "its first line that tells of an error: slurmstepd: error: execve()"},
       {"a crash before the rows", kHead + kColumns + "node01: Test NCCL failure common.cu:958\n",
-       "its table has no rows; the run failed: node01: Test NCCL failure"},
+       "its table has no rows; its first line that tells of an error: node01: Test NCCL failure"},
       {"a row cut off", kHead + kColumns + row.substr(0, 60), "10 of 13 columns"},
       {"two tables", kLog + kLog, "second table"},
       {"CPU times", replaced(kLog, "  time ", " cputime "), "(-C)"},
