@@ -9,11 +9,15 @@
 namespace regatta::topology {
 namespace {
 
-// The intervals' half widths, as natural logarithms: chosen so that four of five held-out calls of
+// The intervals' half widths, as natural logarithms: chosen so that nine of ten held-out calls of
 // the public logs lie within (measured_curve_test prints the shares).
 constexpr double kLeastError = 0.03;        // two runs of one machine
 constexpr double kErrorOfOneSample = 0.25;  // where no neighbour tells how smooth the curve is
-constexpr double kErrorADoubling = 0.05;    // beyond the sizes that were measured
+constexpr double kErrorADoubling = 0.08;    // beyond the sizes that were measured
+// A step (another protocol, congestion) may hide between any two sizes of a curve that has steps,
+// also where their neighbours are smooth: so many times the median of what its neighbours' lines
+// miss. The median, because a known step in one place says little of the others.
+constexpr double kRoughnessTimes = 2;
 constexpr double kErrorOfOtherMachine = 0.2;
 constexpr double kModelLow = 0.7, kModelHigh = 3;
 
@@ -85,13 +89,16 @@ MeasuredCurve MeasuredCurve::fit(const CostModel& model, const CurveKey& key,
     for (Knot& knot : knots) knot.error = kErrorOfOneSample;
     return curve;
   }
+  std::vector<double> errors;
   for (std::size_t i = 1; i + 1 < knots.size(); ++i) {
     const Knot &before = knots[i - 1], &after = knots[i + 1];
     const double share =
         (knots[i].log2_bytes - before.log2_bytes) / (after.log2_bytes - before.log2_bytes);
     const double line = before.correction + share * (after.correction - before.correction);
     knots[i].error = std::abs(knots[i].correction - line);
+    errors.push_back(knots[i].error);
   }
+  curve.roughness_ = kRoughnessTimes * median(std::move(errors));
   knots.front().error = knots[1].error;
   knots.back().error = knots[knots.size() - 2].error;
   return curve;
@@ -122,7 +129,9 @@ Prediction MeasuredCurve::predict(const CostModel& model, std::uint64_t bytes, B
     // At a knot it was measured; between two, what their neighbours' lines miss tells how far off
     // this line may be.
     const double far = 2 * std::min(share, 1 - share);
-    error = std::max(kLeastError, far * std::max(left.error, right.error));
+    // If it goes from one to the other in a step, that may be anywhere between.
+    const double step = std::abs(right.correction - left.correction) / 2;
+    error = std::max(kLeastError, far * std::max({left.error, right.error, roughness_, step}));
   }
   if (basis == Basis::OtherMachine) error += kErrorOfOtherMachine;
   return around(modelled * std::exp(correction), error, basis);
@@ -158,6 +167,32 @@ std::vector<Sample> samples_of(const NcclTestLog& log) {
   return samples;
 }
 
+namespace {
+
+// Where to look when a log is far slower than the model. Only what the log itself says is stated.
+std::string advice_for_slow(const CostModel& model, const NcclTestLog& log) {
+  if (model.allocation().nodes <= 1) {
+    return "look for GPUs that do not reach each other, and for variables that switch NVLink off";
+  }
+  if (log.network == "Socket") {
+    return "its log says that NCCL used sockets (TCP): look for its network plugin, and for "
+           "NCCL_IB_DISABLE and NCCL_NET";
+  }
+  if (log.network.empty()) {
+    return "NCCL may have gone over TCP (its network plugin missing), without GPUDirect, or the "
+           "network is slower than described; a run with NCCL_DEBUG=INFO says which";
+  }
+  if (log.gpu_direct) {
+    return "its log says that NCCL used " + log.network +
+           " with GPUDirect, so this network is slower than described: compare number and speed "
+           "of its NICs with the description";
+  }
+  return "its log says that NCCL used " + log.network +
+         ": look for GPUDirect, and compare number and speed of its NICs with the description";
+}
+
+}  // namespace
+
 std::optional<std::string> misfit(const CostModel& model, const NcclTestLog& log) {
   if (!log.collective) return "it measured no collective that NCCL tunes";
   if (log.ranks != 0 && log.ranks != model.ranks()) {
@@ -181,11 +216,8 @@ std::optional<std::string> misfit(const CostModel& model, const NcclTestLog& log
     return "its calls took a " + times +
            "th of what NCCL reckons: it is of another machine, or the description is too slow";
   }
-  const std::string where =
-      model.allocation().nodes > 1
-          ? "NCCL probably went over TCP: look for its network plugin and for GPUDirect"
-          : "look for GPUs that do not reach each other, and for variables that switch NVLink off";
-  return "its calls took " + times + " times as long as NCCL reckons; " + where;
+  return "its calls took " + times + " times as long as NCCL reckons; " +
+         advice_for_slow(model, log);
 }
 
 }  // namespace regatta::topology

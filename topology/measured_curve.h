@@ -28,7 +28,7 @@ enum class Basis : std::uint8_t { Model, OtherMachine, Measured };
 
 struct Prediction {
   double us = 0;
-  double low_us = 0, high_us = 0;  // four of five measurements lie between, by the public logs
+  double low_us = 0, high_us = 0;  // nine of ten measurements lie between, by the public logs
   Basis basis = Basis::Model;
 };
 
@@ -56,6 +56,7 @@ class MeasuredCurve {
   };
   CurveKey key_;
   std::vector<Knot> knots_;  // by growing bytes, at least one
+  double roughness_ = 0;     // error that may lie between any two knots
 };
 
 // The model alone. The interval is what the public logs show: they took from 0.7 to 3 times as

@@ -95,7 +95,7 @@ const Log kLogs[] = {
 TEST(PublicLogs, HalfOfALogPredictsTheOther) {
   REGATTA_NEED_SHARED("topologies/nccl-tests");
   std::printf("%-44s %5s %18s %18s %8s\n", "log (calls of 1 MiB and more)", "calls",
-              "model: median/worst", "half: median/worst", "within");
+              "model: median/worst", "half: median/worst", "inside");
   int within = 0, within_model = 0, calls = 0;
   for (const Log& row : kLogs) {
     SCOPED_TRACE(row.name);
@@ -108,14 +108,16 @@ TEST(PublicLogs, HalfOfALogPredictsTheOther) {
                 alone.shares.size(), alone.middle(), alone.worst(), halves.middle(), halves.worst(),
                 halves.within, halves.shares.size());
     EXPECT_LE(halves.middle(), 10);
+    EXPECT_LE(halves.shares.size() - static_cast<std::size_t>(halves.within), 1U)
+        << "of each log one call at most lies outside its interval";
     within += halves.within;
     within_model += alone.within;
     calls += static_cast<int>(halves.shares.size());
   }
-  std::printf("within the interval: %d of %d calls, %d by the model alone\n", within, calls,
-              within_model);
-  EXPECT_GE(within, 0.8 * calls);
-  EXPECT_GE(within_model, 0.8 * calls);
+  std::printf("inside the interval: %d of %d calls (%.1f %%), %d by the model alone\n", within,
+              calls, 100.0 * within / calls, within_model);
+  EXPECT_GE(within, 0.9 * calls);
+  EXPECT_GE(within_model, 0.9 * calls);
 }
 
 // A line of 8 A100 over NVLink: whatever NCCL chooses, 1.5 times as long at 1 MiB, 1.1 times at
@@ -166,6 +168,26 @@ TEST(MeasuredCurve, IsLessSureWhereItKnowsLess) {
             1.2 * width(line.predict(model, between)));
   EXPECT_GT(width(predict_by_model(model, {}, between)),
             width(line.predict(model, between, Basis::OtherMachine)));
+}
+
+// As on networks with congestion: a curve that is rough over half of its sizes may have a step at
+// its others, too, where the known sizes happen to be smooth.
+TEST(MeasuredCurve, IsRoughEverywhereWhereHalfOfItIs) {
+  const CostModel model(a100_nodes(2, 8));
+  std::vector<Sample> smooth, rough;
+  for (int i = 0; i <= 12; ++i) {
+    const std::uint64_t bytes = kMib << i;
+    const double us = model.choice({Collective::AllReduce, bytes}).us;
+    smooth.push_back({bytes, us});
+    rough.push_back({bytes, (i % 2 == 1 && i < 8 ? 1.3 : 1.0) * us});
+  }
+  const auto line = MeasuredCurve::fit(model, {}, smooth);
+  const auto uneven = MeasuredCurve::fit(model, {}, rough);
+  EXPECT_GT(width(uneven.predict(model, 1536 * kMib)),
+            1.2 * width(line.predict(model, 1536 * kMib)));
+  EXPECT_NEAR(width(uneven.predict(model, 1024 * kMib)), width(line.predict(model, 1024 * kMib)),
+              1e-9)
+      << "a size that was measured";
 }
 
 TEST(MeasuredCurve, TakesTheMedianOfASize) {
@@ -239,7 +261,7 @@ TEST(PublicLogs, FitTheirMachineOrTellWhyNot) {
   slow.nvswitch = false;
   const Row rows[] = {
       {"gh200x8-2node-cscs-slingshot-BAD-no-ofi-plugin", gh200_nodes(2),
-       "times as long as NCCL reckons; NCCL probably went over TCP: look for its network plugin"},
+       "times as long as NCCL reckons; NCCL may have gone over TCP (its network plugin missing)"},
       {"gh200x8-2node-cscs-slingshot-good", gh200_nodes(4), "of 8 ranks, the machine has 16"},
       {"h100x64-8node-coreweave-sharp", h100_nodes(8), "of 96 ranks, the machine has 64"},
       {"v100pciex4-1node-sheffield-bessemer", a100_nodes(1, 4),
@@ -250,6 +272,38 @@ TEST(PublicLogs, FitTheirMachineOrTellWhyNot) {
     const auto why = misfit(CostModel(row.allocation), shared_log(row.name));
     ASSERT_TRUE(why) << row.name;
     EXPECT_THAT(*why, HasSubstr(row.says));
+  }
+}
+
+// The reason for a log that is too slow is what its own lines allow, and no more.
+TEST(Misfit, NamesTheNetworkThatTheLogNames) {
+  const CostModel model(a100_nodes(2, 8));
+  NcclTestLog log;
+  log.collective = Collective::AllReduce;
+  log.ranks = 16;
+  for (std::uint64_t bytes = 4 * kMib; bytes <= 256 * kMib; bytes *= 2) {
+    log.rows.push_back({bytes, std::nullopt, 6 * model.choice({Collective::AllReduce, bytes}).us});
+  }
+  struct Row {
+    const char* network;
+    bool gpu_direct;
+    const char* says;
+    const char* says_not;
+  };
+  const Row rows[] = {
+      {"AWS Libfabric", true, "used AWS Libfabric with GPUDirect, so this network is slower",
+       "TCP"},
+      {"IB", false, "used IB: look for GPUDirect", "TCP"},
+      {"Socket", false, "used sockets (TCP)", "may have"},
+      {"", false, "may have gone over TCP", "probably"},
+  };
+  for (const Row& row : rows) {
+    log.network = row.network;
+    log.gpu_direct = row.gpu_direct;
+    const auto why = misfit(model, log);
+    ASSERT_TRUE(why) << row.network;
+    EXPECT_THAT(*why, HasSubstr(row.says));
+    EXPECT_THAT(*why, testing::Not(HasSubstr(row.says_not)));
   }
 }
 
