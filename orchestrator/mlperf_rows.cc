@@ -6,6 +6,8 @@ namespace {
 constexpr auto A100 = MlperfGpu::A100;
 constexpr auto H100 = MlperfGpu::H100;
 constexpr auto H200 = MlperfGpu::H200;
+constexpr auto B200 = MlperfGpu::B200;
+constexpr auto GB200 = MlperfGpu::Gb200;
 constexpr auto kUnpadded = RowLayout::Unpadded;
 constexpr auto kPadded = RowLayout::Padded;
 constexpr auto kPacked = RowLayout::Packed;
@@ -17,8 +19,10 @@ constexpr const char* kNone = "";
 constexpr const char* kPcie = "PCIe card of 300 W";
 constexpr const char* kHost = "few samples a GPU, probably no CUDA graphs: may wait for the host";
 constexpr const char* kFp16 = "16 bits, while the small H100 entries are FP8: share of A100's v2.1";
+constexpr const char* kEvaluations = "evaluations took 16 % of its time";
+constexpr const char* kRacks = "16 samples a GPU; how its racks are joined is not published";
 
-// Columns as in MlperfRow.
+// Columns as in MlperfRow. Those of v5.0 are on software that packs samples as v4's does.
 constexpr MlperfRow kRows[] = {
     {"v1.0", "NVIDIA", A100, "v1.0", 8, 448, 21.69, 2.75, kUnpadded, kOne, false, kNone},
     {"v1.0", "NVIDIA", A100, "v1.0", 64, 3072, 3.373, 3.22, kUnpadded, kOne, true, kNone},
@@ -66,6 +70,25 @@ constexpr MlperfRow kRows[] = {
     {"v4.1", "Fujitsu", H100, "v3.0", 4, 896, 10.55, 2.68, kPacked, kOne, false, kNone},
     {"v4.1", "Lambda", H100, "v3.0", 16, 768, 3.279, 2.436, kPacked, kOne, false, kNone},
     {"v4.1", "Lambda", H100, "Lambda", 64, 4608, 0.946, 2.927, kUnpadded, kOne, false, kNone},
+    {"v4.1", "NVIDIA", B200, "preview", 8, 768, 3.795, 2.47, kPacked, kOne, false, kNone},
+    {"v5.0", "Dell", B200, "v5", 8, 768, 3.384, 2.38, kPacked, kOne, false, kNone},
+    {"v5.0", "Supermicro 1", B200, "v5", 8, 768, 3.341, 2.32, kPacked, kOne, false, kNone},
+    {"v5.0", "Supermicro 2", B200, "v5", 8, 768, 3.349, 2.32, kPacked, kOne, false, kNone},
+    {"v5.0", "Supermicro 3", B200, "v5", 8, 768, 3.461, 2.42, kPacked, kOne, false, kNone},
+    {"v5.0", "NVIDIA", B200, "v5", 8, 768, 3.492, 2.44, kPacked, kOne, false, kNone},
+    {"v5.0", "Supermicro 4", B200, "v5", 8, 768, 3.509, 2.46, kPacked, kOne, false, kNone},
+    {"v5.0", "GigaComputing", B200, "v5", 8, 768, 3.515, 2.42, kPacked, kOne, false, kNone},
+    {"v5.0", "Lenovo", B200, "v5", 8, 768, 3.571, 2.47, kPacked, kOne, false, kNone},
+    {"v5.0", "Supermicro 5", B200, "v5", 8, 768, 3.576, 2.46, kPacked, kOne, false, kNone},
+    {"v5.0", "Dell", B200, "v5", 16, 1536, 2.289, 3.07, kPacked, kOne, false, kNone},
+    {"v5.0", "Supermicro 5", B200, "v5", 16, 1536, 2.450, 3.17, kPacked, kOne, false, kNone},
+    {"v5.0", "Dell", GB200, "v5", 4, 576, 6.092, 2.34, kPacked, kOne, false, kNone},
+    {"v5.0", "Dell", GB200, "v5", 8, 768, 3.255, 2.32, kPacked, kOne, false, kNone},
+    {"v5.0", "NVIDIA", GB200, "v5", 8, 768, 3.415, 2.44, kPacked, kOne, false, kNone},
+    {"v5.0", "Dell", GB200, "v5", 16, 768, 1.992, 2.36, kPacked, kOne, false, kNone},
+    {"v5.0", "Dell", GB200, "v5", 32, 6144, 1.450, 3.88, kPacked, kOne, false, kEvaluations},
+    {"v5.0", "NVIDIA", GB200, "v5", 64, 4608, 0.649, 3.27, kPacked, kOne, false, kNone},
+    {"v5.0", "NVIDIA", GB200, "v5", 512, 8192, 0.305, 3.97, kPacked, kOne, false, kRacks},
 };
 
 }  // namespace
@@ -80,6 +103,10 @@ const char* name_of(MlperfGpu gpu) {
       return "H100";
     case MlperfGpu::H200:
       return "H200";
+    case MlperfGpu::B200:
+      return "B200";
+    case MlperfGpu::Gb200:
+      return "GB200";
   }
   return "A100";
 }

@@ -1,6 +1,6 @@
-// What MLPerf Training published of BERT-large on A100, H100 and H200: the one table that the study
-// predicts. Times and samples are means of the runs of an entry without the fastest and the
-// slowest, computed from the raw result logs of the public repositories
+// What MLPerf Training published of BERT-large on A100, H100, H200, B200 and GB200: the one table
+// that the study predicts. Times and samples are means of the runs of an entry without the fastest
+// and the slowest, computed from the raw result logs of the public repositories
 // mlcommons/training_results_* (run_start to run_stop, samples until the target); layouts, sums
 // and SHARP are from the entries' configurations there, where they could be read, else as of the
 // same software.
@@ -12,7 +12,7 @@
 
 namespace regatta::orchestrator {
 
-enum class MlperfGpu { A100, H100, H200 };
+enum class MlperfGpu { A100, H100, H200, B200, Gb200 };
 // How gradients were summed. One: one block after backward, the optimizer shared by the node's
 // GPUs. Blocks: the same in five blocks, beside backward. Each: buckets of 25 MB beside backward,
 // the whole optimizer on every GPU.

@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 using trainer::RunConfig;
 
 constexpr int kGpusOfNode = 8;
+constexpr int kGpusOfTray = 4;   // a node of GB200 NVL72
+constexpr int kGpusOfRack = 72;  // that NVLink joins, a node to NCCL
 constexpr int kSteps = 32;
 constexpr int kEvaluationSamples = 10000;  // of the benchmark's rules
 constexpr int kEvaluationBatch = 16;
@@ -34,11 +36,16 @@ std::string group_of(const MlperfRow& row) {
 }
 
 const DeviceFigures& device_of(MlperfGpu gpu) {
-  const char* const models[] = {"NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200"};
+  const char* const models[] = {"NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200",
+                                "NVIDIA B200", "NVIDIA GB200"};
   const DeviceFigures* const device = device_figures(models[static_cast<int>(gpu)]);
   base::check(device != nullptr, "the study's devices have figures");
   return *device;
 }
+
+int gpus_of_node(MlperfGpu gpu) { return gpu == MlperfGpu::Gb200 ? kGpusOfTray : kGpusOfNode; }
+
+bool has_network(const MlperfRow& row) { return row.gpus > gpus_of_node(row.gpu); }
 
 RunConfig config_of(const MlperfRow& row) {
   RunConfig config;
@@ -77,7 +84,7 @@ struct Figures {
 SimulationInputs inputs_of(const MlperfRow& row, const Figures& figures,
                            const MlperfAssumptions& assumptions) {
   const DeviceFigures& device = device_of(row.gpu);
-  const int node = std::min(row.gpus, kGpusOfNode);
+  const int node = std::min(row.gpus, gpus_of_node(row.gpu));
   SimulationInputs inputs;
   inputs.config = config_of(row);
   inputs.lengths = trainer::LengthTable::parse(kWikipedia, "the study's lengths");
@@ -92,7 +99,7 @@ SimulationInputs inputs_of(const MlperfRow& row, const Figures& figures,
   allocation.sharp = row.sharp && allocation.nodes > 1;
   const bool is_shared = row.sums != MlperfSums::Each;
   // On one node each GPU gets its part of the sum; between nodes all get all of it.
-  inputs.network = network_of(allocation, &device, is_shared && allocation.nodes == 1);
+  inputs.network = network_of(allocation, &device, is_shared && !has_network(row));
   inputs.network.sum = inputs.network.sum.scaled(assumptions.sum_times, assumptions.sum_times);
   inputs.network.gather = network_of(mlperf_allocation(row.gpu, node), &device, true).gather;
   inputs.optimizer_parts = is_shared ? node : 1;
@@ -107,8 +114,6 @@ SimulationInputs inputs_of(const MlperfRow& row, const Figures& figures,
   inputs.steps = kSteps;
   return inputs;
 }
-
-bool has_network(const MlperfRow& row) { return row.gpus > kGpusOfNode; }
 
 // The benchmark's rules say after how many samples it evaluates.
 int evaluations_of(const MlperfRow& row) {
@@ -310,10 +315,20 @@ topology::Allocation mlperf_allocation(MlperfGpu gpu, int gpus) {
     allocation.gb_per_s_within = 240;  // 12 NVLinks that NCCL takes for 20 GB/s
     allocation.gb_per_s_a_nic = 25;    // HDR
     allocation.to_nic = topology::PathType::Pxb;
-  } else {
-    allocation.compute_capability = 90;
-    allocation.gb_per_s_within = 370.8;  // 18 of 20.6
-    allocation.gb_per_s_a_nic = 50;      // NDR
+    return allocation;
+  }
+  allocation.compute_capability = 90;
+  allocation.gb_per_s_within = 370.8;  // 18 of 20.6
+  allocation.gb_per_s_a_nic = 50;      // NDR
+  if (gpu == MlperfGpu::B200 || gpu == MlperfGpu::Gb200) {
+    allocation.compute_capability = 100;
+    allocation.gb_per_s_within = 721.8;  // 18 of 40.1
+  }
+  if (gpu == MlperfGpu::Gb200) {
+    allocation.nodes = (gpus + kGpusOfRack - 1) / kGpusOfRack;
+    allocation.ranks_per_node = gpus / allocation.nodes;  // racks of equal parts
+    allocation.host = topology::HostCpu::Other;
+    allocation.nics = allocation.ranks_per_node;
   }
   return allocation;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "orchestrator/mlperf_rows.h"
+#include "orchestrator/peak_share.h"
 #include "topology/cost_model.h"
 
 namespace regatta::orchestrator {
@@ -19,9 +20,8 @@ namespace regatta::orchestrator {
 inline constexpr double kKernelSeconds = 4e-6;
 // Of a data sheet's memory bandwidth: LayerNorms reach 3.7 of 4.8 TB/s on an H200.
 inline constexpr double kMemoryShare = 0.77;
-// Without a measurement, what the study fits: the middle of the shares of A100s, and the overhead.
-inline constexpr double kUsualEfficiency = 0.6;
-inline constexpr double kUsualOverheadSeconds = 0.008;
+// Of a step on several nodes, without a measurement: what the study fits.
+inline constexpr double kUsualOverheadSeconds = 0.009;
 
 // What is assumed and not fitted, to be varied.
 struct MlperfAssumptions {
@@ -55,8 +55,9 @@ struct MlperfStudy {
 [[nodiscard]] MlperfStudy study_mlperf(const std::vector<MlperfRow>& rows,
                                        const MlperfAssumptions& assumptions = {});
 
-// The machines that the study takes for all entries of a GPU: DGX A100 and DGX H100 (H200 likewise)
-// as in topology/examples.
+// The machines that the study takes for all entries of a GPU: DGX A100 and DGX H100 (H200 likewise,
+// and B200 with its own NVLinks) and racks of GB200 NVL72, as in topology/examples. As many racks
+// as it takes, equally full.
 [[nodiscard]] topology::Allocation mlperf_allocation(MlperfGpu gpu, int gpus);
 
 [[nodiscard]] std::string mlperf_text(const MlperfStudy& study);

@@ -61,15 +61,29 @@ void check_options(const SimulateOptions& options) {
   }
 }
 
-ComputeFigures compute_figures(const SimulateOptions& options, const RunConfig& config,
-                               const Machines& machines) {
+PeakShare share_of(const SimulateOptions& options, const RunConfig& config,
+                   const Machines& machines) {
+  if (options.efficiency) {
+    return {*options.efficiency, *options.efficiency, *options.efficiency, true,
+            "as --efficiency has it"};
+  }
+  // Shares are of the data sheet's peak: of another one, that the run names, nothing is known.
+  constexpr double kSame = 0.02;
+  const bool is_other_peak =
+      config.peak_tflops > 0 && machines.device != nullptr &&
+      std::abs(config.peak_tflops * kTera / peak_flops(*machines.device, config.dtype) - 1) > kSame;
+  return peak_share_of(is_other_peak ? nullptr : machines.device, config.dtype);
+}
+
+ComputeFigures compute_figures(const RunConfig& config, const Machines& machines,
+                               double efficiency) {
   ComputeFigures figures;
   figures.kernel_seconds = kKernelSeconds;
   figures.bytes_of_element =
       config.dtype == trainer::Precision::BFloat16 || config.dtype == trainer::Precision::Float16
           ? 2
           : 4;
-  figures.efficiency = options.efficiency.value_or(kUsualEfficiency);
+  figures.efficiency = efficiency;
   if (machines.device != nullptr) {
     figures.peak_flops = peak_flops(*machines.device, config.dtype);
     figures.memory_bytes_per_second = kMemoryShare * machines.device->memory_bytes_per_second;
@@ -132,7 +146,8 @@ SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, co
   inputs.config = config;
   inputs.lengths = lengths;
   inputs.ranks_per_node = machines.ranks_per_node;
-  inputs.compute = compute_figures(options, config, machines);
+  const PeakShare share = share_of(options, config, machines);
+  inputs.compute = compute_figures(config, machines, share.value);
   inputs.network = network_of(allocation, machines.device, config.sharding.optimizer, logs);
   const double usual = machines.nodes > 1 ? kUsualOverheadSeconds : 0;
   inputs.overhead_seconds = options.overhead_seconds.value_or(usual);
@@ -141,6 +156,14 @@ SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, co
   run.nodes = machines.nodes;
   run.is_measured = inputs.network.measured;
   run.simulation = simulate_steps(inputs);
+  if (!share.fitted) {
+    const auto samples_with = [&](double efficiency) {
+      SimulationInputs other = inputs;
+      other.compute.efficiency = efficiency;
+      return simulate_steps(other).samples_per_second;
+    };
+    run.samples_range = SamplesRange{samples_with(share.low), samples_with(share.high)};
+  }
   run.forecast = forecast(options, file, config, run.simulation, machines.nodes);
   return run;
 }
@@ -156,9 +179,8 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
                                const LengthTable& lengths, const std::vector<SimulatedRun>& runs) {
   const SimulatedRun& last = runs.back();
   std::vector<std::string> notes;
-  notes.push_back("products reach " + number(100 * options.efficiency.value_or(kUsualEfficiency)) +
-                  " % of the peak where they fill the device" +
-                  (options.efficiency ? "" : ": as MLPerf's entries on A100; --efficiency"));
+  notes.push_back(std::string("the share of the peak is of products that fill the device") +
+                  (options.efficiency ? "" : "; --efficiency"));
   if (!options.overhead_seconds) {
     notes.push_back("a step on several nodes takes " + number(1e3 * kUsualOverheadSeconds) +
                     " ms beside the rest: as MLPerf's entries; --overhead-seconds");
@@ -223,7 +245,8 @@ int simulate(const SimulateOptions& options) {
   for (const int nodes : options.nodes) {
     const Machines machines = cluster.machines(nodes, file.ranks_per_node);
     report.title = title(file, machines);
-    report.peak_flops = compute_figures(options, file, machines).peak_flops;
+    report.share = share_of(options, file, machines);
+    report.peak_flops = compute_figures(file, machines, report.share.value).peak_flops;
     report.runs.push_back(run_on(machines, options, file, lengths, logs));
   }
   const bool is_measured = std::any_of(report.runs.begin(), report.runs.end(),

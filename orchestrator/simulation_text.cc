@@ -42,6 +42,21 @@ std::string run_row(const SimulatedRun& run) {
                    share(of.lost_seconds), share(of.restart_seconds), of.failures);
 }
 
+// What the whole table hangs on, below its title.
+std::string share_text(const SimulationReport& report) {
+  const PeakShare& share = report.share;
+  const std::string value = formatted("%.3g %%", 100 * share.value);
+  if (share.fitted) return "share of the peak " + value + ": " + share.basis + "\n";
+  std::string text = "NOT FITTED: " + share.basis + ". Taken " + value + ", so samples/s may be";
+  for (const SimulatedRun& run : report.runs) {
+    if (!run.samples_range) continue;
+    text += formatted("%s %.0f to %.0f on %d node%s", &run == &report.runs.front() ? "" : ",",
+                      run.samples_range->low, run.samples_range->high, run.nodes,
+                      run.nodes == 1 ? "" : "s");
+  }
+  return text + "; measure it, and give --efficiency\n";
+}
+
 Json spread_json(const Spread& spread) {
   return {{"mean", spread.mean}, {"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}};
 }
@@ -67,6 +82,8 @@ Json run_json(const SimulationReport& report, const SimulatedRun& run) {
             {"communication_seconds", of.communication_seconds},
             {"token_imbalance", of.token_imbalance}}},
           {"samples_per_second", of.samples_per_second},
+          {"samples_per_second_range",
+           run.samples_range ? Json{run.samples_range->low, run.samples_range->high} : Json()},
           {"scaling", scaling_of(report, run)},
           {"mfu", mfu_of(report, run)},
           {"buckets", of.plan.buckets.size()},
@@ -91,7 +108,7 @@ double scaling_of(const SimulationReport& report, const SimulatedRun& run) {
 }
 
 std::string simulation_text(const SimulationReport& report) {
-  std::string text = base::printable(report.title) + "\n\n";
+  std::string text = base::printable(report.title) + "\n" + share_text(report) + "\n";
   text += formatted("%6s %6s %7s |%9s %9s %7s %8s %7s %7s %6s |%10s %7s %6s\n", "nodes", "ranks",
                     "each", "step, ms", "compute", "uneven", "exposed", "optim.", "gather", "other",
                     "samples/s", "scale %", "MFU %");
@@ -110,6 +127,12 @@ std::string simulation_json(const SimulationReport& report) {
   for (const SimulatedRun& run : report.runs) runs.push_back(run_json(report, run));
   const Json json = {{"title", report.title},
                      {"peak_flops", report.peak_flops},
+                     {"peak_share",
+                      {{"value", report.share.value},
+                       {"low", report.share.low},
+                       {"high", report.share.high},
+                       {"fitted", report.share.fitted},
+                       {"basis", report.share.basis}}},
                      {"runs", std::move(runs)},
                      {"notes", report.notes}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

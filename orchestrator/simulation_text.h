@@ -5,13 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/peak_share.h"
 #include "orchestrator/run_forecast.h"
 #include "orchestrator/simulation.h"
 
 namespace regatta::orchestrator {
 
+struct SamplesRange {
+  double low = 0, high = 0;  // per second
+};
+
 struct SimulatedRun {
   int nodes = 1;
+  // Where the device's share of its peak is not known: with the least and the largest one.
+  std::optional<SamplesRange> samples_range{};
   bool is_measured = false;  // what its sums take
   Simulation simulation;
   RunForecast forecast;
@@ -20,6 +27,7 @@ struct SimulatedRun {
 struct SimulationReport {
   std::string title;               // model, batch, machines
   double peak_flops = 0;           // of a rank
+  PeakShare share;                 // of that peak
   std::vector<SimulatedRun> runs;  // at least one; the first is what scaling compares with
   std::vector<std::string> notes;  // what figures rest on, a sentence each
 };

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -117,7 +120,10 @@ TEST(MlperfStudy, RowsAreThoseOfTheLogs) {
   const Row rows[] = {{"v1.1", "NVIDIA", 1024, 84722},  {"v1.1", "NVIDIA", 4320, 339959},
                       {"v2.0", "NVIDIA", 4096, 442765}, {"v2.0", "Samsung", 1024, 131389},
                       {"v3.0", "NVIDIA", 768, 191015},  {"v3.1", "NVIDIA Eos", 3472, 760044},
-                      {"v4.1", "Supermicro", 8, 8230}};
+                      {"v4.1", "Supermicro", 8, 8230},  {"v4.1", "NVIDIA", 8, 10779},
+                      {"v5.0", "Lenovo", 8, 11545},     {"v5.0", "Supermicro 5", 16, 21544},
+                      {"v5.0", "Dell", 4, 6411},        {"v5.0", "Dell", 32, 44552},
+                      {"v5.0", "NVIDIA", 64, 83839},    {"v5.0", "NVIDIA", 512, 216993}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.submitter + std::to_string(row.gpus));
     int found = 0;
@@ -147,6 +153,77 @@ TEST(MlperfStudy, MachinesAreThoseOfTheExamples) {
     }
     EXPECT_EQ(mlperf_allocation(gpu, 4).nodes, 1);
     EXPECT_EQ(mlperf_allocation(gpu, 4).ranks_per_node, 4);
+  }
+  const Cluster rack = Cluster::read(
+      tests::file_text(kSource + "/topology/examples/gb200-nvl72.yaml"), "gb200-nvl72.yaml");
+  for (const int gpus : {8, 72}) {
+    const topology::Allocation example = rack.machines(gpus / 4, 0).allocation;
+    const topology::Allocation ours = mlperf_allocation(MlperfGpu::Gb200, gpus);
+    EXPECT_EQ(ours.nodes, 1) << "to NCCL";
+    EXPECT_EQ(ours.ranks_per_node, gpus);
+    if (gpus < 72) continue;  // NCCL takes a part of a rack for several nodes
+    EXPECT_NEAR(network_of(ours, nullptr, false).sum.seconds(700e6) /
+                    network_of(example, nullptr, false).sum.seconds(700e6),
+                1, 0.05);
+  }
+  EXPECT_EQ(mlperf_allocation(MlperfGpu::Gb200, 512).nodes, 8);
+  EXPECT_EQ(mlperf_allocation(MlperfGpu::Gb200, 512).ranks_per_node, 64);
+}
+
+// Blackwell's entries: 49 % too fast with the share of A100s.
+TEST(MlperfStudy, BlackwellHasSharesOfItsOwn) {
+  EXPECT_LT(study().efficiencies.at("B200 v5"), 0.5);
+  EXPECT_LT(study().efficiencies.at("GB200 v5"), 0.5);
+  std::map<std::string, int> rows;
+  for (const MlperfPrediction& each : study().predictions) {
+    if (each.row.gpu != MlperfGpu::B200 && each.row.gpu != MlperfGpu::Gb200) continue;
+    ++rows[name_of(each.row.gpu)];
+    SCOPED_TRACE(each.row.submitter + std::to_string(each.row.gpus));
+    EXPECT_LT(std::abs(each.error), each.is_fitted ? 0.05 : each.row.gpus <= 64 ? 0.25 : 1.0);
+  }
+  EXPECT_EQ(rows["B200"], 12);
+  EXPECT_EQ(rows["GB200"], 7);
+}
+
+// The table of peak_share.cc says what the study fits.
+TEST(PeakShare, IsWhatTheStudyFits) {
+  std::map<std::string, std::pair<double, double>> ranges;
+  for (const MlperfPrediction& each : study().predictions) {
+    if (!each.is_fitted) continue;
+    auto [found, is_new] =
+        ranges.try_emplace(name_of(each.row.gpu), each.efficiency, each.efficiency);
+    found->second.first = std::min(found->second.first, each.efficiency);
+    found->second.second = std::max(found->second.second, each.efficiency);
+  }
+  const std::map<std::string, const char*> models = {{"A100", "NVIDIA A100-SXM4-80GB"},
+                                                     {"H100", "NVIDIA H100 80GB HBM3"},
+                                                     {"H200", "NVIDIA H200"},
+                                                     {"B200", "NVIDIA B200"},
+                                                     {"GB200", "NVIDIA GB200"}};
+  ASSERT_EQ(ranges.size(), models.size());
+  for (const auto& [gpu, model] : models) {
+    SCOPED_TRACE(gpu);
+    const PeakShare share = peak_share_of(device_figures(model), trainer::Precision::BFloat16);
+    EXPECT_TRUE(share.fitted);
+    EXPECT_NEAR(share.low, ranges.at(gpu).first, 0.006);
+    EXPECT_NEAR(share.high, ranges.at(gpu).second, 0.006);
+    EXPECT_EQ(share.value, std::min(kUsualEfficiency, share.high));
+  }
+}
+
+TEST(PeakShare, IsWideWhereNothingIsPublished) {
+  const DeviceFigures* const b200 = device_figures("NVIDIA B200");
+  for (const PeakShare& share :
+       {peak_share_of(nullptr, trainer::Precision::BFloat16),
+        peak_share_of(device_figures("NVIDIA L40S"), trainer::Precision::BFloat16),
+        peak_share_of(b200, trainer::Precision::Tf32)}) {
+    EXPECT_FALSE(share.fitted);
+    EXPECT_LT(share.low, share.value);
+    EXPECT_GT(share.high, share.value);
+    EXPECT_GT(share.high / share.low, 1.6);
+    EXPECT_THAT(share.basis, HasSubstr("no published result"));
+    // It would have held B200's.
+    EXPECT_LE(share.low, peak_share_of(b200, trainer::Precision::BFloat16).value);
   }
 }
 

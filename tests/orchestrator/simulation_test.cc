@@ -380,6 +380,7 @@ SimulationReport report_of(int runs) {
   SimulationReport report;
   report.title = "demo: BERT 12 x 768 on nodes of 8 \x1b[31mGPU";
   report.peak_flops = 300e12;
+  report.share = {0.5, 0.5, 0.5, true, "as told"};
   report.notes = {"a note"};
   for (int i = 0; i < runs; ++i) {
     SimulatedRun run;
@@ -405,6 +406,7 @@ SimulationReport report_of(int runs) {
 TEST(SimulationText, IsATable) {
   EXPECT_EQ(simulation_text(report_of(2)),
             "demo: BERT 12 x 768 on nodes of 8 \\x1b[31mGPU\n"
+            "share of the peak 50 %: as told\n"
             "\n"
             " nodes  ranks    each "
             "| step, ms   compute  uneven  exposed  optim.  gather  other "
@@ -427,6 +429,17 @@ TEST(SimulationText, IsATable) {
             "|     1.50\n"
             "\n"
             "- a note\n");
+}
+
+TEST(SimulationText, BeginsWithWhatIsNotFitted) {
+  SimulationReport report = report_of(2);
+  report.share = {0.6, 0.4, 0.69, false, "nobody knows"};
+  report.runs[0].samples_range = SamplesRange{3000, 5000};
+  report.runs[1].samples_range = SamplesRange{6000, 9000};
+  EXPECT_THAT(
+      simulation_text(report),
+      HasSubstr("GPU\nNOT FITTED: nobody knows. Taken 60 %, so samples/s may be 3000 to 5000 "
+                "on 1 node, 6000 to 9000 on 2 nodes; measure it, and give --efficiency\n"));
 }
 
 TEST(SimulationText, JsonHasTheSame) {
