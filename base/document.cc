@@ -3,6 +3,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -104,6 +105,19 @@ struct Table::State {
   std::string source;
   std::string path;  // "model." or empty
   std::set<std::string> asked;
+  std::span<const OtherName> other_names;
+
+  // The key that was meant by an unknown one, as far as that can be guessed.
+  [[nodiscard]] std::optional<std::string> meant_by(const std::string& unknown) const {
+    std::string plain;
+    for (const char c : unknown) {
+      if (c != '_' && c != '-') plain += (c >= 'A' && c <= 'Z') ? static_cast<char>(c + 32) : c;
+    }
+    const auto other = std::find_if(other_names.begin(), other_names.end(),
+                                    [&](const OtherName& each) { return each.name == plain; });
+    if (other != other_names.end()) return std::string(other->key);
+    return closest(unknown, {asked.begin(), asked.end()});
+  }
 
   YAML::Node find(const std::string& key) {
     asked.insert(key);
@@ -173,8 +187,14 @@ YAML::Node load(std::string_view text, const std::string& source) {
 }  // namespace
 
 Table Table::parse(std::string_view text, const std::string& source) {
+  return parse(text, source, {});
+}
+
+Table Table::parse(std::string_view text, const std::string& source,
+                   std::span<const OtherName> other_names) {
   auto state = std::make_unique<State>();
   state->source = source;
+  state->other_names = other_names;
   state->node = load(text, source);
   if (!state->node.IsMap()) {
     throw Error(Code::User, source + ": expected a mapping of keys to values at the top");
@@ -193,6 +213,7 @@ std::vector<Table> Table::State::items(const YAML::Node& list, const std::string
     auto child = std::make_unique<State>();
     child->source = source;
     child->path = list_path + index + ".";
+    child->other_names = other_names;
     child->node = item;
     tables.push_back(Table(std::move(child)));
   }
@@ -307,6 +328,7 @@ Table Table::table(const std::string& key) {
   auto child = std::make_unique<State>();
   child->source = state_->source;
   child->path = state_->path + key + ".";
+  child->other_names = state_->other_names;
   if (value.IsDefined()) {
     if (!value.IsMap()) state_->fail(value, key, "expected a mapping");
     child->node = value;
@@ -340,7 +362,7 @@ void Table::finish() const {
   for (const auto& entry : state_->node) {
     const std::string name = entry.first.Scalar();
     if (state_->asked.count(name) != 0) continue;
-    const auto guess = closest(name, {state_->asked.begin(), state_->asked.end()});
+    const auto guess = state_->meant_by(name);
     state_->fail(entry.first, printable(name.substr(0, kMaxShown)),
                  guess ? "unknown key; did you mean '" + *guess + "'?"
                        : "unknown key; remove it (known here: " +

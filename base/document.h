@@ -6,19 +6,29 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace regatta::base {
 
+// What other programs call one of our keys.
+struct OtherName {
+  std::string_view name;  // in lower case, without "_" and "-"
+  std::string_view key;   // ours, with the mappings that it is in: "batch.size"
+};
+
 // One mapping of a document. Every key must be read before finish(); a key that nobody read is an
 // error with "did you mean". All errors are Code::User: "run.yaml:12: model.hiden: unknown key; …".
 class Table {
  public:
   // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1
-  // MiB) and duplicate keys are checked.
+  // MiB) and duplicate keys are checked. `other_names` are suggested for unknown keys, here and in
+  // the mappings below; they live as long as the table.
   [[nodiscard]] static Table parse(std::string_view text, const std::string& source);
+  [[nodiscard]] static Table parse(std::string_view text, const std::string& source,
+                                   std::span<const OtherName> other_names);
   // The same for a text that is a list of mappings at the top; paths in messages start with [0].
   [[nodiscard]] static std::vector<Table> parse_list(std::string_view text,
                                                      const std::string& source);

@@ -229,6 +229,31 @@ TEST(Table, NamesUnknownKeysWithAGuess) {
             "run.yaml:1: zebra: unknown key; remove it (known here: steps)");
 }
 
+TEST(Table, KnowsWhatOtherProgramsCallAKey) {
+  constexpr OtherName kNames[] = {{"batchsize", "batch.size"}, {"epochs", "steps"}};
+  const auto refused = [&](const std::string& text) {
+    Table table = Table::parse(text, "f", kNames);
+    int number = 0;
+    table.read("steps", &number);
+    Table batch = table.table("batch");
+    batch.read("size", &number);
+    return error_of([&] {
+      batch.finish();
+      table.finish();
+    });
+  };
+  EXPECT_EQ(refused("batchsize: 8"), "f:1: batchsize: unknown key; did you mean 'batch.size'?");
+  for (const char* spelled : {"batch_size", "batch-size", "batchSize", "BATCH_SIZE"}) {
+    EXPECT_EQ(refused(std::string(spelled) + ": 8"),
+              "f:1: " + std::string(spelled) + ": unknown key; did you mean 'batch.size'?");
+  }
+  EXPECT_EQ(refused("batch: {batch_size: 8}"),
+            "f:1: batch.batch_size: unknown key; did you mean 'batch.size'?");
+  EXPECT_EQ(refused("epochs: 3"), "f:1: epochs: unknown key; did you mean 'steps'?");
+  EXPECT_EQ(refused("stepz: 3"), "f:1: stepz: unknown key; did you mean 'steps'?");
+  EXPECT_EQ(refused("zebra: 3"), "f:1: zebra: unknown key; remove it (known here: batch, steps)");
+}
+
 TEST(Table, ReadsListsOfMappings) {
   auto items = Table::parse_list("- name: a\n  parts:\n  - n: 1\n  - n: 2\n- name: b\n", "l");
   ASSERT_EQ(items.size(), 2u);

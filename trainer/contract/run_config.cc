@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "trainer/contract/other_names.h"
 
 namespace regatta::trainer {
 namespace {
@@ -108,9 +109,6 @@ void read_data(Table& root, RunConfig* config) {
   Table table = root.table("data");
   DataConfig& data = config->data;
   table.read("path", &data.path);
-  if (data.path.empty()) {
-    table.fail("path", "missing; name a dataset directory made by 'regatta-train prepare'");
-  }
   bool control = data.path.size() > 4096;
   for (const char c : data.path) {
     control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
@@ -247,7 +245,7 @@ SlurmResources slurm_resources_of(const RunConfig& config) {
 }
 
 RunConfig parse_run_config(std::string_view text, const std::string& source) {
-  Table root = Table::parse(text, source);
+  Table root = Table::parse(text, source, kOtherNames);
   RunConfig config;
   read_name(root, &config.name);
   read_range(root, "steps", &config.steps, 1, kMaxSteps);
@@ -271,6 +269,11 @@ RunConfig parse_run_config(std::string_view text, const std::string& source) {
   root.read("shuffle_labels", &config.shuffle_labels);
   config.slurm = read_slurm_resources(root, config.ranks, config.ranks_per_node);
   root.finish();
+  // Last, since an unknown key (`dataset`) may be what was meant.
+  if (config.data.path.empty()) {
+    root.table("data").fail("path",
+                            "missing; name a dataset directory made by 'regatta-train prepare'");
+  }
   return config;
 }
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/error.h"
+#include "trainer/contract/other_names.h"
 
 namespace regatta::trainer {
 namespace {
@@ -385,6 +388,14 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"steps: -3", "f:2: steps: is -3"},
       {"steps: 1e3", "f:2: steps: expected a whole number"},
       {"step: 5", "f:2: step: unknown key; did you mean 'steps'?"},
+      {"batchsize: 5", "f:2: batchsize: unknown key; did you mean 'batch.size'?"},
+      {"epochs: 5", "f:2: epochs: unknown key; did you mean 'steps'?"},
+      {"vocab_size: 5", "f:2: vocab_size: unknown key; did you mean 'model.vocabulary'?"},
+      {"dataset: d", "f:2: dataset: unknown key; did you mean 'data.path'?"},
+      {"hidden: 5", "f:2: hidden: unknown key; did you mean 'model.hidden'?"},
+      {"model: {hidden_size: 5}", "model.hidden_size: unknown key; did you mean 'model.hidden'?"},
+      {"optimizer: {lr: 1e-4}",
+       "optimizer.lr: unknown key; did you mean 'optimizer.learning_rate'?"},
       {"name: ''", "f:2: name: is ''; use 1 to 64"},
       {"name: -x", "starting with a letter or digit"},
       {"name: .x", "starting with a letter or digit"},
@@ -519,6 +530,9 @@ TEST(RunConfig, NamesWhatIsWrongWithTheData) {
   const Row rows[] = {
       {"steps: 1", "f: data.path: missing"},
       {"data: {max_length: 64}", "f:1: data.path: missing"},
+      {"dataset: d", "f:1: dataset: unknown key; did you mean 'data.path'?"},
+      {"data: {dir: d, dataset: d}", "f:1: data.dir: unknown key"},
+      {"data: {dataset: d}", "f:1: data.dataset: unknown key; did you mean 'data.path'?"},
       {"data: {path: ''}", "f:1: data.path: missing"},
       {"data: {path: \"a\\nb\"}", "data.path: not a path"},
       {"data: {path: \"a\\0b\"}", "data.path: not a path"},
@@ -538,6 +552,19 @@ TEST(RunConfig, NamesWhatIsWrongWithTheData) {
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
       EXPECT_THAT(error.what(), HasSubstr(row.message));
+    }
+  }
+}
+
+TEST(RunConfig, OtherProgramsNamesLeadToKeys) {
+  const std::string text = to_json(parse_run_config("data: {path: d}\n", "f"));
+  const auto known = nlohmann::json::parse(text).flatten();
+  for (const base::OtherName& other : kOtherNames) {
+    std::string pointer = "/" + std::string(other.key);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    EXPECT_TRUE(known.contains(pointer)) << other.name << " -> " << other.key;
+    for (const char c : other.name) {
+      EXPECT_TRUE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) << other.name;
     }
   }
 }
