@@ -114,15 +114,37 @@ std::string user_stacks(pid_t process, double seconds) {
   return "  no user stacks: install elfutils (eu-stack) or gdb on the nodes\n";
 }
 
+// Absolute, without dots and a slash at its end. Links stay: following them could wait for the very
+// mount that the run hangs on.
+base::Path plain(const base::Path& path, const base::Path& working_directory) {
+  const base::Path whole = (working_directory / path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+// The run directory on a trainer's command line, `run … --directory DIRECTORY`; none on others.
+std::optional<base::Path> directory_of(const std::vector<std::string>& words) {
+  constexpr std::string_view kOption = "--directory";
+  if (words.size() < 3 || words[1] != "run") return std::nullopt;
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == kOption && i + 1 < words.size()) return words[i + 1];
+    if (words[i].rfind(std::string(kOption) + "=", 0) == 0) {
+      return words[i].substr(kOption.size() + 1);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<pid_t> processes_of_run(const base::Path& run_directory) {
+  std::error_code error;
+  const base::Path wanted = plain(run_directory, std::filesystem::current_path(error));
   std::vector<pid_t> found;
   for (const pid_t process : numbers_in("/proc")) {
-    const std::vector<std::string> words =
-        base::split(text_of(place_of(process) / "cmdline"), '\0');
-    if (words.size() < 4 || words[1] != "run" || words[2] != "--directory") continue;
-    if (words[3] == run_directory.native()) found.push_back(process);
+    const auto directory = directory_of(base::split(text_of(place_of(process) / "cmdline"), '\0'));
+    if (!directory) continue;
+    const base::Path own = std::filesystem::read_symlink(place_of(process) / "cwd", error);
+    if (*directory == run_directory || plain(*directory, own) == wanted) found.push_back(process);
   }
   return found;
 }

@@ -11,7 +11,9 @@
 
 namespace regatta::trainer {
 
-// Ids of the processes that train in this run directory (`run --directory <it>`), sorted.
+// Ids of the processes that train in this run directory (`run --directory <it>`), sorted. A
+// relative path, here or there, is one from the process's working directory; links are not
+// followed.
 [[nodiscard]] std::vector<pid_t> processes_of_run(const base::Path& run_directory);
 
 // One process: a line "rank 3, node node02, pid 4711, state T (stopped)", a line for every thread

@@ -162,6 +162,34 @@ TEST_F(ProcessStacks, FindsTheProcessesOfTheRunAlone) {
             "node node01: no process trains in " + (directory_.path() / "my").string() + "\n");
 }
 
+// As `stacks --directory run` says it beside `run --directory ./run`, whatever the option's form.
+TEST_F(ProcessStacks, RelativePathsAreTheSameDirectory) {
+  const base::Path before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_.path());
+  const std::vector<pid_t> of_relative = processes_of_run("my run");
+  const std::vector<pid_t> of_dotted = processes_of_run("./other/../my run/");
+  const std::vector<pid_t> of_other = processes_of_run("my");
+  std::filesystem::current_path(before);
+  EXPECT_THAT(of_relative, testing::ElementsAre(child_));
+  EXPECT_THAT(of_dotted, testing::ElementsAre(child_));
+  EXPECT_THAT(of_other, testing::IsEmpty());
+
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--directory", "my run"},
+                                             {"file.yaml", "--directory", "my run"},
+                                             {"--directory=./my run"}}) {
+    base::Command command;
+    command.arguments = {"/bin/sh", "run"};
+    command.arguments.insert(command.arguments.end(), words.begin(), words.end());
+    command.directory = directory_.path();
+    const pid_t second = base::spawn(command);
+    wait([&] { return processes_of_run(run_).size() == 2; });
+    EXPECT_THAT(processes_of_run(run_), Contains(second));
+    ::kill(second, SIGKILL);
+    (void)base::wait_exit(second);
+  }
+}
+
 TEST_F(ProcessStacks, AStoppedRankAppears) {
   ::kill(child_, SIGSTOP);
   wait([&] { return ::waitpid(child_, nullptr, WUNTRACED | WNOHANG) == child_; });
