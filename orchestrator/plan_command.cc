@@ -1,7 +1,9 @@
 #include "orchestrator/plan_command.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/file_system.h"
@@ -107,6 +109,16 @@ std::string text_of(PlanFormat format, const PlanRequest& request, const PlanRep
   return "";
 }
 
+// Not what it lies in: a mistyped path would become a tree of folders.
+void make_directory(const base::Path& directory) {
+  std::error_code error;
+  std::filesystem::create_directory(directory, error);
+  if (!error) return;
+  throw base::Error(base::Code::User, "cannot make the directory " +
+                                          base::printable(directory.string()) + ": " +
+                                          error.message() + "; choose another --directory");
+}
+
 }  // namespace
 
 MeasuredLog read_measured(const std::string& text) {
@@ -119,6 +131,7 @@ int plan(const PlanOptions& options, const Environment& environment) {
   const PlanReport report = plan_run(request);
   if (!options.directory.empty()) {
     base::FileSystem& files = base::posix_file_system();
+    make_directory(options.directory);
     for (const auto& [name, text] : plan_files(report.plan)) {
       base::replace_file(files, base::Path(options.directory) / name, text);
     }

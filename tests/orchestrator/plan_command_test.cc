@@ -167,6 +167,16 @@ TEST_F(PlanCommand, TakesALogOfOneWay) {
   EXPECT_TRUE(planned(ring).tuner.ranges.empty()) << "as NCCL's own choice";
 }
 
+TEST_F(PlanCommand, MakesTheDirectoryThatItWritesTo) {
+  const base::Path directory = folder_.path() / "pl";
+  for (int i = 0; i < 2; ++i) {
+    const base::Output output = plan({run_file(), "--cluster", kExamples + "dgx-h100.yaml",
+                                      "--vocabulary", "30522", "--directory", directory.string()});
+    EXPECT_EQ(output.exit.code, 0) << output.errors;
+    EXPECT_TRUE(std::filesystem::exists(directory / "plan.json"));
+  }
+}
+
 TEST_F(PlanCommand, RefusesInOneLine) {
   const std::string run = run_file();
   const std::string cluster = kExamples + "dgx-h100.yaml";
