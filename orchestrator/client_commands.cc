@@ -167,7 +167,7 @@ int list(const ClientOptions& options, const ListOptions& listing) {
         listing.state.empty() ? answer : client.get("/runs?limit=" + std::to_string(kMostCounted));
     std::cerr << none_of(listing.state, all.value("runs", Json::array())) << "\n";
   } else {
-    std::cout << run_table(answer["runs"]);
+    std::cout << run_table(answer["runs"], terminal_width(STDOUT_FILENO));
   }
   return 0;
 }

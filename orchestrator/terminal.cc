@@ -1,5 +1,6 @@
 #include "orchestrator/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,16 +107,125 @@ std::string state_and_text(const Json& run) {
   return text.rfind(state, 0) == 0 ? text : state + ": " + text;
 }
 
+// The target that a run file asks for: the trainer reports it only once it has started.
+std::string asked_target(const Json& run) {
+  const Json config = run.value("config", Json());
+  const Json target = config.is_object() ? config.value("target", Json()) : Json();
+  if (!target.is_object()) return "none";
+  if (number_of(target, "value")) {
+    return text_of(target, "metric") + " " + figure(number_of(target, "value")) + ", not reached";
+  }
+  const auto times = number_of(target, "times_baseline");
+  if (!times) return "none";
+  return text_of(target, "metric") + with_digits(" of %g times the best constant guess", *times) +
+         ", which is computed when training starts";
+}
+
 std::string target_text(const Json& run) {
   const auto target = number_of(run, "target");
-  if (!target) return "none";
-  std::string text = text_of(run, "metric") + " " + figure(target);
   const auto value = number_of(run, "value");
-  text += run.value("target_reached", false) ? ", reached" : ", not reached";
-  if (value) text += "; last " + figure(value);
+  std::string text;
+  if (target) {
+    text = text_of(run, "metric") + " " + figure(target) +
+           (run.value("target_reached", false) ? ", reached" : ", not reached");
+  } else {
+    text = asked_target(run);
+  }
+  if (value) text += "; last " + (target ? "" : text_of(run, "metric") + " ") + figure(value);
   const auto baseline = number_of(run, "baseline");
   if (baseline) text += " (the best constant guess: " + figure(baseline) + ")";
   return text;
+}
+
+// What a narrow terminal has no room for.
+struct ProgressParts {
+  bool metric, rate, long_words;
+};
+
+// What stands beside the bar.
+std::string progress_text(const Json& run, const ProgressParts& parts) {
+  std::string text = "step " + count(run, "step") + "/" + count(run, "steps");
+  if (parts.metric && number_of(run, "value")) {
+    text += "  " + text_of(run, "metric") + " " + figure(number_of(run, "value"));
+    if (number_of(run, "target")) text += " of " + figure(number_of(run, "target"));
+  }
+  if (parts.rate && number_of(run, "samples_per_second")) {
+    text += "  " + rate(number_of(run, "samples_per_second")) + " samples/s";
+  }
+  const auto prediction = number_of(run, "predicted_seconds_to_target");
+  if (run.value("target_reached", false)) {
+    text += "  target reached";
+  } else if (prediction) {
+    text += (parts.long_words ? "  target in about " : "  target in ") + duration(prediction);
+  }
+  if (text_of(run, "state") == "stopping") text += "  stopping";
+  return base::printable(text);
+}
+
+// How narrow the table of runs can get; each step keeps what the ones before it did.
+enum RunTableStep { kWide, kShortWords, kNoDate, kNoValue, kRunTableSteps };
+
+constexpr std::size_t kLeastNote = 16;  // columns: what is shorter says nothing
+
+std::vector<std::string> run_row(const Json& run, int narrower) {
+  const std::string created = local_date(run.value("created_at", Json()));
+  std::vector<std::string> row{text_of(run, "id"), text_of(run, "state"),
+                               count(run, "step") + "/" + count(run, "steps")};
+  if (narrower < kNoValue) {
+    row.push_back(figure(number_of(run, "value")));
+    row.push_back(figure(number_of(run, "target")));
+  }
+  row.push_back(duration(number_of(run, "time_to_accuracy_seconds")));
+  if (narrower < kNoDate) {
+    const bool whole = narrower < kShortWords || created.size() < 16;
+    row.push_back(whole ? created : created.substr(5, 11));  // "11-23 14:05"
+  }
+  return row;
+}
+
+std::string cut(const std::string& text, std::size_t columns) {
+  if (width_of(text) <= columns) return text;
+  std::string out;
+  for (const char c : text) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    if (begins && width_of(out) + 1 == columns) break;
+    out += c;
+  }
+  return out + "\u2026";
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  for (const std::string& line : base::split(text, '\n')) {
+    widest = std::max(widest, width_of(line));
+  }
+  return widest;
+}
+
+std::vector<std::vector<std::string>> run_rows(const Json& runs, int narrower, int width) {
+  std::vector<std::vector<std::string>> rows{{"RUN", "STATE", "STEP"}};
+  std::vector<std::string>& head = rows.front();
+  if (narrower < kNoValue) head.insert(head.end(), {"VALUE", "TARGET"});
+  head.push_back(narrower < kShortWords ? "TIME TO ACCURACY" : "TO ACCURACY");
+  if (narrower < kNoDate) head.push_back("CREATED");
+  for (const Json& run : runs) rows.push_back(run_row(run, narrower));
+  const std::size_t taken = widest_line(table(rows)) + 2;
+  const auto columns = static_cast<std::size_t>(std::max(width, 0));
+  const std::size_t room = std::max(kLeastNote, columns - std::min(columns, taken));
+  bool noted = false;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Json& run = runs[i];
+    const bool waits = run.contains("after") && !run["after"].empty();
+    std::string note = run.value("archived", false) ? "archived" : "";
+    if (waits && text_of(run, "state") == "queued") {
+      note += (note.empty() ? "" : "  ") + text_of(run, "state_text");
+    }
+    if (note.empty()) continue;
+    rows[i + 1].push_back(width > 0 ? cut(base::printable(note), room) : note);
+    noted = true;
+  }
+  if (noted) rows.front().push_back("NOTE");
+  return rows;
 }
 
 }  // namespace
@@ -142,22 +252,12 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
-std::string run_table(const Json& runs) {
-  std::vector<std::vector<std::string>> rows{
-      {"RUN", "STATE", "STEP", "VALUE", "TARGET", "TIME TO ACCURACY", "CREATED"}};
-  for (const Json& run : runs) {
-    rows.push_back({text_of(run, "id"), text_of(run, "state"),
-                    count(run, "step") + "/" + count(run, "steps"), figure(number_of(run, "value")),
-                    figure(number_of(run, "target")),
-                    duration(number_of(run, "time_to_accuracy_seconds")),
-                    local_date(run.value("created_at", Json()))});
-    const bool waits = run.contains("after") && !run["after"].empty();
-    if (run.value("archived", false)) rows.back().push_back("archived");
-    if (waits && text_of(run, "state") == "queued")
-      rows.back().push_back(text_of(run, "state_text"));
-    if (rows.back().size() > rows.front().size()) rows.front().push_back("NOTE");
+std::string run_table(const Json& runs, int width) {
+  for (int narrower = 0; narrower < kRunTableSteps; ++narrower) {
+    std::string text = table(run_rows(runs, narrower, width));
+    if (width <= 0 || widest_line(text) <= static_cast<std::size_t>(width)) return text;
   }
-  return table(rows);
+  return table(run_rows(runs, kRunTableSteps, width));
 }
 
 std::string local_date(const Json& at) {
@@ -220,28 +320,16 @@ std::string run_details(const Json& run) {
 std::string progress_line(const Json& run, int width) {
   const double step = number_of(run, "step").value_or(0);
   const double steps = number_of(run, "steps").value_or(0);
-  std::string text;
-  if (steps <= 0 || step <= 0 || text_of(run, "state") == "queued") {
-    text = text_of(run, "id") + ": " + text_of(run, "state_text");
-    return base::printable(text).substr(0, static_cast<std::size_t>(std::max(width, 20)));
-  }
-  text = "step " + count(run, "step") + "/" + count(run, "steps");
-  if (number_of(run, "value")) {
-    text += "  " + text_of(run, "metric") + " " + figure(number_of(run, "value"));
-    if (number_of(run, "target")) text += " of " + figure(number_of(run, "target"));
-  }
-  if (number_of(run, "samples_per_second")) {
-    text += "  " + rate(number_of(run, "samples_per_second")) + " samples/s";
-  }
-  const auto prediction = number_of(run, "predicted_seconds_to_target");
-  if (run.value("target_reached", false)) {
-    text += "  target reached";
-  } else if (prediction) {
-    text += "  target in about " + duration(prediction);
-  }
-  if (text_of(run, "state") == "stopping") text += "  stopping";
-  text = base::printable(text);
   const auto columns = static_cast<std::size_t>(std::max(width, 20));
+  if (steps <= 0 || step <= 0 || text_of(run, "state") == "queued") {
+    return base::printable(text_of(run, "id") + ": " + text_of(run, "state_text"))
+        .substr(0, columns);
+  }
+  std::string text = progress_text(run, {true, true, true});
+  for (const ProgressParts& parts :
+       {ProgressParts{true, true, false}, {true, false, false}, {false, false, false}}) {
+    if (text.size() > columns) text = progress_text(run, parts);
+  }
   if (columns < text.size() + 15) return text.substr(0, columns);
   const std::size_t cells = std::min<std::size_t>(30, columns - text.size() - 3);
   const auto done =
@@ -269,6 +357,14 @@ std::string run_summary(const Json& run) {
 
 Reader reader_of_stdout() {
   return ::isatty(STDOUT_FILENO) == 1 ? Reader::Terminal : Reader::Program;
+}
+
+int terminal_width(int descriptor) {
+  constexpr int kUsual = 80;
+  if (::isatty(descriptor) != 1) return 0;
+  winsize size{};
+  const bool told = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return told ? size.ws_col : kUsual;
 }
 
 std::string json_text(const Json& json, int indent, Reader reader) {

@@ -11,10 +11,12 @@ namespace regatta::orchestrator {
 // base::printable.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows);
 
-[[nodiscard]] std::string run_table(const nlohmann::ordered_json& runs);
+// At most `width` columns where the ids leave room for that (0: as wide as it gets): dates and
+// heads get shorter, then dates and values go, and notes are cut.
+[[nodiscard]] std::string run_table(const nlohmann::ordered_json& runs, int width = 0);
 [[nodiscard]] std::string run_details(const nlohmann::ordered_json& run);
 // "[####------] step 412/4000  mlm_accuracy 0.083 of 0.098  341 samples/s  target in 35.0 s", at
-// most `width` columns; no bar when width is below 60.
+// most `width` columns: the bar goes first, then the rate and the metric; step and forecast stay.
 [[nodiscard]] std::string progress_line(const nlohmann::ordered_json& run, int width);
 // What a run came to: target reached or not, time to accuracy, throughput, checkpoint path.
 [[nodiscard]] std::string run_summary(const nlohmann::ordered_json& run);
@@ -31,6 +33,8 @@ namespace regatta::orchestrator {
 // to a terminal U+009B begins a sequence that it obeys.
 enum class Reader { Program, Terminal };
 [[nodiscard]] Reader reader_of_stdout();
+// Columns of the terminal behind a descriptor (80 when it does not say); 0 when it is none.
+[[nodiscard]] int terminal_width(int descriptor);
 [[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent, Reader reader);
 
 [[nodiscard]] bool is_over(const nlohmann::ordered_json& run);

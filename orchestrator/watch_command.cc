@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -52,12 +51,6 @@ class Interrupt {
   sigset_t before_{};
 };
 
-int terminal_width() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
 int exit_code_of(const Json& run) {
   const std::string state = run.value("state", "");
   if (state == "succeeded") return 0;
@@ -76,7 +69,8 @@ class Progress {
 
   void show(const Json& run, double now) {
     if (terminal_) {
-      std::cerr << "\r\x1b[K" << progress_line(run, terminal_width() - 1) << std::flush;
+      std::cerr << "\r\x1b[K" << progress_line(run, terminal_width(STDERR_FILENO) - 1)
+                << std::flush;
       dirty_ = true;
       return;
     }

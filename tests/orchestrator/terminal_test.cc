@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "base/text.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -43,6 +46,64 @@ TEST(ProgressLine, FitsTheTerminal) {
   for (const int width : {20, 40, 80, 100, 120}) {
     EXPECT_LE(progress_line(running(), width).size(), static_cast<std::size_t>(width));
   }
+}
+
+// 80 columns used to end within "target in about".
+TEST(ProgressLine, KeepsTheForecastIn80Columns) {
+  Json run = running();
+  EXPECT_EQ(progress_line(run, 79),
+            "step 25/100  mlm_accuracy 0.0831 of 0.0980  341 samples/s  target in 35.0 s");
+  run["step"] = 41200;
+  run["steps"] = 400000;
+  run["predicted_seconds_to_target"] = 9340.0;
+  EXPECT_EQ(progress_line(run, 79),
+            "step 41200/400000  mlm_accuracy 0.0831 of 0.0980  target in 2 h 35 min");
+  EXPECT_EQ(progress_line(run, 59), "[#----------------] step 41200/400000  target in 2 h 35 min");
+  EXPECT_EQ(progress_line(run, 40), "step 41200/400000  target in 2 h 35 min");
+}
+
+std::size_t widest(const std::string& text) {
+  std::size_t widest = 0;
+  for (const std::string& line : base::split(text, '\n')) widest = std::max(widest, line.size());
+  return widest;
+}
+
+// A list of runs used to be 92 columns wide and more.
+TEST(RunTable, FitsTheTerminal) {
+  Json run = running();
+  run["id"] = "perl-doc-77ab01";
+  run["state"] = "succeeded";
+  run["step"] = 4000;
+  run["steps"] = 4000;
+  run["time_to_accuracy_seconds"] = 725.0;
+  run["created_at"] = "2026-11-23T14:05:03.000Z";
+  const Json runs = Json::array({run});
+  const std::string whole = run_table(runs);
+  EXPECT_THAT(whole, HasSubstr("TIME TO ACCURACY"));
+  EXPECT_GT(widest(whole), 80U);
+  EXPECT_EQ(run_table(runs, 200), whole);
+  const std::string usual = run_table(runs, 80);
+  EXPECT_LE(widest(usual), 80U);
+  EXPECT_THAT(usual, HasSubstr("0.0831  0.0980  12 min 05 s"));
+  EXPECT_THAT(usual, HasSubstr("  11-23 "));
+  const std::string narrow = run_table(runs, 60);
+  EXPECT_LE(widest(narrow), 60U);
+  EXPECT_THAT(narrow, HasSubstr("perl-doc-77ab01  succeeded  4000/4000"));
+  EXPECT_THAT(narrow, HasSubstr("12 min 05 s"));
+  EXPECT_THAT(run_table(runs, 10), HasSubstr("perl-doc-77ab01")) << "an id is never cut";
+}
+
+TEST(RunTable, CutsNotesToTheTerminal) {
+  Json run = running();
+  run["state"] = "queued";
+  run["after"] = {"other-1"};
+  run["state_text"] = "waits for other-1, which has failed: it will not begin unless it is resumed";
+  const Json runs = Json::array({run});
+  EXPECT_THAT(run_table(runs), HasSubstr("unless it is resumed\n"));
+  const std::string cut = run_table(runs, 100);
+  EXPECT_THAT(cut, HasSubstr("NOTE"));
+  EXPECT_THAT(cut, HasSubstr("\u2026\n"));
+  EXPECT_LE(widest(cut), 100U + 2) << "an ellipsis is three bytes";
 }
 
 TEST(ProgressLine, SaysWhyItWaits) {
@@ -101,6 +162,28 @@ TEST(RunDetails, TellHowTheRanksDo) {
   EXPECT_THAT(text, HasSubstr("1240 samples, statistical efficiency 87.1 %"));
   EXPECT_THAT(text, HasSubstr("4.2 % of the step exposed, largest rank 1.0123 of the mean"));
   EXPECT_THAT(text, HasSubstr("rank 3 in backward for 1.2 s, 0.4 s ago"));
+}
+
+TEST(RunDetails, ShowTheAccuracyOfARunWithoutATarget) {
+  Json run = running();
+  run["target"] = nullptr;
+  EXPECT_THAT(
+      run_details(run),
+      HasSubstr("target              none; last mlm_accuracy 0.0831 (the best constant guess: "
+                "0.0490)\n"));
+  EXPECT_THAT(run_summary(run), HasSubstr("none; last mlm_accuracy 0.0831"));
+}
+
+// The trainer tells the target when it starts.
+TEST(RunDetails, NameTheTargetOfAQueuedRun) {
+  Json run{{"id", "demo-1"}, {"state", "queued"}, {"metric", "mlm_accuracy"}, {"target", nullptr}};
+  run["config"]["target"] = {{"metric", "mlm_loss"}, {"value", 2.5}};
+  EXPECT_THAT(run_details(run), HasSubstr("target            mlm_loss 2.5000, not reached\n"));
+  run["config"]["target"] = {{"metric", "mlm_accuracy"}, {"times_baseline", 2}};
+  EXPECT_THAT(run_details(run), HasSubstr("mlm_accuracy of 2 times the best constant guess, which "
+                                          "is computed when training starts\n"));
+  run["config"].erase("target");
+  EXPECT_THAT(run_details(run), HasSubstr("target            none\n"));
 }
 
 TEST(RunDetails, SayNothingOfARunOnOneRank) {
