@@ -249,9 +249,8 @@ const TensorInfo* SafetensorsReader::find(std::string_view name) const {
   return it == by_name_.end() ? nullptr : &header_.tensors[it->second];
 }
 
-void SafetensorsReader::read(const std::string& name, const std::string& dtype,
-                             const std::vector<std::int64_t>& shape,
-                             std::span<std::byte> out) const {
+const TensorInfo& SafetensorsReader::expect(const std::string& name, const std::string& dtype,
+                                            const std::vector<std::int64_t>& shape) const {
   const TensorInfo* const tensor = find(name);
   if (tensor == nullptr) {
     throw base::Error(base::Code::User, path_.string() + ": has no tensor " + short_name(name));
@@ -261,6 +260,13 @@ void SafetensorsReader::read(const std::string& name, const std::string& dtype,
                                             tensor->dtype + shape_text(tensor->shape) +
                                             ", expected " + dtype + shape_text(shape));
   }
+  return *tensor;
+}
+
+void SafetensorsReader::read(const std::string& name, const std::string& dtype,
+                             const std::vector<std::int64_t>& shape,
+                             std::span<std::byte> out) const {
+  const TensorInfo* const tensor = &expect(name, dtype, shape);
   base::check(out.size() == tensor->end - tensor->begin, "a tensor is read into its own size");
   std::uint64_t done = 0;
   while (done < out.size()) {

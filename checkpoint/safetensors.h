@@ -71,8 +71,11 @@ class SafetensorsReader {
   }
   // Null when there is none of that name. Valid as long as the reader.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const;
-  // Reads a whole tensor; Code::User when it is absent or of another type or shape than asked for.
-  // `out` must be as large as that shape.
+  // The tensor, of which no byte is read; Code::User when it is absent or of another type or shape
+  // than asked for. Valid as long as the reader.
+  const TensorInfo& expect(const std::string& name, const std::string& dtype,
+                           const std::vector<std::int64_t>& shape) const;
+  // Reads a whole tensor that is as expect() wants it. `out` must be as large as that shape.
   void read(const std::string& name, const std::string& dtype,
             const std::vector<std::int64_t>& shape, std::span<std::byte> out) const;
 

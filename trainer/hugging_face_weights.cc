@@ -55,40 +55,58 @@ void HuggingFaceWeights::fail(const std::string& what) const {
   throw base::Error(base::Code::User, base::printable(path_.string()) + ": " + what);
 }
 
-bool HuggingFaceWeights::read(const TensorEntry& entry, std::span<float> values) {
+HuggingFaceWeights::Stored HuggingFaceWeights::find(const TensorEntry& entry) const {
   std::vector<std::string> names;
   std::vector<std::string> copies;
   for (const std::string& name : imported_names(entry.name)) {
     if (reader_.find(name) == nullptr) continue;
-    used_.insert(name);
     (is_tied_copy(name) ? copies : names).push_back(name);
   }
   if (names.empty()) std::swap(names, copies);
-  if (names.empty()) return false;
   if (names.size() > 1) fail("has both " + short_name(names[0]) + " and " + short_name(names[1]));
-
   std::vector<std::int64_t> shape = entry.shape;
   if (is_per_piece(entry.name)) shape.front() = rows_;
-  const std::vector<float> found = read_all(names.front(), shape);
-  for (const std::string& copy : copies) {
-    if (read_all(copy, shape) == found) continue;
-    fail("tensor " + short_name(copy) + " is not " + short_name(names.front()) +
+  return {names.empty() ? "" : names.front(), copies, shape};
+}
+
+bool HuggingFaceWeights::has(const TensorEntry& entry) const {
+  const Stored stored = find(entry);
+  if (stored.name.empty()) return false;
+  (void)weights_of(stored.name, stored.shape);
+  for (const std::string& copy : stored.copies) (void)weights_of(copy, stored.shape);
+  return true;
+}
+
+void HuggingFaceWeights::read(const TensorEntry& entry, std::span<float> values) {
+  const Stored stored = find(entry);
+  used_.insert(stored.name);
+  const std::vector<float> found = read_all(stored.name, stored.shape);
+  for (const std::string& copy : stored.copies) {
+    used_.insert(copy);
+    if (read_all(copy, stored.shape) == found) continue;
+    fail("tensor " + short_name(copy) + " is not " + short_name(stored.name) +
          "; only models with tied weights can be imported");
   }
   base::check(
       values.size() == static_cast<std::size_t>(entry.size) && values.size() <= found.size(),
       "a tensor is read into its own size");
   std::copy_n(found.begin(), values.size(), values.begin());
-  return true;
+}
+
+const checkpoint::TensorInfo& HuggingFaceWeights::weights_of(
+    const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const std::string& dtype = reader_.find(name)->dtype;
+  const bool half = dtype == "F16" || dtype == "BF16";
+  if (!half && dtype != "F32") {
+    fail("tensor " + short_name(name) + " is " + dtype + "; weights are F32, F16 or BF16");
+  }
+  return reader_.expect(name, dtype, shape);
 }
 
 std::vector<float> HuggingFaceWeights::read_all(const std::string& name,
                                                 const std::vector<std::int64_t>& shape) const {
-  const checkpoint::TensorInfo& info = *reader_.find(name);
-  const bool half = info.dtype == "F16" || info.dtype == "BF16";
-  if (!half && info.dtype != "F32") {
-    fail("tensor " + short_name(name) + " is " + info.dtype + "; weights are F32, F16 or BF16");
-  }
+  const checkpoint::TensorInfo& info = weights_of(name, shape);
+  const bool half = info.dtype != "F32";
   // The file's size bounds what is allocated, whatever config.json says.
   const std::size_t bytes = info.end - info.begin;
   std::vector<float> values(bytes / (half ? 2 : 4));

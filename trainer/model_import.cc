@@ -37,8 +37,13 @@ std::string shown(const Path& path) { return base::printable(path.string()); }
 constexpr const char* kOptionalParts[] = {"bert.pooler.", "cls.predictions.",
                                           "cls.seq_relationship."};
 
-// Fills the values with one of our tensors; false when the source has none such.
-using ReadTensor = std::function<bool(const TensorEntry& entry, std::span<float> values)>;
+// Where weights are from.
+struct WeightSource {
+  std::string name;
+  std::function<bool(const TensorEntry& entry)> has;
+  // Fills the values with a tensor that it has.
+  std::function<void(const TensorEntry& entry, std::span<float> values)> read;
+};
 
 void check_finite(const std::string& name, std::span<const float> values,
                   const std::string& source) {
@@ -54,22 +59,39 @@ bool is_of_part(const std::string& name, const std::string& part) {
   return name.rfind(part, 0) == 0;
 }
 
-// Fills the tensors of those parts of which nothing was found as for a new run, and takes them off
-// the list.
-void initialise_missing_parts(const TensorTable& table, std::uint64_t seed,
-                              std::vector<std::string>* missing, std::vector<float>* arena,
-                              std::vector<std::string>* notes) {
-  std::vector<float> initial;  // large, and seldom needed
+// The names that the source lacks, without those of the optional parts that it lacks as a whole.
+struct Missing {
+  std::vector<std::string> names;
+  std::vector<std::string> parts;
+};
+
+Missing missing_in(const WeightSource& source, const TensorTable& table) {
+  Missing missing;
+  for (const TensorEntry& entry : table.tensors) {
+    if (!source.has(entry)) missing.names.push_back(entry.name);
+  }
   for (const char* part : kOptionalParts) {
     const auto in_part = [&](const std::string& name) { return is_of_part(name, part); };
-    const auto lost = std::count_if(missing->begin(), missing->end(), in_part);
+    const auto lost = std::count_if(missing.names.begin(), missing.names.end(), in_part);
     const auto all =
         std::count_if(table.tensors.begin(), table.tensors.end(),
                       [&](const TensorEntry& entry) { return is_of_part(entry.name, part); });
     if (lost != all) continue;
-    notes->push_back("no " + std::string(part) + "*: initialised as for a new run");
-    missing->erase(std::remove_if(missing->begin(), missing->end(), in_part), missing->end());
-    if (initial.empty()) initial = initial_weights(table, seed);
+    missing.parts.push_back(part);
+    missing.names.erase(std::remove_if(missing.names.begin(), missing.names.end(), in_part),
+                        missing.names.end());
+  }
+  return missing;
+}
+
+// Fills the tensors of the parts as for a new run.
+void initialise_parts(const TensorTable& table, std::uint64_t seed,
+                      const std::vector<std::string>& parts, std::vector<float>* arena,
+                      std::vector<std::string>* notes) {
+  if (parts.empty()) return;
+  const std::vector<float> initial = initial_weights(table, seed);  // large, and seldom needed
+  for (const std::string& part : parts) {
+    notes->push_back("no " + part + "*: initialised as for a new run");
     for (const TensorEntry& entry : table.tensors) {
       if (!is_of_part(entry.name, part)) continue;
       std::copy_n(initial.begin() + entry.offset, entry.size, arena->begin() + entry.offset);
@@ -78,23 +100,27 @@ void initialise_missing_parts(const TensorTable& table, std::uint64_t seed,
 }
 
 // The arena with every tensor that the source has; optional parts that it lacks are initialised.
+// Names and shapes come first: a wrong file costs neither the time nor the memory of a model.
 std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
-                                   const std::string& source, const ReadTensor& read,
-                                   std::vector<std::string>* notes) {
+                                   const WeightSource& source, std::vector<std::string>* notes) {
+  const Missing missing = missing_in(source, table);
+  if (!missing.names.empty()) {
+    const std::size_t others = missing.names.size() - 1;
+    const std::string more = others > 0 ? " and lacks " + std::to_string(others) + " more" : "";
+    throw Error(Code::User, source.name + ": has no tensor '" + missing.names.front() + "'" + more +
+                                "; name a whole BERT model");
+  }
   std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
-  std::vector<std::string> missing;
   for (const TensorEntry& entry : table.tensors) {
+    const auto in = [&](const std::string& part) { return is_of_part(entry.name, part); };
+    if (std::any_of(missing.parts.begin(), missing.parts.end(), in)) continue;
     const std::span<float> values(arena.data() + entry.offset,
                                   static_cast<std::size_t>(entry.size));
-    if (!read(entry, values)) missing.push_back(entry.name);
-    check_finite(entry.name, values, source);
+    source.read(entry, values);
+    check_finite(entry.name, values, source.name);
   }
-  initialise_missing_parts(table, seed, &missing, &arena, notes);
-  if (missing.empty()) return arena;
-  const std::string more =
-      missing.size() > 1 ? " and lacks " + std::to_string(missing.size() - 1) + " more" : "";
-  throw Error(Code::User, source + ": has no tensor '" + missing.front() + "'" + more +
-                              "; name a whole BERT model");
+  initialise_parts(table, seed, missing.parts, &arena, notes);
+  return arena;
 }
 
 template <typename Value>
@@ -252,10 +278,9 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
   const TensorTable table = make_tensor_table(run.shape);
   Imported imported;
   imported.state.parameters = read_parameters(
-      table, run.config.seed, shown(options.from),
-      [&](const TensorEntry& entry, std::span<float> values) {
-        return weights.read(entry, values);
-      },
+      table, run.config.seed,
+      {shown(options.from), [&](const TensorEntry& entry) { return weights.has(entry); },
+       [&](const TensorEntry& entry, std::span<float> values) { weights.read(entry, values); }},
       notes);
   note_leftovers(theirs.shape.vocabulary - run.shape.vocabulary, weights.unused(), notes);
   if (options.with_optimizer) {
@@ -319,14 +344,17 @@ Imported from_tensorflow(base::FileSystem& files, const ImportOptions& options, 
   const TensorTable table = make_tensor_table(run.shape);
   Imported imported;
   std::set<std::string> initialised;
-  imported.state.parameters = read_parameters(
-      table, run.config.seed, shown(prefix),
-      [&](const TensorEntry& entry, std::span<float> values) {
-        const bool found = weights.read(entry, checkpoint::TensorflowKind::Parameter, values);
-        if (!found) initialised.insert(entry.name);
-        return found;
-      },
-      notes);
+  imported.state.parameters =
+      read_parameters(table, run.config.seed,
+                      {shown(prefix),
+                       [&](const TensorEntry& entry) {
+                         if (!weights.has(entry)) initialised.insert(entry.name);
+                         return weights.has(entry);
+                       },
+                       [&](const TensorEntry& entry, std::span<float> values) {
+                         (void)weights.read(entry, checkpoint::TensorflowKind::Parameter, values);
+                       }},
+                      notes);
   note_leftovers(weights.rows() - run.shape.vocabulary, weights.unused(), notes);
   zero_moments(table, &imported.state);
   if (options.with_optimizer) {

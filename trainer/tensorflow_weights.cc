@@ -34,6 +34,10 @@ const checkpoint::ImportedTensor* TensorflowWeights::find(const std::string& nam
   return it == by_name_.end() ? nullptr : &imported_.tensors[it->second];
 }
 
+bool TensorflowWeights::has(const TensorEntry& entry) const {
+  return find(entry.name, checkpoint::TensorflowKind::Parameter) != nullptr;
+}
+
 bool TensorflowWeights::read(const TensorEntry& entry, checkpoint::TensorflowKind kind,
                              std::span<float> values) {
   const checkpoint::ImportedTensor* const tensor = find(entry.name, kind);

@@ -19,6 +19,8 @@ class TensorflowWeights {
   // Reads PREFIX.index and all of BERT's tensors. Throws what checkpoint::read_tensorflow throws.
   TensorflowWeights(base::FileSystem& files, const base::Path& prefix, checkpoint::Moments moments);
 
+  // Whether there is such a tensor.
+  [[nodiscard]] bool has(const TensorEntry& entry) const;
   // Fills `values` (as many as the entry has) with the tensor or a moment of it; false when there
   // is none. Rows beyond the vocabulary are cut. Throws Code::User for another shape.
   [[nodiscard]] bool read(const TensorEntry& entry, checkpoint::TensorflowKind kind,

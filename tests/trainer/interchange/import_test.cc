@@ -420,6 +420,54 @@ TEST_F(Import, RefusesInOneLineAndLeavesNothing) {
   std::printf("%zu kinds of bad input\n", cases.size());
 }
 
+// A small file that says it is a model of 4 GB of weights and moments: names and shapes are looked
+// at before there is room for them. (Refusing one like it took 6 s and 880 MB.)
+TEST_F(Import, AWrongFileIsRefusedBeforeRoomIsMade) {
+  const base::Path model = exported("model");
+  change_config(model, [](json& config) {
+    config["hidden_size"] = 1024;
+    config["num_hidden_layers"] = 24;
+    config["intermediate_size"] = 4096;
+  });
+  std::string text = contents_of(run_file().parent_path()).at("run.yaml");
+  for (const auto& [key, value] : {std::pair("layers", "24"), std::pair("hidden", "1024"),
+                                   std::pair("feed_forward", "4096")}) {
+    const auto at = text.find(std::string(key) + ": ") + std::strlen(key) + 2;
+    text.replace(at, text.find_first_of(",}\n", at) - at, value);
+  }
+  write_text(path() / "large.yaml", text);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const std::string limit = "unlimited";  // sanitizers reserve terabytes of addresses
+#else
+  const std::string limit = "$(( $(grep -c processor /proc/cpuinfo) * 70000 + 900000 ))";
+#endif
+  const std::string script = "ulimit -v " + limit + "; exec \"$@\"";
+  const auto import_of = [&](const base::Path& from) {
+    base::Command command;
+    command.arguments = {"sh",
+                         "-c",
+                         script,
+                         "sh",
+                         std::string(REGATTA_BINARY_DIR) + "/trainer/regatta-train",
+                         "import",
+                         "--from",
+                         from.string(),
+                         "--run",
+                         (path() / "large.yaml").string(),
+                         "--directory",
+                         (path() / "imported").string()};
+    return base::run(command, 100);
+  };
+  const base::Output shape = import_of(model);
+  EXPECT_EQ(shape.exit.code, base::meaning(base::Code::User).exit_code) << shape.errors;
+  EXPECT_NE(shape.errors.find("expected F32["), std::string::npos) << shape.errors;
+  write_tensors(model / "model.safetensors", {{"a", "F32", {2}, std::string(8, 'x')}});
+  const base::Output none = import_of(model);
+  EXPECT_EQ(none.exit.code, base::meaning(base::Code::User).exit_code) << none.errors;
+  EXPECT_NE(none.errors.find("has no tensor"), std::string::npos) << none.errors;
+  EXPECT_TRUE(names("imported").empty());
+}
+
 TEST_F(Import, MomentsOfAFinishedRunAreRefused) {
   const base::Path model = exported("model", true);
   ImportOptions in = options(model);
