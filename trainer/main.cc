@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/build_commit.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_system.h"
@@ -259,7 +260,7 @@ class Stacks {
     CLI::App* app = program.add_subcommand(
         "stacks",
         "states and stacks of the processes that train in a run directory, on this machine");
-    app->add_option("--directory", directory_, "run directory, spelled as they were given it")
+    app->add_option("--directory", directory_, "run directory that `run` was started with")
         ->required();
     app->add_option("--seconds", seconds_, "for eu-stack or gdb, at most")
         ->check(CLI::Range(0.1, 600.0));
@@ -283,10 +284,29 @@ class Stacks {
   double seconds_ = 8;
 };
 
+// Help that was asked for of an unknown command would be the program's, with exit code 0.
+int usage_error(const CLI::App& program, const CLI::ParseError& error) {
+  constexpr int kUsage = 2;
+  const std::vector<std::string> rest = program.remaining();
+  if (!program.get_subcommands().empty() || rest.empty()) {
+    return program.exit(error) == 0 ? 0 : kUsage;
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const auto suggestion = base::closest(rest.front(), names);
+  std::fprintf(stderr, "regatta-train: '%s' is not a command%s; --help lists them\n",
+               base::printable(rest.front()).c_str(),
+               suggestion ? ("; did you mean '" + *suggestion + "'?").c_str() : "");
+  return kUsage;
+}
+
 int run_program(int argc, char** argv) {
   CLI::App program("Regatta's trainer: BERT-style encoders without padding");
   program.require_subcommand(1);
-  program.set_version_flag("--version", REGATTA_VERSION);
+  program.set_version_flag("--version", base::version_text("regatta-train"));
+  CLI::App* const version = program.add_subcommand("version", "print the version");
   Prepare prepare;
   Run run;
   Baseline baseline;
@@ -310,7 +330,11 @@ int run_program(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? program.exit(error) : (program.exit(error), 2);
+    return usage_error(program, error);
+  }
+  if (version->parsed()) {
+    std::printf("%s\n", base::version_text("regatta-train").c_str());
+    return 0;
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.body();

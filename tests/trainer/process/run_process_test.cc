@@ -8,6 +8,30 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
+TEST(TrainerCommandLine, TellsItsVersionAndRefusesUnknownCommands) {
+  const auto trainer = [](const std::vector<std::string>& arguments) {
+    base::Command command;
+    command.arguments = {kTrainer};
+    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    return base::run(command, kDeadline);
+  };
+  const base::Output version = trainer({"version"});
+  EXPECT_EQ(version.exit.code, 0) << version.errors;
+  EXPECT_EQ(version.text.rfind("regatta-train " REGATTA_VERSION, 0), 0U) << version.text;
+  EXPECT_EQ(trainer({"--version"}).text, version.text);
+  EXPECT_EQ(trainer({"--help"}).exit.code, 0);
+  EXPECT_EQ(trainer({"run", "--help"}).exit.code, 0);
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"bogus"}, {"bogus", "--help"}, {"--help", "bogus"}}) {
+    const base::Output output = trainer(arguments);
+    EXPECT_EQ(output.exit.code, 2);
+    EXPECT_EQ(output.text, "");
+    EXPECT_EQ(output.errors, "regatta-train: 'bogus' is not a command; --help lists them\n");
+  }
+  EXPECT_NE(trainer({"prepair", "--help"}).errors.find("did you mean 'prepare'?"),
+            std::string::npos);
+}
+
 TEST_F(RunProcess, KilledAtRandomStepsEndsWithTheSameBits) {
   constexpr int kSteps = 120;
   const base::Path undisturbed = make_run("undisturbed", run_file(*dataset_, kSteps));
