@@ -4,8 +4,10 @@
 #include <iostream>
 #include <utility>
 
+#include "base/build_commit.h"
 #include "base/text.h"
 #include "orchestrator/ckpt_commands.h"
+#include "orchestrator/command_choices.h"
 #include "orchestrator/config_command.h"
 #include "orchestrator/diff_command.h"
 #include "orchestrator/doctor_command.h"
@@ -19,6 +21,8 @@ namespace regatta::orchestrator {
 namespace {
 
 constexpr int kUsage = 2;
+
+const Choices<Format> kFormats{{"text", Format::Text}, {"json", Format::Json}};
 
 // Everything that options can set.
 struct Parsed {
@@ -59,9 +63,7 @@ void add_server_options(CLI::App* command, Parsed* parsed) {
 
 void add_client_options(CLI::App* command, Parsed* parsed) {
   add_server_options(command, parsed);
-  command->add_option("-o,--output", parsed->client.format, "text or json")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
+  add_choice(command, "-o,--output", &parsed->client.format, kFormats);
 }
 
 CLI::App* add_run_command(CLI::App* app, const std::string& name, const std::string& help,
@@ -88,12 +90,10 @@ void add_serve(CLI::App* app, Parsed* parsed) {
                       "show`, or DATA/runs)");
   command->add_option("--trainer", options.trainer,
                       "regatta-train (beside this program, or in PATH)");
-  command
-      ->add_option("--scheduler", options.scheduler,
-                   "who starts attempts: local (processes of this machine), slurm_cli, or "
-                   "auto: Slurm where it can be used")
-      ->check(CLI::IsMember({"auto", "local", "slurm_cli"}))
-      ->capture_default_str();
+  add_choice(command, "--scheduler", &options.scheduler,
+             {{"auto", "auto"}, {"local", "local"}, {"slurm_cli", "slurm_cli"}},
+             "who starts attempts: local (processes of this machine), slurm_cli, or auto: Slurm "
+             "where it can be used");
   command
       ->add_option("--parallel", options.parallel,
                    "runs at once (1 with processes, unlimited with Slurm)")
@@ -183,9 +183,7 @@ void add_config(CLI::App* app, Parsed* parsed) {
   command->add_flag_callback(
       "--secrets", [&options] { options.secrets = Secrets::Shown; },
       "with the values of slurm.environment");
-  command->add_option("-o,--output", options.format, "text or json")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
+  add_choice(command, "-o,--output", &options.format, kFormats);
 }
 
 struct CkptCommand {
@@ -200,7 +198,7 @@ constexpr CkptCommand kCkptCommands[] = {
     {"verify", CkptAction::Verify, "[RUN] [CHECKPOINT...]",
      "read every byte (of all without a name); 1 when one is damaged"},
     {"pin", CkptAction::Pin, "[RUN] CHECKPOINT", "keep a checkpoint until it is unpinned"},
-    {"unpin", CkptAction::Unpin, "[RUN] CHECKPOINT", "leave a checkpoint to the policy again"},
+    {"unpin", CkptAction::Unpin, "[RUN] CHECKPOINT", "unpin a checkpoint; retention may delete it"},
     {"gc", CkptAction::Gc, "[RUN]", "remove what the run's policy does not keep"},
     {"export", CkptAction::Export, "CHECKPOINT_OR_RUN_DIRECTORY | RUN CHECKPOINT",
      "make a directory that Hugging Face's transformers load; runs regatta-train"},
@@ -290,16 +288,13 @@ void add_topo(CLI::App* app, Parsed* parsed) {
                    "an option of srun, repeatable: probe the nodes that it gives, in one step")
       ->allow_extra_args(false);
   command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
-  command
-      ->add_option("-o,--output", options.format,
-                   "text, json, nccl-xml, slurm, slurm-block or slurm-yaml")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, TopoFormat>{{"text", TopoFormat::Text},
-                                            {"json", TopoFormat::Json},
-                                            {"nccl-xml", TopoFormat::NcclXml},
-                                            {"slurm", TopoFormat::Slurm},
-                                            {"slurm-block", TopoFormat::SlurmBlock},
-                                            {"slurm-yaml", TopoFormat::SlurmYaml}}));
+  const Choices<TopoFormat> formats{{"text", TopoFormat::Text},
+                                    {"json", TopoFormat::Json},
+                                    {"nccl-xml", TopoFormat::NcclXml},
+                                    {"slurm", TopoFormat::Slurm},
+                                    {"slurm-block", TopoFormat::SlurmBlock},
+                                    {"slurm-yaml", TopoFormat::SlurmYaml}};
+  add_choice(command, "-o,--output", &options.format, formats);
 }
 
 void add_doctor(CLI::App* app, Parsed* parsed) {
@@ -310,9 +305,7 @@ void add_doctor(CLI::App* app, Parsed* parsed) {
                       "what `regatta topo` reads, or nccl.conf; - for stdin; none: this machine");
   command->add_option("--job", options.job, "a run file, for the variables that it sets");
   command->add_flag("--list", options.list, "say what is checked, why, and what to do");
-  command->add_option("-o,--output", options.format, "text or json")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Format>{{"text", Format::Text}, {"json", Format::Json}}));
+  add_choice(command, "-o,--output", &options.format, kFormats);
 }
 
 void add_plan(CLI::App* app, Parsed* parsed) {
@@ -324,10 +317,9 @@ void add_plan(CLI::App* app, Parsed* parsed) {
       ->add_option("--cluster", options.clusters,
                    "the machines: what `regatta topo` reads; repeatable")
       ->allow_extra_args(false);
-  command
-      ->add_option("--nodes", options.nodes, "as if a cluster description had so many of its nodes")
+  command->add_option("--nodes", options.nodes, "plan for N nodes of the described kind")
       ->check(CLI::Range(1, 8192));
-  command->add_flag("--live", options.live, "this machine");
+  command->add_flag("--live", options.live, "plan for this machine");
   command
       ->add_option("--srun", options.srun,
                    "an option of srun, repeatable: probe the nodes that it gives, in one step")
@@ -338,7 +330,7 @@ void add_plan(CLI::App* app, Parsed* parsed) {
       ->allow_extra_args(false);
   command->add_option("--lengths", options.lengths,
                       "how long samples are: lines low,high,fraction; none: all max_length");
-  command->add_option("--vocabulary", options.vocabulary, "pieces, where no dataset tells them")
+  command->add_option("--vocabulary", options.vocabulary, "vocabulary size, if there is no dataset")
       ->check(CLI::Range(1, 1 << 24));
   command
       ->add_option("--efficiency", options.efficiency, "share of the peak that computing gets to")
@@ -346,25 +338,23 @@ void add_plan(CLI::App* app, Parsed* parsed) {
       ->check(CLI::Range(0.01, 1.0));
   command
       ->add_option("--slowdown", options.slowdown,
-                   "of computing while sums run, as a share; none: NCCL's share of the GPU")
+                   "fraction by which computing slows during collectives (default: from NCCL's use "
+                   "of the GPU)")
       ->check(CLI::Range(0.0, 10.0));
   command->add_option("--nvml-library", options.nvml_library)->capture_default_str();
   command->add_option(
       "--runs", options.runs,
       "the runs directory: what earlier runs found out counts ($REGATTA_RUNS, or as "
       "`regatta config show` says)");
-  command->add_option("--directory", options.directory, "write plan.json and plan.tuner there");
+  command->add_option("--directory", options.directory,
+                      "write plan.json and plan.tuner there; made if it is missing");
   command->add_flag_callback(
       "--explain", [&options] { options.format = PlanFormat::Explain; }, "in sentences");
-  command->add_option("-o,--output", options.format, "text, explain, json, env, csv, xml or run")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, PlanFormat>{{"text", PlanFormat::Text},
-                                            {"explain", PlanFormat::Explain},
-                                            {"json", PlanFormat::Json},
-                                            {"env", PlanFormat::Env},
-                                            {"csv", PlanFormat::Csv},
-                                            {"xml", PlanFormat::Xml},
-                                            {"run", PlanFormat::Run}}));
+  const Choices<PlanFormat> formats{{"text", PlanFormat::Text}, {"explain", PlanFormat::Explain},
+                                    {"json", PlanFormat::Json}, {"env", PlanFormat::Env},
+                                    {"csv", PlanFormat::Csv},   {"xml", PlanFormat::Xml},
+                                    {"run", PlanFormat::Run}};
+  add_choice(command, "-o,--output", &options.format, formats);
 }
 
 void add_simulated_run(CLI::App* command, SimulateOptions* options) {
@@ -390,13 +380,13 @@ void add_simulated_run(CLI::App* command, SimulateOptions* options) {
       ->check(CLI::Range(0.001, 1.0));
   command
       ->add_option("--overhead-seconds", options->overhead_seconds,
-                   "of a step, beside the rest (8 ms on several nodes)")
+                   "fixed overhead per step, seconds (0.008 on several nodes)")
       ->check(CLI::Range(0.0, 3600.0));
-  command->add_flag("--sharp", options->sharp, "the network sums (SHARP)");
-  command->add_option("--steps", options->steps, "how many are drawn")
+  command->add_flag("--sharp", options->sharp, "assume in-network reduction (SHARP)");
+  command->add_option("--steps", options->steps, "number of simulated steps")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "of lengths and failures (the run's)");
+  command->add_option("--seed", options->seed, "random seed (default: the run's)");
 }
 
 void add_simulate(CLI::App* app, Parsed* parsed) {
@@ -406,33 +396,32 @@ void add_simulate(CLI::App* app, Parsed* parsed) {
   add_simulated_run(command, &options);
   constexpr double kMost = 1e12;
   command
-      ->add_option("--samples-to-converge", options.samples_to_converge, "until the target is met")
+      ->add_option("--samples-to-converge", options.samples_to_converge,
+                   "samples until the target is met")
       ->check(CLI::Range(1.0, kMost));
   command
       ->add_option("--samples-deviation", options.samples_deviation,
                    "standard deviation of that from run to run")
       ->check(CLI::Range(0.0, kMost));
   command
-      ->add_option("--mtbf-hours", options.mtbf_hours, "between failures of a node (0: none fails)")
+      ->add_option("--mtbf-hours", options.mtbf_hours,
+                   "mean hours between failures of one node (0: none fails)")
       ->check(CLI::Range(0.0, kMost));
-  command->add_option("--restart-seconds", options.restart_seconds, "after a failure")
+  command
+      ->add_option("--restart-seconds", options.restart_seconds,
+                   "seconds until training goes on after a failure")
       ->check(CLI::Range(0.0, kMost))
       ->capture_default_str();
   command
       ->add_option("--checkpoint-seconds", options.checkpoint_seconds,
-                   "that training stands still for one")
+                   "seconds training pauses per checkpoint")
       ->check(CLI::Range(0.0, kMost));
-  command
-      ->add_option(
-          "--gantt", options.gantt,
-          "text: also draw a step of the last number of nodes; svg: print only its picture")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Gantt>{{"text", Gantt::Text}, {"svg", Gantt::Svg}}));
-  command->add_option("--study", options.study, "mlperf: published results beside predictions")
-      ->check(CLI::IsMember({"mlperf"}));
-  command->add_option("-o,--output", options.format, "table or json")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, SimulateFormat>{
-          {"table", SimulateFormat::Table}, {"json", SimulateFormat::Json}}));
+  add_choice(command, "--gantt", &options.gantt, {{"text", Gantt::Text}, {"svg", Gantt::Svg}},
+             "text: also draw a step of the last number of nodes; svg: print only its picture");
+  add_choice(command, "--study", &options.study, {{"mlperf", "mlperf"}},
+             "mlperf: published results beside predictions");
+  add_choice(command, "-o,--output", &options.format,
+             {{"table", SimulateFormat::Table}, {"json", SimulateFormat::Json}});
 }
 
 int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& environment) {
@@ -446,19 +435,27 @@ int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& env
 // Words of the command line that CLI11 repeats in its messages are the user's own, but a script may
 // have passed on someone else's.
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  const CLI::App* last = &app;
+  std::string name = "regatta";
+  while (!last->get_subcommands().empty()) {
+    last = last->get_subcommands().front();
+    name += " " + last->get_name();
+  }
+  const auto commands = last->get_subcommands([](const CLI::App*) { return true; });
+  const std::vector<std::string> rest = last->remaining();
+  // Help that was asked for of an unknown command would be that of another one.
+  const bool unknown = !commands.empty() && !rest.empty();
+  if (error.get_exit_code() == 0 && !unknown) return app.exit(error);  // --help, --version
   std::string message = error.what();
-  const std::vector<std::string> rest = app.remaining();
-  if (app.get_subcommands().empty() && !rest.empty()) {
-    std::vector<std::string> commands;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      commands.push_back(command->get_name());
-    }
-    const auto suggestion = base::closest(rest.front(), commands);
+  if (unknown) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : commands) names.push_back(command->get_name());
+    const auto suggestion = base::closest(rest.front(), names);
     message = "'" + rest.front() + "' is not a command" +
               (suggestion ? "; did you mean '" + *suggestion + "'?" : "");
   }
-  std::cerr << "regatta: " << base::printable(message) << "; 'regatta --help' lists the commands\n";
+  std::cerr << "regatta: " << base::printable(message) << "; '" << (unknown ? name : "regatta")
+            << " --help' lists the commands\n";
   return kUsage;
 }
 
@@ -498,7 +495,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
     return watch(parsed.client, parsed.run,
                  parsed.exit_status ? WatchResult::RunExitCode : WatchResult::Zero);
   }
-  return version(parsed.client);
+  return version(parsed.client, base::build_commit());
 }
 
 }  // namespace
@@ -513,13 +510,13 @@ int run_command_line(int count, char** arguments, const Environment& environment
   parsed.client.server = controller_address(environment);
   CLI::App app("Trains BERT-style encoders and shows how long they take to reach an accuracy.");
   app.name("regatta");
-  app.set_version_flag("--version", "regatta " REGATTA_VERSION);
+  app.set_version_flag("--version", base::version_text("regatta"));
   app.require_subcommand(1);
   add_serve(&app, &parsed);
-
   add_submit(&app, &parsed);
-
-  app.add_subcommand("sbatch", "sbatch with any option and script, looked after (sbatch --help)");
+  app.add_subcommand(
+      "sbatch",
+      "sbatch with any option and script, with checks and lost-reply recovery (sbatch --help)");
 
   CLI::App* const list = app.add_subcommand("ls", "list the runs, newest first");
   list->add_option("--limit", parsed.list.limit)->check(CLI::Range(1, 1000))->capture_default_str();
@@ -536,7 +533,7 @@ int run_command_line(int count, char** arguments, const Environment& environment
   watch->add_flag("--exit-status", parsed.exit_status,
                   "return the run's own exit code (100: it failed without one)");
   CLI::App* const logs = add_run_command(&app, "logs", "print the newest attempt's log", &parsed);
-  logs->add_flag("-f,--follow", parsed.follow, "go on until the run ends");
+  logs->add_flag("-f,--follow", parsed.follow, "follow until the run ends");
   add_run_command(&app, "explain",
                   "say why a run waits, what became of its attempts, and what is next", &parsed);
   add_run_command(&app, "cancel", "stop a run after a checkpoint", &parsed);

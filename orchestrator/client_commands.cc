@@ -290,8 +290,9 @@ std::string scheduler_of(const Json& version) {
 
 }  // namespace
 
-int version(const ClientOptions& options) {
-  Json json{{"version", REGATTA_VERSION}, {"controller", nullptr}};
+int version(const ClientOptions& options, const std::string& commit) {
+  Json json{{"version", REGATTA_VERSION}, {"commit", nullptr}, {"controller", nullptr}};
+  if (!commit.empty()) json["commit"] = commit;
   try {
     const Client client(options.server, std::min(options.timeout_seconds, 2.0));
     json["controller"] = client.get("/version");
@@ -302,7 +303,8 @@ int version(const ClientOptions& options) {
     print_json(json);
     return 0;
   }
-  std::cout << "regatta " REGATTA_VERSION "\n";
+  std::cout << "regatta " REGATTA_VERSION << (commit.empty() ? "" : " (commit " + commit + ")")
+            << "\n";
   if (json["controller"].is_object()) {
     std::cout << "controller " << base::printable(json["controller"].value("version", "")) << " at "
               << base::printable(json["controller"].value("url", "")) << ", scheduler "

@@ -79,7 +79,8 @@ enum class Follow { No, Yes };
 int logs(const ClientOptions& client, const std::string& run, Follow follow);
 // names: hostlists of the nodes to show; empty: all.
 int nodes(const ClientOptions& client, const std::vector<std::string>& names);
-int version(const ClientOptions& client);
+// commit: that this program was built from; empty: not known.
+int version(const ClientOptions& client, const std::string& commit);
 struct OpenOptions {
   std::string run;  // empty: all runs
   std::string url;  // the page's address as the browser reaches it; empty: the controller's own

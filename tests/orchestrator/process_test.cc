@@ -405,6 +405,79 @@ TEST_F(ProcessTest, ExitCodesSayWhoMustAct) {
   }
 }
 
+TEST_F(ProcessTest, VersionTellsTheCommit) {
+  const base::Output version = regatta({"version"});
+  EXPECT_EQ(version.exit.code, 0) << version.errors;
+  EXPECT_EQ(version.text, regatta({"--version"}).text);
+  const Json json = Json::parse(regatta({"version", "-o", "json"}).text);
+  EXPECT_EQ(version.text, json["commit"].is_null() ? "regatta " REGATTA_VERSION "\n"
+                                                   : "regatta " REGATTA_VERSION " (commit " +
+                                                         json["commit"].get<std::string>() + ")\n");
+  const base::Output git =
+      base::run({{"sh", "-c", "git -C \"$1\" rev-parse --git-dir", "sh", REGATTA_SOURCE_DIR},
+                 {},
+                 {},
+                 {},
+                 false},
+                kDeadline);
+  const bool checkout = std::filesystem::exists(REGATTA_SOURCE_DIR "/.git") && git.exit.code == 0;
+  EXPECT_EQ(json["commit"].is_null(), !checkout) << "known in a checkout, not needed elsewhere";
+}
+
+// Help showed the numbers behind the words, for `plan` as bytes that are no text.
+TEST_F(ProcessTest, HelpAndErrorsNameTheWordsOfAnOption) {
+  const auto help = [&](const std::string& command) {
+    const base::Output output = regatta({command, "--help"});
+    EXPECT_EQ(output.exit.code, 0) << output.errors;
+    EXPECT_THAT(output.text, Not(HasSubstr("->")));
+    EXPECT_THAT(output.text, Not(HasSubstr("{")));
+    for (const char c : output.text) {
+      EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << output.text;
+    }
+    return output.text;
+  };
+  EXPECT_THAT(help("ls"), HasSubstr("--output text|json"));
+  EXPECT_THAT(help("plan"), HasSubstr("--output text|explain|json|env|csv|xml|run"));
+  EXPECT_THAT(help("topo"), HasSubstr("text|json|nccl-xml|slurm|slurm-block|slurm-yaml"));
+  EXPECT_THAT(help("simulate"), HasSubstr("--gantt text|svg"));
+  EXPECT_THAT(help("serve"), HasSubstr("--scheduler auto|local|slurm_cli"));
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Case& each : std::vector<Case>{
+           {{"ls", "-o", "yaml"}, "--output is 'yaml'; use text or json"},
+           {{"ls", "--output", "1"}, "--output is '1'; use text or json"},
+           {{"plan", "f", "-o", "yaml"}, "use text, explain, json, env, csv, xml or run"},
+           {{"serve", "--scheduler", "pbs"}, "--scheduler is 'pbs'; use auto, local or slurm_cli"},
+           {{"simulate", "--study", "x"}, "--study is 'x'; use mlperf;"}}) {
+    const base::Output output = regatta(each.arguments);
+    EXPECT_EQ(output.exit.code, 2);
+    EXPECT_THAT(output.errors, HasSubstr(each.message));
+  }
+}
+
+TEST_F(ProcessTest, HelpOfAnUnknownCommandIsAnError) {
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Case& each : std::vector<Case>{
+           {{"bogus", "--help"}, "regatta: 'bogus' is not a command; 'regatta --help' lists"},
+           {{"--help", "bogus"}, "'bogus' is not a command"},
+           {{"bogus", "--version"}, "'bogus' is not a command"},
+           {{"wach", "--help"}, "did you mean 'watch'?"},
+           {{"ckpt", "verfy", "--help"}, "did you mean 'verify'?; 'regatta ckpt --help' lists"}}) {
+    const base::Output output = regatta(each.arguments);
+    EXPECT_EQ(output.exit.code, 2) << base::join(each.arguments, " ");
+    EXPECT_THAT(output.errors, HasSubstr(each.message));
+    EXPECT_EQ(output.text, "");
+  }
+  EXPECT_EQ(regatta({"ckpt", "--help"}).exit.code, 0);
+  EXPECT_EQ(regatta({"ckpt", "verify", "--help"}).exit.code, 0);
+  EXPECT_EQ(regatta({"--version"}).exit.code, 0);
+}
+
 TEST_F(ProcessTest, ServeRefusesPlainly) {
   serve();
   const std::string port = url_.substr(url_.rfind(':') + 1);
