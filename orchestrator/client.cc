@@ -231,7 +231,7 @@ Json Client::call(const char* method, const std::string& path, const std::string
   curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, list.get());
   const CURLcode result = curl_easy_perform(curl.get());
   if (!guard.foreign.empty()) {
-    throw base::Error(base::Code::Operator,
+    throw base::Error(base::Code::Forbidden,
                       "nothing was sent to " + base::printable(name_) + ": " + guard.foreign +
                           "; name your own controller's socket with --server unix:PATH");
   }

@@ -233,7 +233,12 @@ std::string slurm_changes(const std::vector<std::string>& words) {
     json["slurm"][word.substr(kSection.size(), equals - kSection.size())] =
         parsed.is_discarded() ? Json(value) : std::move(parsed);
   }
-  return json.is_null() ? "" : json.dump();
+  if (json.is_null()) return "";
+  try {
+    return json.dump();
+  } catch (const Json::exception&) {
+    throw base::Error(base::Code::User, "--set has a value that is not UTF-8");
+  }
 }
 
 }  // namespace

@@ -116,14 +116,19 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
   if (run.wanted == Wanted::Observe) {
     refuse("was started by hand; go on with `regatta-train run --directory " + run.directory + "`");
   }
+  const std::string config = with_slurm_changes(run.config, changes);
+  const bool changed = config != run.config;
   if (!is_over(run.state)) {
     if (run.wanted == Wanted::Cancel) refuse("is stopping; resume it when it has stopped");
-    if (!changes.empty()) refuse("is not over, so what it asks for stays; cancel it first");
+    if (changed) refuse("is not over, so what it asks for stays; cancel it first");
     return false;
   }
   if (run.state == RunState::Succeeded) refuse("has reached its end; there is nothing to resume");
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
-  if (const std::string config = with_slurm_changes(run.config, changes); config != run.config) {
+  if (changed) {
+    if (run.wanted == Wanted::Resume) {
+      refuse("is resumed already, so what it asks for stays; cancel it first");
+    }
     do_beside(run.directory, kCancelSeconds, [files = &files_, run, config] {
       base::replace_file(*files, base::Path(run.directory) / "run.json", config);
     });
@@ -150,7 +155,7 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
   } catch (const base::Error&) {  // the loop tries again, and tells
   }
   base::log(base::LogLevel::Info, "run " + run.id + " is to be resumed" +
-                                      (changes.empty() ? "" : ", with other wishes to Slurm"));
+                                      (changed ? ", with other wishes to Slurm" : ""));
   wake(run.number);
   return true;
 }

@@ -167,8 +167,11 @@ RunNumber Controller::add_found(const std::string& name, const FoundRun& found) 
       !store_.submitted_with(*submission->idempotency_key)) {
     run.idempotency_key = submission->idempotency_key;
   }
-  std::vector<Launch> launches = found.launches;
+  // Of a run made by hand the journal alone decides, however often it is found: what a controller
+  // noted beside it was read there, too.
+  std::vector<Launch> launches;
   if (submission) {
+    launches = found.launches;
     run.scheduler = submission->scheduler;
     run.after = submission->after;
     run.archived = submission->archived;

@@ -118,10 +118,7 @@ RunNumber Controller::add_submitted(NewRun* run, const SubmittedRun& asked) {
 std::string Controller::take_defaults(trainer::RunConfig* config) const {
   if (!options_.defaults) return "";
   const FilledRun filled = options_.defaults(*config);
-  if (filled.origins.empty()) return "";
-  // Each is within its limits, and together they may not be.
-  *config = trainer::parse_run_config(trainer::to_json(filled.config),
-                                      "run file with the defaults of site and user");
+  *config = filled.config;
   std::map<std::string, std::vector<std::string>> by_file;
   for (const auto& [key, path] : filled.origins) by_file[path.string()].push_back(key);
   std::string text;

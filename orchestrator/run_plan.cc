@@ -68,7 +68,7 @@ std::string with_slurm_changes(const std::string& config, const std::string& cha
                       "{\"slurm\": {KEY: VALUE}}, or nothing");
   }
   Json json = Json::parse(config);
-  if (!asked.empty()) json["slurm"].update(asked["slurm"]);
+  json.merge_patch(asked);
   return trainer::to_json(trainer::parse_run_config(json.dump(), "the resumed run"));
 }
 

@@ -25,8 +25,9 @@ struct SubmittedRun {
 [[nodiscard]] std::string submitted_body(const SubmittedRun& run);
 
 // config: a canonical run file. The same with other values in its section `slurm`, which changes
-// nothing that is trained. changes: {"slurm": {"memory_per_node": "64G", …}}, or empty. Code::User
-// for other keys, and for values that a run file cannot have.
+// nothing that is trained. changes: {"slurm": {"memory_per_node": "64G", …}}, or empty; mappings
+// are merged, and null takes a key away (RFC 7386). Code::User for other keys, and for values that
+// a run file cannot have.
 [[nodiscard]] std::string with_slurm_changes(const std::string& config, const std::string& changes);
 
 // What a plan puts into the run directory, by name.

@@ -156,13 +156,25 @@ std::vector<DefaultsFile> read_defaults(const std::vector<DefaultsPlace>& places
 
 FilledRun with_defaults(trainer::RunConfig config, const std::vector<DefaultsFile>& files) {
   FilledRun filled{std::move(config), {}};
-  if (filled.config.slurm && !filled.config.slurm->defaults) return filled;
+  const bool takes = !filled.config.slurm || filled.config.slurm->defaults;
   for (const DefaultsFile& file : files) {
+    if (!takes) break;
     std::vector<std::string> keys;
     trainer::SlurmResources resources =
         trainer::with_slurm_defaults(trainer::slurm_resources_of(filled.config), file.slurm, &keys);
     if (!keys.empty()) filled.config.slurm = std::move(resources);
     for (const std::string& key : keys) filled.origins["slurm." + key] = file.path;
+  }
+  if (!filled.origins.empty()) {
+    // Each is within its limits, and together they may not be.
+    filled.config = trainer::parse_run_config(trainer::to_json(filled.config),
+                                              "run file with the defaults of site and user");
+  }
+  const auto& slurm = filled.config.slurm;
+  if (slurm && slurm->container.image.empty() && !slurm->container.mounts.empty()) {
+    throw base::Error(base::Code::User,
+                      "slurm.container.mounts: needs slurm.container.image, which neither the run "
+                      "file nor the files of site and user name");
   }
   return filled;
 }

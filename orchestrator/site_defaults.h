@@ -44,7 +44,7 @@ struct FilledRun {
   std::map<std::string, base::Path> origins;  // "slurm.partition": the file that said it
 };
 // `config`, a job of Slurm's, with what it leaves to Slurm as the files have it; as it is where it
-// says `slurm: {defaults: false}`.
+// says `slurm: {defaults: false}`. Code::User for a whole that no run file could be.
 [[nodiscard]] FilledRun with_defaults(trainer::RunConfig config,
                                       const std::vector<DefaultsFile>& files);
 

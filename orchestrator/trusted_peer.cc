@@ -67,7 +67,7 @@ SocketName::SocketName(const base::Path& path) : text_(path.string()) {
 void refuse_socket(const base::Path& path, int errno_value) {
   const std::string name = "the controller at unix:" + base::printable(path.string());
   if (errno_value == EACCES || errno_value == EPERM) {
-    throw base::Error(base::Code::Operator,
+    throw base::Error(base::Code::Forbidden,
                       name + " is another user's; start your own with 'regatta serve'");
   }
   const std::string why = errno_value == ENOENT         ? "there is no such socket"

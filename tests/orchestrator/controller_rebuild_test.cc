@@ -117,6 +117,25 @@ TEST_F(RebuildTest, WhatCouldNotBeStartedIsNotTriedAgain) {
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
+// Their journals say how they ended, to every store anew.
+TEST_F(RebuildTest, RunsMadeByHandKeepTheirOutcome) {
+  for (const auto& [name, code] : {std::pair("good", 0), std::pair("bad", 20)}) {
+    const auto made = trainer::RunDirectory::create(
+        base::posix_file_system(), folder_.path() / "runs" / name, tests::run_file());
+    JournalAuthor journal(made, clock_.utc_seconds());
+    journal.start(0.1);
+    journal.end(2, code);
+  }
+  for (int loss = 0; loss < 3; ++loss) {
+    lose_the_store();
+    for (int i = 0; i < 10; ++i) wait_for_the_next_attempt();
+    EXPECT_EQ(state("good"), RunState::Succeeded) << loss;
+    EXPECT_EQ(state("bad"), RunState::Failed) << loss;
+    EXPECT_EQ(run("good").error, "") << loss;
+    EXPECT_NE(run("bad").error, "") << loss;
+  }
+}
+
 TEST_F(RebuildTest, WhatRunsIsNeverShownAsQueued) {
   const std::string id = submit();
   ticks();

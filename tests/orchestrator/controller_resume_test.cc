@@ -132,12 +132,23 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
     EXPECT_EQ(run(id).wanted, Wanted::Run);
     EXPECT_EQ(run(id).config, before);
   }
-  EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"memory_per_node": "64G", "qos": "long"}})"));
+  EXPECT_TRUE(controller_->resume(
+      id, R"({"slurm": {"memory_per_node": "64G", "qos": "long", "environment": {"A": "1"}}})"));
+  // Before the loop has seen the first: only one of two may be told yes.
+  try {
+    (void)controller_->resume(id, R"({"slurm": {"qos": "short"}})");
+    FAIL() << "it is resumed already";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict);
+  }
+  EXPECT_TRUE(controller_->resume(id)) << "which changes nothing";
   const std::string written = tests::file_text(base::Path(run(id).directory) / "run.json");
   EXPECT_EQ(slurm(written).memory_per_node_mib, 64 * 1024);
   EXPECT_EQ(slurm(run(id).config).qos, "long");
   ticks();
   EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_FALSE(controller_->resume(id, "{}")) << "it asks for nothing else";
+  EXPECT_FALSE(controller_->resume(id, R"({"slurm": {"qos": "long"}})"));
   try {
     (void)controller_->resume(id, R"({"slurm": {"qos": "other"}})");
     FAIL() << "its job has begun";
@@ -147,6 +158,19 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
   EXPECT_EQ(slurm(run(id).config).qos, "long") << "nothing else of it has overwritten that";
   lose_the_store();
   EXPECT_EQ(slurm(run(id).config).memory_per_node_mib, 64 * 1024);
+}
+
+TEST_F(ResumeTest, MergesMappingsAndTakesKeysAway) {
+  const std::string id = ended(24);
+  const auto slurm = [&] {
+    return trainer::parse_run_config(run(id).config, "run.json").slurm.value();
+  };
+  EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"environment": {"A": "1", "B": "2"}}})"));
+  ticks();
+  scheduler_.end(handle(), 24);
+  ticks(4);
+  EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"environment": {"A": "3", "B": null}}})"));
+  EXPECT_THAT(slurm().environment, testing::ElementsAre(std::pair("A", "3")));
 }
 
 TEST_F(ResumeTest, WhatGoesOnIsLeftAlone) {

@@ -152,6 +152,23 @@ TEST_F(Defaults, OfTheRunStandBeforeTheUsersAndThoseBeforeTheSites) {
   EXPECT_EQ(bare.config.slurm->ranks_per_node, 4);
 }
 
+TEST_F(Defaults, OfAContainerAreTakenKeyByKey) {
+  const auto files =
+      read({write("user.yaml", "slurm: {container: {mounts: ['/u:/u']}}\n"),
+            write("site.yaml", "slurm: {container: {image: /i, mounts: ['/s:/s']}}\n")});
+  const auto container = [&](const std::string& text) {
+    return with_defaults(run_of(text), files).config.slurm->container;
+  };
+  EXPECT_EQ(container("").image, "/i");
+  EXPECT_THAT(container("").mounts, ElementsAre("/u:/u"));
+  EXPECT_THAT(container("slurm: {container: {mounts: ['/r:/r']}}").mounts, ElementsAre("/r:/r"));
+  for (const char* alone : {"slurm: {container: {mounts: ['/r:/r']}}",
+                            "slurm: {defaults: false, container: {mounts: ['/r:/r']}}"}) {
+    EXPECT_THAT(error_of([&] { (void)with_defaults(run_of(alone), {}); }, base::Code::User),
+                HasSubstr("slurm.container.mounts: needs slurm.container.image"));
+  }
+}
+
 TEST_F(Defaults, LeaveARunAloneThatWantsNone) {
   const auto files = read({write("site.yaml", "slurm: {partition: s}\n")});
   const trainer::RunConfig run = run_of("slurm: {defaults: false}");

@@ -339,9 +339,6 @@ void read_container(Table& table, SlurmContainer* container) {
                                "'; use source:target, of at most 4096 bytes, without commas and "
                                "control characters");
   }
-  if (!container->mounts.empty() && container->image.empty()) {
-    section.fail("mounts", "needs container.image");
-  }
   read_list(section, "arguments", &container->arguments);
   for (const std::string& option : container->arguments) {
     check_option(section, "arguments", option);

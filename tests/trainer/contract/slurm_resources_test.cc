@@ -393,7 +393,6 @@ TEST(SlurmResources, RefusesOptionsThatAreNotTheRuns) {
       {"slurm: {container: {arguments: [--mpi=none]}}", "(--mpi): Regatta sets it"},
       {"slurm: {container: {arguments: [--ntasks=9]}}", "(--ntasks): use ranks"},
       {"slurm: {container: {arguments: [--kill=0]}}", "(--kill-on-bad-exit): Regatta sets it"},
-      {"slurm: {container: {mounts: ['/a:/b']}}", "slurm.container.mounts: needs container.image"},
       {"slurm: {container: {image: i, mounts: ['/a,/b']}}", "slurm.container.mounts: has '/a,/b'"},
       {"slurm: {container: {image: i, mounts: ['']}}", "slurm.container.mounts: has ''"},
       {"slurm: {container: {image: \"a\\nb\"}}", "slurm.container.image: use at most 4096"},
