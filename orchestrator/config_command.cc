@@ -88,12 +88,17 @@ std::vector<Value> values_of_defaults(const std::vector<DefaultsFile>& files) {
   };
   first("runs", [](const DefaultsFile& file) { return file.runs; });
   first("parallel", [](const DefaultsFile& file) { return file.parallel; });
-  const FilledRun run = with_defaults({}, files);
-  if (!run.config.slurm) return values;
+  std::map<std::string, base::Path> origins;
+  trainer::SlurmResources slurm;
+  for (const DefaultsFile& file : files) {
+    std::vector<std::string> keys;
+    slurm = trainer::with_slurm_defaults(std::move(slurm), file.slurm, &keys);
+    for (const std::string& key : keys) origins["slurm." + key] = file.path;
+  }
   std::vector<Value> all;
-  flatten({{"slurm", trainer::slurm_resources_json(*run.config.slurm)}}, "", &all);
+  flatten({{"slurm", trainer::slurm_resources_json(slurm)}}, "", &all);
   for (Value& value : all) {
-    value.origin = origin_of(value.key, {}, run.origins, "");
+    value.origin = origin_of(value.key, {}, origins, "");
     if (value.origin != kBuiltIn) values.push_back(std::move(value));
   }
   return values;

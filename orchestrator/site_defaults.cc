@@ -157,15 +157,14 @@ std::vector<DefaultsFile> read_defaults(const std::vector<DefaultsPlace>& places
 FilledRun with_defaults(trainer::RunConfig config, const std::vector<DefaultsFile>& files) {
   FilledRun filled{std::move(config), {}};
   const bool takes = !filled.config.slurm || filled.config.slurm->defaults;
+  trainer::SlurmResources resources = trainer::slurm_resources_of(filled.config);
   for (const DefaultsFile& file : files) {
-    if (!takes) break;
     std::vector<std::string> keys;
-    trainer::SlurmResources resources =
-        trainer::with_slurm_defaults(trainer::slurm_resources_of(filled.config), file.slurm, &keys);
-    if (!keys.empty()) filled.config.slurm = std::move(resources);
+    if (takes) resources = trainer::with_slurm_defaults(std::move(resources), file.slurm, &keys);
     for (const std::string& key : keys) filled.origins["slurm." + key] = file.path;
   }
   if (!filled.origins.empty()) {
+    filled.config.slurm = std::move(resources);
     // Each is within its limits, and together they may not be.
     filled.config = trainer::parse_run_config(trainer::to_json(filled.config),
                                               "run file with the defaults of site and user");
