@@ -205,7 +205,7 @@ STAGES = [
     ("slow", 300, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
-                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 6)),  # they wait more than they work
+                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 5)),  # they wait more than they work
     ("chaos", 80, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
