@@ -202,7 +202,7 @@ STAGES = [
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
     ("unit", 480, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
-    ("slow", 300, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
+    ("slow", 400, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 5)),  # they wait more than they work
@@ -219,7 +219,7 @@ STAGES = [
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
-FULL = {"slow": 8, "slurm": 2, "chaos": 8}  # times its budget that a stage has with --all
+FULL = {"slow": 6, "slurm": 2, "chaos": 8}  # times its budget that a stage has with --all
 
 
 def is_wanted(name, default, options):
