@@ -51,7 +51,7 @@ void flatten(const Json& json, const std::string& before, std::vector<Value>* va
 
 bool is_secret(const std::string& key) { return key.rfind("slurm.environment.", 0) == 0; }
 
-// Of several files that have given options of sbatch, the first.
+// Options of sbatch may be put together from several files: all of them.
 std::string origin_of(const std::string& key, const std::set<std::string>& given,
                       const std::map<std::string, base::Path>& origins, const std::string& source) {
   if (const auto found = origins.find(key); found != origins.end()) return found->second.string();

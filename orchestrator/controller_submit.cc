@@ -43,9 +43,19 @@ Controller::Accepted Controller::submit(const std::string& body,
   const std::string digest =
       after.empty() ? asked.digest()
                     : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
+  // The run that the key was used for; what it waited for may be gone by now.
+  const auto submitted_before = [&]() -> std::optional<Run> {
+    const auto before = idempotency_key ? store_.submitted_with(*idempotency_key) : std::nullopt;
+    if (!before) return std::nullopt;
+    if (before->body_digest == digest) return find(before->id);
+    throw base::Error(base::Code::Conflict, "the idempotency key was used for run " + before->id +
+                                                " with another run file or other runs to wait "
+                                                "for; use a new key");
+  };
   if (idempotency_key) {
     check_key(*idempotency_key);
     wait_for_adoption();
+    if (const auto before = submitted_before()) return {*before, false};
   }
   NewRun run;
   run.after = resolve(after);
@@ -54,17 +64,7 @@ Controller::Accepted Controller::submit(const std::string& body,
   std::vector<std::string> names = run.after;
   if (idempotency_key) names.push_back(kKeyName + *idempotency_key);
   const NameLocks::Held held = changing_.take(names, options_.submit_seconds);
-  if (idempotency_key) {
-    if (const auto before = store_.submitted_with(*idempotency_key)) {
-      if (before->body_digest != digest) {
-        throw base::Error(base::Code::Conflict, "the idempotency key was used for run " +
-                                                    before->id +
-                                                    " with another run file or other runs to "
-                                                    "wait for; use a new key");
-      }
-      return {find(before->id), false};
-    }
-  }
+  if (const auto before = submitted_before()) return {*before, false};
   for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
   const std::string taken = take_defaults(&asked.config);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);

@@ -76,6 +76,20 @@ TEST_F(AfterTest, BeginsWhenTheOthersHaveSucceeded) {
   EXPECT_EQ(state(later), RunState::Starting);
 }
 
+// A client that lost the answer asks again, perhaps much later.
+TEST_F(AfterTest, TheSameKeyIsTheSameRunWhateverBecameOfTheOthers) {
+  const std::string first = submit();
+  ticks();
+  const auto ask = [&] { return controller_->submit(tests::run_file(), "key", {first}); };
+  const std::string second = ask().run.id;
+  end(first, 0);
+  ASSERT_EQ(state(second), RunState::Starting);
+  (void)controller_->remove(first, {});
+  const auto again = ask();
+  EXPECT_EQ(again.run.id, second);
+  EXPECT_FALSE(again.created);
+}
+
 TEST_F(AfterTest, TakesNoPlaceWhileItWaits) {
   const std::string first = submit();
   ticks();
