@@ -164,16 +164,16 @@ main() {
 }
 
 # Ctrl-C ends every process of the terminal's foreground, and a command that it ends looks like one
-# that failed. So what works does so in a process group of its own, and only its shell is told.
+# that failed. So what works does so in a process group of its own, and only its shell is told: by
+# TERM, since a trapped INT is lost where it comes just as bash has waited for a command.
 run_aside() {
   local worker='' told='' code=0
-  tell() { told=$1 && { [ -z "$worker" ] || kill -s "$1" "$worker" 2>/dev/null || true; }; }
+  tell() { told=$1 && { [ -z "$worker" ] || kill -s TERM "$worker" 2>/dev/null || true; }; }
   trap 'tell INT' INT
   trap 'tell TERM' TERM HUP
   set -m
   (
     set +m
-    trap 'interrupted=130' INT
     trap 'interrupted=143' TERM HUP
     "$@"
   ) &

@@ -15,6 +15,7 @@ import pathlib
 import pwd
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,8 @@ SKIPPED = 77  # what ctest is told to count as skipped
 PERCENT = int(os.environ.get("REGATTA_REPETITIONS", "100"))
 SEED = int(os.environ.get("REGATTA_SEED", time.time_ns() % 10**6))
 SECONDS = 180  # the deadline of whatever should take less than a few seconds
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background; whatever is started would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Skip(Exception):
