@@ -91,14 +91,27 @@ def ctest(totals, stage, build, limit, arguments, environment=None, jobs=CORES):
             reason = re.search(r"needs [^\n]*|Skipped[^\n]*", output)
             totals.add(name, "skipped", reason[0] if reason else "")
         else:
-            totals.add(name, "failed")
+            failure = case.find("failure")
+            message = failure.get("message", "") if failure is not None else ""
+            totals.add(name, "failed", ("" if message == "Failed" else message) + reason(case.findtext("system-out") or ""))
+
+
+# What a case of googletest, of tests/slurm, of unittest, of the chaos run and ctest's own limit say of a failure.
+REASON = re.compile(r"^.*: Failure\n(?:.+\n){0,4}|^failed  .*|^\w*Error\b.*|^FAULT at .*|^\S*(?:Sanitizer|runtime error):.*|^(?:not ok|✖) .*", re.M)
+
+
+def reason(output):
+    """The first lines that tell why, short enough to stand at the end, where whoever sees only that looks for them."""
+    found = [text.strip().replace("\n", "\n    ")[:700] for text in REASON.findall(output)]
+    return "".join(f"\n    {text}" for text in found[:5])
 
 
 def counted(totals, stage, arguments, limit, environment=None):
     """Runs a script whose last line is `N passed, N failed, N skipped`."""
     log = RESULTS / f"{stage}.log"
     code = run(arguments, limit, environment, log)
-    found = re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", log.read_text(errors="replace"), re.M)
+    text = log.read_text(errors="replace")
+    found = re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     if not found:
         totals.add(stage, "failed", f"no summary line; exit code {code}; see {log}")
         return
@@ -107,7 +120,7 @@ def counted(totals, stage, arguments, limit, environment=None):
     totals.skipped += skipped
     totals.failed += failed
     if failed:
-        totals.failures.append(f"{stage}: {failed} failed; see {log}")
+        totals.failures.append(f"{stage}: {failed} failed; see {log}{reason(text)}")
     if skipped:
         totals.skips.append(f"{stage}: {skipped}")
     if code != 0 and not failed:
