@@ -155,9 +155,7 @@ RunNumber Controller::add_found(const std::string& name, const FoundRun& found) 
   const std::optional<SubmissionRecord>& submission = found.submission;
   NewRun run;
   run.id = name;
-  run.name = config.name;
-  run.config = trainer::to_json(config);
-  run.steps = config.steps;
+  take_config(config, &run);
   run.directory = (options_.runs_directory / name).string();
   run.created_utc =
       submission ? submission->created_utc : found.began_utc.value_or(clock_.utc_seconds());

@@ -68,9 +68,7 @@ Controller::Accepted Controller::submit(const std::string& body,
   for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
   const std::string taken = take_defaults(&asked.config);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
-  run.name = asked.config.name;
-  run.config = trainer::to_json(asked.config);
-  run.steps = asked.config.steps;
+  take_config(asked.config, &run);
   run.created_utc = clock_.utc_seconds();
   run.idempotency_key = idempotency_key;
   run.body_digest = digest;

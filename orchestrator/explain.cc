@@ -33,7 +33,8 @@ std::string sentence(const std::string& text, const std::string& absent) {
   return text.empty() ? absent : text;
 }
 
-std::string meaning_of(int code) {
+std::string meaning_of(int code, const std::string& reason) {
+  if (reason == "diverged") return reason;
   switch (static_cast<ExitCode>(code)) {
     case ExitCode::Finished:
       return "finished";
@@ -57,7 +58,8 @@ std::string meaning_of(int code) {
 
 std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, bool launch_over) {
   if (attempt.exit_code) {
-    return meaning_of(*attempt.exit_code) + (attempt.message.empty() ? "" : ": " + attempt.message);
+    return meaning_of(*attempt.exit_code, attempt.reason) +
+           (attempt.message.empty() ? "" : ": " + attempt.message);
   }
   if (newest && !launch_over && !is_over(run.state)) {
     return attempt.started ? "runs" : "is being started";
@@ -65,16 +67,30 @@ std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, 
   return "ended without a word: it was killed, or its node was lost";
 }
 
-std::string what_became_of(const Launch& launch) {
+// reason: of its last attempt.
+std::string what_became_of(const Launch& launch, const std::string& reason) {
   if (!launch.words.empty()) return launch.words;
   if (!launch.over) return launch.handle.empty() ? "is being submitted" : "is not over";
   if (launch.signal) return "was killed by signal " + std::to_string(*launch.signal);
-  if (launch.exit_code) return meaning_of(*launch.exit_code);
+  if (launch.exit_code) return meaning_of(*launch.exit_code, reason);
   return "is over, and how it ended is not known";
 }
 
-Json launch_json(const Launch& launch) {
+// 0: of none that is known.
+int launch_of(const Attempt& attempt, const RunParts& parts) {
+  int launch = 0;
+  for (const Launch& each : parts.launches) {
+    if (each.attempts_before < attempt.number) launch = each.number;
+  }
+  return launch;
+}
+
+Json launch_json(const Launch& launch, const RunParts& parts) {
   const auto job = parse_job_handle(launch.handle);
+  std::string reason;
+  for (const Attempt& attempt : parts.attempts) {
+    if (launch_of(attempt, parts) == launch.number) reason = attempt.reason;
+  }
   return {{"launch", launch.number},
           {"job", job ? Json(job->id) : Json(nullptr)},
           {"nodes", launch.nodes},
@@ -84,17 +100,14 @@ Json launch_json(const Launch& launch) {
           {"exit_code", or_null(launch.exit_code)},
           {"signal", or_null(launch.signal)},
           {"cause", or_null(launch.cause)},
-          {"what", what_became_of(launch)},
+          {"what", what_became_of(launch, reason)},
           {"action", launch.action}};
 }
 
 Json attempt_json(const Run& run, const RunParts& parts, const Attempt& attempt) {
   const bool newest = &attempt == &parts.attempts.back();
   const bool launch_over = parts.launches.empty() || parts.launches.back().over;
-  int launch = 0;
-  for (const Launch& each : parts.launches) {
-    if (each.attempts_before < attempt.number) launch = each.number;
-  }
+  const int launch = launch_of(attempt, parts);
   return {{"attempt", attempt.number},
           {"execution", attempt.execution},
           {"launch", launch == 0 ? Json(nullptr) : Json(launch)},
@@ -247,7 +260,8 @@ Json explain_json(const Run& run, const RunParts& parts, const std::vector<Avoid
             {"launches", Json::array()},
             {"attempts", Json::array()},
             {"avoided_nodes", Json::array()}};
-  for (const Launch& launch : parts.launches) json["launches"].push_back(launch_json(launch));
+  for (const Launch& launch : parts.launches)
+    json["launches"].push_back(launch_json(launch, parts));
   for (const Attempt& attempt : parts.attempts) {
     json["attempts"].push_back(attempt_json(run, parts, attempt));
   }

@@ -39,7 +39,8 @@ struct RunSummary {
   std::int64_t samples = 0;
   std::string metric = "mlm_accuracy";
   std::optional<double> value;
-  std::optional<double> target;
+  std::optional<double> target;  // empty: none, or it is not known before training begins
+  std::optional<double> target_times_baseline;  // as the run file asks for it, if it does
   std::optional<double> baseline;
   std::optional<double> started_utc;  // of the first step of the first attempt
   std::optional<double> time_to_accuracy_seconds;

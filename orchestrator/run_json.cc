@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "checkpoint/store.h"
 #include "orchestrator/series.h"
 #include "orchestrator/shown_config.h"
 
@@ -215,6 +216,7 @@ Json row_json(const RunRow& row, double now_utc) {
   json["metric"] = summary.metric;
   json["value"] = number(summary.value);
   json["target"] = number(summary.target);
+  json["target_times_baseline"] = number(summary.target_times_baseline);
   json["baseline"] = number(summary.baseline);
   json["target_reached"] = summary.time_to_accuracy_seconds.has_value();
   json["time_to_accuracy_seconds"] = number(summary.time_to_accuracy_seconds);
@@ -302,7 +304,9 @@ Json checkpoints_json(StoreReads& store, const Run& run) {
         break;
       }
     }
-    list.push_back({{"step", row.step},
+    // The record of a removal tells the step at which it was removed.
+    const auto name = checkpoint::parse_checkpoint_name(row.name);
+    list.push_back({{"step", name ? name->step : row.step},
                     {"name", row.name},
                     {"path", run.directory + "/checkpoints/" + row.name},
                     {"bytes", row.bytes},

@@ -228,8 +228,19 @@ CREATE INDEX runs_by_archived_state ON runs(archived, state, created_utc);
 CREATE INDEX runs_after ON runs(created_utc) WHERE after_runs <> '' AND state = 'queued';
 )sql";
 
+// The target that a run file asks for as a multiple of the best constant guess; and what it asks
+// for as a number, which the journal tells only once training has begun.
+constexpr const char* kVersion8 = R"sql(
+ALTER TABLE runs ADD COLUMN target_times_baseline REAL;
+UPDATE runs SET target_times_baseline = json_extract(config, '$.target.times_baseline')
+  WHERE json_valid(config);
+UPDATE runs SET target = json_extract(config, '$.target.value'),
+                metric = coalesce(json_extract(config, '$.target.metric'), metric)
+  WHERE target IS NULL AND json_valid(config);
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                     kVersion5, kVersion6, kVersion7};
-constexpr int kSchemaVersion = 7;
+                                     kVersion5, kVersion6, kVersion7, kVersion8};
+constexpr int kSchemaVersion = 8;
 
 }  // namespace regatta::orchestrator

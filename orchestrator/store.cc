@@ -24,6 +24,16 @@ constexpr int kOwnReaders = 2;
 
 }  // namespace
 
+void take_config(const trainer::RunConfig& config, NewRun* run) {
+  run->name = config.name;
+  run->config = trainer::to_json(config);
+  run->steps = config.steps;
+  run->metric = trainer::metric_of(config);
+  if (!config.target) return;
+  run->target = config.target->value;
+  run->target_times_baseline = config.target->times_baseline;
+}
+
 Store::Store(const base::Path& directory) {
   std::error_code error;
   if (directory.has_parent_path()) {
@@ -97,12 +107,14 @@ RunNumber Store::add_run(const NewRun& run) {
       ->prepare(
           "INSERT INTO runs(id, name, config, directory, created_utc, wanted, idempotency_key, "
           "body_digest, steps, state, reason, error, failures, progress_step, ended_utc, drained, "
-          "settled, scheduler, after_runs, archived, number) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
-          "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)")
+          "settled, scheduler, after_runs, archived, number, metric, target, "
+          "target_times_baseline) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+          "?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)")
       .bind(run.id, run.name, run.config, run.directory, run.created_utc,
             static_cast<int>(run.wanted), run.idempotency_key, run.body_digest, run.steps,
             name_of(run.state), run.reason, run.error, run.failures, run.progress_step,
-            run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_)
+            run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_,
+            run.metric, run.target, run.target_times_baseline)
       .run();
   return RunNumber{next_run_++};
 }

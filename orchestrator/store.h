@@ -18,9 +18,11 @@
 #include "orchestrator/run.h"
 #include "orchestrator/store_reads.h"
 #include "trainer/contract/journal.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
 
+// Of one that is submitted or found; take_config() sets what its configuration says.
 struct NewRun {
   std::string id;
   std::string name;
@@ -28,6 +30,8 @@ struct NewRun {
   std::string directory;
   double created_utc = 0;
   std::int64_t steps = 0;
+  std::string metric = "mlm_accuracy";
+  std::optional<double> target, target_times_baseline;
   Wanted wanted = Wanted::Run;
   std::optional<std::string> idempotency_key;
   std::string body_digest;
@@ -43,6 +47,7 @@ struct NewRun {
   bool drained = false;
   bool settled = false;
 };
+void take_config(const trainer::RunConfig& config, NewRun* run);
 
 // Thread-safe. Errors are base::Error. Its own reads take connections of the controller's, which
 // requests cannot use up; requests read through snapshot().

@@ -10,8 +10,9 @@ namespace {
 
 const std::string kColumnsAfterConfig =
     "directory, created_utc, wanted, state, reason, error, ended_utc, failures, "
-    "progress_step, drained, step, steps, samples, metric, value, target, baseline, "
-    "started_utc, time_to_accuracy, training_seconds, samples_per_second, tokens_per_second, "
+    "progress_step, drained, step, steps, samples, metric, value, target, "
+    "target_times_baseline, baseline, started_utc, time_to_accuracy, training_seconds, "
+    "samples_per_second, tokens_per_second, "
     "loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, "
     "axis_seconds, last_record_utc, mfu, utilisation, exposed_share, imbalance, moved_bytes, "
     "goodput, noise_scale, efficiency, wait_category, wait_action, wait_clears, "
@@ -50,6 +51,7 @@ RunSummary summary_of(const Statement& row, int column) {
   summary.metric = row.text(column++);
   summary.value = row.optional_number(column++);
   summary.target = row.optional_number(column++);
+  summary.target_times_baseline = row.optional_number(column++);
   summary.baseline = row.optional_number(column++);
   summary.started_utc = row.optional_number(column++);
   summary.time_to_accuracy_seconds = row.optional_number(column++);
@@ -93,15 +95,15 @@ Run run_of(const Statement& row) {
   run.progress_step = row.integer(12);
   run.drained = row.integer(13) != 0;
   run.summary = summary_of(row, 14);
-  run.wait = {row.text(43), row.text(44), row.text(45), row.optional_number(46),
-              row.optional_number(47)};
-  run.settled = row.integer(48) != 0;
-  run.scheduler = row.text(49);
-  if (std::string after = row.text(50); !after.empty()) {
+  run.wait = {row.text(44), row.text(45), row.text(46), row.optional_number(47),
+              row.optional_number(48)};
+  run.settled = row.integer(49) != 0;
+  run.scheduler = row.text(50);
+  if (std::string after = row.text(51); !after.empty()) {
     after.pop_back();
     run.after = base::split(after, '/');
   }
-  run.archived = row.integer(51) != 0;
+  run.archived = row.integer(52) != 0;
   return run;
 }
 

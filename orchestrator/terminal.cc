@@ -107,17 +107,11 @@ std::string state_and_text(const Json& run) {
   return text.rfind(state, 0) == 0 ? text : state + ": " + text;
 }
 
-// The target that a run file asks for: the trainer reports it only once it has started.
+// A target that is a multiple of what is computed when training starts.
 std::string asked_target(const Json& run) {
-  const Json config = run.value("config", Json());
-  const Json target = config.is_object() ? config.value("target", Json()) : Json();
-  if (!target.is_object()) return "none";
-  if (number_of(target, "value")) {
-    return text_of(target, "metric") + " " + figure(number_of(target, "value")) + ", not reached";
-  }
-  const auto times = number_of(target, "times_baseline");
+  const auto times = number_of(run, "target_times_baseline");
   if (!times) return "none";
-  return text_of(target, "metric") + with_digits(" of %g times the best constant guess", *times) +
+  return text_of(run, "metric") + with_digits(" of %g times the best constant guess", *times) +
          ", which is computed when training starts";
 }
 
@@ -173,7 +167,9 @@ std::vector<std::string> run_row(const Json& run, int narrower) {
                                count(run, "step") + "/" + count(run, "steps")};
   if (narrower < kNoValue) {
     row.push_back(figure(number_of(run, "value")));
-    row.push_back(figure(number_of(run, "target")));
+    const auto times = number_of(run, "target_times_baseline");
+    const bool waits = times && !number_of(run, "target");
+    row.push_back(waits ? with_digits("%g x base", *times) : figure(number_of(run, "target")));
   }
   row.push_back(duration(number_of(run, "time_to_accuracy_seconds")));
   if (narrower < kNoDate) {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iomanip>
 #include <numeric>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -147,6 +149,7 @@ EndRecord Attempt::run() {
   watchdog_ = watchdog.get();
   TrainLoopOptions options;
   options.peak_flops = peak;
+  options.peak_is_measured = config_.peak_tflops == 0;
   options.wishes = [this] { return wishes(); };
   if (watchdog_ != nullptr) {
     options.beat = [this](std::int64_t step, Phase phase) { watchdog_->beat(step, phase); };
@@ -170,11 +173,10 @@ EndRecord Attempt::run() {
   learn_plan(table, start, &plan);
   writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
   if (writes()) {
-    write_environment(
-        files_, directory_.attempt_path(name_) / "environment.json",
-        {options_.place.program, device.description(), name_of(config_.dtype), config_.ranks,
-         config_.threads, inputs->dataset.fingerprint(), model_fingerprint(config_.model),
-         slurm_job(options_.variables)});
+    write_environment(files_, directory_.attempt_path(name_) / "environment.json",
+                      {options_.place.program, device.description(), name_of(config_.dtype),
+                       config_.ranks, config_.threads, inputs->dataset.fingerprint(),
+                       model_fingerprint(config_.model), slurm_job(options_.variables)});
     announce(*inputs, table, plan, start, peak);
   }
   return train(start.step);
@@ -334,8 +336,7 @@ void Attempt::announce(const Inputs& inputs, const TensorTable& table, const top
   }
   record.first_step = start.step;
   record.checkpoint = start.name;
-  const bool by_loss = config_.target && config_.target->metric == TargetMetric::MlmLoss;
-  record.metric = by_loss ? "mlm_loss" : "mlm_accuracy";
+  record.metric = metric_of(config_);
   record.target = target_;
   record.baseline = inputs.baseline;
   journal_.write(record);
@@ -343,6 +344,17 @@ void Attempt::announce(const Inputs& inputs, const TensorTable& table, const top
             start.name.empty()
                 ? "training " + std::to_string(table.parameter_count) + " parameters from scratch"
                 : "resumed from " + start.name);
+}
+
+// Once, of a figure in the run file that cannot be the device's.
+void Attempt::warn_of_peak(double mfu) {
+  if (mfu <= 1 || warned_of_peak_) return;
+  warned_of_peak_ = true;
+  std::ostringstream text;
+  text << "statistics.peak_tflops is " << config_.peak_tflops << ", and a rank computes at "
+       << std::setprecision(3) << mfu * config_.peak_tflops
+       << ", so MFU is more than 100 %; set it to the device's peak, or leave it out";
+  journal_.write(WarningRecord{text.str()});
 }
 
 EndRecord Attempt::train(std::int64_t done) {
@@ -359,6 +371,7 @@ EndRecord Attempt::train(std::int64_t done) {
       step.bucket_finished.clear();
     }
     journal_.write(step);
+    warn_of_peak(step.mfu);
     const StepFlags& agreed = loop_->agreed();
     if (agreed.fenced) throw Fenced{};
     learn_from_step(done, was_writing);

@@ -53,6 +53,7 @@ class Attempt {
   [[nodiscard]] topology::Plan agreed_plan(const TensorTable& table, const Device& device) const;
   void learn_plan(const TensorTable& table, const Resumed& start, topology::Plan* plan);
   void learn_from_step(std::int64_t done, bool was_writing);
+  void warn_of_peak(double mfu);
   [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
   [[noreturn]] void give_up(const Trip& trip);
   [[nodiscard]] StepFlags wishes();
@@ -78,6 +79,7 @@ class Attempt {
   TrainingRunOptions options_;
   std::vector<Sample> evaluation_;
   std::vector<std::string> hosts_;  // by rank
+  bool warned_of_peak_ = false;
   std::optional<double> target_;
   std::optional<double> metric_;  // of the last evaluation
   // These while run() runs.

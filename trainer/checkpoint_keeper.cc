@@ -12,11 +12,6 @@
 namespace regatta::trainer {
 namespace {
 
-const char* metric_name(const RunConfig& config) {
-  return config.target && config.target->metric == TargetMetric::MlmLoss ? "mlm_loss"
-                                                                         : "mlm_accuracy";
-}
-
 using checkpoint::CheckpointStore;
 using checkpoint::TensorPlace;
 
@@ -132,7 +127,7 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
   manifest.samples = step * config_.batch_size;
   manifest.model_fingerprint = model_fingerprint(config_.model);
   manifest.data_fingerprint = data_fingerprint_;
-  manifest.metric = metric ? metric_name(config_) : "";
+  manifest.metric = metric ? metric_of(config_) : "";
   manifest.value = metric;
   manifest.plan = plan_;
   manifest.utc_seconds = clock_.utc_seconds();

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -26,10 +27,14 @@ class JournalWriter {
     JournalRecord record;
     record.body = body;
     append(record);
+    if constexpr (std::is_same_v<Body, StartRecord>) last_step_ = body.first_step;
+    if constexpr (std::is_same_v<Body, StepRecord>) last_step_ = body.step;
   }
   // The last word of an attempt: written whether the fence holds or not.
   void write_end(const EndRecord& end);
   [[nodiscard]] double seconds() const;
+  // The last one that was told, or the one that the attempt starts after; on every rank.
+  [[nodiscard]] std::int64_t last_step() const { return last_step_; }
 
  private:
   void append(JournalRecord& record);
@@ -39,7 +44,8 @@ class JournalWriter {
   Fence fence_;
   std::unique_ptr<base::WritableFile> file_;  // null: nothing is written
   double start_;
-  std::mutex mutex_;  // guards what follows, and the file
+  std::int64_t last_step_ = 0;  // of the training thread
+  std::mutex mutex_;            // guards what follows, and the file
   std::int64_t sequence_ = 0;
   bool torn_ = false;  // the last append failed, perhaps within a line
   int dropped_ = 0;

@@ -181,8 +181,8 @@ StepRecord TrainLoop::step(std::int64_t step) {
   record.seconds = clock_.monotonic_seconds() - start;
   describe(ranks, scale, &record);
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
-    throw base::Error(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
-                                            "; lower optimizer.learning_rate or clip the gradient");
+    throw Diverged(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
+                                         "; lower optimizer.learning_rate or clip the gradient");
   }
   return record;
 }
@@ -277,7 +277,10 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
       record->forward_seconds + record->backward_seconds + record->optimizer_seconds - gathering;
   record->utilisation = busy / record->seconds;
   if (options_.peak_flops > 0) {
-    record->mfu = record->flops / (options_.peak_flops * record->seconds);
+    // What was measured as the run began, beside others perhaps, is no peak once a step is faster.
+    const double rate = record->flops / record->seconds;
+    if (options_.peak_is_measured) options_.peak_flops = std::max(options_.peak_flops, rate);
+    record->mfu = rate / options_.peak_flops;
   }
   // Clipped gradients tell nothing about the noise of the others.
   if (ranks.size() > 1 && config_.clip != ClipMode::Bucket && config_.clip != ClipMode::Rank) {

@@ -17,6 +17,7 @@
 #include "trainer/gradient_reducer.h"
 #include "trainer/loss_scaler.h"
 #include "trainer/optimizer.h"
+#include "trainer/rank_agreement.h"
 #include "trainer/sample_stream.h"
 #include "trainer/snapshot.h"
 #include "trainer/step_pace.h"
@@ -46,10 +47,16 @@ struct StepFlags {
 };
 
 struct TrainLoopOptions {
-  double peak_flops = 0;  // per second, all ranks; 0: mfu is not told
+  double peak_flops = 0;          // per second, all ranks; 0: mfu is not told
+  bool peak_is_measured = false;  // it is raised by a step that computes faster
   // Called as each phase begins, and at the end of each step; both may be empty.
   std::function<void(std::int64_t step, Phase)> beat;
   std::function<StepFlags()> wishes;
+};
+
+// The loss is no number any more, as all ranks find at the same step; the settings are to blame.
+struct Diverged : AgreedError {
+  using AgreedError::AgreedError;
 };
 
 class TrainLoop {

@@ -11,6 +11,7 @@
 #include "trainer/journal_writer.h"
 #include "trainer/rank_agreement.h"
 #include "trainer/rank_group.h"
+#include "trainer/train_loop.h"
 
 namespace regatta::trainer {
 namespace {
@@ -64,7 +65,8 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
   same_everywhere(host, "regatta-train (XXH3-128)", digest_of_file(files, program));
 }
 
-TrainingEnd ended(JournalWriter& journal, const EndRecord& end, bool agreed, bool tells) {
+TrainingEnd ended(JournalWriter& journal, EndRecord end, bool agreed, bool tells) {
+  if (end.step == 0) end.step = journal.last_step();
   journal.write_end(end);
   if (tells || !agreed) {
     if (!end.message.empty()) base::log(base::LogLevel::Error, end.message);
@@ -114,6 +116,9 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirector
   } catch (const Fenced&) {
     return ended(*journal, failure(ExitCode::Fenced, "fenced", "a newer attempt owns the run"),
                  true, first);
+  } catch (const Diverged& error) {
+    return ended(*journal, failure(exit_code_of(error.code()), "diverged", error.what()), true,
+                 first);
   } catch (const AgreedError& error) {
     return ended(*journal, failure(exit_code_of(error.code()), "failed", error.what()), true,
                  first);

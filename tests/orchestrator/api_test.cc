@@ -96,6 +96,7 @@ TEST_F(ApiTest, SubmitsShowsAndLists) {
                           "attempt",
                           "value",
                           "target",
+                          "target_times_baseline",
                           "baseline",
                           "time_to_accuracy_seconds",
                           "predicted_seconds_to_target",
@@ -124,6 +125,23 @@ TEST_F(ApiTest, SubmitsShowsAndLists) {
   EXPECT_EQ(json(get("/api/v1/runs"))["runs"].size(), 1U);
   EXPECT_EQ(json(get("/api/v1/runs?state=running"))["runs"].size(), 0U);
   EXPECT_EQ(json(get("/api/v1/runs?state=queued&limit=1"))["runs"].size(), 1U);
+}
+
+TEST_F(ApiTest, AQueuedRunHasTheTargetOfItsFile) {
+  const auto submitted = [&](const std::string& target) {
+    return json(post("/api/v1/runs", tests::run_file() + target));
+  };
+  const Json by_value = submitted("target: {metric: mlm_loss, value: 6.5}\n");
+  EXPECT_EQ(by_value["metric"], "mlm_loss");
+  EXPECT_EQ(by_value["target"], 6.5);
+  EXPECT_TRUE(by_value["target_times_baseline"].is_null());
+  const Json by_guess = submitted("target: {times_baseline: 1.25}\n");
+  EXPECT_EQ(by_guess["metric"], "mlm_accuracy");
+  EXPECT_TRUE(by_guess["target"].is_null()) << "computed when training starts";
+  EXPECT_EQ(by_guess["target_times_baseline"], 1.25);
+  const Json rows = json(get("/api/v1/runs"))["runs"];
+  EXPECT_EQ(rows[0]["target_times_baseline"], 1.25) << "in lists, too";
+  EXPECT_EQ(rows[1]["target"], 6.5);
 }
 
 TEST_F(ApiTest, TellsARunAndItsSeries) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "orchestrator/run_json.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -177,6 +179,24 @@ TEST_F(FollowerTest, ForgetsARemovedCheckpoint) {
   follow();
   EXPECT_EQ(run_.summary.checkpoint, "");
   EXPECT_EQ(run_.summary.checkpoint_step, -1);
+}
+
+TEST_F(FollowerTest, ARemovedCheckpointKeepsItsStep) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  trainer::CheckpointRecord record;
+  record.step = 200;
+  record.name = "step-0000000200-0123456789abcdef";
+  record.status = "written";
+  journal.add(2, record);
+  record.step = 800;  // after which it was removed
+  record.status = "removed";
+  journal.add(3, record);
+  follow();
+  const auto rows = checkpoints_json(store_, run_)["checkpoints"];
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["status"], "removed");
+  EXPECT_EQ(rows[0]["step"], 200);
 }
 
 TEST_F(FollowerTest, IgnoresNumbersThatAreNone) {

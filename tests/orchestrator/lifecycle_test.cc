@@ -88,6 +88,28 @@ TEST_F(LifecycleTest, AJobThatSomebodyCancelledIsNotStartedAgain) {
   EXPECT_EQ(explanation(id)["launches"][0]["cause"], "cancelled");
 }
 
+TEST_F(LifecycleTest, ADivergenceIsNotCalledARefusal) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(1);
+  journal.step(2, 1, 1.0);
+  trainer::EndRecord last;
+  last.reason = "diverged";
+  last.step = 1;
+  last.exit_code = 20;
+  last.message = "the loss is not finite at step 2; lower optimizer.learning_rate";
+  journal.add(3, last);
+  report("h1") = {};
+  report("h1").state = ProcessState::Gone;
+  report("h1").exit_code = 20;
+  ticks();
+  EXPECT_EQ(run(id).state, RunState::Failed);
+  const Json told = explanation(id);
+  EXPECT_EQ(told["launches"][0]["what"], "diverged");
+  EXPECT_EQ(told["attempts"][0]["what"], "diverged: " + last.message);
+}
+
 TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
   scheduler_.refuse_for_now = true;
   const std::string id = submit();

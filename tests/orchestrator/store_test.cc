@@ -411,6 +411,40 @@ TEST(Store, TellsTheSchedulerOfOlderRunsByTheirHandles) {
   EXPECT_FALSE(store.has_runs_of("elsewhere"));
 }
 
+TEST(Store, AnOlderStoreLearnsTheTargetsOfItsRunFiles) {
+  const TemporaryDirectory folder;
+  {
+    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
+    for (int version = 0; version < 7; ++version) old.execute(kVersions[version]);
+    const auto add = [&](const std::string& id, const std::string& config,
+                         const std::string& target) {
+      old.execute(
+          "INSERT INTO runs(id, name, config, directory, created_utc, wanted, body_digest, target) "
+          "VALUES('" +
+          id + "', 'demo', '" + config + "', '/runs/" + id + "', 1, 0, 'd', " + target + ")");
+    };
+    add("value", R"({"target": {"metric": "mlm_loss", "value": 6.5, "stop": true}})", "NULL");
+    add("times", R"({"target": {"metric": "mlm_accuracy", "times_baseline": 1.25}})", "NULL");
+    add("began", R"({"target": {"metric": "mlm_accuracy", "times_baseline": 2}})", "0.125");
+    add("none", "{}", "NULL");
+    add("damaged", "{", "NULL");
+    old.execute("PRAGMA user_version = 7");
+  }
+  Store store(folder.path());
+  const auto summary = [&](const char* id) { return store.run(id)->summary; };
+  EXPECT_EQ(summary("value").target, 6.5);
+  EXPECT_EQ(summary("value").metric, "mlm_loss");
+  EXPECT_EQ(summary("times").target, std::nullopt);
+  EXPECT_EQ(summary("times").target_times_baseline, 1.25);
+  EXPECT_EQ(summary("began").target, 0.125);
+  EXPECT_EQ(summary("began").target_times_baseline, 2);
+  for (const char* id : {"none", "damaged"}) {
+    EXPECT_EQ(summary(id).target, std::nullopt) << id;
+    EXPECT_EQ(summary(id).target_times_baseline, std::nullopt) << id;
+    EXPECT_EQ(summary(id).metric, "mlm_accuracy") << id;
+  }
+}
+
 TEST(Store, KeepsHowLongACheckpointTookAndWhyOneFailed) {
   const TemporaryDirectory folder;
   Store store(folder.path());

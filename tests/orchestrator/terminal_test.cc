@@ -174,16 +174,17 @@ TEST(RunDetails, ShowTheAccuracyOfARunWithoutATarget) {
   EXPECT_THAT(run_summary(run), HasSubstr("none; last mlm_accuracy 0.0831"));
 }
 
-// The trainer tells the target when it starts.
+// A multiple of what the trainer computes when it starts.
 TEST(RunDetails, NameTheTargetOfAQueuedRun) {
   Json run{{"id", "demo-1"}, {"state", "queued"}, {"metric", "mlm_accuracy"}, {"target", nullptr}};
-  run["config"]["target"] = {{"metric", "mlm_loss"}, {"value", 2.5}};
-  EXPECT_THAT(run_details(run), HasSubstr("target            mlm_loss 2.5000, not reached\n"));
-  run["config"]["target"] = {{"metric", "mlm_accuracy"}, {"times_baseline", 2}};
+  EXPECT_THAT(run_details(run), HasSubstr("target            none\n"));
+  run["target_times_baseline"] = 2;
   EXPECT_THAT(run_details(run), HasSubstr("mlm_accuracy of 2 times the best constant guess, which "
                                           "is computed when training starts\n"));
-  run["config"].erase("target");
-  EXPECT_THAT(run_details(run), HasSubstr("target            none\n"));
+  EXPECT_THAT(run_table(Json::array({run})), HasSubstr("  2 x base"));
+  run["target"] = 0.0981;
+  EXPECT_THAT(run_details(run), HasSubstr("target            mlm_accuracy 0.0981, not reached\n"));
+  EXPECT_THAT(run_table(Json::array({run})), HasSubstr("  0.0981"));
 }
 
 TEST(RunDetails, SayNothingOfARunOnOneRank) {

@@ -226,6 +226,22 @@ test("smoothing keeps levels and slopes, without lag, and takes noise away", () 
   history.smooth(line).forEach((value, i) => assert.ok(Math.abs(value - line[i]) < 1e-9, `${i}`));
   const noisy = history.smooth(line.map((value, i) => value + (i % 2 ? 0.5 : -0.5)));
   noisy.slice(5, -5).forEach((value, i) => assert.ok(Math.abs(value - line[i + 5]) < 0.1, `${i}`));
+  noisy.forEach((value, i) => assert.ok(Math.abs(value - line[i]) < 0.25, `ends, too: ${i}`));
+});
+
+test("one odd value at the end moves the end of a smoothed curve little", () => {
+  const line = Array.from({ length: 500 }, (_, i) => 10 - i / 100);
+  line[499] += 1;
+  const smoothed = history.smooth(line);
+  assert.ok(smoothed[499] - (10 - 4.99) < 0.35, `${smoothed[499]}`);
+  assert.ok(Math.abs(smoothed[499] - smoothed[498]) < 0.1);
+});
+
+test("a target that is not known yet is told as what it is a multiple of", () => {
+  const run = { metric: "mlm_accuracy", target: null, target_times_baseline: null };
+  assert.equal(show.target(run), null);
+  assert.equal(show.target({ ...run, target_times_baseline: 1.2 }), "1.2 × baseline");
+  assert.equal(show.target({ ...run, target: 0.0834, target_times_baseline: 1.2 }), "8.34\u202f%");
 });
 
 test("a checkpoint that was removed is one entry, a rewritten one is there again", () => {

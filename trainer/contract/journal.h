@@ -75,9 +75,9 @@ struct EvalRecord {
   bool target_met = false;
 };
 struct CheckpointRecord {
-  std::int64_t step = 0;
-  std::string name;    // directory below checkpoints/; what removal applies to as well
-  std::string status;  // written, failed, removed, skipped (damaged or of another model)
+  std::int64_t step = 0;  // that it is of; of a removal, the one after which it was removed
+  std::string name;       // directory below checkpoints/; what removal applies to as well
+  std::string status;     // written, failed, removed, skipped (damaged or of another model)
   std::uint64_t bytes = 0;
   double seconds = 0;  // from the step's end until it was whole, or failed
   // Of these: training stood still (copying included), copying to host memory; and, beside
@@ -114,7 +114,7 @@ struct TrialRecord {
   std::vector<std::int64_t> bucket_bytes;  // the winner's, in the order of reduction
 };
 struct EndRecord {
-  std::string reason;  // target, steps, stopped, deadline, failed, fenced
+  std::string reason;  // target, steps, stopped, deadline, diverged, failed, fenced
   std::int64_t step = 0;
   int exit_code = 0;
   std::string message;

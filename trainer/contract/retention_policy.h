@@ -13,7 +13,7 @@ inline checkpoint::RetentionPolicy retention_policy(const RunConfig& config) {
   policy.keep_best = config.keep_best;
   policy.keep_every = config.keep_every;
   policy.better = loss ? checkpoint::Better::Lowest : checkpoint::Better::Highest;
-  policy.metric = loss ? "mlm_loss" : "mlm_accuracy";
+  policy.metric = metric_of(config);
   return policy;
 }
 

@@ -239,6 +239,10 @@ const std::vector<std::string>& attention_names() {
 }
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
 
+const std::string& metric_of(const RunConfig& config) {
+  return name_of(kMetrics, config.target ? config.target->metric : TargetMetric::MlmAccuracy);
+}
+
 SlurmResources slurm_resources_of(const RunConfig& config) {
   return config.slurm ? *config.slurm
                       : default_slurm_resources(config.ranks, config.ranks_per_node);

@@ -128,6 +128,9 @@ struct RunConfig {
 // As in the run file.
 [[nodiscard]] const std::string& name_of(Precision precision);
 
+// What a run is judged by, as the journal names it: its target's metric, else "mlm_accuracy".
+[[nodiscard]] const std::string& metric_of(const RunConfig& config);
+
 // Throws Code::User with "source:line: path: …". Relative data paths stay relative.
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source);
 

@@ -34,6 +34,13 @@ constexpr std::uint64_t kLargestManifest = std::uint64_t{16} << 20U;
 }
 
 [[nodiscard]] Manifest load_manifest(const Path& directory) {
+  std::error_code unknown;
+  if (std::filesystem::exists(directory, unknown) &&
+      !std::filesystem::is_directory(directory, unknown)) {
+    throw Error(Code::User, directory.string() +
+                                " is a file, and a dataset is a folder; make one of text with "
+                                "regatta-train prepare, and name that");
+  }
   std::string text;
   try {
     text = base::posix_file_system().read(directory / kManifestName, kLargestManifest);

@@ -49,7 +49,8 @@ export interface Run {
   samples: number;
   metric: string;
   value: number | null;
-  target: number | null;
+  target: number | null; // null: none, or not known before training begins
+  target_times_baseline: number | null; // the target as a multiple of the best constant guess
   baseline: number | null;
   target_reached: boolean;
   time_to_accuracy_seconds: number | null;

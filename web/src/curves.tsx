@@ -326,22 +326,26 @@ function padded(low: number | null, high: number | null): [number, number] {
   return [low - margin, high + margin];
 }
 
-function SpeedChart({ history, zoom, onZoom, full }: CurveProps) {
+function SpeedChart({ run, history, zoom, onZoom, full }: CurveProps) {
   const rows = history.steps;
   const data = useMemo<uPlot.AlignedData>(() => {
     const speed: Values = rows.map((row) => row[4] ?? null);
     const goodput: Values = rows.map((row) => row[6] ?? null);
     return [rows.map((row) => row[1]), speed, smooth(speed), smooth(goodput)];
   }, [rows]);
+  // Of the step under the cursor; else what the figures above say, which one step would contradict.
   const readout = (index: number | null) => {
-    const row = rows[index ?? rows.length - 1];
-    if (!row) return "no step yet";
+    const row = index == null ? null : rows[index];
+    if (!row && run.samples_per_second == null) return "no step yet";
+    const [samples, tokens, goodput] = row
+      ? [row[4], row[5], row[6]]
+      : [run.samples_per_second, run.tokens_per_second, run.goodput];
     return (
       <>
-        <b>{show.number(row[4])}</b> samples/s, {show.count(row[5])} tokens/s
-        {row[6] != null && (
+        <b>{show.number(samples)}</b> samples/s, {show.count(tokens)} tokens/s
+        {goodput != null && (
           <>
-            , <span class="reached">goodput {show.number(row[6])}</span>
+            , <span class="reached">goodput {show.number(goodput)}</span>
           </>
         )}
       </>

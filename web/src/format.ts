@@ -1,4 +1,5 @@
 // Figures as people read them. Every function takes what the API may send, null included.
+import type { Run } from "./api";
 
 export const kDash = "–";
 const kNarrowSpace = "\u202f";
@@ -105,6 +106,12 @@ export function isFraction(metric: string): boolean {
 }
 export function metric(name: string, value: number | null | undefined): string {
   return isFraction(name) ? percent(value) : number(value);
+}
+// The target as its figure or, before that is known, as what it is a multiple of; null: none.
+export function target(run: Pick<Run, "metric" | "target" | "target_times_baseline">) {
+  if (run.target != null) return metric(run.metric, run.target);
+  if (run.target_times_baseline == null) return null;
+  return `${run.target_times_baseline} × baseline`;
 }
 export function metricTitle(name: string): string {
   if (name === "mlm_accuracy") return "Masked accuracy";

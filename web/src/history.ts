@@ -69,21 +69,27 @@ export function extend(history: History, metrics: Metrics): History {
   };
 }
 
-// Mean over a centred window of about a fiftieth of the rows, which does not lag behind as a running
-// mean would; at the ends the window shrinks evenly. Gaps stay gaps.
+// The line of least squares through a window of about a fiftieth of the rows, at its place: in the
+// middle a centred mean, which does not lag behind as a running one would; at the ends, where the
+// window cannot be centred, neither that nor one noisy value. Gaps stay gaps.
 export function smooth(values: (number | null)[]): (number | null)[] {
   const reach = Math.max(2, Math.round(values.length / 100));
-  const sums = [0];
-  const counts = [0];
-  values.forEach((value, i) => {
-    sums.push((sums[i] ?? 0) + (value ?? 0));
-    counts.push((counts[i] ?? 0) + (value == null ? 0 : 1));
-  });
+  const width = Math.min(values.length, 2 * reach + 1);
   return values.map((value, i) => {
     if (value == null) return null; // no finite number in the journal: a loss that overflowed
-    const side = Math.min(reach, i, values.length - 1 - i);
-    const [low, high] = [i - side, i + side + 1];
-    return ((sums[high] ?? 0) - (sums[low] ?? 0)) / ((counts[high] ?? 0) - (counts[low] ?? 0));
+    const low = Math.max(0, Math.min(i - reach, values.length - width));
+    let [n, x, y, xx, xy] = [0, 0, 0, 0, 0];
+    for (let k = low; k < low + width; ++k) {
+      const of = values[k];
+      if (of == null) continue;
+      n += 1;
+      x += k - i;
+      y += of;
+      xx += (k - i) * (k - i);
+      xy += (k - i) * of;
+    }
+    const spread = n * xx - x * x;
+    return spread > 0 ? (y * xx - x * xy) / spread : y / n;
   });
 }
 

@@ -38,6 +38,7 @@ function timeCell(run: Run) {
 
 function Row({ run }: { run: Run }) {
   const time = timeCell(run);
+  const target = show.target(run);
   return (
     <tr>
       <td class="cell-state" title={run.state_text}>
@@ -57,9 +58,7 @@ function Row({ run }: { run: Run }) {
           {show.metric(run.metric, run.value)}
         </span>
         <span class="small">
-          {run.target == null
-            ? "no target"
-            : `${run.target_reached ? "reached" : "of"} ${show.metric(run.metric, run.target)}`}
+          {target == null ? "no target" : `${run.target_reached ? "reached" : "of"} ${target}`}
         </span>
       </td>
       <td class="cell-speed num">

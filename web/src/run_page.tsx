@@ -27,8 +27,8 @@ interface Headline {
 
 function headline(run: Run, history: History): Headline {
   const value = show.metric(run.metric, run.value);
-  const target = show.metric(run.metric, run.target);
-  if (run.target == null) {
+  const target = show.target(run);
+  if (target == null) {
     return {
       figure: value,
       caption: show.metricTitle(run.metric),
@@ -87,7 +87,7 @@ function Figures({ run }: { run: Run }) {
         note={share}
       />
       <Figure name={title} value={show.metric(run.metric, run.value)} />
-      <Figure name="Target" value={show.metric(run.metric, run.target)} />
+      <Figure name="Target" value={show.target(run) ?? "none"} />
       <Figure name="Baseline" value={show.percent(run.baseline)} note="best constant guess" />
       <Figure
         name="Samples/s"

@@ -111,6 +111,20 @@ TEST(Dataset, VerifyReadsTheRest) {
   EXPECT_THROW(dataset.verify(), Error);
 }
 
+TEST(Dataset, AFileIsTheInputsFaultAndSaysWhatToDo) {
+  const TemporaryDirectory directory;
+  const Path path = directory.path() / "table.csv";
+  write_file(path, "a,b\n1,2\n");
+  try {
+    (void)Dataset::open(path);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::User);
+    EXPECT_THAT(error.what(), HasSubstr("table.csv is a file, and a dataset is a folder"));
+    EXPECT_THAT(error.what(), HasSubstr("prepare"));
+  }
+}
+
 TEST(Dataset, AbsentAndOtherDirectories) {
   const TemporaryDirectory directory;
   for (const Path& path : {directory.path(), directory.path() / "absent"}) {

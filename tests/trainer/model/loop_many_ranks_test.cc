@@ -32,7 +32,8 @@ class ManyRanks : public OnSmallDataset<60> {
   }
   using Body = std::function<void(Communicator& ranks, TrainLoop& loop)>;
   static void on_ranks(const RunConfig& config, const Body& body, int node_ranks = 0,
-                       const std::function<StepFlags(int rank)>& wishes = nullptr) {
+                       const std::function<StepFlags(int rank)>& wishes = nullptr,
+                       double peak_flops = 1e12, bool peak_is_measured = false) {
     ThreadRanks world(config.ranks, node_ranks);
     world.run([&](Communicator& ranks) {
       const auto device = make_cpu_device(1);
@@ -41,7 +42,8 @@ class ManyRanks : public OnSmallDataset<60> {
       plan.ranks = config.ranks;
       plan.buckets = buckets_per_layer(make_tensor_table(config.model));
       TrainLoopOptions options;
-      options.peak_flops = 1e12;
+      options.peak_flops = peak_flops;
+      options.peak_is_measured = peak_is_measured;
       if (wishes) options.wishes = [&wishes, rank = ranks.rank()] { return wishes(rank); };
       TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_of(source),
                      options);
@@ -54,6 +56,37 @@ class ManyRanks : public OnSmallDataset<60> {
     return state;
   }
 };
+
+TEST_F(ManyRanks, UtilisationIsOfThePeakAndOfAMeasuredOneNeverMoreThanAll) {
+  const RunConfig c = config(2);
+  const auto steps = [&](double peak_flops, bool is_measured) {
+    std::vector<StepRecord> records;
+    on_ranks(
+        c,
+        [&](Communicator& ranks, TrainLoop& loop) {
+          loop.load(first_state(c));
+          for (int step = 1; step <= 4; ++step) {
+            const StepRecord record = loop.step(step);
+            if (ranks.rank() == 0) records.push_back(record);
+          }
+        },
+        0, nullptr, peak_flops, is_measured);
+    return records;
+  };
+  for (const bool is_measured : {false, true}) {
+    for (const StepRecord& record : steps(1e15, is_measured)) {
+      EXPECT_DOUBLE_EQ(record.mfu, record.flops / (1e15 * record.seconds));
+    }
+  }
+  for (const StepRecord& record : steps(1, false)) {
+    EXPECT_DOUBLE_EQ(record.mfu, record.flops / record.seconds) << "as the run file says";
+  }
+  double fastest = 1;
+  for (const StepRecord& record : steps(1, true)) {
+    fastest = std::max(fastest, record.flops / record.seconds);
+    EXPECT_DOUBLE_EQ(record.mfu, record.flops / record.seconds / fastest);
+  }
+}
 
 TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
   const RunConfig c = config(3);

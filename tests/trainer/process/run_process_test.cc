@@ -102,6 +102,38 @@ TEST_F(RunProcess, ADeadlineEndsTheAttemptSavedAndTheRunGoesOn) {
   EXPECT_TRUE(final_weights(run) == final_weights(whole));
 }
 
+TEST_F(RunProcess, ADivergenceIsToldAsOne) {
+  for (const std::string ranks : {"1", "2"}) {
+    const std::string text =
+        with(run_file(*dataset_, 50), "learning_rate: 0.003", "learning_rate: 1000");
+    const base::Path run = make_run("diverges-" + ranks, text + "ranks: " + ranks + "\n");
+    EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+    const EndRecord end = records_of<EndRecord>(run).back();
+    EXPECT_EQ(end.reason, "diverged");
+    ASSERT_FALSE(records_of<StepRecord>(run).empty());
+    EXPECT_EQ(end.step, records_of<StepRecord>(run).back().step) << "the last with a loss";
+    EXPECT_NE(end.message.find("not finite at step " + std::to_string(end.step + 1) + "; lower"),
+              std::string::npos)
+        << end.message;
+    const std::string log = log_of(run);
+    EXPECT_NE(log.find("ended: diverged at step " + std::to_string(end.step)), std::string::npos)
+        << log;
+  }
+}
+
+TEST_F(RunProcess, APeakThatTheDeviceExceedsIsWarnedOfOnce) {
+  const base::Path run =
+      make_run("peak", run_file(*dataset_, 5) + "statistics: {peak_tflops: 0.000001}\n");
+  ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+  const auto warnings = records_of<WarningRecord>(run);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].message.find("statistics.peak_tflops is 1e-06"), std::string::npos)
+      << warnings[0].message;
+  const base::Path measured = make_run("measured", run_file(*dataset_, 5));
+  ASSERT_EQ(run_to_end(measured), 0) << log_of(measured);
+  EXPECT_TRUE(records_of<WarningRecord>(measured).empty());
+}
+
 TEST_F(RunProcess, Usr2WritesACheckpointAndGoesOn) {
   std::string text = run_file(*dataset_, 400);
   text = with(text, "every: 7", "every: 100000");
