@@ -7,11 +7,13 @@
     tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
-stopped and fails. Results stay in build/test-results/. The last line is
+stopped and fails, but for the build, which only fails when nothing moves for so long. Results stay in build/test-results/. The last line is
 `N passed, N failed, N skipped`.
 """
 import argparse
+import atexit
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -83,7 +85,8 @@ def ctest(totals, stage, build, limit, arguments, environment=None, jobs=CORES):
         totals.add(stage, "failed", "no test was found")
     for case in cases:
         status = case.get("status")
-        name = f"{stage}: {case.get('name')}"
+        # Where a parameter has no name of its own, ctest has its bytes behind that of the case.
+        name = f"{stage}: " + re.sub(r"\s+# GetParam\(\) = .*", "", case.get("name"))
         if status == "run":
             totals.add(name, "passed")
         elif status in ("notrun", "disabled") or case.find("skipped") is not None:
@@ -93,14 +96,14 @@ def ctest(totals, stage, build, limit, arguments, environment=None, jobs=CORES):
         else:
             failure = case.find("failure")
             message = failure.get("message", "") if failure is not None else ""
-            totals.add(name, "failed", ("" if message == "Failed" else message) + reason(case.findtext("system-out") or ""))
+            totals.add(name, "failed", ("" if message == "Failed" else message) + why_failed(case.findtext("system-out") or ""))
 
 
 # What a case of googletest, of tests/slurm, of unittest, of the chaos run and ctest's own limit say of a failure.
 REASON = re.compile(r"^.*: Failure\n(?:.+\n){0,4}|^failed  .*|^\w*Error\b.*|^FAULT at .*|^\S*(?:Sanitizer|runtime error):.*|^(?:not ok|✖) .*", re.M)
 
 
-def reason(output):
+def why_failed(output):
     """The first lines that tell why, short enough to stand at the end, where whoever sees only that looks for them."""
     found = [text.strip().replace("\n", "\n    ")[:700] for text in REASON.findall(output)]
     return "".join(f"\n    {text}" for text in found[:5])
@@ -120,7 +123,7 @@ def counted(totals, stage, arguments, limit, environment=None):
     totals.skipped += skipped
     totals.failed += failed
     if failed:
-        totals.failures.append(f"{stage}: {failed} failed; see {log}{reason(text)}")
+        totals.failures.append(f"{stage}: {failed} failed; see {log}{why_failed(text)}")
     if skipped:
         totals.skips.append(f"{stage}: {skipped}")
     if code != 0 and not failed:
@@ -132,6 +135,33 @@ def single(totals, stage, arguments, limit, environment=None):
     code = run(arguments, limit, environment, RESULTS / f"{stage}.log")
     totals.add(stage, "passed" if code == 0 else "failed", "" if code == 0 else f"exit code {code}; see {RESULTS / (stage + '.log')}")
     return code == 0
+
+
+def build(totals, limit, command=("deploy/build.sh",), every=120):
+    """Whatever a machine needs for it: told when it is longer than planned, and given up only when nothing moves."""
+    log, begin = RESULTS / "build.log", time.monotonic()
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
+    told = moved = begin
+    size = 0
+    while process.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=min(5, every))
+        now = time.monotonic()
+        if log.stat().st_size != size:
+            size, moved = log.stat().st_size, now
+        if now - moved > limit:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        if now - max(told, begin + limit / HARD_LIMIT) > every:
+            told = now
+            last = (log.read_text(errors="replace").splitlines() or ["nothing said yet"])[-1]
+            print(f"   over its budget, goes on: {last}", flush=True)
+    code = process.wait()
+    if code != 0:
+        sys.stdout.write(log.read_text(errors="replace")[-6000:])
+    totals.add("build", "passed" if code == 0 else "failed", "" if code == 0 else f"exit code {code}; see {log}")
 
 
 def install(totals, limit, options):
@@ -148,19 +178,60 @@ def install(totals, limit, options):
         totals.add("install: slurm", "failed" if needed else "skipped", "needs slurm: " + (lines[-2] if len(lines) > 1 else f"see {log}"))
 
 
-def variant(totals, stage, limit, options, targets, environment):
-    """Builds some test programs another way (in build/<stage>) and runs their unit tests."""
-    build, log = ROOT / "build" / stage, RESULTS / f"{stage}-build.log"
+def variant_build(stage):
+    """The command that builds some test programs another way, in build/<stage>."""
     preset = stage if stage in ("asan", "tsan") else "release"
-    if run(["cmake", "--preset", preset, "-B", str(build), "-DWITH_TESTS=ON", *options], limit, None, log) or run(
-            ["cmake", "--build", str(build), "--target", *targets], limit, None, log):
-        totals.add(f"{stage} build", "failed", f"see {log}")
-        return
-    ctest(totals, stage, build, limit, ["-L", "^unit$", "-R", f"^({'|'.join(targets)})[.]"], environment)
+    options = {"plain": "-DWITH_ONEDNN=OFF -DWITH_PAGE=OFF"}.get(stage, "")
+    return (f"cmake --preset {preset} -B build/{stage} -DWITH_TESTS=ON {options} && "
+            f"cmake --build build/{stage} --target {' '.join(VARIANTS[stage])}")
+
+
+def variant(totals, stage, limit, environment):
+    """Builds it and runs its unit tests."""
+    if single(totals, f"{stage}-build", ["sh", "-c", variant_build(stage)], limit):
+        ctest(totals, stage, ROOT / "build" / stage, limit, ["-L", "^unit$", "-R", f"^({'|'.join(VARIANTS[stage])})[.]"], environment)
+
+
+FUZZ_BUILD = "cmake --preset fuzz && cmake --build --preset fuzz"
+
+
+def cuda_build():
+    """None without the CUDA Toolkit."""
+    nvcc = shutil.which("nvcc") or next((str(p) for p in [pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"]
+                                         if p.exists()), None)
+    targets = "regatta-train regatta-cuda regatta_cuda_kernels_100a cuda_ops_test cuda_model_test"
+    return nvcc and (f"export CUDACXX='{nvcc}' && cmake --preset cuda -DWITH_PAGE=OFF -DWITH_TESTS=ON && "
+                     f"cmake --build --preset cuda --target {targets}")
+
+
+class BuiltAhead:
+    """Builds the variants with what the tests leave of the processors; the stages then find them built."""
+
+    def __init__(self):
+        builds = "; ".join(f"({command})" for command in [*map(variant_build, VARIANTS), FUZZ_BUILD, cuda_build() or "true"])
+        # Where processes are scheduled by session, that of the session counts, else that of each.
+        calm = "echo 19 > /proc/self/autogroup 2>/dev/null; renice -n 19 $$ > /dev/null"
+        self.process = subprocess.Popen(["sh", "-c", f"{calm}; {builds}"], cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True,
+                                        stdout=open(RESULTS / "ahead.log", "wb"), stderr=subprocess.STDOUT)
+        atexit.register(self.end)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+    def finish(self):
+        """What is left, at full speed. What does not build fails in its own stage."""
+        begin = time.monotonic()
+        print("== variants", flush=True)
+        with contextlib.suppress(OSError):
+            pathlib.Path(f"/proc/{self.process.pid}/autogroup").write_text("0")
+        self.process.wait()
+        print(f"   built in another {time.monotonic() - begin:.0f} s", flush=True)
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def fuzz(totals, limit):
-    if not single(totals, "fuzz-build", ["sh", "-c", "cmake --preset fuzz && cmake --build --preset fuzz"], limit):
+    if not single(totals, "fuzz-build", ["sh", "-c", FUZZ_BUILD], limit):
         return
     seconds = os.environ.get("REGATTA_FUZZ_SECONDS", "60")
     targets = [target for target in sorted((ROOT / "build" / "fuzz" / "tests" / "fuzz").glob("fuzz_*"))
@@ -178,14 +249,11 @@ def fuzz(totals, limit):
 
 def cuda(totals, limit):
     """The real plug-in for every architecture, loaded by the real program; it needs the CUDA Toolkit."""
-    nvcc = shutil.which("nvcc") or next((str(p) for p in [pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"]
-                                         if p.exists()), None)
-    if nvcc is None:
+    command = cuda_build()
+    if command is None:
         totals.add("cuda", "skipped", "needs the CUDA Toolkit (nvcc)")
         return
-    targets = ["regatta-train", "regatta-cuda", "regatta_cuda_kernels_100a", "cuda_ops_test", "cuda_model_test"]
-    if not single(totals, "cuda", ["sh", "-c", f"cmake --preset cuda -DWITH_PAGE=OFF -DWITH_TESTS=ON && cmake --build --preset cuda --target {' '.join(targets)}"],
-                  limit, {"CUDACXX": nvcc}):
+    if not single(totals, "cuda", ["sh", "-c", command], limit):
         return
     trainer = ROOT / "build" / "cuda" / "trainer" / "regatta-train"
     done = subprocess.run([trainer, "bench", "step", "--device", "cuda", "--dtype", "bfloat16", "--samples", "2", "--steps", "1"],
@@ -208,10 +276,11 @@ PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "chec
 THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test", "orchestrator_store_test",
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test",
             "tuner_agreement_test"]
+VARIANTS = {"plain": NUMERIC, "asan": PARSING + NUMERIC, "tsan": THREADED}
 # name, budget in seconds, part of the default run, what it does
 STAGES = [
     ("install", 300, True, install),
-    ("build", 1200, True, lambda t, limit, o: single(t, "build", ["deploy/build.sh"], limit)),
+    ("build", 1200, True, lambda t, limit, o: build(t, limit)),
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
     ("unit", 480, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
@@ -224,15 +293,16 @@ STAGES = [
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 150, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
-    ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, ["-DWITH_ONEDNN=OFF", "-DWITH_PAGE=OFF"], NUMERIC, {})),
+    ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, {})),
     ("cuda", 900, False, lambda t, limit, o: cuda(t, limit)),
-    ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, [], PARSING + NUMERIC, {"REGATTA_SANITIZED": "1"})),
-    ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, [], THREADED, {
+    ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, {"REGATTA_SANITIZED": "1"})),
+    ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, {
         "TSAN_OPTIONS": f"halt_on_error=1 second_deadlock_stack=1 suppressions={ROOT}/tests/tsan.supp", "REGATTA_SANITIZED": "1"})),
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
 FULL = {"slow": 6, "slurm": 2, "chaos": 8}  # times its budget that a stage has with --all
+WAITING = ("slurm", "chaos")  # they wait more than they work: with --all they come first, and the variants are built beside them
 
 
 def is_wanted(name, default, options):
@@ -244,11 +314,18 @@ def main():
     parser.add_argument("--all", action="store_true", help="everything, in full")
     parser.add_argument("--stage", action="append", choices=[s[0] for s in STAGES], help="only this stage; repeatable")
     options = parser.parse_args()
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a job in the background has it: tests of Ctrl-C would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    totals = Totals()
-    for name, budget, default, body in STAGES:
+    totals, ahead = Totals(), None
+    for name, budget, default, body in sorted(STAGES, key=lambda stage: options.all and (
+            0 if stage[0] in ("install", "build", "tidy") else 1 if stage[0] in WAITING else 2)):
         if not is_wanted(name, default, options):
             continue
+        if name in WAITING and options.all and not options.stage and ahead is None:
+            ahead = BuiltAhead()
+        if name not in WAITING and ahead:
+            ahead = ahead.finish()
         budget *= FULL.get(name, 1) if options.all else 1
         print(f"== {name} (budget {budget} s)", flush=True)
         before, start = totals.failed, time.monotonic()
