@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 
 #include "base/build_commit.h"
 #include "base/clock.h"
@@ -21,6 +22,7 @@
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
+#include "trainer/end_on_signal.h"
 #include "trainer/interchange_commands.h"
 #include "trainer/launcher.h"
 #include "trainer/make_device.h"
@@ -49,20 +51,21 @@ std::string program_path() {
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
-// One line on a terminal, rewritten; nothing when stderr is no terminal.
-void show_progress(std::uint64_t done, std::uint64_t total) {
+// A line on a terminal for each phase, rewritten; nothing when stderr is no terminal.
+void show_progress(const PrepareProgress& progress) {
   if (isatty(2) == 0) return;
-  if (total == 0) {  // standard input: no end in sight
-    std::fprintf(stderr, "\r%s ", base::human_bytes(done).c_str());
-    return;
+  const std::string done = base::human_bytes(progress.done);
+  if (progress.total == 0) {  // standard input: no end in sight
+    std::fprintf(stderr, "\r%s %s ", progress.phase, done.c_str());
+  } else {
+    const double share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
+    const int filled = static_cast<int>(share * 30);
+    std::fprintf(stderr, "\r[%s%s] %s %s of %s ",
+                 std::string(static_cast<std::size_t>(filled), '#').c_str(),
+                 std::string(static_cast<std::size_t>(30 - filled), '.').c_str(), progress.phase,
+                 done.c_str(), base::human_bytes(progress.total).c_str());
   }
-  const double share = static_cast<double>(done) / static_cast<double>(total);
-  const int filled = static_cast<int>(share * 30);
-  std::fprintf(stderr, "\r[%s%s] %s of %s ",
-               std::string(static_cast<std::size_t>(filled), '#').c_str(),
-               std::string(static_cast<std::size_t>(30 - filled), '.').c_str(),
-               base::human_bytes(done).c_str(), base::human_bytes(total).c_str());
-  if (done >= total) std::fputc('\n', stderr);
+  if (progress.is_end) std::fputc('\n', stderr);
 }
 
 // The one place where the environment is read: where plug-ins lie, and where timed products are
@@ -113,7 +116,12 @@ class Prepare {
     options_.output = output_;
     options_.vocabulary = vocabulary_;
     options_.lower_case = !cased_;
-    const PrepareReport report = prepare(options_, base::posix_file_system(), show_progress);
+    options_.begun = [this](const base::Path& path) {
+      const std::scoped_lock lock(mutex_);
+      partial_ = path;
+    };
+    const EndOnSignal ending([this] { remove_partial(); });
+    const PrepareReport report = prepared(ending);
     std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
                 static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
                 base::human_bytes(report.bytes).c_str(),
@@ -126,10 +134,36 @@ class Prepare {
   }
 
  private:
+  PrepareReport prepared(const EndOnSignal& ending) {
+    try {
+      PrepareReport report = prepare(options_, base::posix_file_system(), show_progress);
+      ending.pass();
+      return report;
+    } catch (const std::exception&) {
+      ending.pass();  // its folder was removed below it
+      throw;
+    }
+  }
+  // While other threads may still write into it.
+  void remove_partial() {
+    const std::scoped_lock lock(mutex_);
+    constexpr int kTries = 50;
+    std::error_code error;
+    const bool is_made = !partial_.empty() && !std::filesystem::exists(partial_, error);
+    for (int i = 0; i < kTries && std::filesystem::exists(partial_, error); ++i) {
+      std::filesystem::remove_all(partial_, error);
+    }
+    std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s\n", isatty(2) != 0 ? "\n" : "",
+                 is_made ? "it had just made" : "nothing was made at",
+                 base::printable(output_).c_str());
+  }
+
   PrepareOptions options_;
   std::vector<std::string> inputs_;
   std::string output_, vocabulary_;
   bool cased_ = false;
+  std::mutex mutex_;
+  base::Path partial_;  // what becomes the dataset; empty: not begun
 };
 
 class Run {

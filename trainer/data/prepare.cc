@@ -1,17 +1,22 @@
 #include "trainer/data/prepare.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "base/unique_fd.h"
 #include "trainer/data/dataset_writer.h"
 #include "trainer/data/document_encoder.h"
 #include "trainer/data/document_spill.h"
@@ -74,13 +79,15 @@ void check_options(const PrepareOptions& options) {
 class Staging {
  public:
   Staging(base::FileSystem& files, const Path& output, bool force)
-      : files_(files), output_(output), path_(output.string() + ".partial-" + base::random_hex(4)) {
+      : files_(files), output_(output), path_(output.string() + kPartial + base::random_hex(4)) {
     if (files_.exists(output_) && !(force && files_.exists(output_ / kManifestName))) {
       throw Error(Code::Conflict, output_.string() + " exists already; choose another output" +
                                       (force ? " (--force replaces datasets only)"
                                              : ", or replace it with --force"));
     }
+    remove_abandoned();
     files_.create_directory(path_);
+    held_ = hold(path_);
   }
   ~Staging() {
     if (published_) return;
@@ -113,9 +120,34 @@ class Staging {
   }
 
  private:
+  // As long as its process lives, which others can tell by that. Nothing where that cannot be.
+  [[nodiscard]] static base::UniqueFd hold(const Path& directory) {
+    base::UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
+    return fd;
+  }
+
+  // Of killed preparations of the same output.
+  void remove_abandoned() {
+    const std::string prefix = output_.filename().string() + kPartial;
+    const Path parent = output_.has_parent_path() ? output_.parent_path() : Path(".");
+    std::error_code unknown;
+    if (!std::filesystem::is_directory(parent, unknown)) return;
+    for (const std::string& name : files_.list(parent)) {
+      if (name.rfind(prefix, 0) != 0) continue;
+      const base::UniqueFd held = hold(parent / name);
+      if (!held.valid()) continue;
+      files_.remove_tree(parent / name);
+      base::log(base::LogLevel::Info, "removed " + base::printable((parent / name).string()) +
+                                          ", which an earlier prepare had left when it was ended");
+    }
+  }
+
+  static constexpr const char* kPartial = ".partial-";
   base::FileSystem& files_;
   Path output_;
   Path path_;
+  base::UniqueFd held_;
   bool published_ = false;
 };
 
@@ -177,7 +209,7 @@ class Preparation {
   void write(const std::vector<Document>& documents, const Task& task);
   void finish(const Vocabulary& vocabulary);
   // `done` of `total` bytes of this phase.
-  void report_progress(Phase phase, std::uint64_t done, std::uint64_t total) const;
+  void report_progress(Phase phase, std::uint64_t done, std::uint64_t total, bool is_end) const;
 
   const PrepareOptions& options_;
   base::FileSystem& files_;
@@ -210,6 +242,7 @@ PrepareReport Preparation::run() {
 
   staging_.emplace(files_, without_trailing_slash(options_.output), options_.force);
   const Path spill_directory = staging_->path() / "spill";
+  if (options_.begun) options_.begun(staging_->path());
   files_.create_directory(spill_directory);
   spill_.emplace(files_, spill_directory, options_.spill_bytes);
   read_inputs(inputs);
@@ -227,14 +260,12 @@ PrepareReport Preparation::run() {
   return report_;
 }
 
-void Preparation::report_progress(Phase phase, std::uint64_t done, std::uint64_t total) const {
+void Preparation::report_progress(Phase phase, std::uint64_t done, std::uint64_t total,
+                                  bool is_end) const {
   if (!progress_) return;
-  const bool counts_words = options_.train_vocabulary != 0;
-  const std::uint64_t phases = counts_words ? 3 : 2;
-  const std::uint64_t before = phase == Phase::Reading         ? 0
-                               : phase == Phase::CountingWords ? 1
-                                                               : phases - 1;
-  progress_(before * total + std::min(done, total), phases * total);
+  constexpr const char* kNames[] = {"reading", "counting words", "tokenizing"};
+  progress_(
+      {kNames[static_cast<int>(phase)], total == 0 ? done : std::min(done, total), total, is_end});
 }
 
 void Preparation::read_inputs(const std::vector<Path>& inputs) {
@@ -246,6 +277,7 @@ void Preparation::read_inputs(const std::vector<Path>& inputs) {
     read_input(source, done, total);
     done += source.consumed();
   }
+  report_progress(Phase::Reading, done, total, true);
 }
 
 // Reads as many blocks as there are threads, cuts each behind a document, and spills them together.
@@ -272,7 +304,7 @@ void Preparation::read_input(TextSource& source, std::uint64_t done, std::uint64
     text.erase(0, cut);
     if (over || static_cast<int>(blocks.size()) == pool_.threads()) {
       spill_blocks(blocks);
-      report_progress(Phase::Reading, done + source.consumed(), total);
+      report_progress(Phase::Reading, done + source.consumed(), total, false);
     }
   }
 }
@@ -314,6 +346,12 @@ template <typename Use>
 void Preparation::for_each_batch(Phase phase, bool last_use, Use use) {
   std::uint64_t total = 0;
   for (int i = 0; i < DocumentSpill::kPartitions; ++i) total += spill_->bytes(i);
+  // What is spilled has more than the text.
+  const double text = static_cast<double>(spill_->text_bytes());
+  const auto of_text = [&](std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(text * static_cast<double>(bytes) /
+                                      static_cast<double>(std::max<std::uint64_t>(1, total)));
+  };
   std::uint64_t done = 0;
   for (int first = 0; first < DocumentSpill::kPartitions;) {
     std::vector<Document> documents;
@@ -332,8 +370,8 @@ void Preparation::for_each_batch(Phase phase, bool last_use, Use use) {
     std::vector<Task> tasks = tasks_of(documents);
     use(documents, tasks);
     done += bytes;
-    report_progress(phase, done, total);
     first = next;
+    report_progress(phase, of_text(done), of_text(total), first == DocumentSpill::kPartitions);
   }
 }
 

@@ -22,6 +22,9 @@ struct PrepareOptions {
   int threads = 0;         // 0: the cores this process may use
   double held_out = 0.05;  // share of the documents, in (0, 1)
   bool force = false;      // replace `output` if it is a dataset
+  // Told the folder beside `output` that becomes the dataset, once there is one: what a process
+  // that is ended from outside has to remove.
+  std::function<void(const base::Path&)> begun{};
 
   // For tests.
   int standard_input = 0;                                // the descriptor that "-" reads
@@ -31,10 +34,16 @@ struct PrepareOptions {
   std::size_t batch_bytes = std::size_t{32} << 20U;      // text tokenized between two writes
 };
 
-// Called now and then from the calling thread with the bytes of work done, over all phases, and
-// their total (0: unknown, while standard input is being read). An exception that it throws ends
-// the preparation and leaves nothing behind.
-using PrepareProgressCallback = std::function<void(std::uint64_t done, std::uint64_t total)>;
+// How far a preparation is in one of its phases, each of which goes over the whole corpus.
+struct PrepareProgress {
+  const char* phase = "";   // "reading", "counting words", "tokenizing"
+  std::uint64_t done = 0;   // bytes, as they are stored while reading, else of text
+  std::uint64_t total = 0;  // 0: unknown, while standard input is being read
+  bool is_end = false;      // of this phase
+};
+// Called now and then from the calling thread. An exception that it throws ends the preparation and
+// leaves nothing behind.
+using PrepareProgressCallback = std::function<void(const PrepareProgress&)>;
 
 struct PrepareReport {
   std::int64_t documents = 0;  // distinct ones
@@ -54,7 +63,8 @@ struct PrepareReport {
 // The bytes of the dataset depend on the set of distinct documents, the vocabulary and the rules
 // only: not on threads, the order or the names of files, or the sizes for tests above but
 // shard_tokens. (The manifest also counts bytes, repetitions and ill-formed sequences.)
-// Nothing is at `output` until the dataset is complete; a failure leaves nothing behind.
+// Nothing is at `output` until the dataset is complete; a failure leaves nothing behind, and what
+// one that was killed left beside `output` is removed, and told, by the next.
 // base::Error: Conflict if `output` exists (and is no dataset, with force); NotFound for an absent
 // input; User for an option out of range, a binary file, damaged compressed data, a faulty
 // vocabulary, or a corpus with fewer than two distinct documents; Operator for a full disk.

@@ -1,12 +1,16 @@
 // Bad input and faults: one line that says what to do, and nothing left behind.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
+#include <filesystem>
 #include <functional>
 #include <stdexcept>
 #include <string>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/trainer/data/compressed.h"
 #include "tests/trainer/data/prepared.h"
@@ -162,12 +166,46 @@ TEST(PrepareFailure, AnExceptionOfTheCallbackLeavesNothing) {
   for (const int stop_at : {1, 2, 5}) {
     int calls = 0;
     EXPECT_THROW((void)prepare(options, base::posix_file_system(),
-                               [&](std::uint64_t, std::uint64_t) {
+                               [&](const PrepareProgress&) {
                                  if (++calls == stop_at) throw std::runtime_error("stop");
                                }),
                  std::runtime_error);
     EXPECT_THAT(tests::names_in(directory.path()), testing::ElementsAre("corpus.txt", "vocab.txt"));
   }
+}
+
+TEST(PrepareFailure, WhatAKilledOneLeftIsRemovedByTheNext) {
+  const TemporaryDirectory directory;
+  set_corpus(directory.path(), documents_text(0, 200));
+  const PrepareOptions options = small_options(directory.path());
+  const std::string name = options.output.filename().string();
+  const Path left = directory.path() / (name + ".partial-01234567");
+  const Path at_work = directory.path() / (name + ".partial-89abcdef");
+  const Path of_another = directory.path() / (name + "2.partial-01234567");
+  for (const Path& path : {left, at_work, of_another}) {
+    std::filesystem::create_directories(path / "spill");
+    write_file(path / "spill" / "0", "text");
+  }
+  const base::UniqueFd held(::open(at_work.c_str(), O_RDONLY | O_DIRECTORY));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
+  (void)prepare(options, base::posix_file_system());
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(at_work / "spill" / "0")) << "its process lives";
+  EXPECT_TRUE(std::filesystem::exists(of_another / "spill" / "0"));
+}
+
+TEST(PrepareFailure, ItsOwnFolderIsHeldWhileItWorks) {
+  const TemporaryDirectory directory;
+  set_corpus(directory.path(), documents_text(0, 200));
+  PrepareOptions options = small_options(directory.path());
+  Path folder;
+  options.begun = [&](const Path& path) { folder = path; };
+  bool is_held = false;
+  (void)prepare(options, base::posix_file_system(), [&](const PrepareProgress&) {
+    const base::UniqueFd other(::open(folder.c_str(), O_RDONLY | O_DIRECTORY));
+    is_held = other.valid() && ::flock(other.get(), LOCK_EX | LOCK_NB) != 0;
+  });
+  EXPECT_TRUE(is_held);
 }
 
 PrepareOptions spilling_options(const Path& directory) {

@@ -289,20 +289,26 @@ TEST(Prepare, ReportsProgressToTheEnd) {
   options.train_vocabulary = 60;
   options.read_block_bytes = 1000;
   options.batch_bytes = 1000;
+  const std::uint64_t size = std::filesystem::file_size(directory.path() / "corpus.txt");
+  std::vector<std::string> phases;
   std::uint64_t last = 0;
-  std::uint64_t last_total = 0;
   int calls = 0;
-  double share = 0;
-  (void)prepare(options, base::posix_file_system(), [&](std::uint64_t done, std::uint64_t total) {
-    ASSERT_LE(done, total);
-    const double now = static_cast<double>(done) / static_cast<double>(total);
-    EXPECT_GE(now, share);
-    share = now;
-    last = done;
-    last_total = total;
-    ++calls;
-  });
-  EXPECT_EQ(last, last_total);
+  const PrepareReport report =
+      prepare(options, base::posix_file_system(), [&](const PrepareProgress& progress) {
+        if (phases.empty() || phases.back() != progress.phase) {
+          phases.emplace_back(progress.phase);
+          last = 0;
+        }
+        EXPECT_LE(progress.done, progress.total);
+        EXPECT_GE(progress.done, last);
+        EXPECT_EQ(progress.is_end, progress.is_end && progress.done == progress.total);
+        last = progress.done;
+        ++calls;
+        // The corpus once, not once for each phase: it was 3 times its bytes.
+        EXPECT_LE(progress.total, size);
+      });
+  EXPECT_THAT(phases, testing::ElementsAre("reading", "counting words", "tokenizing"));
+  EXPECT_GT(report.bytes, 0U);
   EXPECT_GT(calls, 20);
 }
 

@@ -1,6 +1,9 @@
 // The real regatta-train as a process: killed, stopped, fenced, and given bad input.
 #include "tests/trainer/process/run_process.h"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <random>
 
 namespace regatta::tests {
@@ -293,6 +296,38 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRun{"too_long", "max_length: 48", "max_length: 65", "max_length"},
                     BadRun{"not_yaml", "name: small", "name: [small", "not valid YAML"}),
     [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST_F(RunProcess, PrepareThatIsEndedLeavesNothingAndSaysSo) {
+  const std::string folder = directory_.path().string();
+  ASSERT_EQ(::mkfifo((folder + "/text").c_str(), 0600), 0);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    base::Command command;  // what it reads never ends
+    command.arguments = {
+        "sh", "-c", "exec \"$0\" prepare - --output \"$1/data\" --train-vocab 300 0<>\"$1/text\"",
+        kTrainer, folder};
+    command.output_path = folder + "/prepare.log";
+    std::filesystem::remove(command.output_path);
+    const pid_t process = base::spawn(command);
+    const auto partial = [&] {
+      for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().filename().string().rfind("data", 0) == 0) return true;
+      }
+      return false;
+    };
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (!partial() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ASSERT_TRUE(partial());
+    ::kill(process, number);
+    EXPECT_EQ(finish(process), -number);
+    EXPECT_FALSE(partial()) << number;
+    std::ifstream log(command.output_path);
+    const std::string text{std::istreambuf_iterator<char>(log), {}};
+    EXPECT_EQ(text, "regatta-train: prepare was ended; nothing was made at " + folder + "/data\n");
+  }
+}
 
 TEST_F(RunProcess, PrepareOnAFullDiskLeavesNothing) {
   // A file system of 16 KiB in a mount namespace of our own; not every machine allows that.
