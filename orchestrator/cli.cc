@@ -308,6 +308,17 @@ void add_doctor(CLI::App* app, Parsed* parsed) {
   add_choice(command, "-o,--output", &options.format, kFormats);
 }
 
+void add_given_figures(CLI::App* command, GivenFigures* given) {
+  command
+      ->add_option("--efficiency", given->efficiency,
+                   "share of the devices' peak that large products reach")
+      ->check(CLI::Range(0.001, 1.0));
+  command
+      ->add_option("--overhead-seconds", given->overhead_seconds,
+                   "fixed overhead per step, seconds (0.009 on several nodes)")
+      ->check(CLI::Range(0.0, 3600.0));
+}
+
 void add_plan(CLI::App* app, Parsed* parsed) {
   PlanOptions& options = parsed->plan;
   CLI::App* const command =
@@ -332,10 +343,9 @@ void add_plan(CLI::App* app, Parsed* parsed) {
                       "how long samples are: lines low,high,fraction; none: all max_length");
   command->add_option("--vocabulary", options.vocabulary, "vocabulary size, if there is no dataset")
       ->check(CLI::Range(1, 1 << 24));
-  command
-      ->add_option("--efficiency", options.efficiency, "share of the peak that computing gets to")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 1.0));
+  command->add_option("--ranks", options.ranks,
+                      "plan for N ranks, not the run file's; all: one for each GPU");
+  add_given_figures(command, &options.given);
   command
       ->add_option("--slowdown", options.slowdown,
                    "fraction by which computing slows during collectives (default: from NCCL's use "
@@ -375,13 +385,9 @@ void add_simulated_run(CLI::App* command, SimulateOptions* options) {
                    "the batch grows with the ranks (0: it is the run's)")
       ->check(CLI::Range(0, 1 << 20));
   command
-      ->add_option("--efficiency", options->efficiency,
-                   "share of the devices' peak that large products reach")
-      ->check(CLI::Range(0.001, 1.0));
-  command
-      ->add_option("--overhead-seconds", options->overhead_seconds,
-                   "fixed overhead per step, seconds (0.008 on several nodes)")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->add_option("--vocabulary", options->vocabulary, "vocabulary size, if there is no dataset")
+      ->check(CLI::Range(1, 1 << 24));
+  add_given_figures(command, &options->given);
   command->add_flag("--sharp", options->sharp, "assume in-network reduction (SHARP)");
   command->add_option("--steps", options->steps, "number of simulated steps")
       ->check(CLI::Range(1, 1'000'000))

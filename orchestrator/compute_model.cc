@@ -74,4 +74,20 @@ ComputeSeconds compute_seconds(const trainer::ModelShape& shape, const trainer::
   return seconds;
 }
 
+ComputeSeconds compute_seconds(const trainer::ModelShape& shape, const trainer::BatchSizes& batch,
+                               const ComputeFigures& figures, std::int64_t micro_batch) {
+  const std::int64_t parts =
+      micro_batch > 0 ? std::max<std::int64_t>(1, (batch.samples + micro_batch - 1) / micro_batch)
+                      : 1;
+  trainer::BatchSizes part = batch;
+  part.samples = batch.samples / parts;
+  part.tokens = batch.tokens / parts;
+  part.squared_tokens = batch.squared_tokens / parts;
+  part.masked = batch.masked / parts;
+  ComputeSeconds seconds = compute_seconds(shape, part, figures);
+  seconds.forward *= static_cast<double>(parts);
+  seconds.backward *= static_cast<double>(parts);
+  return seconds;
+}
+
 }  // namespace regatta::orchestrator

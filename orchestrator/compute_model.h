@@ -6,6 +6,8 @@
 // dropout, residual) moves 6 vectors of a token and layer forward and 10 backward.
 #pragma once
 
+#include <cstdint>
+
 #include "trainer/contract/model_shape.h"
 
 namespace regatta::orchestrator {
@@ -33,5 +35,10 @@ struct ComputeSeconds {
 [[nodiscard]] ComputeSeconds compute_seconds(const trainer::ModelShape& shape,
                                              const trainer::BatchSizes& batch,
                                              const ComputeFigures& figures);
+// The same in passes over at most `micro_batch` samples each; 0: in one.
+[[nodiscard]] ComputeSeconds compute_seconds(const trainer::ModelShape& shape,
+                                             const trainer::BatchSizes& batch,
+                                             const ComputeFigures& figures,
+                                             std::int64_t micro_batch);
 
 }  // namespace regatta::orchestrator

@@ -34,23 +34,48 @@ Graph machines(const PlanOptions& options, const Environment& environment) {
   return topology::generate(topology::parse_cluster(read_input(file), file), options.nodes);
 }
 
+void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* config) {
+  if (options.ranks.empty()) return;
+  const auto gpus = static_cast<std::int64_t>(machines.of_kind(topology::Kind::Gpu).size());
+  const auto ranks =
+      options.ranks == "all" ? std::optional(gpus) : base::parse_integer(options.ranks);
+  if (!ranks || *ranks < 1) {
+    throw base::Error(base::Code::User, options.ranks == "all" && gpus == 0
+                                            ? "no GPU is known for --ranks all; give --cluster"
+                                            : "--ranks is '" + base::printable(options.ranks) +
+                                                  "'; use a number above 0, or all");
+  }
+  if (*ranks > config->batch_size) {
+    throw base::Error(base::Code::User, std::to_string(*ranks) + " ranks are more than the " +
+                                            std::to_string(config->batch_size) +
+                                            " samples of a step; raise batch.size, or plan for "
+                                            "fewer");
+  }
+  config->ranks = static_cast<int>(*ranks);
+  if (config->ranks_per_node > 0 && config->ranks % config->ranks_per_node != 0) {
+    config->ranks_per_node = 0;
+  }
+}
+
+// A plan for fewer ranks than somebody has in mind; empty: for as many as there are GPUs, or as
+// the run file was made for.
+std::string ranks_note(const PlanOptions& options, const PlanRequest& request) {
+  const auto gpus = static_cast<int>(request.machines.of_kind(topology::Kind::Gpu).size());
+  const int ranks = request.config.ranks;
+  if (!options.ranks.empty() || ranks >= gpus || (ranks > 1 && options.nodes == 0)) return "";
+  const std::string all = std::to_string(gpus);
+  return "the run file has " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+         ", for " + std::to_string(ranks) + " of " + all + " GPUs; 'ranks: " + all +
+         "' in it uses all of them, and --ranks all plans for that";
+}
+
 PlanRequest request_of(const PlanOptions& options, const Environment& environment) {
   PlanRequest request;
   const std::string source = options.file == "-" ? "stdin" : options.file;
   request.config = trainer::parse_run_config(read_input(options.file), source);
-  const base::Path folder =
-      options.file == "-" ? base::Path(".") : base::Path(options.file).parent_path();
-  int& vocabulary = request.config.model.vocabulary;
-  if (options.vocabulary > 0) vocabulary = options.vocabulary;
-  if (vocabulary == 0 && !request.config.data.path.empty()) {
-    vocabulary = vocabulary_of(base::posix_file_system(), folder / request.config.data.path);
-  }
-  if (vocabulary == 0) {
-    throw base::Error(base::Code::User,
-                      source + ": the vocabulary is not known, since there is no dataset at '" +
-                          base::printable(request.config.data.path) + "' yet; give --vocabulary");
-  }
+  take_vocabulary(options.file, options.vocabulary, &request.config);
   request.machines = machines(options, environment);
+  take_ranks(options, request.machines, &request.config);
   for (const std::string& file : options.measured) {
     request.measured.push_back(read_measured(file));
   }
@@ -63,7 +88,7 @@ PlanRequest request_of(const PlanOptions& options, const Environment& environmen
     request.stored =
         topology::list_stored_plans(base::posix_file_system(), *runs / topology::kPlansFolder);
   }
-  request.figures.efficiency = options.efficiency;
+  request.given = options.given;
   request.figures.slowdown = options.slowdown;
   return request;
 }
@@ -128,7 +153,16 @@ MeasuredLog read_measured(const std::string& text) {
 
 int plan(const PlanOptions& options, const Environment& environment) {
   const PlanRequest request = request_of(options, environment);
-  const PlanReport report = plan_run(request);
+  PlanReport report = plan_run(request);
+  if (const std::string note = ranks_note(options, request); !note.empty()) {
+    const bool is_shown =
+        options.format == PlanFormat::Text || options.format == PlanFormat::Explain;
+    if (is_shown) {
+      report.notes.insert(report.notes.begin(), note);
+    } else {
+      std::cerr << "regatta: " << note << "\n";
+    }
+  }
   if (!options.directory.empty()) {
     base::FileSystem& files = base::posix_file_system();
     make_directory(options.directory);

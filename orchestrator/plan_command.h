@@ -23,7 +23,8 @@ struct PlanOptions {
   std::vector<std::string> measured;  // logs of nccl-tests or of `regatta-train bench comm`
   std::string lengths;                // a table of sample lengths; empty: all of max_length
   int vocabulary = 0;                 // 0: of the run file, or of its dataset
-  double efficiency = 0.5;
+  std::string ranks;                  // a number, or "all": of every GPU; empty: the run file's
+  GivenFigures given;
   std::optional<double> slowdown{};  // nothing: by the channels that NCCL takes
   std::string runs;                  // whose earlier runs count; empty: $REGATTA_RUNS, or none
   std::string directory;             // where plan.json and plan.tuner go; empty: nowhere

@@ -134,6 +134,7 @@ class Decider {
           imbalance_of(config, strategy, inputs_.ranks_per_node, *inputs_.lengths);
       PlanFigures figures = inputs_.figures;
       figures.efficiency /= slowest;
+      figures.compute_seconds *= slowest;
       options.push_back(
           {setting(config, "/balance/strategy"),
            topology::run_step(plan_inputs(config, figures), plan_.buckets, curve()).step_seconds});

@@ -101,7 +101,24 @@ double tail_seconds(const RunConfig& config, const PlanFigures& figures, std::in
   return held * (norm + (is_lamb ? kLambBytes : kAdamWBytes)) / figures.memory_bytes_per_second;
 }
 
+void stretch(double compute_seconds, topology::StepInputs* inputs) {
+  const double times = compute_seconds / inputs->compute_seconds;
+  inputs->forward_seconds *= times;
+  inputs->compute_seconds = compute_seconds;
+  for (topology::StepTensor& tensor : inputs->tensors) {
+    tensor.ready_seconds = std::min(tensor.ready_seconds * times, compute_seconds);
+  }
+}
+
+double samples_of(const RunConfig& config) {
+  return std::max(1.0, static_cast<double>(config.batch_size) / config.ranks);
+}
+
 }  // namespace
+
+trainer::BatchSizes mean_sizes(const RunConfig& config, const PlanFigures& figures) {
+  return sizes_of(config, figures, samples_of(config));
+}
 
 topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& figures) {
   if (config.model.vocabulary < 1) {
@@ -112,8 +129,9 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
   check_figure("mean tokens", figures.mean_tokens, 0);
   check_figure("mean squared tokens", figures.mean_squared_tokens, 0);
   check_figure("a slowdown", figures.slowdown.value_or(0), 0);
+  check_figure("an overhead", figures.overhead_seconds, 0);
   const double rate = flop_rate(config, figures);
-  const double samples = std::max(1.0, static_cast<double>(config.batch_size) / config.ranks);
+  const double samples = samples_of(config);
   const double most = config.micro_batch_size > 0 ? config.micro_batch_size : samples;
   // The sums overlap only the last micro-batch's backward; it has what is left.
   const double last = samples - (std::ceil(samples / most) - 1) * most;
@@ -123,7 +141,8 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
 
   topology::StepInputs inputs;
   inputs.slowdown = figures.slowdown.value_or(0);
-  inputs.tail_seconds = tail_seconds(config, figures, table.parameter_count);
+  inputs.tail_seconds =
+      tail_seconds(config, figures, table.parameter_count) + figures.overhead_seconds;
   inputs.forward_seconds = (trainer::training_flops(config.model, before) +
                             trainer::training_flops(config.model, batch) / 3) /
                            rate;
@@ -142,8 +161,10 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
         {kBytesOfElement * tensor.offset, kBytesOfElement * (tensor.offset + tensor.size), now});
   }
   inputs.compute_seconds = now;
+  if (figures.compute_seconds > 0) stretch(figures.compute_seconds, &inputs);
   if (!config.buckets.overlap || config.clip == trainer::ClipMode::Rank) {
-    for (topology::StepTensor& tensor : inputs.tensors) tensor.ready_seconds = now;
+    for (topology::StepTensor& tensor : inputs.tensors)
+      tensor.ready_seconds = inputs.compute_seconds;
   }
   return inputs;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "topology/step_timeline.h"
+#include "trainer/contract/model_shape.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator {
@@ -18,7 +19,14 @@ struct PlanFigures {
   double mean_squared_tokens = 0;      // of a sample; 0: the square of the mean
   // Of computing while a collective runs, as a share; nothing: as the planner reckons, here none.
   std::optional<double> slowdown{};
+  // Of forward and backward together, to which what the FLOPs take is stretched; 0: as they are.
+  double compute_seconds = 0;
+  double overhead_seconds = 0;  // of a step, beside all that is modelled: it ends the step
 };
+
+// What an average rank has of a step.
+[[nodiscard]] trainer::BatchSizes mean_sizes(const trainer::RunConfig& config,
+                                             const PlanFigures& figures);
 
 // The step of an average rank. Gradients get ready in the groups in which the trainer announces
 // them: the heads, four for each layer, the embeddings; where sums do not overlap (buckets.overlap,

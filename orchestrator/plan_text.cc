@@ -32,11 +32,13 @@ std::string percent(double share) {
 
 const char* basis_of(const Plan& plan) { return plan.measured ? "measured" : "modelled"; }
 
-std::string step_line(const StepTimeline& timeline) {
+// overhead_seconds: of the tail, what is not the optimizer's.
+std::string step_line(const StepTimeline& timeline, double overhead_seconds) {
   return milliseconds(timeline.step_seconds) + ": computing " +
          milliseconds(timeline.compute_seconds) + ", waiting for sums " +
          milliseconds(timeline.exposed_seconds) + ", optimizer " +
-         milliseconds(timeline.tail_seconds);
+         milliseconds(timeline.tail_seconds - overhead_seconds) +
+         (overhead_seconds > 0 ? ", other " + milliseconds(overhead_seconds) : "");
 }
 
 std::string cuts_table(const Plan& plan) {
@@ -124,9 +126,10 @@ std::string plan_table(const PlanReport& report, int columns) {
   std::string text =
       (report.machines.empty() ? std::to_string(plan.ranks) + " rank" : report.machines) + ", " +
       basis_of(plan) + "\n";
-  if (plan.timeline) text += "step: " + step_line(*plan.timeline) + "\n";
+  if (plan.timeline) text += "step: " + step_line(*plan.timeline, report.overhead_seconds) + "\n";
   text += plan.why + "\n";
   for (const std::string& note : report.notes) text += "note: " + base::printable(note) + "\n";
+  for (const std::string& each : report.basis) text += "- " + base::printable(each) + "\n";
   if (!plan.alternatives.empty()) text += "\n" + cuts_table(plan);
   if (!plan.decisions.empty()) text += "\n" + decisions_table(plan);
   if (!plan.seats.empty()) text += "\n";
@@ -152,7 +155,11 @@ std::string plan_sentences(const PlanReport& report) {
     text += "A step takes " + milliseconds(step.step_seconds) + ": backward ends after " +
             milliseconds(step.compute_seconds) + ", the last sum " +
             milliseconds(step.exposed_seconds) + " later, and the optimizer takes " +
-            milliseconds(step.tail_seconds) + ".";
+            milliseconds(step.tail_seconds - report.overhead_seconds) +
+            (report.overhead_seconds > 0
+                 ? ", what is beside all that " + milliseconds(report.overhead_seconds)
+                 : "") +
+            ".";
     if (step.communication_seconds > 0) {
       text += " All sums together take " + milliseconds(step.communication_seconds) +
               ", of which " +
@@ -160,6 +167,9 @@ std::string plan_sentences(const PlanReport& report) {
               " hide behind backward.";
     }
     text += "\n";
+  }
+  for (const std::string& each : report.basis) {
+    text += "It rests on this: " + base::printable(each) + ".\n";
   }
   text += "Buckets: " + plan.why + ".\n";
   for (const topology::Alternative& cut : plan.alternatives) {

@@ -41,7 +41,10 @@ std::string plural(std::size_t count, const std::string& what) {
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
-      : request_(request), config_(request.config), figures_(request.figures) {}
+      : request_(request), config_(request.config), figures_(request.figures) {
+    figures_.efficiency = request.given.efficiency.value_or(kUsualEfficiency);
+    figures_.overhead_seconds = request.given.overhead_seconds.value_or(figures_.overhead_seconds);
+  }
 
   PlanReport plan() {
     if (config_.ranks < 1 || config_.ranks > kMostRanks) {
@@ -54,6 +57,7 @@ class Planner {
     if (!figures_.slowdown) figures_.slowdown = kSlowdown;
     const topology::StepInputs inputs = plan_inputs(config_, figures_);
     report_.inputs = inputs;
+    report_.overhead_seconds = figures_.overhead_seconds;
     if (config_.ranks == 1) {
       report_.plan = topology::default_plan(static_cast<int>(inputs.tensors.size()));
       report_.plan.timeline =
@@ -92,16 +96,8 @@ class Planner {
     const std::string model = topology::text_of(
         request_.machines, request_.machines.vertex(gpu).facts, topology::key::kModel);
     const DeviceFigures* const device = device_figures(model);
-    if (figures_.peak_flops == 0 && config_.peak_tflops == 0) {
-      if (device == nullptr) {
-        fail("how fast a GPU '" + base::printable(model) +
-             "' is, is not known; set statistics.peak_tflops of the run");
-      }
-      figures_.peak_flops = peak_flops(*device, config_.dtype);
-    }
-    if (figures_.memory_bytes_per_second == 0 && device != nullptr) {
-      figures_.memory_bytes_per_second = device->memory_bytes_per_second;
-    }
+    take_model(
+        step_model(config_, model, device, static_cast<int>(choice_.nodes.size()), request_.given));
     report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + " on " +
                        plural(choice_.nodes.size(), "node") + " of " +
                        std::to_string(choice_.ranks_per_node) + " " +
@@ -114,6 +110,25 @@ class Planner {
     figures_.slowdown = slowdown_of(
         model_->model(),
         config_.sharding.optimizer ? Collective::ReduceScatter : Collective::AllReduce, device);
+  }
+
+  // The same step that `regatta simulate` reckons with.
+  void take_model(const StepModel& model) {
+    ComputeFigures compute = model.compute;
+    if (figures_.peak_flops > 0) compute.peak_flops = figures_.peak_flops;
+    if (figures_.memory_bytes_per_second > 0) {
+      compute.memory_bytes_per_second = figures_.memory_bytes_per_second;
+    }
+    figures_.peak_flops = compute.peak_flops;
+    figures_.memory_bytes_per_second = compute.memory_bytes_per_second;
+    figures_.efficiency = compute.efficiency;
+    figures_.overhead_seconds = model.overhead_seconds;
+    const ComputeSeconds seconds = compute_seconds(config_.model, mean_sizes(config_, figures_),
+                                                   compute, config_.micro_batch_size);
+    figures_.compute_seconds = seconds.forward + seconds.backward;
+    report_.basis = step_basis(config_, request_.given, request_.lengths);
+    report_.basis.insert(report_.basis.begin(),
+                         (model.share.fitted ? "" : "NOT FITTED: ") + share_sentence(model.share));
   }
 
   void plan_by_model(const topology::StepInputs& inputs) {

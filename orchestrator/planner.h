@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orchestrator/plan_inputs.h"
+#include "orchestrator/step_model.h"
 #include "topology/graph.h"
 #include "topology/measured_curve.h"
 #include "topology/nccl_tests_log.h"
@@ -35,8 +36,9 @@ struct PlanRequest {
   trainer::RunConfig config;  // with ranks and vocabulary
   topology::Graph machines;  // nodes that the run may get, or that are like them; none: as measured
   std::vector<MeasuredLog> measured;
-  // peak_flops and memory_bytes_per_second of 0 are those of the GPU's data sheet.
+  // Figures of 0 are those of step_model.h for the machines' GPU.
   PlanFigures figures;
+  GivenFigures given;                           // by whoever plans, in place of the usual
   std::optional<trainer::LengthTable> lengths;  // of samples; nothing: all of data.max_length
   std::vector<topology::StoredPlan> stored;     // what earlier runs found out
 };
@@ -44,9 +46,11 @@ struct PlanRequest {
 struct PlanReport {
   topology::Plan plan;
   topology::StepInputs inputs;     // the step that it was made for
+  double overhead_seconds = 0;     // of its tail: what is beside all that is modelled
   std::string machines;            // "64 ranks on 8 nodes of 8 NVIDIA H100 80GB HBM3"
   std::string example_csv;         // for NVIDIA's example tuner plug-in; empty: no NCCL
   std::vector<std::string> notes;  // what was not used, and why: a sentence each
+  std::vector<std::string> basis;  // what the step's seconds rest on: a sentence each
 };
 
 // Ranks take the GPUs of the first nodes that have them, by name, config.ranks_per_node on each (0:

@@ -93,7 +93,10 @@ std::optional<topology::Plan> RunPlanner::plan(const RunConfig& config) const {
     return std::nullopt;
   }
   try {
-    PlanRequest request{config, machines_, measured_, {}, {}, {}};
+    PlanRequest request;
+    request.config = config;
+    request.machines = machines_;
+    request.measured = measured_;
     request.stored = topology::list_stored_plans(files_, runs_ / topology::kPlansFolder);
     int& vocabulary = request.config.model.vocabulary;
     if (vocabulary == 0) vocabulary = vocabulary_of(files_, config.data.path);

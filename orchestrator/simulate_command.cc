@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 
@@ -11,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/mlperf_study.h"
 #include "orchestrator/simulation_text.h"
+#include "orchestrator/step_model.h"
 #include "topology/step_gantt.h"
 
 namespace regatta::orchestrator {
@@ -22,7 +22,6 @@ using trainer::RunConfig;
 constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
 constexpr std::size_t kMostCounts = 64;                        // of nodes to compare
 constexpr int kMostBatch = 1 << 20;                            // as in run files
-constexpr double kTera = 1e12;
 constexpr double kSecondsOfHour = 3600;
 
 [[noreturn]] void fail(const std::string& what) { throw base::Error(base::Code::User, what); }
@@ -30,12 +29,6 @@ constexpr double kSecondsOfHour = 3600;
 std::string read_input(const std::string& file) {
   if (file != "-") return base::posix_file_system().read(file, kMaxFile);
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
-
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
 }
 
 LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) {
@@ -61,40 +54,9 @@ void check_options(const SimulateOptions& options) {
   }
 }
 
-PeakShare share_of(const SimulateOptions& options, const RunConfig& config,
+StepModel model_of(const SimulateOptions& options, const RunConfig& config,
                    const Machines& machines) {
-  if (options.efficiency) {
-    return {*options.efficiency, *options.efficiency, *options.efficiency, true,
-            "as --efficiency has it"};
-  }
-  // Shares are of the data sheet's peak: of another one, that the run names, nothing is known.
-  constexpr double kSame = 0.02;
-  const bool is_other_peak =
-      config.peak_tflops > 0 && machines.device != nullptr &&
-      std::abs(config.peak_tflops * kTera / peak_flops(*machines.device, config.dtype) - 1) > kSame;
-  return peak_share_of(is_other_peak ? nullptr : machines.device, config.dtype);
-}
-
-ComputeFigures compute_figures(const RunConfig& config, const Machines& machines,
-                               double efficiency) {
-  ComputeFigures figures;
-  figures.kernel_seconds = kKernelSeconds;
-  figures.bytes_of_element =
-      config.dtype == trainer::Precision::BFloat16 || config.dtype == trainer::Precision::Float16
-          ? 2
-          : 4;
-  figures.efficiency = efficiency;
-  if (machines.device != nullptr) {
-    figures.peak_flops = peak_flops(*machines.device, config.dtype);
-    figures.memory_bytes_per_second = kMemoryShare * machines.device->memory_bytes_per_second;
-    figures.multiprocessors = machines.device->multiprocessors;
-  }
-  if (config.peak_tflops > 0) figures.peak_flops = config.peak_tflops * kTera;
-  if (!(figures.peak_flops > 0)) {
-    fail("the speed of '" + base::printable(machines.gpu_model) +
-         "' is not known; set statistics.peak_tflops of the run");
-  }
-  return figures;
+  return step_model(config, machines.gpu_model, machines.device, machines.nodes, options.given);
 }
 
 RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int ranks) {
@@ -146,23 +108,22 @@ SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, co
   inputs.config = config;
   inputs.lengths = lengths;
   inputs.ranks_per_node = machines.ranks_per_node;
-  const PeakShare share = share_of(options, config, machines);
-  inputs.compute = compute_figures(config, machines, share.value);
+  const StepModel model = model_of(options, config, machines);
+  inputs.compute = model.compute;
   inputs.network = network_of(allocation, machines.device, config.sharding.optimizer, logs);
-  const double usual = machines.nodes > 1 ? kUsualOverheadSeconds : 0;
-  inputs.overhead_seconds = options.overhead_seconds.value_or(usual);
+  inputs.overhead_seconds = model.overhead_seconds;
   inputs.steps = options.steps;
   SimulatedRun run;
   run.nodes = machines.nodes;
   run.is_measured = inputs.network.measured;
   run.simulation = simulate_steps(inputs);
-  if (!share.fitted) {
+  if (!model.share.fitted) {
     const auto samples_with = [&](double efficiency) {
       SimulationInputs other = inputs;
       other.compute.efficiency = efficiency;
       return simulate_steps(other).samples_per_second;
     };
-    run.samples_range = SamplesRange{samples_with(share.low), samples_with(share.high)};
+    run.samples_range = SamplesRange{samples_with(model.share.low), samples_with(model.share.high)};
   }
   run.forecast = forecast(options, file, config, run.simulation, machines.nodes);
   return run;
@@ -178,13 +139,9 @@ std::string title(const RunConfig& config, const Machines& machines) {
 std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& config,
                                const LengthTable& lengths, const std::vector<SimulatedRun>& runs) {
   const SimulatedRun& last = runs.back();
-  std::vector<std::string> notes;
-  notes.push_back(std::string("the share of the peak is of products that fill the device") +
-                  (options.efficiency ? "" : "; --efficiency"));
-  if (!options.overhead_seconds) {
-    notes.push_back("a step on several nodes takes " + number(1e3 * kUsualOverheadSeconds) +
-                    " ms beside the rest: as MLPerf's entries; --overhead-seconds");
-  }
+  std::vector<std::string> notes =
+      step_basis(config, options.given,
+                 options.lengths.empty() ? std::nullopt : std::optional<LengthTable>(lengths));
   std::vector<std::string> measured;
   for (const SimulatedRun& run : runs) {
     if (run.is_measured) measured.push_back(std::to_string(run.nodes));
@@ -193,12 +150,6 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
                                      "on these machines; --measured"
                                    : "sums were measured on " + base::join(measured, ", ") +
                                          " nodes; on others NCCL's own model says what they take");
-  if (options.lengths.empty()) {
-    notes.push_back("every sample is " + std::to_string(config.data.max_length) +
-                    " tokens long: no table of --lengths");
-  } else {
-    notes.push_back("samples are " + number(lengths.mean()) + " tokens long in the mean");
-  }
   if (options.checkpoint_seconds == 0) {
     notes.push_back("checkpoints take no time: no --checkpoint-seconds");
   }
@@ -233,6 +184,7 @@ int simulate(const SimulateOptions& options) {
   check_options(options);
   const std::string source = options.run_file == "-" ? "stdin" : options.run_file;
   RunConfig file = trainer::parse_run_config(read_input(options.run_file), source);
+  take_vocabulary(options.run_file, options.vocabulary, &file);
   if (options.seed) file.seed = *options.seed;
   const Cluster cluster = Cluster::read(read_input(options.cluster),
                                         options.cluster == "-" ? "stdin" : options.cluster);
@@ -245,8 +197,9 @@ int simulate(const SimulateOptions& options) {
   for (const int nodes : options.nodes) {
     const Machines machines = cluster.machines(nodes, file.ranks_per_node);
     report.title = title(file, machines);
-    report.share = share_of(options, file, machines);
-    report.peak_flops = compute_figures(file, machines, report.share.value).peak_flops;
+    const StepModel model = model_of(options, file, machines);
+    report.share = model.share;
+    report.peak_flops = model.compute.peak_flops;
     report.runs.push_back(run_on(machines, options, file, lengths, logs));
   }
   const bool is_measured = std::any_of(report.runs.begin(), report.runs.end(),

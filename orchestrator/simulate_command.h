@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/step_model.h"
+
 namespace regatta::orchestrator {
 
 enum class SimulateFormat { Table, Json };
@@ -23,10 +25,10 @@ struct SimulateOptions {
   double mtbf_hours = 0;                      // of a node; 0: none fails
   double restart_seconds = 300;
   double checkpoint_seconds = 0;  // that training stands still for one
-  std::optional<double> efficiency;
-  std::optional<double> overhead_seconds;  // of a step
-  bool sharp = false;                      // sums within the network
-  int steps = 200;                         // that are drawn
+  int vocabulary = 0;             // 0: of the run file, or of its dataset
+  GivenFigures given;
+  bool sharp = false;  // sums within the network
+  int steps = 200;     // that are drawn
   std::optional<std::uint64_t> seed;
   SimulateFormat format = SimulateFormat::Table;
   Gantt gantt = Gantt::None;

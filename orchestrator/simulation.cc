@@ -78,25 +78,7 @@ BatchSizes laid_out(double samples, double tokens, double squared, const RunConf
   return sizes;
 }
 
-// In as many parts as the run computes them in.
-ComputeSeconds seconds_of(const RunConfig& config, const BatchSizes& sizes,
-                          const ComputeFigures& figures) {
-  const std::int64_t micro = config.micro_batch_size;
-  const std::int64_t parts =
-      micro > 0 ? std::max<std::int64_t>(1, (sizes.samples + micro - 1) / micro) : 1;
-  BatchSizes part = sizes;
-  part.samples = sizes.samples / parts;
-  part.tokens = sizes.tokens / parts;
-  part.squared_tokens = sizes.squared_tokens / parts;
-  part.masked = sizes.masked / parts;
-  ComputeSeconds seconds = compute_seconds(config.model, part, figures);
-  seconds.forward *= static_cast<double>(parts);
-  seconds.backward *= static_cast<double>(parts);
-  return seconds;
-}
-
-// Where the step of the mean rank has its gradients; times follow from compute_model.h, so those of
-// plan_inputs() are stretched to them.
+// Where the step of the mean rank has its gradients.
 StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_square,
                        double compute_seconds) {
   const RunConfig& config = inputs.config;
@@ -107,12 +89,9 @@ StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_
   figures.mean_tokens = mean;
   figures.mean_squared_tokens = mean_square;
   figures.slowdown = inputs.network.slowdown;
+  figures.compute_seconds = compute_seconds;
   StepInputs step = plan_inputs(config, figures);
-  const double stretch = compute_seconds / step.compute_seconds;
-  step.forward_seconds *= stretch;
-  step.compute_seconds = compute_seconds;
   for (topology::StepTensor& tensor : step.tensors) {
-    tensor.ready_seconds = std::min(tensor.ready_seconds * stretch, compute_seconds);
     tensor.begin_byte = tensor.begin_byte / kElementBytes * inputs.gradient_bytes;
     tensor.end_byte = tensor.end_byte / kElementBytes * inputs.gradient_bytes;
   }
@@ -323,7 +302,8 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
   const double mean = source.mean(), mean_square = source.mean_square();
   const auto compute = [&](double samples, double tokens, double squared) {
     const BatchSizes sizes = laid_out(samples, tokens, squared, config, inputs.layout);
-    const ComputeSeconds seconds = seconds_of(config, sizes, inputs.compute);
+    const ComputeSeconds seconds =
+        compute_seconds(config.model, sizes, inputs.compute, config.micro_batch_size);
     return seconds.forward + seconds.backward;
   };
   const double samples = config.batch_size / ranks;

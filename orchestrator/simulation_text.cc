@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "orchestrator/step_model.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -45,8 +46,8 @@ std::string run_row(const SimulatedRun& run) {
 // What the whole table hangs on, below its title.
 std::string share_text(const SimulationReport& report) {
   const PeakShare& share = report.share;
+  if (share.fitted) return share_sentence(share) + "\n";
   const std::string value = formatted("%.3g %%", 100 * share.value);
-  if (share.fitted) return "share of the peak " + value + ": " + share.basis + "\n";
   std::string text = "NOT FITTED: " + share.basis + ". Taken " + value + ", so samples/s may be";
   for (const SimulatedRun& run : report.runs) {
     if (!run.samples_range) continue;

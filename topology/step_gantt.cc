@@ -25,7 +25,7 @@ std::string summary(const StepTimeline& timeline) {
   return "step " + milliseconds(timeline.step_seconds) + ": computes " +
          milliseconds(timeline.compute_seconds) + ", waits " +
          milliseconds(timeline.exposed_seconds) + " for communication (of " +
-         milliseconds(timeline.communication_seconds) + "), then norm and optimizer " +
+         milliseconds(timeline.communication_seconds) + "), then norm, optimizer and other " +
          milliseconds(timeline.tail_seconds);
 }
 
@@ -98,7 +98,7 @@ std::string gantt_text(const StepTimeline& timeline, int columns) {
     text += row("bucket " + std::to_string(i), track, bytes_text(span));
   }
   if (rows < timeline.buckets.size()) text += left_out(timeline.buckets.size() - rows) + "\n";
-  return text + "f forward  b backward  - ready  # sum  . exposed  o norm, optimizer\n";
+  return text + "f forward  b backward  - ready  # sum  . exposed  o norm, optimizer, other\n";
 }
 
 std::string gantt_svg(const StepTimeline& timeline) {
@@ -125,7 +125,7 @@ std::string gantt_svg(const StepTimeline& timeline) {
       paint(0, timeline.forward_seconds, "#7aa6c2", "forward") +
       paint(timeline.forward_seconds, timeline.compute_seconds, "#2f6690", "backward") +
       paint(timeline.compute_seconds, summed, "#d1495b", "exposed communication") +
-      paint(summed, end, "#8d99ae", "norm and optimizer");
+      paint(summed, end, "#8d99ae", "norm, optimizer and other");
   for (std::size_t i = 0; i < rows; ++i) {
     y += kRow;
     const BucketSpan& span = timeline.buckets[i];

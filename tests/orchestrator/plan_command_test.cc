@@ -84,6 +84,108 @@ TEST_F(PlanCommand, TakesTheVocabularyFromTheDataset) {
   EXPECT_EQ(plan({run, "--cluster", cluster}).exit.code, kUserError);
 }
 
+// One file was 138 ms by plan and 151 ms by simulate.
+TEST_F(PlanCommand, ReckonsAStepAsSimulateDoes) {
+  const auto run_of = [&](int ranks, const std::string& more) {
+    return file("run.yaml",
+                "model: {preset: large, vocabulary: 30522}\ndata: {path: d, max_length: 512}\n"
+                "dtype: bfloat16\ndevice: cuda\noptimizer: {name: lamb}\nranks: " +
+                    std::to_string(ranks) + "\n" + more);
+  };
+  const std::string batch = "batch: {size: 4096}\n";
+  const auto json_of = [&](std::vector<std::string> arguments) {
+    base::Command command;
+    command.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta"};
+    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    command.arguments.insert(command.arguments.end(), {"-o", "json"});
+    command.bare_environment = true;
+    const base::Output output = base::run(command, 120);
+    EXPECT_EQ(output.exit.code, 0) << output.errors;
+    return nlohmann::json::parse(output.text);
+  };
+  struct Row {
+    std::string cluster;
+    int nodes, ranks;
+    std::string more;
+    std::vector<std::string> options;
+  };
+  const std::vector<Row> rows = {
+      {"dgx-h100.yaml", 1, 8, batch, {}},
+      {"dgx-h100.yaml", 8, 64, batch, {}},
+      {"dgx-a100.yaml", 4, 32, batch, {}},
+      {"pcie-100gbe.yaml", 2, 8, batch, {}},
+      {"dgx-h100.yaml", 8, 64, "batch: {size: 4096, micro: 16}\n", {}},
+      {"dgx-h100.yaml", 8, 64, batch + "statistics: {peak_tflops: 500}\n", {}},
+      {"dgx-h100.yaml", 8, 64, batch, {"--efficiency", "0.4", "--overhead-seconds", "0.02"}},
+  };
+  for (const Row& row : rows) {
+    const std::string run = run_of(row.ranks, row.more);
+    std::vector<std::string> planned = {
+        "plan", run, "--cluster", kExamples + row.cluster, "--nodes", std::to_string(row.nodes)};
+    std::vector<std::string> simulated = {
+        "simulate", run, "--cluster", kExamples + row.cluster, "--nodes", std::to_string(row.nodes),
+        "--steps",  "3"};
+    planned.insert(planned.end(), row.options.begin(), row.options.end());
+    simulated.insert(simulated.end(), row.options.begin(), row.options.end());
+    const double by_plan = json_of(planned)["timeline"]["step_seconds"];
+    const double by_simulate = json_of(simulated)["runs"][0]["step"]["seconds"];
+    EXPECT_NEAR(by_plan / by_simulate, 1, 0.02)
+        << row.cluster << " " << row.nodes << " " << row.more << ": " << by_plan << ", "
+        << by_simulate;
+  }
+}
+
+TEST_F(PlanCommand, SaysWhatAStepRestsOn) {
+  const std::string run = run_file();
+  const std::vector<std::string> common = {run, "--cluster", kExamples + "dgx-h100.yaml",
+                                           "--vocabulary", "30522"};
+  const std::string usual = plan(common).text;
+  EXPECT_THAT(usual, HasSubstr("- share of the peak 60 %: "));
+  EXPECT_THAT(usual, HasSubstr("- a step on several nodes takes 9 ms beside the rest"));
+  EXPECT_THAT(usual, HasSubstr("- every sample is 512 tokens long: no table of --lengths"));
+  EXPECT_THAT(usual, HasSubstr(", other 9 ms"));
+  std::vector<std::string> other = common;
+  other.insert(other.end(),
+               {"--efficiency", "0.4", "--overhead-seconds", "0", "--lengths",
+                REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv", "--explain"});
+  const std::string given = plan(other).text;
+  EXPECT_THAT(given,
+              HasSubstr("It rests on this: share of the peak 40 %: as --efficiency has it."));
+  EXPECT_THAT(given, HasSubstr("It rests on this: samples are "));
+  EXPECT_THAT(given, testing::Not(HasSubstr("beside the rest")));
+}
+
+TEST_F(PlanCommand, OffersARankForEveryGpu) {
+  const std::string run = file("run.yaml",
+                               "model: {preset: base, vocabulary: 30522}\ndata: {path: d}\n"
+                               "batch: {size: 8192}\ndevice: cuda\ndtype: bfloat16\n");
+  const std::vector<std::string> of = {run, "--cluster", kExamples + "dgx-h100.yaml", "--nodes",
+                                       "1024"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = of;
+    all.insert(all.end(), more.begin(), more.end());
+    return plan(all);
+  };
+  const std::string note =
+      "the run file has 1 rank, for 1 of 8192 GPUs; 'ranks: 8192' in it uses all of them, and "
+      "--ranks all plans for that";
+  EXPECT_THAT(with({}).text, HasSubstr("note: " + note + "\n"));
+  EXPECT_EQ(with({"-o", "json"}).errors, "regatta: " + note + "\n");
+  const base::Output all = with({"--ranks", "all"});
+  EXPECT_EQ(all.exit.code, 0) << all.errors;
+  EXPECT_THAT(all.text, HasSubstr("8192 ranks on 1024 nodes of 8 NVIDIA H100"));
+  EXPECT_THAT(all.text, testing::Not(HasSubstr("note:")));
+  EXPECT_THAT(with({"--ranks", "16"}).text, HasSubstr("16 ranks on 2 nodes"));
+  for (const auto& [ranks, words] : std::map<std::string, std::string>{
+           {"none", "--ranks is 'none'; use a number above 0, or all"},
+           {"0", "--ranks is '0'"},
+           {"9000", "9000 ranks are more than the 8192 samples of a step; raise batch.size"}}) {
+    const base::Output refused = with({"--ranks", ranks});
+    EXPECT_EQ(refused.exit.code, kUserError) << ranks;
+    EXPECT_THAT(refused.errors, HasSubstr(words));
+  }
+}
+
 TEST_F(PlanCommand, WritesNcclsTopologyOfMachinesThatWereRead) {
   const std::string run = file("run.yaml",
                                "model: {preset: base}\ndata: {path: d}\nranks: 1\n"

@@ -57,6 +57,27 @@ TEST_F(SimulateCommand, ComparesNumbersOfNodes) {
   EXPECT_GT(runs[0].at("run").at("checkpoint_seconds"), 0);
 }
 
+TEST_F(SimulateCommand, TakesTheVocabularyFromTheDataset) {
+  const std::string run = file("no.yaml",
+                               "name: try\nmodel: {preset: large}\ndata: {path: d, max_length: "
+                               "512}\nbatch: {size: 512}\nsteps: 700\ndevice: cuda\n"
+                               "dtype: bfloat16\n");
+  const auto of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {run, "--cluster", kCluster, "--steps", "3", "-o", "json"});
+    return simulate(more);
+  };
+  EXPECT_NE(of({}).exit.code, 0);
+  EXPECT_THAT(of({}).errors, HasSubstr("the vocabulary is not known, since there is no dataset"));
+  const std::string given = of({"--vocabulary", "30522"}).text;
+  std::filesystem::create_directory(folder_.path() / "d");
+  file("d/dataset.json", R"({"vocabulary": {"pieces": 30522, "digest": "x"}})");
+  EXPECT_EQ(of({}).text, given);
+  file("d/dataset.json", R"({"vocabulary": {"pieces": 250002, "digest": "x"}})");
+  const double few = Json::parse(given)["runs"][0]["step"]["seconds"];
+  const double many = Json::parse(of({}).text)["runs"][0]["step"]["seconds"];
+  EXPECT_GT(many, few * 1.05) << "a larger head takes longer";
+}
+
 TEST_F(SimulateCommand, TheSameSeedPrintsTheSame) {
   const std::vector<std::string> arguments = {run_file(), "--cluster", kCluster, "--nodes", "2",
                                               "--steps",  "5",         "--seed", "7"};

@@ -241,12 +241,12 @@ TEST(StepGantt, Text) {
   // 84 columns are 50 of time, 12.5 s wide: 4 a second.
   EXPECT_EQ(gantt_text(timeline, 84),
             "step 12500.00 ms: computes 10000.00 ms, waits 500.00 ms for communication (of 6500.00 "
-            "ms), then norm and optimizer 2000.00 ms\n"
+            "ms), then norm, optimizer and other 2000.00 ms\n"
             "compute     |ffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbb..oooooooo| 12500.00 ms\n"
             "bucket 0    |                ########                          | 10 B\n"
             "bucket 1    |                    ----############              | 20 B\n"
             "bucket 2    |                                    ######        | 5 B\n"
-            "f forward  b backward  - ready  # sum  . exposed  o norm, optimizer\n");
+            "f forward  b backward  - ready  # sum  . exposed  o norm, optimizer, other\n");
 }
 
 TEST(StepGantt, ManyBucketsAreLeftOutAloud) {

@@ -94,7 +94,7 @@ export function computeParts(step: PlannedStep): Part[] {
   const parts: Part[] = [
     { kind: "forward", name: "forward", begin: 0, end: forward },
     { kind: "backward", name: "backward", begin: forward, end: backward },
-    { kind: "optimizer", name: "norm and optimizer", begin: summed, end: step.step_seconds },
+    { kind: "optimizer", name: "norm, optimizer and other", begin: summed, end: step.step_seconds },
   ];
   return parts.filter((part) => part.end > part.begin);
 }
