@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 from cluster import Cases, Cluster, need_slurm, processes_of, wait
 from controller import REGATTA, TRAINER, Controller, make_data
@@ -106,11 +107,13 @@ def a_requeued_job_runs_the_same_again(cluster):
     wait("it runs", lambda: (project.root / "logs" / f"{number}.out").exists() and project.log(number) == "one\n")
     project.write("value", "two\n")
     cluster.output("scontrol", "requeue", number)
-    # Started anew before its node has told the end of the first start, that end would count for the second.
+    # Started anew before its node has told the end of the first start, that end would count for the second; and
+    # within the second in which it was ended, slurmd holds it for that one ("Job credential revoked") and it fails.
     wait("its first start is over", lambda: cluster.job(number)["JobState"] == "PENDING")
     wait("on its node, too", lambda: not processes_of(project.root))
+    time.sleep(1.5)
     cluster.output("scontrol", "update", f"JobId={number}", "StartTime=now")
-    assert cluster.wait_job(number) == "COMPLETED", cluster.job(number)
+    assert cluster.wait_job(number) == "COMPLETED", (project.log(number), cluster.job(number))
     # Beside what Slurm says of the requeue and, where sleep ends before its shell, the shell of sleep.
     said = [line for line in project.log(number).splitlines() if line in ("one", "two")]
     assert said == ["one", "one"], project.log(number)

@@ -157,7 +157,7 @@ pageTest(
     near(wait.width, exposed.width);
     near(backward.width / exposed.width, 0.055 / 0.0125);
     await visitor.waitForPixels(2, "good", 200); // goodput beside throughput
-    await visitor.sees("goodput 246");
+    await visitor.sees("goodput 253");
 
     const { metrics, run } = fixture.entries[0];
     metrics.timeline = {
