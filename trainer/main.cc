@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 
 #include "base/build_commit.h"
 #include "base/clock.h"
@@ -116,11 +115,8 @@ class Prepare {
     options_.output = output_;
     options_.vocabulary = vocabulary_;
     options_.lower_case = !cased_;
-    options_.begun = [this](const base::Path& path) {
-      const std::scoped_lock lock(mutex_);
-      partial_ = path;
-    };
-    const EndOnSignal ending([this] { remove_partial(); });
+    options_.partial = &partial_;
+    const EndOnSignal ending([this] { end(); });
     const PrepareReport report = prepared(ending);
     std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
                 static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
@@ -144,26 +140,20 @@ class Prepare {
       throw;
     }
   }
-  // While other threads may still write into it.
-  void remove_partial() {
-    const std::scoped_lock lock(mutex_);
-    constexpr int kTries = 50;
+  void end() {
+    const bool is_made = partial_.end() == PartialDataset::End::WasMade;
     std::error_code error;
-    const bool is_made = !partial_.empty() && !std::filesystem::exists(partial_, error);
-    for (int i = 0; i < kTries && std::filesystem::exists(partial_, error); ++i) {
-      std::filesystem::remove_all(partial_, error);
-    }
-    std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s\n", isatty(2) != 0 ? "\n" : "",
-                 is_made ? "it had just made" : "nothing was made at",
-                 base::printable(output_).c_str());
+    const bool stays = !is_made && std::filesystem::exists(output_, error);
+    std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s%s\n",
+                 isatty(2) != 0 ? "\n" : "", is_made ? "it had just made" : "nothing was made at",
+                 base::printable(output_).c_str(), stays ? ", and what is there stays" : "");
   }
 
   PrepareOptions options_;
   std::vector<std::string> inputs_;
   std::string output_, vocabulary_;
   bool cased_ = false;
-  std::mutex mutex_;
-  base::Path partial_;  // what becomes the dataset; empty: not begun
+  PartialDataset partial_;
 };
 
 class Run {

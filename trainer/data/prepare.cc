@@ -75,17 +75,32 @@ void check_options(const PrepareOptions& options) {
   }
 }
 
+// OUTPUT.partial-01234567 and OUTPUT.old-01234567: the dataset that is being made, and the one that
+// it is about to replace.
+constexpr const char* kPartial = ".partial-";
+constexpr const char* kOld = ".old-";
+
+// As long as its process lives, which others can tell by that. Nothing where that cannot be, or
+// where another one holds it.
+[[nodiscard]] base::UniqueFd hold(const Path& directory) {
+  base::UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
+  return fd;
+}
+
 // The directory that becomes the dataset; removed unless published.
 class Staging {
  public:
-  Staging(base::FileSystem& files, const Path& output, bool force)
-      : files_(files), output_(output), path_(output.string() + kPartial + base::random_hex(4)) {
-    if (files_.exists(output_) && !(force && files_.exists(output_ / kManifestName))) {
-      throw Error(Code::Conflict, output_.string() + " exists already; choose another output" +
-                                      (force ? " (--force replaces datasets only)"
-                                             : ", or replace it with --force"));
-    }
-    remove_abandoned();
+  Staging(base::FileSystem& files, const Path& output, bool force, PartialDataset& partial)
+      : files_(files),
+        output_(output),
+        parent_(output.has_parent_path() ? output.parent_path() : Path(".")),
+        path_(output.string() + kPartial + base::random_hex(4)),
+        force_(force),
+        partial_(partial) {
+    take_over();
+    check_output();
+    partial_.begin(path_);
     files_.create_directory(path_);
     held_ = hold(path_);
   }
@@ -101,52 +116,84 @@ class Staging {
 
   [[nodiscard]] const Path& path() const { return path_; }
 
-  // What is at `output` by now is replaced if it may be (checked above), otherwise the rename
-  // fails.
   void publish() {
     files_.sync_directory(path_);
-    const Path old = output_.string() + ".old-" + base::random_hex(4);
-    const bool replaces = files_.exists(output_ / kManifestName);
-    if (replaces) files_.rename(output_, old);
-    try {
-      files_.rename(path_, output_);
-    } catch (...) {
-      if (replaces) files_.rename(old, output_);
-      throw;
-    }
-    published_ = true;
-    files_.sync_directory(output_.has_parent_path() ? output_.parent_path() : Path("."));
-    if (replaces) files_.remove_tree(old);
+    Path old;
+    partial_.publish([&] {
+      check_output();  // another one may have made it meanwhile
+      const bool replaces = files_.exists(output_ / kManifestName);
+      if (replaces) {
+        old = output_.string() + kOld + base::random_hex(4);
+        files_.rename(output_, old);
+      }
+      try {
+        files_.rename(path_, output_);
+      } catch (...) {
+        if (replaces) files_.rename(old, output_);
+        throw;
+      }
+      published_ = true;
+      return old;
+    });
+    files_.sync_directory(parent_);
+    if (!old.empty()) files_.remove_tree(old);
   }
 
  private:
-  // As long as its process lives, which others can tell by that. Nothing where that cannot be.
-  [[nodiscard]] static base::UniqueFd hold(const Path& directory) {
-    base::UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
-    return fd;
+  void check_output() const {
+    if (!files_.exists(output_)) return;
+    const bool is_dataset = files_.exists(output_ / kManifestName);
+    if (is_dataset && force_) return;
+    throw Error(Code::Conflict,
+                base::printable(output_.string()) + " exists already" +
+                    (is_dataset ? "; choose another output, or replace it with --force"
+                                : " and is no dataset; choose another output"));
   }
 
-  // Of killed preparations of the same output.
-  void remove_abandoned() {
-    const std::string prefix = output_.filename().string() + kPartial;
-    const Path parent = output_.has_parent_path() ? output_.parent_path() : Path(".");
+  // What killed preparations of the same output have left; a dataset that was set aside only while
+  // no other one is at work, which may be about to replace it.
+  void take_over() {
     std::error_code unknown;
-    if (!std::filesystem::is_directory(parent, unknown)) return;
-    for (const std::string& name : files_.list(parent)) {
-      if (name.rfind(prefix, 0) != 0) continue;
-      const base::UniqueFd held = hold(parent / name);
-      if (!held.valid()) continue;
-      files_.remove_tree(parent / name);
-      base::log(base::LogLevel::Info, "removed " + base::printable((parent / name).string()) +
-                                          ", which an earlier prepare had left when it was ended");
+    if (!std::filesystem::is_directory(parent_, unknown)) return;
+    std::vector<Path> partial, old;
+    for (const std::string& name : files_.list(parent_)) {
+      if (is_left(name, kPartial)) partial.push_back(parent_ / name);
+      if (is_left(name, kOld)) old.push_back(parent_ / name);
+    }
+    bool is_alone = true;
+    for (const Path& path : partial) {
+      const base::UniqueFd held = hold(path);
+      if (held.valid()) drop(path);
+      is_alone = is_alone && held.valid();
+    }
+    if (!is_alone) return;
+    for (const Path& path : old) {
+      if (!files_.exists(output_) && files_.exists(path / kManifestName)) {
+        files_.rename(path, output_);
+        tell("put back " + base::printable(output_.string()) + ", which");
+      } else {
+        drop(path);
+      }
     }
   }
+  void drop(const Path& path) {
+    files_.remove_tree(path);
+    tell("removed " + base::printable(path.string()) + ", which");
+  }
+  static void tell(const std::string& what) {
+    base::log(base::LogLevel::Info, what + " an earlier prepare had set aside when it was ended");
+  }
+  [[nodiscard]] bool is_left(const std::string& name, const std::string& kind) const {
+    constexpr std::size_t kDigits = 8;
+    const std::string prefix = output_.filename().string() + kind;
+    return name.size() == prefix.size() + kDigits && name.rfind(prefix, 0) == 0 &&
+           name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos;
+  }
 
-  static constexpr const char* kPartial = ".partial-";
   base::FileSystem& files_;
-  Path output_;
-  Path path_;
+  Path output_, parent_, path_;
+  bool force_;
+  PartialDataset& partial_;
   base::UniqueFd held_;
   bool published_ = false;
 };
@@ -216,6 +263,7 @@ class Preparation {
   const PrepareProgressCallback& progress_;
   TokenizerOptions tokenizer_;
   base::ThreadPool pool_;
+  PartialDataset unwatched_;
   std::optional<Staging> staging_;
   std::optional<DocumentSpill> spill_;
   std::uint64_t held_out_below_ = 0;  // documents whose key.low is smaller are held out
@@ -240,9 +288,9 @@ PrepareReport Preparation::run() {
   if (vocabulary) pieces.emplace(*vocabulary, tokenizer_);
   const std::vector<Path> inputs = list_inputs(options_.inputs);
 
-  staging_.emplace(files_, without_trailing_slash(options_.output), options_.force);
+  staging_.emplace(files_, without_trailing_slash(options_.output), options_.force,
+                   options_.partial != nullptr ? *options_.partial : unwatched_);
   const Path spill_directory = staging_->path() / "spill";
-  if (options_.begun) options_.begun(staging_->path());
   files_.create_directory(spill_directory);
   spill_.emplace(files_, spill_directory, options_.spill_bytes);
   read_inputs(inputs);
@@ -496,6 +544,34 @@ void Preparation::finish(const Vocabulary& vocabulary) {
 }
 
 }  // namespace
+
+PartialDataset::End PartialDataset::end() {
+  mutex_.lock();  // for good
+  if (folder_.empty()) return End::NothingWasBegun;
+  const base::Path& left = is_made_ ? former_ : folder_;
+  constexpr int kTries = 1000;  // other threads may still write into it
+  std::error_code error;
+  for (int i = 0; i < kTries && !left.empty() && std::filesystem::exists(left, error); ++i) {
+    std::filesystem::remove_all(left, error);
+  }
+  return is_made_ ? End::WasMade : End::Removed;
+}
+
+base::Path PartialDataset::folder() const {
+  const std::scoped_lock lock(mutex_);
+  return folder_;
+}
+
+void PartialDataset::begin(const base::Path& folder) {
+  const std::scoped_lock lock(mutex_);
+  folder_ = folder;
+}
+
+void PartialDataset::publish(const std::function<base::Path()>& take_place) {
+  const std::scoped_lock lock(mutex_);
+  former_ = take_place();
+  is_made_ = true;
+}
 
 PrepareReport prepare(const PrepareOptions& options, base::FileSystem& files,
                       const PrepareProgressCallback& progress) {

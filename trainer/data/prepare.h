@@ -3,12 +3,34 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/file_system.h"
 
 namespace regatta::trainer {
+
+// What a preparation has made so far beside its output, for a thread that ends the process: either
+// that removes it, or it becomes the dataset, whole and with nothing left of the one before.
+class PartialDataset {
+ public:
+  enum class End { NothingWasBegun, Removed, WasMade };
+  // From then on the preparation stands still where it would touch the output. Once; throws
+  // nothing.
+  End end();
+
+  // For the preparation: the folder, then the swap of folders by `take_place`, which returns the
+  // former dataset's folder, or an empty path.
+  void begin(const base::Path& folder);
+  void publish(const std::function<base::Path()>& take_place);
+  [[nodiscard]] base::Path folder() const;  // empty: not begun
+
+ private:
+  mutable std::mutex mutex_;
+  base::Path folder_, former_;
+  bool is_made_ = false;
+};
 
 struct PrepareOptions {
   // Text files, directories (every file below), "-" for standard input; gzip and Zstandard are
@@ -18,13 +40,11 @@ struct PrepareOptions {
   base::Path vocabulary;     // a vocab.txt; or
   int train_vocabulary = 0;  // train one of at most so many pieces from the corpus
   bool lower_case = true;
-  int word_limit = 200;    // code points; longer words become [UNK]
-  int threads = 0;         // 0: the cores this process may use
-  double held_out = 0.05;  // share of the documents, in (0, 1)
-  bool force = false;      // replace `output` if it is a dataset
-  // Told the folder beside `output` that becomes the dataset, once there is one: what a process
-  // that is ended from outside has to remove.
-  std::function<void(const base::Path&)> begun{};
+  int word_limit = 200;               // code points; longer words become [UNK]
+  int threads = 0;                    // 0: the cores this process may use
+  double held_out = 0.05;             // share of the documents, in (0, 1)
+  bool force = false;                 // replace `output` if it is a dataset
+  PartialDataset* partial = nullptr;  // for whoever has to end a preparation from outside
 
   // For tests.
   int standard_input = 0;                                // the descriptor that "-" reads
@@ -64,10 +84,12 @@ struct PrepareReport {
 // only: not on threads, the order or the names of files, or the sizes for tests above but
 // shard_tokens. (The manifest also counts bytes, repetitions and ill-formed sequences.)
 // Nothing is at `output` until the dataset is complete; a failure leaves nothing behind, and what
-// one that was killed left beside `output` is removed, and told, by the next.
-// base::Error: Conflict if `output` exists (and is no dataset, with force); NotFound for an absent
-// input; User for an option out of range, a binary file, damaged compressed data, a faulty
-// vocabulary, or a corpus with fewer than two distinct documents; Operator for a full disk.
+// one that was killed left beside `output` is removed, or put back if it is the dataset that was to
+// be replaced, and told, by the next.
+// base::Error: Conflict if `output` exists, by the end, too (and is no dataset, with force);
+// NotFound for an absent input; User for an option out of range, a binary file, damaged compressed
+// data, a faulty vocabulary, or a corpus with fewer than two distinct documents; Operator for a
+// full disk.
 [[nodiscard]] PrepareReport prepare(const PrepareOptions& options, base::FileSystem& files,
                                     const PrepareProgressCallback& progress = {});
 

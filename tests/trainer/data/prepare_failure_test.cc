@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -69,7 +75,7 @@ const BadCase kBadOptions[] = {
        std::filesystem::create_directory(o.output);
        write_file(o.output / "thesis.txt", "x");
      },
-     Code::Conflict, "replaces datasets only"},
+     Code::Conflict, "is no dataset; choose another output"},
 };
 
 const BadCase kBadInputs[] = {
@@ -194,15 +200,114 @@ TEST(PrepareFailure, WhatAKilledOneLeftIsRemovedByTheNext) {
   EXPECT_TRUE(std::filesystem::exists(of_another / "spill" / "0"));
 }
 
+TEST(PrepareFailure, ForeignFoldersOfSuchNamesStay) {
+  const TemporaryDirectory directory;
+  set_corpus(directory.path(), documents_text(0, 200));
+  const PrepareOptions options = small_options(directory.path());
+  const std::string name = options.output.filename().string();
+  for (const char* ending : {".partial-experiment-2", ".partial-0123456", ".partial-012345678",
+                             ".partial-0123456g", ".partial-01234567.bak", ".old-times"}) {
+    std::filesystem::create_directories(directory.path() / (name + ending) / "thesis");
+  }
+  (void)prepare(options, base::posix_file_system());
+  EXPECT_EQ(tests::names_in(directory.path()).size(), 9U) << "these, corpus, vocabulary, dataset";
+}
+
+// Killed between the two renames of --force.
+TEST(PrepareFailure, ADatasetThatWasSetAsideIsPutBack) {
+  const TemporaryDirectory directory;
+  set_corpus(directory.path(), documents_text(0, 200));
+  PrepareOptions options = small_options(directory.path());
+  (void)prepare(options, base::posix_file_system());
+  const std::string before = Dataset::open(options.output).fingerprint();
+  const Path old = options.output.string() + ".old-01234567";
+  std::filesystem::rename(options.output, old);
+  std::filesystem::create_directories(options.output.string() + ".partial-89abcdef");
+  EXPECT_THROW((void)prepare(options, base::posix_file_system()), Error) << "it exists again";
+  EXPECT_EQ(Dataset::open(options.output).fingerprint(), before);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  std::filesystem::create_directories(old);
+  options.force = true;
+  (void)prepare(options, base::posix_file_system());
+  EXPECT_THAT(tests::names_in(directory.path()),
+              testing::ElementsAre("corpus.txt", options.output.filename().string(), "vocab.txt"));
+}
+
+TEST(PrepareFailure, WhoIsLaterReplacesNothingWithoutForce) {
+  const TemporaryDirectory directory;
+  set_corpus(directory.path(), documents_text(0, 200));
+  const PrepareOptions first = small_options(directory.path());
+  bool is_second = true;
+  std::string made;
+  try {
+    (void)prepare(first, base::posix_file_system(), [&](const PrepareProgress&) {
+      if (!std::exchange(is_second, false)) return;
+      (void)prepare(first, base::posix_file_system());
+      made = Dataset::open(first.output).fingerprint();
+    });
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::Conflict);
+    EXPECT_THAT(error.what(), HasSubstr("exists already"));
+  }
+  EXPECT_EQ(Dataset::open(first.output).fingerprint(), made);
+  EXPECT_THAT(tests::names_in(directory.path()),
+              testing::ElementsAre("corpus.txt", first.output.filename().string(), "vocab.txt"));
+}
+
+// At any moment of the swap: ended before, the former dataset is whole; after, the new one is.
+TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
+  const TemporaryDirectory directory;
+  set_corpus(directory.path(), documents_text(0, 200));
+  PrepareOptions options = small_options(directory.path());
+  (void)prepare(options, base::posix_file_system());
+  const std::string before = Dataset::open(options.output).fingerprint();
+  options.force = true;
+  options.held_out = 0.5;
+  int made = 0, removed = 0;
+  for (int i = 0; i < 60; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {  // no test framework here
+      PartialDataset partial;
+      options.partial = &partial;
+      std::thread ender([&] {
+        while (partial.folder().empty() ||
+               !std::filesystem::exists(partial.folder() / kLengthsName)) {
+          std::this_thread::yield();
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100 * (i % 30)));
+        ::_exit(partial.end() == PartialDataset::End::WasMade ? 1 : 0);
+      });
+      try {
+        (void)prepare(options, base::posix_file_system());
+      } catch (...) {
+      }
+      ender.join();
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    const std::string now = Dataset::open(options.output).fingerprint();
+    (WEXITSTATUS(status) == 1 ? made : removed)++;
+    if (removed > 0 && made == 0) {
+      EXPECT_EQ(now, before);
+    }
+    EXPECT_THAT(
+        tests::names_in(directory.path()),
+        testing::ElementsAre("corpus.txt", options.output.filename().string(), "vocab.txt"));
+  }
+  std::printf("%d were ended before the swap, %d after\n", removed, made);
+}
+
 TEST(PrepareFailure, ItsOwnFolderIsHeldWhileItWorks) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 200));
   PrepareOptions options = small_options(directory.path());
-  Path folder;
-  options.begun = [&](const Path& path) { folder = path; };
+  PartialDataset partial;
+  options.partial = &partial;
   bool is_held = false;
   (void)prepare(options, base::posix_file_system(), [&](const PrepareProgress&) {
-    const base::UniqueFd other(::open(folder.c_str(), O_RDONLY | O_DIRECTORY));
+    const base::UniqueFd other(::open(partial.folder().c_str(), O_RDONLY | O_DIRECTORY));
     is_held = other.valid() && ::flock(other.get(), LOCK_EX | LOCK_NB) != 0;
   });
   EXPECT_TRUE(is_held);
