@@ -283,7 +283,7 @@ STAGES = [
     ("build", 1200, True, lambda t, limit, o: build(t, limit)),
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
-    ("unit", 480, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"])),
+    ("unit", 480, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"], None, CORES + 1)),  # a quarter waits
     ("slow", 400, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],

@@ -2,7 +2,10 @@
 """What tests/run.py and deploy/told_build.py tell of builds that are slow and of tests that fail."""
 import contextlib
 import io
+import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +14,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 import run  # noqa: E402
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
+BUILD = pathlib.Path(sys.argv.pop(1)) if sys.argv[1:] and not sys.argv[1].startswith(("-", "Of")) else None
 
 REPORT = """<testsuite>
 <testcase name="a_test.Cases/Of.Holds/named" status="run"/>
@@ -72,6 +78,17 @@ class OfBuilds(unittest.TestCase):
         self.assertIn("exit code 3", totals.failures[0])
 
 
+class OfTheDemo(unittest.TestCase):
+    def test_it_builds_no_test(self):
+        targets = re.search(r"^targets=\((.*)\)$", (ROOT / "deploy" / "demo.sh").read_text(), re.M)[1].split()
+        if not BUILD or not (BUILD / "build.ninja").exists():
+            self.skipTest("needs a build folder of Ninja's: suite_test.py FOLDER")
+        done = subprocess.run(["ninja", "-C", BUILD, "-t", "inputs", *targets], capture_output=True, text=True, timeout=60)
+        objects = [line for line in done.stdout.splitlines() if line.endswith(".o")]
+        self.assertGreater(len(objects), 100, done.stderr)
+        self.assertEqual([name for name in objects if name.startswith(("tests/", "trainer/cuda"))], [])
+
+
 class OfSteps(unittest.TestCase):
     def told_build(self, script):
         return subprocess.run([ROOT / "deploy" / "told_build.py", "sh", "-c", script], capture_output=True, text=True, timeout=60)
@@ -88,6 +105,26 @@ class OfSteps(unittest.TestCase):
         done = self.told_build("echo '[1/2] Building'; echo 'FAILED: a.o'; echo 'a.cc:1: error: no' >&2; exit 1")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout, "FAILED: a.o\na.cc:1: error: no\n")
+
+    def test_what_ends_it_is_told_and_is_its_exit_code(self):
+        done = self.told_build("echo '[1/2] a'; kill -KILL $$")
+        self.assertEqual((done.returncode, done.stdout), (137, "sh was ended by SIGKILL\n"))
+        for words, code in ((["/nowhere/cmake"], 127), ([], 2), (["--help"], 0)):
+            done = subprocess.run([ROOT / "deploy" / "told_build.py", *words], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, code, done)
+            self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_signal_reaches_the_command(self):
+        script = "trap 'echo saved; exit 9' INT TERM; echo ready; for i in $(seq 600); do sleep 0.1; done"
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = subprocess.Popen([ROOT / "deploy" / "told_build.py", "sh", "-c", script], stdout=subprocess.PIPE, text=True,
+                                       start_new_session=True)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            if number == signal.SIGINT:
+                os.killpg(process.pid, number)  # as a terminal does
+            else:
+                process.send_signal(number)
+            self.assertEqual((process.communicate(timeout=60)[0], process.returncode), ("saved\n", 9), number)
 
     def test_little_is_not_worth_a_word(self):
         self.assertEqual(self.told_build("echo '[1/3] Linking'; echo 'ninja: no work to do.'").stdout, "ninja: no work to do.\n")
