@@ -341,7 +341,9 @@ void add_plan(CLI::App* app, Parsed* parsed) {
       ->allow_extra_args(false);
   command->add_option("--lengths", options.lengths,
                       "how long samples are: lines low,high,fraction; none: all max_length");
-  command->add_option("--vocabulary", options.vocabulary, "vocabulary size, if there is no dataset")
+  command
+      ->add_option("--vocabulary", options.vocabulary,
+                   "vocabulary size, in place of the run file's and its dataset's")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--ranks", options.ranks,
                       "plan for N ranks, not the run file's; all: one for each GPU");
@@ -385,7 +387,8 @@ void add_simulated_run(CLI::App* command, SimulateOptions* options) {
                    "the batch grows with the ranks (0: it is the run's)")
       ->check(CLI::Range(0, 1 << 20));
   command
-      ->add_option("--vocabulary", options->vocabulary, "vocabulary size, if there is no dataset")
+      ->add_option("--vocabulary", options->vocabulary,
+                   "vocabulary size, in place of the run file's and its dataset's")
       ->check(CLI::Range(1, 1 << 24));
   add_given_figures(command, &options->given);
   command->add_flag("--sharp", options->sharp, "assume in-network reduction (SHARP)");

@@ -52,9 +52,17 @@ void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* co
                                             "fewer");
   }
   config->ranks = static_cast<int>(*ranks);
-  if (config->ranks_per_node > 0 && config->ranks % config->ranks_per_node != 0) {
-    config->ranks_per_node = 0;
+  const bool fits = config->ranks_per_node > 0 && config->ranks % config->ranks_per_node == 0;
+  if (options.ranks == "all" || !fits) config->ranks_per_node = 0;
+  if (!config->slurm) return;
+  trainer::SlurmResources& slurm = *config->slurm;
+  if (config->ranks % slurm.ranks_per_node != 0) {
+    throw base::Error(base::Code::User,
+                      options.ranks + " ranks are no multiple of the " +
+                          std::to_string(slurm.ranks_per_node) +
+                          " on a node that slurm.ranks_per_node has; change one of them");
   }
+  slurm.max_nodes = slurm.min_nodes = config->ranks / slurm.ranks_per_node;
 }
 
 // A plan for fewer ranks than somebody has in mind; empty: for as many as there are GPUs, or as
@@ -64,9 +72,11 @@ std::string ranks_note(const PlanOptions& options, const PlanRequest& request) {
   const int ranks = request.config.ranks;
   if (!options.ranks.empty() || ranks >= gpus || (ranks > 1 && options.nodes == 0)) return "";
   const std::string all = std::to_string(gpus);
-  return "the run file has " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
-         ", for " + std::to_string(ranks) + " of " + all + " GPUs; 'ranks: " + all +
-         "' in it uses all of them, and --ranks all plans for that";
+  const std::string note = "the run file has " + std::to_string(ranks) +
+                           (ranks == 1 ? " rank" : " ranks") + ", for " + std::to_string(ranks) +
+                           " of " + all + " GPUs; 'ranks: " + all + "' in it uses all of them";
+  return note + (gpus > request.config.batch_size ? ", if its batch has as many samples"
+                                                  : ", and --ranks all plans for that");
 }
 
 PlanRequest request_of(const PlanOptions& options, const Environment& environment) {
@@ -114,8 +124,18 @@ std::string xml_text(const PlanRequest& request) {
   return topology::write_nccl_xml(request.machines, choice.nodes.front());
 }
 
-std::string text_of(PlanFormat format, const PlanRequest& request, const PlanReport& report) {
-  switch (format) {
+// As planned, but with the vocabulary as the run file has it: 0 stays the dataset's.
+RunConfig config_to_write(const PlanOptions& options, RunConfig config) {
+  if (options.file != "-") {
+    config.model.vocabulary =
+        trainer::parse_run_config(read_input(options.file), options.file).model.vocabulary;
+  }
+  return config;
+}
+
+std::string text_of(const PlanOptions& options, const PlanRequest& request,
+                    const PlanReport& report) {
+  switch (options.format) {
     case PlanFormat::Text:
       return plan_table(report);
     case PlanFormat::Explain:
@@ -129,7 +149,7 @@ std::string text_of(PlanFormat format, const PlanRequest& request, const PlanRep
     case PlanFormat::Xml:
       return xml_text(request);
     case PlanFormat::Run:
-      return planned_run_file(request.config, report.plan);
+      return planned_run_file(config_to_write(options, request.config), report.plan);
   }
   return "";
 }
@@ -170,7 +190,7 @@ int plan(const PlanOptions& options, const Environment& environment) {
       base::replace_file(files, base::Path(options.directory) / name, text);
     }
   }
-  std::cout << text_of(options.format, request, report) << std::flush;
+  std::cout << text_of(options, request, report) << std::flush;
   return 0;
 }
 

@@ -126,6 +126,11 @@ class Decider {
   void balance() {
     if (!inputs_.lengths || inputs_.config.batch_size < inputs_.config.ranks) return;
     std::vector<Decision::Option> options;
+    // The figures are of the slowest rank as the run file balances, where they are modelled.
+    const double own = inputs_.figures.compute_seconds > 0
+                           ? imbalance_of(inputs_.config, inputs_.config.balance.strategy,
+                                          inputs_.ranks_per_node, *inputs_.lengths)
+                           : 1;
     for (const Balance strategy : {Balance::None, Balance::Stratified, Balance::GlobalPresort,
                                    Balance::Exchange, Balance::Packed}) {
       RunConfig config = inputs_.config;
@@ -133,8 +138,8 @@ class Decider {
       const double slowest =
           imbalance_of(config, strategy, inputs_.ranks_per_node, *inputs_.lengths);
       PlanFigures figures = inputs_.figures;
-      figures.efficiency /= slowest;
-      figures.compute_seconds *= slowest;
+      figures.efficiency /= slowest / own;
+      figures.compute_seconds *= slowest / own;
       options.push_back(
           {setting(config, "/balance/strategy"),
            topology::run_step(plan_inputs(config, figures), plan_.buckets, curve()).step_seconds});

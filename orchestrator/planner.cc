@@ -123,12 +123,34 @@ class Planner {
     figures_.memory_bytes_per_second = compute.memory_bytes_per_second;
     figures_.efficiency = compute.efficiency;
     figures_.overhead_seconds = model.overhead_seconds;
-    const ComputeSeconds seconds = compute_seconds(config_.model, mean_sizes(config_, figures_),
-                                                   compute, config_.micro_batch_size);
+    trainer::BatchSizes sizes = mean_sizes(config_, figures_);
+    const double slowest = slowest_rank();
+    for (std::int64_t* count :
+         {&sizes.samples, &sizes.tokens, &sizes.squared_tokens, &sizes.masked}) {
+      *count = std::llround(static_cast<double>(*count) * slowest);
+    }
+    const ComputeSeconds seconds =
+        compute_seconds(config_.model, sizes, compute, config_.micro_batch_size);
     figures_.compute_seconds = seconds.forward + seconds.backward;
+    if (config_.buckets.by != trainer::BucketPolicy::Plan) {
+      report_.notes.emplace_back(
+          "the run file says how the gradient is cut (buckets.by), and the trainer does so; with "
+          "'buckets: {by: plan}' it cuts as planned here");
+    }
     report_.basis = step_basis(config_, request_.given, request_.lengths);
     report_.basis.insert(report_.basis.begin(),
                          (model.share.fitted ? "" : "NOT FITTED: ") + share_sentence(model.share));
+  }
+
+  // Its share of the mean, as the run file balances: the slowest rank decides a step.
+  [[nodiscard]] double slowest_rank() const {
+    if (config_.ranks == 1 || config_.batch_size < config_.ranks) return 1;
+    const std::string length = std::to_string(config_.data.max_length);
+    const trainer::LengthTable lengths =
+        request_.lengths
+            ? *request_.lengths
+            : trainer::LengthTable::parse(length + "," + length + ",1", "data.max_length");
+    return imbalance_of(config_, config_.balance.strategy, choice_.ranks_per_node, lengths);
   }
 
   void plan_by_model(const topology::StepInputs& inputs) {

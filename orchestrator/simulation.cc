@@ -90,6 +90,7 @@ StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_
   figures.mean_squared_tokens = mean_square;
   figures.slowdown = inputs.network.slowdown;
   figures.compute_seconds = compute_seconds;
+  figures.overhead_seconds = inputs.overhead_seconds;
   StepInputs step = plan_inputs(config, figures);
   for (topology::StepTensor& tensor : step.tensors) {
     tensor.begin_byte = tensor.begin_byte / kElementBytes * inputs.gradient_bytes;
@@ -97,7 +98,8 @@ StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_
   }
   if (inputs.optimizer_parts > 0) {
     const double as_planned = config.sharding.optimizer ? config.ranks : 1;
-    step.tail_seconds *= as_planned / inputs.optimizer_parts;
+    step.tail_seconds = inputs.overhead_seconds + (step.tail_seconds - inputs.overhead_seconds) *
+                                                      as_planned / inputs.optimizer_parts;
   }
   return step;
 }
@@ -330,10 +332,10 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
     parts.imbalance = longest - parts.compute;
     // What the sums slow computing down by is theirs.
     parts.exposed = std::max(0.0, timeline.exposed_seconds + timeline.compute_seconds - longest);
-    parts.tail = timeline.tail_seconds;
-    parts.gather = gather_seconds(inputs, timeline.forward_seconds);
     parts.overhead = inputs.overhead_seconds;
-    parts.step = timeline.step_seconds + parts.gather + parts.overhead;
+    parts.tail = timeline.tail_seconds - parts.overhead;
+    parts.gather = gather_seconds(inputs, timeline.forward_seconds);
+    parts.step = timeline.step_seconds + parts.gather;
     tally.add(parts);
     imbalance += shares.most_tokens / (shares.all.tokens / ranks);
     const double masked = shares.all.tokens * config.data.mask_fraction;

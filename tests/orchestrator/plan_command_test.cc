@@ -109,6 +109,8 @@ TEST_F(PlanCommand, ReckonsAStepAsSimulateDoes) {
     std::string more;
     std::vector<std::string> options;
   };
+  const std::vector<std::string> lengths = {
+      "--lengths", REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv"};
   const std::vector<Row> rows = {
       {"dgx-h100.yaml", 1, 8, batch, {}},
       {"dgx-h100.yaml", 8, 64, batch, {}},
@@ -116,6 +118,10 @@ TEST_F(PlanCommand, ReckonsAStepAsSimulateDoes) {
       {"pcie-100gbe.yaml", 2, 8, batch, {}},
       {"dgx-h100.yaml", 8, 64, "batch: {size: 4096, micro: 16}\n", {}},
       {"dgx-h100.yaml", 8, 64, batch + "statistics: {peak_tflops: 500}\n", {}},
+      {"dgx-h100.yaml", 1, 8, "batch: {size: 9}\n", {}},
+      {"dgx-h100.yaml", 1, 8, "batch: {size: 128}\nbalance: {strategy: none}\n", lengths},
+      {"dgx-h100.yaml", 2, 16, "batch: {size: 256}\nbalance: {strategy: packed}\n", lengths},
+      {"dgx-h100.yaml", 2, 16, "batch: {size: 64}\n", lengths},
       {"dgx-h100.yaml", 8, 64, batch, {"--efficiency", "0.4", "--overhead-seconds", "0.02"}},
   };
   for (const Row& row : rows) {
@@ -124,7 +130,7 @@ TEST_F(PlanCommand, ReckonsAStepAsSimulateDoes) {
         "plan", run, "--cluster", kExamples + row.cluster, "--nodes", std::to_string(row.nodes)};
     std::vector<std::string> simulated = {
         "simulate", run, "--cluster", kExamples + row.cluster, "--nodes", std::to_string(row.nodes),
-        "--steps",  "3"};
+        "--steps",  "50"};
     planned.insert(planned.end(), row.options.begin(), row.options.end());
     simulated.insert(simulated.end(), row.options.begin(), row.options.end());
     const double by_plan = json_of(planned)["timeline"]["step_seconds"];
@@ -184,6 +190,16 @@ TEST_F(PlanCommand, OffersARankForEveryGpu) {
     EXPECT_EQ(refused.exit.code, kUserError) << ranks;
     EXPECT_THAT(refused.errors, HasSubstr(words));
   }
+  const std::string text = tests::file_text(run);
+  file("run.yaml", text + "ranks: 8\nranks_per_node: 4\nslurm: {nodes: 2, ranks_per_node: 4}\n");
+  const trainer::RunConfig written =
+      trainer::parse_run_config(with({"--ranks", "16", "-o", "run"}).text, "stdout");
+  EXPECT_EQ(written.ranks, 16);
+  EXPECT_EQ(written.slurm->max_nodes, 4);
+  EXPECT_THAT(with({"--ranks", "18"}).errors, HasSubstr("18 ranks are no multiple of the 4"));
+  file("run.yaml", text + "ranks: 8\nranks_per_node: 4\n");
+  EXPECT_THAT(with({"--ranks", "all"}).text, HasSubstr("8192 ranks on 1024 nodes of 8"))
+      << "every GPU, whatever ranks_per_node";
 }
 
 TEST_F(PlanCommand, WritesNcclsTopologyOfMachinesThatWereRead) {
