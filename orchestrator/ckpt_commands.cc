@@ -1,5 +1,6 @@
 #include "orchestrator/ckpt_commands.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -104,7 +105,7 @@ std::string step_text(const Json& json) {
 
 std::string bytes_text(const Json& json) {
   const auto it = json.find("bytes");
-  if (it == json.end() || !it->is_number_unsigned()) return "-";
+  if (it == json.end() || !it->is_number_unsigned() || *it == 0) return "-";
   return base::human_bytes(it->get<std::uint64_t>());
 }
 
@@ -154,8 +155,12 @@ std::string age_text(const Json& row) {
 }
 
 void print_list(const Json& answer) {
-  const Json rows = answer.value("checkpoints", Json::array());
+  Json rows = answer.value("checkpoints", Json::array());
   if (rows.empty()) std::cerr << "no checkpoints\n";
+  // As a directory lists them; a journal tells of removals later.
+  std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
+    return a.value("step", std::int64_t{0}) > b.value("step", std::int64_t{0});
+  });
   std::vector<Row> cells{{"STEP", "NAME", "STATUS", "SIZE", "METRIC", "AGE", "PINNED", "KEPT"}};
   for (const Json& row : rows) {
     cells.push_back({step_text(row), text_of(row, "name"), condition_text(row), size_text(row),

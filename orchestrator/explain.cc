@@ -141,6 +141,12 @@ bool is_silent(const RunParts& parts, const std::optional<Contact>& contact) {
          !parts.launches.back().over;
 }
 
+// What its run file or its data made it end by would end it again.
+bool ends_the_same_way(const RunParts& parts) {
+  return !parts.attempts.empty() &&
+         parts.attempts.back().exit_code == static_cast<int>(ExitCode::User);
+}
+
 std::string summary_of(const Run& run, const RunParts& parts,
                        const std::optional<Contact>& contact) {
   const std::string saved =
@@ -199,8 +205,12 @@ std::string next_of(const Run& run, const RunParts& parts, const std::optional<C
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
     case RunState::Failed:
       if (run.wanted == Wanted::Observe) return "nothing; it is over";
-      return "nothing; mend the cause, then `regatta resume " + run.id +
-             "` lets it go on from its newest checkpoint";
+      return ends_the_same_way(parts)
+                 ? "nothing; a resumed run has the same run file, so submit a changed one; where "
+                   "the cause lies elsewhere, mend it, then `regatta resume " +
+                       run.id + "`"
+                 : "nothing; mend the cause, then `regatta resume " + run.id +
+                       "` lets it go on from its newest checkpoint";
     case RunState::Stopped:
     case RunState::Cancelled:
       if (run.wanted == Wanted::Observe) return "nothing; it is over";

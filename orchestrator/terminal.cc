@@ -127,7 +127,8 @@ std::string target_text(const Json& run) {
   }
   if (value) text += "; last " + (target ? "" : text_of(run, "metric") + " ") + figure(value);
   const auto baseline = number_of(run, "baseline");
-  if (baseline) text += " (the best constant guess: " + figure(baseline) + ")";
+  if (baseline && text_of(run, "metric") != "mlm_loss")
+    text += " (the best constant guess: " + figure(baseline) + ")";
   return text;
 }
 

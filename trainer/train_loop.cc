@@ -34,6 +34,12 @@ RunConfig on_nodes(RunConfig config) {
   return config;
 }
 
+[[noreturn]] void throw_diverged(std::int64_t step, ClipMode clip) {
+  throw Diverged(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
+                                       ": training diverged; lower optimizer.learning_rate" +
+                                       (clip == ClipMode::None ? ", or clip the gradient" : ""));
+}
+
 }  // namespace
 
 Dtype compute_dtype(Precision precision) {
@@ -181,8 +187,7 @@ StepRecord TrainLoop::step(std::int64_t step) {
   record.seconds = clock_.monotonic_seconds() - start;
   describe(ranks, scale, &record);
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
-    throw Diverged(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
-                                         "; lower optimizer.learning_rate or clip the gradient");
+    throw_diverged(step, config_.clip);
   }
   return record;
 }

@@ -115,7 +115,8 @@ TEST_F(RunProcess, ADivergenceIsToldAsOne) {
     EXPECT_EQ(end.reason, "diverged");
     ASSERT_FALSE(records_of<StepRecord>(run).empty());
     EXPECT_EQ(end.step, records_of<StepRecord>(run).back().step) << "the last with a loss";
-    EXPECT_NE(end.message.find("not finite at step " + std::to_string(end.step + 1) + "; lower"),
+    EXPECT_NE(end.message.find("not finite at step " + std::to_string(end.step + 1) +
+                               ": training diverged; lower"),
               std::string::npos)
         << end.message;
     const std::string log = log_of(run);
