@@ -365,7 +365,13 @@ EndRecord Attempt::train(std::int64_t done) {
   journal_.write(PhaseRecord{"training"});
   while (done < config_.steps) {
     const bool was_writing = writer_->step_under_way() >= 0;
-    StepRecord step = loop_->step(++done);
+    StepRecord step;
+    try {
+      step = loop_->step(++done);
+    } catch (const Diverged&) {  // on all ranks; what was being written is told, too
+      journal(writer_->settle());
+      throw;
+    }
     if (!learning_->has_first_buckets()) {  // the start record's
       step.bucket_launched.clear();
       step.bucket_finished.clear();

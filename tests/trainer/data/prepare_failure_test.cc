@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -270,9 +271,10 @@ TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
     if (child == 0) {  // no test framework here
       PartialDataset partial;
       options.partial = &partial;
+      std::atomic<bool> is_over{false};
       std::thread ender([&] {
-        while (partial.folder().empty() ||
-               !std::filesystem::exists(partial.folder() / kLengthsName)) {
+        while (!is_over && (partial.folder().empty() ||
+                            !std::filesystem::exists(partial.folder() / kLengthsName))) {
           std::this_thread::yield();
         }
         std::this_thread::sleep_for(std::chrono::microseconds(100 * (i % 30)));
@@ -282,6 +284,7 @@ TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
         (void)prepare(options, base::posix_file_system());
       } catch (...) {
       }
+      is_over = true;
       ender.join();
     }
     int status = 0;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <random>
+#include <set>
 
 namespace regatta::tests {
 namespace {
@@ -122,6 +123,25 @@ TEST_F(RunProcess, ADivergenceIsToldAsOne) {
     const std::string log = log_of(run);
     EXPECT_NE(log.find("ended: diverged at step " + std::to_string(end.step)), std::string::npos)
         << log;
+  }
+}
+
+// What is being written when it ends is a checkpoint like any other.
+TEST_F(RunProcess, ADivergenceLeavesNoCheckpointUntold) {
+  std::string text = with(run_file(*dataset_, 50), "learning_rate: 0.003", "learning_rate: 1000");
+  text = with(text, "every: 7, keep_last: 3", "every: 1, keep_last: 100");
+  const base::Path run = make_run("untold", text);
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  std::set<std::string> told;
+  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    if (record.status == "written") told.insert(record.name);
+  }
+  const auto there = base::posix_file_system().list(run / "checkpoints");
+  ASSERT_FALSE(told.empty());
+  for (const std::string& name : there) {
+    if (name.rfind("step-", 0) == 0) {
+      EXPECT_EQ(told.count(name), 1U) << name;
+    }
   }
 }
 
