@@ -40,22 +40,12 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-# Bash drops a trapped INT that comes just as it has waited for a command. So what works is a process
-# group of its own, which is told to end by TERM; this shell only waits for it.
+# What works is this script once more, aside, which clears away what it has started.
 if [ -z "${REGATTA_DEMO_WORKS:-}" ]; then
-  worker='' told='' code=0
-  tell() { told=$1 && { [ -z "$worker" ] || kill -s TERM -- "-$worker" 2>/dev/null || true; }; }
-  trap 'tell 130' INT
-  trap 'tell 143' TERM HUP
-  set -m
-  REGATTA_DEMO_WORKS=yes "$source_root/deploy/demo.sh" ${words[@]+"${words[@]}"} &
-  worker=$!
-  set +m
-  [ -z "$told" ] || tell "$told"
-  while kill -0 "$worker" 2>/dev/null; do wait "$worker" || true; done
-  wait "$worker" || code=$?
-  [ -z "$told" ] || [ "$code" -ne 143 ] || code=$told
-  exit "$code"
+  # shellcheck source=/dev/null
+  . "$source_root/deploy/aside.sh"
+  export REGATTA_DEMO_WORKS=yes
+  run_aside group "$source_root/deploy/demo.sh" ${words[@]+"${words[@]}"}
 fi
 
 cd "$source_root"

@@ -79,10 +79,13 @@ std::string ranks_note(const PlanOptions& options, const PlanRequest& request) {
                                                   : ", and --ranks all plans for that");
 }
 
-PlanRequest request_of(const PlanOptions& options, const Environment& environment) {
+// own_vocabulary: what the run file has, 0 where it leaves that to its dataset.
+PlanRequest request_of(const PlanOptions& options, const Environment& environment,
+                       int* own_vocabulary) {
   PlanRequest request;
   const std::string source = options.file == "-" ? "stdin" : options.file;
   request.config = trainer::parse_run_config(read_input(options.file), source);
+  *own_vocabulary = request.config.model.vocabulary;
   take_vocabulary(options.file, options.vocabulary, &request.config);
   request.machines = machines(options, environment);
   take_ranks(options, request.machines, &request.config);
@@ -124,18 +127,16 @@ std::string xml_text(const PlanRequest& request) {
   return topology::write_nccl_xml(request.machines, choice.nodes.front());
 }
 
-// As planned, but with the vocabulary as the run file has it: 0 stays the dataset's.
-RunConfig config_to_write(const PlanOptions& options, RunConfig config) {
-  if (options.file != "-") {
-    config.model.vocabulary =
-        trainer::parse_run_config(read_input(options.file), options.file).model.vocabulary;
-  }
-  return config;
+// As planned, but for the vocabulary.
+std::string run_text(const PlanRequest& request, const PlanReport& report, int own_vocabulary) {
+  RunConfig config = request.config;
+  config.model.vocabulary = own_vocabulary;
+  return planned_run_file(config, report.plan);
 }
 
-std::string text_of(const PlanOptions& options, const PlanRequest& request,
-                    const PlanReport& report) {
-  switch (options.format) {
+std::string text_of(PlanFormat format, const PlanRequest& request, const PlanReport& report,
+                    int own_vocabulary) {
+  switch (format) {
     case PlanFormat::Text:
       return plan_table(report);
     case PlanFormat::Explain:
@@ -149,7 +150,7 @@ std::string text_of(const PlanOptions& options, const PlanRequest& request,
     case PlanFormat::Xml:
       return xml_text(request);
     case PlanFormat::Run:
-      return planned_run_file(config_to_write(options, request.config), report.plan);
+      return run_text(request, report, own_vocabulary);
   }
   return "";
 }
@@ -172,7 +173,8 @@ MeasuredLog read_measured(const std::string& text) {
 }
 
 int plan(const PlanOptions& options, const Environment& environment) {
-  const PlanRequest request = request_of(options, environment);
+  int own_vocabulary = 0;
+  const PlanRequest request = request_of(options, environment, &own_vocabulary);
   PlanReport report = plan_run(request);
   if (const std::string note = ranks_note(options, request); !note.empty()) {
     const bool is_shown =
@@ -190,7 +192,7 @@ int plan(const PlanOptions& options, const Environment& environment) {
       base::replace_file(files, base::Path(options.directory) / name, text);
     }
   }
-  std::cout << text_of(options, request, report) << std::flush;
+  std::cout << text_of(options.format, request, report, own_vocabulary) << std::flush;
   return 0;
 }
 

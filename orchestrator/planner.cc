@@ -145,11 +145,7 @@ class Planner {
   // Its share of the mean, as the run file balances: the slowest rank decides a step.
   [[nodiscard]] double slowest_rank() const {
     if (config_.ranks == 1 || config_.batch_size < config_.ranks) return 1;
-    const std::string length = std::to_string(config_.data.max_length);
-    const trainer::LengthTable lengths =
-        request_.lengths
-            ? *request_.lengths
-            : trainer::LengthTable::parse(length + "," + length + ",1", "data.max_length");
+    const trainer::LengthTable lengths = request_.lengths.value_or(longest_lengths(config_));
     return imbalance_of(config_, config_.balance.strategy, choice_.ranks_per_node, lengths);
   }
 

@@ -35,8 +35,7 @@ LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) 
   if (!options.lengths.empty()) {
     return LengthTable::parse(read_input(options.lengths), options.lengths);
   }
-  const std::string length = std::to_string(config.data.max_length);
-  return LengthTable::parse(length + "," + length + ",1", "data.max_length");
+  return longest_lengths(config);
 }
 
 void check_options(const SimulateOptions& options) {

@@ -85,6 +85,11 @@ std::string share_sentence(const PeakShare& share) {
   return "share of the peak " + std::string(value) + ": " + share.basis;
 }
 
+trainer::LengthTable longest_lengths(const RunConfig& config) {
+  const std::string length = std::to_string(config.data.max_length);
+  return trainer::LengthTable::parse(length + "," + length + ",1", "data.max_length");
+}
+
 void take_vocabulary(const std::string& file, int given, RunConfig* config) {
   int& vocabulary = config->model.vocabulary;
   if (given > 0) vocabulary = given;

@@ -39,6 +39,9 @@ struct StepModel {
 // "share of the peak 60 %: MLPerf's entries on A100 reach 55 to 63 %". Of a share that is fitted.
 [[nodiscard]] std::string share_sentence(const PeakShare& share);
 
+// Of samples that are all as long as the run file lets them be: where nobody tells their lengths.
+[[nodiscard]] trainer::LengthTable longest_lengths(const trainer::RunConfig& config);
+
 // The run's vocabulary: `given` if it is above 0, else the run file's, else that of its dataset,
 // relative to the run file's folder. Throws Code::User where none of them tells it.
 void take_vocabulary(const std::string& file, int given, trainer::RunConfig* config);

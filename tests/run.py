@@ -7,8 +7,8 @@
     tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
-stopped and fails, but for the build, which only fails when nothing moves for so long. Results stay in build/test-results/. The last line is
-`N passed, N failed, N skipped`.
+stopped and fails, but for the build, which only fails when nothing moves for so long. Results stay in
+build/test-results/. The last line is `N passed, N failed, N skipped`.
 """
 import argparse
 import atexit
@@ -209,19 +209,15 @@ class BuiltAhead:
 
     def __init__(self):
         builds = "; ".join(f"({command})" for command in [*map(variant_build, VARIANTS), FUZZ_BUILD, cuda_build() or "true"])
-        # Where processes are scheduled by session, that of the session counts, else that of each.
-        calm = "echo 19 > /proc/self/autogroup 2>/dev/null; renice -n 19 $$ > /dev/null"
-        self.process = subprocess.Popen(["sh", "-c", f"{calm}; {builds}"], cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True,
-                                        stdout=open(RESULTS / "ahead.log", "wb"), stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(["nice", "-n", "10", "sh", "-c", builds], cwd=ROOT, stdin=subprocess.DEVNULL,
+                                        start_new_session=True, stdout=open(RESULTS / "ahead.log", "wb"), stderr=subprocess.STDOUT)
         atexit.register(self.end)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     def finish(self):
-        """What is left, at full speed. What does not build fails in its own stage."""
+        """Waits for what is left. What does not build fails in its own stage."""
         begin = time.monotonic()
         print("== variants", flush=True)
-        with contextlib.suppress(OSError):
-            pathlib.Path(f"/proc/{self.process.pid}/autogroup").write_text("0")
         self.process.wait()
         print(f"   built in another {time.monotonic() - begin:.0f} s", flush=True)
 

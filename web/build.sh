@@ -11,7 +11,7 @@ fi
 # npm ci empties node_modules, so an own stamp says which lockfile it was filled from.
 stamp=node_modules/.regatta-lock
 if ! cmp -s package-lock.json "$stamp"; then
-  npm ci --no-audit --no-fund --ignore-scripts
+  npm ci --no-audit --no-fund --ignore-scripts --no-progress --no-update-notifier
   cp package-lock.json "$stamp"
 fi
 exec node build.mjs

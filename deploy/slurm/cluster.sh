@@ -160,34 +160,11 @@ main() {
     kill | start | pause | resume) [ -n "$name" ] || fail "$command needs a name" 2 ;;
     *) [ -z "$name" ] || fail "$command takes no name: '$name'" 2 ;;
   esac
-  run_aside "${command}_cluster"
+  run_aside shell "${command}_cluster"
 }
 
-# Ctrl-C ends every process of the terminal's foreground, and a command that it ends looks like one
-# that failed. So what works does so in a process group of its own, and only its shell is told: by
-# TERM, since a trapped INT is lost where it comes just as bash has waited for a command.
-run_aside() {
-  local worker='' told='' code=0
-  tell() { told=$1 && { [ -z "$worker" ] || kill -s TERM "$worker" 2>/dev/null || true; }; }
-  trap 'tell INT' INT
-  trap 'tell TERM' TERM HUP
-  set -m
-  (
-    set +m
-    trap 'interrupted=143' TERM HUP
-    "$@"
-  ) &
-  worker=$!
-  set +m
-  [ -z "$told" ] || tell "$told"
-  # `wait` returns when a signal comes, too; asked again, it still knows the answer.
-  while kill -0 "$worker" 2>/dev/null; do wait "$worker" || true; done
-  wait "$worker" || code=$?
-  # What failed after it was told to end did so for that, with whatever code.
-  [ "$code" -eq 0 ] || case "$told" in INT) code=130 ;; TERM) code=143 ;; esac
-  exit "$code"
-}
-
+# shellcheck source=/dev/null
+. "$here/../aside.sh"
 # shellcheck source=/dev/null
 . "$here/commands.sh"
 main "$@"

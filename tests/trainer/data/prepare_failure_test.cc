@@ -214,13 +214,18 @@ TEST(PrepareFailure, ForeignFoldersOfSuchNamesStay) {
   EXPECT_EQ(tests::names_in(directory.path()).size(), 9U) << "these, corpus, vocabulary, dataset";
 }
 
+// A first dataset, which others then replace, or do not: its fingerprint.
+std::string made_with(const PrepareOptions& options) {
+  set_corpus(options.output.parent_path(), documents_text(0, 200));
+  (void)prepare(options, base::posix_file_system());
+  return Dataset::open(options.output).fingerprint();
+}
+
 // Killed between the two renames of --force.
 TEST(PrepareFailure, ADatasetThatWasSetAsideIsPutBack) {
   const TemporaryDirectory directory;
-  set_corpus(directory.path(), documents_text(0, 200));
   PrepareOptions options = small_options(directory.path());
-  (void)prepare(options, base::posix_file_system());
-  const std::string before = Dataset::open(options.output).fingerprint();
+  const std::string before = made_with(options);
   const Path old = options.output.string() + ".old-01234567";
   std::filesystem::rename(options.output, old);
   std::filesystem::create_directories(options.output.string() + ".partial-89abcdef");
@@ -259,10 +264,8 @@ TEST(PrepareFailure, WhoIsLaterReplacesNothingWithoutForce) {
 // At any moment of the swap: ended before, the former dataset is whole; after, the new one is.
 TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
   const TemporaryDirectory directory;
-  set_corpus(directory.path(), documents_text(0, 200));
   PrepareOptions options = small_options(directory.path());
-  (void)prepare(options, base::posix_file_system());
-  const std::string before = Dataset::open(options.output).fingerprint();
+  const std::string before = made_with(options);
   options.force = true;
   options.held_out = 0.5;
   int made = 0, removed = 0;
