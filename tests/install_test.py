@@ -37,6 +37,11 @@ def main():
         assert len(examples) == 5, examples
         for example in examples:
             output(regatta, "doctor", example)
+        # From another folder than the checkout's, so that nothing but the prefix can have the length table.
+        for command in (("step", "--samples", "2", "--steps", "1", "--warmup", "0", "--threads", "1"),
+                        ("balance", "--ranks", "2", "--ranks-per-node", "2", "--batch", "8", "--steps", "2")):
+            told = json.loads(output(trainer, "bench", *command, cwd=name))
+            assert "lengths_wikipedia_512.csv" in json.dumps(told), told
         corpus = pathlib.Path(name) / "text"
         corpus.write_text("\n\n".join(f"Boat {i} sails on the river.\nThe wind is {i} knots." for i in range(40)))
         data = pathlib.Path(name) / "data"

@@ -8,6 +8,8 @@ import re
 import sys
 import unicodedata
 
+import rooms
+
 FOLDERS = ["base", "topology", "checkpoint", "trainer", "orchestrator"]  # each sees those before it
 SKIPPED = {"build", "node_modules", "demo", "dist", ".git", "out", "__pycache__", ".ccache"}
 TRAINER_SEES = {"topology/plan.h", "topology/plan_store.h", "topology/graph.h", "topology/cost_model.h"}
@@ -81,7 +83,14 @@ def check_include(name, header):
     return None
 
 
+def check_rooms(name, header):
+    product = name.split("/")[0] in FOLDERS and header.split("/")[0] in FOLDERS
+    return rooms.against_order(name, header) if product else None
+
+
 def check_code(name, text, report):
+    if name.split("/")[0] in FOLDERS and rooms.room_of(name) is None:
+        report(name, 1, "in no room; tests/rooms.py lists them")
     generated = "generated" in text[:300].lower()
     lines = text.splitlines()
     if len(lines) > MAX_LINES and not generated:
@@ -99,7 +108,7 @@ def check_code(name, text, report):
         included = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
         if included:
             header = included[1]
-            why = check_include(name, header)
+            why = check_include(name, header) or check_rooms(name, header)
             if why:
                 report(name, number, why)
             for heavy, places in HEAVY.items():
@@ -159,6 +168,18 @@ def check_tree(root, names, report):
             report(folder, 1, "every folder has a README.md")
 
 
+def check_version(root, report):
+    """One version: of project() in CMakeLists.txt."""
+    def version(name, pattern):
+        found = re.search(pattern, read(root / name)) if (root / name).is_file() else None
+        return found and found[1]
+    of_project = version("CMakeLists.txt", r"project\([^)]*VERSION ([\d.]+)")
+    for name, pattern in (("web/package.json", r'"version": "([^"]*)"'), ("CHANGELOG.md", r"\n## ([^\s]+)")):
+        other = version(name, pattern)
+        if other and other != of_project:
+            report(name, 1, f"version {other}, and CMakeLists.txt has {of_project}")
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     findings = []
@@ -171,6 +192,7 @@ def main():
         if name.endswith((".cc", ".h", ".cu", ".cuh")):
             check_code(name, read(root / name), report)
     check_tree(root, set(names), report)
+    check_version(root, report)
     print("\n".join(findings + [f"tidy: {len(findings)} findings in {len(names)} files"]))
     return 1 if findings else 0
 

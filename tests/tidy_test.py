@@ -11,6 +11,10 @@ CASES = [
     ("orchestrator past the contract", "orchestrator/a.cc", '#include "trainer/bert.h"\n', "sees only trainer/contract/"),
     ("trainer past the plan", "trainer/a.cc", '#include "topology/doctor.h"\n', "only plan.h, plan_store.h"),
     ("contract into the trainer", "trainer/contract/a.cc", '#include "trainer/bert.h"\n', "sees nothing else of the trainer"),
+    ("against the order of rooms", "trainer/bert.cc", '#include "trainer/train_loop.h"\n', "trainer/model comes before trainer/step"),
+    ("against the order of rooms, from a folder", "trainer/cpu/a.cc", '#include "trainer/bert.h"\n', "trainer/cpu comes before"),
+    ("in no room", "trainer/a.h", "#pragma once\n", "in no room"),
+    ("another version", "CHANGELOG.md", "# Changelog\n\n## 9.9.9 (today)\n", "version 9.9.9, and CMakeLists.txt has 0.1.0"),
     ("full json in a header", "base/a.h", "#pragma once\n#include <nlohmann/json.hpp>\n", "json_fwd"),
     ("spdlog outside its file", "trainer/a.cc", "#include <spdlog/spdlog.h>\n", "belongs in base/log.cc only"),
     ("no pragma once", "base/a.h", "int f();\n", "#pragma once"),
@@ -43,6 +47,7 @@ CASES = [
 
 
 def clean_tree(root):
+    (root / "CMakeLists.txt").write_text("project(tree VERSION 0.1.0 LANGUAGES CXX)\n")
     (root / "base").mkdir()
     (root / "base" / "README.md").write_text("# base\n")
     (root / "base" / "good.cc").write_text('#include "base/good.h"\n')
