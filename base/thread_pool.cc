@@ -1,5 +1,8 @@
 #include "base/thread_pool.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -65,6 +68,13 @@ struct ThreadPool::State {
     }
   }
 };
+
+int usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
 
 ThreadPool::ThreadPool(int threads) : threads_(threads), state_(std::make_unique<State>()) {
   check(threads >= 1, "a thread pool has at least one thread");

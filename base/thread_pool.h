@@ -6,6 +6,9 @@
 
 namespace regatta::base {
 
+// That this process may use; at least 1.
+[[nodiscard]] int usable_cores();
+
 // A fixed set of threads for data-parallel loops. The caller works too, so `threads` = 1 starts
 // none. One loop at a time; loops do not nest.
 class ThreadPool {

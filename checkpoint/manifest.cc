@@ -1,6 +1,8 @@
 #include "checkpoint/manifest.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -53,6 +55,20 @@ class FieldReader {
     if (found.digest.size() != 32 || !digits) fail("a digest is not 32 hexadecimal digits");
     return found;
   }
+  // Absent where there were none.
+  std::vector<Rollback> rollbacks() const {
+    std::vector<Rollback> found;
+    const auto list = json_.find("rollbacks");
+    if (list == json_.end()) return found;
+    if (!list->is_array()) fail("rollbacks is not a list");
+    for (const Json& each : *list) {
+      if (!each.is_object()) fail("rollbacks holds something that is not an object");
+      const FieldReader reader(each, source_);
+      found.push_back({reader.count("from_step"), reader.count("to_step")});
+      if (found.back().from_step <= found.back().to_step) fail("a rollback goes forward");
+    }
+    return found;
+  }
   const Json& object(const char* name) const {
     const Json& value = field(name);
     if (!value.is_object()) fail(std::string(name) + " is not an object");
@@ -92,6 +108,14 @@ double finite_or_zero(double value) { return std::isfinite(value) ? value : 0.0;
 
 }  // namespace
 
+bool came_through(std::int64_t step, const std::vector<Rollback>& known,
+                  const std::vector<Rollback>& rollbacks) {
+  if (known.size() > rollbacks.size()) return false;
+  if (!std::equal(known.begin(), known.end(), rollbacks.begin())) return false;
+  return std::all_of(rollbacks.begin() + std::ssize(known), rollbacks.end(),
+                     [&](const Rollback& later) { return step <= later.to_step; });
+}
+
 std::string to_json(const Manifest& manifest) {
   Json json;
   json["format"] = kManifestFormat;
@@ -105,6 +129,9 @@ std::string to_json(const Manifest& manifest) {
   json["metric"] = manifest.metric;
   json["value"] = manifest.value ? Json(*manifest.value) : Json(nullptr);
   json["plan"] = manifest.plan;
+  for (const Rollback& each : manifest.rollbacks) {
+    json["rollbacks"].push_back({{"from_step", each.from_step}, {"to_step", each.to_step}});
+  }
   json["utc_seconds"] = finite_or_zero(manifest.utc_seconds);
   json["versions"] = Json::object();
   for (const auto& [name, version] : manifest.versions) json["versions"][name] = version;
@@ -141,6 +168,7 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
     reader.fail("value is neither a number nor null");
   }
   manifest.plan = reader.text("plan");
+  manifest.rollbacks = reader.rollbacks();
   manifest.utc_seconds = reader.number("utc_seconds");
   for (const auto& [name, version] : reader.object("versions").items()) {
     if (!version.is_string()) reader.fail("versions holds something that is not text");

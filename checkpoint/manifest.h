@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace regatta::checkpoint {
 
@@ -15,6 +16,19 @@ struct ManifestFile {
   std::uint64_t bytes = 0;
   std::string digest;  // XXH3-128, 32 hexadecimal digits
 };
+
+// The run diverged at one step, and went back to the state after another, which is less.
+struct Rollback {
+  std::int64_t from_step = 0;
+  std::int64_t to_step = 0;
+
+  bool operator==(const Rollback&) const = default;
+};
+
+// Whether a run that has gone back as `rollbacks` say came through a state of `step` that had gone
+// back as `known` say: it knew of the first of them, and none of the later ones went beyond it.
+[[nodiscard]] bool came_through(std::int64_t step, const std::vector<Rollback>& known,
+                                const std::vector<Rollback>& rollbacks);
 
 struct Manifest {
   std::string run;                // name of the run
@@ -27,7 +41,8 @@ struct Manifest {
   std::string metric;             // name of the target's metric; empty when never evaluated
   std::optional<double> value;    // its latest value at this step
   std::string plan;               // what the run found of it (topology/plan_store.h); may be empty
-  double utc_seconds = 0;         // when it was written
+  std::vector<Rollback> rollbacks;  // of the run before it had this state, in their order
+  double utc_seconds = 0;           // when it was written
   std::map<std::string, std::string> versions;  // library, hardware, compiler, …: for people
   std::map<std::string, ManifestFile> files;    // by file name; filled in by CheckpointStore::write
 };

@@ -19,9 +19,11 @@ constexpr int kRemovingBytes = 8;
 constexpr int kRemovalTries = 10;
 constexpr int kRoundBytes = 4;  // random, of a round's tombstones
 
-bool newer(const Candidate& a, const Candidate& b) {
-  return a.step != b.step ? a.step > b.step : a.name > b.name;
+Age age(const Candidate& candidate) {
+  return age_of(candidate.name, candidate.step, candidate.execution, candidate.rollbacks,
+                candidate.epoch);
 }
+bool newer(const Candidate& a, const Candidate& b) { return age(a) > age(b); }
 
 bool counts(const Candidate& candidate) {
   return candidate.status == Status::Valid && !candidate.removed && !candidate.pinned;
@@ -51,18 +53,26 @@ std::string short_number(double value) {
   return text;
 }
 
+// Whether the run has gone back beyond it since: nothing goes on from there.
+bool is_abandoned(const Candidate& candidate, const Candidate* newest) {
+  return newest != nullptr && candidate.status == Status::Valid &&
+         !came_through(candidate.step, candidate.rollbacks, newest->rollbacks);
+}
+
 // Why a checkpoint that counts stays, by the three rules of the policy.
 using Reasons = std::map<const Candidate*, std::vector<std::string>>;
-Reasons reasons_of_policy(const std::vector<Candidate>& newest_first,
+Reasons reasons_of_policy(const std::vector<Candidate>& newest_first, const Candidate* newest,
                           const RetentionPolicy& policy) {
   Reasons reasons;
   const int latest = std::max(policy.keep_last, 1);
   int place = 0;
-  for (const Candidate& candidate : newest_first) {
-    if (!counts(candidate)) continue;
-    if (++place > latest) break;
-    reasons[&candidate].push_back("latest " + std::to_string(place) + " of " +
-                                  std::to_string(latest));
+  for (const bool abandoned : {false, true}) {  // those only where room is left
+    for (const Candidate& candidate : newest_first) {
+      if (!counts(candidate) || is_abandoned(candidate, newest) != abandoned) continue;
+      if (++place > latest) break;
+      reasons[&candidate].push_back("latest " + std::to_string(place) + " of " +
+                                    std::to_string(latest));
+    }
   }
   const std::string metric = policy.metric.empty() ? "metric" : policy.metric;
   place = 0;
@@ -113,9 +123,9 @@ void decide_broken(const Candidate& candidate, const Candidate* good, const std:
     decision->reasons = {"its removal was cut short"};
   } else if (good == nullptr) {
     decision->reasons = {what + ", but there is no good one"};
-  } else if (candidate.step >= good->step) {
+  } else if (newer(candidate, *good)) {
     decision->reasons = {what + ", but no older than the newest good one"};
-  } else if (candidate.execution == execution) {
+  } else if (!execution.empty() && candidate.execution.rfind(execution, 0) == 0) {
     decision->reasons = {what + ", but of the newest attempt, which may be writing it"};
   } else {
     decision->goes = true;
@@ -156,6 +166,13 @@ std::vector<Candidate> read_candidates(base::FileSystem& files, const Checkpoint
     candidate.pinned = kept.pins.count(entry.name) != 0;
     candidate.being_read = kept.marks.count(entry.name) != 0;
     candidate.removed = tombstones.count(entry.name) != 0;
+    if (entry.manifest) {
+      candidate.epoch = entry.manifest->epoch;
+      candidate.rollbacks = entry.manifest->rollbacks;
+    }
+    if (candidate.status == Status::Valid && round.damaged.count(entry.name) != 0) {
+      candidate.status = Status::Damaged;
+    }
     if (entry.manifest && (policy.metric.empty() || entry.manifest->metric == policy.metric)) {
       candidate.metric = entry.manifest->value;
     }
@@ -207,7 +224,7 @@ std::vector<Decision> plan_retention(const std::vector<Candidate>& candidates,
   std::vector<Candidate> sorted = candidates;
   std::sort(sorted.begin(), sorted.end(), newer);
   const Candidate* const good = newest_good(sorted);
-  const Reasons of_policy = reasons_of_policy(sorted, policy);
+  const Reasons of_policy = reasons_of_policy(sorted, good, policy);
   std::vector<Decision> decisions;
   for (const Candidate& candidate : sorted) {
     Decision decision{candidate.name, candidate.step, false, {}};
@@ -224,7 +241,9 @@ std::vector<Decision> plan_retention(const std::vector<Candidate>& candidates,
         decision.reasons = {"the last good one"};
       } else {
         decision.goes = true;
-        decision.reasons = {candidate.removed ? "its removal was cut short" : beyond(policy)};
+        decision.reasons = {candidate.removed               ? "its removal was cut short"
+                            : is_abandoned(candidate, good) ? "the run has gone back beyond it"
+                                                            : beyond(policy)};
       }
     }
     decisions.push_back(std::move(decision));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ struct Candidate {
   std::int64_t step = 0;
   std::optional<double> metric;
   Status status = Status::Valid;
-  std::string execution;    // that wrote it
+  std::string execution;   // that wrote it
+  std::int64_t epoch = 0;  // this and the next: where a manifest says
+  std::vector<Rollback> rollbacks{};
   bool pinned = false;      // never removed, and not counted
   bool being_read = false;  // not removed now
   bool removed = false;     // has a tombstone: its removal began and did not end
@@ -24,7 +27,7 @@ struct Candidate {
 enum class Better { Highest, Lowest };  // accuracy: highest; loss: lowest
 
 struct RetentionPolicy {
-  int keep_last = 3;            // by step; below 1 counts as 1, so the newest always stays
+  int keep_last = 3;            // by age; below 1 counts as 1, so the newest always stays
   int keep_best = 0;            // by the metric, the newer among equals; 0: none
   std::int64_t keep_every = 0;  // steps above 0 that it divides stay; 0: none
   Better better = Better::Highest;
@@ -43,7 +46,8 @@ struct Decision {
 // One decision per candidate, newest first. Pure: the order of `candidates` does not matter, and
 // once what goes has gone, nothing more goes. Of valid checkpoints one always stays. Unfinished and
 // damaged ones go when they are older than the newest valid one and not of `execution`, the newest
-// attempt, which may still be writing them.
+// attempt, which may still be writing them; after a rollback its names go on after that. What the
+// run has gone back beyond since is among the latest only where they are fewer than kept.
 [[nodiscard]] std::vector<Decision> plan_retention(const std::vector<Candidate>& candidates,
                                                    const RetentionPolicy& policy,
                                                    const std::string& execution);
@@ -54,6 +58,7 @@ struct RetentionRound {
   // Plan: removes nothing. Apply: trusts the manifests. Check: first reads the newest checkpoint
   // that claims to be valid, every byte, and the next one if that is damaged.
   enum class Mode { Plan, Apply, Check } mode = Mode::Apply;
+  std::set<std::string> damaged{};  // known to be, whatever their manifests say
 };
 
 struct RetentionOutcome {

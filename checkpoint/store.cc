@@ -67,6 +67,22 @@ std::optional<CheckpointName> parse_checkpoint_name(const std::string& text) {
   return name;
 }
 
+std::int64_t rollbacks_of(const std::string& execution) {
+  const std::size_t end = execution.find_first_not_of("0123456789abcdef");
+  if (end == std::string::npos || end == 0 || execution[end] != 'r') return 0;
+  return base::parse_integer(execution.substr(end + 1)).value_or(0);
+}
+
+Age age_of(const std::string& name, std::int64_t step, const std::string& execution,
+           const std::vector<Rollback>& rollbacks, std::int64_t epoch) {
+  return {rollbacks.empty() ? rollbacks_of(execution) : std::ssize(rollbacks), step, epoch, name};
+}
+
+Age Entry::age() const {
+  if (!manifest) return age_of(name, step, execution, {}, 0);
+  return age_of(name, step, execution, manifest->rollbacks, manifest->epoch);
+}
+
 CheckpointStore::CheckpointStore(base::FileSystem& files, base::Path directory)
     : files_(&files), directory_(std::move(directory)) {}
 
@@ -250,9 +266,8 @@ std::vector<Entry> CheckpointStore::list() const {
     const auto name = parse_checkpoint_name(text);
     if (name) entries.push_back(inspect(*name));
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.step != b.step ? a.step > b.step : a.name > b.name;
-  });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.age() > b.age(); });
   return entries;
 }
 
@@ -277,10 +292,32 @@ LatestLoaded CheckpointStore::load_latest(const std::string& model_fingerprint,
                                           const std::string& data_fingerprint,
                                           const std::vector<TensorPlace>& model,
                                           const std::vector<TensorPlace>& optimizer) const {
+  return load_one_of(list(), model_fingerprint, data_fingerprint, model, optimizer);
+}
+
+LatestLoaded CheckpointStore::load_first(const std::vector<std::string>& names,
+                                         const std::string& model_fingerprint,
+                                         const std::string& data_fingerprint,
+                                         const std::vector<TensorPlace>& model,
+                                         const std::vector<TensorPlace>& optimizer) const {
+  std::vector<Entry> entries;
+  for (const std::string& name : names) {
+    const auto parsed = parse_checkpoint_name(name);
+    base::check(parsed.has_value(), "these are names of checkpoints");
+    entries.push_back(inspect(*parsed));
+  }
+  return load_one_of(entries, model_fingerprint, data_fingerprint, model, optimizer);
+}
+
+LatestLoaded CheckpointStore::load_one_of(const std::vector<Entry>& entries,
+                                          const std::string& model_fingerprint,
+                                          const std::string& data_fingerprint,
+                                          const std::vector<TensorPlace>& model,
+                                          const std::vector<TensorPlace>& optimizer) const {
   LatestLoaded latest;
   std::optional<Error> misfit;
   std::optional<Error> unreadable;
-  for (const Entry& entry : list()) {
+  for (const Entry& entry : entries) {
     const auto skip = [&](const std::string& reason) {
       latest.skipped.push_back({entry.name, reason});
     };
@@ -307,6 +344,7 @@ LatestLoaded CheckpointStore::load_latest(const std::string& model_fingerprint,
       return latest;
     } catch (const Error& error) {
       skip(error.what());
+      latest.skipped.back().is_damaged = is_damage(error.code());
       if (!is_damage(error.code())) unreadable = error;
     }
   }

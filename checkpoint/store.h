@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,6 +32,16 @@ struct CheckpointName {
   [[nodiscard]] std::string text() const;
 };
 [[nodiscard]] std::optional<CheckpointName> parse_checkpoint_name(const std::string& text);
+// How often a run had gone back before an attempt wrote under this name: of
+// "0123456789abcdefr2", 2.
+[[nodiscard]] std::int64_t rollbacks_of(const std::string& execution);
+
+// Of two checkpoints of a run the newer one has the greater age: rollbacks before, step, epoch of
+// the attempt, name.
+using Age = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>;
+// `rollbacks`, `epoch`: of its manifest; empty and 0 where it has none.
+[[nodiscard]] Age age_of(const std::string& name, std::int64_t step, const std::string& execution,
+                         const std::vector<Rollback>& rollbacks, std::int64_t epoch);
 
 // What to write. Tensors borrow their bytes until write() returns.
 struct Contents {
@@ -60,11 +71,14 @@ struct Entry {
   Status status = Status::Unfinished;
   std::string reason;                // one line, when not valid
   std::optional<Manifest> manifest;  // when valid
+
+  [[nodiscard]] Age age() const;
 };
 
 struct Skipped {
   std::string name;
   std::string reason;
+  bool is_damaged = false;  // when it was read: its manifest said that it is whole
 };
 
 // Where load_latest puts a tensor: as many bytes as dtype and shape say.
@@ -117,7 +131,8 @@ class CheckpointStore {
   Written commit(const Manifest& manifest, const std::vector<std::string>& shards,
                  const std::function<bool()>& allowed, const base::Clock& clock);
 
-  // Every checkpoint directory, newest step first. Reads manifests only.
+  // Every checkpoint directory, the newest first: what a run has saved after more rollbacks comes
+  // before what it saved before them, whatever their steps. Reads manifests only.
   [[nodiscard]] std::vector<Entry> list() const;
 
   // Reads every byte; why the checkpoint is not usable, or nothing when it is. What the file system
@@ -135,12 +150,24 @@ class CheckpointStore {
                                          const std::vector<TensorPlace>& model,
                                          const std::vector<TensorPlace>& optimizer) const;
 
+  // The same of the named ones, in the order given.
+  [[nodiscard]] LatestLoaded load_first(const std::vector<std::string>& names,
+                                        const std::string& model_fingerprint,
+                                        const std::string& data_fingerprint,
+                                        const std::vector<TensorPlace>& model,
+                                        const std::vector<TensorPlace>& optimizer) const;
+
   // Removes one checkpoint, its manifest first, so that a half-removed one counts as unfinished.
   // Absent is fine; Code::User for a name that is not a checkpoint's.
   void remove(const std::string& name);
 
  private:
   [[nodiscard]] Entry inspect(const CheckpointName& name) const;
+  [[nodiscard]] LatestLoaded load_one_of(const std::vector<Entry>& entries,
+                                         const std::string& model_fingerprint,
+                                         const std::string& data_fingerprint,
+                                         const std::vector<TensorPlace>& model,
+                                         const std::vector<TensorPlace>& optimizer) const;
   [[nodiscard]] base::Path path_of(const CheckpointName& name) const;
   // Code::Conflict when it has a manifest.
   void refuse_whole(const CheckpointName& name) const;

@@ -1,6 +1,5 @@
 #include "trainer/attempt.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/thread_pool.h"
 #include "trainer/buckets.h"
 #include "trainer/device_peak.h"
 #include "trainer/environment.h"
@@ -43,12 +43,7 @@ RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset,
   }
   config.model.vocabulary = pieces;
   if (options.threads > 0) config.threads = options.threads;
-  if (config.threads == 0) {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-    config.threads = std::max(1, usable / ranks_per_node);
-  }
+  if (config.threads == 0) config.threads = std::max(1, base::usable_cores() / ranks_per_node);
   config.ranks_per_node = ranks_per_node;
   return config;
 }
@@ -169,7 +164,8 @@ EndRecord Attempt::run() {
     }
   } const ending{this};
   const int writers = prepare_snapshot(table);
-  const Resumed start = starting_point(table);
+  const Resumed start = load_state(std::nullopt);
+  take_up(start.rollbacks);
   learn_plan(table, start, &plan);
   writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
   if (writes()) {
@@ -281,7 +277,8 @@ StepFlags Attempt::wishes() {
   return flags;
 }
 
-Resumed Attempt::starting_point(const TensorTable& table) {
+Resumed Attempt::load_state(const std::optional<std::int64_t>& diverged_at) {
+  const TensorTable& table = loop_->model().table();
   Resumed start;
   std::optional<Snapshot> other;  // where this rank's own snapshot is of a part only
   TrainingState first;
@@ -292,19 +289,43 @@ Resumed Attempt::starting_point(const TensorTable& table) {
     if (!whole) other.emplace(*device_, table, whole_state(table), 0, 1, true);
     Snapshot& into = whole ? *snapshot_ : *other;
     std::vector<CheckpointRecord> skipped;
-    const std::optional<Resumed> resumed = keeper_->load(&into, &skipped);
-    for (const CheckpointRecord& record : skipped) journal_.write(record);
+    const std::optional<Resumed> resumed = diverged_at
+                                               ? keeper_->load_before(*diverged_at, &into, &skipped)
+                                               : keeper_->load(&into, &skipped);
+    tell_skipped(skipped, resumed.has_value());
     if (resumed) {
       start = *resumed;
       state = into.shard();
     } else {
-      first.parameters = initial_weights(table, config_.seed);
+      first.parameters = initial_weights(table, config_.seed, config_.threads);
       state = first.whole(table);
     }
   });
   loop_->load(state);
-  group_.host().broadcast(&start.step, sizeof start.step, 0);
+  std::int64_t header[2] = {start.step, std::ssize(start.rollbacks)};
+  group_.host().broadcast(header, sizeof header, 0);
+  start.step = header[0];
+  start.rollbacks.resize(static_cast<std::size_t>(header[1]));
+  if (header[1] > 0) {
+    group_.host().broadcast(start.rollbacks.data(),
+                            header[1] * static_cast<std::int64_t>(sizeof(Rollback)), 0);
+  }
   return start;
+}
+
+void Attempt::tell_skipped(const std::vector<CheckpointRecord>& skipped, bool found_another) {
+  for (const CheckpointRecord& record : skipped) {
+    journal_.write(record);
+    base::log(base::LogLevel::Warning,
+              "checkpoint " + record.name + " is passed over: " + record.message);
+  }
+  if (skipped.empty() || found_another) return;
+  const std::string text = "none of the run's checkpoints can be used (" +
+                           std::to_string(skipped.size()) +
+                           " passed over): training begins anew; stop it where one of them can be "
+                           "restored";
+  journal_.write(WarningRecord{text});
+  base::log(base::LogLevel::Warning, text);
 }
 
 void Attempt::announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
@@ -368,9 +389,17 @@ EndRecord Attempt::train(std::int64_t done) {
     StepRecord step;
     try {
       step = loop_->step(++done);
-    } catch (const Diverged&) {  // on all ranks; what was being written is told, too
+    } catch (const Diverged& error) {  // on all ranks; what was being written is told, too
       journal(writer_->settle());
-      throw;
+      const std::optional<std::int64_t> back = go_back(error);
+      if (!back) return diverged(error);
+      done = *back;
+      // What was wanted at the step that did not count.
+      const StepFlags& agreed = loop_->agreed();
+      if (agreed.fenced) throw Fenced{};
+      if (agreed.stop) return finish("stopped", done);
+      if (agreed.out_of_time) return finish("deadline", done);
+      continue;
     }
     if (!learning_->has_first_buckets()) {  // the start record's
       step.bucket_launched.clear();
@@ -435,8 +464,9 @@ int Attempt::prepare_snapshot(const TensorTable& table) {
   together(group_.host(), [&] {
     if (has_shard) snapshot_.emplace(*device_, table, pieces, group_.rank(), writers, writes());
   });
-  if (options_.deadline_seconds > 0) {
-    deadline_ = Deadline(begin_ + options_.deadline_seconds, of_node / kSlowDisk);
+  if (options_.deadline_utc) {
+    const double left = *options_.deadline_utc - clock_.utc_seconds();
+    deadline_ = Deadline(clock_.monotonic_seconds() + left, of_node / kSlowDisk);
   }
   return writers;
 }

@@ -57,10 +57,19 @@ class Attempt {
   [[nodiscard]] std::unique_ptr<Watchdog> make_watchdog();
   [[noreturn]] void give_up(const Trip& trip);
   [[nodiscard]] StepFlags wishes();
-  [[nodiscard]] Resumed starting_point(const TensorTable& table);
+  // Loads the state to begin with, or the one to go back to from a step that diverged; the same on
+  // all ranks, its name and plan rank 0's.
+  [[nodiscard]] Resumed load_state(const std::optional<std::int64_t>& diverged_at);
+  // Of what was passed over in the search for a checkpoint.
+  void tell_skipped(const std::vector<CheckpointRecord>& skipped, bool found_another);
   void announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
                 const Resumed& start, double peak_flops);
   [[nodiscard]] EndRecord train(std::int64_t done);
+  void take_up(const std::vector<Rollback>& rollbacks);
+  // Steps done where the run goes on; nothing when it stops.
+  [[nodiscard]] std::optional<std::int64_t> go_back(const Diverged& error);
+  [[nodiscard]] DivergenceRecord record_of(const Diverged& error) const;
+  [[nodiscard]] EndRecord diverged(const Diverged& error);
   [[nodiscard]] bool evaluation_due(std::int64_t done) const;
   [[nodiscard]] bool evaluate(std::int64_t done);  // true when the target is met
   [[nodiscard]] int prepare_snapshot(const TensorTable& table);
@@ -82,6 +91,7 @@ class Attempt {
   bool warned_of_peak_ = false;
   std::optional<double> target_;
   std::optional<double> metric_;  // of the last evaluation
+  std::vector<Rollback> rollbacks_;
   // These while run() runs.
   Device* device_ = nullptr;
   Communicator* communicator_ = nullptr;

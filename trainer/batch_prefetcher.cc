@@ -14,6 +14,7 @@ BatchPrefetcher::Taken BatchPrefetcher::take(std::int64_t step) {
     taken.stalled = next_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
     taken.step = next_.get();
   } else {
+    forget();  // one call at a time
     taken.step = collect_(step);
   }
   next_step_ = step + 1;
@@ -21,6 +22,11 @@ BatchPrefetcher::Taken BatchPrefetcher::take(std::int64_t step) {
     next_ = std::async(std::launch::async, [this, next = next_step_] { return collect_(next); });
   }
   return taken;
+}
+
+void BatchPrefetcher::forget() {
+  if (next_.valid()) next_.wait();
+  next_ = {};
 }
 
 }  // namespace regatta::trainer

@@ -13,6 +13,8 @@ namespace regatta::trainer {
 struct StepBatches {
   std::vector<PackedBatch> batches;
   std::int64_t moved_bytes = 0;  // of samples, sent to other ranks
+  // Of those samples that are in the half that the noise scale looks at, where the step does.
+  std::vector<PackedBatch> half;
 };
 
 class BatchPrefetcher {
@@ -29,6 +31,8 @@ class BatchPrefetcher {
   // The step's micro-batches; begins to make the next step's. Any order of steps is right, rising
   // by one is fast. Throws what collect throws.
   [[nodiscard]] Taken take(std::int64_t step);
+  // Waits for what is being made, and forgets it: collect() depends on something else from now on.
+  void forget();
 
  private:
   Collect collect_;

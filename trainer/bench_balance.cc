@@ -56,10 +56,14 @@ Json statistics(std::vector<double> values) {
   return {{"mean", mean}, {"p95", values[rank]}};
 }
 
+StratumLimits strata_of(const LengthTable& lengths) {
+  return stratum_limits(lengths.evenly(kStratumSamples));
+}
+
 class BalanceBench {
  public:
   BalanceBench(const LengthTable& lengths, const BenchBalanceOptions& options)
-      : lengths_(lengths), options_(options) {
+      : lengths_(lengths), options_(options), strata_(strata_of(lengths)) {
     // Forward and backward FLOP of a sample's layers (training_flops without the heads).
     for (std::int64_t length = 0; length <= lengths.longest(); ++length) {
       cost_.push_back(training_flops(options.shape, {0, length, length * length, 0}));
@@ -109,7 +113,7 @@ class BalanceBench {
             static_cast<std::int32_t>(lengths_.quantile(static_cast<double>(random.uniform())));
       }
     }
-    order_ = stratified_order(window_, options_.batch, options_.ranks);
+    order_ = stratified_order(window_, options_.batch, options_.ranks, strata_);
   }
 
   double cost_of(std::int32_t length) const { return cost_[static_cast<std::size_t>(length)]; }
@@ -176,6 +180,7 @@ class BalanceBench {
 
   const LengthTable& lengths_;
   const BenchBalanceOptions& options_;
+  StratumLimits strata_;
   std::vector<double> cost_;  // of each length
   // Lengths of one window, and in which order its steps take them when they are stratified.
   std::vector<std::int32_t> window_, order_;
@@ -183,9 +188,9 @@ class BalanceBench {
 };
 
 std::vector<Way> ways_of(const LengthTable& lengths, const BenchBalanceOptions& options) {
-  const auto way = [&](Balance strategy, Deal deal, int node) {
-    return BalanceOptions{strategy, deal, options.ranks, node,
-                          static_cast<std::int32_t>(lengths.longest())};
+  const auto way = [&, strata = strata_of(lengths)](Balance strategy, Deal deal, int node) {
+    return BalanceOptions{
+        strategy, deal, options.ranks, node, static_cast<std::int32_t>(lengths.longest()), strata};
   };
   const int node = options.ranks_per_node;
   constexpr Deal kLongest = Deal::LongestFirst;
@@ -232,6 +237,7 @@ Json describe(const char* benchmark, const LengthTable& lengths,
   json["benchmark"] = benchmark;
   json["lengths"] = options.lengths_name;
   json["mean_length"] = lengths.mean();
+  json["strata"] = strata_of(lengths);
   json["cost_of"] = options.model_name;
   json["ranks"] = options.ranks;
   json["ranks_per_node"] = options.ranks_per_node;
@@ -265,7 +271,10 @@ std::string bench_small_batches(const LengthTable& lengths, const BenchBalanceOp
 
 std::string bench_balance_table(const std::string& json) {
   const Json parsed = Json::parse(json);
-  std::string table =
+  std::string table = "stratified: classes of up to";
+  for (const Json& limit : parsed["strata"]) table += " " + std::to_string(limit.get<int>()) + ",";
+  table +=
+      " and more tokens\n"
       "way                              tokens max/mean   p95      cost max/mean   p95      idle   "
       " "
       "  bytes/step\n";

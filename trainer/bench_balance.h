@@ -26,6 +26,7 @@ struct BenchBalanceOptions {
 // another, at kBytesPerLength; ways that read samples where they are needed move none. Steps are of
 // one run of random lengths, dealt by the functions that training uses. Throws Code::User for
 // options that do not fit together.
+// `strata` are the limits of the length classes of `stratified`, as a run on such lengths has them.
 [[nodiscard]] std::string bench_balance(const LengthTable& lengths,
                                         const BenchBalanceOptions& options);
 constexpr double kBytesPerToken =

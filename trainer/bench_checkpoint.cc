@@ -198,7 +198,7 @@ class OverheadBench {
         lengths_(lengths),
         options_(options),
         directory_(std::move(directory)),
-        weights_(initial_weights(make_tensor_table(options.shape), kSeed)) {}
+        weights_(initial_weights(make_tensor_table(options.shape), kSeed, options.threads)) {}
 
   [[nodiscard]] Json measure() {
     const int samples = options_.samples > 0 ? options_.samples : samples_of_a_step();

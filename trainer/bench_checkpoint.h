@@ -32,7 +32,7 @@ struct BenchCheckpointOptions {
   int rounds = 4;
   double block_seconds = 12;
   std::int64_t digest_bytes = std::int64_t{256} << 20;
-  int threads = 1;  // only reported
+  int threads = 1;  // of the host: draws the first weights; else only reported
 };
 
 // Returns JSON, by part:

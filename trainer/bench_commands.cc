@@ -14,6 +14,7 @@
 #include "trainer/bench_checkpoint.h"
 #include "trainer/bench_comm.h"
 #include "trainer/bench_kernels.h"
+#include "trainer/bench_lengths.h"
 #include "trainer/bench_overlap.h"
 #include "trainer/bench_plan.h"
 #include "trainer/bench_step.h"
@@ -24,8 +25,6 @@
 namespace regatta::trainer {
 namespace {
 
-constexpr std::uint64_t kMaxTextBytes = 1U << 20U;
-
 struct Machine {
   BenchPlace place;
   int cores = 1;
@@ -35,15 +34,14 @@ struct Machine {
 struct BenchOptions {
   std::string model = "tiny", device = "cpu", dtype = "float32", attention = "automatic";
   std::string gelu = "erf";
-  std::string lengths = "tests/data/lengths_wikipedia_512.csv";
+  BenchLengths lengths;
   int vocabulary = 30522;
   int threads = 0;  // 0: all cores, shared out among ranks
 
   void add(CLI::App* app) {
     app->add_option("--model", model, "tiny, mini, small, medium, base or large")
         ->capture_default_str();
-    app->add_option("--lengths", lengths, "length table (low,high,fraction lines)")
-        ->capture_default_str();
+    lengths.add(app);
     app->add_option("--vocabulary", vocabulary, "pieces")->check(CLI::Range(16, 1 << 22));
     app->add_option("--gelu", gelu, "erf, or tanh as in MLPerf's reference")
         ->check(CLI::IsMember({"erf", "tanh"}));
@@ -79,10 +77,6 @@ struct BenchOptions {
     shape.gelu = gelu == "tanh" ? Gelu::Tanh : Gelu::Erf;
     return shape;
   }
-  [[nodiscard]] LengthTable table() const {
-    return LengthTable::parse(base::posix_file_system().read(lengths, kMaxTextBytes), lengths);
-  }
-  [[nodiscard]] std::string lengths_name() const { return base::Path(lengths).filename(); }
 };
 
 class BenchStep {
@@ -110,12 +104,12 @@ class BenchStep {
   int run() {
     options_.shape = common_.shape();
     options_.model_name = common_.model;
-    options_.lengths_name = common_.lengths_name();
+    options_.lengths_name = common_.lengths.name();
     options_.attention_name = common_.attention;
     options_.precision = common_.precision();
     options_.optimizer = optimizer_ == "lamb" ? OptimizerKind::Lamb : OptimizerKind::AdamW;
     options_.threads = common_.threads > 0 ? common_.threads : machine_.cores;
-    const LengthTable table = common_.table();
+    const LengthTable table = common_.lengths.table(machine_.place.device.program);
     const std::unique_ptr<Device> device = common_.make(machine_);
     std::fputs(bench_step(*device, base::system_clock(), table, options_).c_str(), stdout);
     return 0;
@@ -151,11 +145,11 @@ class BenchKernels {
   int run() {
     options_.shape = common_.shape();
     options_.model_name = common_.model;
-    options_.lengths_name = common_.lengths_name();
+    options_.lengths_name = common_.lengths.name();
     options_.dtype_name = common_.dtype;
     options_.attention_name = common_.attention;
     options_.dtype = compute_dtype(common_.precision());
-    const LengthTable table = common_.table();
+    const LengthTable table = common_.lengths.table(machine_.place.device.program);
     const std::unique_ptr<Device> device = common_.make(machine_);
     const std::string json = bench_kernels(*device, base::system_clock(), table, options_);
     std::fputs(bench_kernels_table(json).c_str(), stderr);
@@ -171,6 +165,7 @@ class BenchKernels {
 
 class BenchBalance {
  public:
+  explicit BenchBalance(const Machine& machine) : machine_(machine) {}
   CLI::App* add(CLI::App& bench) {
     CLI::App* app = bench.add_subcommand(
         "balance",
@@ -180,8 +175,7 @@ class BenchBalance {
         ->check(CLI::Range(1, 1 << 16));
     app->add_option("--batch", options_.batch, "samples per step, over all ranks")
         ->check(CLI::Range(1, 1 << 24));
-    app->add_option("--lengths", lengths_, "length table (low,high,fraction lines)")
-        ->capture_default_str();
+    lengths_.add(app);
     app->add_option("--steps", options_.steps, "steps")->check(CLI::Range(1, 1 << 20));
     app->add_option("--seed", options_.seed, "seed of the lengths");
     app->add_option("--model", options_.model_name, "whose cost of a length counts")
@@ -192,9 +186,8 @@ class BenchBalance {
   int run() {
     options_.shape = preset_shape(options_.model_name);
     options_.shape.vocabulary = 30522;
-    options_.lengths_name = base::Path(lengths_).filename().string();
-    const LengthTable table =
-        LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
+    options_.lengths_name = lengths_.name();
+    const LengthTable table = lengths_.table(machine_.place.device.program);
     const std::string json =
         small_ ? bench_small_batches(table, options_) : bench_balance(table, options_);
     std::fputs((small_ ? bench_small_batches_table(json) : bench_balance_table(json)).c_str(),
@@ -204,9 +197,10 @@ class BenchBalance {
   }
 
  private:
+  const Machine& machine_;
   BenchBalanceOptions options_;
   bool small_ = false;
-  std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
+  BenchLengths lengths_;
 };
 
 // Of a benchmark that trains on several ranks: what it prints where rank 0 is.
@@ -239,8 +233,7 @@ class BenchOverlap {
     app->add_option(
         "--model", model_,
         std::string(kSmallEmbedding) + ", or tiny to large; left out: small-embedding and base");
-    app->add_option("--lengths", lengths_, "length table (low,high,fraction lines)")
-        ->capture_default_str();
+    lengths_.add(app);
     app->add_option("--samples", samples_, "samples per step, over all ranks")
         ->check(CLI::Range(2, 1 << 16));
     app->add_option("--steps", steps_, "measured steps of a round")->check(CLI::Range(1, 1 << 16));
@@ -259,8 +252,7 @@ class BenchOverlap {
       if (rounds_ > 0) tried.rounds = rounds_;
       if (tried.samples < ranks_) tried.samples = ranks_;
     }
-    const LengthTable lengths =
-        LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
+    const LengthTable lengths = lengths_.table(machine_.place.device.program);
     RunConfig config;
     config.ranks = ranks_;
     config.threads = threads_;
@@ -274,7 +266,7 @@ class BenchOverlap {
   const Machine& machine_;
   int ranks_ = 2, samples_ = 0, steps_ = 0, rounds_ = 0, threads_ = 0;
   std::string model_;
-  std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
+  BenchLengths lengths_;
 };
 
 class BenchAblation {
@@ -307,8 +299,8 @@ class BenchAblation {
     const bool preset = common_.model != kSmallEmbedding;
     options_.shape = preset ? common_.shape() : bench_shape(common_.model);
     options_.model_name = common_.model;
-    options_.lengths_name = common_.lengths_name();
-    const LengthTable lengths = common_.table();
+    options_.lengths_name = common_.lengths.name();
+    const LengthTable lengths = common_.lengths.table(machine_.place.device.program);
     RunConfig config;
     config.ranks = ranks_;
     config.threads = common_.threads;
@@ -441,8 +433,7 @@ class BenchPlan {
                     "artificial links: none, balanced, latency, slow; left out: all of them")
         ->delimiter(',')
         ->check(CLI::IsMember(plan_links()));
-    app->add_option("--lengths", lengths_, "length table (low,high,fraction lines)")
-        ->capture_default_str();
+    lengths_.add(app);
     app->add_option("--samples", case_.samples, "samples per step, over all ranks")
         ->check(CLI::Range(2, 1 << 16))
         ->capture_default_str();
@@ -466,8 +457,7 @@ class BenchPlan {
       cases.push_back(case_);
       cases.back().link = link;
     }
-    const LengthTable lengths =
-        LengthTable::parse(base::posix_file_system().read(lengths_, kMaxTextBytes), lengths_);
+    const LengthTable lengths = lengths_.table(machine_.place.device.program);
     RunConfig config;
     config.ranks = ranks_;
     config.threads = threads_;
@@ -488,7 +478,7 @@ class BenchPlan {
   LinkOptions link_;
   int ranks_ = 2, threads_ = 0;
   std::vector<std::string> links_;
-  std::string lengths_ = "tests/data/lengths_wikipedia_512.csv";
+  BenchLengths lengths_;
 };
 
 class BenchCheckpoint {
@@ -524,12 +514,12 @@ class BenchCheckpoint {
     options_.resume_shape = preset_shape(resume_model_);
     options_.resume_shape.vocabulary = common_.vocabulary;
     options_.resume_model_name = resume_model_;
-    options_.lengths_name = common_.lengths_name();
+    options_.lengths_name = common_.lengths.name();
     options_.directory = directory_;
     options_.precision = common_.precision();
     options_.attention = common_.attention_kind();
     options_.threads = common_.threads > 0 ? common_.threads : machine_.cores;
-    const LengthTable table = common_.table();
+    const LengthTable table = common_.lengths.table(machine_.place.device.program);
     catch_stop_signals();  // what was written so far is removed
     const std::unique_ptr<Device> device = common_.make(machine_);
     std::fputs(bench_checkpoint(*device, base::system_clock(), table, options_).c_str(), stdout);
@@ -551,7 +541,7 @@ struct BenchCommands::Commands {
   Machine machine;
   BenchStep step{machine};
   BenchKernels kernels{machine};
-  BenchBalance balance;
+  BenchBalance balance{machine};
   BenchOverlap overlap{machine};
   BenchAblation ablation{machine};
   BenchCheckpoint checkpoint{machine};

@@ -272,8 +272,6 @@ void KernelCases::add_linear_backward(const Linear& linear, View x, View dy, Vie
   if (style.gelu_input.size > 0) {
     input.activation = shape_.gelu == Gelu::Tanh ? Activation::GeluTanh : Activation::GeluErf;
     input.gelu_input = style.gelu_input;
-    input.c_column_sums = gradients_.slice(
-        table_.at(std::string(kLayer) + "intermediate.dense.bias").offset, linear.inputs);
   }
   add_product(linear.name + ".input_gradient", linear.calls, input);
 }
@@ -294,14 +292,14 @@ void KernelCases::add_layer_products() {
   add_linear_forward(out, hidden_, output_, {});
   add_linear_forward(fc1, hidden_, activated_, inner_);
   add_linear_forward(fc2, activated_, output_, {});
-  BackwardStyle plain, with_gelu, onto_residual, onto_residual_with_bias;
-  with_gelu.gelu_input = inner_;
-  onto_residual.accumulate = true;
-  onto_residual_with_bias.accumulate = onto_residual_with_bias.bias = true;
-  add_linear_backward(fc2, activated_, branch_, dinner_, with_gelu);
+  // Where a LayerNorm follows, its backward has summed the bias gradient already.
+  BackwardStyle after_norm, after_norm_with_gelu, onto_residual;
+  after_norm_with_gelu.gelu_input = inner_;
+  onto_residual.accumulate = onto_residual.bias = true;
+  add_linear_backward(fc2, activated_, branch_, dinner_, after_norm_with_gelu);
   add_linear_backward(fc1, hidden_, activated_, output_, onto_residual);
-  add_linear_backward(out, hidden_, branch_, output_, plain);
-  add_linear_backward(qkv, hidden_, qkv_, output_, onto_residual_with_bias);
+  add_linear_backward(out, hidden_, branch_, output_, after_norm);
+  add_linear_backward(qkv, hidden_, qkv_, output_, onto_residual);
 }
 
 void KernelCases::add_head_products() {

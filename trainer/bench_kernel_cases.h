@@ -64,7 +64,7 @@ class KernelCases {
   struct BackwardStyle {
     bool accumulate = false;  // dx += instead of dx =
     bool bias = false;        // the weight gradient's product sums the bias gradient
-    View gelu_input;          // of the input gradient's tail, with its column sums; may be empty
+    View gelu_input;          // of the input gradient's tail; may be empty
   };
   void add_linear_backward(const Linear& linear, View x, View dy, View dx,
                            const BackwardStyle& style);

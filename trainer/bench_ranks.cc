@@ -212,7 +212,7 @@ std::unique_ptr<BenchRun> RankBench::open(const BenchWay& way, int steps) {
   auto loop = std::make_unique<TrainLoop>(device_of(way), *ranks, clock_, config, plan, way.samples,
                                           std::move(options));
   if (group_.rank() == 0 && weights_of_ != model_fingerprint(config.model)) {
-    weights_ = initial_weights(loop->model().table(), config.seed);
+    weights_ = initial_weights(loop->model().table(), config.seed, options_.threads);
     weights_of_ = model_fingerprint(config.model);
   }
   TrainingState start;

@@ -46,7 +46,7 @@ class StepBench {
         model_(device, options.shape, model_options(device, options)),
         optimizer_(device, communicator_, model_.table(), whole_state(model_.table()),
                    optimizer_config(options), 1.0) {
-    const std::vector<float> weights = initial_weights(model_.table(), kSeed);
+    const std::vector<float> weights = initial_weights(model_.table(), kSeed, options.threads);
     device_.copy_to_device(0, model_.parameters(), weights.data());
     model_.renew_compute_copy();
     device_.synchronize();

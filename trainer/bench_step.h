@@ -24,7 +24,7 @@ struct BenchStepOptions {
   int micro = 0;         // per forward/backward; 0: all at once
   int steps = 10;        // measured
   int warmup_steps = 2;  // where token counts are not rounded; else every step runs twice before
-  int threads = 1;       // only reported
+  int threads = 1;       // of the host: draws the first weights; else only reported
 };
 
 // Times whole optimizer steps on random pieces with lengths from the table (each length as often as

@@ -99,6 +99,9 @@ class Bert {
   // All activations of the current room: for tests, which fill it to show that stale values and
   // padding change nothing.
   [[nodiscard]] View activation_memory() const { return activations_.view(); }
+  // Of the uploaded batch's room: where each buffer lies, and one of them.
+  [[nodiscard]] const ActivationLayout& layout() const { return layout_; }
+  [[nodiscard]] View view_of(const Buffer& buffer) const { return at(buffer); }
   // Grows the memory for a batch, as upload() would.
   void reserve(const BatchRoom& room);
 

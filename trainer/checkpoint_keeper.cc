@@ -1,5 +1,6 @@
 #include "trainer/checkpoint_keeper.h"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 
@@ -62,11 +63,41 @@ CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& c
 CheckpointStore CheckpointKeeper::store() const { return {files_, directory_.checkpoints_path()}; }
 
 checkpoint::CheckpointName CheckpointKeeper::name_of(std::int64_t step) const {
-  return {step, execution_};
+  return {step, execution_ + (rollbacks_.empty() ? "" : "r" + std::to_string(rollbacks_.size()))};
 }
 
 std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
                                               std::vector<CheckpointRecord>* skipped) {
+  return load_one_of(std::nullopt, whole, skipped);
+}
+
+std::optional<Resumed> CheckpointKeeper::load_before(std::int64_t step, Snapshot* whole,
+                                                     std::vector<CheckpointRecord>* skipped) {
+  const std::vector<checkpoint::Entry> all = store().list();
+  std::vector<std::string> names =
+      rollback_targets(all, rollbacks_, step, config_.checkpoint_every);
+  const bool is_new = std::none_of(all.begin(), all.end(), [](const checkpoint::Entry& entry) {
+    return entry.status == checkpoint::Status::Valid;
+  });
+  if (is_new) return std::nullopt;
+  while (!names.empty()) {
+    const std::optional<Resumed> found = load_one_of(names, whole, skipped);
+    if (!found) break;
+    if (is_finite(whole->shard(), table_)) return found;
+    CheckpointRecord record;
+    record.step = found->step;
+    record.name = found->name;
+    record.status = "skipped";
+    record.message = "not all of its numbers are finite";
+    skipped->push_back(record);
+    names.erase(names.begin(), std::find(names.begin(), names.end(), found->name) + 1);
+  }
+  throw base::Error(base::Code::User, "none of the run's checkpoints can be gone back to");
+}
+
+std::optional<Resumed> CheckpointKeeper::load_one_of(
+    const std::optional<std::vector<std::string>>& names, Snapshot* whole,
+    std::vector<CheckpointRecord>* skipped) {
   base::check(is_whole(whole->shard(), table_), "the snapshot is of the whole state");
   const CheckpointStore checkpoints = store();
   const auto marks = mark_all(files_, clock_, checkpoints);
@@ -80,23 +111,54 @@ std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
   }
   optimizer.push_back(
       {kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(loss_scale)), true});
-  const checkpoint::LatestLoaded latest = checkpoints.load_latest(
-      model_fingerprint(config_.model), data_fingerprint_, model, optimizer);
+  NoiseStates noise = {};
+  optimizer.push_back({kNoiseScale,
+                       "F64",
+                       {2, static_cast<std::int64_t>(NoiseScale::kStateSize)},
+                       std::as_writable_bytes(std::span(&noise, 1)),
+                       true});
+  const std::string fingerprint = model_fingerprint(config_.model);
+  const checkpoint::LatestLoaded latest =
+      names ? checkpoints.load_first(*names, fingerprint, data_fingerprint_, model, optimizer)
+            : checkpoints.load_latest(fingerprint, data_fingerprint_, model, optimizer);
   for (const checkpoint::Skipped& entry : latest.skipped) {
     CheckpointRecord record;
     record.name = entry.name;
     record.status = "skipped";
     record.message = entry.reason;
     skipped->push_back(record);
+    if (entry.is_damaged) damaged_.insert(entry.name);
   }
   if (!latest.checkpoint) return std::nullopt;
   resumed.step = latest.checkpoint->manifest.step;
   resumed.name = latest.checkpoint->name;
   resumed.plan = latest.checkpoint->manifest.plan;
-  const bool scaled = latest.checkpoint->absent.empty();
+  resumed.rollbacks = latest.checkpoint->manifest.rollbacks;
+  resumed.metric = latest.checkpoint->manifest.value;
+  const std::vector<std::string>& absent = latest.checkpoint->absent;
+  const auto has = [&absent](const char* name) {
+    return std::find(absent.begin(), absent.end(), name) == absent.end();
+  };
+  whole->set_noise(has(kNoiseScale) ? noise : NoiseStates{});
+  const bool scaled = has(kLossScale);
   whole->set_loss_scale(scaled ? static_cast<double>(loss_scale[0]) : 0,
                         scaled ? static_cast<std::int64_t>(loss_scale[1]) : 0);
   return resumed;
+}
+
+Resumed CheckpointKeeper::newest() const {
+  Resumed found;
+  found.step = -1;
+  try {
+    for (const checkpoint::Entry& entry : store().list()) {
+      if (entry.status != checkpoint::Status::Valid) continue;
+      found.step = entry.step;
+      found.name = entry.name;
+      break;
+    }
+  } catch (const base::Error&) {  // whoever asks has something worse to say
+  }
+  return found;
 }
 
 void CheckpointKeeper::write_shard(std::int64_t step, const StateShard& shard) {
@@ -121,7 +183,7 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
                                                    const std::optional<double>& metric) const {
   checkpoint::Manifest manifest;
   manifest.run = config_.name;
-  manifest.execution = execution_;
+  manifest.execution = name_of(step).execution;
   manifest.epoch = fence_.epoch();
   manifest.step = step;
   manifest.samples = step * config_.batch_size;
@@ -130,6 +192,7 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
   manifest.metric = metric ? metric_of(config_) : "";
   manifest.value = metric;
   manifest.plan = plan_;
+  manifest.rollbacks = rollbacks_;
   manifest.utc_seconds = clock_.utc_seconds();
   manifest.versions = {{"regatta", REGATTA_VERSION},
                        {"compiler", __VERSION__},
@@ -195,8 +258,10 @@ std::vector<CheckpointRecord> CheckpointKeeper::remove_old(std::int64_t step) co
   std::vector<CheckpointRecord> records;
   CheckpointStore checkpoints = store();
   try {
-    const checkpoint::RetentionOutcome outcome = checkpoint::apply_retention(
-        files_, checkpoints, retention_policy(config_), {execution_, clock_.utc_seconds()});
+    const checkpoint::RetentionOutcome outcome =
+        checkpoint::apply_retention(files_, checkpoints, retention_policy(config_),
+                                    {name_of(step).execution, clock_.utc_seconds(),
+                                     checkpoint::RetentionRound::Mode::Apply, damaged_});
     for (const std::string& name : outcome.removed) {
       CheckpointRecord removed;
       removed.step = step;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
+#include "trainer/rollback.h"
 #include "trainer/snapshot.h"
 
 namespace regatta::trainer {
@@ -19,7 +21,9 @@ namespace regatta::trainer {
 struct Resumed {
   std::int64_t step = 0;
   std::string name;
-  std::string plan;  // of its manifest
+  std::string plan;  // this and what follows: of its manifest
+  std::vector<Rollback> rollbacks;
+  std::optional<double> metric;
 };
 
 // Calls may come from any thread, one at a time.
@@ -37,8 +41,19 @@ class CheckpointKeeper {
   [[nodiscard]] std::optional<Resumed> load(Snapshot* whole,
                                             std::vector<CheckpointRecord>* skipped);
 
-  // What the manifests to come say about the run's plan.
+  // The same of the checkpoint to go back to after a divergence at `step` (rollback_targets), of
+  // those whose numbers are all finite. Nothing when the run has no checkpoint so far; Code::User
+  // when none of those it has can be used.
+  [[nodiscard]] std::optional<Resumed> load_before(std::int64_t step, Snapshot* whole,
+                                                   std::vector<CheckpointRecord>* skipped);
+
+  // The newest that is whole by its manifest; step -1 when there is none, or no list of them.
+  [[nodiscard]] Resumed newest() const;
+
+  // What the manifests to come say about the run's plan, and of its rollbacks. After each of these
+  // checkpoints have other names, so that a step can have one again.
   void keep_plan(const std::string& text) { plan_ = text; }
+  void keep_rollbacks(const std::vector<Rollback>& rollbacks) { rollbacks_ = rollbacks; }
 
   // Writes this rank's files of the checkpoint of `step`. Throws what CheckpointStore::write_shard
   // does.
@@ -56,6 +71,10 @@ class CheckpointKeeper {
 
  private:
   [[nodiscard]] checkpoint::CheckpointStore store() const;
+  // Of `names`, in their order; of all, the newest first, where there are none.
+  [[nodiscard]] std::optional<Resumed> load_one_of(
+      const std::optional<std::vector<std::string>>& names, Snapshot* whole,
+      std::vector<CheckpointRecord>* skipped);
   [[nodiscard]] checkpoint::CheckpointName name_of(std::int64_t step) const;
   [[nodiscard]] checkpoint::Manifest manifest_of(std::int64_t step,
                                                  const std::optional<double>& metric) const;
@@ -71,6 +90,8 @@ class CheckpointKeeper {
   std::string execution_;
   std::string device_;
   std::string plan_;
+  std::vector<Rollback> rollbacks_;
+  std::set<std::string> damaged_;  // that were found to be when they were read
 };
 
 }  // namespace regatta::trainer

@@ -61,6 +61,11 @@ void CheckpointWriter::begin(std::int64_t step, const StateShard* shard,
   });
 }
 
+void CheckpointWriter::go_back() {
+  base::check(stage_ == Stage::Idle, "nothing is being written");
+  saved_step_ = -1;
+}
+
 CheckpointWriter::Progress CheckpointWriter::progress() {
   if (job_.valid() && job_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     outcome_ = job_.get();

@@ -52,6 +52,9 @@ class CheckpointWriter {
   void begin(std::int64_t step, const StateShard* shard, const std::optional<double>& metric,
              double since);
 
+  // The run has gone back: that it has is in no checkpoint so far. Nothing is under way.
+  void go_back();
+
   // The newest good checkpoint, and the one under way (-1: none); the same on all ranks.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
   [[nodiscard]] std::int64_t step_under_way() const { return stage_ == Stage::Idle ? -1 : step_; }

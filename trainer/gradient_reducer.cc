@@ -48,14 +48,11 @@ GradientReducer::GradientReducer(Device& device, Communicator& communicator,
       clip_(config.clip),
       clip_norm_(config.clip_norm),
       overlap_(config.buckets.overlap),
-      sharded_(config.sharding.optimizer),
-      local_norms_wanted_(communicator.ranks() > 1 || clip_ == ClipMode::Bucket ||
-                          clip_ == ClipMode::Rank) {
+      sharded_(config.sharding.optimizer) {
   const auto most = static_cast<std::int64_t>(model.table().tensors.size()) + 1;
   limits_ = DeviceMemory(device, most, Dtype::Float32);
   local_norms_ = DeviceMemory(device, most, Dtype::Float32);
   host_limits_ = HostMemory(device, 4 * most);
-  host_norms_ = HostMemory(device, 4 * most);
   cut(buckets);
 }
 
@@ -106,12 +103,10 @@ void GradientReducer::ready(int tensors) {
 
 void GradientReducer::launch(std::size_t bucket) {
   const View whole = gradient(slices_[bucket]);
-  const auto index = static_cast<std::int64_t>(bucket);
-  const View norm = local_norms_.view().slice(index, 1);
-  if (local_norms_wanted_ && clip_ != ClipMode::Rank) {
-    device_.sum_of_squares(kCompute, whole, norm);
-  }
   if (clip_ == ClipMode::Bucket) {
+    const auto index = static_cast<std::int64_t>(bucket);
+    const View norm = local_norms_.view().slice(index, 1);
+    device_.sum_of_squares(kCompute, whole, norm);
     device_.limit_norm(kCompute, whole, norm, limits_.view().slice(index, 1));
   }
   launched_.push_back(clock_.monotonic_seconds() - start_);
@@ -132,21 +127,6 @@ void GradientReducer::finish() {
   exposed_ = clock_.monotonic_seconds() - mark;
   finished_.swap(pending_);
   pending_.clear();
-}
-
-void GradientReducer::read_local_norms() {
-  if (local_norms_wanted_) {
-    device_.copy_to_host(kCompute, host_norms_.floats(), used(local_norms_));
-  }
-}
-
-double GradientReducer::squared_local_norm() const {
-  if (!local_norms_wanted_) return 0;
-  const float* norms = host_norms_.floats();
-  if (clip_ == ClipMode::Rank) return static_cast<double>(norms[slices_.size()]);
-  double sum = 0;
-  for (std::size_t i = 0; i < slices_.size(); ++i) sum += static_cast<double>(norms[i]);
-  return sum;
 }
 
 GradientReducer::Spans GradientReducer::spans() const {

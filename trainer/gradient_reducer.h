@@ -48,10 +48,6 @@ class GradientReducer {
   // Whether reductions are under way, which read and write the gradients.
   [[nodiscard]] bool is_busy() const { return !pending_.empty(); }
 
-  // Enqueues the copy of Σ g² of this rank's own gradient, by bucket, before limits.
-  void read_local_norms();
-  // Once the host has waited for it: Σ g² over all buckets, loss scale squared included.
-  [[nodiscard]] double squared_local_norm() const;
   // Seconds since the step's start, of each bucket; once the host has waited for the step.
   struct Spans {
     std::vector<double> launched, finished;
@@ -73,10 +69,10 @@ class GradientReducer {
   std::vector<ArenaSlice> slices_;
   ClipMode clip_;
   double clip_norm_;
-  bool overlap_, sharded_, local_norms_wanted_;
+  bool overlap_, sharded_;
   std::vector<double> limit_values_;   // of each bucket, then of the rank; no loss scale
   DeviceMemory limits_, local_norms_;  // float32, as limit_values_; of any cut
-  HostMemory host_limits_, host_norms_;
+  HostMemory host_limits_;
   std::vector<Pending> pending_;  // of this step's buckets, in order
   std::vector<Pending> finished_;
   std::vector<double> launched_;

@@ -4,12 +4,14 @@
 #include <numbers>
 
 #include "base/philox.h"
+#include "base/thread_pool.h"
 #include "trainer/contract/random_site.h"
 
 namespace regatta::trainer {
 namespace {
 
 constexpr double kDeviation = 0.02;
+constexpr std::int64_t kGrain = 1 << 14;  // elements that a thread draws at a time: about 1 ms
 
 // Box–Muller; draws again (the next `attempt`) outside two deviations.
 float truncated_normal(std::uint64_t seed, std::uint32_t element, std::uint32_t tensor) {
@@ -29,16 +31,19 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 }  // namespace
 
-std::vector<float> initial_weights(const TensorTable& table, std::uint64_t seed) {
+std::vector<float> initial_weights(const TensorTable& table, std::uint64_t seed, int threads) {
   std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
+  base::ThreadPool pool(threads);
   for (std::size_t index = 0; index < table.tensors.size(); ++index) {
     const TensorEntry& tensor = table.tensors[index];
     float* const values = arena.data() + tensor.offset;
     if (tensor.weight_decay) {
-      for (std::int64_t element = 0; element < tensor.size; ++element) {
-        values[element] = truncated_normal(seed, static_cast<std::uint32_t>(element),
-                                           static_cast<std::uint32_t>(index));
-      }
+      pool.parallel_for(tensor.size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t element = begin; element < end; ++element) {
+          values[element] = truncated_normal(seed, static_cast<std::uint32_t>(element),
+                                             static_cast<std::uint32_t>(index));
+        }
+      });
     } else if (ends_with(tensor.name, "LayerNorm.weight")) {
       for (std::int64_t element = 0; element < tensor.size; ++element) values[element] = 1.0F;
     }

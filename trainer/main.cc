@@ -1,5 +1,4 @@
 // regatta-train: prepare data, train, measure.
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,23 +8,29 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "base/build_commit.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/log.h"
+#include "base/standard_streams.h"
 #include "base/text.h"
+#include "base/thread_pool.h"
 #include "trainer/bench_commands.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/contract/run_difference.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
 #include "trainer/end_on_signal.h"
+#include "trainer/eval_command.h"
 #include "trainer/interchange_commands.h"
 #include "trainer/launcher.h"
 #include "trainer/make_device.h"
 #include "trainer/memory_needs.h"
+#include "trainer/option_checks.h"
 #include "trainer/process_stacks.h"
 #include "trainer/sampler.h"
 #include "trainer/stop_signals.h"
@@ -38,12 +43,8 @@ using namespace regatta;  // this file only
 using namespace regatta::trainer;
 
 constexpr std::uint64_t kMaxTextBytes = 1U << 20U;
-
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
+constexpr std::size_t kShownDifferences = 8;
+constexpr double kLeastHeldOut = 1e-9;
 
 std::string program_path() {
   std::error_code error;
@@ -89,7 +90,7 @@ class Prepare {
         "prepare",
         "text files or directories (.gz, .zst, - for stdin) to a dataset directory; a blank "
         "line separates documents");
-    options_.threads = usable_cores();
+    options_.threads = base::usable_cores();
     app->add_option("inputs", inputs_, "files, directories or -")->required();
     app->add_option("--output,-o", output_, "dataset directory to make")->required();
     CLI::Option* file = app->add_option("--vocab", vocabulary_, "vocab.txt to use");
@@ -101,7 +102,7 @@ class Prepare {
                     "longer words (characters) become [UNK]: 200 as Google, 100 as Hugging Face")
         ->check(CLI::IsMember({100, 200}));
     app->add_option("--held-out", options_.held_out, "share of documents kept for evaluation")
-        ->check(CLI::Range(0.0, 0.9));
+        ->check(between(kLeastHeldOut, 0.9));
     app->add_option("--threads", options_.threads, "threads")->check(CLI::Range(1, 1024));
     app->add_flag("--cased", cased_, "keep case and accents");
     app->add_flag("--force", options_.force, "replace the output directory");
@@ -122,6 +123,10 @@ class Prepare {
                 static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
                 base::human_bytes(report.bytes).c_str(),
                 base::human_seconds(report.seconds).c_str(), base::printable(output_).c_str());
+    if (report.duplicate_documents > 0) {
+      std::printf("%lld documents were left out: each is there before, word for word\n",
+                  static_cast<long long>(report.duplicate_documents));
+    }
     if (report.invalid_sequences > 0) {
       std::printf("%lld invalid UTF-8 sequences were replaced by U+FFFD\n",
                   static_cast<long long>(report.invalid_sequences));
@@ -161,30 +166,44 @@ class Run {
   CLI::App* add(CLI::App& program) {
     CLI::App* app = program.add_subcommand("run", "one attempt at a run: train or resume");
     CLI::Option* directory = app->add_option("--directory", directory_, "run directory");
-    CLI::Option* file = app->add_option(
-        "file", file_, "run file to make the directory from, if it is not there yet");
+    CLI::Option* file =
+        app->add_option("file", file_,
+                        "run file to make the directory from; of a directory that is there, it "
+                        "must be the same")
+            ->check(not_empty());
     app->add_option("--threads", options_.threads, "threads, instead of the run file's")
         ->check(CLI::Range(1, 1024));
     app->add_option("--ranks", options_.ranks,
                     "ranks, instead of the run file's; a run may go on with another number")
         ->check(CLI::Range(1, 1 << 20));
-    app->add_option("--deadline-seconds", options_.deadline_seconds,
-                    "time that is left: save before it is over, and return 25")
-        ->check(CLI::Range(0.0, 1e9));
+    CLI::Option* seconds =
+        app->add_option("--deadline-seconds", deadline_seconds_,
+                        "time that is left from now: save before it is over, and return 25")
+            ->check(between(0, 1e9));
+    app->add_option("--deadline-utc", options_.deadline_utc,
+                    "the same as a moment, in seconds since 1970: what starting takes counts, too")
+        ->check(between(0, 1e11))
+        ->excludes(seconds);
     app->add_flag("--dry-run", dry_run_,
-                  "print what memory the run will need at most, and do nothing")
+                  "print the run file with all defaults filled in, and on stderr what memory the "
+                  "run will need at most; do nothing")
         ->needs(file);
     directory->excludes("--dry-run");
     return app;
   }
   int run() {
-    if (dry_run_) return print_needs();
+    if (dry_run_) return print_completed();
     if (directory_.empty()) {
       throw base::Error(base::Code::User, "name the run directory with --directory");
     }
+    if (deadline_seconds_) {
+      options_.deadline_utc = base::system_clock().utc_seconds() + *deadline_seconds_;
+    }
     base::FileSystem& files = base::posix_file_system();
-    if (!file_.empty() && !files.exists(base::Path(directory_) / "run.json")) {
-      (void)RunDirectory::create(files, directory_, to_json(config_from_file()));
+    if (!file_.empty()) {
+      const RunConfig config = config_from_file();
+      (void)with_ranks(config, options_);  // more ranks than samples are refused before it is made
+      make_or_compare(files, config);
     }
     catch_stop_signals();
     options_.place = device_place();
@@ -196,6 +215,36 @@ class Run {
   }
 
  private:
+  // What the dataset decides is filled in.
+  static void complete(RunConfig* config) {
+    if (config->model.vocabulary != 0) return;
+    config->model.vocabulary =
+        static_cast<int>(Dataset::open(config->data.path).vocabulary().size());
+  }
+  // A run's file does not change; who names another one means another run.
+  void make_or_compare(base::FileSystem& files, RunConfig config) const {
+    const base::Path run_json = base::Path(directory_) / "run.json";
+    if (!files.exists(run_json)) {
+      (void)RunDirectory::create(files, directory_, to_json(config));
+      return;
+    }
+    RunConfig there = parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
+    std::error_code error;
+    if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
+      config.data.path = there.data.path;  // spelled in another way
+    }
+    if ((there.model.vocabulary == 0) != (config.model.vocabulary == 0)) {
+      complete(&there);
+      complete(&config);
+    }
+    const std::vector<KeyDifference> found = differences(there, config);
+    if (found.empty()) return;
+    throw base::Error(base::Code::User,
+                      file_ + " is not the run file of " + directory_ + ": " +
+                          to_text(found, kShownDifferences) +
+                          "; leave the file out to go on with the run as it is, or name another "
+                          "directory");
+  }
   // 1 where run.json cannot be read: then the one rank finds out, and says so.
   [[nodiscard]] int ranks_of(const RunDirectory& directory) const {
     try {
@@ -216,9 +265,9 @@ class Run {
       launch.arguments.insert(launch.arguments.end(),
                               {"--threads", std::to_string(options_.threads)});
     }
-    if (options_.deadline_seconds > 0) {
+    if (options_.deadline_utc) {
       launch.arguments.insert(launch.arguments.end(),
-                              {"--deadline-seconds", std::to_string(options_.deadline_seconds)});
+                              {"--deadline-utc", std::to_string(*options_.deadline_utc)});
     }
     launch.ranks = ranks_of(directory);
     return launch_ranks(launch);
@@ -237,22 +286,26 @@ class Run {
         std::filesystem::absolute(base::Path(file_)).parent_path() / config.data.path;
     return config;
   }
-  [[nodiscard]] int print_needs() const {
-    RunConfig config = config_from_file();
-    if (config.model.vocabulary == 0) {
-      config.model.vocabulary =
-          static_cast<int>(Dataset::open(config.data.path).vocabulary().size());
-    }
+  // What the dataset and the options decide is filled in; what the machine does is left to it.
+  [[nodiscard]] int print_completed() const {
+    RunConfig config = with_ranks(config_from_file(), options_);
+    if (options_.threads > 0) config.threads = options_.threads;
+    complete(&config);
     const MemoryNeeds needs =
         memory_needs(config, bert_options(config, config.device == DeviceKind::Cpu ? 1 : 256),
                      workspace_bytes(config.device, config.attention));
-    std::fputs(describe(needs, config).c_str(), stdout);
+    const std::string text = to_json(config);
+    // With other ranks than its own a file may ask for what does not go together.
+    (void)parse_run_config(text, file_ + " with --ranks " + std::to_string(config.ranks));
+    std::fputs(describe(needs, config).c_str(), stderr);
+    std::fputs(text.c_str(), stdout);
     return 0;
   }
 
   TrainingRunOptions options_;
   std::string directory_, file_;
   bool dry_run_ = false;
+  std::optional<double> deadline_seconds_;
 };
 
 class Baseline {
@@ -262,7 +315,7 @@ class Baseline {
         "baseline", "accuracy of the best constant guess on a dataset's evaluation set");
     app->add_option("dataset", dataset_, "dataset directory")->required();
     app->add_option("--max-length", data_.max_length, "tokens per sample")
-        ->check(CLI::Range(8, 4096));
+        ->check(CLI::Range(8, 4095));
     app->add_option("--samples", samples_, "evaluation samples")->check(CLI::Range(1, 1 << 24));
     return app;
   }
@@ -335,11 +388,12 @@ int run_program(int argc, char** argv) {
   Run run;
   Baseline baseline;
   Stacks stacks;
+  EvalCommand evaluator(device_place());
   ExportCommand exporter;
   ImportCommand importer;
   BenchCommands bench(
       {device_place(), process_variables(), {argv + std::min(argc, 1), argv + argc}},
-      usable_cores());
+      base::usable_cores());
   struct Command {
     CLI::App* app;
     std::function<int()> body;
@@ -348,6 +402,7 @@ int run_program(int argc, char** argv) {
                                       {run.add(program), [&] { return run.run(); }},
                                       {baseline.add(program), [&] { return baseline.run(); }},
                                       {stacks.add(program), [&] { return stacks.run(); }},
+                                      {evaluator.add(program), [&] { return evaluator.run(); }},
                                       {exporter.add(program), [&] { return exporter.run(); }},
                                       {importer.add(program), [&] { return importer.run(); }}};
   bench.add(program);
@@ -369,9 +424,12 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  base::hold_standard_streams();
   base::start_log("regatta-train", base::LogLevel::Info);
   try {
-    return run_program(argc, argv);
+    const int code = run_program(argc, argv);
+    if (code == 0) base::finish_output();  // any other says more
+    return code;
   } catch (const base::Error& error) {
     std::fprintf(stderr, "regatta-train: %s\n", base::printable(error.what()).c_str());
     const bool training = argc > 1 && std::string(argv[1]) == "run";

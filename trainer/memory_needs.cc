@@ -46,6 +46,7 @@ MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
   if (options.compute != Dtype::Float32) needs.parameters += arena * size_of(options.compute);
   needs.gradients = arena * size_of(Dtype::Float32);
   needs.moments = 2 * arena * size_of(Dtype::Float32) / moment_parts(config);
+  if (measures_noise(config)) needs.statistics = needs.moments / 2;
   needs.activations = activation_layout(config.model, needs.room, options.compute).bytes;
   needs.inputs = 3 * 4 * input_layout(needs.room).size;
   needs.workspace = workspace;
@@ -63,6 +64,7 @@ std::string describe(const MemoryNeeds& needs, const RunConfig& config) {
   line("parameters", needs.parameters, "weights, and their copy for 16-bit types");
   line("gradients", needs.gradients, "");
   line("moments", needs.moments, "optimizer state");
+  line("statistics", needs.statistics, "for the noise scale; none with statistics.every: 0");
   line("activations", needs.activations,
        "for " + std::to_string(needs.room.tokens) + " tokens at once (" +
            (needs.of_evaluation ? "an evaluation"

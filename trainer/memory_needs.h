@@ -14,6 +14,7 @@ struct MemoryNeeds {
   std::int64_t parameters = 0;  // float32 weights and, for 16-bit types, the copy products read
   std::int64_t gradients = 0;
   std::int64_t moments = 0;
+  std::int64_t statistics = 0;   // a gradient that the noise scale is measured by
   std::int64_t activations = 0;  // of the largest micro-batch: every sample as long as can be
   std::int64_t inputs = 0;
   std::int64_t workspace = 0;  // of the device's products and sums
@@ -21,7 +22,7 @@ struct MemoryNeeds {
   bool of_evaluation = false;  // which takes more room than any micro-batch
 
   [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + moments + activations + inputs + workspace;
+    return parameters + gradients + moments + statistics + activations + inputs + workspace;
   }
 };
 

@@ -1,18 +1,15 @@
 #include "trainer/model_export.h"
 
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/held_mark.h"
 #include "checkpoint/joined_reader.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
+#include "trainer/checkpoint_choice.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset_format.h"
@@ -32,28 +29,6 @@ constexpr std::uint64_t kMaxDatasetManifest = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;  // the small files
 
 std::string shown(const Path& path) { return base::printable(path.string()); }
-
-// A run, and one of its checkpoints or none: then the newest.
-struct Place {
-  Path run;
-  std::string name;
-};
-
-Place place_of(base::FileSystem& files, const Path& given) {
-  Path path = std::filesystem::absolute(given).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  if (!files.exists(path)) {
-    throw Error(Code::NotFound, "no checkpoint at " + shown(given) + "; check the name");
-  }
-  if (files.exists(path / "run.json")) return {path, ""};
-  const Path run = path.parent_path().parent_path();
-  const std::string name = path.filename().string();
-  if (!checkpoint::parse_checkpoint_name(name) || !files.exists(run / "run.json")) {
-    throw Error(Code::User, shown(given) + " is neither a run directory nor a checkpoint in one; " +
-                                "name RUN or RUN/checkpoints/step-…");
-  }
-  return {run, name};
-}
 
 struct Words {
   Vocabulary vocabulary;
@@ -82,12 +57,6 @@ Words words_of(base::FileSystem& files, const RunConfig& config, const ExportOpt
   }
 }
 
-struct Chosen {
-  checkpoint::Manifest manifest;
-  Path path;
-  std::unique_ptr<checkpoint::HeldMark> mark;  // null where none could be written
-};
-
 // Throws Code::User unless the checkpoint is of this model and data.
 void check_fit(const checkpoint::Entry& entry, const ModelShape& shape, const Words& words) {
   if (entry.manifest->model_fingerprint != model_fingerprint(shape)) {
@@ -101,33 +70,6 @@ void check_fit(const checkpoint::Entry& entry, const ModelShape& shape, const Wo
     throw Error(Code::User, entry.name + " was trained on other data than the dataset now holds; " +
                                 "name the model's vocab.txt with --vocab");
   }
-}
-
-Chosen choose(base::FileSystem& files, const base::Clock& clock, const CheckpointStore& store,
-              const std::string& wanted, const ModelShape& shape, const Words& words) {
-  std::optional<Error> first;
-  for (const checkpoint::Entry& entry : store.list()) {
-    if (!wanted.empty() && entry.name != wanted) continue;
-    try {
-      if (entry.status != checkpoint::Status::Valid) {
-        throw Error(Code::User, entry.name + " is not whole: " + entry.reason);
-      }
-      check_fit(entry, shape, words);
-      const Path path = store.directory() / entry.name;
-      auto mark = checkpoint::hold_mark(files, clock, path, "regatta-train export");
-      if (const auto reason = store.verify(entry.name)) {
-        throw Error(Code::User, entry.name + " is damaged: " + *reason);
-      }
-      return {*entry.manifest, path, std::move(mark)};
-    } catch (const Error& error) {
-      if (!wanted.empty()) throw;
-      base::log(base::LogLevel::Warning, std::string("passed over: ") + error.what());
-      if (!first) first = error;
-    }
-  }
-  if (first) throw *first;
-  throw Error(Code::NotFound,
-              "no checkpoint in " + shown(store.directory()) + "; train until one is written");
 }
 
 // Tensors of the checkpoint under other names, in the table's order.
@@ -235,7 +177,7 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
                           const base::Clock& clock) {
   check_options(options);
   const StagedDirectory::Existing existing = check_output(files, options);
-  const Place place = place_of(files, options.checkpoint);
+  const CheckpointPlace place = checkpoint_place(files, options.checkpoint);
   const RunDirectory run = RunDirectory::open(files, place.run);
   RunConfig config = parse_run_config(run.run_json(), (place.run / "run.json").string());
   const Words words = words_of(files, config, options);
@@ -248,7 +190,9 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
   }
   config.model.vocabulary = words.vocabulary.size();
   const CheckpointStore store(files, run.checkpoints_path());
-  const Chosen chosen = choose(files, clock, store, place.name, config.model, words);
+  const ChosenCheckpoint chosen = choose_checkpoint(
+      files, clock, store, place.name, "regatta-train export",
+      [&](const checkpoint::Entry& entry) { check_fit(entry, config.model, words); });
 
   StagedDirectory staged(files, options.output, existing,
                          "choose another output, or replace an earlier export with --force");

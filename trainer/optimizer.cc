@@ -72,7 +72,9 @@ Optimizer::Optimizer(Device& device, Communicator& communicator, const TensorTab
       second_moment_(device, state_size(pieces_), Dtype::Float32),
       scalars_(device, kStepScalars, Dtype::Float32),
       squared_norm_(device, 1, Dtype::Float32),
-      host_scalars_(device, 4 * kStepScalars) {
+      host_scalars_(device, 4 * kStepScalars),
+      probe_scalars_(device, kStepScalars, Dtype::Float32),
+      host_probe_scalars_(device, 4 * kStepScalars) {
   device_.fill_zero(kCompute, first_moment_.view());
   device_.fill_zero(kCompute, second_moment_.view());
   for (const StatePiece& piece : pieces_) tensors_.push_back(tensors_in(piece, table));
@@ -153,6 +155,41 @@ void Optimizer::update(const Bert& model, const Step& step) {
   update_pieces(model, UpdatePart::Moments);
   sum_over_parts(tensor_norms_.view());
   update_pieces(model, UpdatePart::Weights);
+}
+
+void Optimizer::sum_squares(View x, View result) {
+  device_.sum_of_squares(kCompute, x, result);
+  if (sharded_) sum_over_parts(result);
+}
+
+// The first part of an update of LAMB that changes nothing: β1 = 1 keeps the first moment, which is
+// x, β2 = 1 the second, and without decay the update is x̂ = x/(√v̂ + ε). The gradient does not
+// matter; the parameters stand in for it, as they are finite.
+void Optimizer::add_preconditioned(const Bert& model, View x, View squared_norm,
+                                   std::int64_t updates, View tensor_norms) {
+  float* scalars = host_probe_scalars_.floats();
+  std::fill(scalars, scalars + kStepScalars, 0.0F);
+  scalars[kBiasCorrection1] = 1;
+  scalars[kBiasCorrection2] =
+      static_cast<float>(1.0 - std::pow(config_.beta2, static_cast<double>(updates)));
+  scalars[kInverseLossScale] = 1;
+  device_.copy_to_device(kCompute, probe_scalars_.view(), scalars);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    OptimizerUpdate op = update_of(model, i);
+    op.first_moment = x.slice(pieces_[i].state_begin, pieces_[i].size);
+    op.gradients = op.parameters;
+    op.compute_copy = {};
+    op.beta1 = 1;
+    op.beta2 = 1;
+    op.weight_decay = 0;
+    op.lamb = true;
+    op.part = UpdatePart::Moments;
+    op.scalars = probe_scalars_.view();
+    op.squared_norm = squared_norm;
+    op.tensor_norms = tensor_norms;
+    device_.update(kCompute, op);
+  }
+  if (sharded_) sum_over_parts(tensor_norms);
 }
 
 void Optimizer::read_squared_norm(float* value) {

@@ -47,6 +47,14 @@ class Optimizer {
   // whole, of the copy that products read) from its summed gradients. One call between two
   // synchronisations: the scalars' host copy is reused.
   void update(const Bert& model, const Step& step);
+  // Enqueues sums over all ranks' pieces of x, which lies as the moments do, with zeros between. Σ
+  // x² into `result`, float32 [1]:
+  void sum_squares(View x, View result);
+  // Σ (x/(√v̂ + ε))² of each tensor n is added to tensor_norms[2n + 1] (float32, two a tensor), v̂
+  // being the second moment after `updates` updates, bias-corrected. Nothing where `squared_norm`
+  // (Σ x²) is not finite. Between two synchronisations always with the same `updates`.
+  void add_preconditioned(const Bert& model, View x, View squared_norm, std::int64_t updates,
+                          View tensor_norms);
   // Enqueues the copy of Σ g² of the last update, over all ranks' pieces, to the host.
   void read_squared_norm(float* value);
 
@@ -66,6 +74,8 @@ class Optimizer {
   std::vector<std::vector<OptimizerTensor>> tensors_;  // of each piece
   DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_, tensor_norms_;
   HostMemory host_scalars_;
+  DeviceMemory probe_scalars_;  // of add_preconditioned
+  HostMemory host_probe_scalars_;
 };
 
 }  // namespace regatta::trainer

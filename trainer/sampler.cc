@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr std::size_t kSpecials = 3;          // [CLS], [SEP], [SEP]
 constexpr int kOtherDocumentTries = 10;       // as in the reference
 constexpr std::uint64_t kEvaluationSeed = 0;  // the same masks for every run
+constexpr std::size_t kPassesKept = 2;
 
 base::PhiloxStream draws(std::uint64_t seed, std::uint32_t index, std::uint32_t epoch,
                          RandomSite site) {
@@ -48,28 +50,65 @@ SampleSource::SampleSource(const Dataset& dataset, Split split, const DataConfig
       config_(config),
       seed_(seed),
       shuffle_labels_(shuffle_labels) {
-  const auto limit = static_cast<std::size_t>(config.max_length) - kSpecials;
-  for (std::int64_t document = 0; document < dataset.documents(split); ++document) {
-    const auto sentences = static_cast<std::uint32_t>(dataset.sentences(split, document));
-    SampleSlot slot{static_cast<std::uint32_t>(document), 0, 0};
-    std::size_t tokens = 0;
-    for (std::uint32_t sentence = 0; sentence < sentences; ++sentence) {
-      const std::size_t length = dataset.sentence(split, document, sentence).size();
-      if (slot.sentences > 0 && tokens + length > limit) {
-        slots_.push_back(slot);
-        slot = {slot.document, sentence, 0};
-        tokens = 0;
-      }
-      ++slot.sentences;
-      tokens += length;
-    }
-    if (slot.sentences > 0) slots_.push_back(slot);
-  }
-  if (slots_.empty()) {
+  const std::lock_guard lock(mutex_);
+  size_ = std::ssize(pass(0));
+  if (size_ == 0) {
     throw base::Error(base::Code::User, std::string("the dataset has no ") +
                                             (split == Split::HeldOut ? "held-out" : "training") +
                                             " samples; prepare it again from more text");
   }
+}
+
+SampleSource::Pass SampleSource::make_pass(std::uint32_t epoch) const {
+  const std::size_t limit = static_cast<std::size_t>(config_.max_length) - kSpecials;
+  const std::int64_t documents = dataset_.documents(split_);
+  Pass made;
+  for (std::int64_t document = 0; document < documents; ++document) {
+    const auto stream = static_cast<std::uint32_t>(document);
+    base::PhiloxStream random = draws(seed_, stream, epoch, RandomSite::Chunks);
+    std::size_t target = limit;
+    if (random.uniform() < static_cast<float>(config_.short_fraction)) {
+      target = 2 + random.below(static_cast<std::uint32_t>(limit - 1));
+    }
+    const auto sentences = static_cast<std::uint32_t>(dataset_.sentences(split_, document));
+    std::uint32_t first = 0;
+    std::size_t tokens = 0;
+    for (std::uint32_t next = 0; next < sentences;) {
+      tokens += dataset_.sentence(split_, document, next++).size();
+      if (next < sentences && tokens < target) continue;
+      const std::uint32_t chunk = next - first;
+      const std::uint32_t a = chunk == 1 ? 1 : 1 + random.below(chunk - 1);
+      const bool random_next = documents > 1 && (chunk == 1 || random.below(2) == 0);
+      made.push_back({stream, first, static_cast<std::uint16_t>(a),
+                      static_cast<std::uint16_t>(random_next ? 0 : chunk - a),
+                      static_cast<std::uint16_t>(target)});
+      if (random_next) next = first + a;
+      first = next;
+      tokens = 0;
+    }
+  }
+  return made;
+}
+
+const SampleSource::Pass& SampleSource::pass(std::uint32_t epoch) const {
+  const auto known = passes_.find(epoch);
+  if (known != passes_.end()) return known->second;
+  // A step may lie across the end of a pass: the one before stays.
+  if (passes_.size() == kPassesKept) {
+    passes_.erase(passes_.begin()->first < epoch ? passes_.begin() : std::prev(passes_.end()));
+  }
+  return passes_.emplace(epoch, make_pass(epoch)).first->second;
+}
+
+std::int64_t SampleSource::pass_size(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  return std::ssize(pass(epoch));
+}
+
+SampleSlot SampleSource::slot(std::int64_t index, std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  const Pass& slots = pass(epoch);
+  return slots[static_cast<std::size_t>(index) % slots.size()];
 }
 
 // A document's sentences lie one after another.
@@ -81,20 +120,14 @@ Tokens SampleSource::sentences(std::uint32_t document, std::uint32_t first,
   return {begin.data(), end.data() + end.size()};
 }
 
-// A is a random number of the slot's sentences; B the rest, or, with probability one half and
-// always when the slot is one sentence, sentences of another document from a random place.
 SampleSource::Pair SampleSource::segments(const SampleSlot& slot, std::uint32_t index,
                                           std::uint32_t epoch) const {
   base::PhiloxStream random = draws(seed_, index, epoch, RandomSite::Segments);
-  std::size_t limit = static_cast<std::size_t>(config_.max_length) - kSpecials;
-  if (random.uniform() < static_cast<float>(config_.short_fraction)) {
-    limit = 2 + random.below(static_cast<std::uint32_t>(limit - 1));
-  }
-  const std::uint32_t cut = slot.sentences == 1 ? 1 : 1 + random.below(slot.sentences - 1);
-  Tokens a = sentences(slot.document, slot.first_sentence, cut);
-  Tokens b;
+  const std::size_t limit = static_cast<std::size_t>(config_.max_length) - kSpecials;
+  Tokens a = sentences(slot.document, slot.first_sentence, slot.a);
+  Tokens b = sentences(slot.document, slot.first_sentence + slot.a, slot.b);
   const auto documents = static_cast<std::uint32_t>(dataset_.documents(split_));
-  const bool random_next = documents > 1 && (slot.sentences == 1 || random.below(2) == 0);
+  const bool random_next = slot.b == 0 && documents > 1;
   if (random_next) {
     std::uint32_t other = slot.document;
     for (int attempt = 0; attempt < kOtherDocumentTries && other == slot.document; ++attempt) {
@@ -103,24 +136,21 @@ SampleSource::Pair SampleSource::segments(const SampleSlot& slot, std::uint32_t 
     if (other == slot.document) other = (other + 1) % documents;
     const auto count = static_cast<std::uint32_t>(dataset_.sentences(split_, other));
     const std::uint32_t first = random.below(count);
-    const std::size_t room = limit > a.size() ? limit - a.size() : 1;
+    const std::size_t room = slot.target > a.size() ? slot.target - a.size() : 1;
     for (std::uint32_t n = 1; b.size() < room && first + n <= count; ++n) {
       b = sentences(other, first, n);
     }
-  } else {
-    b = sentences(slot.document, slot.first_sentence + cut, slot.sentences - cut);
-    if (b.empty() && a.size() > 1) {  // one document of one sentence: split inside it
-      b = a.subspan(a.size() / 2);
-      a = a.first(a.size() / 2);
-    }
+  } else if (b.empty() && a.size() > 1) {  // one document, one sentence: split inside it
+    b = a.subspan(a.size() / 2);
+    a = a.first(a.size() / 2);
   }
   return {a, b, limit, random_next, random};
 }
 
 Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
-  base::check(index >= 0 && index < size(), "the sample exists");
+  base::check(index >= 0, "the sample exists");
   const auto stream = static_cast<std::uint32_t>(index);
-  Pair pair = segments(slots_[static_cast<std::size_t>(index)], stream, epoch);
+  Pair pair = segments(slot(index, epoch), stream, epoch);
   truncate(&pair.a, &pair.b, pair.limit, &pair.random);
   const Vocabulary& vocabulary = dataset_.vocabulary();
   Sample sample;
@@ -139,8 +169,10 @@ Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
 
 SampleSource::Visit SampleSource::visit(std::int64_t number) const {
   const auto epoch = static_cast<std::uint32_t>(number / size());
-  const Permutation order(static_cast<std::uint64_t>(size()), seed_, epoch);
-  return {static_cast<std::int64_t>(order(static_cast<std::uint64_t>(number % size()))), epoch};
+  const auto samples = static_cast<std::uint64_t>(pass_size(epoch));
+  const Permutation order(samples, seed_, epoch);
+  return {static_cast<std::int64_t>(order(static_cast<std::uint64_t>(number % size()) % samples)),
+          epoch};
 }
 
 Sample SampleSource::at(std::int64_t number) const {
@@ -150,7 +182,7 @@ Sample SampleSource::at(std::int64_t number) const {
 
 std::int32_t SampleSource::length_at(std::int64_t number) const {
   const Visit visited = visit(number);
-  const Pair pair = segments(slots_[static_cast<std::size_t>(visited.index)],
+  const Pair pair = segments(slot(visited.index, visited.epoch),
                              static_cast<std::uint32_t>(visited.index), visited.epoch);
   return static_cast<std::int32_t>(std::min(pair.limit, pair.a.size() + pair.b.size()) + kSpecials);
 }
@@ -188,8 +220,8 @@ void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch
       id = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(vocabulary.size())));
     }
     if (shuffle_labels_) {
-      const SampleSlot& slot = slots_[other.below(static_cast<std::uint32_t>(slots_.size()))];
-      const auto sentence = dataset_.sentence(split_, slot.document, slot.first_sentence);
+      const SampleSlot from = slot(other.below(static_cast<std::uint32_t>(size_)), epoch);
+      const auto sentence = dataset_.sentence(split_, from.document, from.first_sentence);
       label = sentence[other.below(static_cast<std::uint32_t>(sentence.size()))];
     }
     sample->masked_positions.push_back(position);

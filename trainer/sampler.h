@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -14,35 +16,52 @@
 
 namespace regatta::trainer {
 
-// A run of consecutive sentences of one document that fits one sample.
+// A pair of a pass before truncation: consecutive sentences of one document.
 struct SampleSlot {
   std::uint32_t document = 0;
   std::uint32_t first_sentence = 0;
-  std::uint32_t sentences = 0;
+  std::uint16_t a = 0;       // sentences of A
+  std::uint16_t b = 0;       // of B, behind them; 0: B is of another document
+  std::uint16_t target = 0;  // tokens of both, up to which a B of another document is filled
 };
 
-// All slots of one split, and the sample of each. Immutable; thread-safe. The dataset outlives it.
+// The samples of one split. In each pass every document is cut anew, as in the reference: until a
+// chunk's sentences reach the target length (max_length − 3, or, for one document in ten
+// (short_fraction), a random one from 2 on); its first sentences are A, the others B, or, with
+// probability one half and always when there is only one, B is of another document and the others
+// go back, to begin the next chunk. So passes differ in how many samples they have. Thread-safe.
+// The dataset outlives it. Memory: 16 bytes a sample of the two newest passes asked for; the first
+// question about a pass goes over all sentences.
 class SampleSource {
  public:
   // seed: of masks, pairs and order. Throws Code::User when the split holds no sample.
   SampleSource(const Dataset& dataset, Split split, const DataConfig& config, std::uint64_t seed,
                bool shuffle_labels = false);
 
-  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(slots_.size()); }
-  // Sample `index` of [0, size) as it looks in pass `epoch`: other pairs and masks in every pass.
+  // Samples that a run takes of each pass: as many as the first one has.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::int64_t pass_size(std::uint32_t epoch) const;
+  // Sample `index` of pass `epoch`, counted on from the first beyond pass_size().
   [[nodiscard]] Sample sample(std::int64_t index, std::uint32_t epoch) const;
   // Sample number `number` of the run, counted from 0: passes follow one another, each in an order
-  // of its own. The set of a step's samples depends on seed, step and batch size only.
+  // of its own. Of a pass with more samples than size() the last in that order are left out, of one
+  // with fewer the first come again. The set of a step's samples depends on seed, step and batch
+  // size only.
   [[nodiscard]] Sample at(std::int64_t number) const;
   // at(number).ids.size() by the same draws, without masks or copies.
   [[nodiscard]] std::int32_t length_at(std::int64_t number) const;
 
  private:
   struct Pair;
+  using Pass = std::vector<SampleSlot>;
   struct Visit {  // of a sample: which, and in which pass
     std::int64_t index;
     std::uint32_t epoch;
   };
+  [[nodiscard]] Pass make_pass(std::uint32_t epoch) const;
+  // With mutex_ held; valid until it is not.
+  [[nodiscard]] const Pass& pass(std::uint32_t epoch) const;
+  [[nodiscard]] SampleSlot slot(std::int64_t index, std::uint32_t epoch) const;
   [[nodiscard]] Visit visit(std::int64_t number) const;
   [[nodiscard]] Pair segments(const SampleSlot& slot, std::uint32_t index,
                               std::uint32_t epoch) const;
@@ -55,7 +74,9 @@ class SampleSource {
   DataConfig config_;
   std::uint64_t seed_;
   bool shuffle_labels_;
-  std::vector<SampleSlot> slots_;
+  std::int64_t size_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::map<std::uint32_t, Pass> passes_;  // by epoch
 };
 
 // The source outlives the stream.

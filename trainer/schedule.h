@@ -7,10 +7,13 @@
 namespace regatta::trainer {
 
 // Learning rate of optimizer step `step` (1 is the first) of a run of `steps`. Warm-up grows
-// linearly from 0 and ends at `warmup_steps` with the full rate; after it, until decay_steps (0:
-// the run's steps), Linear falls to end_learning_rate in a straight line, Polynomial as (1 −
-// progress)^power (google-research/bert, optimization.py: power 1 from the first step; here the
-// decay starts where the warm-up ends), Constant stays.
+// linearly from 0 and ends at `warmup_steps` w with the full rate; after it, until decay_steps d
+// (0: the run's steps), Linear falls to end_learning_rate in a straight line, Polynomial as (1 −
+// progress)^power, Constant stays. As in transformers' get_linear_schedule_with_warmup, progress is
+// (step − 1 − w)/(d − w): step d, the last one of the decay, still has 1/(d − w) of the fall before
+// it, and end_learning_rate is for the steps after it. So no step is taken at rate 0; the warm-up
+// is a step ahead of transformers', whose first step has rate 0. (google-research/bert,
+// optimization.py: without warm-up the same with power 1; with it, the decay starts at step 1.)
 [[nodiscard]] double learning_rate(const OptimizerConfig& config, std::int64_t steps,
                                    std::int64_t step);
 

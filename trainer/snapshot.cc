@@ -1,6 +1,7 @@
 #include "trainer/snapshot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 
@@ -51,8 +53,7 @@ HostMemory touched(Device& device, std::int64_t elements) {
   if (elements == 0) return {};
   HostMemory memory(device, kFloat * elements);
   constexpr std::int64_t kLarge = 16 << 20;  // elements for which a thread is worth its start
-  const std::int64_t parts = std::clamp<std::int64_t>(
-      elements / kLarge, 1, std::max(1U, std::thread::hardware_concurrency()));
+  const std::int64_t parts = std::clamp<std::int64_t>(elements / kLarge, 1, base::usable_cores());
   std::vector<std::jthread> threads;
   for (std::int64_t part = 0; part < parts; ++part) {
     const std::int64_t begin = elements * part / parts;
@@ -71,6 +72,17 @@ bool is_whole(const StateShard& shard, const TensorTable& table) {
          shard.pieces[0].arena_begin == 0 && shard.pieces[0].size == table.arena_size;
 }
 
+bool is_finite(const StateShard& whole, const TensorTable& table) {
+  base::check(is_whole(whole, table), "the state is a whole one");
+  for (const float* values : {whole.parameters, whole.first_moment, whole.second_moment}) {
+    if (values == nullptr) continue;
+    const bool good = std::all_of(values, values + table.arena_size,
+                                  [](float value) { return std::isfinite(value); });
+    if (!good) return false;
+  }
+  return true;
+}
+
 StateShard TrainingState::whole(const TensorTable& table) const {
   const auto of = [&](const std::vector<float>& values) {
     base::check(values.empty() || static_cast<std::int64_t>(values.size()) == table.arena_size,
@@ -84,6 +96,7 @@ StateShard TrainingState::whole(const TensorTable& table) const {
   shard.pieces = whole_state(table);
   shard.loss_scale = loss_scale;
   shard.good_steps = good_steps;
+  shard.noise = noise;
   return shard;
 }
 
@@ -102,6 +115,12 @@ std::vector<NamedTensor> optimizer_tensors(const TensorTable& table, const State
   add_pieces(table, checkpoint::kSecondMoment, shard.pieces, shard.second_moment, &tensors);
   if (shard.loss_scale > 0 && shard.part == 0) {
     tensors.push_back({kLossScale, "F32", {2}, bytes_of(loss_scale, 2)});
+  }
+  if (shard.noise != NoiseStates{} && shard.part == 0) {
+    tensors.push_back({kNoiseScale,
+                       "F64",
+                       {2, static_cast<std::int64_t>(NoiseScale::kStateSize)},
+                       std::as_bytes(std::span(&shard.noise, 1))});
   }
   return tensors;
 }

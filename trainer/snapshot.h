@@ -1,15 +1,20 @@
 // A run's state as it was at one step, and the part of it that one rank writes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "checkpoint/safetensors.h"
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/noise_scale.h"
 #include "trainer/device.h"
 #include "trainer/optimizer.h"
 
 namespace regatta::trainer {
+
+// Of the noise scale: preconditioned, raw. All zeros: nothing observed.
+using NoiseStates = std::array<NoiseScale::State, 2>;
 
 // What one rank writes of a checkpoint. Borrowed memory, float32.
 struct StateShard {
@@ -22,16 +27,20 @@ struct StateShard {
   int parts = 1;
   double loss_scale = 0;  // of float16 runs, else 0; the first part's
   std::int64_t good_steps = 0;
+  NoiseStates noise = {};  // the first part's
 };
 
 // All of it.
 [[nodiscard]] bool is_whole(const StateShard& shard, const TensorTable& table);
+// Of a whole one: all weights and moments are finite.
+[[nodiscard]] bool is_finite(const StateShard& whole, const TensorTable& table);
 
 // The weights and moments of a run at one step; arena order. No moments: they are zero.
 struct TrainingState {
   std::vector<float> parameters, first_moment, second_moment;
   double loss_scale = 0;  // float16 only; 0: none yet
   std::int64_t good_steps = 0;
+  NoiseStates noise = {};
 
   // Borrows from this.
   [[nodiscard]] StateShard whole(const TensorTable& table) const;
@@ -48,6 +57,8 @@ struct TrainingState {
 
 // float16 runs only: the factor and its steps without overflow.
 constexpr char kLossScale[] = "loss_scale";
+// float64, as NoiseStates; absent as long as nothing was observed.
+constexpr char kNoiseScale[] = "noise_scale";
 
 // A copy in host memory of what one rank writes, made between two steps and written beside the next
 // ones. Reserved once and touched, so that no page is missing in the middle of a run; pinned where
@@ -68,6 +79,7 @@ class Snapshot {
   [[nodiscard]] float* first_moment() const { return first_moment_.floats(); }
   [[nodiscard]] float* second_moment() const { return second_moment_.floats(); }
   void set_loss_scale(double factor, std::int64_t good_steps);
+  void set_noise(const NoiseStates& noise) { shard_.noise = noise; }
 
   [[nodiscard]] const StateShard& shard() const { return shard_; }
 

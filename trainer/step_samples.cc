@@ -34,7 +34,13 @@ struct StepSamples::State {
 
   [[nodiscard]] bool stratified() const { return strategy == Balance::Stratified; }
 
+  void find_strata() {
+    std::vector<std::int32_t> lengths;
+    for (std::int64_t i = 0; i < kStratumSamples; ++i) lengths.push_back(samples.length(i));
+    options.strata = stratum_limits(lengths);
+  }
   void find_window(std::int64_t step) {
+    if (options.strata[0] == 0) find_strata();
     const std::int64_t wanted = (step - 1) / kWindowSteps;
     if (wanted == window) return;
     window = -1;  // should a length not be had
@@ -42,7 +48,8 @@ struct StepSamples::State {
     for (std::int64_t i = 0; i < std::ssize(window_lengths); ++i) {
       window_lengths[index(i)] = samples.length(wanted * kWindowSteps * batch + i);
     }
-    window_order = stratified_order(window_lengths, static_cast<int>(batch), options.ranks);
+    window_order =
+        stratified_order(window_lengths, static_cast<int>(batch), options.ranks, options.strata);
     window = wanted;
   }
   // Of the window, what place of the step takes.
@@ -173,9 +180,12 @@ StepSamples::StepSamples(const RunConfig& config, SampleStream samples, HostColl
                                             ", which balance.strategy stratified needs; use another"
                                             " strategy, or set ranks_per_node to a divisor");
   }
-  const BalanceOptions options{config.balance.strategy, config.balance.deal, config.ranks,
+  const BalanceOptions options{config.balance.strategy,
+                               config.balance.deal,
+                               config.ranks,
                                node ? config.ranks_per_node : 1,
-                               static_cast<std::int32_t>(config.data.max_length)};
+                               static_cast<std::int32_t>(config.data.max_length),
+                               {}};
   state_.reset(new State{std::move(samples),
                          channel,
                          config.batch_size,

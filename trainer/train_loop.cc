@@ -28,19 +28,35 @@ BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
   return sizes;
 }
 
+// Of at most `most` samples each; 0: one of all.
+std::vector<PackedBatch> micro_batches(const StepShare& share, int most) {
+  std::vector<PackedBatch> batches;
+  const std::ptrdiff_t all = std::ssize(share.samples);
+  const std::ptrdiff_t step = most > 0 ? most : std::max<std::ptrdiff_t>(1, all);
+  for (std::ptrdiff_t from = 0; from < all; from += step) {
+    const std::ptrdiff_t to = std::min(all, from + step);
+    batches.push_back(collate({share.samples.begin() + from, share.samples.begin() + to},
+                              {share.ordinals.begin() + from, share.ordinals.begin() + to}));
+  }
+  return batches;
+}
+
 // Where nobody has found how many ranks share a node, each has its own.
 RunConfig on_nodes(RunConfig config) {
   config.ranks_per_node = std::max(1, config.ranks_per_node);
   return config;
 }
 
-[[noreturn]] void throw_diverged(std::int64_t step, ClipMode clip) {
-  throw Diverged(base::Code::User, "the loss is not finite at step " + std::to_string(step) +
-                                       ": training diverged; lower optimizer.learning_rate" +
-                                       (clip == ClipMode::None ? ", or clip the gradient" : ""));
+NoiseScale noise_scale_of(const RunConfig& config) {
+  return {config.batch_size, std::max(1, config.base_batch)};
 }
 
 }  // namespace
+
+bool measures_noise(const RunConfig& config) {
+  return config.statistics_every > 0 && config.batch_size >= 2 && config.clip != ClipMode::Bucket &&
+         config.clip != ClipMode::Rank;
+}
 
 Dtype compute_dtype(Precision precision) {
   if (precision == Precision::BFloat16) return Dtype::BFloat16;
@@ -85,13 +101,14 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
       gatherer_(device, communicator, clock, model_, plan.buckets),
       slices_(slices_of(model_.table(), plan.buckets)),
       loss_scaler_(config.dtype),
-      noise_scale_(config.batch_size,
-                   config.base_batch > 0 ? config.base_batch : config.batch_size),
+      noise_scale_(noise_scale_of(config)),
+      raw_noise_scale_(noise_scale_of(config)),
       results_(device, 4 * (kSumCount + 1)),
       channel_(communicator.open_channel()),
       samples_(config_, std::move(samples), *channel_),
       prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
   base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
+  if (measures_noise(config)) noise_probe_.emplace(device, model_, optimizer_);
 }
 
 TrainLoop::~TrainLoop() {
@@ -104,23 +121,47 @@ TrainLoop::~TrainLoop() {
   if (failed) communicator_.abandon();
 }
 
+// The gradient of the step's half alone, with the step's masks, before the step begins: h, negated,
+// so that adding the step's own leaves the difference.
+void TrainLoop::measure_half(const std::vector<PackedBatch>& half, std::int64_t step,
+                             const LossScale& scale) {
+  if (options_.beat) options_.beat(step, Phase::Forward);
+  model_.zero_gradients();
+  reducer_.begin(scale.factor, 0);
+  for (const PackedBatch& batch : half) {
+    model_.upload(batch, static_cast<std::int32_t>(step), scale);
+    model_.forward(Mode::Training, needed_weights());
+    model_.backward();
+  }
+  reducer_.finish();
+  noise_probe_->keep_half();
+}
+
+Bert::Needed TrainLoop::needed_weights() {
+  if (!gatherer_.is_busy()) return nullptr;
+  return [this](int begin, int end) { gatherer_.finish(begin, end); };
+}
+
 // sampler → balancer → collator: this rank's share of the step, packed.
 StepBatches TrainLoop::collect_micro_batches(std::int64_t step) {
-  const StepShare share = samples_.share(step);
+  const StepShare share = samples_.share(step + skipped_steps_);
   StepBatches batches;
   batches.moved_bytes = share.moved_bytes;
-  const std::size_t all = share.samples.size();
-  const auto most = config_.micro_batch_size > 0
-                        ? static_cast<std::size_t>(config_.micro_batch_size)
-                        : std::max<std::size_t>(1, all);
-  for (std::size_t begin = 0; begin < all; begin += most) {
-    const auto from = static_cast<std::ptrdiff_t>(begin);
-    const auto to = static_cast<std::ptrdiff_t>(std::min(all, begin + most));
-    batches.batches.push_back(
-        collate({share.samples.begin() + from, share.samples.begin() + to},
-                {share.ordinals.begin() + from, share.ordinals.begin() + to}));
+  batches.batches = micro_batches(share, config_.micro_batch_size);
+  if (!measures_noise_of(step)) return batches;
+  const std::vector<bool> in_half = half_of_step(config_.seed, step, config_.batch_size);
+  StepShare half;
+  for (std::size_t i = 0; i < share.samples.size(); ++i) {
+    if (!in_half[static_cast<std::size_t>(share.ordinals[i])]) continue;
+    half.ordinals.push_back(share.ordinals[i]);
+    half.samples.push_back(share.samples[i]);
   }
+  batches.half = micro_batches(half, config_.micro_batch_size);
   return batches;
+}
+
+bool TrainLoop::measures_noise_of(std::int64_t step) const {
+  return measures_noise(config_) && step % config_.statistics_every == 0;
 }
 
 StepRecord TrainLoop::step(std::int64_t step) {
@@ -142,11 +183,11 @@ StepRecord TrainLoop::step(std::int64_t step) {
   const std::vector<PackedBatch>& batches = taken.step.batches;
   record.input_stalled = taken.stalled;
   const BatchSizes sizes = sizes_of(batches);
-  double masked = static_cast<double>(sizes.masked);
-  communicator_.host().all_reduce_sum(&masked, 1);
-  const LossScale scale{std::max<std::int64_t>(1, static_cast<std::int64_t>(masked)),
-                        config_.batch_size, loss_scaler_.factor()};
+  const auto [scale, half_scale] = agree_on_scales(sizes, sizes_of(taken.step.half));
   lap(&record.data_seconds);
+  const bool measures = measures_noise_of(step);
+  if (measures) measure_half(taken.step.half, step, half_scale);
+  lap(&record.statistics_seconds);
 
   model_.zero_gradients();
   model_.reset_statistics();
@@ -154,10 +195,7 @@ StepRecord TrainLoop::step(std::int64_t step) {
   for (const PackedBatch& batch : batches) {
     enter(Phase::Forward);
     model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(Mode::Training,
-                   gatherer_.is_busy()
-                       ? [this](int begin, int end) { gatherer_.finish(begin, end); }
-                       : Bert::Needed(nullptr));
+    model_.forward(Mode::Training, needed_weights());
     lap(&record.forward_seconds);
     enter(Phase::Backward);
     const bool overlap = &batch == &batches.back() && reducer_.overlaps();
@@ -169,6 +207,8 @@ StepRecord TrainLoop::step(std::int64_t step) {
   reducer_.finish();
   record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   lap(&record.reduce_seconds);
+  if (measures) noise_probe_->measure(step - 1);
+  lap(&record.statistics_seconds);
 
   enter(Phase::Optimizer);
   record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
@@ -176,7 +216,6 @@ StepRecord TrainLoop::step(std::int64_t step) {
   float* results = results_.floats();
   model_.read_statistics(results);
   optimizer_.read_squared_norm(results + kSumCount);
-  reducer_.read_local_norms();
   device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
   lap(&record.optimizer_seconds);
 
@@ -185,11 +224,38 @@ StepRecord TrainLoop::step(std::int64_t step) {
       tell(what_this_rank_did(sizes, Bert::statistics_of(results), taken.step.moved_bytes, record));
   record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
   record.seconds = clock_.monotonic_seconds() - start;
+  pace_.disturbed = pace_.disturbed || measures;
+  if (measures) observe_noise(half_scale.masked, scale);
   describe(ranks, scale, &record);
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
-    throw_diverged(step, config_.clip);
+    diverge(record, batches, scale);
   }
   return record;
+}
+
+// Of the step, and of the half that is measured alone, negated; by what all ranks counted.
+std::pair<LossScale, LossScale> TrainLoop::agree_on_scales(const BatchSizes& step,
+                                                           const BatchSizes& half) {
+  double masked[] = {static_cast<double>(step.masked), static_cast<double>(half.masked)};
+  communicator_.host().all_reduce_sum(masked, 2);
+  const auto count = [](double x) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
+  };
+  const double factor = loss_scaler_.factor();
+  return {{count(masked[0]), config_.batch_size, factor},
+          {count(masked[1]), config_.batch_size / 2, -factor}};
+}
+
+void TrainLoop::diverge(const StepRecord& record, const std::vector<PackedBatch>& batches,
+                        const LossScale& scale) {
+  gatherer_.finish_all();
+  const NotFinite first = first_not_finite(device_, communicator_.host(), model_,
+                                           {record.step, batches, scale, optimizer_.pieces()});
+  const std::string where = to_text(first, communicator_.ranks());
+  throw Diverged(std::string(std::isfinite(record.loss) ? "the gradient" : "the loss") +
+                     " is not finite at step " + std::to_string(record.step) +
+                     (where.empty() ? "" : " (first: " + where + ")"),
+                 record.step, first);
 }
 
 TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
@@ -204,7 +270,6 @@ TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
   mine.masked = static_cast<double>(sizes.masked);
   mine.flops = training_flops(model_.shape(), sizes);
   mine.moved_bytes = static_cast<double>(moved_bytes);
-  mine.squared_norm = reducer_.squared_local_norm();
   mine.seconds = record.seconds;
   mine.input_stalled = record.input_stalled ? 1 : 0;
   const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
@@ -249,7 +314,6 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
                          StepRecord* record) {
   RankStep sum;
   double most_tokens = 0;
-  GradientNorms norms;
   for (const RankStep& rank : ranks) {
     sum.mlm_loss += rank.mlm_loss;
     sum.nsp_loss += rank.nsp_loss;
@@ -259,8 +323,6 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
     sum.flops += rank.flops;
     sum.moved_bytes += rank.moved_bytes;
     most_tokens = std::max(most_tokens, rank.tokens);
-    norms.squared_local.push_back(rank.squared_norm / (scale.factor * scale.factor));
-    norms.counts.push_back(rank.masked);
   }
   record->mlm_loss = sum.mlm_loss / static_cast<double>(scale.masked);
   record->nsp_loss = sum.nsp_loss / static_cast<double>(scale.samples);
@@ -287,15 +349,35 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
     if (options_.peak_is_measured) options_.peak_flops = std::max(options_.peak_flops, rate);
     record->mfu = rate / options_.peak_flops;
   }
-  // Clipped gradients tell nothing about the noise of the others.
-  if (ranks.size() > 1 && config_.clip != ClipMode::Bucket && config_.clip != ClipMode::Rank) {
-    norms.squared_global = record->gradient_norm * record->gradient_norm;
-    noise_scale_.observe(norms);
-  }
+  describe_noise(record);
+}
+
+void TrainLoop::observe_noise(std::int64_t half_masked, const LossScale& scale) {
+  const NoiseNorms norms = noise_probe_->norms();
+  const auto observe = [&](double difference, double whole, NoiseScale* into) {
+    const double unscaled = 1 / (scale.factor * scale.factor);
+    into->observe({difference * unscaled, whole * unscaled, static_cast<double>(half_masked),
+                   static_cast<double>(scale.masked - half_masked)});
+  };
+  observe(norms.difference, norms.whole, &raw_noise_scale_);
+  if (!norms.preconditioned) return;
+  observe(norms.preconditioned->difference, norms.preconditioned->whole, &noise_scale_);
+}
+
+void TrainLoop::describe_noise(StepRecord* record) const {
   record->noise_scale = noise_scale_.samples();
   record->efficiency = noise_scale_.efficiency();
   if (record->efficiency) {
     record->goodput = *record->efficiency * static_cast<double>(record->samples) / record->seconds;
+  }
+  if (const std::optional<NoiseInterval> interval = noise_scale_.interval()) {
+    record->noise_scale_low = interval->low;
+    record->noise_scale_high = interval->high;
+  }
+  record->raw_noise_scale = raw_noise_scale_.samples();
+  if (const std::optional<NoiseInterval> interval = raw_noise_scale_.interval()) {
+    record->raw_noise_scale_low = interval->low;
+    record->raw_noise_scale_high = interval->high;
   }
 }
 
@@ -303,45 +385,16 @@ EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t 
   const double start = clock_.monotonic_seconds();
   if (options_.beat) options_.beat(step, Phase::Evaluating);
   gatherer_.finish_all();
-  model_.reset_statistics();
-  double totals[kSumCount] = {};
-  std::vector<Sample> chunk;
-  std::vector<std::int32_t> ordinals;
-  std::int64_t tokens = 0;
-  const auto flush = [&] {
-    if (chunk.empty()) return;
-    const PackedBatch batch = collate(chunk, ordinals);
-    model_.upload(batch, 0, {});
-    model_.forward(Mode::Evaluation);
-    float* sums = results_.floats();
-    model_.read_statistics(sums);
-    model_.reset_statistics();
-    device_.wait_host(device_.record(kCompute));
-    for (int i = 0; i < kSumCount; ++i) totals[i] += static_cast<double>(sums[i]);
-    chunk.clear();
-    ordinals.clear();
-    tokens = 0;
-  };
-  for (std::size_t i = static_cast<std::size_t>(communicator_.rank()); i < samples.size();
-       i += static_cast<std::size_t>(communicator_.ranks())) {
-    chunk.push_back(samples[i]);
-    ordinals.push_back(static_cast<std::int32_t>(i));
-    tokens += static_cast<std::int64_t>(samples[i].ids.size());
-    if (tokens >= kEvaluationTokens) flush();
-  }
-  flush();
-  communicator_.host().all_reduce_sum(totals, kSumCount);
-  EvalRecord record;
-  record.step = step;
-  record.mlm_loss = totals[0] / std::max(1.0, totals[2]);
-  record.mlm_accuracy = totals[1] / std::max(1.0, totals[2]);
-  record.nsp_accuracy = totals[4] / std::max(1.0, totals[5]);
-  record.samples = static_cast<std::int64_t>(totals[5]);
+  EvaluationSums sums =
+      evaluate_share(device_, model_, samples, communicator_.rank(), communicator_.ranks());
+  communicator_.host().all_reduce_sum(sums.data(), static_cast<int>(sums.size()));
+  EvalRecord record = evaluation_of(sums, step);
   record.seconds = clock_.monotonic_seconds() - start;
   return record;
 }
 
 void TrainLoop::load(const StateShard& whole) {
+  gatherer_.finish_all();  // no weights of a step before arrive later
   const bool source = communicator_.rank() == 0;
   double header[3] = {whole.first_moment == nullptr ? 0.0 : 1.0, whole.loss_scale,
                       static_cast<double>(whole.good_steps)};
@@ -356,7 +409,14 @@ void TrainLoop::load(const StateShard& whole) {
   if (header[0] > 0) {
     load_moment(optimizer_.first_moment(), whole.first_moment);
     load_moment(optimizer_.second_moment(), whole.second_moment);
+  } else {
+    device_.fill_zero(kCompute, optimizer_.first_moment());
+    device_.fill_zero(kCompute, optimizer_.second_moment());
   }
+  NoiseStates noise = whole.noise;
+  communicator_.host().broadcast(&noise, sizeof noise, 0);
+  noise_scale_.restore(noise[0]);
+  raw_noise_scale_.restore(noise[1]);
   device_.synchronize();
 }
 
@@ -406,6 +466,11 @@ void TrainLoop::cut(const std::vector<topology::Bucket>& buckets) {
   reducer_.cut(buckets);
 }
 
+void TrainLoop::skip(std::int64_t steps) {
+  prefetcher_.forget();
+  skipped_steps_ = steps;
+}
+
 void TrainLoop::snapshot(Snapshot* to) {
   gatherer_.finish_all();
   if (to == nullptr) return;
@@ -419,6 +484,7 @@ void TrainLoop::snapshot(Snapshot* to) {
   if (loss_scaler_.is_dynamic()) {
     to->set_loss_scale(loss_scaler_.factor(), loss_scaler_.good_steps());
   }
+  to->set_noise({noise_scale_.state(), raw_noise_scale_.state()});
   device_.synchronize();
 }
 

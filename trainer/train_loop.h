@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,8 +17,11 @@
 #include "trainer/contract/journal.h"
 #include "trainer/contract/noise_scale.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/divergence.h"
+#include "trainer/evaluation.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/loss_scaler.h"
+#include "trainer/noise_probe.h"
 #include "trainer/optimizer.h"
 #include "trainer/rank_agreement.h"
 #include "trainer/sample_stream.h"
@@ -27,9 +33,9 @@
 
 namespace regatta::trainer {
 
-// Evaluation packs this many tokens at a time, and at most one sample more: bounded memory,
-// whatever the set.
-constexpr std::int64_t kEvaluationTokens = 8192;
+// Whether the run looks at its gradient's noise on some steps. Gradients that ranks limit before
+// they are summed tell nothing of the others.
+[[nodiscard]] bool measures_noise(const RunConfig& config);
 
 [[nodiscard]] Dtype compute_dtype(Precision precision);
 // How a run file's model runs on a device that likes tokens in buckets of `token_bucket`.
@@ -54,9 +60,13 @@ struct TrainLoopOptions {
   std::function<StepFlags()> wishes;
 };
 
-// The loss is no number any more, as all ranks find at the same step; the settings are to blame.
+// The loss or the gradient is not finite, as all ranks find at the same step. No rank is within the
+// step any more.
 struct Diverged : AgreedError {
-  using AgreedError::AgreedError;
+  Diverged(const std::string& message, std::int64_t at, NotFinite what)
+      : AgreedError(base::Code::User, message), step(at), first(std::move(what)) {}
+  std::int64_t step;
+  NotFinite first;
 };
 
 class TrainLoop {
@@ -73,7 +83,7 @@ class TrainLoop {
 
   [[nodiscard]] const Bert& model() const { return model_; }
 
-  // Takes optimizer step `step` (1 is the first) and waits for it.
+  // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks.
   StepRecord step(std::int64_t step);
   // What any rank wanted in the last step.
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
@@ -84,6 +94,9 @@ class TrainLoop {
   // are those of the buckets that the loop began with. Changes no bit where the communicator's sums
   // do not depend on buckets (MPI), unless the run clips by bucket.
   void cut(const std::vector<topology::Bucket>& buckets);
+
+  // From the next step on, step s takes the samples of step s + `steps`. Collective.
+  void skip(std::int64_t steps);
 
   // Accuracy and loss over `samples`, each scored once, shared out among ranks. `step` only labels
   // the record.
@@ -101,12 +114,20 @@ class TrainLoop {
   // What each rank tells the others about a step; doubles, so that they travel as they are.
   struct RankStep {
     double mlm_loss = 0, nsp_loss = 0, samples = 0, tokens = 0, masked = 0, flops = 0;
-    double moved_bytes = 0, squared_norm = 0, stop = 0, checkpoint = 0, fenced = 0;
+    double moved_bytes = 0, stop = 0, checkpoint = 0, fenced = 0;
     double writing = 0, write_failed = 0, out_of_time = 0;
     double seconds = 0, input_stalled = 0;
   };
 
   [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);
+  [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
+  [[nodiscard]] Bert::Needed needed_weights();
+  [[nodiscard]] std::pair<LossScale, LossScale> agree_on_scales(const BatchSizes& step,
+                                                                const BatchSizes& half);
+  void measure_half(const std::vector<PackedBatch>& half, std::int64_t step,
+                    const LossScale& scale);
+  void observe_noise(std::int64_t half_masked, const LossScale& scale);
+  void describe_noise(StepRecord* record) const;
   void update(std::int64_t step, double learning_rate, double loss_scale);
   [[nodiscard]] RankStep what_this_rank_did(const BatchSizes& sizes, const Statistics& statistics,
                                             std::int64_t moved_bytes,
@@ -114,6 +135,8 @@ class TrainLoop {
   // Tells the others, and agrees with them: what each rank did.
   [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
   void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
+  [[noreturn]] void diverge(const StepRecord& record, const std::vector<PackedBatch>& batches,
+                            const LossScale& scale);
   void load_moment(View moment, const float* from);
   // With an array of the bucket's size; waits for all at the end.
   void for_each_bucket(const std::function<void(const ArenaSlice&, View whole)>& body);
@@ -130,11 +153,13 @@ class TrainLoop {
   WeightGatherer gatherer_;
   std::vector<ArenaSlice> slices_;  // of the plan's buckets
   LossScaler loss_scaler_;
-  NoiseScale noise_scale_;
+  std::optional<NoiseProbe> noise_probe_;     // nothing: the run does not look
+  NoiseScale noise_scale_, raw_noise_scale_;  // of preconditioned gradients, and as they are
   StepFlags agreed_;
   StepPace pace_;
   HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
   std::unique_ptr<HostCollectives> channel_;  // of the prefetcher's thread
+  std::int64_t skipped_steps_ = 0;
   StepSamples samples_;
   BatchPrefetcher prefetcher_;  // last: its thread reads the members above
 };

@@ -11,7 +11,6 @@
 #include "trainer/journal_writer.h"
 #include "trainer/rank_agreement.h"
 #include "trainer/rank_group.h"
-#include "trainer/train_loop.h"
 
 namespace regatta::trainer {
 namespace {
@@ -65,6 +64,16 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
   same_everywhere(host, "regatta-train (XXH3-128)", digest_of_file(files, program));
 }
 
+// With other ranks than the file's, what it says of nodes may not hold.
+void tell_of_nodes(const RunDirectory& directory, const RunConfig& config, int found) {
+  const RunConfig said = parse_run_config(directory.run_json(), "run.json");
+  if (said.ranks_per_node == 0 || config.ranks_per_node != 0) return;
+  base::log(base::LogLevel::Info, "the run file's ranks_per_node, " +
+                                      std::to_string(said.ranks_per_node) + ", is no divisor of " +
+                                      std::to_string(config.ranks) + " ranks; as found, it is " +
+                                      std::to_string(found));
+}
+
 TrainingEnd ended(JournalWriter& journal, EndRecord end, bool agreed, bool tells) {
   if (end.step == 0) end.step = journal.last_step();
   journal.write_end(end);
@@ -79,8 +88,11 @@ TrainingEnd ended(JournalWriter& journal, EndRecord end, bool agreed, bool tells
 }  // namespace
 
 RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options) {
-  RunConfig config =
-      parse_run_config(directory.run_json(), (directory.path() / "run.json").string());
+  return with_ranks(
+      parse_run_config(directory.run_json(), (directory.path() / "run.json").string()), options);
+}
+
+RunConfig with_ranks(RunConfig config, const TrainingRunOptions& options) {
   if (options.ranks == 0 || options.ranks == config.ranks) return config;
   if (options.ranks > config.batch_size) {
     throw base::Error(base::Code::User,
@@ -101,6 +113,7 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirector
   RankGroup group(files, owned.path(), config, options.rank_place,
                   {options.place.program, options.place.plugin_directory}, options.variables);
   const bool first = group.rank() == 0;
+  if (first) tell_of_nodes(owned, config, group.ranks_per_node());
   const Identity identity = take_identity(owned, group.host());
   const Fence fence(owned, identity.epoch);
   std::optional<JournalWriter> journal;
@@ -116,9 +129,6 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirector
   } catch (const Fenced&) {
     return ended(*journal, failure(ExitCode::Fenced, "fenced", "a newer attempt owns the run"),
                  true, first);
-  } catch (const Diverged& error) {
-    return ended(*journal, failure(exit_code_of(error.code()), "diverged", error.what()), true,
-                 first);
   } catch (const AgreedError& error) {
     return ended(*journal, failure(exit_code_of(error.code()), "failed", error.what()), true,
                  first);

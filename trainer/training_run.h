@@ -17,7 +17,7 @@ namespace regatta::trainer {
 struct TrainingRunOptions {
   int threads = 0;  // these two override the run file's; 0: as it says
   int ranks = 0;
-  double deadline_seconds = 0;  // from now until it has to have saved and ended; 0: no limit
+  std::optional<double> deadline_utc;  // when it has to have saved and ended
   DevicePlace place;
   Variables variables;                  // of the environment
   std::optional<RankPlace> rank_place;  // of this process; nothing: alone
@@ -30,8 +30,9 @@ struct TrainingEnd {
   bool agreed = true;  // all ranks return the same, and none was lost
 };
 
-// The run file of a directory, with the options' number of ranks in it. Code::User when that is
-// more than the batch has samples.
+// With the options' number of ranks in it. Code::User when that is more than the batch has samples.
+[[nodiscard]] RunConfig with_ranks(RunConfig config, const TrainingRunOptions& options);
+// The run file of a directory, with_ranks.
 [[nodiscard]] RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options);
 
 // One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the

@@ -90,6 +90,32 @@ class LoadTest : public testing::Test {
   std::map<std::string, std::vector<float>> loaded_;
 };
 
+// Other checkpoints than the named ones are not looked at, and the first whole one counts.
+TEST_F(LoadTest, TakesTheNamedOnesInTheirOrder) {
+  const std::vector<std::vector<NamedTensor>> shards{
+      {counted("m", {3, 4}), counted("v", {5}), counted("none", {0, 3})}};
+  for (const std::int64_t step : {1, 2, 3, 4}) write(step, shards);
+  const auto name = [](std::int64_t step) { return SampleCheckpoint(step, "aaaa").id().text(); };
+  files_.remove_file(store_.directory() / name(1) / kModelFile);
+  std::vector<std::vector<float>> memory{std::vector<float>(2), std::vector<float>(12),
+                                         std::vector<float>(5)};
+  const auto place = [&](const char* tensor, std::vector<std::int64_t> shape, std::size_t at) {
+    return TensorPlace{tensor, "F32", std::move(shape),
+                       std::as_writable_bytes(std::span(memory[at]))};
+  };
+  const auto load = [&](const std::vector<std::string>& names) {
+    return store_.load_first(
+        names, kModelPrint, kDataPrint, {place("w", {2}, 0)},
+        {place("m", {3, 4}, 1), place("v", {5}, 2), TensorPlace{"none", "F32", {0, 3}, {}}});
+  };
+  EXPECT_EQ(load({name(2), name(4)}).checkpoint->manifest.step, 2);
+  const LatestLoaded second = load({name(1), name(3), name(4)});
+  EXPECT_EQ(second.checkpoint->manifest.step, 3);
+  ASSERT_EQ(second.skipped.size(), 1U);
+  EXPECT_EQ(second.skipped[0].name, name(1));
+  EXPECT_FALSE(load({}).checkpoint.has_value());
+}
+
 TEST_F(LoadTest, PutsRangesWhereTheyBelong) {
   const NamedTensor none = counted("none", {0, 3});
   const std::vector<std::vector<std::vector<NamedTensor>>> divisions{

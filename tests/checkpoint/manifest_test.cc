@@ -26,6 +26,7 @@ Manifest full() {
   manifest.metric = "mlm_loss";
   manifest.value = 0.1;
   manifest.plan = "{\"ranks\": 1}\n";
+  manifest.rollbacks = {{1117, 1100}, {1110, 1000}};
   manifest.utc_seconds = 1795261682.125;
   manifest.versions = {{"regatta", "0.1.0"}, {"cpu", "some"}};
   manifest.files = {{"model.safetensors", {123, "0123456789abcdef0123456789abcdef"}}};
@@ -49,6 +50,7 @@ TEST(Manifest, RoundTrips) {
   EXPECT_EQ(back.samples, 38400);
   EXPECT_EQ(back.value, 0.1);
   EXPECT_EQ(back.plan, manifest.plan);
+  EXPECT_EQ(back.rollbacks, manifest.rollbacks);
   EXPECT_EQ(back.utc_seconds, manifest.utc_seconds);
   EXPECT_EQ(back.versions, manifest.versions);
   ASSERT_EQ(back.files.count("model.safetensors"), 1U);
@@ -61,6 +63,15 @@ TEST(Manifest, ValuesThatAreNoNumbersAreAbsent) {
   EXPECT_EQ(parse_manifest(to_json(manifest), "x").value, std::nullopt);
   manifest.value = std::nullopt;
   EXPECT_EQ(parse_manifest(to_json(manifest), "x").value, std::nullopt);
+}
+
+// As every manifest was before there were any.
+TEST(Manifest, SaysNothingOfRollbacksThatWereNot) {
+  Manifest manifest = full();
+  manifest.rollbacks.clear();
+  const std::string text = to_json(manifest);
+  EXPECT_EQ(text.find("rollbacks"), std::string::npos);
+  EXPECT_TRUE(parse_manifest(text, "x").rollbacks.empty());
 }
 
 // As the manifest of a later version would be; the digest counts what stands there, however spaced.
@@ -115,11 +126,20 @@ TEST(Manifest, NamesWhatIsWrong) {
       {"text step", replaced(good, "1200", "\"1\""), "step is not a whole number"},
       {"value text", replaced(good, "0.1,", "\"x\","), "value is neither"},
       {"plan number", replaced(good, "\"plan\": \"", "\"plan\": 1, \"p\": \""), "plan is not text"},
+      {"rollbacks object", replaced(good, "\"rollbacks\": [", "\"rollbacks\": {}, \"r\": ["),
+       "rollbacks is not a list"},
+      {"rollback number", replaced(good, "\"rollbacks\": [", "\"rollbacks\": [1,"),
+       "rollbacks holds something"},
+      {"rollback without its end", replaced(good, "\"to_step\"", "\"to\""), "to_step is missing"},
+      {"rollback to nowhere", replaced(good, "1100", "-1"), "to_step is not a whole number"},
+      {"rollback onward", replaced(good, "1100", "1117"), "a rollback goes forward"},
       {"versions list", replaced(good, "\"versions\": {", "\"versions\": 1, \"v\": {"),
        "versions is not an object"},
       {"version number", replaced(good, "\"some\"", "3"), "versions holds"},
       {"file number", replaced(good, "{\n      \"bytes\"", "3, \"x\": {\"bytes\""), "files holds"},
       {"path out", replaced(good, "model.safetensors", "../model.safetensors"), "plain file name"},
+      {"path in", replaced(good, "model.safetensors", "m/../../model.safetensors"),
+       "plain file name"},
       {"absolute path", replaced(good, "model.safetensors", "/etc/passwd"), "plain file name"},
       {"hidden name", replaced(good, "model.safetensors", ".m"), "plain file name"},
       {"empty name", replaced(good, "model.safetensors", ""), "plain file name"},

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/tombstones.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/checkpoint/samples.h"
@@ -158,6 +159,28 @@ TEST_F(PinsTest, AMarkHoldsUntilItEnds) {
     EXPECT_EQ(files_.list(path_ / "reading").size(), 1U) << "only the one that was renewed";
   }
   EXPECT_TRUE(files_.list(path_ / "reading").empty());
+}
+
+// Clocks of two machines differ; a mark from far ahead would hold for years.
+TEST_F(PinsTest, AMarkOfAClockThatIsAheadHolds) {
+  const std::string name = write(1);
+  {
+    const ReadingMark mark(files_, path_, name, "test", kNow + kClockTolerance);
+    EXPECT_EQ(read_marks(files_, path_, kNow).count(name), 1U);
+  }
+  const ReadingMark mark(files_, path_, name, "test", kNow + kClockTolerance + 1);
+  EXPECT_EQ(read_marks(files_, path_, kNow).count(name), 0U);
+}
+
+TEST_F(PinsTest, ARoundTakesAwayTheMarksOfDeadReaders) {
+  const std::string name = write(1);
+  const ReadingMark living(files_, path_, name, "test", kNow + 200);
+  put(path_ / "reading" / (name + ".0123"), "{\"until_utc_seconds\": 1700000100}");
+  apply_retention(files_, store_, {1}, {"bbbb", kNow});
+  EXPECT_EQ(files_.list(path_ / "reading").size(), 2U) << "both hold";
+  apply_retention(files_, store_, {1}, {"bbbb", kNow + 200});
+  EXPECT_EQ(files_.list(path_ / "reading").size(), 1U);
+  EXPECT_EQ(read_marks(files_, path_, kNow + 200).count(name), 1U);
 }
 
 TEST_F(PinsTest, NoMarkHoldsForEver) {

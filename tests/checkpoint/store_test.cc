@@ -77,6 +77,35 @@ class StoreTest : public testing::Test {
   CheckpointStore store_{files_, directory_.path() / "checkpoints"};
 };
 
+TEST(CheckpointName, TellsTheRollbacksBefore) {
+  EXPECT_EQ(rollbacks_of("0123456789abcdef"), 0);
+  EXPECT_EQ(rollbacks_of("0123456789abcdefr1"), 1);
+  EXPECT_EQ(rollbacks_of("0123456789abcdefr127"), 127);
+  for (const char* other : {"", "r1", "0123r", "0123r1x", "writer1", "attempt7r"}) {
+    EXPECT_EQ(rollbacks_of(other), 0) << other;
+  }
+}
+
+// Of a run that went back: what it saved since is newer than what it saved before at later steps,
+// and than what an earlier attempt saved after fewer rollbacks.
+TEST_F(StoreTest, TheStateOfARunIsTheOneAfterTheMostRollbacks) {
+  const auto write = [&](std::int64_t step, const std::string& execution, std::int64_t epoch,
+                         std::vector<Rollback> rollbacks) {
+    SampleCheckpoint sample(step, execution);
+    sample.contents.manifest.epoch = epoch;
+    sample.contents.manifest.rollbacks = std::move(rollbacks);
+    return store_.write(sample.contents, always).name;
+  };
+  const Rollback first{22, 20}, second{24, 18};
+  const std::string before = write(30, "ffff", 1, {});
+  const std::string one = write(22, "eeeer1", 2, {first});
+  const std::string earlier = write(20, "ddddr2", 3, {first, second});
+  const std::string newest = write(20, "aaaar2", 4, {first, second});
+  std::vector<std::string> names;
+  for (const Entry& entry : store_.list()) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{newest, earlier, one, before}));
+}
+
 TEST_F(StoreTest, EmptyStoreStartsFromScratch) {
   EXPECT_TRUE(store_.list().empty());
   const LoadedSample loaded = load_sample(store_);
@@ -271,6 +300,39 @@ TEST_F(StoreTest, AFullDiskIsNoticedBeforeWriting) {
   }
   ASSERT_EQ(store_.list().size(), 1U);
   EXPECT_EQ(store_.verify(before), std::nullopt);
+}
+
+// 8 MiB beside the files: for the manifest and what else is written meanwhile.
+TEST_F(StoreTest, AWholeCheckpointLooksForTheRoomOfBothFiles) {
+  const SampleCheckpoint sample(100);
+  const std::map<std::string, std::string> metadata{{"format", "pt"}};
+  const std::uint64_t needed = safetensors_bytes(sample.contents.model, metadata) +
+                               safetensors_bytes(sample.contents.optimizer, metadata) + (8U << 20U);
+  tests::FaultyFileSystem full;
+  CheckpointStore store(full, store_.directory());
+  full.set_free_bytes(needed - 1);
+  EXPECT_EQ(refused("free some space", [&] { store.write(sample.contents, always); }),
+            base::Code::Operator);
+  full.set_free_bytes(needed);
+  EXPECT_EQ(refused("", [&] { store.write(sample.contents, always); }), std::nullopt);
+}
+
+// As somebody may make one with cp -r: its manifest speaks of the other.
+TEST_F(StoreTest, ACopyUnderAnotherNameIsDamaged) {
+  const std::string name = write(100, "aaaa");
+  for (const CheckpointName& other : {CheckpointName{100, "bbbb"}, CheckpointName{101, "aaaa"}}) {
+    const base::Path copy = store_.directory() / other.text();
+    std::filesystem::copy(store_.directory() / name, copy);
+    const std::vector<Entry> entries = store_.list();
+    ASSERT_EQ(entries.size(), 2U);
+    const bool first = entries[0].name == other.text();
+    const Entry& copied = entries[first ? 0 : 1];
+    EXPECT_EQ(copied.name, other.text());
+    EXPECT_EQ(copied.status, Status::Damaged) << other.text();
+    EXPECT_THAT(copied.reason, HasSubstr("belongs to another checkpoint"));
+    EXPECT_EQ(entries[first ? 1 : 0].status, Status::Valid);
+    files_.remove_tree(copy);
+  }
 }
 
 TEST_F(StoreTest, IgnoresWhatIsNotACheckpoint) {

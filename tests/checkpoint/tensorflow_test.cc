@@ -116,6 +116,16 @@ TEST_F(TensorflowReaderTest, TransposesWhatIsLargerThanATile) {
   }
 }
 
+// As BERT's word embeddings are: read in blocks of 8 MiB.
+TEST_F(TensorflowReaderTest, ReadsWhatIsLargerThanABlock) {
+  std::vector<float> values(5'000'000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const TensorflowReader reader = TensorflowReader::open(
+      files_, checkpoint("m", {{"a", {1, {1}, bytes_of(std::vector<float>{7})}},
+                               {"k", {1, {5'000'000}, bytes_of(values)}}}));
+  EXPECT_EQ(floats(reader, "k", values.size()), values);
+}
+
 TEST_F(TensorflowReaderTest, RefusesWhatCannotBeRead) {
   const std::string four = bytes_of(std::vector<float>{1});
   const auto entry = [&](std::uint64_t offset, std::uint32_t crc, const std::string& more) {

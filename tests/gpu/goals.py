@@ -5,7 +5,10 @@ DROPOUT = 0.1
 
 
 def results_of(outcomes, stage):
-    return [entry["result"] for entry in outcomes.get(stage, {}).get("results", []) if "result" in entry]
+    """Of the stage itself, and of `first` what that one would measure."""
+    own = [entry["result"] for entry in outcomes.get(stage, {}).get("results", []) if "result" in entry]
+    others = [entry["result"] for entry in outcomes.get("first", {}).get("results", []) if isinstance(entry.get("result"), dict)]
+    return own + [result for result in others if result.get("benchmark") == stage]
 
 
 def matches(result, **wanted):

@@ -15,4 +15,8 @@ namespace regatta::tests {
 // fewer steps.
 [[nodiscard]] bool gpu_is_emulated();
 
+// How a program ends whose GPU a kernel has made unusable (gpu_main.cc): whoever started it goes on
+// with the rest in a new process. No exit code of GoogleTest, a shell or a signal.
+constexpr int kGpuFaultExit = 86;
+
 }  // namespace regatta::tests

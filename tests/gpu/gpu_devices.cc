@@ -16,6 +16,7 @@ std::vector<DeviceUnderTest> devices_under_test() {
     device.make = [options] { return make_gpu(options); };
     device.compute = compute;
     device.tf32 = options.tf32;
+    device.large_heads = 16;
     devices.push_back(std::move(device));
   };
   CudaOptions plain;

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs stages of tests and measurements on a machine with a GPU.
 
-    tests/gpu.sh [STAGE…]    tests kernels step ablation peer sanitizer interop; without any: all, in that order
+    tests/gpu.sh first       on a machine that has run nothing yet: preflight, attention, BERT-large, then the tests
+    tests/gpu.sh [STAGE…]    tests kernels step ablation peer sanitizer interop; without any: all of these, in that order
 
 Each stage is a process of its own with a time limit and leaves gpu-<stage>.json in the output
 directory, renewed after every part, so that a stage that is cut off keeps what it has. A stage that
-fails does not stop the others; the exit code is 1 if any failed. What cannot run is skipped, loudly;
-REQUIRE=peer,sanitizer,interop turns that into a failure.
+fails does not stop the others; the exit code is 1 if any failed. What time does not allow is noted and
+is no failure. What cannot run is skipped, loudly; REQUIRE=peer,sanitizer,interop turns that into a failure.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -24,195 +26,23 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import benches  # noqa: E402
+import first  # noqa: E402
 import goals  # noqa: E402
+import gtest_runs  # noqa: E402
 import machine  # noqa: E402
+from parts import GRACE, LEAST, Report, Skip, Stage, end_all, end_group, launch  # noqa: E402
 
-STAGES = ["tests", "kernels", "step", "ablation", "peer", "sanitizer", "interop"]
+STAGES = ["first", "tests", "kernels", "step", "ablation", "peer", "sanitizer", "interop"]
 LIMIT = 540  # seconds of one stage
-GRACE = 15  # that a stage leaves between its last part and its limit
-RUNNING = set()  # processes of this process's stage
-
-
-class Skip(Exception):
-    """A stage that cannot run here, and why."""
-
-
-class Report:
-    """A stage's JSON; every change is on disk at once, whole."""
-
-    def __init__(self, path, head):
-        self.path, self.data = pathlib.Path(path), head
-        self.save()
-
-    def save(self):
-        scratch = self.path.with_suffix(".tmp")
-        scratch.write_text(json.dumps(self.data, indent=1) + "\n")
-        scratch.replace(self.path)
-
-    def add(self, result):
-        self.data["results"].append(result)
-        self.save()
-
-    def note(self, text):
-        print(f"   {text}", flush=True)
-        self.data["notes"].append(text)
-        self.save()
-
-    def fail(self, what):
-        print(f"   FAILED: {what}", flush=True)
-        self.data["failures"].append(what)
-        self.save()
-
-
-class Stage:
-    """What a stage's parts share."""
-
-    def __init__(self, options, report):
-        self.options, self.report = options, report
-        self.bundle = pathlib.Path(options.bundle)
-        self.on_gpu = options.device == "cuda"
-        self.deadline = time.monotonic() + options.limit - min(GRACE, options.limit / 2)
-        self.lengths = self.bundle / "data" / "lengths_wikipedia_512.csv"
-
-    def remaining(self):
-        return self.deadline - time.monotonic()
-
-    def program(self, name):
-        path = self.bundle / "bin" / name
-        if not os.access(path, os.X_OK):
-            raise FileNotFoundError(f"{path} is not in the bundle; make one with tests/gpu.sh --pack")
-        return str(path)
-
-    def run(self, arguments, limit, environment=None):
-        """(exit code or None when the limit ended it, stdout, stderr); ends all that it started."""
-        limit = min(limit, self.remaining())
-        if limit <= 0:
-            return None, "", "no time was left"
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            process = launch(arguments, stdout=out, stderr=err, env=environment or machine.program_environment(self.bundle))
-            try:
-                code = process.wait(timeout=limit)
-            except subprocess.TimeoutExpired:
-                code = None
-            end_group(process)
-            out.seek(0)
-            err.seek(0)
-            return code, out.read().decode(errors="replace"), err.read().decode(errors="replace")
-
-    def measure(self, name, arguments, limit, environment=None):
-        """Runs a program that prints one JSON, and keeps it with its command."""
-        start = time.monotonic()
-        code, out, err = self.run(arguments, limit, environment)
-        record = {"name": name, "command": shlex.join(map(str, arguments)), "seconds": round(time.monotonic() - start, 1)}
-        try:
-            if code == 0:
-                record["result"] = json.loads(out)
-        except json.JSONDecodeError as error:
-            code = f"0, but its output is no JSON ({error})"
-        if "result" not in record:
-            why = "ran into its time limit" if code is None else f"exit code {code}"
-            record["error"] = f"{why}: {err.strip()[-1500:]}"
-            last = (err.strip().splitlines() or [""])[-1]
-            self.report.fail(f"{name}: {why}: {last[-300:]}")
-        self.report.add(record)
-        return record.get("result"), err
-
-
-def end_group(process):
-    """Ends what is left of a process that was started with its own session."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-    RUNNING.discard(process)
-
-
-def launch(arguments, **more):
-    """A process with a session of its own, which ends with this one if that is asked to end."""
-    process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, start_new_session=True, **more)
-    RUNNING.add(process)
-    return process
-
-
-def end_all(*_):
-    for process in list(RUNNING):
-        end_group(process)
-    os._exit(143)
-
-
-def has_wgmma(stage):
-    """Warpgroup products are compute capability 9.0's alone."""
-    return stage.report.data["machine"].get("compute_capability") in ("9.0", "")
-
-
-def gtest(stage, name, shards):
-    """Runs a GoogleTest program in shards side by side; a crash costs one test, not the rest."""
-    crashed, outcome = ([] if has_wgmma(stage) else ["*wgmma*"]), {"passed": {}, "failed": {}, "skipped": {}}
-    for _ in range(4):
-        codes = run_shards(stage, name, shards, crashed, outcome)
-        lost = [where for code, where in codes if code not in (0, 1)]
-        if not lost:
-            break
-        for code, where in codes:
-            if code not in (0, 1):
-                crashed.append(where)
-                outcome["failed"][where] = f"ended by {'its time limit' if code is None else f'exit code {code}'}"
-        if stage.remaining() < 30 or any(code is None for code, _ in codes):
-            break
-    counts = {key: len(value) for key, value in outcome.items()}
-    failures = [{"test": test, "message": text} for test, text in sorted(outcome["failed"].items())][:60]
-    stage.report.add({"name": name, **counts, "failures": failures, "skips": outcome["skipped"]})
-    print(f"   {name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped", flush=True)
-    for failure in failures[:10]:
-        print(f"     {failure['test']}: {failure['message'].strip()[:400]}", flush=True)
-    if counts["failed"] or not counts["passed"]:
-        stage.report.fail(f"{name}: {counts['failed']} failed, {counts['passed']} passed")
-
-
-def run_shards(stage, name, shards, without, outcome):
-    """Runs what `without` does not name; (exit code, test that was running) of each shard."""
-    running = []
-    for shard in range(shards):
-        environment = dict(machine.program_environment(stage.bundle), GTEST_TOTAL_SHARDS=str(shards),
-                           GTEST_SHARD_INDEX=str(shard))
-        arguments = [stage.program(name), "--gtest_color=no", f"--gtest_filter={stage.options.filter}-{':'.join(without)}"]
-        out = tempfile.TemporaryFile()
-        running.append((launch(arguments, stdout=out, stderr=subprocess.STDOUT, env=environment), out))
-    codes = []
-    for process, out in running:
-        try:
-            code = process.wait(timeout=max(0.1, stage.remaining()))
-        except subprocess.TimeoutExpired:
-            code = None
-        end_group(process)
-        out.seek(0)
-        codes.append((code, parse_gtest(out.read().decode(errors="replace"), outcome)))
-        out.close()
-    return codes
-
-
-def parse_gtest(text, outcome):
-    """Files each finished test under its outcome; returns the test that was running at the end."""
-    current, lines = "", []
-    for line in text.splitlines():
-        mark = re.match(r"\[ *(RUN|OK|FAILED|SKIPPED) *\] ([^\s,(]+)", line)
-        if not mark:
-            lines.append(line)
-        elif mark[1] == "RUN":
-            current, lines = mark[2], []
-        elif mark[2] == current:
-            key = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[mark[1]]
-            outcome[key][current] = "" if key == "passed" else "\n".join(lines)[-2000:]
-            current = ""
-    return current or "before the first test"
+PATIENCE = 60  # that one test may take without a word
 
 
 def stage_tests(stage):
     if not stage.on_gpu:
         raise Skip("the tests of this stage are the GPU's; ctest runs the CPU's")
-    gtest(stage, "cuda_ops_test", 4)
-    gtest(stage, "cuda_model_test", 1)
+    gtest_runs.run_all(stage, "cuda_ops_test", 4)
+    gtest_runs.run_all(stage, "cuda_model_test", 1)
     tuner_is_loaded(stage)
 
 
@@ -230,6 +60,9 @@ def plan_of_one_rank():
 def tuner_is_loaded(stage):
     """NCCL loads the tuner plug-in, and the plug-in its plan: it says so in NCCL's log. That NCCL obeys it needs
     two GPUs: one rank chooses nothing."""
+    if stage.remaining() < LEAST:
+        stage.report.note("NCCL's tuner plug-in was not tried, out of time")
+        return
     with tempfile.TemporaryDirectory(prefix="regatta-tuner-") as work:
         plan, log = pathlib.Path(work) / "plan.tuner", pathlib.Path(work) / "nccl.log"
         plan.write_bytes(plan_of_one_rank())
@@ -250,76 +83,21 @@ def tuner_is_loaded(stage):
         print(f"   tuner plug-in: {lines[-1].strip()}", flush=True)
 
 
-def bench(stage, kind, model, more):
-    return [stage.program("regatta-train"), "bench", kind, "--device", stage.options.device, "--model", model,
-            "--lengths", str(stage.lengths), *more]
+def stage_first(stage):
+    if not stage.on_gpu:
+        raise Skip("this stage is the GPU's; --check walks it without one")
+    first.run(stage, tuner_is_loaded)
 
 
 def stage_kernels(stage):
-    help_text = stage.run([stage.program("regatta-train"), "bench", "kernels", "--help"], 20)[1]
-    gelu = ["--gelu", "tanh"] if "--gelu" in help_text else []
-    if stage.on_gpu:
-        cases = [(model, ["--dtype", "bfloat16", "--samples", "96", "--attention", attention, *gelu])
-                 for model in ("large", "base") for attention in attention_ways(stage)]
-        cases.append(("large", ["--dtype", "float16", "--samples", "96", *gelu]))
-        cases.append(("large", ["--dtype", "bfloat16", "--samples", "56", *gelu]))
-    else:
-        cases = [("tiny", ["--dtype", "float32", "--samples", "4", "--repetitions", "2", "--batch-seconds", "0.0005",
-                           "--product-side", "128", "--copy-bytes", "65536"])]
-    shown = set()
-    for model, more in cases:
-        result, table = stage.measure(f"{model} {' '.join(more)}", bench(stage, "kernels", model, more), 120)
-        if result and model not in shown:
-            print(table, flush=True)
-        elif result:
-            print(f"   {model} {' '.join(more)}: {brief(result)}", flush=True)
-        shown.add(model)
-
-
-def brief(result):
-    """Attention and the sum of all: what differs between variants."""
-    rates = {entry["name"]: entry.get("tflop_per_second", 0) for entry in result["kernels"]}
-    return (f"attention {rates['attention.forward']:.1f} forward, {rates['attention.backward']:.1f} TFLOP/s backward; "
-            f"{1000 * result['step_seconds_by_kernels']:.2f} ms a step")
+    benches.measure_kernels(stage, benches.kernel_cases(benches.attention_ways(stage)) if stage.on_gpu else [
+        ("tiny", ["--dtype", "float32", "--samples", "4", "--repetitions", "2", "--batch-seconds", "0.0005",
+                  "--product-side", "128", "--copy-bytes", "65536"])])
 
 
 def stage_step(stage):
-    help_text = stage.run([stage.program("regatta-train"), "bench", "step", "--help"], 20)[1]
-    if stage.on_gpu:
-        cases = step_cases(["--gelu", "tanh"] if "--gelu" in help_text else [], attention_ways(stage))
-    else:
-        cases = [("tiny", ["--dtype", "float32", "--samples", "4", "--steps", "2", "--warmup", "1"])]
-    best = {}
-    for model, more in cases:
-        result, _ = stage.measure(f"{model} {' '.join(more)}", bench(stage, "step", model, more), 90)
-        if result:
-            rate = result["samples_per_second"]
-            if "--dropout" not in more:  # without dropout the work is less
-                best[model] = max(best.get(model, 0), rate)
-            idle = f", idle {100 * result['idle_share']:.2f} %" if "idle_share" in result else ""
-            print(f"   {model} {' '.join(more)}: {rate:.1f} samples/s, {result['gflop_per_second'] / 1000:.1f} TFLOP/s{idle}", flush=True)
-    stage.report.data["best_samples_per_second"] = best
-    stage.report.save()
-
-
-def attention_ways(stage):
-    return ["automatic", *(["wgmma"] if has_wgmma(stage) else []), "streamed", "resident", "grouped"]
-
-
-def step_cases(gelu, ways):
-    """The first of each model is the one that README and comparison quote; the rest vary one thing."""
-    plain = ["--dtype", "bfloat16", "--steps", "30", "--warmup", "5", "--optimizer", "lamb", *gelu]
-    large = ["--samples", "96", *plain]
-    cases = [("large", large), ("base", large), ("large", ["--samples", "256", *plain]), ("large", ["--samples", "56", *plain])]
-    if gelu:
-        cases.append(("large", [word if word != "tanh" else "erf" for word in large]))
-    cases += [("large", [*large, "--attention", way]) for way in ways[1:]]
-    cases += [("large", [*large, *more]) for more in (
-        ["--no-graphs"], ["--dropout", "0"], ["--token-bucket", "1"])]
-    cases.append(("large", ["--samples", "96", "--dtype", "bfloat16", "--steps", "30", "--warmup", "5", *gelu]))  # AdamW, as the peer's
-    cases += [("large", ["--dtype", dtype, "--samples", "96", "--steps", "15", "--warmup", "4", *gelu]) for dtype in ("float16", "tf32")]
-    cases += [("base", ["--samples", "256", *plain]), ("base", [*large, "--attention", "grouped"]), ("base", [*large, "--no-graphs"])]
-    return cases
+    benches.measure_steps(stage, benches.step_cases(benches.attention_ways(stage)) if stage.on_gpu else [
+        ("tiny", ["--dtype", "float32", "--samples", "4", "--steps", "2", "--warmup", "1"])])
 
 
 def stage_ablation(stage):
@@ -329,7 +107,7 @@ def stage_ablation(stage):
     else:
         model, more = "tiny", ["--samples", "2", "--steps", "1", "--rounds", "1"]
     more = ["--ranks", "1", *more]
-    result, table = stage.measure(f"{model} {' '.join(more)}", bench(stage, "ablation", model, more), LIMIT)
+    result, table = stage.measure(f"{model} {' '.join(more)}", benches.bench(stage, "ablation", model, more), LIMIT)
     if result:
         print(table, flush=True)
         stage.report.data["ratios"] = {f"{row['group']}: {row['name']}": row.get("ratio", row.get("skipped")) for row in result["rows"]}
@@ -369,24 +147,32 @@ def stage_peer(stage):
 RACY = ("ttention", "LayerNorm", "Embedding", "Entropy", "Sum", "AdamW", "Lamb")  # operations with barriers
 
 
+def sanitizer_runs(stage):
+    """(name, tool, seconds, tests): the seconds of all fit into the stage's."""
+    runs = [("memcheck", "memcheck", 170, "*/bfloat16untuned:*/float32"),
+            ("racecheck", "racecheck", 150, ":".join(f"*{family}*/bfloat16untuned" for family in RACY))]
+    if stage.has_wgmma():
+        runs += [("memcheck of wgmma", "memcheck", 90, "*ttention*/bfloat16wgmma"), ("synccheck of wgmma", "synccheck", 90, "*ttention*/bfloat16wgmma")]
+    return runs
+
+
 def stage_sanitizer(stage):
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not stage.on_gpu or not os.access(tool, os.X_OK):
         raise Skip("compute-sanitizer is not on this machine" if stage.on_gpu else "there is no GPU to check")
     program = stage.program("cuda_ops_test")
-    for kind, limit, names in (("memcheck", 240, "*/bfloat16untuned:*/float32"),
-                               ("racecheck", 240, ":".join(f"*{family}*/bfloat16untuned" for family in RACY))):
+    for name, kind, limit, tests in sanitizer_runs(stage):
         code, out, err = stage.run([tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "20", program,
-                                    f"--gtest_filter={names}", "--gtest_color=no"], limit)
+                                    f"--gtest_filter={tests}", "--gtest_color=no"], limit)
         finished = len(re.findall(r"^\[ +OK \]", out, re.M))
         summary = re.findall(r"=+ (?:ERROR|RACECHECK) SUMMARY: .*", out + err)
         findings = re.findall(r"^=+ (?!COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY).+", out + err, re.M)[:60]
-        stage.report.add({"name": kind, "exit_code": code, "tests_finished": finished, "summary": summary, "findings": findings})
-        print(f"   {kind}: {finished} tests, {summary or 'no summary'}", flush=True)
+        stage.report.add({"name": name, "exit_code": code, "tests_finished": finished, "summary": summary, "findings": findings})
+        print(f"   {name}: {finished} tests, {summary or 'no summary'}", flush=True)
         if code is None:
-            stage.report.note(f"{kind} ran into its time limit after {finished} tests without a summary")
+            stage.report.note(f"{name} ran into its time limit after {finished} tests without a summary")
         if (code not in (0, None)) or finished == 0:
-            stage.report.fail(f"{kind}: exit code {code}, {finished} tests; {(summary or [(out + err)[-300:]])[0]}")
+            stage.report.fail(f"{name}: exit code {code}, {finished} tests; {(summary or [(out + err)[-300:]])[0]}")
 
 
 def stage_interop(stage):
@@ -457,7 +243,8 @@ def run_stage(name, options):
     result = pathlib.Path(options.output) / f"gpu-{name}.json"
     result.unlink(missing_ok=True)
     command = [sys.executable, os.path.abspath(sys.argv[0]), "--inside", name, "--result", str(result),
-               "--bundle", str(options.bundle), "--device", options.device, "--limit", str(options.limit), "--filter", options.filter]
+               "--bundle", str(options.bundle), "--device", options.device, "--limit", str(options.limit), "--filter", options.filter,
+               "--patience", str(options.patience), "--part-limit", str(options.part_limit)]
     start = time.monotonic()
     process = launch(command, env=dict(os.environ, REGATTA_GPU_COMMAND=shlex.join(["tests/gpu.sh", *sys.argv[1:]])))
     code = None
@@ -504,7 +291,10 @@ def summarize(outcomes, options):
     outcomes = {**earlier(options), **outcomes}
     summary = {"date": machine.now(), "commit": manifest(options.bundle).get("commit", "unknown"),
                "outcomes": {name: data["outcome"] for name, data in outcomes.items()}, "samples_per_second": {}}
-    ours = outcomes.get("step", {}).get("best_samples_per_second", {})
+    ours = {}
+    for name in ("first", "step"):
+        for model, rate in outcomes.get(name, {}).get("best_samples_per_second", {}).items():
+            ours[model] = max(ours.get(model, 0), rate)
     peer = outcomes.get("peer", {})
     for kind in ("best", "best_with_float32_weights"):
         for model, best in peer.get(kind, {}).items():
@@ -533,6 +323,8 @@ def parse(arguments):
     parser.add_argument("--bundle", default=str(beside), help="what --pack made (default: .gpu)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a dry run with small sizes")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of one stage (default %(default)s)")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds that one test may take without a word (default %(default)s)")
+    parser.add_argument("--part-limit", type=float, default=LIMIT, help="seconds of one measurement at most (default: its own limit)")
     parser.add_argument("--filter", default="*", help="GoogleTest filter of the stage tests")
     parser.add_argument("--summarize", action="store_true", help="run nothing; only set the results in --output beside each other")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
@@ -541,8 +333,8 @@ def parse(arguments):
     unknown = [stage for stage in options.stages if stage not in STAGES]
     if unknown:
         parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
-    if options.limit <= 0:
-        parser.error("--limit is a number of seconds above 0")
+    if min(options.limit, options.patience, options.part_limit) <= 0:
+        parser.error("--limit, --patience and --part-limit are numbers of seconds above 0")
     return options
 
 
@@ -557,12 +349,8 @@ def main(arguments=None):
         print(f"tests/gpu.sh: there is no bundle {options.bundle}; make one with tests/gpu.sh --pack", file=sys.stderr)
         return 2
     pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
-    outcomes = {}
-    for name in options.stages or STAGES:
-        print(f"== {name} (limit {options.limit:g} s)", flush=True)
-        outcomes[name] = run_stage(name, options)
-        print(f"   {outcomes[name]['outcome']} in {outcomes[name]['seconds']} s", flush=True)
-        summarize(outcomes, options)
+    with products_directory():
+        outcomes = run_stages(options)
     bad = [name for name, data in outcomes.items() if data["outcome"] not in ("passed", "skipped")]
     for name, data in outcomes.items():
         for failure in data.get("failures", []):
@@ -571,6 +359,28 @@ def main(arguments=None):
             print(f"SKIPPED {name}: {'; '.join(data['notes'])}")
     print(f"{len(outcomes) - len(bad)} of {len(outcomes)} stages did not fail; results in {options.output}")
     return 1 if bad else 0
+
+
+@contextlib.contextmanager
+def products_directory():
+    """One place for the products' timings, so that each is made once and not by every process: REGATTA_CACHE_DIR, else a
+    temporary one."""
+    if os.environ.get("REGATTA_CACHE_DIR"):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="regatta-products-", ignore_cleanup_errors=True) as directory:
+        os.environ["REGATTA_CACHE_DIR"] = directory
+        yield
+
+
+def run_stages(options):
+    outcomes = {}
+    for name in options.stages or STAGES[1:]:
+        print(f"== {name} (limit {options.limit:g} s)", flush=True)
+        outcomes[name] = run_stage(name, options)
+        print(f"   {outcomes[name]['outcome']} in {outcomes[name]['seconds']} s", flush=True)
+        summarize(outcomes, options)
+    return outcomes
 
 
 if __name__ == "__main__":

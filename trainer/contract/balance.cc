@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <set>
@@ -33,10 +35,11 @@ std::vector<std::int32_t> by_length(std::span<const std::int32_t> lengths,
 using Classes = std::array<std::vector<std::int32_t>, kStrata>;
 
 // The places of each class, ascending.
-Classes by_class(std::span<const std::int32_t> lengths) {
+Classes by_class(std::span<const std::int32_t> lengths, const StratumLimits& strata) {
+  base::check(strata[0] > 0, "length classes have limits");
   Classes classes;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    classes[static_cast<std::size_t>(stratum_of(lengths[i]))].push_back(
+    classes[static_cast<std::size_t>(stratum_of(lengths[i], strata))].push_back(
         static_cast<std::int32_t>(i));
   }
   return classes;
@@ -121,7 +124,7 @@ std::vector<std::uint8_t> spread(std::span<const std::int64_t> counts) {
 // what its ranks got among them.
 Assignment stratify(std::span<const std::int32_t> lengths, const BalanceOptions& options) {
   const auto ranks = static_cast<std::size_t>(options.ranks);
-  const Classes classes = by_class(lengths);
+  const Classes classes = by_class(lengths, options.strata);
   Assignment assignment(ranks);
   std::size_t next[kStrata] = {};
   std::int64_t loose[kStrata];
@@ -150,10 +153,57 @@ Assignment stratify(std::span<const std::int32_t> lengths, const BalanceOptions&
 
 }  // namespace
 
-int stratum_of(std::int32_t length) {
+int stratum_of(std::int32_t length, const StratumLimits& limits) {
   int stratum = 0;
-  for (const std::int32_t limit : kStratumLimits) stratum += length > limit ? 1 : 0;
+  for (const std::int32_t limit : limits) stratum += length > limit ? 1 : 0;
   return stratum;
+}
+
+// Dynamic programming over the lengths that occur (Fisher 1958): the best c + 1 classes of the
+// first j of them end in a class i … j behind the best c classes of the first i.
+StratumLimits stratum_limits(std::span<const std::int32_t> lengths) {
+  base::check(!lengths.empty(), "there are lengths");
+  std::map<std::int32_t, double> histogram;
+  for (const std::int32_t length : lengths) ++histogram[length];
+  std::vector<std::int32_t> values;
+  std::vector<double> count{0}, sum{0}, squares{0};  // of the first i lengths; whole numbers
+  for (const auto& [length, times] : histogram) {
+    const auto value = static_cast<double>(length);
+    values.push_back(length);
+    count.push_back(count.back() + times);
+    sum.push_back(sum.back() + times * value);
+    squares.push_back(squares.back() + times * value * value);
+  }
+  const std::size_t distinct = values.size();
+  const auto spread = [&](std::size_t i, std::size_t j) {  // of a class, around its mean
+    const double s = sum[j] - sum[i];
+    return squares[j] - squares[i] - s * s / (count[j] - count[i]);
+  };
+  std::vector<double> best(distinct + 1, 0);
+  for (std::size_t j = 1; j <= distinct; ++j) best[j] = spread(0, j);
+  std::vector<std::vector<std::size_t>> from;  // of each further class: where it begins
+  const std::size_t classes = std::min<std::size_t>(kStrata, distinct);
+  for (std::size_t c = 1; c < classes; ++c) {
+    std::vector<double> next(distinct + 1, 0);
+    std::vector<std::size_t> begin(distinct + 1, 0);
+    for (std::size_t j = c + 1; j <= distinct; ++j) {
+      next[j] = std::numeric_limits<double>::infinity();
+      for (std::size_t i = c; i < j; ++i) {
+        const double all = best[i] + spread(i, j);
+        if (all < next[j]) std::tie(next[j], begin[j]) = std::pair(all, i);
+      }
+    }
+    best = std::move(next);
+    from.push_back(std::move(begin));
+  }
+  StratumLimits limits;
+  limits.fill(values.back());
+  std::size_t end = distinct;
+  for (std::size_t c = from.size(); c > 0; --c) {
+    end = from[c - 1][end];
+    limits[c - 1] = values[end - 1];
+  }
+  return limits;
 }
 
 Assignment assign(std::span<const std::int32_t> lengths, const BalanceOptions& options) {
@@ -181,12 +231,12 @@ Assignment assign(std::span<const std::int32_t> lengths, const BalanceOptions& o
 }
 
 std::vector<std::int32_t> stratified_order(std::span<const std::int32_t> lengths, int batch,
-                                           int ranks) {
+                                           int ranks, const StratumLimits& strata) {
   base::check(batch > 0 && ranks > 0 && lengths.size() % static_cast<std::size_t>(batch) == 0,
               "a window is whole steps");
   const std::size_t steps = lengths.size() / static_cast<std::size_t>(batch);
   const int groups = batch / ranks;  // of `ranks` samples of one class, in each step
-  const Classes classes = by_class(lengths);
+  const Classes classes = by_class(lengths, strata);
   // Whole groups of each class, and beside them groups of loose samples.
   std::int64_t whole[kStrata + 1], loose[kStrata];
   whole[kStrata] = static_cast<std::int64_t>(steps) * groups;

@@ -3,6 +3,7 @@
 // largest share near the mean. They never change which samples a step trains on.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,12 +23,26 @@ enum class Deal {
   LongestFirst  // the longest that is left to the rank with least so far (Graham 1969)
 };
 
+// Length classes of `stratified`: the class of a length is the number of limits below it.
+constexpr int kStrata = 4;
+using StratumLimits = std::array<std::int32_t, kStrata - 1>;
+[[nodiscard]] int stratum_of(std::int32_t length, const StratumLimits& limits);
+// The classes within which these lengths vary least (Σ of squared distances to the class's mean,
+// exactly; of equals the shortest limits): what a draw of fixed shares of the classes leaves to
+// chance (Dalenius 1950). Where there are fewer lengths than classes, the last limits are the
+// longest length. Throws nothing; `lengths` is not empty. Time (longest length)².
+[[nodiscard]] StratumLimits stratum_limits(std::span<const std::int32_t> lengths);
+// Of a run: these many first samples decide the classes of all, so that they depend on nothing but
+// run file and dataset.
+constexpr int kStratumSamples = 16384;
+
 struct BalanceOptions {
   Balance strategy = Balance::None;
   Deal deal = Deal::LongestFirst;
   int ranks = 1;
   int ranks_per_node = 1;       // divides ranks; stratified deals again within a node
   std::int32_t row_length = 0;  // of packed: no length is above it
+  StratumLimits strata = {};    // of stratified
 };
 
 // rank → places in the step's batch, in the order in which they were dealt.
@@ -38,11 +53,6 @@ using Assignment = std::vector<std::vector<std::int32_t>>;
 [[nodiscard]] Assignment assign(std::span<const std::int32_t> lengths,
                                 const BalanceOptions& options);
 
-// Length classes of `stratified`: the class of a length is the number of limits below it.
-constexpr std::int32_t kStratumLimits[] = {128, 256, 384};
-constexpr int kStrata = 4;
-[[nodiscard]] int stratum_of(std::int32_t length);
-
 // Which samples of a window of steps each of them trains on, so that all steps have nearly the same
 // classes: places of the window, the first `batch` of them for its first step and so on, every
 // place once, ascending within a step. lengths.size() is a multiple of `batch`. In a step the
@@ -52,7 +62,8 @@ constexpr int kStrata = 4;
 // to 1.75·ranks + 1 samples. A step's samples therefore depend on the number of ranks too; those of
 // a window do not.
 [[nodiscard]] std::vector<std::int32_t> stratified_order(std::span<const std::int32_t> lengths,
-                                                         int batch, int ranks);
+                                                         int batch, int ranks,
+                                                         const StratumLimits& strata);
 constexpr int kWindowSteps = 64;  // of training: steps 1 to 64, 65 to 128, …
 
 // Rows of at most `most` samples whose lengths add up to at most `row_length`, longest sample first

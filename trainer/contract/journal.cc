@@ -71,6 +71,12 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("noise_scale", r.noise_scale);
   archive("efficiency", r.efficiency);
   archive("goodput", r.goodput);
+  archive("noise_scale_low", r.noise_scale_low);
+  archive("noise_scale_high", r.noise_scale_high);
+  archive("raw_noise_scale", r.raw_noise_scale);
+  archive("raw_noise_scale_low", r.raw_noise_scale_low);
+  archive("raw_noise_scale_high", r.raw_noise_scale_high);
+  archive("statistics_seconds", r.statistics_seconds);
   archive("mfu", r.mfu);
   archive("utilisation", r.utilisation);
   archive("input_stalled", r.input_stalled);
@@ -135,6 +141,19 @@ void fields(Archive& archive, auto& r, const TrialRecord*) {
   archive("noise", r.noise);
   archive("why", r.why);
   archive("bucket_bytes", r.bucket_bytes);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const DivergenceRecord*) {
+  archive("step", r.step);
+  archive("quantity", r.quantity);
+  archive("tensor", r.tensor);
+  archive("rank", r.rank);
+  archive("action", r.action);
+  archive("checkpoint", r.checkpoint);
+  archive("checkpoint_step", r.checkpoint_step);
+  archive("rollbacks", r.rollbacks);
+  archive("skipped_steps", r.skipped_steps);
+  archive("message", r.message);
 }
 template <typename Archive>
 void fields(Archive&, auto&, const UnknownRecord*) {}
@@ -260,7 +279,7 @@ class Reader {
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
 constexpr const char* kTypes[] = {"start",   "step", "eval",      "checkpoint", "phase",
-                                  "warning", "end",  "heartbeat", "trial"};
+                                  "warning", "end",  "heartbeat", "trial",      "divergence"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

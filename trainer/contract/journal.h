@@ -55,15 +55,19 @@ struct StepRecord {
   std::vector<double> bucket_launched, bucket_finished;
   double imbalance = 1;          // largest number of tokens of a rank / mean
   std::int64_t moved_bytes = 0;  // of samples, between ranks
-  // Gradient noise scale in samples, smoothed (McCandlish et al., arXiv 1812.06162), statistical
-  // efficiency and goodput in samples per second (Qiao et al., Pollux, OSDI 2021); absent until
-  // known, and on one rank.
+  // Gradient noise scale in samples, smoothed (McCandlish et al., arXiv 1812.06162), of gradients
+  // as the optimizer preconditions them, statistical efficiency and goodput in samples per second
+  // (Qiao et al., Pollux, OSDI 2021); absent until known.
   std::optional<double> noise_scale, efficiency, goodput;
-  double mfu = 0;              // model FLOPs of the step / (peak FLOP rate · seconds)
-  double utilisation = 0;      // share of the step in which rank 0 computed
-  bool input_stalled = false;  // the step waited for its samples
-  double loss_scale = 1;       // float16: the factor of the gradients
-  bool skipped = false;        // float16: the gradients overflowed, nothing was updated
+  // 95 % confidence; no upper end: the scale may be endless.
+  std::optional<double> noise_scale_low, noise_scale_high;
+  std::optional<double> raw_noise_scale, raw_noise_scale_low, raw_noise_scale_high;
+  double statistics_seconds = 0;  // of the step, for measuring these
+  double mfu = 0;                 // model FLOPs of the step / (peak FLOP rate · seconds)
+  double utilisation = 0;         // share of the step in which rank 0 computed
+  bool input_stalled = false;     // the step waited for its samples
+  double loss_scale = 1;          // float16: the factor of the gradients
+  bool skipped = false;           // float16: the gradients overflowed, nothing was updated
 };
 struct EvalRecord {
   std::int64_t step = 0;
@@ -113,9 +117,27 @@ struct TrialRecord {
   std::string why;
   std::vector<std::int64_t> bucket_bytes;  // the winner's, in the order of reduction
 };
-struct EndRecord {
-  std::string reason;  // target, steps, stopped, deadline, diverged, failed, fenced
+// The loss or the gradient of a step was not finite. The step has no record of its own; after a
+// rollback others follow with numbers that were there before.
+struct DivergenceRecord {
   std::int64_t step = 0;
+  // What stopped being finite first: the weight, input, output or gradient (`quantity`) of a tensor
+  // of the model, and on which rank. Empty: nothing but a sum.
+  std::string quantity;
+  std::string tensor;
+  int rank = 0;
+  std::string action;  // stop, rollback
+  // The last good one, or the one that the run goes back to. Empty and -1: none; empty and 0: the
+  // run begins again.
+  std::string checkpoint;
+  std::int64_t checkpoint_step = -1;
+  int rollbacks = 0;               // of the run so far, this one included
+  std::int64_t skipped_steps = 0;  // whose samples these leave out
+  std::string message;             // all of it, for people
+};
+struct EndRecord {
+  std::string reason;     // target, steps, stopped, deadline, diverged, failed, fenced
+  std::int64_t step = 0;  // the last one done; of a divergence, the one that diverged
   int exit_code = 0;
   std::string message;
 };
@@ -129,7 +151,7 @@ struct JournalRecord {
   double utc_seconds = 0;
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
-               EndRecord, HeartbeatRecord, TrialRecord, UnknownRecord>
+               EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, UnknownRecord>
       body;
 };
 

@@ -58,4 +58,12 @@ std::int64_t LengthTable::quantile(double u) const {
   return ranges_.back().high;
 }
 
+std::vector<std::int32_t> LengthTable::evenly(int count) const {
+  std::vector<std::int32_t> lengths;
+  for (int i = 0; i < count; ++i) {
+    lengths.push_back(static_cast<std::int32_t>(quantile((i + 0.5) / count)));
+  }
+  return lengths;
+}
+
 }  // namespace regatta::trainer

@@ -18,6 +18,8 @@ class LengthTable {
   [[nodiscard]] std::int64_t longest() const;
   // The length below which a share `u` of [0, 1) of the samples lies.
   [[nodiscard]] std::int64_t quantile(double u) const;
+  // `count` lengths in these shares, ascending.
+  [[nodiscard]] std::vector<std::int32_t> evenly(int count) const;
 
  private:
   struct Range {

@@ -8,10 +8,18 @@
 namespace regatta::trainer {
 namespace {
 
-constexpr double kDecay = 0.99;
-constexpr double kLeastNoise = 1e-30;
-// A mean gradient this far below the noise is as good as none: φ stays finite.
+constexpr double kDecay = 0.98;  // a step's weight, from one observed step to the next
+// A mean gradient this far below the noise is as good as none: ends of intervals stay finite.
 constexpr double kLeastSignalOfNoise = 1e-9;
+
+// The 97.5 % point of Student's distribution: the expansion in 1/ν around the normal's z
+// (Abramowitz and Stegun, 26.7.5); from 9 degrees of freedom on within 10⁻³.
+double student_quantile(double nu) {
+  constexpr double z = 1.959963984540054;
+  const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+  return z + (z3 + z) / (4 * nu) + (5 * z5 + 16 * z3 + 3 * z) / (96 * nu * nu) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * nu * nu * nu);
+}
 
 }  // namespace
 
@@ -20,55 +28,85 @@ NoiseScale::NoiseScale(std::int64_t batch, std::int64_t base_batch)
   base::check(batch > 0 && base_batch > 0, "a step has samples");
 }
 
-// Let G be the true gradient and Σ the covariance of what one counted item adds to it, M = Σ m_r.
-// Rank r's own mean gradient is h_r = (M/m_r)·g_r, with
-//     E ‖h_r‖² = ‖G‖² + tr Σ / m_r,
-// and the step's gradient is ḡ = Σ g_r = Σ (m_r/M)·h_r, with
-//     E ‖ḡ‖² = ‖G‖² + tr Σ / M.
-// Weighted by what each rank counted, q = Σ (m_r/M)·‖h_r‖² = Σ (M/m_r)·‖g_r‖² has
-//     E q = ‖G‖² + Σ (m_r/M)·tr Σ / m_r = ‖G‖² + R·tr Σ / M,
-// whatever the m_r are. The two solved, without bias:
-//     noise  = tr Σ / M = (q − ‖ḡ‖²) / (R − 1)
-//     signal = ‖G‖²     = (R·‖ḡ‖² − q) / (R − 1).
-// φ = tr Σ / ‖G‖² = M · noise / signal items; M items are the `batch` samples of a step.
-void NoiseScale::observe(const GradientNorms& step) {
-  base::check(step.squared_local.size() == step.counts.size(), "every rank has norm and count");
-  double items = 0, ranks = 0, weighted = 0;
-  for (const double count : step.counts) {
-    items += count;
-    ranks += count > 0 ? 1 : 0;
-  }
-  for (std::size_t r = 0; r < step.counts.size(); ++r) {
-    if (step.counts[r] > 0) weighted += items / step.counts[r] * step.squared_local[r];
-  }
-  if (ranks < 2 || !std::isfinite(weighted) || !std::isfinite(step.squared_global)) return;
-  const double noise = (weighted - step.squared_global) / (ranks - 1);
-  const double signal = (ranks * step.squared_global - weighted) / (ranks - 1);
+// Let G be the true gradient and Σ the covariance of what one counted item adds to it. A random
+// half of the step counts m of its M items, the rest n = M − m. Their mean gradients h and h' are
+// independent, whichever ranks made them, and ḡ = (m·h + n·h')/M. So ḡ − h = (n/M)·(h' − h), with
+//     E ‖h' − h‖² = tr Σ·(1/m + 1/n) = tr Σ·M/(m·n), hence E ‖ḡ − h‖² = tr Σ·n/(M·m),
+//     E ‖ḡ‖² = ‖G‖² + tr Σ/M.
+// Without bias:
+//     noise  = tr Σ/M = ‖ḡ − h‖²·m/n
+//     signal = ‖G‖²   = ‖ḡ‖² − noise.
+// φ = tr Σ/‖G‖² = M·noise/signal items; M items are the `batch` samples of a step. Averages are of
+// noise and of signal, since the mean of a ratio is none of its own.
+void NoiseScale::observe(const HalfNorms& step) {
+  if (!(step.half_items > 0) || !(step.rest > 0)) return;
+  const double noise = step.difference * step.half_items / step.rest;
+  const double signal = step.whole - noise;
   if (!std::isfinite(noise) || !std::isfinite(signal)) return;
-  noise_ = kDecay * noise_ + (1 - kDecay) * noise;
-  signal_ = kDecay * signal_ + (1 - kDecay) * signal;
-  weight_ = kDecay * weight_ + (1 - kDecay);
-  ++steps_;
+  Sums& s = sums_;
+  const auto add = [](double* sum, double decay, double x) { *sum = decay * *sum + x; };
+  s.steps += 1;
+  add(&s.weight, kDecay, 1);
+  add(&s.noise, kDecay, noise);
+  add(&s.signal, kDecay, signal);
+  constexpr double kDecay2 = kDecay * kDecay;
+  add(&s.weight2, kDecay2, 1);
+  add(&s.noise2, kDecay2, noise);
+  add(&s.signal2, kDecay2, signal);
+  add(&s.noise_noise, kDecay2, noise * noise);
+  add(&s.noise_signal, kDecay2, noise * signal);
+  add(&s.signal_signal, kDecay2, signal * signal);
 }
 
 std::optional<double> NoiseScale::samples() const {
-  if (steps_ < kLeastSteps) return std::nullopt;
-  // Each estimate may come out below 0.
-  const double noise = std::max(noise_ / weight_, kLeastNoise);
-  const double signal = std::max(signal_ / weight_, kLeastSignalOfNoise * noise);
-  return batch_ * noise / signal;
+  if (sums_.steps < kLeastSteps || !(sums_.signal > 0)) return std::nullopt;
+  return batch_ * sums_.noise / sums_.signal;
+}
+
+// Of the weighted means x of the noise and y of the signal, r = x/y is within the interval iff
+// (x − r·y)² ≤ t²·Var(x − r·y), that is a·r² − 2·b·r + c ≤ 0.
+std::optional<NoiseInterval> NoiseScale::interval() const {
+  if (sums_.steps < kLeastSteps) return std::nullopt;
+  const Sums& s = sums_;
+  const double x = s.noise / s.weight, y = s.signal / s.weight;
+  const double steps = s.weight * s.weight / s.weight2;  // of one weight, that say as much
+  const double scale = steps / (steps - 1) / (s.weight * s.weight);
+  const double xx = scale * (s.noise_noise - 2 * x * s.noise2 + x * x * s.weight2);
+  const double yy = scale * (s.signal_signal - 2 * y * s.signal2 + y * y * s.weight2);
+  const double xy = scale * (s.noise_signal - x * s.signal2 - y * s.noise2 + x * y * s.weight2);
+  const double t = student_quantile(steps - 1);
+  const double a = y * y - t * t * yy, b = x * y - t * t * xy, c = x * x - t * t * xx;
+  const double root = std::sqrt(std::max(0.0, b * b - a * c));
+  NoiseInterval interval;
+  if (a > 0 && y > 0) {
+    interval.low = batch_ * std::max(0.0, (b - root) / a);
+    interval.high = batch_ * std::max(0.0, (b + root) / a);
+  } else if (a > 0) {  // as far below 0 as no gradient is: it is less than could be told from 0
+    interval.low = batch_ * x / std::max(t * std::sqrt(std::max(0.0, yy)), kLeastSignalOfNoise * x);
+  } else if (c > 0 && a < 0) {  // noise there is; the signal may be nothing
+    interval.low = batch_ * std::max(0.0, (b - root) / a);
+  }
+  return interval;
 }
 
 std::optional<double> NoiseScale::efficiency() const {
-  const std::optional<double> scale = samples();
-  if (!scale) return std::nullopt;
-  return (*scale + base_batch_) / (*scale + batch_);
+  const std::optional<NoiseInterval> allowed = interval();
+  if (!allowed) return std::nullopt;
+  const double scale = samples().value_or(allowed->low);
+  return (scale + base_batch_) / (scale + batch_);
 }
 
-std::optional<double> NoiseScale::goodput(double samples_per_second) const {
-  const std::optional<double> share = efficiency();
-  if (!share) return std::nullopt;
-  return samples_per_second * *share;
+NoiseScale::State NoiseScale::state() const {
+  const Sums& s = sums_;
+  return {s.steps,  s.weight,  s.noise,       s.signal,       s.weight2,
+          s.noise2, s.signal2, s.noise_noise, s.noise_signal, s.signal_signal};
+}
+
+void NoiseScale::restore(const State& state) {
+  sums_ = {};
+  if (!std::all_of(state.begin(), state.end(), [](double x) { return std::isfinite(x); })) return;
+  sums_ = {state[0], state[1], state[2], state[3], state[4],
+           state[5], state[6], state[7], state[8], state[9]};
 }
 
 }  // namespace regatta::trainer

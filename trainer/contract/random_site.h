@@ -12,6 +12,8 @@ enum class RandomSite : std::uint32_t {
   Masking = 3,         // MLM masking; `step` is the epoch during training and 0 in evaluation
   Initialisation = 4,  // `ordinal` is the tensor's index in the tensor table
   ShuffledLabels = 5,  // the demo's control run
+  Chunks = 6,          // how a pass cuts a document, which `ordinal` is, into pairs
+  Halves = 7,          // which samples of a step are in the half that the noise scale looks at
   EmbeddingDropout = 16,
   // Site of layer l: kLayerSites + 4·l + {0, 1, 2}.
 };

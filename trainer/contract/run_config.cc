@@ -25,6 +25,7 @@ const std::vector<std::string> kBalances{"none", "stratified", "global_presort",
                                          "packed"};
 const std::vector<std::string> kDeals{"stride", "snake", "longest_first"};
 const std::vector<std::string> kExchangeWays{"reread", "move"};
+const std::vector<std::string> kDivergences{"stop", "rollback"};
 const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
 const std::vector<std::string> kDevices{"cpu", "cuda", "auto"};
 const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"};
@@ -32,10 +33,12 @@ const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"}
 // Steps and samples are 32-bit words of a random counter; a thousand million leaves room.
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr int kMaxBatch = 1 << 20;
+constexpr int kMaxRollbacks = 1000;  // each stands in every later manifest
 // The largest rate whose 16-bit threshold still keeps something.
 constexpr double kMaxDropout = 0.9999;
 // [CLS] a [SEP] b [SEP]
 constexpr int kMinLength = 5;
+constexpr int kMostLength = 4095;  // of a sample, in the attention of every device
 
 template <typename Number>
 std::string text_of(Number value) {
@@ -114,7 +117,8 @@ void read_data(Table& root, RunConfig* config) {
     control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
   }
   if (control) table.fail("path", "not a path; use at most 4096 bytes and no control characters");
-  read_range(table, "max_length", &data.max_length, kMinLength, config->model.max_positions);
+  read_range(table, "max_length", &data.max_length, kMinLength,
+             std::min(config->model.max_positions, kMostLength));
   read_range(table, "mask_fraction", &data.mask_fraction, 0, 1, Ends::Open);
   read_range(table, "short_fraction", &data.short_fraction, 0, 1);
   table.finish();
@@ -183,14 +187,22 @@ void read_policies(Table& root, RunConfig* config) {
   read_range(checkpoint, "keep_every", &config->keep_every, 0, kMaxSteps);
   checkpoint.read("async", &config->checkpoint_async);
   checkpoint.finish();
+  root.read_enum("on_divergence", kDivergences, &config->on_divergence);
+  read_range(root, "max_rollbacks", &config->max_rollbacks, 1, kMaxRollbacks);
 }
 
 void read_ranks(Table& root, RunConfig* config) {
   read_range(root, "ranks", &config->ranks, 1, config->batch_size);
-  read_range(root, "ranks_per_node", &config->ranks_per_node, 0, config->ranks);
-  if (config->ranks_per_node > 0 && config->ranks % config->ranks_per_node != 0) {
-    root.fail("ranks_per_node", "is " + text_of(config->ranks_per_node) + "; use a divisor of " +
-                                    text_of(config->ranks) + ", the ranks");
+  root.read("ranks_per_node", &config->ranks_per_node);
+  const int per_node = config->ranks_per_node;
+  if (per_node < 0 || (per_node > 0 && config->ranks % per_node != 0)) {
+    const std::string ranks = text_of(config->ranks);
+    root.fail("ranks_per_node",
+              "is " + text_of(per_node) + ", and ranks is " + ranks +
+                  (per_node > config->ranks ? " (--ranks comes after the file): set ranks to a "
+                                              "multiple of it, or use a divisor of "
+                                            : "; use a divisor of ") +
+                  ranks + ", or 0 for as many as are found on each node");
   }
   root.read("hierarchical", &config->hierarchical);
   Table buckets = root.table("buckets");
@@ -209,6 +221,7 @@ void read_ranks(Table& root, RunConfig* config) {
   sharding.finish();
   Table statistics = root.table("statistics");
   read_range(statistics, "base_batch", &config->base_batch, 0, kMaxBatch);
+  read_range(statistics, "every", &config->statistics_every, 0, kMaxBatch);
   read_range(statistics, "peak_tflops", &config->peak_tflops, 0, 1e6);
   statistics.finish();
   Table watchdog = root.table("watchdog");
@@ -320,6 +333,8 @@ std::string to_json(const RunConfig& config) {
                         {"keep_best", config.keep_best},
                         {"keep_every", config.keep_every},
                         {"async", config.checkpoint_async}};
+  json["on_divergence"] = name_of(kDivergences, config.on_divergence);
+  json["max_rollbacks"] = config.max_rollbacks;
   json["seed"] = config.seed;
   json["deterministic"] = config.deterministic;
   json["device"] = name_of(kDevices, config.device);
@@ -339,7 +354,9 @@ std::string to_json(const RunConfig& config) {
                      {"exchange", name_of(kExchangeWays, config.balance.exchange)}};
   json["sharding"] = {{"optimizer", config.sharding.optimizer},
                       {"overlap_gather", config.sharding.overlap_gather}};
-  json["statistics"] = {{"base_batch", config.base_batch}, {"peak_tflops", config.peak_tflops}};
+  json["statistics"] = {{"base_batch", config.base_batch},
+                        {"every", config.statistics_every},
+                        {"peak_tflops", config.peak_tflops}};
   json["watchdog"] = {{"seconds", config.watchdog_seconds}};
   json["shuffle_labels"] = config.shuffle_labels;
   if (config.slurm) json["slurm"] = slurm_resources_json(*config.slurm);

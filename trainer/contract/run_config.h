@@ -21,6 +21,8 @@ enum class ScheduleKind { Constant, Linear, Polynomial };
 enum class ClipMode { None, Global, Bucket, Rank };
 enum class BucketPolicy { Plan, Bytes, One, PerLayer };
 enum class ExchangeWay { Reread, Move };
+// Rollback: to the last good checkpoint, and on with other samples (trainer/rollback.h).
+enum class OnDivergence { Stop, Rollback };
 enum class TargetMetric { MlmAccuracy, MlmLoss };
 enum class DeviceKind { Cpu, Cuda, Auto };
 // Of activations and of the copy of the weights that products read; the weights themselves, their
@@ -100,6 +102,8 @@ struct RunConfig {
   int keep_best = 0;                    // beside them, by the target's metric
   std::int64_t keep_every = 0;          // beside them, those of steps that it divides; 0: none
   bool checkpoint_async = true;         // false: training waits until each is on the disk
+  OnDivergence on_divergence = OnDivergence::Stop;
+  int max_rollbacks = 3;  // of the whole run; the divergence after them ends it
   std::uint64_t seed = 1;
   bool deterministic = true;
   DeviceKind device = DeviceKind::Cpu;  // Auto: a GPU if one can be used, else the CPU
@@ -114,7 +118,8 @@ struct RunConfig {
   BucketConfig buckets;
   BalanceConfig balance;
   ShardingConfig sharding;
-  int base_batch = 0;            // of statistical efficiency: samples; 0: batch_size
+  int base_batch = 0;            // of statistical efficiency: samples; 0: one
+  int statistics_every = 50;     // steps from one look at the gradient's noise to the next; 0: none
   double peak_tflops = 0;        // of one rank's device, for model FLOP utilisation; 0: measured
   double watchdog_seconds = 20;  // a phase may take this long, or as long as it learned; 0: off
   bool shuffle_labels =

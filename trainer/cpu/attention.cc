@@ -32,12 +32,13 @@ struct Sizes {
         products(round_up(length_in, kRows)) {}
 };
 
-// Hands out pieces of the scratch memory, each at a multiple of 64 bytes.
+// Hands out pieces of the scratch memory, each at a multiple of 64 bytes; of none, to learn how
+// much is used.
 class Pieces {
  public:
   explicit Pieces(float* memory) : memory_(memory) {}
   float* take(int64_t count) {
-    float* piece = memory_ + used_;
+    float* piece = memory_ == nullptr ? nullptr : memory_ + used_;
     used_ += round_up(count, 16);
     return piece;
   }

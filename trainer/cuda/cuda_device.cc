@@ -103,11 +103,13 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   void wait_host(Event event) override {
     enter();
     graphs_.refuse_capture("waiting on the host");
+    products_.save();
     events_.wait_host(event);
   }
   void synchronize() override {
     enter();
     graphs_.refuse_capture("waiting on the host");
+    products_.save();
     check(cudaDeviceSynchronize(), "waiting for the GPU");
     events_.all_done();
   }

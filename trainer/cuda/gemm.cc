@@ -17,6 +17,12 @@ namespace {
 constexpr int kCandidates = 8;
 constexpr std::uint64_t kMaxCacheBytes = std::uint64_t{16} << 20;
 
+void make_directories(base::FileSystem& files, const base::Path& path) {
+  if (path.empty() || files.exists(path)) return;
+  make_directories(files, path.parent_path());
+  files.create_directory(path);
+}
+
 std::string size_text(const GemmKey& key) {
   return std::to_string(key.m) + "x" + std::to_string(key.n) + "x" + std::to_string(key.k);
 }
@@ -58,6 +64,13 @@ GemmEngine::GemmEngine(GemmOptions options, base::FileSystem& files)
   machine_ = options_.device_name + " / " + version();
   std::replace(machine_.begin(), machine_.end(), '\n', ' ');
   if (!options_.cache_file.empty()) load();
+}
+
+GemmEngine::~GemmEngine() {
+  try {
+    save();
+  } catch (const std::exception&) {  // no memory for a text: other processes time for themselves
+  }
 }
 
 std::string GemmEngine::version() const {
@@ -104,13 +117,11 @@ cublasStatus_t GemmEngine::call_library(const Launch& at, const Gemm& op, const 
   base::check(at.scratch_bytes >= kWorkspaceBytes + 4 * (op.m + op.n),
               "the scratch memory holds the library's workspace and column sums");
   // The library overwrites column sums; the contract adds to them.
-  const bool sums_c = key.tail == GemmTail::GeluGradientSums;
-  const View& sums = sums_c ? op.c_column_sums : op.a_column_sums;
   const cublasStatus_t status =
       LibraryCall(op, key, sums_of(at)).enqueue(handle_.get(), at, algorithm);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  if (sums_c || key.tail == GemmTail::InputSums) {
-    add(at, {sums_of(at), sums.size, Dtype::Float32}, sums);
+  if (key.tail == GemmTail::InputSums) {
+    add(at, {sums_of(at), op.a_column_sums.size, Dtype::Float32}, op.a_column_sums);
   }
   return status;
 }
@@ -159,7 +170,8 @@ const GemmPlan& GemmEngine::plan_of(const Launch& at, const Gemm& op, const Gemm
   }
   if (options_.tune && !capturing) {
     if (const std::optional<GemmPlan> plan = timed_plan(at, op, key)) {
-      remember(key, *plan);
+      cache_.put(machine_, key, *plan);
+      unsaved_ = true;
       return plans_[key] = *plan;
     }
   }
@@ -233,9 +245,9 @@ void GemmEngine::load() {
   }
 }
 
-void GemmEngine::remember(const GemmKey& key, const GemmPlan& plan) {
-  cache_.put(machine_, key, plan);
-  if (options_.cache_file.empty()) return;
+void GemmEngine::save() {
+  if (!unsaved_ || options_.cache_file.empty()) return;
+  unsaved_ = false;
   const base::Path path = options_.cache_file;
   try {
     // Other ranks and other machines write the same file; the last one must not forget the rest.
@@ -244,6 +256,7 @@ void GemmEngine::remember(const GemmKey& key, const GemmPlan& plan) {
       if (files_.exists(path)) all.merge(GemmCache::parse(files_.read(path, kMaxCacheBytes)));
     } catch (const base::Error&) {  // load() has warned, or another process's damage: replaced
     }
+    make_directories(files_, path.parent_path());
     base::replace_file(files_, path, all.text());
   } catch (const base::Error& error) {
     warning_ = "product cache " + options_.cache_file + " not written: " + error.what();

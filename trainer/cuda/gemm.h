@@ -37,10 +37,18 @@ class GemmEngine {
   // Reads the cache file; one that cannot be used only leaves a warning. Throws Code::Operator when
   // the library cannot start. `files` outlives the engine.
   GemmEngine(GemmOptions options, base::FileSystem& files);
+  ~GemmEngine();  // saves
+  GemmEngine(const GemmEngine&) = delete;
+  GemmEngine& operator=(const GemmEngine&) = delete;
 
   // The shapes are checked. Uses the first half of at.scratch as the library's workspace, and a
   // little of the second.
   void run(const Launch& at, const Gemm& op, bool capturing);
+
+  // Writes what was timed since the last call to the cache file: nothing where nothing was. Called
+  // whenever the host waits, so that the choices behind whatever it then reads, a checkpoint say,
+  // are on disk before it; a process that is killed afterwards can be repeated bit for bit.
+  void save();
 
   [[nodiscard]] cublasLtHandle_t handle() const { return handle_.get(); }
   [[nodiscard]] std::string version() const;  // "cuBLASLt 13.1.0"
@@ -67,13 +75,13 @@ class GemmEngine {
   [[nodiscard]] std::optional<double> microseconds(const Launch& at, const Gemm& op,
                                                    const GemmKey& key, const GemmPlan& plan);
   void load();
-  void remember(const GemmKey& key, const GemmPlan& plan);
 
   GemmOptions options_;
   base::FileSystem& files_;
   std::unique_ptr<cublasLtContext, DestroyHandle> handle_;
   std::string machine_;
   GemmCache cache_;
+  bool unsaved_ = false;
   std::map<GemmKey, GemmPlan> plans_;
   std::string warning_;
 };

@@ -173,14 +173,13 @@ bool tail_can_fuse(const GemmKey& key) {
     case GemmTail::InputSums:
       return key.float_result;
     case GemmTail::InputSumsBias:
-      return false;
     case GemmTail::GeluGradientSums:
-      if (!key.float_result) return false;
-      [[fallthrough]];
+      return false;
     case GemmTail::Gelu:
     case GemmTail::GeluBias:
     case GemmTail::GeluGradient:
-      return key.tanh_form && !key.accumulate && key.n % 8 == 0 && key.alignment == 16;
+      return !key.float_result && key.tanh_form && !key.accumulate && key.n % 8 == 0 &&
+             key.alignment == 16;
   }
   return false;
 }

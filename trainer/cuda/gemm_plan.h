@@ -51,9 +51,10 @@ struct GemmKey {
 [[nodiscard]] GemmKey key_of(const Gemm& op, bool tensor_float32);
 
 // Whether cuBLASLt's documented conditions let one call do the key's tail to this device's contract
-// (the heuristic may still refuse): GELU only in its tanh form, its second matrix with rows of a
-// multiple of 8 elements and aligned to 16 bytes, and column sums only where they come out in
-// float32, since the library writes them in c's type.
+// (the heuristic may still refuse): GELU only in its tanh form and with a result of 16 bits, its
+// second matrix with rows of a multiple of 8 elements and aligned to 16 bytes; and column sums only
+// where they come out in float32, since the library writes them in c's type: so of an input, never
+// of a GELU's gradient.
 [[nodiscard]] bool tail_can_fuse(const GemmKey& key);
 
 // The product that remains when the outermost part of the tail is done by a kernel of its own.

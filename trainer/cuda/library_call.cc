@@ -44,10 +44,9 @@ cublasLtEpilogue_t epilogue_of(GemmTail tail) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case GemmTail::GeluGradient:
       return CUBLASLT_EPILOGUE_DGELU;
-    case GemmTail::GeluGradientSums:
-      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
     case GemmTail::InputSums:
       return CUBLASLT_EPILOGUE_BGRADB;
+    case GemmTail::GeluGradientSums:
     case GemmTail::InputSumsBias:
       break;
   }
@@ -143,7 +142,7 @@ LibraryCall::Layout LibraryCall::layout_of(Dtype dtype, std::int64_t rows, std::
 
 void LibraryCall::set_epilogue(const Gemm& op, const GemmKey& key, void* sums) {
   set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key.tail));
-  const bool sums_out = key.tail == GemmTail::GeluGradientSums || key.tail == GemmTail::InputSums;
+  const bool sums_out = key.tail == GemmTail::InputSums;
   if (sums_out || op.bias.size != 0) {
     void* vector = sums_out ? sums : op.bias.data;
     set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);

@@ -3,8 +3,7 @@
 // The library's matrices are column-major, so a row-major c = a·b is given to it as cᵀ = bᵀ·aᵀ:
 // its A is our b, its B our a, its rows are our n and its columns our m. A matrix that is stored
 // row-major [r, s] is column-major [s, r] with leading dimension s. So our bias [n] is its bias
-// (one element per row of D), our sums over c's columns its BGRAD of D, and our sums over a's its
-// BGRADB.
+// (one element per row of D), and our sums over a's columns its BGRADB.
 #pragma once
 
 #include <cublasLt.h>
@@ -23,7 +22,7 @@ constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
 class LibraryCall {
  public:
-  // key.tail can be fused. `sums` takes the column sums of GeluGradientSums and InputSums.
+  // key.tail can be fused. `sums` takes the column sums of InputSums.
   LibraryCall(const Gemm& op, const GemmKey& key, void* sums);
   // A strided batch, in float32 arithmetic and without a workspace.
   explicit LibraryCall(const BatchedProduct& op);

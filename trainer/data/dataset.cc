@@ -73,10 +73,13 @@ constexpr std::uint64_t kLargestManifest = std::uint64_t{16} << 20U;
 }  // namespace
 
 MappedFile::MappedFile(const Path& path) {
-  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) base::throw_errno(errno, "cannot open " + path.string());
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) base::throw_errno(errno, "cannot read " + path.string());
+  if (!S_ISREG(status.st_mode)) {  // a pipe without a writer would be waited for
+    throw base::Error(base::Code::User, path.string() + " is not a regular file");
+  }
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;
   void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);

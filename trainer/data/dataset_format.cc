@@ -115,8 +115,10 @@ Manifest parse_manifest(std::string_view text) {
                                               std::to_string(kDatasetVersion));
     }
     return parse_fields(json);
-  } catch (const nlohmann::json::exception& error) {
-    throw base::Error(base::Code::User, error.what());
+  } catch (const nlohmann::json::parse_error&) {
+    throw base::Error(base::Code::User, "dataset.json is cut off, or not JSON");
+  } catch (const nlohmann::json::exception&) {
+    throw base::Error(base::Code::User, "dataset.json has a field too few, or of another kind");
   }
 }
 

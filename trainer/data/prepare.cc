@@ -1,7 +1,6 @@
 #include "trainer/data/prepare.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/file.h>
 
 #include <algorithm>
@@ -36,13 +35,6 @@ enum class Phase { Reading, CountingWords, Tokenizing };
 
 constexpr int kMostThreads = 1024;
 constexpr std::uint64_t kTaskBytes = std::uint64_t{256} << 10U;  // of text, for one thread
-
-[[nodiscard]] int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 [[nodiscard]] Path without_trailing_slash(const Path& path) {
   const Path normal = path.lexically_normal();
@@ -278,7 +270,7 @@ Preparation::Preparation(const PrepareOptions& options, base::FileSystem& files,
       files_(files),
       progress_(progress),
       tokenizer_{options.lower_case, options.word_limit},
-      pool_(options.threads > 0 ? options.threads : usable_cores()) {}
+      pool_(options.threads > 0 ? options.threads : base::usable_cores()) {}
 
 PrepareReport Preparation::run() {
   const auto start = std::chrono::steady_clock::now();

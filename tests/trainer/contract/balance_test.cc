@@ -27,10 +27,11 @@ std::int64_t tokens_of(const std::vector<std::int32_t>& places,
   return sum;
 }
 
+constexpr StratumLimits kLimits = {128, 256, 384};  // Samsung's, of 512 tokens
 const BalanceOptions kWays[] = {{Balance::None, Deal::Snake, 0, 1},
-                                {Balance::Stratified, Deal::Snake, 0, 1},
-                                {Balance::Stratified, Deal::Snake, 0, 4},
-                                {Balance::Stratified, Deal::LongestFirst, 0, 4},
+                                {Balance::Stratified, Deal::Snake, 0, 1, 0, kLimits},
+                                {Balance::Stratified, Deal::Snake, 0, 4, 0, kLimits},
+                                {Balance::Stratified, Deal::LongestFirst, 0, 4, 0, kLimits},
                                 {Balance::GlobalPresort, Deal::Stride, 0, 1},
                                 {Balance::GlobalPresort, Deal::Snake, 0, 1},
                                 {Balance::GlobalPresort, Deal::LongestFirst, 0, 1},
@@ -74,15 +75,22 @@ TEST(Assign, DealsSmallBatchesAsByHand) {
 
 TEST(Assign, LongestFirstKeepsRanksCloserThanTheLongestSample) {
   std::mt19937 random(3);
+  std::int64_t by_turns = 0, longest_first = 0;
   for (int round = 0; round < 50; ++round) {
     const std::vector<std::int32_t> lengths = random_lengths(16 * 24, &random);
-    std::vector<std::int64_t> loads;
-    for (const auto& rank : assign(lengths, {Balance::GlobalPresort, Deal::LongestFirst, 16, 1})) {
-      loads.push_back(tokens_of(rank, lengths));
-    }
-    const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
-    EXPECT_LT(*most - *least, 512);
+    const auto apart = [&](Deal deal) {
+      std::vector<std::int64_t> loads;
+      for (const auto& rank : assign(lengths, {Balance::GlobalPresort, deal, 16, 1})) {
+        loads.push_back(tokens_of(rank, lengths));
+      }
+      const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
+      return *most - *least;
+    };
+    EXPECT_LT(apart(Deal::LongestFirst), 512);
+    longest_first += apart(Deal::LongestFirst);
+    by_turns += apart(Deal::Stride);  // within 512 too, though it looks at no sum
   }
+  EXPECT_LT(longest_first, by_turns / 4);
 }
 
 TEST(Assign, StratifiedRanksHoldTheSameClasses) {
@@ -91,10 +99,11 @@ TEST(Assign, StratifiedRanksHoldTheSameClasses) {
     for (int i = 0; i < 24; ++i) lengths.push_back(length + i);
   }
   std::shuffle(lengths.begin(), lengths.end(), std::mt19937(4));
-  for (const auto& rank : assign(lengths, {Balance::Stratified, Deal::Snake, 8, 1})) {
+  for (const auto& rank : assign(lengths, {Balance::Stratified, Deal::Snake, 8, 1, 0, kLimits})) {
     std::vector<int> classes(kStrata, 0);
     for (const std::int32_t place : rank) {
-      ++classes[static_cast<std::size_t>(stratum_of(lengths[static_cast<std::size_t>(place)]))];
+      ++classes[static_cast<std::size_t>(
+          stratum_of(lengths[static_cast<std::size_t>(place)], kLimits))];
     }
     EXPECT_EQ(classes, (std::vector<int>{3, 3, 3, 3}));
   }
@@ -104,8 +113,9 @@ TEST(Assign, StratifiedRanksHoldTheSameClasses) {
 TEST(Assign, StratifiedNodesKeepTheirSamples) {
   std::mt19937 random(5);
   const std::vector<std::int32_t> lengths = random_lengths(16 * 12, &random);
-  const Assignment apart = assign(lengths, {Balance::Stratified, Deal::Snake, 16, 1});
-  const Assignment dealt = assign(lengths, {Balance::Stratified, Deal::LongestFirst, 16, 4});
+  const Assignment apart = assign(lengths, {Balance::Stratified, Deal::Snake, 16, 1, 0, kLimits});
+  const Assignment dealt =
+      assign(lengths, {Balance::Stratified, Deal::LongestFirst, 16, 4, 0, kLimits});
   for (std::size_t node = 0; node < 4; ++node) {
     std::set<std::int32_t> before, after;
     for (std::size_t rank = 4 * node; rank < 4 * node + 4; ++rank) {
@@ -117,13 +127,62 @@ TEST(Assign, StratifiedNodesKeepTheirSamples) {
 }
 
 TEST(StratumOf, HasItsLimitsInTheLowerClass) {
-  EXPECT_EQ(stratum_of(1), 0);
-  EXPECT_EQ(stratum_of(128), 0);
-  EXPECT_EQ(stratum_of(129), 1);
-  EXPECT_EQ(stratum_of(256), 1);
-  EXPECT_EQ(stratum_of(384), 2);
-  EXPECT_EQ(stratum_of(385), 3);
-  EXPECT_EQ(stratum_of(4096), 3);
+  EXPECT_EQ(stratum_of(1, kLimits), 0);
+  EXPECT_EQ(stratum_of(128, kLimits), 0);
+  EXPECT_EQ(stratum_of(129, kLimits), 1);
+  EXPECT_EQ(stratum_of(256, kLimits), 1);
+  EXPECT_EQ(stratum_of(384, kLimits), 2);
+  EXPECT_EQ(stratum_of(385, kLimits), 3);
+  EXPECT_EQ(stratum_of(4096, kLimits), 3);
+}
+
+// Σ (length − its class's mean)².
+double spread_within(const std::vector<std::int32_t>& lengths, const StratumLimits& limits) {
+  double count[kStrata] = {}, sum[kStrata] = {}, spread = 0;
+  for (const std::int32_t length : lengths) {
+    const auto c = static_cast<std::size_t>(stratum_of(length, limits));
+    count[c] += 1;
+    sum[c] += length;
+  }
+  for (const std::int32_t length : lengths) {
+    const auto c = static_cast<std::size_t>(stratum_of(length, limits));
+    spread += (length - sum[c] / count[c]) * (length - sum[c] / count[c]);
+  }
+  return spread;
+}
+
+TEST(StratumLimits, AreTheBestOfAll) {
+  std::mt19937 random(12);
+  for (int round = 0; round < 60; ++round) {
+    const int longest = 4 + static_cast<int>(random() % 20);
+    std::vector<std::int32_t> lengths(1 + random() % 60);
+    for (std::int32_t& length : lengths) {
+      length = 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(longest));
+    }
+    double best = 1e300;
+    for (int a = 1; a <= longest; ++a) {
+      for (int b = a; b <= longest; ++b) {
+        for (int c = b; c <= longest; ++c) {
+          best = std::min(best, spread_within(lengths, {a, b, c}));
+        }
+      }
+    }
+    const StratumLimits found = stratum_limits(lengths);
+    EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
+    EXPECT_NEAR(spread_within(lengths, found), best, 1e-9 * (1 + best)) << "round " << round;
+    std::shuffle(lengths.begin(), lengths.end(), random);
+    EXPECT_EQ(stratum_limits(lengths), found);
+  }
+}
+
+TEST(StratumLimits, OfFewLengthsAreThoseLengths) {
+  const auto limits = [](const std::vector<std::int32_t>& lengths) {
+    return stratum_limits(lengths);
+  };
+  EXPECT_EQ(limits({128, 128}), (StratumLimits{128, 128, 128}));
+  EXPECT_EQ(limits({9, 128, 9}), (StratumLimits{9, 128, 128}));
+  EXPECT_EQ(limits({1, 2, 3, 4}), (StratumLimits{1, 2, 3}));
+  EXPECT_EQ(limits({10, 11, 50, 51, 90, 91, 128}), (StratumLimits{11, 51, 91}));
 }
 
 // Of each class, up to the end of each step of the window.
@@ -133,7 +192,8 @@ std::vector<std::vector<std::int64_t>> drawn_by_step(const std::vector<std::int3
   std::vector<std::vector<std::int64_t>> drawn;
   std::vector<std::int64_t> so_far(kStrata, 0);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    ++so_far[static_cast<std::size_t>(stratum_of(lengths[static_cast<std::size_t>(order[i])]))];
+    ++so_far[static_cast<std::size_t>(
+        stratum_of(lengths[static_cast<std::size_t>(order[i])], kLimits))];
     if ((i + 1) % batch == 0) drawn.push_back(so_far);
   }
   return drawn;
@@ -161,8 +221,8 @@ TEST(StratifiedOrder, HasEveryPlaceOnceAndClassesEvenlySpread) {
     const std::size_t steps = round % 10 == 0 ? 1 : kWindowSteps;
     const std::vector<std::int32_t> lengths = lengths_of_random_classes(steps * batch, &random);
     const std::vector<std::int32_t> order =
-        stratified_order(lengths, static_cast<int>(batch), ranks);
-    ASSERT_EQ(order, stratified_order(lengths, static_cast<int>(batch), ranks));
+        stratified_order(lengths, static_cast<int>(batch), ranks, kLimits);
+    ASSERT_EQ(order, stratified_order(lengths, static_cast<int>(batch), ranks, kLimits));
     ASSERT_EQ(std::set<std::int32_t>(order.begin(), order.end()).size(), lengths.size());
     ASSERT_EQ(*std::max_element(order.begin(), order.end()), std::ssize(lengths) - 1);
     ASSERT_EQ(order.size(), lengths.size());
@@ -188,7 +248,7 @@ TEST(StratifiedOrder, GivesEveryRankTheSameClasses) {
     const int batch = ranks * (1 + static_cast<int>(random() % 12)) + rest;
     const auto lengths =
         lengths_of_random_classes(static_cast<std::size_t>(kWindowSteps * batch), &random);
-    const auto drawn = drawn_by_step(stratified_order(lengths, batch, ranks), lengths,
+    const auto drawn = drawn_by_step(stratified_order(lengths, batch, ranks, kLimits), lengths,
                                      static_cast<std::size_t>(batch));
     int uneven = 0;  // steps with more than the batch's remainder in no whole group
     std::vector<std::int64_t> before(kStrata, 0);
@@ -209,7 +269,7 @@ TEST(StratifiedOrder, OfWikipediaHasThePapersCountsOnAverage) {
   std::discrete_distribution<int> classes({0.369, 0.197, 0.117, 0.316});
   std::vector<std::int32_t> lengths(16 * 8 * kWindowSteps);
   for (std::int32_t& length : lengths) length = 100 + 128 * classes(random);
-  const auto drawn = drawn_by_step(stratified_order(lengths, 16 * 8, 8), lengths, 16 * 8);
+  const auto drawn = drawn_by_step(stratified_order(lengths, 16 * 8, 8, kLimits), lengths, 16 * 8);
   std::vector<long> mean;
   for (const std::int64_t count : drawn.back()) {
     mean.push_back(std::lround(static_cast<double>(count) / (8 * kWindowSteps)));

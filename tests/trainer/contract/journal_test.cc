@@ -135,6 +135,12 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   step.noise_scale = 1234.5;
   step.efficiency = 0.875;
   step.goodput = 301.25;
+  step.noise_scale_low = 1000.25;
+  step.noise_scale_high = 1.0 / 3;
+  step.raw_noise_scale = 55.5;
+  step.raw_noise_scale_low = 44.5;
+  step.raw_noise_scale_high = 66.5;
+  step.statistics_seconds = 0.0625;
   step.mfu = 0.41;
   step.utilisation = 0.93;
   const auto step_back = std::get<StepRecord>(back(record(step)).body);
@@ -146,6 +152,12 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(step_back.noise_scale, 1234.5);
   EXPECT_EQ(step_back.efficiency, 0.875);
   EXPECT_EQ(step_back.goodput, 301.25);
+  EXPECT_EQ(step_back.noise_scale_low, 1000.25);
+  EXPECT_EQ(step_back.noise_scale_high, 1.0 / 3);
+  EXPECT_EQ(step_back.raw_noise_scale, 55.5);
+  EXPECT_EQ(step_back.raw_noise_scale_low, 44.5);
+  EXPECT_EQ(step_back.raw_noise_scale_high, 66.5);
+  EXPECT_EQ(step_back.statistics_seconds, 0.0625);
   EXPECT_EQ(step_back.mfu, 0.41);
   EXPECT_EQ(step_back.utilisation, 0.93);
 
@@ -159,6 +171,33 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(heartbeat_back.rank, 3);
   EXPECT_EQ(heartbeat_back.phase, "backward");
   EXPECT_EQ(heartbeat_back.phase_seconds, 0.75);
+}
+
+TEST(Journal, TellsOfADivergence) {
+  DivergenceRecord divergence;
+  divergence.step = 17;
+  divergence.quantity = "output";
+  divergence.tensor = "bert.embeddings.LayerNorm.weight";
+  divergence.rank = 3;
+  divergence.action = "rollback";
+  divergence.checkpoint = "step-0000000014-a";
+  divergence.checkpoint_step = 14;
+  divergence.rollbacks = 2;
+  divergence.skipped_steps = 9;
+  divergence.message = "the loss is not finite";
+  const auto told = std::get<DivergenceRecord>(back(record(divergence)).body);
+  EXPECT_EQ(told.step, 17);
+  EXPECT_EQ(told.quantity, divergence.quantity);
+  EXPECT_EQ(told.tensor, divergence.tensor);
+  EXPECT_EQ(told.rank, 3);
+  EXPECT_EQ(told.action, "rollback");
+  EXPECT_EQ(told.checkpoint, divergence.checkpoint);
+  EXPECT_EQ(told.checkpoint_step, 14);
+  EXPECT_EQ(told.rollbacks, 2);
+  EXPECT_EQ(told.skipped_steps, 9);
+  EXPECT_EQ(told.message, divergence.message);
+  EXPECT_EQ(std::get<DivergenceRecord>(back(record(DivergenceRecord{})).body).checkpoint_step, -1)
+      << "there is none";
 }
 
 TEST(Journal, TellsOfATrial) {
@@ -201,6 +240,8 @@ TEST(Journal, WhatIsNotKnownYetIsAbsent) {
   EXPECT_EQ(step_back.noise_scale, std::nullopt);
   EXPECT_EQ(step_back.efficiency, std::nullopt);
   EXPECT_EQ(step_back.goodput, std::nullopt);
+  EXPECT_EQ(step_back.noise_scale_high, std::nullopt);
+  EXPECT_EQ(step_back.raw_noise_scale, std::nullopt);
 }
 
 TEST(Journal, ReadsWhatOneRankWroteBefore) {

@@ -6,136 +6,244 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <random>
+#include <vector>
 
 namespace regatta::tests {
 namespace {
 
 using namespace regatta::trainer;  // the subject
 
-constexpr int kDimensions = 400;
-
-// A step of ranks that count as many items as `counts` says. The mean of m items is drawn directly.
-GradientNorms draw_step(const std::vector<double>& counts, double mean, double deviation,
-                        std::mt19937_64* random) {
-  GradientNorms step;
-  step.counts = counts;
-  step.squared_local.assign(counts.size(), 0);
-  const double items = std::accumulate(counts.begin(), counts.end(), 0.0);
+// A step whose half counts `half` items and whose other samples count `rest`. The mean of m items
+// is drawn directly.
+HalfNorms draw_step(double half, double rest, double mean, double deviation, int dimensions,
+                    std::mt19937_64* random) {
+  HalfNorms step;
+  step.half_items = half;
+  step.rest = rest;
   std::normal_distribution<double> normal;
-  for (int i = 0; i < kDimensions; ++i) {
-    double sum = 0;
-    for (std::size_t r = 0; r < counts.size(); ++r) {
-      if (counts[r] == 0) continue;
-      const double rank_mean = mean + deviation / std::sqrt(counts[r]) * normal(*random);
-      const double gradient = counts[r] / items * rank_mean;
-      step.squared_local[r] += gradient * gradient;
-      sum += gradient;
-    }
-    step.squared_global += sum * sum;
+  for (int i = 0; i < dimensions; ++i) {
+    const double h = mean + deviation / std::sqrt(half) * normal(*random);
+    const double other = mean + deviation / std::sqrt(rest) * normal(*random);
+    const double whole = (half * h + rest * other) / (half + rest);
+    step.difference += (whole - h) * (whole - h);
+    step.whole += whole * whole;
   }
   return step;
 }
 
 struct Case {
   const char* name;
-  std::vector<double> counts;
+  double half, rest;
   double scale;  // φ in items = deviation² / mean², which is tr Σ / ‖G‖²
 };
 
 TEST(NoiseScale, OfSyntheticGradientsIsFound) {
   const Case cases[] = {
-      {"two equal ranks, as much noise as signal", {32, 32}, 64},
-      {"little noise", {64, 64, 64, 64}, 30},
-      {"much noise", {32, 32, 32, 32, 32, 32, 32, 32}, 1500},
-      {"three ranks, unequal", {10, 50, 100}, 200},
-      {"five ranks, very unequal", {1, 5, 20, 60, 170}, 400},
-      {"eight ranks, one of them without an item", {40, 0, 40, 80, 20, 40, 40, 10}, 300},
+      {"as much noise as signal", 32, 32, 64}, {"little noise", 128, 128, 30},
+      {"much noise", 128, 128, 1500},          {"a small half", 10, 150, 200},
+      {"a large half", 150, 10, 200},
   };
   for (const Case& c : cases) {
     std::mt19937_64 random(1);
-    const double items = std::accumulate(c.counts.begin(), c.counts.end(), 0.0);
+    const double items = c.half + c.rest;
     NoiseScale scale(static_cast<std::int64_t>(items), 16);  // an item is a sample
     double mean_estimate = 0;
-    for (int step = 1; step <= 2000; ++step) {
-      scale.observe(draw_step(c.counts, 1.0, std::sqrt(c.scale), &random));
+    for (int step = 1; step <= 4000; ++step) {
+      scale.observe(draw_step(c.half, c.rest, 1.0, std::sqrt(c.scale), 400, &random));
       ASSERT_EQ(scale.samples().has_value(), step >= NoiseScale::kLeastSteps) << c.name;
-      if (step > 1000) mean_estimate += scale.samples().value() / 1000;
+      ASSERT_EQ(scale.interval().has_value(), step >= NoiseScale::kLeastSteps) << c.name;
+      if (step > 1000) mean_estimate += scale.samples().value() / 3000;
     }
-    EXPECT_NEAR(mean_estimate, c.scale, 0.1 * c.scale) << c.name;
-    EXPECT_NEAR(scale.samples().value(), c.scale, 0.25 * c.scale) << c.name;
+    // Noise and signal have deviations of at most √(2/400)·M·n/m-fold of themselves a step, and
+    // 3000 steps are some 30 windows.
+    EXPECT_NEAR(mean_estimate, c.scale, 0.05 * c.scale) << c.name;
     const double phi = scale.samples().value();
     EXPECT_DOUBLE_EQ(scale.efficiency().value(), (phi + 16) / (phi + items)) << c.name;
-    EXPECT_DOUBLE_EQ(scale.goodput(1000).value(), 1000 * (phi + 16) / (phi + items)) << c.name;
   }
 }
 
-// Ranks weighted alike would take the small rank's larger deviation for noise of the whole step.
-TEST(NoiseScale, CountsSamplesNotItems) {
-  std::mt19937_64 random(2);
-  NoiseScale scale(8, 8);  // a step of 8 samples with 80 masked positions
-  for (int step = 0; step < 1000; ++step) {
-    scale.observe(draw_step({10, 70}, 1.0, std::sqrt(200.0), &random));
+// Of many short runs, 95 in 100 have the truth within their interval.
+TEST(NoiseScale, IntervalsHoldTheTruthAsOftenAsTheySay) {
+  constexpr int kRuns = 1500;
+  for (const double scale_of_batch : {0.1, 1.0, 8.0}) {
+    for (const int steps : {NoiseScale::kLeastSteps, 40, 300}) {
+      std::mt19937_64 random(3);
+      int held = 0, endless = 0;
+      double width = 0;
+      const int runs = steps == 300 ? kRuns / 5 : kRuns;
+      for (int run = 0; run < runs; ++run) {
+        NoiseScale scale(64, 1);
+        for (int step = 0; step < steps; ++step) {
+          scale.observe(draw_step(30, 34, 1.0, std::sqrt(64 * scale_of_batch), 40, &random));
+        }
+        const NoiseInterval interval = scale.interval().value();
+        const double truth = 64 * scale_of_batch;
+        held += interval.low <= truth && (!interval.high || truth <= *interval.high) ? 1 : 0;
+        endless += interval.high ? 0 : 1;
+        width += interval.high ? (*interval.high - interval.low) / truth / runs : 0;
+        ASSERT_TRUE(scale.samples() || !interval.high);
+        ASSERT_LE(interval.low, scale.samples().value_or(interval.low));
+        ASSERT_TRUE(!interval.high || *interval.high >= scale.samples().value());
+      }
+      const double share = static_cast<double>(held) / runs;
+      // Four deviations of a count, and 2 % for a mean of so few that is not quite normal.
+      const double allowed = 4 * std::sqrt(0.95 * 0.05 / runs) + 0.02;
+      EXPECT_NEAR(share, 0.95, allowed) << scale_of_batch << " of a batch, " << steps << " steps";
+      if (scale_of_batch <= 1) {
+        EXPECT_EQ(endless, 0) << scale_of_batch << ", " << steps;
+        EXPECT_LT(width, 1.5) << scale_of_batch << ", " << steps;
+      }
+    }
   }
-  EXPECT_NEAR(scale.samples().value(), 20.0, 4.0);
-  EXPECT_DOUBLE_EQ(scale.efficiency().value(), 1.0) << "the batch is the base batch";
+}
+
+// At both ends r of the interval the weighted mean of noise − r·signal is as many of its standard
+// errors from 0 as Student's distribution says, reckoned step by step.
+TEST(NoiseScale, IntervalsEndWhereFiellerSays) {
+  struct Row {
+    int steps;
+    double quantile;  // of as many degrees of freedom as the weights leave: 8.97, 98
+  };
+  for (const Row& row : {Row{NoiseScale::kLeastSteps, 2.263}, Row{2000, 1.9845}}) {
+    std::mt19937_64 random(6);
+    NoiseScale scale(1, 1);
+    std::vector<double> noise, signal, weight;
+    for (int step = 0; step < row.steps; ++step) {
+      const HalfNorms norms = draw_step(32, 32, 1.0, 8.0, 40, &random);
+      scale.observe(norms);
+      noise.push_back(norms.difference);
+      signal.push_back(norms.whole - norms.difference);
+      weight.push_back(std::pow(0.98, row.steps - 1 - step));
+    }
+    const NoiseInterval interval = scale.interval().value();
+    for (const double r : {interval.low, interval.high.value()}) {
+      double all = 0, all2 = 0, mean = 0, variance = 0;
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        all += weight[i];
+        all2 += weight[i] * weight[i];
+        mean += weight[i] * (noise[i] - r * signal[i]);
+      }
+      mean /= all;
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        variance += std::pow(weight[i] / all * (noise[i] - r * signal[i] - mean), 2);
+      }
+      const double n = all * all / all2;
+      EXPECT_NEAR(std::abs(mean) / std::sqrt(variance * n / (n - 1)), row.quantile, 0.002)
+          << row.steps << " steps, end " << r;
+    }
+  }
+}
+
+// Noise alone: nothing speaks against a φ without end, and everything against a small one.
+TEST(NoiseScale, WithoutASignalHasNoUpperEnd) {
+  std::mt19937_64 random(4);
+  int endless = 0, unknown = 0;
+  for (int run = 0; run < 200; ++run) {
+    NoiseScale scale(64, 1);
+    for (int step = 0; step < 100; ++step) {
+      scale.observe(draw_step(32, 32, 0.0, 8.0, 400, &random));
+    }
+    const NoiseInterval interval = scale.interval().value();
+    EXPECT_GT(interval.low, 10 * 64);
+    endless += interval.high ? 0 : 1;
+    if (scale.samples()) continue;
+    ++unknown;
+    EXPECT_DOUBLE_EQ(scale.efficiency().value(), (interval.low + 1) / (interval.low + 64));
+    EXPECT_LT(scale.efficiency().value(), 1) << "no better than told";
+  }
+  EXPECT_GE(endless, 180);                       // 97.5 of 100
+  EXPECT_NEAR(unknown, 100, 5 * std::sqrt(50));  // the mean signal is as often below 0 as above
 }
 
 TEST(NoiseScale, IsExactForOneStepByHand) {
-  // g = (3, 0) and (0, 1) of 2 and 2 items: ḡ² = 10, q = 2·9 + 2·1 = 20, noise 10, signal 0.
-  // g = (3, 0) and (1, 0): ḡ² = 16, q = 20, noise 4, signal 12.
-  NoiseScale scale(60, 60);
-  for (int step = 0; step < NoiseScale::kLeastSteps; ++step) scale.observe({{9, 1}, {2, 2}, 16});
-  EXPECT_NEAR(scale.samples().value(), 60 * 4.0 / 12.0, 1e-9);
+  // h = (3, 1) of 2 items, h' = (5, −1) of 4: ḡ = (13/3, −1/3), ‖ḡ − h‖² = 32/9, ‖ḡ‖² = 170/9;
+  // noise 16/9, signal 154/9.
+  NoiseScale scale(60, 1);
+  for (int step = 0; step < NoiseScale::kLeastSteps; ++step) {
+    scale.observe({32.0 / 9, 170.0 / 9, 2, 4});
+  }
+  const double phi = 60 * 16.0 / 154;
+  EXPECT_NEAR(scale.samples().value(), phi, 1e-9);
+  EXPECT_NEAR(scale.efficiency().value(), (phi + 1) / (phi + 60), 1e-12);
+  // Steps without any spread leave no doubt (but for rounding, whose root this is).
+  EXPECT_NEAR(scale.interval()->low, phi, 1e-5);
+  EXPECT_NEAR(scale.interval()->high.value(), phi, 1e-5);
 }
 
 TEST(NoiseScale, ForgetsAtItsPace) {
   NoiseScale scale(1, 1);
-  for (int step = 0; step < 1000; ++step) scale.observe({{9, 1}, {2, 2}, 16});
-  for (int step = 0; step < 69; ++step) scale.observe({{4, 4}, {2, 2}, 16});     // no noise
-  EXPECT_NEAR(scale.samples().value(), 4 * 0.5 / (0.5 * 12 + 0.5 * 16), 0.002);  // 0.99^69 ≈ 1/2
+  for (int step = 0; step < 2000; ++step) scale.observe({4, 16, 2, 2});  // noise 4, signal 12
+  for (int step = 0; step < 34; ++step) scale.observe({0, 16, 2, 2});    // no noise
+  const double left = std::pow(0.98, 34);
+  EXPECT_NEAR(scale.samples().value(), 4 * left / (left * 12 + (1 - left) * 16), 1e-9);
+}
+
+TEST(NoiseScale, GoesOnFromItsState) {
+  std::mt19937_64 random(5);
+  NoiseScale undisturbed(64, 4), resumed(64, 4);
+  for (int step = 0; step < 60; ++step) {
+    const HalfNorms norms = draw_step(30, 34, 1.0, 9.0, 50, &random);
+    undisturbed.observe(norms);
+    if (step % 7 == 3) {  // killed, and back from what was saved
+      const NoiseScale::State saved = resumed.state();
+      resumed = NoiseScale(64, 4);
+      resumed.restore(saved);
+    }
+    resumed.observe(norms);
+    ASSERT_EQ(resumed.samples(), undisturbed.samples());
+    ASSERT_EQ(resumed.state(), undisturbed.state());
+    if (!undisturbed.interval()) continue;
+    ASSERT_EQ(resumed.interval()->low, undisturbed.interval()->low);
+    ASSERT_EQ(resumed.interval()->high, undisturbed.interval()->high);
+  }
+  ASSERT_TRUE(undisturbed.samples());
+  NoiseScale::State broken = undisturbed.state();
+  broken[3] = std::numeric_limits<double>::quiet_NaN();
+  resumed.restore(broken);
+  EXPECT_FALSE(resumed.samples()) << "begins anew";
+  EXPECT_EQ(resumed.state(), NoiseScale::State{});
 }
 
 TEST(NoiseScale, PassesOverWhatSaysNothing) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  const GradientNorms nothing[] = {
-      {{}, {}, 0},
-      {{4}, {10}, 4},                       // one rank
-      {{4, 0}, {10, 0}, 4},                 // only one counted
-      {{0, 0}, {0, 0}, 0},                  // nobody did
-      {{kInfinity, 1}, {2, 2}, kInfinity},  // an overflow
-      {{9, 1}, {2, 2}, kNan},
-      {{kNan, 1}, {2, 2}, 16},
-      {{9, 1}, {2, 2}, kInfinity},
-      {{1e308, 1e308}, {1e-9, 2}, 1},  // the weight overflows
+  const HalfNorms nothing[] = {
+      {4, 4, 0, 10},                                       // an empty half
+      {4, 4, 10, 0},                                       // nothing but the half
+      {4, 4, -1, 10},                                      // no counts at all
+      {4, 4, kNan, 2},      {kInfinity, kInfinity, 2, 2},  // an overflow
+      {4, kNan, 2, 2},      {kNan, 16, 2, 2},
+      {4, kInfinity, 2, 2}, {1e308, 1, 2, 1e-9},  // the weight overflows
   };
   NoiseScale scale(60, 60);
   for (int step = 0; step < NoiseScale::kLeastSteps; ++step) {
-    for (const GradientNorms& norms : nothing) scale.observe(norms);
+    for (const HalfNorms& norms : nothing) scale.observe(norms);
     EXPECT_FALSE(scale.samples().has_value());
     EXPECT_FALSE(scale.efficiency().has_value());
-    EXPECT_FALSE(scale.goodput(1).has_value());
-    scale.observe({{9, 1}, {2, 2}, 16});
+    scale.observe({4, 16, 2, 2});
   }
   EXPECT_NEAR(scale.samples().value(), 20.0, 1e-9);
 }
 
 TEST(NoiseScale, StaysFiniteAtItsEdges) {
-  const GradientNorms edges[] = {
-      {{1, 1}, {2, 2}, 0},   // ranks cancel: no signal
-      {{1, 1}, {2, 2}, 4},   // all ranks agree: no noise
-      {{1, 1}, {2, 2}, 16},  // rounding made the noise negative
-      {{0, 0}, {2, 2}, 0},   // no gradient at all
+  const HalfNorms edges[] = {
+      {1, 0, 2, 2},  // halves cancel: no signal
+      {0, 4, 2, 2},  // they agree: no noise
+      {4, 1, 2, 2},  // less gradient than noise
+      {0, 0, 2, 2},  // no gradient at all
   };
-  for (const GradientNorms& norms : edges) {
+  for (const HalfNorms& norms : edges) {
     NoiseScale scale(64, 32);
     for (int step = 0; step < 20; ++step) scale.observe(norms);
-    EXPECT_TRUE(std::isfinite(scale.samples().value()));
-    EXPECT_GE(scale.samples().value(), 0.0);
+    EXPECT_EQ(scale.samples().has_value(), norms.whole > norms.difference);
+    EXPECT_TRUE(std::isfinite(scale.samples().value_or(0)));
+    EXPECT_GE(scale.samples().value_or(0), 0.0);
     EXPECT_GT(scale.efficiency().value(), 0.49);
     EXPECT_LE(scale.efficiency().value(), 1.0);
+    const NoiseInterval interval = scale.interval().value();
+    EXPECT_TRUE(std::isfinite(interval.low));
+    EXPECT_TRUE(!interval.high || std::isfinite(*interval.high));
   }
 }
 

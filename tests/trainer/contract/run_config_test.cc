@@ -31,6 +31,8 @@ TEST(RunConfig, DefaultsAreThoseOfTheHeader) {
   EXPECT_TRUE(config.deterministic);
   EXPECT_EQ(config.seed, 1U);
   EXPECT_TRUE(config.checkpoint_async);
+  EXPECT_EQ(config.on_divergence, OnDivergence::Stop);
+  EXPECT_EQ(config.max_rollbacks, 3);
 }
 
 TEST(RunConfig, DefaultsForManyRanksAreThoseOfTheHeader) {
@@ -49,6 +51,7 @@ TEST(RunConfig, DefaultsForManyRanksAreThoseOfTheHeader) {
   EXPECT_FALSE(config.sharding.optimizer);
   EXPECT_TRUE(config.sharding.overlap_gather);
   EXPECT_EQ(config.base_batch, 0);
+  EXPECT_EQ(config.statistics_every, 50);
   EXPECT_EQ(config.peak_tflops, 0);
   EXPECT_EQ(config.watchdog_seconds, expected.watchdog_seconds);
 }
@@ -64,6 +67,10 @@ TEST(RunConfig, KnowsTheWordsOfEveryPolicy) {
       {"clip: {mode: global}", [](const RunConfig& c) { return c.clip == ClipMode::Global; }},
       {"clip: {mode: bucket}", [](const RunConfig& c) { return c.clip == ClipMode::Bucket; }},
       {"clip: {mode: rank}", [](const RunConfig& c) { return c.clip == ClipMode::Rank; }},
+      {"on_divergence: stop",
+       [](const RunConfig& c) { return c.on_divergence == OnDivergence::Stop; }},
+      {"on_divergence: rollback",
+       [](const RunConfig& c) { return c.on_divergence == OnDivergence::Rollback; }},
       {"buckets: {by: plan}",
        [](const RunConfig& c) { return c.buckets.by == BucketPolicy::Plan; }},
       {"buckets: {by: bytes}",
@@ -133,6 +140,8 @@ steps: 100
 evaluate: {every: 10, samples: 77}
 target: {metric: mlm_loss, value: 2.5, stop: false}
 checkpoint: {every: 20, keep_last: 2, keep_best: 4, keep_every: 1000, async: false}
+on_divergence: rollback
+max_rollbacks: 7
 seed: 18446744073709551615
 deterministic: false
 device: cuda
@@ -144,7 +153,7 @@ hierarchical: true
 buckets: {by: bytes, bytes: 26214400, overlap: false}
 balance: {strategy: exchange, deal: snake, exchange: move}
 sharding: {optimizer: true, overlap_gather: false}
-statistics: {base_batch: 16, peak_tflops: 989.5}
+statistics: {base_batch: 16, every: 7, peak_tflops: 989.5}
 watchdog: {seconds: 2.5}
 shuffle_labels: true
 )",
@@ -191,6 +200,8 @@ shuffle_labels: true
   EXPECT_EQ(config.keep_best, 4);
   EXPECT_EQ(config.keep_every, 1000);
   EXPECT_FALSE(config.checkpoint_async);
+  EXPECT_EQ(config.on_divergence, OnDivergence::Rollback);
+  EXPECT_EQ(config.max_rollbacks, 7);
   EXPECT_EQ(config.seed, 18446744073709551615U);
   EXPECT_FALSE(config.deterministic);
   EXPECT_EQ(config.device, DeviceKind::Cuda);
@@ -207,6 +218,7 @@ shuffle_labels: true
   EXPECT_TRUE(config.sharding.optimizer);
   EXPECT_FALSE(config.sharding.overlap_gather);
   EXPECT_EQ(config.base_batch, 16);
+  EXPECT_EQ(config.statistics_every, 7);
   EXPECT_EQ(config.peak_tflops, 989.5);
   EXPECT_EQ(config.watchdog_seconds, 2.5);
   EXPECT_TRUE(config.shuffle_labels);
@@ -268,6 +280,8 @@ RunConfig random_config(std::mt19937_64& random) {
   config.keep_best = static_cast<int>(below(10));
   config.keep_every = below(10000);
   config.checkpoint_async = below(2) == 0;
+  config.on_divergence = static_cast<OnDivergence>(below(2));
+  config.max_rollbacks = static_cast<int>(1 + below(1000));
   config.seed = random();
   config.deterministic = below(2) == 0;
   config.device = static_cast<DeviceKind>(below(2));
@@ -284,6 +298,7 @@ RunConfig random_config(std::mt19937_64& random) {
                     static_cast<ExchangeWay>(below(2))};
   config.sharding = {below(2) == 0, below(2) == 0};
   config.base_batch = static_cast<int>(below(1 << 20));
+  config.statistics_every = static_cast<int>(below(1 << 20));
   config.peak_tflops = 1e6 * unit();
   config.watchdog_seconds = 86400 * unit();
   config.shuffle_labels = below(2) == 0;
@@ -314,6 +329,8 @@ TEST(RunConfig, RoundTripsExactly) {
     }
     ASSERT_EQ(back.stop_at_target, config.stop_at_target);
     ASSERT_EQ(back.checkpoint_async, config.checkpoint_async);
+    ASSERT_EQ(back.on_divergence, config.on_divergence);
+    ASSERT_EQ(back.max_rollbacks, config.max_rollbacks);
     ASSERT_EQ(back.clip, config.clip);
     ASSERT_EQ(back.ranks_per_node, config.ranks_per_node);
     ASSERT_EQ(back.hierarchical, config.hierarchical);
@@ -325,6 +342,7 @@ TEST(RunConfig, RoundTripsExactly) {
     ASSERT_EQ(back.sharding.optimizer, config.sharding.optimizer);
     ASSERT_EQ(back.sharding.overlap_gather, config.sharding.overlap_gather);
     ASSERT_EQ(back.base_batch, config.base_batch);
+    ASSERT_EQ(back.statistics_every, config.statistics_every);
     ASSERT_EQ(back.peak_tflops, config.peak_tflops);
     ASSERT_EQ(back.watchdog_seconds, config.watchdog_seconds);
     ASSERT_EQ(model_fingerprint(back.model), model_fingerprint(config.model));
@@ -357,8 +375,9 @@ TEST(RunConfig, AcceptsTheEndsOfItsRanges) {
                            "buckets:",
                            "balance: ~",
                            "sharding: {}",
-                           "statistics: {base_batch: 0, peak_tflops: 0}",
+                           "statistics: {base_batch: 0, every: 0, peak_tflops: 0}",
                            "statistics: {base_batch: 1048576, peak_tflops: 1000000}",
+                           "max_rollbacks: 1000",
                            "watchdog: {seconds: 0}",
                            "watchdog: {seconds: 86400}",
                            "seed: 0",
@@ -475,9 +494,13 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"ranks: 0", "ranks: is 0; use 1 to 32"},
       {"ranks: 33", "ranks: is 33; use 1 to 32"},
       {"ranks: 2.5", "ranks: expected a whole number"},
-      {"ranks_per_node: -1", "ranks_per_node: is -1; use 0 to 1"},
-      {"ranks_per_node: 2", "ranks_per_node: is 2; use 0 to 1"},
-      {"ranks: 4\nranks_per_node: 3", "f:3: ranks_per_node: is 3; use a divisor of 4, the ranks"},
+      {"ranks_per_node: -1",
+       "ranks_per_node: is -1, and ranks is 1; use a divisor of 1, or 0 for as many as are found"},
+      {"ranks_per_node: 2",
+       "ranks_per_node: is 2, and ranks is 1 (--ranks comes after the file): set ranks to a "
+       "multiple of it, or use a divisor of 1, or 0 for as many as are found on each node"},
+      {"ranks: 4\nranks_per_node: 3",
+       "f:3: ranks_per_node: is 3, and ranks is 4; use a divisor of 4, or 0 for as many"},
       {"hierarchical: 2", "hierarchical: expected true or false"},
       {"hierarchical: {}", "hierarchical: expected true or false"},
       {"buckets: {by: layer}", "buckets.by: expected one of plan, bytes, one, per_layer"},
@@ -500,11 +523,14 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"sharding: {optimiser: true}", "sharding.optimiser: unknown key; did you mean 'optimizer'?"},
       {"sharding: true", "sharding: expected a mapping"},
       {"statistics: {base_batch: -1}", "statistics.base_batch: is -1; use 0 to 1048576"},
+      {"statistics: {every: -1}", "statistics.every: is -1; use 0 to 1048576"},
       {"statistics: {base_batch: 1048577}", "statistics.base_batch: is 1048577"},
       {"statistics: {peak_tflops: -1}", "statistics.peak_tflops: is -1"},
       {"statistics: {peak_tflops: 1000001}", "statistics.peak_tflops: is"},
-      {"statistics: {peak_tflops: nan}", "statistics.peak_tflops: expected a number"},
       {"statistics: {mfu: 1}", "statistics.mfu: unknown key"},
+      {"on_divergence: resume", "on_divergence: expected one of stop, rollback"},
+      {"max_rollbacks: 0", "max_rollbacks: is 0; use 1 to 1000"},
+      {"max_rollbacks: 1001", "max_rollbacks: is 1001"},
       {"watchdog: {seconds: -0.5}", "watchdog.seconds: is -0.5; use 0 to 86400"},
       {"watchdog: {seconds: 86401}", "watchdog.seconds: is 86401"},
       {"watchdog: {seconds: inf}", "watchdog.seconds: expected a number"},
@@ -539,6 +565,7 @@ TEST(RunConfig, NamesWhatIsWrongWithTheData) {
       {"data: {path: " + std::string(4097, 'x') + "}", "at most 4096 bytes"},
       {"data: {path: d, max_length: 4}", "max_length: is 4; use 5 to 512"},
       {"data: {path: d, max_length: 513}", "max_length: is 513; use 5 to 512"},
+      {"model: {max_positions: 4096}\ndata: {path: d, max_length: 4096}", "use 5 to 4095"},
       {"data: {path: d, mask_fraction: 0}", "mask_fraction: is 0; use more than 0 to less than 1"},
       {"data: {path: d, mask_fraction: 1}", "mask_fraction: is 1"},
       {"data: {path: d, short_fraction: 1.1}", "short_fraction: is 1.1; use 0 to 1"},

@@ -220,6 +220,17 @@ TEST(SlurmResources, DefaultsReadBackAsThemselves) {
   EXPECT_EQ(config.slurm->time_limit_minutes, 0);
 }
 
+TEST(SlurmResources, WithoutASectionRanksShareOneNode) {
+  SlurmResources resources = slurm_resources_of(parse("ranks: 8"));
+  EXPECT_EQ(resources.ranks_per_node, 8);
+  EXPECT_EQ(resources.min_nodes, 1);
+  EXPECT_EQ(resources.max_nodes, 1);
+  resources = slurm_resources_of(parse("ranks: 8\nranks_per_node: 4"));
+  EXPECT_EQ(resources.ranks_per_node, 4);
+  EXPECT_EQ(resources.min_nodes, 2);
+  EXPECT_EQ(resources.max_nodes, 2);
+}
+
 TEST(SlurmResources, NodesAndRanksGiveDefaultsToEachOther) {
   struct Row {
     const char* text;

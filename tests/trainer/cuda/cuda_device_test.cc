@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +32,7 @@ class CudaDeviceTest : public testing::Test {
   static void reset() {
     emulation::configure({});
     emulation::fail_call(-1, cudaSuccess);
+    emulation::fault(cudaSuccess);
     emulation::library() = {};
   }
   [[nodiscard]] static std::unique_ptr<Device> make(int max_graphs = 32) {
@@ -407,6 +410,58 @@ TEST_F(CudaRepeats, SurviveEveryFailingCall) {
     if (!failed) break;
     ASSERT_LT(n, 100);
   }
+}
+
+// Whatever the host reads after a wait was made by choices that are on disk: a run that is killed
+// then can be repeated bit for bit.
+TEST_F(CudaDeviceTest, SavesTimedProductsWhenTheHostWaits) {
+  std::string directory = testing::TempDir() + "regatta-products-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  CudaOptions options;
+  options.gemm_cache_file = directory + "/products.txt";
+  const auto device = make_cuda_device(options);
+  const DeviceMemory memory(*device, 3 * 64, Dtype::Float32);
+  device->fill_zero(0, memory.view());
+  Gemm op;
+  op.m = op.n = op.k = 8;
+  op.a = memory.view().slice(0, 64);
+  op.b = memory.view().slice(64, 64);
+  op.c = memory.view().slice(128, 64);
+  const auto is_saved = [&] { return std::filesystem::remove(options.gemm_cache_file); };
+  device->gemm(0, op);
+  EXPECT_FALSE(is_saved());
+  device->synchronize();
+  EXPECT_TRUE(is_saved());
+  op.transpose_a = true;
+  device->gemm(0, op);
+  device->wait_host(device->record(0));
+  EXPECT_TRUE(is_saved());
+  device->gemm(0, op);
+  device->synchronize();
+  EXPECT_FALSE(is_saved());
+  std::filesystem::remove_all(directory);
+}
+
+// As CUDA does once a kernel has made its context unusable: every call fails, and the host must
+// get away without the process ending.
+TEST_F(CudaDeviceTest, AFaultFailsEveryCallAndNoDestructor) {
+  {
+    const auto device = make();
+    const DeviceMemory memory(*device, 64, Dtype::Float32);
+    emulation::fault(cudaErrorIllegalAddress);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THROW(device->fill_zero(0, memory.view()), base::Error) << i;
+      try {
+        device->synchronize();
+        ADD_FAILURE() << i;
+      } catch (const base::Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("cudaErrorIllegalAddress"));
+      }
+    }
+    EXPECT_THROW(static_cast<void>(make()), base::Error);
+  }
+  emulation::fault(cudaSuccess);
+  EXPECT_NO_THROW(make()->synchronize());
 }
 
 // More lists of tensors than tables are kept for: an update still is right.

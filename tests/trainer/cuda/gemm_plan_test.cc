@@ -110,6 +110,11 @@ std::vector<FuseCase> fuse_cases() {
   odd_address.pre_activation.data = view(1, Dtype::BFloat16, 8).data;
   Gemm odd_input = backward(Dtype::BFloat16, false);
   odd_input.gelu_input.data = view(1, Dtype::BFloat16, 0x1004).data;
+  Gemm float_forward = product(Dtype::Float32, Dtype::Float32);
+  float_forward.activation = Activation::GeluTanh;
+  float_forward.pre_activation = view(float_forward.m * float_forward.n, Dtype::Float32);
+  Gemm widened = forward(Activation::GeluTanh, false);  // 16-bit factors, a float32 result
+  widened.c.dtype = widened.pre_activation.dtype = Dtype::Float32;
   Gemm erf_gradient = backward(Dtype::BFloat16, false);
   erf_gradient.activation = Activation::GeluErf;
   Gemm sums_and_bias = input_sums(Dtype::Float32);
@@ -126,7 +131,10 @@ std::vector<FuseCase> fuse_cases() {
       {"gradient", backward(Dtype::BFloat16, false), GemmTail::GeluGradient, true},
       {"gradient of erf", erf_gradient, GemmTail::GeluGradient, false},
       {"gradient at 4 bytes", odd_input, GemmTail::GeluGradient, false},
-      {"float gradient, sums", backward(Dtype::Float32, true), GemmTail::GeluGradientSums, true},
+      {"float tanh", float_forward, GemmTail::Gelu, false},
+      {"tanh of a widened result", widened, GemmTail::Gelu, false},
+      {"float gradient", backward(Dtype::Float32, false), GemmTail::GeluGradient, false},
+      {"float gradient, sums", backward(Dtype::Float32, true), GemmTail::GeluGradientSums, false},
       {"16-bit gradient, sums", backward(Dtype::BFloat16, true), GemmTail::GeluGradientSums, false},
       {"input sums", input_sums(Dtype::Float32), GemmTail::InputSums, true},
       {"input sums of a 16-bit result", input_sums(Dtype::BFloat16), GemmTail::InputSums, false},
@@ -298,6 +306,8 @@ TEST(GemmCache, RefusesWhatItDidNotWrite) {
       {"built-in with a tail", replaced(replaced(good, "none", "bias"), "library", "built-in"),
        "a tail on a built-in"},
       {"fused erf", replaced(good, "none", "gelu"), "fuses a tail"},
+      {"fused float32", replaced(good, "bfloat16 0 0 none 0", "bfloat16 1 0 gelu 1"),
+       "fuses a tail"},
   };
   for (const auto& c : cases) {
     try {

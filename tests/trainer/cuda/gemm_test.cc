@@ -233,6 +233,7 @@ TEST_F(Products, RememberTheirTimesInAFile) {
   const Gemm op = product();
   GemmEngine first = engine(true, "products");
   first.run(at(), op, false);
+  first.save();
   EXPECT_EQ(first.warning(), "");
   emulation::library() = {};
   GemmEngine second = engine(true, "products");
@@ -243,6 +244,44 @@ TEST_F(Products, RememberTheirTimesInAFile) {
             first.plans().at(key_of(op, false)).algorithm);
 }
 
+// Not for every product that is timed, but when the host waits, and when the engine goes.
+TEST_F(Products, AreSavedTogether) {
+  const base::Path file = directory_ / "products";
+  const auto products_in_file = [&] {
+    return std::filesystem::exists(file)
+               ? GemmCache::parse(base::posix_file_system().read(file, 1 << 20)).size()
+               : 0U;
+  };
+  {
+    GemmEngine it = engine(true, "products");
+    const Gemm one = product();
+    Gemm other = product();
+    other.beta = 1;
+    it.run(at(), one, false);
+    it.run(at(), other, false);
+    EXPECT_EQ(products_in_file(), 0U);
+    it.save();
+    EXPECT_EQ(products_in_file(), 2U);
+    std::filesystem::remove(file);
+    it.run(at(), one, false);
+    it.save();
+    EXPECT_EQ(products_in_file(), 0U) << "nothing new, but written";
+    other.beta = 0;
+    other.transpose_b = true;
+    it.run(at(), other, false);
+  }
+  EXPECT_EQ(products_in_file(), 3U);
+}
+
+TEST_F(Products, MakeTheDirectoryOfTheirFile) {
+  const Gemm op = product();
+  GemmEngine it = engine(true, "fresh/cache/products");
+  it.run(at(), op, false);
+  it.save();
+  EXPECT_EQ(it.warning(), "");
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "fresh" / "cache" / "products"));
+}
+
 TEST_F(Products, OfTwoProcessesShareTheFile) {
   const Gemm one = product();
   Gemm two = product();
@@ -251,6 +290,8 @@ TEST_F(Products, OfTwoProcessesShareTheFile) {
   GemmEngine second = engine(true, "products");
   first.run(at(), one, false);
   second.run(at(), two, false);
+  first.save();
+  second.save();
   emulation::library() = {};
   GemmEngine third = engine(true, "products");
   third.run(at(), one, false);
@@ -267,6 +308,7 @@ TEST_F(Products, IgnoreADamagedFileAndReplaceIt) {
   const Gemm op = product();
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(0, 0));
+  it.save();
   EXPECT_EQ(engine(true, "products").warning(), "");
 }
 
@@ -287,13 +329,16 @@ TEST_F(Products, CheckWhatTheFileSays) {
 }
 
 TEST_F(Products, GoOnWhenTheFileCannotBeWritten) {
-  GemmEngine it = engine(true, "absent/products");
+  std::ofstream(directory_ / "a file") << "in the way";
+  GemmEngine it = engine(true, "a file/products");
   Gemm op = product();
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(0, 0));
+  it.save();
   EXPECT_THAT(it.warning(), HasSubstr("not written"));
   op.beta = 1;
-  it.run(at(), op, false);  // and says so once
+  it.run(at(), op, false);
+  it.save();  // and says so once
   EXPECT_THAT(it.warning(), HasSubstr("not written"));
 }
 

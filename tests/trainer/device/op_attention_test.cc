@@ -94,6 +94,19 @@ TEST_P(DeviceOps, AttentionOfTheLongestSamples) {
   check_attention(at(), {{512, 3}, 1, 32, 0.1, 1});
 }
 
+// What BERT-large trains with: one token behind four stages of 64 keys, whole stages that are no
+// power of two, and the longest. A test each, so that each is known where another ends the process.
+AttentionCase bert_large(int tokens, int heads) { return {{tokens}, heads, 64, 0.1, 1}; }
+TEST_P(DeviceOps, AttentionOfBertLargeAt257Tokens) {
+  check_attention(at(), bert_large(257, GetParam().large_heads));
+}
+TEST_P(DeviceOps, AttentionOfBertLargeAt384Tokens) {
+  check_attention(at(), bert_large(384, GetParam().large_heads));
+}
+TEST_P(DeviceOps, AttentionOfBertLargeAt512Tokens) {
+  check_attention(at(), bert_large(512, GetParam().large_heads));
+}
+
 // Equal scores and one-hot values show the mask: out[i, j] = factor(i, j) / L. The pattern of zeros
 // must be the contract's.
 TEST_P(DeviceOps, AttentionDropoutMasksAreThoseOfTheContract) {

@@ -6,6 +6,7 @@
 
 #include "base/process.h"
 #include "checkpoint/store.h"
+#include "tests/sanitizers.h"
 #include "tests/trainer/interchange/trained_run.h"
 #include "trainer/half_types.h"
 #include "trainer/initial_weights.h"
@@ -436,7 +437,7 @@ TEST_F(Import, AWrongFileIsRefusedBeforeRoomIsMade) {
     text.replace(at, text.find_first_of(",}\n", at) - at, value);
   }
   write_text(path() / "large.yaml", text);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(REGATTA_ADDRESS_SANITIZER) || defined(REGATTA_THREAD_SANITIZER)
   const std::string limit = "unlimited";  // sanitizers reserve terabytes of addresses
 #else
   const std::string limit = "$(( $(grep -c processor /proc/cpuinfo) * 70000 + 900000 ))";

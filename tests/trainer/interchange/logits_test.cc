@@ -1,12 +1,20 @@
-// An exported model computes the same logits in an implementation that shares nothing with ours.
+// An exported model computes the same logits in an implementation that shares nothing with ours:
+// as nearly as float32 can, by what rounding does to this very model (Tape::rounding). That limit
+// is derived in float64 from the weights and the samples, so it goes with the model wherever its
+// training leads, and no program's own errors are the yardstick.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 
 #include "base/process.h"
 #include "checkpoint/store.h"
 #include "tests/shared_data.h"
 #include "tests/trainer/interchange/trained_run.h"
+#include "tests/trainer/model/reference_bert.h"
+#include "tests/trainer/model/rounding.h"
 #include "trainer/activation_layout.h"
 #include "trainer/bert.h"
 #include "trainer/cpu/cpu_device.h"
@@ -18,8 +26,6 @@ using namespace regatta::trainer;  // the subject
 using nlohmann::json;
 
 constexpr double kDeadline = 200;  // seconds of Python, on any machine
-
-class Logits : public TrainedRun, public testing::WithParamInterface<const char*> {};
 
 Sample random_sample(int length, const std::vector<std::int32_t>& masked, int vocabulary,
                      std::mt19937* random) {
@@ -42,20 +48,32 @@ std::vector<Sample> samples_for(const ModelShape& shape) {
       random_sample(shape.max_positions, {7, shape.max_positions - 1}, shape.vocabulary, &random)};
 }
 
+// Of a checkpoint, by tensor.
+ReferenceWeights weights_of(const base::Path& checkpoint, const TensorTable& table) {
+  const auto reader = checkpoint::SafetensorsReader::open(base::posix_file_system(),
+                                                          checkpoint / "model.safetensors");
+  ReferenceWeights weights;
+  for (const TensorEntry& entry : table.tensors) {
+    std::vector<float> values(static_cast<std::size_t>(entry.size));
+    reader.read(entry.name, "F32", entry.shape, std::as_writable_bytes(std::span(values)));
+    const auto columns = static_cast<std::size_t>(entry.shape.back());
+    weights[entry.name] = {values.size() / columns, columns, {values.begin(), values.end()}};
+  }
+  return weights;
+}
+
 // MLM logits position by position, and the NSP logits after each sample, of the trainer.
-std::vector<double> our_logits(const base::Path& checkpoint, const ModelShape& shape,
+std::vector<double> our_logits(const ReferenceWeights& weights, const ModelShape& shape,
                                const std::vector<Sample>& samples) {
   const auto device = make_cpu_device(1);
   Bert model(*device, shape, {{}, Dtype::Float32, {1}, true});
-  std::vector<float> weights(static_cast<std::size_t>(model.table().arena_size), 0.0F);
-  const auto reader = checkpoint::SafetensorsReader::open(base::posix_file_system(),
-                                                          checkpoint / "model.safetensors");
+  std::vector<float> arena(static_cast<std::size_t>(model.table().arena_size), 0.0F);
   for (const TensorEntry& entry : model.table().tensors) {
-    const std::span<float> values(weights.data() + entry.offset,
-                                  static_cast<std::size_t>(entry.size));
-    reader.read(entry.name, "F32", entry.shape, std::as_writable_bytes(values));
+    std::transform(weights.at(entry.name).values.begin(), weights.at(entry.name).values.end(),
+                   arena.begin() + entry.offset,
+                   [](double value) { return static_cast<float>(value); });
   }
-  device->copy_to_device(0, model.parameters(), weights.data());
+  device->copy_to_device(0, model.parameters(), arena.data());
   std::vector<double> logits;
   for (const Sample& sample : samples) {  // one at a time: a batch of its own exact room
     const PackedBatch batch = collate({sample}, {0});
@@ -93,18 +111,46 @@ std::vector<double> flat(const json& samples) {
   return logits;
 }
 
-struct Distance {
-  double largest = 0;
-  double mean_square = 0;
+// What the model computes, and how far from it float32 may be: of each group of logits, the norm.
+struct Exact {
+  std::vector<ReferenceLogits> groups;
+  std::vector<double> limits;
 };
-Distance distance(const std::vector<double>& a, const std::vector<double>& b) {
-  Distance distance;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double error = std::abs(a[i] - b[i]);
-    distance.largest = std::max(distance.largest, error);
-    distance.mean_square += error * error / static_cast<double>(a.size());
+Exact exact_logits(const ModelShape& shape, const ReferenceWeights& weights,
+                   const std::vector<Sample>& samples) {
+  Exact exact;
+  std::size_t count = 0;
+  for (const Sample& sample : samples) {
+    for (ReferenceLogits& group : reference_logits(shape, weights, sample)) {
+      count += group.values.size();
+      exact.groups.push_back(std::move(group));
+    }
   }
-  return distance;
+  for (const ReferenceLogits& group : exact.groups) {
+    exact.limits.push_back(float32_error(group.rounding, count));
+  }
+  return exact;
+}
+
+// The largest error of a group of logits, in units of its limit.
+double largest_error(const std::vector<double>& logits, const Exact& exact) {
+  double largest = 0;
+  std::size_t at = 0;
+  for (std::size_t g = 0; g < exact.groups.size(); ++g) {
+    double squares = 0;
+    for (const double value : exact.groups[g].values) squares += square(logits.at(at++) - value);
+    largest = std::max(largest, std::sqrt(squares) / exact.limits[g]);
+  }
+  EXPECT_EQ(at, logits.size());
+  return largest;
+}
+
+std::vector<double> values_of(const Exact& exact) {
+  std::vector<double> values;
+  for (const ReferenceLogits& group : exact.groups) {
+    values.insert(values.end(), group.values.begin(), group.values.end());
+  }
+  return values;
 }
 
 // Logits of one of the other implementations.
@@ -126,7 +172,6 @@ Answer ask(const std::string& python, const std::string& script, const base::Pat
   const json answer = json::parse(output.text);
   return {flat(answer.at("double")), flat(answer.at("single"))};
 }
-Distance distance(const Answer& answer) { return distance(answer.naive, answer.exact); }
 
 // Debian's own Python has Debian's packages, and need not be the first in PATH.
 std::optional<std::string> python_with_torch() {
@@ -139,33 +184,50 @@ std::optional<std::string> python_with_torch() {
   return std::nullopt;
 }
 
-// Within twice the error of float32 elsewhere.
-void expect_near(const char* where, const std::vector<double>& ours, const Answer& theirs) {
-  ASSERT_EQ(ours.size(), theirs.exact.size());
-  ASSERT_EQ(ours.size(), theirs.naive.size());
-  const Distance allowed = distance(theirs);
-  const Distance found = distance(ours, theirs.exact);
-  std::printf("%s, %zu logits: largest error %.3g (its own float32 %.3g), mean %.3g (%.3g)\n",
-              where, ours.size(), found.largest, allowed.largest, std::sqrt(found.mean_square),
-              std::sqrt(allowed.mean_square));
-  EXPECT_GT(allowed.largest, 0);
-  EXPECT_LE(found.largest, 2 * allowed.largest) << where;
-  EXPECT_LE(found.mean_square, 4 * allowed.mean_square) << where;
+// Two programs in float64 differ by no more than what is allowed to each of them, 2⁻²⁹ of
+// float32's.
+constexpr double kFloat64 = 2 * 0x1p-29;
+
+void expect_near(const char* where, const std::vector<double>& ours, const Answer& theirs,
+                 const Exact& exact) {
+  const double found = largest_error(ours, exact);
+  const double naive = largest_error(theirs.naive, exact);
+  const double apart = largest_error(theirs.exact, exact);
+  std::printf(
+      "%s, %zu logits: largest error %.3g of its limit (its own float32 %.3g, float64 %.3g)\n",
+      where, ours.size(), found, naive, apart / kFloat64);
+  EXPECT_LE(apart, kFloat64) << where << ": both computed in float64";
+  EXPECT_LE(naive, 1) << where << ": the limit is of float32";
+  EXPECT_LE(found, 1) << where;
 }
 
-TEST_P(Logits, AreThoseOfAnotherImplementation) {
-  const base::Path file = path() / "run.yaml";
-  write_text(file, run_text(dataset(), {GetParam(), 40, 40, ""}));
-  train_run(file, path() / "run");
-  ExportOptions options;
-  options.checkpoint = path() / "run";
-  options.output = path() / "model";
-  const ExportReport report = export_model(base::posix_file_system(), options);
-  ASSERT_EQ(report.step, 40);
+class Logits : public TrainedRun, public testing::WithParamInterface<const char*> {
+ protected:
+  [[nodiscard]] static ModelShape shape() {
+    ModelShape shape = parse_run_config(run_text(dataset(), {GetParam(), 40, 40, ""}), "run").model;
+    shape.vocabulary = static_cast<int>(Dataset::open(dataset()).vocabulary().size());
+    return shape;
+  }
+  // Of a run of 40 steps, exported to path() / "model": its checkpoint's weights.
+  ReferenceWeights export_trained() {
+    const base::Path file = path() / "run.yaml";
+    write_text(file, run_text(dataset(), {GetParam(), 40, 40, ""}));
+    train_run(file, path() / "run");
+    ExportOptions options;
+    options.checkpoint = path() / "run";
+    options.output = path() / "model";
+    const ExportReport report = export_model(base::posix_file_system(), options);
+    EXPECT_EQ(report.step, 40);
+    return weights_of(path() / "run" / "checkpoints" / report.checkpoint,
+                      make_tensor_table(shape()));
+  }
+};
 
-  ModelShape shape = parse_run_config(run_text(dataset(), {GetParam(), 40, 40, ""}), "run").model;
-  shape.vocabulary = static_cast<int>(Dataset::open(dataset()).vocabulary().size());
-  const std::vector<Sample> samples = samples_for(shape);
+TEST_P(Logits, AreThoseOfAnotherImplementation) {
+  const ReferenceWeights weights = export_trained();
+  const std::vector<Sample> samples = samples_for(shape());
+  const std::vector<double> ours = our_logits(weights, shape(), samples);
+  const Exact exact = exact_logits(shape(), weights, samples);
   json asked;
   for (const Sample& sample : samples) {
     asked.push_back({{"ids", sample.ids},
@@ -173,28 +235,61 @@ TEST_P(Logits, AreThoseOfAnotherImplementation) {
                      {"masked_positions", sample.masked_positions}});
   }
   write_text(path() / "samples.json", asked.dump());
-  const std::vector<double> ours =
-      our_logits(path() / "run" / "checkpoints" / report.checkpoint, shape, samples);
-  const Answer plain = ask("python3", "bert.py", options.output, path() / "samples.json");
-  expect_near("plain Python", ours, plain);
+  const base::Path model = path() / "model";
+  const Answer plain = ask("python3", "bert.py", model, path() / "samples.json");
+  expect_near("plain Python", ours, plain, exact);
   if (const auto python = python_with_torch()) {
-    const Answer torch = ask(*python, "bert_torch.py", options.output, path() / "samples.json");
-    expect_near("PyTorch", ours, torch);
-    ASSERT_EQ(torch.exact.size(), plain.exact.size());
-    EXPECT_LT(distance(torch.exact, plain.exact).largest, 1e-3 * distance(plain).largest)
-        << "both computed in float64";
+    expect_near("PyTorch", ours, ask(*python, "bert_torch.py", model, path() / "samples.json"),
+                exact);
   } else {
     ASSERT_FALSE(required("torch")) << "REQUIRE=torch, but no python3 here has it";
     std::printf(
         "NOT COMPARED WITH PYTORCH: no python3 here has torch (Debian: python3-torch); "
         "compared with plain Python alone\n");
   }
-  // The two activations differ by far more than rounding, so the check can tell them apart.
-  change_config(options.output, [](json& config) {
-    config["hidden_act"] = config["hidden_act"] == "gelu" ? "gelu_new" : "gelu";
-  });
-  const Answer other = ask("python3", "bert.py", options.output, path() / "samples.json");
-  EXPECT_GT(distance(other.exact, plain.exact).largest, 10 * distance(plain).largest);
+}
+
+// What a wrong export or a wrong kernel would be off by is beyond the limit, by a multiple.
+TEST_P(Logits, AreFarFromThoseOfAnotherModel) {
+  const ReferenceWeights weights = export_trained();
+  const std::vector<Sample> samples = samples_for(shape());
+  const Exact exact = exact_logits(shape(), weights, samples);
+  using Change = std::function<void(ModelShape*, ReferenceWeights*)>;
+  const std::pair<const char*, Change> faults[] = {
+      {"the other GELU",
+       [](ModelShape* other, ReferenceWeights*) {
+         other->gelu = other->gelu == Gelu::Erf ? Gelu::Tanh : Gelu::Erf;
+       }},
+      {"epsilon 1e-5",
+       [](ModelShape* other, ReferenceWeights*) { other->layer_norm_epsilon = 1e-5F; }},
+      {"a transposed weight",
+       [](ModelShape*, ReferenceWeights* other) {
+         ReferenceWeight& weight = other->at("bert.encoder.layer.1.attention.self.query.weight");
+         for (std::size_t r = 0; r < weight.rows; ++r) {
+           for (std::size_t c = 0; c < r; ++c) {
+             std::swap(weight.values[r * weight.columns + c],
+                       weight.values[c * weight.columns + r]);
+           }
+         }
+       }},
+      {"weights in bfloat16", [](ModelShape*, ReferenceWeights* other) {
+         for (auto& [name, weight] : *other) {
+           for (double& value : weight.values) {
+             int exponent = 0;
+             const double mantissa = std::frexp(value, &exponent);
+             value = std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
+           }
+         }
+       }}};
+  for (const auto& [name, change] : faults) {
+    ModelShape other_shape = shape();
+    ReferenceWeights other_weights = weights;
+    change(&other_shape, &other_weights);
+    const double off =
+        largest_error(values_of(exact_logits(other_shape, other_weights, samples)), exact);
+    std::printf("%s: off by %.3g limits\n", name, off);
+    EXPECT_GT(off, 4) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Activations, Logits, testing::Values("erf", "tanh"),

@@ -29,6 +29,28 @@ TEST(BatchPrefetcher, GivesEveryStepItsOwnBatchesInAnyOrder) {
   }
 }
 
+// What they are made of may change between two steps.
+TEST(BatchPrefetcher, ForgetsWhatItMadeAndMakesOneStepAtATime) {
+  std::atomic<int> at_once = 0;
+  std::atomic<int> most = 0;
+  int of = 0;  // changed only while nothing is being made
+  BatchPrefetcher prefetcher(
+      [&](std::int64_t step) {
+        most = std::max(most.load(), ++at_once);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        StepBatches batches = batches_of(100 * of + step);
+        --at_once;
+        return batches;
+      },
+      9);
+  EXPECT_EQ(prefetcher.take(3).step.batches[0].ids[0], 3);
+  prefetcher.forget();
+  of = 1;
+  EXPECT_EQ(prefetcher.take(4).step.batches[0].ids[0], 104) << "as the next step";
+  EXPECT_EQ(prefetcher.take(2).step.batches[0].ids[0], 102) << "as a step of before";
+  EXPECT_EQ(most, 1);
+}
+
 TEST(BatchPrefetcher, CountsAStallOnlyWhenItHadToWait) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
@@ -42,10 +64,13 @@ TEST(BatchPrefetcher, CountsAStallOnlyWhenItHadToWait) {
       },
       3);
   EXPECT_FALSE(prefetcher.take(1).stalled) << "nobody could have made the first one before";
+  std::atomic<bool> asks = false;
   std::thread late([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    while (!asks) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     release.set_value();
   });
+  asks = true;
   EXPECT_TRUE(prefetcher.take(2).stalled);
   late.join();
   while (!third_is_made) std::this_thread::yield();

@@ -128,6 +128,12 @@ TEST(MemoryNeeds, CountsEveryArrayOfARun) {
   EXPECT_EQ(plain.parameters, 4 * arena);
   EXPECT_EQ(plain.gradients, 4 * arena);
   EXPECT_EQ(plain.moments, 8 * arena);
+  EXPECT_EQ(plain.statistics, 4 * arena);
+  EXPECT_EQ(plain.total(), plain.parameters + plain.gradients + plain.moments + plain.statistics +
+                               plain.activations + plain.inputs + plain.workspace);
+  RunConfig silent = config;
+  silent.statistics_every = 0;
+  EXPECT_EQ(memory_needs(silent, {}, 1000).statistics, 0);
   EXPECT_EQ(plain.workspace, 1000);
   RunConfig sharded = config;
   sharded.ranks = 8;
@@ -166,6 +172,21 @@ TEST(LossScaler, HalvesOnOverflowAndRecovers) {
   LossScaler again = resumed;
   EXPECT_TRUE(again.observe(true));
   EXPECT_EQ(again.factor(), 1024);
+}
+
+// Patience begins anew with an overflow, and the factor has an end.
+TEST(LossScaler, WaitsForAllItsStepsAfterAnOverflowAndStopsAtItsMost) {
+  LossScaler scaler(Precision::Float16, 1024, 1500);
+  EXPECT_TRUE(scaler.observe(false));
+  EXPECT_EQ(scaler.factor(), 512);
+  EXPECT_EQ(scaler.good_steps(), 0);
+  for (int step = 0; step < 1999; ++step) EXPECT_TRUE(scaler.observe(true));
+  EXPECT_EQ(scaler.factor(), 512);
+  EXPECT_TRUE(scaler.observe(true));
+  EXPECT_EQ(scaler.factor(), 1024);
+  LossScaler most(Precision::Float16, 8388608, 1999);
+  for (int step = 0; step < 2 * 2000; ++step) EXPECT_TRUE(most.observe(true));
+  EXPECT_EQ(most.factor(), 16777216) << "2²⁴";
 }
 
 TEST(LossScaler, IsOneForOtherTypes) {

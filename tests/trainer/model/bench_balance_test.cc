@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "trainer/contract/balance.h"
 
 namespace regatta::tests {
 namespace {
@@ -99,7 +100,26 @@ TEST(BenchBalance, TableHasALineForEachWay) {
   BenchBalanceOptions options = options_of(8, 2);
   options.steps = 2;
   const std::string table = bench_balance_table(bench_balance(default_table(), options));
-  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 12);
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 13);
+}
+
+// Classes come from the lengths at hand, and the figures say which.
+TEST(BenchBalance, ShortSamplesHaveClassesToo) {
+  const LengthTable table = LengthTable::parse("4,127,0.4\n128,128,0.6\n", "short");
+  const std::string json = bench_balance(table, options_of(8, 16));
+  const auto parsed = nlohmann::json::parse(json);
+  const auto strata = parsed["strata"].get<StratumLimits>();
+  EXPECT_EQ(strata, stratum_limits(table.evenly(kStratumSamples))) << "the best, as elsewhere";
+  EXPECT_GT(strata[0], 4);
+  EXPECT_GT(strata[1], strata[0]);
+  EXPECT_GT(strata[2], strata[1]);
+  EXPECT_LT(strata[2], 128);
+  const std::string line = "classes of up to " + std::to_string(strata[0]) + ", " +
+                           std::to_string(strata[1]) + ", " + std::to_string(strata[2]) +
+                           ", and more tokens\n";
+  EXPECT_NE(bench_balance_table(json).find(line), std::string::npos);
+  const Ways ways = by_name(parsed["ways"]);
+  EXPECT_LT(tokens(ways.at("stratified")) - 1, (tokens(ways.at("none")) - 1) / 3);
 }
 
 TEST(BenchBalance, SmallBatchesAreTheSameBenchmark) {

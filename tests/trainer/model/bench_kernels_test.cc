@@ -4,9 +4,14 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 
 #include "base/error.h"
+#include "tests/trainer/device/recording_device.h"
+#include "tests/trainer/model/random_model.h"
+#include "trainer/bench_kernel_cases.h"
+#include "trainer/bert.h"
 #include "trainer/cpu/cpu_device.h"
 
 namespace regatta::tests {
@@ -130,6 +135,54 @@ TEST(BenchKernels, CountsTheWorkOfAStep) {
       3.0 * 2 * options.shape.hidden * static_cast<double>(sizes.masked) *
       static_cast<double>(vocabulary_rows(options.shape) - options.shape.vocabulary);
   EXPECT_NEAR(counted, training_flops(options.shape, sizes) + again + rounding, 1e-9 * counted);
+}
+
+std::map<std::string, double> counted(const std::vector<std::string>& lines, double times = 1) {
+  std::map<std::string, double> counts;
+  for (const std::string& line : lines) counts[line] += times;
+  return counts;
+}
+
+// Each operation as often, with the same sizes, epilogues and sums as Bert asks for it: what
+// `bench kernels` adds up to a step is a step.
+TEST(BenchKernels, TimesTheOperationsThatBertAsksFor) {
+  for (const Gelu gelu : {Gelu::Erf, Gelu::Tanh}) {
+    BenchKernelsOptions options = small_options();
+    options.shape.gelu = gelu;
+    const LengthTable lengths = LengthTable::parse("8,39,1\n", "t");
+    const auto cpu = make_cpu_device(1);
+    std::vector<std::string> lines;
+    const auto device = make_recording_device(*cpu, &lines);
+    std::map<std::string, double> timed;
+    const KernelCases cases(*device, lengths, options);
+    for (const KernelCase& one : cases.cases()) {
+      lines.clear();
+      one.enqueue();
+      if (one.calls_per_step == 0) continue;
+      for (const auto& [line, times] : counted(lines, one.calls_per_step)) timed[line] += times;
+    }
+
+    std::vector<Sample> samples;
+    std::mt19937 random(1);
+    for (int i = 0; i < options.samples; ++i) {
+      const auto length = std::min<std::int64_t>(lengths.quantile((i + 0.5) / options.samples),
+                                                 options.shape.max_positions);
+      const auto masked = std::llround(0.15 * static_cast<double>(length));
+      samples.push_back(random_sample(static_cast<int>(length), static_cast<int>(masked),
+                                      options.shape, &random));
+    }
+    Bert model(*device, options.shape, {{0.1, 0.1, 1}, Dtype::Float32, {}, true});
+    const std::vector<float> weights = random_weights(model.table(), 5);
+    device->copy_to_device(0, model.parameters(), weights.data());
+    model.upload(collate(samples, {0, 1, 2, 3, 4, 5}), 1,
+                 {cases.sizes().masked, cases.sizes().samples});
+    model.zero_gradients();
+    model.reset_statistics();
+    lines.clear();
+    model.forward(Mode::Training);
+    model.backward();
+    EXPECT_EQ(timed, counted(lines));
+  }
 }
 
 TEST(BenchKernels, LengthsAreCutToTheModelsPositions) {

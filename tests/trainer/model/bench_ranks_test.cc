@@ -204,7 +204,6 @@ TEST_F(BenchCommand, OverlapOnTwoRanks) {
   // Most of this model is its embedding, so most of the bytes come last.
   EXPECT_GT(row["last_bucket_seconds"].get<double>(),
             0.5 * row["communication_seconds"].get<double>());
-  EXPECT_LT(row["first_ready_seconds"], row["compute_seconds"]);
 }
 
 // Whether predictions hold is shown by plan_bench_test.

@@ -31,12 +31,17 @@ class GateClock final : public base::Clock {
   GateClock() : owner_(std::this_thread::get_id()) {}
   [[nodiscard]] double monotonic_seconds() const override {
     std::unique_lock lock(mutex_);
+    if (std::this_thread::get_id() == owner_) ++owners_reads_;
     if (std::this_thread::get_id() != owner_) changed_.wait(lock, [this] { return open_; });
     return base::system_clock().monotonic_seconds();
   }
   [[nodiscard]] double utc_seconds() const override { return base::system_clock().utc_seconds(); }
   void sleep(std::chrono::duration<double> duration) override {
     base::system_clock().sleep(duration);
+  }
+  [[nodiscard]] int owners_reads() const {
+    const std::scoped_lock lock(mutex_);
+    return owners_reads_;
   }
   void set_open(bool open) {
     const std::scoped_lock lock(mutex_);
@@ -48,6 +53,7 @@ class GateClock final : public base::Clock {
   std::thread::id owner_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  mutable int owners_reads_ = 0;
   bool open_ = true;
 };
 
@@ -201,7 +207,8 @@ TEST_F(CheckpointWriterTest, HasOneInFlight) {
     rank.clock.set_open(false);
     rank.save(1);
     rank.step(2);
-    std::thread opener([&] {
+    std::thread opener([&, before = rank.clock.owners_reads()] {
+      while (rank.clock.owners_reads() == before) std::this_thread::yield();  // it waits now
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       rank.clock.set_open(true);
     });
@@ -209,6 +216,7 @@ TEST_F(CheckpointWriterTest, HasOneInFlight) {
     opener.join();
     ASSERT_EQ(rank.records.size(), 1U);
     EXPECT_GE(rank.records[0].stall_seconds, 0.04) << "the wait is told";
+    EXPECT_LT(rank.records[0].copy_seconds, rank.records[0].stall_seconds) << "and is no copy";
     rank.take(rank.writer.settle());
     EXPECT_EQ(entries().size(), 2U);
   });
@@ -232,6 +240,7 @@ TEST_F(CheckpointWriterTest, RanksAgreeOnAWholeCheckpoint) {
           for (int step = 3; step <= 5; ++step) rank.step(step);
           EXPECT_EQ(rank.writer.step_under_way(), 2);
           if (rank.ranks.rank() == 0) {
+            while (entries().empty()) std::this_thread::yield();
             EXPECT_EQ(entries().at(0).status, Status::Unfinished);
           }
           rank.ranks.host().barrier();
@@ -249,6 +258,8 @@ TEST_F(CheckpointWriterTest, RanksAgreeOnAWholeCheckpoint) {
           }
           ASSERT_EQ(rank.records.size(), 1U);
           EXPECT_EQ(rank.records[0].status, "written") << rank.records[0].message;
+          EXPECT_EQ(entries().at(0).manifest->step, 2);
+          EXPECT_EQ(entries().at(0).manifest->value, 0.25) << "what the best are kept by";
           std::vector<CheckpointRecord> skipped;
           const auto found = rank.read(&skipped);
           ASSERT_TRUE(found.has_value()) << (skipped.empty() ? "" : skipped[0].message);

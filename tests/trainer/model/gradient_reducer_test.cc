@@ -50,13 +50,11 @@ double squared(const std::vector<float>& values, const ArenaSlice& slice) {
 
 struct Reduced {
   std::vector<float> gradient;  // after the reduction, as rank 0 has it
-  std::vector<double> local;    // squared norms that each rank reports
   std::size_t launched = 0, finished = 0;
 };
 
 Reduced reduce(int ranks, ClipMode clip, double norm, double loss_scale, bool overlap = true) {
   Reduced result;
-  result.local.resize(static_cast<std::size_t>(ranks));
   std::mutex mutex;
   ThreadRanks world(ranks);
   world.run([&](Communicator& communicator) {
@@ -75,11 +73,9 @@ Reduced reduce(int ranks, ClipMode clip, double norm, double loss_scale, bool ov
     reducer.begin(loss_scale, 0);
     if (reducer.overlaps()) reducer.ready(static_cast<int>(model.table().tensors.size() / 2));
     reducer.finish();
-    reducer.read_local_norms();
     device->copy_to_host(0, gradient.data(), model.gradients());
     device->synchronize();
     const std::scoped_lock lock(mutex);
-    result.local[static_cast<std::size_t>(communicator.rank())] = reducer.squared_local_norm();
     if (communicator.rank() != 0) return;
     result.gradient = gradient;
     result.launched = reducer.spans().launched.size();
@@ -138,14 +134,6 @@ TEST_P(Clipping, IsAsDefinedAndKeepsTheSumWithinTheNorm) {
   }
   if (c.clip == ClipMode::Bucket || c.clip == ClipMode::Rank) {
     EXPECT_LE(std::sqrt(sum), c.norm * (1 + 1e-5));
-  }
-  // Norms are those of before any limit.
-  const TensorTable table = make_tensor_table(small_shape());
-  if (c.ranks == 1 && c.clip != ClipMode::Bucket && c.clip != ClipMode::Rank) return;
-  for (int rank = 0; rank < c.ranks; ++rank) {
-    const double own = squared(gradient_of(rank, table), {0, table.arena_size, 0});
-    EXPECT_NEAR(reduced.local[static_cast<std::size_t>(rank)] / (c.loss_scale * c.loss_scale), own,
-                1e-5 * own);
   }
 }
 

@@ -1,7 +1,11 @@
 #include "tests/trainer/model/reference_bert.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <random>
+
+#include "tests/trainer/model/rounding.h"
 
 namespace regatta::tests {
 namespace {
@@ -56,38 +60,57 @@ class Builder {
     return x;
   }
 
-  ReferenceResult finish(const std::vector<Node*>& outputs, const std::vector<Sample>& samples,
-                         double masked_total, double sample_total) {
+  // Logits of all samples: [masked positions, vocabulary], or null if none is masked, and
+  // [samples, 2].
+  struct Heads {
+    Node* mlm = nullptr;
+    Node* nsp = nullptr;
+    std::vector<int> mlm_labels, nsp_labels;
+  };
+  Heads heads(const std::vector<Node*>& outputs, const std::vector<Sample>& samples) {
     std::vector<Node*> first, masked;
-    std::vector<int> next_labels, labels;
+    Heads heads;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       first.push_back(tape_.gather(outputs[i], {0}));
-      next_labels.push_back(samples[i].next_sentence_label);
+      heads.nsp_labels.push_back(samples[i].next_sentence_label);
       if (samples[i].masked_positions.empty()) continue;
       masked.push_back(tape_.gather(outputs[i], ints(samples[i].masked_positions)));
-      labels.insert(labels.end(), samples[i].masked_labels.begin(), samples[i].masked_labels.end());
+      heads.mlm_labels.insert(heads.mlm_labels.end(), samples[i].masked_labels.begin(),
+                              samples[i].masked_labels.end());
     }
     Node* pooled = tape_.tanh(dense("bert.pooler.dense", tape_.join_rows(first)));
-    Node* nsp =
-        tape_.cross_entropy(dense("cls.seq_relationship", pooled), next_labels, 1 / sample_total);
+    heads.nsp = dense("cls.seq_relationship", pooled);
+    if (masked.empty()) return heads;
+    Node* h = dense("cls.predictions.transform.dense", tape_.join_rows(masked));
+    h = norm("cls.predictions.transform.LayerNorm",
+             tape_.gelu(h, shape_.gelu == trainer::Gelu::Tanh));
+    heads.mlm = tape_.linear(h, weight("bert.embeddings.word_embeddings.weight"),
+                             weight("cls.predictions.bias"));
+    return heads;
+  }
+
+  ReferenceResult finish(const std::vector<Node*>& outputs, const std::vector<Sample>& samples,
+                         double masked_total, double sample_total) {
+    const Heads logits = heads(outputs, samples);
+    Node* nsp = tape_.cross_entropy(logits.nsp, logits.nsp_labels, 1 / sample_total);
     Node* total = nsp;
     ReferenceResult result;
-    if (!masked.empty()) {
-      Node* h = dense("cls.predictions.transform.dense", tape_.join_rows(masked));
-      h = norm("cls.predictions.transform.LayerNorm",
-               tape_.gelu(h, shape_.gelu == trainer::Gelu::Tanh));
-      Node* logits = tape_.linear(h, weight("bert.embeddings.word_embeddings.weight"),
-                                  weight("cls.predictions.bias"));
-      Node* mlm = tape_.cross_entropy(logits, labels, 1 / masked_total);
+    if (logits.mlm != nullptr) {
+      Node* mlm = tape_.cross_entropy(logits.mlm, logits.mlm_labels, 1 / masked_total);
       result.mlm_loss = mlm->value[0] * masked_total;
       total = tape_.add(nsp, mlm);
     }
     result.nsp_loss = nsp->value[0] * sample_total;
     result.loss = total->value[0];
     tape_.backward(total);
-    for (const auto& [name, node] : nodes_) result.gradients[name] = node->gradient;
+    for (const auto& [name, node] : nodes_) {
+      result.gradients[name] = node->gradient;
+      result.magnitudes[name] = node->magnitude;
+    }
     return result;
   }
+
+  Tape& tape() { return tape_; }
 
  private:
   static std::vector<int> ints(const std::vector<std::int32_t>& values) {
@@ -153,6 +176,44 @@ class Builder {
   std::map<std::string, Node*> nodes_;
 };
 
+// Without dropout, whose masks are all that an ordinal is for.
+std::vector<Node*> plain_outputs(Builder* builder, const std::vector<Sample>& samples) {
+  std::vector<Node*> outputs;
+  outputs.reserve(samples.size());
+  for (const Sample& sample : samples) outputs.push_back(builder->sample_output(sample, 0));
+  return outputs;
+}
+
+std::vector<ReferencePrediction> predictions(const Node* logits) {
+  std::vector<ReferencePrediction> found;
+  for (std::size_t r = 0; r < logits->rows; ++r) {
+    const auto begin = logits->value.begin() + static_cast<std::ptrdiff_t>(r * logits->columns);
+    std::vector<double> row(begin, begin + static_cast<std::ptrdiff_t>(logits->columns));
+    const auto best = std::max_element(row.begin(), row.end());
+    const double largest = *best;
+    const auto at = static_cast<int>(best - row.begin());
+    *best = -HUGE_VAL;
+    found.push_back({at, largest - *std::max_element(row.begin(), row.end())});
+  }
+  return found;
+}
+
+// Σ Tape::rounding() over the logits of a row. Σ_j (Σ_k a_jk²) is the mean of Σ_k (Σ_j ±a_jk)² over
+// random signs; after some of them it is known to a few percent.
+double row_rounding(Tape* tape, Node* logits, std::size_t row, std::mt19937* random) {
+  constexpr int kDraws = 8;
+  double sum = 0;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    std::vector<double> signs(logits->value.size(), 0.0);
+    for (std::size_t c = 0; c < logits->columns; ++c) {
+      signs[row * logits->columns + c] = (*random)() % 2U == 0 ? 1.0 : -1.0;
+    }
+    tape->backward(logits, signs);
+    sum += tape->rounding();
+  }
+  return sum / kDraws;
+}
+
 }  // namespace
 
 ReferenceResult reference_bert(const ModelShape& shape, const ReferenceWeights& weights,
@@ -165,6 +226,44 @@ ReferenceResult reference_bert(const ModelShape& shape, const ReferenceWeights& 
     outputs.push_back(builder.sample_output(samples[i], ordinals[i]));
   }
   return builder.finish(outputs, samples, masked_total, sample_total);
+}
+
+ReferenceScores reference_scores(const ModelShape& shape, const ReferenceWeights& weights,
+                                 const std::vector<Sample>& samples) {
+  Builder builder(shape, weights, {}, 0);
+  const Builder::Heads logits = builder.heads(plain_outputs(&builder, samples), samples);
+  ReferenceScores scores;
+  scores.mlm = predictions(logits.mlm);
+  scores.nsp = predictions(logits.nsp);
+  const auto score = [&](Node* of, const std::vector<int>& labels, double* loss, double* error) {
+    Node* sum = builder.tape().cross_entropy(of, labels, 1);
+    *loss = sum->value[0];
+    builder.tape().backward(sum);
+    *error = float32_error(builder.tape().rounding(), 1);
+  };
+  score(logits.mlm, logits.mlm_labels, &scores.mlm_loss, &scores.mlm_error);
+  score(logits.nsp, logits.nsp_labels, &scores.nsp_loss, &scores.nsp_error);
+  return scores;
+}
+
+std::vector<ReferenceLogits> reference_logits(const ModelShape& shape,
+                                              const ReferenceWeights& weights,
+                                              const Sample& sample) {
+  Builder builder(shape, weights, {}, 0);
+  const Builder::Heads logits = builder.heads(plain_outputs(&builder, {sample}), {sample});
+  std::mt19937 random(1);
+  std::vector<ReferenceLogits> found;
+  for (std::size_t row = 0; row < logits.mlm->rows; ++row) {
+    const auto begin =
+        logits.mlm->value.begin() + static_cast<std::ptrdiff_t>(row * logits.mlm->columns);
+    found.push_back({{begin, begin + static_cast<std::ptrdiff_t>(logits.mlm->columns)},
+                     row_rounding(&builder.tape(), logits.mlm, row, &random)});
+  }
+  for (const std::size_t next : {0U, 1U}) {
+    builder.tape().backward(logits.nsp, {next == 0 ? 1.0 : 0.0, next == 0 ? 0.0 : 1.0});
+    found.push_back({{logits.nsp->value[next]}, builder.tape().rounding()});
+  }
+  return found;
 }
 
 }  // namespace regatta::tests

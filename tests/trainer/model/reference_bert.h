@@ -27,8 +27,32 @@ struct ReferenceResult {
   double mlm_loss = 0;  // sums
   double nsp_loss = 0;
   double loss = 0;  // Σ mlm / masked + Σ nsp / samples
-  std::map<std::string, std::vector<double>> gradients;
+  std::map<std::string, std::vector<double>> gradients, magnitudes;  // Node::magnitude
 };
+
+// What a model without dropout makes of samples, their masked positions one after another.
+struct ReferencePrediction {
+  int best = 0;       // the class with the largest logit
+  double margin = 0;  // of that logit over the second largest
+};
+struct ReferenceScores {
+  double mlm_loss = 0, nsp_loss = 0;    // sums
+  double mlm_error = 0, nsp_error = 0;  // how far float32 may be from them (float32_error)
+  std::vector<ReferencePrediction> mlm, nsp;
+};
+[[nodiscard]] ReferenceScores reference_scores(const trainer::ModelShape& shape,
+                                               const ReferenceWeights& weights,
+                                               const std::vector<trainer::Sample>& samples);
+
+// Some logits of a sample, without dropout, and the sum of Tape::rounding() over them.
+struct ReferenceLogits {
+  std::vector<double> values;
+  double rounding = 0;
+};
+// Of each masked position, then each of next sentence's two by itself.
+[[nodiscard]] std::vector<ReferenceLogits> reference_logits(const trainer::ModelShape& shape,
+                                                            const ReferenceWeights& weights,
+                                                            const trainer::Sample& sample);
 
 // ordinals as for collate.
 [[nodiscard]] ReferenceResult reference_bert(const trainer::ModelShape& shape,

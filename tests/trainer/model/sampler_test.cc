@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -75,28 +76,30 @@ TEST_F(Sampler, MasksAreEightyTenTen) {
   EXPECT_NEAR(static_cast<double>(kept) / static_cast<double>(total), 0.1, deviation + 0.001);
 }
 
-TEST_F(Sampler, HalfOfThePairsAreRandom) {
-  const SampleSource source(*dataset_, Split::Training, config(128), 1);
-  double random_next = 0, total = 0;
-  for (std::uint32_t epoch = 0; epoch < 60; ++epoch) {
-    for (std::int64_t i = 0; i < source.size(); ++i) {
-      random_next += source.sample(i, epoch).next_sentence_label;
-      ++total;
-    }
-  }
-  // Slots of one sentence are always random, so the share is a little above one half.
-  EXPECT_GT(random_next / total, 0.47);
-  EXPECT_LT(random_next / total, 0.6);
-}
-
 TEST_F(Sampler, APassVisitsEverySampleOnce) {
   const SampleSource source(*dataset_, Split::Training, config(64), 9);
   std::multiset<std::vector<std::int32_t>> by_order, by_index;
   for (std::int64_t i = 0; i < source.size(); ++i) {
-    by_order.insert(source.at(source.size() + i).ids);  // the second pass
-    by_index.insert(source.sample(i, 1).ids);
+    by_order.insert(source.at(i).ids);
+    by_index.insert(source.sample(i, 0).ids);
   }
   EXPECT_EQ(by_order, by_index);
+}
+
+TEST_F(Sampler, EveryPassHasAnOrderOfItsOwn) {
+  const SampleSource source(*dataset_, Split::Training, config(64), 9);
+  std::vector<std::int64_t> orders[2];
+  for (const std::uint32_t epoch : {0U, 1U}) {
+    std::map<std::vector<std::int32_t>, std::int64_t> index_of;
+    const std::int64_t samples = std::max(source.size(), source.pass_size(epoch));
+    for (std::int64_t i = 0; i < samples; ++i) index_of[source.sample(i, epoch).ids] = i;
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+      orders[epoch].push_back(index_of.at(source.at(epoch * source.size() + i).ids));
+    }
+  }
+  int same = 0;
+  for (std::size_t i = 0; i < orders[0].size(); ++i) same += orders[0][i] == orders[1][i] ? 1 : 0;
+  EXPECT_LT(same, 12);  // one expected
 }
 
 TEST_F(Sampler, SamplesDependOnSeedAndNumberOnly) {
@@ -111,6 +114,23 @@ TEST_F(Sampler, SamplesDependOnSeedAndNumberOnly) {
     same += equal(one.at(number), other.at(number)) ? 1 : 0;
   }
   EXPECT_LT(same, 3);
+}
+
+// A sample of 30 tokens has over 10,000 masks: two passes with the same are no accident.
+TEST_F(Sampler, EveryPassDrawsAnew) {
+  const SampleSource source(*dataset_, Split::Training, config(64), 9);
+  int looked_at = 0;
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    const Sample first = source.sample(i, 0);
+    const Sample second = source.sample(i, 1);
+    if (first.ids.size() < 30) continue;
+    EXPECT_FALSE(equal(first, second)) << "sample " << i;
+    EXPECT_TRUE(first.ids.size() != second.ids.size() ||
+                first.masked_positions != second.masked_positions)
+        << "sample " << i;
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 50);
 }
 
 TEST_F(Sampler, LengthsAreKnownWithoutTheSamples) {
@@ -155,7 +175,8 @@ TEST_F(Sampler, LengthsAreKnownWhereNoOtherDocumentIs) {
   }
 }
 
-TEST_F(Sampler, EvaluationSetIsFixedAndHeldOut) {
+// That it is held out: HeldOut of evaluation_test.cc.
+TEST_F(Sampler, EvaluationSetIsFixed) {
   const std::vector<Sample> set = evaluation_samples(*dataset_, config(64), 20);
   const std::vector<Sample> again = evaluation_samples(*dataset_, config(64), 20);
   ASSERT_EQ(set.size(), 20U);

@@ -15,15 +15,16 @@
 
 namespace regatta::tests {
 
-// `documents` texts in which words follow one another by fixed habits, so that there is something
-// to learn. Returns the dataset directory.
-[[nodiscard]] inline base::Path make_small_dataset(const base::Path& directory, int documents) {
+// `documents` texts, of 3 to 2 + `lengths` sentences, in which words follow one another by fixed
+// habits, so that there is something to learn. Returns the dataset directory.
+[[nodiscard]] inline base::Path make_small_dataset(const base::Path& directory, int documents,
+                                                   unsigned lengths = 9) {
   const std::vector<std::string> words = {"boat", "river", "wind",  "sail", "oar",  "crew", "race",
                                           "lake", "shore", "storm", "rope", "mast", "tide", "deck"};
   std::mt19937 random(1);
   std::ofstream text(directory / "corpus.txt");
   for (int document = 0; document < documents; ++document) {
-    const int sentences = 3 + static_cast<int>(random() % 9U);
+    const int sentences = 3 + static_cast<int>(random() % lengths);
     for (int sentence = 0; sentence < sentences; ++sentence) {
       std::size_t word = random() % words.size();
       text << "The";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -216,6 +217,15 @@ TEST(StepSamples, ExchangeByMovingTouchesOwnDataOnly) {
   EXPECT_LT(all, 3 * 14 * 400 * 4);
 }
 
+// Of the run's first samples, whatever the step.
+StratumLimits made_up_strata() {
+  std::vector<std::int32_t> first;
+  for (std::int64_t number = 0; number < kStratumSamples; ++number) {
+    first.push_back(made_up_length(number));
+  }
+  return stratum_limits(first);
+}
+
 TEST(StepSamples, StratifiedFollowsItsPlan) {
   for (const int ranks : {1, 2, 3, 4}) {
     for (const int batch : {ranks, 4 * ranks, 6 * ranks + 1}) {
@@ -223,13 +233,14 @@ TEST(StepSamples, StratifiedFollowsItsPlan) {
       std::vector<std::int64_t> steps(2 * kWindowSteps);
       for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<std::int64_t>(i) + 1;
       const auto shares = shares_of(config_of(ranks, batch, balance), steps);
+      const StratumLimits strata = made_up_strata();
       for (std::int64_t window = 0; window < 2; ++window) {
         const std::int64_t first = window * kWindowSteps * batch;
         std::vector<std::int32_t> lengths;
         for (std::int64_t i = 0; i < kWindowSteps * batch; ++i) {
           lengths.push_back(made_up_length(first + i));
         }
-        const std::vector<std::int32_t> order = stratified_order(lengths, batch, ranks);
+        const std::vector<std::int32_t> order = stratified_order(lengths, batch, ranks, strata);
         for (std::int64_t step = 0; step < kWindowSteps; ++step) {
           const auto numbers =
               numbers_of(shares, static_cast<std::size_t>(window * kWindowSteps + step), batch);
@@ -240,6 +251,54 @@ TEST(StepSamples, StratifiedFollowsItsPlan) {
         }
       }
     }
+  }
+}
+
+// Four lengths so far apart that classes of any sense part them: every node's share of a step has
+// each of them as often as every other's, but for the few steps that take what classes leave over.
+TEST(StepSamples, StratifiedSharesHaveEveryLengthAsOften) {
+  constexpr std::int32_t kLengths[] = {60, 190, 320, 500};
+  const auto length = [&](std::int64_t number) {
+    return kLengths[base::PhiloxStream(2, static_cast<std::uint32_t>(number), 0, 1).below(4)];
+  };
+  const SampleStream stream{[&](std::int64_t number) {
+                              Sample sample;
+                              sample.ids.resize(static_cast<std::size_t>(length(number)));
+                              return sample;
+                            },
+                            length};
+  struct Row {
+    int ranks, node_ranks, batch;
+  };
+  for (const Row& row : {Row{2, 1, 8}, Row{3, 1, 24}, Row{4, 1, 20}, Row{4, 2, 24}}) {
+    RunConfig config = config_of(row.ranks, row.batch,
+                                 {Balance::Stratified, Deal::LongestFirst, ExchangeWay::Reread});
+    config.ranks_per_node = row.node_ranks;
+    std::vector<std::map<std::size_t, int>> counts[kWindowSteps];  // of nodes: by length
+    for (int rank = 0; rank < row.ranks; ++rank) {
+      SilentChannel channel(rank, row.ranks);
+      StepSamples samples(config, stream, channel);
+      for (std::size_t step = 0; step < kWindowSteps; ++step) {
+        counts[step].resize(static_cast<std::size_t>(row.ranks / row.node_ranks));
+        auto& mine = counts[step][static_cast<std::size_t>(rank / row.node_ranks)];
+        for (const Sample& sample : samples.share(static_cast<std::int64_t>(step) + 1).samples) {
+          ++mine[sample.ids.size()];
+        }
+      }
+    }
+    std::map<std::size_t, int> all;
+    int uneven = 0;
+    for (const auto& nodes : counts) {
+      uneven += std::count(nodes.begin(), nodes.end(), nodes[0]) < std::ssize(nodes) ? 1 : 0;
+      for (const auto& node : nodes) {
+        for (const auto& [of, count] : node) all[of] += count;
+      }
+    }
+    ASSERT_EQ(all.size(), 4U);
+    for (const auto& [of, count] : all) {
+      EXPECT_GT(count, kWindowSteps * row.batch / 8) << "half its share of length " << of;
+    }
+    EXPECT_LT(uneven, 4) << row.ranks << " ranks: fewer than there are classes";
   }
 }
 
@@ -256,6 +315,47 @@ TEST(StepSamples, StratifiedStepsMayBeAskedForInAnyOrder) {
                              equal));
     }
   }
+}
+
+// Samples of at most 128 tokens have classes, too: between the ranks of a step, tokens differ less
+// than when they are dealt in turn.
+TEST(StepSamples, StratifiedEvensOutShortSamples) {
+  const auto length = [](std::int64_t number) {
+    return 4 + (made_up_length(number) - 4) * 124 / 508;
+  };
+  const auto largest_over_mean = [&](Balance strategy) {
+    constexpr int kRanks = 4, kBatch = 32;
+    RunConfig config =
+        config_of(kRanks, kBatch, {strategy, Deal::LongestFirst, ExchangeWay::Reread});
+    config.data.max_length = 128;
+    config.ranks_per_node = 1;
+    double sum = 0;
+    std::vector<std::vector<double>> tokens(kWindowSteps, std::vector<double>(kRanks));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      SilentChannel channel(rank, kRanks);
+      const SampleStream stream{[&](std::int64_t number) {
+                                  Sample sample;
+                                  sample.ids.resize(static_cast<std::size_t>(length(number)));
+                                  return sample;
+                                },
+                                length};
+      StepSamples samples(config, stream, channel);
+      for (std::size_t step = 0; step < kWindowSteps; ++step) {
+        for (const Sample& sample : samples.share(static_cast<std::int64_t>(step) + 1).samples) {
+          tokens[step][static_cast<std::size_t>(rank)] += static_cast<double>(sample.ids.size());
+        }
+      }
+    }
+    for (const std::vector<double>& step : tokens) {
+      const double all = step[0] + step[1] + step[2] + step[3];
+      sum += *std::max_element(step.begin(), step.end()) * kRanks / all;
+    }
+    return sum / kWindowSteps;
+  };
+  // Of lengths like these (a third at the limit, the others even below it), four classes of least
+  // variance keep a twentieth of the variance of all, so less than a third of the deviation.
+  const double in_turn = largest_over_mean(Balance::None) - 1;
+  EXPECT_LT(largest_over_mean(Balance::Stratified) - 1, in_turn / 3);
 }
 
 TEST(StepSamples, StratifiedRefusesHalfANode) {

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <numbers>
 
-namespace regatta::tests {
+#include "tests/trainer/model/rounding.h"
 
+namespace regatta::tests {
 Node* Tape::make(std::size_t rows, std::size_t columns) {
   nodes_.push_back(std::make_unique<Node>());
   Node* node = nodes_.back().get();
@@ -18,6 +19,7 @@ Node* Tape::make(std::size_t rows, std::size_t columns) {
 
 Node* Tape::input(std::size_t rows, std::size_t columns, const std::vector<double>& value) {
   Node* node = make(rows, columns);
+  node->magnitude.assign(rows * columns, 0.0);
   node->value.assign(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(rows * columns));
   return node;
 }
@@ -35,13 +37,26 @@ Node* Tape::linear(Node* x, Node* weight, Node* bias) {
     for (std::size_t r = 0; r < x->rows; ++r) {
       for (std::size_t o = 0; o < weight->rows; ++o) {
         const double g = y->grad(r, o);
-        bias->gradient[o] += g;
+        bias->add_to_gradient(o, g);
         for (std::size_t i = 0; i < x->columns; ++i) {
           x->grad(r, i) += g * weight->at(o, i);
-          weight->grad(o, i) += g * x->at(r, i);
+          weight->add_to_gradient(o * weight->columns + i, g * x->at(r, i));
         }
       }
     }
+  });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t r = 0; r < x->rows; ++r) {
+      for (std::size_t o = 0; o < weight->rows; ++o) {
+        if (y->grad(r, o) == 0) continue;
+        RoundedSum sum(bias->value[o]);
+        for (std::size_t i = 0; i < x->columns; ++i)
+          sum.add_product(x->at(r, i) * weight->at(o, i));
+        total += square(y->grad(r, o)) * sum.squares();
+      }
+    }
+    return total;
   });
   return y;
 }
@@ -54,6 +69,11 @@ Node* Tape::add(Node* x, Node* y) {
       x->gradient[i] += z->gradient[i];
       y->gradient[i] += z->gradient[i];
     }
+  });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t i = 0; i < z->value.size(); ++i) total += square(z->gradient[i] * z->value[i]);
+    return total;
   });
   return z;
 }
@@ -80,6 +100,13 @@ Node* Tape::gelu(Node* x, bool tanh_form) {
       x->gradient[i] += slope * y->gradient[i];
     }
   });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t i = 0; i < x->value.size(); ++i) {
+      total += square(y->gradient[i]) * gelu_rounding(x->value[i], y->value[i], tanh_form);
+    }
+    return total;
+  });
   return y;
 }
 
@@ -90,6 +117,13 @@ Node* Tape::tanh(Node* x) {
     for (std::size_t i = 0; i < x->value.size(); ++i) {
       x->gradient[i] += (1 - y->value[i] * y->value[i]) * y->gradient[i];
     }
+  });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t i = 0; i < x->value.size(); ++i) {
+      total += kFunctionRounding * square(y->gradient[i] * y->value[i]);
+    }
+    return total;
   });
   return y;
 }
@@ -119,14 +153,23 @@ Node* Tape::layer_norm(Node* x, Node* gamma, Node* beta, double epsilon) {
         const double z = normal[r * x->columns + c];
         sum += g / n;
         dot += g * z / n;
-        gamma->gradient[c] += y->grad(r, c) * z;
-        beta->gradient[c] += y->grad(r, c);
+        gamma->add_to_gradient(c, y->grad(r, c) * z);
+        beta->add_to_gradient(c, y->grad(r, c));
       }
       for (std::size_t c = 0; c < x->columns; ++c) {
         const double g = y->grad(r, c) * gamma->value[c];
         x->grad(r, c) += inverse[r] * (g - sum - normal[r * x->columns + c] * dot);
       }
     }
+  });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t r = 0; r < x->rows; ++r) {
+      const std::size_t begin = r * x->columns;
+      total += norm_rounding({&x->value[begin], gamma->value.data(), &y->value[begin],
+                              &y->gradient[begin], x->columns, epsilon});
+    }
+    return total;
   });
   return y;
 }
@@ -136,6 +179,13 @@ Node* Tape::scale_elements(Node* x, const std::vector<double>& factors) {
   for (std::size_t i = 0; i < x->value.size(); ++i) y->value[i] = x->value[i] * factors[i];
   on_backward([=] {
     for (std::size_t i = 0; i < x->value.size(); ++i) x->gradient[i] += y->gradient[i] * factors[i];
+  });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t i = 0; i < y->value.size(); ++i) {
+      if (factors[i] != 1) total += 2 * square(y->gradient[i] * y->value[i]);  // the factor, too
+    }
+    return total;
   });
   return y;
 }
@@ -150,7 +200,7 @@ Node* Tape::gather(Node* x, const std::vector<int>& rows) {
   on_backward([=] {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (std::size_t c = 0; c < x->columns; ++c) {
-        x->grad(static_cast<std::size_t>(rows[r]), c) += y->grad(r, c);
+        x->add_to_gradient(static_cast<std::size_t>(rows[r]) * x->columns + c, y->grad(r, c));
       }
     }
   });
@@ -259,6 +309,12 @@ Node* Tape::attention(Node* q, Node* k, Node* v, double scale, const std::vector
       }
     }
   });
+  on_rounding([=] {
+    double total = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      total += attention_rounding({q, k, v, y, p, factors, scale}, i);
+    return total;
+  });
   return y;
 }
 
@@ -284,12 +340,33 @@ Node* Tape::cross_entropy(Node* logits, const std::vector<int>& labels, double w
       }
     }
   });
+  on_rounding([=] {
+    double total = 0;
+    RoundedSum losses;
+    for (std::size_t r = 0; r < logits->rows; ++r) {
+      const auto label = static_cast<std::size_t>(labels[r]);
+      const double* const x = &logits->value[r * logits->columns];
+      total += cross_entropy_rounding(x, logits->columns, label);
+      losses.add(-std::log(p[r * logits->columns + label]));
+    }
+    return square(loss->gradient[0] * weight) * (total + losses.squares() + square(losses.sum()));
+  });
   return loss;
 }
 
-void Tape::backward(Node* result) {
-  result->gradient[0] = 1;
+void Tape::backward(Node* result, const std::vector<double>& weights) {
+  for (const auto& node : nodes_) {
+    std::fill(node->gradient.begin(), node->gradient.end(), 0.0);
+    std::fill(node->magnitude.begin(), node->magnitude.end(), 0.0);
+  }
+  result->gradient = weights;
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) (*step)();
+}
+
+double Tape::rounding() const {
+  double total = 0;
+  for (const auto& squares : roundings_) total += squares();
+  return total;
 }
 
 }  // namespace regatta::tests

@@ -3,6 +3,7 @@
 // tape_test.cc.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,6 +14,14 @@ namespace regatta::tests {
 struct Node {
   std::size_t rows = 0, columns = 0;
   std::vector<double> value, gradient;
+  // Of an input, the sum of the absolute values of what its gradient is a sum of: how far another
+  // order of float32 sums may lead is a multiple of it.
+  std::vector<double> magnitude;
+
+  void add_to_gradient(std::size_t i, double term) {
+    gradient[i] += term;
+    if (!magnitude.empty()) magnitude[i] += std::abs(term);
+  }
 
   double& at(std::size_t r, std::size_t c) { return value[r * columns + c]; }
   double& grad(std::size_t r, std::size_t c) { return gradient[r * columns + c]; }
@@ -38,15 +47,24 @@ class Tape {
   // Σ_r cross-entropy(row r, label r) × weight, a 1×1 node.
   Node* cross_entropy(Node* logits, const std::vector<int>& labels, double weight);
 
-  // Fills every gradient with d result / d node.
-  void backward(Node* result);
+  // Fills every gradient with d (Σ weights·result) / d node, anew each time.
+  void backward(Node* result, const std::vector<double>& weights = {1});
+
+  // Of the last backward: what rounding does to Σ weights·result in the simplest program of another
+  // precision, which rounds after every operation and adds up in turn. Rounding a value v shifts
+  // the result by at most u·|d·v|, d being its derivative by v and u the unit roundoff; this is
+  // Σ (d·v)² over all roundings. exp, log, tanh and erf may be wrong by a whole unit in the last
+  // place, which is twice as much.
+  [[nodiscard]] double rounding() const;
 
  private:
   Node* make(std::size_t rows, std::size_t columns);
   void on_backward(std::function<void()> step) { steps_.push_back(std::move(step)); }
+  void on_rounding(std::function<double()> squares) { roundings_.push_back(std::move(squares)); }
 
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::function<void()>> steps_;
+  std::vector<std::function<double()>> roundings_;
 };
 
 }  // namespace regatta::tests

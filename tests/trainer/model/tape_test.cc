@@ -106,6 +106,41 @@ TEST(Tape, CrossEntropy) {
     return t.cross_entropy(n[0], {4, 0, 2}, 0.5);
   });
 }
+
+// y = (3·x0, 3·x1, 3·x1) and then a norm, weighted with 1, 1, −1 a row: what each gradient is a sum
+// of, by hand.
+TEST(Tape, MagnitudesAreOfTheTermsOfAGradient) {
+  const auto sum_of_rows = [](Tape& t, Node* y) {
+    Node* one = t.input(1, y->columns, std::vector<double>(y->columns, 1.0));
+    Node* rows = t.linear(t.scale_elements(y, y->columns == 1 ? std::vector<double>{1, 1, -1}
+                                                              : std::vector<double>(4, 1.0)),
+                          one, t.input(1, 1, {0.0}));
+    Node* total = t.gather(rows, {0});
+    for (int r = 1; r < static_cast<int>(rows->rows); ++r)
+      total = t.add(total, t.gather(rows, {r}));
+    t.backward(total);
+  };
+  Tape tape;
+  Node* table = tape.input(2, 1, {1, -2});
+  Node* weight = tape.input(1, 1, {3});
+  Node* bias = tape.input(1, 1, {0});
+  sum_of_rows(tape, tape.linear(tape.gather(table, {0, 1, 1}), weight, bias));
+  EXPECT_EQ(weight->gradient, std::vector<double>{1});  // 1 − 2 + 2
+  EXPECT_EQ(weight->magnitude, std::vector<double>{5});
+  EXPECT_EQ(bias->gradient, std::vector<double>{1});  // 1 + 1 − 1
+  EXPECT_EQ(bias->magnitude, std::vector<double>{3});
+  EXPECT_EQ(table->gradient, (std::vector<double>{3, 0}));  // 3; 3 − 3
+  EXPECT_EQ(table->magnitude, (std::vector<double>{3, 6}));
+  Tape normal;
+  Node* gamma = normal.input(1, 2, {1, 1});
+  Node* beta = normal.input(1, 2, {0, 0});
+  // Normalised: (−1, 1) and (1, −1).
+  sum_of_rows(normal, normal.layer_norm(normal.input(2, 2, {0, 2, 4, 0}), gamma, beta, 0));
+  EXPECT_EQ(gamma->gradient, (std::vector<double>{0, 0}));
+  EXPECT_EQ(gamma->magnitude, (std::vector<double>{2, 2}));
+  EXPECT_EQ(beta->gradient, (std::vector<double>{2, 2}));
+  EXPECT_EQ(beta->magnitude, (std::vector<double>{2, 2}));
+}
 TEST(Tape, Rearrangements) {
   check_gradients({{4, 6}, {4, 2}}, [](Tape& t, const auto& n) {
     Node* joined = t.join_columns({t.columns(n[0], 1, 3), n[1]});

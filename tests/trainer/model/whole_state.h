@@ -39,6 +39,7 @@ inline TrainingState whole_state(Communicator& communicator, TrainLoop& loop) {
   state.second_moment = gathered(snapshot.second_moment());
   state.loss_scale = snapshot.shard().loss_scale;
   state.good_steps = snapshot.shard().good_steps;
+  state.noise = snapshot.shard().noise;
   return communicator.rank() == 0 ? state : TrainingState{};
 }
 

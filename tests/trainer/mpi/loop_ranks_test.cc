@@ -24,8 +24,12 @@ class LoopOnRanks : public testing::Test {
   static void SetUpTestSuite() {
     directory_ = new TemporaryDirectory;  // each rank makes the same dataset for itself
     dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
+    long_directory_ = new TemporaryDirectory;
+    long_dataset_ = new Dataset(Dataset::open(make_small_dataset(long_directory_->path(), 60, 40)));
   }
   static void TearDownTestSuite() {
+    delete long_dataset_;
+    delete long_directory_;
     delete dataset_;
     delete directory_;
   }
@@ -35,6 +39,19 @@ class LoopOnRanks : public testing::Test {
     config.steps = 100;
     config.optimizer.learning_rate = 1e-3;
     return config;
+  }
+  // Of the dataset with long documents, cut to all lengths.
+  static RunConfig long_config() {
+    RunConfig long_config = config();
+    long_config.model.vocabulary = static_cast<int>(long_dataset_->vocabulary().size());
+    long_config.model.max_positions = kLongest;
+    long_config.data.max_length = kLongest;
+    long_config.data.short_fraction = 0.8;
+    return long_config;
+  }
+  static constexpr int kLongest = 320;
+  static const Dataset& dataset_of(const RunConfig& config) {
+    return config.data.max_length == kLongest ? *long_dataset_ : *dataset_;
   }
   struct Course {
     std::vector<double> losses;
@@ -48,7 +65,8 @@ class LoopOnRanks : public testing::Test {
     config.ranks = communicator.ranks();
     config.ranks_per_node = 1;
     const auto device = make_cpu_device(1);
-    const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
+    const Dataset& dataset = dataset_of(config);
+    const SampleSource source(dataset, Split::Training, config.data, config.seed);
     topology::Plan plan;
     plan.ranks = communicator.ranks();
     plan.buckets = buckets;
@@ -61,17 +79,15 @@ class LoopOnRanks : public testing::Test {
       course.losses.push_back(loop.step(step).loss);
       if (!turns.empty()) loop.cut(turns[static_cast<std::size_t>(step) % turns.size()]);
     }
-    course.evaluation = loop.evaluate(evaluation_samples(*dataset_, config.data, 50), steps);
+    course.evaluation = loop.evaluate(evaluation_samples(dataset, config.data, 50), steps);
     course.parameters.resize(static_cast<std::size_t>(loop.model().table().arena_size));
     device->copy_to_host(0, course.parameters.data(), loop.model().parameters());
     device->synchronize();
     return course;
   }
-  static TemporaryDirectory* directory_;
-  static Dataset* dataset_;
+  static inline TemporaryDirectory *directory_ = nullptr, *long_directory_ = nullptr;
+  static inline Dataset *dataset_ = nullptr, *long_dataset_ = nullptr;
 };
-TemporaryDirectory* LoopOnRanks::directory_ = nullptr;
-Dataset* LoopOnRanks::dataset_ = nullptr;
 
 // Summation order is all that differs; how far that leads apart, two instruction sets on one rank
 // would show: about 1e-6 of the loss in a hundred steps of so small a model, and ten times that is
@@ -135,11 +151,11 @@ struct Named {
 
 // Every way of balancing with every cut into buckets with every way of holding the state, for a
 // hundred steps: what keeps the step's samples keeps the losses. `stratified` has samples of its
-// own, so its combinations are compared with each other.
-std::vector<Named> balances(const RunConfig& base) {
+// own, so its combinations are compared with each other; it needs lengths of several classes.
+std::vector<Named> balances(const RunConfig& base, const RunConfig& of_long) {
   std::vector<Named> named;
   const auto add = [&](const char* name, Balance strategy, Deal deal, ExchangeWay exchange) {
-    RunConfig config = base;
+    RunConfig config = strategy == Balance::Stratified ? of_long : base;
     config.balance = {strategy, deal, exchange};
     named.push_back({name, config});
   };
@@ -176,19 +192,31 @@ class Combinations : public LoopOnRanks {
           << what << ", step " << i + 1;
     }
   }
+  static void expect_different(const Course& course, const Course& reference) {
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < course.losses.size(); ++i) {
+      const double apart = std::abs(course.losses[i] - reference.losses[i]);
+      different += apart > 1e-5 * reference.losses[i] ? 1U : 0U;
+    }
+    EXPECT_EQ(different, course.losses.size())
+        << "strata without effect: the samples of these steps are those of any other way";
+  }
   // All combinations with an optimizer, each against one rank or, for `stratified`, the first.
   static void compare_all(OptimizerKind kind, int steps) {
-    RunConfig base = config();
-    base.optimizer.kind = kind;
-    const TensorTable table = make_tensor_table(base.model);
-    const std::pair<const char*, std::vector<topology::Bucket>> cuts[] = {
-        {"one bucket", buckets_of_bytes(table, 0)},
-        {"a bucket a layer", buckets_per_layer(table)},
-        {"buckets of 10 kB", buckets_of_bytes(table, 10000)}};
+    RunConfig base = config(), of_long = long_config();
+    base.optimizer.kind = of_long.optimizer.kind = kind;
     SingleCommunicator alone;
-    const Course one = train(alone, cuts[0].second, base, steps);
+    const auto one_bucket = [](const RunConfig& c) {
+      return buckets_of_bytes(make_tensor_table(c.model), 0);
+    };
+    const Course one = train(alone, one_bucket(base), base, steps);
     std::optional<Course> stratified;
-    for (const Named& balance : balances(base)) {
+    for (const Named& balance : balances(base, of_long)) {
+      const TensorTable table = make_tensor_table(balance.config.model);
+      const std::pair<const char*, std::vector<topology::Bucket>> cuts[] = {
+          {"one bucket", one_bucket(balance.config)},
+          {"a bucket a layer", buckets_per_layer(table)},
+          {"buckets of 10 kB", buckets_of_bytes(table, 10000)}};
       for (const auto& [cut, buckets] : cuts) {
         for (const Named& state : states(balance.config)) {
           const std::string what = balance.name + ", " + cut + ", " + state.name;
@@ -203,8 +231,21 @@ class Combinations : public LoopOnRanks {
         }
       }
     }
+    expect_different(*stratified, train(alone, one_bucket(of_long), of_long, steps));
   }
 };
+
+// Whether classes are of 128 tokens or of as many as the data has, these lengths are in several.
+TEST_F(Combinations, OfStratifiedHaveLengthsToStratify) {
+  const RunConfig c = long_config();
+  const SampleSource source(*long_dataset_, Split::Training, c.data, c.seed);
+  const std::int64_t samples = std::int64_t{kWindowSteps} * c.batch_size;
+  std::int64_t counts[3] = {};
+  for (std::int64_t number = 0; number < samples; ++number) {
+    ++counts[(source.length_at(number) - 1) / 128];
+  }
+  for (const std::int64_t count : counts) EXPECT_GT(count, samples / 20);
+}
 
 TEST_F(Combinations, OfAdamWHaveTheLossesOfOneRank) {
   compare_all(OptimizerKind::AdamW, full_repetitions() ? 100 : 10);

@@ -176,13 +176,13 @@ TEST(EmulatedNcclErrors, HaveTheirCodes) {
 TEST(EmulatedNcclErrors, ACallThatIsNeverEnqueuedEndsInTime) {
   NcclSetup setup;
   setup.ranks = 1;
-  setup.options.init_seconds = 0.3;
+  setup.options.init_seconds = 2;
   setup.delays.launch = kNever;
   on_ranks(setup, [](NcclRank& rank) {
     LentMemory x(rank.nccl, 0, ones(5));
     EXPECT_THAT(thrown_message([&] { static_cast<void>(rank.ranks->all_reduce_sum(0, x.view())); },
                                Code::Retry),
-                HasSubstr("an all-reduce after 0.3 s"));
+                HasSubstr("an all-reduce after 2"));
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 
 #include "base/clock.h"
@@ -98,6 +99,53 @@ TEST_F(CheckpointKeeperTest, ResumesBesidePinsMarksAndTombstones) {
   ASSERT_TRUE(resumed.has_value());
   EXPECT_EQ(resumed->step, 2);
   EXPECT_TRUE(skipped.empty());
+}
+
+// Where a run goes back to: whole, finite, and under a name of its own when it comes there again.
+class RollbackTest : public CheckpointKeeperTest {
+ protected:
+  RollbackTest() : CheckpointKeeperTest("{every: 7, keep_last: 10}") {}
+  std::optional<Resumed> back(std::int64_t step) {
+    skipped_.clear();
+    return keeper_.load_before(step, &whole_, &skipped_);
+  }
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  Snapshot whole_{*device_, table_, whole_state(table_), 0, 1, true};
+  std::vector<CheckpointRecord> skipped_;
+};
+
+TEST_F(RollbackTest, LoadsTheNewestWhoseNumbersAreAllFinite) {
+  EXPECT_FALSE(back(3).has_value()) << "a run without checkpoints";
+  write(7, 1.5);
+  std::int64_t step = 7;
+  for (std::vector<float>* values :
+       {&state_.parameters, &state_.first_moment, &state_.second_moment}) {
+    values->front() = std::numeric_limits<float>::infinity();
+    write(step += 7, 1);
+    values->front() = 4;
+  }
+  const auto found = back(30);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->step, 7);
+  EXPECT_EQ(found->metric, 1.5);
+  ASSERT_EQ(skipped_.size(), 3U);
+  EXPECT_EQ(skipped_[0].name, name(28));
+  EXPECT_EQ(skipped_[0].message, "not all of its numbers are finite");
+  EXPECT_EQ(whole_.shard().parameters[0], 1) << "the state of step 7";
+  EXPECT_THROW((void)back(7), base::Error) << "none is left, and the run is not a new one";
+}
+
+TEST_F(RollbackTest, WhatIsWrittenAfterItSaysSoInNameAndManifest) {
+  write(7, 1);
+  write(14, 1);
+  keeper_.keep_rollbacks({{17, 14}});
+  EXPECT_EQ(back(16)->step, 7) << "14 was tried";
+  keeper_.keep_rollbacks({{17, 14}, {16, 7}});
+  EXPECT_EQ(write(14, 1), Names{}) << "the older one of step 14 stays as it is";
+  EXPECT_EQ(back(21)->name, "step-0000000014-ccccr2");
+  EXPECT_EQ(back(21)->rollbacks, (std::vector<Rollback>{{17, 14}, {16, 7}}));
+  std::vector<CheckpointRecord> skipped;
+  EXPECT_EQ(keeper_.load(&whole_, &skipped)->rollbacks.size(), 2U) << "a resume goes on from it";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,7 +128,10 @@ TEST_F(HangReport, WhatCannotBeWrittenIsNoFurtherHarm) {
 class ProcessStacks : public testing::Test {
  protected:
   ProcessStacks() {
-    std::ofstream(directory_.path() / "run") << "echo ready > ready\nwhile :; do sleep 0.1; done\n";
+    // It waits without a child: between fork and exec one would look like the script itself.
+    const base::Path fifo = directory_.path() / "fifo";
+    EXPECT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    std::ofstream(directory_.path() / "run") << "exec 3<>fifo\necho ready > ready\nread line <&3\n";
     base::Command command;
     command.arguments = {"/bin/sh", "run", "--directory", run_.string()};
     command.directory = directory_.path();

@@ -2,6 +2,7 @@
 // as long as its timeline says, and never longer than with 25 MB buckets.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@ constexpr double kDeadline = 450;  // seconds of one attempt, on any machine
 constexpr int kAttempts = 3;
 constexpr double kMostError = 0.15;
 constexpr double kLeastNoise = 0.02;
+constexpr double kMostNoise = 0.1;  // of a median, where the machine does something else as well
 
 // Why this case does not hold, or nothing.
 std::string failure_of(const nlohmann::json& row) {
@@ -36,6 +38,7 @@ class PlanBench : public testing::TestWithParam<int> {};
 
 TEST_P(PlanBench, StepsLastAsLongAsPlanned) {
   std::string tried;
+  bool quiet = false;  // one attempt at least was not disturbed
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     base::Command command;
     command.arguments = {REGATTA_BINARY_DIR "/trainer/regatta-train",
@@ -56,10 +59,18 @@ TEST_P(PlanBench, StepsLastAsLongAsPlanned) {
     const auto json = nlohmann::json::parse(output.text);
     ASSERT_EQ(json["cases"].size(), 2U);
     std::string failures;
-    for (const auto& row : json["cases"]) failures += failure_of(row);
+    double noise = 0;
+    for (const auto& row : json["cases"]) {
+      failures += failure_of(row);
+      for (const char* of : {"ratio_to_prediction_noise", "planned_to_standard_noise"}) {
+        noise = std::max(noise, row[of].get<double>());
+      }
+    }
     if (failures.empty()) return;
+    quiet = quiet || noise < kMostNoise;
     tried += failures + "\n" + output.errors;
   }
+  if (!quiet) GTEST_SKIP() << "needs a machine that does nothing else\n" << tried;
   FAIL() << tried;
 }
 

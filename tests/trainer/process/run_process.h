@@ -64,8 +64,13 @@ class RunProcess : public testing::Test {
     return path;
   }
   pid_t start(const base::Path& run, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{run.string() + ".yaml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return start_with(run, arguments);
+  }
+  static pid_t start_with(const base::Path& run, const std::vector<std::string>& more) {
     base::Command command;
-    command.arguments = {kTrainer, "run", "--directory", run.string(), run.string() + ".yaml"};
+    command.arguments = {kTrainer, "run", "--directory", run.string()};
     command.arguments.insert(command.arguments.end(), more.begin(), more.end());
     command.output_path = run.string() + ".log";
     return base::spawn(command);
@@ -84,6 +89,8 @@ class RunProcess : public testing::Test {
   int run_to_end(const base::Path& run, const std::vector<std::string>& more = {}) {
     return finish(start(run, more));
   }
+  // A run whose run.json is no longer what it was made from.
+  int resume_to_end(const base::Path& run) { return finish(start_with(run, {})); }
   static std::vector<trainer::JournalRecord> journal(const base::Path& run) {
     std::vector<trainer::JournalRecord> records;
     try {
@@ -118,6 +125,29 @@ class RunProcess : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
     return false;
+  }
+  // Of a run that was asked for a checkpoint: it is written, training goes on, and TERM ends it.
+  void expect_one_checkpoint_then_stop(const base::Path& run, pid_t process) {
+    const auto written = [&] {
+      std::vector<std::int64_t> steps;
+      for (const auto& record : records_of<trainer::CheckpointRecord>(run)) {
+        if (record.status == "written") steps.push_back(record.step);
+      }
+      return steps;
+    };
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (written().empty()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << log_of(run);
+      ASSERT_TRUE(base::process_start_ticks(process)) << log_of(run);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    ASSERT_TRUE(wait_for_step(run, process, written()[0] + 5)) << log_of(run);
+    ::kill(process, SIGTERM);
+    EXPECT_EQ(finish(process), static_cast<int>(trainer::ExitCode::Stopped)) << log_of(run);
+    const std::vector<std::int64_t> steps = written();
+    ASSERT_EQ(steps.size(), 2U) << "that one, and the last";
+    EXPECT_EQ(steps[1], records_of<trainer::EndRecord>(run).back().step);
   }
   // The bytes of the last checkpoint's tensors.
   static std::string final_weights(const base::Path& run) {
@@ -164,7 +194,9 @@ class RunProcess : public testing::Test {
   }
   // mpirun is given a moment to reap those it has killed.
   static bool all_gone(const base::Path& run, int ranks) {
-    for (int look = 0; look < 100; ++look) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
+    while (std::chrono::steady_clock::now() < deadline) {
       if (processes_of(run, ranks) == std::vector<pid_t>(static_cast<std::size_t>(ranks), 0)) {
         return true;
       }

@@ -229,7 +229,7 @@ TEST(TcpHost, CallsThatDifferAreAnError) {
 
 TEST(TcpHost, RankThatNeverComes) {
   Star star(4);
-  star.options.connect_seconds = 1;
+  star.options.connect_seconds = 4;
   const Ends ends = each_rank(4, [&](int rank) {
     if (rank != 2) static_cast<void>(star.connect(rank));
   });
@@ -270,7 +270,7 @@ TEST(TcpHost, RankThatDiesWhileOthersGather) {
 
 TEST(TcpHost, CallThatWaitsTooLong) {
   Star star(3);
-  star.options.call_seconds = 0.5;
+  star.options.call_seconds = 3;
   std::promise<void> over;
   auto waiting = over.get_future().share();
   std::atomic<int> ended = 0;

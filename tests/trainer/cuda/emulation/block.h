@@ -12,6 +12,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "tests/sanitizers.h"
 #include "tests/trainer/cuda/emulation/vectors.h"
 
 // As CUDA has them, for the thread that runs.
@@ -64,7 +65,7 @@ void set_order(const Order& order);
 void warp_is_ordered();
 
 // Tells the race check of accesses that the compiler does not: those inside of library functions.
-#if defined(__SANITIZE_THREAD__)
+#if defined(REGATTA_THREAD_SANITIZER)
 extern "C" void __tsan_read_range(void* from, std::size_t bytes);
 extern "C" void __tsan_write_range(void* to, std::size_t bytes);
 inline void touch_read(const void* from, std::size_t bytes) {

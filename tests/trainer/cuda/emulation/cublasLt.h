@@ -33,7 +33,6 @@ enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_GELU_AUX = 32 | 128,
   CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 32 | 128 | 4,
   CUBLASLT_EPILOGUE_DGELU = 64 | 128,
-  CUBLASLT_EPILOGUE_DGELU_BGRAD = 64 | 128 | 16,
   CUBLASLT_EPILOGUE_BGRADB = 512
 };
 enum cublasLtReductionScheme_t {
@@ -200,12 +199,10 @@ inline void run(const Product& p) {
       epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   const bool forward =
       epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  const bool backward =
-      epilogue == CUBLASLT_EPILOGUE_DGELU || epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+  const bool backward = epilogue == CUBLASLT_EPILOGUE_DGELU;
   const cudaDataType_t type = p.d_layout.type;
   const std::vector<double> a = lines_of(p.a, p.a_layout, ta);
   const std::vector<double> b = lines_of(p.b, p.b_layout, !tb);
-  std::vector<double> sums(static_cast<std::size_t>(rows));
   for (std::int64_t j = 0; j < columns; ++j) {
     for (std::int64_t i = 0; i < rows; ++i) {
       double sum = 0;
@@ -224,12 +221,6 @@ inline void run(const Product& p) {
       }
       if (backward) value *= gelu_slope(read(p.op.aux, type, aux));
       write(p.d, type, j * p.d_layout.ld + i, value);
-      sums[static_cast<std::size_t>(i)] += value;
-    }
-  }
-  if (epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      write(p.op.bias, type, i, sums[static_cast<std::size_t>(i)]);
     }
   }
   if (epilogue == CUBLASLT_EPILOGUE_BGRADB) {
@@ -280,11 +271,12 @@ inline cublasStatus_t examine(const cublasLtMatmulDescOpaque_t& op,
   if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   // Batches of biases and sums have strides of their own, which trainer/cuda does not use.
   if (facts.refuses_epilogues || d.batch > 1) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const bool vector = (op.epilogue & (4U | 16U | 512U)) != 0;
+  const bool vector = (op.epilogue & (4U | 512U)) != 0;
   if (vector && (op.bias == nullptr || !is_aligned(op.bias, size_of(d.type)))) {
     return op.bias == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;
   }
   if ((op.epilogue & 128U) != 0) {
+    if (size_of(d.type) != 2) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (op.aux == nullptr || op.aux_ld < static_cast<std::int64_t>(d.rows)) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }

@@ -28,6 +28,9 @@ void configure(const Facts& facts);
 // The n-th call of the runtime API from now that can fail (0: the next) returns `error` and does
 // nothing; those after it work again. −1: none.
 void fail_call(std::int64_t n, cudaError_t error);
+// From now on every call that can fail returns `error` and does nothing, as after a kernel has made
+// its context unusable. cudaSuccess: a new context.
+void fault(cudaError_t error);
 // Calls counted since the last fail_call.
 [[nodiscard]] std::int64_t calls();
 

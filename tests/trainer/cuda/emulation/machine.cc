@@ -17,6 +17,7 @@ cudaError_t result(cudaError_t error) {
 
 cudaError_t Machine::enter() {
   const std::int64_t call = calls++;
+  if (fault != cudaSuccess) return fault;
   if (call == failing_call) return failure;
   return facts.no_device;
 }
@@ -87,6 +88,10 @@ void fail_call(std::int64_t n, cudaError_t error) {
   machine().calls = 0;
   machine().failing_call = n;
   machine().failure = error;
+}
+void fault(cudaError_t error) {
+  const std::lock_guard lock(machine().mutex);
+  machine().fault = error;
 }
 std::int64_t calls() {
   const std::lock_guard lock(machine().mutex);

@@ -60,6 +60,7 @@ class Machine {
   std::int64_t calls = 0;
   std::int64_t failing_call = -1;
   cudaError_t failure = cudaSuccess;
+  cudaError_t fault = cudaSuccess;  // of every call
   Memory device_memory;
   Memory host_memory;
   std::set<cudaStream_t> streams;

@@ -4,13 +4,7 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define REGATTA_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define REGATTA_ADDRESS_SANITIZER 1
-#endif
-#endif
+#include "tests/sanitizers.h"
 
 #if defined(REGATTA_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>
