@@ -368,6 +368,12 @@ bool Controller::watch_successor(OpenRun* open) {
   std::optional<std::string> handle;
   const bool here = newest->host.empty() || newest->host == host_name();
   if (here) handle = scheduler_.adopt(newest->process, open->run.directory);
+  // Where an end was written down, only what began after it is news. Of a journal that cannot be
+  // read nothing is known.
+  const Run& known = open->run;
+  const bool ended = is_over(known.state) && known.wanted != Wanted::Observe;
+  const bool later = newest->started && newest->start_utc > known.ended_utc.value_or(0);
+  if (!handle && ended && !later) return false;
   const bool gone = here && scheduler_.is_gone(newest->process);
   if (!handle && !gone && open->run.wanted == Wanted::Observe) handle = kByJournal;
   if (!handle && !launches.empty()) return false;

@@ -187,11 +187,10 @@ void Controller::remove_leftovers() {
           remove_moved(*files, path);
           return true;
         },
-        [this, path](const Outcome<bool>& outcome) {
+        [](const Outcome<bool>& outcome) {
           if (outcome.value) return;
           base::log(base::LogLevel::Warning,
-                    "what is left of a removed run stays until the next "
-                    "start: " +
+                    "what is left of a removed run stays until the next start: " +
                         std::string(outcome.error->what()));
         });
     if (!begun) leftovers_.push_back(name);

@@ -49,8 +49,8 @@ std::vector<topology::Setting> settings(const DoctorOptions& options,
     }
   }
   for (const auto& [name, value] : environment.whole) {
-    const bool overridden = std::any_of(found.begin(), found.end(),
-                                        [&](const auto& each) { return each.name == name; });
+    const bool overridden = std::any_of(
+        found.begin(), found.end(), [&name = name](const auto& each) { return each.name == name; });
     if (concerns_nccl(name) && !overridden) found.push_back({name, value, "this shell"});
   }
   return found;

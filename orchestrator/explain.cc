@@ -62,7 +62,8 @@ std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, 
            (attempt.message.empty() ? "" : ": " + attempt.message);
   }
   if (newest && !launch_over && !is_over(run.state)) {
-    return attempt.started ? "runs" : "is being started";
+    const std::string since = attempt.message.empty() ? "" : ": " + attempt.message;
+    return attempt.started ? "runs" + since : "is being started";
   }
   return "ended without a word: it was killed, or its node was lost";
 }

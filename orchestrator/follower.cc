@@ -63,7 +63,7 @@ struct Apply {
   void operator()(const trainer::EndRecord& end) const {
     attempt.exit_code = end.exit_code;
     attempt.reason = end.reason;
-    attempt.message = end.message;
+    if (!end.message.empty()) attempt.message = end.message;
     attempt.slowest.reset();
     summary.phase.clear();
   }
@@ -73,6 +73,13 @@ struct Apply {
   }
   void operator()(const trainer::WarningRecord&) const {}
   void operator()(const trainer::TrialRecord&) const {}
+  void operator()(const trainer::DivergenceRecord& divergence) const {
+    if (divergence.action != "rollback") return;  // the end says it
+    attempt.message = divergence.message;
+    summary.step = std::max<std::int64_t>(0, divergence.checkpoint_step);
+    summary.samples = summary.step * attempt.batch_size;
+    summary.loss.reset();
+  }
   void operator()(const trainer::UnknownRecord&) const {}
 };
 
@@ -203,6 +210,8 @@ void Follower::refresh_rates(Run* run) {
   summary.moved_bytes = recent.moved_bytes;
   summary.goodput = recent.goodput;
   summary.noise_scale = recent.noise_scale;
+  summary.noise_scale_low = recent.noise_scale_low;
+  summary.noise_scale_high = recent.noise_scale_high;
   summary.efficiency = recent.efficiency;
 }
 

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "base/text.h"
 #include "orchestrator/cli.h"
 
@@ -41,8 +42,11 @@ regatta::orchestrator::Environment read_environment() {
 
 int main(int count, char** arguments) {
   namespace base = regatta::base;
+  base::hold_standard_streams();
   try {
-    return regatta::orchestrator::run_command_line(count, arguments, read_environment());
+    const int code = regatta::orchestrator::run_command_line(count, arguments, read_environment());
+    if (code == 0) base::finish_output();  // any other says more
+    return code;
   } catch (const base::Error& error) {
     std::cerr << "regatta: " << base::printable(error.what()) << "\n";
     return base::meaning(error.code()).exit_code;

@@ -186,10 +186,11 @@ Fitted fit_efficiencies(const std::vector<SmallRow>& rows, double overhead) {
   Fitted fitted;
   for (const SmallRow& row : rows) fitted.efficiencies[row.group] = 0;
   for (auto& [group, efficiency] : fitted.efficiencies) {
-    // Over the logarithm the misfit has one minimum.
-    efficiency =
-        std::exp(least([&](double log) { return misfit_of(rows, group, std::exp(log), overhead); },
-                       std::log(0.02), std::log(2.0)));
+    // Over the logarithm the misfit has one minimum. (clang 14 captures no structured binding.)
+    const auto misfit = [&, &group = group](double log) {
+      return misfit_of(rows, group, std::exp(log), overhead);
+    };
+    efficiency = std::exp(least(misfit, std::log(0.02), std::log(2.0)));
     fitted.misfit += misfit_of(rows, group, efficiency, overhead);
   }
   return fitted;

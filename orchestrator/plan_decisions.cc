@@ -185,10 +185,14 @@ double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_nod
     const double u = static_cast<double>(engine() >> 11U) * 0x1p-53;
     length = std::clamp(static_cast<std::int32_t>(lengths.quantile(u)), 1, longest);
   }
+  trainer::StratumLimits strata = {};
   if (strategy == Balance::Stratified) {
+    std::vector<std::int32_t> all = lengths.evenly(trainer::kStratumSamples);
+    for (std::int32_t& length : all) length = std::min(length, longest);
+    strata = trainer::stratum_limits(all);
     std::vector<std::int32_t> ordered;
     for (const std::int32_t place :
-         trainer::stratified_order(window, config.batch_size, config.ranks)) {
+         trainer::stratified_order(window, config.batch_size, config.ranks, strata)) {
       ordered.push_back(window[static_cast<std::size_t>(place)]);
     }
     window = std::move(ordered);
@@ -198,7 +202,7 @@ double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_nod
     const std::span<const std::int32_t> samples(
         window.data() + static_cast<std::size_t>(step) * batch, batch);
     const auto shares = trainer::assign(
-        samples, {strategy, config.balance.deal, config.ranks, ranks_per_node, longest});
+        samples, {strategy, config.balance.deal, config.ranks, ranks_per_node, longest, strata});
     double most = 0, all = 0;
     for (const auto& share : shares) {
       trainer::BatchSizes sizes;

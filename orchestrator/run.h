@@ -50,7 +50,7 @@ struct RunSummary {
   std::optional<double> loss;
   // Means over the newest steps, and the newest estimates; what the journal does not say is absent.
   std::optional<double> mfu, utilisation, exposed_share, imbalance, moved_bytes, goodput;
-  std::optional<double> noise_scale, efficiency;
+  std::optional<double> noise_scale, noise_scale_low, noise_scale_high, efficiency;
   std::string phase;
   std::int64_t checkpoint_step = -1;  // of the newest written; -1: none
   std::string checkpoint;             // its name

@@ -66,6 +66,8 @@ void add_ranks(Json& json, const RunRow& row, double now_utc) {
   json["mfu"] = number(summary.mfu);
   json["utilisation"] = number(summary.utilisation);
   json["noise_scale"] = number(summary.noise_scale);
+  json["noise_scale_low"] = number(summary.noise_scale_low);
+  json["noise_scale_high"] = number(summary.noise_scale_high);
   json["efficiency"] = number(summary.efficiency);
   json["goodput"] = number(summary.goodput);
   json["exposed_share"] = number(summary.exposed_share);

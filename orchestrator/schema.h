@@ -239,8 +239,16 @@ UPDATE runs SET target = json_extract(config, '$.target.value'),
   WHERE target IS NULL AND json_valid(config);
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                     kVersion5, kVersion6, kVersion7, kVersion8};
-constexpr int kSchemaVersion = 8;
+// How far the noise scale is known.
+constexpr const char* kVersion9 = R"sql(
+ALTER TABLE runs ADD COLUMN noise_scale_low REAL;
+ALTER TABLE runs ADD COLUMN noise_scale_high REAL;
+ALTER TABLE steps ADD COLUMN noise_scale_low REAL;
+ALTER TABLE steps ADD COLUMN noise_scale_high REAL;
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
+                                     kVersion6, kVersion7, kVersion8, kVersion9};
+constexpr int kSchemaVersion = 9;
 
 }  // namespace regatta::orchestrator

@@ -58,8 +58,12 @@ RecentFigures recent_figures(const std::vector<StepRow>& newest_first) {
     if (row.exposed_seconds && row.step_seconds > 0) {
       exposed_share.add(*row.exposed_seconds / row.step_seconds, row.step_seconds);
     }
-    if (!figures.noise_scale) figures.noise_scale = row.noise_scale;
-    if (!figures.efficiency) figures.efficiency = row.efficiency;
+    if (!figures.efficiency && !figures.noise_scale && !figures.noise_scale_low) {
+      figures.noise_scale = row.noise_scale;
+      figures.noise_scale_low = row.noise_scale_low;
+      figures.noise_scale_high = row.noise_scale_high;
+      figures.efficiency = row.efficiency;
+    }
   }
   if (seconds > 0) {
     figures.samples_per_second = samples / seconds;

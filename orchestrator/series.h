@@ -35,8 +35,9 @@ struct RecentFigures {
   std::optional<double> samples_per_second, tokens_per_second;
   // Weighted by the steps' times: shares of it, or rates.
   std::optional<double> mfu, utilisation, exposed_share, goodput;
-  std::optional<double> imbalance, moved_bytes;   // means per step
-  std::optional<double> noise_scale, efficiency;  // the newest estimates
+  std::optional<double> imbalance, moved_bytes;  // means per step
+  // Of the newest step that says one of them.
+  std::optional<double> noise_scale, noise_scale_low, noise_scale_high, efficiency;
 };
 // `newest_first`: rows of one run. All but throughput come from the newest row's attempt alone,
 // since another one may have had other ranks.

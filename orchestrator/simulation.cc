@@ -27,12 +27,8 @@ constexpr std::int64_t kDefaultBucketBytes = std::int64_t{25} << 20;
 // Lengths by 16 random bits: as fine as a table of shares is known.
 class LengthSource {
  public:
-  LengthSource(const trainer::LengthTable& table, std::uint64_t seed) : seed_(seed) {
-    for (std::size_t i = 0; i < kDraws; ++i) {
-      const double u = (static_cast<double>(i) + 0.5) / kDraws;
-      lengths_.push_back(static_cast<std::int32_t>(table.quantile(u)));
-    }
-  }
+  LengthSource(const trainer::LengthTable& table, std::uint64_t seed)
+      : lengths_(table.evenly(kDraws)), seed_(seed) {}
 
   void draw(std::uint32_t step, std::vector<std::int32_t>* lengths) const {
     base::PhiloxStream random(seed_, 0, step, kLengthSite);
@@ -47,7 +43,7 @@ class LengthSource {
   [[nodiscard]] double mean_square() const { return moment(2); }
 
  private:
-  static constexpr std::size_t kDraws = 1U << 16U;
+  static constexpr int kDraws = 1 << 16;
   [[nodiscard]] double moment(int power) const {
     double sum = 0;
     for (const std::int32_t length : lengths_) sum += std::pow(length, power);
@@ -166,7 +162,8 @@ struct StepShares {
   double most_tokens = 0;
 };
 
-StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>& lengths) {
+StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>& lengths,
+                const trainer::StratumLimits& strata) {
   const RunConfig& config = inputs.config;
   trainer::BalanceOptions options;
   options.strategy = config.balance.strategy;
@@ -174,6 +171,7 @@ StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>&
   options.ranks = config.ranks;
   options.ranks_per_node = inputs.ranks_per_node;
   options.row_length = config.data.max_length;
+  options.strata = strata;
   const double linear = 2.0 * (4.0 * config.model.hidden + 2.0 * config.model.feed_forward);
   double most = -1;
   StepShares shares;
@@ -199,8 +197,14 @@ StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>&
 // The lengths of each step in turn; under `stratified` a window at a time.
 class Batches {
  public:
-  Batches(const RunConfig& config, const LengthSource& source)
-      : config_(config), source_(source), lengths_(static_cast<std::size_t>(config.batch_size)) {}
+  Batches(const RunConfig& config, const trainer::LengthTable& table, const LengthSource& source)
+      : config_(config), source_(source), lengths_(static_cast<std::size_t>(config.batch_size)) {
+    if (config.balance.strategy != trainer::Balance::Stratified) return;
+    strata_ = trainer::stratum_limits(table.evenly(trainer::kStratumSamples));
+  }
+
+  // Of `stratified`.
+  [[nodiscard]] const trainer::StratumLimits& strata() const { return strata_; }
 
   const std::vector<std::int32_t>& step(int number) {
     if (config_.balance.strategy != trainer::Balance::Stratified) {
@@ -211,7 +215,7 @@ class Batches {
     if (within == 0) {
       window_.resize(lengths_.size() * trainer::kWindowSteps);
       source_.draw(static_cast<std::uint32_t>(number), &window_);
-      order_ = trainer::stratified_order(window_, config_.batch_size, config_.ranks);
+      order_ = trainer::stratified_order(window_, config_.batch_size, config_.ranks, strata_);
     }
     const std::size_t first = lengths_.size() * static_cast<std::size_t>(within);
     for (std::size_t i = 0; i < lengths_.size(); ++i) {
@@ -223,6 +227,7 @@ class Batches {
  private:
   const RunConfig& config_;
   const LengthSource& source_;
+  trainer::StratumLimits strata_ = {};
   std::vector<std::int32_t> lengths_, window_, order_;
 };
 
@@ -316,11 +321,11 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
   result.ranks = config.ranks;
   result.batch = config.batch_size;
   result.plan = plan_of(inputs, step);
-  Batches batches(config, source);
+  Batches batches(config, inputs.lengths, source);
   Tally tally;
   double imbalance = 0, flops = 0;
   for (int i = 0; i < inputs.steps; ++i) {
-    const StepShares shares = deal(inputs, batches.step(i));
+    const StepShares shares = deal(inputs, batches.step(i), batches.strata());
     const Shares& slowest = shares.slowest;
     StepParts parts;
     parts.compute =

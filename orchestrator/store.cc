@@ -137,7 +137,7 @@ void Store::write_run(const Run& run) {
           "mfu = ?30, utilisation = ?31, exposed_share = ?32, imbalance = ?33, moved_bytes = ?34, "
           "goodput = ?35, noise_scale = ?36, efficiency = ?37, wait_category = ?38, "
           "wait_action = ?39, wait_clears = ?40, expected_start = ?41, next_start = ?42, "
-          "settled = ?43 "
+          "settled = ?43, noise_scale_low = ?44, noise_scale_high = ?45 "
           "WHERE number = ?1")
       .bind(row_of(run.number), name_of(run.state), run.reason, run.error, run.ended_utc,
             run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples, s.metric,
@@ -147,7 +147,7 @@ void Store::write_run(const Run& run) {
             s.axis_seconds, s.last_record_utc, s.mfu, s.utilisation, s.exposed_share, s.imbalance,
             s.moved_bytes, s.goodput, s.noise_scale, s.efficiency, run.wait.category,
             run.wait.action, run.wait.clears, run.wait.expected_start_utc, run.wait.next_start_utc,
-            run.settled)
+            run.settled, s.noise_scale_low, s.noise_scale_high)
       .run();
 }
 

@@ -16,7 +16,8 @@ const std::string kColumnsAfterConfig =
     "loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, "
     "axis_seconds, last_record_utc, mfu, utilisation, exposed_share, imbalance, moved_bytes, "
     "goodput, noise_scale, efficiency, wait_category, wait_action, wait_clears, "
-    "expected_start, next_start, settled, scheduler, after_runs, archived";
+    "expected_start, next_start, settled, scheduler, after_runs, archived, "
+    "noise_scale_low, noise_scale_high";
 const std::string kRunColumns =
     "SELECT number, id, name, config, " + kColumnsAfterConfig + " FROM runs ";
 // Of a list: the configuration is the largest part of a row.
@@ -104,6 +105,8 @@ Run run_of(const Statement& row) {
     run.after = base::split(after, '/');
   }
   run.archived = row.integer(52) != 0;
+  run.summary.noise_scale_low = row.optional_number(53);
+  run.summary.noise_scale_high = row.optional_number(54);
   return run;
 }
 

@@ -24,7 +24,8 @@ struct StepRow {
   double step_seconds = 0;
   // Absent where the journal does not say, and the first three with one rank.
   std::optional<double> exposed_seconds, imbalance, moved_bytes;
-  std::optional<double> goodput, noise_scale, efficiency, mfu, utilisation;
+  std::optional<double> goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency;
+  std::optional<double> mfu, utilisation;
 };
 struct EvaluationRow {
   std::int64_t cursor = 0;

@@ -28,12 +28,15 @@ StepRow step_of(const Statement& row) {
   step.efficiency = row.optional_number(14);
   step.mfu = row.optional_number(15);
   step.utilisation = row.optional_number(16);
+  step.noise_scale_low = row.optional_number(17);
+  step.noise_scale_high = row.optional_number(18);
   return step;
 }
 
 const std::string kStepColumns =
     "SELECT cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds, "
-    "exposed_seconds, imbalance, moved_bytes, goodput, noise_scale, efficiency, mfu, utilisation ";
+    "exposed_seconds, imbalance, moved_bytes, goodput, noise_scale, efficiency, mfu, utilisation, "
+    "noise_scale_low, noise_scale_high ";
 
 // Lists are kept as JSON text; what is no number in it reads as NaN.
 template <typename Number>
@@ -54,6 +57,15 @@ std::vector<double> list_of(const std::string& text) {
 // The journal's words for "not known": 0 for a share of a peak, NaN for null.
 std::optional<double> known(double value) {
   return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+// What people are warned of; empty: of nothing.
+std::string warning_of(const trainer::JournalRecord& record) {
+  if (const auto* warning = std::get_if<trainer::WarningRecord>(&record.body)) {
+    return warning->message;
+  }
+  const auto* divergence = std::get_if<trainer::DivergenceRecord>(&record.body);
+  return divergence != nullptr && divergence->action == "rollback" ? divergence->message : "";
 }
 
 }  // namespace
@@ -78,9 +90,9 @@ void Store::append(const Run& run, const Attempt& attempt,
           .run();
     } else if (std::holds_alternative<trainer::CheckpointRecord>(record.body)) {
       write_checkpoint(run, attempt, record);
-    } else if (const auto* warning = std::get_if<trainer::WarningRecord>(&record.body)) {
+    } else if (const std::string warning = warning_of(record); !warning.empty()) {
       writer_->prepare("INSERT OR IGNORE INTO warnings VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
-          .bind(next_cursor_++, run_row, row, sequence, record.utc_seconds, warning->message)
+          .bind(next_cursor_++, run_row, row, sequence, record.utc_seconds, warning)
           .run();
     }
   }
@@ -101,12 +113,12 @@ void Store::write_step(const Run& run, const Attempt& attempt,
       ->prepare(
           "INSERT OR IGNORE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
           "?13, ?14, ?15, ?16, ?17, ?18, ?19, "
-          "1 + ifnull((SELECT max(place) FROM steps WHERE run = ?2), 0))")
+          "1 + ifnull((SELECT max(place) FROM steps WHERE run = ?2), 0), ?20, ?21)")
       .bind(next_cursor_++, row_of(run.number), row_of(attempt.row), record.sequence, step.step,
             record.seconds, step.loss, step.mlm_loss, step.samples, step.tokens, step.seconds,
             if_several(step.exposed_seconds), if_several(step.imbalance),
             if_several(step.moved_bytes), step.goodput, step.noise_scale, step.efficiency,
-            known(step.mfu), known(step.utilisation))
+            known(step.mfu), known(step.utilisation), step.noise_scale_low, step.noise_scale_high)
       .run();
 }
 

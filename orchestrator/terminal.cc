@@ -70,12 +70,23 @@ std::string ranks_text(const Json& run) {
   return text;
 }
 
+// With what is known of it at 95 % confidence; where the gradient is not above its noise, only
+// that.
+std::string noise_scale(const Json& run) {
+  const auto scale = number_of(run, "noise_scale"), low = number_of(run, "noise_scale_low"),
+             high = number_of(run, "noise_scale_high");
+  std::string range;
+  if (low) range = high ? rate(low) + " to " + rate(high) : "above " + rate(low);
+  if (!scale) return range.empty() ? "" : range + " samples";
+  return rate(scale) + " samples" + (range.empty() ? "" : " (" + range + ")");
+}
+
 // What details say of the ranks beyond that one line.
 void add_rank_details(const Json& run, std::vector<std::vector<std::string>>* rows) {
-  const auto noise = number_of(run, "noise_scale");
-  if (noise) {
-    rows->push_back({"noise scale", rate(noise) + " samples, statistical efficiency " +
-                                        percent(number_of(run, "efficiency"))});
+  const std::string noise = noise_scale(run);
+  if (!noise.empty()) {
+    rows->push_back({"noise scale",
+                     noise + ", statistical efficiency " + percent(number_of(run, "efficiency"))});
   }
   const auto exposed = number_of(run, "exposed_share");
   if (exposed) {

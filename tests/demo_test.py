@@ -128,7 +128,7 @@ def interrupt():
     check(code == 130, f"exit code {code}, expected 130")
     end = [r for r in journal(WORK / "three") if r["type"] == "end"]
     check(end and end[-1]["reason"] == "stopped", "the attempt was not stopped in order")
-    check(end[-1]["utc_seconds"] - interrupted < 5, "stopping took more than 5 s")
+    check(end[-1]["utc_seconds"] - interrupted < 30, "stopping took more than 30 s")
     check(list((WORK / "three").glob("runs/*/checkpoints/*/manifest.json")), "no checkpoint was written")
     deadline = time.monotonic() + 10
     while processes_with(str(WORK / "three")) and time.monotonic() < deadline:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the project's tests in stages, each with a time budget that is printed and kept.
 
-    tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions, chaos, web, demo
-    tests/run.sh --all      slow in full, and a build without oneDNN, the CUDA plug-in,
-                            sanitizers, longer fuzzing, benchmarks
+    tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions and of the planted faults,
+                            chaos, web, demo
+    tests/run.sh --all      slow and planted faults in full, and the CUDA plug-in, sanitizers (one of them
+                            without oneDNN), longer fuzzing, benchmarks
     tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
@@ -11,7 +12,6 @@ stopped and fails, but for the build, which only fails when nothing moves for so
 build/test-results/. The last line is `N passed, N failed, N skipped`.
 """
 import argparse
-import atexit
 import concurrent.futures
 import contextlib
 import json
@@ -61,7 +61,7 @@ def run(arguments, limit, environment=None, quiet_log=None):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         code = 124
-    except KeyboardInterrupt:
+    except BaseException:  # Ctrl-C, or a signal that ends this program: nothing is left behind
         os.killpg(process.pid, signal.SIGTERM)
         raise
     if out:
@@ -180,9 +180,8 @@ def install(totals, limit, options):
 
 def variant_build(stage):
     """The command that builds some test programs another way, in build/<stage>."""
-    preset = stage if stage in ("asan", "tsan") else "release"
-    options = {"plain": "-DWITH_ONEDNN=OFF -DWITH_PAGE=OFF"}.get(stage, "")
-    return (f"cmake --preset {preset} -B build/{stage} -DWITH_TESTS=ON {options} && "
+    options = {"tsan": "-DWITH_ONEDNN=OFF"}.get(stage, "")  # the built-in products, which asan leaves out
+    return (f"cmake --preset {stage} -DWITH_TESTS=ON {options} && "
             f"cmake --build build/{stage} --target {' '.join(VARIANTS[stage])}")
 
 
@@ -192,45 +191,23 @@ def variant(totals, stage, limit, environment):
         ctest(totals, stage, ROOT / "build" / stage, limit, ["-L", "^unit$", "-R", f"^({'|'.join(VARIANTS[stage])})[.]"], environment)
 
 
-FUZZ_BUILD = "cmake --preset fuzz && cmake --build --preset fuzz"
+FUZZ_BUILD = "cmake --preset fuzz && cmake --build --preset fuzz"  # in build/asan
 
 
 def cuda_build():
     """None without the CUDA Toolkit."""
     nvcc = shutil.which("nvcc") or next((str(p) for p in [pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"]
                                          if p.exists()), None)
-    targets = "regatta-train regatta-cuda regatta_cuda_kernels_100a cuda_ops_test cuda_model_test"
+    targets = "regatta-train regatta-cuda regatta_cuda_kernels_100a cuda_ops_test cuda_model_test gpu_preflight"
     return nvcc and (f"export CUDACXX='{nvcc}' && cmake --preset cuda -DWITH_PAGE=OFF -DWITH_TESTS=ON && "
                      f"cmake --build --preset cuda --target {targets}")
-
-
-class BuiltAhead:
-    """Builds the variants with what the tests leave of the processors; the stages then find them built."""
-
-    def __init__(self):
-        builds = "; ".join(f"({command})" for command in [*map(variant_build, VARIANTS), FUZZ_BUILD, cuda_build() or "true"])
-        self.process = subprocess.Popen(["nice", "-n", "10", "sh", "-c", builds], cwd=ROOT, stdin=subprocess.DEVNULL,
-                                        start_new_session=True, stdout=open(RESULTS / "ahead.log", "wb"), stderr=subprocess.STDOUT)
-        atexit.register(self.end)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-
-    def finish(self):
-        """Waits for what is left. What does not build fails in its own stage."""
-        begin = time.monotonic()
-        print("== variants", flush=True)
-        self.process.wait()
-        print(f"   built in another {time.monotonic() - begin:.0f} s", flush=True)
-
-    def end(self):
-        with contextlib.suppress(OSError):
-            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def fuzz(totals, limit):
     if not single(totals, "fuzz-build", ["sh", "-c", FUZZ_BUILD], limit):
         return
     seconds = os.environ.get("REGATTA_FUZZ_SECONDS", "60")
-    targets = [target for target in sorted((ROOT / "build" / "fuzz" / "tests" / "fuzz").glob("fuzz_*"))
+    targets = [target for target in sorted((ROOT / "build" / "asan" / "tests" / "fuzz").glob("fuzz_*"))
                if target.is_file() and os.access(target, os.X_OK)]
 
     def one(target):
@@ -272,7 +249,7 @@ PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "chec
 THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test", "orchestrator_store_test",
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test",
             "tuner_agreement_test"]
-VARIANTS = {"plain": NUMERIC, "asan": PARSING + NUMERIC, "tsan": THREADED}
+VARIANTS = {"asan": PARSING + NUMERIC, "tsan": sorted({*THREADED, *NUMERIC})}
 # name, budget in seconds, part of the default run, what it does
 STAGES = [
     ("install", 300, True, install),
@@ -283,22 +260,21 @@ STAGES = [
     ("slow", 400, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
-                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 5)),  # they wait more than they work
+                                                {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),  # they wait more than they work
     ("chaos", 80, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
     ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 150, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
-    ("plain", 600, False, lambda t, limit, o: variant(t, "plain", limit, {})),
+    ("mutants", 120, True, lambda t, limit, o: counted(t, "mutants", [sys.executable, "tests/mutants/mutants.py"] + (["--all"] if o.all else []), limit)),
     ("cuda", 900, False, lambda t, limit, o: cuda(t, limit)),
-    ("asan", 1500, False, lambda t, limit, o: variant(t, "asan", limit, {"REGATTA_SANITIZED": "1"})),
-    ("tsan", 1500, False, lambda t, limit, o: variant(t, "tsan", limit, {
+    ("asan", 2700, False, lambda t, limit, o: variant(t, "asan", limit, {"REGATTA_SANITIZED": "1"})),
+    ("tsan", 2400, False, lambda t, limit, o: variant(t, "tsan", limit, {
         "TSAN_OPTIONS": f"halt_on_error=1 second_deadlock_stack=1 suppressions={ROOT}/tests/tsan.supp", "REGATTA_SANITIZED": "1"})),
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
-FULL = {"slow": 6, "slurm": 2, "chaos": 8}  # times its budget that a stage has with --all
-WAITING = ("slurm", "chaos")  # they wait more than they work: with --all they come first, and the variants are built beside them
+FULL = {"slow": 6, "slurm": 2, "chaos": 8, "mutants": 8}  # times its budget that a stage has with --all
 
 
 def is_wanted(name, default, options):
@@ -312,16 +288,12 @@ def main():
     options = parser.parse_args()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a job in the background has it: tests of Ctrl-C would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     RESULTS.mkdir(parents=True, exist_ok=True)
-    totals, ahead = Totals(), None
-    for name, budget, default, body in sorted(STAGES, key=lambda stage: options.all and (
-            0 if stage[0] in ("install", "build", "tidy") else 1 if stage[0] in WAITING else 2)):
+    totals = Totals()
+    for name, budget, default, body in STAGES:
         if not is_wanted(name, default, options):
             continue
-        if name in WAITING and options.all and not options.stage and ahead is None:
-            ahead = BuiltAhead()
-        if name not in WAITING and ahead:
-            ahead = ahead.finish()
         budget *= FULL.get(name, 1) if options.all else 1
         print(f"== {name} (budget {budget} s)", flush=True)
         before, start = totals.failed, time.monotonic()

@@ -152,7 +152,7 @@ int CostModel::channels_of(Algorithm algorithm) const {
   // The search counts channels that are used in one direction; a kernel has one block for each way.
   int count = 2 * found(algorithm).count;
   if (algorithm == Algorithm::Ring && allocation_.compute_capability >= 90 &&
-      allocation_.nodes > 1 && ring_.gb_per_s_within > 45 && ring_.count < 16) {
+      allocation_.nodes > 1 && ring_.gb_per_s_within > 45 && count < 16) {
     count *= 2;
   }
   return std::clamp(count, 1, kMostChannels);

@@ -125,8 +125,9 @@ reserve_port() {
   return 1
 }
 
+# What another user's start has left behind stays: without its lock it counts for nobody.
 release_port() {
-  [ -z "$port_file" ] || rm -f "$port_file"
+  [ -z "$port_file" ] || rm -f "$port_file" 2>/dev/null || true
   port_file=
   exec 8>&-
 }

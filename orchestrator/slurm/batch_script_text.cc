@@ -257,12 +257,13 @@ use_up_steps() {
 
 run_trainer() {
   local exit_file=$run_directory/submit/$attempt.exit request=$run_directory/submit/$attempt.dump
-  local ranks=$((nodes * ranks_per_node)) remaining
+  local ranks=$((nodes * ranks_per_node)) asked remaining
   local -a command=("$trainer" run --directory "$run_directory" --ranks "$ranks")
   use_up_steps
+  printf -v asked '%(%s)T' -1
   if remaining=$(remaining_seconds); then
-    ((remaining > 0)) || remaining=1
-    command+=(--deadline-seconds "$remaining")
+    # A moment, not a time: starting the step may take minutes of it.
+    command+=(--deadline-utc $((asked + remaining)))
   fi
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
   if [[ $("$srun" --mpi=list 2>&1) == *pmix* ]]; then
@@ -373,6 +374,16 @@ conclude() {
   finish "$code"
 }
 
+an_earlier_start_ended() {
+  local file said
+  for file in "$run_directory/submit/$token"-*.exit; do
+    said=
+    [[ ! -e $file ]] || read -r said < "$file"
+    [[ $said != 0 ]] || return 0
+  done
+  return 1
+}
+
 main() {
   trap 'check_verdict $?' EXIT
   trap 'forward USR1' TERM
@@ -385,8 +396,9 @@ main() {
   attempt=$token-$job-$restarts
   log=$run_directory/submit/$attempt.log
   ended=$run_directory/submit/$token.ended
-  # A slurmctld that was killed may not know of an end, and starts the job again.
-  if [[ -e $ended ]]; then
+  # A slurmctld that was killed may not know of an end, and starts the job again; perhaps while srun
+  # still waits to tell it of the end that rank 0 has left in a file.
+  if [[ -e $ended ]] || an_earlier_start_ended; then
     say "job $job has done its work in an earlier start"
     finish 0
   fi

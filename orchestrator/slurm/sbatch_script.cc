@@ -90,7 +90,7 @@ bool is_near_miss(View line) {
 bool runs_trainer(View text) {
   const std::size_t step = text.find("srun");
   const std::size_t trainer = text.find("regatta-train", step == View::npos ? text.size() : step);
-  if (trainer == View::npos || text.find("--deadline-seconds", trainer) != View::npos) return false;
+  if (trainer == View::npos || text.find("--deadline-", trainer) != View::npos) return false;
   return text.find(" run", trainer) != View::npos;
 }
 

@@ -103,14 +103,23 @@ class Chaos:
     def restart(self, controller, removes_store=False):
         controller.kill()
         if removes_store:
+            controller.lost_stores.append(time.monotonic())
             for path in controller.data.glob("store.sqlite*"):
                 path.unlink()
             self.counts["removed stores"] += 1
         self.counts["kills"] += 1
         controller.start()
 
+    def until_adopted(self):
+        """What a rebuilt store still has to learn may not fit on a full disk: two blows at once."""
+        while not self.calm.wait(0.1):
+            with contextlib.suppress(Gone):
+                if self.local.controller.is_adopted():
+                    return
+
     def fill_the_disk(self, dice):
         """For some seconds, in which a run that trains can be cancelled: it may be what filled the disk."""
+        self.until_adopted()
         self.full_until = float("inf")
         self.disk.fill()
         self.counts["full disks"] += 1

@@ -112,6 +112,7 @@ TEST_F(ApiTest, SubmitsShowsAndLists) {
                           "mfu",
                           "utilisation",
                           "noise_scale",
+                          "noise_scale_low",
                           "efficiency",
                           "goodput",
                           "exposed_share",
@@ -278,6 +279,8 @@ TEST_F(ApiTest, TellsHowTheRanksDo) {
   EXPECT_DOUBLE_EQ(run["mfu"], 0.25);
   EXPECT_DOUBLE_EQ(run["utilisation"], 0.875);
   EXPECT_DOUBLE_EQ(run["noise_scale"], 603);
+  EXPECT_DOUBLE_EQ(run["noise_scale_low"], 503);
+  EXPECT_DOUBLE_EQ(run["noise_scale_high"], 803);
   EXPECT_DOUBLE_EQ(run["efficiency"], 0.75);
   EXPECT_DOUBLE_EQ(run["goodput"], 12);
   EXPECT_DOUBLE_EQ(run["exposed_share"], 0.1);

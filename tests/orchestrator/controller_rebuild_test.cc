@@ -136,6 +136,25 @@ TEST_F(RebuildTest, RunsMadeByHandKeepTheirOutcome) {
   }
 }
 
+// Of a run that never began, with a link where an attempt would have its journal.
+TEST_F(RebuildTest, AnAttemptThatCannotBeReadIsNoNewStart) {
+  const std::string id = submit();
+  controller_->cancel(id);
+  ticks();
+  ASSERT_EQ(state(id), RunState::Cancelled);
+  const double ended = run(id).ended_utc.value();
+  const base::Path attempt = base::Path(run(id).directory) / "attempts" / "1-0123456789abcdef";
+  std::filesystem::create_directories(attempt);
+  std::filesystem::create_symlink("/none", attempt / "journal.jsonl");
+  scheduler_.gone = {0};  // no process has that number
+  lose_the_store();
+  for (int i = 0; i < 10; ++i) {
+    wait_for_the_next_attempt();
+    EXPECT_EQ(state(id), RunState::Cancelled) << i;
+  }
+  EXPECT_EQ(run(id).ended_utc, ended);
+}
+
 TEST_F(RebuildTest, WhatRunsIsNeverShownAsQueued) {
   const std::string id = submit();
   ticks();
@@ -368,14 +387,14 @@ TEST_F(RebuildTest, WhatACrashLeftIsRemoved) {
   const base::Path runs = folder_.path() / "runs";
   tests::write_file(directory / "state.json.tmp-01234567", "{");
   tests::write_file(directory / "launches" / "1.json.tmp-89abcdef", "");
-  tests::write_file(directory / "somebody.tmp-01234567", "not ours");
+  tests::write_file(directory / "somebody.json.tmp-01234567", "not ours");
   std::filesystem::create_directories(runs / "demo-aaaaaa.tmp-01234567" / "attempts");
   close();
   open();
   ticks();
   EXPECT_FALSE(std::filesystem::exists(directory / "state.json.tmp-01234567"));
   EXPECT_FALSE(std::filesystem::exists(directory / "launches" / "1.json.tmp-89abcdef"));
-  EXPECT_TRUE(std::filesystem::exists(directory / "somebody.tmp-01234567"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "somebody.json.tmp-01234567"));
   EXPECT_TRUE(std::filesystem::exists(runs / "demo-aaaaaa.tmp-01234567")) << "perhaps just made";
   for (int i = 0; i < 10; ++i) {
     clock_.now += 10;

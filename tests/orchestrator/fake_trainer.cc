@@ -168,6 +168,8 @@ class FakeTrainer {
     record->exposed_seconds = 0.001;
     record->imbalance = 1.05;
     record->noise_scale = 640;
+    record->noise_scale_low = 520;
+    record->noise_scale_high = 810;
     record->efficiency = 0.8;
     record->goodput = 0.8 * static_cast<double>(record->samples) / record->seconds;
     record->mfu = 0.4;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/run_json.h"
+#include "orchestrator/series.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -165,20 +166,93 @@ TEST_F(FollowerTest, RefreshComputesWhatACrashLeftOut) {
   EXPECT_DOUBLE_EQ(*run_.summary.time_to_accuracy_seconds, 10);
 }
 
+// A run whose accuracy and loss follow the logarithm of the time, each up or down.
+struct Course {
+  const char* name;
+  const char* metric;
+  double target;
+  double accuracy_slope;
+  double loss_slope;
+  bool gets_there;  // where the target is, at e⁵ seconds
+  friend void PrintTo(const Course& each, std::ostream* out) { *out << each.name; }
+};
+class FollowedTarget : public FollowerTest, public testing::WithParamInterface<Course> {
+ protected:
+  [[nodiscard]] static double accuracy_at(double seconds) {
+    return 0.6 + GetParam().accuracy_slope * (std::log(seconds) - 5);
+  }
+  [[nodiscard]] static double loss_at(double seconds) {
+    return 2.5 + GetParam().loss_slope * (std::log(seconds) - 5);
+  }
+  // Evaluations at these seconds after the first step began; the last one met the target, or none.
+  void journal(const std::vector<double>& seconds, bool is_met) {
+    JournalAuthor journal(directory_, 1000);
+    trainer::StartRecord start;
+    start.metric = GetParam().metric;
+    start.target = GetParam().target;
+    journal.add(1, start);
+    journal.step(2, 1, 1.0);
+    for (const double at : seconds) {
+      trainer::EvalRecord record;
+      record.mlm_accuracy = accuracy_at(at);
+      record.mlm_loss = loss_at(at);
+      record.target_met = is_met && at == seconds.back();
+      journal.add(1 + at, record);
+    }
+    follow();
+  }
+};
+
+TEST_P(FollowedTarget, IsPredictedWhereItsMetricGoesTheRightWay) {
+  journal({10, 20, 40}, false);
+  const RunSummary& summary = run_.summary;
+  const bool is_loss = GetParam().metric == std::string("mlm_loss");
+  EXPECT_EQ(summary.value, is_loss ? loss_at(40) : accuracy_at(40));
+  EXPECT_FALSE(summary.time_to_accuracy_seconds);
+  ASSERT_EQ(summary.crossing.has_value(), GetParam().gets_there);
+  if (GetParam().gets_there) {
+    EXPECT_NEAR(*summary.crossing, std::exp(5.0), 1e-6);
+  }
+}
+
+// The trainer compares; whatever the figures, its word counts.
+TEST_P(FollowedTarget, IsReachedWhenTheTrainerSaysSo) {
+  journal({10, 20, 40}, true);
+  ASSERT_TRUE(run_.summary.time_to_accuracy_seconds);
+  EXPECT_DOUBLE_EQ(*run_.summary.time_to_accuracy_seconds, 40);
+  EXPECT_FALSE(run_.summary.crossing) << "nothing is left to predict";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Metrics, FollowedTarget,
+    testing::Values(Course{"accuracy_rises", "mlm_accuracy", 0.6, 0.1, 0.5, true},
+                    Course{"accuracy_falls", "mlm_accuracy", 0.6, -0.1, -0.5, false},
+                    Course{"loss_falls", "mlm_loss", 2.5, -0.1, -0.5, true},
+                    Course{"loss_rises", "mlm_loss", 2.5, 0.1, 0.5, false}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
 TEST_F(FollowerTest, ForgetsARemovedCheckpoint) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
   journal.checkpoint(2, 10);
   follow();
   EXPECT_EQ(run_.summary.checkpoint_step, 10);
-  trainer::CheckpointRecord removed;
-  removed.step = 10;
-  removed.name = "step-10";
-  removed.status = "removed";
-  journal.add(3, removed);
+  journal.checkpoint(3, 10, "removed");
   follow();
   EXPECT_EQ(run_.summary.checkpoint, "");
   EXPECT_EQ(run_.summary.checkpoint_step, -1);
+}
+
+TEST_F(FollowerTest, TheNewestCheckpointIsTheLastThatWasWritten) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  journal.checkpoint(2, 10);
+  journal.checkpoint(3, 20);
+  journal.checkpoint(4, 10, "removed");  // by retention
+  journal.checkpoint(5, 30, "failed");
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint, "step-20");
+  EXPECT_EQ(run_.summary.checkpoint_step, 20);
 }
 
 TEST_F(FollowerTest, ARemovedCheckpointKeepsItsStep) {
@@ -212,6 +286,28 @@ TEST_F(FollowerTest, IgnoresNumbersThatAreNone) {
   EXPECT_EQ(steps().size(), 1U);
 }
 
+// Shares of time and rates weigh by time; what is counted per step does not.
+TEST(RecentFigures, WeighByTimeWhatIsAShareOfIt) {
+  std::vector<StepRow> rows(2);
+  rows[0].step_seconds = 3;
+  rows[1].step_seconds = 1;
+  rows[0].samples = rows[1].samples = 8;
+  rows[0].mfu = rows[0].utilisation = rows[0].goodput = 0.4;
+  rows[1].mfu = rows[1].utilisation = rows[1].goodput = 0.8;
+  rows[0].imbalance = rows[0].moved_bytes = 2;
+  rows[1].imbalance = rows[1].moved_bytes = 1;
+  rows[0].exposed_seconds = 0.6;
+  rows[1].exposed_seconds = 0.6;
+  const RecentFigures figures = recent_figures(rows);
+  EXPECT_DOUBLE_EQ(*figures.samples_per_second, 4);
+  for (const auto& share : {figures.mfu, figures.utilisation, figures.goodput}) {
+    EXPECT_DOUBLE_EQ(share.value(), (3 * 0.4 + 1 * 0.8) / 4);
+  }
+  EXPECT_DOUBLE_EQ(*figures.exposed_share, 1.2 / 4);
+  EXPECT_DOUBLE_EQ(*figures.imbalance, 1.5);
+  EXPECT_DOUBLE_EQ(*figures.moved_bytes, 1.5);
+}
+
 TEST_F(FollowerTest, TellsHowTheRanksDo) {
   JournalAuthor journal(directory_, 1000);
   journal.start_four_ranks(1);
@@ -235,6 +331,8 @@ TEST_F(FollowerTest, TellsHowTheRanksDo) {
   EXPECT_DOUBLE_EQ(*summary.moved_bytes, 200);
   EXPECT_DOUBLE_EQ(*summary.goodput, 12);
   EXPECT_DOUBLE_EQ(*summary.noise_scale, 603) << "the newest";
+  EXPECT_DOUBLE_EQ(*summary.noise_scale_low, 503);
+  EXPECT_DOUBLE_EQ(*summary.noise_scale_high, 803);
   EXPECT_DOUBLE_EQ(*summary.efficiency, 0.75);
   ASSERT_TRUE(attempt().slowest);
   EXPECT_EQ(attempt().slowest->rank, 2);
@@ -280,6 +378,37 @@ TEST_F(FollowerTest, AfterATrialBucketsHaveTheWinnersSizes) {
   EXPECT_EQ(timeline->launched, (std::vector<double>{0.3}));
 }
 
+// Within an attempt: the step falls back, people are warned, and the attempt says why while it runs
+// and when it is over.
+TEST_F(FollowerTest, ARollbackTakesTheStepBackAndIsTold) {
+  JournalAuthor journal(directory_, 1000);
+  journal.start(1);
+  for (const int step : {1, 2, 3}) journal.step(1 + step, step);
+  trainer::DivergenceRecord divergence;
+  divergence.step = 4;
+  divergence.action = "rollback";
+  divergence.checkpoint = "step-2";
+  divergence.checkpoint_step = 2;
+  divergence.rollbacks = 1;
+  divergence.message = "the loss is not finite at step 4";
+  journal.add(5, divergence);
+  follow();
+  EXPECT_EQ(run_.summary.step, 2);
+  EXPECT_EQ(run_.summary.samples, 16);
+  EXPECT_EQ(run_.summary.loss, std::nullopt);
+  const auto attempt = [&] { return store_.attempts(run_.number).at(0); };
+  EXPECT_EQ(attempt().message, divergence.message);
+  const auto warnings = store_.newest_warnings(run_.number, 9);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].message, divergence.message);
+  journal.step(6, 3);
+  journal.end(7, 0);
+  follow();
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2, 3, 3}));
+  EXPECT_EQ(run_.summary.step, 3);
+  EXPECT_EQ(attempt().message, divergence.message) << "an end without words takes none away";
+}
+
 TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {
   JournalAuthor first(directory_, 1000);
   first.start_four_ranks(1);
@@ -293,7 +422,8 @@ TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {
   const RunSummary& summary = run_.summary;
   for (const auto& figure :
        {summary.mfu, summary.utilisation, summary.exposed_share, summary.imbalance,
-        summary.moved_bytes, summary.goodput, summary.noise_scale, summary.efficiency}) {
+        summary.moved_bytes, summary.goodput, summary.noise_scale, summary.noise_scale_low,
+        summary.noise_scale_high, summary.efficiency}) {
     EXPECT_EQ(figure, std::nullopt) << "an old trainer's journal, or one rank's, says none";
   }
   EXPECT_DOUBLE_EQ(*summary.samples_per_second, 16) << "throughput is of both";

@@ -110,6 +110,28 @@ TEST_F(LifecycleTest, ADivergenceIsNotCalledARefusal) {
   EXPECT_EQ(told["attempts"][0]["what"], "diverged: " + last.message);
 }
 
+TEST_F(LifecycleTest, ARollbackIsExplainedWhileTheAttemptRuns) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(1);
+  journal.step(2, 1, 1.0);
+  report("h1") = {};
+  report("h1").state = ProcessState::Running;
+  ticks();
+  EXPECT_EQ(explanation(id)["attempts"][0]["what"], "runs");
+  trainer::DivergenceRecord divergence;
+  divergence.step = 2;
+  divergence.action = "rollback";
+  divergence.checkpoint_step = 0;
+  divergence.message = "the loss is not finite at step 2: training diverged; went back to …";
+  journal.add(3, divergence);
+  ticks();
+  const Json told = explanation(id);
+  EXPECT_EQ(told["attempts"][0]["what"], "runs: " + divergence.message);
+  EXPECT_THAT(explain_text(told), HasSubstr("runs: the loss is not finite at step 2"));
+}
+
 TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
   scheduler_.refuse_for_now = true;
   const std::string id = submit();

@@ -52,6 +52,37 @@ Graph far_from_its_nic(bool has_rdma) {
   return graph;
 }
 
+// Below each of so many leaves four nodes with one NIC each, all leaves below one spine.
+Graph tree_of(int leaves) {
+  Graph graph;
+  const VertexIndex fabric = graph.add(Kind::Fabric, "fabric:ib");
+  const VertexIndex spine = graph.add(Kind::FabricSwitch, "switch:spine", fabric);
+  for (int i = 0; i < leaves; ++i) {
+    const VertexIndex leaf = graph.add(Kind::FabricSwitch, "switch:" + std::to_string(i), fabric);
+    graph.connect(topology::LinkKind::Fabric, leaf, spine);
+    for (int j = 0; j < 4; ++j) {
+      const std::string name = "n" + std::to_string(4 * i + j);
+      const VertexIndex nic = graph.add(Kind::Nic, name + "/nic:0", graph.add(Kind::Node, name));
+      graph.connect(topology::LinkKind::Fabric, nic, leaf);
+    }
+  }
+  return graph;
+}
+
+TEST(PlanSeats, NodesOfATreeWaitForOneSwitch) {
+  const auto switches = [](int leaves, std::size_t nodes) {
+    const Graph graph = tree_of(leaves);
+    auto all = graph.of_kind(Kind::Node);
+    all.resize(nodes);
+    return placement_of(graph, all).switches;
+  };
+  EXPECT_EQ(switches(2, 2), "1@10");
+  EXPECT_EQ(switches(2, 4), "1@10") << "as many as are below a leaf";
+  EXPECT_EQ(switches(2, 5), "") << "no leaf has five";
+  EXPECT_EQ(switches(2, 1), "");
+  EXPECT_EQ(switches(1, 4), "") << "there is no other leaf";
+}
+
 TEST(PlanSeats, SocketInterfacesAreTakenOnlyWhereThereIsNothingElse) {
   EXPECT_THAT(nics_of(far_from_its_nic(true), "n1", 1), ElementsAre("mlx5_0"));
   EXPECT_THAT(nics_of(far_from_its_nic(false), "n1", 1), ElementsAre("eth0"));

@@ -197,6 +197,126 @@ TEST(Planner, WithoutMachinesALogIsEnough) {
   EXPECT_THAT(refusal(without), HasSubstr("an all-reduce measured on 16 ranks"));
 }
 
+// A log of sums that take 50 us and a microsecond for 100 kB.
+MeasuredLog line_log(int ranks) {
+  MeasuredLog measured{"line.log", {}};
+  measured.log.collective = Collective::AllReduce;
+  measured.log.ranks = ranks;
+  for (std::uint64_t bytes = 1024; bytes <= (std::uint64_t{1} << 31); bytes *= 2) {
+    topology::NcclTestRow row;
+    row.bytes = bytes;
+    row.in_place_us = 50 + static_cast<double>(bytes) / 1e5;
+    measured.log.rows.push_back(row);
+  }
+  return measured;
+}
+PlanRequest without_machines(int ranks) {
+  PlanRequest made;
+  made.config = bert("large", ranks, 16);
+  made.config.peak_tflops = 312;
+  made.measured = {line_log(ranks)};
+  return made;
+}
+
+TEST(Planner, SumsTakeWhatTheModelOrTheLogSays) {
+  const PlanReport measured = plan_run(without_machines(16));
+  for (const topology::BucketSpan& span : measured.plan.timeline->buckets) {
+    EXPECT_NEAR(span.end_seconds - span.start_seconds,
+                50e-6 + static_cast<double>(span.bytes) / 100e9, 1e-9);
+  }
+  const PlanRequest with = request("dgx-a100", 2, 16);
+  const NodeChoice choice = choose_nodes(with.machines, with.config);
+  const topology::CostModel model(
+      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  const auto seconds_of = [&](double bytes) {
+    return 1e-6 * model.choice({.bytes = static_cast<std::uint64_t>(bytes)}).us;
+  };
+  // The curve has a point at every quarter of an octave.
+  const PlanReport report = plan_run(with);
+  for (const topology::BucketSpan& span : report.plan.timeline->buckets) {
+    const auto bytes = static_cast<double>(span.bytes);
+    EXPECT_GE(span.end_seconds - span.start_seconds, seconds_of(bytes / std::exp2(0.25)));
+    EXPECT_LE(span.end_seconds - span.start_seconds, seconds_of(bytes * std::exp2(0.25)));
+  }
+}
+
+// An all-reduce is a reduce-scatter and a gather, so half of it is the first.
+TEST(Planner, AShardedRunReducesAndScatters) {
+  PlanRequest with = without_machines(16);
+  with.config.sharding.optimizer = true;
+  const PlanReport report = plan_run(with);
+  for (const topology::BucketSpan& span : report.plan.timeline->buckets) {
+    EXPECT_NEAR(span.end_seconds - span.start_seconds,
+                25e-6 + static_cast<double>(span.bytes) / 200e9, 1e-9);
+  }
+}
+
+TEST(Planner, PassesOverNodesWithTooFewGpus) {
+  Graph graph;
+  for (const auto& [name, gpus] : {std::pair("a", 2), std::pair("b", 4), std::pair("c", 4)}) {
+    const topology::VertexIndex node = graph.add(topology::Kind::Node, name);
+    for (int i = 0; i < gpus; ++i) {
+      graph.add(topology::Kind::Gpu, name + ("/gpu#" + std::to_string(i)), node);
+    }
+  }
+  trainer::RunConfig config = bert("base", 8, 1);
+  config.ranks_per_node = 4;
+  EXPECT_THAT(choose_nodes(graph, config).nodes, ElementsAre(graph.find("b"), graph.find("c")));
+}
+
+// Half of the samples have 100 tokens, half 300: 200 in the mean, and squares of 50,000.
+TEST(Planner, TakesTheMomentsOfItsLengths) {
+  PlanRequest with = without_machines(16);
+  with.given.efficiency = 0.5;
+  with.lengths = trainer::LengthTable::parse("100,100,1\n300,300,1\n", "lengths");
+  PlanFigures figures;
+  figures.peak_flops = 312e12;
+  figures.efficiency = 0.5;
+  figures.mean_tokens = 200;
+  figures.mean_squared_tokens = 50'000;
+  EXPECT_DOUBLE_EQ(plan_run(with).inputs.compute_seconds,
+                   plan_inputs(with.config, figures).compute_seconds);
+}
+
+// Uneven shares lengthen the step as much as the slowest rank's; a part of it is no rank's share,
+// and few samples fill a device less.
+TEST(Planner, TheSlowestRankDecides) {
+  const auto wiki = wikipedia();
+  const auto compute = [&](trainer::Balance strategy) {
+    PlanRequest with = request("dgx-h100", 1, 8);
+    with.lengths = wiki;
+    with.config.balance.strategy = strategy;
+    return plan_run(with).inputs.compute_seconds;
+  };
+  const trainer::RunConfig config = bert("large", 8, 16);
+  const double uneven = imbalance_of(config, trainer::Balance::None, 8, wiki) - 1;
+  ASSERT_GT(uneven, 0.1);
+  const double longer =
+      compute(trainer::Balance::None) / compute(trainer::Balance::GlobalPresort) - 1;
+  EXPECT_GT(longer, uneven / 2);
+  EXPECT_LT(longer, uneven * 3 / 2);
+}
+
+TEST(Planner, TakesOnlyStoredPlansThatFit) {
+  PlanRequest with = request("dgx-a100", 2, 16);
+  const int tensors = plan_run(with).plan.buckets.back().end_tensor;
+  const auto stored = [&](const char* why, int ranks, double utc_seconds) {
+    topology::StoredPlan plan;
+    plan.key = {"", "NCCL 2.28.9", "an A100", trainer::model_fingerprint(with.config.model), ranks,
+                8};
+    plan.plan.ranks = ranks;
+    plan.plan.buckets = {{0, 1}, {1, tensors}};
+    plan.plan.why = why;
+    plan.utc_seconds = utc_seconds;
+    return plan;
+  };
+  with.stored = {stored("the older one", 16, 5), stored("the newer one", 16, 6),
+                 stored("of more ranks", 32, 9), stored("the oldest one", 16, 4)};
+  EXPECT_THAT(plan_run(with).plan.why, HasSubstr("the newer one"));
+  with.stored = {stored("of more ranks", 32, 9)};
+  EXPECT_THAT(plan_run(with).plan.why, Not(HasSubstr("of more ranks")));
+}
+
 // NCCL's own choice was measured twice as slow as the model says, ring with Simple as fast as it
 // says.
 TEST(Planner, NcclIsToldWhatWasMeasuredToBeFaster) {
@@ -339,6 +459,71 @@ TEST(PlanDecisions, HierarchicalSumsAreThreeCalls) {
   EXPECT_FALSE(hierarchical_curve(topology::h100_nodes(1), 1e9));
   across.nodes = 8;
   EXPECT_FALSE(hierarchical_curve(across, 1e9)) << "one rank a node";
+}
+
+// A NIC for two ranks of a node: each has half of it.
+TEST(PlanDecisions, HierarchicalSumsShareTheNics) {
+  topology::Allocation allocation = topology::h100_nodes(8), across = topology::h100_nodes(8);
+  allocation.nics = 4;
+  const auto curve = hierarchical_curve(allocation, 1e9);
+  ASSERT_TRUE(curve);
+  across.ranks_per_node = across.nics = 1;
+  across.gb_per_s_a_nic = 25;
+  const topology::CostModel within(topology::h100_nodes(1)), between(across);
+  const std::uint64_t bytes = std::uint64_t{1} << 28;
+  const double expected = within.choice({Collective::ReduceScatter, bytes}).us +
+                          between.choice({Collective::AllReduce, bytes / 8}).us +
+                          within.choice({Collective::AllGather, bytes}).us;
+  EXPECT_NEAR(1e6 * curve->seconds(static_cast<double>(bytes)), expected, 0.02 * expected);
+}
+
+// On links where a gather of all weights takes longer than forward, forward hides as much of it.
+TEST(PlanDecisions, AGatherHidesBehindTheNextForward) {
+  PlanRequest with = request("pcie-100gbe", 4, 16);
+  const PlanReport hidden = plan_run(with);
+  with.config.sharding.overlap_gather = false;
+  const PlanReport waited = plan_run(with);
+  const auto sharded = [](const PlanReport& report) {
+    return decision(report.plan, "sharding.optimizer").options.at(1).step_seconds;
+  };
+  EXPECT_NEAR(sharded(waited) - sharded(hidden), hidden.inputs.forward_seconds, 1e-9);
+}
+
+TEST(PlanDecisions, WhatSavesTooLittleStays) {
+  int small = 0, large = 0;
+  for (const auto& [cluster, ranks] : {std::pair("pcie-100gbe", 16), std::pair("dgx-a100", 32),
+                                       std::pair("dgx-h100", 64), std::pair("hgx-h200", 8)}) {
+    const PlanReport report = plan_run(request(cluster, 8, ranks));
+    for (const Decision& each : report.plan.decisions) {
+      SCOPED_TRACE(std::string(cluster) + " " + each.key);
+      double own = 0, best = HUGE_VAL;
+      for (const Decision::Option& option : each.options) {
+        best = std::min(best, option.step_seconds);
+        if (option.value == each.run_file) own = option.step_seconds;
+      }
+      ASSERT_GT(own, 0);
+      EXPECT_EQ(each.choice != each.run_file, 1 - best / own >= 0.01) << each.why;
+      small += best < own && best > 0.99 * own ? 1 : 0;
+      large += best < 0.99 * own ? 1 : 0;
+    }
+  }
+  EXPECT_GT(small, 0) << "or the first half was not tried";
+  EXPECT_GT(large, 0) << "or the second";
+}
+
+// Two ranks of one sample each, of 64 or 512 tokens: a step is even, or the longer one's share of
+// both is what it costs. The mean of 16 steps has a whole number of uneven ones.
+TEST(PlanDecisions, ImbalanceOfTwoRanksByHand) {
+  const trainer::RunConfig config = bert("base", 2, 1);
+  const auto flops = [&](std::int64_t tokens) {
+    return trainer::training_flops(config.model, {1, tokens, tokens * tokens, tokens * 15 / 100});
+  };
+  const double uneven = 2 * flops(512) / (flops(64) + flops(512)) - 1;
+  const auto lengths = trainer::LengthTable::parse("64,64,1\n512,512,1\n", "t");
+  const double steps = 16 * (imbalance_of(config, trainer::Balance::None, 2, lengths) - 1) / uneven;
+  EXPECT_NEAR(steps, std::round(steps), 1e-9);
+  EXPECT_GT(steps, 0);
+  EXPECT_LT(steps, 16);
 }
 
 TEST(PlanText, SaysWhatWasChosenAndWhy) {

@@ -158,7 +158,8 @@ TEST_F(ProcessTest, ShowsHowTheRanksDo) {
   EXPECT_EQ(while_running.exit.code, 0) << while_running.errors;
   EXPECT_THAT(while_running.text,
               HasSubstr("4 on fake, MFU 40.0 %, utilisation 90.0 %, goodput 640 samples/s"));
-  EXPECT_THAT(while_running.text, HasSubstr("640 samples, statistical efficiency 80.0 %"));
+  EXPECT_THAT(while_running.text,
+              HasSubstr("640 samples (520 to 810), statistical efficiency 80.0 %"));
   EXPECT_THAT(while_running.text, HasSubstr("10.0 % of the step exposed"));
   EXPECT_THAT(while_running.text, HasSubstr("rank 1 in backward"));
   const Json metrics = Client({socket()}, 30).get("/runs/" + id + "/metrics");
@@ -427,6 +428,15 @@ TEST_F(ProcessTest, VersionTellsTheCommit) {
 }
 
 // Help showed the numbers behind the words, for `plan` as bytes that are no text.
+TEST_F(ProcessTest, TellsThatItsOutputIsLost) {
+  for (const std::string to : {">/dev/full", ">&-"}) {
+    const base::Output output =
+        base::run({{"/bin/sh", "-c", kRegatta + " version " + to}, {}, {}, {}, false}, kDeadline);
+    EXPECT_EQ(output.exit.code, base::meaning(base::Code::Operator).exit_code) << to;
+    EXPECT_THAT(output.errors, HasSubstr("did not all get to standard output"));
+  }
+}
+
 TEST_F(ProcessTest, HelpAndErrorsNameTheWordsOfAnOption) {
   const auto help = [&](const std::string& command) {
     const base::Output output = regatta({command, "--help"});

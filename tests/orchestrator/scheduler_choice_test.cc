@@ -63,9 +63,10 @@ class Choice : public testing::TestWithParam<Case> {
   }
   SchedulerChoice choose() {
     const auto path = [&](const char* name) { return (folder_.path() / name).string(); };
+    const double seconds = GetParam().surroundings.name == kSilent.name ? 1 : 60;
     const SlurmCommands commands({path("sbatch"), path("squeue"), path("sacct"), path("scontrol"),
                                   path("scancel"), path("sinfo")},
-                                 {1, 1}, {{"PATH", "/usr/bin:/bin"}});
+                                 {seconds, seconds}, {{"PATH", "/usr/bin:/bin"}});
     return choose_scheduler(GetParam().option, GetParam().has_slurm_runs, commands);
   }
 

@@ -382,9 +382,9 @@ TEST(SlowConnections, KeepNobodyWaiting) {
 
 TEST(SlowConnections, AreEndedInTime) {
   ConnectionLimits limits;
-  limits.first_byte_seconds = 0.3;
-  limits.head_seconds = 0.6;
-  limits.request_seconds = 1.2;
+  limits.first_byte_seconds = 2;
+  limits.head_seconds = 3;
+  limits.request_seconds = 4;
   const Held held(limits);
   const base::UniqueFd silent = held.open();
   const base::UniqueFd head = held.open("GET / HTTP/1.1\r\nHost: loc");
@@ -432,7 +432,9 @@ TEST(Connections, OfOnePeerGiveWayLongestIdleFirst) {
   limits.per_peer = 8;
   const Held held(limits);
   std::vector<base::UniqueFd> idle;
-  for (int i = 0; i < 8; ++i) idle.push_back(held.open("GET /"));
+  idle.push_back(held.open("GET /"));
+  EXPECT_EQ(held.get("/x").status, 200) << "so the first one has been read";
+  for (int i = 1; i < 8; ++i) idle.push_back(held.open("GET /"));
   EXPECT_EQ(held.get("/x").status, 200);
   EXPECT_EQ(tests::receive_all(idle[0]), "") << "the first one went";
   ASSERT_TRUE(tests::send_bytes(idle[7], "x HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -459,7 +461,9 @@ TEST(Lanes, SlowReadsKeepNeitherWritesNorTheVersionWaiting) {
   Gate gate;
   const Held held({}, gate.handler());
   std::vector<base::UniqueFd> reads;
-  for (int i = 0; i < 120; ++i) reads.push_back(held.open(request_text("GET", "/wait")));
+  for (int i = 0; i < 8; ++i) reads.push_back(held.open(request_text("GET", "/wait")));
+  ASSERT_TRUE(tests::eventually([&] { return gate.inside == 8; }));
+  for (int i = 8; i < 120; ++i) reads.push_back(held.open(request_text("GET", "/wait")));
   const auto refused = [&] {
     return std::count_if(reads.begin(), reads.end(), [](const base::UniqueFd& fd) {
       pollfd waiting{fd.get(), POLLIN, 0};

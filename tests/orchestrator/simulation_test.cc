@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "orchestrator/run_forecast.h"
 #include "orchestrator/simulation_text.h"
+#include "orchestrator/step_model.h"
 #include "tests/shared_data.h"
 
 namespace regatta::orchestrator {
@@ -190,6 +192,121 @@ TEST(Simulation, OverheadAndPaddingCostWhatTheyAre) {
   EXPECT_LT(padded.mean.imbalance, 1e-4 * padded.mean.compute);      // of masked places
   inputs.layout = RowLayout::Packed;
   EXPECT_NEAR(simulate_steps(inputs).mean.compute / plain.mean.compute, 1, 0.02);
+}
+
+// Ranks that share the optimizer, whatever the run file says: each updates its part of the weights,
+// and all of them are gathered.
+TEST(Simulation, OptimizerPartsShareTheTail) {
+  SimulationInputs inputs = inputs_of(64, 512);
+  inputs.compute.memory_bytes_per_second = 1e12;
+  inputs.overhead_seconds = 0.25;
+  const Simulation whole = simulate_steps(inputs);
+  inputs.optimizer_parts = 8;
+  const Simulation parts = simulate_steps(inputs);
+  expect_adds_up(parts);
+  EXPECT_NEAR(parts.mean.tail, whole.mean.tail / 8, 1e-12);
+  EXPECT_NEAR(parts.mean.overhead, 0.25, 1e-12);
+  const double bytes =
+      4.0 * static_cast<double>(trainer::make_tensor_table(inputs.config.model).arena_size);
+  EXPECT_NEAR(parts.mean.gather, 50e-6 + bytes / 200e9, 1e-9);
+}
+
+TEST(Simulation, BucketsFollowTheRunFile) {
+  const auto ends = [](trainer::BucketPolicy by, int gradient_bytes) {
+    SimulationInputs inputs = inputs_of(8, 64);
+    inputs.config.buckets.by = by;
+    inputs.config.buckets.bytes = 50'000'000;
+    inputs.gradient_bytes = gradient_bytes;
+    inputs.steps = 1;
+    std::vector<int> all;
+    const Simulation result = simulate_steps(inputs);
+    for (const topology::Bucket& bucket : result.plan.buckets) {
+      all.push_back(bucket.end_tensor);
+    }
+    return all;
+  };
+  EXPECT_EQ(ends(trainer::BucketPolicy::One, 4).size(), 1U);
+  EXPECT_EQ(ends(trainer::BucketPolicy::PerLayer, 4).size(), 1U + 12 + 1) << "heads, embeddings";
+  // The run file's bytes are of float32: halves are cut at the same tensors.
+  const std::vector<int> cut = ends(trainer::BucketPolicy::Bytes, 4);
+  EXPECT_GT(cut.size(), 438e6 / 50e6) << "438 MB of gradients";
+  EXPECT_EQ(ends(trainer::BucketPolicy::Bytes, 2), cut);
+}
+
+// The n-th step is what n steps take longer than n - 1.
+TEST(Simulation, PercentilesAreOfItsSteps) {
+  SimulationInputs inputs = inputs_of(8, 64);
+  inputs.config.balance.strategy = trainer::Balance::None;
+  std::vector<double> steps;
+  double before = 0;
+  Simulation result;
+  for (inputs.steps = 1; inputs.steps <= 21; ++inputs.steps) {
+    result = simulate_steps(inputs);
+    steps.push_back(result.mean.step * inputs.steps - before);
+    before = result.mean.step * inputs.steps;
+  }
+  std::sort(steps.begin(), steps.end());
+  EXPECT_NEAR(result.step_p5, steps[1], 1e-9 * steps[1]);
+  EXPECT_NEAR(result.step_p95, steps[19], 1e-9 * steps[19]);
+  EXPECT_LT(steps[1], 0.99 * steps[19]) << "or they tell nothing apart";
+}
+
+// 30 samples of 8 tokens on each of 4 ranks, 10 at a time: a third of their training's FLOPs.
+TEST(Simulation, AnEvaluationIsForwardOfEachRanksSamples) {
+  SimulationInputs inputs = inputs_of(4, 64);
+  inputs.lengths = all_of(8);
+  inputs.config.evaluate_samples = 120;
+  inputs.config.micro_batch_size = 10;
+  const double flops = trainer::training_flops(inputs.config.model, {30, 240, 1920, 36});
+  const double expected = flops / 3 / 150e12;
+  EXPECT_NEAR(simulate_steps(inputs).evaluation_seconds, expected, 0.005 * expected);
+  inputs.evaluation_batch = 30;
+  EXPECT_NEAR(simulate_steps(inputs).evaluation_seconds, expected, 0.005 * expected);
+}
+
+// Two ranks that get every second of 128 samples: their sums differ by a normal variable of
+// deviation σ·√128, whose mean size is √(2/π) of it; the larger has half of that above the mean.
+TEST(Simulation, DrawsEachSampleOnItsOwn) {
+  SimulationInputs inputs = inputs_of(2, 128);
+  inputs.config.balance.strategy = trainer::Balance::None;
+  inputs.network = no_network();
+  inputs.steps = 2000;
+  constexpr int kPoints = 65536;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < kPoints; ++i) {
+    const auto length = static_cast<double>(inputs.lengths.quantile((i + 0.5) / kPoints));
+    sum += length / kPoints;
+    squares += length * length / kPoints;
+  }
+  const double deviation = std::sqrt((squares - sum * sum) * 128);
+  const double expected = std::sqrt(2 / std::acos(-1.0)) * deviation / 2 / (64 * sum);
+  // |N| has a deviation of 0.756 of its mean.
+  EXPECT_NEAR((simulate_steps(inputs).token_imbalance - 1) / expected, 1,
+              4 * 0.756 / std::sqrt(inputs.steps));
+}
+
+TEST(StepModel, IsOfTheDeviceAndTheRunFile) {
+  const DeviceFigures* const h100 = device_figures("NVIDIA H100 80GB HBM3");
+  ASSERT_NE(h100, nullptr);
+  trainer::RunConfig config = inputs_of(8, 64).config;
+  config.dtype = trainer::Precision::BFloat16;
+  StepModel model = step_model(config, "H100", h100, 1, {});
+  EXPECT_EQ(model.overhead_seconds, 0) << "what a step takes beside the rest is between nodes";
+  EXPECT_EQ(model.compute.peak_flops, 989e12);
+  EXPECT_NEAR(model.compute.memory_bytes_per_second, 0.77 * 3.35e12, 1);
+  EXPECT_EQ(model.compute.bytes_of_element, 2);
+  EXPECT_TRUE(model.share.fitted);
+  model = step_model(config, "H100", h100, 2, {});
+  EXPECT_EQ(model.overhead_seconds, 0.009);
+  EXPECT_EQ(step_model(config, "H100", h100, 2, {{}, 0.5}).overhead_seconds, 0.5);
+  config.peak_tflops = 500;
+  model = step_model(config, "H100", h100, 1, {});
+  EXPECT_EQ(model.compute.peak_flops, 500e12);
+  EXPECT_FALSE(model.share.fitted) << "of that peak nothing was published";
+  EXPECT_EQ(step_model(config, "H100", h100, 1, {0.4, {}}).compute.efficiency, 0.4);
+  config.peak_tflops = 0;
+  config.dtype = trainer::Precision::Float32;
+  EXPECT_EQ(step_model(config, "H100", h100, 1, {}).compute.bytes_of_element, 4);
 }
 
 TEST(Simulation, ASeedDecidesEverything) {

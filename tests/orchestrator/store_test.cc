@@ -112,6 +112,38 @@ TEST(Store, WantedIsNotOverwrittenByTheTick) {
   EXPECT_EQ(store.run("a")->wanted, Wanted::Cancel);
 }
 
+TEST(Store, WhatIsResumedIsReadAgain) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  NewRun over = new_run("a");
+  over.state = RunState::Failed;
+  over.drained = true;
+  const RunNumber number = store.add_run(over);
+  store.set_wanted(number, Wanted::Cancel);
+  EXPECT_TRUE(store.run("a")->drained);
+  store.set_wanted(number, Wanted::Resume);
+  EXPECT_FALSE(store.run("a")->drained);
+}
+
+TEST(Store, NothingOfARemovedRunStays) {
+  const TemporaryDirectory folder;
+  Store store(folder.path());
+  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  const orchestrator::Run other = *store.run(store.add_run(new_run("b")));
+  for (const RunNumber number : {run.number, other.number}) {
+    Launch launch;
+    launch.number = 1;
+    store.put_launch(number, launch);
+    store.add_attempt(number, 1, "0123456789abcdef");
+  }
+  store.remove_run(run);
+  EXPECT_FALSE(store.run("a"));
+  EXPECT_TRUE(store.launches(run.number).empty());
+  EXPECT_TRUE(store.attempts(run.number).empty());
+  EXPECT_EQ(store.launches(other.number).size(), 1U);
+  EXPECT_EQ(store.attempts(other.number).size(), 1U);
+}
+
 TEST(Store, AddsARunThatHasAPastInOneWrite) {
   const TemporaryDirectory folder;
   Store store(folder.path());

@@ -215,6 +215,8 @@ class JournalAuthor {
     record.imbalance = 1.25;
     record.moved_bytes = 100 * step;
     record.noise_scale = 600.0 + static_cast<double>(step);
+    record.noise_scale_low = *record.noise_scale - 100;
+    record.noise_scale_high = *record.noise_scale + 200;
     record.efficiency = 0.75;
     record.goodput = 12;
     record.mfu = 0.25;
@@ -229,11 +231,11 @@ class JournalAuthor {
     record.target_met = accuracy >= 0.5;
     add(seconds, record);
   }
-  void checkpoint(double seconds, std::int64_t step) {
+  void checkpoint(double seconds, std::int64_t step, const std::string& status = "written") {
     trainer::CheckpointRecord record;
     record.step = step;
     record.name = "step-" + std::to_string(step);
-    record.status = "written";
+    record.status = status;
     record.bytes = 10;
     add(seconds, record);
   }

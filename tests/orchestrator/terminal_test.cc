@@ -160,6 +160,14 @@ TEST(RunDetails, TellHowTheRanksDo) {
   const std::string text = run_details(on_four_ranks());
   EXPECT_THAT(text, HasSubstr("4 (2 per node) on cpu, MFU 31.2 %"));
   EXPECT_THAT(text, HasSubstr("1240 samples, statistical efficiency 87.1 %"));
+  Json run = on_four_ranks();
+  run["noise_scale_low"] = 1010.0;
+  EXPECT_THAT(run_details(run), HasSubstr("1240 samples (above 1010), statistical"));
+  run["noise_scale_high"] = 1590.0;
+  EXPECT_THAT(run_details(run), HasSubstr("1240 samples (1010 to 1590), statistical"));
+  run["noise_scale"] = nullptr;
+  run["noise_scale_high"] = nullptr;
+  EXPECT_THAT(run_details(run), HasSubstr("above 1010 samples, statistical efficiency 87.1 %"));
   EXPECT_THAT(text, HasSubstr("4.2 % of the step exposed, largest rank 1.0123 of the mean"));
   EXPECT_THAT(text, HasSubstr("rank 3 in backward for 1.2 s, 0.4 s ago"));
 }

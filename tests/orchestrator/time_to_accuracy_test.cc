@@ -95,6 +95,22 @@ TEST(PredictCrossing, WidensWithScatter) {
   EXPECT_GE(crossing->low, 100) << "never in the past";
 }
 
+// Three points at ln t = 1, 2, 3 on a line of slope 0.1, moved by d, -2d, d: neither slope nor mean
+// change, the residual is √(6 d² / 1), and the target lies 3 beyond the mean. So the error of ln t
+// is d √6 / 0.1 · √(1/3 + 3²/2), of which the interval takes two.
+TEST(PredictCrossing, TheIntervalIsTwoErrorsOfTheLine) {
+  const double d = 0.005;
+  const std::vector<EvaluationPoint> points{{std::exp(1.0), 0.1 + d, false},
+                                            {std::exp(2.0), 0.2 - 2 * d, false},
+                                            {std::exp(3.0), 0.3 + d, false}};
+  const auto crossing = predict_crossing(points, 0.5, Better::Higher);
+  ASSERT_TRUE(crossing);
+  const double error = d * std::sqrt(6.0) / 0.1 * std::sqrt(1.0 / 3 + 4.5);
+  EXPECT_NEAR(std::log(crossing->seconds), 5, 1e-9);
+  EXPECT_NEAR(std::log(crossing->low), 5 - 2 * error, 1e-9);
+  EXPECT_NEAR(std::log(crossing->high), 5 + 2 * error, 1e-9);
+}
+
 TEST(PredictCrossing, FollowsTheNewerHalf) {
   // Flat at first, then rising: the flat part must not hold the line down.
   std::vector<EvaluationPoint> points{

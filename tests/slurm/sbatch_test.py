@@ -458,6 +458,7 @@ def suspected_nodes_are_avoided(cluster):
              and "*" not in cluster.output("sinfo", "-h", "-n", name, "-o", "%T"))
         controller.kill()
         controller.start()
+        wait("the nodes are known", lambda: controller.call("nodes").returncode == 0, 120)
         job, said = held(cluster, "-N2", "--wrap=true", server=controller.server)
         assert job["ExcNodeList"] == name and f"keeps off {name}, which is suspected (" in said, said
         job, said = held(cluster, "-N2", server=controller.server, text="#!/bin/sh\ntrue\n")

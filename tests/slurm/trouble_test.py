@@ -258,10 +258,11 @@ def a_refusal_is_told_by_submit(cluster, controller):
     def submit(name, **slurm):
         controller.submit(name, "none", **slurm)  # leaves the run file
         return controller.call("submit", cluster.work / f"{name}.yaml")
-    done = submit("told-refused", partition="nosuch")
+    # It waits some seconds for Slurm's answer, which on a busy machine may not be enough.
+    done = wait("the refusal is told", lambda: (d := submit("told-refused", partition="nosuch")).returncode and d, 240)
     assert done.returncode == 7 and done.stdout.startswith("told-refused-"), done
     holds(done.stderr, "failed", "Invalid partition", "`sinfo`")
-    done = submit("told-taken")
+    done = wait("the job is told", lambda: (d := submit("told-taken")) and "has not answered yet" not in d.stderr and d, 240)
     assert done.returncode == 0 and done.stderr.startswith("submitted as job "), done
 
 
@@ -509,6 +510,7 @@ def main():
         with trainer_on_all_nodes_but(cluster, "node02") as trainer:
             controllers = Troubled(cluster, trainer=trainer), NoopController(cluster, "saving")
             try:
+                wait("the nodes are known", lambda: controllers[0].call("nodes").returncode == 0, 120)
                 with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
                     for case in chosen:
                         pool.submit(cases.run, case, cluster, controllers[case in SAVING])

@@ -45,10 +45,11 @@ TEST(AllocationOf, DescribedClusters) {
       {"dgx-a100", 4, 8, a100_nodes(4, 8)},   {"dgx-h100", 1, 8, hopper(1)},
       {"dgx-h100", 2, 8, hopper(2)},          {"hgx-h200", 2, 8, h200},
       {"gb200-nvl72", 18, 4, gb200_racks(1)}, {"pcie-100gbe", 2, 4, l40s},
+      {"gb200-nvl72", 36, 4, gb200_racks(2)},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.example);
-    const Graph graph = cluster_graph(example(row.example));
+    const Graph graph = generate(example(row.example), static_cast<int>(row.nodes));
     const Allocation found = allocation_of(graph, first_nodes(graph, row.nodes), row.ranks);
     const Allocation& expected = row.expected;
     EXPECT_EQ(found.nodes, expected.nodes);
@@ -64,7 +65,9 @@ TEST(AllocationOf, DescribedClusters) {
     if (expected.nodes > 1) {
       EXPECT_EQ(found.nics, expected.nics);
       EXPECT_NEAR(found.gb_per_s_a_nic, expected.gb_per_s_a_nic, 1e-9);
-      EXPECT_LE(found.to_nic, PathType::Pxb);
+      // A module's GPU reaches its NIC through its own CPU's chip link.
+      EXPECT_LE(found.to_nic,
+                row.example == std::string("gb200-nvl72") ? PathType::P2c : PathType::Pxb);
     }
     EXPECT_GT(CostModel(found).choice({Collective::AllReduce, 1 << 20}).us, 0);
   }

@@ -208,6 +208,10 @@ TEST(BucketProgramme, ManyTensorsAreCutBetweenGroups) {
   }
   const StepInputs apart = step_of(tensors);
   EXPECT_EQ(best_buckets(apart, CommunicationCurve::of_line(1e-3, 1)).back().end_tensor, 3000);
+  // One more than every third of them.
+  tensors.emplace_back(1000, 3000);
+  const StepInputs odd = step_of(tensors);
+  EXPECT_EQ(best_buckets(odd, CommunicationCurve::of_line(1e-3, 1)).back().end_tensor, 3001);
 }
 
 TEST(BucketProgramme, RulesOfOthers) {
@@ -305,6 +309,19 @@ TEST(PlanBuckets, SaysWhatItChoseAndWhy) {
             0.99 * plan.alternatives.front().mean_step_seconds);
   const std::string text = to_json(plan);
   EXPECT_EQ(to_json(parse_plan(text, "plan.json", 40)), text);
+}
+
+// Where nothing is uncertain every sample is the step.
+TEST(PlanBuckets, WithoutJitterTheMeanIsTheStep) {
+  ChoiceOptions options;
+  options.jitter = 0;
+  options.curve_error = 0;
+  const Plan plan = plan_buckets(forty(), CommunicationCurve::of_line(2e-3, 20), 16, options);
+  for (const Alternative& alternative : plan.alternatives) {
+    EXPECT_NEAR(alternative.mean_step_seconds, alternative.step_seconds,
+                1e-12 * alternative.step_seconds)
+        << alternative.name;
+  }
 }
 
 TEST(PlanBuckets, KeepsTheDefaultBelowNoise) {

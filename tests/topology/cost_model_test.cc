@@ -72,6 +72,12 @@ const Figure kFigures[] = {
     // 8.4 + 2·(7·4 + 2·14); 8·min(24·0.92, 17.8)/2·0.9 (2^22 times 64 B: the last of the table)
     {"4 nodes of A100, tree", a100_nodes(4, 8), Collective::AllReduce, 256 * kMib, kTree, 120.4,
      64.08, 4309.47},
+    // 6.6 + 56·max(0.6, 2: an AMD host) + 6·2.7; min(19, 8·24/2)·32/62; 134.8 + 65536/9806.5
+    {"4 nodes of A100, ring LL", a100_nodes(4, 8), Collective::AllReduce, 64 * kKib, kRingLl, 134.8,
+     9.80645, 141.483},
+    // 6.6 + 56·max(0.6, 1: Intel's) + 6·2.7; min(20.4, 8·45/2)·32/62; 78.8 + 65536/10529
+    {"4 nodes of H100, ring LL", h100_nodes(4), Collective::AllReduce, 64 * kKib, kRingLl, 78.8,
+     10.529, 85.024},
     // 25; 8·min(90·0.74·7/8·2, 90: the fastest that the search tries)·8/14; 25 + 2609.8
     {"B200 NVLS", b200_nodes(1), Collective::AllReduce, kGib, kNvls, 25, 411.429, 2634.8},
     // 25 + 2·1·20.9; 8·min(45·0.85·7/8·2, 45·2, 57.7)·16/30; 66.8 + 1073741824/246187
@@ -256,6 +262,38 @@ TEST(CostModel, APlainTreeIsSlower) {
   const double usual = CostModel(allocation).gb_per_s(call, kTree);
   allocation.plain_tree = true;
   EXPECT_NEAR(CostModel(allocation).gb_per_s(call, kTree), 0.85 * usual, 1e-9);
+}
+
+// A ring of 4 nodes sends 6 times between nodes, a tree goes 2 levels up and down; Simple waits
+// for data and flag.
+TEST(CostModel, ANicsLatencyIsWaitedForInEverySendBetweenNodes) {
+  const Call call = {Collective::AllReduce, kMib};
+  const auto more = [&](const Way& way, int nodes) {
+    Allocation allocation = a100_nodes(nodes, 8);
+    const double before = CostModel(allocation).latency_us(call, way);
+    allocation.nic_latency_us = 1.5;
+    return CostModel(allocation).latency_us(call, way) - before;
+  };
+  EXPECT_NEAR(more(kRingLl, 4), 6 * 1.5, 1e-9);
+  EXPECT_NEAR(more(kTree, 4), 2 * 2 * 2 * 1.5, 1e-9);
+  EXPECT_NEAR(more(kTreeLl, 4), 2 * 2 * 1.5, 1e-9);
+  EXPECT_NEAR(more(kRingLl, 1), 0, 1e-9);
+}
+
+// NCCL has two blocks for each channel of its search, and from Hopper on twice as many where that
+// makes fewer than 16 between nodes (ncclTopoPostset).
+TEST(CostModel, ChannelsAreDoubledWhereTheyAreFew) {
+  const auto blocks = [](Allocation allocation, int channels, double speed, int nodes) {
+    allocation.nodes = nodes;
+    allocation.ring = NcclChannels{channels, speed, speed};
+    return CostModel(allocation).channels_of(Algorithm::Ring);
+  };
+  EXPECT_EQ(blocks(h100_nodes(2), 4, 48, 2), 16);
+  EXPECT_EQ(blocks(h100_nodes(2), 7, 48, 2), 28);
+  EXPECT_EQ(blocks(h100_nodes(2), 8, 48, 2), 16) << "16 are enough";
+  EXPECT_EQ(blocks(h100_nodes(2), 4, 45, 2), 8) << "slow ones";
+  EXPECT_EQ(blocks(h100_nodes(2), 4, 48, 1), 8) << "one node";
+  EXPECT_EQ(blocks(a100_nodes(2, 8), 4, 48, 2), 8) << "Ampere";
 }
 
 TEST(CostModel, TakesTheChannelsOfADump) {

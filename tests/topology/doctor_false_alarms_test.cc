@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/shared_data.h"
+#include "tests/topology/sick_cluster.h"
 #include "topology/doctor.h"
 #include "topology/read_any.h"
 
@@ -54,6 +55,21 @@ TEST(FalseAlarms, InterfacesThatNcclReachesBySockets) {
   const std::string several = net("eth0", 1000, 0, 0) + net("veth1", 10000, 0, 0) +
                               net("veth2", 10000, 0, 0) + net("br-12ab", 10000, 0, 0);
   EXPECT_THAT(ids(findings_of_text(xml_with(several), "x.xml")), IsEmpty());
+}
+
+// GPUs of a generation before NVLink's fabric manager say so themselves, and the bridges of a
+// virtual machine are not its own to set.
+TEST(FalseAlarms, WhatAMachineCannotHelp) {
+  for (const char* const name : {"dgx-a100", "pcie-100gbe"}) {
+    Sick sick = healthy(name);
+    sick.set_all(Kind::Gpu, key::kFabricState, std::string("not supported"));
+    EXPECT_THAT(ids(sick.findings()), IsEmpty()) << name;
+  }
+  Sick sick = healthy("dgx-h100");
+  sick.set_all(Kind::PciSwitch, key::kAcs, std::int64_t{1});
+  EXPECT_THAT(ids(sick.findings()), ElementsAre("pcie.acs"));
+  sick.set_all(Kind::Node, key::kVirtual, std::int64_t{1});
+  EXPECT_THAT(ids(sick.findings()), IsEmpty());
 }
 
 TEST(FalseAlarms, RdmaDevicesAndFastInterfacesStayFindings) {

@@ -196,6 +196,40 @@ TEST(FabricFindings, TellsWhatDiffersFromTheRest) {
                           "fabric.wrong_rail node0003/nic:mlx5_1"));
 }
 
+// A cable of half the rate, and a leaf with two uplinks of 50 GB/s where the others have three: by
+// hand 25 and 50 GB/s.
+TEST(FabricFindings, TellWhatTheyCost) {
+  const RailFabric fabric{4, 4, 2, 3, 1, "4xNDR", false, -1};
+  std::string text = fabric.blocks();
+  const auto edit = [&text](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+      text.replace(at, from.size(), to);
+    }
+  };
+  edit("\"node0002 mlx5_0\" lid 9 4xNDR", "\"node0002 mlx5_0\" lid 9 2xNDR");
+  std::vector<std::string> kept;
+  bool in_leaf = false, in_spine = false;
+  for (const std::string& line : base::split(text, '\n')) {
+    if (line.empty()) in_leaf = in_spine = false;
+    if (line.rfind("Switch", 0) == 0) {
+      in_leaf = line.find("leaf1-0") != std::string::npos;
+      in_spine = line.find("spine0-1") != std::string::npos;
+    }
+    const bool lost =
+        line.rfind("[", 0) == 0 && ((in_leaf && line.find("spine0-1") != std::string::npos) ||
+                                    (in_spine && line.find("leaf1-0") != std::string::npos));
+    if (!lost) kept.push_back(line);
+  }
+  const auto findings = check_fabric(read_ibnetdiscover(base::join(kept, "\n") + "\n", "x"));
+  ASSERT_THAT(findings, SizeIs(2));
+  EXPECT_EQ(findings[0].id, "fabric.missing_cables");
+  EXPECT_EQ(findings[0].subject, "leaf1-0");
+  EXPECT_EQ(findings[0].cost_gb_per_s, 50);
+  EXPECT_EQ(findings[1].id, "fabric.slow_cable");
+  EXPECT_EQ(findings[1].cost_gb_per_s, 25);
+}
+
 TEST(FabricFindings, OfTheSharedDumps) {
   REGATTA_NEED_SHARED("topologies/ibnetdiscover");
   const struct {

@@ -116,6 +116,10 @@ TEST_F(PathsOfAll, NothingConnectsNodesWithoutNics) {
 }
 
 TEST_F(PathsOfAll, NcclSendsOverANearerGpu) {
+  below(Kind::PciSwitch, "far", "n1/numa:1", 24);
+  below(Kind::Gpu, "e", "far", 24);
+  below(Kind::Nic, "u", "far", 24);
+  join(LinkKind::NvLink, "c", "e", 20);
   const Paths paths(graph_);
   const auto to = [&](const char* gpu, const char* nic) {
     return paths.to_nic(graph_.find(gpu), graph_.find(nic));
@@ -124,8 +128,10 @@ TEST_F(PathsOfAll, NcclSendsOverANearerGpu) {
   EXPECT_EQ(to("c", "x").type, PathType::Pxn) << "over b";
   EXPECT_NEAR(*to("c", "x").gb_per_s, 12, 1e-9);
   EXPECT_EQ(to("c", "x").via.at(1), graph_.find("b"));
-  EXPECT_EQ(to("a", "w").type, PathType::Sys) << "c is two NVLinks away";
+  EXPECT_EQ(to("a", "w").type, PathType::Sys) << "c is not near enough itself";
   EXPECT_EQ(to("c", "w").type, PathType::Phb) << "no GPU is nearer";
+  EXPECT_EQ(to("c", "u").type, PathType::Pxn) << "over e";
+  EXPECT_EQ(to("b", "u").type, PathType::Sys) << "e is two NVLinks away";
 }
 
 TEST(Paths, AnUnknownPartLeavesTheBandwidthOpen) {

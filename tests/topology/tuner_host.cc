@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/sanitizers.h"
 #include "topology/tuner/nccl_tuner.h"
 
 namespace {
@@ -19,7 +20,7 @@ std::atomic<long> allocations = 0;
 }  // namespace
 
 // A sanitizer has an allocator of its own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(REGATTA_ADDRESS_SANITIZER) && !defined(REGATTA_THREAD_SANITIZER)
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "tests/base/faulty_file_system.h"
+#include "tests/sanitizers.h"
 #include "topology/tuner/nccl_tuner.h"
 #include "topology/tuner/plan_file.h"
 #include "topology/tuner_table.h"
@@ -516,7 +517,7 @@ TEST_F(TunerHost, ACallAllocatesNothing) {
   EXPECT_THAT(text, AllOf(HasSubstr("log 3 regatta: 4 ranges"), HasSubstr("acts 1\n"),
                           // 10 of the 24 sizes from 256 B on: 1 KiB to 512 KiB.
                           HasSubstr("calls 1000000 changed 416670 allocations 0 ")));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(REGATTA_ADDRESS_SANITIZER) && !defined(REGATTA_THREAD_SANITIZER)
   EXPECT_THAT(text, testing::Not(HasSubstr("allocations of init 0"))) << "they are counted";
 #endif
 }
@@ -533,7 +534,7 @@ TEST_F(TunerHost, OnlyRegattaTrainNeedNotAsk) {
 }
 
 TEST(TunerLibrary, NeedsNothingButLibc) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(REGATTA_ADDRESS_SANITIZER) || defined(REGATTA_THREAD_SANITIZER)
   GTEST_SKIP() << "a sanitizer adds its library";
 #endif
   base::Command command;

@@ -101,6 +101,7 @@ function writeFinishedRun(runs) {
       bucket_finished: [stepSeconds * 0.7, stepSeconds * 0.9],
       imbalance: 1.0625,
       noise_scale: 640,
+      noise_scale_low: 520,
       efficiency: 0.75,
       goodput: (0.75 * 32) / stepSeconds,
       mfu: 0.25,
@@ -266,6 +267,7 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
   assert.ok(target.right - target.left > target.width * 0.8, "the target line crosses the chart");
   await visitor.waitForPixels(1, "accent", 100);
   await visitor.waitForPixels(2, "accent", 100);
+  await visitor.sees("Checkpoints (1)");
   const text = (await page.locator("main").innerText()).replace(/\s+/g, " ");
   const whole = Math.round(expected.seconds);
   const time = `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
@@ -305,7 +307,7 @@ controllerTest("an adopted run shows its ranks and buckets", async () => {
     "Utilisation 90.0 %",
     "Exposed communication 10.0 % of the step",
     "Statistical efficiency 75.0 %",
-    "Noise scale 640 samples",
+    "Noise scale 640 samples, above 520",
     "Imbalance 1.0625",
     `Reductions of step ${expected.step.toLocaleString("en-US")}`,
     "2 buckets of 5.00 MB",

@@ -76,6 +76,7 @@ pageTest(
     await visitor.waitForPixels(0, "muted", 100);
     await visitor.waitForPixels(1, "accent", 100);
     await visitor.waitForPixels(2, "accent", 100);
+    await visitor.sees("Checkpoints (8)");
     const text = (await page.locator("main").innerText()).replace(/\s+/g, " ");
     for (const word of [
       "≈ 1 min 00 s",
@@ -123,7 +124,7 @@ pageTest(
       "Exposed communication 11.4 % of the step",
       "Goodput 253 of 283 samples/s",
       "Statistical efficiency 87.1 %",
-      "Noise scale 1,240 samples",
+      "Noise scale 1,240 samples, 1,010 to 1,590",
       "Imbalance 1.0123 largest / mean tokens",
       "Samples moved 48.2 kB per step",
       "Furthest behind Rank 5 backward for 31 ms, 0.6 s ago",

@@ -67,6 +67,8 @@ export interface Run {
   mfu: number | null;
   utilisation: number | null;
   noise_scale: number | null;
+  noise_scale_low: number | null; // 95 % confidence
+  noise_scale_high: number | null; // null: it may be endless
   efficiency: number | null;
   goodput: number | null;
   exposed_share: number | null;

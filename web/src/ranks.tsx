@@ -69,12 +69,14 @@ function entries(run: Run): Entry[] {
       help: "Progress per sample against training with the base batch size",
     });
   }
-  if (run.noise_scale != null) {
+  const [scale, low, high] = [run.noise_scale, run.noise_scale_low, run.noise_scale_high];
+  if (scale != null || low != null) {
+    const range = low == null ? "" : high == null ? `above ${show.number(low)}` : `${show.number(low)} to ${show.number(high)}`;
     list.push({
       name: "Noise scale",
-      value: show.number(run.noise_scale),
-      note: "samples",
-      help: "Gradient noise scale: the batch at which half of a step is noise",
+      value: scale == null ? range : show.number(scale),
+      note: scale == null || !range ? "samples" : `samples, ${range}`,
+      help: "Gradient noise scale: the batch at which half of a step is noise; with 95 % confidence",
     });
   }
   if (run.imbalance != null) {

@@ -4,8 +4,10 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
+#include "base/clock.h"
 #include "tests/orchestrator/slurm/batch_script_bench.h"
 
 namespace regatta::orchestrator {
@@ -17,6 +19,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using namespace regatta::tests;
+
+// A moment that was that many seconds away when the script asked: at most half a minute ago.
+MATCHER_P(InSeconds, seconds, "") {
+  const double at = std::strtod(arg.c_str(), nullptr);
+  const double now = base::system_clock().utc_seconds();
+  return at <= now + seconds && at > now + seconds - 30;
+}
 
 TEST(BatchScriptRun, StartsTheTrainerOnceOnAllNodes) {
   Bench bench;
@@ -30,13 +39,13 @@ TEST(BatchScriptRun, StartsTheTrainerOnceOnAllNodes) {
   EXPECT_EQ(bench.run(), 0) << bench.said;
   const auto step = bench.trainer_step();
   ASSERT_TRUE(step.has_value()) << bench.said;
-  EXPECT_THAT(
-      step->arguments,
-      ElementsAre("--mpi=pmix", "--kill-on-bad-exit=1", "--nodes=4", "--ntasks=8",
-                  "--ntasks-per-node=2", "--cpus-per-task=3", "--container-image=img:1",
-                  "--container-mounts=/a:/a,/b:/b", "--container-writable",
-                  bench.job.trainer.string(), "run", "--directory",
-                  bench.job.run_directory.string(), "--ranks", "8", "--deadline-seconds", "5400"));
+  EXPECT_THAT(step->arguments,
+              ElementsAre("--mpi=pmix", "--kill-on-bad-exit=1", "--nodes=4", "--ntasks=8",
+                          "--ntasks-per-node=2", "--cpus-per-task=3", "--container-image=img:1",
+                          "--container-mounts=/a:/a,/b:/b", "--container-writable",
+                          bench.job.trainer.string(), "run", "--directory",
+                          bench.job.run_directory.string(), "--ranks", "8", "--deadline-utc",
+                          InSeconds(5400)));
   EXPECT_EQ(value_of(*step, "NCCL_DEBUG"), "INFO") << "the run's, not the plan's";
   EXPECT_EQ(value_of(*step, "CUDA_DEVICE_MAX_CONNECTIONS"), "1");
   EXPECT_EQ(value_of(*step, "SLURM_PMIX_FENCE"), "ring") << "Slurm's tree is no barrier";
@@ -99,31 +108,42 @@ TEST(BatchScriptRun, ValuesOfVariablesAreNobodysArguments) {
 TEST(BatchScriptRun, ReadsEveryFormOfTheRemainingTime) {
   struct Row {
     const char* answer;
-    const char* seconds;  // null: no deadline
+    int seconds;  // -1: no deadline
   };
   for (const Row& row :
-       {Row{"0:30\n", "30"}, Row{"1:08\n", "68"}, Row{"59:59\n", "3599"},
-        Row{"08:09:09\n", "29349"}, Row{"1-00:00:00\n", "86400"}, Row{"365-23:59:59\n", "31622399"},
-        Row{"0:00\n", "1"}, Row{"  12:00  \n", "720"}, Row{"12:00\n13:00\n", "720"},
-        Row{"UNLIMITED\n", nullptr}, Row{"NOT_SET\n", nullptr}, Row{"INVALID\n", nullptr},
-        Row{"", nullptr}, Row{"$(touch x)\n", nullptr}, Row{"a[$(touch x)]:1\n", nullptr},
-        Row{"-1:00\n", nullptr}}) {
+       {Row{"0:30\n", 30}, Row{"1:08\n", 68}, Row{"59:59\n", 3599}, Row{"08:09:09\n", 29349},
+        Row{"1-00:00:00\n", 86400}, Row{"365-23:59:59\n", 31622399}, Row{"0:00\n", 0},
+        Row{"  12:00  \n", 720}, Row{"12:00\n13:00\n", 720}, Row{"UNLIMITED\n", -1},
+        Row{"NOT_SET\n", -1}, Row{"INVALID\n", -1}, Row{"", -1}, Row{"$(touch x)\n", -1},
+        Row{"a[$(touch x)]:1\n", -1}, Row{"-1:00\n", -1}}) {
     SCOPED_TRACE(row.answer);
     Bench bench;
     write_file(bench.tool("squeue.answer"), row.answer);
     EXPECT_EQ(bench.run(), 0) << bench.said;
     const auto step = bench.trainer_step();
     ASSERT_TRUE(step.has_value()) << bench.said;
-    if (row.seconds == nullptr) {
-      EXPECT_THAT(step->arguments, Not(Contains("--deadline-seconds")));
+    if (row.seconds < 0) {
+      EXPECT_THAT(step->arguments, Not(Contains(HasSubstr("--deadline"))));
     } else {
-      EXPECT_EQ(step->arguments.back(), row.seconds);
+      EXPECT_THAT(step->arguments.back(), InSeconds(row.seconds));
     }
   }
   Bench bench;
   write_file(bench.tool("squeue.code"), "1");
   EXPECT_EQ(bench.run(), 0) << bench.said;
-  EXPECT_THAT(bench.trainer_step()->arguments, Not(Contains("--deadline-seconds")));
+  EXPECT_THAT(bench.trainer_step()->arguments, Not(Contains(HasSubstr("--deadline"))));
+}
+
+// Slurm ended that start while its srun still waited: what it had to say stands in rank 0's file.
+TEST(BatchScriptRun, WhatRank0EndedIsNotTrainedAgain) {
+  for (const auto& [word, trains] : {std::pair("0", false), std::pair("24", true)}) {
+    Bench bench;
+    bench.set("SLURM_RESTART_COUNT", "1");
+    const std::string start = bench.job.token + "-77-0.exit";
+    write_file(bench.job.run_directory / "submit" / start, std::string(word) + "\n");
+    EXPECT_EQ(bench.run(), 0) << bench.said;
+    EXPECT_EQ(bench.trainer_step().has_value(), trains) << word;
+  }
 }
 
 TEST(BatchScriptRun, NamesTheNodeThatDiffers) {
@@ -155,7 +175,7 @@ TEST(BatchScriptRun, WithoutPmixTheTrainerStartsItsRanks) {
   ASSERT_EQ(bench.calls("trainer").size(), 1U);
   EXPECT_THAT(bench.calls("trainer")[0].arguments,
               ElementsAre("run", "--directory", bench.job.run_directory.string(), "--ranks", "1",
-                          "--deadline-seconds", "5400"));
+                          "--deadline-utc", InSeconds(5400)));
   bench.job.token = "fedcba9876543210";
   bench.job.resources.container.image = "img";
   EXPECT_EQ(bench.run(), 21);

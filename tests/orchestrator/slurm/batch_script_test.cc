@@ -132,6 +132,17 @@ TEST(BatchScript, PercentSignsOfThePathAreNotSlurmsPatterns) {
   EXPECT_THAT(sbatch_arguments(job), Contains("--chdir=/runs/100%j %%x"));
 }
 
+// sbatch: "sig_time … an integer between 0 and 65535".
+TEST(BatchScript, TheSignalComesNoEarlierThanSlurmCanSay) {
+  const std::pair<int, const char*> rows[] = {
+      {65535, "--signal=USR2@65535"}, {65536, "--signal=USR2@65535"}, {100, "--signal=USR2@100"}};
+  for (const auto& [seconds, option] : rows) {
+    SlurmJob job = plain_job();
+    job.signal_seconds = seconds;
+    EXPECT_THAT(sbatch_arguments(job), testing::Contains(option)) << seconds;
+  }
+}
+
 TEST(BatchScript, RefusesWhatCannotBeHandedOver) {
   struct Row {
     const char* name;
@@ -161,6 +172,8 @@ TEST(BatchScript, RefusesWhatCannotBeHandedOver) {
        [](SlurmJob* j) { j->resources.environment["A"].assign(1 << 20, 'x'); }, "put it in a file"},
       {"a variable without name", [](SlurmJob* j) { j->resources.environment[""] = "x"; },
        "the variable ''"},
+      {"a variable that begins with a digit",
+       [](SlurmJob* j) { j->resources.environment["1A"] = "x"; }, "the variable '1A'"},
       {"a variable named as an option", [](SlurmJob* j) { j->resources.environment["-i"] = "x"; },
        "the variable '-i'"},
       {"a variable with =", [](SlurmJob* j) { j->plan_environment["A=B"] = "x"; }, "the variable"},

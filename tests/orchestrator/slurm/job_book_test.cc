@@ -98,7 +98,10 @@ TEST_F(JobBookTest, IsNotLostWhileOneOfTheTwoIsSilent) {
   EXPECT_EQ(state(), ProcessState::Unknown) << "slurmdbd does not answer";
   JobBook without(false);
   without.expect(kToken, "", 10);
-  for (double asked = 100; asked <= 160; asked += 10) without.take_queue(jobs({}), asked);
+  for (double asked = 100; asked <= 160; asked += 10) {
+    EXPECT_EQ(without.report(kJob).state, ProcessState::Unknown) << asked << ": not a minute yet";
+    without.take_queue(jobs({}), asked);
+  }
   EXPECT_EQ(without.report(kJob).state, ProcessState::Gone) << "there is no accounting to ask";
   EXPECT_TRUE(without.wanted().empty());
 }
@@ -266,6 +269,19 @@ TEST_F(JobBookTest, OfSeveralExecutionsTheNewestCounts) {
   second.start = 2000;
   book_.take_accounting(jobs({second, first}), {kToken}, 501, kAll);
   EXPECT_EQ(book_.report(kJob).exit_code, 0);
+}
+
+// After a requeue at the end of its time, squeue may show the job and its successor.
+TEST_F(JobBookTest, OfSeveralJobsInTheQueueTheNewestCounts) {
+  JobRow ended = with_exit(job("COMPLETED", "42"), 23, 0);
+  ended.start = 1000;
+  JobRow successor = job("RUNNING", "57");
+  successor.start = 2000;
+  for (const std::vector<JobRow>& rows : {std::vector{ended, successor}, {successor, ended}}) {
+    book_.take_queue(jobs(rows), 500);
+    EXPECT_EQ(state(), ProcessState::Running);
+    EXPECT_EQ(book_.find(kToken).handle, (JobHandle{"57", kToken}.text()));
+  }
 }
 
 TEST(JobHandles, AreReadBackOrRefused) {

@@ -559,6 +559,7 @@ TEST(RunningReport, TellsThatItStandsStill) {
 TEST(JobLog, IsOfTheNewestStart) {
   const std::string first = "regatta: run a\none\n";
   EXPECT_EQ(job_log(first + "regatta: run a\ntwo\n", "ranks\n"), "regatta: run a\ntwo\nranks\n");
+  EXPECT_EQ(job_log("prolog\n" + first + "regatta: run a\ntwo\n", ""), "regatta: run a\ntwo\n");
   EXPECT_EQ(job_log(first, ""), first);
   EXPECT_EQ(job_log("prolog", "ranks"), "prolog\nranks");
   EXPECT_EQ(job_log("", ""), "");
