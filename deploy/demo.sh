@@ -56,13 +56,23 @@ deploy/install.sh
 echo "== build"
 targets=(regatta regatta-train)
 [ "$slurm" = no ] || targets+=(regatta-mpi)
-if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then deploy/build.sh --target "${targets[@]}"; fi
-
 controller=
 run=
 cluster=
+# What lasts runs like this: bash forgets a signal that comes as it forks for a command and then
+# waits for that command, which has not been told; its `wait` hears every one.
+attended() {
+  "$@" &
+  wait $!
+}
 cleanup() {
   trap '' INT TERM
+  local each
+  for each in $(jobs -p); do
+    [ "$each" = "$controller" ] && continue
+    kill "$each" 2>/dev/null || true
+    wait "$each" 2>/dev/null || true
+  done
   if [ -n "$run" ]; then "$build/orchestrator/regatta" cancel "$run" >/dev/null 2>&1 || true; fi
   if [ -n "$controller" ]; then
     # The controller leaves attempts alone when it ends, so the run is given time to stop first.
@@ -84,6 +94,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+if [ -z "${REGATTA_SKIP_BUILD:-}" ]; then attended deploy/build.sh --target "${targets[@]}"; fi
 
 echo "== data"
 mkdir -p "$directory"
@@ -146,7 +157,7 @@ trap 'exit 143' TERM
 [ -z "$interrupted" ] || exit "$interrupted"
 echo "dashboard: $("$build/orchestrator/regatta" open "$run")"
 echo "for another link: $build/orchestrator/regatta open --server $REGATTA_SERVER"
-"$build/orchestrator/regatta" watch "$run" || true
+attended "$build/orchestrator/regatta" watch "$run" || true
 summary=$("$build/orchestrator/regatta" show "$run" -o json)
 run=
 

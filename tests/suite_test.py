@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -87,6 +88,27 @@ class OfTheDemo(unittest.TestCase):
         objects = [line for line in done.stdout.splitlines() if line.endswith(".o")]
         self.assertGreater(len(objects), 100, done.stderr)
         self.assertEqual([name for name in objects if name.startswith(("tests/", "trainer/cuda"))], [])
+
+    def test_no_interruption_is_lost_as_a_command_begins(self):
+        """Bash loses one in several hundred where it waits for a command in the foreground."""
+        demo = (ROOT / "deploy" / "demo.sh").read_text()
+        lasting = [line for line in demo.splitlines() if re.search(r"build[.]sh|regatta\" watch", line)]
+        self.assertEqual([line for line in lasting if "attended " not in line], [])
+        self.assertEqual(len(lasting), 2)
+        functions = "".join(re.search(rf"^{name}\(\) {{\n.*?^}}\n", demo, re.M | re.S)[0] for name in ("attended", "cleanup"))
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "demo.sh"
+            script.write_text(f". {ROOT}/deploy/aside.sh\nif [ -z \"${{WORKS:-}}\" ]; then export WORKS=1; run_aside group bash {script}; fi\n"
+                              f"controller= run= cluster=\n{functions}trap cleanup EXIT\ntrap 'exit 143' TERM\n"
+                              "echo begins\nattended sleep 1000\n")
+            for number in range(200):
+                process = subprocess.Popen(["bash", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                           start_new_session=True)
+                self.assertEqual(process.stdout.readline(), "begins\n")
+                time.sleep(0.003 * number / 200)
+                os.killpg(process.pid, signal.SIGINT)
+                # Its output ends when nothing that it has started is left.
+                self.assertEqual((process.communicate(timeout=60)[0], process.returncode), ("", 130), number)
 
 
 class OfSteps(unittest.TestCase):

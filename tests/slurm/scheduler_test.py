@@ -35,6 +35,8 @@ def a_run_stays_a_job(cluster):
     controller = Controller(cluster, "stays")
     try:
         undisturbed = controller.submit("undisturbed", ENDLESS, every=1000, ranks=1, keep_last=100000)
+        # Where the controller is killed before sbatch, the next one first asks Slurm for a minute.
+        controller.wait_step(undisturbed, 1)
         controller.kill()
         # What the controller's environment says to sbatch reaches no job, and that is said.
         controller.start("auto", {"SBATCH_PARTITION": "nowhere", "SBATCH_TIMELIMIT": "1"})
@@ -62,7 +64,7 @@ def a_run_stays_a_job(cluster):
         told = controller.call("explain", run).stdout
         assert "belongs to" not in told and "not answered" not in told, told
         step = max(checkpoints(controller.directory(run)))
-        wait("both have saved that step", lambda: step in checkpoints(controller.directory(undisturbed)), 120, 0.5)
+        wait("both have saved that step", lambda: step in checkpoints(controller.directory(undisturbed)), 240, 0.5)
         assert weights(controller.directory(run), step) == weights(controller.directory(undisturbed), step)
         for each in (run, undisturbed):
             assert controller.call("cancel", each).returncode == 0
