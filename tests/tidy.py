@@ -3,6 +3,7 @@
 
     tests/tidy.py [ROOT]       exit code 1 when something is found
 """
+import os
 import pathlib
 import re
 import sys
@@ -168,6 +169,36 @@ def check_tree(root, names, report):
             report(folder, 1, "every folder has a README.md")
 
 
+README_LINES = 150  # a page; the first one, of the whole project, has fewer
+FIRST_README_LINES = 120
+
+
+def slug(title):
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+
+
+def check_pages(root, names, report):
+    """Lengths, and links within the project that lead somewhere."""
+    pages = {n: read(root / n) for n in names if n.endswith(".md")}
+    anchors = {n: {slug(title) for title in re.findall(r"^#+ (.*)$", text, re.M)} for n, text in pages.items()}
+    for name, text in pages.items():
+        lines = text.splitlines()
+        most = FIRST_README_LINES if name == "README.md" else README_LINES
+        if name.endswith("README.md") and len(lines) > most:
+            report(name, len(lines), f"{len(lines)} lines in a README (at most {most}); what is longer belongs in docs/")
+        for number, line in enumerate(lines, 1):
+            for target in re.findall(r"\]\(([^)\s]+)\)", line):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                full = os.path.normpath(pathlib.PurePosixPath(name).parent / path) if path else name
+                if not (root / full).exists():
+                    report(name, number, f"there is no {full}")
+                elif anchor and full in anchors and anchor not in anchors[full]:
+                    report(name, number, f"{full} has no heading for #{anchor}")
+
+
 def check_version(root, report):
     """One version: of project() in CMakeLists.txt."""
     def version(name, pattern):
@@ -192,6 +223,7 @@ def main():
         if name.endswith((".cc", ".h", ".cu", ".cuh")):
             check_code(name, read(root / name), report)
     check_tree(root, set(names), report)
+    check_pages(root, names, report)
     check_version(root, report)
     print("\n".join(findings + [f"tidy: {len(findings)} findings in {len(names)} files"]))
     return 1 if findings else 0

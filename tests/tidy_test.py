@@ -43,13 +43,18 @@ CASES = [
     ("never built", "base/unlisted.cc", "int x;\n", "in no CMakeLists.txt"),
     ("globbed sources", "base/CMakeLists.txt", "file(GLOB x *.cc)\n", "not globbed"),
     ("no README", "topology/a.h", "#pragma once\n", "README.md"),
+    ("a long README", "base/README.md", "# base\n" * 151, "151 lines in a README"),
+    ("a long first README", "README.md", "# tree\n" * 121, "121 lines in a README"),
+    ("a link to nothing", "docs/a.md", "[b](../base/b.md)\n", "docs/a.md:1: there is no base/b.md"),
+    ("a link to no heading", "docs/a.md", "[b](../base/README.md#nothing)\n", "base/README.md has no heading for #nothing"),
 ]
 
 
 def clean_tree(root):
     (root / "CMakeLists.txt").write_text("project(tree VERSION 0.1.0 LANGUAGES CXX)\n")
     (root / "base").mkdir()
-    (root / "base" / "README.md").write_text("# base\n")
+    (root / "base" / "README.md").write_text("# base\n\n## What it is\n" + "line\n" * 147)
+    (root / "README.md").write_text("[base](base/README.md#what-it-is), [there](#tree), [elsewhere](https://example.org/)\n# tree\n")
     (root / "base" / "good.cc").write_text('#include "base/good.h"\n')
     (root / "base" / "CMakeLists.txt").write_text("add_library(base good.cc a.cc)\n")
     # What is allowed: a function of 70 lines, comments about launches, assembly in its one place.

@@ -230,10 +230,10 @@ TEST_F(AttackTest, AnotherUserReachesNeitherSocketNorToken) {
   EXPECT_EQ(regatta({"ls"}).exit.code, 0);
 }
 
-// From the README's table, which names every route; and Access stands before them all.
+// From the table of docs/api.md, which names every route; and Access stands before them all.
 TEST_F(AttackTest, EveryRouteAnswers401WithoutACredential) {
   serve();
-  const std::string readme = read_all(REGATTA_SOURCE_DIR "/orchestrator/README.md");
+  const std::string readme = read_all(REGATTA_SOURCE_DIR "/docs/api.md");
   const std::regex route("\n\\| `(GET|POST|DELETE) ([^`]+)`");
   int routes = 0;
   for (std::sregex_iterator it(readme.begin(), readme.end(), route), end; it != end; ++it) {
