@@ -146,7 +146,7 @@ Endpoint parse_endpoint(std::string_view text) {
   });
   if (host.empty() || host.size() > 253 || odd || port < 0 || port > 65535) {
     throw Error(Code::User, "\"" + printable(text.substr(0, 100)) +
-                                "\" is no address; write host:port, such as node1:20000 or "
+                                "\" is not an address; write host:port, such as node1:20000 or "
                                 "[::1]:20000");
   }
   return {std::string(host), static_cast<int>(port)};

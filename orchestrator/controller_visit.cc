@@ -554,7 +554,7 @@ void Controller::note_launched(OpenRun* open, const Launched& launched) {
   if (!launched.begun) {
     wait("its launch cannot be written down: ", kDiskPauseSeconds);
   } else if (!launched.launch.over) {  // watch() asks for its token
-    run.reason = "asks whether it was submitted: " + why;
+    run.reason = "checking whether the job was submitted: " + why;
   } else if (passes || had_launch) {
     // What was once taken may be taken again: its partition, account or QOS was changed.
     open->refused_pause = std::clamp(2 * pause, kLeastSubmitPause, kLongestSubmitPause);

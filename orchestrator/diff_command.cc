@@ -186,7 +186,7 @@ int diff(const ClientOptions& client, const DiffOptions& options, const Environm
   } catch (const base::Error& error) {
     if (!options.file.empty()) throw;
     throw base::Error(error.code() == base::Code::NotFound ? error.code() : base::Code::NotFound,
-                      "'" + base::printable(options.run) + "' is no job that was frozen in " +
+                      "'" + base::printable(options.run) + "' is not a job that was frozen in " +
                           base::printable(store.string()) + ", and as a run: " + error.what());
   }
   if (!options.file.empty()) return diff_of_file(run, client, options, environment);

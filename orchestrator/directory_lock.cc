@@ -34,7 +34,7 @@ base::UniqueFd open_lock_file(const base::Path& path, int flags) {
   }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) refuse(path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse(path, "it is no regular file; remove it");
+  if (!S_ISREG(status.st_mode)) refuse(path, "it is not a regular file; remove it");
   if (status.st_uid != ::geteuid()) {
     refuse(path, "it belongs to user " + std::to_string(status.st_uid) + ", and this is user " +
                      std::to_string(::geteuid()) +

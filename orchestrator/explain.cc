@@ -65,7 +65,7 @@ std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, 
     const std::string since = attempt.message.empty() ? "" : ": " + attempt.message;
     return attempt.started ? "runs" + since : "is being started";
   }
-  return "ended without a word: it was killed, or its node was lost";
+  return "left no exit code: it was killed, or its node was lost";
 }
 
 // reason: of its last attempt.

@@ -72,8 +72,9 @@ double flop_rate(const RunConfig& config, const PlanFigures& figures) {
   const double peak =
       figures.peak_flops != 0 ? figures.peak_flops : config.peak_tflops * kTeraFlops;
   if (peak == 0) {
-    throw base::Error(base::Code::User,
-                      "cannot plan without the speed of the devices; set peak_tflops of the run");
+    throw base::Error(
+        base::Code::User,
+        "the speed of the devices is unknown; set statistics.peak_tflops in the run file");
   }
   check_figure("a peak", peak, 1);
   check_figure("an efficiency", figures.efficiency, 1e-6);

@@ -182,7 +182,7 @@ class Planner {
     for (const MeasuredLog& measured : request_.measured) {
       const topology::NcclTestLog& log = measured.log;
       if (!log.collective || measured.way) {
-        leave_out(measured, "it is of no collective, or of one way of NCCL's");
+        leave_out(measured, "no known collective, or NCCL's algorithm was forced");
       } else if (log.ranks != config_.ranks) {
         leave_out(measured, "it is of " + plural(static_cast<std::size_t>(log.ranks), "rank"));
       } else {
@@ -255,7 +255,7 @@ class Planner {
 
   void take(const MeasuredLog& measured) {
     if (!measured.log.collective) {
-      leave_out(measured, "it is of no collective that NCCL tunes");
+      leave_out(measured, "not a collective that NCCL tunes");
     } else if (const auto why = topology::misfit(model_->model(), measured.log)) {
       leave_out(measured, *why);
     } else {
@@ -318,7 +318,8 @@ MeasuredName parse_measured(const std::string& text) {
       if (word == topology::name_of(each)) return each;
     }
     fail("'" + base::printable(text.substr(0, equals)) +
-         "' is no way of NCCL's; use one such as Ring/Simple, Tree/LL, NVLS/Simple");
+         "' is not an NCCL algorithm and protocol; use one such as Ring/Simple, Tree/LL, "
+         "NVLS/Simple");
   };
   topology::Way way;
   way.algorithm = find(words[0], topology::Algorithm::Tree, topology::kAlgorithms);

@@ -42,7 +42,7 @@ End end_of(const Observation& seen) {
                             : seen.process.signal
                                 ? "killed by signal " + std::to_string(*seen.process.signal)
                                 : "vanished";
-    end.words = end.words.empty() ? how : how + "; its last words: " + end.words;
+    end.words = end.words.empty() ? how : how + "; last log line: " + end.words;
   }
   return end;
 }
@@ -192,7 +192,7 @@ Decision idle(const Observation& seen) {
     decision.reason = seen.why_not_now;
   } else if (!seen.place_free) {
     decision.state = RunState::Queued;
-    decision.reason = "waits for a free place";
+    decision.reason = "waits for a free slot (serve --parallel)";
   } else {
     decision.state = RunState::Starting;
     decision.act = Act::Start;

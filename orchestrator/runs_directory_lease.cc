@@ -241,7 +241,7 @@ std::optional<RunsDirectoryLease::Look> RunsDirectoryLease::look(const base::Pat
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     throw base::Error(base::Code::Operator,
-                      "the lock file " + base::printable(path.string()) + " is no regular file");
+                      "the lock file " + base::printable(path.string()) + " is not a regular file");
   }
   Look seen;
   seen.text.resize(kLeaseBytes + 1);

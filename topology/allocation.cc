@@ -50,7 +50,7 @@ class Surveyor {
   void take_node(VertexIndex node, bool is_new) {
     const auto found = std::find_if(view_.nodes().begin(), view_.nodes().end(),
                                     [&](const NodeView& each) { return each.vertex == node; });
-    if (found == view_.nodes().end()) fail(node, "is no node");
+    if (found == view_.nodes().end()) fail(node, "is not a node");
     const std::vector<VertexIndex> gpus = first_gpus(*found);
     take_domain(gpus);
     if (!is_new) return;

@@ -130,7 +130,8 @@ std::string why_of(const Candidate& chosen, const Candidate& standard, const Can
            " % of the step on average over " + described(standard) + "; " +
            figure(1e3 * plan.timeline->exposed_seconds) + " ms wait for communication";
   }
-  const std::string stays = described(standard) + " stays: the best other cut, " + described(best);
+  const std::string stays =
+      described(standard) + " is kept: the best alternative, " + described(best);
   if (gain(best) <= 0) return stays + ", saves nothing on average";
   const std::string saves = stays + ", would save " + figure(100 * gain(best)) + " % on average, ";
   if (gain(best) < options.least_gain) {

@@ -30,18 +30,18 @@ class Reader {
     capture.host = text(root_, "host");
     if (capture.host.empty()) fail("host is empty");
     const Json taken = root_.value("taken_utc", Json());
-    if (!taken.is_number()) fail("taken_utc is no number");
+    if (!taken.is_number()) fail("taken_utc is not a number");
     capture.taken_utc = taken.get<double>();
     read_texts("files", &capture.files);
     read_texts("links", &capture.links);
     read_texts("environment", &capture.environment);
     capture.nvml = root_.contains("nvml") ? text(root_, "nvml") : "";
     for (const Json& note : list("notes")) {
-      if (!note.is_string()) fail("notes has an entry that is no text");
+      if (!note.is_string()) fail("notes has an entry that is not a string");
       capture.notes.push_back(note.get<std::string>());
     }
     const Json commands = root_.value("commands", Json::object());
-    if (!commands.is_object()) fail("commands is no object");
+    if (!commands.is_object()) fail("commands is not an object");
     for (const auto& [name, json] : commands.items()) {
       CommandOutput& output = capture.commands[name];
       output.text = text(json, "text");
@@ -62,19 +62,19 @@ class Reader {
   }
   std::string text(const Json& object, const char* name) const {
     const auto found = object.is_object() ? object.find(name) : object.end();
-    if (found == object.end() || !found->is_string()) fail(std::string(name) + " is no text");
+    if (found == object.end() || !found->is_string()) fail(std::string(name) + " is not a string");
     return found->get<std::string>();
   }
   Json list(const char* name) const {
     Json json = root_.value(name, Json::array());
-    if (!json.is_array()) fail(std::string(name) + " is no list");
+    if (!json.is_array()) fail(std::string(name) + " is not a list");
     return json;
   }
   void read_texts(const char* name, std::map<std::string, std::string>* texts) const {
     const Json json = root_.value(name, Json::object());
-    if (!json.is_object()) fail(std::string(name) + " is no object");
+    if (!json.is_object()) fail(std::string(name) + " is not an object");
     for (const auto& [key, value] : json.items()) {
-      if (!value.is_string()) fail(std::string(name) + "." + key + " is no text");
+      if (!value.is_string()) fail(std::string(name) + "." + key + " is not a string");
       (*texts)[key] = value.get<std::string>();
     }
   }

@@ -199,8 +199,7 @@ void check_whole(Table& root, const ClusterDescription& cluster) {
   std::size_t vertices = 0;
   for (const NodeKind& kind : cluster.kinds) {
     for (const std::string& host : kind.hosts) {
-      if (!hosts.insert(host).second)
-        root.fail("nodes", "the node " + host + " stands there twice");
+      if (!hosts.insert(host).second) root.fail("nodes", "the node " + host + " appears twice");
     }
     std::size_t devices = static_cast<std::size_t>(2 + kind.sockets * kind.numa_per_socket +
                                                    kind.pcie_switches + kind.gpus);

@@ -108,7 +108,7 @@ void check_allocation(const Allocation& a) {
   }
   const bool rate = std::isfinite(a.gb_per_s_within) && std::isfinite(a.gb_per_s_a_nic) &&
                     std::isfinite(a.nic_latency_us) && a.nic_latency_us >= 0;
-  if (!rate) fail("a rate or latency that is no number");
+  if (!rate) fail("a rate or latency that is not a number");
   // The slowest channel that NCCL knows.
   if (a.ranks_per_node > 1 && a.gb_per_s_within < 0.12) {
     fail("no bandwidth between the GPUs of a node; give GB/s of one direction");

@@ -271,7 +271,7 @@ std::vector<Finding> look_at_visible_devices(const View& view) {
     if (part.empty()) continue;
     const auto index = base::parse_integer(part);
     if (!seen.insert(part).second) {
-      return {of_setting(*setting, "device " + part + " stands there twice, and CUDA sees none")};
+      return {of_setting(*setting, "device " + part + " appears twice, and CUDA sees none")};
     }
     if (most > 0 && index && (*index < 0 || *index >= static_cast<std::int64_t>(most))) {
       return {

@@ -55,12 +55,12 @@ class Reader {
   }
   const Json& list(const char* name) const {
     const Json& found = member(root_, name, "");
-    if (!found.is_array()) fail(name, "is no list");
+    if (!found.is_array()) fail(name, "is not a list");
     return found;
   }
   std::string text(const Json& object, const char* name, const std::string& where) const {
     const Json& found = member(object, name, where);
-    if (!found.is_string()) fail(where + "." + name, "is no text");
+    if (!found.is_string()) fail(where + "." + name, "is not a string");
     return found.get<std::string>();
   }
   std::string place(const char* name, std::size_t index) const {
@@ -74,7 +74,7 @@ class Reader {
       const auto source = parse_source(text(sources[i], "source", where));
       if (!source) fail(where, "names a source that is not known");
       if (graph_.add_source(*source, text(sources[i], "place", where)) != i) {
-        fail(where, "stands there twice");
+        fail(where, "appears twice");
       }
     }
   }
@@ -121,7 +121,7 @@ class Reader {
   template <class Take>
   void read_facts(const Json& json, const std::string& where, Take&& take) const {
     const Json& facts = member(json, "facts", where);
-    if (!facts.is_array()) fail(where + ".facts", "is no list");
+    if (!facts.is_array()) fail(where + ".facts", "is not a list");
     for (const Json& fact : facts) {
       if (!fact.is_array() || fact.size() != 3 || !fact[0].is_string() ||
           !fact[2].is_number_unsigned() ||
@@ -136,7 +136,7 @@ class Reader {
       } else if (fact[1].is_string()) {
         value = fact[1].get<std::string>();
       } else {
-        fail(where, "has a fact that is no number and no text: " + fact.dump());
+        fail(where, "has a fact that is neither a number nor a string: " + fact.dump());
       }
       take(fact[0].get<std::string>(), std::move(value), fact[2].get<std::uint32_t>());
     }

@@ -193,9 +193,9 @@ std::string compress_hosts(const std::vector<std::string>& names) {
   // By prefix: (digits, value). Names without a number at their end stand under their own text.
   std::map<std::string, std::set<std::pair<std::size_t, std::uint64_t>>> groups;
   for (const std::string& name : names) {
-    if (name.empty() || name.front() == '-') refuse(name, "it is no node's name");
+    if (name.empty() || name.front() == '-') refuse(name, "it is not a node's name");
     for (const char c : name) {
-      if (!is_name_character(c)) refuse(name, "it is no node's name");
+      if (!is_name_character(c)) refuse(name, "it is not a node's name");
     }
     std::size_t digits = 0;
     while (digits < name.size() && is_digit(name[name.size() - 1 - digits])) ++digits;

@@ -146,7 +146,7 @@ class Reader {
     throw base::Error(base::Code::User, place_ + ":" + std::to_string(line_) + ": " + why);
   }
   [[noreturn]] void refuse_line(View line) const {
-    refuse("is no line of ibnetdiscover: '" + base::printable(line.substr(0, kMostShown)) +
+    refuse("is not a line of ibnetdiscover: '" + base::printable(line.substr(0, kMostShown)) +
            "'; give its output, with or without -p");
   }
 

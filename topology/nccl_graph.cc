@@ -37,7 +37,7 @@ class Reader {
       if (element.name != "graph") fail(element, "there is something else than a <graph>");
       searches.push_back(read_search(element));
       if (!ids.insert(searches.back().id).second) {
-        fail(element, "graph " + std::to_string(searches.back().id) + " stands there twice");
+        fail(element, "graph " + std::to_string(searches.back().id) + " appears twice");
       }
     }
     return searches;
@@ -56,7 +56,7 @@ class Reader {
   }
   std::int64_t integer(const XmlElement& element, const char* name) const {
     const auto value = base::parse_integer(text(element, name));
-    if (!value) fail(element, std::string("'") + name + "' is no whole number");
+    if (!value) fail(element, std::string("'") + name + "' is not a whole number");
     return *value;
   }
   NcclDevice device(const XmlElement& stop) const {
@@ -76,14 +76,14 @@ class Reader {
   double number(const XmlElement& element, const char* name) const {
     const auto value = base::parse_number(text(element, name));
     if (!value || !std::isfinite(*value) || *value < 0 || *value > 1e6) {
-      fail(element, std::string("'") + name + "' is no speed or latency");
+      fail(element, std::string("'") + name + "' is not a speed or latency");
     }
     return *value;
   }
   PathType path(const XmlElement& element, const char* name) const {
     const auto type = parse_path_type(text(element, name));
     if (!type) {
-      fail(element, "'" + text(element, name).substr(0, 40) + "' is no kind of path of NCCL's");
+      fail(element, "'" + text(element, name).substr(0, 40) + "' is not one of NCCL's path types");
     }
     return *type;
   }

@@ -225,7 +225,7 @@ class TextReader {
     RawRow row;
     row.line = line_;
     const auto bytes = base::parse_integer(words[0]);
-    if (!bytes || *bytes < 0) fail_at(place_, line_, "the size is no number of bytes");
+    if (!bytes || *bytes < 0) fail_at(place_, line_, "the size is not a number of bytes");
     row.bytes = static_cast<std::uint64_t>(*bytes);
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (columns_[i] == "redop") row.has_operation = words[i] != "none";
@@ -337,7 +337,7 @@ class JsonReader {
     const auto found = row.find(key);
     if (found == row.end() || found->is_null()) return std::nullopt;
     const std::string where = "result " + std::to_string(number) + ": " + key + ": ";
-    if (!found->is_object()) fail_at(place_, 0, where + "is no object");
+    if (!found->is_object()) fail_at(place_, 0, where + "is not an object");
     if (found->contains("cpu_time")) {
       fail_at(place_, 0, where + "the times are the CPU's (-C); measure without");
     }
@@ -345,7 +345,7 @@ class JsonReader {
       const auto at = found->find(name);
       const double figure = at != found->end() && at->is_number() ? at->get<double>() : -1;
       if (!(figure >= 0) || figure > 1e15) {
-        fail_at(place_, 0, where + name + " is no measurement");
+        fail_at(place_, 0, where + name + " is not a measurement");
       }
       return figure;
     };

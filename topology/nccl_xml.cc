@@ -108,7 +108,7 @@ class Reader {
     const auto number = base::parse_integer(*found);
     if (!number) {
       fail(element, "'" + found->substr(0, 40) + "' as " + name + " of <" + element.name +
-                        "> is no whole number");
+                        "> is not a whole number");
     }
     return number;
   }
@@ -120,7 +120,7 @@ class Reader {
   std::int64_t count(const XmlElement& element) const {
     const std::int64_t links = integer(element, "count");
     if (links < 1 || links > kMostLinks) {
-      fail(element, "a count of " + std::to_string(links) + " cannot be");
+      fail(element, "count " + std::to_string(links) + " is out of range");
     }
     return links;
   }
@@ -132,7 +132,7 @@ class Reader {
   std::string bus_id(const XmlElement& pci) const {
     const std::string found = required(pci, "busid");
     const auto normal = normal_bus_id(found);
-    if (!normal) fail(pci, "'" + found.substr(0, 40) + "' is no bus id");
+    if (!normal) fail(pci, "'" + found.substr(0, 40) + "' is not a bus id");
     return *normal;
   }
 
@@ -159,7 +159,7 @@ class Reader {
     const std::string id = context_.node + "/numa:" + std::to_string(numa);
     if (graph_.find(id) != kNoVertex) {
       fail(cpu, "numaid " + std::to_string(numa) +
-                    " stands there twice; a dump of several machines is not read");
+                    " appears twice; a dump of several machines is not read");
     }
     if (domains_.size() == kMostDomains) fail(cpu, "there are too many <cpu>");
     const VertexIndex domain = graph_.add(Kind::Numa, id, node_);
@@ -169,7 +169,7 @@ class Reader {
     if (const auto vendor = text(cpu, "vendor")) graph_.set(domain, key::kVendor, *vendor, source_);
     if (const auto affinity = text(cpu, "affinity"); affinity && !affinity->empty()) {
       const auto cpus = parse_cpu_mask(*affinity);
-      if (!cpus) fail(cpu, "'" + affinity->substr(0, 80) + "' is no mask of CPUs");
+      if (!cpus) fail(cpu, "'" + affinity->substr(0, 80) + "' is not a mask of CPUs");
       if (!cpus->empty()) graph_.set(domain, key::kCpus, cpu_list(*cpus), source_);
     }
     const std::string arch = text(cpu, "arch").value_or("");
@@ -197,7 +197,7 @@ class Reader {
 
   void read_pci(const XmlElement& pci, const Place& place) {
     const std::string bus = bus_id(pci);
-    if (!buses_.insert(bus).second) fail(pci, "the bus id " + bus + " stands there twice");
+    if (!buses_.insert(bus).second) fail(pci, "the bus id " + bus + " appears twice");
     const std::string type = text(pci, "class").value_or("");
     std::size_t devices = 0;
     for (const XmlElement& child : pci.children)
@@ -295,9 +295,9 @@ class Reader {
 
   VertexIndex add_net(const XmlElement& net, const Place& place) {
     const std::string name = required(net, "name");
-    if (base::printable(name) != name) fail(net, "'" + name + "' is no name of a NIC");
+    if (base::printable(name) != name) fail(net, "'" + name + "' is not the name of a NIC");
     const std::string id = context_.node + "/nic:" + name;
-    if (graph_.find(id) != kNoVertex) fail(net, "'" + name + "' stands there twice");
+    if (graph_.find(id) != kNoVertex) fail(net, "'" + name + "' appears twice");
     const VertexIndex vertex = graph_.add(Kind::Nic, id, place.parent);
     graph_.set(vertex, "xml.net", std::int64_t{1}, source_);
     keep(vertex, net);
@@ -353,7 +353,7 @@ class Reader {
       if (bus) graph_.set(vertex, key::kBusId, *bus, source_);
       return vertex;
     }
-    if (!bus) fail(link, "'" + target.substr(0, 40) + "' is no bus id");
+    if (!bus) fail(link, "'" + target.substr(0, 40) + "' is not a bus id");
     const VertexIndex peer = graph_.find(context_.node + "/gpu:" + *bus);
     return peer == gpu.vertex ? kNoVertex : peer;
   }
@@ -388,7 +388,7 @@ class Reader {
       if (position == kMostGpuLinks) fail(child, "a bridge has too many <pcilink>");
       keep(bridge, child, child.name + "." + std::to_string(position++));
       const auto bus = normal_bus_id(required(child, "target"));
-      if (!bus) fail(child, "the target of a <pcilink> is no bus id");
+      if (!bus) fail(child, "the target of a <pcilink> is not a bus id");
       const VertexIndex peer = graph_.find(context_.node + "/pci:" + *bus);
       if (peer != kNoVertex && peer != bridge) graph_.connect(LinkKind::Pcie, bridge, peer);
     }

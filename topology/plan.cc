@@ -40,7 +40,7 @@ void read_environment(base::Table& table, std::map<std::string, std::string>* en
                                    [](char c) { return is_capital(c) || is_digit(c) || c == '_'; });
     if (!prefixed || !plain || name.size() > 128) {
       section.fail(name,
-                   "is no variable of a plan; use NCCL_... and CUDA_..., in A-Z 0-9 _, and "
+                   "is not a variable of a plan; use NCCL_... and CUDA_..., in A-Z 0-9 _, and "
                    "put others into slurm.environment of the run file");
     }
     if (value.size() > kMostValueBytes || value.find('\0') != std::string::npos) {

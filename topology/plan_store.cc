@@ -30,25 +30,25 @@ class Fields {
   }
   [[nodiscard]] std::string text(const char* name) const {
     const Json& value = at(name);
-    if (!value.is_string()) fail(std::string(name) + " is no text");
+    if (!value.is_string()) fail(std::string(name) + " is not a string");
     return value.get<std::string>();
   }
   [[nodiscard]] int count(const char* name) const {
     const Json& value = at(name);
     const double number = value.is_number_integer() ? value.get<double>() : 0;
-    if (number < 1 || number > 1 << 30) fail(std::string(name) + " is no number from 1");
+    if (number < 1 || number > 1 << 30) fail(std::string(name) + " is not a number from 1");
     return value.get<int>();
   }
   [[nodiscard]] double seconds(const char* name) const {
     const Json& value = at(name);
     if (!value.is_number() || !std::isfinite(value.get<double>())) {
-      fail(std::string(name) + " is no number");
+      fail(std::string(name) + " is not a number");
     }
     return value.get<double>();
   }
   [[nodiscard]] std::vector<Bucket> buckets(const char* name, int last) const {
     const Json& value = at(name);
-    if (!value.is_array()) fail(std::string(name) + " is no list");
+    if (!value.is_array()) fail(std::string(name) + " is not a list");
     std::vector<Bucket> buckets;
     int begin = 0;
     for (const Json& end : value) {

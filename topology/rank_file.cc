@@ -35,11 +35,11 @@ void check(const std::vector<RankPlace>& places) {
       refuse(rank, error.what());
     }
     if (names != std::vector<std::string>{place.node}) {
-      refuse(rank, "'" + base::printable(place.node) + "' is no name of one node");
+      refuse(rank, "'" + base::printable(place.node) + "' is not the name of one node");
     }
     if (place.gpu < 0) refuse(rank, "GPU " + std::to_string(place.gpu) + " is none");
     if (!place.cpus.empty() && !is_cpu_list(place.cpus)) {
-      refuse(rank, "'" + base::printable(place.cpus) + "' is no list of CPUs, like 0-15,32-47");
+      refuse(rank, "'" + base::printable(place.cpus) + "' is not a list of CPUs, like 0-15,32-47");
     }
   }
 }

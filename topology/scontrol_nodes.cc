@@ -72,7 +72,7 @@ Graph read_scontrol_nodes(std::string_view text, const std::string& place) {
     };
     const std::string name(value_of(line, "NodeName"));
     if (line.rfind("NodeName=", 0) != 0 || name.empty()) {
-      refuse("is no line of scontrol show node -o: '" +
+      refuse("is not a line of scontrol show node -o: '" +
              base::printable(View(line).substr(0, kMostShown)) + "'");
     }
     std::vector<std::string> names;

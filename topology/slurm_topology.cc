@@ -64,7 +64,7 @@ std::vector<std::int64_t> parse_sizes(const SwitchReader& reader, std::size_t li
   for (const std::string& part : base::split(text, ',')) {
     const auto size = base::parse_integer(part);
     if (!size || *size < 1 || sizes.size() == 64) {
-      reader.refuse(line, shown(text) + " is no list of block sizes, like 4,8,16");
+      reader.refuse(line, shown(text) + " is not a list of block sizes, like 4,8,16");
     }
     sizes.push_back(*size);
   }
@@ -74,7 +74,7 @@ std::vector<std::int64_t> parse_sizes(const SwitchReader& reader, std::size_t li
 // A line of topology.conf.
 void read_conf_line(const SwitchReader& reader, const ConfLine& line, SlurmFabric* fabric) {
   const auto pairs = split_pairs(line.text);
-  if (!pairs) reader.refuse(line.number, shown(line.text) + " is no list of Key=value");
+  if (!pairs) reader.refuse(line.number, shown(line.text) + " is not a list of Key=value");
   SwitchLine made;
   made.line = line.number;
   for (const KeyValue& pair : *pairs) {
@@ -115,7 +115,7 @@ void read_scontrol_line(const SwitchReader& reader, std::size_t number, View lin
   if (!pairs || pairs->empty()) {
     reader.refuse(number,
                   shown(line) +
-                      " is no line of scontrol show topology, or one that is cut off: unset "
+                      " is not a line of scontrol show topology, or one that is cut off: unset "
                       "SLURM_TOPO_LEN and take it again");
   }
   SwitchLine made;

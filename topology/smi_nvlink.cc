@@ -37,7 +37,7 @@ class LinkList {
       } else if (!gpus_.empty() && line.find("all links are inActive") != std::string_view::npos) {
         gpus_.back().unavailable = true;
       } else {
-        fail(line, "is no line of nvidia-smi nvlink -s");
+        fail(line, "is not a line of nvidia-smi nvlink -s");
       }
     }
     return std::move(gpus_);
@@ -61,7 +61,7 @@ class LinkList {
     gpu.index = *index;
     gpu.model = base::printable(line.substr(colon + 2, uuid - colon - 2));
     gpu.uuid = base::printable(line.substr(uuid + 8, line.size() - uuid - 9));
-    if (!indexes_.insert(gpu.index).second) fail(line, "stands there twice");
+    if (!indexes_.insert(gpu.index).second) fail(line, "appears twice");
     if (gpus_.size() == kMostSmiDevices) fail(line, "is a GPU too many");
     gpus_.push_back(std::move(gpu));
   }
@@ -69,9 +69,9 @@ class LinkList {
   // "Link 3: 25.781 GB/s", "Link 4: <inactive>"
   void read_link(std::string_view line) {
     const std::size_t colon = line.find(": ");
-    if (colon == std::string_view::npos) fail(line, "is no link");
+    if (colon == std::string_view::npos) fail(line, "is not a link");
     const auto number = base::parse_integer(line.substr(5, colon - 5));
-    if (!number || *number < 0 || *number >= kMostLinks) fail(line, "is no link");
+    if (!number || *number < 0 || *number >= kMostLinks) fail(line, "is not a link");
     const std::string_view state = line.substr(colon + 2);
     std::optional<double> speed;
     if (state.ends_with(" GB/s")) {
@@ -80,7 +80,7 @@ class LinkList {
     } else if (state != "<inactive>") {
       fail(line, "is neither a speed nor <inactive>; run nvidia-smi nvlink -s");
     }
-    if (!gpus_.back().links.emplace(*number, speed).second) fail(line, "stands there twice");
+    if (!gpus_.back().links.emplace(*number, speed).second) fail(line, "appears twice");
   }
 
   const SmiContext& context_;

@@ -125,7 +125,7 @@ class Matrix {
           for (const std::string prefix : {"GPU", "NIC"}) {
             const auto number = Device{column, {}, {}, {}}.number_after(prefix);
             if (number && column != prefix + std::to_string(*number)) {
-              fail("'" + column.substr(0, 40) + "' is no number of a device");
+              fail("'" + column.substr(0, 40) + "' is not a number of a device");
             }
           }
           devices_.push_back({column, {}, {}, {}});
@@ -257,7 +257,7 @@ class Matrix {
       if (cell == "N/A") cell.clear();
     }
     if (!cells[0].empty() && !parse_cpu_list(cells[0])) {
-      fail("'" + base::printable(cells[0].substr(0, 40)) + "' is no list of CPUs");
+      fail("'" + base::printable(cells[0].substr(0, 40)) + "' is not a list of CPUs");
     }
     device->cpus = cells[0];
     // The memory of a GPU may be near to several domains ("0-1"): then it belongs to none of them.
@@ -330,7 +330,7 @@ class Matrix {
       if (std::none_of(devices_.begin(), devices_.end(), is_column)) {
         fail("the legend names '" +
              base::printable(line.substr(0, std::min<std::size_t>(colon, 40))) +
-             "', which is no column, so the matrix is cut off");
+             "', which is not a column, so the matrix is cut off");
       }
       if (!is_device_name(name)) fail("the legend has no name for a NIC");
       if (!legend_.emplace(line.substr(0, colon), name).second) fail("a NIC has two names");

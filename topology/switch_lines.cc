@@ -89,7 +89,7 @@ class SwitchReader::Fabric {
       }
       // A name is one that a hostlist can have, since that is how others name it.
       if (reader_.expand(line.line, line.name) != std::vector<std::string>{line.name}) {
-        reader_.refuse(line.line, shown(line.name) + " is no name of one switch");
+        reader_.refuse(line.line, shown(line.name) + " is not the name of one switch");
       }
       if (!number_of_.emplace(line.name, i).second) {
         reader_.refuse(line.line, "a second " + std::string(what) + shown(line.name));
@@ -130,7 +130,7 @@ class SwitchReader::Fabric {
       std::int64_t times = size > 0 && sizes[0] > 0 && size % sizes[0] == 0 ? size / sizes[0] : 0;
       if (times == 0 || (times & (times - 1)) != 0) {
         reader_.refuse(text_.block_sizes_line, "block size " + std::to_string(size) +
-                                                   " is no power of two times " +
+                                                   " is not a power of two times " +
                                                    std::to_string(sizes[0]) + ", the first one");
       }
       listed += (listed.empty() ? "" : ",") + std::to_string(size);

@@ -52,7 +52,7 @@ class Line {
   [[nodiscard]] int name(std::size_t column, const std::array<const char*, Count>& names) const {
     const auto found = std::find(names.begin(), names.end(), fields_[column]);
     if (found == names.end()) {
-      fail("'" + base::printable(fields_[column].substr(0, 40)) + "' is no name; use one of " +
+      fail("'" + base::printable(fields_[column].substr(0, 40)) + "' is not a name; use one of " +
            base::join(std::vector<std::string>(names.begin(), names.end()), ", "));
     }
     return static_cast<int>(found - names.begin());
@@ -62,7 +62,7 @@ class Line {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size()) {
-      fail("'" + base::printable(text.substr(0, 40)) + "' is no number of bytes");
+      fail("'" + base::printable(text.substr(0, 40)) + "' is not a number of bytes");
     }
     return value;
   }

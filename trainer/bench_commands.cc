@@ -136,9 +136,9 @@ class BenchKernels {
         ->check(CLI::Range(1, 1000));
     app->add_option("--batch-seconds", options_.batch_seconds, "length of a batch of calls")
         ->check(CLI::Range(0.0, 10.0));
-    app->add_option("--product-side", options_.product_side, "of the ceiling's square product")
+    app->add_option("--product-side", options_.product_side, "side of the reference matrix product")
         ->check(CLI::Range(64, 1 << 16));
-    app->add_option("--copy-bytes", options_.copy_bytes, "of the ceiling's copy")
+    app->add_option("--copy-bytes", options_.copy_bytes, "bytes of the reference copy")
         ->check(CLI::Range(std::int64_t{1} << 10, std::int64_t{1} << 36));
     return app;
   }

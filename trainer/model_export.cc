@@ -136,7 +136,7 @@ StagedDirectory::Existing check_output(base::FileSystem& files, const ExportOpti
   for (const char* name : {kConfigFile, checkpoint::kModelFile}) {
     if (files.exists(options.output / name)) continue;
     throw Error(Code::Conflict,
-                shown(options.output) + " exists already and is no exported model (" + name +
+                shown(options.output) + " exists already and is not an exported model (" + name +
                     " is missing), so --force does not replace it; " + "choose another output");
   }
   return StagedDirectory::Existing::Replace;

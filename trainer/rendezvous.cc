@@ -202,7 +202,7 @@ MeetingPoint FileRendezvous::wait(double seconds) {
       if (std::optional<MeetingPoint> point = parse_meeting_point(text)) return *point;
       throw base::Error(base::Code::Operator,
                         path_.string() +
-                            " is no rendezvous file of this version; remove it and "
+                            " is not a rendezvous file of this version; remove it and "
                             "start again");
     } catch (const base::Error& error) {
       if (error.code() != base::Code::NotFound) throw;

@@ -69,9 +69,9 @@ void tell_of_nodes(const RunDirectory& directory, const RunConfig& config, int f
   const RunConfig said = parse_run_config(directory.run_json(), "run.json");
   if (said.ranks_per_node == 0 || config.ranks_per_node != 0) return;
   base::log(base::LogLevel::Info, "the run file's ranks_per_node, " +
-                                      std::to_string(said.ranks_per_node) + ", is no divisor of " +
-                                      std::to_string(config.ranks) + " ranks; as found, it is " +
-                                      std::to_string(found));
+                                      std::to_string(said.ranks_per_node) +
+                                      ", is not a divisor of " + std::to_string(config.ranks) +
+                                      " ranks; as found, it is " + std::to_string(found));
 }
 
 TrainingEnd ended(JournalWriter& journal, EndRecord end, bool agreed, bool tells) {

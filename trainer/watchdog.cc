@@ -82,7 +82,7 @@ std::vector<WatchLink> connect(HostCollectives& host, const WatchdogOptions& opt
   if (!point) {
     throw base::Error(base::Code::Operator, "the watchdog's address \"" +
                                                 base::printable(options.address.substr(0, 100)) +
-                                                "\" is no host; give a name or an address");
+                                                "\" is not a host; give a name or an address");
   }
   const StarOptions star{host.rank(), host.ranks(), point->secret, 0, kConnectSeconds};
   if (host.rank() != 0) {

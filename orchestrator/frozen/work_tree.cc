@@ -177,7 +177,7 @@ std::string commit_of(const base::Path& root, const std::string& name) {
   const base::Output found =
       git_output(root, {"rev-parse", "--verify", "-q", "--end-of-options", name + "^{commit}"}, {});
   if (found.exit.code == 0) return one_line(found.text);
-  throw base::Error(base::Code::User, "'" + base::printable(name) + "' is no commit of " +
+  throw base::Error(base::Code::User, "'" + base::printable(name) + "' is not a commit of " +
                                           base::printable(root.string()) +
                                           "; git log shows which there are");
 }

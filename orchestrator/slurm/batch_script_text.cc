@@ -216,7 +216,7 @@ verdict_of_step() {
   if [[ $said =~ ^[0-9]{1,3}$ && ($said != 0 || -n $left_behind) ]]; then
     code=$said
   elif ((code <= 1)) && [[ $said != 0 ]]; then
-    say "the ranks ended without a word, and srun with $code"
+    say "the ranks left no exit code; srun ended with $code"
     code=22
   fi
   return "$code"

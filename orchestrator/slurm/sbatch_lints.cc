@@ -167,7 +167,7 @@ class GpuRules {
     const auto fitting = node_->count / per_task_->count;
     std::string asked;
     if (node_->count % per_task_->count != 0) {
-      asked = "the first is no multiple of the second";
+      asked = "the first is not a multiple of the second";
     } else if (tasks_per_node_) {
       if (*tasks_per_node_ != fitting)
         asked = "--ntasks-per-node=" + std::to_string(*tasks_per_node_);

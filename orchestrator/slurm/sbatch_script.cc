@@ -159,7 +159,7 @@ class Reader {
     }
     if (given.script) {
       find("no-option", in_quotes(*given.script) +
-                            " is no option, so sbatch refuses the script; options begin "
+                            " is not an option, so sbatch refuses the script; options begin "
                             "with -");
     }
   }

@@ -215,7 +215,7 @@ std::optional<Done> done(const base::Output&) { return Done{}; }
 void require_id(const std::string& id) {
   if (is_job_id(id)) return;
   throw base::Error(base::Code::User,
-                    "\"" + base::printable(id) + "\" is no job id; it is a number");
+                    "\"" + base::printable(id) + "\" is not a job id; it is a number");
 }
 
 }  // namespace

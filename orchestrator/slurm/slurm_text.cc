@@ -127,7 +127,7 @@ void append_query(const JobQuery& query, std::vector<std::string>& arguments) {
   for (const std::string& id : query.ids) {
     if (is_job_id(id)) continue;
     throw base::Error(base::Code::User,
-                      "\"" + base::printable(id) + "\" is no job id; it is a number");
+                      "\"" + base::printable(id) + "\" is not a job id; it is a number");
   }
   if (!query.user.empty()) arguments.push_back("--user=" + query.user);
   if (!query.ids.empty()) arguments.push_back("--jobs=" + base::join(query.ids, ","));

@@ -100,7 +100,7 @@ TEST_F(JoinedReaderTest, JoinsRangesWhateverTheirOrder) {
   }
   EXPECT_EQ(read(reader, "v", {1}, 1), counted(5, 1));
   EXPECT_EQ(read(reader, "whole", {2, 2}, 4), counted(3, 4));
-  EXPECT_EQ(reader.find("w[0:2]"), nullptr) << "the name of a range is no tensor's";
+  EXPECT_EQ(reader.find("w[0:2]"), nullptr) << "the name of a range is not a tensor's";
   for (const Shape& shape :
        {Shape{11}, Shape{13}, Shape{3, 5}, Shape{-12}, Shape{}, Shape{std::int64_t{1} << 62, 8}}) {
     const std::string error =

@@ -184,7 +184,7 @@ std::vector<BadIndex> bad_tables() {
        "beyond its end"},
       {"wrong checksum", with_bytes(3, "\x7f"), "wrong checksum in the block at byte 0"},
       {"unknown compression", with_stored(good, 2), "unknown compression, 2"},
-      {"index entry that is no place", with_handle("\xff"), "not a block's place"},
+      {"index entry that is not a place", with_handle("\xff"), "not a block's place"},
       {"index entry with more than a place", with_handle(varint(0) + varint(16) + "x"),
        "not a block's place"},
       {"index entry beyond the end", with_handle(varint(1 << 20) + varint(8)), "beyond its end"},

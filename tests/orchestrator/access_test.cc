@@ -128,7 +128,7 @@ TEST_F(AccessTest, TheSocketIsForTheOwnerAndRoot) {
 TEST_F(AccessTest, ATicketIsForASessionOnce) {
   const std::string first = ticket();
   EXPECT_GE(first.size(), 32U) << "128 bits";
-  EXPECT_EQ(status(over_tcp("GET", "/api/v1/runs", first)), 401) << "it is no token itself";
+  EXPECT_EQ(status(over_tcp("GET", "/api/v1/runs", first)), 401) << "it is not a token itself";
   const Response opened = exchange(first);
   EXPECT_EQ(opened.status, 201);
   const std::string token = Json::parse(opened.body).at("token");

@@ -253,7 +253,7 @@ TEST_F(RebuildTest, ProgressCountsOnce) {
     end(22);
     wait_for_the_next_attempt();
   }
-  EXPECT_EQ(state(id), RunState::Failed) << "step 10 is no progress of the fourth attempt";
+  EXPECT_EQ(state(id), RunState::Failed) << "step 10 is not progress of the fourth attempt";
 }
 
 TEST_F(RebuildTest, OrderAndTimesSurvive) {

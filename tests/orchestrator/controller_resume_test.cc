@@ -110,7 +110,7 @@ TEST_F(ResumeTest, BeginsAnewAlsoWhereTheStoreIsLost) {
   ticks();
   scheduler_.end(handle(), 22);
   ticks(4);
-  EXPECT_FALSE(is_over(state(id))) << "one early end is no five";
+  EXPECT_FALSE(is_over(state(id))) << "one early end is not five";
 }
 
 TEST_F(ResumeTest, AsksSlurmForSomethingElse) {

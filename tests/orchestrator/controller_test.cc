@@ -50,7 +50,7 @@ TEST_F(ControllerTest, StartsNoMoreThanAllowedAndInOrder) {
   const std::string third = submit();
   ticks();
   EXPECT_EQ(scheduler_.launches.size(), 1U);
-  EXPECT_EQ(run(second).reason, "waits for a free place");
+  EXPECT_EQ(run(second).reason, "waits for a free slot (serve --parallel)");
   controller_->cancel(second);
   ticks();
   EXPECT_EQ(state(second), RunState::Cancelled);
@@ -327,7 +327,7 @@ TEST_F(ControllerTest, OneThatWaitsAndLosesItsDirectoryKeepsNobodyWaiting) {
   const std::string first = submit();
   const std::string second = submit();
   ticks();
-  ASSERT_EQ(run(second).reason, "waits for a free place");
+  ASSERT_EQ(run(second).reason, "waits for a free slot (serve --parallel)");
   std::filesystem::remove_all(run(second).directory);
   ticks();
   EXPECT_EQ(state(second), RunState::Queued) << "not given up yet";

@@ -85,7 +85,7 @@ TEST(DirectoryLock, IsARegularFileOfOurs) {
   EXPECT_THAT(error_of(path), HasSubstr("it is a symbolic link; remove it"));
   std::filesystem::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(error_of(path), HasSubstr("it is no regular file; remove it"));
+  EXPECT_THAT(error_of(path), HasSubstr("it is not a regular file; remove it"));
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   EXPECT_THAT(error_of(path), HasSubstr("Is a directory"));

@@ -100,7 +100,7 @@ TEST_F(HostileTextTest, ValuesOfTheEnvironmentAreInNoAnswerAndNoLog) {
   owner.query.clear();
   EXPECT_THAT(api_->handle(owner).body, Not(HasSubstr(kSecret))) << "and only when asked";
   EXPECT_THAT(directory(id).run_json(), HasSubstr(kSecret)) << "the job needs it";
-  EXPECT_EQ(ask("POST", "runs", config.dump()).status, 422) << "it is no run file to submit";
+  EXPECT_EQ(ask("POST", "runs", config.dump()).status, 422) << "it is not a run file to submit";
 }
 
 TEST_F(HostileTextTest, ConfigurationThatIsNotUnderstoodIsNotShown) {

@@ -479,7 +479,7 @@ TEST_F(LifecycleTest, EveryAttemptOfAJobIsTold) {
   ASSERT_EQ(attempts.size(), 3U);
   EXPECT_EQ(attempts[0]["what"], "ended early, to be started again: a rank is gone");
   EXPECT_EQ(attempts[1]["what"], "saved when its time was over, to go on in another attempt");
-  EXPECT_THAT(attempts[2]["what"], HasSubstr("ended without a word"));
+  EXPECT_THAT(attempts[2]["what"], HasSubstr("left no exit code"));
   EXPECT_EQ(attempts[2]["launch"], 1);
   const std::string text = explain_text(explanation(id));
   EXPECT_THAT(text, HasSubstr("attempt 3"));

@@ -309,7 +309,7 @@ TEST_F(PlanCommand, RefusesInOneLine) {
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", cluster},
        "dgx-h100.yaml"},
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", "Rong/Simple=x"},
-       "'Rong/Simple' is no way of NCCL's"},
+       "'Rong/Simple' is not an NCCL algorithm and protocol"},
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--measured", "Ring/Simple=/no/x.log"},
        "cannot open /no/x.log"},
       {{run, "--cluster", cluster, "--vocabulary", "30522", "--lengths", cluster}, "dgx-h100.yaml"},

@@ -151,7 +151,7 @@ TEST(PlanInputs, RefuseWhatNobodyKnows) {
       {"no peak", {}, 100, "set peak_tflops"},
       {"a negative peak", {-1}, 100, "a peak of -1"},
       {"no efficiency", {1e12, 0}, 100, "an efficiency of 0"},
-      {"an efficiency that is no number", {1e12, nan}, 100, "an efficiency of nan"},
+      {"an efficiency that is not a number", {1e12, nan}, 100, "an efficiency of nan"},
       {"negative memory", {1e12, 0.5, -1}, 100, "a memory bandwidth of -1"},
       {"negative tokens", {1e12, 0.5, 0, -1}, 100, "mean tokens of -1"},
       {"negative slowdown", {1e12, 0.5, 0, 0, 0, -0.5}, 100, "a slowdown of -0.5"},

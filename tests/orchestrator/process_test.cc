@@ -252,8 +252,7 @@ TEST_F(ProcessTest, CancelKillsWhatDoesNotStop) {
   regatta({"cancel", id});
   ASSERT_TRUE(reaches(id, "cancelled"));
   const Json run = show(id);
-  EXPECT_EQ(run["error"],
-            "while stopping: killed by signal 9; its last words: fake trainer starts");
+  EXPECT_EQ(run["error"], "while stopping: killed by signal 9; last log line: fake trainer starts");
   EXPECT_EQ(regatta({"watch", id, "--exit-status"}).exit.code, 100) << "it has no exit code";
 }
 
@@ -278,7 +277,8 @@ TEST_F(ProcessTest, RunsOneAfterTheOther) {
   ASSERT_TRUE(reaches_step(first, 5));
   EXPECT_EQ(show(second)["state"], "queued");
   // Until its first visit it has no reason.
-  EXPECT_TRUE(eventually([&] { return show(second)["state_text"] == "waits for a free place"; }));
+  EXPECT_TRUE(eventually(
+      [&] { return show(second)["state_text"] == "waits for a free slot (serve --parallel)"; }));
   EXPECT_EQ(show(second)["state"], "queued");
   tests::write_file(data() / "go", "");
   ASSERT_TRUE(reaches(first, "succeeded"));

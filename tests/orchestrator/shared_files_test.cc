@@ -175,7 +175,8 @@ TEST_F(SharedFilesTest, ADirectoryWithStuckWorkGetsNoSecondThread) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), Code::Retry);
   EXPECT_LT(took, 15) << "it is known, so nobody waits for the deadline";
-  EXPECT_EQ(shared.call("/a/other", 5, [] { return 1; }), 1) << "one stuck work is no hung mount";
+  EXPECT_EQ(shared.call("/a/other", 5, [] { return 1; }), 1)
+      << "one stuck work is not a hung mount";
 }
 
 // What hung there hangs on, and keeps nothing from the new file system.

@@ -109,8 +109,8 @@ TEST(RunTable, CutsNotesToTheTerminal) {
 TEST(ProgressLine, SaysWhyItWaits) {
   Json run = running();
   run["state"] = "queued";
-  run["state_text"] = "waits for a free place";
-  EXPECT_EQ(progress_line(run, 80), "demo-1: waits for a free place");
+  run["state_text"] = "waits for a free slot (serve --parallel)";
+  EXPECT_EQ(progress_line(run, 80), "demo-1: waits for a free slot (serve --parallel)");
 }
 
 TEST(RunSummary, SaysWhatTheRunCameTo) {

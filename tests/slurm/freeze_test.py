@@ -134,7 +134,7 @@ def a_commit_is_run_whatever_the_tree_looks_like(cluster):
     number, _ = project.submit("--freeze=HEAD~1", project.root / "scripts/job.sh")
     assert cluster.wait_job(number) == "COMPLETED", "an absolute path means the commit's script, too"
     project.write("late.sh", "#!/bin/bash\ntrue\n")
-    for words, sentence in ((("--freeze=nowhere", "scripts/job.sh"), "'nowhere' is no commit"),
+    for words, sentence in ((("--freeze=nowhere", "scripts/job.sh"), "'nowhere' is not a commit"),
                             (("--freeze=HEAD", "late.sh"), "late.sh is not in ")):
         done = project.call("sbatch", *words)
         assert done.returncode == 7 and done.stdout == "" and sentence in done.stderr and done.stderr.count("\n") == 1, done

@@ -102,7 +102,7 @@ def a_drained_node_says_why(cluster, controller):
     row = nodes(controller)["node03"]
     assert row["state"] == "drained" and not row["usable"] and "state=resume" in row["action"], row
     assert row["reason"].startswith("bad \x1b[31mState=IDLE NodeName=evil") and "worse" in row["reason"], row
-    assert sorted(nodes(controller)) == ["node01", "node02", "node03", "node04"], "a reason is no node"
+    assert sorted(nodes(controller)) == ["node01", "node02", "node03", "node04"], "a reason is not a node"
     shown = text(controller)
     assert "\x1b" not in shown and "\\x1b[31m" in shown, shown
     line = next(line for line in shown.splitlines() if line.startswith("node03"))

@@ -91,7 +91,7 @@ TEST(AllocationOf, SaysWhatIsMissing) {
   EXPECT_THAT(error_of(graph, {}, 8), HasSubstr("at least one node"));
   EXPECT_THAT(error_of(graph, first_nodes(graph, 1), 0), HasSubstr("one rank"));
   EXPECT_THAT(error_of(graph, first_nodes(graph, 1), 9), HasSubstr("has 8 GPUs for 9 ranks"));
-  EXPECT_THAT(error_of(graph, {graph.of_kind(Kind::Gpu)[0]}, 1), HasSubstr("is no node"));
+  EXPECT_THAT(error_of(graph, {graph.of_kind(Kind::Gpu)[0]}, 1), HasSubstr("is not a node"));
   EXPECT_THAT(error_of(bare, {node}, 1), HasSubstr("n1/gpu#0: its compute capability"));
   bare.set(gpu, key::kComputeCapability, std::int64_t{90}, source);
   EXPECT_EQ(error_of(bare, {node}, 1), "it was found");

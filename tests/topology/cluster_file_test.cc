@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"too_many_names", "nodes: {n: {names: 'a[1-9999999]'}}", "nodes.n.names"},
         Bad{"too_many_parts", "nodes: {n: {count: 65536, gpus: {model: x, count: 64}}}",
             "more than 500000 parts"},
-        Bad{"host_twice", "nodes: {n: {names: a}, m: {names: a}}", "a stands there twice"},
+        Bad{"host_twice", "nodes: {n: {names: a}, m: {names: a}}", "a appears twice"},
         Bad{"negative", cluster_with("    gpus: {model: H100, count: -1}"), "not between 0 and 64"},
         Bad{"gpus_without_model", cluster_with("    gpus: {count: 8}"), "gpus.model: is missing"},
         Bad{"nvlink_unknown", cluster_with("    gpus: {model: T4, count: 2, nvlink: pairs}"),

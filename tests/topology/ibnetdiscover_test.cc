@@ -90,7 +90,7 @@ TEST(Ibnetdiscover, ReadsBlocks) {
   EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(1));
   EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(2));
   EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(2));
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(3)) << "an aggregation node is no adapter";
+  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(3)) << "an aggregation node is not an adapter";
   const std::string leaf = "switch:0x00000000000000a1";
   const struct {
     std::string id;
@@ -178,7 +178,7 @@ TEST(Ibnetdiscover, MessagesOfDevicesThatDidNotAnswerAreCounted) {
        {kUnanswered,
         "ibwarn: [2873] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1)\n",
         "ibpanic: [2873] main: discover failed\n"}) {
-    EXPECT_THAT(refusal(message + std::string(kSmall)), HasSubstr("ib.txt:1: is no line of"));
+    EXPECT_THAT(refusal(message + std::string(kSmall)), HasSubstr("ib.txt:1: is not a line of"));
     // Before the text, between two ports of a switch, and behind all of it.
     std::string text = kSmall;
     text.insert(text.find("[3]"), message);
@@ -375,8 +375,9 @@ TEST(Ibnetdiscover, RefusesWhatIsNone) {
   } rows[] = {
       {"nothing", "", "ib.txt: holds no switch and no adapter"},
       {"comments", "#\n# Topology file\n", "holds no switch and no adapter"},
-      {"another tool", "CA 'mlx5_0'\n\tCA type: MT4129\n", "ib.txt:1: is no line of ibnetdiscover"},
-      {"prose", "ibnetdiscover: Failed to open umad port\n", "ib.txt:1: is no line"},
+      {"another tool", "CA 'mlx5_0'\n\tCA type: MT4129\n",
+       "ib.txt:1: is not a line of ibnetdiscover"},
+      {"prose", "ibnetdiscover: Failed to open umad port\n", "ib.txt:1: is not a line"},
       {"escape", "\x1b[31m\n", "\\x1b[31m"},
       {"adapter alone", "caguid=0xc1\n" + adapter, "ib.txt:2: the discovery saw only 'n1 mlx5_0'"},
       {"switch alone", header, "saw only 'leaf'"},
@@ -388,22 +389,23 @@ TEST(Ibnetdiscover, RefusesWhatIsNone) {
        header + port + adapter + "[1](c1) \"S-a1\"[2] # lid 1 lmc 0 \"l\" lid 3 4xHDR\n",
        "does not lead back"},
       {"no rate", header + "[1]\t\"H-c1\"[1](c1) \t\t# \"n1 mlx5_0\" lid 11\n", "without a rate"},
-      {"cut in a line", header + "[1]\t\"H-c1\"[1](c1) \t\t# \"n1 ml", "ib.txt:2: is no line"},
-      {"cut in a key", header + "[1]\t\"H-c1", "is no line"},
-      {"port 300", header + "[300]\t\"H-c1\"[1](c1) # \"n1 mlx5_0\" lid 11 4xHDR\n", "is no line"},
+      {"cut in a line", header + "[1]\t\"H-c1\"[1](c1) \t\t# \"n1 ml", "ib.txt:2: is not a line"},
+      {"cut in a key", header + "[1]\t\"H-c1", "is not a line"},
+      {"port 300", header + "[300]\t\"H-c1\"[1](c1) # \"n1 mlx5_0\" lid 11 4xHDR\n",
+       "is not a line"},
       {"port twice", header + port + port + adapter + back, "ib.txt:3: a second line for port 1"},
       {"block twice", header + header, "ib.txt:2: a second block of S-0x00000000000000a1"},
-      {"no GUID", "Switch\t8 \"S-\"\t# \"leaf\" base port 0 lid 3 lmc 0\n", "is no line"},
-      {"GUID too long", "Switch\t8 \"S-12345678901234567\"\t# \"l\" base\n", "is no line"},
-      {"no description", "Switch\t8 \"S-a1\"\n", "is no line"},
-      {"both forms", header + "SW 1 1 0xa1 4x EDR 'leaf'\n", "ib.txt:2: is no line"},
+      {"no GUID", "Switch\t8 \"S-\"\t# \"leaf\" base port 0 lid 3 lmc 0\n", "is not a line"},
+      {"GUID too long", "Switch\t8 \"S-12345678901234567\"\t# \"l\" base\n", "is not a line"},
+      {"no description", "Switch\t8 \"S-a1\"\n", "is not a line"},
+      {"both forms", header + "SW 1 1 0xa1 4x EDR 'leaf'\n", "ib.txt:2: is not a line"},
       {"list without peer", "SW 1 1 0xa1 4x EDR - CA 5 1 0xc1 ( 'leaf' - 'n1 mlx4_0' )\n",
        "it is cut off"},
-      {"list cut in a line", "SW 1 1 0xa1 4x EDR - CA 5 1\n", "is no line"},
-      {"list without width", "SW 1 1 0xa1 EDR 'leaf'\n", "is no line"},
-      {"list without name", "SW 1 1 0xa1 4x EDR\n", "is no line"},
+      {"list cut in a line", "SW 1 1 0xa1 4x EDR - CA 5 1\n", "is not a line"},
+      {"list without width", "SW 1 1 0xa1 EDR 'leaf'\n", "is not a line"},
+      {"list without name", "SW 1 1 0xa1 4x EDR\n", "is not a line"},
       {"list without links", "SW 1 1 0xa1 1x SDR 'leaf'\n", "saw only 'leaf'"},
-      {"list with a bad GUID", "SW 1 1 0xzz 4x EDR 'leaf'\n", "is no line"},
+      {"list with a bad GUID", "SW 1 1 0xzz 4x EDR 'leaf'\n", "is not a line"},
   };
   for (const auto& row : rows) EXPECT_THAT(refusal(row.text), HasSubstr(row.why)) << row.name;
 }

@@ -120,10 +120,10 @@ TEST(NcclGraph, ReadsNetworksAndRefusesTheRest) {
       {text(
            "nchannels=\"0\" speedintra=\"-1\" speedinter=\"1\" typeintra=\"NVL\" typeinter=\"PXB\"",
            ""),
-       "'speedintra' is no speed"},
+       "'speedintra' is not a speed"},
       {text("nchannels=\"0\" speedintra=\"1\" speedinter=\"1\" typeintra=\"NVX\" typeinter=\"PXB\"",
             ""),
-       "'NVX' is no kind of path"},
+       "'NVX' is not one of NCCL's path types"},
       {text("speedintra=\"1\" speedinter=\"1\" typeintra=\"NVL\" typeinter=\"PXB\"", ""),
        "has no 'nchannels'"},
   };

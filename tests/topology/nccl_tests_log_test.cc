@@ -400,7 +400,7 @@ TEST(NcclTestsLog, RefusesJson) {
        "result 1 has no size"},
       {"a size below zero", replaced(kJson, "\"size\":1048576", "\"size\":-1"), "has no size"},
       {"a time that is none", replaced(kJson, "\"time\":81.0", "\"time\":\"nan\""),
-       "result 2: in_place: time is no measurement"},
+       "result 2: in_place: time is not a measurement"},
       {"CPU times", replaced(kJson, "\"time\":81.0", "\"cpu_time\":81.0"), "(-C)"},
       {"no times at all", replaced(kJson, "\"in_place\"", "\"other\""), "a row has no time"},
       {"wrong results", replaced(kJson, "\"nwrong\":0.0}}]", "\"nwrong\":5.0}}]"), "wrong results"},

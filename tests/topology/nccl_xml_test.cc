@@ -250,21 +250,21 @@ TEST(NcclXml, RefusesWhatNcclWouldNotTake) {
       {"no numaid", "<system version=\"1\"><cpu/></system>", "has no 'numaid'"},
       {"a domain twice",
        "<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>",
-       "topo.xml:3: numaid 0 stands there twice"},
+       "topo.xml:3: numaid 0 appears twice"},
       {"a mask of other letters", edited("00000000,ffffffff", "0000000g"), "no mask of CPUs"},
       {"no bus id", edited("busid=\"0000:11:00.0\" ", ""), "topo.xml:6: <pci> has no 'busid'"},
-      {"no such bus id", edited("0000:11:00.0", "0000:11"), "'0000:11' is no bus id"},
-      {"a bus id twice", edited("0000:12:00.0", "0000:11:00.0"), "stands there twice"},
-      {"a name twice", edited("name=\"p1\"", "name=\"p0\""), "'p0' stands there twice"},
+      {"no such bus id", edited("0000:11:00.0", "0000:11"), "'0000:11' is not a bus id"},
+      {"a bus id twice", edited("0000:12:00.0", "0000:11:00.0"), "appears twice"},
+      {"a name twice", edited("name=\"p1\"", "name=\"p0\""), "'p0' appears twice"},
       {"no name", edited("name=\"p1\" ", ""), "<net> has no 'name'"},
       {"a name that is none", edited("name=\"p1\"", "name=\"p&#10;\""), "no name of a NIC"},
       {"text as number", edited("speed=\"200000\"", "speed=\"fast\""), "'fast' as speed of <net>"},
       {"an attribute twice", edited("dev=\"0\"", "dev=\"0\" dev=\"1\""), "'dev' twice"},
-      {"no links at all", edited("count=\"18\"", "count=\"0\""), "a count of 0"},
+      {"no links at all", edited("count=\"18\"", "count=\"0\""), "count 0 is out of range"},
       {"a target that is none",
        edited("target=\"fffffff:ffff:ff\" count=\"18\" tclass=\"0x068000\"",
               "target=\"gpu1\" count=\"18\" tclass=\"0x030200\""),
-       "'gpu1' is no bus id"},
+       "'gpu1' is not a bus id"},
       {"a card that is a GPU, too", edited("<nic>", "<gpu/><nic>"),
        "holds a GPU or NIC and something else"},
       {"a GPU below the system", "<system version=\"1\"><gpu dev=\"0\"/></system>",
@@ -343,7 +343,7 @@ TEST(NcclXml, AnRdmaDeviceListedTwiceIsRefused) {
       "<pci busid=\"0000:13:00.0\" class=\"0x020000\"><nic><net name=\"eth0\" dev=\"1\" "
       "port=\"0\"/></nic></pci>";
   EXPECT_THROW((void)read(with_interfaces("", device)), base::Error) << "two bus ids";
-  EXPECT_THROW((void)read(with_interfaces("", nowhere)), base::Error) << "port 1 is no socket's";
+  EXPECT_THROW((void)read(with_interfaces("", nowhere)), base::Error) << "port 1 is not a socket's";
   EXPECT_THROW((void)read(with_interfaces(kTunnel, socket)), base::Error) << "on PCIe after all";
   EXPECT_THAT(read(with_interfaces(socket, kTunnel)).of_kind(Kind::Nic), SizeIs(3));
 }

@@ -149,7 +149,7 @@ TEST_F(ProbeTest, ReadsTheTreeOfAMachine) {
   EXPECT_EQ(parent(graph, "n1/gpu:0000:1b:00.0"), "n1/pci:0000:11:00.0");
   EXPECT_EQ(parent(graph, "n1/nic:mlx5_0"), "n1/pci:0000:11:00.0") << "beside its GPU";
   EXPECT_EQ(parent(graph, "n1/pci:0000:11:00.0"), "n1/numa:0");
-  EXPECT_EQ(parent(graph, "n1/gpu:0000:2b:00.0"), "n1/numa:1") << "a root port is no switch";
+  EXPECT_EQ(parent(graph, "n1/gpu:0000:2b:00.0"), "n1/numa:1") << "a root port is not a switch";
   EXPECT_EQ(parent(graph, "n1/nic:eth0"), "n1/numa:1");
   EXPECT_EQ(text_of(graph, facts(graph, "n1"), key::kVendor), "GenuineIntel");
   EXPECT_EQ(text_of(graph, facts(graph, "n1"), "cpus_allowed"), "0-3");

@@ -40,13 +40,13 @@ TEST(RankFile, RefusesWhatHasNoPlace) {
     const char* why;
   } rows[] = {
       {{}, "no rank has a place"},
-      {{{"n1", 0, ""}, {"", 0, ""}}, "rank 1: '' is no name of one node"},
+      {{{"n1", 0, ""}, {"", 0, ""}}, "rank 1: '' is not the name of one node"},
       {{{"n[1-2]", 0, ""}}, "rank 0:"},
-      {{{"n[1]", 0, ""}}, "rank 0: 'n[1]' is no name of one node"},
+      {{{"n[1]", 0, ""}}, "rank 0: 'n[1]' is not the name of one node"},
       {{{"n1\nrank 1=n2", 0, ""}}, "rank 0:"},
       {{{"-x", 0, ""}}, "rank 0:"},
       {{{"n1", -1, ""}}, "rank 0: GPU -1"},
-      {{{"n1", 0, "all"}}, "'all' is no list of CPUs"},
+      {{{"n1", 0, "all"}}, "'all' is not a list of CPUs"},
       {{{"n1", 0, "3-1"}}, "no list of CPUs"},
       {{{"n1", 0, "1,"}}, "no list of CPUs"},
       {{{"n1", 0, "0\nrank 5=n9 slot=0"}}, "no list of CPUs"},

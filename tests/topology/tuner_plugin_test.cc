@@ -422,7 +422,7 @@ TEST_F(TunerPlugin, RefusesWhatNobodyMeans) {
     std::function<void(FileHead*, FileRange*)> change;  // of the head, and of all-gather's range
   };
   const Row rows[] = {
-      {"is no plan", [](FileHead* h, FileRange*) { h->magic[0] = 'x'; }},
+      {"is not a plan", [](FileHead* h, FileRange*) { h->magic[0] = 'x'; }},
       {"another version", [](FileHead* h, FileRange*) { h->version = 2; }},
       {"too many", [](FileHead* h, FileRange*) { h->ranges = 1000000; }},
       {"too many", [](FileHead* h, FileRange*) { h->ranges = ~0U; }},
@@ -479,12 +479,12 @@ TEST_F(TunerPlugin, WhatIsNoFileDoesNotStopIt) {
     EXPECT_FALSE(acts()) << path;
     EXPECT_THAT(logged().at(0), AllOf(HasSubstr("2 regatta: plan.tuner "), HasSubstr(words)));
   };
-  refuse(directory_.path(), "is no file");
+  refuse(directory_.path(), "is not a file");
   refuse(directory_.path() / "absent", "cannot be opened");
-  refuse("/dev/zero", "is no file");
+  refuse("/dev/zero", "is not a file");
   const base::Path fifo = directory_.path() / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  refuse(fifo, "is no file");
+  refuse(fifo, "is not a file");
   const base::Path large = directory_.path() / "large";
   write(to_tuner_file(a_table()));
   std::filesystem::copy_file(directory_.path() / "plan.tuner", large);

@@ -204,7 +204,7 @@ test("rows and events that come twice are kept once", () => {
   );
 });
 
-test("a loss that is no number leaves a gap", () => {
+test("a loss that is not a number leaves a gap", () => {
   assert.deepEqual(history.smooth([null, 4, null, 4]), [null, 4, null, 4]);
 });
 

@@ -82,7 +82,7 @@ char* read_file(const char* path, std::size_t* size, const char** why) {
   struct stat status = {};
   char* bytes = nullptr;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    *why = "is no file";
+    *why = "is not a file";
   } else if (status.st_size > static_cast<off_t>(kMostFileBytes)) {
     *why = "is too long";
   } else {

@@ -139,7 +139,7 @@ class Staging {
     throw Error(Code::Conflict,
                 base::printable(output_.string()) + " exists already" +
                     (is_dataset ? "; choose another output, or replace it with --force"
-                                : " and is no dataset; choose another output"));
+                                : " and is not a dataset; choose another output"));
   }
 
   // What killed preparations of the same output have left; a dataset that was set aside only while
@@ -374,8 +374,8 @@ void Preparation::choose_held_out() {
   const std::uint64_t largest = spill_->largest_low();
   if (smallest == largest) {
     throw Error(Code::User,
-                "the corpus has one document, and training and held-out documents need one each; "
-                "put blank lines between documents");
+                "found 1 document; at least 2 are needed, one of them held out: separate documents "
+                "with blank lines");
   }
   constexpr double kTwoTo64 = 18446744073709551616.0;
   const auto below = static_cast<std::uint64_t>(options_.held_out * kTwoTo64);

@@ -57,7 +57,8 @@ TEST(Changes, AreToldByKind) {
   EXPECT_EQ(text_of(found.changes[0].now), "2");
   EXPECT_THAT(found.touched, IsEmpty());
   tree.commit_all();
-  EXPECT_EQ(told(changes_since(frozen.job, frozen.folder)), told(found)) << "a commit is no edit";
+  EXPECT_EQ(told(changes_since(frozen.job, frozen.folder)), told(found))
+      << "a commit is not an edit";
 }
 
 TEST(Changes, OfACommitAreAgainstTheTreeAsItIs) {

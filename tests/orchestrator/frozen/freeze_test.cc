@@ -177,7 +177,7 @@ TEST(Freeze, EqualTreesShareTheirFilesAndHaveOneDigest) {
   tree.write("b", "other bytes");
   EXPECT_NE(freeze_now(tree).job.tree, one.job.tree);
   tree.write("b", "same bytes", 0755);
-  EXPECT_NE(freeze_now(tree).job.tree, one.job.tree) << "a program is no plain file";
+  EXPECT_NE(freeze_now(tree).job.tree, one.job.tree) << "a program is not a plain file";
 }
 
 TEST(Freeze, AJobCannotWriteIntoAFrozenFileByAccident) {
@@ -253,9 +253,9 @@ TEST(Freeze, NothingIsLeftOfOneThatFails) {
   request.store = tree.store();
   request.directory = tree.root();
   request.commit = "no-such-branch";
-  EXPECT_THAT(refusal(request, base::Code::User), HasSubstr("'no-such-branch' is no commit"));
+  EXPECT_THAT(refusal(request, base::Code::User), HasSubstr("'no-such-branch' is not a commit"));
   request.commit = "--output=/tmp/x";
-  EXPECT_THAT(refusal(request, base::Code::User), HasSubstr("is no commit"));
+  EXPECT_THAT(refusal(request, base::Code::User), HasSubstr("is not a commit"));
   EXPECT_TRUE(fs::is_empty(tree.store() / "jobs"));
 }
 

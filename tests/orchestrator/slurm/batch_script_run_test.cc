@@ -48,7 +48,7 @@ TEST(BatchScriptRun, StartsTheTrainerOnceOnAllNodes) {
                           InSeconds(5400)));
   EXPECT_EQ(value_of(*step, "NCCL_DEBUG"), "INFO") << "the run's, not the plan's";
   EXPECT_EQ(value_of(*step, "CUDA_DEVICE_MAX_CONNECTIONS"), "1");
-  EXPECT_EQ(value_of(*step, "SLURM_PMIX_FENCE"), "ring") << "Slurm's tree is no barrier";
+  EXPECT_EQ(value_of(*step, "SLURM_PMIX_FENCE"), "ring") << "Slurm's tree is not a barrier";
   EXPECT_THAT(read_file(bench.log()), HasSubstr("output of the ranks"));
   ASSERT_EQ(bench.calls("squeue").size(), 1U) << "asked once";
   EXPECT_THAT(bench.calls("squeue")[0].arguments, ElementsAre("-h", "-j", "77", "-o", "%L"));

@@ -131,7 +131,7 @@ TEST(NodeSuspicion, SaysWhy) {
       {"shared",
        {event(90, Blame::Shared, "a", 0.25)},
        "early end with no node named under a 2 min ago"},
-      {"work is no failure",
+      {"work is not a failure",
        {event(7000, Blame::Hung), event(720, Blame::NodeFailed), event(7100, Blame::Worked)},
        "2 failures in the last 2 h, the last: node failed under demo-4f2a91 12 min ago"},
       {"an incident is one",

@@ -277,7 +277,7 @@ TEST(SbatchMaintenance, LimitsThatReachIntoItAreTold) {
   EXPECT_THAT(told({}), HasSubstr("time limit unlimited"));
   EXPECT_THAT(told({"-t2-12"}, 90000), HasSubstr("--time=1-00:59:00 would"));
   EXPECT_THAT(told({"-t10"}, 100), HasSubstr("it is over at 2026-11-"));
-  EXPECT_THAT(told({"-t0"}), HasSubstr("unlimited")) << "0 is no limit";
+  EXPECT_THAT(told({"-t0"}), HasSubstr("unlimited")) << "0 is not a limit";
   EXPECT_EQ(told({"-t2:00:00"}), "");
   EXPECT_EQ(told({"-t3:00:00", "-pmore"}), "") << "node03 stays";
   EXPECT_EQ(told({"-t3:00:00", "-pmain,more"}), "");

@@ -75,7 +75,8 @@ TEST(SbatchScript, TellsWhatIsNotExpanded) {
 TEST(SbatchScript, TellsOfWordsThatAreNoOptions) {
   EXPECT_THAT(
       findings_of("#!/bin/sh\n#SBATCH nodes=2\n"),
-      ElementsAre("2: `nodes=2` is no option, so sbatch refuses the script; options begin with -"));
+      ElementsAre(
+          "2: `nodes=2` is not an option, so sbatch refuses the script; options begin with -"));
 }
 
 TEST(SbatchScript, OptionsOfOtherJobsAreLeftOut) {

@@ -76,7 +76,7 @@ const BadCase kBadOptions[] = {
        std::filesystem::create_directory(o.output);
        write_file(o.output / "thesis.txt", "x");
      },
-     Code::Conflict, "is no dataset; choose another output"},
+     Code::Conflict, "is not a dataset; choose another output"},
 };
 
 const BadCase kBadInputs[] = {

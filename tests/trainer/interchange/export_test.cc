@@ -328,7 +328,7 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
          for (const base::Path& one : checkpoints_of(run)) remove(one / "manifest.json");
        },
        "is not whole"},
-      {"run.json is no run file", [](auto& run, auto*) { write_text(run / "run.json", "{}"); },
+      {"run.json is not a run file", [](auto& run, auto*) { write_text(run / "run.json", "{}"); },
        "data.path"},
       {"run.json of another model", [&](auto& run, auto*) { run_json(run, "/model/hidden", 64); },
        "another model"},

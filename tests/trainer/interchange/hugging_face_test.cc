@@ -74,7 +74,7 @@ struct BadConfig {
 TEST(HuggingFaceConfig, RefusesWhatItCannotCompute) {
   const BadConfig kCases[] = {
       {"another model", R"({"model_type": "roberta"})", "model_type is 'roberta'"},
-      {"type is no text", R"({"model_type": 3})", "model_type is '3', not text"},
+      {"type is not a string", R"({"model_type": 3})", "model_type is '3', not text"},
       {"relu", R"({"hidden_act": "relu"})", "hidden_act is 'relu'"},
       {"activation is a list", R"({"hidden_act": ["gelu"]})", "not text"},
       {"relative positions", R"({"position_embedding_type": "relative_key"})", "absolute"},

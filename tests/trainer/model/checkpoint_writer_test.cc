@@ -216,7 +216,7 @@ TEST_F(CheckpointWriterTest, HasOneInFlight) {
     opener.join();
     ASSERT_EQ(rank.records.size(), 1U);
     EXPECT_GE(rank.records[0].stall_seconds, 0.04) << "the wait is told";
-    EXPECT_LT(rank.records[0].copy_seconds, rank.records[0].stall_seconds) << "and is no copy";
+    EXPECT_LT(rank.records[0].copy_seconds, rank.records[0].stall_seconds) << "and is not a copy";
     rank.take(rank.writer.settle());
     EXPECT_EQ(entries().size(), 2U);
   });

@@ -74,7 +74,7 @@ TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
   ASSERT_EQ(run_to_end(run, {"--ranks", "3"}), 0) << log_of(run);
   EXPECT_EQ(records_of<StartRecord>(run).back().first_step, stopped.step);
   EXPECT_EQ(records_of<StartRecord>(run).back().ranks, 3);
-  EXPECT_NE(log_of(run).find("ranks_per_node, 2, is no divisor of 3 ranks; as found, it is 3"),
+  EXPECT_NE(log_of(run).find("ranks_per_node, 2, is not a divisor of 3 ranks; as found, it is 3"),
             std::string::npos)
       << log_of(run);
   expect_same_course(run, whole);
@@ -123,7 +123,7 @@ TEST_F(RanksProcess, TermToOneRankStopsAll) {
     if (record.status == "written") saved = record.step;
   }
   EXPECT_EQ(saved, end.step);
-  EXPECT_EQ(log_of(run).find("mpirun"), std::string::npos) << "an end in order is no crash";
+  EXPECT_EQ(log_of(run).find("mpirun"), std::string::npos) << "an end in order is not a crash";
   ASSERT_EQ(run_to_end(run), 0) << log_of(run);
   EXPECT_TRUE(final_weights(run) == final_weights(whole));
 }
@@ -233,7 +233,7 @@ TEST_F(RanksProcess, WhatIsWrongIsSaidWithoutNoise) {
     EXPECT_EQ(run_to_end(run), c.code) << c.name << log_of(run);
     const std::string log = log_of(run);
     EXPECT_NE(log.find(c.words), std::string::npos) << c.name << log;
-    EXPECT_EQ(log.find("mpirun"), std::string::npos) << "an end in order is no crash: " << log;
+    EXPECT_EQ(log.find("mpirun"), std::string::npos) << "an end in order is not a crash: " << log;
     EXPECT_EQ(records_of<EndRecord>(run).size(), 1U);
   }
   ::unsetenv("REGATTA_PLUGIN_DIR");
