@@ -28,7 +28,6 @@ constexpr double kSecondsForEachOpenRun = 0.001;
 constexpr double kWaitingPauses = 4;
 constexpr std::size_t kMostReadings = 64;  // under way at once
 constexpr double kAdoptionSeconds = 3;     // that a submission waits for it
-constexpr double kCancelSeconds = 2;       // for a cancellation to be written there, too
 constexpr double kLookAgainSeconds = 0.01;
 constexpr double kBlockageSeconds =
     5;  // between two notes of how far a run is that another waits for
@@ -90,7 +89,7 @@ bool Controller::cancel(const std::string& name) {
   // The store first: it works on a full disk, and the run directory is written when that can be.
   store_.set_wanted(run.number, Wanted::Cancel);
   try {
-    do_beside(run.directory, kCancelSeconds, [files = &files_, run] {
+    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
       auto submission = read_submission(*files, run.directory);
       if (!submission) {
         submission = SubmissionRecord{run.id, run.created_utc, Wanted::Run, std::nullopt,
@@ -129,7 +128,7 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
     if (run.wanted == Wanted::Resume) {
       refuse("is resumed already, so what it asks for stays; cancel it first");
     }
-    do_beside(run.directory, kCancelSeconds, [files = &files_, run, config] {
+    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, config] {
       base::replace_file(*files, base::Path(run.directory) / "run.json", config);
     });
     store_.set_config(run.number, config);
@@ -137,7 +136,7 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
   store_.set_wanted(run.number, Wanted::Resume);
   if (run.archived) store_.set_archived(run.number, false);
   try {
-    do_beside(run.directory, kCancelSeconds, [files = &files_, run] {
+    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
       auto submission = read_submission(*files, run.directory);
       if (submission && (submission->wanted != Wanted::Run || submission->archived)) {
         submission->wanted = Wanted::Run;

@@ -43,6 +43,7 @@ struct ControllerOptions {
   Limits limits;
   double visit_seconds = 0.25;  // between two visits of a run; more where there are many
   double submit_seconds = 20;   // for a run directory to be made
+  double cancel_seconds = 2;    // for a cancellation, or what undoes it, to be written there
   // For runs that are submitted without a plan; nothing: they go without.
   std::function<std::optional<topology::Plan>(const trainer::RunConfig&)> plan{};
   // What site and user say for all runs; nothing: a run is as its file says.

@@ -279,7 +279,9 @@ TEST_F(SharedFilesTest, DestructionLetsRunningWorkEnd) {
 }
 
 TEST_F(SharedFilesTest, ManyAtOnceAllEnd) {
-  SharedFiles shared(limits(), by_letter);
+  SharedFilesLimits patient = limits();
+  patient.stuck_seconds = 60;
+  SharedFiles shared(patient, by_letter);
   std::atomic<int> done = 0;
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 8; ++caller) {

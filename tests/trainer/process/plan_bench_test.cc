@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kDeadline = 450;  // seconds of one attempt, on any machine
 // Ratios within a run, but of a machine that may be busy with something else.
-constexpr int kAttempts = 3;
+constexpr int kAttempts = 4;
 constexpr double kMostError = 0.15;
 constexpr double kLeastNoise = 0.02;
 constexpr double kMostNoise = 0.1;  // of a median, where the machine does something else as well
@@ -38,7 +38,7 @@ class PlanBench : public testing::TestWithParam<int> {};
 
 TEST_P(PlanBench, StepsLastAsLongAsPlanned) {
   std::string tried;
-  bool quiet = false;  // one attempt at least was not disturbed
+  int quiet = 0;  // attempts that were not disturbed; one alone may have been all the same
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     base::Command command;
     command.arguments = {REGATTA_BINARY_DIR "/trainer/regatta-train",
@@ -67,10 +67,10 @@ TEST_P(PlanBench, StepsLastAsLongAsPlanned) {
       }
     }
     if (failures.empty()) return;
-    quiet = quiet || noise < kMostNoise;
+    quiet += noise < kMostNoise ? 1 : 0;
     tried += failures + "\n" + output.errors;
   }
-  if (!quiet) GTEST_SKIP() << "needs a machine that does nothing else\n" << tried;
+  if (quiet < 2) GTEST_SKIP() << "needs a machine that does nothing else\n" << tried;
   FAIL() << tried;
 }
 
