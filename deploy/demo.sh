@@ -70,7 +70,8 @@ cleanup() {
   local each
   for each in $(jobs -p); do
     [ "$each" = "$controller" ] && continue
-    kill "$each" 2>/dev/null || true
+    # Again and again: one that has been forked and is not yet what it is to be does not hear it.
+    while kill "$each" 2>/dev/null; do sleep 0.1; done
     wait "$each" 2>/dev/null || true
   done
   if [ -n "$run" ]; then "$build/orchestrator/regatta" cancel "$run" >/dev/null 2>&1 || true; fi

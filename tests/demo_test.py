@@ -60,7 +60,8 @@ def journal(directory):
     """All records of all attempts of the only run below the directory."""
     records = []
     for path in sorted(pathlib.Path(directory).glob("runs/*/attempts/*/journal.jsonl")):
-        records += [json.loads(line) for line in path.read_text().splitlines()]
+        lines = path.read_text().splitlines(keepends=True)
+        records += [json.loads(line) for line in lines if line.endswith("\n")]
     return records
 
 

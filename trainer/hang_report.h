@@ -13,7 +13,7 @@ namespace regatta::trainer {
 // Where a tripping rank asks for the stacks of all ranks (orchestrator/slurm/README.md).
 constexpr const char* kDumpRequestVariable = "REGATTA_DUMP_REQUEST";
 // So long it waits for them at most.
-constexpr double kMostDumpSeconds = 20;
+constexpr double kMostDumpSeconds = 45;
 
 struct HangPlaces {
   base::Path report;   // hang.json of the attempt

@@ -56,8 +56,8 @@ most_restarts=4
 most_tries=8
 # For Slurm to end a job that was requeued.
 rest_seconds=300
-# For the stacks of all ranks; those wait 20 s.
-dump_seconds=15
+# For the stacks of all ranks; those wait 45 s.
+dump_seconds=40
 
 verdict=none
 step=

@@ -89,7 +89,7 @@ def slurmctld_stops(cluster, controller):
     number = scaled(10)
     runs = {f"stop-before{i}": controller.submit(f"stop-before{i}", steps=10, pause=0.5, ends=("0", "22 0")[i % 2])
             for i in range(number)}
-    wait("some run", lambda: any(controller.writers(run) for run in runs.values()), 60)
+    wait("some run", lambda: any(controller.writers(run) for run in runs.values()), 240)
     with cluster.paused("slurmctld"):
         runs |= {f"stop-during{i}": controller.submit(f"stop-during{i}") for i in range(number)}
         time.sleep(seconds)  # what is tested
@@ -112,7 +112,7 @@ def slurmctld_dies(cluster, controller):
             cluster.kill("slurmctld")
             cluster.start("slurmctld")
         runs |= {name: future.result() for name, future in zip(names, taken)}
-        wait("slurmctld answers", lambda: cluster.run("scontrol", "ping").stdout.count(" UP"), 60)
+        wait("slurmctld answers", lambda: cluster.run("scontrol", "ping").stdout.count(" UP"), 240)
         look()
     controller.wait_all_over(runs.values(), meanwhile=look)
     expect(controller, runs, dict.fromkeys(runs, "succeeded"))

@@ -10,7 +10,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -40,12 +39,9 @@ def start(work, name, target):
     directory.mkdir()
     shutil.copytree(work / "data", directory / "dataset")
     (work / f"{name}.yaml").write_text(RUN.format(target=target))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     output = open(work / f"{name}.log", "wb")
     return directory, subprocess.Popen(
-        [ROOT / "deploy" / "demo.sh", "--slurm", "--no-wait", "--directory", directory, "--port", str(port), "--run-file", work / f"{name}.yaml"],
+        [ROOT / "deploy" / "demo.sh", "--slurm", "--no-wait", "--directory", directory, "--port", "0", "--run-file", work / f"{name}.yaml"],
         stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env={**os.environ, **NO_DEFAULTS, "REGATTA_SKIP_BUILD": "1"})
 
 

@@ -47,7 +47,7 @@ def wait_attempt(controller, run, number, seconds=SECONDS):
 def same_as_undisturbed(controller, run, begun, whole):
     """The first checkpoint after the step at which the last attempt began has the bits of a run that nothing befell."""
     def common():
-        later = [step for step in checkpoints(controller.directory(run)) if step > begun]
+        later = [step for step in checkpoints(controller.directory(run)) if step > begun and step % EVERY == 0]
         return later and min(later) in checkpoints(controller.directory(whole)) and min(later)
     step = wait("both runs save the same step", common, SECONDS, 0.5)
     assert weights(controller.directory(run), step) == weights(controller.directory(whole), step), f"not at {step}"
@@ -196,7 +196,8 @@ def main():
     need_slurm()
     chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_lifecycle")
-    with Cluster("--no-rest", "--nodes", NODES) as cluster:
+    # What is asked to end has time to, however many train beside it.
+    with Cluster("--no-rest", "--nodes", NODES, "--conf", "KillWait=30") as cluster:
         make_data(cluster.work)
         controller = Controller(cluster)
         try:

@@ -43,7 +43,7 @@ exec {sbatch} "$@"
 
 def job_of(cluster, run, controller):
     """The number of the run's job, as soon as there is one."""
-    wait(f"{run} is submitted", lambda: [launch for launch in controller.launches(run) if launch["handle"]], 60)
+    wait(f"{run} is submitted", lambda: [launch for launch in controller.launches(run) if launch["handle"]], 240)
     return controller.launches(run)[-1]["handle"].split(":")[1]
 
 
@@ -62,8 +62,8 @@ def ends_well(cluster, controller, run):
 
 
 def is_running(controller, run):
-    wait(f"{run} trains", lambda: controller.writers(run), 60)
-    wait(f"{run} is shown so", lambda: controller.runs()[run]["state"] == "running", 60)
+    wait(f"{run} trains", lambda: controller.writers(run), 240)
+    wait(f"{run} is shown so", lambda: controller.runs()[run]["state"] == "running", 240)
 
 
 def its_job_has_its_name(cluster, controller):
@@ -129,7 +129,7 @@ def one_that_ended_unseen_is_found(cluster, controller):
     other = NoopController(cluster, "other", f"{cluster.work}/bin:")
     try:
         run = other.submit("forgotten", steps=20)
-        wait("it trains", lambda: other.writers(run), 60)
+        wait("it trains", lambda: other.writers(run), 240)
         other.kill()
         comment = f"regatta:{other.launches(run)[0]['token']}"
         wait("slurmctld has forgotten it", lambda: comment not in cluster.output("squeue", "-h", "-t", "all", "-o", "%k"))

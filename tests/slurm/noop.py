@@ -122,17 +122,17 @@ def nothing_doubled(cluster, controller, runs, slurm_forgot=False):
     def all_written():  # into the run's directory, a moment after it is over
         launches = {run: controller.launches(run) for run in runs}
         return all(launch["over"] for each in launches.values() for launch in each) and launches
-    written = wait("the end of every launch is written down", all_written, 60)
+    written = wait("the end of every launch is written down", all_written, 240)
     named = {launch["token"]: launch["handle"].split(":")[1] for launches in written.values() for launch in launches
              if launch["handle"]}
     comments = {f"regatta:{launch['token']}" for launches in written.values() for launch in launches}
-    wait("no job is left", lambda: not comments & set(cluster.output("squeue", "-h", "-t", "PD,R,CG", "-o", "%k").split()), 60)
+    wait("no job is left", lambda: not comments & set(cluster.output("squeue", "-h", "-t", "PD,R,CG", "-o", "%k").split()), 240)
 
     def all_accounted():
         jobs = accounted(cluster)
         ended = [rows[-1][2] != "Unknown" for token in named if (rows := jobs.get(token))]
         return (slurm_forgot or len(ended) == len(named) and all(ended)) and jobs
-    jobs = wait("sacct knows every launch's job", all_accounted, 60, 0.5)
+    jobs = wait("sacct knows every launch's job", all_accounted, 240, 0.5)
     for run, launches in written.items():
         executions = []
         for launch in launches:

@@ -7,12 +7,14 @@ becomes of runs that are over: resumed, archived, removed.
 import functools
 import json
 import sys
+import threading
 import time
 
 from cluster import Cases, Cluster, need_slurm, side_by_side, wait
 from controller import Controller, checkpoints, make_data, succeeds, weights
 
 ENDLESS = 10**7  # steps
+ENDED = threading.Event()  # what another case ends has ended, and slurmctld may be stopped
 BLIND_SECONDS = 15  # in which a controller that starts processes would have started one
 
 
@@ -52,6 +54,7 @@ def a_run_stays_a_job(cluster):
         assert "runs of this controller belong to Slurm" in log, log[-2000:]
         is_left_alone(controller, run, "Slurm has not answered yet: squeue ended with code 1")  # it finds no configuration
         controller.kill()
+        assert ENDED.wait(400), "another case ends its runs"
         with cluster.paused("slurmctld"):
             controller.start("auto")
             assert "runs wait for Slurm" in controller.told()
@@ -91,12 +94,14 @@ def runs_are_resumed_archived_and_removed(cluster):
     though not by the jobs that were ended."""
     controller = Controller(cluster, "resumed")
     try:
-        undisturbed, cancelled, stopped = [controller.submit(name, 6000, every=1000, ranks=1, keep_last=5)
+        undisturbed, cancelled, stopped = [controller.submit(name, 9000, every=1000, ranks=1, keep_last=5)
                                            for name in ("whole", "cancelled", "stopped")]
-        end_of(controller, cancelled, lambda: controller.call("cancel", cancelled), "cancelled")
-        # Another case stops slurmctld meanwhile.
-        end_of(controller, stopped, lambda: wait("scancel is answered", lambda: cluster.run(
-            "scancel", launched(controller, stopped)).returncode == 0, 240, 1), "stopped")
+        try:
+            side_by_side(
+                lambda: end_of(controller, cancelled, lambda: controller.call("cancel", cancelled), "cancelled"),
+                lambda: end_of(controller, stopped, lambda: cluster.output("scancel", launched(controller, stopped)), "stopped"))
+        finally:
+            ENDED.set()
         for each in (undisturbed, cancelled, stopped):
             succeeds(controller, each)
         for each in (cancelled, stopped):
@@ -204,6 +209,8 @@ def main():
     need_slurm()
     chosen = [case for case in CASES if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     cases = Cases("slurm_scheduler")
+    if runs_are_resumed_archived_and_removed not in chosen:
+        ENDED.set()
     with Cluster("--nodes", "3", "--no-rest") as cluster:
         make_data(cluster.work)
         side_by_side(*[functools.partial(cases.run, case, cluster) for case in chosen])
