@@ -327,7 +327,7 @@ TEST(PlanBuckets, WithoutJitterTheMeanIsTheStep) {
 TEST(PlanBuckets, KeepsTheDefaultBelowNoise) {
   const Plan plan = plan_buckets(forty(), CommunicationCurve::of_line(1e-5, 400), 8);
   EXPECT_EQ(ends_of(plan.buckets), ends_of(buckets_of_at_most(forty(), 25 << 20)));
-  EXPECT_THAT(plan.why, StartsWith("25 MB (20 buckets, 64.1 ms a step) stays: "));
+  EXPECT_THAT(plan.why, StartsWith("25 MB (20 buckets, 64.1 ms a step) is kept: "));
   EXPECT_THAT(plan.why, HasSubstr("less than 1 % is noise"));
   // What is noise is the caller's to say.
   ChoiceOptions options;
