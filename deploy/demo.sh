@@ -71,8 +71,8 @@ cleanup() {
   for each in $(jobs -p); do
     [ "$each" = "$controller" ] && continue
     # Again and again: one that has been forked and is not yet what it is to be does not hear it.
+    # (`wait` for one that is known to have ended can last until the controller ends, too.)
     while kill "$each" 2>/dev/null; do sleep 0.1; done
-    wait "$each" 2>/dev/null || true
   done
   if [ -n "$run" ]; then "$build/orchestrator/regatta" cancel "$run" >/dev/null 2>&1 || true; fi
   if [ -n "$controller" ]; then
