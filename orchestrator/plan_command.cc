@@ -58,7 +58,7 @@ void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* co
   trainer::SlurmResources& slurm = *config->slurm;
   if (config->ranks % slurm.ranks_per_node != 0) {
     throw base::Error(base::Code::User,
-                      options.ranks + " ranks are no multiple of the " +
+                      options.ranks + " ranks are not a multiple of the " +
                           std::to_string(slurm.ranks_per_node) +
                           " on a node that slurm.ranks_per_node has; change one of them");
   }

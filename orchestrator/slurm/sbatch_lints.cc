@@ -120,7 +120,7 @@ class GpuRules {
     const std::string refused = ", so sbatch refuses the job; ";
     if (node_ && all_->count % node_->count != 0) {
       return at({all_->option, node_->option}, "gpu-conflict",
-                all_->text() + " is for the whole job and no multiple of " + node_->text() +
+                all_->text() + " is for the whole job and not a multiple of " + node_->text() +
                     refused + "drop --gpus, or set it to nodes × GPUs a node");
     }
     if (node_ && nodes_ && all_->count != *nodes_ * node_->count) {

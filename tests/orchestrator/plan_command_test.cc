@@ -196,7 +196,7 @@ TEST_F(PlanCommand, OffersARankForEveryGpu) {
       trainer::parse_run_config(with({"--ranks", "16", "-o", "run"}).text, "stdout");
   EXPECT_EQ(written.ranks, 16);
   EXPECT_EQ(written.slurm->max_nodes, 4);
-  EXPECT_THAT(with({"--ranks", "18"}).errors, HasSubstr("18 ranks are no multiple of the 4"));
+  EXPECT_THAT(with({"--ranks", "18"}).errors, HasSubstr("18 ranks are not a multiple of the 4"));
   file("run.yaml", text + "ranks: 8\nranks_per_node: 4\n");
   EXPECT_THAT(with({"--ranks", "all"}).text, HasSubstr("8192 ranks on 1024 nodes of 8"))
       << "every GPU, whatever ranks_per_node";

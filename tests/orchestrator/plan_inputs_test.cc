@@ -148,7 +148,7 @@ TEST(PlanInputs, RefuseWhatNobodyKnows) {
   const double nan = std::nan("");
   const Row rows[] = {
       {"no vocabulary", {1e12}, 0, "set model.vocabulary"},
-      {"no peak", {}, 100, "set peak_tflops"},
+      {"no peak", {}, 100, "set statistics.peak_tflops"},
       {"a negative peak", {-1}, 100, "a peak of -1"},
       {"no efficiency", {1e12, 0}, 100, "an efficiency of 0"},
       {"an efficiency that is not a number", {1e12, nan}, 100, "an efficiency of nan"},

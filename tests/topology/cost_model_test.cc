@@ -344,11 +344,11 @@ TEST(CostModel, RefusesWhatCannotBe) {
       {"no ranks", [](Allocation* a) { a->ranks_per_node = -1; }},
       {"more than 1048576 ranks", [](Allocation* a) { a->nodes = 1 << 30; }},
       {"no bandwidth between the GPUs", [](Allocation* a) { a->gb_per_s_within = 0; }},
-      {"no number",
+      {"not a number",
        [](Allocation* a) { a->gb_per_s_within = std::numeric_limits<double>::infinity(); }},
       {"no NICs", [](Allocation* a) { a->nics = 0; }},
       {"no NICs", [](Allocation* a) { a->gb_per_s_a_nic = -5; }},
-      {"no number", [](Allocation* a) { a->nic_latency_us = -1; }},
+      {"not a number", [](Allocation* a) { a->nic_latency_us = -1; }},
       {"channels that no search finds",
        [](Allocation* a) {
          a->tree = NcclChannels{0, 20, 20};

@@ -328,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(
             graph_with(R"({"kind": "node", "id": "a", "facts": [["k", 1, 1]]})"),
             "[key, value, source]"},
         Bad{"fact_of_a_list", graph_with(R"({"kind": "node", "id": "a", "facts": [["k", [], 0]]})"),
-            "no number and no text"},
+            "neither a number nor a string"},
         Bad{"link_to_nowhere",
             graph_with(R"({"kind": "node", "id": "a", "facts": []})",
                        R"({"kind": "pcie", "a": "a", "b": "b", "facts": []})"),

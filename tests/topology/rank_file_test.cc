@@ -47,10 +47,10 @@ TEST(RankFile, RefusesWhatHasNoPlace) {
       {{{"-x", 0, ""}}, "rank 0:"},
       {{{"n1", -1, ""}}, "rank 0: GPU -1"},
       {{{"n1", 0, "all"}}, "'all' is not a list of CPUs"},
-      {{{"n1", 0, "3-1"}}, "no list of CPUs"},
-      {{{"n1", 0, "1,"}}, "no list of CPUs"},
-      {{{"n1", 0, "0\nrank 5=n9 slot=0"}}, "no list of CPUs"},
-      {{{"n1", 0, "-1"}}, "no list of CPUs"},
+      {{{"n1", 0, "3-1"}}, "not a list of CPUs"},
+      {{{"n1", 0, "1,"}}, "not a list of CPUs"},
+      {{{"n1", 0, "0\nrank 5=n9 slot=0"}}, "not a list of CPUs"},
+      {{{"n1", 0, "-1"}}, "not a list of CPUs"},
   };
   for (const auto& row : rows) {
     for (const auto write : {write_open_mpi_ranks, write_slurm_ranks}) {

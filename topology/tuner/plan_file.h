@@ -88,7 +88,7 @@ inline constexpr std::size_t kMostFileBytes = sizeof(FileHead) + kMostRanges * s
   FileHead head;
   if (size < sizeof head) return "is cut off";
   std::memcpy(&head, file, sizeof head);
-  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return "is no plan for the tuner";
+  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return "is not a plan for the tuner";
   if (head.version != kVersion) return "is of another version";
   if (head.ranges > kMostRanges) return "has too many ranges";
   if (size != sizeof head + head.ranges * sizeof(FileRange)) return "is cut off or too long";

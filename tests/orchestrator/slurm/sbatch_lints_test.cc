@@ -54,8 +54,8 @@ TEST(SbatchLints, GpuOptionsThatDisagree) {
       {{"--gres=gpu:h100:4", "--gpus-per-node=4"}, "with and without a type, which Slurm refuses"},
       {{"-N2", "--gpus=4", "--gpus-per-node=4"}, "3: --gpus=4 is for the whole job"},
       {{"-N2", "--gpus=6", "--gpus-per-node=2"}, "on 2 nodes makes 4, so sbatch refuses"},
-      {{"-N1", "--gres=gpu:4", "--gpus=2"}, "no multiple of --gres=gpu:4"},
-      {{"-N1", "--gpus=7", "--gpus-per-node=4"}, "no multiple of --gpus-per-node=4"},
+      {{"-N1", "--gres=gpu:4", "--gpus=2"}, "not a multiple of --gres=gpu:4"},
+      {{"-N1", "--gpus=7", "--gpus-per-node=4"}, "not a multiple of --gpus-per-node=4"},
       {{"-N2", "-G1"}, "2: --gpus=1 is for the whole job, fewer than its 2 nodes"},
       {{"--gpus-per-task=1"}, "1: sbatch refuses --gpus-per-task=1 without a number of tasks"},
       {{"--gpus=4", "--gpus-per-task=1", "-n2"}, "2 tasks with --gpus-per-task=1 make 2, so"},
@@ -66,7 +66,7 @@ TEST(SbatchLints, GpuOptionsThatDisagree) {
       {{"-N2", "-n8", "--gpus-per-node=4", "--gpus-per-task=2"}, "wants exactly 2 tasks a node"},
       {{"-N1", "--ntasks-per-node=1", "--gpus-per-task=1", "--gpus-per-node=4"},
        "but --ntasks-per-node=1"},
-      {{"-N1", "-n1", "--gpus-per-node=4", "--gpus-per-task=3"}, "no multiple of the second"},
+      {{"-N1", "-n1", "--gpus-per-node=4", "--gpus-per-task=3"}, "not a multiple of the second"},
       {{"--gres=gpu:2", "--gres=nvme:1"}, "2: only the last --gres counts, and --gres=gpu:2 of"},
   };
   for (const Case& c : cases) {
