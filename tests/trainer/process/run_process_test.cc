@@ -109,6 +109,7 @@ TEST_F(RunProcess, KilledAtRandomStepsEndsWithTheSameBits) {
   EXPECT_TRUE(final_weights(killed) == expected) << "weights differ after " << done << " kills";
   const StepRecord mine = records_of<StepRecord>(killed).back();
   const StepRecord theirs = records_of<StepRecord>(undisturbed).back();
+  EXPECT_EQ(mine.step, theirs.step);
   ASSERT_TRUE(theirs.noise_scale && theirs.raw_noise_scale);
   EXPECT_EQ(mine.noise_scale, theirs.noise_scale) << "after " << done << " kills";
   EXPECT_EQ(mine.noise_scale_low, theirs.noise_scale_low);
