@@ -274,7 +274,7 @@ STAGES = [
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
-FULL = {"slow": 6, "slurm": 2, "chaos": 8, "mutants": 8}  # times its budget that a stage has with --all
+FULL = {"slow": 6, "slurm": 2, "chaos": 8, "demo": 3, "mutants": 8}  # times its budget that a stage has with --all
 
 
 def is_wanted(name, default, options):
