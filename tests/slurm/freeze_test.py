@@ -222,7 +222,7 @@ def diff_tells_what_has_changed(cluster):
     assert [(change["path"], change["change"]) for change in told["changes"]] == [
         ("lib/part.sh", "gone"), ("more.txt", "new"), ("value", "changed")], told
     done = project.call("diff", "99999999")
-    assert done.returncode == 3 and done.stderr.count("\n") == 1 and "no job that was frozen" in done.stderr, done
+    assert done.returncode == 3 and done.stderr.count("\n") == 1 and "not a job that was frozen" in done.stderr, done
     cluster.output("scancel", number)
 
 

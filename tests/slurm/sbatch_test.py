@@ -197,8 +197,8 @@ def a_refusal_has_the_bytes_of_sbatch(cluster):
 GPUS = (
     ("-N2 --gpus=4 --gpus-per-node=4", "is for the whole job", True),
     ("-N2 --gpus=6 --gpus-per-node=2", "is for the whole job", True),
-    ("-N1 --gpus=7 --gpus-per-node=4", "no multiple of", True),
-    ("-N1 --gpus=2 --gres=gpu:4", "no multiple of", True),
+    ("-N1 --gpus=7 --gpus-per-node=4", "not a multiple of", True),
+    ("-N1 --gpus=2 --gres=gpu:4", "not a multiple of", True),
     ("-N2 --gpus=1", "fewer than its 2 nodes", True),
     ("--gpus-per-task=1", "without a number of tasks", True),
     ("--gpus=4 --gpus-per-task=1 -n2", "for the whole job", True),
