@@ -124,6 +124,19 @@ class HungTest : public ScheduleTest {
   std::string handle(const std::string& id) {
     return store_->launches(store_->run(id)->number).back().handle;
   }
+  // In place of the fixture's controller, with what is done beside its loop; all is adopted.
+  void open_with(double cancel_seconds, SideWork::Start beside) {
+    controller_.reset();
+    ControllerOptions options;
+    options.runs_directory = folder_.path() / "runs";
+    options.cancel_seconds = cancel_seconds;
+    options.beside = std::move(beside);
+    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
+                                               scheduler_, options);
+    controller_->adopt();
+    for (int i = 0; i < 4; ++i) controller_->tick();
+    ASSERT_TRUE(controller_->adoption().done);
+  }
 };
 
 TEST_F(HungTest, CostsItsOwnRunOnly) {
@@ -160,13 +173,9 @@ TEST_F(HungTest, ItsRunCanBeEndedAllTheSame) {
 
 // A cancellation waits a while for a directory to note it.
 TEST_F(HungTest, WhoWaitsForItKeepsNobodyElse) {
-  controller_.reset();  // the fixture's
   std::mutex mutex;
   std::vector<std::function<void()>> never;
-  ControllerOptions options;
-  options.runs_directory = folder_.path() / "runs";
-  options.cancel_seconds = 600;
-  options.beside = [&](const base::Path& directory, std::function<void()> work) {
+  open_with(600, [&](const base::Path& directory, std::function<void()> work) {
     if (directory.filename() != "dead") {
       work();
     } else {
@@ -174,12 +183,7 @@ TEST_F(HungTest, WhoWaitsForItKeepsNobodyElse) {
       never.push_back(std::move(work));
     }
     return true;
-  };
-  controller_ =
-      std::make_unique<Controller>(base::posix_file_system(), clock_, *store_, scheduler_, options);
-  controller_->adopt();
-  for (int i = 0; i < 4; ++i) controller_->tick();
-  ASSERT_TRUE(controller_->adoption().done);
+  });
   const std::size_t before = never.size();
   std::atomic<bool> over = false;
   std::jthread waits([this, &over] {
@@ -206,25 +210,16 @@ TEST_F(HungTest, WhoWaitsForItKeepsNobodyElse) {
 }
 
 TEST_F(HungTest, ACancellationWaitsTwoSecondsForItAndCountsAllTheSame) {
-  controller_.reset();  // the fixture's
-  ControllerOptions options;
-  options.runs_directory = folder_.path() / "runs";
-  EXPECT_EQ(options.cancel_seconds, 2);
   bool dead = false;
   std::vector<std::function<void()>> never;
-  options.beside = [&](const base::Path&, std::function<void()> work) {
+  open_with(ControllerOptions().cancel_seconds, [&](const base::Path&, std::function<void()> work) {
     if (dead) {
       never.push_back(std::move(work));
     } else {
       work();
     }
     return true;
-  };
-  controller_ =
-      std::make_unique<Controller>(base::posix_file_system(), clock_, *store_, scheduler_, options);
-  controller_->adopt();
-  for (int i = 0; i < 4; ++i) controller_->tick();
-  ASSERT_TRUE(controller_->adoption().done);
+  });
   dead = true;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(controller_->cancel("dead"));

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "tests/trainer/model/numbered_dataset.h"
+#include "tests/trainer/model/numbered_suite.h"
 #include "tests/trainer/model/random_model.h"
 #include "tests/trainer/model/small_dataset.h"
 #include "tests/trainer/model/thread_ranks.h"
@@ -66,25 +66,11 @@ void on_ranks(const Dataset& dataset, const RunConfig& config, const std::vector
   });
 }
 
-class HeldOut : public testing::Test {
+class HeldOut : public NumberedSuite {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    numbers_ = new NumberedDataset(directory_->path());
-    dataset_ = new Dataset(Dataset::open(numbers_->path()));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete numbers_;
-    delete directory_;
-  }
   // The labels, ascending, and the number of samples that all ranks together score when there are
   // at most `count` samples to evaluate.
   static std::vector<std::int32_t> scored(int ranks, int count, std::size_t* samples);
-
-  static inline TemporaryDirectory* directory_ = nullptr;
-  static inline NumberedDataset* numbers_ = nullptr;
-  static inline Dataset* dataset_ = nullptr;
 };
 
 std::vector<std::int32_t> HeldOut::scored(int ranks, int count, std::size_t* samples) {

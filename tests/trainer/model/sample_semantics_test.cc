@@ -11,6 +11,7 @@
 
 #include "tests/base/faulty_file_system.h"
 #include "tests/trainer/model/decoded_sample.h"
+#include "tests/trainer/model/numbered_suite.h"
 #include "trainer/sampler.h"
 
 namespace regatta::tests {
@@ -21,18 +22,8 @@ using namespace regatta::trainer;  // the subject
 // Of so many deviations is a fair draw further off in one of 1.7 million cases.
 constexpr double kDeviations = 5;
 
-class SampleSemantics : public testing::Test {
+class SampleSemantics : public NumberedSuite {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory;
-    numbers_ = new NumberedDataset(directory_->path());
-    dataset_ = new Dataset(Dataset::open(numbers_->path()));
-  }
-  static void TearDownTestSuite() {
-    delete dataset_;
-    delete numbers_;
-    delete directory_;
-  }
   static DataConfig config(int max_length, double short_fraction = 0, double mask_fraction = 0.15) {
     DataConfig config;
     config.max_length = max_length;
@@ -83,10 +74,6 @@ class SampleSemantics : public testing::Test {
   static double deviations(double found, double mean, double variance) {
     return (found - mean) / std::sqrt(variance);
   }
-
-  static inline TemporaryDirectory* directory_ = nullptr;
-  static inline NumberedDataset* numbers_ = nullptr;
-  static inline Dataset* dataset_ = nullptr;
 };
 
 // The files themselves: whole documents, each in the split that its hash says.
