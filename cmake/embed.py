@@ -45,7 +45,7 @@ def main():
         )
     text = (
         "// Made by cmake/embed.py; do not edit.\n"
-        '#include "orchestrator/page.h"\n\n'
+        '#include "orchestrator/api/page.h"\n\n'
         "namespace regatta::orchestrator {\nnamespace {\n\n"
         "struct Entry {\n  std::string_view path;\n  PageFile file;\n};\n\n"
         + (f"const Entry kFiles[] = {{\n{''.join(rows)}}};\n\n" if rows else "")

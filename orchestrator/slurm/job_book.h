@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "orchestrator/scheduler.h"
+#include "orchestrator/runs/scheduler.h"
 #include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator {

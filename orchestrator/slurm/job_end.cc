@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/slurm/pending_reason.h"
-#include "topology/hostlist.h"
+#include "topology/graph/hostlist.h"
 #include "trainer/contract/exit_code.h"
 
 namespace regatta::orchestrator {

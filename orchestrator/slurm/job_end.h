@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "orchestrator/scheduler.h"
+#include "orchestrator/runs/scheduler.h"
 #include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator {

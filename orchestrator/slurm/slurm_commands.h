@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/process.h"
-#include "orchestrator/slurm/sbatch_maintenance.h"
+#include "orchestrator/slurm/reservations.h"
 #include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator {

@@ -35,7 +35,7 @@ struct JobRow {
   std::optional<std::string> partition;
   std::optional<std::string> qos;
   std::optional<std::string> reason;       // of waiting, as Slurm spells it (pending_reason.h)
-  std::optional<std::string> nodes;        // a hostlist (topology/hostlist.h)
+  std::optional<std::string> nodes;        // a hostlist (topology/graph/hostlist.h)
   std::optional<std::string> failed_node;  // whose failure ended the job
   std::optional<std::string> comment;
   std::optional<std::string> command;  // the script's path and arguments (squeue, scontrol)

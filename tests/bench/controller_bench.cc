@@ -15,9 +15,9 @@
 #include "base/confined_file_system.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "orchestrator/api.h"
-#include "orchestrator/controller.h"
-#include "orchestrator/shared_files.h"
+#include "orchestrator/api/api.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/files/shared_files.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "tests/orchestrator/judged_plans.h"
+#include "tests/orchestrator/plan/judged_plans.h"
 
 int main(int count, char** arguments) {
   try {

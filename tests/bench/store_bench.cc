@@ -17,8 +17,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/api.h"
-#include "tests/orchestrator/filled_store.h"
+#include "orchestrator/api/api.h"
+#include "tests/orchestrator/store/filled_store.h"
 #include "tests/orchestrator/support.h"
 
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/cluster_file.h"
-#include "topology/doctor.h"
+#include "topology/sources/cluster_file.h"
+#include "topology/doctor/doctor.h"
 
 namespace {
 

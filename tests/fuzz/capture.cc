@@ -1,14 +1,14 @@
 // Any bytes may stand in a capture, and NVML's child may have been killed in the middle of a line:
 // nothing crashes, what was read can be written and read again, and findings are printable. The
 // first byte chooses the parser.
-#include "topology/capture.h"
+#include "topology/sources/capture.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
-#include "topology/nvml.h"
-#include "topology/sysfs.h"
+#include "topology/sources/nvml.h"
+#include "topology/sources/sysfs.h"
 
 using namespace regatta::topology;
 using regatta::base::check;

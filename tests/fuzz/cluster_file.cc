@@ -1,13 +1,13 @@
 // Any bytes are a cluster description: a graph that its JSON gives back and that the doctor can
 // look at, or one clear error.
-#include "topology/cluster_file.h"
+#include "topology/sources/cluster_file.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "base/error.h"
-#include "topology/doctor.h"
+#include "topology/doctor/doctor.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

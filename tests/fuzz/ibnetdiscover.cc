@@ -1,14 +1,14 @@
 // Any bytes may come as a dump of a fabric: read or refused, and what is read has a form, a text
 // and findings, and comes back from JSON.
-#include "topology/ibnetdiscover.h"
+#include "topology/fabric/ibnetdiscover.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/fabric_findings.h"
-#include "topology/fabric_shape.h"
+#include "topology/fabric/fabric_findings.h"
+#include "topology/fabric/fabric_shape.h"
 
 using namespace regatta::topology;
 using regatta::base::check;

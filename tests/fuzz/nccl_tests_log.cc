@@ -1,13 +1,13 @@
 // Any bytes may stand where nccl-tests' output should: one clear error, or measurements that a
 // curve can be fitted to.
-#include "topology/nccl_tests_log.h"
+#include "topology/nccl/nccl_tests_log.h"
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
-#include "topology/measured_curve.h"
+#include "topology/nccl/measured_curve.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

@@ -1,13 +1,13 @@
 // Any bytes may stand where NCCL's XML should: one clear error, or a graph that is written as it
 // was read. The first byte chooses topology or search graphs.
-#include "topology/nccl_xml.h"
+#include "topology/sources/nccl_xml.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
-#include "topology/nccl_graph.h"
-#include "topology/paths.h"
+#include "topology/sources/nccl_graph.h"
+#include "topology/graph/paths.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

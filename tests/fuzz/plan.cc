@@ -1,5 +1,5 @@
 // Any bytes are a plan whose text is a plan again, or one clear error.
-#include "topology/plan.h"
+#include "topology/plan/plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "topology/step_gantt.h"
+#include "topology/plan/step_gantt.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

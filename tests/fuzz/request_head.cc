@@ -1,13 +1,13 @@
 // Any bytes may come over a connection: refused in one well-formed answer, or a request whose parts
 // keep what request_head.h promises, the same however the bytes were cut.
-#include "orchestrator/request_head.h"
+#include "orchestrator/api/request_head.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
-#include "orchestrator/exchange.h"
+#include "orchestrator/api/exchange.h"
 
 using regatta::base::check;
 using namespace regatta::orchestrator;

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/slurm/pending_reason.h"
-#include "orchestrator/slurm/sbatch_script.h"
-#include "topology/hostlist.h"
+#include "orchestrator/sbatch/sbatch_script.h"
+#include "topology/graph/hostlist.h"
 
 using namespace regatta::orchestrator;
 using regatta::base::check;

@@ -1,13 +1,13 @@
 // Any bytes may come as Slurm's topology or nodes: read or refused; what is read can be written,
 // and says the same when it is read again. The first byte chooses the reader.
-#include "topology/slurm_topology.h"
+#include "topology/sources/slurm_topology.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/fabric_shape.h"
+#include "topology/fabric/fabric_shape.h"
 
 using namespace regatta::topology;
 using regatta::base::check;

@@ -1,14 +1,14 @@
 // Any bytes may stand where nvidia-smi's output should: one clear error, or a graph whose parts fit
 // together. The first byte chooses the reader and the model.
-#include "topology/smi_topo.h"
+#include "topology/sources/smi_topo.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/nccl_xml.h"
-#include "topology/paths.h"
+#include "topology/sources/nccl_xml.h"
+#include "topology/graph/paths.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

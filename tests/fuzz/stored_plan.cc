@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "topology/plan_store.h"
+#include "topology/plan/plan_store.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

@@ -1,14 +1,14 @@
 // Any bytes are an NCCL topology file, a graph, or variables: something that the doctor can look
 // at, or one clear error.
-#include "topology/topology_file.h"
+#include "topology/sources/topology_file.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "base/error.h"
-#include "topology/doctor.h"
-#include "topology/read_any.h"
+#include "topology/doctor/doctor.h"
+#include "topology/sources/read_any.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

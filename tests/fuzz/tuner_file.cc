@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "topology/tuner/plan_file.h"
-#include "topology/tuner_table.h"
+#include "topology/plan/tuner_table.h"
 
 using regatta::base::check;
 using namespace regatta::topology;

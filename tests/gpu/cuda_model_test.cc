@@ -7,13 +7,13 @@
 
 #include "tests/gpu/gpu.h"
 #include "tests/trainer/model/random_model.h"
-#include "tests/trainer/model/small_dataset.h"
-#include "tests/trainer/model/whole_state.h"
-#include "trainer/bench_step.h"
+#include "tests/trainer/samples/small_dataset.h"
+#include "tests/trainer/step/whole_state.h"
+#include "trainer/bench/bench_step.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/initial_weights.h"
-#include "trainer/sampler.h"
-#include "trainer/train_loop.h"
+#include "trainer/model/initial_weights.h"
+#include "trainer/samples/sampler.h"
+#include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
 namespace {

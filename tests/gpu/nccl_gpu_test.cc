@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "tests/gpu/gpu.h"
-#include "trainer/cuda_plugin.h"
+#include "trainer/plugins/cuda_plugin.h"
 
 namespace regatta::tests {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "tests/gpu/gpu.h"
-#include "trainer/cuda_plugin.h"
+#include "trainer/plugins/cuda_plugin.h"
 
 namespace regatta::tests {
 namespace {

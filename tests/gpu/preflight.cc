@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "tests/gpu/gpu.h"
 #include "tests/trainer/cuda/wgmma_probe.h"
-#include "trainer/half_types.h"
+#include "trainer/device/half_types.h"
 
 namespace regatta::tests {
 namespace {

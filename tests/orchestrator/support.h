@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_system.h"
-#include "orchestrator/scheduler.h"
+#include "orchestrator/runs/scheduler.h"
 #include "tests/base/faulty_file_system.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"

@@ -21,7 +21,7 @@ enum class ScheduleKind { Constant, Linear, Polynomial };
 enum class ClipMode { None, Global, Bucket, Rank };
 enum class BucketPolicy { Plan, Bytes, One, PerLayer };
 enum class ExchangeWay { Reread, Move };
-// Rollback: to the last good checkpoint, and on with other samples (trainer/rollback.h).
+// Rollback: to the last good checkpoint, and on with other samples (trainer/run/rollback.h).
 enum class OnDivergence { Stop, Rollback };
 enum class TargetMetric { MlmAccuracy, MlmLoss };
 enum class DeviceKind { Cpu, Cuda, Auto };

@@ -1,4 +1,4 @@
-// What the CPU device checks beyond sizes (trainer/shape_checks.h): it can read the memory behind
+// What the CPU device checks beyond sizes (trainer/device/shape_checks.h): it can read the memory behind
 // views. Indexes come from the host's own code, so a wrong one is a bug; it must not become a wild
 // write.
 #pragma once
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cpu {
 

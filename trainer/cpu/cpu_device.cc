@@ -10,8 +10,8 @@
 #include "trainer/cpu/kernels.h"
 #include "trainer/cpu/matrix_product.h"
 #include "trainer/cpu/optimizer_update.h"
-#include "trainer/half_types.h"
-#include "trainer/shape_checks.h"
+#include "trainer/device/half_types.h"
+#include "trainer/device/shape_checks.h"
 
 namespace regatta::trainer {
 namespace {

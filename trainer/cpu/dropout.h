@@ -3,7 +3,7 @@
 #pragma once
 
 #include "trainer/cpu/vector.h"
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cpu::REGATTA_ISA {
 

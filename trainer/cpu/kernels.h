@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cpu {
 

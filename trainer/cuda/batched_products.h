@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "trainer/cuda/gemm_plan.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 struct cublasLtContext;
 

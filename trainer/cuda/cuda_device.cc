@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
-#include "trainer/cuda/attention_grouped.h"
-#include "trainer/cuda/attention_wgmma.h"
+#include "trainer/cuda/attention/attention_grouped.h"
+#include "trainer/cuda/attention/attention_wgmma.h"
 #include "trainer/cuda/batched_products.h"
 #include "trainer/cuda/check.h"
 #include "trainer/cuda/cuda_memory.h"
@@ -19,11 +19,11 @@
 #include "trainer/cuda/gemm.h"
 #include "trainer/cuda/graph_cache.h"
 #include "trainer/cuda/handles.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 #include "trainer/cuda/native_streams.h"
 #include "trainer/cuda/optimizer_table.h"
 #include "trainer/cuda/trace_range.h"
-#include "trainer/shape_checks.h"
+#include "trainer/device/shape_checks.h"
 
 namespace regatta::trainer {
 namespace {

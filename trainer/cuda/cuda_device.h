@@ -1,6 +1,6 @@
 // The CUDA device: one NVIDIA GPU of compute capability 8.0 or newer; float32, bfloat16 or float16
 // activations, sums in float32. Needs none of CUDA's headers. Every program but the tests reaches
-// it through the plug-in (trainer/cuda_plugin.h), so that machines without CUDA run the same
+// it through the plug-in (trainer/plugins/cuda_plugin.h), so that machines without CUDA run the same
 // program. One thread at a time may use a device. The same calls give the same bits on the same
 // kind of GPU; between processes only with one gemm_cache_file, or with tune_products off (README,
 // decision "Timed products").
@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer {
 

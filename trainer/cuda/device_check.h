@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::trainer::cuda {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/cuda/handles.h"
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cuda {
 

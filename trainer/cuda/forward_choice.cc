@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trainer/cuda/attention_tiles.h"
+#include "trainer/cuda/attention/attention_tiles.h"
 #include "trainer/cuda/stopwatch.h"
 
 namespace regatta::trainer::cuda {

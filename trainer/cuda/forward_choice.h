@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::trainer::cuda {
 

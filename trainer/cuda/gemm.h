@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, with the epilogues of trainer/device.h's Gemm: fused into the
+// Matrix products by cuBLASLt, with the epilogues of trainer/device/device.h's Gemm: fused into the
 // library's call where that is allowed and faster, separate kernels otherwise (gemm_plan.h).
 //
 // The first product of a key (outside of a capture) times up to 8 of the library's algorithms, and
@@ -21,7 +21,7 @@
 
 #include "base/file_system.h"
 #include "trainer/cuda/gemm_plan.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::trainer::cuda {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cuda {
 

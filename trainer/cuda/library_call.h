@@ -13,7 +13,7 @@
 
 #include "trainer/cuda/batched_products.h"
 #include "trainer/cuda/gemm_plan.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::trainer::cuda {
 

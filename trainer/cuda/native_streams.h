@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cuda {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/cuda/kernels.h"
-#include "trainer/device.h"
+#include "trainer/cuda/kernels/kernels.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cuda {
 

@@ -3,10 +3,10 @@
 // options may cross as C++; exceptions of the factories do not.
 #pragma once
 
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/nccl/nccl_options.h"
-#include "trainer/plugin_entry.h"
+#include "trainer/device/plugin_entry.h"
 
 namespace regatta::trainer {
 

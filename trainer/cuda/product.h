@@ -1,8 +1,8 @@
 // Matrix products that need no library: what cuBLASLt refuses (README, decision "No shape fails").
 #pragma once
 
-#include "trainer/cuda/kernels.h"
-#include "trainer/device.h"
+#include "trainer/cuda/kernels/kernels.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "trainer/host_collectives.h"
+#include "trainer/ranks/host_collectives.h"
 #include "trainer/mpi/mpi_library.h"
 #include "trainer/mpi/progress.h"
 

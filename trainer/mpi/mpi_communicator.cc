@@ -14,7 +14,7 @@
 #include "trainer/mpi/mpi_library.h"
 #include "trainer/mpi/progress.h"
 #include "trainer/mpi/sum_stages.h"
-#include "trainer/node_layout.h"
+#include "trainer/ranks/node_layout.h"
 
 namespace regatta::trainer {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 
 namespace regatta::trainer {
 

@@ -1,9 +1,9 @@
 // Between regatta-train and libregatta-mpi.so: as trainer/cuda/plugin.h.
 #pragma once
 
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 #include "trainer/mpi/mpi_communicator.h"
-#include "trainer/plugin_entry.h"
+#include "trainer/device/plugin_entry.h"
 
 namespace regatta::trainer {
 

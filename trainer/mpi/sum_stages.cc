@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 
 namespace regatta::trainer {
 namespace {

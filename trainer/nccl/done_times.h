@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 #include "trainer/nccl/nccl_table.h"
 
 namespace regatta::trainer::nccl {

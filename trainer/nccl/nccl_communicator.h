@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 #include "trainer/nccl/nccl_options.h"
 #include "trainer/nccl/nccl_table.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "trainer/host_collectives.h"
+#include "trainer/ranks/host_collectives.h"
 
 namespace regatta::trainer {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::trainer::nccl {
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "trainer/host_collectives.h"
+#include "trainer/ranks/host_collectives.h"
 #include "trainer/nccl/nccl_options.h"
 #include "trainer/nccl/nccl_table.h"
 

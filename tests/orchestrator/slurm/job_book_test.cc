@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "orchestrator/slurm/batch_script.h"
+#include "orchestrator/batch/batch_script.h"
 
 namespace regatta::orchestrator {
 namespace {

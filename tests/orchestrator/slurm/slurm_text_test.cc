@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "orchestrator/slurm/slurm_rows.h"
 #include "tests/shared_data.h"
-#include "topology/hostlist.h"
+#include "topology/graph/hostlist.h"
 
 namespace regatta::orchestrator {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/trainer/cuda/attention_gradients.h"
 #include "tests/trainer/cuda/emulation/block.h"
-#include "trainer/cuda/attention_work.h"
+#include "trainer/cuda/attention/attention_work.h"
 
 namespace regatta::tests {
 namespace {

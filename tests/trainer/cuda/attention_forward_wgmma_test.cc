@@ -6,7 +6,7 @@
 
 #include "tests/trainer/cuda/attention_problem.h"
 #include "tests/trainer/cuda/emulation/block.h"
-#include "trainer/cuda/attention_wgmma.h"
+#include "trainer/cuda/attention/attention_wgmma.h"
 
 namespace regatta::tests {
 namespace {

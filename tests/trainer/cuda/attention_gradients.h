@@ -8,7 +8,7 @@
 
 #include "tests/trainer/cuda/attention_problem.h"
 #include "tests/trainer/cuda/reference_attention.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::tests {
 

@@ -1,6 +1,6 @@
 // Attention in launches per class of lengths: the bits of the single launch, eagerly and from a
 // graph.
-#include "trainer/cuda/attention_grouped.h"
+#include "trainer/cuda/attention/attention_grouped.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 
 #include "base/philox.h"
 #include "trainer/contract/random_site.h"
-#include "trainer/cuda/kernels.h"
-#include "trainer/half_types.h"
+#include "trainer/cuda/kernels/kernels.h"
+#include "trainer/device/half_types.h"
 
 namespace regatta::tests {
 

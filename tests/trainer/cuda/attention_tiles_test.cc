@@ -1,6 +1,6 @@
 // How attention is cut: bounds that hold for any batch, plans that fit, and a swizzle without bank
 // conflicts.
-#include "trainer/cuda/attention_tiles.h"
+#include "trainer/cuda/attention/attention_tiles.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "trainer/contract/random_site.h"
-#include "trainer/cuda/attention_dropout.cuh"
-#include "trainer/cuda/shared_tile.cuh"
+#include "trainer/cuda/attention/attention_dropout.cuh"
+#include "trainer/cuda/kernels/shared_tile.cuh"
 
 namespace regatta::tests {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/trainer/cuda/emulation/facts.h"
 #include "trainer/cuda/library_call.h"
-#include "trainer/half_types.h"
+#include "trainer/device/half_types.h"
 
 namespace regatta::trainer::cuda {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "tests/trainer/cuda/race_kernels.h"
-#include "trainer/cuda/launch.cuh"
-#include "trainer/cuda/numeric.cuh"
+#include "trainer/cuda/kernels/launch.cuh"
+#include "trainer/cuda/kernels/numeric.cuh"
 
 namespace regatta::tests {
 namespace {

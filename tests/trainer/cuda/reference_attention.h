@@ -7,7 +7,7 @@
 #include "base/file_system.h"
 #include "trainer/cuda/batched_products.h"
 #include "trainer/cuda/gemm.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::tests {
 

@@ -13,7 +13,7 @@
 #include "tests/trainer/device/op_cases.h"
 #include "tests/trainer/device/packed_tokens.h"
 #include "tests/trainer/device/reference_ops.h"
-#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/kernels/kernels.h"
 
 namespace regatta::tests {
 namespace {

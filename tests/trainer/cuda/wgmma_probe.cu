@@ -9,10 +9,10 @@
 
 #include "tests/trainer/cuda/wgmma_probe.h"
 #include "trainer/cuda/handles.h"
-#include "trainer/cuda/launch.cuh"
-#include "trainer/cuda/numeric.cuh"
-#include "trainer/cuda/shared_tile.cuh"
-#include "trainer/cuda/wgmma.cuh"
+#include "trainer/cuda/kernels/launch.cuh"
+#include "trainer/cuda/kernels/numeric.cuh"
+#include "trainer/cuda/kernels/shared_tile.cuh"
+#include "trainer/cuda/kernels/wgmma.cuh"
 
 namespace regatta::tests {
 namespace {

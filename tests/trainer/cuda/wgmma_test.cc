@@ -1,5 +1,5 @@
 // Warpgroup products on the emulated device: each form against plain loops, and misuse found.
-#include "trainer/cuda/wgmma.cuh"
+#include "trainer/cuda/kernels/wgmma.cuh"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "tests/trainer/cuda/attention_problem.h"
 #include "tests/trainer/cuda/emulation/block.h"
-#include "trainer/cuda/launch.cuh"
-#include "trainer/cuda/shared_tile.cuh"
+#include "trainer/cuda/kernels/launch.cuh"
+#include "trainer/cuda/kernels/shared_tile.cuh"
 
 namespace regatta::tests {
 namespace {

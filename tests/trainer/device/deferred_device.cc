@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "tests/trainer/device/deferred_queue.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/shape_checks.h"
+#include "trainer/device/shape_checks.h"
 
 namespace regatta::tests {
 namespace {

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::tests {
 

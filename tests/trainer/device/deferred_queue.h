@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::tests {
 

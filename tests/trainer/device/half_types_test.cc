@@ -1,6 +1,6 @@
-// trainer/half_types.h against the definition of both types: every 16-bit pattern, and float32
+// trainer/device/half_types.h against the definition of both types: every 16-bit pattern, and float32
 // values of every exponent around the ties between neighbours.
-#include "trainer/half_types.h"
+#include "trainer/device/half_types.h"
 
 #include <gtest/gtest.h>
 

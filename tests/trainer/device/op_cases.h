@@ -1,7 +1,7 @@
 // What the tests of operations (op_*_test.cc) share. They know only the contract of
-// trainer/device.h: every executable that lists them defines devices_under_test() and so runs the
-// same tables of cases on its devices. They need nothing but GoogleTest, base, trainer/device.h and
-// trainer/half_types.h.
+// trainer/device/device.h: every executable that lists them defines devices_under_test() and so runs the
+// same tables of cases on its devices. They need nothing but GoogleTest, base, trainer/device/device.h and
+// trainer/device/half_types.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "tests/trainer/device/precision.h"
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::tests {
 

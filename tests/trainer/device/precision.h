@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/device.h"
-#include "trainer/half_types.h"
+#include "trainer/device/device.h"
+#include "trainer/device/half_types.h"
 
 namespace regatta::tests {
 

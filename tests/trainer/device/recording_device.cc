@@ -1,6 +1,6 @@
 #include "tests/trainer/device/recording_device.h"
 
-#include "trainer/forwarding_device.h"
+#include "trainer/device/forwarding_device.h"
 
 namespace regatta::tests {
 namespace {

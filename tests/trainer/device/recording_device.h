@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::tests {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/trainer/device/precision.h"
-#include "trainer/shape_checks.h"
+#include "trainer/device/shape_checks.h"
 
 namespace regatta::tests {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "trainer/device.h"
+#include "trainer/device/device.h"
 
 namespace regatta::tests {
 

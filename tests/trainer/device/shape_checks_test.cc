@@ -1,6 +1,6 @@
-// What trainer/device.h allows in types and epilogues, and one word of each refusal. Sizes alone
+// What trainer/device/device.h allows in types and epilogues, and one word of each refusal. Sizes alone
 // are refused in cpu_device_test.cc, through a device.
-#include "trainer/shape_checks.h"
+#include "trainer/device/shape_checks.h"
 
 #include <gtest/gtest.h>
 

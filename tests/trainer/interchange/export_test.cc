@@ -9,7 +9,7 @@
 #include "checkpoint/store.h"
 #include "checkpoint/tombstones.h"
 #include "tests/trainer/interchange/trained_run.h"
-#include "trainer/question_head.h"
+#include "trainer/interchange/question_head.h"
 
 namespace regatta::tests {
 namespace {

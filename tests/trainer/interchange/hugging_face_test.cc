@@ -1,5 +1,5 @@
 // config.json, names and tokenizer files, without weights.
-#include "trainer/hugging_face.h"
+#include "trainer/interchange/hugging_face.h"
 
 #include <gtest/gtest.h>
 

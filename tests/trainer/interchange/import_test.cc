@@ -8,8 +8,8 @@
 #include "checkpoint/store.h"
 #include "tests/sanitizers.h"
 #include "tests/trainer/interchange/trained_run.h"
-#include "trainer/half_types.h"
-#include "trainer/initial_weights.h"
+#include "trainer/device/half_types.h"
+#include "trainer/model/initial_weights.h"
 
 namespace regatta::tests {
 namespace {

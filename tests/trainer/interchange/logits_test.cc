@@ -15,8 +15,8 @@
 #include "tests/trainer/interchange/trained_run.h"
 #include "tests/trainer/model/reference_bert.h"
 #include "tests/trainer/model/rounding.h"
-#include "trainer/activation_layout.h"
-#include "trainer/bert.h"
+#include "trainer/model/activation_layout.h"
+#include "trainer/model/bert.h"
 #include "trainer/cpu/cpu_device.h"
 
 namespace regatta::tests {

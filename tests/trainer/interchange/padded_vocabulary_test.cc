@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "tests/trainer/model/small_dataset.h"
-#include "topology/plan.h"
+#include "tests/trainer/samples/small_dataset.h"
+#include "topology/plan/plan.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/initial_weights.h"
-#include "trainer/sampler.h"
-#include "trainer/train_loop.h"
+#include "trainer/model/initial_weights.h"
+#include "trainer/samples/sampler.h"
+#include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
 namespace {

@@ -7,7 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
-#include "trainer/training_run.h"
+#include "trainer/run/training_run.h"
 
 namespace regatta::tests {
 namespace {

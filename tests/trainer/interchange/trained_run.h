@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tests/trainer/model/small_dataset.h"
-#include "trainer/model_export.h"
-#include "trainer/model_import.h"
+#include "tests/trainer/samples/small_dataset.h"
+#include "trainer/interchange/model_export.h"
+#include "trainer/interchange/model_import.h"
 
 namespace regatta::tests {
 

@@ -1,5 +1,5 @@
 // Room, padding and memory as pure functions.
-#include "trainer/batch_room.h"
+#include "trainer/model/batch_room.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <bit>
 
 #include "tests/trainer/model/random_model.h"
-#include "trainer/activation_layout.h"
-#include "trainer/loss_scaler.h"
-#include "trainer/memory_needs.h"
+#include "trainer/model/activation_layout.h"
+#include "trainer/step/loss_scaler.h"
+#include "trainer/step/memory_needs.h"
 
 namespace regatta::tests {
 namespace {

@@ -1,10 +1,10 @@
 // The model's loss and every gradient against the float64 reference.
-#include "trainer/bert.h"
+#include "trainer/model/bert.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/trainer/model/random_model.h"
-#include "trainer/buckets.h"
+#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 
 namespace regatta::tests {

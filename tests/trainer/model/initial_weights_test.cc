@@ -1,5 +1,5 @@
 // The first weights: their distribution, and each element by its formula, on any number of threads.
-#include "trainer/initial_weights.h"
+#include "trainer/model/initial_weights.h"
 
 #include <gtest/gtest.h>
 

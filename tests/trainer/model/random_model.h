@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/trainer/model/reference_bert.h"
-#include "trainer/bert.h"
-#include "trainer/initial_weights.h"
+#include "trainer/model/bert.h"
+#include "trainer/model/initial_weights.h"
 
 namespace regatta::tests {
 

@@ -1,5 +1,5 @@
 // BERT for pre-training in float64 on the tape: padded to nothing, one sample after another,
-// written from the paper's formulas. The oracle of trainer/bert.cc.
+// written from the paper's formulas. The oracle of trainer/model/bert.cc.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/trainer/model/tape.h"
-#include "trainer/batch.h"
+#include "trainer/samples/batch.h"
 #include "trainer/contract/model_shape.h"
 
 namespace regatta::tests {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/trainer/mpi/ranks.h"
-#include "trainer/node_layout.h"
+#include "trainer/ranks/node_layout.h"
 
 namespace regatta::tests {
 namespace {

@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "tests/trainer/model/small_dataset.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/mpi/ranks.h"
-#include "trainer/buckets.h"
+#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/initial_weights.h"
-#include "trainer/sampler.h"
-#include "trainer/train_loop.h"
+#include "trainer/model/initial_weights.h"
+#include "trainer/samples/sampler.h"
+#include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
 namespace {

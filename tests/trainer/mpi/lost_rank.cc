@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/mpi_plugin.h"
+#include "trainer/plugins/mpi_plugin.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "tests/trainer/mpi/ranks.h"
-#include "trainer/mpi_plugin.h"
+#include "trainer/plugins/mpi_plugin.h"
 
 namespace regatta::tests {
 namespace {

@@ -1,7 +1,7 @@
 // The communicator of a test program that mpirun starts on several ranks.
 #pragma once
 
-#include "trainer/communicator.h"
+#include "trainer/ranks/communicator.h"
 
 namespace regatta::tests {
 

@@ -4,7 +4,7 @@
 
 #include "tests/trainer/nccl/nccl_ranks.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/cuda_plugin.h"
+#include "trainer/plugins/cuda_plugin.h"
 
 namespace regatta::tests {
 namespace {

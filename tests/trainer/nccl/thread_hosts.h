@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/host_collectives.h"
+#include "trainer/ranks/host_collectives.h"
 
 namespace regatta::tests {
 

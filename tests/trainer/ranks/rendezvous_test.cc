@@ -1,4 +1,4 @@
-#include "trainer/rendezvous.h"
+#include "trainer/ranks/rendezvous.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

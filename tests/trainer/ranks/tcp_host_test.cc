@@ -1,4 +1,4 @@
-#include "trainer/tcp_host.h"
+#include "trainer/ranks/tcp_host.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/socket.h"
-#include "trainer/tcp_host.h"
+#include "trainer/ranks/tcp_host.h"
 
 namespace regatta::tests {
 

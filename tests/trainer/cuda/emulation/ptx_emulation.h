@@ -1,4 +1,4 @@
-// trainer/cuda/ptx.cuh on the CPU: the same names, with the fragments laid out as the PTX ISA says.
+// trainer/cuda/kernels/ptx.cuh on the CPU: the same names, with the fragments laid out as the PTX ISA says.
 //
 // Asynchronous copies are as late as they may be: the destination holds NaN (0xFF bytes) from the
 // copy's issue until the issuing thread waits for its group, and only then is the source read. So a
@@ -16,7 +16,7 @@
 
 #include "tests/trainer/cuda/emulation/block.h"
 #include "tests/trainer/cuda/emulation/proxy_check.h"
-#include "trainer/cuda/numeric.cuh"
+#include "trainer/cuda/kernels/numeric.cuh"
 
 namespace regatta::trainer::cuda::ptx {
 

@@ -1,4 +1,4 @@
-// trainer/cuda/wgmma.cuh on the CPU: the same names, operands found by decoding the descriptors as
+// trainer/cuda/kernels/wgmma.cuh on the CPU: the same names, operands found by decoding the descriptors as
 // the PTX ISA says, each warp computing its 16 rows of D.
 //
 // Products are as late as they may be: sums hold NaN from a product's issue until the wait for its
@@ -25,7 +25,7 @@
 
 #include "tests/trainer/cuda/emulation/block.h"
 #include "tests/trainer/cuda/emulation/proxy_check.h"
-#include "trainer/cuda/ptx.cuh"
+#include "trainer/cuda/kernels/ptx.cuh"
 
 namespace regatta::trainer::cuda::wgmma {
 

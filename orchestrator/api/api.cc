@@ -1,0 +1,359 @@
+#include "orchestrator/api/api.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/api/answers.h"
+#include "orchestrator/api/explain.h"
+#include "orchestrator/control/journal_pulse.h"
+#include "orchestrator/api/node_json.h"
+#include "orchestrator/api/page.h"
+#include "orchestrator/api/removal_api.h"
+#include "orchestrator/api/routes.h"
+#include "orchestrator/api/run_json.h"
+#include "orchestrator/control/run_lookup.h"
+#include "orchestrator/runs/run_records.h"
+#include "orchestrator/files/shared_files.h"
+#include "orchestrator/api/shown_config.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kBase = "/api/v1/";
+constexpr int kMostRuns = 1000;
+constexpr int kDefaultRuns = 100;
+constexpr int kMostStepRows = 2000;
+constexpr std::uint64_t kMostLogBytes = 256 * 1024;
+constexpr double kReadSeconds = 3;  // then 503: the run's file system does not answer
+
+// Thrown for a query that cannot be read: 400.
+struct BadQuery {
+  std::string message;
+};
+
+std::int64_t query_integer(const Request& request, const std::string& name, std::int64_t absent,
+                           std::int64_t low, std::int64_t high) {
+  const auto it = request.query.find(name);
+  if (it == request.query.end()) return absent;
+  const auto value = base::parse_integer(it->second);
+  if (!value || *value < low || *value > high) {
+    throw BadQuery{name + " is '" + base::printable(it->second.substr(0, 50)) +
+                   "'; use a whole number from " + std::to_string(low) + " to " +
+                   std::to_string(high)};
+  }
+  return *value;
+}
+
+// The place in the list of runs as a client gets it: nothing that it should read.
+std::string place_text(const ListPlace& place) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%016" PRIx64 "-%" PRIx64,
+                std::bit_cast<std::uint64_t>(place.created_utc),
+                static_cast<std::uint64_t>(place.number));
+  return text;
+}
+
+// Only what place_text() makes.
+std::optional<ListPlace> parse_place(const std::string& text) {
+  std::uint64_t bits = 0, number = 0;
+  if (text.size() < 18 || text.size() > 33 || text[16] != '-') return std::nullopt;
+  const char* const middle = text.data() + 16;
+  const char* const end = text.data() + text.size();
+  if (std::from_chars(text.data(), middle, bits, 16).ptr != middle) return std::nullopt;
+  if (std::from_chars(middle + 1, end, number, 16).ptr != end) return std::nullopt;
+  const ListPlace place{std::bit_cast<double>(bits), static_cast<std::int64_t>(number)};
+  if (place_text(place) != text || !std::isfinite(place.created_utc)) return std::nullopt;
+  return place;
+}
+
+// Whole UTF-8 sequences only, so that a character cut by the limit comes with the next call. Bytes
+// that are not UTF-8 at all are passed on (and replaced in the JSON).
+std::size_t whole_characters(const std::string& text) {
+  std::size_t end = text.size();
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) break;
+    if (byte >= 0xC0) {
+      const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+      if (wanted > back) end = text.size() - back;
+      break;
+    }
+  }
+  return end;
+}
+
+}  // namespace
+
+Response Api::handle(const Request& request) {
+  try {
+    if (request.path.rfind(kBase, 0) != 0) {
+      if (request.path == "/api" || request.path.rfind("/api/", 0) == 0) {
+        return error_response(404, "not_found", "no such address; the API is under /api/v1");
+      }
+      if (request.method != "GET") return wrong_method("GET");
+      return serve_page(request, page_directory_);
+    }
+    return route(
+        request,
+        base::split(std::string_view(request.path).substr(std::string(kBase).size()), '/'));
+  } catch (const BadQuery& error) {
+    return error_response(400, "user", error.message);
+  } catch (const base::Error& error) {
+    const base::CodeMeaning meaning = base::meaning(error.code());
+    if (meaning.http_status >= 500) base::log(base::LogLevel::Error, error.what());
+    return error_response(meaning.http_status, meaning.name, error.what());
+  }
+}
+
+Response Api::route(const Request& request, const std::vector<std::string>& parts) {
+  if (auto refused = refuse_address(request, parts)) return *refused;
+  const bool post = request.method == "POST";
+  if (parts[0] == "version") {
+    const Adoption adoption = controller_.adoption();
+    return json_response(
+        200, {{"version", REGATTA_VERSION},
+              {"scheduler", controller_.scheduler_name()},
+              {"runs_directory", controller_.runs_directory().string()},
+              {"adoption",
+               {{"done", adoption.done}, {"found", adoption.found}, {"read", adoption.read}}}});
+  }
+  if (parts[0] == "nodes") return nodes();
+  if (parts.size() == 1) return post ? submit(request) : list_runs(request);
+  if (parts.size() == 2) {
+    if (request.method == "DELETE") return remove_run(controller_, request, parts[1]);
+    if (auto refused = refuse_secrets(request)) return *refused;
+    return show(parts[1], wants_secrets(request) ? Secrets::Shown : Secrets::Hidden);
+  }
+  if (parts[2] == "cancel") return cancel(parts[1]);
+  if (parts[2] == "resume") return resume(request, parts[1]);
+  if (parts[2] == "archive") return archive_run(controller_, request, parts[1]);
+  if (parts[2] == "metrics") return metrics(request, parts[1]);
+  if (parts[2] == "explain") return explain(parts[1]);
+  if (parts[2] == "logs") return logs(request, parts[1]);
+  if (parts[2] == "checkpoints" && parts.size() == 3) return checkpoints(parts[1]);
+  // What is read from files is read without a connection of the store in hand.
+  const Run run = find(parts[1]);
+  if (parts[2] == "plan") return plan(run);
+  return checkpoint_api_.handle(request, run, {parts.begin() + 3, parts.end()});
+}
+
+Run Api::find(const std::string& name) {
+  Snapshot store = controller_.store().snapshot();
+  return find_run(store, name);
+}
+
+Response Api::show(const std::string& name, Secrets secrets) {
+  Snapshot store = controller_.store().snapshot();
+  const Run run = find_run(store, name);
+  const RunParts parts = read_parts(store, run.number);
+  const double now = clock_.utc_seconds();
+  Json json = run_json(run, parts, now);
+  json["slurm"] = is_over(run.state) ? Json() : contact_json(contact_of(parts.launches), now);
+  if (secrets == Secrets::Shown) json["config"] = whole_config(run.config);
+  return json_response(200, json);
+}
+
+Response Api::checkpoints(const std::string& name) {
+  std::optional<Run> run;
+  Json rows;
+  {
+    Snapshot store = controller_.store().snapshot();
+    run = find_run(store, name);
+    rows = checkpoints_json(store, *run);
+  }
+  return json_response(200, checkpoint_api_.list(*run, std::move(rows)));
+}
+
+Response Api::nodes() {
+  NodesAnswer answer;
+  answer.scheduler = controller_.scheduler_name();
+  answer.now_utc = clock_.utc_seconds();
+  if (nodes_ != nullptr) {
+    nodes_->want(clock_.monotonic_seconds());
+    answer.nodes = nodes_->snapshot();
+    const auto contact = controller_.contact("");
+    if (contact && answer.nodes.trouble.empty()) answer.nodes.trouble = contact->trouble;
+  } else {
+    answer.nodes.rows = {this_machine()};
+    answer.nodes.taken_utc = answer.now_utc;
+  }
+  Snapshot store = controller_.store().snapshot();
+  answer.events = store.node_events();
+  for (const auto& [run, launch] : store.open_launches()) {
+    if (launch.over || launch.handle.empty()) continue;
+    answer.run_by_token[launch.token] = run;
+    if (nodes_ != nullptr || launch.handle == kByJournal) continue;
+    answer.nodes.jobs[launch.token] = answer.nodes.rows.front().name;
+    answer.nodes.rows.front().state = parse_node_state("MIXED");
+  }
+  return json_response(200, nodes_json(answer));
+}
+
+Response Api::plan(const Run& run) {
+  const base::Path path = base::Path(run.directory) / "plan.json";
+  const auto text = call_if(shared_, run.directory, kReadSeconds, [files = &files_, path] {
+    return files->exists(path) ? std::optional(files->read(path, topology::kMostPlanBytes))
+                               : std::nullopt;
+  });
+  if (!text) return error_response(404, "not_found", "run " + run.id + " has no plan");
+  const topology::Plan plan = topology::parse_plan(*text, path.string(), std::nullopt);
+  return json_response(200, nlohmann::ordered_json::parse(topology::to_json(plan)));
+}
+
+Response Api::explain(const std::string& name) {
+  Snapshot store = controller_.store().snapshot();
+  const Run run = find_run(store, name);
+  const trainer::SlurmResources wanted =
+      trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
+  std::optional<std::vector<std::string>> usable;
+  if (nodes_ != nullptr && nodes_->snapshot().taken_utc) {
+    usable = usable_nodes(nodes_->snapshot(), wanted);
+  }
+  std::vector<Avoided> avoided;
+  if (!usable || !usable->empty()) {
+    avoided = nodes_to_avoid(store.node_events(), clock_.utc_seconds(), {},
+                             usable.value_or(std::vector<std::string>()),
+                             static_cast<std::size_t>(wanted.min_nodes));
+  }
+  controller_.somebody_looks();
+  const RunParts parts = read_parts(store, run.number);
+  return json_response(
+      200, explain_json(run, parts, avoided, contact_of(parts.launches), clock_.utc_seconds()));
+}
+
+std::optional<Contact> Api::contact_of(const std::vector<Launch>& launches) const {
+  const bool open = !launches.empty() && !launches.back().over;
+  return controller_.contact(open ? launches.back().handle : "");
+}
+
+Response Api::list_runs(const Request& request) {
+  RunFilter filter;
+  filter.limit = static_cast<int>(query_integer(request, "limit", kDefaultRuns, 1, kMostRuns));
+  const auto state = request.query.find("state");
+  if (state != request.query.end()) {
+    filter.state = parse_run_state(state->second);
+    if (!filter.state) {
+      throw BadQuery{"state is '" + base::printable(state->second.substr(0, 50)) +
+                     "'; use one of " + base::join(run_state_names(), ", ")};
+    }
+  }
+  const auto archived = request.query.find("archived");
+  if (archived != request.query.end()) {
+    const std::map<std::string, Archived> words{
+        {"false", Archived::Hidden}, {"true", Archived::Only}, {"all", Archived::Also}};
+    const auto word = words.find(archived->second);
+    if (word == words.end()) {
+      throw BadQuery{"archived is '" + base::printable(archived->second.substr(0, 50)) +
+                     "'; use false, true or all"};
+    }
+    filter.archived = word->second;
+  }
+  const auto before = request.query.find("before");
+  if (before != request.query.end()) {
+    const auto place = parse_place(before->second);
+    if (!place) {
+      throw BadQuery{"before is '" + base::printable(before->second.substr(0, 50)) +
+                     "'; use the `next` of an answer"};
+    }
+    filter.after = *place;
+  }
+  const RunList list = controller_.store().snapshot().list(filter);
+  const double now = clock_.utc_seconds();
+  Json rows = Json::array();
+  for (const RunRow& row : list.rows) rows.push_back(row_json(row, now));
+  return json_response(200, {{"runs", std::move(rows)},
+                             {"next", list.next ? Json(place_text(*list.next)) : Json()}});
+}
+
+Response Api::submit(const Request& request) {
+  std::optional<std::string> key;
+  const auto header = request.headers.find("idempotency-key");
+  if (header != request.headers.end()) key = header->second;
+  std::vector<std::string> after;
+  const auto query = request.query.find("after");
+  if (query != request.query.end()) {
+    after = base::split(query->second, ',');
+    if (std::find(after.begin(), after.end(), "") != after.end()) {
+      throw BadQuery{"after has an empty id; use ids or names of runs with commas between them"};
+    }
+  }
+  const Controller::Accepted accepted = controller_.submit(request.body, key, after);
+  controller_.somebody_looks();
+  Snapshot store = controller_.store().snapshot();
+  const RunParts parts = read_parts(store, accepted.run.number);
+  Response response = json_response(accepted.created ? 201 : 200,
+                                    run_json(accepted.run, parts, clock_.utc_seconds()));
+  response.headers["Location"] = std::string(kBase) + "runs/" + accepted.run.id;
+  return response;
+}
+
+Response Api::cancel(const std::string& name) {
+  const bool changed = controller_.cancel(name);
+  controller_.somebody_looks();
+  Response response = show(name, Secrets::Hidden);
+  if (changed) response.status = 202;
+  return response;
+}
+
+Response Api::resume(const Request& request, const std::string& name) {
+  const bool changed = controller_.resume(name, request.body);
+  Response response = show(name, Secrets::Hidden);
+  if (changed) response.status = 202;
+  return response;
+}
+
+Response Api::metrics(const Request& request, const std::string& name) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62U;
+  const std::int64_t since = query_integer(request, "since", 0, 0, kMost);
+  Snapshot store = controller_.store().snapshot();
+  return json_response(200, metrics_json(store, find_run(store, name), since, kMostStepRows));
+}
+
+Response Api::logs(const Request& request, const std::string& name) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62U;
+  const std::int64_t offset = query_integer(request, "offset", 0, 0, kMost);
+  base::Path directory;
+  std::vector<Launch> launches;
+  {
+    Snapshot store = controller_.store().snapshot();
+    const Run run = find_run(store, name);
+    directory = run.directory;
+    launches = store.launches(run.number);
+  }
+  struct Read {
+    std::string text;
+    std::size_t logs = 0;
+  };
+  Read read =
+      call_if(shared_, directory, kReadSeconds, [files = &files_, directory, launches, offset] {
+        const std::vector<base::Path> logs = launch_logs(*files, directory, launches);
+        Read found{"", logs.size()};
+        if (logs.empty()) return found;
+        try {
+          found.text =
+              files->read_at(logs.back(), static_cast<std::uint64_t>(offset), kMostLogBytes);
+        } catch (const base::Error& error) {
+          if (error.code() != base::Code::NotFound) throw;
+        }
+        return found;
+      });
+  read.text.resize(whole_characters(read.text));
+  return json_response(200, {{"text", read.text},
+                             {"next", offset + static_cast<std::int64_t>(read.text.size())},
+                             {"launch", read.logs}});
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,326 @@
+#include "orchestrator/api/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "orchestrator/slurm/job_book.h"
+#include "orchestrator/text/terminal.h"
+#include "trainer/contract/exit_code.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using trainer::ExitCode;
+
+Json moment(const std::optional<double>& utc) {
+  return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
+}
+// For sentences, which know no time zone.
+std::string in_time(double utc, double now_utc) {
+  return utc <= now_utc ? "now" : "in " + base::human_seconds(std::ceil(utc - now_utc));
+}
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+std::string sentence(const std::string& text, const std::string& absent) {
+  return text.empty() ? absent : text;
+}
+
+std::string meaning_of(int code, const std::string& reason) {
+  if (reason == "diverged") return reason;
+  switch (static_cast<ExitCode>(code)) {
+    case ExitCode::Finished:
+      return "finished";
+    case ExitCode::User:
+      return "refused its input";
+    case ExitCode::Operator:
+      return "found the machine or the installation wrong";
+    case ExitCode::Retry:
+      return "ended early, to be started again";
+    case ExitCode::Fenced:
+      return "gave way to a newer attempt";
+    case ExitCode::Stopped:
+      return "was asked to stop, and saved";
+    case ExitCode::Continue:
+      return "saved when its time was over, to go on in another attempt";
+    case ExitCode::Developer:
+      return "ended with an error of the program itself";
+  }
+  return "returned " + std::to_string(code);
+}
+
+std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, bool launch_over) {
+  if (attempt.exit_code) {
+    return meaning_of(*attempt.exit_code, attempt.reason) +
+           (attempt.message.empty() ? "" : ": " + attempt.message);
+  }
+  if (newest && !launch_over && !is_over(run.state)) {
+    const std::string since = attempt.message.empty() ? "" : ": " + attempt.message;
+    return attempt.started ? "runs" + since : "is being started";
+  }
+  return "left no exit code: it was killed, or its node was lost";
+}
+
+// reason: of its last attempt.
+std::string what_became_of(const Launch& launch, const std::string& reason) {
+  if (!launch.words.empty()) return launch.words;
+  if (!launch.over) return launch.handle.empty() ? "is being submitted" : "is not over";
+  if (launch.signal) return "was killed by signal " + std::to_string(*launch.signal);
+  if (launch.exit_code) return meaning_of(*launch.exit_code, reason);
+  return "is over, and how it ended is not known";
+}
+
+// 0: of none that is known.
+int launch_of(const Attempt& attempt, const RunParts& parts) {
+  int launch = 0;
+  for (const Launch& each : parts.launches) {
+    if (each.attempts_before < attempt.number) launch = each.number;
+  }
+  return launch;
+}
+
+Json launch_json(const Launch& launch, const RunParts& parts) {
+  const auto job = parse_job_handle(launch.handle);
+  std::string reason;
+  for (const Attempt& attempt : parts.attempts) {
+    if (launch_of(attempt, parts) == launch.number) reason = attempt.reason;
+  }
+  return {{"launch", launch.number},
+          {"job", job ? Json(job->id) : Json(nullptr)},
+          {"nodes", launch.nodes},
+          {"gpus", or_null(launch.gpus)},
+          {"submitted_at", moment(launch.started_utc)},
+          {"ended_at", moment(launch.ended_utc)},
+          {"exit_code", or_null(launch.exit_code)},
+          {"signal", or_null(launch.signal)},
+          {"cause", or_null(launch.cause)},
+          {"what", what_became_of(launch, reason)},
+          {"action", launch.action}};
+}
+
+Json attempt_json(const Run& run, const RunParts& parts, const Attempt& attempt) {
+  const bool newest = &attempt == &parts.attempts.back();
+  const bool launch_over = parts.launches.empty() || parts.launches.back().over;
+  const int launch = launch_of(attempt, parts);
+  return {{"attempt", attempt.number},
+          {"execution", attempt.execution},
+          {"launch", launch == 0 ? Json(nullptr) : Json(launch)},
+          {"host", or_null(attempt.host)},
+          {"started_at", moment(attempt.start_utc)},
+          {"seconds", attempt.last_seconds},
+          {"first_step", attempt.first_step},
+          {"exit_code", or_null(attempt.exit_code)},
+          {"what", what_became_of(run, attempt, newest, launch_over)}};
+}
+
+std::string next_start(const Run& run, double now_utc) {
+  if (run.wait.next_start_utc) {
+    return "the next attempt is started " + in_time(*run.wait.next_start_utc, now_utc);
+  }
+  if (run.wait.expected_start_utc) {
+    return "Slurm expects to start it " + in_time(*run.wait.expected_start_utc, now_utc);
+  }
+  if (run.wait.category == "dependency") {
+    return run.wait.clears == "by itself" ? "it begins when what it waits for has succeeded"
+                                          : "nothing, until somebody acts";
+  }
+  if (run.wait.category == "held") return "nothing, until it is released";
+  if (run.wait.clears == "never") return "nothing, until somebody changes what it asks for";
+  return "it starts when its turn comes";
+}
+
+// Whether what is known of the run's job is old, because Slurm does not answer.
+bool is_silent(const RunParts& parts, const std::optional<Contact>& contact) {
+  return contact && !contact->trouble.empty() && !parts.launches.empty() &&
+         !parts.launches.back().over;
+}
+
+// What its run file or its data made it end by would end it again.
+bool ends_the_same_way(const RunParts& parts) {
+  return !parts.attempts.empty() &&
+         parts.attempts.back().exit_code == static_cast<int>(ExitCode::User);
+}
+
+std::string summary_of(const Run& run, const RunParts& parts,
+                       const std::optional<Contact>& contact) {
+  const std::string saved =
+      run.summary.checkpoint_step >= 0
+          ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
+          : "; it has no checkpoint";
+  const std::string beside = run.reason.empty() ? "" : "; it " + run.reason;
+  switch (run.state) {
+    case RunState::Queued:
+      if (run.wait.category == "dependency") return "it " + run.reason;
+      return "it waits: " + sentence(run.reason, "it is about to be started");
+    case RunState::Starting:
+      return (parts.launches.empty() ? "it is about to be started"
+                                     : "it was started, and its trainer has not reported yet") +
+             beside;
+    case RunState::Running:
+      return state_text(run, static_cast<int>(parts.attempts.size())) + beside;
+    case RunState::Stopping:
+      if (is_silent(parts, contact)) {
+        return "it is to be stopped, and Slurm has not been told so far" + saved;
+      }
+      return "it was asked to stop, and saves" + saved + beside;
+    case RunState::Succeeded:
+      return run.summary.time_to_accuracy_seconds
+                 ? "it reached its target after " +
+                       base::human_seconds(*run.summary.time_to_accuracy_seconds)
+                 : "it did all its steps";
+    case RunState::Stopped:
+      return "it was stopped" + (run.error.empty() ? "" : ": " + run.error) + saved;
+    case RunState::Failed:
+      return "it failed: " + sentence(run.error, "nobody said why") + saved;
+    case RunState::Cancelled:
+      return "it was cancelled" + (run.error.empty() ? "" : ", " + run.error) + saved;
+  }
+  return "";
+}
+
+std::string next_of(const Run& run, const RunParts& parts, const std::optional<Contact>& contact,
+                    double now_utc) {
+  // A journal goes on without Slurm.
+  if (is_silent(parts, contact) && !is_over(run.state) && run.state != RunState::Running) {
+    return run.state == RunState::Stopping
+               ? "it is stopped when Slurm answers; until then Slurm is asked again and again"
+               : "not known until Slurm answers; until then Slurm is asked again and again";
+  }
+  switch (run.state) {
+    case RunState::Queued:
+      return next_start(run, now_utc);
+    case RunState::Starting:
+      return "training begins when every node has answered";
+    case RunState::Running:
+      if (run.wait.category == kSuspended) return "it trains on when its job is resumed";
+      return "it ends at its target or at step " + std::to_string(run.summary.steps) +
+             "; should an attempt end early, another goes on from the newest checkpoint";
+    case RunState::Stopping:
+      return "it is cancelled as soon as it has saved, and killed if that takes too long";
+    case RunState::Failed:
+      if (run.wanted == Wanted::Observe) return "nothing; it is over";
+      return ends_the_same_way(parts)
+                 ? "nothing; a resumed run has the same run file, so submit a changed one; where "
+                   "the cause lies elsewhere, mend it, then `regatta resume " +
+                       run.id + "`"
+                 : "nothing; mend the cause, then `regatta resume " + run.id +
+                       "` lets it go on from its newest checkpoint";
+    case RunState::Stopped:
+    case RunState::Cancelled:
+      if (run.wanted == Wanted::Observe) return "nothing; it is over";
+      return "nothing; `regatta resume " + run.id + "` lets it go on from its newest checkpoint";
+    default:
+      return "nothing; it is over";
+  }
+}
+
+Json waiting_json(const Run& run) {
+  if (run.state != RunState::Queued && run.wait.category != kSuspended) return nullptr;
+  return {{"category", sentence(run.wait.category, "controller")},
+          {"sentence", run.reason},
+          {"action", run.wait.action},
+          {"clears", sentence(run.wait.clears, "by itself")},
+          {"expected_start", moment(run.wait.expected_start_utc)},
+          {"next_start", moment(run.wait.next_start_utc)}};
+}
+
+std::string text_of(const Json& json, const char* name) {
+  const auto it = json.find(name);
+  if (it == json.end() || it->is_null()) return "";
+  return base::printable(it->is_string() ? it->get<std::string>() : it->dump());
+}
+
+// " (at 14:05:03)" where the next start is known.
+std::string at_local_time(const Json& json) {
+  const Json waiting = json.value("waiting", Json());
+  if (!waiting.is_object()) return "";
+  const std::string next = local_date(waiting.value("next_start", Json()));
+  const std::string start =
+      next.empty() ? local_date(waiting.value("expected_start", Json())) : next;
+  return start.empty() ? "" : " (" + start + ")";
+}
+
+// Of contact_json(): how old is what is known of the run's job.
+std::string slurm_text(const Json& slurm) {
+  const std::string trouble = text_of(slurm, "trouble");
+  const Json at = slurm.value("answered_at", Json());
+  const Json age = slurm.value("age_seconds", Json());
+  const double seconds = age.is_number() ? age.get<double>() : 0;
+  if (!trouble.empty() || !at.is_string()) return silence_text(at, seconds, trouble);
+  return "answered " + base::human_seconds(seconds) + " ago";
+}
+
+}  // namespace
+
+Json explain_json(const Run& run, const RunParts& parts, const std::vector<Avoided>& avoided,
+                  const std::optional<Contact>& contact, double now_utc) {
+  Json json{{"id", run.id},
+            {"state", name_of(run.state)},
+            {"summary", summary_of(run, parts, contact)},
+            {"next", next_of(run, parts, contact, now_utc)},
+            {"slurm", is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
+            {"waiting", waiting_json(run)},
+            {"failures_in_a_row", run.failures},
+            {"launches", Json::array()},
+            {"attempts", Json::array()},
+            {"avoided_nodes", Json::array()}};
+  for (const Launch& launch : parts.launches)
+    json["launches"].push_back(launch_json(launch, parts));
+  for (const Attempt& attempt : parts.attempts) {
+    json["attempts"].push_back(attempt_json(run, parts, attempt));
+  }
+  for (const Avoided& node : avoided) {
+    json["avoided_nodes"].push_back(
+        {{"node", node.node}, {"score", node.score}, {"why", node.why}});
+  }
+  return json;
+}
+
+std::string explain_text(const Json& json) {
+  std::string text = text_of(json, "id") + "  " + text_of(json, "state") + "\n";
+  const auto line = [&text](const std::string& name, const std::string& words) {
+    if (words.empty()) return;
+    text += "  " + name + std::string(name.size() < 8 ? 8 - name.size() : 1, ' ') + words + "\n";
+  };
+  line("now", text_of(json, "summary"));
+  line("next", text_of(json, "next") + at_local_time(json));
+  if (json.contains("waiting") && json["waiting"].is_object()) {
+    line("do", text_of(json["waiting"], "action"));
+  }
+  const Json slurm = json.value("slurm", Json());
+  if (slurm.is_object()) {
+    line("slurm", slurm_text(slurm));
+    const std::string waits = local_time(slurm.value("cancel_waits_since", Json()));
+    if (!waits.empty()) line("cancel", "waits since " + waits + " for Slurm to answer");
+  }
+  for (const Json& launch : json.value("launches", Json::array())) {
+    const std::string job = text_of(launch, "job");
+    const std::string nodes = text_of(launch, "nodes");
+    text += "  launch " + text_of(launch, "launch") + (job.empty() ? "" : ", job " + job) +
+            (nodes.empty() ? "" : " on " + nodes) + ", " +
+            local_date(launch.value("submitted_at", Json())) + ": " + text_of(launch, "what") +
+            "\n";
+    line("  do", text_of(launch, "action"));
+    for (const Json& attempt : json.value("attempts", Json::array())) {
+      if (attempt.value("launch", Json()) != launch.value("launch", Json())) continue;
+      const std::string host = text_of(attempt, "host");
+      text += "    attempt " + text_of(attempt, "attempt") + (host.empty() ? "" : " on " + host) +
+              ", from step " + text_of(attempt, "first_step") + ", " +
+              base::human_seconds(attempt.value("seconds", 0.0)) + ": " + text_of(attempt, "what") +
+              "\n";
+    }
+  }
+  for (const Json& node : json.value("avoided_nodes", Json::array())) {
+    line("avoids", text_of(node, "node") + ": " + text_of(node, "why"));
+  }
+  return text;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,239 @@
+#include "orchestrator/api/request_head.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr std::size_t kMaxMethod = 32;
+constexpr std::size_t kMaxLengthDigits = 18;
+
+ReadHead bad(int status, std::string_view code, const std::string& message) {
+  return {std::nullopt, refusal(status, code, message)};
+}
+ReadHead bad(const std::string& message) { return bad(400, "bad_request", message); }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// The line at the front, without its CRLF, which is taken off.
+std::string_view take_line(std::string_view* text) {
+  const std::size_t end = text->find("\r\n");
+  const std::string_view line = text->substr(0, end);
+  text->remove_prefix(end == std::string_view::npos ? text->size() : end + 2);
+  return line;
+}
+
+// Why the request line will not do; nothing when it will.
+std::optional<Response> read_request_line(std::string_view line, RequestHead* head) {
+  const std::size_t first = line.find(' ');
+  const std::size_t last = line.rfind(' ');
+  if (first == std::string_view::npos || last == first) {
+    return refusal(400, "bad_request", "the request line is not 'METHOD /path HTTP/1.1'");
+  }
+  const std::string_view method = line.substr(0, first);
+  const std::string_view target = line.substr(first + 1, last - first - 1);
+  const std::string_view version = line.substr(last + 1);
+  if (!is_http_token(method) || method.size() > kMaxMethod) {
+    return refusal(400, "bad_request", "the method is not a word");
+  }
+  if (version != "HTTP/1.1" && version != "HTTP/1.0") {
+    return version.rfind("HTTP/", 0) == 0
+               ? refusal(505, "version_not_supported", "use HTTP/1.1")
+               : refusal(400, "bad_request", "the request line is not 'METHOD /path HTTP/1.1'");
+  }
+  if (method == "CONNECT" || method == "TRACE") {
+    Response response = refusal(405, "method_not_allowed",
+                                "this method is not served; use GET, HEAD, POST or DELETE");
+    response.headers["Allow"] = "GET, HEAD, POST, DELETE";
+    return response;
+  }
+  static const std::vector<std::string_view> known{"GET",    "HEAD",  "POST",   "PUT",
+                                                   "DELETE", "PATCH", "OPTIONS"};
+  if (std::find(known.begin(), known.end(), method) == known.end()) {
+    return refusal(501, "not_implemented", "this method is unknown; use GET, HEAD, POST or DELETE");
+  }
+  const bool plain = std::all_of(target.begin(), target.end(),
+                                 [](char c) { return c > 0x20 && c < 0x7F && c != '#'; });
+  if (target.empty() || !plain || (target.front() != '/' && target != "*")) {
+    return refusal(400, "bad_request", "the target is not a path that begins with '/'");
+  }
+  head->method = method;
+  head->target = target;
+  return std::nullopt;
+}
+
+// The headers that say where the body ends, and Host, of which two would be two answers.
+std::optional<Response> read_framing(RequestHead* head) {
+  if (head->find("transfer-encoding") != nullptr) {
+    return refusal(411, "length_required", "send the body with Content-Length");
+  }
+  std::size_t hosts = 0;
+  for (const Field& field : head->fields) {
+    if (field.name == "host" && ++hosts > 1) {
+      return refusal(400, "bad_request", "there are two Host headers");
+    }
+    if (field.name != "content-length") continue;
+    if (head->content_length || field.value.empty() || field.value.size() > kMaxLengthDigits ||
+        field.value.find_first_not_of("0123456789") != std::string::npos) {
+      return refusal(400, "bad_request", "Content-Length is not a number");
+    }
+    head->content_length = std::stoull(field.value);
+  }
+  if (head->method == "POST" && !head->content_length) {
+    return refusal(411, "length_required", "send the body with Content-Length");
+  }
+  if (head->content_length.value_or(0) > kMaxBody) {
+    return refusal(413, "too_large", "the body is larger than 1 MiB");
+  }
+  return std::nullopt;
+}
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Of a query: %XX as bytes, '+' as a space; a '%' without two digits stays as it is.
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 &&
+        digit(text[i + 2]) >= 0) {
+      out += static_cast<char>(16 * digit(text[i + 1]) + digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+bool has_control(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+bool is_http_token(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  });
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+const std::string* RequestHead::find(std::string_view name) const {
+  for (const Field& field : fields) {
+    if (field.name == name) return &field.value;
+  }
+  return nullptr;
+}
+
+Response refusal(int status, std::string_view code, const std::string& message) {
+  Response response;
+  response.status = status;
+  // Both are our own words: nothing in them needs escaping.
+  response.body =
+      R"({"error":{"code":")" + std::string(code) + R"(","message":")" + message + "\"}}\n";
+  response.headers["Cache-Control"] = "no-store";
+  return response;
+}
+
+Response too_busy() {
+  Response response = refusal(503, "busy", "too many requests are waiting; ask again in a second");
+  response.headers["Retry-After"] = "1";
+  return response;
+}
+
+HeadScanner::State HeadScanner::refuse(int status, std::string_view code,
+                                       const std::string& message) {
+  why_ = refusal(status, code, message);
+  return State::Refused;
+}
+
+HeadScanner::State HeadScanner::look(std::string_view received) {
+  while (looked_ < received.size()) {
+    const char c = received[looked_];
+    const bool after_return = looked_ > line_begin_ && received[looked_ - 1] == '\r';
+    if (c == '\0') return refuse(400, "bad_request", "the head has control characters");
+    if (after_return != (c == '\n')) {
+      return refuse(400, "bad_request", "a line of the head does not end with CR LF");
+    }
+    ++looked_;
+    if (c == '\n') {
+      const bool empty = looked_ - line_begin_ == 2;
+      if (empty && lines_ == 0) return refuse(400, "bad_request", "the request line is empty");
+      if (empty) return State::Whole;
+      line_begin_ = looked_;
+      if (++lines_ > kMaxFields + 1) {
+        return refuse(431, "headers_too_large",
+                      "there are more than " + std::to_string(kMaxFields) + " headers");
+      }
+    } else if (looked_ - line_begin_ >= kMaxLine) {
+      return lines_ == 0 ? refuse(414, "path_too_long", "the request line is longer than 8 KiB")
+                         : refuse(431, "headers_too_large", "a header is longer than 8 KiB");
+    } else if (looked_ >= kMaxHead) {
+      return refuse(431, "headers_too_large", "the headers are longer than 32 KiB");
+    }
+  }
+  return State::More;
+}
+
+ReadHead read_head(std::string_view bytes) {
+  RequestHead head;
+  if (auto why = read_request_line(take_line(&bytes), &head)) {
+    return {std::nullopt, std::move(*why)};
+  }
+  for (std::string_view line = take_line(&bytes); !line.empty(); line = take_line(&bytes)) {
+    if (line.front() == ' ' || line.front() == '\t') return bad("a header goes over two lines");
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon))) {
+      return bad("a header is not 'Name: value'");
+    }
+    Field field{lower(line.substr(0, colon)), std::string(trimmed(line.substr(colon + 1)))};
+    if (has_control(field.value)) return bad("a header has control characters");
+    head.fields.push_back(std::move(field));
+  }
+  if (auto why = read_framing(&head)) return {std::nullopt, std::move(*why)};
+  return {std::move(head), {}};
+}
+
+Request without_path(const RequestHead& head) {
+  const std::size_t mark = head.target.find('?');
+  Request request;
+  request.method = head.method == "HEAD" ? "GET" : head.method;
+  if (mark != std::string::npos) {
+    for (const std::string& pair :
+         base::split(std::string_view(head.target).substr(mark + 1), '&')) {
+      const std::size_t equals = pair.find('=');
+      const std::string name = decoded(std::string_view(pair).substr(0, equals));
+      if (name.empty()) continue;
+      const std::string value =
+          equals == std::string::npos ? "" : decoded(std::string_view(pair).substr(equals + 1));
+      if (!request.query.emplace(name, value).second) request.repeated_query = name;
+    }
+  }
+  for (const Field& field : head.fields) {
+    const auto [it, first] = request.headers.emplace(field.name, field.value);
+    if (!first) it->second += ", " + field.value;
+  }
+  return request;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,327 @@
+#include "orchestrator/api/run_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "checkpoint/store.h"
+#include "orchestrator/store/series.h"
+#include "orchestrator/api/shown_config.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarningsShown = 20;
+constexpr std::size_t kMostBuckets = 512;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+Json moment(const std::optional<double>& utc) {
+  return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
+}
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+// The newest attempt, and the end of the launch that made it.
+Json attempt_json(const RunRow& row) {
+  if (!row.attempt && !row.launch) return nullptr;
+  Json json;
+  const Launch* launch = row.launch ? &*row.launch : nullptr;
+  const Attempt* attempt = row.attempt ? &*row.attempt : nullptr;
+  const bool fresh = launch != nullptr && !launch->over &&
+                     (attempt == nullptr || attempt->number <= launch->attempts_before);
+  if (fresh) attempt = nullptr;  // started, but its directory is not there yet
+  const bool over = launch == nullptr || launch->over || is_over(row.run.state);
+  json["number"] = attempt != nullptr ? attempt->number : launch->number;
+  json["execution"] = attempt != nullptr ? Json(attempt->execution) : Json(nullptr);
+  json["state"] = over ? "ended" : attempt != nullptr && attempt->started ? "running" : "starting";
+  json["exit_code"] = nullptr;
+  if (launch != nullptr && launch->exit_code) {
+    json["exit_code"] = *launch->exit_code;
+  } else if (attempt != nullptr && attempt->exit_code) {
+    json["exit_code"] = *attempt->exit_code;
+  }
+  json["process"] =
+      attempt != nullptr && attempt->process > 0 ? Json(attempt->process) : Json(nullptr);
+  std::string reason = attempt != nullptr ? attempt->reason : "";
+  if (launch != nullptr && launch->signal) {
+    reason = "killed by signal " + std::to_string(*launch->signal);
+  }
+  json["reason"] = text_or_null(reason);
+  return json;
+}
+
+// What the newest attempt that has begun says of itself, and how its newest steps went.
+void add_ranks(Json& json, const RunRow& row, double now_utc) {
+  const Attempt* attempt = row.begun ? &*row.begun : nullptr;
+  const RunSummary& summary = row.run.summary;
+  json["ranks"] = attempt != nullptr ? Json(attempt->ranks) : Json(nullptr);
+  json["ranks_per_node"] = attempt != nullptr ? Json(attempt->ranks_per_node) : Json(nullptr);
+  json["device"] = attempt != nullptr ? text_or_null(attempt->device) : Json(nullptr);
+  json["peak_flops"] =
+      attempt != nullptr && attempt->peak_flops > 0 ? number(attempt->peak_flops) : Json(nullptr);
+  json["mfu"] = number(summary.mfu);
+  json["utilisation"] = number(summary.utilisation);
+  json["noise_scale"] = number(summary.noise_scale);
+  json["noise_scale_low"] = number(summary.noise_scale_low);
+  json["noise_scale_high"] = number(summary.noise_scale_high);
+  json["efficiency"] = number(summary.efficiency);
+  json["goodput"] = number(summary.goodput);
+  json["exposed_share"] = number(summary.exposed_share);
+  json["imbalance"] = number(summary.imbalance);
+  json["moved_bytes"] = number(summary.moved_bytes);
+  json["slowest"] = nullptr;
+  if (attempt == nullptr || !attempt->slowest || is_over(row.run.state)) return;
+  const SlowestRank& slowest = *attempt->slowest;
+  json["slowest"] = {{"rank", slowest.rank},
+                     {"step", slowest.step},
+                     {"phase", slowest.phase},
+                     {"phase_seconds", number(slowest.phase_seconds)},
+                     {"age_seconds", number(std::max(0.0, now_utc - slowest.utc))}};
+}
+
+// Even where the journal names more buckets, no answer does: evenly thinned, with the last.
+Json timeline_json(StoreReads& store, const std::vector<Attempt>& attempts) {
+  const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),
+                                  [](const Attempt& attempt) { return attempt.started; });
+  if (begun == attempts.rend()) return nullptr;
+  const std::optional<Timeline> timeline = store.timeline(begun->row);
+  if (!timeline) return nullptr;
+  Json json{{"step", timeline->step},
+            {"step_seconds", number(timeline->step_seconds)},
+            {"data_seconds", number(timeline->data_seconds)},
+            {"forward_seconds", number(timeline->forward_seconds)},
+            {"backward_seconds", number(timeline->backward_seconds)},
+            {"reduce_seconds", number(timeline->reduce_seconds)},
+            {"optimizer_seconds", number(timeline->optimizer_seconds)},
+            {"exposed_seconds", number(timeline->exposed_seconds)},
+            {"bucket_count", timeline->launched.size()},
+            {"buckets", Json::array()}};
+  const std::size_t count = timeline->launched.size();
+  const std::size_t stride = std::max<std::size_t>(1, (count + kMostBuckets - 1) / kMostBuckets);
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((count - 1 - i) % stride != 0) continue;
+    const bool sized = i < timeline->bucket_bytes.size();
+    json["buckets"].push_back({i, sized ? number(timeline->bucket_bytes[i]) : Json(nullptr),
+                               number(timeline->launched[i]), number(timeline->finished[i])});
+  }
+  return json;
+}
+
+std::vector<std::string> warning_texts(const RunParts& parts, const RunAxis& axis) {
+  std::vector<std::string> texts;
+  for (auto it = parts.warnings.rbegin(); it != parts.warnings.rend(); ++it) {
+    texts.push_back(it->message);
+  }
+  if (parts.failures.count > 0) {
+    const std::string others = parts.failures.count > 1
+                                   ? std::to_string(parts.failures.count) + " checkpoints failed; "
+                                   : "";
+    texts.push_back(others + "checkpoint of step " + std::to_string(parts.failures.step) + ": " +
+                    parts.failures.message);
+  }
+  for (const Attempt& attempt : parts.attempts) {
+    if (attempt.damaged > 0) {
+      texts.push_back(std::to_string(attempt.damaged) +
+                      " damaged lines in the journal of attempt " + std::to_string(attempt.number));
+    }
+  }
+  if (axis.clamped() > 0) {
+    texts.push_back("the clock went backwards between attempts; the gap counts as zero");
+  }
+  return texts;
+}
+
+std::optional<double> since_submission(const Run& run, double now_utc) {
+  const RunSummary& summary = run.summary;
+  double end = run.ended_utc.value_or(now_utc);
+  if (summary.time_to_accuracy_seconds && summary.started_utc) {
+    end = *summary.started_utc + *summary.time_to_accuracy_seconds;
+  }
+  return std::max(0.0, end - run.created_utc);
+}
+
+std::optional<double> predicted_seconds(const Run& run, double now_utc) {
+  const RunSummary& summary = run.summary;
+  if (!summary.crossing || is_over(run.state)) return std::nullopt;
+  const double since = std::max(0.0, now_utc - summary.last_record_utc);
+  return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
+}
+
+}  // namespace
+
+RunParts read_parts(StoreReads& store, RunNumber run) {
+  return {store.launches(run), store.attempts(run), store.newest_warnings(run, kWarningsShown),
+          store.checkpoint_failures(run)};
+}
+
+std::string state_text(const Run& run, int attempts) {
+  const RunSummary& summary = run.summary;
+  const std::string steps =
+      "step " + std::to_string(summary.step) + " of " + std::to_string(summary.steps);
+  switch (run.state) {
+    case RunState::Queued:
+      return run.reason.empty() ? "waits to be started" : run.reason;
+    case RunState::Starting:
+      return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
+                          : "the first attempt is starting";
+    case RunState::Running:
+      if (run.wait.category == kSuspended) return "suspended by Slurm, " + steps;
+      if (summary.phase == "loading") return summary.phase;
+      return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps;
+    case RunState::Stopping:
+      return "writes a checkpoint and stops, " + steps;
+    case RunState::Succeeded:
+      if (summary.time_to_accuracy_seconds) {
+        return "reached its target after " + base::human_seconds(*summary.time_to_accuracy_seconds);
+      }
+      return summary.target ? "finished without reaching its target, " + steps
+                            : "finished, " + steps;
+    case RunState::Stopped:
+      return summary.step == 0 ? "stopped" : "stopped, " + steps;
+    case RunState::Failed:
+      return run.error.empty() ? "failed" : "failed: " + run.error;
+    case RunState::Cancelled:
+      return summary.step == 0 ? "cancelled" : "cancelled, " + steps;
+  }
+  return "";
+}
+
+Json row_json(const RunRow& row, double now_utc) {
+  Run run = row.run;
+  if (run.wanted == Wanted::Resume) {  // the controller is just taking it up
+    run.state = RunState::Queued;
+    run.error.clear();
+    run.ended_utc.reset();
+  }
+  const RunSummary& summary = run.summary;
+  Json json;
+  json["id"] = run.id;
+  json["name"] = run.name;
+  json["state"] = name_of(run.state);
+  json["state_text"] = state_text(run, row.attempts);
+  json["created_at"] = moment(run.created_utc);
+  json["started_at"] = moment(summary.started_utc);
+  json["ended_at"] = moment(run.ended_utc);
+  json["directory"] = run.directory;
+  json["scheduler"] = text_or_null(run.scheduler);
+  json["after"] = run.after;
+  json["archived"] = run.archived;
+  json["attempts"] = row.attempts;
+  json["attempt"] = attempt_json(row);
+  json["step"] = summary.step;
+  json["steps"] = summary.steps;
+  json["samples"] = summary.samples;
+  json["metric"] = summary.metric;
+  json["value"] = number(summary.value);
+  json["target"] = number(summary.target);
+  json["target_times_baseline"] = number(summary.target_times_baseline);
+  json["baseline"] = number(summary.baseline);
+  json["target_reached"] = summary.time_to_accuracy_seconds.has_value();
+  json["time_to_accuracy_seconds"] = number(summary.time_to_accuracy_seconds);
+  json["training_seconds"] = number(summary.training_seconds);
+  json["since_submission_seconds"] = number(since_submission(run, now_utc));
+  json["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
+  json["samples_per_second"] = number(summary.samples_per_second);
+  json["tokens_per_second"] = number(summary.tokens_per_second);
+  json["loss"] = number(summary.loss);
+  add_ranks(json, row, now_utc);
+  json["checkpoint"] = nullptr;
+  if (!summary.checkpoint.empty()) {
+    json["checkpoint"] = {{"step", summary.checkpoint_step},
+                          {"name", summary.checkpoint},
+                          {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
+  }
+  json["error"] = text_or_null(run.error);
+  return json;
+}
+
+Json run_json(const Run& run, const RunParts& parts, double now_utc) {
+  RunRow row{run, static_cast<int>(parts.attempts.size()), {}, {}, {}};
+  if (!parts.launches.empty()) row.launch = parts.launches.back();
+  for (const Attempt& attempt : parts.attempts) row.take(attempt);
+  Json json = row_json(row, now_utc);
+  json["warnings"] = warning_texts(parts, RunAxis(parts.attempts));
+  json["config"] = shown_config(run.config);
+  return json;
+}
+
+Json contact_json(const std::optional<Contact>& contact, double now_utc) {
+  if (!contact) return nullptr;
+  std::optional<double> age;
+  if (contact->answered_utc) age = std::max(0.0, now_utc - *contact->answered_utc);
+  return {{"answered_at", moment(contact->answered_utc)},
+          {"age_seconds", number(age)},
+          {"trouble", text_or_null(contact->trouble)},
+          {"cancel_waits_since", moment(contact->end_waits_utc)}};
+}
+
+Json metrics_json(StoreReads& store, const Run& run, std::int64_t cursor, int limit) {
+  const std::vector<Attempt> attempts = store.attempts(run.number);
+  const RunAxis axis(attempts);
+  // Before the rows, so that a row that comes in between is sent twice rather than never.
+  Json json;
+  json["cursor"] = std::max(cursor, store.newest_cursor(run.number));
+  json["steps"] = Json::array();
+  for (const StepRow& row : store.steps(run.number, cursor, limit)) {
+    const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;
+    json["steps"].push_back({row.step, number(axis.at(row.attempt, row.seconds)), number(row.loss),
+                             number(row.mlm_loss), number(static_cast<double>(row.samples) * rate),
+                             number(static_cast<double>(row.tokens) * rate), number(row.goodput),
+                             number(row.noise_scale), number(row.mfu)});
+  }
+  json["evaluations"] = Json::array();
+  for (const EvaluationRow& row : store.evaluations(run.number, cursor)) {
+    json["evaluations"].push_back({row.step, number(axis.at(row.attempt, row.seconds)),
+                                   number(row.mlm_accuracy), number(row.mlm_loss)});
+  }
+  json["checkpoints"] = Json::array();
+  for (const CheckpointRow& row : store.checkpoints(run.number, cursor)) {
+    json["checkpoints"].push_back(
+        {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
+  }
+  json["timeline"] = timeline_json(store, attempts);
+  json["prediction"] = nullptr;
+  const RunSummary& summary = run.summary;
+  if (summary.crossing && !is_over(run.state)) {
+    json["prediction"] = {{"seconds", number(summary.crossing)},
+                          {"low", number(summary.crossing_low)},
+                          {"high", number(summary.crossing_high)}};
+  }
+  return json;
+}
+
+Json checkpoints_json(StoreReads& store, const Run& run) {
+  Json list = Json::array();
+  for (const CheckpointRow& row : store.checkpoints(run.number, 0)) {
+    // One line per checkpoint: the newest word about it. What fails once it is written (removing
+    // older ones) is a line of its own.
+    for (auto it = list.begin(); it != list.end(); ++it) {
+      if (row.status == "failed" && it->at("status") == "written") continue;
+      if (!row.name.empty() && it->at("name") == row.name) {
+        list.erase(it);
+        break;
+      }
+    }
+    // The record of a removal tells the step at which it was removed.
+    const auto name = checkpoint::parse_checkpoint_name(row.name);
+    list.push_back({{"step", name ? name->step : row.step},
+                    {"name", row.name},
+                    {"path", run.directory + "/checkpoints/" + row.name},
+                    {"bytes", row.bytes},
+                    {"seconds", number(row.whole_seconds)},
+                    {"stall_seconds", number(row.stall_seconds)},
+                    {"copy_seconds", number(row.copy_seconds)},
+                    {"write_seconds", number(row.write_seconds)},
+                    {"sync_seconds", number(row.sync_seconds)},
+                    {"status", row.status},
+                    {"message", text_or_null(row.message)},
+                    {"at", moment(row.utc)}});
+  }
+  return {{"checkpoints", list}};
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,153 @@
+#include "orchestrator/api/server.h"
+
+#include <arpa/inet.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/api/exchange.h"
+#include "orchestrator/api/listeners.h"
+#include "orchestrator/files/work_lane.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+// Together with their queues fewer than a peer may have connections: however many slow requests it
+// sends, there is one left to ask for the version.
+constexpr WorkLane::Size kReads{8, 96};
+constexpr WorkLane::Size kWrites{4, 96};
+constexpr WorkLane::Size kQuick{2, 64};
+
+std::string value_of(const RequestHead& head, std::string_view name) {
+  const std::string* const value = head.find(name);
+  return value == nullptr ? "" : *value;
+}
+
+}  // namespace
+
+bool is_loopback(const std::string& address) {
+  if (address == "localhost" || address == "::1") return true;
+  in_addr parsed{};
+  return ::inet_pton(AF_INET, address.c_str(), &parsed) == 1 &&
+         (ntohl(parsed.s_addr) >> 24U) == 127;
+}
+
+bool host_is_allowed(const std::string& host, const std::string& address) {
+  std::string name = lower(host);
+  if (!name.empty() && name.front() == '[') {
+    const std::size_t end = name.find(']');
+    if (end == std::string::npos) return false;
+    name = name.substr(1, end - 1);
+  } else {
+    name = name.substr(0, name.find(':'));
+  }
+  return name == "localhost" || name == "127.0.0.1" || name == "::1" || name == lower(address);
+}
+
+class HttpServer::Implementation {
+ public:
+  Implementation(const ServerOptions& options, Handler handler)
+      : options_(options), handler_(std::move(handler)) {
+    if (options.port != kNoPort) {
+      if (!is_loopback(options.address)) {
+        throw base::Error(base::Code::Operator,
+                          "cannot listen on " + base::printable(options.address) +
+                              ": without encryption only loopback is allowed; use --address "
+                              "127.0.0.1 and reach it through ssh -L");
+      }
+      tcp_ = listen_on_tcp(options.address, options.port);
+    }
+    if (!options.socket.empty()) unix_.emplace(options.socket);
+    std::vector<int> listening;
+    if (tcp_.fd.valid()) listening.push_back(tcp_.fd.get());
+    if (unix_) listening.push_back(unix_->fd());
+    connections_.emplace(
+        listening, options_.limits,
+        Connections::Events{
+            [this](const RequestHead& head, const Peer& peer) { return refuse(head, peer); },
+            [this](Connections::Id id, const RequestHead& head, std::string body,
+                   const Peer& peer) { return take(id, head, std::move(body), peer); }});
+  }
+
+  // No more requests begin; then the lanes end, whose last answers still find the connections.
+  ~Implementation() { connections_->stop(); }
+
+  void start() { connections_->start(); }
+
+  [[nodiscard]] int port() const { return tcp_.port; }
+  [[nodiscard]] std::string url() const {
+    if (tcp_.port == 0) return "";
+    const bool v6 = options_.address.find(':') != std::string::npos;
+    return "http://" + (v6 ? "[" + options_.address + "]" : options_.address) + ":" +
+           std::to_string(tcp_.port);
+  }
+
+ private:
+  std::optional<Response> refuse(const RequestHead& head, const Peer& peer) const {
+    const std::string* const origin = head.find("origin");
+    if (peer.local_socket) {
+      if (origin != nullptr) {
+        return refusal(403, "forbidden", "requests from pages do not come over the unix socket");
+      }
+    } else {
+      const std::string host = value_of(head, "host");
+      if (!host_is_allowed(host, options_.address)) {
+        return refusal(403, "forbidden",
+                       "this Host is not served here; use localhost or 127.0.0.1");
+      }
+      if (origin != nullptr && !is_own(*origin, host)) {
+        return refusal(403, "forbidden", "requests from pages of other sites are not answered");
+      }
+    }
+    if (head.find("expect") != nullptr && lower(value_of(head, "expect")) != "100-continue") {
+      return refusal(417, "expectation_failed", "this Expect is not served");
+    }
+    if (head.method != "POST") return std::nullopt;
+    if (head.find("content-encoding") != nullptr) {
+      return refusal(415, "unsupported_media_type", "send the body uncompressed");
+    }
+    if (lower(value_of(head, "content-type")).rfind("multipart/form-data", 0) == 0) {
+      return refusal(415, "unsupported_media_type", "send the run file itself as the body");
+    }
+    return std::nullopt;
+  }
+
+  static bool is_own(const std::string& origin, const std::string& host) {
+    const std::size_t scheme = origin.find("://");
+    return scheme != std::string::npos && lower(origin.substr(scheme + 3)) == lower(host);
+  }
+
+  std::optional<Response> take(Connections::Id id, const RequestHead& head, std::string body,
+                               const Peer& peer) {
+    // An address that is written in another way is the same for the handler, only in another lane.
+    WorkLane& lane = head.method == "POST" || head.method == "DELETE" ? writes_
+                     : options_.quick.count(head.target.substr(0, head.target.find('?'))) > 0
+                         ? quick_
+                         : reads_;
+    const bool taken = lane.offer([this, id, head, body = std::move(body), peer] {
+      connections_->answer(id, exchange(head, body, peer, handler_));
+    });
+    if (!taken) return too_busy();
+    return std::nullopt;
+  }
+
+  const ServerOptions options_;
+  const Handler handler_;
+  TcpListener tcp_;
+  std::optional<UnixListener> unix_;
+  std::optional<Connections> connections_;
+  WorkLane reads_{kReads};
+  WorkLane writes_{kWrites};
+  WorkLane quick_{kQuick};
+};
+
+HttpServer::HttpServer(const ServerOptions& options, Handler handler)
+    : implementation_(std::make_unique<Implementation>(options, std::move(handler))) {}
+HttpServer::~HttpServer() = default;
+void HttpServer::start() { implementation_->start(); }
+int HttpServer::port() const { return implementation_->port(); }
+std::string HttpServer::url() const { return implementation_->url(); }
+
+}  // namespace regatta::orchestrator

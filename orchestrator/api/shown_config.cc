@@ -1,0 +1,45 @@
+#include "orchestrator/api/shown_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/api/answers.h"
+
+namespace regatta::orchestrator {
+
+using Json = nlohmann::ordered_json;
+
+Json whole_config(const std::string& config) {
+  Json json = Json::parse(config, nullptr, false);
+  return json.is_object() ? json : Json(nullptr);
+}
+
+bool wants_secrets(const Request& request) {
+  const auto asked = request.query.find("secrets");
+  return asked != request.query.end() && asked->second == "true";
+}
+
+std::optional<Response> refuse_secrets(const Request& request) {
+  const auto asked = request.query.find("secrets");
+  if (asked == request.query.end() || asked->second == "false") return std::nullopt;
+  if (asked->second != "true") return error_response(400, "user", "secrets is true or false");
+  if (request.peer.local_socket) return std::nullopt;
+  return error_response(403, "forbidden",
+                        "values of slurm.environment are given over the controller's own socket "
+                        "only; ask on its machine, without --server");
+}
+
+Json shown_config(const std::string& config) {
+  Json json = whole_config(config);
+  const auto slurm = json.find("slurm");
+  if (slurm == json.end() || !slurm->is_object()) return json;
+  const auto environment = slurm->find("environment");
+  if (environment == slurm->end()) return json;
+  if (!environment->is_object()) {
+    *environment = nullptr;
+  } else {
+    for (auto& value : *environment) value = nullptr;
+  }
+  return json;
+}
+
+}  // namespace regatta::orchestrator

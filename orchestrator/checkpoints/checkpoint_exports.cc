@@ -1,0 +1,185 @@
+#include "orchestrator/checkpoints/checkpoint_exports.h"
+
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "checkpoint/pins.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using base::Code;
+using base::Error;
+
+constexpr const char* kExports = "exports";
+constexpr std::chrono::milliseconds kLook(50);  // how often a child is looked at
+constexpr std::uint64_t kMostLog = 64 << 10U;
+constexpr std::size_t kMostMessage = 500;
+
+base::Path output_of(const base::Path& run_directory, const std::string& name) {
+  return run_directory / kExports / name;
+}
+
+// The last line that says something.
+std::string last_line(const std::string& text) {
+  std::string last;
+  for (const std::string& line : base::split(text, '\n')) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return base::printable(last.substr(0, kMostMessage));
+}
+
+std::string end_text(const base::Exit& exit) {
+  if (exit.signal) return "signal " + std::to_string(*exit.signal);
+  return "exit code " + std::to_string(exit.code.value_or(-1));
+}
+
+Json files_json(base::FileSystem& files, const base::Path& directory) {
+  Json list = Json::array();
+  for (const std::string& name : files.list(directory)) {
+    try {
+      list.push_back({{"name", name}, {"bytes", files.size(directory / name)}});
+    } catch (const Error&) {  // no file, or gone meanwhile
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+CheckpointExports::CheckpointExports(base::FileSystem& files, ExportSettings settings)
+    : files_(files), settings_(std::move(settings)) {}
+
+CheckpointExports::~CheckpointExports() { thread_.request_stop(); }
+
+Json CheckpointExports::start(const base::Path& run_directory, const std::string& name,
+                              const ExportRequest& request) {
+  if (settings_.trainer.empty()) {
+    throw Error(Code::Operator, "this controller knows no regatta-train; start it with --trainer");
+  }
+  const base::Path output = output_of(run_directory, name);
+  // Not under the lock, which every other request for an export takes.
+  checkpoint::refuse_links(run_directory, kExports);
+  const bool taken = files_.exists(output);
+  files_.create_directory(run_directory / kExports);
+  const std::unique_lock lock(mutex_);
+  if (state_ == State::Running) {
+    if (output_ == output) throw Error(Code::Conflict, name + " is being exported already");
+    throw Error(Code::Retry, "another checkpoint is being exported; try again when it is done");
+  }
+  if (taken) {
+    throw Error(Code::Conflict, base::printable(output.string()) +
+                                    " exists already; remove it, or export to another place with "
+                                    "'regatta ckpt export'");
+  }
+  std::vector<std::string> arguments{
+      settings_.trainer.string(),
+      "export",
+      "--checkpoint=" + (run_directory / "checkpoints" / name).string(),
+      "--output=" + output.string(),
+      "--for=" + request.model,
+  };
+  if (request.with_optimizer) arguments.emplace_back("--with-optimizer");
+  state_ = State::Running;
+  output_ = output;
+  message_.clear();
+  // The one before has ended, or is about to return.
+  thread_ = std::jthread(
+      [this, arguments, output](const std::stop_token& stop) { run(stop, arguments, output); });
+  return describe(output, State::Running, "");
+}
+
+Json CheckpointExports::status(const base::Path& run_directory, const std::string& name) const {
+  const base::Path output = output_of(run_directory, name);
+  std::unique_lock lock(mutex_);
+  const State state = output_ == output ? state_ : State::None;
+  const std::string message = message_;
+  lock.unlock();
+  return describe(output, state, message);
+}
+
+Json CheckpointExports::describe(const base::Path& output, State state,
+                                 const std::string& message) const {
+  const std::string name = output.filename().string();
+  const bool running = state == State::Running;
+  const bool done = !running && files_.exists(output);
+  const bool failed = state == State::Failed && !done;
+  if (!running && !done && !failed) {
+    throw Error(Code::NotFound, "no export of " + name + " was asked for; POST here to begin one");
+  }
+  return {{"name", name},
+          {"state", running ? "running"
+                    : done  ? "done"
+                            : "failed"},
+          {"path", output.string()},
+          {"files", done ? files_json(files_, output) : Json::array()},
+          {"message", failed ? message : ""}};
+}
+
+void CheckpointExports::run(const std::stop_token& stop, const std::vector<std::string>& arguments,
+                            const base::Path& output) {
+  std::string message;
+  const base::Path log = output.string() + ".log";
+  try {
+    files_.remove_file(log);
+    message = run_child(stop, arguments, log);
+    if (!message.empty()) remove_leftovers(output);
+    files_.remove_file(log);
+  } catch (const Error& error) {
+    if (message.empty()) message = error.what();
+  }
+  if (!message.empty()) {
+    base::log(base::LogLevel::Warning, "export to " + output.string() + " failed: " + message);
+  }
+  const std::unique_lock lock(mutex_);
+  state_ = message.empty() ? State::None : State::Failed;
+  message_ = message;
+}
+
+std::string CheckpointExports::run_child(const std::stop_token& stop,
+                                         const std::vector<std::string>& arguments,
+                                         const base::Path& log) {
+  base::Command command;
+  command.arguments = arguments;
+  command.output_path = log;
+  command.environment = settings_.environment;
+  command.bare_environment = true;
+  command.new_session = true;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.deadline_seconds);
+  const pid_t child = base::spawn(command);
+  std::optional<base::Exit> exit;
+  while (!(exit = base::poll_exit(child))) {
+    const bool late = std::chrono::steady_clock::now() >= deadline;
+    if (late || stop.stop_requested()) {
+      ::kill(-child, SIGKILL);
+      (void)base::wait_exit(child);
+      return late ? "it took longer than " + base::human_seconds(settings_.deadline_seconds) +
+                        " and was ended; use 'regatta ckpt export', which has no limit"
+                  : "the controller ended";
+    }
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    stopped_.wait_for(lock, stop, kLook, [] { return false; });
+  }
+  if (exit->code == 0) return "";
+  const std::string said = last_line(files_.read_at(log, 0, kMostLog));
+  return said.empty() ? "regatta-train ended with " + end_text(*exit) : said;
+}
+
+// What a killed export staged beside the output (trainer/interchange/staged_directory.h).
+void CheckpointExports::remove_leftovers(const base::Path& output) {
+  const std::string prefix = output.filename().string() + ".partial-";
+  for (const std::string& name : files_.list(output.parent_path())) {
+    if (name.rfind(prefix, 0) == 0) files_.remove_tree(output.parent_path() / name);
+  }
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,194 @@
+#include "orchestrator/cli/doctor_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "orchestrator/text/terminal.h"
+#include "orchestrator/cli/topo_commands.h"
+#include "topology/doctor/doctor.h"
+#include "topology/sources/read_any.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using topology::Finding;
+using topology::Kind;
+using topology::Severity;
+
+constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
+
+std::string read_file(const std::string& file) {
+  if (file != "-") return base::posix_file_system().read(file, kMaxFile);
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
+bool concerns_nccl(const std::string& name) {
+  return name.rfind("NCCL_", 0) == 0 || name == "CUDA_LAUNCH_BLOCKING";
+}
+
+// The run file's first: it wins over what the job inherits from the shell.
+std::vector<topology::Setting> settings(const DoctorOptions& options,
+                                        const Environment& environment) {
+  std::vector<topology::Setting> found;
+  if (!options.job.empty()) {
+    const std::string source = options.job == "-" ? "stdin" : options.job;
+    const trainer::RunConfig run = trainer::parse_run_config(read_file(options.job), source);
+    if (run.slurm) {
+      for (const auto& [name, value] : run.slurm->environment) {
+        // Which GPUs it sees is Slurm's to say, so that is a fault in a run file only.
+        if (concerns_nccl(name) || name == "CUDA_VISIBLE_DEVICES") {
+          found.push_back({name, value, source + " slurm.environment"});
+        }
+      }
+    }
+  }
+  for (const auto& [name, value] : environment.whole) {
+    const bool overridden = std::any_of(
+        found.begin(), found.end(), [&name = name](const auto& each) { return each.name == name; });
+    if (concerns_nccl(name) && !overridden) found.push_back({name, value, "this shell"});
+  }
+  return found;
+}
+
+void print_json(const Json& json) {
+  std::cout << json_text(json, 2, reader_of_stdout()) << "\n" << std::flush;
+}
+
+int list_checks(Format format) {
+  Json checks = Json::array();
+  for (const topology::CheckInfo& check : topology::list_checks()) {
+    if (format == Format::Text) {
+      std::cout << check.id << " (" << name_of(check.severity) << "): " << check.what
+                << "\n  why: " << check.why << "\n  do: " << check.remedy << "\n";
+    }
+    checks.push_back({{"id", check.id},
+                      {"severity", name_of(check.severity)},
+                      {"what", check.what},
+                      {"why", check.why},
+                      {"remedy", check.remedy}});
+  }
+  if (format == Format::Json) print_json({{"checks", std::move(checks)}});
+  std::cout << std::flush;
+  return 0;
+}
+
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json finding_json(const Finding& finding) {
+  Json evidence = Json::array();
+  for (const topology::Evidence& each : finding.evidence) {
+    evidence.push_back({{"path", each.path}, {"value", each.value}});
+  }
+  return {{"id", finding.id},
+          {"severity", name_of(finding.severity)},
+          {"subject", finding.subject},
+          {"words", finding.words},
+          {"evidence", std::move(evidence)},
+          {"cost_gb_per_s", optional_json(finding.cost_gb_per_s)},
+          {"cost_milliseconds", optional_json(finding.cost_milliseconds)},
+          {"remedy", finding.remedy}};
+}
+
+std::string cost_text(const Finding& finding) {
+  if (!finding.cost_gb_per_s) return "";
+  char text[120];
+  std::snprintf(text, sizeof text, "  costs about %.3g GB/s", *finding.cost_gb_per_s);
+  std::string words = text;
+  if (finding.cost_milliseconds) {
+    std::snprintf(text, sizeof text, ", %.3g ms for a gradient of BERT-Large",
+                  *finding.cost_milliseconds);
+    words += text;
+  }
+  return words + "\n";
+}
+
+std::string finding_text(const Finding& finding) {
+  std::string text = std::string(name_of(finding.severity)) + " " + finding.id + ": " +
+                     base::printable(finding.words) + "\n";
+  for (const topology::Evidence& each : finding.evidence) {
+    text += "  " + base::printable(each.path) + ": " + base::printable(each.value) + "\n";
+  }
+  return text + cost_text(finding) + "  do: " + base::printable(finding.remedy) + "\n";
+}
+
+Json summary(const topology::Graph& graph, const std::vector<Finding>& findings) {
+  const auto found = [&](Severity severity) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [&](const Finding& finding) { return finding.severity == severity; });
+  };
+  return {{"nodes", graph.of_kind(Kind::Node).size()},
+          {"gpus", graph.of_kind(Kind::Gpu).size()},
+          {"nics", graph.of_kind(Kind::Nic).size()},
+          {"switches", graph.of_kind(Kind::FabricSwitch).size()},
+          {"errors", found(Severity::Error)},
+          {"warnings", found(Severity::Warning)},
+          {"notes", found(Severity::Note)}};
+}
+
+std::string counted(const Json& number, const char* what) {
+  return number.dump() + " " + what + (number == 1 ? "" : what[0] == 's' ? "es" : "s");
+}
+
+std::string summary_text(const Json& of) {
+  return counted(of["nodes"], "node") + ", " + counted(of["gpus"], "GPU") + ", " +
+         counted(of["nics"], "NIC") + ", " + counted(of["switches"], "switch") + ": " +
+         counted(of["errors"], "error") + ", " + counted(of["warnings"], "warning") + ", " +
+         counted(of["notes"], "note") + "\n";
+}
+
+}  // namespace
+
+int doctor(const DoctorOptions& options, const Environment& environment) {
+  if (options.list) return list_checks(options.format);
+  topology::Graph graph;
+  std::vector<topology::TopologyFile> files;
+  std::vector<topology::HostState> hosts;
+  std::vector<Finding> findings;
+  std::vector<topology::Setting> variables = settings(options, environment);
+  std::vector<topology::Reading> readings;
+  for (const std::string& file : options.files) {
+    readings.push_back(topology::read_any(read_file(file), file == "-" ? "stdin" : file));
+  }
+  if (options.files.empty()) {
+    const topology::Capture here = probe_here("libnvidia-ml.so.1", environment);
+    for (const std::string& note : here.notes) {
+      std::cerr << "regatta doctor: " << base::printable(note) << "\n";
+    }
+    readings.push_back(topology::read_any(topology::to_json(here), "this machine"));
+    readings.back().settings.clear();  // they are this shell's
+  }
+  for (topology::Reading& reading : readings) {
+    if (graph.vertices().empty()) {
+      graph = std::move(reading.graph);
+    } else {
+      graph.merge(reading.graph);
+    }
+    std::move(reading.topology_files.begin(), reading.topology_files.end(),
+              std::back_inserter(files));
+    std::move(reading.settings.begin(), reading.settings.end(), std::back_inserter(variables));
+    std::move(reading.hosts.begin(), reading.hosts.end(), std::back_inserter(hosts));
+    std::move(reading.findings.begin(), reading.findings.end(), std::back_inserter(findings));
+  }
+  for (Finding& finding :
+       topology::diagnose({graph, std::move(variables), std::move(hosts), std::move(files)})) {
+    findings.push_back(std::move(finding));
+  }
+  const Json counts = summary(graph, findings);
+  if (options.format == Format::Json) {
+    Json list = Json::array();
+    for (const Finding& finding : findings) list.push_back(finding_json(finding));
+    print_json({{"summary", counts}, {"findings", std::move(list)}});
+  } else {
+    for (const Finding& finding : findings) std::cout << finding_text(finding) << "\n";
+    std::cout << summary_text(counts) << std::flush;
+  }
+  return counts["errors"] != 0 || counts["warnings"] != 0 ? 1 : 0;
+}
+
+}  // namespace regatta::orchestrator

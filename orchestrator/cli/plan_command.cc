@@ -1,0 +1,199 @@
+#include "orchestrator/cli/plan_command.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
+#include "orchestrator/cli/plan_text.h"
+#include "orchestrator/plan/run_plan.h"
+#include "orchestrator/site/site_defaults.h"
+#include "orchestrator/cli/topo_commands.h"
+#include "topology/sources/cluster_file.h"
+#include "topology/sources/nccl_xml.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::Graph;
+using trainer::RunConfig;
+
+Graph machines(const PlanOptions& options, const Environment& environment) {
+  if (options.nodes == 0) {
+    return machines_of({options.clusters, options.srun, options.live, options.nvml_library},
+                       environment, "plan");
+  }
+  if (options.clusters.size() != 1 || options.live || !options.srun.empty()) {
+    throw base::Error(base::Code::User,
+                      "--nodes is for one cluster description; name one with --cluster");
+  }
+  const std::string& file = options.clusters.front();
+  return topology::generate(topology::parse_cluster(read_input(file), file), options.nodes);
+}
+
+void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* config) {
+  if (options.ranks.empty()) return;
+  const auto gpus = static_cast<std::int64_t>(machines.of_kind(topology::Kind::Gpu).size());
+  const auto ranks =
+      options.ranks == "all" ? std::optional(gpus) : base::parse_integer(options.ranks);
+  if (!ranks || *ranks < 1) {
+    throw base::Error(base::Code::User, options.ranks == "all" && gpus == 0
+                                            ? "no GPU is known for --ranks all; give --cluster"
+                                            : "--ranks is '" + base::printable(options.ranks) +
+                                                  "'; use a number above 0, or all");
+  }
+  if (*ranks > config->batch_size) {
+    throw base::Error(base::Code::User, std::to_string(*ranks) + " ranks are more than the " +
+                                            std::to_string(config->batch_size) +
+                                            " samples of a step; raise batch.size, or plan for "
+                                            "fewer");
+  }
+  config->ranks = static_cast<int>(*ranks);
+  const bool fits = config->ranks_per_node > 0 && config->ranks % config->ranks_per_node == 0;
+  if (options.ranks == "all" || !fits) config->ranks_per_node = 0;
+  if (!config->slurm) return;
+  trainer::SlurmResources& slurm = *config->slurm;
+  if (config->ranks % slurm.ranks_per_node != 0) {
+    throw base::Error(base::Code::User,
+                      options.ranks + " ranks are not a multiple of the " +
+                          std::to_string(slurm.ranks_per_node) +
+                          " on a node that slurm.ranks_per_node has; change one of them");
+  }
+  slurm.max_nodes = slurm.min_nodes = config->ranks / slurm.ranks_per_node;
+}
+
+// A plan for fewer ranks than somebody has in mind; empty: for as many as there are GPUs, or as
+// the run file was made for.
+std::string ranks_note(const PlanOptions& options, const PlanRequest& request) {
+  const auto gpus = static_cast<int>(request.machines.of_kind(topology::Kind::Gpu).size());
+  const int ranks = request.config.ranks;
+  if (!options.ranks.empty() || ranks >= gpus || (ranks > 1 && options.nodes == 0)) return "";
+  const std::string all = std::to_string(gpus);
+  const std::string note = "the run file has " + std::to_string(ranks) +
+                           (ranks == 1 ? " rank" : " ranks") + ", for " + std::to_string(ranks) +
+                           " of " + all + " GPUs; 'ranks: " + all + "' in it uses all of them";
+  return note + (gpus > request.config.batch_size ? ", if its batch has as many samples"
+                                                  : ", and --ranks all plans for that");
+}
+
+// own_vocabulary: what the run file has, 0 where it leaves that to its dataset.
+PlanRequest request_of(const PlanOptions& options, const Environment& environment,
+                       int* own_vocabulary) {
+  PlanRequest request;
+  const std::string source = options.file == "-" ? "stdin" : options.file;
+  request.config = trainer::parse_run_config(read_input(options.file), source);
+  *own_vocabulary = request.config.model.vocabulary;
+  take_vocabulary(options.file, options.vocabulary, &request.config);
+  request.machines = machines(options, environment);
+  take_ranks(options, request.machines, &request.config);
+  for (const std::string& file : options.measured) {
+    request.measured.push_back(read_measured(file));
+  }
+  if (!options.lengths.empty()) {
+    request.lengths = trainer::LengthTable::parse(read_input(options.lengths), options.lengths);
+  }
+  const auto runs = options.runs.empty() ? default_runs_directory(environment)
+                                         : std::optional<base::Path>(options.runs);
+  if (runs) {
+    request.stored =
+        topology::list_stored_plans(base::posix_file_system(), *runs / topology::kPlansFolder);
+  }
+  request.given = options.given;
+  request.figures.slowdown = options.slowdown;
+  return request;
+}
+
+// What NCCL is told where no plug-in can be loaded, over the sizes of the buckets.
+std::string environment_text(const topology::Plan& plan) {
+  auto variables = plan.placement.environment;
+  if (plan.timeline && !plan.timeline->buckets.empty()) {
+    const auto [least, most] =
+        std::minmax_element(plan.timeline->buckets.begin(), plan.timeline->buckets.end(),
+                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    variables.merge(topology::nccl_variables(plan.tuner, static_cast<std::uint64_t>(least->bytes),
+                                             static_cast<std::uint64_t>(most->bytes)));
+  }
+  if (variables.empty()) return "# NCCL's own choices stay: no other way is better beyond doubt\n";
+  std::string text;
+  for (const auto& [name, value] : variables) text += "export " + name + "='" + value + "'\n";
+  return text;
+}
+
+std::string xml_text(const PlanRequest& request) {
+  const NodeChoice choice = choose_nodes(request.machines, request.config);
+  return topology::write_nccl_xml(request.machines, choice.nodes.front());
+}
+
+// As planned, but for the vocabulary.
+std::string run_text(const PlanRequest& request, const PlanReport& report, int own_vocabulary) {
+  RunConfig config = request.config;
+  config.model.vocabulary = own_vocabulary;
+  return planned_run_file(config, report.plan);
+}
+
+std::string text_of(PlanFormat format, const PlanRequest& request, const PlanReport& report,
+                    int own_vocabulary) {
+  switch (format) {
+    case PlanFormat::Text:
+      return plan_table(report);
+    case PlanFormat::Explain:
+      return plan_sentences(report);
+    case PlanFormat::Json:
+      return topology::to_json(report.plan);
+    case PlanFormat::Env:
+      return environment_text(report.plan);
+    case PlanFormat::Csv:
+      return report.example_csv;
+    case PlanFormat::Xml:
+      return xml_text(request);
+    case PlanFormat::Run:
+      return run_text(request, report, own_vocabulary);
+  }
+  return "";
+}
+
+// Not what it lies in: a mistyped path would become a tree of folders.
+void make_directory(const base::Path& directory) {
+  std::error_code error;
+  std::filesystem::create_directory(directory, error);
+  if (!error) return;
+  throw base::Error(base::Code::User, "cannot make the directory " +
+                                          base::printable(directory.string()) + ": " +
+                                          error.message() + "; choose another --directory");
+}
+
+}  // namespace
+
+MeasuredLog read_measured(const std::string& text) {
+  const MeasuredName name = parse_measured(text);
+  return {text, topology::parse_nccl_tests_log(read_input(name.file), name.file), name.way};
+}
+
+int plan(const PlanOptions& options, const Environment& environment) {
+  int own_vocabulary = 0;
+  const PlanRequest request = request_of(options, environment, &own_vocabulary);
+  PlanReport report = plan_run(request);
+  if (const std::string note = ranks_note(options, request); !note.empty()) {
+    const bool is_shown =
+        options.format == PlanFormat::Text || options.format == PlanFormat::Explain;
+    if (is_shown) {
+      report.notes.insert(report.notes.begin(), note);
+    } else {
+      std::cerr << "regatta: " << note << "\n";
+    }
+  }
+  if (!options.directory.empty()) {
+    base::FileSystem& files = base::posix_file_system();
+    make_directory(options.directory);
+    for (const auto& [name, text] : plan_files(report.plan)) {
+      base::replace_file(files, base::Path(options.directory) / name, text);
+    }
+  }
+  std::cout << text_of(options.format, request, report, own_vocabulary) << std::flush;
+  return 0;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,207 @@
+#include "orchestrator/cli/plan_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/text.h"
+#include "orchestrator/text/terminal.h"
+#include "topology/plan/step_gantt.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::Decision;
+using topology::Plan;
+using topology::StepTimeline;
+
+std::string figure(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+std::string milliseconds(double seconds) { return figure(1e3 * seconds) + " ms"; }
+
+std::string percent(double share) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+const char* basis_of(const Plan& plan) { return plan.measured ? "measured" : "modelled"; }
+
+// overhead_seconds: of the tail, what is not the optimizer's.
+std::string step_line(const StepTimeline& timeline, double overhead_seconds) {
+  return milliseconds(timeline.step_seconds) + ": computing " +
+         milliseconds(timeline.compute_seconds) + ", waiting for sums " +
+         milliseconds(timeline.exposed_seconds) + ", optimizer " +
+         milliseconds(timeline.tail_seconds - overhead_seconds) +
+         (overhead_seconds > 0 ? ", other " + milliseconds(overhead_seconds) : "");
+}
+
+std::string cuts_table(const Plan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"cut", "buckets", "step", "mean", ""}};
+  for (const topology::Alternative& cut : plan.alternatives) {
+    const bool is_chosen = !plan.cut.empty() && cut.name == plan.cut;
+    rows.push_back({cut.name, std::to_string(cut.buckets), milliseconds(cut.step_seconds),
+                    milliseconds(cut.mean_step_seconds), is_chosen ? "chosen" : ""});
+  }
+  return table(rows);
+}
+
+std::string decisions_table(const Plan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"run file", "has", "plan", "", "milliseconds a step"}};
+  for (const Decision& decision : plan.decisions) {
+    std::vector<std::string> steps;
+    for (const Decision::Option& option : decision.options) {
+      steps.push_back(option.value + " " + figure(1e3 * option.step_seconds));
+    }
+    rows.push_back({decision.key, decision.run_file, decision.choice,
+                    decision.choice == decision.run_file ? "" : "would gain",
+                    base::join(steps, ", ")});
+  }
+  return table(rows);
+}
+
+std::string nccl_line(const topology::TunedRange& range) {
+  char text[200];
+  std::snprintf(
+      text, sizeof text, "%s of %s to %s: %s/%s%s, %.4g us where NCCL's own takes %.4g",
+      topology::name_of(range.collective), base::human_bytes(range.from_bytes).c_str(),
+      range.to_bytes == topology::TunedRange::kNoEnd ? "any size"
+                                                     : base::human_bytes(range.to_bytes).c_str(),
+      topology::name_of(range.way.algorithm), topology::name_of(range.way.protocol),
+      range.way.channels > 0 ? (" on " + std::to_string(range.way.channels) + " channels").c_str()
+                             : "",
+      range.us, range.default_us);
+  return text;
+}
+
+// What NCCL is told, or why not.
+std::vector<std::string> nccl_lines(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const topology::TunedRange& range : plan.tuner.ranges) lines.push_back(nccl_line(range));
+  if (lines.empty() && !plan.seats.empty()) {
+    lines.emplace_back("its own choices stay: no other way is better beyond doubt");
+  }
+  return lines;
+}
+
+std::string seats_line(const Plan& plan) {
+  std::vector<std::string> nodes;
+  for (const topology::Seat& seat : plan.seats) {
+    if (nodes.empty() || nodes.back() != seat.node) nodes.push_back(seat.node);
+  }
+  std::string line = std::to_string(plan.seats.size()) + " ranks on " +
+                     std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes") +
+                     " like " + base::printable(nodes.front()) + ": ";
+  std::vector<std::string> pairs;
+  for (const topology::Seat& seat : plan.seats) {
+    if (seat.node != nodes.front()) break;
+    pairs.push_back("GPU " + std::to_string(seat.gpu) +
+                    (seat.nic.empty() ? "" : " with " + base::printable(seat.nic)));
+  }
+  return line + base::join(pairs, ", ");
+}
+
+std::string placement_line(const Plan& plan) {
+  std::vector<std::string> words;
+  if (!plan.placement.switches.empty()) words.push_back("--switches=" + plan.placement.switches);
+  if (plan.placement.segment > 0) {
+    words.push_back("--segment=" + std::to_string(plan.placement.segment));
+  }
+  for (const auto& [name, value] : plan.placement.environment) {
+    words.push_back(name + "=" + base::printable(value));
+  }
+  return base::join(words, " ");
+}
+
+}  // namespace
+
+std::string plan_table(const PlanReport& report, int columns) {
+  const Plan& plan = report.plan;
+  std::string text =
+      (report.machines.empty() ? std::to_string(plan.ranks) + " rank" : report.machines) + ", " +
+      basis_of(plan) + "\n";
+  if (plan.timeline) text += "step: " + step_line(*plan.timeline, report.overhead_seconds) + "\n";
+  text += plan.why + "\n";
+  for (const std::string& note : report.notes) text += "note: " + base::printable(note) + "\n";
+  for (const std::string& each : report.basis) text += "- " + base::printable(each) + "\n";
+  if (!plan.alternatives.empty()) text += "\n" + cuts_table(plan);
+  if (!plan.decisions.empty()) text += "\n" + decisions_table(plan);
+  if (!plan.seats.empty()) text += "\n";
+  for (const std::string& line : nccl_lines(plan)) text += "NCCL: " + line + "\n";
+  if (!plan.seats.empty()) text += "seats: " + seats_line(plan) + "\n";
+  if (const std::string line = placement_line(plan); !line.empty()) {
+    text += "placement: " + line + "\n";
+  }
+  if (plan.timeline && plan.ranks > 1) text += "\n" + gantt_text(*plan.timeline, columns);
+  return text;
+}
+
+std::string plan_sentences(const PlanReport& report) {
+  const Plan& plan = report.plan;
+  std::string text =
+      "The plan is for " + (report.machines.empty() ? "one rank" : report.machines) + ". ";
+  text += plan.measured
+              ? "How long sums take was measured on such machines.\n"
+              : "How long sums take is NCCL's own model, which public measurements exceed by up to "
+                "half at the sizes of buckets; give a log of all_reduce_perf with --measured.\n";
+  if (plan.timeline) {
+    const StepTimeline& step = *plan.timeline;
+    text += "A step takes " + milliseconds(step.step_seconds) + ": backward ends after " +
+            milliseconds(step.compute_seconds) + ", the last sum " +
+            milliseconds(step.exposed_seconds) + " later, and the optimizer takes " +
+            milliseconds(step.tail_seconds - report.overhead_seconds) +
+            (report.overhead_seconds > 0
+                 ? ", what is beside all that " + milliseconds(report.overhead_seconds)
+                 : "") +
+            ".";
+    if (step.communication_seconds > 0) {
+      text += " All sums together take " + milliseconds(step.communication_seconds) +
+              ", of which " +
+              percent(1 - std::min(1.0, step.exposed_seconds / step.communication_seconds)) +
+              " hide behind backward.";
+    }
+    text += "\n";
+  }
+  for (const std::string& each : report.basis) {
+    text += "It rests on this: " + base::printable(each) + ".\n";
+  }
+  text += "Buckets: " + plan.why + ".\n";
+  for (const topology::Alternative& cut : plan.alternatives) {
+    text += "  " + cut.name + ": " + std::to_string(cut.buckets) +
+            (cut.buckets == 1 ? " bucket, " : " buckets, ") + milliseconds(cut.step_seconds) +
+            " a step, " + milliseconds(cut.mean_step_seconds) + " on average.\n";
+  }
+  for (const Decision& decision : plan.decisions) {
+    text += decision.key + ": the run file has " + decision.run_file + "; " + decision.why + ".\n";
+  }
+  for (const std::string& line : nccl_lines(plan)) text += "NCCL: " + line + ".\n";
+  if (!plan.seats.empty()) text += "Seats: " + seats_line(plan) + ".\n";
+  if (const std::string line = placement_line(plan); !line.empty()) {
+    text += "Slurm is asked for " + line + ".\n";
+  }
+  for (const std::string& note : report.notes) text += "Note: " + base::printable(note) + ".\n";
+  return text;
+}
+
+std::string planned_run_file(const trainer::RunConfig& config, const Plan& plan) {
+  auto json = nlohmann::ordered_json::parse(trainer::to_json(config));
+  for (const Decision& decision : plan.decisions) {
+    std::string pointer = "/" + decision.key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    auto& value = json.at(nlohmann::ordered_json::json_pointer(pointer));
+    if (value.is_boolean()) {
+      value = decision.choice == "true";
+    } else {
+      value = decision.choice;
+    }
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace regatta::orchestrator

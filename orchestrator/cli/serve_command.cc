@@ -1,0 +1,274 @@
+#include <pwd.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/confined_file_system.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/api/access.h"
+#include "orchestrator/api/api.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/site/data_directory.h"
+#include "orchestrator/control/local_scheduler.h"
+#include "orchestrator/api/opening.h"
+#include "orchestrator/cli/plan_command.h"
+#include "orchestrator/control/scheduler_choice.h"
+#include "orchestrator/api/server.h"
+#include "orchestrator/files/shared_files.h"
+#include "orchestrator/site/site_defaults.h"
+#include "orchestrator/batch/batch_script.h"
+#include "orchestrator/slurm/slurm_commands.h"
+#include "orchestrator/control/slurm_scheduler.h"
+#include "orchestrator/store/store.h"
+#include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/site/trainer_environment.h"
+#include "orchestrator/runs/trainer_program.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr double kPlanSeconds = 10;     // for what a plan reads of the dataset
+constexpr double kDefaultsSeconds = 5;  // for the files of site and user
+constexpr double kChoiceSeconds = 5;    // for Slurm's answer to whether it is there
+constexpr int kUnlimited = 1 << 20;     // runs at once: as many as Slurm takes
+
+void refuse_privilege(const ServeOptions& options) {
+  if (::geteuid() != 0) return;
+  if (!options.allow_privileged) {
+    throw base::Error(base::Code::Forbidden,
+                      "refuses to run as root, because every run would have root's rights; start "
+                      "it as an ordinary user, or say --allow-privileged");
+  }
+  base::log(base::LogLevel::Warning, "runs as root: every run has root's rights");
+}
+
+base::Path data_directory(const ServeOptions& options, const Environment& environment) {
+  if (!options.data.empty()) {
+    base::Path data = std::filesystem::absolute(options.data).lexically_normal();
+    return data.has_filename() ? data : data.parent_path();  // "state/" is "state"
+  }
+  if (const auto found = default_data_directory(environment)) return *found;
+  throw base::Error(base::Code::Operator,
+                    "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
+}
+
+base::Path runs_directory(const ServeOptions& options, const Environment& environment,
+                          const base::Path& data) {
+  if (!options.runs.empty()) return options.runs;
+  return default_runs_directory(environment).value_or(data / "runs");
+}
+
+// --parallel, else as the files of defaults say, else by the scheduler.
+int parallel_of(const ServeOptions& options, const std::vector<DefaultsFile>& defaults,
+                const Scheduler& scheduler) {
+  if (options.parallel > 0) return options.parallel;
+  for (const DefaultsFile& file : defaults) {
+    if (file.parallel > 0) return file.parallel;
+  }
+  return scheduler.name() == "local" ? 1 : kUnlimited;
+}
+
+// The user's name as Slurm spells it.
+std::string user_name() {
+  const passwd* const entry = ::getpwuid(::geteuid());
+  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+// Interruptible: it may ask a Slurm that is silent.
+SchedulerChoice chosen(const ServeOptions& options, const Environment& environment, Store* store,
+                       const sigset_t& ending) {
+  const SlurmCommands commands({}, {kChoiceSeconds, kChoiceSeconds},
+                               slurm_environment(environment.whole));
+  ::pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
+  SchedulerChoice choice =
+      choose_scheduler(options.scheduler, store->has_runs_of("slurm"), commands);
+  ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  return choice;
+}
+
+std::unique_ptr<Scheduler> make_scheduler(const SchedulerChoice& choice,
+                                          const Environment& environment, base::FileSystem& files,
+                                          const base::Path& runs, const base::Path& trainer,
+                                          NodeTable* nodes) {
+  if (choice.kind == SchedulerChoice::Kind::Slurm) check_places(runs, trainer);
+  if (!choice.why.empty()) {
+    base::log(choice.surprising ? base::LogLevel::Warning : base::LogLevel::Info, choice.why);
+  }
+  if (choice.kind == SchedulerChoice::Kind::Processes) {
+    return std::make_unique<LocalScheduler>(trainer, trainer_environment(environment.whole));
+  }
+  if (const auto ignored = ignored_variables(environment.whole); !ignored.empty()) {
+    base::log(base::LogLevel::Warning,
+              base::printable(base::join(ignored, ", ")) +
+                  " of the environment is ignored: what a job asks for stands in its run file "
+                  "(section slurm)");
+  }
+  SlurmSettings settings{trainer, user_name(), choice.cluster};
+  return std::make_unique<SlurmScheduler>(
+      files, base::system_clock(), SlurmCommands({}, {}, slurm_environment(environment.whole)),
+      std::move(settings), *nodes);
+}
+
+// What runs are planned for, read once.
+std::shared_ptr<const RunPlanner> make_planner(const ServeOptions& options,
+                                               const Environment& environment,
+                                               base::FileSystem& files, const base::Path& runs) {
+  if (options.clusters.empty()) return nullptr;
+  std::vector<MeasuredLog> measured;
+  for (const std::string& file : options.measured) {
+    measured.push_back(read_measured(file));
+  }
+  return std::make_shared<const RunPlanner>(
+      files, machines_of({options.clusters, {}, false, ""}, environment, "serve"),
+      std::move(measured), runs);
+}
+
+// Read at every submission, so that a change counts from then on.
+std::function<FilledRun(const trainer::RunConfig&)> filler(SharedFiles& shared,
+                                                           const Environment& environment) {
+  return [&shared, places = defaults_places(environment)](const trainer::RunConfig& run) {
+    std::vector<DefaultsFile> files;
+    if (!places.empty()) {
+      files = shared.call(places.front().path.parent_path(), kDefaultsSeconds,
+                          [places] { return read_defaults(places); });
+    }
+    return with_defaults(run, files);
+  };
+}
+
+// What touches run directories and datasets is done there.
+void use(SharedFiles& shared, const std::shared_ptr<const RunPlanner>& planner,
+         ControllerOptions* settings) {
+  settings->beside = [&shared](const base::Path& directory, std::function<void()> work) {
+    return shared.start(directory, std::move(work));
+  };
+  if (!planner) return;
+  settings->plan = [&shared, planner](const trainer::RunConfig& run) {
+    return shared.call(run.data.path, kPlanSeconds, [planner, run] { return planner->plan(run); });
+  };
+}
+
+// Blocked before any thread starts, so that only sigwait() gets them.
+sigset_t block_ending_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+// The address on stdout is for programs that have started this one.
+void tell_ready(const std::string& url, const std::string& message) {
+  std::printf("%s\n", url.c_str());
+  std::fflush(stdout);
+  base::log(base::LogLevel::Info, message);
+}
+
+// Whoever waits for a controller that cannot start is not waited for.
+class GivesUp {
+ public:
+  explicit GivesUp(Opening& opening) : opening_(opening) {}
+  ~GivesUp() { opening_.give_up(); }
+  GivesUp(const GivesUp&) = delete;
+  GivesUp& operator=(const GivesUp&) = delete;
+
+ private:
+  Opening& opening_;
+};
+
+// A thread in a call to a file server that does not answer takes no request to end. What a sudden
+// end leaves behind is what a kill -9 does, and the next controller puts it in order.
+void end_in_time(int exit_code) {
+  base::log(base::LogLevel::Info, "ends; attempts that run go on");
+  constexpr std::chrono::milliseconds kLongestEnd(1500);
+  std::thread([kLongestEnd, exit_code] {
+    std::this_thread::sleep_for(kLongestEnd);
+    ::_exit(exit_code);
+  }).detach();
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options, const Environment& environment) {
+  base::start_log("regatta", base::LogLevel::Info);
+  refuse_privilege(options);
+  const std::vector<DefaultsFile> defaults = read_defaults(defaults_places(environment));
+  const base::Path trainer = find_trainer(options.trainer, environment.program, environment.path);
+  const base::Path data = data_directory(options, environment);
+  ControllerOptions settings;
+  settings.runs_directory = runs_directory(options, environment, data);
+  settings.limits.stop_grace_seconds = options.stop_grace_seconds;
+  const base::Path runs = std::filesystem::absolute(settings.runs_directory);
+  // Static: a thread that a mount holds fast may come back to it when all else has gone.
+  static base::ConfinedFileSystem files(runs);
+  const auto planner = make_planner(options, environment, files, settings.runs_directory);
+
+  const sigset_t signals = block_ending_signals();
+  ::signal(SIGPIPE, SIG_IGN);
+  ::umask(0077);
+  std::string lost;  // written before TERM is sent, read after it came
+  settings.lease.store = data.string();
+  settings.on_loss = [&lost](const std::string& why) {
+    lost = why;
+    ::kill(::getpid(), SIGTERM);
+  };
+
+  std::unique_ptr<Access> access;
+  std::unique_ptr<Api> api;
+  Opening opening(runs, options.page_directory);
+  const auto handle = [&](const Request& request) {
+    const auto refused = access->answer(request);
+    return refused ? *refused : opening.answer(request);
+  };
+  // The port first: a second controller started by mistake ends before it touches anything.
+  auto server = std::make_unique<HttpServer>(ServerOptions{options.address, options.port}, handle);
+  Store store(data);
+  access = std::make_unique<Access>(
+      AccessOptions{keep_token(base::posix_file_system(), data), server->url(), ::geteuid()},
+      base::system_clock());
+  // With workers of its own: who floods the port does not take the command line's.
+  auto local_server =
+      std::make_unique<HttpServer>(ServerOptions{"", kNoPort, socket_path(data)}, handle);
+  const GivesUp before_the_servers(opening);
+  local_server->start();
+  server->start();
+  SharedFiles shared;
+  use(shared, planner, &settings);
+  NodeTable nodes;
+  const std::unique_ptr<Scheduler> scheduler = make_scheduler(
+      chosen(options, environment, &store, signals), environment, files, runs, trainer, &nodes);
+  settings.parallel = parallel_of(options, defaults, *scheduler);
+  if (family_of(scheduler->name()) == "slurm") settings.defaults = filler(shared, environment);
+  Controller controller(files, base::system_clock(), store, *scheduler, settings);
+  api = std::make_unique<Api>(
+      controller, files, base::system_clock(), options.page_directory,
+      CheckpointApiOptions{ExportSettings{trainer, 3600, trainer_environment(environment.whole)}},
+      scheduler->name() == "local" ? nullptr : &nodes, &shared);
+  controller.start();
+  opening.open(api.get());
+  tell_ready(server->url(), "listens on " + server->url() + " and " + socket_path(data).string() +
+                                "; open the page with 'regatta open'; runs in " +
+                                controller.runs_directory().string() + "; trainer " +
+                                trainer.string());
+  int received = 0;
+  ::sigwait(&signals, &received);
+  end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
+  // Before what their requests read.
+  local_server.reset();
+  server.reset();
+  if (!lost.empty()) throw base::Error(base::Code::Operator, lost);
+  return 0;
+}
+
+}  // namespace regatta::orchestrator

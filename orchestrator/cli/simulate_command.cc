@@ -1,0 +1,228 @@
+#include "orchestrator/cli/simulate_command.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
+#include "orchestrator/simulate/mlperf_study.h"
+#include "orchestrator/simulate/simulation_text.h"
+#include "orchestrator/plan/step_model.h"
+#include "topology/plan/step_gantt.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using trainer::LengthTable;
+using trainer::RunConfig;
+
+constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
+constexpr std::size_t kMostCounts = 64;                        // of nodes to compare
+constexpr int kMostBatch = 1 << 20;                            // as in run files
+constexpr double kSecondsOfHour = 3600;
+
+[[noreturn]] void fail(const std::string& what) { throw base::Error(base::Code::User, what); }
+
+std::string read_input(const std::string& file) {
+  if (file != "-") return base::posix_file_system().read(file, kMaxFile);
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
+LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) {
+  if (!options.lengths.empty()) {
+    return LengthTable::parse(read_input(options.lengths), options.lengths);
+  }
+  return longest_lengths(config);
+}
+
+void check_options(const SimulateOptions& options) {
+  if (options.run_file.empty() || options.cluster.empty()) {
+    fail("simulate needs a run file and --cluster, or --study mlperf; 'regatta simulate --help'");
+  }
+  if (options.run_file == "-" && options.cluster == "-") {
+    fail("run file and cluster cannot both be stdin; name a file");
+  }
+  if (options.nodes.empty() || options.nodes.size() > kMostCounts) {
+    fail("--nodes takes 1 to " + std::to_string(kMostCounts) + " numbers of nodes");
+  }
+  if (options.gantt != Gantt::None && options.format == SimulateFormat::Json) {
+    fail("--gantt is for people; leave out -o json");
+  }
+}
+
+StepModel model_of(const SimulateOptions& options, const RunConfig& config,
+                   const Machines& machines) {
+  return step_model(config, machines.gpu_model, machines.device, machines.nodes, options.given);
+}
+
+RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int ranks) {
+  RunConfig config = file;
+  config.ranks = ranks;
+  if (options.samples_per_rank == 0) return config;
+  if (options.samples_per_rank > kMostBatch / ranks) {
+    fail("a batch of " + std::to_string(options.samples_per_rank) + " samples on each of " +
+         std::to_string(ranks) + " ranks is above " + std::to_string(kMostBatch) +
+         "; lower --samples-per-rank");
+  }
+  // Evaluations and checkpoints stay as many samples apart.
+  config.batch_size = options.samples_per_rank * ranks;
+  const double times = static_cast<double>(file.batch_size) / config.batch_size;
+  const auto scaled = [&](std::int64_t every) {
+    return std::max<std::int64_t>(1, std::llround(static_cast<double>(every) * times));
+  };
+  config.evaluate_every = scaled(file.evaluate_every);
+  config.checkpoint_every = scaled(file.checkpoint_every);
+  return config;
+}
+
+RunForecast forecast(const SimulateOptions& options, const RunConfig& file, const RunConfig& config,
+                     const Simulation& simulation, int nodes) {
+  RunForecastInputs inputs;
+  inputs.step_seconds = simulation.mean.step;
+  inputs.batch = config.batch_size;
+  inputs.samples =
+      options.samples_to_converge.value_or(static_cast<double>(file.steps) * file.batch_size);
+  inputs.samples_deviation = options.samples_deviation;
+  inputs.evaluate_every = config.evaluate_every;
+  inputs.evaluation_seconds = simulation.evaluation_seconds;
+  inputs.checkpoint_every = config.checkpoint_every;
+  inputs.checkpoint_seconds = options.checkpoint_seconds;
+  if (options.mtbf_hours > 0) {
+    inputs.failures_per_second = nodes / (options.mtbf_hours * kSecondsOfHour);
+  }
+  inputs.restart_seconds = options.restart_seconds;
+  inputs.seed = config.seed;
+  return forecast_run(inputs);
+}
+
+SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, const RunConfig& file,
+                    const LengthTable& lengths, const std::vector<topology::NcclTestLog>& logs) {
+  const RunConfig config = config_on(file, options, machines.ranks());
+  topology::Allocation allocation = machines.allocation;
+  allocation.sharp = options.sharp;
+  SimulationInputs inputs;
+  inputs.config = config;
+  inputs.lengths = lengths;
+  inputs.ranks_per_node = machines.ranks_per_node;
+  const StepModel model = model_of(options, config, machines);
+  inputs.compute = model.compute;
+  inputs.network = network_of(allocation, machines.device, config.sharding.optimizer, logs);
+  inputs.overhead_seconds = model.overhead_seconds;
+  inputs.steps = options.steps;
+  SimulatedRun run;
+  run.nodes = machines.nodes;
+  run.is_measured = inputs.network.measured;
+  run.simulation = simulate_steps(inputs);
+  if (!model.share.fitted) {
+    const auto samples_with = [&](double efficiency) {
+      SimulationInputs other = inputs;
+      other.compute.efficiency = efficiency;
+      return simulate_steps(other).samples_per_second;
+    };
+    run.samples_range = SamplesRange{samples_with(model.share.low), samples_with(model.share.high)};
+  }
+  run.forecast = forecast(options, file, config, run.simulation, machines.nodes);
+  return run;
+}
+
+std::string title(const RunConfig& config, const Machines& machines) {
+  const trainer::ModelShape& model = config.model;
+  return config.name + ": BERT " + std::to_string(model.layers) + " x " +
+         std::to_string(model.hidden) + " on nodes of " + std::to_string(machines.ranks_per_node) +
+         " " + machines.gpu_model;
+}
+
+std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& config,
+                               const LengthTable& lengths, const std::vector<SimulatedRun>& runs) {
+  const SimulatedRun& last = runs.back();
+  std::vector<std::string> notes =
+      step_basis(config, options.given,
+                 options.lengths.empty() ? std::nullopt : std::optional<LengthTable>(lengths));
+  std::vector<std::string> measured;
+  for (const SimulatedRun& run : runs) {
+    if (run.is_measured) measured.push_back(std::to_string(run.nodes));
+  }
+  notes.push_back(measured.empty() ? "sums take what NCCL's own model says, which nobody measured "
+                                     "on these machines; --measured"
+                                   : "sums were measured on " + base::join(measured, ", ") +
+                                         " nodes; on others NCCL's own model says what they take");
+  if (options.checkpoint_seconds == 0) {
+    notes.push_back("checkpoints take no time: no --checkpoint-seconds");
+  }
+  if (options.mtbf_hours == 0) {
+    notes.push_back("no node fails: no --mtbf-hours");
+  } else if (options.checkpoint_seconds > 0) {
+    const double best = best_checkpoint_interval(
+        options.checkpoint_seconds, last.nodes / (options.mtbf_hours * kSecondsOfHour));
+    notes.push_back("on " + std::to_string(last.nodes) + " nodes a checkpoint every " +
+                    base::human_seconds(best) + ", " +
+                    std::to_string(std::max(1LL, std::llround(best / last.simulation.mean.step))) +
+                    " steps, would lose least");
+  }
+  if (!options.samples_to_converge) {
+    notes.push_back(
+        "the target is taken to be met after the run's steps: no "
+        "--samples-to-converge");
+  }
+  notes.push_back("buckets of the last row: " + last.simulation.plan.why);
+  return notes;
+}
+
+}  // namespace
+
+int simulate(const SimulateOptions& options) {
+  if (!options.study.empty()) {
+    const MlperfStudy study = study_mlperf(mlperf_rows());
+    std::cout << (options.format == SimulateFormat::Json ? mlperf_json(study) : mlperf_text(study))
+              << std::flush;
+    return 0;
+  }
+  check_options(options);
+  const std::string source = options.run_file == "-" ? "stdin" : options.run_file;
+  RunConfig file = trainer::parse_run_config(read_input(options.run_file), source);
+  take_vocabulary(options.run_file, options.vocabulary, &file);
+  if (options.seed) file.seed = *options.seed;
+  const Cluster cluster = Cluster::read(read_input(options.cluster),
+                                        options.cluster == "-" ? "stdin" : options.cluster);
+  const LengthTable lengths = lengths_of(options, file);
+  std::vector<topology::NcclTestLog> logs;
+  for (const std::string& log : options.measured) {
+    logs.push_back(topology::parse_nccl_tests_log(read_input(log), log));
+  }
+  SimulationReport report;
+  for (const int nodes : options.nodes) {
+    const Machines machines = cluster.machines(nodes, file.ranks_per_node);
+    report.title = title(file, machines);
+    const StepModel model = model_of(options, file, machines);
+    report.share = model.share;
+    report.peak_flops = model.compute.peak_flops;
+    report.runs.push_back(run_on(machines, options, file, lengths, logs));
+  }
+  const bool is_measured = std::any_of(report.runs.begin(), report.runs.end(),
+                                       [](const SimulatedRun& run) { return run.is_measured; });
+  if (!options.measured.empty() && !is_measured) {
+    fail(
+        "no log of --measured is of the run's collective on one of these numbers of nodes; give "
+        "--nodes that were measured, or leave it out");
+  }
+  const SimulatedRun& last = report.runs.back();
+  report.notes = notes(options, file, lengths, report.runs);
+  if (options.gantt == Gantt::Svg) {
+    std::cout << topology::gantt_svg(last.simulation.timeline);
+  } else if (options.format == SimulateFormat::Json) {
+    std::cout << simulation_json(report);
+  } else {
+    std::cout << simulation_text(report);
+    if (options.gantt == Gantt::Text) {
+      std::cout << "\n"
+                << last.nodes << " nodes: " << topology::gantt_text(last.simulation.timeline);
+    }
+  }
+  std::cout << std::flush;
+  return 0;
+}
+
+}  // namespace regatta::orchestrator

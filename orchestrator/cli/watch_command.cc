@@ -1,0 +1,133 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/cli/client.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/text/terminal.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kPollSeconds = 0.5;
+constexpr double kQuietLineSeconds = 5;
+constexpr double kPatienceSeconds = 30;  // a controller may restart meanwhile
+constexpr int kFailedWithoutCode = 100;
+constexpr int kDetached = 130;
+
+// SIGINT and SIGTERM blocked and taken by sigtimedwait: the wait between two looks is where Ctrl-C
+// arrives.
+class Interrupt {
+ public:
+  Interrupt() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~Interrupt() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  // True when Ctrl-C came within `seconds`.
+  [[nodiscard]] bool wait(double seconds) const {
+    timespec time{};
+    time.tv_sec = static_cast<time_t>(seconds);
+    time.tv_nsec = static_cast<long>((seconds - static_cast<double>(time.tv_sec)) * 1e9);
+    return ::sigtimedwait(&signals_, nullptr, &time) == SIGINT;
+  }
+
+ private:
+  sigset_t signals_{};
+  sigset_t before_{};
+};
+
+int exit_code_of(const Json& run) {
+  const std::string state = run.value("state", "");
+  if (state == "succeeded") return 0;
+  const Json attempt = run.value("attempt", Json(nullptr));
+  if (attempt.is_object() && attempt["exit_code"].is_number_integer()) {
+    const int code = attempt["exit_code"].get<int>();
+    if (code != 0) return code;
+  }
+  return kFailedWithoutCode;
+}
+
+// The progress line: rewritten in place on a terminal, a line now and then elsewhere.
+class Progress {
+ public:
+  Progress() : terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+  void show(const Json& run, double now) {
+    if (terminal_) {
+      std::cerr << "\r\x1b[K" << progress_line(run, terminal_width(STDERR_FILENO) - 1)
+                << std::flush;
+      dirty_ = true;
+      return;
+    }
+    const std::string line = progress_line(run, 200);
+    if (last_ && (now - *last_ < kQuietLineSeconds || line == text_)) return;
+    std::cerr << line << "\n";
+    last_ = now;
+    text_ = line;
+  }
+  void clear() {
+    if (dirty_) std::cerr << "\r\x1b[K" << std::flush;
+    dirty_ = false;
+  }
+
+ private:
+  bool terminal_;
+  bool dirty_ = false;
+  std::optional<double> last_;
+  std::string text_;
+};
+
+}  // namespace
+
+int watch(const ClientOptions& options, const std::string& name, WatchResult result) {
+  const Client client(options.server, options.timeout_seconds);
+  const std::string path = "/runs/" + path_part(name);
+  const Interrupt interrupt;
+  Progress progress;
+  Json run = client.get(path);  // an unknown run, or no controller, ends it here
+  double reached = base::system_clock().monotonic_seconds();
+  std::string printed;
+  for (;;) {
+    const double now = base::system_clock().monotonic_seconds();
+    if (options.format == Format::Json) {
+      const std::string line = json_text(run, -1, reader_of_stdout());
+      if (line != printed) std::cout << line << "\n" << std::flush;
+      printed = line;
+    } else if (!is_over(run)) {
+      progress.show(run, now);
+    }
+    if (is_over(run)) break;
+    if (interrupt.wait(kPollSeconds)) {
+      progress.clear();
+      std::cerr << "detached; the run goes on ('regatta cancel "
+                << base::printable(run.value("id", "")) << "' stops it)\n";
+      return kDetached;
+    }
+    try {
+      run = client.get(path);
+      reached = base::system_clock().monotonic_seconds();
+    } catch (const base::Error& error) {
+      if (error.code() != base::Code::Retry || now - reached > kPatienceSeconds) throw;
+    }
+  }
+  progress.clear();
+  if (options.format == Format::Text) std::cout << run_summary(run) << std::flush;
+  return result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,287 @@
+// The controller: one thread (the loop) owns the world; handlers read the store and write down
+// wishes. Each open run has a time of its next visit; the loop makes the visits that are due.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "orchestrator/control/follower.h"
+#include "orchestrator/control/launcher.h"
+#include "orchestrator/files/name_locks.h"
+#include "orchestrator/control/node_avoidance.h"
+#include "orchestrator/control/open_run.h"
+#include "orchestrator/control/reconcile.h"
+#include "orchestrator/control/run_removal.h"
+#include "orchestrator/files/runs_directory_lease.h"
+#include "orchestrator/runs/scheduler.h"
+#include "orchestrator/files/side_work.h"
+#include "orchestrator/site/site_defaults.h"
+#include "orchestrator/store/store.h"
+#include "orchestrator/files/troubles.h"
+#include "topology/plan/plan.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+
+struct SubmittedRun;
+
+struct ControllerOptions {
+  base::Path runs_directory;
+  int parallel = 1;  // runs at once
+  Limits limits;
+  double visit_seconds = 0.25;  // between two visits of a run; more where there are many
+  double submit_seconds = 20;   // for a run directory to be made
+  double cancel_seconds = 2;    // for a cancellation, or what undoes it, to be written there
+  // For runs that are submitted without a plan; nothing: they go without.
+  std::function<std::optional<topology::Plan>(const trainer::RunConfig&)> plan{};
+  // What site and user say for all runs; nothing: a run is as its file says.
+  std::function<FilledRun(const trainer::RunConfig&)> defaults{};
+  // Where what touches the runs directory is done beside the loop; nothing: in it, at once. What
+  // it is given may outlive the controller and uses the file system.
+  SideWork::Start beside{};
+  LeaseOptions lease{};
+  // Called once, on the controller's thread, when the runs directory is no longer this
+  // controller's: it does nothing more, and the program is to end.
+  std::function<void(const std::string& why)> on_loss{};
+};
+
+struct Removal {
+  Run run;
+  bool dry_run = false;
+  bool had_directory = true;
+  DirectoryUse use;
+  std::vector<std::string> pinned;  // checkpoints
+  std::string left;                 // why files are still there; empty: they are gone
+};
+struct RemoveOptions {
+  bool dry_run = false;
+  bool pinned_too = false;
+};
+
+enum class DryRun { No, Yes };
+struct Archival {
+  Run run;
+  ArchivedFiles files;
+};
+
+// How far the runs directory, which the store may know nothing of, has been read since the start.
+struct Adoption {
+  bool done = false;
+  std::int64_t found = 0;  // directories that the store did not know
+  std::int64_t read = 0;   // of these
+};
+
+// submit(), cancel(), find(), adoption(), contact() and somebody_looks() may be called from any
+// thread; adopt() and tick() from one, which is the thread of start() once that was called.
+class Controller {
+ public:
+  // Everything passed by reference outlives the controller; the file system outlives all that
+  // `beside` was given. Creates the runs directory and takes its lease (runs_directory_lease.h),
+  // which may take a minute where another machine left one.
+  Controller(base::FileSystem& files, base::Clock& clock, Store& store, Scheduler& scheduler,
+             const ControllerOptions& options);
+  ~Controller();
+
+  struct Accepted {
+    Run run;
+    bool created = false;  // false: the same request had been made before
+  };
+  // body: as parse_submitted() takes it. Code::User for a bad one, Code::Conflict when the key was
+  // used with another body, Code::Retry for a key while runs are still being adopted.
+  // after: ids or names of runs that must have succeeded before it begins, kMostAfter at most;
+  // Code::NotFound for an unknown one.
+  Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
+                  const std::vector<std::string>& after = {});
+  // Code::NotFound for an unknown run, Code::Conflict for one that only its journal is known of,
+  // Code::Retry before that can be said. True when something changed.
+  bool cancel(const std::string& run);
+  // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
+  // over. Code::Conflict where there is nothing to resume, or not from here. changes: of its
+  // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
+  // they could not be written down, and then nothing is resumed.
+  bool resume(const std::string& run, const std::string& changes = {});
+  // Removes a run that is over, with its directory and all that the store knows of it.
+  // Code::NotFound for an unknown run; Code::Conflict for one that is not over, that others wait
+  // for, that belongs to another scheduler, that was started by hand and may still go on, whose
+  // checkpoints somebody reads, or has pinned unless pinned_too; Code::Retry where its file system
+  // does not answer.
+  Removal remove(const std::string& run, const RemoveOptions& options);
+  // Removes all checkpoints of a run that is over but the best, the newest and pinned ones, and its
+  // exports; it is listed no more unless asked for. Errors as remove().
+  Archival archive(const std::string& run, DryRun dry_run);
+  // By id, or by name when only one run has it. Code::NotFound (with a suggestion) otherwise.
+  [[nodiscard]] Run find(const std::string& run);
+  [[nodiscard]] Adoption adoption() const;
+
+  [[nodiscard]] const base::Path& runs_directory() const { return options_.runs_directory; }
+  [[nodiscard]] std::string scheduler_name() const { return scheduler_.name(); }
+  // As Scheduler has them, from any thread.
+  [[nodiscard]] std::optional<Contact> contact(const std::string& handle) const {
+    return scheduler_.contact(handle);
+  }
+  void somebody_looks() { scheduler_.somebody_looks(); }
+  [[nodiscard]] Store& store() { return store_; }
+
+  // Begins to take in the runs of the runs directory that the store does not know; without `beside`
+  // they are there when it returns. tick() does so later for those that somebody started by hand.
+  void adopt();
+  // One round in which every open run is visited, due or not.
+  void tick();
+  // Visits what is due, and takes what has landed; what is due at `until`, monotonic, may wait.
+  void round(double until);
+  // adopt(), then rounds in a thread of their own until destruction. Attempts go on after that.
+  void start();
+
+ private:
+  void wait_for_adoption();
+  void wait_for_first_visit(const std::string& name);
+  void do_beside(const base::Path& directory, double seconds, const std::function<void()>& work);
+  void make_directory(const base::Path& directory, const std::string& run_json,
+                      const std::map<std::string, std::string>& beside);
+
+  struct Watched {
+    std::optional<Launch> launch;  // the newest one, unless it is over
+    ProcessReport report;
+  };
+
+  // What is common to remove() and archive() (controller_remove.cc).
+  [[nodiscard]] Run find_over(const std::string& name);
+  void refuse_removal(const Run& run);
+  [[nodiscard]] base::Path move_away(const Run& run, const RemoveOptions& options);
+  void remove_files(const base::Path& moved, Removal* removal);
+  void forget(const Run& run);
+  void take_forgotten();
+  void take_leftovers(const std::vector<std::string>& names);
+  void remove_leftovers();
+
+  // Why only its own scheduler can do anything about it; empty when that is this controller's.
+  [[nodiscard]] std::string why_not_ours(const Run& run) const;
+  // Code::Retry when the runs directory is not this controller's at the moment.
+  void check_lease() const;
+  std::string take_defaults(trainer::RunConfig* config) const;
+  RunNumber add_submitted(NewRun* run, const SubmittedRun& asked);
+
+  // The loop (controller.cc).
+  void loop(const std::stop_token& stop);
+  void take_news();
+  void load_open_runs();
+  void load_unsettled();
+  OpenRun* open(Run run);
+  void take_up(OpenRun* open);
+  void close(RunNumber number);
+  void schedule(OpenRun* open, double due);
+  void start_next();
+  [[nodiscard]] std::vector<std::string> resolve(const std::vector<std::string>& after);
+  [[nodiscard]] std::optional<Blockage> look_at_dependencies(OpenRun* open);
+  void wake_dependants(const std::string& run);
+  [[nodiscard]] std::size_t free_places();
+  [[nodiscard]] bool may_start(const OpenRun& open);
+  [[nodiscard]] double pause_of(const OpenRun& open) const;
+  void wake(std::optional<RunNumber> about = {});  // a wish was written down, or something landed
+
+  // One visit (controller_visit.cc): watch, read, and what follows from both.
+  void visit(OpenRun* open);
+  void begin_reading(OpenRun* open);
+  void end_visit(RunNumber number, Outcome<RunReading> outcome);
+  void conclude(OpenRun* open, const RunReading& reading);
+  void conclude_unread(OpenRun* open);
+  void note_written(OpenRun* open, const RunReading& reading);
+  // False: the directory is gone, or there is more to read, or nothing left to decide.
+  [[nodiscard]] bool follow(OpenRun* open, const RunReading& reading, Followed* followed);
+  void judge_again(OpenRun* open, const RunReading& reading);
+  void decide(OpenRun* open, const Followed& followed, const RunReading& reading);
+  void lose(OpenRun* open);
+  [[nodiscard]] Watched watch(OpenRun* open);
+  [[nodiscard]] Observation observe(const OpenRun& open, const Watched& watched,
+                                    const std::string& last_log_line, bool place_free);
+  void apply(OpenRun* open, const Observation& seen, const Decision& decision, Watched* watched);
+  void act(OpenRun* open, const Decision& decision, Watched* watched);
+  void launch(OpenRun* open);
+  void note_launched(OpenRun* open, const Launched& launched);
+  [[nodiscard]] double next_turn(double time);
+  void end_launch(OpenRun* open, const Run& run, const Observation& seen, Launch* launch);
+  void put_launch(OpenRun* open, const Launch& launch);
+  void remember_launch(OpenRun* open, const Launch& launch);
+  void wait_for_place(OpenRun* open, bool waits);
+  void save(OpenRun* open);
+  // False: there is none.
+  bool watch_successor(OpenRun* open);
+
+  // Runs that are found (controller_adopt.cc).
+  void take_names(const Outcome<std::vector<std::string>>& names);
+  void adopt_some();
+  void take_found(const std::string& name, const Outcome<std::optional<FoundRun>>& outcome);
+  RunNumber add_found(const std::string& name, const FoundRun& found);
+  void look_for_new();
+  void take_look(const Outcome<std::vector<std::string>>& names);
+  void look_at_some();
+  struct Look;
+  void take_one_look(const std::string& name, const Outcome<Look>& outcome);
+  void consider(const std::string& name, const Look& look);
+  void read_again(const std::string& name);
+
+  base::FileSystem& files_;
+  base::Clock& clock_;
+  Store& store_;
+  Scheduler& scheduler_;
+  ControllerOptions options_;
+  std::optional<RunsDirectoryLease> lease_;
+  Follower follower_;
+  NodeAvoidance nodes_;
+  Troubles troubles_;
+
+  std::map<RunNumber, OpenRun> open_;
+  std::set<std::pair<double, RunNumber>> schedule_;  // when each is due
+  std::set<std::pair<double, RunNumber>> waiting_;   // for a place, by creation
+  std::set<RunNumber> active_;                       // have a place
+  std::set<RunNumber> readings_;                     // whose directories are being read
+  std::set<std::int64_t> turns_;                     // taken by runs that were refused
+  double next_round_ = 0;                            // of the scheduler's and nodes'
+  double next_unsettled_ = 0;
+
+  // Adoption at the start.
+  bool listed_ = false;                    // the directory is being read
+  bool names_taken_ = false;               // or was
+  std::deque<std::string> unread_;         // names
+  std::map<std::string, double> reading_;  // names, and since when
+  std::set<RunNumber> adopted_;            // whose journals are being read for the first time
+  std::atomic<bool> adopted_all_ = false;
+  std::atomic<std::int64_t> found_ = 0, read_ = 0;
+  // Looks for runs that somebody starts by hand.
+  bool looking_ = false;
+  double next_look_ = 0;
+  int looks_ = 0;
+  std::deque<std::string> to_look_at_;
+  std::set<std::string> looked_at_now_;
+  std::set<std::string> unadopted_;            // could not be read or understood so far
+  std::set<std::string> known_;                // in the runs directory, and need no other look
+  std::map<std::string, double> temporaries_;  // left by a submission, and when first seen
+
+  // Runs that were removed: what of them was read before is not taken for a find.
+  std::map<std::string, double> forgotten_;  // ids, and since when
+  std::vector<std::string> leftovers_;       // names of directories that are still to be removed
+
+  NameLocks changing_;     // runs, and keys of submissions
+  std::mutex wake_mutex_;  // guards the next three
+  std::vector<RunNumber> told_;
+  std::vector<std::string> told_forgotten_;
+  bool woken_ = false;
+  std::condition_variable_any wake_;
+  SideWork side_;      // wakes
+  Launcher launcher_;  // wakes
+  std::jthread thread_;
+};
+
+}  // namespace regatta::orchestrator

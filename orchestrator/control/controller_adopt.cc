@@ -1,0 +1,395 @@
+// Runs that the controller finds: those of an earlier one, and those that somebody started by hand.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/runs/run_records.h"
+#include "orchestrator/slurm/job_book.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr double kLookSeconds = 10;                 // between two looks at the runs directory
+constexpr double kForgottenSeconds = 30 * 86400.0;  // after which an old run is not started again
+constexpr int kLooksForOld = 6;                     // every how many also at runs that are over
+constexpr std::uint64_t kMostRecordBytes = std::uint64_t{1} << 20U;
+constexpr std::size_t kMostAtOnce = 32;   // directories read at once, beside those of open runs
+constexpr std::size_t kMostAdopted = 64;  // whose journals are read at once
+// A submission is made under a temporary name within seconds; what bears one for longer was left.
+constexpr double kTemporarySeconds = 25;
+constexpr std::int64_t kMostNamed = 20;  // runs found at the start, in the log
+constexpr double kHungSeconds = 5;       // after which others do not wait for a directory any more
+
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return {};
+  return name;
+}
+
+bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
+bool is_run_name(const std::string& name) { return name.front() != '.' && !is_temporary(name); }
+
+// A name is the run's id: on the page, in a terminal and in an address it has to be what it is.
+void check_name(const std::string& name) {
+  if (base::printable(name) == name && name.find('\t') == std::string::npos) return;
+  throw base::Error(base::Code::User,
+                    "its name has bytes that are not UTF-8, or characters that are not seen; "
+                    "rename the directory (mv -i -- *PART-OF-ITS-NAME* NEW-NAME)");
+}
+
+// Of an older controller's run: the scheduler that made the launch.
+std::string scheduler_of(const Launch& launch) {
+  if (parse_job_handle(launch.handle)) return "slurm";
+  const std::vector<std::string> parts = base::split(launch.handle, ':');
+  return parts.size() == 3 && base::parse_integer(parts[0]) ? "local" : "";
+}
+
+// Whether the attempt's journal has a whole record behind `offset`.
+bool has_more(base::FileSystem& files, const trainer::RunDirectory& directory,
+              const trainer::AttemptName& attempt, std::int64_t offset) {
+  const base::Path journal = directory.journal_path(attempt);
+  if (!files.exists(journal)) return false;
+  const std::string text =
+      files.read_at(journal, static_cast<std::uint64_t>(offset), kMostRecordBytes);
+  return text.find('\n') != std::string::npos;
+}
+
+}  // namespace
+
+// A directory in which somebody may train by hand.
+struct Controller::Look {
+  bool submitted = false;  // through a controller
+  std::vector<trainer::AttemptName> attempts;
+  bool more = false;  // the newest attempt's journal has news
+};
+
+void Controller::adopt() {
+  listed_ = true;
+  const base::Path runs = options_.runs_directory;
+  const bool begun = side_.begin<std::vector<std::string>>(
+      runs, [files = &files_, runs] { return files->list(runs); },
+      [this](Outcome<std::vector<std::string>> names) { take_names(names); });
+  if (!begun) listed_ = false;
+  adopt_some();
+}
+
+void Controller::take_names(const Outcome<std::vector<std::string>>& names) {
+  if (!names.value) {
+    troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
+    listed_ = false;
+    return;
+  }
+  const std::vector<std::string> ids = store_.ids();
+  const std::set<std::string> in_store(ids.begin(), ids.end());
+  for (const std::string& name : *names.value) {
+    if (is_temporary(name)) temporaries_[name] = clock_.monotonic_seconds();
+    if (is_run_name(name) && in_store.count(name) == 0) unread_.push_back(name);
+  }
+  take_leftovers(*names.value);
+  found_ = static_cast<std::int64_t>(unread_.size());
+  names_taken_ = true;
+}
+
+void Controller::adopt_some() {
+  if (adopted_all_ || !names_taken_) return;
+  const double now = clock_.monotonic_seconds();
+  std::size_t answering = 0;
+  for (const auto& [name, since] : reading_) answering += now - since < kHungSeconds ? 1 : 0;
+  while (!unread_.empty() && answering < kMostAtOnce && adopted_.size() < kMostAdopted) {
+    const std::string name = unread_.front();
+    const base::Path directory = options_.runs_directory / name;
+    reading_[name] = now;
+    const bool begun = side_.begin<std::optional<FoundRun>>(
+        directory, [files = &files_, directory] { return read_found(*files, directory); },
+        [this, name](Outcome<std::optional<FoundRun>> found) {
+          reading_.erase(name);
+          ++read_;
+          take_found(name, found);
+        });
+    if (!begun) {
+      reading_.erase(name);
+      // One that cannot be read now must not keep the others waiting.
+      std::rotate(unread_.begin(), unread_.begin() + 1, unread_.end());
+      return;
+    }
+    unread_.pop_front();
+    if (reading_.count(name) > 0) ++answering;
+  }
+  if (unread_.empty() && answering == 0) {
+    adopted_all_ = true;
+    if (found_ > 0) {
+      base::log(base::LogLevel::Info, "the runs directory was read: " + std::to_string(read_) +
+                                          " directories that the store did not know");
+    }
+  }
+}
+
+void Controller::take_found(const std::string& name,
+                            const Outcome<std::optional<FoundRun>>& outcome) {
+  try {
+    if (outcome.error) throw base::Error(*outcome.error);
+    if (!*outcome.value || store_.run(name) || forgotten_.count(name) > 0) return;
+    const RunNumber number = add_found(name, **outcome.value);
+    open(*store_.run(number))->found = true;
+    if (open_.count(number) > 0 && is_over(open_.at(number).run.state)) adopted_.insert(number);
+    unadopted_.erase(name);
+    troubles_.settle("cannot adopt " + name);
+  } catch (const base::Error& error) {
+    unadopted_.insert(name);
+    troubles_.tell("cannot adopt " + name, error.what(), clock_.monotonic_seconds());
+  }
+}
+
+// What had ended stays ended: its state was written down, or its newest launch says so. Else the
+// journal of its newest launch decides, whatever was written of that.
+RunNumber Controller::add_found(const std::string& name, const FoundRun& found) {
+  check_name(name);
+  const trainer::RunConfig config = trainer::parse_run_config(found.run_json, "run.json");
+  const std::optional<SubmissionRecord>& submission = found.submission;
+  NewRun run;
+  run.id = name;
+  take_config(config, &run);
+  run.directory = (options_.runs_directory / name).string();
+  run.created_utc =
+      submission ? submission->created_utc : found.began_utc.value_or(clock_.utc_seconds());
+  run.wanted = submission ? submission->wanted : Wanted::Observe;
+  run.body_digest = submission ? submission->body_digest : base::digest_of(run.config);
+  if (submission && submission->idempotency_key &&
+      !store_.submitted_with(*submission->idempotency_key)) {
+    run.idempotency_key = submission->idempotency_key;
+  }
+  // Of a run made by hand the journal alone decides, however often it is found: what a controller
+  // noted beside it was read there, too.
+  std::vector<Launch> launches;
+  if (submission) {
+    launches = found.launches;
+    run.scheduler = submission->scheduler;
+    run.after = submission->after;
+    run.archived = submission->archived;
+    for (const Launch& launch : launches) {
+      if (run.scheduler.empty()) run.scheduler = scheduler_of(launch);
+    }
+  }
+  if (!launches.empty() || found.attempts > 0) {
+    run.state = RunState::Starting;  // until its journal is read
+  } else if (run.wanted != Wanted::Run) {
+    run.state = run.wanted == Wanted::Cancel ? RunState::Stopping : RunState::Stopped;
+  }
+  if (found.state) {
+    run.state = found.state->state;
+    run.error = found.state->error;
+    run.ended_utc = found.state->ended_utc;
+    run.failures = found.state->failures;
+    run.progress_step = found.state->progress_step;
+    run.settled = is_over(run.state);
+    for (Launch& launch : launches) launch.over = launch.number <= found.state->launch;
+    // Written when an earlier one ended: what became of the newest is known after a visit.
+    if (!launches.empty() && !launches.back().over && run.state == RunState::Queued) {
+      run.state = RunState::Starting;
+    }
+  } else if (!launches.empty() && launches.back().over && !launches.back().handle.empty()) {
+    const bool ended = launches.back().exit_code == 0;
+    run.state = ended                          ? RunState::Succeeded
+                : run.wanted == Wanted::Cancel ? RunState::Cancelled
+                                               : RunState::Stopped;
+    run.ended_utc = launches.back().ended_utc;
+    if (run.state == RunState::Stopped) {
+      run.error =
+          "its last attempt had ended when the controller's store was lost; `regatta resume` lets "
+          "it go on";
+    }
+  }
+  if (is_over(run.state)) {
+    for (Launch& launch : launches) launch.over = true;
+  }
+  const RunNumber number = store_.add_run(run);
+  for (const Launch& launch : launches) store_.put_launch(number, launch);
+  if (found_ <= kMostNamed) {
+    base::log(base::LogLevel::Info, "run " + name + " was found in the runs directory");
+  }
+  return number;
+}
+
+// Seldom: of what came into the runs directory since adopt(), and of runs made by hand that are
+// over, those that go on.
+void Controller::look_for_new() {
+  const double now = clock_.monotonic_seconds();
+  if (!adopted_all_ || looking_ || now < next_look_ || !to_look_at_.empty()) return;
+  next_look_ = now + kLookSeconds;
+  looking_ = true;
+  const base::Path runs = options_.runs_directory;
+  const bool begun = side_.begin<std::vector<std::string>>(
+      runs, [files = &files_, runs] { return files->list(runs); },
+      [this](Outcome<std::vector<std::string>> names) { take_look(names); });
+  if (!begun) looking_ = false;
+}
+
+void Controller::take_look(const Outcome<std::vector<std::string>>& names) {
+  looking_ = false;
+  if (!names.value) {
+    troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
+    return;
+  }
+  const bool at_old_ones = ++looks_ % kLooksForOld == 0;
+  const double now = clock_.monotonic_seconds();
+  std::map<std::string, double> temporaries;
+  for (const std::string& name : *names.value) {
+    if (is_temporary(name)) {
+      const auto before = temporaries_.find(name);
+      temporaries[name] = before == temporaries_.end() ? now : before->second;
+    }
+    if (!is_run_name(name) || known_.count(name) > 0) continue;
+    if (unadopted_.count(name) > 0) {
+      read_again(name);
+      continue;
+    }
+    const std::optional<Run> run = store_.run(name);
+    if (run && (run->wanted != Wanted::Observe ||
+                clock_.utc_seconds() - run->ended_utc.value_or(clock_.utc_seconds()) >
+                    kForgottenSeconds)) {
+      known_.insert(name);
+    } else if (!run || (is_over(run->state) && at_old_ones)) {
+      to_look_at_.push_back(name);
+    }
+  }
+  temporaries_ = std::move(temporaries);
+  look_at_some();
+}
+
+void Controller::look_at_some() {
+  while (!to_look_at_.empty() && looked_at_now_.size() < kMostAtOnce) {
+    const std::string name = to_look_at_.front();
+    to_look_at_.pop_front();
+    if (!looked_at_now_.insert(name).second) continue;  // that look has not come back yet
+    const base::Path directory = options_.runs_directory / name;
+    std::map<std::string, std::int64_t> read;
+    if (const auto run = store_.run(name)) {
+      for (const Attempt& attempt : store_.attempts(run->number)) {
+        read[trainer::AttemptName{attempt.number, attempt.execution}.text()] = attempt.offset;
+      }
+    }
+    const auto work = [files = &files_, directory, read] {
+      Look look;
+      // What is being submitted has a submission.json before it has a row.
+      look.submitted = files->exists(directory / kSubmissionName);
+      if (look.submitted || !files->exists(directory / "run.json")) return look;
+      const auto opened = trainer::RunDirectory::open(*files, directory);
+      look.attempts = opened.attempts();
+      if (look.attempts.empty()) return look;
+      const auto known = read.find(look.attempts.back().text());
+      look.more =
+          has_more(*files, opened, look.attempts.back(), known == read.end() ? 0 : known->second);
+      return look;
+    };
+    const bool begun = side_.begin<Look>(
+        directory, work, [this, name](Outcome<Look> look) { take_one_look(name, look); });
+    if (!begun) looked_at_now_.erase(name);
+  }
+  const double now = clock_.monotonic_seconds();
+  for (auto& [name, since] : temporaries_) {
+    if (now - since < kTemporarySeconds) continue;
+    since = now;  // once a minute, until it is not there any more
+    const base::Path path = options_.runs_directory / name;
+    (void)side_.begin<bool>(
+        path,
+        [files = &files_, path] {
+          files->remove_tree(path);
+          return true;
+        },
+        [path](const Outcome<bool>& outcome) {
+          if (!outcome.value) return;
+          base::log(base::LogLevel::Info, "removed what a submission left: " + path.string());
+        });
+  }
+}
+
+void Controller::take_one_look(const std::string& name, const Outcome<Look>& outcome) {
+  looked_at_now_.erase(name);
+  try {
+    if (outcome.error) throw base::Error(*outcome.error);
+    if (outcome.value->more) consider(name, *outcome.value);
+    troubles_.settle("directory " + name);
+  } catch (const base::Error& error) {
+    troubles_.tell("directory " + name, std::string("cannot adopt it: ") + error.what(),
+                   clock_.monotonic_seconds());
+  }
+}
+
+// What could not be read or understood may be put right; what came later was not there to be read.
+void Controller::read_again(const std::string& name) {
+  const base::Path directory = options_.runs_directory / name;
+  (void)side_.begin<std::optional<FoundRun>>(
+      directory, [files = &files_, directory] { return read_found(*files, directory); },
+      [this, name](Outcome<std::optional<FoundRun>> found) { take_found(name, found); });
+}
+
+void Controller::consider(const std::string& name, const Look& look) {
+  std::optional<Run> run = store_.run(name);
+  if (!run) return read_again(name);
+  if (open_.count(run->number) > 0) return;  // its visits read it
+  const std::vector<Attempt> before = store_.attempts(run->number);
+  const auto find = [&](const std::string& execution) {
+    return std::find_if(before.begin(), before.end(),
+                        [&](const Attempt& attempt) { return attempt.execution == execution; });
+  };
+  const auto known = find(look.attempts.back().execution);
+  if (known != before.end() && known->exit_code) return;
+  if (!before.empty() && find(look.attempts.front().execution) == before.end()) {
+    throw base::Error(base::Code::Conflict,
+                      "it was removed and made anew; only the old run is shown under this name, so "
+                      "train in a directory of another name");
+  }
+  run->drained = false;
+  store_.update_run(*run);
+  open(*run)->found = true;  // its journal is read first, then its process is looked for
+}
+
+// An attempt that this controller did not start: watched like its own if it lives, else judged by
+// its journal.
+bool Controller::watch_successor(OpenRun* open) {
+  const std::vector<Attempt>& attempts = open->attempts;
+  const std::vector<Launch>& launches = open->launches;
+  if (attempts.empty()) return false;
+  // Two that began at once have one number, and one of them was fenced.
+  const Attempt* newest = &attempts.back();
+  for (const Attempt& attempt : attempts) {
+    if (attempt.number == attempts.back().number && !attempt.exit_code) newest = &attempt;
+  }
+  // What a launch has watched to its end is over; a later one may have begun and ended unseen.
+  const bool seen = !launches.empty() && newest->number - 1 <= launches.back().attempts_before;
+  if (newest->exit_code && seen) return false;
+  std::optional<std::string> handle;
+  const bool here = newest->host.empty() || newest->host == host_name();
+  if (here) handle = scheduler_.adopt(newest->process, open->run.directory);
+  // Where an end was written down, only what began after it is news. Of a journal that cannot be
+  // read nothing is known.
+  const Run& known = open->run;
+  const bool ended = is_over(known.state) && known.wanted != Wanted::Observe;
+  const bool later = newest->started && newest->start_utc > known.ended_utc.value_or(0);
+  if (!handle && ended && !later) return false;
+  const bool gone = here && scheduler_.is_gone(newest->process);
+  if (!handle && !gone && open->run.wanted == Wanted::Observe) handle = kByJournal;
+  if (!handle && !launches.empty()) return false;
+  Launch launch;
+  launch.number = launches.empty() ? 1 : launches.back().number + 1;
+  launch.handle = handle.value_or("");
+  launch.attempts_before = newest->number - 1;
+  launch.started_utc = newest->start_utc;
+  put_launch(open, launch);
+  Run& run = open->run;
+  run.state = RunState::Running;
+  run.error.clear();
+  run.ended_utc.reset();
+  run.settled = false;
+  open->unsaved = true;
+  return true;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,182 @@
+// A run that is submitted: what it is to be, its directory, its row.
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/plan/run_plan.h"
+#include "orchestrator/runs/run_records.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
+constexpr int kMostIdTries = 100;
+constexpr const char* kKeyName = "key ";  // before a key, as a name to be locked: no run's id
+constexpr std::size_t kLongestKey = 200;
+constexpr double kAdoptionSeconds = 3;  // that a submission waits for it
+constexpr double kLookAgainSeconds = 0.01;
+
+void check_key(const std::string& key) {
+  bool good = !key.empty() && key.size() <= kLongestKey;
+  for (const char c : key) good = good && c > 0x20 && c < 0x7F;
+  if (!good) {
+    throw base::Error(base::Code::User,
+                      "the idempotency key is not usable; use 1 to 200 printable ASCII characters");
+  }
+}
+
+}  // namespace
+
+Controller::Accepted Controller::submit(const std::string& body,
+                                        const std::optional<std::string>& idempotency_key,
+                                        const std::vector<std::string>& after) {
+  check_lease();
+  SubmittedRun asked = parse_submitted(body);
+  // Of what was asked for: defaults may change before the same key comes again.
+  const std::string digest =
+      after.empty() ? asked.digest()
+                    : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
+  // The run that the key was used for; what it waited for may be gone by now.
+  const auto submitted_before = [&]() -> std::optional<Run> {
+    const auto before = idempotency_key ? store_.submitted_with(*idempotency_key) : std::nullopt;
+    if (!before) return std::nullopt;
+    if (before->body_digest == digest) return find(before->id);
+    throw base::Error(base::Code::Conflict, "the idempotency key was used for run " + before->id +
+                                                " with another run file or other runs to wait "
+                                                "for; use a new key");
+  };
+  if (idempotency_key) {
+    check_key(*idempotency_key);
+    wait_for_adoption();
+    if (const auto before = submitted_before()) return {*before, false};
+  }
+  NewRun run;
+  run.after = resolve(after);
+  // Ids are random, so only the same key must not come twice at once. What others are to wait for
+  // is not removed meanwhile.
+  std::vector<std::string> names = run.after;
+  if (idempotency_key) names.push_back(kKeyName + *idempotency_key);
+  const NameLocks::Held held = changing_.take(names, options_.submit_seconds);
+  if (const auto before = submitted_before()) return {*before, false};
+  for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
+  const std::string taken = take_defaults(&asked.config);
+  if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
+  take_config(asked.config, &run);
+  run.created_utc = clock_.utc_seconds();
+  run.idempotency_key = idempotency_key;
+  run.body_digest = digest;
+  run.scheduler = family_of(scheduler_.name());
+  const RunNumber number = add_submitted(&run, asked);
+  base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);
+  wake(number);
+  return {find(run.id), true};
+}
+
+// The directory first: it is the truth. If the controller dies before the row is written, the next
+// one adopts the run, key included.
+RunNumber Controller::add_submitted(NewRun* run, const SubmittedRun& asked) {
+  std::map<std::string, std::string> beside;
+  if (asked.plan) beside = plan_files(*asked.plan);
+  for (int tries = 0;; ++tries) {
+    run->id = run->name + "-" + base::random_hex(kIdBytes);
+    if (store_.run(run->id)) continue;
+    run->directory = (options_.runs_directory / run->id).string();
+    const SubmissionRecord submission{
+        run->id,          run->created_utc, Wanted::Run, run->idempotency_key,
+        run->body_digest, run->scheduler,   run->after};
+    beside[kSubmissionName] = submission_text(submission);
+    try {
+      make_directory(run->directory, run->config, beside);
+      break;
+    } catch (const base::Error& error) {  // of a run that the store does not know yet
+      if (error.code() != base::Code::Conflict || tries >= kMostIdTries) throw;
+    }
+  }
+  try {
+    return store_.add_run(*run);
+  } catch (const base::Error&) {
+    const base::Path directory = run->directory;
+    try {
+      do_beside(directory, options_.submit_seconds,
+                [files = &files_, directory] { files->remove_tree(directory); });
+    } catch (const base::Error&) {  // why it is not in the store is what counts
+    }
+    throw;
+  }
+}
+
+// What came from where, for the log.
+std::string Controller::take_defaults(trainer::RunConfig* config) const {
+  if (!options_.defaults) return "";
+  const FilledRun filled = options_.defaults(*config);
+  *config = filled.config;
+  std::map<std::string, std::vector<std::string>> by_file;
+  for (const auto& [key, path] : filled.origins) by_file[path.string()].push_back(key);
+  std::string text;
+  for (const auto& [path, keys] : by_file) {
+    text += (text.empty() ? ", with " : "; ") + base::join(keys, ", ") + " from " + path;
+  }
+  return text;
+}
+
+// Only while the controller starts: the run of a key may be one that it has not read yet.
+void Controller::wait_for_adoption() {
+  const double deadline = clock_.monotonic_seconds() + kAdoptionSeconds;
+  while (!adopted_all_ && clock_.monotonic_seconds() < deadline) {
+    clock_.sleep(std::chrono::duration<double>(kLookAgainSeconds));
+  }
+  if (!adopted_all_) {
+    throw base::Error(base::Code::Retry,
+                      "the runs directory is still being read, and the run of this key may be "
+                      "there; try again in a moment");
+  }
+}
+
+// A directory that comes after nobody waits for it any more is removed again: nobody was told of
+// its run.
+void Controller::make_directory(const base::Path& directory, const std::string& run_json,
+                                const std::map<std::string, std::string>& beside) {
+  enum class Fate { Made, GivenUp };
+  const auto fate = std::make_shared<std::optional<Fate>>();
+  const auto mutex = std::make_shared<std::mutex>();
+  try {
+    do_beside(directory, options_.submit_seconds, [=, files = &files_] {
+      (void)trainer::RunDirectory::create(*files, directory, run_json, beside);
+      const std::scoped_lock lock(*mutex);
+      if (fate->has_value()) {
+        files->remove_tree(directory);
+      } else {
+        *fate = Fate::Made;
+      }
+    });
+  } catch (const base::Error& error) {
+    const std::scoped_lock lock(*mutex);
+    if (error.code() == base::Code::Retry && *fate == Fate::Made) return;  // at the last moment
+    *fate = Fate::GivenUp;
+    throw;
+  }
+}
+
+// Ids of what is to be waited for, each once.
+std::vector<std::string> Controller::resolve(const std::vector<std::string>& after) {
+  if (after.size() > kMostAfter) {
+    throw base::Error(base::Code::User, "the run is to start after " +
+                                            std::to_string(after.size()) + " runs; name at most " +
+                                            std::to_string(kMostAfter));
+  }
+  std::vector<std::string> ids;
+  for (const std::string& name : after) {
+    const std::string id = find(name).id;
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,571 @@
+// One visit of an open run: what the scheduler says of it, then what its directory says, then what
+// follows. The directory may take its time; the visit is concluded when it has answered.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/runs/run_records.h"
+#include "trainer/contract/exit_code.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr double kDiskPauseSeconds = 5;        // after something that could not be written down
+constexpr double kLongestDiskPause = 60;       // doubles up to this
+constexpr double kSilentDirectorySeconds = 5;  // after which one is said not to answer
+constexpr double kRefusedSeconds = 0.02;       // after which a reading is tried again; doubles
+constexpr double kLeastSubmitPause = 60;       // after a launch that was refused; doubles
+constexpr double kLongestSubmitPause = 900;
+constexpr double kTurnSeconds = 10;  // in which one of all that were refused is submitted
+constexpr double kGoneSeconds = 60;  // after which a directory that is not there will not come back
+constexpr int kVisitsForOldAttempts = 20;  // every how many also at attempts that are over
+
+bool is_gone(ProcessState state) {
+  return state == ProcessState::Ended || state == ProcessState::Gone;
+}
+
+const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
+  if (attempts.empty() || attempts.back().number <= after) return nullptr;
+  return &attempts.back();
+}
+
+// Whether the attempt was over before its job started the last time: what it said of its end is not
+// how that start ended. Work that is done stays done.
+bool is_of_an_earlier_start(const Attempt& attempt, const ProcessReport& report) {
+  return report.started && attempt.exit_code &&
+         *attempt.exit_code != static_cast<int>(trainer::ExitCode::Finished) &&
+         attempt.start_utc + attempt.last_seconds < *report.started;
+}
+
+}  // namespace
+
+void Controller::visit(OpenRun* open) {
+  const double now = clock_.monotonic_seconds();
+  schedule(open, now + pause_of(*open));
+  try {
+    if (launcher_.has(open->run.number)) {
+      const std::optional<Launched> launched = launcher_.take(open->run.number);
+      if (!launched) {  // until it is known what has become of it
+        if (open->run.wanted == Wanted::Cancel && open->run.state != RunState::Stopping) {
+          open->run.state = RunState::Stopping;
+          save(open);
+        }
+        return;
+      }
+      note_launched(open, *launched);
+      save(open);
+    }
+    if (!open->reading_since) return begin_reading(open);
+    if (now - *open->reading_since < kSilentDirectorySeconds) return;
+    conclude_unread(open);
+  } catch (const base::Error& error) {
+    troubles_.tell("run " + open->run.id, error.what(), now);
+  }
+}
+
+// The process first and its journal after: when it is gone, the journal is complete.
+void Controller::begin_reading(OpenRun* open) {
+  const Watched watched = watch(open);
+  open->report = watched.report;
+  const double now = clock_.monotonic_seconds();
+  ReadingOrder order = follower_.order(open->run, open->attempts);
+  order.sweep = open->fresh;
+  order.also_old_ones = open->fresh || ++open->visits % kVisitsForOldAttempts == 0;
+  if (watched.launch && is_gone(watched.report.state)) order.log_of = watched.launch;
+  open->given = {};
+  if (now >= open->unwritten.again) {
+    open->given = open->unwritten;
+    const Run& run = open->run;
+    if (open->unwritten.submission) {
+      order.submission = SubmissionRecord{run.id, run.created_utc, run.wanted, std::nullopt,
+                                          "",     run.scheduler,   run.after,  run.archived};
+    }
+    if (open->unwritten.state) order.state = open->given_state = open->recorded();
+    for (const Launch& launch : open->launches) {
+      if (open->unwritten.launches.count(launch.number) > 0) order.launches.push_back(launch);
+    }
+    // What changes from here on is written the next time.
+    open->unwritten.submission = open->unwritten.state = false;
+    open->unwritten.launches.clear();
+  }
+  const RunNumber number = open->run.number;
+  open->reading_since = now;
+  readings_.insert(number);
+  const bool begun = side_.begin<RunReading>(
+      order.directory, [files = &files_, order] { return read_run(*files, order); },
+      [this, number](Outcome<RunReading> outcome) { end_visit(number, std::move(outcome)); });
+  if (begun) return;  // and `open` may be gone
+  // Its file system does not answer, or others are before it.
+  open->reading_since.reset();
+  readings_.erase(number);
+  open->unwritten.add(open->given);
+  open->given = {};
+  // Soon again: it may be that the end of the work before is only just being noted.
+  const double soon = kRefusedSeconds * std::exp2(std::min(open->refusals++, 20));
+  schedule(open, std::min(open->due, now + soon));
+  conclude_unread(open);
+}
+
+void Controller::end_visit(RunNumber number, Outcome<RunReading> outcome) {
+  const auto found = open_.find(number);
+  if (found == open_.end()) return;
+  OpenRun* const open = &found->second;
+  open->reading_since.reset();
+  open->refusals = 0;
+  readings_.erase(number);
+  if (open->silence_told) {
+    open->silence_told = false;
+    base::log(base::LogLevel::Info, "run " + open->run.id + ": its directory answers again");
+  }
+  const std::string subject = "run " + open->run.id;
+  try {
+    RunReading reading;
+    if (outcome.value) reading = std::move(*outcome.value);
+    if (outcome.error) reading.unwritten = outcome.error;
+    note_written(open, reading);
+    if (outcome.error) throw base::Error(*outcome.error);
+    conclude(open, reading);
+    if (open_.count(number) == 0) return;
+    if (!open->unwritten.any() && !open->unsaved) troubles_.settle(subject);
+  } catch (const base::Error& error) {
+    troubles_.tell(subject, error.what(), clock_.monotonic_seconds());
+    // A full disk must not keep from its end what fills it.
+    if (open_.count(number) == 0 || open->run.wanted != Wanted::Cancel) return;
+    try {
+      conclude_unread(open);
+    } catch (const base::Error&) {  // told already
+    }
+  }
+}
+
+void Controller::note_written(OpenRun* open, const RunReading& reading) {
+  if (!reading.unwritten || !open->given.any()) {
+    if (open->given.any()) open->unwritten.pause = 0;
+    const bool settles =
+        open->given.state && is_over(open->run.state) && open->given_state == open->recorded();
+    open->given = {};
+    if (settles && !open->run.settled) {
+      open->run.settled = true;
+      save(open);
+    }
+    return;
+  }
+  open->unwritten.add(open->given);
+  open->given = {};
+  double& pause = open->unwritten.pause;
+  pause = std::clamp(2 * pause, kDiskPauseSeconds, kLongestDiskPause);
+  open->unwritten.again = clock_.monotonic_seconds() + pause;
+  troubles_.tell("run " + open->run.id, reading.unwritten->what(), clock_.monotonic_seconds());
+}
+
+void Controller::conclude(OpenRun* open, const RunReading& reading) {
+  if (reading.exists) {
+    open->gone_since.reset();
+  } else if (open->report.state != ProcessState::Running) {
+    const double now = clock_.monotonic_seconds();
+    if (!open->gone_since) open->gone_since = now;
+    if (now - *open->gone_since >= kGoneSeconds) return lose(open);
+    throw base::Error(base::Code::Operator, "its directory " + open->run.directory +
+                                                " is gone; it is given up after a minute of that");
+  }
+  Followed followed;
+  if (follow(open, reading, &followed)) decide(open, followed, reading);
+  if (followed.more) conclude_unread(open);  // a cancellation does not wait for a long journal
+  if (open->unsaved) save(open);
+  Run& run = open->run;
+  if (is_over(run.state) && run.wanted == Wanted::Observe && !run.settled) {
+    run.settled = true;  // its directory is somebody else's to write into
+    save(open);
+  }
+  if (is_over(run.state) && !run.settled && !open->unwritten.state && !open->given.state) {
+    open->unwritten.state = true;
+  }
+  if (run.drained && run.settled) return close(run.number);
+  if (followed.more || (open->unwritten.any() && open->unwritten.again == 0)) {
+    schedule(open, clock_.monotonic_seconds());
+  }
+  if (run.drained) {  // only to be written down
+    schedule(open, std::max(open->due, open->unwritten.again));
+  }
+}
+
+bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* followed) {
+  Run& run = open->run;
+  if (open->fresh) follower_.refresh(&run, open->attempts);
+  *followed = follower_.take(&run, &open->attempts, reading);
+  const std::string subject = "journal of run " + run.id;
+  if (followed->trouble.empty()) {
+    troubles_.settle(subject);
+  } else {
+    troubles_.tell(subject, followed->trouble, clock_.monotonic_seconds());
+  }
+  const bool was_over = is_over(run.state);
+  if (followed->read_any || open->fresh) open->unsaved = true;
+  if (followed->more) return false;  // the end of the journal decides; it comes with a later visit
+  const bool first = adopted_.erase(run.number) > 0;
+  if (std::exchange(open->found, false) && (was_over || open->launches.empty()) &&
+      watch_successor(open)) {
+    if (was_over) {
+      base::log(base::LogLevel::Info, "run " + run.id + " goes on, started by somebody else");
+    }
+    schedule(open, clock_.monotonic_seconds());
+    return false;
+  }
+  if (!was_over) return true;
+  open->fresh = false;
+  if (first) judge_again(open, reading);
+  // What was found to be over has no process that could write more.
+  if ((!followed->read_any || (first && open->report.state == ProcessState::None)) &&
+      !run.drained) {
+    run.drained = true;
+    open->unsaved = true;
+  }
+  return false;
+}
+
+// What a lost store knew of nodes.
+void Controller::judge_again(OpenRun* open, const RunReading& reading) {
+  ProcessReport report;
+  report.state = ProcessState::Gone;
+  if (!open->launches.empty()) report.cause = parse_cause(open->launches.back().cause);
+  nodes_.judge_attempts(open->run, report, &open->attempts, open->launches, reading.parts);
+}
+
+void Controller::decide(OpenRun* open, const Followed& followed, const RunReading& reading) {
+  Run& run = open->run;
+  Watched watched{std::nullopt, open->report};
+  if (!open->launches.empty() && !open->launches.back().over) {
+    watched.launch = open->launches.back();
+  }
+  if (watched.launch && watched.launch->handle == kByJournal) {
+    const Attempt* const newest = newest_of(open->attempts, watched.launch->attempts_before);
+    watched.report = open->pulse.look(followed.read_any, newest != nullptr && newest->exit_code,
+                                      clock_.utc_seconds() - run.summary.last_record_utc,
+                                      clock_.monotonic_seconds());
+  }
+  const ProcessState process = watched.report.state;
+  if (open->fresh && !watched.launch) judge_again(open, reading);
+  if (open->fresh || followed.read_any || is_gone(process)) {
+    nodes_.judge_attempts(run, watched.report, &open->attempts, open->launches, reading.parts);
+  }
+  open->fresh = false;
+  Observation seen = observe(*open, watched, reading.last_log_line, may_start(*open));
+  if (const auto blockage = look_at_dependencies(open)) {
+    seen.blocked = blockage->reason;
+    seen.blocked_wait = blockage->wait;
+  }
+  const Decision decision = reconcile(seen, options_.limits);
+  const Run before = run;
+  apply(open, seen, decision, &watched);
+  if (watched.launch && !watched.launch->over && watched.report.state == ProcessState::Waiting) {
+    nodes_.tell_waiting_job(run, watched.launch->handle, &open->avoidance);
+  }
+  if (run.state != before.state || run.reason != before.reason || run.wait != before.wait ||
+      decision.launch_over) {
+    open->unsaved = true;
+  }
+}
+
+// The directory says nothing now. What runs can be ended all the same; the rest waits.
+void Controller::conclude_unread(OpenRun* open) {
+  const double now = clock_.monotonic_seconds();
+  if (open->reading_since && !open->silence_told) {
+    open->silence_told = true;
+    readings_.erase(open->run.number);  // others need not wait for it
+    base::log(base::LogLevel::Warning,
+              "run " + open->run.id + ": its directory has not answered for " +
+                  base::human_seconds(now - *open->reading_since) + "; what is shown is older");
+  }
+  if (open->run.wanted != Wanted::Cancel || is_over(open->run.state)) return;
+  Watched watched = watch(open);
+  const ProcessState process = watched.report.state;
+  if (process != ProcessState::Running && process != ProcessState::Waiting) return;
+  const Observation seen = observe(*open, watched, "", false);
+  apply(open, seen, reconcile(seen, options_.limits), &watched);
+  save(open);
+}
+
+// Its directory was removed, and nothing runs in it.
+void Controller::lose(OpenRun* open) {
+  Run& run = open->run;
+  if (!open->launches.empty() && !open->launches.back().over) {
+    Launch launch = open->launches.back();
+    launch.over = true;
+    put_launch(open, launch);
+  }
+  if (!is_over(run.state)) {
+    run.state = RunState::Failed;
+    run.error = "its directory " + run.directory + " is gone";
+    run.ended_utc = clock_.utc_seconds();
+    base::log(base::LogLevel::Warning, "run " + run.id + ": " + run.error);
+  }
+  run.drained = true;
+  run.settled = true;
+  save(open);
+  close(run.number);
+}
+
+// Where the store cannot be written, memory goes on and the store follows.
+void Controller::save(OpenRun* open) {
+  open->unsaved = true;
+  store_.update_run(open->run);
+  open->unsaved = false;
+}
+
+// The store first: what it cannot take has not happened.
+void Controller::put_launch(OpenRun* open, const Launch& launch) {
+  store_.put_launch(open->run.number, launch);
+  remember_launch(open, launch);
+}
+
+void Controller::remember_launch(OpenRun* open, const Launch& launch) {
+  const auto known = std::find_if(open->launches.begin(), open->launches.end(),
+                                  [&](const Launch& l) { return l.number == launch.number; });
+  if (known == open->launches.end()) {
+    open->launches.push_back(launch);
+  } else {
+    *known = launch;
+  }
+  if (open->takes_place()) {
+    active_.insert(open->run.number);
+  } else {
+    active_.erase(open->run.number);
+  }
+}
+
+Controller::Watched Controller::watch(OpenRun* open) {
+  Watched watched;
+  watched.report.state = ProcessState::None;
+  const bool idle = open->launches.empty() || open->launches.back().over;
+  if (!open->foreign.empty() && !(idle && open->run.wanted == Wanted::Cancel)) {
+    watched.report.state = ProcessState::Unknown;
+    watched.report.words = open->foreign;
+    return watched;
+  }
+  if (open->launches.empty() || open->launches.back().over) return watched;
+  watched.launch = open->launches.back();
+  Launch& launch = *watched.launch;
+  if (launch.handle.empty() && !launch.token.empty()) {
+    // The last controller ended between the start and the note about it, or nobody could say
+    // whether it was started. Never started again before that is known.
+    const Finding finding = scheduler_.find(launch.token, launch.started_utc);
+    if (!finding.known) {
+      watched.report.state = ProcessState::Unknown;
+      return watched;
+    }
+    if (finding.handle) {
+      launch.handle = *finding.handle;
+      put_launch(open, launch);
+      open->unwritten.launches.insert(launch.number);
+    }
+  }
+  if (launch.handle.empty()) {
+    watched.report.state = ProcessState::Gone;
+  } else if (launch.handle == kByJournal) {
+    watched.report.state = ProcessState::Running;  // its journal says more, when it is read
+  } else {
+    watched.report = scheduler_.poll(launch.handle);
+    const ProcessReport& report = watched.report;
+    if (!report.nodes.empty() && (report.nodes != launch.nodes || report.gpus != launch.gpus)) {
+      launch.nodes = report.nodes;
+      launch.gpus = report.gpus;
+      put_launch(open, launch);
+    }
+  }
+  return watched;
+}
+
+Observation Controller::observe(const OpenRun& open, const Watched& watched,
+                                const std::string& last_log_line, bool place_free) {
+  const Run& run = open.run;
+  Observation seen;
+  seen.wanted = run.wanted;
+  seen.state = run.state;
+  seen.reason = run.reason;
+  seen.wait = run.wait;
+  seen.process = watched.report;
+  seen.checkpoint_step = run.summary.checkpoint_step;
+  seen.failures = run.failures;
+  seen.progress_step = run.progress_step;
+  seen.place_free = place_free;
+  seen.why_not_now = scheduler_.why_not_now();
+  seen.now = clock_.monotonic_seconds();
+  seen.not_before = open.not_before;
+  seen.stop_sent = open.stop_sent;
+  seen.stop_asked = open.stop_asked;
+  if (!watched.launch) return seen;
+  seen.replaced = watched.launch->replaced;
+  const Attempt* attempt = newest_of(open.attempts, watched.launch->attempts_before);
+  if (attempt != nullptr && !is_of_an_earlier_start(*attempt, seen.process)) {
+    seen.journal_started = attempt->started;
+    if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
+  }
+  if (seen.end && (seen.process.state == ProcessState::Running ||
+                   seen.process.state == ProcessState::Waiting)) {
+    scheduler_.look_soon();
+  }
+  if (is_gone(seen.process.state)) seen.last_log_line = last_log_line;
+  return seen;
+}
+
+void Controller::apply(OpenRun* open, const Observation& seen, const Decision& decision,
+                       Watched* watched) {
+  Run run = open->run;
+  run.state = decision.state;
+  run.reason = decision.reason;
+  run.wait = decision.wait;
+  if (decision.launch_over && decision.not_before > seen.now) {
+    run.wait.next_start_utc = clock_.utc_seconds() + decision.not_before - seen.now;
+  }
+  run.error = decision.error;
+  run.failures = decision.failures;
+  run.progress_step = decision.progress_step;
+  if (is_over(run.state)) {
+    // What ended while no controller looked ended with its last record.
+    const bool unseen = seen.process.state == ProcessState::Gone && run.summary.last_record_utc > 0;
+    run.ended_utc = unseen ? run.summary.last_record_utc : clock_.utc_seconds();
+  }
+  if (decision.launch_over) {
+    base::check(watched->launch.has_value(), "only a watched launch can be over");
+    end_launch(open, run, seen, &*watched->launch);
+  }
+  if (run.state != open->run.state) {
+    base::log(base::LogLevel::Info, "run " + run.id + " is " + name_of(run.state) +
+                                        (run.error.empty() ? "" : ": " + run.error));
+    if (is_over(run.state)) wake_dependants(run.id);
+  }
+  open->run = run;
+  open->not_before = decision.not_before;
+  if (decision.look_for_successor) watch_successor(open);
+  const bool idle = seen.process.state == ProcessState::None || decision.launch_over;
+  const bool waits = idle && open->run.state == RunState::Queued;
+  open->blocked = waits && !seen.blocked.empty();
+  wait_for_place(open, waits && !open->blocked);
+  act(open, decision, watched);
+}
+
+void Controller::wait_for_place(OpenRun* open, bool waits) {
+  open->waits = waits;
+  const std::pair<double, RunNumber> key{open->run.created_utc, open->run.number};
+  if (waits) {
+    waiting_.insert(key);
+  } else {
+    waiting_.erase(key);
+  }
+}
+
+void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) {
+  const Run& run = open->run;
+  if (decision.act == Act::Start) {
+    launch(open);
+  } else if (decision.act == Act::Replace) {
+    // Written down first: another controller must not take its end for somebody's wish.
+    watched->launch->replaced = true;
+    put_launch(open, *watched->launch);
+    open->unwritten.launches.insert(watched->launch->number);
+    base::log(base::LogLevel::Warning, "run " + run.id + ": " + run.reason + "; replaced");
+    scheduler_.kill(watched->launch->handle);
+  } else if (decision.act == Act::Stop) {
+    // A grace begins when the request has been passed on: it waits while Slurm is silent.
+    const auto contact = scheduler_.contact(watched->launch->handle);
+    const bool waits = contact && contact->end_waits_utc;
+    scheduler_.stop(watched->launch->handle);
+    open->stop_asked = clock_.monotonic_seconds();
+    if (!open->stop_sent || waits) open->stop_sent = open->stop_asked;
+  } else if (decision.act == Act::Kill) {
+    base::log(base::LogLevel::Warning, "run " + run.id + " did not stop in time; killed");
+    scheduler_.kill(watched->launch->handle);
+    open->stop_sent = clock_.monotonic_seconds();  // again after another grace
+    open->stop_asked = open->stop_sent;
+  }
+}
+
+// run: as it is afterwards. Both are stored together, or nothing is.
+void Controller::end_launch(OpenRun* open, const Run& run, const Observation& seen,
+                            Launch* launch) {
+  launch->over = true;
+  launch->exit_code = seen.process.exit_code;
+  if (!launch->exit_code && seen.end) launch->exit_code = seen.end->exit_code;
+  launch->signal = seen.process.signal;
+  launch->ended_utc = clock_.utc_seconds();
+  launch->cause = name_of(seen.process.cause);
+  launch->words = seen.process.words;
+  if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
+  launch->action = seen.process.action;
+  store_.end_launch(run, *launch);
+  remember_launch(open, *launch);
+  open->stop_sent.reset();
+  open->stop_asked.reset();
+  open->unwritten.launches.insert(launch->number);
+  open->unwritten.state = run.wanted != Wanted::Observe;
+  nodes_.judge_launch(run, seen.process, *launch->ended_utc);
+}
+
+void Controller::launch(OpenRun* open) {
+  Launch launch;
+  launch.number = open->launches.empty() ? 1 : open->launches.back().number + 1;
+  launch.token = base::random_hex(8);
+  launch.attempts_before = open->attempts.empty() ? 0 : open->attempts.back().number;
+  launch.started_utc = clock_.utc_seconds();
+  // Written down, then started, then the handle: whatever is lost in between is found by its token.
+  put_launch(open, launch);
+  open->avoidance.avoided = nodes_.suspects(open->run);
+  launcher_.order({open->run.number, open->run.directory, launch, open->avoidance.avoided});
+  if (const auto launched = launcher_.take(open->run.number)) note_launched(open, *launched);
+}
+
+// Of the turns from about `time` on the first that is free: a limit that holds for many runs must
+// not cost slurmctld as many calls.
+double Controller::next_turn(double time) {
+  const double now = clock_.monotonic_seconds();
+  turns_.erase(turns_.begin(), turns_.lower_bound(static_cast<std::int64_t>(now / kTurnSeconds)));
+  auto turn = static_cast<std::int64_t>(time / kTurnSeconds);
+  while (!turns_.insert(turn).second) ++turn;
+  return static_cast<double>(turn) * kTurnSeconds;
+}
+
+void Controller::note_launched(OpenRun* open, const Launched& launched) {
+  Run& run = open->run;
+  Launch launch = launched.launch;
+  if (launch.over) launch.ended_utc = clock_.utc_seconds();
+  put_launch(open, launch);
+  open->unwritten.state |= launch.over;
+  const double pause = std::exchange(open->refused_pause, 0);
+  if (!launched.error) return;
+  const std::string why = launched.error->what();
+  const auto wait = [&](const std::string& reason, double seconds) {
+    run.state = RunState::Queued;
+    run.reason = reason + why;
+    run.wait = {};
+    run.wait.next_start_utc = clock_.utc_seconds() + seconds;
+    open->not_before = clock_.monotonic_seconds() + seconds;
+    open->unsaved = true;
+    wait_for_place(open, true);
+  };
+  const double now = clock_.monotonic_seconds();
+  troubles_.tell("run " + run.id, why, now);
+  const bool passes = launched.error->code() == base::Code::Conflict;
+  const bool had_launch = std::any_of(open->launches.begin(), open->launches.end(),
+                                      [](const Launch& each) { return !each.handle.empty(); });
+  if (!launched.begun) {
+    wait("its launch cannot be written down: ", kDiskPauseSeconds);
+  } else if (!launched.launch.over) {  // watch() asks for its token
+    run.reason = "checking whether the job was submitted: " + why;
+  } else if (passes || had_launch) {
+    // What was once taken may be taken again: its partition, account or QOS was changed.
+    open->refused_pause = std::clamp(2 * pause, kLeastSubmitPause, kLongestSubmitPause);
+    wait(passes ? "refused for now: " : "refused, and asked for again: ",
+         next_turn(now + open->refused_pause) - now);
+    if (!passes) run.wait.clears = "perhaps";
+  } else {
+    run.state = RunState::Failed;
+    run.error = why;
+    run.ended_utc = clock_.utc_seconds();
+  }
+}
+
+}  // namespace regatta::orchestrator

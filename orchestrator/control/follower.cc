@@ -1,0 +1,218 @@
+#include "orchestrator/control/follower.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "orchestrator/store/series.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr int kRateSteps = 20;  // the figures shown are means over so many steps
+
+// What one record changes in the attempt and in the run, beside its row.
+struct Apply {
+  const trainer::JournalRecord& record;
+  Attempt& attempt;
+  RunSummary& summary;
+
+  void operator()(const trainer::StartRecord& start) const {
+    attempt.process = start.process;
+    attempt.host = start.host;
+    attempt.hosts = start.hosts;
+    attempt.first_step = start.first_step;
+    attempt.batch_size = start.batch_size;
+    attempt.ranks = std::max(1, start.ranks);
+    attempt.ranks_per_node = std::max(1, start.ranks_per_node);
+    attempt.device = start.device;
+    attempt.peak_flops = std::isfinite(start.peak_flops) ? std::max(0.0, start.peak_flops) : 0;
+    attempt.slowest.reset();
+    summary.steps = start.steps;
+    summary.step = start.first_step;
+    summary.samples = start.first_step * start.batch_size;
+    if (!start.metric.empty()) summary.metric = start.metric;
+    summary.target = start.target;
+    summary.baseline = start.baseline;
+  }
+  void operator()(const trainer::StepRecord& step) const {
+    if (!attempt.first_step_begin) attempt.first_step_begin = record.seconds - step.seconds;
+    attempt.training_seconds += std::max(0.0, step.seconds);
+    summary.step = step.step;
+    summary.samples = step.step * attempt.batch_size;
+    summary.loss = std::isfinite(step.loss) ? std::optional(step.loss) : std::nullopt;
+  }
+  void operator()(const trainer::EvalRecord& evaluation) const {
+    const double value =
+        summary.metric == "mlm_loss" ? evaluation.mlm_loss : evaluation.mlm_accuracy;
+    summary.value = std::isfinite(value) ? std::optional(value) : std::nullopt;
+  }
+  void operator()(const trainer::CheckpointRecord& checkpoint) const {
+    if (checkpoint.status == "written") {
+      summary.checkpoint_step = checkpoint.step;
+      summary.checkpoint = checkpoint.name;
+    } else if (checkpoint.status == "removed" && checkpoint.name == summary.checkpoint) {
+      summary.checkpoint_step = -1;
+      summary.checkpoint.clear();
+    }
+  }
+  void operator()(const trainer::PhaseRecord& phase) const { summary.phase = phase.phase; }
+  void operator()(const trainer::EndRecord& end) const {
+    attempt.exit_code = end.exit_code;
+    attempt.reason = end.reason;
+    if (!end.message.empty()) attempt.message = end.message;
+    attempt.slowest.reset();
+    summary.phase.clear();
+  }
+  void operator()(const trainer::HeartbeatRecord& heartbeat) const {
+    attempt.slowest = {heartbeat.rank, heartbeat.step, heartbeat.phase, heartbeat.phase_seconds,
+                       record.utc_seconds};
+  }
+  void operator()(const trainer::WarningRecord&) const {}
+  void operator()(const trainer::TrialRecord&) const {}
+  void operator()(const trainer::DivergenceRecord& divergence) const {
+    if (divergence.action != "rollback") return;  // the end says it
+    attempt.message = divergence.message;
+    summary.step = std::max<std::int64_t>(0, divergence.checkpoint_step);
+    summary.samples = summary.step * attempt.batch_size;
+    summary.loss.reset();
+  }
+  void operator()(const trainer::UnknownRecord&) const {}
+};
+
+}  // namespace
+
+ReadingOrder Follower::order(const Run& run, const std::vector<Attempt>& attempts) const {
+  ReadingOrder order;
+  order.directory = run.directory;
+  order.chunk_bytes = chunk_bytes_;
+  for (const Attempt& attempt : attempts) {
+    const bool later = attempt.number < attempts.back().number;
+    order.attempts[trainer::AttemptName{attempt.number, attempt.execution}.text()] = {
+        attempt.offset, later && attempt.judged, attempt.judged};
+  }
+  return order;
+}
+
+Followed Follower::take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading) {
+  Followed all;
+  bool moves_axis = false;
+  for (const trainer::AttemptName& name : reading.attempts) {
+    const auto is_this = [&](const Attempt& a) {
+      return a.number == name.number && a.execution == name.execution;
+    };
+    if (std::none_of(attempts->begin(), attempts->end(), is_this)) {
+      Attempt fresh;
+      fresh.number = name.number;
+      fresh.execution = name.execution;
+      fresh.row = store_.add_attempt(run->number, name.number, name.execution);
+      attempts->push_back(fresh);
+    }
+    const auto part =
+        std::find_if(reading.parts.begin(), reading.parts.end(), [&](const JournalPart& each) {
+          return each.name.number == name.number && each.name.execution == name.execution;
+        });
+    if (part == reading.parts.end()) continue;
+    if (part->trouble) {
+      all.trouble = part->trouble->what();
+      continue;
+    }
+    const Taken taken =
+        take_part(run, &*std::find_if(attempts->begin(), attempts->end(), is_this), *part);
+    all.read_any = all.read_any || taken.any;
+    moves_axis = moves_axis || taken.moves_axis;
+    all.more = all.more || (taken.any && part->more);
+    if (part->more) break;  // what follows was not read
+  }
+  std::sort(attempts->begin(), attempts->end(), [](const Attempt& a, const Attempt& b) {
+    return a.number != b.number ? a.number < b.number : a.execution < b.execution;
+  });
+  if (moves_axis) {
+    refresh(run, *attempts);
+  } else if (all.read_any) {
+    refresh_axis(run, *attempts);
+    refresh_rates(run);
+  }
+  return all;
+}
+
+Follower::Taken Follower::take_part(Run* run, Attempt* attempt, const JournalPart& part) {
+  const trainer::JournalChunk chunk = trainer::parse_journal(part.bytes);
+  if (chunk.consumed == 0) return {};
+  Taken taken{true, false};
+  Attempt after = *attempt;
+  Run changed = *run;
+  RunSummary& summary = changed.summary;
+  after.offset += static_cast<std::int64_t>(chunk.consumed);
+  after.damaged += chunk.damaged;
+  for (const trainer::JournalRecord& record : chunk.records) {
+    if (!after.started) {
+      after.started = true;
+      after.start_utc = record.utc_seconds - record.seconds;
+      taken.moves_axis = true;
+    }
+    if (!after.first_step_begin || std::holds_alternative<trainer::EvalRecord>(record.body)) {
+      taken.moves_axis = true;
+    }
+    std::visit(Apply{record, after, summary}, record.body);
+    after.last_seconds = std::max(after.last_seconds, record.seconds);
+    summary.last_record_utc = std::max(summary.last_record_utc, record.utc_seconds);
+  }
+  store_.append(changed, after, chunk.records);
+  *attempt = after;
+  run->summary = summary;
+  return taken;
+}
+
+void Follower::refresh_axis(Run* run, const std::vector<Attempt>& attempts) {
+  RunSummary& summary = run->summary;
+  const RunAxis axis(attempts);
+  summary.training_seconds = 0;
+  for (const Attempt& attempt : attempts) summary.training_seconds += attempt.training_seconds;
+  if (!axis.started()) return;
+  summary.started_utc = axis.origin_utc();
+  summary.axis_seconds = axis.last();
+}
+
+void Follower::refresh(Run* run, const std::vector<Attempt>& attempts) {
+  refresh_axis(run, attempts);
+  refresh_rates(run);
+  RunSummary& summary = run->summary;
+  const RunAxis axis(attempts);
+  const std::vector<EvaluationPoint> points =
+      evaluation_points(axis, store_.evaluations(run->number, 0), summary.metric);
+  summary.time_to_accuracy_seconds = time_to_accuracy(points);
+  summary.crossing = summary.crossing_low = summary.crossing_high = std::nullopt;
+  if (summary.target && !summary.time_to_accuracy_seconds) {
+    const Better better = summary.metric == "mlm_loss" ? Better::Lower : Better::Higher;
+    if (const auto crossing = predict_crossing(points, *summary.target, better)) {
+      summary.crossing = crossing->seconds;
+      summary.crossing_low = crossing->low;
+      summary.crossing_high = crossing->high;
+    }
+  }
+}
+
+void Follower::refresh_rates(Run* run) {
+  RunSummary& summary = run->summary;
+  const RecentFigures recent = recent_figures(store_.newest_steps(run->number, kRateSteps));
+  if (recent.samples_per_second) {
+    summary.samples_per_second = recent.samples_per_second;
+    summary.tokens_per_second = recent.tokens_per_second;
+  }
+  summary.mfu = recent.mfu;
+  summary.utilisation = recent.utilisation;
+  summary.exposed_share = recent.exposed_share;
+  summary.imbalance = recent.imbalance;
+  summary.moved_bytes = recent.moved_bytes;
+  summary.goodput = recent.goodput;
+  summary.noise_scale = recent.noise_scale;
+  summary.noise_scale_low = recent.noise_scale_low;
+  summary.noise_scale_high = recent.noise_scale_high;
+  summary.efficiency = recent.efficiency;
+}
+
+}  // namespace regatta::orchestrator

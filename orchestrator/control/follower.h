@@ -1,0 +1,50 @@
+// Reads the journals of a run's attempts into the store.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/control/run_reading.h"
+#include "orchestrator/store/store.h"
+
+namespace regatta::orchestrator {
+
+struct Followed {
+  bool read_any = false;  // some bytes were new
+  bool more = false;      // a bound was reached; call again
+  std::string trouble;    // why a journal could not be read; empty: all were
+};
+
+// Not thread-safe. Journals are read by open and read at an offset; nobody looks at a file's times.
+class Follower {
+ public:
+  // chunk_bytes: the most that one reading has of one journal; at least a record (1 MiB).
+  explicit Follower(Store& store, std::uint64_t chunk_bytes = std::uint64_t{4} << 20U)
+      : store_(store), chunk_bytes_(chunk_bytes) {}
+
+  // What to read of these attempts.
+  [[nodiscard]] ReadingOrder order(const Run& run, const std::vector<Attempt>& attempts) const;
+  // Takes in what was read, attempts in order of number: stores it, adds new ones to `attempts`,
+  // and updates run->summary, whose derived figures the caller stores. An attempt that could not be
+  // read is skipped.
+  Followed take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading);
+  // Computes again what follows from the stored series: times, prediction, rates. Needed after a
+  // restart, which may have come between the rows and these.
+  void refresh(Run* run, const std::vector<Attempt>& attempts);
+
+ private:
+  struct Taken {
+    bool any = false;
+    bool moves_axis = false;  // an attempt's start or an evaluation was among it
+  };
+  Taken take_part(Run* run, Attempt* attempt, const JournalPart& part);
+  void refresh_axis(Run* run, const std::vector<Attempt>& attempts);
+  void refresh_rates(Run* run);
+
+  Store& store_;
+  std::uint64_t chunk_bytes_;
+};
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,38 @@
+// What the end of an attempt or a launch says of its nodes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/runs/scheduler.h"
+#include "orchestrator/slurm/node_suspicion.h"
+
+namespace regatta::orchestrator {
+
+// hang.json of an attempt: the trainer's watchdog found a rank that stood still.
+struct Hang {
+  std::string host;
+  std::string why;
+};
+// Nothing when absent or damaged.
+[[nodiscard]] std::optional<Hang> read_hang(base::FileSystem& files,
+                                            const base::Path& attempt_directory);
+
+// The scheduler's names of the nodes of an attempt: its hosts (by whole name or first label) among
+// those of its launch; all of the launch where the journal names none.
+[[nodiscard]] std::vector<std::string> nodes_of(const Attempt& attempt, const Launch& launch);
+
+// Of an attempt that is over. `launch` is its own. Weights are small where nobody is named: the
+// attempt may have ended for reasons of its own.
+[[nodiscard]] std::vector<NodeEvent> judge_attempt(const std::string& run, const Attempt& attempt,
+                                                   const Launch& launch,
+                                                   const std::optional<Hang>& hang);
+
+// Of a launch that is over or waits again: the nodes that the scheduler blames.
+[[nodiscard]] std::vector<NodeEvent> judge_report(const std::string& run,
+                                                  const ProcessReport& report, double utc);
+
+}  // namespace regatta::orchestrator

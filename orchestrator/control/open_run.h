@@ -1,0 +1,82 @@
+// What the controller keeps in memory of a run that is not over, or not read or written down to its
+// end. The store has all of it but what a restart may begin anew.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "orchestrator/control/dependencies.h"
+#include "orchestrator/control/journal_pulse.h"
+#include "orchestrator/control/node_avoidance.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/runs/run_records.h"
+#include "orchestrator/runs/scheduler.h"
+
+namespace regatta::orchestrator {
+
+// What is to be written into the run's directory; the store has it already.
+struct Unwritten {
+  bool submission = false;
+  bool state = false;
+  std::set<int> launches;  // by number
+  double again = 0;        // monotonic: not before
+  double pause = 0;        // after the next failure
+
+  void add(const Unwritten& other) {
+    submission |= other.submission;
+    state |= other.state;
+    launches.insert(other.launches.begin(), other.launches.end());
+  }
+  [[nodiscard]] bool any() const { return submission || state || !launches.empty(); }
+};
+
+struct OpenRun {
+  Run run;
+  std::vector<Launch> launches;   // all, by number
+  std::vector<Attempt> attempts;  // all, by number
+  double due = 0;                 // monotonic: the next visit
+  bool fresh = true;              // no visit has been concluded
+  bool unsaved = false;           // the store has an older `run`
+  bool waits = false;             // for a place
+  bool blocked = false;           // by runs that it starts after
+  Blockage blockage;              // when it was looked at last
+  double blockage_again = 0;      // monotonic: its step is noted again
+  bool found = false;             // in the runs directory: a process may be at work on it
+  int visits = 0;
+  std::string foreign;  // why only another scheduler can do anything about it; may be empty
+
+  // A reading that is under way: since when, and what the scheduler said before it began.
+  std::optional<double> reading_since;
+  std::optional<double> gone_since;  // the directory
+  int refusals = 0;                  // in a row, of beginning one
+  bool silence_told = false;         // that the directory does not answer
+  ProcessReport report;
+  // What was given to it to write.
+  Unwritten given;
+  std::optional<RecordedState> given_state;
+
+  Unwritten unwritten;
+  double not_before = 0;
+  double refused_pause = 0;  // after the newest of the scheduler's refusals in a row; 0: none
+  std::optional<double> stop_sent, stop_asked;  // the first and the last time
+  Avoidance avoidance;                          // of the watched launch
+  JournalPulse pulse;                           // where nothing else is known of it
+
+  // Of those that may run at once; what only its journal is known of runs elsewhere.
+  [[nodiscard]] bool takes_place() const {
+    return foreign.empty() && !launches.empty() && !launches.back().over &&
+           launches.back().handle != kByJournal;
+  }
+  [[nodiscard]] RecordedState recorded() const {
+    RecordedState state{run.state, run.error, run.ended_utc, run.failures, run.progress_step, 0};
+    for (const Launch& launch : launches) {
+      if (launch.over) state.launch = launch.number;
+    }
+    return state;
+  }
+};
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,13 @@
+// The run that a request or a command means.
+#pragma once
+
+#include <string>
+
+#include "orchestrator/store/store_reads.h"
+
+namespace regatta::orchestrator {
+
+// By its id, or by its name when only one run has it. Code::NotFound with a suggestion.
+[[nodiscard]] Run find_run(StoreReads& store, const std::string& name);
+
+}  // namespace regatta::orchestrator

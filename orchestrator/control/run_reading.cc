@@ -1,0 +1,140 @@
+#include "orchestrator/control/run_reading.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "trainer/contract/journal.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr std::uint64_t kFirstBytes = 65536;  // of a journal, enough for its first record
+
+void sweep(base::FileSystem& files, const base::Path& directory) {
+  for (const base::Path& folder : {directory, directory / "launches"}) {
+    for (const std::string& name : files.list(folder)) {
+      if (is_temporary_record(name)) files.remove_file(folder / name);
+    }
+  }
+}
+
+void write_down(base::FileSystem& files, const ReadingOrder& order) {
+  // The state before the launches: a launch that is over without a state that says so counts as
+  // the end of its run.
+  if (order.submission) {
+    auto submission = read_submission(files, order.directory);
+    if (!submission) submission = order.submission;
+    submission->wanted = order.submission->wanted;
+    write_submission(files, order.directory, *submission);
+  }
+  if (order.state) write_state(files, order.directory, *order.state);
+  for (const Launch& launch : order.launches) write_launch(files, order.directory, launch);
+}
+
+// Throws where nobody can say: a file system that answers with an error, or is not mounted, has not
+// lost its runs.
+bool has_run(base::FileSystem& files, const base::Path& directory) {
+  try {
+    (void)files.read_at(directory / "run.json", 0, 1);
+    return true;
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::NotFound) throw;
+  }
+  const base::Path runs = directory.parent_path();
+  const std::vector<std::string> names = files.list(runs);
+  if (std::all_of(names.begin(), names.end(),
+                  [](const std::string& name) { return name.front() == '.'; })) {
+    throw base::Error(base::Code::Operator,
+                      "the runs directory " + runs.string() +
+                          " has no run in it; is its file system mounted, or was it moved?");
+  }
+  return false;
+}
+
+JournalPart read_part(base::FileSystem& files, const trainer::RunDirectory& directory,
+                      const trainer::AttemptName& name, const ReadingOrder& order) {
+  JournalPart part;
+  part.name = name;
+  const auto known = order.attempts.find(name.text());
+  const std::int64_t offset = known == order.attempts.end() ? 0 : known->second.offset;
+  try {
+    part.bytes = files.read_at(directory.journal_path(name), static_cast<std::uint64_t>(offset),
+                               order.chunk_bytes);
+    part.more = part.bytes.size() == order.chunk_bytes;
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::NotFound) part.trouble = error;  // else not created yet
+  }
+  if (known == order.attempts.end() || !known->second.judged) {
+    part.hang = read_hang(files, directory.attempt_path(name));
+  }
+  return part;
+}
+
+// Its end is decided without a log that cannot be read.
+std::string last_words(base::FileSystem& files, const base::Path& directory, const Launch& launch) {
+  try {
+    const auto logs = launch_logs(files, directory, {launch});
+    return logs.empty() ? "" : last_log_line(files, logs.back());
+  } catch (const base::Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+RunReading read_run(base::FileSystem& files, const ReadingOrder& order) {
+  RunReading reading;
+  reading.exists = has_run(files, order.directory);
+  if (!reading.exists) return reading;
+  try {
+    if (order.sweep) sweep(files, order.directory);
+    write_down(files, order);
+  } catch (const base::Error& error) {
+    reading.unwritten = error;
+  }
+  const auto directory = trainer::RunDirectory::open(files, order.directory);
+  reading.attempts = directory.attempts();
+  for (const trainer::AttemptName& name : reading.attempts) {
+    const auto known = order.attempts.find(name.text());
+    const bool newest = name.number == reading.attempts.back().number;
+    const bool over = known != order.attempts.end() && known->second.over && !newest;
+    if (over && !order.also_old_ones) continue;
+    reading.parts.push_back(read_part(files, directory, name, order));
+    if (reading.parts.back().more) break;  // attempts in order: the next one after this
+  }
+  if (order.log_of) reading.last_log_line = last_words(files, order.directory, *order.log_of);
+  return reading;
+}
+
+std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& directory) {
+  if (!files.exists(directory / "run.json")) return std::nullopt;
+  const auto opened = trainer::RunDirectory::open(files, directory);
+  FoundRun found;
+  found.run_json = opened.run_json();
+  found.submission = read_submission(files, directory);
+  found.state = read_state(files, directory);
+  found.launches = read_launches(files, directory);
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) == 0 && status.st_uid != ::geteuid()) {
+    // What another user wrote there starts nothing; the run is shown as one made by hand.
+    found.submission.reset();
+    found.state.reset();
+    found.launches.clear();
+  }
+  const std::vector<trainer::AttemptName> attempts = opened.attempts();
+  found.attempts = static_cast<int>(attempts.size());
+  if (attempts.empty()) return found;
+  try {
+    const std::string bytes = files.read_at(opened.journal_path(attempts.front()), 0, kFirstBytes);
+    const trainer::JournalChunk chunk = trainer::parse_journal(bytes);
+    if (!chunk.records.empty()) {
+      found.began_utc = chunk.records.front().utc_seconds - chunk.records.front().seconds;
+    }
+  } catch (const base::Error&) {  // its begin is not known
+  }
+  return found;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,536 @@
+#include "orchestrator/control/slurm_scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/batch/batch_script.h"
+#include "orchestrator/slurm/job_end.h"
+#include "orchestrator/batch/run_job.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using base::Code;
+using base::Error;
+
+constexpr std::chrono::milliseconds kLook(250);  // how often the budget is asked
+// A job may have been submitted by a controller whose clock differed, or long before this one.
+constexpr double kClockDifference = 300;
+constexpr double kOldNodes = 600;       // what was known of nodes before that says nothing of now
+constexpr double kAgainSeconds = 10;    // after a wish that could not be told
+constexpr double kClusterSeconds = 15;  // between two questions, while nothing is known of it
+constexpr double kBusySeconds = 60;     // after which a controller without open jobs is idle
+constexpr double kAgesAgo = 30.0 * 24 * 3600;
+
+PollOutcome outcome_of(const std::optional<SlurmFailure>& failure) {
+  if (!failure) return PollOutcome::Good;
+  return failure->kind == FailureKind::RateLimited ? PollOutcome::RateLimited : PollOutcome::Failed;
+}
+
+bool is_at_work(const JobRow& job) {
+  const JobPhase now = phase(job.state);
+  return now == JobPhase::Running || now == JobPhase::Ending;
+}
+
+// Of the jobs of ours that have nodes now.
+std::map<std::string, std::string> nodes_by_token(const JobBook& book) {
+  std::map<std::string, std::string> nodes;
+  for (const std::string& token : book.tokens()) {
+    const JobRow* const job = book.row(token);
+    if (job != nullptr && job->nodes && is_at_work(*job)) nodes[token] = *job->nodes;
+  }
+  return nodes;
+}
+
+// That sacct is asked for at once: one argument has 128 KiB at most.
+constexpr std::size_t kMostIds = 10'000;
+
+}  // namespace
+
+Answer<SlurmCluster> ask_cluster(const SlurmCommands& commands) {
+  const Answer<SlurmVersion> version = commands.version();
+  if (!version.value) return {std::nullopt, version.failure, version.seconds};
+  const Answer<ClusterConfig> config = commands.show_config();
+  if (!config.value) return {std::nullopt, config.failure, config.seconds};
+  return {SlurmCluster{*version.value, config.value->accounting.value_or(true)}, std::nullopt,
+          config.seconds};
+}
+
+PollLimits slurm_poll_limits() {
+  PollLimits limits;
+  for (PollPace* pace : {&limits.idle, &limits.busy}) {
+    const auto interval = [pace](PollKind kind) -> double& {
+      return pace->intervals[static_cast<std::size_t>(kind)];
+    };
+    interval(PollKind::Accounting) = std::numeric_limits<double>::infinity();
+    interval(PollKind::Cluster) = kClusterSeconds;
+  }
+  return limits;
+}
+
+SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock,
+                               SlurmCommands commands, SlurmSettings settings, NodeTable& nodes)
+    : files_(files),
+      clock_(clock),
+      commands_(std::move(commands)),
+      settings_(std::move(settings)),
+      nodes_(nodes),
+      logs_(files_, clock_),
+      cluster_(settings_.cluster),
+      book_(!cluster_ || cluster_->accounting),
+      budget_(settings_.limits) {
+  threads_.emplace_back([this](const std::stop_token& stop) { collect(stop); });
+  for (int i = 0; i < kEndThreads + kAvoidThreads; ++i) {
+    JobWishes* const wishes = i < kEndThreads ? &ends_ : &avoided_;
+    threads_.emplace_back([this, wishes](const std::stop_token& stop) { carry_out(wishes, stop); });
+  }
+}
+
+// Commands that are under way are given up.
+SlurmScheduler::~SlurmScheduler() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+Submission SlurmScheduler::send(const SlurmJob& job, base::FileSystem::Open mode,
+                                const SlurmCommands& commands) {
+  const std::string script = batch_script(job);
+  std::vector<std::string> arguments = sbatch_arguments(job);
+  const base::Path path = script_path(job);
+  base::check(!arguments.empty() && arguments.back() == path.string(),
+              "sbatch's last argument is the script");
+  arguments.pop_back();
+  files_.create_directory(path.parent_path());
+  // Not synced: the job has slurmctld's copy, and without this one cannot only submit a successor.
+  files_.open(path, mode)->append(script);
+  return commands.sbatch(arguments, path);
+}
+
+std::string SlurmScheduler::why_not_now() {
+  const std::scoped_lock lock(mutex_);
+  if (cluster_) return {};
+  return "Slurm has not answered yet" +
+         (cluster_trouble_.empty() ? "" : " (" + cluster_trouble_ + ")");
+}
+
+std::string SlurmScheduler::submit(const LaunchRequest& request) {
+  const auto run = trainer::RunDirectory::open(files_, request.run_directory);
+  const trainer::RunConfig config = trainer::parse_run_config(run.run_json(), "run.json");
+  const auto plan = plan_of_run(files_, request.run_directory, config.ranks);
+  SlurmJob launch;
+  launch.token = request.token;
+  launch.run_directory = request.run_directory;
+  launch.trainer = settings_.trainer;
+  launch.exclude = request.avoid;
+  const double since = clock_.utc_seconds() - kClockDifference;
+  const SlurmCommands commands = commands_.until(request.stop);
+  Submission submission =
+      send(job_of_run(launch, config, plan), base::FileSystem::Open::CreateNew, commands);
+  const auto* const first = std::get_if<Refused>(&submission);
+  // "Invalid node name specified", "Requested node configuration is not available".
+  const bool about_nodes = first != nullptr && first->reason.find("node ") != std::string::npos;
+  if (about_nodes && !launch.exclude.empty()) {
+    // Avoiding is a wish: a node that the cluster does not have any more must not cost the run.
+    base::log(base::LogLevel::Warning,
+              "sbatch refused (" + base::printable(first->reason) +
+                  ") what avoids nodes; the job is submitted without avoiding any");
+    launch.exclude.clear();
+    submission = send(job_of_run(launch, config, plan), base::FileSystem::Open::Truncate, commands);
+  }
+  if (auto* refused = std::get_if<Refused>(&submission)) {
+    const std::string why =
+        about_nodes ? why_no_node(nodes_.snapshot(), slurm_resources_of(config)) : "";
+    if (!why.empty()) refused->hint = why;
+    throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,
+                refused->reason + (refused->hint.empty() ? "" : "; " + refused->hint));
+  }
+  if (const auto* ambiguous = std::get_if<Ambiguous>(&submission)) {
+    expect({"", request.token}, since);
+    const std::scoped_lock lock(mutex_);
+    contact_.trouble = ambiguous->why;
+    throw Error(Code::Retry, ambiguous->why);
+  }
+  const JobHandle job{std::get<Submitted>(submission).id, request.token};
+  expect(job, since);
+  const std::scoped_lock lock(mutex_);
+  note_answer();
+  return job.text();
+}
+
+void SlurmScheduler::expect(const JobHandle& job, double asked_since_utc) {
+  const std::scoped_lock lock(mutex_);
+  const double now = clock_.monotonic_seconds();
+  book_.expect(job.token, job.id, now);
+  if (!since_.emplace(job.token, asked_since_utc).second) return;
+  budget_.hurry(PollKind::Jobs, now);
+  changed_.notify_all();
+}
+
+Finding SlurmScheduler::find(const std::string& token, double since_utc) {
+  expect({"", token}, since_utc - kClockDifference);
+  const std::scoped_lock lock(mutex_);
+  return book_.find(token);
+}
+
+std::optional<std::string> SlurmScheduler::adopt(std::int64_t, const base::Path&) {
+  return std::nullopt;
+}
+
+ProcessReport SlurmScheduler::poll(const std::string& handle) {
+  const auto job = parse_job_handle(handle);
+  if (!job) {
+    ProcessReport gone;
+    gone.state = ProcessState::Gone;
+    gone.words = "it was not started by Slurm";
+    return gone;
+  }
+  expect(*job, clock_.utc_seconds() - kAgesAgo);
+  const std::scoped_lock lock(mutex_);
+  const JobRow* const row = book_.row(job->token);
+  std::string log;
+  if (row != nullptr && needs_log(*row)) {
+    std::optional<std::string> read = logs_.find(*row, job->token);
+    if (!read) return {};  // not known yet
+    log = std::move(*read);
+  }
+  ProcessReport report = book_.report(*job, log);
+  if (report.state == ProcessState::Ended || report.state == ProcessState::Gone) {
+    book_.forget(job->token);
+    since_.erase(job->token);
+    logs_.forget(job->token);
+    ends_.forget(job->token);
+    avoided_.forget(job->token);
+    troubles_.erase(job->token);
+  }
+  return report;
+}
+
+std::optional<std::vector<std::string>> SlurmScheduler::usable_nodes(
+    const trainer::SlurmResources& wanted) {
+  const NodeSnapshot nodes = nodes_.snapshot();
+  if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return std::nullopt;
+  return orchestrator::usable_nodes(nodes, wanted);
+}
+
+std::vector<std::string> SlurmScheduler::lost_nodes() {
+  const NodeSnapshot nodes = nodes_.snapshot();
+  if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return {};
+  return dead_nodes(nodes);
+}
+
+void SlurmScheduler::look_soon() {
+  const std::scoped_lock lock(mutex_);
+  budget_.hurry(PollKind::Jobs, clock_.monotonic_seconds());
+}
+
+std::optional<Contact> SlurmScheduler::contact(const std::string& handle) {
+  const auto job = parse_job_handle(handle);
+  const std::scoped_lock lock(mutex_);
+  Contact contact = contact_;
+  if (contact.trouble.empty()) contact.trouble = accounting_trouble_;
+  const auto since = job ? ends_.waits_since(job->token) : std::nullopt;
+  if (since) {
+    contact.end_waits_utc = clock_.utc_seconds() - (clock_.monotonic_seconds() - *since);
+  }
+  return contact;
+}
+
+void SlurmScheduler::somebody_looks() {
+  const std::scoped_lock lock(mutex_);
+  budget_.look(cluster_ ? PollKind::Jobs : PollKind::Cluster, clock_.monotonic_seconds());
+}
+
+void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
+  want(&avoided_, handle, JobWish::Kind::Avoid, nodes);
+}
+void SlurmScheduler::stop(const std::string& handle) { want(&ends_, handle, JobWish::Kind::Stop); }
+void SlurmScheduler::kill(const std::string& handle) { want(&ends_, handle, JobWish::Kind::Kill); }
+
+void SlurmScheduler::want(JobWishes* wishes, const std::string& handle, JobWish::Kind kind,
+                          std::vector<std::string> nodes) {
+  const auto job = parse_job_handle(handle);
+  if (!job) return;
+  const std::scoped_lock lock(mutex_);
+  wishes->add({kind, *job, std::move(nodes)}, clock_.monotonic_seconds());
+  changed_.notify_all();
+}
+
+void SlurmScheduler::carry_out(JobWishes* wishes, const std::stop_token& stop) {
+  const SlurmCommands commands = commands_.until(stop);
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const std::optional<JobWish> wish = wishes->take(clock_.monotonic_seconds());
+    if (!wish) {
+      if (wishes->empty()) {
+        changed_.wait(lock, stop, [&] { return !wishes->empty(); });
+      } else {
+        changed_.wait_for(lock, stop, kLook, [] { return false; });
+      }
+      continue;
+    }
+    lock.unlock();
+    std::optional<SlurmFailure> failure;
+    try {
+      failure =
+          wish->kind == JobWish::Kind::Avoid ? keep_away(*wish, commands) : end(*wish, commands);
+    } catch (const Error& error) {  // a node's name with a NUL byte
+      failure = SlurmFailure{FailureKind::Refused, error.what()};
+    }
+    lock.lock();
+    wishes->finish(*wish, judge(*wish, failure));
+  }
+}
+
+std::optional<double> SlurmScheduler::judge(const JobWish& wish,
+                                            const std::optional<SlurmFailure>& failure) {
+  const double now = clock_.monotonic_seconds();
+  const std::string& token = wish.job.token;
+  if (!failure || failure->kind == FailureKind::NotFound) {
+    troubles_.erase(token);
+    note_answer();
+    if (wish.kind != JobWish::Kind::Avoid) budget_.hurry(PollKind::Jobs, now);
+    return std::nullopt;
+  }
+  if (failure->kind == FailureKind::Stopped) return std::nullopt;
+  if (since_.count(token) == 0) return std::nullopt;  // it is over, and forgotten
+  std::string& logged = troubles_[token];
+  if (logged != failure->message) {
+    logged = failure->message;
+    base::log(base::LogLevel::Warning, "job " + wish.job.id + " cannot be " +
+                                           (wish.kind == JobWish::Kind::Avoid
+                                                ? "kept from nodes " + base::join(wish.nodes, ",")
+                                                : std::string("ended")) +
+                                           ": " + failure->message);
+  }
+  // What Slurm understood and refused, it would refuse again.
+  if (failure->kind == FailureKind::Refused || failure->kind == FailureKind::Disabled) {
+    return std::nullopt;
+  }
+  return now + kAgainSeconds;
+}
+
+std::optional<SlurmFailure> SlurmScheduler::keep_away(const JobWish& wish,
+                                                      const SlurmCommands& commands) {
+  const Answer<JobRow> shown = commands.show_job(wish.job.id);
+  if (!shown.value) return shown.failure;
+  if (token_of(*shown.value) != wish.job.token) return std::nullopt;
+  // A name that the cluster does not have any more would cost the whole request.
+  const NodeSnapshot known = nodes_.snapshot();
+  std::vector<std::string> names;
+  for (const std::string& name : wish.nodes) {
+    const bool is_list = name.find_first_of("[,") != std::string::npos;
+    const bool is_known = std::any_of(known.rows.begin(), known.rows.end(),
+                                      [&](const NodeRow& row) { return row.name == name; });
+    if (is_list || is_known || known.rows.empty()) names.push_back(name);
+  }
+  return commands.exclude(wish.job.id, names).failure;
+}
+
+// A running trainer that is to stop gets TERM, saves and returns; a waiting job is simply
+// cancelled, and so is one that is to be killed. It is the newest job of the token, under the name
+// that squeue showed last; the controller asks again where somebody has just changed that.
+std::optional<SlurmFailure> SlurmScheduler::end(const JobWish& wish,
+                                                const SlurmCommands& commands) {
+  JobRow job;
+  {
+    const std::scoped_lock lock(mutex_);
+    const JobRow* const row = book_.row(wish.job.token);
+    if (row == nullptr) {
+      return SlurmFailure{FailureKind::Incomplete, "squeue has not shown it so far"};
+    }
+    job = *row;
+  }
+  const bool asks = wish.kind == JobWish::Kind::Stop && is_at_work(job);
+  return commands.cancel(job.id, job.name.value_or(""), asks ? "TERM" : "").failure;
+}
+
+void SlurmScheduler::collect(const std::stop_token& stop) {
+  const SlurmCommands commands = commands_.until(stop);
+  while (!stop.stop_requested()) {
+    std::optional<PollKind> kind;
+    {
+      std::unique_lock lock(mutex_);
+      const double now = clock_.monotonic_seconds();
+      kind = next_question(now);
+      if (!kind) {
+        changed_.wait_for(lock, stop, kLook, [] { return false; });
+        continue;
+      }
+      budget_.started(*kind, now);
+    }
+    const PollOutcome outcome = ask(*kind, commands);
+    const std::scoped_lock lock(mutex_);
+    const double now = clock_.monotonic_seconds();
+    budget_.finished(outcome, now);
+    if (book_.wanted().empty()) {
+      accounting_trouble_.clear();
+    } else if (*kind == PollKind::Jobs) {
+      budget_.hurry(PollKind::Accounting, now);
+    }
+  }
+}
+
+// An idle controller at which nobody looks costs Slurm nothing.
+std::optional<PollKind> SlurmScheduler::next_question(double now) {
+  budget_.set_wanted(PollKind::Cluster, !cluster_, now);
+  const bool any_runs = cluster_ && !since_.empty();
+  if (book_.has_open()) busy_until_ = now + kBusySeconds;
+  budget_.set_busy(now < busy_until_);
+  budget_.set_wanted(PollKind::Jobs, any_runs, now);
+  budget_.set_wanted(PollKind::Accounting, any_runs, now);
+  budget_.set_wanted(PollKind::Nodes, any_runs || (cluster_ && nodes_.is_wanted(now)), now);
+  const bool are_shown = cluster_ && nodes_.is_wanted(now);
+  budget_.set_wanted(PollKind::Reservations, are_shown, now);
+  if (nodes_.take_look()) budget_.look(PollKind::Nodes, now);
+  return budget_.next(now);
+}
+
+PollOutcome SlurmScheduler::ask(PollKind kind, const SlurmCommands& commands) {
+  switch (kind) {
+    case PollKind::Jobs:
+      return ask_queue(commands);
+    case PollKind::Accounting:
+      return ask_accounting(commands);
+    case PollKind::Nodes:
+      return ask_nodes(commands);
+    case PollKind::Cluster:
+      return get_acquainted(commands);
+    case PollKind::Reservations:
+      return ask_reservations(commands);
+  }
+  return PollOutcome::Good;
+}
+
+PollOutcome SlurmScheduler::get_acquainted(const SlurmCommands& commands) {
+  const Answer<SlurmCluster> answer = ask_cluster(commands);
+  const std::scoped_lock lock(mutex_);
+  if (answer.value) {
+    cluster_ = answer.value;
+    cluster_trouble_.clear();
+    book_.set_accounting(cluster_->accounting);
+    note_answer();
+    base::log(base::LogLevel::Info, "runs go to Slurm " + to_string(cluster_->version));
+  } else if (answer.failure->kind != FailureKind::Stopped) {
+    if (answer.failure->message != cluster_trouble_) {
+      base::log(base::LogLevel::Warning, "Slurm query failed: " + answer.failure->message);
+    }
+    cluster_trouble_ = answer.failure->message;
+    contact_.trouble = cluster_trouble_;
+    nodes_.fail(cluster_trouble_);
+  }
+  return outcome_of(answer.failure);
+}
+
+PollOutcome SlurmScheduler::ask_nodes(const SlurmCommands& commands) {
+  const double asked = clock_.utc_seconds();
+  Answer<Nodes> answer = commands.show_nodes();
+  if (answer.value) {
+    nodes_.fill(std::move(*answer.value), asked);
+  } else {
+    nodes_.fail(answer.failure->message);
+  }
+  return outcome_of(answer.failure);
+}
+
+// What was known stays where there is no answer: it has its times.
+PollOutcome SlurmScheduler::ask_reservations(const SlurmCommands& commands) {
+  Answer<std::vector<Reservation>> answer = commands.show_reservations();
+  if (answer.value) nodes_.set_reservations(std::move(*answer.value));
+  return outcome_of(answer.failure);
+}
+
+PollOutcome SlurmScheduler::ask_queue(const SlurmCommands& commands) {
+  const double asked = clock_.monotonic_seconds();
+  // All of the user's: a job may have any name, and a successor any id.
+  JobQuery query;
+  query.user = settings_.user;
+  const Answer<Jobs> answer = commands.squeue(query);
+  const std::scoped_lock lock(mutex_);
+  if (answer.value) {
+    book_.take_queue(*answer.value, asked);
+    if (answer.value->whole) nodes_.set_jobs(nodes_by_token(book_));
+  }
+  const PollOutcome outcome = note("squeue", answer, &trouble_);
+  if (trouble_.empty() && answer.value) {
+    note_answer();
+  } else if (!trouble_.empty()) {
+    contact_.trouble = trouble_;
+  }
+  return outcome;
+}
+
+PollOutcome SlurmScheduler::ask_accounting(const SlurmCommands& commands) {
+  const double asked = clock_.monotonic_seconds();
+  std::vector<std::string> wanted;
+  JobQuery query;
+  query.user = settings_.user;
+  double since = clock_.utc_seconds();
+  SlurmVersion version;
+  {
+    // By id where one is known; then for the others, in all that the user has had since then.
+    const std::scoped_lock lock(mutex_);
+    if (cluster_) version = cluster_->version;
+    std::vector<std::string> others;
+    for (const std::string& token : book_.wanted()) {
+      const std::string id = book_.id_to_ask(token);
+      if (id.empty()) {
+        others.push_back(token);
+      } else if (query.ids.size() < kMostIds) {
+        wanted.push_back(token);
+        query.ids.push_back(id);
+      }
+    }
+    if (wanted.empty()) wanted = std::move(others);
+    for (const std::string& token : wanted) {
+      const JobRow* const row = query.ids.empty() ? book_.row(token) : nullptr;
+      const bool has_older = row != nullptr && row->submit;  // than the successor that is sought
+      since = std::min(since, has_older ? *row->submit : since_[token]);
+    }
+  }
+  if (wanted.empty()) return PollOutcome::Good;
+  const Answer<Jobs> answer = commands.sacct(query, since, version);
+  const std::scoped_lock lock(mutex_);
+  if (answer.value) {
+    book_.take_accounting(*answer.value, wanted, asked,
+                          query.ids.empty() ? JobBook::Asked::ForAllJobs : JobBook::Asked::ForIds);
+  }
+  return note("sacct", answer, &accounting_trouble_);
+}
+
+void SlurmScheduler::note_answer() {
+  const double now = clock_.monotonic_seconds();
+  contact_.answered_utc = clock_.utc_seconds();
+  budget_.answered(now);
+  if (contact_.trouble.empty()) return;
+  contact_.trouble.clear();
+  ends_.hurry(now);
+  avoided_.hurry(now);
+}
+
+PollOutcome SlurmScheduler::note(const std::string& program, const Answer<Jobs>& answer,
+                                 std::string* logged) {
+  std::string trouble;
+  if (answer.failure && answer.failure->kind != FailureKind::Stopped) {
+    trouble = answer.failure->message;
+  } else if (answer.value && !answer.value->whole) {
+    trouble = "the answer of " + program + " is not whole (" +
+              std::to_string(answer.value->rows.size()) + " jobs, " +
+              std::to_string(answer.value->damaged) +
+              " rows damaged); no job that it leaves out counts as gone";
+  }
+  if (trouble != *logged && !trouble.empty()) {
+    base::log(base::LogLevel::Warning, "Slurm query failed: " + trouble);
+  }
+  *logged = trouble;
+  const bool broken = answer.value && !answer.value->whole;
+  return broken ? PollOutcome::Failed : outcome_of(answer.failure);
+}
+
+}  // namespace regatta::orchestrator

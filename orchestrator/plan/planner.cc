@@ -1,0 +1,390 @@
+#include "orchestrator/plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/plan/cluster_machines.h"
+#include "orchestrator/plan/plan_decisions.h"
+#include "orchestrator/plan/plan_seats.h"
+#include "topology/nccl/allocation.h"
+#include "topology/plan/bucket_choice.h"
+#include "topology/plan/tuning.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::CalibratedModel;
+using topology::Collective;
+using topology::CommunicationCurve;
+using topology::Graph;
+using topology::Kind;
+using topology::VertexIndex;
+using trainer::RunConfig;
+
+// How wrong a curve may be that was measured on these machines: what is left of the error by the
+// public logs, half of each predicting the other (tests/topology/nccl/measured_curve_test.cc).
+constexpr double kMeasuredError = 0.1;
+constexpr int kMostRanks = 1 << 16;
+constexpr int kMostChannels = 64;
+
+std::string plural(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+[[noreturn]] void fail(const std::string& message) { throw base::Error(base::Code::User, message); }
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request)
+      : request_(request), config_(request.config), figures_(request.figures) {
+    figures_.efficiency = request.given.efficiency.value_or(kUsualEfficiency);
+    figures_.overhead_seconds = request.given.overhead_seconds.value_or(figures_.overhead_seconds);
+  }
+
+  PlanReport plan() {
+    if (config_.ranks < 1 || config_.ranks > kMostRanks) {
+      fail("cannot plan " + std::to_string(config_.ranks) + " ranks; use 1 to " +
+           std::to_string(kMostRanks));
+    }
+    take_lengths();
+    const bool has_machines = !request_.machines.of_kind(Kind::Gpu).empty();
+    if (has_machines) survey();
+    if (!figures_.slowdown) figures_.slowdown = kSlowdown;
+    const topology::StepInputs inputs = plan_inputs(config_, figures_);
+    report_.inputs = inputs;
+    report_.overhead_seconds = figures_.overhead_seconds;
+    if (config_.ranks == 1) {
+      report_.plan = topology::default_plan(static_cast<int>(inputs.tensors.size()));
+      report_.plan.timeline =
+          topology::run_step(inputs, report_.plan.buckets, CommunicationCurve({{1, 0}}));
+      return std::move(report_);
+    }
+    if (has_machines) {
+      plan_by_model(inputs);
+    } else {
+      plan_by_measurement(inputs);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  // Padding costs nothing here, so the mean counts.
+  void take_lengths() {
+    if (!request_.lengths || figures_.mean_tokens > 0) return;
+    constexpr int kPoints = 1000;
+    double sum = 0, squares = 0;
+    for (int i = 0; i < kPoints; ++i) {
+      const auto length = static_cast<double>(std::min<std::int64_t>(
+          request_.lengths->quantile((i + 0.5) / kPoints), config_.data.max_length));
+      sum += length;
+      squares += length * length;
+    }
+    figures_.mean_tokens = sum / kPoints;
+    figures_.mean_squared_tokens = squares / kPoints;
+  }
+
+  // Which machines, and how fast one of their GPUs is.
+  void survey() {
+    choice_ = choose_nodes(request_.machines, config_);
+    topology_ = topology::fingerprint(request_.machines, choice_.nodes);
+    const VertexIndex gpu = request_.machines.below(choice_.nodes.front(), Kind::Gpu).front();
+    const std::string model = topology::text_of(
+        request_.machines, request_.machines.vertex(gpu).facts, topology::key::kModel);
+    const DeviceFigures* const device = device_figures(model);
+    take_model(
+        step_model(config_, model, device, static_cast<int>(choice_.nodes.size()), request_.given));
+    report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + " on " +
+                       plural(choice_.nodes.size(), "node") + " of " +
+                       std::to_string(choice_.ranks_per_node) + " " +
+                       (model.empty() ? "GPUs" : base::printable(model));
+    if (config_.ranks == 1) return;
+    allocation_ = topology::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
+    model_.emplace(topology::CostModel(allocation_));
+    for (const MeasuredLog& measured : request_.measured) take(measured);
+    if (figures_.slowdown) return;
+    figures_.slowdown = slowdown_of(
+        model_->model(),
+        config_.sharding.optimizer ? Collective::ReduceScatter : Collective::AllReduce, device);
+  }
+
+  // The same step that `regatta simulate` reckons with.
+  void take_model(const StepModel& model) {
+    ComputeFigures compute = model.compute;
+    if (figures_.peak_flops > 0) compute.peak_flops = figures_.peak_flops;
+    if (figures_.memory_bytes_per_second > 0) {
+      compute.memory_bytes_per_second = figures_.memory_bytes_per_second;
+    }
+    figures_.peak_flops = compute.peak_flops;
+    figures_.memory_bytes_per_second = compute.memory_bytes_per_second;
+    figures_.efficiency = compute.efficiency;
+    figures_.overhead_seconds = model.overhead_seconds;
+    trainer::BatchSizes sizes = mean_sizes(config_, figures_);
+    const double slowest = slowest_rank();
+    for (std::int64_t* count :
+         {&sizes.samples, &sizes.tokens, &sizes.squared_tokens, &sizes.masked}) {
+      *count = std::llround(static_cast<double>(*count) * slowest);
+    }
+    const ComputeSeconds seconds =
+        compute_seconds(config_.model, sizes, compute, config_.micro_batch_size);
+    figures_.compute_seconds = seconds.forward + seconds.backward;
+    if (config_.buckets.by != trainer::BucketPolicy::Plan) {
+      report_.notes.emplace_back(
+          "the run file says how the gradient is cut (buckets.by), and the trainer does so; with "
+          "'buckets: {by: plan}' it cuts as planned here");
+    }
+    report_.basis = step_basis(config_, request_.given, request_.lengths);
+    report_.basis.insert(report_.basis.begin(),
+                         (model.share.fitted ? "" : "NOT FITTED: ") + share_sentence(model.share));
+  }
+
+  // Its share of the mean, as the run file balances: the slowest rank decides a step.
+  [[nodiscard]] double slowest_rank() const {
+    if (config_.ranks == 1 || config_.batch_size < config_.ranks) return 1;
+    const trainer::LengthTable lengths = request_.lengths.value_or(longest_lengths(config_));
+    return imbalance_of(config_, config_.balance.strategy, choice_.ranks_per_node, lengths);
+  }
+
+  void plan_by_model(const topology::StepInputs& inputs) {
+    if (config_.device == trainer::DeviceKind::Cpu) {
+      report_.notes.emplace_back(
+          "the run is for the CPU, and the plan for GPUs: set device to cuda or auto");
+    }
+    const CalibratedModel& model = *model_;
+    const double bytes = bytes_of(inputs);
+    topology::TuneOptions tuning;
+    tuning.most_bytes = static_cast<std::uint64_t>(bytes);
+    const topology::TunerTable tuner = topology::tune(model, tuning);
+    const DecisionInputs decisions{config_,
+                                   figures_,
+                                   choice_.ranks_per_node,
+                                   curve_of(model, Collective::AllReduce, bytes, tuner),
+                                   curve_of(model, Collective::ReduceScatter, bytes, tuner),
+                                   curve_of(model, Collective::AllGather, bytes, tuner),
+                                   allocation_,
+                                   request_.lengths};
+    choose(inputs, decisions);
+    report_.plan.tuner = tuner;
+    report_.example_csv =
+        topology::to_example_csv(topology::with_own_choices(tuner, model.model()));
+    report_.plan.topology = topology_;
+    report_.plan.seats = seats_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
+    report_.plan.placement = placement_of(request_.machines, choice_.nodes);
+  }
+
+  // Without a model of the machines there is only what was measured, for as many ranks.
+  void plan_by_measurement(const topology::StepInputs& inputs) {
+    std::map<Collective, CommunicationCurve> curves;
+    for (const MeasuredLog& measured : request_.measured) {
+      const topology::NcclTestLog& log = measured.log;
+      if (!log.collective || measured.way) {
+        leave_out(measured, "no known collective, or NCCL's algorithm was forced");
+      } else if (log.ranks != config_.ranks) {
+        leave_out(measured, "it is of " + plural(static_cast<std::size_t>(log.ranks), "rank"));
+      } else {
+        curves.insert_or_assign(*log.collective, measured_curve(log));
+        measured_ = true;
+      }
+    }
+    const auto sum = curves.find(Collective::AllReduce);
+    if (sum == curves.end()) {
+      fail(
+          "nothing is known of the machines; give a cluster (--cluster), or an all-reduce "
+          "measured on " +
+          plural(static_cast<std::size_t>(config_.ranks), "rank") + " (--measured)");
+    }
+    report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + ", as measured";
+    const auto part = [&](Collective collective) {
+      const auto found = curves.find(collective);
+      // An all-reduce is both parts, one after the other.
+      return found != curves.end() ? found->second : sum->second.scaled(0.5, 0.5);
+    };
+    const int per_node = config_.ranks_per_node > 0 ? config_.ranks_per_node : config_.ranks;
+    choose(inputs, {config_, figures_, per_node, sum->second, part(Collective::ReduceScatter),
+                    part(Collective::AllGather), std::nullopt, request_.lengths});
+  }
+
+  void choose(const topology::StepInputs& inputs, const DecisionInputs& decisions) {
+    topology::ChoiceOptions options;
+    if (measured_) options.curve_error = kMeasuredError;
+    report_.plan = topology::plan_buckets(
+        inputs, config_.sharding.optimizer ? decisions.reduce_scatter : decisions.all_reduce,
+        config_.ranks, options);
+    report_.plan.measured = measured_;
+    take_stored(inputs,
+                config_.sharding.optimizer ? decisions.reduce_scatter : decisions.all_reduce);
+    report_.plan.decisions = decide(decisions, report_.plan);
+  }
+
+  // What the first steps of an earlier run found counts more than any prediction.
+  void take_stored(const topology::StepInputs& inputs, const CommunicationCurve& curve) {
+    const std::string model = trainer::model_fingerprint(config_.model);
+    const topology::StoredPlan* best = nullptr;
+    // What was found on such machines, before what was found nobody knows where; then the newest.
+    const auto rank = [&](const topology::StoredPlan& stored) {
+      return std::pair(stored.key.topology == topology_, stored.utc_seconds);
+    };
+    for (const topology::StoredPlan& stored : request_.stored) {
+      const bool is_gpu = stored.key.communicator.rfind("NCCL", 0) == 0;
+      const bool fits =
+          stored.key.model == model && stored.key.ranks == config_.ranks &&
+          (stored.key.topology.empty() || topology_.empty() || stored.key.topology == topology_) &&
+          (choice_.ranks_per_node == 0 || stored.key.ranks_per_node == choice_.ranks_per_node) &&
+          is_gpu == (config_.device != trainer::DeviceKind::Cpu) &&
+          stored.plan.buckets.back().end_tensor == static_cast<int>(inputs.tensors.size());
+      if (fits && (best == nullptr || rank(stored) > rank(*best))) best = &stored;
+    }
+    if (best == nullptr) return;
+    topology::Plan& plan = report_.plan;
+    plan.buckets = best->plan.buckets;
+    plan.measured = true;
+    plan.cut.clear();
+    plan.why =
+        "an earlier run tried it on " + base::printable(best->key.device) + ": " + best->plan.why;
+    plan.timeline = topology::run_step(inputs, plan.buckets, curve);
+    for (const topology::Alternative& tried : best->plan.alternatives) {
+      plan.alternatives.push_back(tried);
+      plan.alternatives.back().name += ", tried";
+      if (tried.name == best->plan.cut) plan.cut = plan.alternatives.back().name;
+    }
+  }
+
+  void take(const MeasuredLog& measured) {
+    if (!measured.log.collective) {
+      leave_out(measured, "not a collective that NCCL tunes");
+    } else if (const auto why = topology::misfit(model_->model(), measured.log)) {
+      leave_out(measured, *why);
+    } else {
+      topology::CurveKey key;
+      key.collective = *measured.log.collective;
+      key.way = measured.way;
+      const bool is_first =
+          taken_.emplace(key.collective, key.way ? name_of_way(*key.way) : "").second;
+      if (!is_first) {
+        report_.notes.push_back(measured.name + " takes the place of an earlier log of the same");
+      }
+      model_->add(
+          topology::MeasuredCurve::fit(model_->model(), key, topology::samples_of(measured.log)));
+      measured_ = measured_ || (key.collective == Collective::AllReduce && !key.way);
+    }
+  }
+
+  static std::string name_of_way(const topology::Way& way) {
+    return std::string(topology::name_of(way.algorithm)) + "/" + topology::name_of(way.protocol) +
+           "/" + std::to_string(way.channels);
+  }
+
+  void leave_out(const MeasuredLog& measured, const std::string& why) {
+    report_.notes.push_back(measured.name + " was left out: " + why);
+  }
+
+  static CommunicationCurve measured_curve(const topology::NcclTestLog& log) {
+    std::vector<CommunicationCurve::Point> points;
+    for (const topology::Sample& sample : topology::samples_of(log)) {
+      points.push_back({static_cast<double>(sample.bytes), 1e-6 * sample.us});
+    }
+    return CommunicationCurve::measured(std::move(points));
+  }
+
+  static double bytes_of(const topology::StepInputs& inputs) {
+    return static_cast<double>(inputs.tensors.back().end_byte - inputs.tensors.front().begin_byte);
+  }
+
+  const PlanRequest& request_;
+  const RunConfig& config_;
+  PlanFigures figures_;
+  NodeChoice choice_;
+  topology::Allocation allocation_;
+  std::optional<CalibratedModel> model_;  // of machines, for several ranks
+  std::string topology_;                  // fingerprint of the chosen nodes; empty: not known
+  bool measured_ = false;
+  std::set<std::pair<Collective, std::string>> taken_;  // collectives and ways of logs
+  PlanReport report_;
+};
+
+}  // namespace
+
+MeasuredName parse_measured(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::vector<std::string> words = base::split(text.substr(0, equals), '/');
+  if (equals == std::string::npos || words.size() < 2 || words.size() > 3) return {text, {}};
+  const auto find = [&](const std::string& word, auto first, int count) {
+    for (int i = 0; i < count; ++i) {
+      const auto each = static_cast<decltype(first)>(i);
+      if (word == topology::name_of(each)) return each;
+    }
+    fail("'" + base::printable(text.substr(0, equals)) +
+         "' is not an NCCL algorithm and protocol; use one such as Ring/Simple, Tree/LL, "
+         "NVLS/Simple");
+  };
+  topology::Way way;
+  way.algorithm = find(words[0], topology::Algorithm::Tree, topology::kAlgorithms);
+  way.protocol = find(words[1], topology::Protocol::Ll, topology::kProtocols);
+  if (words.size() == 3) {
+    const auto channels = base::parse_integer(words[2]);
+    if (!channels || *channels < 1 || *channels > kMostChannels) {
+      fail("'" + base::printable(words[2]) + "' channels; use 1 to " +
+           std::to_string(kMostChannels));
+    }
+    way.channels = static_cast<int>(*channels);
+  }
+  return {text.substr(equals + 1), way};
+}
+
+CommunicationCurve curve_of(const CalibratedModel& model, Collective collective, double most_bytes,
+                            const topology::TunerTable& tuner) {
+  return CommunicationCurve::sampled(
+      [&](double size) {
+        const auto bytes = static_cast<std::uint64_t>(std::llround(size));
+        topology::CurveKey key;
+        key.collective = collective;
+        for (const topology::TunedRange& range : tuner.ranges) {
+          if (range.collective == collective && bytes >= range.from_bytes &&
+              bytes < range.to_bytes) {
+            key.way = range.way;
+          }
+        }
+        return 1e-6 * model.predict(key, bytes).us;
+      },
+      most_bytes);
+}
+
+NodeChoice choose_nodes(const Graph& machines, const RunConfig& config) {
+  std::vector<VertexIndex> nodes;
+  for (const VertexIndex node : machines.of_kind(Kind::Node)) {
+    if (!machines.below(node, Kind::Gpu).empty()) nodes.push_back(node);
+  }
+  std::sort(nodes.begin(), nodes.end(), [&](VertexIndex a, VertexIndex b) {
+    return machines.vertex(a).id < machines.vertex(b).id;
+  });
+  if (nodes.empty()) fail("none of the machines has a GPU");
+  NodeChoice choice;
+  const auto gpus = static_cast<int>(machines.below(nodes.front(), Kind::Gpu).size());
+  choice.ranks_per_node =
+      config.ranks_per_node > 0 ? config.ranks_per_node : std::min(gpus, config.ranks);
+  if (config.ranks % choice.ranks_per_node != 0) {
+    fail(std::to_string(config.ranks) + " ranks do not fill nodes of " +
+         std::to_string(choice.ranks_per_node) + "; set ranks_per_node of the run");
+  }
+  const auto wanted = static_cast<std::size_t>(config.ranks / choice.ranks_per_node);
+  for (const VertexIndex node : nodes) {
+    if (choice.nodes.size() == wanted) break;
+    const auto own = static_cast<int>(machines.below(node, Kind::Gpu).size());
+    if (own >= choice.ranks_per_node) choice.nodes.push_back(node);
+  }
+  if (choice.nodes.size() < wanted) {
+    fail("the run needs " + plural(wanted, "node") + " with " +
+         plural(static_cast<std::size_t>(choice.ranks_per_node), "GPU") + ", and there are " +
+         std::to_string(choice.nodes.size()) +
+         "; name more machines, or say how many with --nodes");
+  }
+  return choice;
+}
+
+PlanReport plan_run(const PlanRequest& request) { return Planner(request).plan(); }
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,111 @@
+#include "orchestrator/plan/run_plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using trainer::RunConfig;
+
+constexpr std::uint64_t kMostManifest = std::uint64_t{16} << 20U;
+constexpr const char* kRunFile = "run file";
+
+}  // namespace
+
+std::string SubmittedRun::digest() const {
+  return base::digest_of(trainer::to_json(config) + (plan ? topology::to_json(*plan) : ""));
+}
+
+SubmittedRun parse_submitted(const std::string& body) {
+  SubmittedRun run;
+  Json json = Json::parse(body, nullptr, false);
+  const bool has_plan = json.is_object() && json.contains("plan");
+  std::string plan;
+  if (has_plan) {
+    plan = json["plan"].dump();
+    json.erase("plan");
+  }
+  run.config = trainer::parse_run_config(has_plan ? json.dump() : body, kRunFile);
+  if (!base::Path(run.config.data.path).is_absolute()) {
+    throw base::Error(base::Code::User, std::string(kRunFile) + ": data.path: '" +
+                                            base::printable(run.config.data.path) +
+                                            "' is not absolute; the controller cannot know what "
+                                            "it is relative to");
+  }
+  if (!has_plan) return run;
+  run.plan = topology::parse_plan(plan, "plan", std::nullopt);
+  if (run.plan->ranks != run.config.ranks) {
+    throw base::Error(base::Code::User, "plan: it is for " + std::to_string(run.plan->ranks) +
+                                            " ranks and the run has " +
+                                            std::to_string(run.config.ranks) + "; plan again");
+  }
+  return run;
+}
+
+std::string submitted_body(const SubmittedRun& run) {
+  if (!run.plan) return trainer::to_json(run.config);
+  Json json = Json::parse(trainer::to_json(run.config));
+  json["plan"] = Json::parse(topology::to_json(*run.plan));
+  return json.dump();
+}
+
+std::string with_slurm_changes(const std::string& config, const std::string& changes) {
+  constexpr int kDepth = 8;
+  if (changes.empty()) return config;
+  const Json asked = base::json_depth_at_most(changes, kDepth)
+                         ? Json::parse(changes, nullptr, false)
+                         : Json(Json::value_t::discarded);
+  if (!asked.is_object() || asked.size() > 1 ||
+      (!asked.empty() && !(asked.contains("slurm") && asked["slurm"].is_object()))) {
+    throw base::Error(base::Code::User,
+                      "only the section slurm of a run file can change when a run is resumed; send "
+                      "{\"slurm\": {KEY: VALUE}}, or nothing");
+  }
+  Json json = Json::parse(config);
+  json.merge_patch(asked);
+  return trainer::to_json(trainer::parse_run_config(json.dump(), "the resumed run"));
+}
+
+std::map<std::string, std::string> plan_files(const topology::Plan& plan) {
+  std::map<std::string, std::string> files = {{"plan.json", topology::to_json(plan)}};
+  if (!plan.tuner.ranges.empty()) files["plan.tuner"] = topology::to_tuner_file(plan.tuner);
+  return files;
+}
+
+int vocabulary_of(base::FileSystem& files, const base::Path& dataset) {
+  const base::Path path = dataset / "dataset.json";
+  if (!files.exists(path)) return 0;
+  const auto manifest = nlohmann::json::parse(files.read(path, kMostManifest), nullptr, false);
+  const nlohmann::json::json_pointer pieces("/vocabulary/pieces");
+  if (manifest.is_discarded() || !manifest.contains(pieces)) return 0;
+  return manifest.at(pieces).is_number_integer() ? manifest.at(pieces).get<int>() : 0;
+}
+
+std::optional<topology::Plan> RunPlanner::plan(const RunConfig& config) const {
+  if (config.ranks < 2 || config.device == trainer::DeviceKind::Cpu ||
+      config.buckets.by != trainer::BucketPolicy::Plan) {
+    return std::nullopt;
+  }
+  try {
+    PlanRequest request;
+    request.config = config;
+    request.machines = machines_;
+    request.measured = measured_;
+    request.stored = topology::list_stored_plans(files_, runs_ / topology::kPlansFolder);
+    int& vocabulary = request.config.model.vocabulary;
+    if (vocabulary == 0) vocabulary = vocabulary_of(files_, config.data.path);
+    return plan_run(request).plan;
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning,
+              "run " + base::printable(config.name) + " goes without a plan: " + error.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace regatta::orchestrator

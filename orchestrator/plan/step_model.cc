@@ -1,0 +1,107 @@
+#include "orchestrator/plan/step_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
+#include "orchestrator/simulate/mlperf_study.h"
+#include "orchestrator/plan/run_plan.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using trainer::Precision;
+using trainer::RunConfig;
+
+constexpr double kTera = 1e12;
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+PeakShare share_of(const RunConfig& config, const DeviceFigures* device,
+                   const GivenFigures& given) {
+  if (given.efficiency) {
+    return {*given.efficiency, *given.efficiency, *given.efficiency, true,
+            "as --efficiency has it"};
+  }
+  // Shares are of the data sheet's peak: of another one, that the run names, nothing is known.
+  constexpr double kSame = 0.02;
+  const bool is_other_peak =
+      config.peak_tflops > 0 && device != nullptr &&
+      std::abs(config.peak_tflops * kTera / peak_flops(*device, config.dtype) - 1) > kSame;
+  return peak_share_of(is_other_peak ? nullptr : device, config.dtype);
+}
+
+}  // namespace
+
+StepModel step_model(const RunConfig& config, const std::string& gpu_model,
+                     const DeviceFigures* device, int nodes, const GivenFigures& given) {
+  StepModel model;
+  model.share = share_of(config, device, given);
+  model.overhead_seconds = given.overhead_seconds.value_or(nodes > 1 ? kUsualOverheadSeconds : 0.0);
+  ComputeFigures& compute = model.compute;
+  compute.kernel_seconds = kKernelSeconds;
+  compute.bytes_of_element =
+      config.dtype == Precision::BFloat16 || config.dtype == Precision::Float16 ? 2 : 4;
+  compute.efficiency = model.share.value;
+  if (device != nullptr) {
+    compute.peak_flops = peak_flops(*device, config.dtype);
+    compute.memory_bytes_per_second = kMemoryShare * device->memory_bytes_per_second;
+    compute.multiprocessors = device->multiprocessors;
+  }
+  if (config.peak_tflops > 0) compute.peak_flops = config.peak_tflops * kTera;
+  if (!(compute.peak_flops > 0)) {
+    throw base::Error(base::Code::User, "how fast a GPU '" + base::printable(gpu_model) +
+                                            "' is, is not known; set statistics.peak_tflops of "
+                                            "the run");
+  }
+  return model;
+}
+
+std::vector<std::string> step_basis(const RunConfig& config, const GivenFigures& given,
+                                    const std::optional<trainer::LengthTable>& lengths) {
+  std::vector<std::string> basis;
+  basis.push_back(std::string("the share of the peak is of products that fill the device") +
+                  (given.efficiency ? "" : "; --efficiency"));
+  if (!given.overhead_seconds) {
+    basis.push_back("a step on several nodes takes " + number(1e3 * kUsualOverheadSeconds) +
+                    " ms beside the rest: as MLPerf's entries; --overhead-seconds");
+  }
+  basis.push_back(lengths ? "samples are " + number(lengths->mean()) + " tokens long in the mean"
+                          : "every sample is " + std::to_string(config.data.max_length) +
+                                " tokens long: no table of --lengths");
+  return basis;
+}
+
+std::string share_sentence(const PeakShare& share) {
+  char value[40];
+  std::snprintf(value, sizeof value, "%.3g %%", 100 * share.value);
+  return "share of the peak " + std::string(value) + ": " + share.basis;
+}
+
+trainer::LengthTable longest_lengths(const RunConfig& config) {
+  const std::string length = std::to_string(config.data.max_length);
+  return trainer::LengthTable::parse(length + "," + length + ",1", "data.max_length");
+}
+
+void take_vocabulary(const std::string& file, int given, RunConfig* config) {
+  int& vocabulary = config->model.vocabulary;
+  if (given > 0) vocabulary = given;
+  const base::Path folder = file == "-" ? base::Path(".") : base::Path(file).parent_path();
+  if (vocabulary == 0 && !config->data.path.empty()) {
+    vocabulary = vocabulary_of(base::posix_file_system(), folder / config->data.path);
+  }
+  if (vocabulary > 0) return;
+  throw base::Error(base::Code::User,
+                    (file == "-" ? "stdin" : file) +
+                        ": the vocabulary is not known, since there is no dataset at '" +
+                        base::printable(config->data.path) + "' yet; give --vocabulary");
+}
+
+}  // namespace regatta::orchestrator

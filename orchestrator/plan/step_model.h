@@ -1,0 +1,49 @@
+// What plan and simulate reckon a step with where nobody gives it: one set of figures for both, and
+// the sentences by which each says what it rests on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/plan/cluster_machines.h"
+#include "orchestrator/plan/compute_model.h"
+#include "orchestrator/plan/peak_share.h"
+#include "trainer/contract/length_table.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+
+// What somebody gave; nothing: the usual.
+struct GivenFigures {
+  std::optional<double> efficiency;        // share of the devices' peak that products reach
+  std::optional<double> overhead_seconds;  // of a step, beside all that is modelled
+};
+
+struct StepModel {
+  PeakShare share;
+  ComputeFigures compute;
+  double overhead_seconds = 0;
+};
+
+// Of nodes with this GPU; `device` is null where nobody knows it. Throws Code::User where its peak
+// is not known and the run names none.
+[[nodiscard]] StepModel step_model(const trainer::RunConfig& config, const std::string& gpu_model,
+                                   const DeviceFigures* device, int nodes,
+                                   const GivenFigures& given);
+
+// What a step rests on, a sentence each, with the option that says otherwise.
+[[nodiscard]] std::vector<std::string> step_basis(
+    const trainer::RunConfig& config, const GivenFigures& given,
+    const std::optional<trainer::LengthTable>& lengths);
+// "share of the peak 60 %: MLPerf's entries on A100 reach 55 to 63 %". Of a share that is fitted.
+[[nodiscard]] std::string share_sentence(const PeakShare& share);
+
+// Of samples that are all as long as the run file lets them be: where nobody tells their lengths.
+[[nodiscard]] trainer::LengthTable longest_lengths(const trainer::RunConfig& config);
+
+// The run's vocabulary: `given` if it is above 0, else the run file's, else that of its dataset,
+// relative to the run file's folder. Throws Code::User where none of them tells it.
+void take_vocabulary(const std::string& file, int given, trainer::RunConfig* config);
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,70 @@
+// What the controller itself keeps in a run directory, so that its store can be lost:
+// submission.json, state.json and launches/<n>.json (formats: README.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "orchestrator/runs/run.h"
+
+namespace regatta::orchestrator {
+
+struct SubmissionRecord {
+  std::string id;
+  double created_utc = 0;
+  Wanted wanted = Wanted::Run;
+  std::optional<std::string> idempotency_key;
+  std::string body_digest;
+  std::string scheduler{};  // as Run's; empty where an older controller wrote it
+  std::vector<std::string> after{};
+  bool archived = false;
+};
+
+// What became of the run, as of its newest launch that is over, or of its end.
+struct RecordedState {
+  RunState state = RunState::Queued;
+  std::string error;
+  std::optional<double> ended_utc;
+  int failures = 0;
+  std::int64_t progress_step = -1;
+  int launch = 0;  // the newest one that was over then; 0: none
+
+  bool operator==(const RecordedState&) const = default;
+};
+
+inline constexpr const char* kSubmissionName = "submission.json";
+[[nodiscard]] std::string submission_text(const SubmissionRecord& submission);
+// These replace the file atomically. Throw base::Error.
+void write_submission(base::FileSystem& files, const base::Path& run_directory,
+                      const SubmissionRecord& submission);
+void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch);
+
+void write_state(base::FileSystem& files, const base::Path& run_directory,
+                 const RecordedState& state);
+
+// Nothing when absent, damaged or no regular file; these throw where the disk cannot be read.
+[[nodiscard]] std::optional<RecordedState> read_state(base::FileSystem& files,
+                                                      const base::Path& run_directory);
+[[nodiscard]] std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
+                                                              const base::Path& run_directory);
+// In order of number; damaged files are left out.
+[[nodiscard]] std::vector<Launch> read_launches(base::FileSystem& files,
+                                                const base::Path& run_directory);
+
+// Whether a file of this name is what one of these left when the controller was killed.
+[[nodiscard]] bool is_temporary_record(const std::string& name);
+
+// launches/<n>.log: stdout and stderr of a launch that is a process.
+[[nodiscard]] base::Path launch_log_path(const base::Path& run_directory, int launch);
+// What the launches have written for people, oldest first: launches/<n>.log, and of jobs
+// submit/<token>-<job>-<restart>.log (the ranks) and submit/<token>-<job>.out (the script), where
+// the ranks were never started.
+[[nodiscard]] std::vector<base::Path> launch_logs(base::FileSystem& files,
+                                                  const base::Path& run_directory,
+                                                  const std::vector<Launch>& launches);
+// The last line of the log that is not empty, at most 500 characters.
+[[nodiscard]] std::string last_log_line(base::FileSystem& files, const base::Path& log);
+
+}  // namespace regatta::orchestrator

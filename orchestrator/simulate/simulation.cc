@@ -1,0 +1,362 @@
+#include "orchestrator/simulate/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "orchestrator/plan/plan_inputs.h"
+#include "topology/plan/bucket_choice.h"
+#include "topology/plan/bucket_programme.h"
+#include "trainer/contract/balance.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using topology::CommunicationCurve;
+using topology::StepInputs;
+using trainer::BatchSizes;
+using trainer::RunConfig;
+
+constexpr std::uint32_t kLengthSite = 0x53494d31;  // no site of the trainer's
+constexpr int kElementBytes = 4;                   // of what plan_inputs() counts
+constexpr std::int64_t kDefaultBucketBytes = std::int64_t{25} << 20;
+
+// Lengths by 16 random bits: as fine as a table of shares is known.
+class LengthSource {
+ public:
+  LengthSource(const trainer::LengthTable& table, std::uint64_t seed)
+      : lengths_(table.evenly(kDraws)), seed_(seed) {}
+
+  void draw(std::uint32_t step, std::vector<std::int32_t>* lengths) const {
+    base::PhiloxStream random(seed_, 0, step, kLengthSite);
+    for (std::size_t i = 0; i < lengths->size(); i += 2) {
+      const std::uint32_t word = random.next();
+      (*lengths)[i] = lengths_[word & 0xFFFFU];
+      if (i + 1 < lengths->size()) (*lengths)[i + 1] = lengths_[word >> 16U];
+    }
+  }
+
+  [[nodiscard]] double mean() const { return moment(1); }
+  [[nodiscard]] double mean_square() const { return moment(2); }
+
+ private:
+  static constexpr int kDraws = 1 << 16;
+  [[nodiscard]] double moment(int power) const {
+    double sum = 0;
+    for (const std::int32_t length : lengths_) sum += std::pow(length, power);
+    return sum / kDraws;
+  }
+  std::vector<std::int32_t> lengths_;
+  std::uint64_t seed_;
+};
+
+std::int64_t rounded(double value) { return std::llround(value); }
+
+// What a rank has of a step, as the device sees it.
+BatchSizes laid_out(double samples, double tokens, double squared, const RunConfig& config,
+                    RowLayout layout) {
+  const double row = config.data.max_length;
+  BatchSizes sizes;
+  sizes.samples = rounded(samples);
+  sizes.masked = rounded(tokens * config.data.mask_fraction);
+  sizes.tokens = rounded(tokens);
+  sizes.squared_tokens = rounded(squared);
+  if (layout == RowLayout::Padded) {
+    sizes.tokens = rounded(samples * row);
+    sizes.squared_tokens = rounded(samples * row * row);
+  } else if (layout == RowLayout::Packed) {
+    constexpr double kSamplesOfRow = 2;
+    sizes.tokens = rounded(std::ceil(samples / kSamplesOfRow) * row);
+  }
+  return sizes;
+}
+
+// Where the step of the mean rank has its gradients.
+StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_square,
+                       double compute_seconds) {
+  const RunConfig& config = inputs.config;
+  PlanFigures figures;
+  figures.peak_flops = inputs.compute.peak_flops;
+  figures.efficiency = inputs.compute.efficiency;
+  figures.memory_bytes_per_second = inputs.compute.memory_bytes_per_second;
+  figures.mean_tokens = mean;
+  figures.mean_squared_tokens = mean_square;
+  figures.slowdown = inputs.network.slowdown;
+  figures.compute_seconds = compute_seconds;
+  figures.overhead_seconds = inputs.overhead_seconds;
+  StepInputs step = plan_inputs(config, figures);
+  for (topology::StepTensor& tensor : step.tensors) {
+    tensor.begin_byte = tensor.begin_byte / kElementBytes * inputs.gradient_bytes;
+    tensor.end_byte = tensor.end_byte / kElementBytes * inputs.gradient_bytes;
+  }
+  if (inputs.optimizer_parts > 0) {
+    const double as_planned = config.sharding.optimizer ? config.ranks : 1;
+    step.tail_seconds = inputs.overhead_seconds + (step.tail_seconds - inputs.overhead_seconds) *
+                                                      as_planned / inputs.optimizer_parts;
+  }
+  return step;
+}
+
+std::vector<topology::Bucket> per_layer(const trainer::TensorTable& table) {
+  std::vector<topology::Bucket> buckets;
+  std::string part = "-";
+  for (int i = 0; i < static_cast<int>(table.tensors.size()); ++i) {
+    const std::string& name = table.tensors[static_cast<std::size_t>(i)].name;
+    const std::string layer = "bert.encoder.layer.";
+    std::string here = name.rfind("bert.embeddings.", 0) == 0 ? "embeddings" : "heads";
+    if (name.rfind(layer, 0) == 0) here = name.substr(0, name.find('.', layer.size()));
+    if (here != part) buckets.push_back({i, i});
+    part = here;
+    buckets.back().end_tensor = i + 1;
+  }
+  return buckets;
+}
+
+topology::Plan plan_of(const SimulationInputs& inputs, const StepInputs& step) {
+  const RunConfig& config = inputs.config;
+  if (config.buckets.by == trainer::BucketPolicy::Plan) {
+    return plan_buckets(step, inputs.network.sum, config.ranks);
+  }
+  topology::Plan plan;
+  plan.ranks = config.ranks;
+  plan.why = "the run file says how";
+  switch (config.buckets.by) {
+    case trainer::BucketPolicy::Plan:
+    case trainer::BucketPolicy::One:
+      plan.buckets = one_bucket(step);
+      break;
+    case trainer::BucketPolicy::Bytes: {
+      const std::int64_t bytes =
+          config.buckets.bytes > 0 ? config.buckets.bytes : kDefaultBucketBytes;
+      plan.buckets = buckets_of_at_most(
+          step, std::max<std::int64_t>(1, bytes / kElementBytes) * inputs.gradient_bytes);
+      break;
+    }
+    case trainer::BucketPolicy::PerLayer:
+      plan.buckets = per_layer(trainer::make_tensor_table(config.model));
+      break;
+  }
+  return plan;
+}
+
+double gather_seconds(const SimulationInputs& inputs, double forward_seconds) {
+  const bool shares =
+      inputs.optimizer_parts > 0 ? inputs.optimizer_parts > 1 : inputs.config.sharding.optimizer;
+  if (!shares) return 0;
+  const double elements =
+      static_cast<double>(trainer::make_tensor_table(inputs.config.model).arena_size);
+  const double whole = inputs.network.gather.seconds(elements * inputs.gather_bytes);
+  const bool is_hidden = inputs.config.sharding.optimizer && inputs.config.sharding.overlap_gather;
+  return is_hidden ? std::max(0.0, whole - forward_seconds) : whole;
+}
+
+// The largest rank's and all ranks' sizes of one step.
+struct Shares {
+  double samples = 0, tokens = 0, squared = 0;
+};
+struct StepShares {
+  Shares slowest, all;
+  double most_tokens = 0;
+};
+
+StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>& lengths,
+                const trainer::StratumLimits& strata) {
+  const RunConfig& config = inputs.config;
+  trainer::BalanceOptions options;
+  options.strategy = config.balance.strategy;
+  options.deal = config.balance.deal;
+  options.ranks = config.ranks;
+  options.ranks_per_node = inputs.ranks_per_node;
+  options.row_length = config.data.max_length;
+  options.strata = strata;
+  const double linear = 2.0 * (4.0 * config.model.hidden + 2.0 * config.model.feed_forward);
+  double most = -1;
+  StepShares shares;
+  for (const std::vector<std::int32_t>& places : trainer::assign(lengths, options)) {
+    Shares rank;
+    rank.samples = static_cast<double>(places.size());
+    for (const std::int32_t place : places) {
+      const double length = lengths[static_cast<std::size_t>(place)];
+      rank.tokens += length;
+      rank.squared += length * length;
+    }
+    const double cost = linear * rank.tokens + 4 * rank.squared;
+    if (cost > most) shares.slowest = rank;
+    most = std::max(most, cost);
+    shares.most_tokens = std::max(shares.most_tokens, rank.tokens);
+    shares.all.samples += rank.samples;
+    shares.all.tokens += rank.tokens;
+    shares.all.squared += rank.squared;
+  }
+  return shares;
+}
+
+// The lengths of each step in turn; under `stratified` a window at a time.
+class Batches {
+ public:
+  Batches(const RunConfig& config, const trainer::LengthTable& table, const LengthSource& source)
+      : config_(config), source_(source), lengths_(static_cast<std::size_t>(config.batch_size)) {
+    if (config.balance.strategy != trainer::Balance::Stratified) return;
+    strata_ = trainer::stratum_limits(table.evenly(trainer::kStratumSamples));
+  }
+
+  // Of `stratified`.
+  [[nodiscard]] const trainer::StratumLimits& strata() const { return strata_; }
+
+  const std::vector<std::int32_t>& step(int number) {
+    if (config_.balance.strategy != trainer::Balance::Stratified) {
+      source_.draw(static_cast<std::uint32_t>(number), &lengths_);
+      return lengths_;
+    }
+    const int within = number % trainer::kWindowSteps;
+    if (within == 0) {
+      window_.resize(lengths_.size() * trainer::kWindowSteps);
+      source_.draw(static_cast<std::uint32_t>(number), &window_);
+      order_ = trainer::stratified_order(window_, config_.batch_size, config_.ranks, strata_);
+    }
+    const std::size_t first = lengths_.size() * static_cast<std::size_t>(within);
+    for (std::size_t i = 0; i < lengths_.size(); ++i) {
+      lengths_[i] = window_[static_cast<std::size_t>(order_[first + i])];
+    }
+    return lengths_;
+  }
+
+ private:
+  const RunConfig& config_;
+  const LengthSource& source_;
+  trainer::StratumLimits strata_ = {};
+  std::vector<std::int32_t> lengths_, window_, order_;
+};
+
+void check_inputs(const SimulationInputs& inputs) {
+  const RunConfig& config = inputs.config;
+  const auto fail = [](const std::string& what) { throw base::Error(base::Code::User, what); };
+  if (config.ranks < 1 || config.batch_size < config.ranks) {
+    fail("a batch of " + std::to_string(config.batch_size) + " samples is too small for " +
+         std::to_string(config.ranks) + " ranks; raise batch.size, or use fewer nodes");
+  }
+  if (inputs.lengths.longest() > config.data.max_length) {
+    fail("a length of " + std::to_string(inputs.lengths.longest()) +
+         " tokens is above data.max_length of " + std::to_string(config.data.max_length) +
+         "; cut the table, or raise it");
+  }
+  if (inputs.steps < 1) fail("no steps are to be drawn; use at least 1");
+}
+
+double evaluation_seconds(const SimulationInputs& inputs, double mean, double mean_square) {
+  const RunConfig& config = inputs.config;
+  const double samples = std::ceil(static_cast<double>(config.evaluate_samples) / config.ranks);
+  double at_once = std::ceil(static_cast<double>(config.batch_size) / config.ranks);
+  if (config.micro_batch_size > 0) at_once = config.micro_batch_size;
+  if (inputs.evaluation_batch > 0) at_once = inputs.evaluation_batch;
+  const double parts = std::ceil(samples / at_once);
+  const double each = samples / parts;
+  const BatchSizes sizes =
+      laid_out(each, each * mean, each * mean_square, config, inputs.evaluation_layout);
+  return parts * compute_seconds(config.model, sizes, inputs.compute).forward;
+}
+
+double percentile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double place = share * static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(std::llround(place))];
+}
+
+// Sums over the steps, and the step of each.
+class Tally {
+ public:
+  void add(const StepParts& step) {
+    sum_.compute += step.compute;
+    sum_.imbalance += step.imbalance;
+    sum_.exposed += step.exposed;
+    sum_.tail += step.tail;
+    sum_.gather += step.gather;
+    sum_.overhead += step.overhead;
+    sum_.step += step.step;
+    steps_.push_back(step.step);
+  }
+  void write(Simulation* to) const {
+    const auto count = static_cast<double>(steps_.size());
+    to->mean = {sum_.compute / count, sum_.imbalance / count, sum_.exposed / count,
+                sum_.tail / count,    sum_.gather / count,    sum_.overhead / count,
+                sum_.step / count};
+    to->step_p5 = percentile(steps_, 0.05);
+    to->step_p95 = percentile(steps_, 0.95);
+  }
+
+ private:
+  StepParts sum_;
+  std::vector<double> steps_;
+};
+
+StepInputs stretched(StepInputs step, double factor) {
+  step.forward_seconds *= factor;
+  step.compute_seconds *= factor;
+  for (topology::StepTensor& tensor : step.tensors) tensor.ready_seconds *= factor;
+  return step;
+}
+
+}  // namespace
+
+Simulation simulate_steps(const SimulationInputs& inputs) {
+  check_inputs(inputs);
+  const RunConfig& config = inputs.config;
+  const LengthSource source(inputs.lengths, config.seed);
+  const double ranks = config.ranks;
+  const double mean = source.mean(), mean_square = source.mean_square();
+  const auto compute = [&](double samples, double tokens, double squared) {
+    const BatchSizes sizes = laid_out(samples, tokens, squared, config, inputs.layout);
+    const ComputeSeconds seconds =
+        compute_seconds(config.model, sizes, inputs.compute, config.micro_batch_size);
+    return seconds.forward + seconds.backward;
+  };
+  const double samples = config.batch_size / ranks;
+  const double base = compute(samples, samples * mean, samples * mean_square);
+  const StepInputs step = base_inputs(inputs, mean, mean_square, base);
+
+  Simulation result;
+  result.ranks = config.ranks;
+  result.batch = config.batch_size;
+  result.plan = plan_of(inputs, step);
+  Batches batches(config, inputs.lengths, source);
+  Tally tally;
+  double imbalance = 0, flops = 0;
+  for (int i = 0; i < inputs.steps; ++i) {
+    const StepShares shares = deal(inputs, batches.step(i), batches.strata());
+    const Shares& slowest = shares.slowest;
+    StepParts parts;
+    parts.compute =
+        compute(shares.all.samples / ranks, shares.all.tokens / ranks, shares.all.squared / ranks);
+    const double longest =
+        std::max(parts.compute, compute(slowest.samples, slowest.tokens, slowest.squared));
+    const topology::StepTimeline timeline =
+        run_step(stretched(step, longest / base), result.plan.buckets, inputs.network.sum);
+    parts.imbalance = longest - parts.compute;
+    // What the sums slow computing down by is theirs.
+    parts.exposed = std::max(0.0, timeline.exposed_seconds + timeline.compute_seconds - longest);
+    parts.overhead = inputs.overhead_seconds;
+    parts.tail = timeline.tail_seconds - parts.overhead;
+    parts.gather = gather_seconds(inputs, timeline.forward_seconds);
+    parts.step = timeline.step_seconds + parts.gather;
+    tally.add(parts);
+    imbalance += shares.most_tokens / (shares.all.tokens / ranks);
+    const double masked = shares.all.tokens * config.data.mask_fraction;
+    flops += training_flops(config.model, {rounded(shares.all.samples), rounded(shares.all.tokens),
+                                           rounded(shares.all.squared), rounded(masked)});
+  }
+  tally.write(&result);
+  const double total = result.mean.step * inputs.steps;
+  result.timeline = run_step(stretched(step, (result.mean.compute + result.mean.imbalance) / base),
+                             result.plan.buckets, inputs.network.sum);
+  result.communication_seconds = result.timeline.communication_seconds;
+  result.token_imbalance = imbalance / inputs.steps;
+  result.samples_per_second = config.batch_size / result.mean.step;
+  result.model_flops_per_second = flops / total / ranks;
+  result.evaluation_seconds = evaluation_seconds(inputs, mean, mean_square);
+  return result;
+}
+
+}  // namespace regatta::orchestrator

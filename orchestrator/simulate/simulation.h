@@ -1,0 +1,72 @@
+// Steps of a run on machines that are not there: lengths drawn from a table, dealt to ranks by the
+// trainer's own functions, computed as compute_model.h says, summed in the planner's buckets.
+//
+// The slowest rank decides a step: the sums of all ranks begin when its gradients are ready. Not
+// modelled: devices of unlike speed, noise of the operating system, slow links, waiting for data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "orchestrator/plan/cluster_machines.h"
+#include "orchestrator/plan/compute_model.h"
+#include "topology/plan/plan.h"
+#include "trainer/contract/length_table.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+
+// What a device computes for a sample. The trainer does Unpadded only.
+enum class RowLayout {
+  Unpadded,
+  Padded,  // every sample is as long as data.max_length
+  Packed,  // rows of data.max_length that hold two samples each
+};
+
+struct SimulationInputs {
+  trainer::RunConfig config;     // with the ranks, and the batch, that are simulated
+  trainer::LengthTable lengths;  // none above data.max_length
+  int ranks_per_node = 1;
+  ComputeFigures compute;
+  Network network = no_network();
+  RowLayout layout = RowLayout::Unpadded;
+  RowLayout evaluation_layout = RowLayout::Unpadded;
+  int evaluation_batch = 0;     // samples of a rank at once; 0: as in training
+  int gradient_bytes = 4;       // of an element that is summed
+  int gather_bytes = 4;         // of a weight that is gathered
+  int optimizer_parts = 0;      // ranks that share the optimizer; 0: as the run file says
+  double overhead_seconds = 0;  // of a step, beside all that is modelled
+  int steps = 200;              // that are drawn
+};
+
+// Mean seconds of a step, which add up to `step`.
+struct StepParts {
+  double compute = 0;    // forward and backward of the mean rank
+  double imbalance = 0;  // what the slowest rank takes longer
+  double exposed = 0;    // sums that nothing hides
+  double tail = 0;       // norm and optimizer
+  double gather = 0;     // new weights that nothing hides
+  double overhead = 0;
+  double step = 0;
+};
+
+struct Simulation {
+  int ranks = 1;
+  int batch = 0;
+  StepParts mean;
+  double step_p5 = 0, step_p95 = 0;   // seconds
+  double communication_seconds = 0;   // of sums, hidden or not
+  double token_imbalance = 1;         // largest share of a rank ÷ mean, over the steps
+  double samples_per_second = 0;      // while steps are taken
+  double model_flops_per_second = 0;  // of a rank
+  double evaluation_seconds = 0;      // of one
+  topology::Plan plan;
+  topology::StepTimeline timeline;  // of the mean step
+};
+
+// The same inputs give the same result, on any machine to rounding; config.seed draws the lengths.
+// Throws Code::User for fewer samples than ranks, lengths above data.max_length, and what
+// plan_inputs() refuses.
+[[nodiscard]] Simulation simulate_steps(const SimulationInputs& inputs);
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,142 @@
+#include "orchestrator/simulate/simulation_text.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "orchestrator/plan/step_model.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  char text[400];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+double mfu_of(const SimulationReport& report, const SimulatedRun& run) {
+  return report.peak_flops > 0 ? run.simulation.model_flops_per_second / report.peak_flops : 0;
+}
+
+std::string step_row(const SimulationReport& report, const SimulatedRun& run) {
+  const Simulation& of = run.simulation;
+  const StepParts& mean = of.mean;
+  return formatted("%6d %6d %7.1f |%9.2f %9.2f %7.2f %8.2f %7.2f %7.2f %6.2f |%10.0f %7.1f %6.1f\n",
+                   run.nodes, of.ranks, static_cast<double>(of.batch) / of.ranks, 1e3 * mean.step,
+                   1e3 * mean.compute, 1e3 * mean.imbalance, 1e3 * mean.exposed, 1e3 * mean.tail,
+                   1e3 * mean.gather, 1e3 * mean.overhead, of.samples_per_second,
+                   100 * scaling_of(report, run), 100 * mfu_of(report, run));
+}
+
+std::string run_row(const SimulatedRun& run) {
+  const RunForecast& of = run.forecast;
+  const auto share = [&](double part) { return 100 * part / of.seconds.mean; };
+  return formatted("%6d %14s %14s %14s |%8.1f %6.1f %6.1f %6.1f %8.1f |%9.2f\n", run.nodes,
+                   base::human_seconds(of.seconds.p50).c_str(),
+                   base::human_seconds(of.seconds.p5).c_str(),
+                   base::human_seconds(of.seconds.p95).c_str(), share(of.step_seconds),
+                   share(of.evaluation_seconds), share(of.checkpoint_seconds),
+                   share(of.lost_seconds), share(of.restart_seconds), of.failures);
+}
+
+// What the whole table hangs on, below its title.
+std::string share_text(const SimulationReport& report) {
+  const PeakShare& share = report.share;
+  if (share.fitted) return share_sentence(share) + "\n";
+  const std::string value = formatted("%.3g %%", 100 * share.value);
+  std::string text = "NOT FITTED: " + share.basis + ". Taken " + value + ", so samples/s may be";
+  for (const SimulatedRun& run : report.runs) {
+    if (!run.samples_range) continue;
+    text += formatted("%s %.0f to %.0f on %d node%s", &run == &report.runs.front() ? "" : ",",
+                      run.samples_range->low, run.samples_range->high, run.nodes,
+                      run.nodes == 1 ? "" : "s");
+  }
+  return text + "; measure it, and give --efficiency\n";
+}
+
+Json spread_json(const Spread& spread) {
+  return {{"mean", spread.mean}, {"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}};
+}
+
+Json run_json(const SimulationReport& report, const SimulatedRun& run) {
+  const Simulation& of = run.simulation;
+  const StepParts& mean = of.mean;
+  const RunForecast& forecast = run.forecast;
+  return {{"nodes", run.nodes},
+          {"ranks", of.ranks},
+          {"batch", of.batch},
+          {"sums_measured", run.is_measured},
+          {"step",
+           {{"seconds", mean.step},
+            {"p5_seconds", of.step_p5},
+            {"p95_seconds", of.step_p95},
+            {"compute_seconds", mean.compute},
+            {"imbalance_seconds", mean.imbalance},
+            {"exposed_seconds", mean.exposed},
+            {"tail_seconds", mean.tail},
+            {"gather_seconds", mean.gather},
+            {"overhead_seconds", mean.overhead},
+            {"communication_seconds", of.communication_seconds},
+            {"token_imbalance", of.token_imbalance}}},
+          {"samples_per_second", of.samples_per_second},
+          {"samples_per_second_range",
+           run.samples_range ? Json{run.samples_range->low, run.samples_range->high} : Json()},
+          {"scaling", scaling_of(report, run)},
+          {"mfu", mfu_of(report, run)},
+          {"buckets", of.plan.buckets.size()},
+          {"buckets_why", of.plan.why},
+          {"evaluation_seconds", of.evaluation_seconds},
+          {"run",
+           {{"seconds", spread_json(forecast.seconds)},
+            {"steps", spread_json(forecast.steps)},
+            {"step_seconds", forecast.step_seconds},
+            {"evaluation_seconds", forecast.evaluation_seconds},
+            {"checkpoint_seconds", forecast.checkpoint_seconds},
+            {"lost_seconds", forecast.lost_seconds},
+            {"restart_seconds", forecast.restart_seconds},
+            {"failures", forecast.failures}}}};
+}
+
+}  // namespace
+
+double scaling_of(const SimulationReport& report, const SimulatedRun& run) {
+  const auto of_rank = [](const Simulation& of) { return of.samples_per_second / of.ranks; };
+  return of_rank(run.simulation) / of_rank(report.runs.front().simulation);
+}
+
+std::string simulation_text(const SimulationReport& report) {
+  std::string text = base::printable(report.title) + "\n" + share_text(report) + "\n";
+  text += formatted("%6s %6s %7s |%9s %9s %7s %8s %7s %7s %6s |%10s %7s %6s\n", "nodes", "ranks",
+                    "each", "step, ms", "compute", "uneven", "exposed", "optim.", "gather", "other",
+                    "samples/s", "scale %", "MFU %");
+  for (const SimulatedRun& run : report.runs) text += step_row(report, run);
+  text += formatted("\n%6s %14s %14s %14s |%8s %6s %6s %6s %8s |%9s\n", "nodes", "time to target",
+                    "5 % below", "5 % above", "steps, %", "eval.", "ckpt.", "lost", "restarts",
+                    "failures");
+  for (const SimulatedRun& run : report.runs) text += run_row(run);
+  text += "\n";
+  for (const std::string& note : report.notes) text += "- " + base::printable(note) + "\n";
+  return text;
+}
+
+std::string simulation_json(const SimulationReport& report) {
+  Json runs = Json::array();
+  for (const SimulatedRun& run : report.runs) runs.push_back(run_json(report, run));
+  const Json json = {{"title", report.title},
+                     {"peak_flops", report.peak_flops},
+                     {"peak_share",
+                      {{"value", report.share.value},
+                       {"low", report.share.low},
+                       {"high", report.share.high},
+                       {"fitted", report.share.fitted},
+                       {"basis", report.share.basis}}},
+                     {"runs", std::move(runs)},
+                     {"notes", report.notes}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace regatta::orchestrator

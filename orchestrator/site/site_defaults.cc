@@ -1,0 +1,189 @@
+#include "orchestrator/site/site_defaults.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/document.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "orchestrator/cli/commands.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+constexpr const char* kSiteFile = "/etc/regatta/config.yaml";
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20U;
+constexpr int kMostParallel = 100'000;
+
+std::string user_name() {
+  const passwd* const entry = ::getpwuid(::geteuid());
+  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+std::optional<DefaultsPlace> named_by(const Environment& environment, const char* variable,
+                                      const std::optional<base::Path>& otherwise) {
+  const auto found = environment.whole.find(variable);
+  if (found == environment.whole.end()) {
+    return otherwise ? std::optional(DefaultsPlace{*otherwise, false}) : std::nullopt;
+  }
+  if (found->second.empty()) return std::nullopt;
+  return DefaultsPlace{found->second, true};
+}
+
+std::optional<base::Path> user_file(const Environment& environment) {
+  const auto config_home = environment.whole.find("XDG_CONFIG_HOME");
+  if (config_home != environment.whole.end() && !config_home->second.empty()) {
+    return base::Path(config_home->second) / "regatta" / "config.yaml";
+  }
+  if (environment.home && !environment.home->empty()) {
+    return base::Path(*environment.home) / ".config" / "regatta" / "config.yaml";
+  }
+  return std::nullopt;
+}
+
+// `setup` is a shell of whoever's runs it is read for.
+void check_owner(const struct stat& status, const std::string& path) {
+  const bool own = status.st_uid == ::geteuid() || status.st_uid == 0;
+  if (own && (status.st_mode & S_IWOTH) == 0) return;
+  throw base::Error(base::Code::Operator,
+                    path + (own ? " can be written by everybody, and what it says runs in your "
+                                  "jobs; chmod o-w it"
+                                : " belongs to user " + std::to_string(status.st_uid) +
+                                      ", and what it says would run in your jobs; it must be your "
+                                      "own or root's"));
+}
+
+// What is looked at is what is read; nobody waits for the writer of a pipe. Nothing where there is
+// no such file.
+std::optional<std::string> read_file(const base::Path& path) {
+  const std::string name = base::printable(path.string());
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid() && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  if (!fd.valid()) base::throw_errno(errno, "cannot read " + name);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) base::throw_errno(errno, "cannot look at " + name);
+  if (!S_ISREG(status.st_mode)) {
+    throw base::Error(base::Code::Operator, name + " is not a regular file; replace it");
+  }
+  check_owner(status, name);
+  std::string text(kMostBytes + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(fd.get(), text.data() + size, text.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) base::throw_errno(errno, "cannot read " + name);
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  if (size > kMostBytes) {
+    throw base::Error(base::Code::User,
+                      name + " has more than 1 MiB, which no file of defaults has");
+  }
+  text.resize(size);
+  return text;
+}
+
+// Blank lines and comments only, as in a file that somebody has yet to fill in.
+bool says_nothing(const std::string& text) {
+  for (const std::string& line : base::split(text, '\n')) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin != std::string::npos && line[begin] != '#') return false;
+  }
+  return true;
+}
+
+// "%u" is the user's name, so that a site's file can say it for everybody.
+void read_runs(base::Table& table, std::string* runs) {
+  table.read("runs", runs);
+  if (runs->empty()) return;
+  for (std::size_t at = runs->find("%u"); at != std::string::npos; at = runs->find("%u", at)) {
+    const std::string name = user_name();
+    runs->replace(at, 2, name);
+    at += name.size();
+  }
+  if (base::Path(*runs).is_absolute()) return;
+  table.fail("runs", "is '" + base::printable(*runs) +
+                         "'; use an absolute path, in which %u stands for the user's name");
+}
+
+}  // namespace
+
+std::vector<DefaultsPlace> defaults_places(const Environment& environment) {
+  std::vector<DefaultsPlace> places;
+  for (const auto& place : {named_by(environment, "REGATTA_CONFIG", user_file(environment)),
+                            named_by(environment, "REGATTA_SITE_CONFIG", kSiteFile)}) {
+    if (place) places.push_back(*place);
+  }
+  return places;
+}
+
+DefaultsFile parse_defaults(const std::string& text, const base::Path& path) {
+  DefaultsFile file;
+  file.path = path;
+  if (says_nothing(text)) return file;
+  base::Table table = base::Table::parse(text, base::printable(path.string()));
+  read_runs(table, &file.runs);
+  table.read("parallel", &file.parallel);
+  if (file.parallel < 0 || file.parallel > kMostParallel) {
+    table.fail("parallel", "is " + std::to_string(file.parallel) + "; use 1 to " +
+                               std::to_string(kMostParallel) + ", or 0 for no limit of the file's");
+  }
+  file.slurm = trainer::read_slurm_defaults(table);
+  table.finish();
+  (void)trainer::with_slurm_defaults({}, file.slurm, &file.slurm_keys);
+  return file;
+}
+
+std::vector<DefaultsFile> read_defaults(const std::vector<DefaultsPlace>& places) {
+  std::vector<DefaultsFile> files;
+  for (const DefaultsPlace& place : places) {
+    if (const auto text = read_file(place.path)) {
+      files.push_back(parse_defaults(*text, place.path));
+    } else if (place.must_exist) {
+      throw base::Error(base::Code::Operator,
+                        "there is no " + base::printable(place.path.string()) +
+                            "; REGATTA_CONFIG and REGATTA_SITE_CONFIG name files of defaults, or "
+                            "are empty for none");
+    }
+  }
+  return files;
+}
+
+FilledRun with_defaults(trainer::RunConfig config, const std::vector<DefaultsFile>& files) {
+  FilledRun filled{std::move(config), {}};
+  const bool takes = !filled.config.slurm || filled.config.slurm->defaults;
+  trainer::SlurmResources resources = trainer::slurm_resources_of(filled.config);
+  for (const DefaultsFile& file : files) {
+    std::vector<std::string> keys;
+    if (takes) resources = trainer::with_slurm_defaults(std::move(resources), file.slurm, &keys);
+    for (const std::string& key : keys) filled.origins["slurm." + key] = file.path;
+  }
+  if (!filled.origins.empty()) {
+    filled.config.slurm = std::move(resources);
+    // Each is within its limits, and together they may not be.
+    filled.config = trainer::parse_run_config(trainer::to_json(filled.config),
+                                              "run file with the defaults of site and user");
+  }
+  const auto& slurm = filled.config.slurm;
+  if (slurm && slurm->container.image.empty() && !slurm->container.mounts.empty()) {
+    throw base::Error(base::Code::User,
+                      "slurm.container.mounts: needs slurm.container.image, which neither the run "
+                      "file nor the files of site and user name");
+  }
+  return filled;
+}
+
+std::optional<base::Path> default_runs_directory(const Environment& environment) {
+  if (environment.runs && !environment.runs->empty()) return *environment.runs;
+  for (const DefaultsFile& file : read_defaults(defaults_places(environment))) {
+    if (!file.runs.empty()) return file.runs;
+  }
+  return std::nullopt;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,92 @@
+#include "orchestrator/store/series.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace regatta::orchestrator {
+namespace {
+
+class Mean {
+ public:
+  void add(const std::optional<double>& value, double weight) {
+    if (!value || !std::isfinite(*value) || !(weight > 0)) return;
+    sum_ += *value * weight;
+    weights_ += weight;
+  }
+  [[nodiscard]] std::optional<double> value() const {
+    return weights_ > 0 ? std::optional(sum_ / weights_) : std::nullopt;
+  }
+
+ private:
+  double sum_ = 0;
+  double weights_ = 0;
+};
+
+}  // namespace
+
+RunAxis::RunAxis(const std::vector<Attempt>& attempts) {
+  std::vector<AttemptClock> clocks;
+  for (const Attempt& attempt : attempts) {
+    if (!attempt.started) continue;
+    rows_.push_back(attempt.row);
+    clocks.push_back({attempt.start_utc, attempt.first_step_begin, attempt.last_seconds});
+  }
+  axis_ = make_time_axis(clocks);
+  if (!clocks.empty()) last_ = axis_seconds(axis_, clocks.size() - 1, clocks.back().last_seconds);
+}
+
+double RunAxis::at(AttemptNumber attempt, double seconds) const {
+  const auto it = std::find(rows_.begin(), rows_.end(), attempt);
+  if (it == rows_.end()) return 0;
+  return axis_seconds(axis_, static_cast<std::size_t>(it - rows_.begin()), seconds);
+}
+
+RecentFigures recent_figures(const std::vector<StepRow>& newest_first) {
+  RecentFigures figures;
+  double samples = 0, tokens = 0, seconds = 0;
+  Mean mfu, utilisation, exposed_share, goodput, imbalance, moved_bytes;
+  for (const StepRow& row : newest_first) {
+    samples += static_cast<double>(row.samples);
+    tokens += static_cast<double>(row.tokens);
+    seconds += row.step_seconds;
+    if (row.attempt != newest_first.front().attempt) continue;
+    mfu.add(row.mfu, row.step_seconds);
+    utilisation.add(row.utilisation, row.step_seconds);
+    goodput.add(row.goodput, row.step_seconds);
+    imbalance.add(row.imbalance, 1);
+    moved_bytes.add(row.moved_bytes, 1);
+    if (row.exposed_seconds && row.step_seconds > 0) {
+      exposed_share.add(*row.exposed_seconds / row.step_seconds, row.step_seconds);
+    }
+    if (!figures.efficiency && !figures.noise_scale && !figures.noise_scale_low) {
+      figures.noise_scale = row.noise_scale;
+      figures.noise_scale_low = row.noise_scale_low;
+      figures.noise_scale_high = row.noise_scale_high;
+      figures.efficiency = row.efficiency;
+    }
+  }
+  if (seconds > 0) {
+    figures.samples_per_second = samples / seconds;
+    figures.tokens_per_second = tokens / seconds;
+  }
+  figures.mfu = mfu.value();
+  figures.utilisation = utilisation.value();
+  figures.exposed_share = exposed_share.value();
+  figures.goodput = goodput.value();
+  figures.imbalance = imbalance.value();
+  figures.moved_bytes = moved_bytes.value();
+  return figures;
+}
+
+std::vector<EvaluationPoint> evaluation_points(const RunAxis& axis,
+                                               const std::vector<EvaluationRow>& rows,
+                                               const std::string& metric) {
+  std::vector<EvaluationPoint> points;
+  for (const EvaluationRow& row : rows) {
+    points.push_back({axis.at(row.attempt, row.seconds),
+                      metric == "mlm_loss" ? row.mlm_loss : row.mlm_accuracy, row.target_met});
+  }
+  return points;
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,306 @@
+#include "orchestrator/store/store.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "orchestrator/files/directory_lock.h"
+#include "orchestrator/files/network_file_system.h"
+#include "orchestrator/store/schema.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+// Old ones fade to nothing (node_suspicion.h); this many are some megabytes at most.
+constexpr std::int64_t kMostNodeEvents = 20000;
+
+// Connections: of requests as many as can be of use to a machine's cores, and some for the
+// controller and submissions.
+constexpr int kRequestReaders = 8;
+constexpr int kOwnReaders = 2;
+
+}  // namespace
+
+void take_config(const trainer::RunConfig& config, NewRun* run) {
+  run->name = config.name;
+  run->config = trainer::to_json(config);
+  run->steps = config.steps;
+  run->metric = trainer::metric_of(config);
+  if (!config.target) return;
+  run->target = config.target->value;
+  run->target_times_baseline = config.target->times_baseline;
+}
+
+Store::Store(const base::Path& directory) {
+  std::error_code error;
+  if (directory.has_parent_path()) {
+    std::filesystem::create_directories(directory.parent_path(), error);
+  }
+  base::posix_file_system().create_directory(directory);
+  refuse_network_file_system(directory, "the controller's store");
+  lock_ = take_lock(directory / "lock", "the store in " + directory.string());
+  reserve_ = std::make_unique<DiskReserve>(directory / "reserve");
+  try {
+    open(directory / "store.sqlite");
+  } catch (const DiskFull&) {
+    if (!reserve_->release()) throw;
+    open(directory / "store.sqlite");
+  }
+}
+
+void Store::open(const base::Path& path) {
+  writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite);
+  migrate();
+  own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders);
+  request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders);
+  pool_ = own_readers_.get();
+}
+
+void Store::migrate() {
+  Transaction transaction(*writer_);
+  std::int64_t version = 0;
+  {
+    Statement ask = writer_->prepare("PRAGMA user_version");
+    if (ask.step()) version = ask.integer(0);
+    ask.run();
+  }
+  if (version < 0) {
+    throw base::Error(base::Code::Operator,
+                      "the store is damaged (schema " + std::to_string(version) +
+                          "); move it away, and it is rebuilt from the run directories");
+  }
+  if (version > kSchemaVersion) {
+    throw base::Error(base::Code::Operator,
+                      "the store was written by a newer regatta (schema " +
+                          std::to_string(version) + ", this one knows " +
+                          std::to_string(kSchemaVersion) +
+                          "); update regatta, or name another directory with --data");
+  }
+  if (version < kSchemaVersion) {
+    for (; version < kSchemaVersion; ++version) writer_->execute(kVersions[version]);
+    writer_->execute("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+  }
+  for (const char* table : {"steps", "evaluations", "checkpoints", "warnings"}) {
+    Statement newest = writer_->prepare(std::string("SELECT max(cursor) FROM ") + table);
+    if (newest.step()) next_cursor_ = std::max(next_cursor_, newest.integer(0) + 1);
+    newest.run();
+  }
+  const auto next = [this](const std::string& column, const char* table) {
+    Statement newest = writer_->prepare("SELECT max(" + column + ") FROM " + table);
+    const std::int64_t number = newest.step() ? newest.integer(0) + 1 : 1;
+    newest.run();
+    return number;
+  };
+  next_run_ = next("number", "runs");
+  next_attempt_ = next("row", "attempts");
+  transaction.commit();
+}
+
+RunNumber Store::add_run(const NewRun& run) {
+  const auto lock = lock_writes();
+  std::string after;
+  for (const std::string& id : run.after) after += id + "/";
+  writer_
+      ->prepare(
+          "INSERT INTO runs(id, name, config, directory, created_utc, wanted, idempotency_key, "
+          "body_digest, steps, state, reason, error, failures, progress_step, ended_utc, drained, "
+          "settled, scheduler, after_runs, archived, number, metric, target, "
+          "target_times_baseline) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+          "?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)")
+      .bind(run.id, run.name, run.config, run.directory, run.created_utc,
+            static_cast<int>(run.wanted), run.idempotency_key, run.body_digest, run.steps,
+            name_of(run.state), run.reason, run.error, run.failures, run.progress_step,
+            run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_,
+            run.metric, run.target, run.target_times_baseline)
+      .run();
+  return RunNumber{next_run_++};
+}
+
+void Store::update_run(const Run& run) {
+  const auto lock = lock_writes();
+  write_run(run);
+}
+
+void Store::write_run(const Run& run) {
+  const RunSummary& s = run.summary;
+  writer_
+      ->prepare(
+          "UPDATE runs SET state = ?2, reason = ?3, error = ?4, ended_utc = ?5, failures = ?6, "
+          "progress_step = ?7, drained = ?8, step = ?9, steps = ?10, samples = ?11, metric = ?12, "
+          "value = ?13, target = ?14, baseline = ?15, started_utc = ?16, time_to_accuracy = ?17, "
+          "training_seconds = ?18, samples_per_second = ?19, tokens_per_second = ?20, loss = ?21, "
+          "phase = ?22, checkpoint_step = ?23, checkpoint = ?24, crossing = ?25, "
+          "crossing_low = ?26, crossing_high = ?27, axis_seconds = ?28, last_record_utc = ?29, "
+          "mfu = ?30, utilisation = ?31, exposed_share = ?32, imbalance = ?33, moved_bytes = ?34, "
+          "goodput = ?35, noise_scale = ?36, efficiency = ?37, wait_category = ?38, "
+          "wait_action = ?39, wait_clears = ?40, expected_start = ?41, next_start = ?42, "
+          "settled = ?43, noise_scale_low = ?44, noise_scale_high = ?45 "
+          "WHERE number = ?1")
+      .bind(row_of(run.number), name_of(run.state), run.reason, run.error, run.ended_utc,
+            run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples, s.metric,
+            s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
+            s.training_seconds, s.samples_per_second, s.tokens_per_second, s.loss, s.phase,
+            s.checkpoint_step, s.checkpoint, s.crossing, s.crossing_low, s.crossing_high,
+            s.axis_seconds, s.last_record_utc, s.mfu, s.utilisation, s.exposed_share, s.imbalance,
+            s.moved_bytes, s.goodput, s.noise_scale, s.efficiency, run.wait.category,
+            run.wait.action, run.wait.clears, run.wait.expected_start_utc, run.wait.next_start_utc,
+            run.settled, s.noise_scale_low, s.noise_scale_high)
+      .run();
+}
+
+std::unique_lock<std::mutex> Store::lock_writes() {
+  std::unique_lock lock(write_mutex_);
+  reserve_->restore(base::system_clock().monotonic_seconds());
+  return lock;
+}
+
+void Store::set_wanted(RunNumber run, Wanted wanted) {
+  const auto lock = lock_writes();
+  write_anyhow([&] {
+    writer_
+        ->prepare(
+            "UPDATE runs SET wanted = ?2, drained = CASE WHEN ?3 THEN 0 ELSE drained END "
+            "WHERE number = ?1")
+        .bind(row_of(run), static_cast<int>(wanted), wanted == Wanted::Resume)
+        .run();
+  });
+}
+
+void Store::set_archived(RunNumber run, bool archived) {
+  const auto lock = lock_writes();
+  writer_->prepare("UPDATE runs SET archived = ?2 WHERE number = ?1")
+      .bind(row_of(run), archived)
+      .run();
+}
+
+void Store::set_config(RunNumber run, const std::string& config) {
+  const auto lock = lock_writes();
+  writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1").bind(row_of(run), config).run();
+}
+
+void Store::remove_run(const Run& run) {
+  const auto lock = lock_writes();
+  write_anyhow([&] {
+    Transaction transaction(*writer_);
+    const auto remove = [&](const std::string& from) {
+      writer_->prepare("DELETE FROM " + from).bind(row_of(run.number)).run();
+    };
+    remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
+    for (const char* const table :
+         {"steps", "evaluations", "checkpoints", "warnings", "attempts", "launches"}) {
+      remove(std::string(table) + " WHERE run = ?1");
+    }
+    remove("runs WHERE number = ?1");
+    transaction.commit();
+  });
+  removed_.insert(run.number);
+}
+
+void Store::write_anyhow(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const DiskFull&) {
+    // Often it is how the run that filled the disk is stopped.
+    if (reserve_->release()) {
+      base::log(base::LogLevel::Warning,
+                "the disk of the store is full; a cancellation or a removal used the room kept for "
+                "it");
+    }
+    // The log of writes begins anew where its room is, for this one and the next.
+    writer_->execute("PRAGMA wal_checkpoint(RESTART)");
+    write();
+  }
+}
+
+std::vector<StatementFigures> Store::figures() {
+  const std::lock_guard lock(write_mutex_);
+  std::vector<StatementFigures> figures = writer_->figures();
+  for (ReaderPool* pool : {own_readers_.get(), request_readers_.get()}) {
+    for (StatementFigures& each : pool->figures()) figures.push_back(std::move(each));
+  }
+  return figures;
+}
+
+void Store::put_launch(RunNumber run, const Launch& launch) {
+  const auto lock = lock_writes();
+  if (removed_.count(run) == 0) write_launch(run, launch);
+}
+
+void Store::end_launch(const Run& run, const Launch& launch) {
+  const auto lock = lock_writes();
+  if (removed_.count(run.number) > 0) return;
+  Transaction transaction(*writer_);
+  write_run(run);
+  write_launch(run.number, launch);
+  transaction.commit();
+}
+
+void Store::write_launch(RunNumber run, const Launch& launch) {
+  writer_
+      ->prepare(
+          "INSERT OR REPLACE INTO launches(run, number, token, handle, attempts_before, "
+          "started_utc, over, exit_code, signal, replaced, ended_utc, cause, words, action, nodes, "
+          "gpus) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")
+      .bind(row_of(run), launch.number, launch.token, launch.handle, launch.attempts_before,
+            launch.started_utc, launch.over, launch.exit_code, launch.signal, launch.replaced,
+            launch.ended_utc, launch.cause, launch.words, launch.action, launch.nodes, launch.gpus)
+      .run();
+}
+
+AttemptNumber Store::add_attempt(RunNumber run, int number, const std::string& execution) {
+  const auto lock = lock_writes();
+  if (removed_.count(run) == 0) {
+    writer_->prepare("INSERT INTO attempts(run, number, execution, row) VALUES(?1, ?2, ?3, ?4)")
+        .bind(row_of(run), number, execution, next_attempt_)
+        .run();
+  }
+  return AttemptNumber{next_attempt_++};
+}
+
+void Store::judge(const std::optional<AttemptNumber>& attempt,
+                  const std::vector<NodeEvent>& events) {
+  const auto lock = lock_writes();
+  Transaction transaction(*writer_);
+  for (const NodeEvent& event : events) {
+    writer_
+        ->prepare(
+            "INSERT INTO node_events(node, utc, blame, weight, run, words) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+        .bind(event.node, event.utc, std::string(to_string(event.blame)), event.weight, event.run,
+              event.words)
+        .run();
+  }
+  writer_->prepare("DELETE FROM node_events WHERE row <= (SELECT max(row) FROM node_events) - ?1")
+      .bind(kMostNodeEvents)
+      .run();
+  if (attempt) {
+    writer_->prepare("UPDATE attempts SET judged = 1 WHERE row = ?1").bind(row_of(*attempt)).run();
+  }
+  transaction.commit();
+}
+
+void Store::write_attempt(const Attempt& attempt) {
+  const bool slow = attempt.slowest.has_value();
+  const SlowestRank slowest = attempt.slowest.value_or(SlowestRank{});
+  writer_
+      ->prepare(
+          "UPDATE attempts SET offset = ?2, damaged = ?3, started = ?4, start_utc = ?5, "
+          "first_step_begin = ?6, last_seconds = ?7, process = ?8, host = ?9, first_step = ?10, "
+          "batch_size = ?11, training_seconds = ?12, exit_code = ?13, reason = ?14, "
+          "message = ?15, ranks = ?16, ranks_per_node = ?17, device = ?18, peak_flops = ?19, "
+          "slowest_rank = ?20, slowest_step = ?21, slowest_phase = ?22, slowest_seconds = ?23, "
+          "slowest_utc = ?24, hosts = ?25 WHERE row = ?1")
+      .bind(row_of(attempt.row), attempt.offset, attempt.damaged, attempt.started,
+            attempt.start_utc, attempt.first_step_begin, attempt.last_seconds, attempt.process,
+            attempt.host, attempt.first_step, attempt.batch_size, attempt.training_seconds,
+            attempt.exit_code, attempt.reason, attempt.message, attempt.ranks,
+            attempt.ranks_per_node, attempt.device, attempt.peak_flops,
+            slow ? std::optional(slowest.rank) : std::nullopt, slowest.step, slowest.phase,
+            slowest.phase_seconds, slowest.utc, base::join(attempt.hosts, ","))
+      .run();
+}
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,116 @@
+// The controller's SQLite store: one writing connection (the tick and, briefly, submissions), and
+// reading ones for the controller and for requests. Everything in it can be read again from the run
+// directories.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/unique_fd.h"
+#include "orchestrator/store/database.h"
+#include "orchestrator/files/disk_reserve.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/store/store_reads.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator {
+
+// Of one that is submitted or found; take_config() sets what its configuration says.
+struct NewRun {
+  std::string id;
+  std::string name;
+  std::string config;
+  std::string directory;
+  double created_utc = 0;
+  std::int64_t steps = 0;
+  std::string metric = "mlm_accuracy";
+  std::optional<double> target, target_times_baseline;
+  Wanted wanted = Wanted::Run;
+  std::optional<std::string> idempotency_key;
+  std::string body_digest;
+  std::string scheduler;
+  std::vector<std::string> after{};
+  bool archived = false;
+  // Of a run that is found, not submitted.
+  RunState state = RunState::Queued;
+  std::string reason, error;
+  int failures = 0;
+  std::int64_t progress_step = -1;
+  std::optional<double> ended_utc;
+  bool drained = false;
+  bool settled = false;
+};
+void take_config(const trainer::RunConfig& config, NewRun* run);
+
+// Thread-safe. Errors are base::Error. Its own reads take connections of the controller's, which
+// requests cannot use up; requests read through snapshot().
+class Store : public StoreReads {
+ public:
+  // Creates `directory` (0700) and the file in it when absent. Code::Operator on a network file
+  // system, for a store of a newer version, and when another controller holds it.
+  explicit Store(const base::Path& directory);
+
+  [[nodiscard]] Snapshot snapshot() { return Snapshot(*request_readers_); }
+
+  // Runs.
+  RunNumber add_run(const NewRun& run);
+  // All of the run but what add_run(), set_wanted() and set_config() own.
+  void update_run(const Run& run);
+  // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
+  // longer drained, so that the next controller finds it.
+  void set_wanted(RunNumber run, Wanted wanted);
+  void set_archived(RunNumber run, bool archived);
+  void set_config(RunNumber run, const std::string& config);
+  // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
+  // another one while this object lives, and what is written for it later is not.
+  void remove_run(const Run& run);
+
+  // Launches and attempts.
+  void put_launch(RunNumber run, const Launch& launch);
+  // update_run() and put_launch(), both or neither.
+  void end_launch(const Run& run, const Launch& launch);
+  AttemptNumber add_attempt(RunNumber run, int number, const std::string& execution);
+  // What the end of an attempt or a launch says of nodes. The attempt is judged with it, all or
+  // nothing; without one the events alone are kept.
+  void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
+  // Writes the records of one read, and the attempt and the run as they are after them, all or
+  // nothing. Records that the store already has are ignored.
+  void append(const Run& run, const Attempt& attempt,
+              const std::vector<trainer::JournalRecord>& records);
+
+  // What every statement has done so far; while nobody reads or writes.
+  [[nodiscard]] std::vector<StatementFigures> figures();
+
+ private:
+  void open(const base::Path& path);
+  // Every write begins with it.
+  [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
+  void migrate();
+  // What may use the room kept for a full disk.
+  void write_anyhow(const std::function<void()>& write);
+  void write_run(const Run& run);
+  void write_launch(RunNumber run, const Launch& launch);
+  void write_attempt(const Attempt& attempt);
+  void write_step(const Run& run, const Attempt& attempt, const trainer::JournalRecord& record);
+  void write_checkpoint(const Run& run, const Attempt& attempt,
+                        const trainer::JournalRecord& record);
+  void write_timeline(AttemptNumber attempt, const std::vector<trainer::JournalRecord>& records);
+
+  base::UniqueFd lock_;
+  std::mutex write_mutex_;
+  std::unique_ptr<DiskReserve> reserve_;
+  std::unique_ptr<Database> writer_;
+  std::int64_t next_cursor_ = 1;
+  std::int64_t next_run_ = 1, next_attempt_ = 1;
+  std::set<RunNumber> removed_;
+  std::unique_ptr<ReaderPool> own_readers_, request_readers_;
+};
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,176 @@
+// What is read of the store: runs, launches, attempts, series.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/store/reader_pool.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/slurm/node_suspicion.h"
+
+namespace regatta::orchestrator {
+
+// Rows of a run's series, in the order in which the store got them. `seconds` count from the start
+// of the row's attempt; `cursor` grows over all series.
+struct StepRow {
+  std::int64_t cursor = 0;
+  AttemptNumber attempt{};
+  std::int64_t step = 0;
+  double seconds = 0;
+  double loss = 0, mlm_loss = 0;
+  std::int64_t samples = 0, tokens = 0;
+  double step_seconds = 0;
+  // Absent where the journal does not say, and the first three with one rank.
+  std::optional<double> exposed_seconds, imbalance, moved_bytes;
+  std::optional<double> goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency;
+  std::optional<double> mfu, utilisation;
+};
+struct EvaluationRow {
+  std::int64_t cursor = 0;
+  AttemptNumber attempt{};
+  std::int64_t step = 0;
+  double seconds = 0;
+  double mlm_accuracy = 0, mlm_loss = 0;
+  bool target_met = false;
+};
+struct CheckpointRow {
+  std::int64_t cursor = 0;
+  AttemptNumber attempt{};
+  std::int64_t step = 0;
+  double seconds = 0;
+  std::string name, status;
+  std::int64_t bytes = 0;
+  double whole_seconds = 0;  // from the step's end until it was whole, or failed
+  double utc = 0;
+  // Absent where the journal does not say.
+  std::optional<double> stall_seconds, copy_seconds, write_seconds, sync_seconds;
+  std::string message;
+};
+// How many checkpoints of a run failed, and the newest of them.
+struct CheckpointFailures {
+  int count = 0;
+  std::int64_t step = 0;
+  std::string message;
+};
+struct WarningRow {
+  double utc = 0;
+  std::string message;
+};
+
+// The buckets of an attempt's newest step that had some, in the order of reduction.
+struct Timeline {
+  std::int64_t step = 0;
+  double step_seconds = 0;
+  double data_seconds = 0, forward_seconds = 0, backward_seconds = 0, reduce_seconds = 0;
+  double optimizer_seconds = 0, exposed_seconds = 0;
+  std::vector<double> bucket_bytes;        // as many as the journal named
+  std::vector<double> launched, finished;  // seconds since the step's begin; as many of each
+};
+
+// A place in the list of runs, newest first; the default is before the newest.
+struct ListPlace {
+  double created_utc = std::numeric_limits<double>::infinity();
+  std::int64_t number = 0;
+};
+enum class Archived { Hidden, Only, Also };
+struct RunFilter {
+  int limit = 100;
+  std::optional<RunState> state;
+  Archived archived = Archived::Hidden;
+  ListPlace after;
+};
+// A run in a list: without its configuration and its warnings.
+struct RunRow {
+  Run run;
+  int attempts = 0;
+  std::optional<Launch> launch;    // the newest
+  std::optional<Attempt> attempt;  // the newest
+  std::optional<Attempt> begun;    // the newest that has begun
+
+  // One of its attempts, in any order.
+  void take(Attempt each);
+};
+struct RunList {
+  std::vector<RunRow> rows;
+  std::optional<ListPlace> next;  // nothing: there are no more
+};
+struct OpenLaunch {
+  std::string run;  // its id
+  Launch launch;
+};
+
+// Thread-safe as Store and Snapshot say. Errors are base::Error. Every query goes by an index, in
+// its order: what it costs does not depend on how many runs there are.
+class StoreReads {
+ public:
+  // Runs.
+  [[nodiscard]] std::optional<Run> run(const std::string& id);
+  [[nodiscard]] std::optional<Run> run(RunNumber number);
+  [[nodiscard]] RunList list(const RunFilter& filter);                 // newest first
+  [[nodiscard]] std::vector<Run> runs_named(const std::string& name);  // the newest three
+  // Ids and names that may be meant by `name`: the newest, and its neighbours in their order.
+  [[nodiscard]] std::vector<std::string> ids_and_names_near(const std::string& name);
+  // Oldest first: not over, or over with journals not read to the end.
+  [[nodiscard]] std::vector<Run> unfinished_runs();
+  // Ids of runs that have not begun and wait for this one to succeed, oldest first.
+  [[nodiscard]] std::vector<std::string> waiting_after(const std::string& id);
+  // Whether any run belongs to this scheduler.
+  [[nodiscard]] bool has_runs_of(const std::string& scheduler);
+  // Oldest first: over, and not settled.
+  [[nodiscard]] std::vector<Run> unsettled_runs(int limit);
+  // Of all runs, in their order.
+  [[nodiscard]] std::vector<std::string> ids();
+  struct Submitted {
+    std::string id;
+    std::string body_digest;
+  };
+  [[nodiscard]] std::optional<Submitted> submitted_with(const std::string& idempotency_key);
+
+  // Launches and attempts, by number and execution.
+  [[nodiscard]] std::vector<Launch> launches(RunNumber run);
+  // The newest of each unfinished run.
+  [[nodiscard]] std::vector<OpenLaunch> open_launches();
+  [[nodiscard]] std::vector<Attempt> attempts(RunNumber run);
+  // The newest, oldest first.
+  [[nodiscard]] std::vector<NodeEvent> node_events();
+
+  // Series.
+  [[nodiscard]] std::int64_t newest_cursor(RunNumber run);
+  // At most `limit` rows after `cursor`, thinned evenly by step, always with the newest.
+  [[nodiscard]] std::vector<StepRow> steps(RunNumber run, std::int64_t cursor, int limit);
+  [[nodiscard]] std::vector<StepRow> newest_steps(RunNumber run, int limit);
+  [[nodiscard]] std::vector<EvaluationRow> evaluations(RunNumber run, std::int64_t cursor);
+  [[nodiscard]] std::vector<CheckpointRow> checkpoints(RunNumber run, std::int64_t cursor);
+  [[nodiscard]] CheckpointFailures checkpoint_failures(RunNumber run);
+  [[nodiscard]] std::vector<WarningRow> newest_warnings(RunNumber run, int limit);
+  [[nodiscard]] std::optional<Timeline> timeline(AttemptNumber attempt);
+
+ protected:
+  StoreReads() = default;
+  ~StoreReads() = default;
+
+  ReaderPool* pool_ = nullptr;
+  Database* pinned_ = nullptr;  // set: every read goes there
+
+ private:
+  [[nodiscard]] ReaderPool::Lease lease() {
+    return pinned_ != nullptr ? ReaderPool::Lease(nullptr, pinned_) : pool_->take();
+  }
+};
+
+// Reads that see one state of the store, whatever is written meanwhile. For one thread, and for
+// milliseconds: it holds a connection, and while it does the log of writes only grows.
+class Snapshot : public StoreReads {
+ public:
+  explicit Snapshot(ReaderPool& pool);
+  ~Snapshot();
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+ private:
+  ReaderPool::Lease held_;
+};
+
+}  // namespace regatta::orchestrator

@@ -1,0 +1,189 @@
+// Exports of checkpoints, through the API and through `regatta ckpt export`.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/checkpoints/checkpoint_exports.h"
+#include "orchestrator/runs/trainer_program.h"
+#include "tests/orchestrator/checkpoints/ckpt_fixture.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using checkpoint::CheckpointName;
+using testing::HasSubstr;
+using tests::RawAnswer;
+using Json = nlohmann::ordered_json;
+
+TEST_F(CkptTest, ExportsBesideTheRequests) {
+  write_patient_trainer();
+  const std::string name = write(7);
+  write(8);
+  const RawAnswer begun = post(address() + "/7/export", R"({"for": "encoder"})");
+  EXPECT_EQ(begun.status, 202) << begun.body;
+  const Json first = Json::parse(begun.body);
+  EXPECT_EQ(first["state"], "running");
+  EXPECT_EQ(first["name"], name);
+  EXPECT_EQ(first["path"], (run_ / "exports" / name).string());
+  EXPECT_TRUE(first["files"].empty());
+  EXPECT_EQ(post(address() + "/7/export").status, 409) << "it is under way";
+  EXPECT_EQ(post(address() + "/8/export").status, 503) << "one at a time";
+  EXPECT_EQ(got("/7/export")["state"], "running");
+  EXPECT_EQ(posted("/8/verify")["good"], true) << "others are answered meanwhile";
+  EXPECT_EQ(get(address() + "/8/export").status, 404);
+
+  tests::write_file(folder_.path() / "go", "");
+  const Json done = exported("7");
+  EXPECT_EQ(done["state"], "done") << done;
+  ASSERT_EQ(done["files"].size(), 1U);
+  EXPECT_EQ(done["files"][0]["name"], "arguments");
+  const std::string arguments =
+      base::posix_file_system().read(run_ / "exports" / name / "arguments", 9999);
+  EXPECT_EQ(done["files"][0]["bytes"], arguments.size());
+  EXPECT_EQ(arguments, "export\n--checkpoint=" + (checkpoints() / name).string() + "\n--output=" +
+                           (run_ / "exports" / name).string() + "\n--for=encoder\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 409) << "it exists";
+  EXPECT_EQ(base::posix_file_system().list(run_ / "exports").size(), 1U) << "no log is left";
+
+  std::filesystem::remove_all(checkpoints() / name);
+  EXPECT_EQ(got("/" + name + "/export")["state"], "done") << "it outlives its checkpoint";
+  EXPECT_EQ(post(address() + "/8/export", R"({"with_optimizer": true})").status, 202);
+  EXPECT_EQ(exported("latest")["state"], "done");
+  EXPECT_THAT(base::posix_file_system().read(
+                  run_ / "exports" / CheckpointName{8, "aaaa"}.text() / "arguments", 9999),
+              HasSubstr("--for=pretraining\n--with-optimizer\n"));
+}
+
+TEST_F(CkptTest, AnExportGetsNoSecretsOfTheController) {
+  ::setenv("CKPT_TEST_SECRET", "hidden", 1);
+  write(7);
+  write_trainer("test -z \"$CKPT_TEST_SECRET\" && test \"$ALLOWED\" = yes || exit 3; exit 9\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_THAT(exported("7")["message"].get<std::string>(), HasSubstr("exit code 9"));
+}
+
+TEST_F(CkptTest, AFailedExportSaysWhyAndMayBeTriedAgain) {
+  write(7);
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_THAT(exported("7")["message"].get<std::string>(), HasSubstr("trainer"))
+      << "there is no such program";
+  write_trainer("echo 'looked for it'; printf 'no vocabulary\\033[1m\\n\\n' >&2; exit 7\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  const Json failed = exported("7");
+  EXPECT_EQ(failed["state"], "failed");
+  EXPECT_EQ(failed["message"], "no vocabulary\\x1b[1m");
+  write_trainer("exit 9\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_THAT(exported("7")["message"].get<std::string>(), HasSubstr("exit code 9"));
+  EXPECT_TRUE(base::posix_file_system().list(run_ / "exports").empty());
+}
+
+TEST_F(CkptTest, AnExportHasADeadlineAndEndsWithItsOwner) {
+  write_patient_trainer();
+  const std::string name = write(7);
+  base::FileSystem& files = base::posix_file_system();
+  {
+    CheckpointExports exports(files, {trainer(), 0.3});
+    (void)exports.start(run_, name, {});
+    Json status;
+    EXPECT_TRUE(tests::eventually([&] {
+      status = exports.status(run_, name);
+      return status["state"] != "running";
+    }));
+    EXPECT_EQ(status["state"], "failed");
+    EXPECT_THAT(status["message"].get<std::string>(), HasSubstr("took longer than"));
+    EXPECT_TRUE(files.list(run_ / "exports").empty()) << "nothing of it stays";
+  }
+  {
+    CheckpointExports exports(files, {trainer(), 3600});
+    (void)exports.start(run_, name, {});
+    EXPECT_TRUE(tests::eventually(
+        [&] { return files.exists(run_ / "exports" / (name + ".partial-00") / "arguments"); }));
+  }
+  EXPECT_TRUE(files.list(run_ / "exports").empty());
+  tests::write_file(folder_.path() / "go", "");
+  EXPECT_FALSE(files.exists(run_ / "exports" / name)) << "the child is dead";
+}
+
+TEST_F(CkptTest, ExportsNeedATrainerAndGoThroughNoLink) {
+  const std::string name = write(7);
+  CheckpointExports none(base::posix_file_system(), {});
+  try {
+    (void)none.start(run_, name, {});
+    ADD_FAILURE() << "started";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Operator);
+    EXPECT_THAT(error.what(), HasSubstr("--trainer"));
+  }
+  write_patient_trainer();
+  const base::Path outside = folder_.path() / "outside";
+  std::filesystem::create_directory(outside);
+  std::filesystem::create_directory_symlink(outside, run_ / "exports");
+  EXPECT_EQ(post(address() + "/7/export").status, 500);
+  EXPECT_TRUE(base::posix_file_system().list(outside).empty());
+}
+
+TEST_F(CkptTest, TheExportCommandRunsTheTrainer) {
+  const std::string name = write(7);
+  write_trainer("printf '%s\\n' \"$@\"; echo trouble >&2; exit 5\n");
+  const std::string path = (checkpoints() / name).string();
+  const std::vector<std::string> more{"--output",         "a model",          "--trainer",
+                                      trainer().string(), "--with-optimizer", "--for",
+                                      "encoder",          "--force"};
+  for (const std::vector<std::string>& source :
+       {std::vector<std::string>{path}, {id_, "7"}, {"--directory", run_.string(), "latest"}}) {
+    std::vector<std::string> arguments{"export"};
+    arguments.insert(arguments.end(), source.begin(), source.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const base::Output output = ckpt(arguments);
+    EXPECT_EQ(output.exit.code, 5) << "the trainer's own";
+    EXPECT_EQ(output.text, "export\n--checkpoint=" + path +
+                               "\n--output=a model\n--for=encoder\n--with-optimizer\n--force\n");
+    EXPECT_EQ(output.errors, "trouble\n");
+  }
+  write_trainer("kill -9 $$\n");
+  EXPECT_EQ(ckpt({"export", path, "-o", "m", "--trainer", trainer().string()}).exit.code, 137);
+
+  EXPECT_EQ(ckpt({"export", path}).exit.code, 2) << "where to?";
+  EXPECT_EQ(ckpt({"export", "--output", "m"}).exit.code, 7);
+  EXPECT_EQ(ckpt({"export", id_, "7", "8", "--output", "m"}).exit.code, 7);
+  EXPECT_EQ(ckpt({"export", id_, "9", "--output", "m"}).exit.code, 3);
+  const base::Output lost = ckpt({"export", path, "--output", "m", "--trainer", "/no/such"});
+  EXPECT_EQ(lost.exit.code, base::meaning(base::Code::Operator).exit_code);
+  EXPECT_EQ(lost.errors, "regatta: the trainer /no/such is not a program; check --trainer\n");
+}
+
+TEST(TrainerProgram, IsLookedForBesideThisOneAndInPath) {
+  const tests::TemporaryDirectory folder;
+  const base::Path& at = folder.path();
+  const auto make = [&](const std::string& directory) {
+    std::filesystem::create_directories(at / directory);
+    tests::write_file(at / directory / "regatta-train", "#!/bin/sh\n");
+    std::filesystem::permissions(at / directory / "regatta-train",
+                                 std::filesystem::perms::owner_all);
+    return at / directory / "regatta-train";
+  };
+  std::filesystem::create_directories(at / "build" / "orchestrator");
+  std::filesystem::create_directories(at / "empty" / "regatta-train");  // a directory is none
+  const base::Path program = at / "build" / "orchestrator" / "regatta";
+  const std::string search = ":" + (at / "empty").string() + ":" + (at / "bin").string();
+  try {
+    (void)find_trainer("", program, search);
+    ADD_FAILURE() << "found";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Operator);
+    EXPECT_THAT(error.what(), HasSubstr("cannot find regatta-train"));
+  }
+  const base::Path in_path = make("bin");
+  EXPECT_EQ(find_trainer("", program, search), in_path);
+  const base::Path in_build = make("build/trainer");
+  EXPECT_EQ(find_trainer("", program, search), in_build);
+  const base::Path beside = make("build/orchestrator");
+  EXPECT_EQ(find_trainer("", program, search), beside);
+  EXPECT_EQ(find_trainer(in_path.string(), program, search), in_path)
+      << "what is named comes first";
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

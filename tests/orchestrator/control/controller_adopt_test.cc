@@ -1,0 +1,253 @@
+// Runs that somebody else starts while the controller lives: found, followed, never started or
+// ended.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "orchestrator/runs/run_records.h"
+#include "tests/orchestrator/control/controller_fixture.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+using tests::JournalAuthor;
+
+class AdoptTest : public ControllerFixture {
+ protected:
+  AdoptTest() : ControllerFixture(2) { ticks(); }
+
+  trainer::RunDirectory make(const std::string& name,
+                             const std::map<std::string, std::string>& beside = {}) {
+    return trainer::RunDirectory::create(base::posix_file_system(), folder_.path() / "runs" / name,
+                                         tests::run_file(), beside);
+  }
+  // Begun now, on this machine or on another one.
+  JournalAuthor begin(const trainer::RunDirectory& directory, const std::string& host) {
+    JournalAuthor journal(directory, clock_.utc_seconds());
+    trainer::StartRecord record;
+    record.host = host;
+    journal.start(0.1, 0, 77, record);
+    return journal;
+  }
+  // Ticks as often as looks at the runs directory are made.
+  void pass(double seconds) {
+    for (const double end = clock_.now + seconds; clock_.now < end;) {
+      clock_.now += std::min(10.0, end - clock_.now);
+      ticks();
+    }
+  }
+};
+
+TEST_F(AdoptTest, FindsARunThatIsStartedByHand) {
+  const trainer::RunDirectory directory = make("mine");
+  pass(11);
+  EXPECT_EQ(store_->run("mine"), std::nullopt) << "nothing has begun";
+  scheduler_.reports["p77"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  JournalAuthor journal = begin(directory, "");
+  journal.step(1, 1);
+  pass(11);
+  EXPECT_EQ(state("mine"), RunState::Running);
+  EXPECT_EQ(run("mine").summary.step, 1);
+  journal.end(2, 0);
+  scheduler_.reports.clear();
+  ticks();
+  EXPECT_EQ(state("mine"), RunState::Succeeded);
+  EXPECT_TRUE(scheduler_.launches.empty());
+}
+
+TEST_F(AdoptTest, LeavesARunThatIsBeingSubmitted) {
+  const SubmissionRecord submission{"theirs", 1, Wanted::Run, std::nullopt, ""};
+  begin(make("theirs", {{kSubmissionName, submission_text(submission)}}), "");
+  pass(11);
+  EXPECT_TRUE(store_->ids().empty());
+}
+
+TEST_F(AdoptTest, TellsOfWhatCannotBeReadAndGoesOn) {
+  std::filesystem::create_directories(folder_.path() / "runs" / "bad" / "attempts");
+  tests::write_file(folder_.path() / "runs" / "bad" / "run.json", "{}");
+  begin(trainer::RunDirectory::open(base::posix_file_system(), folder_.path() / "runs" / "bad"),
+        "");
+  tests::write_file(folder_.path() / "runs" / "bad" / "run.json", "{\"steps\": \"many\"}");
+  scheduler_.reports["p77"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  begin(make("good"), "");
+  pass(11);
+  EXPECT_EQ(state("good"), RunState::Running);
+  EXPECT_EQ(store_->run("bad"), std::nullopt);
+}
+
+TEST_F(AdoptTest, FollowsTheJournalOfARunElsewhere) {
+  JournalAuthor journal = begin(make("far"), "other-machine");
+  pass(11);
+  EXPECT_EQ(state("far"), RunState::Running);
+  for (int i = 1; i <= 3; ++i) {
+    pass(kSilentSeconds - 100);
+    journal.step(i * 500, i);
+    ticks();
+    EXPECT_EQ(state("far"), RunState::Running) << i;
+  }
+  journal.end(2000, 0);
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+}
+
+TEST_F(AdoptTest, ASilentJournalIsAnEnd) {
+  begin(make("far"), "other-machine");
+  pass(11);
+  pass(kSilentSeconds);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_THAT(run("far").error, HasSubstr("its journal has been silent for 10 min"));
+}
+
+TEST_F(AdoptTest, WhatWasWrittenWhileNoControllerLookedIsNoSilence) {
+  JournalAuthor journal = begin(make("far"), "other-machine");
+  pass(11);
+  close();
+  clock_.now += 2 * kSilentSeconds;
+  journal.step(2 * kSilentSeconds, 7);
+  open();
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(run("far").summary.step, 7);
+}
+
+TEST_F(AdoptTest, WhatWasSilentAndGoesOnIsShownAgain) {
+  JournalAuthor journal = begin(make("far"), "other-machine");
+  pass(kSilentSeconds + 30);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  journal.step(700, 3);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Running);
+  journal.end(800, 0);
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+}
+
+TEST_F(AdoptTest, AClockThatIsBehindIsNoSilence) {
+  const trainer::RunDirectory directory = make("far");
+  begin(directory, "other-machine").end(2, 25);
+  pass(11);
+  JournalAuthor second(directory, clock_.utc_seconds() - 5 * kSilentSeconds);
+  trainer::StartRecord record;
+  record.host = "slow-clock";
+  second.start(0.1, 0, 78, record);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Running);
+}
+
+TEST_F(AdoptTest, TwoAttemptsAtOnceEndWithTheOneThatWasNotFenced) {
+  const trainer::RunDirectory directory = make("far");
+  JournalAuthor first = begin(directory, "other-machine");
+  JournalAuthor second = begin(directory, "third-machine");
+  pass(11);
+  second.end(1, 23);
+  ticks();
+  first.end(1, 23);
+  pass(100);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_LE(store_->launches(run("far").number).size(), 3U) << "no launch a tick";
+}
+
+TEST_F(AdoptTest, ADirectoryMadeAnewKeepsTheOldRun) {
+  const base::Path path = folder_.path() / "runs" / "far";
+  const trainer::RunDirectory directory = make("far");
+  begin(directory, "other-machine").end(1, 0);
+  begin(directory, "other-machine").end(1, 0);
+  pass(11);
+  ASSERT_EQ(state("far"), RunState::Succeeded);
+  std::filesystem::remove_all(path);
+  begin(make("far"), "other-machine");
+  pass(200);
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(store_->launches(run("far").number).size(), 1U);
+}
+
+TEST_F(AdoptTest, WhatRunsElsewhereTakesNoPlace) {
+  begin(make("far"), "other-machine");
+  begin(make("farther"), "other-machine");
+  pass(11);
+  const std::string first = submit();
+  const std::string second = submit();
+  ticks();
+  EXPECT_EQ(state(first), RunState::Starting);
+  EXPECT_EQ(state(second), RunState::Starting);
+}
+
+TEST_F(AdoptTest, AProcessHereThatCannotBeNamedIsFollowedUntilItIsGone) {
+  JournalAuthor journal = begin(make("near"), "");
+  pass(11);
+  EXPECT_EQ(state("near"), RunState::Running) << "by a relative path, say";
+  close();
+  scheduler_.gone.insert(77);
+  lose_the_store();
+  ticks();
+  EXPECT_EQ(state("near"), RunState::Stopped);
+}
+
+TEST_F(AdoptTest, SilenceCountsFromTheLastRecordForANewController) {
+  begin(make("far"), "other-machine");
+  pass(11);
+  close();
+  clock_.now += kSilentSeconds;
+  open();
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Stopped);
+}
+
+TEST_F(AdoptTest, ARequeuedJobGoesOn) {
+  const trainer::RunDirectory directory = make("far");
+  JournalAuthor first = begin(directory, "other-machine");
+  first.step(1, 1);
+  first.checkpoint(1.5, 1);
+  first.end(2, 25);
+  pass(11);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Stopped) << "nothing has begun again";
+  JournalAuthor second(directory, clock_.utc_seconds());
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Stopped) << "its journal is empty";
+  trainer::StartRecord record;
+  record.host = "third-machine";
+  second.start(0.1, 1, 78, record);
+  second.step(1, 2);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(run("far").summary.step, 2);
+  EXPECT_EQ(run("far").ended_utc, std::nullopt);
+  second.end(2, 0);
+  ticks();
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_TRUE(scheduler_.launches.empty());
+}
+
+TEST_F(AdoptTest, AnAttemptBetweenTwoLooksCountsToo) {
+  const trainer::RunDirectory directory = make("far");
+  begin(directory, "other-machine").end(2, 24);
+  pass(11);
+  EXPECT_EQ(state("far"), RunState::Stopped);
+  JournalAuthor second = begin(directory, "other-machine");
+  second.step(1, 5);
+  second.end(2, 0);
+  pass(70);
+  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(run("far").summary.step, 5);
+}
+
+TEST_F(AdoptTest, WhatIsOnlyKnownByItsJournalCannotBeCancelled) {
+  begin(make("far"), "other-machine");
+  pass(11);
+  try {
+    (void)controller_->cancel("far");
+    FAIL() << "nobody would end it";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict);
+    EXPECT_THAT(error.what(), HasSubstr("scancel"));
+  }
+  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_TRUE(scheduler_.stopped.empty());
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

@@ -1,0 +1,162 @@
+// The store on a disk that is really full: a small tmpfs of its own.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/api/api.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+using tests::TemporaryDirectory;
+using Json = nlohmann::ordered_json;
+
+class FullDisk : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(disk());
+    if (::mount("regatta-test", disk().c_str(), "tmpfs", 0, "size=12m") != 0) {
+      const std::string why = "cannot mount a tmpfs: " + std::string(std::strerror(errno));
+      GTEST_SKIP() << "SKIPPED, the full disk is not tested: " << why;
+    }
+    mounted_ = true;
+    open();
+  }
+  void TearDown() override {
+    close();
+    if (mounted_) ::umount2(disk().c_str(), MNT_DETACH);
+  }
+
+  base::Path disk() const { return folder_.path() / "disk"; }
+  base::Path reserve() const { return disk() / "state" / "reserve"; }
+  void open() {
+    store_ = std::make_unique<Store>(disk() / "state");
+    ControllerOptions options;
+    options.runs_directory = folder_.path() / "runs";
+    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
+                                               scheduler_, options);
+    api_ = std::make_unique<Api>(*controller_, base::posix_file_system(), clock_, folder_.path());
+  }
+  void close() {
+    api_.reset();
+    controller_.reset();
+    store_.reset();
+  }
+  Response post(const std::string& path, const std::string& body = "") {
+    Request request;
+    request.method = "POST";
+    request.path = "/api/v1/" + path;
+    request.body = body;
+    return api_->handle(request);
+  }
+  std::string submit() { return Json::parse(post("runs", tests::run_file()).body).value("id", ""); }
+  // To the last byte.
+  void fill() {
+    const int fd = ::open((disk() / "filler").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ASSERT_GE(fd, 0);
+    const std::string block(1 << 16, 'x');
+    for (std::size_t size = block.size(); size > 0; size /= 2) {
+      while (::write(fd, block.data(), size) > 0) {
+      }
+    }
+    ::close(fd);
+  }
+  bool reserve_is_allocated() const {
+    struct stat status {};
+    return ::stat(reserve().c_str(), &status) == 0 && status.st_blocks * 512 >= (4 << 20);
+  }
+
+  TemporaryDirectory folder_;
+  tests::SimulatedClock clock_;
+  tests::ScriptedScheduler scheduler_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<Api> api_;
+  bool mounted_ = false;
+};
+
+TEST_F(FullDisk, CancelWorksAndSubmitSaysSo) {
+  const std::string first = submit();
+  const std::string second = submit();
+  const std::string third = submit();
+  ASSERT_TRUE(reserve_is_allocated());
+  fill();
+  // What the log of writes still has room for.
+  Response response = post("runs", tests::run_file());
+  for (int i = 0; i < 1000 && response.status == 201; ++i) {
+    response = post("runs", tests::run_file());
+  }
+  EXPECT_GE(response.status, 500);
+  EXPECT_THAT(response.body, HasSubstr("the disk is full"));
+  EXPECT_TRUE(reserve_is_allocated()) << "a submission has no right to it";
+  for (const std::string& id : {first, second, third}) {
+    response = post("runs/" + id + "/cancel");
+    EXPECT_EQ(response.status, 202) << response.body;
+    EXPECT_EQ(store_->run(id)->wanted, Wanted::Cancel);
+    fill();  // what the reserve was, the run that filled the disk may take, too
+  }
+  close();
+  open();
+  EXPECT_EQ(store_->run(first)->wanted, Wanted::Cancel) << "it is written down";
+  // What was refused is not there.
+  EXPECT_EQ(post("runs/" + first + "/cancel").status, 200);
+}
+
+// It is how the run that filled it is stopped.
+TEST_F(FullDisk, ACancelledRunIsStoppedWhileTheDiskIsFull) {
+  const std::string id = submit();
+  for (int i = 0; i < 4; ++i) {
+    controller_->tick();
+    clock_.now += 0.25;
+  }
+  ASSERT_EQ(scheduler_.launches.size(), 1U);
+  fill();
+  EXPECT_EQ(post("runs/" + id + "/cancel").status, 202);
+  fill();
+  for (int i = 0; i < 20 && scheduler_.stopped.empty(); ++i) {
+    controller_->tick();
+    clock_.now += 1;
+  }
+  EXPECT_THAT(scheduler_.stopped, testing::ElementsAre("h1"));
+}
+
+TEST_F(FullDisk, OpensOnAFullDisk) {
+  const std::string id = submit();
+  close();
+  fill();
+  open();
+  EXPECT_TRUE(store_->run(id));
+  EXPECT_EQ(post("runs/" + id + "/cancel").status, 202);
+}
+
+TEST_F(FullDisk, TakesTheReserveAgainWhenThereIsRoom) {
+  const base::Path path = disk() / "r";
+  DiskReserve reserve(path);
+  ASSERT_TRUE(reserve.held());
+  EXPECT_TRUE(reserve.release());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(reserve.release()) << "there is none";
+  fill();
+  reserve.restore(100);
+  reserve.restore(100 + DiskReserve::kRetrySeconds + 1);
+  EXPECT_FALSE(reserve.held()) << "the disk is full";
+  EXPECT_FALSE(std::filesystem::exists(path));
+  std::filesystem::remove(disk() / "filler");
+  std::filesystem::remove_all(disk() / "state");
+  reserve.restore(100 + DiskReserve::kRetrySeconds + 2);
+  EXPECT_FALSE(reserve.held()) << "it looks once a minute";
+  reserve.restore(100 + 2 * DiskReserve::kRetrySeconds + 2);
+  EXPECT_TRUE(reserve.held());
+  EXPECT_EQ(std::filesystem::file_size(path), static_cast<std::uintmax_t>(DiskReserve::kBytes));
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

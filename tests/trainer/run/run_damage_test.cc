@@ -1,0 +1,89 @@
+// The real regatta-train on checkpoints and data that are damaged, or not its own.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint/store.h"
+#include "tests/trainer/run/run_process.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+TEST_F(RunProcess, ADamagedCheckpointIsNamedAndSkipped) {
+  const base::Path whole = make_run("intact", run_file(*dataset_, 40));
+  ASSERT_EQ(run_to_end(whole), 0);
+  const base::Path run = make_run("damaged", run_file(*dataset_, 30));
+  ASSERT_EQ(run_to_end(run), 0);
+  const auto names = base::posix_file_system().list(run / "checkpoints");
+  ASSERT_GE(names.size(), 2U);
+  {
+    std::fstream file(run / "checkpoints" / names.back() / "model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('\x55');
+  }
+  // The same run, allowed ten steps more: it must go on from the checkpoint before the damaged one.
+  std::string text = base::posix_file_system().read(run / "run.json", 1U << 20U);
+  const std::size_t at = text.find("\"steps\": 30");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 11, "\"steps\": 40");
+  std::ofstream(run / "run.json") << text;
+  ASSERT_EQ(resume_to_end(run), 0) << log_of(run);
+  bool named = false;
+  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    named = named || (record.status == "skipped" && record.name == names.back());
+  }
+  EXPECT_TRUE(named);
+  EXPECT_EQ(records_of<StartRecord>(run).back().first_step, 28);
+}
+
+// They are later than all that the run saves from now on: it keeps what it saves all the same.
+TEST_F(RunProcess, DamagedCheckpointsTakeNoPlace) {
+  std::string text = with(run_file(*dataset_, 100000), "every: 7", "every: 10");
+  text = with(text, "keep_last: 3", "keep_last: 1");
+  const base::Path run = make_run("damaged", text);
+  ASSERT_EQ(run_to_end(run, {"--deadline-seconds", "2"}), static_cast<int>(ExitCode::Continue));
+  const std::int64_t damaged = records_of<EndRecord>(run).back().step;
+  for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoints")) {
+    if (!checkpoint::parse_checkpoint_name(entry.path().filename().string())) continue;
+    std::filesystem::resize_file(entry.path() / "model.safetensors", 1000);
+  }
+  ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}), static_cast<int>(ExitCode::Continue));
+  const EndRecord end = records_of<EndRecord>(run).back();
+  ASSERT_LT(end.step, damaged);
+  EXPECT_NE(log_of(run).find("training begins anew"), std::string::npos) << log_of(run);
+  ASSERT_EQ(records_of<WarningRecord>(run).size(), 1U);
+  ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}), static_cast<int>(ExitCode::Continue));
+  EXPECT_EQ(records_of<StartRecord>(run).back().first_step, end.step);
+}
+
+TEST_F(RunProcess, ACheckpointOfAnotherModelIsRefused) {
+  const base::Path run = make_run("other", run_file(*dataset_, 8));
+  ASSERT_EQ(run_to_end(run), 0);
+  std::string text = base::posix_file_system().read(run / "run.json", 1U << 20U);
+  const std::size_t at = text.find("\"feed_forward\": 64");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 18, "\"feed_forward\": 72");
+  std::ofstream(run / "run.json") << text;
+  EXPECT_EQ(resume_to_end(run), static_cast<int>(ExitCode::User));
+  EXPECT_NE(records_of<EndRecord>(run).back().message.find("another model"), std::string::npos)
+      << records_of<EndRecord>(run).back().message;
+}
+
+// It would be waited for, and no signal ends that.
+TEST_F(RunProcess, APipeInADatasetIsRefused) {
+  const base::Path copy = directory_.path() / "piped";
+  std::filesystem::copy(*dataset_, copy);
+  std::filesystem::remove(copy / "held_out.documents");
+  ASSERT_EQ(::mkfifo((copy / "held_out.documents").c_str(), 0600), 0);
+  const base::Path run = make_run("piped-run", run_file(copy, 5));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  EXPECT_NE(log_of(run).find("held_out.documents is not a regular file"), std::string::npos)
+      << log_of(run);
+}
+
+}  // namespace
+}  // namespace regatta::tests

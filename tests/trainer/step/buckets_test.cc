@@ -1,0 +1,91 @@
+#include "trainer/step/buckets.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "topology/plan/bucket_programme.h"
+
+namespace regatta::tests {
+namespace {
+
+using namespace regatta::trainer;  // the subject
+
+TensorTable table_of(const std::string& preset) {
+  ModelShape shape = preset_shape(preset);
+  shape.vocabulary = 30522;
+  return make_tensor_table(shape);
+}
+
+void expect_cover(const std::vector<topology::Bucket>& buckets, const TensorTable& table) {
+  int next = 0;
+  for (const topology::Bucket& bucket : buckets) {
+    EXPECT_EQ(bucket.begin_tensor, next);
+    EXPECT_GT(bucket.end_tensor, bucket.begin_tensor);
+    next = bucket.end_tensor;
+  }
+  EXPECT_EQ(next, static_cast<int>(table.tensors.size()));
+}
+
+std::int64_t bytes_of(const topology::Bucket& bucket, const TensorTable& table) {
+  std::int64_t sum = 0;
+  for (int i = bucket.begin_tensor; i < bucket.end_tensor; ++i) {
+    sum += 4 * table.tensors[static_cast<std::size_t>(i)].size;
+  }
+  return sum;
+}
+
+// The planner's yardstick is what the trainer does without a plan.
+TEST(Buckets, OfBytesAreThePlannersToo) {
+  for (const char* preset : {"tiny", "base", "large"}) {
+    const TensorTable table = table_of(preset);
+    topology::StepInputs inputs;
+    for (const TensorEntry& tensor : table.tensors) {
+      inputs.tensors.push_back({4 * tensor.offset, 4 * (tensor.offset + tensor.size), 0});
+    }
+    for (const std::int64_t limit :
+         {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{25} << 20}) {
+      const auto ours = buckets_of_bytes(table, limit);
+      const auto planner = topology::buckets_of_at_most(inputs, limit);
+      ASSERT_EQ(ours.size(), planner.size());
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        EXPECT_EQ(ours[i].end_tensor, planner[i].end_tensor);
+      }
+    }
+  }
+}
+
+TEST(Buckets, OfBytesAreAsLargeAsAllowed) {
+  const TensorTable table = table_of("base");
+  for (const std::int64_t limit :
+       {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{25} << 20}) {
+    const auto buckets = buckets_of_bytes(table, limit);
+    expect_cover(buckets, table);
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      const bool single = buckets[i].end_tensor == buckets[i].begin_tensor + 1;
+      EXPECT_TRUE(single || bytes_of(buckets[i], table) <= limit);
+      if (i == 0) continue;
+      const topology::Bucket with_next{buckets[i - 1].begin_tensor, buckets[i].begin_tensor + 1};
+      EXPECT_GT(bytes_of(with_next, table), limit) << "the next tensor would have fitted";
+    }
+  }
+  EXPECT_EQ(buckets_of_bytes(table, 0).size(), 1U);
+  expect_cover(buckets_of_bytes(table, 0), table);
+  EXPECT_EQ(buckets_of_bytes(table, 1).size(), table.tensors.size());
+}
+
+TEST(Buckets, PerLayerAreHeadsLayersAndEmbeddings) {
+  const TensorTable table = table_of("mini");
+  const auto buckets = buckets_per_layer(table);
+  expect_cover(buckets, table);
+  ASSERT_EQ(buckets.size(), 6U);
+  const auto first_of = [&](std::size_t i) {
+    return table.tensors[static_cast<std::size_t>(buckets[i].begin_tensor)].name;
+  };
+  EXPECT_EQ(first_of(1), "bert.encoder.layer.3.output.LayerNorm.weight");
+  EXPECT_EQ(first_of(4), "bert.encoder.layer.0.output.LayerNorm.weight");
+  EXPECT_EQ(first_of(5), "bert.embeddings.LayerNorm.weight");
+}
+
+}  // namespace
+}  // namespace regatta::tests

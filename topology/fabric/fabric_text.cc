@@ -1,0 +1,160 @@
+// The fabric as a tree for people (fabric_shape.h).
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "base/text.h"
+#include "topology/fabric/fabric_shape.h"
+#include "topology/graph/hostlist.h"
+
+namespace regatta::topology {
+namespace {
+
+std::string counted(std::size_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string short_number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, value < 100 ? "%.3g" : "%.0f", value);
+  return text;
+}
+
+// Hostlists where the names allow it.
+std::string listed(const Graph& graph, const std::vector<VertexIndex>& vertices) {
+  std::vector<std::string> plain, odd;
+  for (const VertexIndex vertex : vertices) {
+    std::string name = name_for_people(graph, vertex);
+    const bool is_plain = !name.empty() && name.front() != '-' &&
+                          name.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                              "WXYZ0123456789._-") == std::string::npos;
+    (is_plain ? plain : odd).push_back(std::move(name));
+  }
+  std::string text = compress_hosts(plain);
+  for (const std::string& name : odd) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+class Writer {
+ public:
+  Writer(const Graph& graph, const FabricShape& shape) : graph_(graph), shape_(shape) {}
+
+  std::string write() {
+    for (const VertexIndex fabric : graph_.of_kind(Kind::Fabric)) write_fabric(fabric);
+    std::vector<VertexIndex> apart;
+    for (const VertexIndex node : graph_.of_kind(Kind::Node)) {
+      if (!shape_.is_attached(node)) apart.push_back(node);
+    }
+    if (!apart.empty()) {
+      out_ += counted(apart.size(), "node", "nodes") +
+              " on no known fabric: " + listed(graph_, apart) + "\n";
+    }
+    return out_;
+  }
+
+ private:
+  void line(int depth, const std::string& text) {
+    out_ += std::string(static_cast<std::size_t>(depth) * 2, ' ') + text + "\n";
+  }
+
+  void write_fabric(VertexIndex fabric) {
+    std::set<VertexIndex> nodes;
+    std::size_t switches = 0, adapters = 0, unnamed = 0;
+    for (const SwitchShape& one : shape_.switches()) {
+      if (one.fabric != fabric) continue;
+      ++switches;
+      adapters += static_cast<std::size_t>(one.adapters);
+      unnamed += static_cast<std::size_t>(one.unnamed);
+    }
+    for (const FabricShape::Attachment& end : shape_.attachments()) {
+      if (shape_.switches()[end.leaf].fabric == fabric && end.node != kNoVertex) {
+        nodes.insert(end.node);
+      }
+    }
+    const auto& facts = graph_.vertex(fabric).facts;
+    std::string kind = text_of(graph_, facts, key::kLinkLayer);
+    if (kind.empty()) kind = text_of(graph_, facts, key::kTopology);
+    std::string head = base::printable(graph_.vertex(fabric).id);
+    if (!kind.empty()) head += " (" + base::printable(kind) + ")";
+    head += ": " + counted(switches, "switch", "switches") + ", " +
+            counted(nodes.size(), "node", "nodes");
+    if (adapters != nodes.size()) head += ", " + counted(adapters, "adapter", "adapters");
+    if (unnamed != 0) head += " (" + std::to_string(unnamed) + " of nodes that nobody named)";
+    line(0, head);
+    write_rails(fabric);
+    for (const TierGroup& group : shape_.groups({fabric})) write_group(group, 1);
+  }
+
+  void write_rails(VertexIndex fabric) {
+    std::map<int, int> leaves;
+    for (const SwitchShape& one : shape_.switches()) {
+      if (one.fabric == fabric && one.rail) ++leaves[*one.rail];
+    }
+    for (const auto& [rail, count] : leaves) {
+      line(1, "rail " + std::to_string(rail) + ": " +
+                  base::printable(shape_.rails()[static_cast<std::size_t>(rail)]) + " on " +
+                  counted(static_cast<std::size_t>(count), "leaf", "leaves"));
+    }
+  }
+
+  void write_group(const TierGroup& group, int depth) {
+    if (group.level > 0) {
+      line(depth, "level " + std::to_string(group.level) + ": " +
+                      counted(group.switches.size(), "switch", "switches") + " " +
+                      listed(graph_, group.switches));
+    }
+    const bool has_hosts = group.level == 0 || !group.nodes.empty() || group.unnamed != 0;
+    if (has_hosts) write_leaves(group, depth + (group.level > 0 ? 1 : 0));
+    for (const TierGroup& below : group.below) write_group(below, depth + 1);
+  }
+
+  // Leaves of one group that are alike share a line.
+  void write_leaves(const TierGroup& group, int depth) {
+    std::string nodes = counted(group.nodes.size(), "node", "nodes");
+    if (!group.nodes.empty()) nodes += " " + listed(graph_, group.nodes);
+    if (group.unnamed != 0) nodes += ", " + std::to_string(group.unnamed) + " unnamed";
+    std::map<std::string, std::vector<VertexIndex>> alike;
+    std::map<std::string, std::set<int>> rails;
+    for (const VertexIndex vertex : group.switches) {
+      const SwitchShape& leaf = *shape_.find(vertex);
+      const std::string figures = figures_of(leaf);
+      alike[figures].push_back(vertex);
+      if (leaf.rail) rails[figures].insert(*leaf.rail);
+    }
+    if (group.switches.size() == 1) {
+      line(depth, listed(graph_, group.switches) + ": " + nodes + alike.begin()->first);
+      return;
+    }
+    line(depth, nodes);
+    for (const auto& [figures, leaves] : alike) {
+      std::string text = counted(leaves.size(), "leaf ", "leaves ") + listed(graph_, leaves);
+      std::string numbers;
+      for (const int rail : rails[figures])
+        numbers += (numbers.empty() ? "" : ",") + std::to_string(rail);
+      if (!numbers.empty()) text += ", rail " + numbers;
+      line(depth + 1, text + figures);
+    }
+  }
+
+  static std::string figures_of(const SwitchShape& leaf) {
+    std::string text;
+    if (leaf.down_gb_per_s > 0) text += ", down " + short_number(leaf.down_gb_per_s) + " GB/s";
+    if (leaf.up_gb_per_s > 0) text += ", up " + short_number(leaf.up_gb_per_s) + " GB/s";
+    if (const auto over = leaf.oversubscription()) text += " (" + short_number(*over) + ":1)";
+    return text;
+  }
+
+  const Graph& graph_;
+  const FabricShape& shape_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string fabric_text(const Graph& graph) {
+  const FabricShape shape(graph);
+  return Writer(graph, shape).write();
+}
+
+}  // namespace regatta::topology

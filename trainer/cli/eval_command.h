@@ -1,0 +1,27 @@
+// The command line of `regatta-train eval`.
+#pragma once
+
+#include <string>
+
+#include "trainer/run/checkpoint_evaluation.h"
+
+namespace CLI {
+class App;
+}
+
+namespace regatta::trainer {
+
+// Options are members, filled by the parser between add() and run().
+class EvalCommand {
+ public:
+  explicit EvalCommand(const DevicePlace& place) { options_.place = place; }
+  CLI::App* add(CLI::App& program);
+  [[nodiscard]] int run();
+
+ private:
+  EvaluationOptions options_;
+  std::string checkpoint_, dataset_;
+  bool json_ = false;
+};
+
+}  // namespace regatta::trainer

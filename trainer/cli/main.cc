@@ -1,0 +1,442 @@
+// regatta-train: prepare data, train, measure.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "base/build_commit.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/standard_streams.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "trainer/bench/bench_commands.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_difference.h"
+#include "trainer/contract/run_directory.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/prepare.h"
+#include "trainer/run/end_on_signal.h"
+#include "trainer/cli/eval_command.h"
+#include "trainer/cli/interchange_commands.h"
+#include "trainer/run/launcher.h"
+#include "trainer/plugins/make_device.h"
+#include "trainer/step/memory_needs.h"
+#include "trainer/cli/option_checks.h"
+#include "trainer/watch/process_stacks.h"
+#include "trainer/samples/sampler.h"
+#include "trainer/run/stop_signals.h"
+#include "trainer/step/train_loop.h"
+#include "trainer/run/training_run.h"
+
+namespace {
+
+using namespace regatta;  // this file only
+using namespace regatta::trainer;
+
+constexpr std::uint64_t kMaxTextBytes = 1U << 20U;
+constexpr std::size_t kShownDifferences = 8;
+constexpr double kLeastHeldOut = 1e-9;
+
+std::string program_path() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
+}
+
+// A line on a terminal for each phase, rewritten; nothing when stderr is no terminal.
+void show_progress(const PrepareProgress& progress) {
+  if (isatty(2) == 0) return;
+  const std::string done = base::human_bytes(progress.done);
+  if (progress.total == 0) {  // standard input: no end in sight
+    std::fprintf(stderr, "\r%s %s ", progress.phase, done.c_str());
+  } else {
+    const double share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
+    const int filled = static_cast<int>(share * 30);
+    std::fprintf(stderr, "\r[%s%s] %s %s of %s ",
+                 std::string(static_cast<std::size_t>(filled), '#').c_str(),
+                 std::string(static_cast<std::size_t>(30 - filled), '.').c_str(), progress.phase,
+                 done.c_str(), base::human_bytes(progress.total).c_str());
+  }
+  if (progress.is_end) std::fputc('\n', stderr);
+}
+
+// The one place where the environment is read: where plug-ins lie, and where timed products are
+// remembered.
+DevicePlace device_place() {
+  DevicePlace place;
+  place.program = program_path();
+  if (const char* directory = std::getenv("REGATTA_PLUGIN_DIR")) place.plugin_directory = directory;
+  if (const char* cache = std::getenv("REGATTA_CACHE_DIR")) {
+    place.products_file = base::Path(cache) / "products.txt";
+  } else if (const char* home = std::getenv("HOME")) {
+    place.products_file = base::Path(home) / ".cache" / "regatta" / "products.txt";
+  }
+  return place;
+}
+
+// Options are members, filled by the parser between add() and run().
+class Prepare {
+ public:
+  CLI::App* add(CLI::App& program) {
+    CLI::App* app = program.add_subcommand(
+        "prepare",
+        "text files or directories (.gz, .zst, - for stdin) to a dataset directory; a blank "
+        "line separates documents");
+    options_.threads = base::usable_cores();
+    app->add_option("inputs", inputs_, "files, directories or -")->required();
+    app->add_option("--output,-o", output_, "dataset directory to make")->required();
+    CLI::Option* file = app->add_option("--vocab", vocabulary_, "vocab.txt to use");
+    app->add_option("--train-vocab", options_.train_vocabulary,
+                    "train a vocabulary of this many pieces")
+        ->excludes(file)
+        ->check(CLI::Range(256, 1 << 20));
+    app->add_option("--word-limit", options_.word_limit,
+                    "longer words (characters) become [UNK]: 200 as Google, 100 as Hugging Face")
+        ->check(CLI::IsMember({100, 200}));
+    app->add_option("--held-out", options_.held_out, "share of documents kept for evaluation")
+        ->check(between(kLeastHeldOut, 0.9));
+    app->add_option("--threads", options_.threads, "threads")->check(CLI::Range(1, 1024));
+    app->add_flag("--cased", cased_, "keep case and accents");
+    app->add_flag("--force", options_.force, "replace the output directory");
+    return app;
+  }
+  int run() {
+    if (vocabulary_.empty() && options_.train_vocabulary == 0) {
+      throw base::Error(base::Code::User, "name a vocabulary with --vocab, or --train-vocab N");
+    }
+    options_.inputs.assign(inputs_.begin(), inputs_.end());
+    options_.output = output_;
+    options_.vocabulary = vocabulary_;
+    options_.lower_case = !cased_;
+    options_.partial = &partial_;
+    const EndOnSignal ending([this] { end(); });
+    const PrepareReport report = prepared(ending);
+    std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
+                static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
+                base::human_bytes(report.bytes).c_str(),
+                base::human_seconds(report.seconds).c_str(), base::printable(output_).c_str());
+    if (report.duplicate_documents > 0) {
+      std::printf("%lld documents were left out: each is there before, word for word\n",
+                  static_cast<long long>(report.duplicate_documents));
+    }
+    if (report.invalid_sequences > 0) {
+      std::printf("%lld invalid UTF-8 sequences were replaced by U+FFFD\n",
+                  static_cast<long long>(report.invalid_sequences));
+    }
+    return 0;
+  }
+
+ private:
+  PrepareReport prepared(const EndOnSignal& ending) {
+    try {
+      PrepareReport report = prepare(options_, base::posix_file_system(), show_progress);
+      ending.pass();
+      return report;
+    } catch (const std::exception&) {
+      ending.pass();  // its folder was removed below it
+      throw;
+    }
+  }
+  void end() {
+    const bool is_made = partial_.end() == PartialDataset::End::WasMade;
+    std::error_code error;
+    const bool stays = !is_made && std::filesystem::exists(output_, error);
+    std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s%s\n",
+                 isatty(2) != 0 ? "\n" : "", is_made ? "it had just made" : "nothing was made at",
+                 base::printable(output_).c_str(), stays ? ", and what is there stays" : "");
+  }
+
+  PrepareOptions options_;
+  std::vector<std::string> inputs_;
+  std::string output_, vocabulary_;
+  bool cased_ = false;
+  PartialDataset partial_;
+};
+
+class Run {
+ public:
+  CLI::App* add(CLI::App& program) {
+    CLI::App* app = program.add_subcommand("run", "one attempt at a run: train or resume");
+    CLI::Option* directory = app->add_option("--directory", directory_, "run directory");
+    CLI::Option* file =
+        app->add_option("file", file_,
+                        "run file to make the directory from; of a directory that is there, it "
+                        "must be the same")
+            ->check(not_empty());
+    app->add_option("--threads", options_.threads, "threads, instead of the run file's")
+        ->check(CLI::Range(1, 1024));
+    app->add_option("--ranks", options_.ranks,
+                    "ranks, instead of the run file's; a run may go on with another number")
+        ->check(CLI::Range(1, 1 << 20));
+    CLI::Option* seconds =
+        app->add_option("--deadline-seconds", deadline_seconds_,
+                        "time that is left from now: save before it is over, and return 25")
+            ->check(between(0, 1e9));
+    app->add_option("--deadline-utc", options_.deadline_utc,
+                    "the same as a moment, in seconds since 1970: what starting takes counts, too")
+        ->check(between(0, 1e11))
+        ->excludes(seconds);
+    app->add_flag("--dry-run", dry_run_,
+                  "print the run file with all defaults filled in, and on stderr what memory the "
+                  "run will need at most; do nothing")
+        ->needs(file);
+    directory->excludes("--dry-run");
+    return app;
+  }
+  int run() {
+    if (dry_run_) return print_completed();
+    if (directory_.empty()) {
+      throw base::Error(base::Code::User, "name the run directory with --directory");
+    }
+    if (deadline_seconds_) {
+      options_.deadline_utc = base::system_clock().utc_seconds() + *deadline_seconds_;
+    }
+    base::FileSystem& files = base::posix_file_system();
+    if (!file_.empty()) {
+      const RunConfig config = config_from_file();
+      (void)with_ranks(config, options_);  // more ranks than samples are refused before it is made
+      make_or_compare(files, config);
+    }
+    catch_stop_signals();
+    options_.place = device_place();
+    options_.variables = process_variables();
+    options_.rank_place = rank_place(options_.variables);
+    const RunDirectory directory = RunDirectory::open(files, directory_);
+    if (!options_.rank_place && ranks_of(directory) > 1) return launch(directory);
+    return train_here(files, directory);
+  }
+
+ private:
+  // What the dataset decides is filled in.
+  static void complete(RunConfig* config) {
+    if (config->model.vocabulary != 0) return;
+    config->model.vocabulary =
+        static_cast<int>(Dataset::open(config->data.path).vocabulary().size());
+  }
+  // A run's file does not change; who names another one means another run.
+  void make_or_compare(base::FileSystem& files, RunConfig config) const {
+    const base::Path run_json = base::Path(directory_) / "run.json";
+    if (!files.exists(run_json)) {
+      (void)RunDirectory::create(files, directory_, to_json(config));
+      return;
+    }
+    RunConfig there = parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
+    std::error_code error;
+    if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
+      config.data.path = there.data.path;  // spelled in another way
+    }
+    if ((there.model.vocabulary == 0) != (config.model.vocabulary == 0)) {
+      complete(&there);
+      complete(&config);
+    }
+    const std::vector<KeyDifference> found = differences(there, config);
+    if (found.empty()) return;
+    throw base::Error(base::Code::User,
+                      file_ + " is not the run file of " + directory_ + ": " +
+                          to_text(found, kShownDifferences) +
+                          "; leave the file out to go on with the run as it is, or name another "
+                          "directory");
+  }
+  // 1 where run.json cannot be read: then the one rank finds out, and says so.
+  [[nodiscard]] int ranks_of(const RunDirectory& directory) const {
+    try {
+      return config_of(directory, options_).ranks;
+    } catch (const base::Error&) {
+      return 1;
+    }
+  }
+  [[nodiscard]] int launch(const RunDirectory& directory) const {
+    Launch launch;
+    launch.mpirun = mpirun_of(options_.variables);
+    launch.program = options_.place.program;
+    launch.arguments = {"run", "--directory", std::filesystem::absolute(directory.path()).string()};
+    if (options_.ranks > 0) {
+      launch.arguments.insert(launch.arguments.end(), {"--ranks", std::to_string(options_.ranks)});
+    }
+    if (options_.threads > 0) {
+      launch.arguments.insert(launch.arguments.end(),
+                              {"--threads", std::to_string(options_.threads)});
+    }
+    if (options_.deadline_utc) {
+      launch.arguments.insert(launch.arguments.end(),
+                              {"--deadline-utc", std::to_string(*options_.deadline_utc)});
+    }
+    launch.ranks = ranks_of(directory);
+    return launch_ranks(launch);
+  }
+  [[nodiscard]] int train_here(base::FileSystem& files, const RunDirectory& directory) const {
+    stop_with_launcher(options_.variables);
+    const TrainingEnd end = train(files, base::system_clock(), directory, options_);
+    const int code = static_cast<int>(end.code);
+    const int rank = options_.rank_place ? options_.rank_place->rank : 0;
+    return end.agreed ? rank_exit_code(options_.variables, rank, code) : code;
+  }
+  [[nodiscard]] RunConfig config_from_file() const {
+    RunConfig config =
+        parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
+    config.data.path =
+        std::filesystem::absolute(base::Path(file_)).parent_path() / config.data.path;
+    return config;
+  }
+  // What the dataset and the options decide is filled in; what the machine does is left to it.
+  [[nodiscard]] int print_completed() const {
+    RunConfig config = with_ranks(config_from_file(), options_);
+    if (options_.threads > 0) config.threads = options_.threads;
+    complete(&config);
+    const MemoryNeeds needs =
+        memory_needs(config, bert_options(config, config.device == DeviceKind::Cpu ? 1 : 256),
+                     workspace_bytes(config.device, config.attention));
+    const std::string text = to_json(config);
+    // With other ranks than its own a file may ask for what does not go together.
+    (void)parse_run_config(text, file_ + " with --ranks " + std::to_string(config.ranks));
+    std::fputs(describe(needs, config).c_str(), stderr);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+
+  TrainingRunOptions options_;
+  std::string directory_, file_;
+  bool dry_run_ = false;
+  std::optional<double> deadline_seconds_;
+};
+
+class Baseline {
+ public:
+  CLI::App* add(CLI::App& program) {
+    CLI::App* app = program.add_subcommand(
+        "baseline", "accuracy of the best constant guess on a dataset's evaluation set");
+    app->add_option("dataset", dataset_, "dataset directory")->required();
+    app->add_option("--max-length", data_.max_length, "tokens per sample")
+        ->check(CLI::Range(8, 4095));
+    app->add_option("--samples", samples_, "evaluation samples")->check(CLI::Range(1, 1 << 24));
+    return app;
+  }
+  [[nodiscard]] int run() const {
+    const Dataset dataset = Dataset::open(dataset_);
+    std::printf("%.6f\n", constant_guess_accuracy(evaluation_samples(dataset, data_, samples_)));
+    return 0;
+  }
+
+ private:
+  std::string dataset_;
+  DataConfig data_;
+  int samples_ = 1024;
+};
+
+class Stacks {
+ public:
+  CLI::App* add(CLI::App& program) {
+    CLI::App* app = program.add_subcommand(
+        "stacks",
+        "states and stacks of the processes that train in a run directory, on this machine");
+    app->add_option("--directory", directory_, "run directory that `run` was started with")
+        ->required();
+    app->add_option("--seconds", seconds_, "for eu-stack or gdb, at most")
+        ->check(CLI::Range(0.1, 600.0));
+    return app;
+  }
+  [[nodiscard]] int run() const {
+    // Meant for the ranks, but a job's signals come to all of its processes.
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    const char* node = std::getenv("SLURMD_NODENAME");
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    std::fputs(
+        describe_run(directory_, base::printable(node != nullptr ? node : host), seconds_).c_str(),
+        stdout);
+    return 0;
+  }
+
+ private:
+  std::string directory_;
+  double seconds_ = 8;
+};
+
+// Help that was asked for of an unknown command would be the program's, with exit code 0.
+int usage_error(const CLI::App& program, const CLI::ParseError& error) {
+  constexpr int kUsage = 2;
+  const std::vector<std::string> rest = program.remaining();
+  if (!program.get_subcommands().empty() || rest.empty()) {
+    return program.exit(error) == 0 ? 0 : kUsage;
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const auto suggestion = base::closest(rest.front(), names);
+  std::fprintf(stderr, "regatta-train: '%s' is not a command%s; --help lists them\n",
+               base::printable(rest.front()).c_str(),
+               suggestion ? ("; did you mean '" + *suggestion + "'?").c_str() : "");
+  return kUsage;
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App program("Regatta's trainer: BERT-style encoders without padding");
+  program.require_subcommand(1);
+  program.set_version_flag("--version", base::version_text("regatta-train"));
+  CLI::App* const version = program.add_subcommand("version", "print the version");
+  Prepare prepare;
+  Run run;
+  Baseline baseline;
+  Stacks stacks;
+  EvalCommand evaluator(device_place());
+  ExportCommand exporter;
+  ImportCommand importer;
+  BenchCommands bench(
+      {device_place(), process_variables(), {argv + std::min(argc, 1), argv + argc}},
+      base::usable_cores());
+  struct Command {
+    CLI::App* app;
+    std::function<int()> body;
+  };
+  const std::vector<Command> commands{{prepare.add(program), [&] { return prepare.run(); }},
+                                      {run.add(program), [&] { return run.run(); }},
+                                      {baseline.add(program), [&] { return baseline.run(); }},
+                                      {stacks.add(program), [&] { return stacks.run(); }},
+                                      {evaluator.add(program), [&] { return evaluator.run(); }},
+                                      {exporter.add(program), [&] { return exporter.run(); }},
+                                      {importer.add(program), [&] { return importer.run(); }}};
+  bench.add(program);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(program, error);
+  }
+  if (version->parsed()) {
+    std::printf("%s\n", base::version_text("regatta-train").c_str());
+    return 0;
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return command.body();
+  }
+  return bench.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  base::hold_standard_streams();
+  base::start_log("regatta-train", base::LogLevel::Info);
+  try {
+    const int code = run_program(argc, argv);
+    if (code == 0) base::finish_output();  // any other says more
+    return code;
+  } catch (const base::Error& error) {
+    std::fprintf(stderr, "regatta-train: %s\n", base::printable(error.what()).c_str());
+    const bool training = argc > 1 && std::string(argv[1]) == "run";
+    return training ? static_cast<int>(exit_code_of(error.code()))
+                    : base::meaning(error.code()).exit_code;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "regatta-train: %s\n", base::printable(error.what()).c_str());
+    return 70;
+  }
+}

@@ -1,0 +1,80 @@
+#include "trainer/model/activation_layout.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+
+class Placer {
+ public:
+  Placer(std::int64_t hidden, Dtype compute) : hidden_(hidden), compute_(compute) {}
+
+  Buffer activations(std::int64_t count) { return place(count, compute_); }
+  Buffer floats(std::int64_t count) { return place(count, Dtype::Float32); }
+  NormBuffers norm(std::int64_t rows) {
+    NormBuffers buffers;
+    buffers.z = activations(rows * hidden_);
+    buffers.mean = floats(rows);
+    buffers.rstd = floats(rows);
+    buffers.y = activations(rows * hidden_);
+    return buffers;
+  }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Buffer place(std::int64_t count, Dtype dtype) {
+    const Buffer buffer{bytes_, count, dtype};
+    bytes_ = (bytes_ + count * size_of(dtype) + kAlignment - 1) / kAlignment * kAlignment;
+    return buffer;
+  }
+
+  std::int64_t hidden_;
+  Dtype compute_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+BatchRoom with_headroom(BatchRoom room) {
+  room.tokens = (room.tokens + 255) / 256 * 256;
+  room.masked = (room.masked + 63) / 64 * 64;
+  return room;
+}
+
+ActivationLayout activation_layout(const ModelShape& shape, const BatchRoom& room, Dtype compute) {
+  const std::int64_t tokens = room.tokens;
+  const std::int64_t hidden = shape.hidden;
+  Placer place(hidden, compute);
+  ActivationLayout layout;
+  layout.embedding = place.norm(tokens);
+  for (int i = 0; i < shape.layers; ++i) {
+    LayerBuffers layer;
+    layer.qkv = place.activations(tokens * 3 * hidden);
+    layer.lse = place.floats(tokens * shape.heads);
+    layer.attention = place.activations(tokens * hidden);
+    layer.inner = place.activations(tokens * shape.feed_forward);
+    layer.activated = place.activations(tokens * shape.feed_forward);
+    layer.attention_norm = place.norm(tokens);
+    layer.output_norm = place.norm(tokens);
+    layout.layers.push_back(layer);
+  }
+  layout.branch = place.activations(tokens * hidden);
+  layout.gradient_a = place.activations(tokens * hidden);
+  layout.gradient_b = place.activations(tokens * hidden);
+  layout.gradient_qkv = place.activations(tokens * 3 * hidden);
+  layout.gradient_inner = place.activations(tokens * shape.feed_forward);
+  layout.masked_hidden = place.activations(room.masked * hidden);
+  layout.masked_inner = place.activations(room.masked * hidden);
+  layout.masked_activated = place.activations(room.masked * hidden);
+  layout.masked_gradient = place.activations(room.masked * hidden);
+  layout.logits = place.activations(room.masked * vocabulary_rows(shape));
+  layout.masked_norm = place.norm(room.masked);
+  layout.first_hidden = place.activations(room.samples * hidden);
+  layout.pooled = place.activations(room.samples * hidden);
+  layout.first_gradient = place.activations(room.samples * hidden);
+  layout.next_logits = place.activations(room.samples * 2);
+  layout.bytes = place.bytes();
+  return layout;
+}
+
+}  // namespace regatta::trainer

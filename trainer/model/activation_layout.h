@@ -1,0 +1,48 @@
+// Where every buffer of a forward and backward pass lies in one block of device memory: a pure
+// function of sizes, so that a run's need can be told before it starts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer/model/batch_room.h"
+#include "trainer/contract/model_shape.h"
+#include "trainer/device/device.h"
+
+namespace regatta::trainer {
+
+struct Buffer {
+  std::int64_t offset = 0;  // bytes from the block's start, a multiple of 256
+  std::int64_t size = 0;    // elements
+  Dtype dtype = Dtype::Float32;
+};
+
+// T tokens, B samples, M masked rows of the room; h hidden, f feed-forward, V vocabulary_rows.
+struct NormBuffers {
+  Buffer z, mean, rstd, y;  // [rows, h], [rows], [rows], [rows, h]
+};
+struct LayerBuffers {
+  Buffer qkv, lse, attention, inner, activated;  // [T, 3h], [H, T], [T, h], [T, f], [T, f]
+  NormBuffers attention_norm, output_norm;
+};
+struct ActivationLayout {
+  NormBuffers embedding;
+  std::vector<LayerBuffers> layers;
+  // Reused by every layer: branch [T, h], and gradients [T, h] twice, [T, 3h], [T, f].
+  Buffer branch, gradient_a, gradient_b, gradient_qkv, gradient_inner;
+  // MLM head: [M, h] but for logits [M, V].
+  Buffer masked_hidden, masked_inner, masked_activated, masked_gradient, logits;
+  NormBuffers masked_norm;
+  // NSP head: [B, h] but for next_logits [B, 2].
+  Buffer first_hidden, pooled, first_gradient, next_logits;
+  std::int64_t bytes = 0;
+};
+
+// Memory is made for a little more than asked, so that it seldom has to be made again.
+[[nodiscard]] BatchRoom with_headroom(BatchRoom room);
+
+// Activations are of the compute type; statistics of LayerNorm and attention are float32.
+[[nodiscard]] ActivationLayout activation_layout(const ModelShape& shape, const BatchRoom& room,
+                                                 Dtype compute);
+
+}  // namespace regatta::trainer

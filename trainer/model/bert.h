@@ -1,0 +1,175 @@
+// BERT for pre-training on a Device: unpadded from the embedding to the loss, the MLM head on
+// masked positions only, decoder tied to the word embedding.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "trainer/model/activation_layout.h"
+#include "trainer/samples/batch.h"
+#include "trainer/contract/model_shape.h"
+#include "trainer/device/device.h"
+#include "trainer/model/input_feed.h"
+
+namespace regatta::trainer {
+
+enum class Mode { Training, Evaluation };
+
+struct DropoutConfig {
+  double hidden = 0;     // after embeddings, attention output and feed-forward
+  double attention = 0;  // on attention probabilities
+  std::uint64_t seed = 0;
+};
+
+struct BertOptions {
+  DropoutConfig dropout;
+  Dtype compute = Dtype::Float32;  // of activations, and of the weights that products read
+  RoomPolicy room;
+  bool repeat = true;  // let the device replay passes of one shape (Device::repeat)
+};
+
+// Counts of the whole optimizer step over all ranks and micro-batches: the loss is
+// Σ mlm / masked + Σ nsp / samples, so gradients need only be summed. `factor` multiplies the loss
+// (and so the gradients), for types with little range.
+struct LossScale {
+  std::int64_t masked = 1;
+  std::int64_t samples = 1;
+  double factor = 1;
+};
+
+// Sums over every forward since reset_statistics().
+struct Statistics {
+  double mlm_loss = 0;     // sum over masked positions
+  double mlm_correct = 0;  // argmax hits
+  double masked = 0;
+  double nsp_loss = 0;
+  double nsp_correct = 0;
+  double samples = 0;
+};
+
+// How Bert goes back through one linear layer.
+struct LinearBackward {
+  bool accumulate = false;    // dx += instead of dx =
+  bool bias_is_done = false;  // the producer of dy has summed its columns
+  View gelu_input;            // given: dx is multiplied by GELU's derivative there
+};
+
+class Bert {
+ public:
+  // Allocates parameters and gradients (undefined until filled). The device outlives the model and
+  // computes in options.compute.
+  Bert(Device& device, const ModelShape& shape, const BertOptions& options);
+
+  [[nodiscard]] const ModelShape& shape() const { return shape_; }
+  [[nodiscard]] const TensorTable& table() const { return table_; }
+  [[nodiscard]] View parameters() const { return parameters_.view(); }
+  [[nodiscard]] View gradients() const { return gradients_.view(); }
+  // The weights that products read, of the compute type; empty when those are the parameters.
+  [[nodiscard]] View compute_copy() const { return compute_copy_.view(); }
+  // Enqueues its renewal. The optimizer keeps it up to date; whoever else writes parameters() calls
+  // this.
+  void renew_compute_copy();
+
+  // Enqueues the upload of a batch; `step` is the number of the optimizer step, for dropout. Both
+  // may be changed as soon as this returns.
+  void upload(const PackedBatch& batch, std::int32_t step, const LossScale& scale);
+  // Called during forward before tensors [begin, end) of the table are read: what brings them is
+  // enqueued before they are.
+  using Needed = std::function<void(int begin, int end)>;
+  // Enqueues loss (and accuracy sums) of the uploaded batch. With `needed` nothing is replayed.
+  void forward(Mode mode, const Needed& needed = nullptr);
+  // Called during backward with a number of tensors of the table, from its start, whose gradients
+  // are enqueued: what reads them may be enqueued too.
+  using Ready = std::function<void(int tensors)>;
+  // Enqueues the gradients of the last forward, added to gradients(). With `ready` nothing is
+  // replayed, since what it does is no part of a repeat.
+  void backward(const Ready& ready = nullptr);
+
+  void zero_gradients();
+  void reset_statistics();
+  // Enqueues the copy of the sums to the host; `sums` has 6 floats and stays valid until waited
+  // for.
+  void read_statistics(float* sums);
+  [[nodiscard]] static Statistics statistics_of(const float* sums);
+
+  // All activations of the current room: for tests, which fill it to show that stale values and
+  // padding change nothing.
+  [[nodiscard]] View activation_memory() const { return activations_.view(); }
+  // Of the uploaded batch's room: where each buffer lies, and one of them.
+  [[nodiscard]] const ActivationLayout& layout() const { return layout_; }
+  [[nodiscard]] View view_of(const Buffer& buffer) const { return at(buffer); }
+  // Grows the memory for a batch, as upload() would.
+  void reserve(const BatchRoom& room);
+
+ private:
+  struct Linear {
+    View weight, bias, weight_gradient, bias_gradient;
+    std::int64_t outputs = 0, inputs = 0;
+  };
+  struct Norm {
+    View gamma, beta, gamma_gradient, beta_gradient;
+  };
+  struct LayerParameters {
+    Linear query_key_value, attention_output, intermediate, output;
+    Norm attention_norm, output_norm;
+  };
+  enum class Pass { Forward, Backward };
+
+  [[nodiscard]] View parameter(const std::string& name) const;
+  [[nodiscard]] View weight(const std::string& name) const;
+  [[nodiscard]] View weight(std::int64_t offset, std::int64_t size) const;
+  [[nodiscard]] View gradient(const std::string& name) const;
+  [[nodiscard]] Linear linear(const std::string& name) const;
+  [[nodiscard]] Norm norm(const std::string& name) const;
+  [[nodiscard]] Linear query_key_value(int layer) const;
+  [[nodiscard]] Linear decoder() const;
+  void bind_parameters();
+  [[nodiscard]] Dropout dropout_at(std::uint32_t site, double probability) const;
+  [[nodiscard]] View at(const Buffer& buffer) const;
+  [[nodiscard]] Activation activation() const;
+  void run(Pass pass);
+  [[nodiscard]] int tensors_before(const std::string& name) const;
+  // Where a layer's tensors begin in the table; −1: the embeddings'.
+  [[nodiscard]] int first_tensor_of_layer(int layer) const;
+
+  void apply(const Linear& linear, View x, std::int64_t rows, View y, View pre_activation = {});
+  // dx = dy·W, and weight and bias gradients are added.
+  void apply_backward(const Linear& linear, View x, View dy, std::int64_t rows, View dx,
+                      const LinearBackward& how = {});
+  void enqueue_forward(const Needed& needed);
+  void enqueue_backward(const Ready& ready);
+  void layer_forward(int layer, View x);
+  void layer_backward(int layer, View x, View dy, const Ready& ready);
+  void mlm_forward(View hidden);
+  void mlm_backward(View dhidden);
+  void nsp_forward(View hidden);
+  void nsp_backward(View dhidden);
+  void norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site, View dy,
+                     View dbranch, View dbias);
+
+  Device& device_;
+  ModelShape shape_;
+  TensorTable table_;
+  BertOptions options_;
+  DeviceMemory parameters_, gradients_, compute_copy_;
+  std::vector<LayerParameters> layers_;
+  Linear mlm_transform_, pooler_, next_sentence_;
+  Norm embedding_norm_, mlm_norm_;
+
+  InputFeed inputs_;
+  Mode mode_ = Mode::Evaluation;
+  BatchRoom room_;  // of the uploaded batch
+  ActivationLayout layout_;
+  DeviceMemory activations_;
+  DeviceMemory statistics_;  // [6]: MLM loss, hits, count; NSP loss, hits, count
+  // Keys of Device::repeat: one per shape, mode and pass, in the order of first use.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, Mode, Pass>,
+           std::uint64_t>
+      keys_;
+};
+
+}  // namespace regatta::trainer

@@ -1,0 +1,58 @@
+// The ranks of a run: how this process joins them, and what they sum gradients with.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "trainer/ranks/communicator.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/plugins/plugin_loader.h"
+#include "trainer/ranks/rendezvous.h"
+#include "trainer/plugins/tuner_agreement.h"
+
+namespace regatta::trainer {
+
+class RankGroup {
+ public:
+  // `place`: as rank_place() finds; nothing: alone. Ranks that Slurm started without MPI meet by a
+  // file in `run`, the run's directory. Throws Code::User when there are not as many ranks as the
+  // run file says. Collective.
+  RankGroup(base::FileSystem& files, const base::Path& run, const RunConfig& config,
+            const std::optional<RankPlace>& place, const PluginPlace& plugins,
+            const Variables& variables);
+
+  [[nodiscard]] int rank() const { return host().rank(); }
+  [[nodiscard]] int ranks() const { return host().ranks(); }
+  [[nodiscard]] int local_rank() const { return local_rank_; }
+  // As the run file says, or as found.
+  [[nodiscard]] int ranks_per_node() const { return ranks_per_node_; }
+  // For setup, before there is a device.
+  [[nodiscard]] HostCollectives& host() const { return *host_; }
+  // What gradients on `device` are summed with: MPI on CPUs, NCCL on GPUs. Called once; the device
+  // outlives the group.
+  [[nodiscard]] Communicator& communicator(Device& device, bool is_cuda);
+  // Why NCCL does not choose as the run's plan says; "" where it does, or there is no plan for it.
+  [[nodiscard]] const std::string& tuner_warning() const { return tuner_warning_; }
+
+  // On the way out of a failure: does not wait for the other ranks.
+  void abandon() noexcept;
+
+ private:
+  void give_tuner(HostCollectives& host, int nccl_version);
+
+  base::FileSystem& files_;
+  base::Path run_;
+  RunConfig config_;
+  PluginPlace plugins_;
+  Variables variables_;
+  TunerOffer tuner_;
+  std::string tuner_warning_;
+  int local_rank_ = 0;
+  int ranks_per_node_ = 1;
+  std::unique_ptr<TcpHost> tcp_;         // of ranks without MPI
+  std::unique_ptr<Communicator> first_;  // alone, or over MPI
+  std::unique_ptr<Communicator> nccl_;
+  HostCollectives* host_ = nullptr;  // of one of the above
+};
+
+}  // namespace regatta::trainer

@@ -1,0 +1,51 @@
+// Somebody else's communicator where one of our own is wanted: passes everything on. What changes
+// one call overrides it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/ranks/communicator.h"
+
+namespace regatta::trainer {
+
+// The owner lives as long.
+class BorrowedCommunicator : public Communicator {
+ public:
+  explicit BorrowedCommunicator(Communicator& owner) : owner_(&owner) {}
+  [[nodiscard]] int rank() const override { return owner_->rank(); }
+  [[nodiscard]] int ranks() const override { return owner_->ranks(); }
+  [[nodiscard]] int part() const override { return owner_->part(); }
+  [[nodiscard]] int parts() const override { return owner_->parts(); }
+  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+    return owner_->all_reduce_sum(stream, x);
+  }
+  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
+    return owner_->reduce_scatter_sum(stream, x);
+  }
+  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
+    return owner_->all_gather(stream, x);
+  }
+  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
+    return owner_->broadcast(stream, x, root);
+  }
+  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
+    return owner_->send(stream, x, to);
+  }
+  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
+    return owner_->receive(stream, x, from);
+  }
+  void finish(Stream stream, Pending pending) override { owner_->finish(stream, pending); }
+  [[nodiscard]] double done_at(Pending pending) override { return owner_->done_at(pending); }
+  void abandon() noexcept override { owner_->abandon(); }
+  [[nodiscard]] HostCollectives& host() override { return owner_->host(); }
+  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
+    return owner_->open_channel();
+  }
+  [[nodiscard]] std::string library() const override { return owner_->library(); }
+
+ private:
+  Communicator* owner_;
+};
+
+}  // namespace regatta::trainer

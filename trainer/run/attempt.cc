@@ -1,0 +1,511 @@
+#include "trainer/run/attempt.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iomanip>
+#include <numeric>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "trainer/step/buckets.h"
+#include "trainer/device/device_peak.h"
+#include "trainer/plugins/environment.h"
+#include "trainer/watch/hang_report.h"
+#include "trainer/model/initial_weights.h"
+#include "trainer/run/launcher.h"
+#include "trainer/ranks/rank_agreement.h"
+#include "trainer/run/stop_signals.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
+// Bytes per second that a first checkpoint is reckoned with, until one was timed.
+constexpr double kSlowDisk = 200e6;
+
+// The run file, with what it leaves to the dataset and to the machine filled in.
+RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset, RunConfig config,
+                          const TrainingRunOptions& options, int ranks_per_node) {
+  const int pieces = static_cast<int>(dataset.vocabulary().size());
+  if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
+    throw base::Error(
+        base::Code::User,
+        (directory.path() / "run.json").string() + ": model.vocabulary is " +
+            std::to_string(config.model.vocabulary) + ", but the dataset has " +
+            std::to_string(pieces) +
+            " pieces; leave the key out or prepare the data with the right vocabulary");
+  }
+  config.model.vocabulary = pieces;
+  if (options.threads > 0) config.threads = options.threads;
+  if (config.threads == 0) config.threads = std::max(1, base::usable_cores() / ranks_per_node);
+  config.ranks_per_node = ranks_per_node;
+  return config;
+}
+
+// What Slurm calls the node that it started this rank on; else the machine's own name.
+std::string host_name(const Variables& variables) {
+  const char* node = variables ? variables("SLURMD_NODENAME") : nullptr;
+  if (node != nullptr && *node != '\0') return base::printable(node);
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return base::printable(host);
+}
+
+std::string slurm_job(const Variables& variables) {
+  const char* job = variables ? variables("SLURM_JOB_ID") : nullptr;
+  return job == nullptr ? "" : base::printable(job);
+}
+
+std::optional<double> target_value(const RunConfig& config, double baseline) {
+  if (!config.target) return std::nullopt;
+  if (config.target->value) return config.target->value;
+  return *config.target->times_baseline * baseline;
+}
+
+bool meets(const RunConfig& config, const std::optional<double>& target, const EvalRecord& record) {
+  if (!target) return false;
+  return config.target->metric == TargetMetric::MlmAccuracy ? record.mlm_accuracy >= *target
+                                                            : record.mlm_loss <= *target;
+}
+
+// The plan of the run directory, or what the run file says about buckets.
+topology::Plan plan_of(base::FileSystem& files, const RunDirectory& directory,
+                       const RunConfig& config, const TensorTable& table, bool is_cuda) {
+  const base::Path path = directory.path() / "plan.json";
+  const auto tensors = static_cast<int>(table.tensors.size());
+  if (config.buckets.by == BucketPolicy::Plan && files.exists(path)) {
+    topology::Plan plan =
+        topology::parse_plan(files.read(path, kMaxPlanBytes), path.string(), tensors);
+    if (plan.ranks == config.ranks) return plan;
+    base::log(base::LogLevel::Warning, path.string() + " is for " + std::to_string(plan.ranks) +
+                                           " ranks, and is not used; plan again");
+  }
+  topology::Plan plan;
+  plan.ranks = config.ranks;
+  plan.buckets = default_buckets(config, table, is_cuda);
+  return plan;
+}
+
+}  // namespace
+
+Attempt::Inputs::Inputs(const Attempt& attempt, const RunConfig& parsed)
+    : dataset(Dataset::open(parsed.data.path)),
+      config(complete_config(attempt.directory_, dataset, parsed, attempt.options_,
+                             attempt.group_.ranks_per_node())),
+      training(dataset, Split::Training, config.data, config.seed, config.shuffle_labels),
+      evaluation(evaluation_samples(dataset, config.data, config.evaluate_samples)),
+      baseline(constant_guess_accuracy(evaluation)),
+      device(make_device({config.device, config.dtype, config.attention, config.threads,
+                          attempt.group_.local_rank()},
+                         attempt.options_.place)) {
+  (void)bert_options(config, *device);  // throws where the device does not compute in this type
+}
+
+Attempt::Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
+                 const AttemptName& name, const Fence& fence, JournalWriter& journal,
+                 RankGroup& group, const RunConfig& config, const TrainingRunOptions& options)
+    : files_(files),
+      clock_(clock),
+      directory_(directory),
+      name_(name),
+      fence_(fence),
+      journal_(journal),
+      group_(group),
+      config_(config),
+      options_(options) {}
+
+EndRecord Attempt::run() {
+  begin_ = clock_.monotonic_seconds();
+  journal_.write(PhaseRecord{"loading"});
+  std::unique_ptr<Inputs> inputs;
+  together(group_.host(), [&] { inputs = std::make_unique<Inputs>(*this, config_); });
+  same_everywhere(group_.host(), "the dataset's fingerprint", inputs->dataset.fingerprint());
+  config_ = inputs->config;
+  evaluation_ = std::move(inputs->evaluation);
+  target_ = target_value(config_, inputs->baseline);
+
+  Device& device = *inputs->device;
+  Communicator& real = group_.communicator(device, !device.is_on_host());
+  Communicator& communicator = options_.around ? options_.around(real) : real;
+  if (!group_.tuner_warning().empty()) journal_.write(WarningRecord{group_.tuner_warning()});
+  device_ = &device;
+  communicator_ = &communicator;
+  const double peak = peak_flops(device);
+  const TensorTable table = make_tensor_table(config_.model);
+  topology::Plan plan = agreed_plan(table, device);
+  hosts_ = texts_of_ranks(group_.host(), host_name(options_.variables));
+  const std::unique_ptr<Watchdog> watchdog = make_watchdog();
+  watchdog_ = watchdog.get();
+  TrainLoopOptions options;
+  options.peak_flops = peak;
+  options.peak_is_measured = config_.peak_tflops == 0;
+  options.wishes = [this] { return wishes(); };
+  if (watchdog_ != nullptr) {
+    options.beat = [this](std::int64_t step, Phase phase) { watchdog_->beat(step, phase); };
+  }
+  TrainLoop loop(device, communicator, clock_, config_, plan, stream_of(inputs->training),
+                 std::move(options));
+  loop_ = &loop;
+  CheckpointKeeper keeper(files_, clock_, directory_, fence_, config_, table,
+                          inputs->dataset.fingerprint(), name_.execution, device.description());
+  keeper_ = &keeper;
+  // The writer's thread ends before the loop whose state it writes.
+  struct Ending {
+    Attempt* attempt;
+    ~Ending() {
+      attempt->writer_.reset();
+      attempt->snapshot_.reset();
+    }
+  } const ending{this};
+  const int writers = prepare_snapshot(table);
+  const Resumed start = load_state(std::nullopt);
+  take_up(start.rollbacks);
+  learn_plan(table, start, &plan);
+  writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
+  if (writes()) {
+    write_environment(files_, directory_.attempt_path(name_) / "environment.json",
+                      {options_.place.program, device.description(), name_of(config_.dtype),
+                       config_.ranks, config_.threads, inputs->dataset.fingerprint(),
+                       model_fingerprint(config_.model), slurm_job(options_.variables)});
+    announce(*inputs, table, plan, start, peak);
+  }
+  return train(start.step);
+}
+
+// Of all ranks: what the run file says, or as fast as each rank's device multiplies.
+double Attempt::peak_flops(Device& device) const {
+  double peak = config_.peak_tflops * 1e12;
+  if (peak == 0) peak = product_flops(device, clock_, compute_dtype(config_.dtype));
+  group_.host().all_reduce_sum(&peak, 1);
+  return peak;
+}
+
+// Rank 0's, so that a file that changes while ranks start cannot part them.
+topology::Plan Attempt::agreed_plan(const TensorTable& table, const Device& device) const {
+  std::string text;
+  together(group_.host(), [&] {
+    if (writes()) text = to_json(plan_of(files_, directory_, config_, table, !device.is_on_host()));
+  });
+  return topology::parse_plan(text_of_rank_0(group_.host(), text), "rank 0's plan",
+                              static_cast<int>(table.tensors.size()));
+}
+
+// What the run starts with beside its plan: what it, or another one on the like, has found before.
+void Attempt::learn_plan(const TensorTable& table, const Resumed& start, topology::Plan* plan) {
+  PlanSituation situation;
+  situation.communicator = communicator_->library();
+  situation.device = text_of_rank_0(group_.host(), device_->description());
+  situation.first_step = start.step;
+  situation.standard = default_buckets(config_, table, !device_->is_on_host());
+  situation.kept = start.plan;
+  learning_.emplace(files_, clock_, group_.host(), directory_, config_, table, *plan, situation);
+  plan->buckets = learning_->buckets();
+  if (learning_->may_change()) loop_->cut(plan->buckets);
+}
+
+// All ranks know the same of the step, so all have the same buckets in the next.
+void Attempt::learn_from_step(std::int64_t done, bool was_writing) {
+  if (!learning_->is_trying()) return;
+  StepPace pace = loop_->pace();
+  pace.disturbed = pace.disturbed || was_writing;
+  const std::optional<TrialRecord> found = learning_->observe(done, pace);
+  loop_->cut(learning_->buckets());
+  if (!found) return;
+  journal_.write(*found);
+  if (writes()) base::log(base::LogLevel::Info, "buckets: " + found->why);
+}
+
+std::unique_ptr<Watchdog> Attempt::make_watchdog() {
+  if (config_.ranks == 1 || config_.watchdog_seconds == 0) return nullptr;
+  WatchdogOptions options;
+  options.least_seconds = config_.watchdog_seconds;
+  const auto trip = [this](const Trip& why) { give_up(why); };
+  const auto report = [this](const HeartbeatRecord& record) {
+    try {
+      journal_.write(record);
+    } catch (const Fenced&) {  // the training thread finds out, too
+    }
+  };
+  auto watchdog = std::make_unique<Watchdog>(group_.host(), clock_, options, trip, report);
+  watchdog->beat(0, Phase::Loading);
+  return watchdog;
+}
+
+// On the watchdog's thread. Others stand still: nothing can be waited for.
+void Attempt::give_up(const Trip& trip) {
+  base::log(base::LogLevel::Error, trip.why);
+  EndRecord end;
+  end.reason = "failed";
+  end.exit_code = static_cast<int>(ExitCode::Retry);
+  end.message = trip.why;
+  journal_.write_end(end);
+  if (trip.hangs) {
+    const auto blamed = static_cast<std::size_t>(trip.rank);
+    HangPlaces places;
+    places.report = directory_.attempt_path(name_) / "hang.json";
+    if (const char* request = options_.variables(kDumpRequestVariable)) places.request = request;
+    report_hang(files_, clock_, places,
+                hang_json(trip, blamed < hosts_.size() ? hosts_[blamed] : "", group_.rank()));
+  }
+  try {
+    // Rank 0, whose word this is otherwise, may be the one that stands still.
+    leave_exit_code(options_.variables, end.exit_code);
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning, error.what());
+  }
+  std::_Exit(end.exit_code);
+}
+
+StepFlags Attempt::wishes() {
+  const Requests requests = take_requests();
+  // A rank alone finds out when it journals the step; several must leave together.
+  const bool fenced = config_.ranks > 1 && writes() && !fence_.holds();
+  const CheckpointWriter::Progress progress = writer_->progress();
+  StepFlags flags;
+  flags.stop = requests.stop;
+  flags.checkpoint = requests.checkpoint;
+  flags.fenced = fenced;
+  flags.out_of_time = writes() && deadline_.is_due(clock_.monotonic_seconds());
+  flags.writing = progress.writing;
+  flags.write_failed = progress.failed;
+  return flags;
+}
+
+Resumed Attempt::load_state(const std::optional<std::int64_t>& diverged_at) {
+  const TensorTable& table = loop_->model().table();
+  Resumed start;
+  std::optional<Snapshot> other;  // where this rank's own snapshot is of a part only
+  TrainingState first;
+  StateShard state;
+  together(group_.host(), [&] {
+    if (!writes()) return;
+    const bool whole = is_whole(snapshot_->shard(), table);
+    if (!whole) other.emplace(*device_, table, whole_state(table), 0, 1, true);
+    Snapshot& into = whole ? *snapshot_ : *other;
+    std::vector<CheckpointRecord> skipped;
+    const std::optional<Resumed> resumed = diverged_at
+                                               ? keeper_->load_before(*diverged_at, &into, &skipped)
+                                               : keeper_->load(&into, &skipped);
+    tell_skipped(skipped, resumed.has_value());
+    if (resumed) {
+      start = *resumed;
+      state = into.shard();
+    } else {
+      first.parameters = initial_weights(table, config_.seed, config_.threads);
+      state = first.whole(table);
+    }
+  });
+  loop_->load(state);
+  std::int64_t header[2] = {start.step, std::ssize(start.rollbacks)};
+  group_.host().broadcast(header, sizeof header, 0);
+  start.step = header[0];
+  start.rollbacks.resize(static_cast<std::size_t>(header[1]));
+  if (header[1] > 0) {
+    group_.host().broadcast(start.rollbacks.data(),
+                            header[1] * static_cast<std::int64_t>(sizeof(Rollback)), 0);
+  }
+  return start;
+}
+
+void Attempt::tell_skipped(const std::vector<CheckpointRecord>& skipped, bool found_another) {
+  for (const CheckpointRecord& record : skipped) {
+    journal_.write(record);
+    base::log(base::LogLevel::Warning,
+              "checkpoint " + record.name + " is passed over: " + record.message);
+  }
+  if (skipped.empty() || found_another) return;
+  const std::string text = "none of the run's checkpoints can be used (" +
+                           std::to_string(skipped.size()) +
+                           " passed over): training begins anew; stop it where one of them can be "
+                           "restored";
+  journal_.write(WarningRecord{text});
+  base::log(base::LogLevel::Warning, text);
+}
+
+void Attempt::announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
+                       const Resumed& start, double peak_flops) {
+  StartRecord record;
+  record.attempt = name_.number;
+  record.execution = name_.execution;
+  record.epoch = fence_.epoch();
+  record.process = getpid();
+  const char* launcher = options_.variables(kLauncherVariable);
+  if (launcher != nullptr) record.process = base::parse_integer(launcher).value_or(getpid());
+  record.host = host_name({});
+  for (std::size_t rank = 0; rank < hosts_.size();
+       rank += static_cast<std::size_t>(config_.ranks_per_node)) {
+    record.hosts.push_back(hosts_[rank]);
+  }
+  record.version = REGATTA_VERSION;
+  record.parameters = table.parameter_count;
+  record.steps = config_.steps;
+  record.batch_size = config_.batch_size;
+  record.ranks = config_.ranks;
+  record.ranks_per_node = config_.ranks_per_node;
+  record.device = inputs.device->description();
+  record.peak_flops = peak_flops;
+  if (config_.ranks > 1) {
+    for (const ArenaSlice& slice : slices_of(table, plan.buckets)) {
+      record.bucket_bytes.push_back(4 * slice.size);
+    }
+  }
+  record.first_step = start.step;
+  record.checkpoint = start.name;
+  record.metric = metric_of(config_);
+  record.target = target_;
+  record.baseline = inputs.baseline;
+  journal_.write(record);
+  base::log(base::LogLevel::Info,
+            start.name.empty()
+                ? "training " + std::to_string(table.parameter_count) + " parameters from scratch"
+                : "resumed from " + start.name);
+}
+
+// Once, of a figure in the run file that cannot be the device's.
+void Attempt::warn_of_peak(double mfu) {
+  if (mfu <= 1 || warned_of_peak_) return;
+  warned_of_peak_ = true;
+  std::ostringstream text;
+  text << "statistics.peak_tflops is " << config_.peak_tflops << ", and a rank computes at "
+       << std::setprecision(3) << mfu * config_.peak_tflops
+       << ", so MFU is more than 100 %; set it to the device's peak, or leave it out";
+  journal_.write(WarningRecord{text.str()});
+}
+
+EndRecord Attempt::train(std::int64_t done) {
+  // An attempt that resumes where an evaluation was due may have lost its record: it is repeated.
+  if (done == 0 || evaluation_due(done)) {
+    if (evaluate(done) && config_.stop_at_target) return finish("target", done);
+  }
+  journal_.write(PhaseRecord{"training"});
+  while (done < config_.steps) {
+    const bool was_writing = writer_->step_under_way() >= 0;
+    StepRecord step;
+    try {
+      step = loop_->step(++done);
+    } catch (const Diverged& error) {  // on all ranks; what was being written is told, too
+      journal(writer_->settle());
+      const std::optional<std::int64_t> back = go_back(error);
+      if (!back) return diverged(error);
+      done = *back;
+      // What was wanted at the step that did not count.
+      const StepFlags& agreed = loop_->agreed();
+      if (agreed.fenced) throw Fenced{};
+      if (agreed.stop) return finish("stopped", done);
+      if (agreed.out_of_time) return finish("deadline", done);
+      continue;
+    }
+    if (!learning_->has_first_buckets()) {  // the start record's
+      step.bucket_launched.clear();
+      step.bucket_finished.clear();
+    }
+    journal_.write(step);
+    warn_of_peak(step.mfu);
+    const StepFlags& agreed = loop_->agreed();
+    if (agreed.fenced) throw Fenced{};
+    learn_from_step(done, was_writing);
+    journal(writer_->follow({agreed.writing, agreed.write_failed}));
+    if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
+      return finish("target", done);
+    }
+    if (agreed.stop && done < config_.steps) return finish("stopped", done);
+    if (agreed.out_of_time && done < config_.steps) return finish("deadline", done);
+    const bool due = done % config_.checkpoint_every == 0 || agreed.checkpoint;
+    if (due && done < config_.steps) checkpoint(done);
+  }
+  return finish("steps", done);
+}
+
+bool Attempt::evaluation_due(std::int64_t done) const {
+  return done % config_.evaluate_every == 0 || done == config_.steps;
+}
+
+bool Attempt::evaluate(std::int64_t done) {
+  EvalRecord record = loop_->evaluate(evaluation_, done);
+  record.target_met = meets(config_, target_, record);
+  metric_ = config_.target && config_.target->metric == TargetMetric::MlmLoss ? record.mlm_loss
+                                                                              : record.mlm_accuracy;
+  journal_.write(record);
+  return record.target_met;
+}
+
+// How many ranks write checkpoints; reserves the memory for this one's part.
+int Attempt::prepare_snapshot(const TensorTable& table) {
+  const bool sharded = config_.sharding.optimizer && communicator_->parts() > 1;
+  const int writers = sharded ? communicator_->parts() : 1;
+  const bool has_shard = group_.rank() < writers;
+  const std::vector<StatePiece> pieces = has_shard ? loop_->pieces() : std::vector<StatePiece>();
+  const double needed =
+      has_shard ? static_cast<double>(Snapshot::bytes(table, pieces, writes())) : 0.0;
+  // Ranks of a node share its memory.
+  std::vector<double> all(static_cast<std::size_t>(config_.ranks));
+  group_.host().all_gather(&needed, sizeof needed, all.data());
+  const auto first =
+      static_cast<std::ptrdiff_t>(group_.rank() / config_.ranks_per_node * config_.ranks_per_node);
+  const auto last = std::min<std::ptrdiff_t>(config_.ranks, first + config_.ranks_per_node);
+  const double of_node = std::accumulate(all.begin() + first, all.begin() + last, 0.0);
+  together(group_.host(), [&] {
+    const auto available = base::available_memory();
+    if (available && of_node > static_cast<double>(*available)) {
+      throw base::Error(base::Code::Operator,
+                        "checkpoints need " +
+                            base::human_bytes(static_cast<std::uint64_t>(of_node)) +
+                            " of memory for copies of the state, this machine has " +
+                            base::human_bytes(*available) +
+                            " left; use more memory, or more ranks with sharding.optimizer: true");
+    }
+  });
+  together(group_.host(), [&] {
+    if (has_shard) snapshot_.emplace(*device_, table, pieces, group_.rank(), writers, writes());
+  });
+  if (options_.deadline_utc) {
+    const double left = *options_.deadline_utc - clock_.utc_seconds();
+    deadline_ = Deadline(clock_.monotonic_seconds() + left, of_node / kSlowDisk);
+  }
+  return writers;
+}
+
+void Attempt::journal(const std::vector<CheckpointRecord>& records) {
+  for (const CheckpointRecord& record : records) {
+    journal_.write(record);
+    if (record.status == "written") deadline_.saved(record.seconds);
+    if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
+  }
+}
+
+// Training stands still for a copy; where the one before is still being written, for that, too.
+void Attempt::checkpoint(std::int64_t done) {
+  if (writer_->saved_step() == done || writer_->step_under_way() == done) return;
+  if (watchdog_ != nullptr) watchdog_->beat(done, Phase::Checkpointing);
+  journal(writer_->settle());
+  keeper_->keep_plan(learning_->found());
+  const double since = clock_.monotonic_seconds();
+  loop_->snapshot(snapshot_ ? &*snapshot_ : nullptr);
+  writer_->begin(done, snapshot_ ? &snapshot_->shard() : nullptr, metric_, since);
+  if (!config_.checkpoint_async) journal(writer_->settle());
+}
+
+EndRecord Attempt::finish(const std::string& reason, std::int64_t done) {
+  checkpoint(done);
+  journal(writer_->settle());
+  EndRecord end;
+  end.reason = reason;
+  end.step = done;
+  end.exit_code = static_cast<int>(reason == "stopped"    ? ExitCode::Stopped
+                                   : reason == "deadline" ? ExitCode::Continue
+                                                          : ExitCode::Finished);
+  if (writer_->saved_step() != done) {
+    end.reason = "failed";
+    end.exit_code = static_cast<int>(ExitCode::Operator);
+    end.message = "the last checkpoint could not be written; make room on the disk and resume";
+  }
+  return end;
+}
+
+}  // namespace regatta::trainer

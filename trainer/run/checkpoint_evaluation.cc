@@ -1,0 +1,197 @@
+#include "trainer/run/checkpoint_evaluation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "checkpoint/joined_reader.h"
+#include "checkpoint/shards.h"
+#include "trainer/run/checkpoint_choice.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+#include "trainer/data/dataset.h"
+#include "trainer/step/evaluation.h"
+#include "trainer/samples/sampler.h"
+#include "trainer/step/train_loop.h"
+
+namespace regatta::trainer {
+namespace {
+
+using base::Code;
+using base::Error;
+using base::Path;
+
+constexpr Stream kCompute = 0;
+constexpr int kMostRanks = 1 << 20;
+
+std::string shown(const Path& path) { return base::printable(path.string()); }
+
+// The data to evaluate on, and what the model was trained on as far as it is known.
+struct Data {
+  Dataset evaluated;
+  std::optional<Dataset> own;  // nothing: it is the same, or gone
+
+  [[nodiscard]] bool is_own() const { return !own; }
+};
+
+Data open_data(const RunConfig& config, const EvaluationOptions& options,
+               CheckpointEvaluation* evaluation) {
+  if (options.dataset.empty()) {
+    try {
+      return {Dataset::open(config.data.path), std::nullopt};
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  std::string(error.what()) + "; name another dataset with --dataset");
+    }
+  }
+  Data data{Dataset::open(options.dataset), std::nullopt};
+  try {
+    data.own = Dataset::open(config.data.path);
+  } catch (const Error&) {
+    evaluation->notes.push_back("the run's own dataset " + shown(config.data.path) +
+                                " cannot be read, so only the size of the vocabulary is compared");
+    return data;
+  }
+  if (data.own->vocabulary().digest() != data.evaluated.vocabulary().digest()) {
+    throw Error(Code::User, shown(options.dataset) + " has another vocabulary than the run's " +
+                                shown(config.data.path) +
+                                "; prepare it with --vocab of that one's vocab.txt");
+  }
+  if (data.own->fingerprint() == data.evaluated.fingerprint()) data.own.reset();
+  return data;
+}
+
+void check_fit(const checkpoint::Entry& entry, const RunConfig& config, const Data& data,
+               const EvaluationOptions& options) {
+  if (entry.manifest->model_fingerprint != model_fingerprint(config.model)) {
+    throw Error(Code::User, entry.name + " is of another model than the run file with a " +
+                                "vocabulary of " + std::to_string(config.model.vocabulary) +
+                                " pieces; name a dataset of its vocabulary with --dataset");
+  }
+  if (options.dataset.empty() && entry.manifest->data_fingerprint != data.evaluated.fingerprint()) {
+    throw Error(Code::User, entry.name + " was trained on other data than " +
+                                shown(config.data.path) +
+                                " now holds; name the data to evaluate on with --dataset");
+  }
+}
+
+// Of the attempt that wrote the checkpoint; an import, or an older trainer, may not say.
+int ranks_of(const checkpoint::Manifest& manifest) {
+  const auto found = manifest.versions.find("ranks");
+  if (found == manifest.versions.end()) return 1;
+  const auto ranks = base::parse_integer(found->second);
+  return ranks && *ranks >= 1 && *ranks <= kMostRanks ? static_cast<int>(*ranks) : 1;
+}
+
+void load_weights(base::FileSystem& files, const Path& checkpoint, Device& device, Bert& model) {
+  const auto reader = checkpoint::JoinedReader::open(files, checkpoint, checkpoint::kModel);
+  const TensorTable& table = model.table();
+  std::vector<float> weights(static_cast<std::size_t>(table.arena_size), 0.0F);
+  for (const TensorEntry& entry : table.tensors) {
+    const std::span<float> values(weights.data() + entry.offset,
+                                  static_cast<std::size_t>(entry.size));
+    reader.read(entry.name, "F32", entry.shape, std::as_writable_bytes(values));
+  }
+  device.copy_to_device(kCompute, model.parameters(), weights.data());
+  model.renew_compute_copy();
+  device.synchronize();
+}
+
+}  // namespace
+
+CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Clock& clock,
+                                         const EvaluationOptions& options) {
+  CheckpointEvaluation evaluation;
+  const CheckpointPlace place = checkpoint_place(files, options.checkpoint);
+  const RunDirectory run = RunDirectory::open(files, place.run);
+  RunConfig config = parse_run_config(run.run_json(), (place.run / "run.json").string());
+  const Data data = open_data(config, options, &evaluation);
+  const auto pieces = static_cast<int>(data.evaluated.vocabulary().size());
+  if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
+    throw Error(Code::User, shown(data.evaluated.directory()) + " has a vocabulary of " +
+                                std::to_string(pieces) + " pieces, the run's model one of " +
+                                std::to_string(config.model.vocabulary) +
+                                "; name a dataset of its vocabulary with --dataset");
+  }
+  config.model.vocabulary = pieces;
+  const checkpoint::CheckpointStore store(files, run.checkpoints_path());
+  const ChosenCheckpoint chosen = choose_checkpoint(
+      files, clock, store, place.name, "regatta-train eval",
+      [&](const checkpoint::Entry& entry) { check_fit(entry, config, data, options); });
+
+  evaluation.notes.insert(evaluation.notes.end(), chosen.passed_over.begin(),
+                          chosen.passed_over.end());
+  if (options.threads > 0) config.threads = options.threads;
+  if (config.threads == 0) config.threads = base::usable_cores();
+  const std::unique_ptr<Device> device = make_device(
+      {config.device, config.dtype, config.attention, config.threads, 0}, options.place);
+  Bert model(*device, config.model, bert_options(config, *device));
+  load_weights(files, chosen.path, *device, model);
+  const std::vector<Sample> samples =
+      evaluation_samples(data.evaluated, config.data, config.evaluate_samples);
+  evaluation.run = config.name;
+  evaluation.checkpoint = chosen.path.filename().string();
+  evaluation.dataset = data.evaluated.directory();
+  evaluation.device = device->description();
+  evaluation.ranks = ranks_of(chosen.manifest);
+  const double start = clock.monotonic_seconds();
+  EvaluationSums sums{};
+  for (int rank = 0; rank < evaluation.ranks; ++rank) {
+    const EvaluationSums share = evaluate_share(*device, model, samples, rank, evaluation.ranks);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += share[i];
+  }
+  evaluation.result = evaluation_of(sums, chosen.manifest.step);
+  evaluation.result.seconds = clock.monotonic_seconds() - start;
+  return evaluation;
+}
+
+std::string to_text(const CheckpointEvaluation& evaluation) {
+  const EvalRecord& result = evaluation.result;
+  std::string text;
+  for (const std::string& note : evaluation.notes) text += note + "\n";
+  const auto line = [&](const char* name, const std::string& value) {
+    char row[64];
+    std::snprintf(row, sizeof row, "%-24s", name);
+    text += row + base::printable(value) + "\n";
+  };
+  const auto figure = [](double value) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.6f", value);
+    return std::string(digits);
+  };
+  line("checkpoint", evaluation.checkpoint + " of run " + evaluation.run);
+  line("dataset", evaluation.dataset.string());
+  line("device", evaluation.device);
+  line("held-out samples", std::to_string(result.samples));
+  line("MLM loss", figure(result.mlm_loss));
+  line("MLM accuracy", figure(result.mlm_accuracy));
+  line("next-sentence accuracy", figure(result.nsp_accuracy));
+  line("time", base::human_seconds(result.seconds));
+  return text;
+}
+
+std::string to_json(const CheckpointEvaluation& evaluation) {
+  const EvalRecord& result = evaluation.result;
+  nlohmann::ordered_json json;
+  json["run"] = evaluation.run;
+  json["checkpoint"] = evaluation.checkpoint;
+  json["dataset"] = evaluation.dataset.string();
+  json["device"] = evaluation.device;
+  json["ranks"] = evaluation.ranks;
+  json["step"] = result.step;
+  json["samples"] = result.samples;
+  json["mlm_accuracy"] = result.mlm_accuracy;
+  json["mlm_loss"] = result.mlm_loss;
+  json["nsp_accuracy"] = result.nsp_accuracy;
+  json["eval_seconds"] = result.seconds;
+  json["notes"] = evaluation.notes;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace regatta::trainer

@@ -1,0 +1,44 @@
+// A checkpoint on an evaluation set, outside of its run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "trainer/contract/journal.h"
+#include "trainer/plugins/make_device.h"
+
+namespace regatta::trainer {
+
+struct EvaluationOptions {
+  base::Path checkpoint;  // of a run (RUN/checkpoints/step-…), or a run directory: its newest whole
+  base::Path dataset;     // whose held-out split counts; empty: the run's own
+  int threads = 0;        // 0: as the run file says, else all cores that this process may use
+  DevicePlace place;
+};
+
+struct CheckpointEvaluation {
+  std::string run;         // its name
+  std::string checkpoint;  // its name
+  base::Path dataset;
+  std::string device;
+  int ranks = 1;                   // in whose order sums were made
+  EvalRecord result;               // of the checkpoint's step
+  std::vector<std::string> notes;  // one line each
+};
+
+// What the run journals at that step, with its own data: every sample of the evaluation set that
+// its run file asks for, scored once, in as many shares as ranks wrote the checkpoint, so that on a
+// CPU the figures have the same bits. Every byte of the checkpoint is verified, and marked as being
+// read meanwhile. Throws Code::User or NotFound, saying what to name instead, when checkpoint, run
+// file or dataset is missing or they do not fit.
+[[nodiscard]] CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files,
+                                                       const base::Clock& clock,
+                                                       const EvaluationOptions& options);
+
+// For people; and one JSON object, one line.
+[[nodiscard]] std::string to_text(const CheckpointEvaluation& evaluation);
+[[nodiscard]] std::string to_json(const CheckpointEvaluation& evaluation);
+
+}  // namespace regatta::trainer

@@ -1,0 +1,283 @@
+#include "trainer/run/checkpoint_keeper.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "base/error.h"
+#include "checkpoint/held_mark.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/shards.h"
+#include "trainer/contract/retention_policy.h"
+
+namespace regatta::trainer {
+namespace {
+
+using checkpoint::CheckpointStore;
+using checkpoint::TensorPlace;
+
+// Where the table's tensors lie in an arena.
+std::vector<TensorPlace> places_in(const TensorTable& table, const std::string& prefix,
+                                   float* arena) {
+  std::vector<TensorPlace> places;
+  for (const TensorEntry& entry : table.tensors) {
+    const std::span<float> values(arena + entry.offset, static_cast<std::size_t>(entry.size));
+    places.push_back({prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values)});
+  }
+  return places;
+}
+
+// While this process reads them, nobody else's retention removes them.
+std::vector<std::unique_ptr<checkpoint::HeldMark>> mark_all(base::FileSystem& files,
+                                                            const base::Clock& clock,
+                                                            const CheckpointStore& store) {
+  std::vector<std::unique_ptr<checkpoint::HeldMark>> marks;
+  for (const checkpoint::Entry& entry : store.list()) {
+    if (entry.status != checkpoint::Status::Valid) continue;
+    try {
+      marks.push_back(
+          checkpoint::hold_mark(files, clock, store.directory() / entry.name, "resume"));
+    } catch (const base::Error&) {  // it is being removed: reading it may fail, and is survived
+    }
+  }
+  return marks;
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& clock,
+                                   const RunDirectory& directory, const Fence& fence,
+                                   const RunConfig& config, const TensorTable& table,
+                                   const std::string& data_fingerprint,
+                                   const std::string& execution, const std::string& device)
+    : files_(files),
+      clock_(clock),
+      directory_(directory),
+      fence_(fence),
+      config_(config),
+      table_(table),
+      data_fingerprint_(data_fingerprint),
+      execution_(execution),
+      device_(device) {}
+
+CheckpointStore CheckpointKeeper::store() const { return {files_, directory_.checkpoints_path()}; }
+
+checkpoint::CheckpointName CheckpointKeeper::name_of(std::int64_t step) const {
+  return {step, execution_ + (rollbacks_.empty() ? "" : "r" + std::to_string(rollbacks_.size()))};
+}
+
+std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
+                                              std::vector<CheckpointRecord>* skipped) {
+  return load_one_of(std::nullopt, whole, skipped);
+}
+
+std::optional<Resumed> CheckpointKeeper::load_before(std::int64_t step, Snapshot* whole,
+                                                     std::vector<CheckpointRecord>* skipped) {
+  const std::vector<checkpoint::Entry> all = store().list();
+  std::vector<std::string> names =
+      rollback_targets(all, rollbacks_, step, config_.checkpoint_every);
+  const bool is_new = std::none_of(all.begin(), all.end(), [](const checkpoint::Entry& entry) {
+    return entry.status == checkpoint::Status::Valid;
+  });
+  if (is_new) return std::nullopt;
+  while (!names.empty()) {
+    const std::optional<Resumed> found = load_one_of(names, whole, skipped);
+    if (!found) break;
+    if (is_finite(whole->shard(), table_)) return found;
+    CheckpointRecord record;
+    record.step = found->step;
+    record.name = found->name;
+    record.status = "skipped";
+    record.message = "not all of its numbers are finite";
+    skipped->push_back(record);
+    names.erase(names.begin(), std::find(names.begin(), names.end(), found->name) + 1);
+  }
+  throw base::Error(base::Code::User, "none of the run's checkpoints can be gone back to");
+}
+
+std::optional<Resumed> CheckpointKeeper::load_one_of(
+    const std::optional<std::vector<std::string>>& names, Snapshot* whole,
+    std::vector<CheckpointRecord>* skipped) {
+  base::check(is_whole(whole->shard(), table_), "the snapshot is of the whole state");
+  const CheckpointStore checkpoints = store();
+  const auto marks = mark_all(files_, clock_, checkpoints);
+  Resumed resumed;
+  float loss_scale[2] = {0, 0};
+  const std::vector<TensorPlace> model = places_in(table_, "", whole->parameters());
+  std::vector<TensorPlace> optimizer =
+      places_in(table_, checkpoint::kFirstMoment, whole->first_moment());
+  for (TensorPlace& place : places_in(table_, checkpoint::kSecondMoment, whole->second_moment())) {
+    optimizer.push_back(std::move(place));
+  }
+  optimizer.push_back(
+      {kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(loss_scale)), true});
+  NoiseStates noise = {};
+  optimizer.push_back({kNoiseScale,
+                       "F64",
+                       {2, static_cast<std::int64_t>(NoiseScale::kStateSize)},
+                       std::as_writable_bytes(std::span(&noise, 1)),
+                       true});
+  const std::string fingerprint = model_fingerprint(config_.model);
+  const checkpoint::LatestLoaded latest =
+      names ? checkpoints.load_first(*names, fingerprint, data_fingerprint_, model, optimizer)
+            : checkpoints.load_latest(fingerprint, data_fingerprint_, model, optimizer);
+  for (const checkpoint::Skipped& entry : latest.skipped) {
+    CheckpointRecord record;
+    record.name = entry.name;
+    record.status = "skipped";
+    record.message = entry.reason;
+    skipped->push_back(record);
+    if (entry.is_damaged) damaged_.insert(entry.name);
+  }
+  if (!latest.checkpoint) return std::nullopt;
+  resumed.step = latest.checkpoint->manifest.step;
+  resumed.name = latest.checkpoint->name;
+  resumed.plan = latest.checkpoint->manifest.plan;
+  resumed.rollbacks = latest.checkpoint->manifest.rollbacks;
+  resumed.metric = latest.checkpoint->manifest.value;
+  const std::vector<std::string>& absent = latest.checkpoint->absent;
+  const auto has = [&absent](const char* name) {
+    return std::find(absent.begin(), absent.end(), name) == absent.end();
+  };
+  whole->set_noise(has(kNoiseScale) ? noise : NoiseStates{});
+  const bool scaled = has(kLossScale);
+  whole->set_loss_scale(scaled ? static_cast<double>(loss_scale[0]) : 0,
+                        scaled ? static_cast<std::int64_t>(loss_scale[1]) : 0);
+  return resumed;
+}
+
+Resumed CheckpointKeeper::newest() const {
+  Resumed found;
+  found.step = -1;
+  try {
+    for (const checkpoint::Entry& entry : store().list()) {
+      if (entry.status != checkpoint::Status::Valid) continue;
+      found.step = entry.step;
+      found.name = entry.name;
+      break;
+    }
+  } catch (const base::Error&) {  // whoever asks has something worse to say
+  }
+  return found;
+}
+
+void CheckpointKeeper::write_shard(std::int64_t step, const StateShard& shard) {
+  CheckpointStore checkpoints = store();
+  const float loss_scale[2] = {static_cast<float>(shard.loss_scale),
+                               static_cast<float>(shard.good_steps)};
+  const auto model = model_tensors(table_, shard);
+  const auto optimizer = optimizer_tensors(table_, shard, loss_scale);
+  // Who writes the weights looks for room for everybody.
+  const bool first = !model.empty();
+  const std::uint64_t whole = first ? 3 * 4 * static_cast<std::uint64_t>(table_.arena_size) : 0;
+  if (first) {
+    checkpoints.write_shard(name_of(step), checkpoint::shard_file(checkpoint::kModel, 0, 1), model,
+                            clock_, whole);
+  }
+  checkpoints.write_shard(name_of(step),
+                          checkpoint::shard_file(checkpoint::kOptimizer, shard.part, shard.parts),
+                          optimizer, clock_);
+}
+
+checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
+                                                   const std::optional<double>& metric) const {
+  checkpoint::Manifest manifest;
+  manifest.run = config_.name;
+  manifest.execution = name_of(step).execution;
+  manifest.epoch = fence_.epoch();
+  manifest.step = step;
+  manifest.samples = step * config_.batch_size;
+  manifest.model_fingerprint = model_fingerprint(config_.model);
+  manifest.data_fingerprint = data_fingerprint_;
+  manifest.metric = metric ? metric_of(config_) : "";
+  manifest.value = metric;
+  manifest.plan = plan_;
+  manifest.rollbacks = rollbacks_;
+  manifest.utc_seconds = clock_.utc_seconds();
+  manifest.versions = {{"regatta", REGATTA_VERSION},
+                       {"compiler", __VERSION__},
+                       {"dtype", ::regatta::trainer::name_of(config_.dtype)},
+                       {"ranks", std::to_string(config_.ranks)}};
+  if (!device_.empty()) manifest.versions["device"] = device_;
+  return manifest;
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::commit(std::int64_t step, int parts,
+                                                       const std::optional<double>& metric) {
+  std::vector<std::string> shards{checkpoint::shard_file(checkpoint::kModel, 0, 1)};
+  for (int part = 0; part < parts; ++part) {
+    shards.push_back(checkpoint::shard_file(checkpoint::kOptimizer, part, parts));
+  }
+  CheckpointRecord record;
+  record.step = step;
+  record.name = name_of(step).text();
+  try {
+    const checkpoint::Written written = store().commit(
+        manifest_of(step, metric), shards, [this] { return fence_.holds(); }, clock_);
+    record.bytes = written.bytes;
+    record.write_seconds = written.write_seconds;
+    record.sync_seconds = written.sync_seconds;
+  } catch (const base::Error& error) {
+    return abandon(step, error);
+  }
+  record.status = "written";
+  std::vector<CheckpointRecord> records{record};
+  for (const CheckpointRecord& removed : remove_old(step)) records.push_back(removed);
+  return records;
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::abandon(std::int64_t step,
+                                                        const base::Error& error) {
+  CheckpointRecord record;
+  record.step = step;
+  record.name = name_of(step).text();
+  record.status = "failed";
+  record.message = error.what();
+  try {
+    // A checkpoint that was whole before this try stays.
+    const CheckpointStore checkpoints = store();
+    if (!files_.exists(checkpoints.directory() / record.name / checkpoint::kManifestFile)) {
+      store().remove(record.name);
+    }
+  } catch (const base::Error&) {  // the first failure is the one to report
+  }
+  return {record};
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const StateShard& whole,
+                                                      const std::optional<double>& metric) {
+  try {
+    write_shard(step, whole);
+  } catch (const base::Error& error) {
+    return abandon(step, error);
+  }
+  return commit(step, 1, metric);
+}
+
+std::vector<CheckpointRecord> CheckpointKeeper::remove_old(std::int64_t step) const {
+  std::vector<CheckpointRecord> records;
+  CheckpointStore checkpoints = store();
+  try {
+    const checkpoint::RetentionOutcome outcome =
+        checkpoint::apply_retention(files_, checkpoints, retention_policy(config_),
+                                    {name_of(step).execution, clock_.utc_seconds(),
+                                     checkpoint::RetentionRound::Mode::Apply, damaged_});
+    for (const std::string& name : outcome.removed) {
+      CheckpointRecord removed;
+      removed.step = step;
+      removed.name = name;
+      removed.status = "removed";
+      records.push_back(removed);
+    }
+  } catch (const base::Error& error) {
+    CheckpointRecord failed;
+    failed.step = step;
+    failed.name = name_of(step).text();
+    failed.status = "failed";
+    failed.message = std::string("older checkpoints were not removed: ") + error.what();
+    records.push_back(failed);
+  }
+  return records;
+}
+
+}  // namespace regatta::trainer

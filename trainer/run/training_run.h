@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "trainer/ranks/communicator.h"
+#include "trainer/contract/exit_code.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+#include "trainer/plugins/make_device.h"
+#include "trainer/ranks/rendezvous.h"
+
+namespace regatta::trainer {
+
+struct TrainingRunOptions {
+  int threads = 0;  // these two override the run file's; 0: as it says
+  int ranks = 0;
+  std::optional<double> deadline_utc;  // when it has to have saved and ended
+  DevicePlace place;
+  Variables variables;                  // of the environment
+  std::optional<RankPlace> rank_place;  // of this process; nothing: alone
+  // Empty, but in tests: what gradients are summed with instead. It outlives the run.
+  std::function<Communicator&(Communicator& real)> around;
+};
+
+struct TrainingEnd {
+  ExitCode code = ExitCode::Finished;
+  bool agreed = true;  // all ranks return the same, and none was lost
+};
+
+// With the options' number of ranks in it. Code::User when that is more than the batch has samples.
+[[nodiscard]] RunConfig with_ranks(RunConfig config, const TrainingRunOptions& options);
+// The run file of a directory, with_ranks.
+[[nodiscard]] RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options);
+
+// One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the
+// newest good checkpoint, trains until the target, the last step or a stop signal, and journals
+// everything. Collective among the ranks of the run. What goes wrong is written as the journal's
+// end record and to the log, and comes back as exit code; only what happens before there is a
+// journal is thrown.
+[[nodiscard]] TrainingEnd train(base::FileSystem& files, base::Clock& clock,
+                                const RunDirectory& directory, const TrainingRunOptions& options);
+
+}  // namespace regatta::trainer

@@ -1,0 +1,38 @@
+// This rank's share of every step: which samples, by which way of balancing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trainer/contract/run_config.h"
+#include "trainer/ranks/host_collectives.h"
+#include "trainer/samples/sample_stream.h"
+
+namespace regatta::trainer {
+
+struct StepShare {
+  std::vector<std::int32_t> ordinals;  // places in the step's batch, ascending
+  std::vector<Sample> samples;         // in that order
+  std::int64_t moved_bytes = 0;        // of samples that this rank sent to others
+};
+
+class StepSamples {
+ public:
+  // config: batch_size, ranks, ranks_per_node (resolved, at least 1), balance, data.max_length.
+  // `channel` carries lengths and samples of `exchange`; others do not touch it. Both outlive this.
+  StepSamples(const RunConfig& config, SampleStream samples, HostCollectives& channel);
+  ~StepSamples();
+  StepSamples(const StepSamples&) = delete;
+  StepSamples& operator=(const StepSamples&) = delete;
+
+  // Step 1 is the first. One thread at a time, any thread. With `exchange` every rank asks for the
+  // same steps in the same order.
+  [[nodiscard]] StepShare share(std::int64_t step);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace regatta::trainer

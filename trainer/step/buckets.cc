@@ -1,0 +1,83 @@
+#include "trainer/step/buckets.h"
+
+#include <functional>
+#include <string>
+
+namespace regatta::trainer {
+namespace {
+
+// Where the run file leaves it open. Shared memory moves 1 to 4 MB fastest (they fit caches); 25 is
+// what most stacks on GPUs take (facts: cpu-cuda.md section 5, topology-nccl.md section 6.1).
+constexpr std::int64_t kCpuBucketBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kGpuBucketBytes = std::int64_t{25} << 20;
+
+const std::string kLayer = "bert.encoder.layer.";
+
+// "bert.encoder.layer.7" of a tensor of that layer, else what it belongs to.
+std::string part_of(const std::string& name) {
+  if (name.rfind(kLayer, 0) == 0) return name.substr(0, name.find('.', kLayer.size()));
+  return name.rfind("bert.embeddings.", 0) == 0 ? "embeddings" : "heads";
+}
+
+// The same, and within a layer the block of it.
+std::string block_of(const std::string& name) {
+  const std::string part = part_of(name);
+  if (name.rfind(kLayer, 0) != 0) return part;
+  for (const char* block : {".output.", ".intermediate.", ".attention.output."}) {
+    if (name.compare(part.size(), std::string(block).size(), block) == 0) return part + block;
+  }
+  return part + ".attention.self.";
+}
+
+// A bucket for each run of neighbours that `group` calls alike.
+std::vector<topology::Bucket> buckets_by(
+    const TensorTable& table, const std::function<std::string(const std::string& name)>& group) {
+  std::vector<topology::Bucket> buckets;
+  std::string last;
+  for (int i = 0; i < static_cast<int>(table.tensors.size()); ++i) {
+    const std::string here = group(table.tensors[static_cast<std::size_t>(i)].name);
+    if (buckets.empty() || here != last) buckets.push_back({i, i});
+    last = here;
+    buckets.back().end_tensor = i + 1;
+  }
+  return buckets;
+}
+
+}  // namespace
+
+std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table, std::int64_t bytes) {
+  const auto count = static_cast<int>(table.tensors.size());
+  if (bytes == 0) return {{0, count}};
+  std::vector<topology::Bucket> buckets;
+  std::int64_t size = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t more = table.tensors[static_cast<std::size_t>(i)].size * 4;
+    if (buckets.empty() || size + more > bytes) {
+      buckets.push_back({i, i});
+      size = 0;
+    }
+    buckets.back().end_tensor = i + 1;
+    size += more;
+  }
+  return buckets;
+}
+
+std::vector<topology::Bucket> default_buckets(const RunConfig& config, const TensorTable& table,
+                                              bool is_cuda) {
+  if (config.ranks == 1 || config.buckets.by == BucketPolicy::One) {
+    return buckets_of_bytes(table, 0);
+  }
+  if (config.buckets.by == BucketPolicy::PerLayer) return buckets_per_layer(table);
+  const std::int64_t usual = is_cuda ? kGpuBucketBytes : kCpuBucketBytes;
+  return buckets_of_bytes(table, config.buckets.bytes > 0 ? config.buckets.bytes : usual);
+}
+
+std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table) {
+  return buckets_by(table, part_of);
+}
+
+std::vector<topology::Bucket> buckets_as_announced(const TensorTable& table) {
+  return buckets_by(table, block_of);
+}
+
+}  // namespace regatta::trainer

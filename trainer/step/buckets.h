@@ -1,0 +1,30 @@
+// How the gradient arena is cut into buckets: the pieces whose reduction begins while backward goes
+// on. Where a plan says so, its boundaries count instead.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "topology/plan/plan.h"
+#include "trainer/contract/model_shape.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::trainer {
+
+// As many neighbouring tensors as fit `bytes` of float32 (25 MB means 25·2²⁰), at least one; a
+// tensor larger than that is a bucket of its own. bytes 0: one bucket.
+[[nodiscard]] std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table,
+                                                             std::int64_t bytes);
+
+// What a run without a plan has, by its run file and, where that leaves it open, by its device.
+[[nodiscard]] std::vector<topology::Bucket> default_buckets(const RunConfig& config,
+                                                            const TensorTable& table, bool is_cuda);
+
+// The heads, each layer, the embeddings.
+[[nodiscard]] std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table);
+
+// The groups in which backward announces gradients (Bert::Ready): the heads, four for each layer,
+// the embeddings. No bucket can begin between two of them.
+[[nodiscard]] std::vector<topology::Bucket> buckets_as_announced(const TensorTable& table);
+
+}  // namespace regatta::trainer

@@ -1,0 +1,31 @@
+// How a model does on an evaluation set: each sample is scored once, by one of the ranks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trainer/samples/batch.h"
+#include "trainer/model/bert.h"
+#include "trainer/contract/journal.h"
+#include "trainer/device/device.h"
+
+namespace regatta::trainer {
+
+// Evaluation packs this many tokens at a time, and at most one sample more: bounded memory,
+// whatever the set.
+constexpr std::int64_t kEvaluationTokens = 8192;
+
+// Bert's statistics (as they lie in its six floats), added up.
+using EvaluationSums = std::array<double, 6>;
+
+// Of samples r, r + R, … as rank r of R ranks scores them: the bits depend on R, and on nothing
+// else, so one process can score every rank's share in turn.
+[[nodiscard]] EvaluationSums evaluate_share(Device& device, Bert& model,
+                                            const std::vector<Sample>& samples, int rank,
+                                            int ranks);
+
+// Of all ranks' sums, added in rank order. `step` only labels it; its time is the caller's.
+[[nodiscard]] EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step);
+
+}  // namespace regatta::trainer

@@ -1,0 +1,82 @@
+// Buckets ⇄ communicator: sums the gradient over ranks, slice by slice of the arena, as soon as a
+// slice is complete; limits each rank's part of it before, where the run clips by bucket or rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "topology/plan/plan.h"
+#include "trainer/model/bert.h"
+#include "trainer/ranks/communicator.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::trainer {
+
+// A slice of the arena.
+struct ArenaSlice {
+  std::int64_t begin = 0, size = 0;  // elements
+  std::int64_t parameters = 0;       // of it, without the gaps between tensors
+};
+[[nodiscard]] std::vector<ArenaSlice> slices_of(const TensorTable& table,
+                                                const std::vector<topology::Bucket>& buckets);
+
+// What rank r's part of a bucket may have as norm, for gradients that are already divided by the
+// global count: c·√(n_b/n)/R. The concatenation of all buckets, summed over all ranks, then stays
+// within c. (Own derivation; the paper's formula is not public. arXiv 2402.02447.)
+[[nodiscard]] double bucket_limit(double clip_norm, std::int64_t bucket_parameters,
+                                  std::int64_t parameters, int ranks);
+
+class GradientReducer {
+ public:
+  GradientReducer(Device& device, Communicator& communicator, const base::Clock& clock,
+                  const Bert& model, const std::vector<topology::Bucket>& buckets,
+                  const RunConfig& config);
+
+  // Between two steps: from the next one on in these buckets.
+  void cut(const std::vector<topology::Bucket>& buckets);
+
+  // Before the last backward of a step. `loss_scale`: that the gradients carry. `start`: the
+  // step's, for spans.
+  void begin(double loss_scale, double start);
+  // Whether buckets can begin within backward.
+  [[nodiscard]] bool overlaps() const;
+  // The gradients of the table's first `tensors` are enqueued, once and for all.
+  void ready(int tensors);
+  // Everything is: launches what is left, and orders all that follows behind the sums.
+  void finish();
+  // Whether reductions are under way, which read and write the gradients.
+  [[nodiscard]] bool is_busy() const { return !pending_.empty(); }
+
+  // Seconds since the step's start, of each bucket; once the host has waited for the step.
+  struct Spans {
+    std::vector<double> launched, finished;
+  };
+  [[nodiscard]] Spans spans() const;
+  // Seconds that finish() blocked the host.
+  [[nodiscard]] double exposed_seconds() const { return exposed_; }
+
+ private:
+  void launch(std::size_t bucket);
+  [[nodiscard]] View gradient(const ArenaSlice& slice) const;
+  [[nodiscard]] View used(const DeviceMemory& memory) const;
+
+  Device& device_;
+  Communicator& communicator_;
+  const base::Clock& clock_;
+  const Bert& model_;
+  std::vector<topology::Bucket> buckets_;
+  std::vector<ArenaSlice> slices_;
+  ClipMode clip_;
+  double clip_norm_;
+  bool overlap_, sharded_;
+  std::vector<double> limit_values_;   // of each bucket, then of the rank; no loss scale
+  DeviceMemory limits_, local_norms_;  // float32, as limit_values_; of any cut
+  HostMemory host_limits_;
+  std::vector<Pending> pending_;  // of this step's buckets, in order
+  std::vector<Pending> finished_;
+  std::vector<double> launched_;
+  double start_ = 0, exposed_ = 0;
+};
+
+}  // namespace regatta::trainer

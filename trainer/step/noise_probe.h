@@ -1,0 +1,69 @@
+// What the gradient noise scale is estimated from: on some steps, the mean gradient of a random
+// half of the step's samples beside the step's own (contract/noise_scale.h).
+//
+// The half is a forward and backward pass of its own before the step's, over the same samples with
+// the same masks, and one more reduction; so it costs half of a step's computing and all of its
+// communication, on those steps only, and changes no bit of training. It needs memory for one
+// gradient (with sharded state, for this rank's part of one).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "trainer/model/bert.h"
+#include "trainer/contract/noise_scale.h"
+#include "trainer/device/device.h"
+#include "trainer/step/optimizer.h"
+
+namespace regatta::trainer {
+
+// Whether each place of the step's batch is in the half: batch / 2 of them, by a fair draw for each
+// step. Balancing has no part in it, nor has the order of samples within the step, which is not
+// free of lengths under `stratified`.
+[[nodiscard]] std::vector<bool> half_of_step(std::uint64_t seed, std::int64_t step, int batch);
+
+// Squared norms of h, the half's mean gradient, and ḡ, the step's; loss scale squared included.
+struct NoiseNorms {
+  double difference = 0, whole = 0;  // ‖ḡ − h‖², ‖ḡ‖²
+  // The same of gradients divided by √v̂ + ε, where v̂ is the optimizer's second moment before this
+  // step, bias-corrected: what an update of Adam or LAMB is made of (Pollux, section 3.1).
+  struct Preconditioned {
+    double difference = 0, whole = 0;
+  };
+  std::optional<Preconditioned> preconditioned;  // nothing before kLeastUpdates updates
+};
+
+class NoiseProbe {
+ public:
+  static constexpr std::int64_t kLeastUpdates = 5;  // as Pollux
+
+  // Everything passed outlives the probe.
+  NoiseProbe(Device& device, const Bert& model, Optimizer& optimizer);
+
+  // −h lies in the model's gradients, summed over ranks: enqueues its copy.
+  void keep_half();
+  // ḡ lies there, summed, and the optimizer has made `updates` updates, not yet this step's:
+  // enqueues the norms and their copies to the host.
+  void measure(std::int64_t updates);
+  // Once the host has waited for them.
+  [[nodiscard]] NoiseNorms norms() const;
+
+ private:
+  [[nodiscard]] View preconditioned_sums(int which) const;
+  void keep_gradients();
+  void measure_kept(int which, std::int64_t updates);
+
+  Device& device_;
+  const Bert& model_;
+  Optimizer& optimizer_;
+  std::int64_t tensors_;
+  bool preconditions_ = false;  // in the last measure()
+  DeviceMemory kept_;           // as the moments lie: −h, then ḡ − h, then ḡ
+  DeviceMemory norms_;          // float32 [2]
+  DeviceMemory
+      tensor_norms_;  // float32 [2][2 · tensors], as Optimizer::add_preconditioned has them
+  HostMemory host_norms_, host_tensor_norms_;
+};
+
+}  // namespace regatta::trainer

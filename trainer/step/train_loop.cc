@@ -1,0 +1,491 @@
+#include "trainer/step/train_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "trainer/step/schedule.h"
+
+namespace regatta::trainer {
+namespace {
+
+constexpr Stream kCompute = 0;
+constexpr int kSumCount = 6;
+
+BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
+  BatchSizes sizes;
+  for (const PackedBatch& batch : batches) {
+    sizes.samples += batch.samples();
+    sizes.tokens += batch.tokens();
+    sizes.masked += batch.masked();
+    for (std::size_t i = 1; i < batch.cumulative.size(); ++i) {
+      const std::int64_t length = batch.cumulative[i] - batch.cumulative[i - 1];
+      sizes.squared_tokens += length * length;
+    }
+  }
+  return sizes;
+}
+
+// Of at most `most` samples each; 0: one of all.
+std::vector<PackedBatch> micro_batches(const StepShare& share, int most) {
+  std::vector<PackedBatch> batches;
+  const std::ptrdiff_t all = std::ssize(share.samples);
+  const std::ptrdiff_t step = most > 0 ? most : std::max<std::ptrdiff_t>(1, all);
+  for (std::ptrdiff_t from = 0; from < all; from += step) {
+    const std::ptrdiff_t to = std::min(all, from + step);
+    batches.push_back(collate({share.samples.begin() + from, share.samples.begin() + to},
+                              {share.ordinals.begin() + from, share.ordinals.begin() + to}));
+  }
+  return batches;
+}
+
+// Where nobody has found how many ranks share a node, each has its own.
+RunConfig on_nodes(RunConfig config) {
+  config.ranks_per_node = std::max(1, config.ranks_per_node);
+  return config;
+}
+
+NoiseScale noise_scale_of(const RunConfig& config) {
+  return {config.batch_size, std::max(1, config.base_batch)};
+}
+
+}  // namespace
+
+bool measures_noise(const RunConfig& config) {
+  return config.statistics_every > 0 && config.batch_size >= 2 && config.clip != ClipMode::Bucket &&
+         config.clip != ClipMode::Rank;
+}
+
+Dtype compute_dtype(Precision precision) {
+  if (precision == Precision::BFloat16) return Dtype::BFloat16;
+  return precision == Precision::Float16 ? Dtype::Float16 : Dtype::Float32;
+}
+
+BertOptions bert_options(const RunConfig& config, std::int64_t token_bucket) {
+  BertOptions options;
+  options.dropout = {config.dropout, config.attention_dropout, config.seed};
+  options.compute = compute_dtype(config.dtype);
+  options.room.token_bucket = config.token_bucket > 0 ? config.token_bucket : token_bucket;
+  options.room.mask_fraction = config.data.mask_fraction;
+  if (options.room.token_bucket > 1) options.room.max_length = config.data.max_length;
+  options.repeat = config.graphs;
+  return options;
+}
+
+BertOptions bert_options(const RunConfig& config, const Device& device) {
+  if (!device.computes_in(compute_dtype(config.dtype))) {
+    throw base::Error(base::Code::User, "dtype is " + name_of(config.dtype) + ", but this is " +
+                                            device.description() +
+                                            "; set dtype: float32, or device: cuda");
+  }
+  return bert_options(config, device.token_bucket());
+}
+
+TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
+                     const RunConfig& config, const topology::Plan& plan, SampleStream samples,
+                     TrainLoopOptions options)
+    : device_(device),
+      communicator_(communicator),
+      clock_(clock),
+      config_(on_nodes(config)),
+      options_(std::move(options)),
+      model_(device, config.model, bert_options(config, device)),
+      reducer_(device, communicator, clock, model_, plan.buckets, config),
+      optimizer_(device, communicator, model_.table(),
+                 config.sharding.optimizer
+                     ? sharded_state(model_.table(), plan.buckets, communicator)
+                     : whole_state(model_.table()),
+                 config.optimizer, config.clip == ClipMode::Global ? config.clip_norm : 0.0),
+      gatherer_(device, communicator, clock, model_, plan.buckets),
+      slices_(slices_of(model_.table(), plan.buckets)),
+      loss_scaler_(config.dtype),
+      noise_scale_(noise_scale_of(config)),
+      raw_noise_scale_(noise_scale_of(config)),
+      results_(device, 4 * (kSumCount + 1)),
+      channel_(communicator.open_channel()),
+      samples_(config_, std::move(samples), *channel_),
+      prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
+  base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
+  if (measures_noise(config)) noise_probe_.emplace(device, model_, optimizer_);
+}
+
+TrainLoop::~TrainLoop() {
+  bool failed = std::uncaught_exceptions() > 0 || reducer_.is_busy();
+  try {
+    if (!failed) gatherer_.finish_all();
+  } catch (const base::Error&) {
+    failed = true;
+  }
+  if (failed) communicator_.abandon();
+}
+
+// The gradient of the step's half alone, with the step's masks, before the step begins: h, negated,
+// so that adding the step's own leaves the difference.
+void TrainLoop::measure_half(const std::vector<PackedBatch>& half, std::int64_t step,
+                             const LossScale& scale) {
+  if (options_.beat) options_.beat(step, Phase::Forward);
+  model_.zero_gradients();
+  reducer_.begin(scale.factor, 0);
+  for (const PackedBatch& batch : half) {
+    model_.upload(batch, static_cast<std::int32_t>(step), scale);
+    model_.forward(Mode::Training, needed_weights());
+    model_.backward();
+  }
+  reducer_.finish();
+  noise_probe_->keep_half();
+}
+
+Bert::Needed TrainLoop::needed_weights() {
+  if (!gatherer_.is_busy()) return nullptr;
+  return [this](int begin, int end) { gatherer_.finish(begin, end); };
+}
+
+// sampler → balancer → collator: this rank's share of the step, packed.
+StepBatches TrainLoop::collect_micro_batches(std::int64_t step) {
+  const StepShare share = samples_.share(step + skipped_steps_);
+  StepBatches batches;
+  batches.moved_bytes = share.moved_bytes;
+  batches.batches = micro_batches(share, config_.micro_batch_size);
+  if (!measures_noise_of(step)) return batches;
+  const std::vector<bool> in_half = half_of_step(config_.seed, step, config_.batch_size);
+  StepShare half;
+  for (std::size_t i = 0; i < share.samples.size(); ++i) {
+    if (!in_half[static_cast<std::size_t>(share.ordinals[i])]) continue;
+    half.ordinals.push_back(share.ordinals[i]);
+    half.samples.push_back(share.samples[i]);
+  }
+  batches.half = micro_batches(half, config_.micro_batch_size);
+  return batches;
+}
+
+bool TrainLoop::measures_noise_of(std::int64_t step) const {
+  return measures_noise(config_) && step % config_.statistics_every == 0;
+}
+
+StepRecord TrainLoop::step(std::int64_t step) {
+  StepRecord record;
+  record.step = step;
+  const double start = clock_.monotonic_seconds();
+  double mark = start;
+  const auto lap = [&](double* phase) {
+    const double now = clock_.monotonic_seconds();
+    *phase += now - mark;
+    mark = now;
+  };
+  const auto enter = [&](Phase phase) {
+    if (options_.beat) options_.beat(step, phase);
+  };
+
+  enter(Phase::Data);
+  const BatchPrefetcher::Taken taken = prefetcher_.take(step);
+  const std::vector<PackedBatch>& batches = taken.step.batches;
+  record.input_stalled = taken.stalled;
+  const BatchSizes sizes = sizes_of(batches);
+  const auto [scale, half_scale] = agree_on_scales(sizes, sizes_of(taken.step.half));
+  lap(&record.data_seconds);
+  const bool measures = measures_noise_of(step);
+  if (measures) measure_half(taken.step.half, step, half_scale);
+  lap(&record.statistics_seconds);
+
+  model_.zero_gradients();
+  model_.reset_statistics();
+  reducer_.begin(scale.factor, start);
+  for (const PackedBatch& batch : batches) {
+    enter(Phase::Forward);
+    model_.upload(batch, static_cast<std::int32_t>(step), scale);
+    model_.forward(Mode::Training, needed_weights());
+    lap(&record.forward_seconds);
+    enter(Phase::Backward);
+    const bool overlap = &batch == &batches.back() && reducer_.overlaps();
+    model_.backward(overlap ? [this](int tensors) { reducer_.ready(tensors); }
+                            : Bert::Ready(nullptr));
+    lap(&record.backward_seconds);
+  }
+  enter(Phase::Reduce);
+  reducer_.finish();
+  record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
+  lap(&record.reduce_seconds);
+  if (measures) noise_probe_->measure(step - 1);
+  lap(&record.statistics_seconds);
+
+  enter(Phase::Optimizer);
+  record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
+  update(step, record.learning_rate, scale.factor);
+  float* results = results_.floats();
+  model_.read_statistics(results);
+  optimizer_.read_squared_norm(results + kSumCount);
+  device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
+  lap(&record.optimizer_seconds);
+
+  record.seconds = clock_.monotonic_seconds() - start;
+  const std::vector<RankStep> ranks =
+      tell(what_this_rank_did(sizes, Bert::statistics_of(results), taken.step.moved_bytes, record));
+  record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
+  record.seconds = clock_.monotonic_seconds() - start;
+  pace_.disturbed = pace_.disturbed || measures;
+  if (measures) observe_noise(half_scale.masked, scale);
+  describe(ranks, scale, &record);
+  if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
+    diverge(record, batches, scale);
+  }
+  return record;
+}
+
+// Of the step, and of the half that is measured alone, negated; by what all ranks counted.
+std::pair<LossScale, LossScale> TrainLoop::agree_on_scales(const BatchSizes& step,
+                                                           const BatchSizes& half) {
+  double masked[] = {static_cast<double>(step.masked), static_cast<double>(half.masked)};
+  communicator_.host().all_reduce_sum(masked, 2);
+  const auto count = [](double x) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
+  };
+  const double factor = loss_scaler_.factor();
+  return {{count(masked[0]), config_.batch_size, factor},
+          {count(masked[1]), config_.batch_size / 2, -factor}};
+}
+
+void TrainLoop::diverge(const StepRecord& record, const std::vector<PackedBatch>& batches,
+                        const LossScale& scale) {
+  gatherer_.finish_all();
+  const NotFinite first = first_not_finite(device_, communicator_.host(), model_,
+                                           {record.step, batches, scale, optimizer_.pieces()});
+  const std::string where = to_text(first, communicator_.ranks());
+  throw Diverged(std::string(std::isfinite(record.loss) ? "the gradient" : "the loss") +
+                     " is not finite at step " + std::to_string(record.step) +
+                     (where.empty() ? "" : " (first: " + where + ")"),
+                 record.step, first);
+}
+
+TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
+                                                  const Statistics& statistics,
+                                                  std::int64_t moved_bytes,
+                                                  const StepRecord& record) const {
+  RankStep mine;
+  mine.mlm_loss = statistics.mlm_loss;
+  mine.nsp_loss = statistics.nsp_loss;
+  mine.samples = static_cast<double>(sizes.samples);
+  mine.tokens = static_cast<double>(sizes.tokens);
+  mine.masked = static_cast<double>(sizes.masked);
+  mine.flops = training_flops(model_.shape(), sizes);
+  mine.moved_bytes = static_cast<double>(moved_bytes);
+  mine.seconds = record.seconds;
+  mine.input_stalled = record.input_stalled ? 1 : 0;
+  const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
+  mine.stop = wishes.stop ? 1 : 0;
+  mine.checkpoint = wishes.checkpoint ? 1 : 0;
+  mine.fenced = wishes.fenced ? 1 : 0;
+  mine.out_of_time = wishes.out_of_time ? 1 : 0;
+  mine.writing = wishes.writing ? 1 : 0;
+  mine.write_failed = wishes.write_failed ? 1 : 0;
+  return mine;
+}
+
+// optimizer; with sharded state, on its way to the next forward.
+void TrainLoop::update(std::int64_t step, double learning_rate, double loss_scale) {
+  gatherer_.finish_all();  // what no forward of this step has asked for
+  optimizer_.update(model_, {step, learning_rate, loss_scale});
+  if (!config_.sharding.optimizer) return;
+  gatherer_.launch();
+  if (!config_.sharding.overlap_gather) gatherer_.finish_all();
+}
+
+std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
+  std::vector<RankStep> ranks(static_cast<std::size_t>(communicator_.ranks()));
+  communicator_.host().all_gather(&mine, sizeof mine, ranks.data());
+  agreed_ = {};
+  pace_ = {};
+  for (const RankStep& rank : ranks) {
+    pace_.seconds = std::max(pace_.seconds, rank.seconds);
+    pace_.flops = std::max(pace_.flops, rank.flops);
+    pace_.disturbed = pace_.disturbed || rank.input_stalled > 0 || rank.writing > 0;
+    agreed_.stop = agreed_.stop || rank.stop > 0;
+    agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
+    agreed_.fenced = agreed_.fenced || rank.fenced > 0;
+    agreed_.out_of_time = agreed_.out_of_time || rank.out_of_time > 0;
+    agreed_.writing = agreed_.writing || rank.writing > 0;
+    agreed_.write_failed = agreed_.write_failed || rank.write_failed > 0;
+  }
+  return ranks;
+}
+
+void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& scale,
+                         StepRecord* record) {
+  RankStep sum;
+  double most_tokens = 0;
+  for (const RankStep& rank : ranks) {
+    sum.mlm_loss += rank.mlm_loss;
+    sum.nsp_loss += rank.nsp_loss;
+    sum.samples += rank.samples;
+    sum.tokens += rank.tokens;
+    sum.masked += rank.masked;
+    sum.flops += rank.flops;
+    sum.moved_bytes += rank.moved_bytes;
+    most_tokens = std::max(most_tokens, rank.tokens);
+  }
+  record->mlm_loss = sum.mlm_loss / static_cast<double>(scale.masked);
+  record->nsp_loss = sum.nsp_loss / static_cast<double>(scale.samples);
+  record->loss = record->mlm_loss + record->nsp_loss;
+  record->loss_scale = scale.factor;
+  record->skipped = !std::isfinite(record->gradient_norm);
+  record->samples = static_cast<std::int64_t>(sum.samples);
+  record->tokens = static_cast<std::int64_t>(sum.tokens);
+  record->masked = static_cast<std::int64_t>(sum.masked);
+  record->flops = sum.flops;
+  record->moved_bytes = static_cast<std::int64_t>(sum.moved_bytes);
+  record->imbalance = most_tokens * static_cast<double>(ranks.size()) / std::max(1.0, sum.tokens);
+  GradientReducer::Spans spans = reducer_.spans();
+  record->bucket_launched = std::move(spans.launched);
+  record->bucket_finished = std::move(spans.finished);
+  // What is exposed beside the sums was waited for within forward.
+  const double gathering = record->exposed_seconds - reducer_.exposed_seconds();
+  const double busy =
+      record->forward_seconds + record->backward_seconds + record->optimizer_seconds - gathering;
+  record->utilisation = busy / record->seconds;
+  if (options_.peak_flops > 0) {
+    // What was measured as the run began, beside others perhaps, is no peak once a step is faster.
+    const double rate = record->flops / record->seconds;
+    if (options_.peak_is_measured) options_.peak_flops = std::max(options_.peak_flops, rate);
+    record->mfu = rate / options_.peak_flops;
+  }
+  describe_noise(record);
+}
+
+void TrainLoop::observe_noise(std::int64_t half_masked, const LossScale& scale) {
+  const NoiseNorms norms = noise_probe_->norms();
+  const auto observe = [&](double difference, double whole, NoiseScale* into) {
+    const double unscaled = 1 / (scale.factor * scale.factor);
+    into->observe({difference * unscaled, whole * unscaled, static_cast<double>(half_masked),
+                   static_cast<double>(scale.masked - half_masked)});
+  };
+  observe(norms.difference, norms.whole, &raw_noise_scale_);
+  if (!norms.preconditioned) return;
+  observe(norms.preconditioned->difference, norms.preconditioned->whole, &noise_scale_);
+}
+
+void TrainLoop::describe_noise(StepRecord* record) const {
+  record->noise_scale = noise_scale_.samples();
+  record->efficiency = noise_scale_.efficiency();
+  if (record->efficiency) {
+    record->goodput = *record->efficiency * static_cast<double>(record->samples) / record->seconds;
+  }
+  if (const std::optional<NoiseInterval> interval = noise_scale_.interval()) {
+    record->noise_scale_low = interval->low;
+    record->noise_scale_high = interval->high;
+  }
+  record->raw_noise_scale = raw_noise_scale_.samples();
+  if (const std::optional<NoiseInterval> interval = raw_noise_scale_.interval()) {
+    record->raw_noise_scale_low = interval->low;
+    record->raw_noise_scale_high = interval->high;
+  }
+}
+
+EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t step) {
+  const double start = clock_.monotonic_seconds();
+  if (options_.beat) options_.beat(step, Phase::Evaluating);
+  gatherer_.finish_all();
+  EvaluationSums sums =
+      evaluate_share(device_, model_, samples, communicator_.rank(), communicator_.ranks());
+  communicator_.host().all_reduce_sum(sums.data(), static_cast<int>(sums.size()));
+  EvalRecord record = evaluation_of(sums, step);
+  record.seconds = clock_.monotonic_seconds() - start;
+  return record;
+}
+
+void TrainLoop::load(const StateShard& whole) {
+  gatherer_.finish_all();  // no weights of a step before arrive later
+  const bool source = communicator_.rank() == 0;
+  double header[3] = {whole.first_moment == nullptr ? 0.0 : 1.0, whole.loss_scale,
+                      static_cast<double>(whole.good_steps)};
+  communicator_.host().broadcast(header, sizeof header, 0);
+  if (source) {
+    base::check(is_whole(whole, model_.table()), "the state is a whole one");
+    device_.copy_to_device(kCompute, model_.parameters(), whole.parameters);
+  }
+  communicator_.finish(kCompute, communicator_.broadcast(kCompute, model_.parameters(), 0));
+  model_.renew_compute_copy();
+  loss_scaler_ = LossScaler(config_.dtype, header[1], static_cast<std::int64_t>(header[2]));
+  if (header[0] > 0) {
+    load_moment(optimizer_.first_moment(), whole.first_moment);
+    load_moment(optimizer_.second_moment(), whole.second_moment);
+  } else {
+    device_.fill_zero(kCompute, optimizer_.first_moment());
+    device_.fill_zero(kCompute, optimizer_.second_moment());
+  }
+  NoiseStates noise = whole.noise;
+  communicator_.host().broadcast(&noise, sizeof noise, 0);
+  noise_scale_.restore(noise[0]);
+  raw_noise_scale_.restore(noise[1]);
+  device_.synchronize();
+}
+
+// Bucket by bucket the whole travels, and each rank keeps its pieces: a state fits any number of
+// ranks, and no rank ever holds all of it.
+void TrainLoop::load_moment(View moment, const float* from) {
+  const bool source = communicator_.rank() == 0;
+  if (!config_.sharding.optimizer) {
+    if (source) device_.copy_to_device(kCompute, moment, from);
+    return communicator_.finish(kCompute, communicator_.broadcast(kCompute, moment, 0));
+  }
+  for_each_bucket([&](const ArenaSlice& slice, View whole) {
+    if (source) device_.copy_to_device(kCompute, whole, from + slice.begin);
+    communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
+    for (const StatePiece& piece : pieces_in(slice)) {
+      device_.copy(kCompute, moment.slice(piece.state_begin, piece.size),
+                   whole.slice(piece.arena_begin - slice.begin, piece.size));
+    }
+  });
+}
+
+void TrainLoop::for_each_bucket(const std::function<void(const ArenaSlice&, View)>& body) {
+  std::int64_t largest = 0;
+  for (const ArenaSlice& slice : slices_) largest = std::max(largest, slice.size);
+  const DeviceMemory memory(device_, largest, Dtype::Float32);
+  for (const ArenaSlice& slice : slices_) {
+    body(slice, memory.view().slice(0, slice.size));
+  }
+  device_.synchronize();
+}
+
+// What of this rank's state lies in a bucket.
+std::vector<StatePiece> TrainLoop::pieces_in(const ArenaSlice& slice) const {
+  std::vector<StatePiece> found;
+  for (const StatePiece& piece : optimizer_.pieces()) {
+    const std::int64_t begin = std::max(piece.arena_begin, slice.begin);
+    const std::int64_t end = std::min(piece.arena_begin + piece.size, slice.begin + slice.size);
+    if (begin < end) {
+      found.push_back({begin, end - begin, piece.state_begin + begin - piece.arena_begin});
+    }
+  }
+  return found;
+}
+
+void TrainLoop::cut(const std::vector<topology::Bucket>& buckets) {
+  base::check(!config_.sharding.optimizer, "parts of the state belong to no bucket");
+  reducer_.cut(buckets);
+}
+
+void TrainLoop::skip(std::int64_t steps) {
+  prefetcher_.forget();
+  skipped_steps_ = steps;
+}
+
+void TrainLoop::snapshot(Snapshot* to) {
+  gatherer_.finish_all();
+  if (to == nullptr) return;
+  if (to->parameters() != nullptr) {
+    device_.copy_to_host(kCompute, to->parameters(), model_.parameters());
+  }
+  if (to->first_moment() != nullptr) {
+    device_.copy_to_host(kCompute, to->first_moment(), optimizer_.first_moment());
+    device_.copy_to_host(kCompute, to->second_moment(), optimizer_.second_moment());
+  }
+  if (loss_scaler_.is_dynamic()) {
+    to->set_loss_scale(loss_scaler_.factor(), loss_scaler_.good_steps());
+  }
+  to->set_noise({noise_scale_.state(), raw_noise_scale_.state()});
+  device_.synchronize();
+}
+
+}  // namespace regatta::trainer

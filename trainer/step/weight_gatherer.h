@@ -1,0 +1,43 @@
+// With sharded optimizer state: brings every rank the weights that the others have updated, bucket
+// by bucket, while the next forward already runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "topology/plan/plan.h"
+#include "trainer/model/bert.h"
+#include "trainer/ranks/communicator.h"
+#include "trainer/step/gradient_reducer.h"
+
+namespace regatta::trainer {
+
+class WeightGatherer {
+ public:
+  WeightGatherer(Device& device, Communicator& communicator, const base::Clock& clock,
+                 const Bert& model, const std::vector<topology::Bucket>& buckets);
+
+  // Begins to gather all buckets, in the order in which forward reads them: the table's end first.
+  void launch();
+  // Orders what follows behind the arrival of tensors [begin, end) of the table.
+  void finish(int begin, int end);
+  void finish_all();
+  [[nodiscard]] bool is_busy() const { return left_ > 0; }
+  // Seconds that finishing has blocked the host since the last launch.
+  [[nodiscard]] double exposed_seconds() const { return exposed_; }
+
+ private:
+  Device& device_;
+  Communicator& communicator_;
+  const base::Clock& clock_;
+  const Bert& model_;
+  std::vector<topology::Bucket> buckets_;
+  std::vector<ArenaSlice> slices_;
+  std::vector<Pending> pending_;  // by bucket
+  std::vector<bool> under_way_;
+  std::size_t left_ = 0;
+  double exposed_ = 0;
+};
+
+}  // namespace regatta::trainer
