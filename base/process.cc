@@ -123,8 +123,7 @@ pid_t start(const Command& command, int output, int errors) {
   const int error = ::posix_spawnp(&child, program.c_str(), &start.actions, &start.attributes,
                                    argument_pointers.data(), environment_pointers.data());
   if (error != 0) {
-    throw Error(Code::Operator,
-                "cannot start " + printable(program) + ": " + std::strerror(error));
+    throw Error(Code::Operator, "cannot start " + printable(program) + ": " + std::strerror(error));
   }
   return child;
 }

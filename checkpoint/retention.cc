@@ -114,7 +114,7 @@ const Candidate* newest_good(const std::vector<Candidate>& newest_first) {
 
 // Sets whether a candidate that is not valid goes, and why.
 void decide_broken(const Candidate& candidate, const Candidate* good, const std::string& execution,
-                   Decision* decision) {
+                   RetentionDecision* decision) {
   const std::string what = candidate.status == Status::Damaged ? "damaged" : "unfinished";
   if (candidate.status == Status::Unreadable) {
     decision->reasons = {"cannot be read now; it may be good again"};
@@ -219,15 +219,16 @@ void remove_checkpoint(base::FileSystem& files, const base::Path& checkpoints,
 
 }  // namespace
 
-std::vector<Decision> plan_retention(const std::vector<Candidate>& candidates,
-                                     const RetentionPolicy& policy, const std::string& execution) {
+std::vector<RetentionDecision> plan_retention(const std::vector<Candidate>& candidates,
+                                              const RetentionPolicy& policy,
+                                              const std::string& execution) {
   std::vector<Candidate> sorted = candidates;
   std::sort(sorted.begin(), sorted.end(), newer);
   const Candidate* const good = newest_good(sorted);
   const Reasons of_policy = reasons_of_policy(sorted, good, policy);
-  std::vector<Decision> decisions;
+  std::vector<RetentionDecision> decisions;
   for (const Candidate& candidate : sorted) {
-    Decision decision{candidate.name, candidate.step, false, {}};
+    RetentionDecision decision{candidate.name, candidate.step, false, {}};
     if (candidate.pinned) decision.reasons.push_back("pinned");
     if (candidate.being_read) decision.reasons.push_back("being read");
     const auto found = of_policy.find(&candidate);
@@ -277,7 +278,7 @@ RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store
       const std::int64_t step = parse_checkpoint_name(name)->step;
       add_tombstones(files, checkpoints,
                      {{name, step, round.utc_seconds, "pinned or read meanwhile", true, id}});
-      for (Decision& decision : outcome.decisions) {
+      for (RetentionDecision& decision : outcome.decisions) {
         if (decision.name == name) decision = {name, step, false, {"pinned or read meanwhile"}};
       }
       continue;

@@ -34,7 +34,7 @@ struct RetentionPolicy {
   std::string metric{};  // values of another metric are not compared; empty: whatever there is
 };
 
-struct Decision {
+struct RetentionDecision {
   std::string name;
   std::int64_t step = 0;
   bool goes = false;
@@ -48,9 +48,9 @@ struct Decision {
 // damaged ones go when they are older than the newest valid one and not of `execution`, the newest
 // attempt, which may still be writing them; after a rollback its names go on after that. What the
 // run has gone back beyond since is among the latest only where they are fewer than kept.
-[[nodiscard]] std::vector<Decision> plan_retention(const std::vector<Candidate>& candidates,
-                                                   const RetentionPolicy& policy,
-                                                   const std::string& execution);
+[[nodiscard]] std::vector<RetentionDecision> plan_retention(
+    const std::vector<Candidate>& candidates, const RetentionPolicy& policy,
+    const std::string& execution);
 
 struct RetentionRound {
   std::string execution;   // of the newest attempt
@@ -62,7 +62,7 @@ struct RetentionRound {
 };
 
 struct RetentionOutcome {
-  std::vector<Decision> decisions;   // newest first
+  std::vector<RetentionDecision> decisions;  // newest first
   std::vector<std::string> removed;  // oldest first; those called off meanwhile are not here
 };
 

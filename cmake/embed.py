@@ -46,7 +46,7 @@ def main():
     text = (
         "// Made by cmake/embed.py; do not edit.\n"
         '#include "orchestrator/api/page.h"\n\n'
-        "namespace regatta::orchestrator {\nnamespace {\n\n"
+        "namespace regatta::orchestrator::api {\nnamespace {\n\n"
         "struct Entry {\n  std::string_view path;\n  PageFile file;\n};\n\n"
         + (f"const Entry kFiles[] = {{\n{''.join(rows)}}};\n\n" if rows else "")
         + "}  // namespace\n\n"
@@ -57,7 +57,7 @@ def main():
             if rows
             else ""
         )
-        + "  return std::nullopt;\n}\n\n}  // namespace regatta::orchestrator\n"
+        + "  return std::nullopt;\n}\n\n}  // namespace regatta::orchestrator::api\n"
     )
     if not output.exists() or output.read_text() != text:
         output.parent.mkdir(parents=True, exist_ok=True)

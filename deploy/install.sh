@@ -10,11 +10,12 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 libopenmpi-dev openmpi
   libcurl4-openssl-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libgtest-dev libgmock-dev
   libsqlite3-dev libdnnl-dev libcli11-dev libyaml-cpp-dev libpugixml-dev libxxhash-dev libzstd-dev
   libsnappy-dev zlib1g-dev perl-doc)
+tested=(chromium elfutils libboost-context-dev git clang-format-14 clang-tidy-14 shellcheck)
 what=${1:-run}
 case "$what" in
   run) ;;
-  test) packages+=(chromium elfutils libboost-context-dev) ;;
-  all) packages+=(chromium elfutils libboost-context-dev clang libclang-rt-14-dev) ;;
+  test) packages+=("${tested[@]}") ;;
+  all) packages+=("${tested[@]}" clang libclang-rt-14-dev) ;;
   *)
     echo "deploy/install.sh: unknown word '$what'; use run, test or all" >&2
     exit 2
@@ -32,10 +33,9 @@ installed() { dpkg-query -W -f '${Status}\n' "$@" 2>/dev/null | grep -q '^instal
 missing=()
 for package in "${packages[@]}"; do
   case "$package" in
-    g++) command -v g++ >/dev/null || missing+=(g++) ;;
-    cmake) command -v cmake >/dev/null || missing+=(cmake) ;;
-    python3) command -v python3 >/dev/null || missing+=(python3) ;;
-    pkg-config) command -v pkg-config >/dev/null || missing+=(pkg-config) ;;
+    g++ | cmake | git | python3 | pkg-config | shellcheck)
+      command -v "$package" >/dev/null || missing+=("$package")
+      ;;
     chromium)
       command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing+=(chromium)
       ;;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the project's tests in stages, each with a time budget that is printed and kept.
 
-    tests/run.sh            install, build, tidy, unit, a tenth of the slow repetitions and of the planted faults,
-                            chaos, web, demo
-    tests/run.sh --all      slow and planted faults in full, and the CUDA plug-in, sanitizers (one of them
-                            without oneDNN), longer fuzzing, benchmarks
+    tests/run.sh            install, build, tidy, format, shellcheck, clang-tidy of what changed, unit, a tenth of
+                            the slow repetitions and of the planted faults, chaos, web, demo
+    tests/run.sh --all      clang-tidy of the whole product, slow and planted faults in full, and the CUDA plug-in,
+                            sanitizers (one of them without oneDNN), longer fuzzing, benchmarks
     tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
@@ -137,6 +137,25 @@ def single(totals, stage, arguments, limit, environment=None):
     return code == 0
 
 
+FINDING = re.compile(r"^(?:\S[^:\n]*:\d+:\d+: (?:fatal )?error: |error: |mend with: ).*", re.M)
+NOTHING_CHECKED = 77  # of tests/lint.py
+
+
+def lint(totals, stage, limit, options, arguments=()):
+    """A check of tests/lint.py: one pass or fail with its first findings, and a skip for each thing that it left out."""
+    log = RESULTS / f"{stage}.log"
+    everything = ["--all"] if options.all else []
+    code = run([sys.executable, "tests/lint.py", stage, *everything, *arguments], limit, None, log)
+    text = log.read_text(errors="replace")
+    for reason in re.findall(r"^skipped: (.*)$", text, re.M):
+        totals.add(stage, "skipped", reason)
+    if code == 0:
+        totals.add(stage, "passed")
+    elif code != NOTHING_CHECKED:
+        shown = "".join(f"\n    {line[:300]}" for line in FINDING.findall(text)[:8])
+        totals.add(stage, "failed", f"exit code {code}; see {log}{shown}")
+
+
 def build(totals, limit, command=("deploy/build.sh",), every=120):
     """Whatever a machine needs for it: told when it is longer than planned, and given up only when nothing moves."""
     log, begin = RESULTS / "build.log", time.monotonic()
@@ -256,6 +275,9 @@ STAGES = [
     ("build", 1200, True, lambda t, limit, o: build(t, limit)),
     ("tidy", 20, True, lambda t, limit, o: (single(t, "tidy", [sys.executable, "tests/tidy.py"], limit),
                                             counted(t, "tidy.rules", [sys.executable, "tests/tidy_test.py"], limit))),
+    ("format", 20, True, lambda t, limit, o: lint(t, "format", limit, o)),
+    ("shellcheck", 10, True, lambda t, limit, o: lint(t, "shellcheck", limit, o)),
+    ("clang-tidy", 90, True, lambda t, limit, o: lint(t, "clang-tidy", limit, o)),
     ("unit", 480, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"], None, CORES + 1)),  # a quarter waits
     ("slow", 400, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
@@ -274,7 +296,7 @@ STAGES = [
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
     ("bench", 900, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"], limit)),
 ]
-FULL = {"slow": 6, "slurm": 2, "chaos": 8, "demo": 3, "mutants": 8}  # times its budget that a stage has with --all
+FULL = {"clang-tidy": 10, "slow": 6, "slurm": 2, "chaos": 8, "demo": 3, "mutants": 8}  # times its budget that a stage has with --all
 
 
 def is_wanted(name, default, options):

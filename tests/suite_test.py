@@ -1,19 +1,27 @@
 #!/usr/bin/env python3
-"""What tests/run.py and deploy/told_build.py tell of builds that are slow and of tests that fail."""
+"""What tests/run.py and deploy/told_build.py tell of builds that are slow and of tests that fail; that linters find what
+is planted; and that what a stranger meets first (licence, version, CI, containers, CONTRIBUTING) is of one piece."""
+import argparse
+import configparser
 import contextlib
+import hashlib
 import io
+import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+import lint  # noqa: E402
 import run  # noqa: E402
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
@@ -150,6 +158,191 @@ class OfSteps(unittest.TestCase):
 
     def test_little_is_not_worth_a_word(self):
         self.assertEqual(self.told_build("echo '[1/3] Linking'; echo 'ninja: no work to do.'").stdout, "ninja: no work to do.\n")
+
+
+class OfLinters(unittest.TestCase):
+    """Each plants one fault in a small checkout, and a stage of tests/run.py must fail for it and say where."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve() / "checkout"
+        self.root.mkdir()
+        run.RESULTS = pathlib.Path(folder.name) / "results"
+        run.RESULTS.mkdir()
+        for name in (".clang-format", ".clang-tidy"):
+            shutil.copy(ROOT / name, self.root)
+        environment = unittest.mock.patch.dict(os.environ)
+        environment.start()
+        self.addCleanup(environment.stop)
+        for name in [name for name in os.environ if name.startswith("GIT_")]:  # of the hook that runs this
+            del os.environ[name]
+        self.git("init", "-q")
+
+    def git(self, *arguments):
+        subprocess.run(["git", "-c", "user.name=Test", "-c", "user.email=test@localhost", "-C", self.root, *arguments], check=True,
+                       capture_output=True)
+
+    def write(self, files):
+        for name, text in files.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        self.git("add", "-A")
+
+    def checked(self, stage, everything=False, required=""):
+        """What the totals have of the stage afterwards; a test that finds its tool missing is skipped."""
+        totals = run.Totals()
+        with unittest.mock.patch.dict(os.environ, {"REQUIRE": required or os.environ.get("REQUIRE", "")}):
+            told(run.lint, totals, stage, 60, argparse.Namespace(all=everything), ["--root", str(self.root)])
+        for reason in totals.skips:
+            if not required and "deploy/install.sh" in reason:
+                self.skipTest(reason)
+        return totals
+
+    def assert_found(self, totals, *expected):
+        self.assertEqual((totals.passed, totals.failed, totals.skipped), (0, 1, 0), totals.skips)
+        for text in expected:
+            self.assertIn(text, totals.failures[0])
+
+    def assert_clean(self, totals):
+        self.assertEqual((totals.passed, totals.failed, totals.skipped), (1, 0, 0), totals.failures + totals.skips)
+
+    def test_a_file_that_is_badly_formatted(self):
+        self.write({"base/good.cc": "int f() { return 1; }\n", "base/kernel.cuh": "#pragma once\nint g();\n",
+                    "base/table.cc": "// clang-format off\nint  t [] = {1,2};\n"})
+        self.assert_clean(self.checked("format"))
+        for name in ("base/bad.cc", "base/bad.cu"):
+            self.write({name: "int f( ) {return 1;}\n"})
+            self.assert_found(self.checked("format"), f"\n    {name}:1:7: error: code should be clang-formatted",
+                              "\n    mend with: clang-format")
+            self.write({name: "int h();\n"})
+        self.assert_clean(self.checked("format"))
+
+    def test_an_unquoted_variable_in_a_shell_script(self):
+        good = "#!/usr/bin/env bash\nset -eu\nrm -f \"$1\"\n"
+        self.write({"deploy/good.sh": good, ".ci/run": good, "tests/a.py": "#!/usr/bin/env python3\nprint(1)\n", "data": "$1\n"})
+        self.assert_clean(self.checked("shellcheck"))
+        for name in ("deploy/bad.sh", ".ci/bad"):
+            self.write({name: "#!/bin/sh\nset -eu\nrm -f $1\n"})
+            self.assert_found(self.checked("shellcheck"), f"\n    {name}:3:7: error: ", "SC2086")
+            self.write({name: good})
+
+    MOVED = ("#include <string>\n#include <utility>\n#include \"base/a.h\"\n"
+             "std::string::size_type f(std::string text) {\n  const std::string other = std::move(text);\n"
+             "  return other.size() + %s.size();\n}\n")
+
+    def compiled(self, *names):
+        (self.root / "build" / "release").mkdir(parents=True, exist_ok=True)
+        (self.root / "build" / "release" / "compile_commands.json").write_text(json.dumps(
+            [{"directory": str(self.root / "build" / "release"), "file": str(self.root / name),
+              "command": f"c++ -std=c++20 -Wall -Werror -I{self.root} -c {self.root / name}"} for name in names]))
+
+    def test_a_use_after_move(self):
+        self.write({".gitignore": "/build/\n", "base/a.h": "#pragma once\n", "base/a.cc": self.MOVED % "other",
+                    "base/old.cc": self.MOVED % "text", "tests/base/a_test.cc": self.MOVED % "text"})
+        self.git("commit", "-qm", "first")
+        self.write({"base/a.h": "#pragma once\nint unused();\n"})
+        self.git("commit", "-qam", "second")
+        totals = self.checked("clang-tidy")
+        self.assertRegex("".join(totals.skips), "needs build/release/compile_commands.json")
+        self.assertEqual((totals.passed, totals.failed), (0, 0))
+        self.compiled("base/a.cc", "base/old.cc", "tests/base/a_test.cc")
+        self.assert_clean(self.checked("clang-tidy"))  # base/a.cc, for its header; the others did not change
+        self.assert_found(self.checked("clang-tidy", everything=True), "base/old.cc:6:25: error: 'text' used after it was moved")
+        self.write({"base/a.cc": self.MOVED % "text"})
+        self.assert_found(self.checked("clang-tidy"), "\n    base/a.cc:6:25: error: 'text' used after it was moved",
+                          "[bugprone-use-after-move")
+
+    def test_what_changed_has_a_bound_and_the_rest_is_told(self):
+        names = [f"base/a{number}.cc" for number in range(lint.MOST_CHANGED + 3)]
+        self.write({".gitignore": "/build/\n", **{name: "int f();\n" for name in names}})
+        self.git("commit", "-qm", "first")  # without a commit before it, everything counts as changed
+        self.compiled(*names)
+        totals = self.checked("clang-tidy")
+        self.assertEqual((totals.passed, totals.failed, totals.skips),
+                         (1, 0, ["clang-tidy: 3 of 43 changed files; --all checks all"]))
+
+    def test_a_missing_tool_is_a_skip_with_its_reason_or_a_failure_where_it_is_required(self):
+        with tempfile.TemporaryDirectory() as empty, unittest.mock.patch.dict(os.environ, {"PATH": empty}):
+            for stage, tool in (("format", "clang-format 14"), ("shellcheck", "shellcheck"), ("clang-tidy", "clang-tidy 14")):
+                totals = run.Totals()
+                told(run.lint, totals, stage, 60, argparse.Namespace(all=False))
+                self.assertEqual(totals.skips, [f"{stage}: needs {tool}; `deploy/install.sh test` installs it"])
+                self.assertEqual((totals.passed, totals.failed), (0, 0))
+                self.assert_found(self.checked(stage, required="lint"), f"error: needs {tool}")
+
+
+class OfTheDoor(unittest.TestCase):
+    """What a stranger finds first."""
+
+    def text(self, name):
+        return (ROOT / name).read_text()
+
+    def test_the_version_is_from_one_place(self):
+        version = re.search(r"project\(regatta VERSION (\S+)", self.text("CMakeLists.txt"))[1]
+        self.assertIn(f"\n## {version} (", self.text("CHANGELOG.md"))
+        self.assertEqual(json.loads(self.text("web/package.json"))["version"], version)
+        self.assertEqual(json.loads(self.text("web/package-lock.json"))["version"], version)
+        pattern = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])")
+        product = ("base", "topology", "checkpoint", "trainer", "orchestrator", "deploy", "cmake", "web/src")
+        sources = (path for folder in product for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
+        spelled = [str(path) for path in sources if pattern.search(re.sub(r"//.*", "", path.read_text(errors="replace")))]
+        self.assertEqual(spelled, [], "the version belongs in project() only")
+        program = BUILD / "orchestrator" / "regatta"
+        if program.exists():
+            told_version = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60).stdout
+            self.assertRegex(told_version, rf"\b{re.escape(version)}\b")
+
+    def test_hosted_ci_calls_what_anybody_calls(self):
+        workflow = self.text(".github/workflows/ci.yml")
+        commands = re.findall(r"^ +- run: (.*)$", workflow, re.M)
+        self.assertIn(".ci/run", commands)
+        self.assertEqual([c for c in commands if not re.match(r"\.ci/run$|apt-get update|git config --global --add safe", c)], [],
+                         "what tests belongs in .ci/run")
+        self.assertTrue(os.access(ROOT / ".ci" / "run", os.X_OK))
+        self.assertRegex(self.text(".ci/run"), r"(?m)^exec tests/run\.sh$")
+
+    def test_licence_and_notice(self):
+        digest = hashlib.sha256(self.text("LICENSE").strip().encode()).hexdigest()
+        self.assertEqual(digest, "283ea6cc2997a1a70da0049e09adf9317bb60ca1b51279b65196b83a69e1996b", "the text of apache.org")
+        notice = self.text("NOTICE")
+        self.assertRegex(notice, r"\ARegatta\nCopyright \d{4} the Regatta authors\n")
+        for name in re.findall(r"^- (\S+/\S+)", notice, re.M):
+            self.assertTrue((ROOT / name).is_file(), name)
+        for package in json.loads(self.text("web/package.json"))["dependencies"]:
+            self.assertIn(package, notice.lower(), "what the page contains is named")
+
+    def test_containers_use_what_is_there(self):
+        settings = json.loads(self.text(".devcontainer/devcontainer.json"))
+        self.assertIn("deploy/install.sh all", settings["onCreateCommand"])
+        image = self.text("deploy/Dockerfile")
+        self.assertEqual({settings["image"], *re.findall(r"^FROM (\S+?)(?:-slim)?(?: AS \w+)?$", image, re.M)}, {"debian:12"})
+        self.assertRegex(image, r"(?m)^USER (?!root)", "`regatta serve` refuses to run as root")
+        for name in re.findall(r"\b(?:deploy/\w+\.sh|LICENSE|NOTICE)\b", image):
+            self.assertTrue((ROOT / name).is_file(), name)
+        cmake = "".join(path.read_text() for folder in ("orchestrator", "topology", "trainer") for path in (ROOT / folder).rglob("CMakeLists.txt"))
+        installed = set(re.findall(r"install\(TARGETS (\S+)", cmake)) - {"regatta-cuda"}
+        self.assertEqual(set(re.search(r"--target ([^&]*)&&", image)[1].replace("\\", "").split()), installed)
+
+    def test_what_contributing_tells_to_run_is_there(self):
+        page = self.text("CONTRIBUTING.md")
+        for title in ("Build", "Test", "Debug", "Style", "Figures"):
+            self.assertIn(f"\n## {title}\n", page)
+        for name in set(re.findall(r"(?:^|[\s`(])((?:tests|deploy|\.ci)/[\w./-]*\w|\.\w[\w-]+)(?=[\s`),;:])", page)):
+            self.assertTrue((ROOT / name).exists(), name)
+        presets = {preset["name"] for preset in json.loads(self.text("CMakePresets.json"))["configurePresets"]}
+        table = "".join(re.findall(r"^\| (`.*)$", page, re.M))
+        self.assertEqual({name for name in presets if f"`{name}`" not in table}, set())
+        stages = {stage[0] for stage in run.STAGES}
+        self.assertEqual(set(re.findall(r"tests/lint\.py ([\w-]+)", page)) - stages, set())
+        self.assertEqual(set(re.findall(r"--stage ([\w-]+)", page)) - stages, set())
+
+    def test_editors_and_clang_format_agree(self):
+        sections = configparser.ConfigParser()
+        sections.read_string("[top]\n" + self.text(".editorconfig"))
+        layout = dict(line.split(": ") for line in self.text(".clang-format").splitlines())
+        self.assertEqual(sections["*.{cc,cu,cuh,h}"]["max_line_length"], layout["ColumnLimit"])
+        self.assertEqual((sections["*"]["end_of_line"], sections["*"]["charset"], sections["*"]["indent_size"]), ("lf", "utf-8", "2"))
 
 
 if __name__ == "__main__":

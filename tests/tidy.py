@@ -205,7 +205,8 @@ def check_version(root, report):
         found = re.search(pattern, read(root / name)) if (root / name).is_file() else None
         return found and found[1]
     of_project = version("CMakeLists.txt", r"project\([^)]*VERSION ([\d.]+)")
-    for name, pattern in (("web/package.json", r'"version": "([^"]*)"'), ("CHANGELOG.md", r"\n## ([^\s]+)")):
+    for name, pattern in (("web/package.json", r'"version": "([^"]*)"'), ("web/package-lock.json", r'"version": "([^"]*)"'),
+                          ("CHANGELOG.md", r"\n## ([^\s]+)")):
         other = version(name, pattern)
         if other and other != of_project:
             report(name, 1, f"version {other}, and CMakeLists.txt has {of_project}")

@@ -8,7 +8,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/routes.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -179,4 +179,4 @@ Response Access::refuse(const Request& request, const std::string& message) {
   return response;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

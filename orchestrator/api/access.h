@@ -14,7 +14,7 @@
 #include "base/sha256.h"
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 constexpr double kTicketSeconds = 60;
 constexpr double kSessionIdleSeconds = 12 * 3600.0;
@@ -64,4 +64,4 @@ class Access {
   std::optional<double> logged_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 using Json = nlohmann::ordered_json;
 
@@ -25,4 +25,4 @@ Response wrong_method(const std::string& allowed) {
   return response;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

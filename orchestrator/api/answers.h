@@ -7,7 +7,7 @@
 
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 [[nodiscard]] Response json_response(int status, const nlohmann::ordered_json& json);
 // {"error": {"code", "message"}}
@@ -16,4 +16,4 @@ namespace regatta::orchestrator {
 // 405; allowed: "GET, POST"
 [[nodiscard]] Response wrong_method(const std::string& allowed);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -15,19 +15,19 @@
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/explain.h"
-#include "orchestrator/control/journal_pulse.h"
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/page.h"
 #include "orchestrator/api/removal_api.h"
 #include "orchestrator/api/routes.h"
 #include "orchestrator/api/run_json.h"
-#include "orchestrator/control/run_lookup.h"
-#include "orchestrator/runs/run_records.h"
-#include "orchestrator/files/shared_files.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/control/journal_pulse.h"
+#include "orchestrator/control/run_lookup.h"
+#include "orchestrator/files/shared_files.h"
+#include "orchestrator/runs/run_records.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -58,7 +58,7 @@ std::int64_t query_integer(const Request& request, const std::string& name, std:
 }
 
 // The place in the list of runs as a client gets it: nothing that it should read.
-std::string place_text(const ListPlace& place) {
+std::string place_text(const store::ListPlace& place) {
   char text[40];
   std::snprintf(text, sizeof text, "%016" PRIx64 "-%" PRIx64,
                 std::bit_cast<std::uint64_t>(place.created_utc),
@@ -67,14 +67,14 @@ std::string place_text(const ListPlace& place) {
 }
 
 // Only what place_text() makes.
-std::optional<ListPlace> parse_place(const std::string& text) {
+std::optional<store::ListPlace> parse_place(const std::string& text) {
   std::uint64_t bits = 0, number = 0;
   if (text.size() < 18 || text.size() > 33 || text[16] != '-') return std::nullopt;
   const char* const middle = text.data() + 16;
   const char* const end = text.data() + text.size();
   if (std::from_chars(text.data(), middle, bits, 16).ptr != middle) return std::nullopt;
   if (std::from_chars(middle + 1, end, number, 16).ptr != end) return std::nullopt;
-  const ListPlace place{std::bit_cast<double>(bits), static_cast<std::int64_t>(number)};
+  const store::ListPlace place{std::bit_cast<double>(bits), static_cast<std::int64_t>(number)};
   if (place_text(place) != text || !std::isfinite(place.created_utc)) return std::nullopt;
   return place;
 }
@@ -122,7 +122,7 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
   if (auto refused = refuse_address(request, parts)) return *refused;
   const bool post = request.method == "POST";
   if (parts[0] == "version") {
-    const Adoption adoption = controller_.adoption();
+    const control::Adoption adoption = controller_.adoption();
     return json_response(
         200, {{"version", REGATTA_VERSION},
               {"scheduler", controller_.scheduler_name()},
@@ -145,33 +145,33 @@ Response Api::route(const Request& request, const std::vector<std::string>& part
   if (parts[2] == "logs") return logs(request, parts[1]);
   if (parts[2] == "checkpoints" && parts.size() == 3) return checkpoints(parts[1]);
   // What is read from files is read without a connection of the store in hand.
-  const Run run = find(parts[1]);
+  const runs::Run run = find(parts[1]);
   if (parts[2] == "plan") return plan(run);
   return checkpoint_api_.handle(request, run, {parts.begin() + 3, parts.end()});
 }
 
-Run Api::find(const std::string& name) {
-  Snapshot store = controller_.store().snapshot();
-  return find_run(store, name);
+runs::Run Api::find(const std::string& name) {
+  store::Snapshot store = controller_.store().snapshot();
+  return control::find_run(store, name);
 }
 
 Response Api::show(const std::string& name, Secrets secrets) {
-  Snapshot store = controller_.store().snapshot();
-  const Run run = find_run(store, name);
+  store::Snapshot store = controller_.store().snapshot();
+  const runs::Run run = control::find_run(store, name);
   const RunParts parts = read_parts(store, run.number);
   const double now = clock_.utc_seconds();
   Json json = run_json(run, parts, now);
-  json["slurm"] = is_over(run.state) ? Json() : contact_json(contact_of(parts.launches), now);
+  json["slurm"] = runs::is_over(run.state) ? Json() : contact_json(contact_of(parts.launches), now);
   if (secrets == Secrets::Shown) json["config"] = whole_config(run.config);
   return json_response(200, json);
 }
 
 Response Api::checkpoints(const std::string& name) {
-  std::optional<Run> run;
+  std::optional<runs::Run> run;
   Json rows;
   {
-    Snapshot store = controller_.store().snapshot();
-    run = find_run(store, name);
+    store::Snapshot store = controller_.store().snapshot();
+    run = control::find_run(store, name);
     rows = checkpoints_json(store, *run);
   }
   return json_response(200, checkpoint_api_.list(*run, std::move(rows)));
@@ -187,46 +187,46 @@ Response Api::nodes() {
     const auto contact = controller_.contact("");
     if (contact && answer.nodes.trouble.empty()) answer.nodes.trouble = contact->trouble;
   } else {
-    answer.nodes.rows = {this_machine()};
+    answer.nodes.rows = {slurm::this_machine()};
     answer.nodes.taken_utc = answer.now_utc;
   }
-  Snapshot store = controller_.store().snapshot();
+  store::Snapshot store = controller_.store().snapshot();
   answer.events = store.node_events();
   for (const auto& [run, launch] : store.open_launches()) {
     if (launch.over || launch.handle.empty()) continue;
     answer.run_by_token[launch.token] = run;
-    if (nodes_ != nullptr || launch.handle == kByJournal) continue;
+    if (nodes_ != nullptr || launch.handle == control::kByJournal) continue;
     answer.nodes.jobs[launch.token] = answer.nodes.rows.front().name;
-    answer.nodes.rows.front().state = parse_node_state("MIXED");
+    answer.nodes.rows.front().state = slurm::parse_node_state("MIXED");
   }
   return json_response(200, nodes_json(answer));
 }
 
-Response Api::plan(const Run& run) {
+Response Api::plan(const runs::Run& run) {
   const base::Path path = base::Path(run.directory) / "plan.json";
-  const auto text = call_if(shared_, run.directory, kReadSeconds, [files = &files_, path] {
-    return files->exists(path) ? std::optional(files->read(path, topology::kMostPlanBytes))
+  const auto text = files::call_if(shared_, run.directory, kReadSeconds, [files = &files_, path] {
+    return files->exists(path) ? std::optional(files->read(path, topology::plan::kMostPlanBytes))
                                : std::nullopt;
   });
   if (!text) return error_response(404, "not_found", "run " + run.id + " has no plan");
-  const topology::Plan plan = topology::parse_plan(*text, path.string(), std::nullopt);
-  return json_response(200, nlohmann::ordered_json::parse(topology::to_json(plan)));
+  const topology::plan::Plan plan = topology::plan::parse_plan(*text, path.string(), std::nullopt);
+  return json_response(200, nlohmann::ordered_json::parse(topology::plan::to_json(plan)));
 }
 
 Response Api::explain(const std::string& name) {
-  Snapshot store = controller_.store().snapshot();
-  const Run run = find_run(store, name);
-  const trainer::SlurmResources wanted =
-      trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
+  store::Snapshot store = controller_.store().snapshot();
+  const runs::Run run = control::find_run(store, name);
+  const trainer::contract::SlurmResources wanted = trainer::contract::slurm_resources_of(
+      trainer::contract::parse_run_config(run.config, "run.json"));
   std::optional<std::vector<std::string>> usable;
   if (nodes_ != nullptr && nodes_->snapshot().taken_utc) {
-    usable = usable_nodes(nodes_->snapshot(), wanted);
+    usable = slurm::usable_nodes(nodes_->snapshot(), wanted);
   }
-  std::vector<Avoided> avoided;
+  std::vector<slurm::Avoided> avoided;
   if (!usable || !usable->empty()) {
-    avoided = nodes_to_avoid(store.node_events(), clock_.utc_seconds(), {},
-                             usable.value_or(std::vector<std::string>()),
-                             static_cast<std::size_t>(wanted.min_nodes));
+    avoided = slurm::nodes_to_avoid(store.node_events(), clock_.utc_seconds(), {},
+                                    usable.value_or(std::vector<std::string>()),
+                                    static_cast<std::size_t>(wanted.min_nodes));
   }
   controller_.somebody_looks();
   const RunParts parts = read_parts(store, run.number);
@@ -234,26 +234,27 @@ Response Api::explain(const std::string& name) {
       200, explain_json(run, parts, avoided, contact_of(parts.launches), clock_.utc_seconds()));
 }
 
-std::optional<Contact> Api::contact_of(const std::vector<Launch>& launches) const {
+std::optional<runs::Contact> Api::contact_of(const std::vector<runs::Launch>& launches) const {
   const bool open = !launches.empty() && !launches.back().over;
   return controller_.contact(open ? launches.back().handle : "");
 }
 
 Response Api::list_runs(const Request& request) {
-  RunFilter filter;
+  store::RunFilter filter;
   filter.limit = static_cast<int>(query_integer(request, "limit", kDefaultRuns, 1, kMostRuns));
   const auto state = request.query.find("state");
   if (state != request.query.end()) {
-    filter.state = parse_run_state(state->second);
+    filter.state = runs::parse_run_state(state->second);
     if (!filter.state) {
       throw BadQuery{"state is '" + base::printable(state->second.substr(0, 50)) +
-                     "'; use one of " + base::join(run_state_names(), ", ")};
+                     "'; use one of " + base::join(runs::run_state_names(), ", ")};
     }
   }
   const auto archived = request.query.find("archived");
   if (archived != request.query.end()) {
-    const std::map<std::string, Archived> words{
-        {"false", Archived::Hidden}, {"true", Archived::Only}, {"all", Archived::Also}};
+    const std::map<std::string, store::Archived> words{{"false", store::Archived::Hidden},
+                                                       {"true", store::Archived::Only},
+                                                       {"all", store::Archived::Also}};
     const auto word = words.find(archived->second);
     if (word == words.end()) {
       throw BadQuery{"archived is '" + base::printable(archived->second.substr(0, 50)) +
@@ -270,10 +271,10 @@ Response Api::list_runs(const Request& request) {
     }
     filter.after = *place;
   }
-  const RunList list = controller_.store().snapshot().list(filter);
+  const store::RunList list = controller_.store().snapshot().list(filter);
   const double now = clock_.utc_seconds();
   Json rows = Json::array();
-  for (const RunRow& row : list.rows) rows.push_back(row_json(row, now));
+  for (const store::RunRow& row : list.rows) rows.push_back(row_json(row, now));
   return json_response(200, {{"runs", std::move(rows)},
                              {"next", list.next ? Json(place_text(*list.next)) : Json()}});
 }
@@ -290,9 +291,9 @@ Response Api::submit(const Request& request) {
       throw BadQuery{"after has an empty id; use ids or names of runs with commas between them"};
     }
   }
-  const Controller::Accepted accepted = controller_.submit(request.body, key, after);
+  const control::Controller::Accepted accepted = controller_.submit(request.body, key, after);
   controller_.somebody_looks();
-  Snapshot store = controller_.store().snapshot();
+  store::Snapshot store = controller_.store().snapshot();
   const RunParts parts = read_parts(store, accepted.run.number);
   Response response = json_response(accepted.created ? 201 : 200,
                                     run_json(accepted.run, parts, clock_.utc_seconds()));
@@ -318,18 +319,19 @@ Response Api::resume(const Request& request, const std::string& name) {
 Response Api::metrics(const Request& request, const std::string& name) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
   const std::int64_t since = query_integer(request, "since", 0, 0, kMost);
-  Snapshot store = controller_.store().snapshot();
-  return json_response(200, metrics_json(store, find_run(store, name), since, kMostStepRows));
+  store::Snapshot store = controller_.store().snapshot();
+  return json_response(200,
+                       metrics_json(store, control::find_run(store, name), since, kMostStepRows));
 }
 
 Response Api::logs(const Request& request, const std::string& name) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
   const std::int64_t offset = query_integer(request, "offset", 0, 0, kMost);
   base::Path directory;
-  std::vector<Launch> launches;
+  std::vector<runs::Launch> launches;
   {
-    Snapshot store = controller_.store().snapshot();
-    const Run run = find_run(store, name);
+    store::Snapshot store = controller_.store().snapshot();
+    const runs::Run run = control::find_run(store, name);
     directory = run.directory;
     launches = store.launches(run.number);
   }
@@ -337,9 +339,9 @@ Response Api::logs(const Request& request, const std::string& name) {
     std::string text;
     std::size_t logs = 0;
   };
-  Read read =
-      call_if(shared_, directory, kReadSeconds, [files = &files_, directory, launches, offset] {
-        const std::vector<base::Path> logs = launch_logs(*files, directory, launches);
+  Read read = files::call_if(
+      shared_, directory, kReadSeconds, [files = &files_, directory, launches, offset] {
+        const std::vector<base::Path> logs = runs::launch_logs(*files, directory, launches);
         Read found{"", logs.size()};
         if (logs.empty()) return found;
         try {
@@ -356,4 +358,4 @@ Response Api::logs(const Request& request, const std::string& name) {
                              {"launch", read.logs}});
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -3,19 +3,19 @@
 
 #include "base/clock.h"
 #include "orchestrator/api/checkpoint_api.h"
-#include "orchestrator/control/controller.h"
 #include "orchestrator/api/http.h"
+#include "orchestrator/control/controller.h"
 #include "orchestrator/slurm/node_table.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 class Api {
  public:
   // Everything outlives the API. page_directory: see serve_page(). nodes: null where runs are
   // processes of this machine.
-  Api(Controller& controller, base::FileSystem& files, base::Clock& clock,
-      base::Path page_directory, CheckpointApiOptions checkpoints = {}, NodeTable* nodes = nullptr,
-      SharedFiles* shared = nullptr)
+  Api(control::Controller& controller, base::FileSystem& files, base::Clock& clock,
+      base::Path page_directory, CheckpointApiOptions checkpoints = {},
+      slurm::NodeTable* nodes = nullptr, files::SharedFiles* shared = nullptr)
       : controller_(controller),
         files_(files),
         clock_(clock),
@@ -30,13 +30,14 @@ class Api {
  private:
   [[nodiscard]] Response route(const Request& request, const std::vector<std::string>& parts);
   [[nodiscard]] Response nodes();
-  [[nodiscard]] Response plan(const Run& run);
-  [[nodiscard]] Run find(const std::string& name);
+  [[nodiscard]] Response plan(const runs::Run& run);
+  [[nodiscard]] runs::Run find(const std::string& name);
   enum class Secrets { Hidden, Shown };
   [[nodiscard]] Response show(const std::string& run, Secrets secrets);
   [[nodiscard]] Response checkpoints(const std::string& run);
   [[nodiscard]] Response explain(const std::string& run);
-  [[nodiscard]] std::optional<Contact> contact_of(const std::vector<Launch>& launches) const;
+  [[nodiscard]] std::optional<runs::Contact> contact_of(
+      const std::vector<runs::Launch>& launches) const;
   [[nodiscard]] Response list_runs(const Request& request);
   [[nodiscard]] Response submit(const Request& request);
   [[nodiscard]] Response cancel(const std::string& run);
@@ -44,13 +45,13 @@ class Api {
   [[nodiscard]] Response metrics(const Request& request, const std::string& run);
   [[nodiscard]] Response logs(const Request& request, const std::string& run);
 
-  Controller& controller_;
+  control::Controller& controller_;
   base::FileSystem& files_;
   base::Clock& clock_;
   CheckpointApi checkpoint_api_;
   base::Path page_directory_;
-  NodeTable* nodes_;
-  SharedFiles* shared_;
+  slurm::NodeTable* nodes_;
+  files::SharedFiles* shared_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -11,7 +11,7 @@
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/files/shared_files.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -34,8 +34,8 @@ std::string read_reason(const std::string& body) {
 }
 
 // The body of an export: nothing, or {"for": "…", "with_optimizer": true}.
-ExportRequest read_export(const std::string& body) {
-  ExportRequest request;
+checkpoints::ExportRequest read_export(const std::string& body) {
+  checkpoints::ExportRequest request;
   if (body.find_first_not_of(" \t\r\n") == std::string::npos) return request;
   const Json json =
       base::json_depth_at_most(body, kMostDepth) ? Json::parse(body, nullptr, false) : Json();
@@ -67,8 +67,8 @@ std::optional<bool> read_flag(const Request& request, const std::string& name) {
   return std::nullopt;
 }
 
-Response too_large(const CheckpointTools& tools, std::uint64_t bytes, std::uint64_t limit,
-                   const std::string& command) {
+Response too_large(const checkpoints::CheckpointTools& tools, std::uint64_t bytes,
+                   std::uint64_t limit, const std::string& command) {
   return error_response(413, "user",
                         "the checkpoint has " + base::human_bytes(bytes) +
                             "; requests read at most " + base::human_bytes(limit) +
@@ -89,8 +89,8 @@ std::unique_lock<std::mutex> take_turn(std::mutex& reading) {
 }
 
 // The output's place is not the client's to choose.
-Response handle_export(const Request& request, const CheckpointTools& tools,
-                       const std::string& checkpoint, CheckpointExports& exports) {
+Response handle_export(const Request& request, const checkpoints::CheckpointTools& tools,
+                       const std::string& checkpoint, checkpoints::CheckpointExports& exports) {
   const bool post = request.method == "POST";
   if (!post && request.method != "GET") return wrong_method("GET, POST");
   // An export may outlive its checkpoint.
@@ -105,8 +105,9 @@ Response handle_export(const Request& request, const CheckpointTools& tools,
 }
 
 // What a whole checkpoint has to be read for. bytes: how many.
-Response read_whole(std::mutex& reading, const CheckpointTools& tools, std::uint64_t limit,
-                    const std::string& command, const std::function<std::uint64_t()>& bytes,
+Response read_whole(std::mutex& reading, const checkpoints::CheckpointTools& tools,
+                    std::uint64_t limit, const std::string& command,
+                    const std::function<std::uint64_t()>& bytes,
                     const std::function<Json()>& read) {
   const auto turn = take_turn(reading);
   const std::uint64_t found = bytes();
@@ -114,20 +115,20 @@ Response read_whole(std::mutex& reading, const CheckpointTools& tools, std::uint
   return json_response(200, read());
 }
 
-Response handle_gc(const Request& request, CheckpointTools& tools, std::uint64_t limit,
+Response handle_gc(const Request& request, checkpoints::CheckpointTools& tools, std::uint64_t limit,
                    std::mutex& reading) {
   if (request.method != "POST") return wrong_method("POST");
   const auto dry_run = read_flag(request, "dry_run");
   if (!dry_run) return error_response(400, "user", "dry_run is neither true nor false");
-  if (*dry_run) return json_response(200, tools.gc(CheckpointTools::Gc::DryRun));
+  if (*dry_run) return json_response(200, tools.gc(checkpoints::CheckpointTools::Gc::DryRun));
   return read_whole(
       reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
-      [&] { return tools.gc(CheckpointTools::Gc::Remove); });
+      [&] { return tools.gc(checkpoints::CheckpointTools::Gc::Remove); });
 }
 
-Response answer(const Request& request, CheckpointTools tools,
+Response answer(const Request& request, checkpoints::CheckpointTools tools,
                 const std::vector<std::string>& parts, std::uint64_t limit, std::mutex& reading,
-                CheckpointExports& exports) {
+                checkpoints::CheckpointExports& exports) {
   if (parts.size() == 1 && parts[0] == "gc") return handle_gc(request, tools, limit, reading);
   if (parts.size() == 1) {
     if (request.method != "GET") return wrong_method("GET");
@@ -147,24 +148,26 @@ Response answer(const Request& request, CheckpointTools tools,
 
 }  // namespace
 
-Response CheckpointApi::handle(const Request& request, const Run& run,
+Response CheckpointApi::handle(const Request& request, const runs::Run& run,
                                const std::vector<std::string>& parts) {
   const bool whole = !parts.empty() && (parts.back() == "verify" || parts.back() == "gc");
-  return call_if(shared_, run.directory, whole ? kWholeSeconds : kReadSeconds,
-                 [request, parts, files = &files_, clock = &clock_, directory = run.directory,
-                  limit = most_verified_bytes_, reading = reading_, exports = exports_] {
-                   return answer(request, CheckpointTools(*files, *clock, directory), parts, limit,
-                                 *reading, *exports);
-                 });
+  return files::call_if(
+      shared_, run.directory, whole ? kWholeSeconds : kReadSeconds,
+      [request, parts, files = &files_, clock = &clock_, directory = run.directory,
+       limit = most_verified_bytes_, reading = reading_, exports = exports_] {
+        return answer(request, checkpoints::CheckpointTools(*files, *clock, directory), parts,
+                      limit, *reading, *exports);
+      });
 }
 
-Json CheckpointApi::list(const Run& run, Json answer) const {
+Json CheckpointApi::list(const runs::Run& run, Json answer) const {
   std::map<std::string, Json> found;
   try {
-    const Json listed = call_if(shared_, run.directory, kReadSeconds,
-                                [files = &files_, clock = &clock_, directory = run.directory] {
-                                  return CheckpointTools(*files, *clock, directory).list();
-                                });
+    const Json listed =
+        files::call_if(shared_, run.directory, kReadSeconds,
+                       [files = &files_, clock = &clock_, directory = run.directory] {
+                         return checkpoints::CheckpointTools(*files, *clock, directory).list();
+                       });
     for (const Json& row : listed["checkpoints"]) {
       found[row["name"].get<std::string>()] = row;
     }
@@ -191,4 +194,4 @@ Json CheckpointApi::list(const Run& run, Json answer) const {
   return answer;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

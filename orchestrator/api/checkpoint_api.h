@@ -11,19 +11,21 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
-#include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/api/http.h"
+#include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/runs/run.h"
 
-namespace regatta::orchestrator {
-
+namespace regatta::orchestrator::files {
 class SharedFiles;
+}
+
+namespace regatta::orchestrator::api {
 
 // What a request may have read from disk, bytes; above it 413 names the command that has no limit.
 constexpr std::uint64_t kMostVerifiedBytes = 256'000'000;
 
 struct CheckpointApiOptions {
-  ExportSettings exports;
+  checkpoints::ExportSettings exports;
   std::uint64_t most_verified_bytes = kMostVerifiedBytes;
 };
 
@@ -32,22 +34,24 @@ class CheckpointApi {
   // shared: where files are touched; nothing: by the caller's thread. What outlives its deadline
   // there uses files and clock, which outlive everything.
   CheckpointApi(base::FileSystem& files, base::Clock& clock, CheckpointApiOptions options = {},
-                SharedFiles* shared = nullptr)
+                files::SharedFiles* shared = nullptr)
       : files_(files),
         clock_(clock),
         most_verified_bytes_(options.most_verified_bytes),
-        exports_(std::make_shared<CheckpointExports>(files, std::move(options.exports))),
+        exports_(
+            std::make_shared<checkpoints::CheckpointExports>(files, std::move(options.exports))),
         shared_(shared) {}
 
   // parts: of the path after "checkpoints/". Thread-safe. Errors are thrown as base::Error, but for
   // 400, 404 of addresses, 405 and 413.
-  [[nodiscard]] Response handle(const Request& request, const Run& run,
+  [[nodiscard]] Response handle(const Request& request, const runs::Run& run,
                                 const std::vector<std::string>& parts);
 
   // `rows` of the journal (checkpoints_json), each with what the directory says of it, and what
   // only the directory knows. A directory that cannot be read leaves the rows as they are, with the
   // reason in "trouble".
-  [[nodiscard]] nlohmann::ordered_json list(const Run& run, nlohmann::ordered_json rows) const;
+  [[nodiscard]] nlohmann::ordered_json list(const runs::Run& run,
+                                            nlohmann::ordered_json rows) const;
 
  private:
   base::FileSystem& files_;
@@ -55,8 +59,8 @@ class CheckpointApi {
   std::uint64_t most_verified_bytes_;
   // One request at a time reads a whole checkpoint. Shared with works that hang.
   std::shared_ptr<std::mutex> reading_ = std::make_shared<std::mutex>();
-  std::shared_ptr<CheckpointExports> exports_;  // shared with works that hang
-  SharedFiles* shared_;
+  std::shared_ptr<checkpoints::CheckpointExports> exports_;  // shared with works that hang
+  files::SharedFiles* shared_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

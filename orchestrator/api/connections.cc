@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "orchestrator/api/exchange.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 constexpr int kSweepMilliseconds = 250;
@@ -429,4 +429,4 @@ bool Connections::is_late(Connection& connection, Time now) {
   return false;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

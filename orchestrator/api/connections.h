@@ -18,7 +18,7 @@
 #include "orchestrator/api/http.h"
 #include "orchestrator/api/request_head.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 struct ConnectionLimits {
   double first_byte_seconds = 10;
@@ -117,4 +117,4 @@ class Connections {
   std::jthread thread_;  // last: it uses all of these
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

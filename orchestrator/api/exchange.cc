@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
@@ -225,4 +225,4 @@ std::string flaw_of(std::string_view wire, const Response& meant, Body body) {
   return sent == expected ? "" : "other bytes than its body's follow its head";
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

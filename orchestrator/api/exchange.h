@@ -9,7 +9,7 @@
 #include "orchestrator/api/http.h"
 #include "orchestrator/api/request_head.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 enum class Body { Sent, LeftOut };  // left out: of HEAD
 
@@ -28,4 +28,4 @@ enum class Body { Sent, LeftOut };  // left out: of HEAD
 // (no bytes for HEAD; neither bytes nor a length for 304 and 204), no Transfer-Encoding.
 [[nodiscard]] std::string flaw_of(std::string_view wire, const Response& meant, Body body);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -10,11 +10,11 @@
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/exit_code.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using trainer::ExitCode;
+using trainer::contract::ExitCode;
 
 Json moment(const std::optional<double>& utc) {
   return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
@@ -56,12 +56,13 @@ std::string meaning_of(int code, const std::string& reason) {
   return "returned " + std::to_string(code);
 }
 
-std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, bool launch_over) {
+std::string what_became_of(const runs::Run& run, const runs::Attempt& attempt, bool newest,
+                           bool launch_over) {
   if (attempt.exit_code) {
     return meaning_of(*attempt.exit_code, attempt.reason) +
            (attempt.message.empty() ? "" : ": " + attempt.message);
   }
-  if (newest && !launch_over && !is_over(run.state)) {
+  if (newest && !launch_over && !runs::is_over(run.state)) {
     const std::string since = attempt.message.empty() ? "" : ": " + attempt.message;
     return attempt.started ? "runs" + since : "is being started";
   }
@@ -69,7 +70,7 @@ std::string what_became_of(const Run& run, const Attempt& attempt, bool newest, 
 }
 
 // reason: of its last attempt.
-std::string what_became_of(const Launch& launch, const std::string& reason) {
+std::string what_became_of(const runs::Launch& launch, const std::string& reason) {
   if (!launch.words.empty()) return launch.words;
   if (!launch.over) return launch.handle.empty() ? "is being submitted" : "is not over";
   if (launch.signal) return "was killed by signal " + std::to_string(*launch.signal);
@@ -78,18 +79,18 @@ std::string what_became_of(const Launch& launch, const std::string& reason) {
 }
 
 // 0: of none that is known.
-int launch_of(const Attempt& attempt, const RunParts& parts) {
+int launch_of(const runs::Attempt& attempt, const RunParts& parts) {
   int launch = 0;
-  for (const Launch& each : parts.launches) {
+  for (const runs::Launch& each : parts.launches) {
     if (each.attempts_before < attempt.number) launch = each.number;
   }
   return launch;
 }
 
-Json launch_json(const Launch& launch, const RunParts& parts) {
-  const auto job = parse_job_handle(launch.handle);
+Json launch_json(const runs::Launch& launch, const RunParts& parts) {
+  const auto job = slurm::parse_job_handle(launch.handle);
   std::string reason;
-  for (const Attempt& attempt : parts.attempts) {
+  for (const runs::Attempt& attempt : parts.attempts) {
     if (launch_of(attempt, parts) == launch.number) reason = attempt.reason;
   }
   return {{"launch", launch.number},
@@ -105,7 +106,7 @@ Json launch_json(const Launch& launch, const RunParts& parts) {
           {"action", launch.action}};
 }
 
-Json attempt_json(const Run& run, const RunParts& parts, const Attempt& attempt) {
+Json attempt_json(const runs::Run& run, const RunParts& parts, const runs::Attempt& attempt) {
   const bool newest = &attempt == &parts.attempts.back();
   const bool launch_over = parts.launches.empty() || parts.launches.back().over;
   const int launch = launch_of(attempt, parts);
@@ -120,7 +121,7 @@ Json attempt_json(const Run& run, const RunParts& parts, const Attempt& attempt)
           {"what", what_became_of(run, attempt, newest, launch_over)}};
 }
 
-std::string next_start(const Run& run, double now_utc) {
+std::string next_start(const runs::Run& run, double now_utc) {
   if (run.wait.next_start_utc) {
     return "the next attempt is started " + in_time(*run.wait.next_start_utc, now_utc);
   }
@@ -137,7 +138,7 @@ std::string next_start(const Run& run, double now_utc) {
 }
 
 // Whether what is known of the run's job is old, because Slurm does not answer.
-bool is_silent(const RunParts& parts, const std::optional<Contact>& contact) {
+bool is_silent(const RunParts& parts, const std::optional<runs::Contact>& contact) {
   return contact && !contact->trouble.empty() && !parts.launches.empty() &&
          !parts.launches.back().over;
 }
@@ -148,81 +149,82 @@ bool ends_the_same_way(const RunParts& parts) {
          parts.attempts.back().exit_code == static_cast<int>(ExitCode::User);
 }
 
-std::string summary_of(const Run& run, const RunParts& parts,
-                       const std::optional<Contact>& contact) {
+std::string summary_of(const runs::Run& run, const RunParts& parts,
+                       const std::optional<runs::Contact>& contact) {
   const std::string saved =
       run.summary.checkpoint_step >= 0
           ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
           : "; it has no checkpoint";
   const std::string beside = run.reason.empty() ? "" : "; it " + run.reason;
   switch (run.state) {
-    case RunState::Queued:
+    case runs::RunState::Queued:
       if (run.wait.category == "dependency") return "it " + run.reason;
       return "it waits: " + sentence(run.reason, "it is about to be started");
-    case RunState::Starting:
+    case runs::RunState::Starting:
       return (parts.launches.empty() ? "it is about to be started"
                                      : "it was started, and its trainer has not reported yet") +
              beside;
-    case RunState::Running:
+    case runs::RunState::Running:
       return state_text(run, static_cast<int>(parts.attempts.size())) + beside;
-    case RunState::Stopping:
+    case runs::RunState::Stopping:
       if (is_silent(parts, contact)) {
         return "it is to be stopped, and Slurm has not been told so far" + saved;
       }
       return "it was asked to stop, and saves" + saved + beside;
-    case RunState::Succeeded:
+    case runs::RunState::Succeeded:
       return run.summary.time_to_accuracy_seconds
                  ? "it reached its target after " +
                        base::human_seconds(*run.summary.time_to_accuracy_seconds)
                  : "it did all its steps";
-    case RunState::Stopped:
+    case runs::RunState::Stopped:
       return "it was stopped" + (run.error.empty() ? "" : ": " + run.error) + saved;
-    case RunState::Failed:
+    case runs::RunState::Failed:
       return "it failed: " + sentence(run.error, "nobody said why") + saved;
-    case RunState::Cancelled:
+    case runs::RunState::Cancelled:
       return "it was cancelled" + (run.error.empty() ? "" : ", " + run.error) + saved;
   }
   return "";
 }
 
-std::string next_of(const Run& run, const RunParts& parts, const std::optional<Contact>& contact,
-                    double now_utc) {
+std::string next_of(const runs::Run& run, const RunParts& parts,
+                    const std::optional<runs::Contact>& contact, double now_utc) {
   // A journal goes on without Slurm.
-  if (is_silent(parts, contact) && !is_over(run.state) && run.state != RunState::Running) {
-    return run.state == RunState::Stopping
+  if (is_silent(parts, contact) && !runs::is_over(run.state) &&
+      run.state != runs::RunState::Running) {
+    return run.state == runs::RunState::Stopping
                ? "it is stopped when Slurm answers; until then Slurm is asked again and again"
                : "not known until Slurm answers; until then Slurm is asked again and again";
   }
   switch (run.state) {
-    case RunState::Queued:
+    case runs::RunState::Queued:
       return next_start(run, now_utc);
-    case RunState::Starting:
+    case runs::RunState::Starting:
       return "training begins when every node has answered";
-    case RunState::Running:
-      if (run.wait.category == kSuspended) return "it trains on when its job is resumed";
+    case runs::RunState::Running:
+      if (run.wait.category == runs::kSuspended) return "it trains on when its job is resumed";
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
              "; should an attempt end early, another goes on from the newest checkpoint";
-    case RunState::Stopping:
+    case runs::RunState::Stopping:
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
-    case RunState::Failed:
-      if (run.wanted == Wanted::Observe) return "nothing; it is over";
+    case runs::RunState::Failed:
+      if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
       return ends_the_same_way(parts)
                  ? "nothing; a resumed run has the same run file, so submit a changed one; where "
                    "the cause lies elsewhere, mend it, then `regatta resume " +
                        run.id + "`"
                  : "nothing; mend the cause, then `regatta resume " + run.id +
                        "` lets it go on from its newest checkpoint";
-    case RunState::Stopped:
-    case RunState::Cancelled:
-      if (run.wanted == Wanted::Observe) return "nothing; it is over";
+    case runs::RunState::Stopped:
+    case runs::RunState::Cancelled:
+      if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
       return "nothing; `regatta resume " + run.id + "` lets it go on from its newest checkpoint";
     default:
       return "nothing; it is over";
   }
 }
 
-Json waiting_json(const Run& run) {
-  if (run.state != RunState::Queued && run.wait.category != kSuspended) return nullptr;
+Json waiting_json(const runs::Run& run) {
+  if (run.state != runs::RunState::Queued && run.wait.category != runs::kSuspended) return nullptr;
   return {{"category", sentence(run.wait.category, "controller")},
           {"sentence", run.reason},
           {"action", run.wait.action},
@@ -241,9 +243,9 @@ std::string text_of(const Json& json, const char* name) {
 std::string at_local_time(const Json& json) {
   const Json waiting = json.value("waiting", Json());
   if (!waiting.is_object()) return "";
-  const std::string next = local_date(waiting.value("next_start", Json()));
+  const std::string next = text::local_date(waiting.value("next_start", Json()));
   const std::string start =
-      next.empty() ? local_date(waiting.value("expected_start", Json())) : next;
+      next.empty() ? text::local_date(waiting.value("expected_start", Json())) : next;
   return start.empty() ? "" : " (" + start + ")";
 }
 
@@ -253,30 +255,31 @@ std::string slurm_text(const Json& slurm) {
   const Json at = slurm.value("answered_at", Json());
   const Json age = slurm.value("age_seconds", Json());
   const double seconds = age.is_number() ? age.get<double>() : 0;
-  if (!trouble.empty() || !at.is_string()) return silence_text(at, seconds, trouble);
+  if (!trouble.empty() || !at.is_string()) return text::silence_text(at, seconds, trouble);
   return "answered " + base::human_seconds(seconds) + " ago";
 }
 
 }  // namespace
 
-Json explain_json(const Run& run, const RunParts& parts, const std::vector<Avoided>& avoided,
-                  const std::optional<Contact>& contact, double now_utc) {
+Json explain_json(const runs::Run& run, const RunParts& parts,
+                  const std::vector<slurm::Avoided>& avoided,
+                  const std::optional<runs::Contact>& contact, double now_utc) {
   Json json{{"id", run.id},
-            {"state", name_of(run.state)},
+            {"state", runs::name_of(run.state)},
             {"summary", summary_of(run, parts, contact)},
             {"next", next_of(run, parts, contact, now_utc)},
-            {"slurm", is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
+            {"slurm", runs::is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
             {"waiting", waiting_json(run)},
             {"failures_in_a_row", run.failures},
             {"launches", Json::array()},
             {"attempts", Json::array()},
             {"avoided_nodes", Json::array()}};
-  for (const Launch& launch : parts.launches)
+  for (const runs::Launch& launch : parts.launches)
     json["launches"].push_back(launch_json(launch, parts));
-  for (const Attempt& attempt : parts.attempts) {
+  for (const runs::Attempt& attempt : parts.attempts) {
     json["attempts"].push_back(attempt_json(run, parts, attempt));
   }
-  for (const Avoided& node : avoided) {
+  for (const slurm::Avoided& node : avoided) {
     json["avoided_nodes"].push_back(
         {{"node", node.node}, {"score", node.score}, {"why", node.why}});
   }
@@ -297,7 +300,7 @@ std::string explain_text(const Json& json) {
   const Json slurm = json.value("slurm", Json());
   if (slurm.is_object()) {
     line("slurm", slurm_text(slurm));
-    const std::string waits = local_time(slurm.value("cancel_waits_since", Json()));
+    const std::string waits = text::local_time(slurm.value("cancel_waits_since", Json()));
     if (!waits.empty()) line("cancel", "waits since " + waits + " for Slurm to answer");
   }
   for (const Json& launch : json.value("launches", Json::array())) {
@@ -305,8 +308,8 @@ std::string explain_text(const Json& json) {
     const std::string nodes = text_of(launch, "nodes");
     text += "  launch " + text_of(launch, "launch") + (job.empty() ? "" : ", job " + job) +
             (nodes.empty() ? "" : " on " + nodes) + ", " +
-            local_date(launch.value("submitted_at", Json())) + ": " + text_of(launch, "what") +
-            "\n";
+            text::local_date(launch.value("submitted_at", Json())) + ": " +
+            text_of(launch, "what") + "\n";
     line("  do", text_of(launch, "action"));
     for (const Json& attempt : json.value("attempts", Json::array())) {
       if (attempt.value("launch", Json()) != launch.value("launch", Json())) continue;
@@ -323,4 +326,4 @@ std::string explain_text(const Json& json) {
   return text;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -6,20 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/runs/run.h"
 #include "orchestrator/api/run_json.h"
+#include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_suspicion.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 // README.md, "API", has its shape. `avoided`: the nodes that the next launch would leave out.
 // `contact`: of the newest launch's scheduler.
-[[nodiscard]] nlohmann::ordered_json explain_json(const Run& run, const RunParts& parts,
-                                                  const std::vector<Avoided>& avoided,
-                                                  const std::optional<Contact>& contact,
+[[nodiscard]] nlohmann::ordered_json explain_json(const runs::Run& run, const RunParts& parts,
+                                                  const std::vector<slurm::Avoided>& avoided,
+                                                  const std::optional<runs::Contact>& contact,
                                                   double now_utc);
 
 // What explain_json() made, as lines for a terminal.
 [[nodiscard]] std::string explain_text(const nlohmann::ordered_json& explanation);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 constexpr std::size_t kMaxBody = std::size_t{1} << 20U;  // of a request
 
@@ -37,4 +37,4 @@ struct Response {
   std::map<std::string, std::string> headers;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

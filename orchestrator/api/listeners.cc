@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 constexpr int kBacklog = 128;
@@ -144,4 +144,4 @@ UnixListener::~UnixListener() {
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -8,7 +8,7 @@
 #include "base/file_system.h"
 #include "base/unique_fd.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 struct TcpListener {
   base::UniqueFd fd;
@@ -38,4 +38,4 @@ class UnixListener {
   ino_t inode_ = 0;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -9,7 +9,7 @@
 #include "orchestrator/slurm/node_condition.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -19,7 +19,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json gpus_json(const std::optional<Gpus>& gpus) {
+Json gpus_json(const std::optional<slurm::Gpus>& gpus) {
   if (!gpus) return nullptr;
   Json types = Json::object();
   for (const auto& [type, count] : gpus->by_type) types[type] = count;
@@ -29,7 +29,7 @@ Json gpus_json(const std::optional<Gpus>& gpus) {
 // Slurm's own text: a list that cannot be read must not cost the whole answer.
 std::vector<std::string> names_in(const std::string& hostlist) {
   try {
-    return topology::expand_hostlist(hostlist);
+    return topology::graph::expand_hostlist(hostlist);
   } catch (const base::Error&) {
     return {};
   }
@@ -45,12 +45,12 @@ std::map<std::string, std::set<std::string>> runs_by_node(const NodesAnswer& ans
   return runs;
 }
 
-Json node_json(const NodeRow& node) {
-  const NodeCondition condition = condition_of(node);
+Json node_json(const slurm::NodeRow& node) {
+  const slurm::NodeCondition condition = slurm::condition_of(node);
   return {{"name", node.name},
           {"state", condition.word},
-          {"slurm_state", to_string(node.state)},
-          {"usable", can_work(node.state)},
+          {"slurm_state", slurm::to_string(node.state)},
+          {"usable", slurm::can_work(node.state)},
           {"reason", or_null(node.reason)},
           {"action", condition.action},
           {"cpus", or_null(node.cpus)},
@@ -64,9 +64,9 @@ Json node_json(const NodeRow& node) {
 }
 
 // Those that are not over.
-Json reservations_json(const std::vector<Reservation>& reservations, double now_utc) {
+Json reservations_json(const std::vector<slurm::Reservation>& reservations, double now_utc) {
   Json list = Json::array();
-  for (const Reservation& each : reservations) {
+  for (const slurm::Reservation& each : reservations) {
     if (each.end <= now_utc) continue;
     list.push_back({{"name", each.name},
                     {"starts_at", base::iso8601(each.start)},
@@ -81,14 +81,14 @@ Json reservations_json(const std::vector<Reservation>& reservations, double now_
 }  // namespace
 
 Json nodes_json(const NodesAnswer& answer) {
-  const NodeSnapshot& nodes = answer.nodes;
+  const slurm::NodeSnapshot& nodes = answer.nodes;
   const auto runs = runs_by_node(answer);
-  std::map<std::string, Avoided> suspects;
-  for (Avoided& suspect : suspicions(answer.events, answer.now_utc, {})) {
+  std::map<std::string, slurm::Avoided> suspects;
+  for (slurm::Avoided& suspect : slurm::suspicions(answer.events, answer.now_utc, {})) {
     suspects[suspect.node] = std::move(suspect);
   }
   Json list = Json::array();
-  for (const NodeRow& row : nodes.rows) {
+  for (const slurm::NodeRow& row : nodes.rows) {
     Json node = node_json(row);
     const auto on_it = runs.find(row.name);
     node["runs"] = on_it == runs.end() ? Json::array() : Json(on_it->second);
@@ -111,4 +111,4 @@ Json nodes_json(const NodesAnswer& answer) {
           {"nodes", list}};
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -7,18 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/slurm/node_table.h"
 #include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/slurm/node_table.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 struct NodesAnswer {
   std::string scheduler;
-  NodeSnapshot nodes;
+  slurm::NodeSnapshot nodes;
   std::map<std::string, std::string> run_by_token;  // of runs that are open
-  std::vector<NodeEvent> events;                    // of all nodes
+  std::vector<slurm::NodeEvent> events;             // of all nodes
   double now_utc = 0;
 };
 [[nodiscard]] nlohmann::ordered_json nodes_json(const NodesAnswer& answer);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

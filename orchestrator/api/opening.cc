@@ -7,7 +7,7 @@
 #include "orchestrator/api/api.h"
 #include "orchestrator/api/page.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 constexpr std::chrono::seconds kLongest(8);
@@ -52,4 +52,4 @@ void Opening::give_up() {
   changed_.notify_all();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

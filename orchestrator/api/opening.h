@@ -8,7 +8,7 @@
 #include "base/file_system.h"
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 class Api;
 
@@ -31,4 +31,4 @@ class Opening {
   bool gone_ = false;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{16} << 20U;
@@ -111,4 +111,4 @@ Response serve_page(const Request& request, const base::Path& directory) {
   return response;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -8,7 +8,7 @@
 #include "base/file_system.h"
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 struct PageFile {
   std::string_view bytes;
@@ -24,4 +24,4 @@ struct PageFile {
 // paths without a dot. Files with a hash in their name never change and are cached for ever.
 [[nodiscard]] Response serve_page(const Request& request, const base::Path& directory);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -5,7 +5,7 @@
 
 #include "orchestrator/api/answers.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -22,7 +22,7 @@ Response bad_flag(const std::string& name) {
   return error_response(400, "user", name + " is neither true nor false");
 }
 
-Json freed_json(const DirectoryUse& use) {
+Json freed_json(const control::DirectoryUse& use) {
   return {{"checkpoints", use.checkpoints},
           {"exports", use.exports},
           {"logs", use.logs},
@@ -30,9 +30,9 @@ Json freed_json(const DirectoryUse& use) {
           {"other", use.other}};
 }
 
-Json checkpoints_json(const std::vector<ArchivedFiles::Checkpoint>& checkpoints) {
+Json checkpoints_json(const std::vector<control::ArchivedFiles::Checkpoint>& checkpoints) {
   Json rows = Json::array();
-  for (const ArchivedFiles::Checkpoint& one : checkpoints) {
+  for (const control::ArchivedFiles::Checkpoint& one : checkpoints) {
     rows.push_back(
         {{"name", one.name}, {"step", one.step}, {"bytes", one.bytes}, {"reasons", one.reasons}});
   }
@@ -41,12 +41,13 @@ Json checkpoints_json(const std::vector<ArchivedFiles::Checkpoint>& checkpoints)
 
 }  // namespace
 
-Response remove_run(Controller& controller, const Request& request, const std::string& run) {
+Response remove_run(control::Controller& controller, const Request& request,
+                    const std::string& run) {
   const auto dry_run = read_flag(request, "dry_run");
   if (!dry_run) return bad_flag("dry_run");
   const auto pinned_too = read_flag(request, "pinned_too");
   if (!pinned_too) return bad_flag("pinned_too");
-  const Removal removal = controller.remove(run, {*dry_run, *pinned_too});
+  const control::Removal removal = controller.remove(run, {*dry_run, *pinned_too});
   return json_response(removal.left.empty() ? 200 : 202,
                        {{"id", removal.run.id},
                         {"dry_run", removal.dry_run},
@@ -59,12 +60,14 @@ Response remove_run(Controller& controller, const Request& request, const std::s
                         {"left", removal.left.empty() ? Json() : Json(removal.left)}});
 }
 
-Response archive_run(Controller& controller, const Request& request, const std::string& run) {
+Response archive_run(control::Controller& controller, const Request& request,
+                     const std::string& run) {
   const auto dry_run = read_flag(request, "dry_run");
   if (!dry_run) return bad_flag("dry_run");
-  const Archival archival = controller.archive(run, *dry_run ? DryRun::Yes : DryRun::No);
+  const control::Archival archival =
+      controller.archive(run, *dry_run ? control::DryRun::Yes : control::DryRun::No);
   std::uint64_t bytes = archival.files.exports;
-  for (const ArchivedFiles::Checkpoint& one : archival.files.removed) bytes += one.bytes;
+  for (const control::ArchivedFiles::Checkpoint& one : archival.files.removed) bytes += one.bytes;
   return json_response(200, {{"id", archival.run.id},
                              {"dry_run", *dry_run},
                              {"archived", archival.run.archived},
@@ -74,4 +77,4 @@ Response archive_run(Controller& controller, const Request& request, const std::
                              {"kept", checkpoints_json(archival.files.kept)}});
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "orchestrator/control/controller.h"
 #include "orchestrator/api/http.h"
+#include "orchestrator/control/controller.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 // Errors are thrown as base::Error, but for a query that is not true or false: 400.
-[[nodiscard]] Response remove_run(Controller& controller, const Request& request,
+[[nodiscard]] Response remove_run(control::Controller& controller, const Request& request,
                                   const std::string& run);
-[[nodiscard]] Response archive_run(Controller& controller, const Request& request,
+[[nodiscard]] Response archive_run(control::Controller& controller, const Request& request,
                                    const std::string& run);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

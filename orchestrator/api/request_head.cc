@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 constexpr std::size_t kMaxMethod = 32;
@@ -236,4 +236,4 @@ Request without_path(const RequestHead& head) {
   return request;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -11,7 +11,7 @@
 
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 constexpr std::size_t kMaxLine = 8 * 1024;  // the request line, and each header, with its CRLF
 constexpr std::size_t kMaxHead = 32 * 1024;
@@ -73,4 +73,4 @@ struct ReadHead {
 [[nodiscard]] bool is_http_token(std::string_view text);  // RFC 9110's: methods, names of headers
 [[nodiscard]] std::string lower(std::string_view text);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 struct Route {
@@ -90,4 +90,4 @@ std::optional<Response> refuse_address(const Request& request,
   return wrong_method(base::join(methods, ", "));
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -7,7 +7,7 @@
 
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 // parts: of the path after "/api/v1/". 404 for no address, 405 for another method, 400 for a query
 // parameter that it does not know or that came twice; nothing when the request may be handled.
@@ -18,4 +18,4 @@ namespace regatta::orchestrator {
 [[nodiscard]] std::optional<Response> refuse_query(const Request& request,
                                                    const std::vector<std::string>& known);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

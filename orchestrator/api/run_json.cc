@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
-#include "orchestrator/store/series.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/store/series.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -26,15 +26,15 @@ Json moment(const std::optional<double>& utc) {
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // The newest attempt, and the end of the launch that made it.
-Json attempt_json(const RunRow& row) {
+Json attempt_json(const store::RunRow& row) {
   if (!row.attempt && !row.launch) return nullptr;
   Json json;
-  const Launch* launch = row.launch ? &*row.launch : nullptr;
-  const Attempt* attempt = row.attempt ? &*row.attempt : nullptr;
+  const runs::Launch* launch = row.launch ? &*row.launch : nullptr;
+  const runs::Attempt* attempt = row.attempt ? &*row.attempt : nullptr;
   const bool fresh = launch != nullptr && !launch->over &&
                      (attempt == nullptr || attempt->number <= launch->attempts_before);
   if (fresh) attempt = nullptr;  // started, but its directory is not there yet
-  const bool over = launch == nullptr || launch->over || is_over(row.run.state);
+  const bool over = launch == nullptr || launch->over || runs::is_over(row.run.state);
   json["number"] = attempt != nullptr ? attempt->number : launch->number;
   json["execution"] = attempt != nullptr ? Json(attempt->execution) : Json(nullptr);
   json["state"] = over ? "ended" : attempt != nullptr && attempt->started ? "running" : "starting";
@@ -55,9 +55,9 @@ Json attempt_json(const RunRow& row) {
 }
 
 // What the newest attempt that has begun says of itself, and how its newest steps went.
-void add_ranks(Json& json, const RunRow& row, double now_utc) {
-  const Attempt* attempt = row.begun ? &*row.begun : nullptr;
-  const RunSummary& summary = row.run.summary;
+void add_ranks(Json& json, const store::RunRow& row, double now_utc) {
+  const runs::Attempt* attempt = row.begun ? &*row.begun : nullptr;
+  const runs::RunSummary& summary = row.run.summary;
   json["ranks"] = attempt != nullptr ? Json(attempt->ranks) : Json(nullptr);
   json["ranks_per_node"] = attempt != nullptr ? Json(attempt->ranks_per_node) : Json(nullptr);
   json["device"] = attempt != nullptr ? text_or_null(attempt->device) : Json(nullptr);
@@ -74,8 +74,8 @@ void add_ranks(Json& json, const RunRow& row, double now_utc) {
   json["imbalance"] = number(summary.imbalance);
   json["moved_bytes"] = number(summary.moved_bytes);
   json["slowest"] = nullptr;
-  if (attempt == nullptr || !attempt->slowest || is_over(row.run.state)) return;
-  const SlowestRank& slowest = *attempt->slowest;
+  if (attempt == nullptr || !attempt->slowest || runs::is_over(row.run.state)) return;
+  const runs::SlowestRank& slowest = *attempt->slowest;
   json["slowest"] = {{"rank", slowest.rank},
                      {"step", slowest.step},
                      {"phase", slowest.phase},
@@ -84,11 +84,11 @@ void add_ranks(Json& json, const RunRow& row, double now_utc) {
 }
 
 // Even where the journal names more buckets, no answer does: evenly thinned, with the last.
-Json timeline_json(StoreReads& store, const std::vector<Attempt>& attempts) {
+Json timeline_json(store::StoreReads& store, const std::vector<runs::Attempt>& attempts) {
   const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),
-                                  [](const Attempt& attempt) { return attempt.started; });
+                                  [](const runs::Attempt& attempt) { return attempt.started; });
   if (begun == attempts.rend()) return nullptr;
-  const std::optional<Timeline> timeline = store.timeline(begun->row);
+  const std::optional<store::Timeline> timeline = store.timeline(begun->row);
   if (!timeline) return nullptr;
   Json json{{"step", timeline->step},
             {"step_seconds", number(timeline->step_seconds)},
@@ -111,7 +111,7 @@ Json timeline_json(StoreReads& store, const std::vector<Attempt>& attempts) {
   return json;
 }
 
-std::vector<std::string> warning_texts(const RunParts& parts, const RunAxis& axis) {
+std::vector<std::string> warning_texts(const RunParts& parts, const store::RunAxis& axis) {
   std::vector<std::string> texts;
   for (auto it = parts.warnings.rbegin(); it != parts.warnings.rend(); ++it) {
     texts.push_back(it->message);
@@ -123,7 +123,7 @@ std::vector<std::string> warning_texts(const RunParts& parts, const RunAxis& axi
     texts.push_back(others + "checkpoint of step " + std::to_string(parts.failures.step) + ": " +
                     parts.failures.message);
   }
-  for (const Attempt& attempt : parts.attempts) {
+  for (const runs::Attempt& attempt : parts.attempts) {
     if (attempt.damaged > 0) {
       texts.push_back(std::to_string(attempt.damaged) +
                       " damaged lines in the journal of attempt " + std::to_string(attempt.number));
@@ -135,8 +135,8 @@ std::vector<std::string> warning_texts(const RunParts& parts, const RunAxis& axi
   return texts;
 }
 
-std::optional<double> since_submission(const Run& run, double now_utc) {
-  const RunSummary& summary = run.summary;
+std::optional<double> since_submission(const runs::Run& run, double now_utc) {
+  const runs::RunSummary& summary = run.summary;
   double end = run.ended_utc.value_or(now_utc);
   if (summary.time_to_accuracy_seconds && summary.started_utc) {
     end = *summary.started_utc + *summary.time_to_accuracy_seconds;
@@ -144,64 +144,64 @@ std::optional<double> since_submission(const Run& run, double now_utc) {
   return std::max(0.0, end - run.created_utc);
 }
 
-std::optional<double> predicted_seconds(const Run& run, double now_utc) {
-  const RunSummary& summary = run.summary;
-  if (!summary.crossing || is_over(run.state)) return std::nullopt;
+std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
+  const runs::RunSummary& summary = run.summary;
+  if (!summary.crossing || runs::is_over(run.state)) return std::nullopt;
   const double since = std::max(0.0, now_utc - summary.last_record_utc);
   return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
 }
 
 }  // namespace
 
-RunParts read_parts(StoreReads& store, RunNumber run) {
+RunParts read_parts(store::StoreReads& store, runs::RunNumber run) {
   return {store.launches(run), store.attempts(run), store.newest_warnings(run, kWarningsShown),
           store.checkpoint_failures(run)};
 }
 
-std::string state_text(const Run& run, int attempts) {
-  const RunSummary& summary = run.summary;
+std::string state_text(const runs::Run& run, int attempts) {
+  const runs::RunSummary& summary = run.summary;
   const std::string steps =
       "step " + std::to_string(summary.step) + " of " + std::to_string(summary.steps);
   switch (run.state) {
-    case RunState::Queued:
+    case runs::RunState::Queued:
       return run.reason.empty() ? "waits to be started" : run.reason;
-    case RunState::Starting:
+    case runs::RunState::Starting:
       return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
                           : "the first attempt is starting";
-    case RunState::Running:
-      if (run.wait.category == kSuspended) return "suspended by Slurm, " + steps;
+    case runs::RunState::Running:
+      if (run.wait.category == runs::kSuspended) return "suspended by Slurm, " + steps;
       if (summary.phase == "loading") return summary.phase;
       return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps;
-    case RunState::Stopping:
+    case runs::RunState::Stopping:
       return "writes a checkpoint and stops, " + steps;
-    case RunState::Succeeded:
+    case runs::RunState::Succeeded:
       if (summary.time_to_accuracy_seconds) {
         return "reached its target after " + base::human_seconds(*summary.time_to_accuracy_seconds);
       }
       return summary.target ? "finished without reaching its target, " + steps
                             : "finished, " + steps;
-    case RunState::Stopped:
+    case runs::RunState::Stopped:
       return summary.step == 0 ? "stopped" : "stopped, " + steps;
-    case RunState::Failed:
+    case runs::RunState::Failed:
       return run.error.empty() ? "failed" : "failed: " + run.error;
-    case RunState::Cancelled:
+    case runs::RunState::Cancelled:
       return summary.step == 0 ? "cancelled" : "cancelled, " + steps;
   }
   return "";
 }
 
-Json row_json(const RunRow& row, double now_utc) {
-  Run run = row.run;
-  if (run.wanted == Wanted::Resume) {  // the controller is just taking it up
-    run.state = RunState::Queued;
+Json row_json(const store::RunRow& row, double now_utc) {
+  runs::Run run = row.run;
+  if (run.wanted == runs::Wanted::Resume) {  // the controller is just taking it up
+    run.state = runs::RunState::Queued;
     run.error.clear();
     run.ended_utc.reset();
   }
-  const RunSummary& summary = run.summary;
+  const runs::RunSummary& summary = run.summary;
   Json json;
   json["id"] = run.id;
   json["name"] = run.name;
-  json["state"] = name_of(run.state);
+  json["state"] = runs::name_of(run.state);
   json["state_text"] = state_text(run, row.attempts);
   json["created_at"] = moment(run.created_utc);
   json["started_at"] = moment(summary.started_utc);
@@ -239,17 +239,17 @@ Json row_json(const RunRow& row, double now_utc) {
   return json;
 }
 
-Json run_json(const Run& run, const RunParts& parts, double now_utc) {
-  RunRow row{run, static_cast<int>(parts.attempts.size()), {}, {}, {}};
+Json run_json(const runs::Run& run, const RunParts& parts, double now_utc) {
+  store::RunRow row{run, static_cast<int>(parts.attempts.size()), {}, {}, {}};
   if (!parts.launches.empty()) row.launch = parts.launches.back();
-  for (const Attempt& attempt : parts.attempts) row.take(attempt);
+  for (const runs::Attempt& attempt : parts.attempts) row.take(attempt);
   Json json = row_json(row, now_utc);
-  json["warnings"] = warning_texts(parts, RunAxis(parts.attempts));
+  json["warnings"] = warning_texts(parts, store::RunAxis(parts.attempts));
   json["config"] = shown_config(run.config);
   return json;
 }
 
-Json contact_json(const std::optional<Contact>& contact, double now_utc) {
+Json contact_json(const std::optional<runs::Contact>& contact, double now_utc) {
   if (!contact) return nullptr;
   std::optional<double> age;
   if (contact->answered_utc) age = std::max(0.0, now_utc - *contact->answered_utc);
@@ -259,14 +259,14 @@ Json contact_json(const std::optional<Contact>& contact, double now_utc) {
           {"cancel_waits_since", moment(contact->end_waits_utc)}};
 }
 
-Json metrics_json(StoreReads& store, const Run& run, std::int64_t cursor, int limit) {
-  const std::vector<Attempt> attempts = store.attempts(run.number);
-  const RunAxis axis(attempts);
+Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t cursor, int limit) {
+  const std::vector<runs::Attempt> attempts = store.attempts(run.number);
+  const store::RunAxis axis(attempts);
   // Before the rows, so that a row that comes in between is sent twice rather than never.
   Json json;
   json["cursor"] = std::max(cursor, store.newest_cursor(run.number));
   json["steps"] = Json::array();
-  for (const StepRow& row : store.steps(run.number, cursor, limit)) {
+  for (const store::StepRow& row : store.steps(run.number, cursor, limit)) {
     const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;
     json["steps"].push_back({row.step, number(axis.at(row.attempt, row.seconds)), number(row.loss),
                              number(row.mlm_loss), number(static_cast<double>(row.samples) * rate),
@@ -274,19 +274,19 @@ Json metrics_json(StoreReads& store, const Run& run, std::int64_t cursor, int li
                              number(row.noise_scale), number(row.mfu)});
   }
   json["evaluations"] = Json::array();
-  for (const EvaluationRow& row : store.evaluations(run.number, cursor)) {
+  for (const store::EvaluationRow& row : store.evaluations(run.number, cursor)) {
     json["evaluations"].push_back({row.step, number(axis.at(row.attempt, row.seconds)),
                                    number(row.mlm_accuracy), number(row.mlm_loss)});
   }
   json["checkpoints"] = Json::array();
-  for (const CheckpointRow& row : store.checkpoints(run.number, cursor)) {
+  for (const store::CheckpointRow& row : store.checkpoints(run.number, cursor)) {
     json["checkpoints"].push_back(
         {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
   }
   json["timeline"] = timeline_json(store, attempts);
   json["prediction"] = nullptr;
-  const RunSummary& summary = run.summary;
-  if (summary.crossing && !is_over(run.state)) {
+  const runs::RunSummary& summary = run.summary;
+  if (summary.crossing && !runs::is_over(run.state)) {
     json["prediction"] = {{"seconds", number(summary.crossing)},
                           {"low", number(summary.crossing_low)},
                           {"high", number(summary.crossing_high)}};
@@ -294,9 +294,9 @@ Json metrics_json(StoreReads& store, const Run& run, std::int64_t cursor, int li
   return json;
 }
 
-Json checkpoints_json(StoreReads& store, const Run& run) {
+Json checkpoints_json(store::StoreReads& store, const runs::Run& run) {
   Json list = Json::array();
-  for (const CheckpointRow& row : store.checkpoints(run.number, 0)) {
+  for (const store::CheckpointRow& row : store.checkpoints(run.number, 0)) {
     // One line per checkpoint: the newest word about it. What fails once it is written (removing
     // older ones) is a line of its own.
     for (auto it = list.begin(); it != list.end(); ++it) {
@@ -324,4 +324,4 @@ Json checkpoints_json(StoreReads& store, const Run& run) {
   return {{"checkpoints", list}};
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

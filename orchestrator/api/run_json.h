@@ -9,29 +9,30 @@
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/store/store_reads.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 struct RunParts {
-  std::vector<Launch> launches;
-  std::vector<Attempt> attempts;
-  std::vector<WarningRow> warnings;  // newest first
-  CheckpointFailures failures;
+  std::vector<runs::Launch> launches;
+  std::vector<runs::Attempt> attempts;
+  std::vector<store::WarningRow> warnings;  // newest first
+  store::CheckpointFailures failures;
 };
-[[nodiscard]] RunParts read_parts(StoreReads& store, RunNumber run);
+[[nodiscard]] RunParts read_parts(store::StoreReads& store, runs::RunNumber run);
 
 // now_utc: for what counts until now. In a list: all but `warnings` and `config`.
-[[nodiscard]] nlohmann::ordered_json row_json(const RunRow& row, double now_utc);
-[[nodiscard]] nlohmann::ordered_json run_json(const Run& run, const RunParts& parts,
+[[nodiscard]] nlohmann::ordered_json row_json(const store::RunRow& row, double now_utc);
+[[nodiscard]] nlohmann::ordered_json run_json(const runs::Run& run, const RunParts& parts,
                                               double now_utc);
 // Of a run that is not over: whether Slurm answers. null where nobody has to be asked.
-[[nodiscard]] nlohmann::ordered_json contact_json(const std::optional<Contact>& contact,
+[[nodiscard]] nlohmann::ordered_json contact_json(const std::optional<runs::Contact>& contact,
                                                   double now_utc);
 // The series after `cursor`, at most `limit` step rows, and the buckets of the newest step.
-[[nodiscard]] nlohmann::ordered_json metrics_json(StoreReads& store, const Run& run,
+[[nodiscard]] nlohmann::ordered_json metrics_json(store::StoreReads& store, const runs::Run& run,
                                                   std::int64_t cursor, int limit);
-[[nodiscard]] nlohmann::ordered_json checkpoints_json(StoreReads& store, const Run& run);
+[[nodiscard]] nlohmann::ordered_json checkpoints_json(store::StoreReads& store,
+                                                      const runs::Run& run);
 
 // "training, step 412 of 4000"
-[[nodiscard]] std::string state_text(const Run& run, int attempts);
+[[nodiscard]] std::string state_text(const runs::Run& run, int attempts);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

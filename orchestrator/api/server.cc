@@ -11,14 +11,14 @@
 #include "orchestrator/api/listeners.h"
 #include "orchestrator/files/work_lane.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
 // Together with their queues fewer than a peer may have connections: however many slow requests it
 // sends, there is one left to ask for the version.
-constexpr WorkLane::Size kReads{8, 96};
-constexpr WorkLane::Size kWrites{4, 96};
-constexpr WorkLane::Size kQuick{2, 64};
+constexpr files::WorkLane::Size kReads{8, 96};
+constexpr files::WorkLane::Size kWrites{4, 96};
+constexpr files::WorkLane::Size kQuick{2, 64};
 
 std::string value_of(const RequestHead& head, std::string_view name) {
   const std::string* const value = head.find(name);
@@ -122,10 +122,10 @@ class HttpServer::Implementation {
   std::optional<Response> take(Connections::Id id, const RequestHead& head, std::string body,
                                const Peer& peer) {
     // An address that is written in another way is the same for the handler, only in another lane.
-    WorkLane& lane = head.method == "POST" || head.method == "DELETE" ? writes_
-                     : options_.quick.count(head.target.substr(0, head.target.find('?'))) > 0
-                         ? quick_
-                         : reads_;
+    files::WorkLane& lane = head.method == "POST" || head.method == "DELETE" ? writes_
+                            : options_.quick.count(head.target.substr(0, head.target.find('?'))) > 0
+                                ? quick_
+                                : reads_;
     const bool taken = lane.offer([this, id, head, body = std::move(body), peer] {
       connections_->answer(id, exchange(head, body, peer, handler_));
     });
@@ -138,9 +138,9 @@ class HttpServer::Implementation {
   TcpListener tcp_;
   std::optional<UnixListener> unix_;
   std::optional<Connections> connections_;
-  WorkLane reads_{kReads};
-  WorkLane writes_{kWrites};
-  WorkLane quick_{kQuick};
+  files::WorkLane reads_{kReads};
+  files::WorkLane writes_{kWrites};
+  files::WorkLane quick_{kQuick};
 };
 
 HttpServer::HttpServer(const ServerOptions& options, Handler handler)
@@ -150,4 +150,4 @@ void HttpServer::start() { implementation_->start(); }
 int HttpServer::port() const { return implementation_->port(); }
 std::string HttpServer::url() const { return implementation_->url(); }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -9,7 +9,7 @@
 #include "orchestrator/api/connections.h"
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 constexpr int kNoPort = -1;
 
@@ -59,4 +59,4 @@ class HttpServer {
 [[nodiscard]] bool host_is_allowed(const std::string& host, const std::string& address);
 [[nodiscard]] bool is_loopback(const std::string& address);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

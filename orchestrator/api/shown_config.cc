@@ -4,7 +4,7 @@
 
 #include "orchestrator/api/answers.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 using Json = nlohmann::ordered_json;
 
@@ -42,4 +42,4 @@ Json shown_config(const std::string& config) {
   return json;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

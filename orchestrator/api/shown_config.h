@@ -7,7 +7,7 @@
 
 #include "orchestrator/api/http.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 
 // `config` (run.json) with null for each value of slurm.environment, which may be a password; the
 // names stay. Null when it cannot be read: what is not understood is not shown.
@@ -21,4 +21,4 @@ namespace regatta::orchestrator {
 // 403 or 400 when they are asked for in another way.
 [[nodiscard]] std::optional<Response> refuse_secrets(const Request& request);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "orchestrator/batch/shell_words.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 namespace {
 
 constexpr std::size_t kMostScriptBytes = 4'000'000;      // Slurm's max_script_size
@@ -73,19 +73,19 @@ std::vector<std::string> assignments(const SlurmJob& job) {
   return words;
 }
 
-bool has_range(const trainer::SlurmResources& resources) {
+bool has_range(const trainer::contract::SlurmResources& resources) {
   return resources.max_nodes > resources.min_nodes;
 }
 
 // Options of the srun that starts the ranks, and of the one that proves the nodes.
-std::vector<std::string> step_options(const trainer::SlurmResources& resources) {
+std::vector<std::string> step_options(const trainer::contract::SlurmResources& resources) {
   std::vector<std::string> options;
   // srun does not take it over from sbatch since Slurm 22.05, and must not before that where a task
   // of the job is a whole node's part.
   if (resources.cpus_per_rank > 0 || has_range(resources)) {
     options.push_back("--cpus-per-task=" + std::to_string(std::max(1, resources.cpus_per_rank)));
   }
-  const trainer::SlurmContainer& container = resources.container;
+  const trainer::contract::SlurmContainer& container = resources.container;
   if (!container.image.empty()) options.push_back("--container-image=" + container.image);
   if (!container.mounts.empty()) {
     options.push_back("--container-mounts=" + base::join(container.mounts, ","));
@@ -105,7 +105,7 @@ std::string output_pattern(const SlurmJob& job) {
 }
 
 void append_resources(const SlurmJob& job, std::vector<std::string>* arguments) {
-  const trainer::SlurmResources& resources = job.resources;
+  const trainer::contract::SlurmResources& resources = job.resources;
   const auto add = [arguments](const std::string& name, const std::string& value) {
     if (!value.empty()) arguments->push_back("--" + name + "=" + value);
   };
@@ -242,4 +242,4 @@ bool may_reach_job(std::string_view variable) {
          std::find(std::begin(kSubmitted), std::end(kSubmitted), variable) != std::end(kSubmitted);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

@@ -10,7 +10,7 @@
 #include "base/file_system.h"
 #include "trainer/contract/slurm_resources.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 
 struct SlurmJob {
   std::string token;           // of the submission: 16 hexadecimal digits
@@ -18,7 +18,7 @@ struct SlurmJob {
   base::Path run_directory;    // absolute, as every node sees it
   base::Path trainer;          // regatta-train, likewise
   base::Path slurm_directory;  // where srun, squeue, scontrol and sbatch lie; empty: in PATH
-  trainer::SlurmResources resources;
+  trainer::contract::SlurmResources resources;
   // The planner's and the controller's part.
   std::map<std::string, std::string> plan_environment;  // NCCL_… and CUDA_…; the run's own win
   std::string switches;                                 // replaces the run's; empty: none
@@ -57,4 +57,4 @@ void check_places(const base::Path& runs_directory, const base::Path& trainer);
 [[nodiscard]] std::string_view batch_script_head();
 [[nodiscard]] std::string_view batch_script_body();
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

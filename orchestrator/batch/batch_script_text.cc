@@ -2,7 +2,7 @@
 // runs after them and trusts nothing that they left behind.
 #include "orchestrator/batch/batch_script.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 namespace {
 
 constexpr std::string_view kHead = R"bash(#!/bin/bash -p
@@ -418,4 +418,4 @@ main; exit
 std::string_view batch_script_head() { return kHead; }
 std::string_view batch_script_body() { return kBody; }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 namespace {
 
 // Slurm's own signal before the end is a second way beside the deadline that the script hands over.
@@ -15,27 +15,27 @@ constexpr int kSignalSeconds = 120;
 
 }  // namespace
 
-std::optional<topology::Plan> plan_of_run(base::FileSystem& files, const base::Path& run_directory,
-                                          int ranks) {
+std::optional<topology::plan::Plan> plan_of_run(base::FileSystem& files,
+                                                const base::Path& run_directory, int ranks) {
   const base::Path path = run_directory / "plan.json";
   if (!files.exists(path)) return std::nullopt;
-  topology::Plan plan =
-      topology::parse_plan(files.read(path, topology::kMostPlanBytes), path.string(), std::nullopt);
+  topology::plan::Plan plan = topology::plan::parse_plan(
+      files.read(path, topology::plan::kMostPlanBytes), path.string(), std::nullopt);
   if (plan.ranks == ranks) return plan;
   base::log(base::LogLevel::Warning, path.string() + " is for " + std::to_string(plan.ranks) +
                                          " ranks, and is not used; plan again");
   return std::nullopt;
 }
 
-SlurmJob job_of_run(SlurmJob launch, const trainer::RunConfig& config,
-                    const std::optional<topology::Plan>& plan) {
+SlurmJob job_of_run(SlurmJob launch, const trainer::contract::RunConfig& config,
+                    const std::optional<topology::plan::Plan>& plan) {
   SlurmJob job = std::move(launch);
   job.run_name = config.name;
-  job.resources = trainer::slurm_resources_of(config);
+  job.resources = trainer::contract::slurm_resources_of(config);
   job.signal_seconds =
       job.resources.time_limit_minutes >= kLeastMinutesForSignal ? kSignalSeconds : 0;
   if (!plan) return job;
-  const topology::Placement& placement = plan->placement;
+  const topology::plan::Placement& placement = plan->placement;
   job.plan_environment = placement.environment;
   job.switches = placement.switches;
   job.segment = placement.segment;
@@ -43,4 +43,4 @@ SlurmJob job_of_run(SlurmJob launch, const trainer::RunConfig& config,
   return job;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

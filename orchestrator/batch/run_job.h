@@ -8,15 +8,16 @@
 #include "topology/plan/plan.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 
 // plan.json of the run directory; nothing where there is none, or where it is for another number of
 // ranks (logged). Code::User names what is wrong with one.
-[[nodiscard]] std::optional<topology::Plan> plan_of_run(base::FileSystem& files,
-                                                        const base::Path& run_directory, int ranks);
+[[nodiscard]] std::optional<topology::plan::Plan> plan_of_run(base::FileSystem& files,
+                                                              const base::Path& run_directory,
+                                                              int ranks);
 
 // `launch` has what is this launch's own: token, directories, trainer, nodes to avoid.
-[[nodiscard]] SlurmJob job_of_run(SlurmJob launch, const trainer::RunConfig& config,
-                                  const std::optional<topology::Plan>& plan);
+[[nodiscard]] SlurmJob job_of_run(SlurmJob launch, const trainer::contract::RunConfig& config,
+                                  const std::optional<topology::plan::Plan>& plan);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

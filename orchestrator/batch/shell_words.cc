@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 namespace {
 
 bool is_printable(char c) { return c >= 0x20 && c < 0x7F; }
@@ -59,4 +59,4 @@ std::string shell_words(const std::vector<std::string>& texts) {
   return words;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::batch {
 
 // One word that bash reads as exactly `text`, in any locale and wherever a word may stand. It is
 // printable ASCII without line breaks, so no byte of `text` can begin a line of the script. Throws
@@ -15,4 +15,4 @@ namespace regatta::orchestrator {
 // The words with a space between them.
 [[nodiscard]] std::string shell_words(const std::vector<std::string>& texts);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::batch

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/pins.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::checkpoints {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -182,4 +182,4 @@ void CheckpointExports::remove_leftovers(const base::Path& output) {
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::checkpoints

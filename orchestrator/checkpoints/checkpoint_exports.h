@@ -14,7 +14,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::checkpoints {
 
 struct ExportSettings {
   base::Path trainer;              // regatta-train; empty: nothing can be exported
@@ -70,4 +70,4 @@ class CheckpointExports {
   std::jthread thread_;  // of the newest; last: it ends before what it uses
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::checkpoints

@@ -16,7 +16,7 @@
 #include "trainer/contract/retention_policy.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::checkpoints {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -97,10 +97,11 @@ struct RunFacts {
   std::string execution;  // of the newest attempt
 };
 RunFacts read_facts(base::FileSystem& files, const base::Path& directory) {
-  const auto run = trainer::RunDirectory::open(files, directory);
+  const auto run = trainer::contract::RunDirectory::open(files, directory);
   const std::string source = (directory / "run.json").string();
   RunFacts facts;
-  facts.policy = trainer::retention_policy(trainer::parse_run_config(run.run_json(), source));
+  facts.policy = trainer::contract::retention_policy(
+      trainer::contract::parse_run_config(run.run_json(), source));
   const auto attempts = run.attempts();
   if (!attempts.empty()) facts.execution = attempts.back().execution;
   return facts;
@@ -160,7 +161,7 @@ Json CheckpointTools::list() const {
   const auto pins = checkpoint::read_pins(files_, directory);
   auto tombstones = checkpoint::read_tombstones(files_, directory);
   auto opened = store();
-  std::map<std::string, checkpoint::Decision> decisions;
+  std::map<std::string, checkpoint::RetentionDecision> decisions;
   for (auto& one :
        checkpoint::apply_retention(files_, opened, facts.policy,
                                    {facts.execution, now, checkpoint::RetentionRound::Mode::Plan})
@@ -273,7 +274,7 @@ Json CheckpointTools::gc(Gc mode) {
       {facts.execution, clock_.utc_seconds(), mode == Gc::DryRun ? Mode::Plan : Mode::Check});
   Json removed = Json::array();
   Json kept = Json::array();
-  for (const checkpoint::Decision& one : outcome.decisions) {
+  for (const checkpoint::RetentionDecision& one : outcome.decisions) {
     (one.goes ? removed : kept)
         .push_back({{"name", one.name}, {"step", one.step}, {"reasons", one.reasons}});
   }
@@ -325,4 +326,4 @@ Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::
   return {{"a", a.string()}, {"b", b.string()}, {"misfits", misfits}, {"tensors", tensors}};
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::checkpoints

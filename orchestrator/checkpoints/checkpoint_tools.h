@@ -10,7 +10,7 @@
 #include "base/file_system.h"
 #include "checkpoint/store.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::checkpoints {
 
 // In the following, a checkpoint is asked for by its name, by its step, or as "latest" (the newest
 // valid one). Code::NotFound when there is none such, Code::User when several have that step.
@@ -61,4 +61,4 @@ enum class WithOptimizer { No, Yes };
 [[nodiscard]] nlohmann::ordered_json diff_checkpoints(base::FileSystem& files, const base::Path& a,
                                                       const base::Path& b, WithOptimizer optimizer);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::checkpoints

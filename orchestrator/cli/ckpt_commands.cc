@@ -14,10 +14,10 @@
 #include "checkpoint/shards.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/cli/client.h"
-#include "orchestrator/text/terminal.h"
 #include "orchestrator/runs/trainer_program.h"
+#include "orchestrator/text/terminal.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -63,7 +63,7 @@ class Source {
     return tools_ ? tools_->unpin(name) : client_->post(path(name) + "/unpin", "", {});
   }
   Json gc(bool dry_run) {
-    using Gc = CheckpointTools::Gc;
+    using Gc = checkpoints::CheckpointTools::Gc;
     if (tools_) return tools_->gc(dry_run ? Gc::DryRun : Gc::Remove);
     return client_->post(run_ + "/checkpoints/gc" + (dry_run ? "?dry_run=true" : ""), "", {});
   }
@@ -78,7 +78,7 @@ class Source {
     return run_ + "/checkpoints/" + path_part(name);
   }
 
-  std::optional<CheckpointTools> tools_;
+  std::optional<checkpoints::CheckpointTools> tools_;
   std::optional<Client> client_;
   std::string run_;
 };
@@ -166,7 +166,7 @@ void print_list(const Json& answer) {
     cells.push_back({step_text(row), text_of(row, "name"), condition_text(row), size_text(row),
                      metric_text(row), age_text(row), pin_text(row), kept_text(row)});
   }
-  if (!rows.empty()) std::cout << table(cells);
+  if (!rows.empty()) std::cout << text::table(cells);
 }
 
 // The shards of a part, and then its tensors: one that lies in ranges is one line.
@@ -207,7 +207,7 @@ void print_files(const Json& files) {
     for (const Json& one : tensors) add_tensor(one, &part);
   }
   for (const auto& [kind, part] : parts) {
-    std::cout << "\n" << table(part.files);
+    std::cout << "\n" << text::table(part.files);
     std::vector<Row> cells;
     for (const std::string& name : part.names) {
       const Part::Tensor& tensor = part.tensors.at(name);
@@ -217,7 +217,7 @@ void print_files(const Json& files) {
                                                 std::to_string(tensor.ranges) + " ranges",
                        base::human_bytes(tensor.bytes)});
     }
-    std::cout << table(cells);
+    std::cout << text::table(cells);
   }
 }
 
@@ -237,7 +237,7 @@ void print_details(const Json& row) {
     const Json& value = manifest[key];
     cells.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   }
-  std::cout << table(cells);
+  std::cout << text::table(cells);
   print_files(row.value("files", Json::object()));
 }
 
@@ -253,7 +253,7 @@ void print_gc(const Json& answer) {
         {"stays", text_of(row, "name"), list_text(row.value("reasons", Json::array()), ", ")});
   }
   if (cells.empty()) std::cerr << "no checkpoints\n";
-  std::cout << table(cells);
+  std::cout << text::table(cells);
 }
 
 void print_diff(const Json& answer) {
@@ -275,10 +275,12 @@ void print_diff(const Json& answer) {
          number_text(row, "norm_a"), number_text(row, "norm_b"), number_text(row, "difference"),
          number_text(row, "relative"), number_text(row, "largest"), at});
   }
-  std::cout << table(cells);
+  std::cout << text::table(cells);
 }
 
-void print_json(const Json& json) { std::cout << json_text(json, 2, reader_of_stdout()) << "\n"; }
+void print_json(const Json& json) {
+  std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n";
+}
 
 // Every one named; without a name every one that is not known to be unfinished or removed.
 int verify(const Source& source, Row names, Format format) {
@@ -323,8 +325,9 @@ int diff(const ClientOptions& client, const CkptOptions& options, Row words) {
     a = source.place(words[0]);
     b = source.place(words[1]);
   }
-  const Json answer = diff_checkpoints(base::posix_file_system(), a, b,
-                                       options.optimizer ? WithOptimizer::Yes : WithOptimizer::No);
+  const Json answer = checkpoints::diff_checkpoints(
+      base::posix_file_system(), a, b,
+      options.optimizer ? checkpoints::WithOptimizer::Yes : checkpoints::WithOptimizer::No);
   if (client.format == Format::Json) {
     print_json(answer);
   } else {
@@ -335,7 +338,7 @@ int diff(const ClientOptions& client, const CkptOptions& options, Row words) {
 
 // By regatta-train, which knows models; its output is this program's.
 int export_model(const ClientOptions& client, const CkptOptions& options, Row words,
-                 const Environment& environment) {
+                 const site::ProgramEnvironment& environment) {
   base::Path checkpoint;
   if (options.directory.empty() && words.size() == 1) {
     checkpoint = words.front();
@@ -349,7 +352,7 @@ int export_model(const ClientOptions& client, const CkptOptions& options, Row wo
   }
   base::Command command;
   command.arguments = {
-      find_trainer(options.trainer, environment.program, environment.path).string(), "export",
+      runs::find_trainer(options.trainer, environment.program, environment.path).string(), "export",
       "--checkpoint=" + checkpoint.string(), "--output=" + options.output};
   command.arguments.insert(command.arguments.end(), options.export_options.begin(),
                            options.export_options.end());
@@ -376,7 +379,7 @@ void expect_none(const Row& words) {
 }  // namespace
 
 int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& options,
-         const Environment& environment) {
+         const site::ProgramEnvironment& environment) {
   Row words = options.words;
   if (action == CkptAction::Export) return export_model(client, options, words, environment);
   if (action == CkptAction::Diff) return diff(client, options, words);
@@ -416,4 +419,4 @@ int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& opti
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -6,7 +6,7 @@
 
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 enum class CkptAction { List, Show, Verify, Pin, Unpin, Gc, Diff, Export };
 
@@ -25,6 +25,6 @@ struct CkptOptions {
 // 1 when verify found damage; of an export the exit code of regatta-train, or 128 + the signal that
 // ended it. Code::User for words that are missing or too many.
 int ckpt(CkptAction action, const ClientOptions& client, const CkptOptions& options,
-         const Environment& environment);
+         const site::ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

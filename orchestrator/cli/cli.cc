@@ -17,7 +17,7 @@
 #include "orchestrator/cli/simulate_command.h"
 #include "orchestrator/cli/topo_commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 constexpr int kUsage = 2;
@@ -308,7 +308,7 @@ void add_doctor(CLI::App* app, Parsed* parsed) {
   add_choice(command, "-o,--output", &options.format, kFormats);
 }
 
-void add_given_figures(CLI::App* command, GivenFigures* given) {
+void add_given_figures(CLI::App* command, plan::GivenFigures* given) {
   command
       ->add_option("--efficiency", given->efficiency,
                    "share of the devices' peak that large products reach")
@@ -433,7 +433,8 @@ void add_simulate(CLI::App* app, Parsed* parsed) {
              {{"table", SimulateFormat::Table}, {"json", SimulateFormat::Json}});
 }
 
-int run_ckpt(const CLI::App& group, const Parsed& parsed, const Environment& environment) {
+int run_ckpt(const CLI::App& group, const Parsed& parsed,
+             const site::ProgramEnvironment& environment) {
   const std::string name = group.get_subcommands().front()->get_name();
   for (const CkptCommand& entry : kCkptCommands) {
     if (name == entry.name) return ckpt(entry.action, parsed.client, parsed.ckpt, environment);
@@ -468,7 +469,8 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUsage;
 }
 
-int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& environment) {
+int dispatch(const CLI::App& app, const Parsed& parsed,
+             const site::ProgramEnvironment& environment) {
   const std::string name = app.get_subcommands().front()->get_name();
   if (name == "serve") return serve(parsed.serve, environment);
   if (name == "submit") {
@@ -509,7 +511,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed, const Environment& envir
 
 }  // namespace
 
-int run_command_line(int count, char** arguments, const Environment& environment) {
+int run_command_line(int count, char** arguments, const site::ProgramEnvironment& environment) {
   // Its options are sbatch's, so nothing here may read them; a link called sbatch stands for it.
   const bool by_name = count > 0 && base::Path(arguments[0]).filename() == "sbatch";
   if (by_name || (count > 1 && std::string_view(arguments[1]) == "sbatch")) {
@@ -579,4 +581,4 @@ int run_command_line(int count, char** arguments, const Environment& environment
   return dispatch(app, parsed, environment);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

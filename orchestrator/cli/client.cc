@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/site/data_directory.h"
 #include "orchestrator/api/server.h"
 #include "orchestrator/files/trusted_peer.h"
+#include "orchestrator/site/data_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -118,12 +118,12 @@ curl_socket_t make_socket(void* guard, curlsocktype, curl_sockaddr* address) {
 // Called by libcurl between connecting and sending.
 int check_socket(void* given, char*, char*, int, int) {
   Guard* const guard = static_cast<Guard*>(given);
-  guard->foreign = why_not_own_socket(guard->socket);
+  guard->foreign = files::why_not_own_socket(guard->socket);
   return guard->foreign.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 int check_listener(void* given, char* address, char*, int port, int) {
   Guard* const guard = static_cast<Guard*>(given);
-  guard->foreign = why_not_own_listener(address, port);
+  guard->foreign = files::why_not_own_listener(address, port);
   return guard->foreign.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
@@ -137,7 +137,7 @@ Client::Client(const ControllerAddress& address, double timeout_seconds)
                         "cannot tell where the controller is: neither XDG_STATE_HOME nor HOME is "
                         "set; name it with --server");
     }
-    name_ = std::string(kUnix) + socket_path(*address.data).string();
+    name_ = std::string(kUnix) + site::socket_path(*address.data).string();
   }
   if (name_.rfind(kUnix, 0) == 0 && name_.size() > kUnix.size()) {
     socket_ = name_.substr(kUnix.size());
@@ -148,7 +148,7 @@ Client::Client(const ControllerAddress& address, double timeout_seconds)
     throw base::Error(base::Code::User, "the server '" + base::printable(name_) +
                                             "' is not an address; use " + address_meant(name_));
   }
-  loopback_ = is_loopback(host_of(name_));
+  loopback_ = api::is_loopback(host_of(name_));
   find_token(address);
 }
 
@@ -162,12 +162,12 @@ void Client::find_token(const ControllerAddress& address) {
                             ", where everybody on the way can read it; use https://, or ssh -L "
                             "and http://127.0.0.1");
     }
-    token_ = read_token(address.token_file);
+    token_ = site::read_token(address.token_file);
     return;
   }
   if (!loopback_ || !address.data) return;
   try {
-    token_ = read_token(token_path(*address.data));
+    token_ = site::read_token(site::token_path(*address.data));
   } catch (const base::Error& error) {
     if (error.code() != base::Code::NotFound) throw;
   }
@@ -188,7 +188,7 @@ Json Client::call(const char* method, const std::string& path, const std::string
   base::check(curl != nullptr, "libcurl can be initialised");
   std::string answer;
   Guard guard;
-  std::optional<SocketName> socket;
+  std::optional<files::SocketName> socket;
   std::unique_ptr<curl_slist, Cleanup> list;
   const auto add_header = [&](const std::string& line) {
     list.reset(curl_slist_append(list.release(), line.c_str()));
@@ -238,7 +238,7 @@ Json Client::call(const char* method, const std::string& path, const std::string
   if (result == CURLE_COULDNT_CONNECT && !socket_.empty()) {
     long reason = 0;
     curl_easy_getinfo(curl.get(), CURLINFO_OS_ERRNO, &reason);
-    refuse_socket(socket_, static_cast<int>(reason));
+    files::refuse_socket(socket_, static_cast<int>(reason));
   }
   if (result != CURLE_OK) throw_unreachable(name_, loopback_, curl_easy_strerror(result));
   long status = 0;
@@ -264,4 +264,4 @@ std::string path_part(const std::string& text) {
   return out;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

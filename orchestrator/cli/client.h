@@ -7,7 +7,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 // Where the controller is, and what lets a client in over TCP.
 struct ControllerAddress {
@@ -52,4 +52,4 @@ class Client {
 // empty.
 [[nodiscard]] std::string path_part(const std::string& text);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

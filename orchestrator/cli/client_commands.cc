@@ -9,14 +9,15 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/api/explain.h"
 #include "orchestrator/cli/client.h"
 #include "orchestrator/cli/commands.h"
-#include "orchestrator/api/explain.h"
 #include "orchestrator/plan/run_plan.h"
+#include "orchestrator/site/data_directory.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -27,7 +28,7 @@ constexpr auto kAnswerPause = std::chrono::milliseconds(200);
 constexpr std::size_t kMostCounted = 1000;
 
 void print_json(const Json& json) {
-  std::cout << json_text(json, 2, reader_of_stdout()) << "\n" << std::flush;
+  std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n" << std::flush;
 }
 
 std::string read_run_file(const std::string& file) {
@@ -106,9 +107,15 @@ std::string none_of(const std::string& state, const Json& runs) {
 
 }  // namespace
 
+ControllerAddress controller_address(const site::ProgramEnvironment& environment) {
+  return {environment.server.value_or(""), environment.token_file.value_or(""),
+          site::default_data_directory(environment)};
+}
+
 int submit(const ClientOptions& options, const SubmitOptions& submission) {
   const std::string source = submission.file == "-" ? "stdin" : submission.file;
-  trainer::RunConfig config = trainer::parse_run_config(read_run_file(submission.file), source);
+  trainer::contract::RunConfig config =
+      trainer::contract::parse_run_config(read_run_file(submission.file), source);
   // Relative to the file, as written by its author; the controller has no such place.
   const base::Path folder =
       submission.file == "-" ? base::Path(".") : base::Path(submission.file).parent_path();
@@ -124,16 +131,16 @@ int submit(const ClientOptions& options, const SubmitOptions& submission) {
     headers["Idempotency-Key"] = key;
   }
   const Client client(options.server, options.timeout_seconds);
-  SubmittedRun asked{config, {}};
+  plan::SubmittedRun asked{config, {}};
   if (!submission.plan.empty()) {
     asked.plan =
-        topology::parse_plan(read_run_file(submission.plan), submission.plan, std::nullopt);
+        topology::plan::parse_plan(read_run_file(submission.plan), submission.plan, std::nullopt);
   }
   std::string path = "/runs";
   for (const std::string& name : submission.after) {
     path += (path.size() > 5 ? "," : "?after=") + path_part(name);
   }
-  const Json run = client.post(path, submitted_body(asked), headers);
+  const Json run = client.post(path, plan::submitted_body(asked), headers);
   const std::string id = run.value("id", "");
   if (options.format == Format::Json && !submission.wait) {
     print_json(run);
@@ -167,7 +174,7 @@ int list(const ClientOptions& options, const ListOptions& listing) {
         listing.state.empty() ? answer : client.get("/runs?limit=" + std::to_string(kMostCounted));
     std::cerr << none_of(listing.state, all.value("runs", Json::array())) << "\n";
   } else {
-    std::cout << run_table(answer["runs"], terminal_width(STDOUT_FILENO));
+    std::cout << text::run_table(answer["runs"], text::terminal_width(STDOUT_FILENO));
   }
   return 0;
 }
@@ -180,14 +187,14 @@ int show(const ClientOptions& options, const std::string& name, Secrets secrets)
     print_json(run);
     return 0;
   }
-  std::cout << run_details(run);
+  std::cout << text::run_details(run);
   const Json::json_pointer environment("/config/slurm/environment");
   if (shown && run.contains(environment) && run.at(environment).is_object()) {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [variable, value] : run.at(environment).items()) {
       rows.push_back({variable, value.is_string() ? value.get<std::string>() : ""});
     }
-    std::cout << table(rows);
+    std::cout << text::table(rows);
   }
   return 0;
 }
@@ -198,7 +205,7 @@ int explain(const ClientOptions& options, const std::string& name) {
   if (options.format == Format::Json) {
     print_json(explanation);
   } else {
-    std::cout << explain_text(explanation);
+    std::cout << api::explain_text(explanation);
   }
   return 0;
 }
@@ -209,7 +216,7 @@ int cancel(const ClientOptions& options, const std::string& name) {
   if (options.format == Format::Json) {
     print_json(run);
   } else {
-    const std::string state = is_over(run) ? run.value("state", "") : "stopping";
+    const std::string state = text::is_over(run) ? run.value("state", "") : "stopping";
     std::cout << base::printable(run.value("id", "") + " " + state) << "\n";
   }
   return 0;
@@ -261,7 +268,8 @@ int logs(const ClientOptions& options, const std::string& name, Follow follow) {
   std::int64_t offset = 0;
   std::int64_t launch = 0;
   for (;;) {
-    const bool over = is_over(client.get(path));  // before the log, so that its end is not missed
+    const bool over =
+        text::is_over(client.get(path));  // before the log, so that its end is not missed
     const Json part = client.get(path + "/logs?offset=" + std::to_string(offset));
     const std::int64_t newest = part.value("launch", std::int64_t{0});
     if (launch != 0 && newest != launch && offset > 0) {  // another attempt, another file
@@ -273,7 +281,7 @@ int logs(const ClientOptions& options, const std::string& name, Follow follow) {
     const std::string text = part.value("text", "");
     if (options.format == Format::Json) {
       if (!text.empty() || follow == Follow::No) {
-        std::cout << json_text(part, -1, reader_of_stdout()) << "\n" << std::flush;
+        std::cout << text::json_text(part, -1, text::reader_of_stdout()) << "\n" << std::flush;
       }
     } else {
       print_log(text);
@@ -319,4 +327,4 @@ int version(const ClientOptions& options, const std::string& commit) {
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 // A word of the command line, and what it means.
 template <typename Value>
@@ -40,4 +40,4 @@ CLI::Option* add_choice(CLI::App* command, const std::string& names, Value* valu
   return option->type_name(base::join(words, "|"));
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

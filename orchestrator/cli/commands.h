@@ -10,23 +10,12 @@
 
 #include "base/file_system.h"
 #include "orchestrator/cli/client.h"
+#include "orchestrator/site/environment.h"
 
-namespace regatta::orchestrator {
-
-// The environment, read once by main.
-struct Environment {
-  std::optional<std::string> server;           // REGATTA_SERVER
-  std::optional<std::string> token_file;       // REGATTA_TOKEN_FILE
-  std::optional<std::string> runs;             // REGATTA_RUNS
-  std::optional<std::string> state_home;       // XDG_STATE_HOME
-  std::optional<std::string> home;             // HOME
-  std::string path;                            // PATH
-  base::Path program;                          // where this program lies
-  std::map<std::string, std::string> whole{};  // all of it; what Slurm's commands see is chosen
-};
+namespace regatta::orchestrator::cli {
 
 // The controller that REGATTA_SERVER names, or the one in the default data directory.
-[[nodiscard]] ControllerAddress controller_address(const Environment& environment);
+[[nodiscard]] ControllerAddress controller_address(const site::ProgramEnvironment& environment);
 
 enum class Format { Text, Json };
 
@@ -45,7 +34,7 @@ struct ServeOptions {
   bool allow_privileged = false;
 };
 // Runs until SIGINT or SIGTERM; attempts go on after it.
-int serve(const ServeOptions& options, const Environment& environment);
+int serve(const ServeOptions& options, const site::ProgramEnvironment& environment);
 
 struct ClientOptions {
   ControllerAddress server;
@@ -94,4 +83,4 @@ enum class WatchResult { Zero, RunExitCode };
 // Shows the run until it ends. Ctrl-C detaches (130): the run goes on.
 int watch(const ClientOptions& client, const std::string& run, WatchResult result);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

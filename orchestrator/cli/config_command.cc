@@ -8,12 +8,12 @@
 
 #include "base/document.h"
 #include "base/text.h"
+#include "orchestrator/cli/topo_commands.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/text/terminal.h"
-#include "orchestrator/cli/topo_commands.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -64,39 +64,40 @@ std::string origin_of(const std::string& key, const std::set<std::string>& given
 }
 
 std::vector<Value> values_of_run(const ConfigOptions& options,
-                                 const std::vector<DefaultsFile>& files) {
+                                 const std::vector<site::DefaultsFile>& files) {
   const std::string source = options.file == "-" ? "stdin" : options.file;
   const std::string text = read_input(options.file);
   std::set<std::string> given;
   base::Table table = base::Table::parse(text, source);
   collect_keys(table, "", &given);
-  const FilledRun run = with_defaults(trainer::parse_run_config(text, source), files);
+  const site::FilledRun run =
+      site::with_defaults(trainer::contract::parse_run_config(text, source), files);
   std::vector<Value> values;
-  flatten(Json::parse(trainer::to_json(run.config)), "", &values);
+  flatten(Json::parse(trainer::contract::to_json(run.config)), "", &values);
   for (Value& value : values) value.origin = origin_of(value.key, given, run.origins, source);
   return values;
 }
 
-std::vector<Value> values_of_defaults(const std::vector<DefaultsFile>& files) {
+std::vector<Value> values_of_defaults(const std::vector<site::DefaultsFile>& files) {
   std::vector<Value> values;
   const auto first = [&](const char* key, auto of) {
-    for (const DefaultsFile& file : files) {
+    for (const site::DefaultsFile& file : files) {
       if (of(file) == decltype(of(file)){}) continue;
       values.push_back({key, of(file), file.path.string()});
       return;
     }
   };
-  first("runs", [](const DefaultsFile& file) { return file.runs; });
-  first("parallel", [](const DefaultsFile& file) { return file.parallel; });
+  first("runs", [](const site::DefaultsFile& file) { return file.runs; });
+  first("parallel", [](const site::DefaultsFile& file) { return file.parallel; });
   std::map<std::string, base::Path> origins;
-  trainer::SlurmResources slurm;
-  for (const DefaultsFile& file : files) {
+  trainer::contract::SlurmResources slurm;
+  for (const site::DefaultsFile& file : files) {
     std::vector<std::string> keys;
-    slurm = trainer::with_slurm_defaults(std::move(slurm), file.slurm, &keys);
+    slurm = trainer::contract::with_slurm_defaults(std::move(slurm), file.slurm, &keys);
     for (const std::string& key : keys) origins["slurm." + key] = file.path;
   }
   std::vector<Value> all;
-  flatten({{"slurm", trainer::slurm_resources_json(slurm)}}, "", &all);
+  flatten({{"slurm", trainer::contract::slurm_resources_json(slurm)}}, "", &all);
   for (Value& value : all) {
     value.origin = origin_of(value.key, {}, origins, "");
     if (value.origin != kBuiltIn) values.push_back(std::move(value));
@@ -110,7 +111,7 @@ void print(const std::vector<Value>& values, const ConfigOptions& options) {
     for (const Value& value : values) {
       json.push_back({{"key", value.key}, {"value", value.value}, {"origin", value.origin}});
     }
-    std::cout << json_text(json, 2, reader_of_stdout()) << "\n";
+    std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n";
     return;
   }
   std::vector<std::vector<std::string>> rows;
@@ -121,14 +122,14 @@ void print(const std::vector<Value>& values, const ConfigOptions& options) {
     rows.push_back({value.key, text.empty() ? "\"\"" : text});
     if (options.origin) rows.back().push_back(value.origin);
   }
-  std::cout << table(rows);
+  std::cout << text::table(rows);
 }
 
 }  // namespace
 
-int show_config(const ConfigOptions& options, const Environment& environment) {
-  const std::vector<DefaultsPlace> places = defaults_places(environment);
-  const std::vector<DefaultsFile> files = read_defaults(places);
+int show_config(const ConfigOptions& options, const site::ProgramEnvironment& environment) {
+  const std::vector<site::DefaultsPlace> places = site::defaults_places(environment);
+  const std::vector<site::DefaultsFile> files = site::read_defaults(places);
   std::vector<Value> values =
       options.file.empty() ? values_of_defaults(files) : values_of_run(options, files);
   for (Value& value : values) {
@@ -137,11 +138,11 @@ int show_config(const ConfigOptions& options, const Environment& environment) {
   print(values, options);
   if (values.empty() && options.format == Format::Text) {
     std::vector<std::string> names;
-    for (const DefaultsPlace& place : places) names.push_back(place.path.string());
+    for (const site::DefaultsPlace& place : places) names.push_back(place.path.string());
     std::cerr << "regatta: nothing is set in " << base::printable(base::join(names, " and "))
               << "\n";
   }
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -6,7 +6,7 @@
 
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 struct ConfigOptions {
   std::string file;     // a run file; "-": stdin; empty: only what the files of defaults say
@@ -14,6 +14,6 @@ struct ConfigOptions {
   Secrets secrets = Secrets::Hidden;
   Format format = Format::Text;
 };
-int show_config(const ConfigOptions& options, const Environment& environment);
+int show_config(const ConfigOptions& options, const site::ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -12,15 +12,15 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/cli/client.h"
+#include "orchestrator/cli/sbatch_freeze.h"
 #include "orchestrator/frozen/changes.h"
 #include "orchestrator/frozen/freeze.h"
 #include "orchestrator/frozen/frozen_job.h"
-#include "orchestrator/cli/sbatch_freeze.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -78,7 +78,7 @@ void print_text(const frozen::FrozenJob& job, const frozen::Changes& found,
   std::cerr << "regatta: " << job.name << ", tree " << job.tree << ", " << job.files.size()
             << " files of " << root
             << (job.commit ? (job.at_commit ? " of commit " : " beside commit ") + *job.commit : "")
-            << ", frozen " << local_date(Json(job.made)) << "\n";
+            << ", frozen " << text::local_date(Json(job.made)) << "\n";
   if (found.root_is_gone) std::cerr << "regatta: " << root << " is gone\n";
   for (const std::string& path : found.touched) {
     std::cerr << "regatta: " << base::printable(path)
@@ -114,7 +114,7 @@ int diff_of_tree(const base::Path& folder, const ClientOptions& client,
   const frozen::FrozenJob job = frozen::read_frozen_job(base::posix_file_system(), folder);
   const frozen::Changes found = frozen::changes_since(job, folder);
   if (client.format == Format::Json) {
-    std::cout << json_text(json_of(job, found), 2, reader_of_stdout()) << "\n";
+    std::cout << text::json_text(json_of(job, found), 2, text::reader_of_stdout()) << "\n";
   } else {
     print_text(job, found, options);
   }
@@ -133,18 +133,20 @@ std::string key_of(std::string pointer) {
 bool is_secret(const std::string& pointer) { return pointer.rfind("/slurm/environment/", 0) == 0; }
 
 int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions& options,
-                 const Environment& environment) {
+                 const site::ProgramEnvironment& environment) {
   const std::string text = base::posix_file_system().read(options.file, kMostFileBytes);
-  trainer::RunConfig config = trainer::parse_run_config(text, options.file);
+  trainer::contract::RunConfig config = trainer::contract::parse_run_config(text, options.file);
   config.data.path =
       std::filesystem::absolute(base::Path(options.file).parent_path() / config.data.path)
           .lexically_normal()
           .string();
   if (run.value("scheduler", Json()) == "slurm") {  // as the file would be submitted now
-    config = with_defaults(std::move(config), read_defaults(defaults_places(environment))).config;
+    config = site::with_defaults(std::move(config),
+                                 site::read_defaults(site::defaults_places(environment)))
+                 .config;
   }
   const Json then = leaves_of(run.at("config"));
-  const Json now = leaves_of(Json::parse(trainer::to_json(config)));
+  const Json now = leaves_of(Json::parse(trainer::contract::to_json(config)));
   std::set<std::string> pointers;
   for (const auto& leaf : then.items()) pointers.insert(leaf.key());
   for (const auto& leaf : now.items()) pointers.insert(leaf.key());
@@ -158,7 +160,8 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
                        {"file", is_secret(pointer) ? Json() : is}});
   }
   if (client.format == Format::Json) {
-    std::cout << json_text({{"run", run.at("id")}, {"changes", changes}}, 2, reader_of_stdout())
+    std::cout << text::json_text({{"run", run.at("id")}, {"changes", changes}}, 2,
+                                 text::reader_of_stdout())
               << "\n";
     return changes.empty() ? kNothing : kSomething;
   }
@@ -173,7 +176,8 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
 
 }  // namespace
 
-int diff(const ClientOptions& client, const DiffOptions& options, const Environment& environment) {
+int diff(const ClientOptions& client, const DiffOptions& options,
+         const site::ProgramEnvironment& environment) {
   const base::Path store = frozen_store(environment);
   if (options.file.empty()) {
     if (const auto folder = frozen::find_frozen(store, options.run)) {
@@ -200,4 +204,4 @@ int diff(const ClientOptions& client, const DiffOptions& options, const Environm
                                               " FILE' compares that with a run file");
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -5,7 +5,7 @@
 
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 struct DiffOptions {
   std::string run;   // a job's number, a frozen tree's name, or a run's id or name
@@ -13,6 +13,7 @@ struct DiffOptions {
   bool names_only = false;
 };
 // 0 where nothing has changed, 1 where something has. Code::NotFound where nothing was frozen.
-int diff(const ClientOptions& client, const DiffOptions& options, const Environment& environment);
+int diff(const ClientOptions& client, const DiffOptions& options,
+         const site::ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -7,19 +7,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "orchestrator/text/terminal.h"
 #include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/text/terminal.h"
 #include "topology/doctor/doctor.h"
 #include "topology/sources/read_any.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using topology::Finding;
-using topology::Kind;
-using topology::Severity;
+using topology::graph::Finding;
+using topology::graph::Kind;
+using topology::graph::Severity;
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
 
@@ -33,12 +33,13 @@ bool concerns_nccl(const std::string& name) {
 }
 
 // The run file's first: it wins over what the job inherits from the shell.
-std::vector<topology::Setting> settings(const DoctorOptions& options,
-                                        const Environment& environment) {
-  std::vector<topology::Setting> found;
+std::vector<topology::doctor::Setting> settings(const DoctorOptions& options,
+                                                const site::ProgramEnvironment& environment) {
+  std::vector<topology::doctor::Setting> found;
   if (!options.job.empty()) {
     const std::string source = options.job == "-" ? "stdin" : options.job;
-    const trainer::RunConfig run = trainer::parse_run_config(read_file(options.job), source);
+    const trainer::contract::RunConfig run =
+        trainer::contract::parse_run_config(read_file(options.job), source);
     if (run.slurm) {
       for (const auto& [name, value] : run.slurm->environment) {
         // Which GPUs it sees is Slurm's to say, so that is a fault in a run file only.
@@ -57,18 +58,19 @@ std::vector<topology::Setting> settings(const DoctorOptions& options,
 }
 
 void print_json(const Json& json) {
-  std::cout << json_text(json, 2, reader_of_stdout()) << "\n" << std::flush;
+  std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n" << std::flush;
 }
 
 int list_checks(Format format) {
   Json checks = Json::array();
-  for (const topology::CheckInfo& check : topology::list_checks()) {
+  for (const topology::doctor::CheckInfo& check : topology::doctor::list_checks()) {
     if (format == Format::Text) {
-      std::cout << check.id << " (" << name_of(check.severity) << "): " << check.what
-                << "\n  why: " << check.why << "\n  do: " << check.remedy << "\n";
+      std::cout << check.id << " (" << topology::graph::name_of(check.severity)
+                << "): " << check.what << "\n  why: " << check.why << "\n  do: " << check.remedy
+                << "\n";
     }
     checks.push_back({{"id", check.id},
-                      {"severity", name_of(check.severity)},
+                      {"severity", topology::graph::name_of(check.severity)},
                       {"what", check.what},
                       {"why", check.why},
                       {"remedy", check.remedy}});
@@ -82,11 +84,11 @@ Json optional_json(const std::optional<double>& value) { return value ? Json(*va
 
 Json finding_json(const Finding& finding) {
   Json evidence = Json::array();
-  for (const topology::Evidence& each : finding.evidence) {
+  for (const topology::graph::Evidence& each : finding.evidence) {
     evidence.push_back({{"path", each.path}, {"value", each.value}});
   }
   return {{"id", finding.id},
-          {"severity", name_of(finding.severity)},
+          {"severity", topology::graph::name_of(finding.severity)},
           {"subject", finding.subject},
           {"words", finding.words},
           {"evidence", std::move(evidence)},
@@ -109,15 +111,15 @@ std::string cost_text(const Finding& finding) {
 }
 
 std::string finding_text(const Finding& finding) {
-  std::string text = std::string(name_of(finding.severity)) + " " + finding.id + ": " +
-                     base::printable(finding.words) + "\n";
-  for (const topology::Evidence& each : finding.evidence) {
+  std::string text = std::string(topology::graph::name_of(finding.severity)) + " " + finding.id +
+                     ": " + base::printable(finding.words) + "\n";
+  for (const topology::graph::Evidence& each : finding.evidence) {
     text += "  " + base::printable(each.path) + ": " + base::printable(each.value) + "\n";
   }
   return text + cost_text(finding) + "  do: " + base::printable(finding.remedy) + "\n";
 }
 
-Json summary(const topology::Graph& graph, const std::vector<Finding>& findings) {
+Json summary(const topology::graph::Graph& graph, const std::vector<Finding>& findings) {
   const auto found = [&](Severity severity) {
     return std::count_if(findings.begin(), findings.end(),
                          [&](const Finding& finding) { return finding.severity == severity; });
@@ -144,26 +146,27 @@ std::string summary_text(const Json& of) {
 
 }  // namespace
 
-int doctor(const DoctorOptions& options, const Environment& environment) {
+int doctor(const DoctorOptions& options, const site::ProgramEnvironment& environment) {
   if (options.list) return list_checks(options.format);
-  topology::Graph graph;
-  std::vector<topology::TopologyFile> files;
-  std::vector<topology::HostState> hosts;
+  topology::graph::Graph graph;
+  std::vector<topology::doctor::TopologyFile> files;
+  std::vector<topology::doctor::HostState> hosts;
   std::vector<Finding> findings;
-  std::vector<topology::Setting> variables = settings(options, environment);
-  std::vector<topology::Reading> readings;
+  std::vector<topology::doctor::Setting> variables = settings(options, environment);
+  std::vector<topology::sources::Reading> readings;
   for (const std::string& file : options.files) {
-    readings.push_back(topology::read_any(read_file(file), file == "-" ? "stdin" : file));
+    readings.push_back(topology::sources::read_any(read_file(file), file == "-" ? "stdin" : file));
   }
   if (options.files.empty()) {
-    const topology::Capture here = probe_here("libnvidia-ml.so.1", environment);
+    const topology::sources::Capture here = probe_here("libnvidia-ml.so.1", environment);
     for (const std::string& note : here.notes) {
       std::cerr << "regatta doctor: " << base::printable(note) << "\n";
     }
-    readings.push_back(topology::read_any(topology::to_json(here), "this machine"));
+    readings.push_back(
+        topology::sources::read_any(topology::sources::to_json(here), "this machine"));
     readings.back().settings.clear();  // they are this shell's
   }
-  for (topology::Reading& reading : readings) {
+  for (topology::sources::Reading& reading : readings) {
     if (graph.vertices().empty()) {
       graph = std::move(reading.graph);
     } else {
@@ -175,8 +178,8 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
     std::move(reading.hosts.begin(), reading.hosts.end(), std::back_inserter(hosts));
     std::move(reading.findings.begin(), reading.findings.end(), std::back_inserter(findings));
   }
-  for (Finding& finding :
-       topology::diagnose({graph, std::move(variables), std::move(hosts), std::move(files)})) {
+  for (Finding& finding : topology::doctor::diagnose(
+           {graph, std::move(variables), std::move(hosts), std::move(files)})) {
     findings.push_back(std::move(finding));
   }
   const Json counts = summary(graph, findings);
@@ -191,4 +194,4 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
   return counts["errors"] != 0 || counts["warnings"] != 0 ? 1 : 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

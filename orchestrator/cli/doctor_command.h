@@ -6,7 +6,7 @@
 
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 struct DoctorOptions {
   std::vector<std::string> files;  // any that topology/sources/read_any.h knows; "-": stdin
@@ -17,6 +17,6 @@ struct DoctorOptions {
 
 // 0: nothing wrong, or notes only; 1: warnings or errors. Throws base::Error for files that cannot
 // be read.
-int doctor(const DoctorOptions& options, const Environment& environment);
+int doctor(const DoctorOptions& options, const site::ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -18,8 +18,8 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-regatta::orchestrator::Environment read_environment() {
-  regatta::orchestrator::Environment environment;
+regatta::orchestrator::site::ProgramEnvironment read_environment() {
+  regatta::orchestrator::site::ProgramEnvironment environment;
   environment.server = variable("REGATTA_SERVER");
   environment.token_file = variable("REGATTA_TOKEN_FILE");
   environment.runs = variable("REGATTA_RUNS");
@@ -44,7 +44,8 @@ int main(int count, char** arguments) {
   namespace base = regatta::base;
   base::hold_standard_streams();
   try {
-    const int code = regatta::orchestrator::run_command_line(count, arguments, read_environment());
+    const int code =
+        regatta::orchestrator::cli::run_command_line(count, arguments, read_environment());
     if (code == 0) base::finish_output();  // any other says more
     return code;
   } catch (const base::Error& error) {

@@ -10,7 +10,7 @@
 #include "orchestrator/cli/nodes_text.h"
 #include "orchestrator/text/terminal.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -52,7 +52,7 @@ void tell_trouble(const Json& answer) {
   }
   const double age = answer["age_seconds"].get<double>();
   if (!is_fresh(answer) && !trouble.empty()) {
-    std::cerr << "regatta: " << silence_text(answer["taken_at"], age, trouble) << "\n";
+    std::cerr << "regatta: " << text::silence_text(answer["taken_at"], age, trouble) << "\n";
   } else if (!is_fresh(answer) || !trouble.empty()) {
     std::cerr << "regatta: as of " << base::human_seconds(age) << " ago"
               << (trouble.empty() ? "" : ": " + trouble) << "\n";
@@ -67,7 +67,7 @@ int nodes(const ClientOptions& options, const std::vector<std::string>& names) {
   const bool known = answer.contains("taken_at") && !answer["taken_at"].is_null();
   if (options.format == Format::Json) {
     const Json chosen = known ? only_nodes(answer, names) : answer;
-    std::cout << json_text(chosen, 2, reader_of_stdout()) << "\n" << std::flush;
+    std::cout << text::json_text(chosen, 2, text::reader_of_stdout()) << "\n" << std::flush;
   } else {
     if (known) std::cout << nodes_text(answer, names) << age_text(answer) << std::flush;
     tell_trouble(answer);
@@ -75,4 +75,4 @@ int nodes(const ClientOptions& options, const std::vector<std::string>& names) {
   return known ? 0 : base::meaning(base::Code::Retry).exit_code;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -13,7 +13,7 @@
 #include "orchestrator/text/terminal.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -142,7 +142,7 @@ std::vector<Group> grouped(const std::vector<Node>& nodes) {
 
 // Slurm's names fold; a machine of another kind of name is told as it is.
 std::string folded(const std::vector<std::string>& names) {
-  return names.size() == 1 ? names.front() : topology::compress_hosts(names);
+  return names.size() == 1 ? names.front() : topology::graph::compress_hosts(names);
 }
 
 std::string group_table(const std::vector<Node>& nodes) {
@@ -162,7 +162,7 @@ std::string group_table(const std::vector<Node>& nodes) {
   Group total;
   for (const Node& node : nodes) total.add(node);
   if (groups.size() > 1) add("total", total, "");
-  return table(rows);
+  return text::table(rows);
 }
 
 // Slurm prints a line break as many blanks.
@@ -189,7 +189,7 @@ std::string problem_table(const std::vector<Node>& nodes) {
                     node.action.empty() ? "nothing; it comes back by itself" : node.action});
   }
   if (rows.size() == 1) return "";
-  return "\n" + table(rows) +
+  return "\n" + text::table(rows) +
          (more > 0 ? "and " + std::to_string(more) + " more; -o json has them all\n" : "");
 }
 
@@ -205,7 +205,7 @@ std::string suspect_table(std::vector<Node> nodes) {
     std::snprintf(score, sizeof score, "%.1f", node.suspicion);
     rows.push_back({node.name, score, node.suspicion_why});
   }
-  return "\n" + table(rows);
+  return "\n" + text::table(rows);
 }
 
 std::string reservation_table(const Json& answer) {
@@ -214,11 +214,11 @@ std::string reservation_table(const Json& answer) {
   std::vector<std::vector<std::string>> rows = {{"RESERVATION", "FROM", "FOR", "NODES", ""}};
   for (const Json& each : reservations) {
     if (rows.size() > kMostProblems) break;
-    rows.push_back({text_of(each, "name"), local_date(each.value("starts_at", Json())),
+    rows.push_back({text_of(each, "name"), text::local_date(each.value("starts_at", Json())),
                     base::human_seconds(number_of(each, "seconds").value_or(0)),
                     text_of(each, "nodes"), each.value("maintenance", false) ? "maintenance" : ""});
   }
-  return "\n" + table(rows);
+  return "\n" + text::table(rows);
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ Json only_nodes(Json answer, const std::vector<std::string>& names) {
   if (names.empty() || !answer.contains("nodes")) return answer;
   std::set<std::string> wanted;
   for (const std::string& name : names) {
-    for (const std::string& one : topology::expand_hostlist(name)) wanted.insert(one);
+    for (const std::string& one : topology::graph::expand_hostlist(name)) wanted.insert(one);
   }
   std::vector<std::string> known;
   Json kept = Json::array();
@@ -260,4 +260,4 @@ std::string nodes_text(const Json& answer, const std::vector<std::string>& names
          reservation_table(answer);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 // Nodes that are equal in one line, a total, then each node that somebody should look at with its
 // reason and what to do. names: only these nodes, hostlists allowed; empty: all. Code::NotFound for
@@ -16,4 +16,4 @@ namespace regatta::orchestrator {
 [[nodiscard]] nlohmann::ordered_json only_nodes(nlohmann::ordered_json answer,
                                                 const std::vector<std::string>& names);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -14,7 +14,7 @@
 #include "orchestrator/cli/client.h"
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -115,4 +115,4 @@ int open_page(const ClientOptions& options, const OpenOptions& open) {
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

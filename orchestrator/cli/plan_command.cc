@@ -9,19 +9,19 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "orchestrator/cli/plan_text.h"
+#include "orchestrator/cli/topo_commands.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/site/site_defaults.h"
-#include "orchestrator/cli/topo_commands.h"
 #include "topology/sources/cluster_file.h"
 #include "topology/sources/nccl_xml.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
-using topology::Graph;
-using trainer::RunConfig;
+using topology::graph::Graph;
+using trainer::contract::RunConfig;
 
-Graph machines(const PlanOptions& options, const Environment& environment) {
+Graph machines(const PlanOptions& options, const site::ProgramEnvironment& environment) {
   if (options.nodes == 0) {
     return machines_of({options.clusters, options.srun, options.live, options.nvml_library},
                        environment, "plan");
@@ -31,12 +31,13 @@ Graph machines(const PlanOptions& options, const Environment& environment) {
                       "--nodes is for one cluster description; name one with --cluster");
   }
   const std::string& file = options.clusters.front();
-  return topology::generate(topology::parse_cluster(read_input(file), file), options.nodes);
+  return topology::sources::generate(topology::sources::parse_cluster(read_input(file), file),
+                                     options.nodes);
 }
 
 void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* config) {
   if (options.ranks.empty()) return;
-  const auto gpus = static_cast<std::int64_t>(machines.of_kind(topology::Kind::Gpu).size());
+  const auto gpus = static_cast<std::int64_t>(machines.of_kind(topology::graph::Kind::Gpu).size());
   const auto ranks =
       options.ranks == "all" ? std::optional(gpus) : base::parse_integer(options.ranks);
   if (!ranks || *ranks < 1) {
@@ -55,7 +56,7 @@ void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* co
   const bool fits = config->ranks_per_node > 0 && config->ranks % config->ranks_per_node == 0;
   if (options.ranks == "all" || !fits) config->ranks_per_node = 0;
   if (!config->slurm) return;
-  trainer::SlurmResources& slurm = *config->slurm;
+  trainer::contract::SlurmResources& slurm = *config->slurm;
   if (config->ranks % slurm.ranks_per_node != 0) {
     throw base::Error(base::Code::User,
                       options.ranks + " ranks are not a multiple of the " +
@@ -67,8 +68,8 @@ void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* co
 
 // A plan for fewer ranks than somebody has in mind; empty: for as many as there are GPUs, or as
 // the run file was made for.
-std::string ranks_note(const PlanOptions& options, const PlanRequest& request) {
-  const auto gpus = static_cast<int>(request.machines.of_kind(topology::Kind::Gpu).size());
+std::string ranks_note(const PlanOptions& options, const plan::PlanRequest& request) {
+  const auto gpus = static_cast<int>(request.machines.of_kind(topology::graph::Kind::Gpu).size());
   const int ranks = request.config.ranks;
   if (!options.ranks.empty() || ranks >= gpus || (ranks > 1 && options.nodes == 0)) return "";
   const std::string all = std::to_string(gpus);
@@ -80,26 +81,27 @@ std::string ranks_note(const PlanOptions& options, const PlanRequest& request) {
 }
 
 // own_vocabulary: what the run file has, 0 where it leaves that to its dataset.
-PlanRequest request_of(const PlanOptions& options, const Environment& environment,
-                       int* own_vocabulary) {
-  PlanRequest request;
+plan::PlanRequest request_of(const PlanOptions& options,
+                             const site::ProgramEnvironment& environment, int* own_vocabulary) {
+  plan::PlanRequest request;
   const std::string source = options.file == "-" ? "stdin" : options.file;
-  request.config = trainer::parse_run_config(read_input(options.file), source);
+  request.config = trainer::contract::parse_run_config(read_input(options.file), source);
   *own_vocabulary = request.config.model.vocabulary;
-  take_vocabulary(options.file, options.vocabulary, &request.config);
+  plan::take_vocabulary(options.file, options.vocabulary, &request.config);
   request.machines = machines(options, environment);
   take_ranks(options, request.machines, &request.config);
   for (const std::string& file : options.measured) {
     request.measured.push_back(read_measured(file));
   }
   if (!options.lengths.empty()) {
-    request.lengths = trainer::LengthTable::parse(read_input(options.lengths), options.lengths);
+    request.lengths =
+        trainer::contract::LengthTable::parse(read_input(options.lengths), options.lengths);
   }
-  const auto runs = options.runs.empty() ? default_runs_directory(environment)
+  const auto runs = options.runs.empty() ? site::default_runs_directory(environment)
                                          : std::optional<base::Path>(options.runs);
   if (runs) {
-    request.stored =
-        topology::list_stored_plans(base::posix_file_system(), *runs / topology::kPlansFolder);
+    request.stored = topology::plan::list_stored_plans(base::posix_file_system(),
+                                                       *runs / topology::plan::kPlansFolder);
   }
   request.given = options.given;
   request.figures.slowdown = options.slowdown;
@@ -107,14 +109,15 @@ PlanRequest request_of(const PlanOptions& options, const Environment& environmen
 }
 
 // What NCCL is told where no plug-in can be loaded, over the sizes of the buckets.
-std::string environment_text(const topology::Plan& plan) {
+std::string environment_text(const topology::plan::Plan& plan) {
   auto variables = plan.placement.environment;
   if (plan.timeline && !plan.timeline->buckets.empty()) {
     const auto [least, most] =
         std::minmax_element(plan.timeline->buckets.begin(), plan.timeline->buckets.end(),
                             [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-    variables.merge(topology::nccl_variables(plan.tuner, static_cast<std::uint64_t>(least->bytes),
-                                             static_cast<std::uint64_t>(most->bytes)));
+    variables.merge(topology::plan::nccl_variables(plan.tuner,
+                                                   static_cast<std::uint64_t>(least->bytes),
+                                                   static_cast<std::uint64_t>(most->bytes)));
   }
   if (variables.empty()) return "# NCCL's own choices stay: no other way is better beyond doubt\n";
   std::string text;
@@ -122,27 +125,28 @@ std::string environment_text(const topology::Plan& plan) {
   return text;
 }
 
-std::string xml_text(const PlanRequest& request) {
-  const NodeChoice choice = choose_nodes(request.machines, request.config);
-  return topology::write_nccl_xml(request.machines, choice.nodes.front());
+std::string xml_text(const plan::PlanRequest& request) {
+  const plan::NodeChoice choice = plan::choose_nodes(request.machines, request.config);
+  return topology::sources::write_nccl_xml(request.machines, choice.nodes.front());
 }
 
 // As planned, but for the vocabulary.
-std::string run_text(const PlanRequest& request, const PlanReport& report, int own_vocabulary) {
+std::string run_text(const plan::PlanRequest& request, const plan::PlanReport& report,
+                     int own_vocabulary) {
   RunConfig config = request.config;
   config.model.vocabulary = own_vocabulary;
   return planned_run_file(config, report.plan);
 }
 
-std::string text_of(PlanFormat format, const PlanRequest& request, const PlanReport& report,
-                    int own_vocabulary) {
+std::string text_of(PlanFormat format, const plan::PlanRequest& request,
+                    const plan::PlanReport& report, int own_vocabulary) {
   switch (format) {
     case PlanFormat::Text:
       return plan_table(report);
     case PlanFormat::Explain:
       return plan_sentences(report);
     case PlanFormat::Json:
-      return topology::to_json(report.plan);
+      return topology::plan::to_json(report.plan);
     case PlanFormat::Env:
       return environment_text(report.plan);
     case PlanFormat::Csv:
@@ -167,15 +171,15 @@ void make_directory(const base::Path& directory) {
 
 }  // namespace
 
-MeasuredLog read_measured(const std::string& text) {
-  const MeasuredName name = parse_measured(text);
-  return {text, topology::parse_nccl_tests_log(read_input(name.file), name.file), name.way};
+plan::MeasuredLog read_measured(const std::string& text) {
+  const plan::MeasuredName name = plan::parse_measured(text);
+  return {text, topology::nccl::parse_nccl_tests_log(read_input(name.file), name.file), name.way};
 }
 
-int plan(const PlanOptions& options, const Environment& environment) {
+int plan(const PlanOptions& options, const site::ProgramEnvironment& environment) {
   int own_vocabulary = 0;
-  const PlanRequest request = request_of(options, environment, &own_vocabulary);
-  PlanReport report = plan_run(request);
+  const plan::PlanRequest request = request_of(options, environment, &own_vocabulary);
+  plan::PlanReport report = plan::plan_run(request);
   if (const std::string note = ranks_note(options, request); !note.empty()) {
     const bool is_shown =
         options.format == PlanFormat::Text || options.format == PlanFormat::Explain;
@@ -188,7 +192,7 @@ int plan(const PlanOptions& options, const Environment& environment) {
   if (!options.directory.empty()) {
     base::FileSystem& files = base::posix_file_system();
     make_directory(options.directory);
-    for (const auto& [name, text] : plan_files(report.plan)) {
+    for (const auto& [name, text] : plan::plan_files(report.plan)) {
       base::replace_file(files, base::Path(options.directory) / name, text);
     }
   }
@@ -196,4 +200,4 @@ int plan(const PlanOptions& options, const Environment& environment) {
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

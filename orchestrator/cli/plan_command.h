@@ -9,7 +9,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/plan/run_plan.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 enum class PlanFormat : std::uint8_t { Text, Explain, Json, Env, Csv, Xml, Run };
 
@@ -24,7 +24,7 @@ struct PlanOptions {
   std::string lengths;                // a table of sample lengths; empty: all of max_length
   int vocabulary = 0;                 // 0: of the run file, or of its dataset
   std::string ranks;                  // a number, or "all": of every GPU; empty: the run file's
-  GivenFigures given;
+  plan::GivenFigures given;
   std::optional<double> slowdown{};  // nothing: by the channels that NCCL takes
   std::string runs;                  // whose earlier runs count; empty: $REGATTA_RUNS, or none
   std::string directory;             // where plan.json and plan.tuner go; empty: nowhere
@@ -32,9 +32,9 @@ struct PlanOptions {
 };
 
 // "FILE" or "Ring/Simple=FILE", read.
-[[nodiscard]] MeasuredLog read_measured(const std::string& text);
+[[nodiscard]] plan::MeasuredLog read_measured(const std::string& text);
 
 // Throws base::Error: a file that cannot be read, and what plan_run() throws.
-int plan(const PlanOptions& options, const Environment& environment);
+int plan(const PlanOptions& options, const site::ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -9,12 +9,12 @@
 #include "orchestrator/text/terminal.h"
 #include "topology/plan/step_gantt.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
-using topology::Decision;
-using topology::Plan;
-using topology::StepTimeline;
+using topology::plan::Plan;
+using topology::plan::PlanDecision;
+using topology::plan::StepTimeline;
 
 std::string figure(double value) {
   char text[40];
@@ -43,37 +43,38 @@ std::string step_line(const StepTimeline& timeline, double overhead_seconds) {
 
 std::string cuts_table(const Plan& plan) {
   std::vector<std::vector<std::string>> rows = {{"cut", "buckets", "step", "mean", ""}};
-  for (const topology::Alternative& cut : plan.alternatives) {
+  for (const topology::plan::Alternative& cut : plan.alternatives) {
     const bool is_chosen = !plan.cut.empty() && cut.name == plan.cut;
     rows.push_back({cut.name, std::to_string(cut.buckets), milliseconds(cut.step_seconds),
                     milliseconds(cut.mean_step_seconds), is_chosen ? "chosen" : ""});
   }
-  return table(rows);
+  return text::table(rows);
 }
 
 std::string decisions_table(const Plan& plan) {
   std::vector<std::vector<std::string>> rows = {
       {"run file", "has", "plan", "", "milliseconds a step"}};
-  for (const Decision& decision : plan.decisions) {
+  for (const PlanDecision& decision : plan.decisions) {
     std::vector<std::string> steps;
-    for (const Decision::Option& option : decision.options) {
+    for (const PlanDecision::Option& option : decision.options) {
       steps.push_back(option.value + " " + figure(1e3 * option.step_seconds));
     }
     rows.push_back({decision.key, decision.run_file, decision.choice,
                     decision.choice == decision.run_file ? "" : "would gain",
                     base::join(steps, ", ")});
   }
-  return table(rows);
+  return text::table(rows);
 }
 
-std::string nccl_line(const topology::TunedRange& range) {
+std::string nccl_line(const topology::plan::TunedRange& range) {
   char text[200];
   std::snprintf(
       text, sizeof text, "%s of %s to %s: %s/%s%s, %.4g us where NCCL's own takes %.4g",
-      topology::name_of(range.collective), base::human_bytes(range.from_bytes).c_str(),
-      range.to_bytes == topology::TunedRange::kNoEnd ? "any size"
-                                                     : base::human_bytes(range.to_bytes).c_str(),
-      topology::name_of(range.way.algorithm), topology::name_of(range.way.protocol),
+      topology::nccl::name_of(range.collective), base::human_bytes(range.from_bytes).c_str(),
+      range.to_bytes == topology::plan::TunedRange::kNoEnd
+          ? "any size"
+          : base::human_bytes(range.to_bytes).c_str(),
+      topology::nccl::name_of(range.way.algorithm), topology::nccl::name_of(range.way.protocol),
       range.way.channels > 0 ? (" on " + std::to_string(range.way.channels) + " channels").c_str()
                              : "",
       range.us, range.default_us);
@@ -83,7 +84,8 @@ std::string nccl_line(const topology::TunedRange& range) {
 // What NCCL is told, or why not.
 std::vector<std::string> nccl_lines(const Plan& plan) {
   std::vector<std::string> lines;
-  for (const topology::TunedRange& range : plan.tuner.ranges) lines.push_back(nccl_line(range));
+  for (const topology::plan::TunedRange& range : plan.tuner.ranges)
+    lines.push_back(nccl_line(range));
   if (lines.empty() && !plan.seats.empty()) {
     lines.emplace_back("its own choices stay: no other way is better beyond doubt");
   }
@@ -92,14 +94,14 @@ std::vector<std::string> nccl_lines(const Plan& plan) {
 
 std::string seats_line(const Plan& plan) {
   std::vector<std::string> nodes;
-  for (const topology::Seat& seat : plan.seats) {
+  for (const topology::plan::Seat& seat : plan.seats) {
     if (nodes.empty() || nodes.back() != seat.node) nodes.push_back(seat.node);
   }
   std::string line = std::to_string(plan.seats.size()) + " ranks on " +
                      std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes") +
                      " like " + base::printable(nodes.front()) + ": ";
   std::vector<std::string> pairs;
-  for (const topology::Seat& seat : plan.seats) {
+  for (const topology::plan::Seat& seat : plan.seats) {
     if (seat.node != nodes.front()) break;
     pairs.push_back("GPU " + std::to_string(seat.gpu) +
                     (seat.nic.empty() ? "" : " with " + base::printable(seat.nic)));
@@ -121,7 +123,7 @@ std::string placement_line(const Plan& plan) {
 
 }  // namespace
 
-std::string plan_table(const PlanReport& report, int columns) {
+std::string plan_table(const plan::PlanReport& report, int columns) {
   const Plan& plan = report.plan;
   std::string text =
       (report.machines.empty() ? std::to_string(plan.ranks) + " rank" : report.machines) + ", " +
@@ -138,11 +140,12 @@ std::string plan_table(const PlanReport& report, int columns) {
   if (const std::string line = placement_line(plan); !line.empty()) {
     text += "placement: " + line + "\n";
   }
-  if (plan.timeline && plan.ranks > 1) text += "\n" + gantt_text(*plan.timeline, columns);
+  if (plan.timeline && plan.ranks > 1)
+    text += "\n" + topology::plan::gantt_text(*plan.timeline, columns);
   return text;
 }
 
-std::string plan_sentences(const PlanReport& report) {
+std::string plan_sentences(const plan::PlanReport& report) {
   const Plan& plan = report.plan;
   std::string text =
       "The plan is for " + (report.machines.empty() ? "one rank" : report.machines) + ". ";
@@ -172,12 +175,12 @@ std::string plan_sentences(const PlanReport& report) {
     text += "It rests on this: " + base::printable(each) + ".\n";
   }
   text += "Buckets: " + plan.why + ".\n";
-  for (const topology::Alternative& cut : plan.alternatives) {
+  for (const topology::plan::Alternative& cut : plan.alternatives) {
     text += "  " + cut.name + ": " + std::to_string(cut.buckets) +
             (cut.buckets == 1 ? " bucket, " : " buckets, ") + milliseconds(cut.step_seconds) +
             " a step, " + milliseconds(cut.mean_step_seconds) + " on average.\n";
   }
-  for (const Decision& decision : plan.decisions) {
+  for (const PlanDecision& decision : plan.decisions) {
     text += decision.key + ": the run file has " + decision.run_file + "; " + decision.why + ".\n";
   }
   for (const std::string& line : nccl_lines(plan)) text += "NCCL: " + line + ".\n";
@@ -189,9 +192,9 @@ std::string plan_sentences(const PlanReport& report) {
   return text;
 }
 
-std::string planned_run_file(const trainer::RunConfig& config, const Plan& plan) {
-  auto json = nlohmann::ordered_json::parse(trainer::to_json(config));
-  for (const Decision& decision : plan.decisions) {
+std::string planned_run_file(const trainer::contract::RunConfig& config, const Plan& plan) {
+  auto json = nlohmann::ordered_json::parse(trainer::contract::to_json(config));
+  for (const PlanDecision& decision : plan.decisions) {
     std::string pointer = "/" + decision.key;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     auto& value = json.at(nlohmann::ordered_json::json_pointer(pointer));
@@ -204,4 +207,4 @@ std::string planned_run_file(const trainer::RunConfig& config, const Plan& plan)
   return json.dump(2) + "\n";
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

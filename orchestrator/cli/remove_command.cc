@@ -11,7 +11,7 @@
 #include "orchestrator/cli/client.h"
 #include "orchestrator/text/terminal.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -59,7 +59,7 @@ std::string archived_text(const Json& archival) {
 std::string id_of(const Json& answer) { return base::printable(answer.value("id", "")); }
 
 void print(const Json& answers) {
-  std::cout << json_text(answers, 2, reader_of_stdout()) << "\n" << std::flush;
+  std::cout << text::json_text(answers, 2, text::reader_of_stdout()) << "\n" << std::flush;
 }
 
 bool confirmed(std::size_t count) {
@@ -134,4 +134,4 @@ int archive_runs(const ClientOptions& options, const RemoveCommandOptions& archi
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -6,7 +6,7 @@
 
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 struct RemoveCommandOptions {
   std::vector<std::string> runs;
@@ -19,4 +19,4 @@ struct RemoveCommandOptions {
 int remove_runs(const ClientOptions& client, const RemoveCommandOptions& options);
 int archive_runs(const ClientOptions& client, const RemoveCommandOptions& options);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -30,7 +30,7 @@
 #include "orchestrator/sbatch/sbatch_script.h"
 #include "orchestrator/slurm/slurm_commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -71,7 +71,7 @@ bool is_script(const std::string& word) {
 }
 
 // sbatch looks where it is called, and then in PATH.
-base::Path place_of(const std::string& script, const Environment& environment) {
+base::Path place_of(const std::string& script, const site::ProgramEnvironment& environment) {
   std::error_code error;
   if (script.find('/') != std::string::npos || std::filesystem::exists(script, error))
     return script;
@@ -82,9 +82,10 @@ base::Path place_of(const std::string& script, const Environment& environment) {
   return script;
 }
 
-Source read_source(const SbatchCommand& asked, const Environment& environment) {
+Source read_source(const sbatch::SbatchCommand& asked,
+                   const site::ProgramEnvironment& environment) {
   Source source;
-  if (find_option(asked.options, "wrap") != nullptr) {
+  if (sbatch::find_option(asked.options, "wrap") != nullptr) {
     source.name = "--wrap";
   } else if (!asked.script) {
     source.name = "stdin";
@@ -102,7 +103,7 @@ Source read_source(const SbatchCommand& asked, const Environment& environment) {
     }
   }
   // A file is read from its beginning each time, an open descriptor is not.
-  const GivenOption* const exported = find_option(asked.options, "export-file");
+  const sbatch::GivenOption* const exported = sbatch::find_option(asked.options, "export-file");
   if (exported != nullptr && base::parse_integer(exported->value)) source.again = false;
   return source;
 }
@@ -121,7 +122,7 @@ base::UniqueFd file_of(const std::string& text) {
 }
 
 // Whether it is this program under another name, or a script that calls it.
-bool leads_back(const base::Path& path, const Environment& environment) {
+bool leads_back(const base::Path& path, const site::ProgramEnvironment& environment) {
   std::error_code error;
   if (std::filesystem::equivalent(path, environment.program, error)) return true;
   try {
@@ -133,7 +134,7 @@ bool leads_back(const base::Path& path, const Environment& environment) {
 }
 
 // The first sbatch in PATH that does not lead back here.
-std::string find_sbatch(const Environment& environment) {
+std::string find_sbatch(const site::ProgramEnvironment& environment) {
   for (const std::string& folder : base::split(environment.path, ':')) {
     const base::Path path = base::Path(folder.empty() ? "." : folder) / "sbatch";
     std::error_code error;
@@ -158,8 +159,8 @@ Json ask_for_nodes(const ControllerAddress& address) {
 }
 
 // What the controller knows of nodes; nothing where none is named, since sbatch needs none.
-std::vector<KnownNode> known_nodes(const Environment& environment) {
-  std::vector<KnownNode> nodes;
+std::vector<sbatch::KnownNode> known_nodes(const site::ProgramEnvironment& environment) {
+  std::vector<sbatch::KnownNode> nodes;
   if (!environment.server || environment.server->empty()) return nodes;
   try {
     const Json answer = ask_for_nodes(controller_address(environment));
@@ -179,8 +180,8 @@ std::vector<KnownNode> known_nodes(const Environment& environment) {
   return nodes;
 }
 
-void tell_findings(const std::string& name, const std::vector<SbatchFinding>& findings) {
-  for (const SbatchFinding& finding : findings) {
+void tell_findings(const std::string& name, const std::vector<sbatch::SbatchFinding>& findings) {
+  for (const sbatch::SbatchFinding& finding : findings) {
     const std::string place =
         finding.line == 0 ? "" : base::printable(name) + ":" + std::to_string(finding.line) + ": ";
     tell(place + finding.text + " [" + finding.id + "]");
@@ -189,10 +190,10 @@ void tell_findings(const std::string& name, const std::vector<SbatchFinding>& fi
 
 class Submitter {
  public:
-  Submitter(const std::vector<std::string>& arguments, const Environment& environment)
+  Submitter(const std::vector<std::string>& arguments, const site::ProgramEnvironment& environment)
       : environment_(environment),
         program_(find_sbatch(environment)),
-        asked_(parse_sbatch_command(arguments, is_script)),
+        asked_(sbatch::parse_sbatch_command(arguments, is_script)),
         options_(asked_.options),
         directory_(here()) {
     for (std::size_t at = 0; at < arguments.size(); ++at) {
@@ -217,15 +218,15 @@ class Submitter {
     if (has("help") || has("usage") || has("version")) return end_as(run({}));
     freeze();
     source_ = read_source(asked_, environment_);
-    SbatchScript script = read_sbatch_script(source_.text);
-    options_ = options_that_count(script.options, environment_.whole, asked_.options);
+    sbatch::SbatchScript script = sbatch::read_sbatch_script(source_.text);
+    options_ = sbatch::options_that_count(script.options, environment_.whole, asked_.options);
     if (frozen_) keep_logs_in_place();
     const bool one_job = !asked_.heterogeneous && !script.heterogeneous;
     check(&script, one_job);
-    SbatchAdditions additions;
+    sbatch::SbatchAdditions additions;
     if (one_job && (!script.has_others || has("ignore-pbs"))) {
-      additions =
-          sbatch_additions(options_, base::random_hex(kTokenBytes), known_nodes(environment_));
+      additions = sbatch::sbatch_additions(options_, base::random_hex(kTokenBytes),
+                                           known_nodes(environment_));
       drop_impossible(&additions);
     }
     for (const std::string& note : additions.notes) tell(note);
@@ -240,7 +241,7 @@ class Submitter {
 
  private:
   [[nodiscard]] bool has(std::string_view name) const {
-    return find_option(options_, name) != nullptr;
+    return sbatch::find_option(options_, name) != nullptr;
   }
 
   static base::Path here() {
@@ -279,8 +280,8 @@ class Submitter {
     for (const std::string& note : notes) tell(note);
   }
 
-  void check(SbatchScript* script, bool one_job) {
-    std::vector<SbatchFinding>& findings = script->findings;
+  void check(sbatch::SbatchScript* script, bool one_job) {
+    std::vector<sbatch::SbatchFinding>& findings = script->findings;
     if (script->trainer_line != 0 && !has("signal")) {
       findings.push_back(
           {script->trainer_line,
@@ -288,17 +289,17 @@ class Submitter {
            "last checkpoint is lost; with #SBATCH --signal=USR2@120 it saves first",
            "no-signal"});
     }
-    const auto folders = sbatch_folder_findings(options_, directory_);
+    const auto folders = sbatch::sbatch_folder_findings(options_, directory_);
     findings.insert(findings.end(), folders.begin(), folders.end());
-    const auto add = [&](const std::optional<SbatchFinding>& found) {
+    const auto add = [&](const std::optional<sbatch::SbatchFinding>& found) {
       if (found) findings.push_back(*found);
     };
     if (one_job) {
-      add(time_finding(options_));
-      add(gpu_finding(options_));
-      const auto step = step_cpus_finding(*script, options_, environment_.whole);
+      add(sbatch::time_finding(options_));
+      add(sbatch::gpu_finding(options_));
+      const auto step = sbatch::step_cpus_finding(*script, options_, environment_.whole);
       if (step && forgets_cpus()) add(step);
-      add(step_gpus_finding(*script, options_));
+      add(sbatch::step_gpus_finding(*script, options_));
       add(coming_maintenance_finding());
     }
     std::stable_sort(findings.begin(), findings.end(),
@@ -309,27 +310,28 @@ class Submitter {
   [[nodiscard]] bool forgets_cpus() const {
     base::Command command;
     command.arguments = {program_, "--version"};
-    const auto version = parse_slurm_version(base::run(command, kSiteSeconds).text);
-    return version && srun_forgets_cpus(*version);
+    const auto version = slurm::parse_slurm_version(base::run(command, kSiteSeconds).text);
+    return version && sbatch::srun_forgets_cpus(*version);
   }
 
   // Nothing, too, where Slurm does not say within kSiteSeconds.
-  [[nodiscard]] std::optional<SbatchFinding> coming_maintenance_finding() const {
+  [[nodiscard]] std::optional<sbatch::SbatchFinding> coming_maintenance_finding() const {
     if (has("reservation") || has("clusters")) return std::nullopt;
-    const SlurmDeadlines deadlines{.query_seconds = kSiteSeconds};
-    const SlurmCommands commands({}, deadlines, slurm_environment(environment_.whole));
+    const slurm::SlurmDeadlines deadlines{.query_seconds = kSiteSeconds};
+    const slurm::SlurmCommands commands({}, deadlines,
+                                        slurm::slurm_environment(environment_.whole));
     const double now = base::system_clock().utc_seconds();
     const auto reservations = commands.show_reservations();
-    if (!reservations.value || coming_maintenance(*reservations.value, now).empty()) {
+    if (!reservations.value || sbatch::coming_maintenance(*reservations.value, now).empty()) {
       return std::nullopt;
     }
     const auto partitions = commands.show_partitions();
     if (!partitions.value) return std::nullopt;
-    return maintenance_finding(options_, *reservations.value, *partitions.value, now);
+    return sbatch::maintenance_finding(options_, *reservations.value, *partitions.value, now);
   }
 
   // Nodes are left out only where Slurm says that the job can run without them.
-  void drop_impossible(SbatchAdditions* additions) {
+  void drop_impossible(sbatch::SbatchAdditions* additions) {
     if (!additions->avoids || has("test-only")) return;
     if (source_.again && would_start(additions->arguments)) return;
     additions->notes.assign(1,
@@ -377,7 +379,7 @@ class Submitter {
   int after(const base::Output& output, const std::string& comment) const {
     // A job that is told has been submitted: with --wait the code is the job's.
     const bool told = output.text.find("Submitted batch job ") != std::string::npos ||
-                      parse_submitted_id(output.text).has_value();
+                      slurm::parse_submitted_id(output.text).has_value();
     const bool may_be_told = !has("quiet") || !has("wait");
     if (told) {
       tell_of_hold(output.text);
@@ -388,9 +390,9 @@ class Submitter {
       tell("sbatch was ended by a signal, and the job may be there; `squeue --me` shows it");
       return end_as(output);
     }
-    const Submission submission = submission_of(output, arguments_);
-    if (const auto* const refused = std::get_if<Refused>(&submission)) {
-      const std::string size = size_hint(refused->reason, source_.text.size());
+    const slurm::Submission submission = slurm::submission_of(output, arguments_);
+    if (const auto* const refused = std::get_if<slurm::Refused>(&submission)) {
+      const std::string size = sbatch::size_hint(refused->reason, source_.text.size());
       if (!size.empty() || !refused->hint.empty()) tell(size.empty() ? refused->hint : size);
       if (frozen_) frozen::discard(frozen_->folder);
       return end_as(output);
@@ -432,14 +434,14 @@ class Submitter {
   // Whether the job whose answer was lost is there; it is then told as sbatch would have.
   [[nodiscard]] bool look_up(const std::string& comment) const {
     const passwd* const user = ::getpwuid(::geteuid());
-    const JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}};
-    const SlurmCommands commands({}, {}, slurm_environment(environment_.whole));
+    const slurm::JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}};
+    const slurm::SlurmCommands commands({}, {}, slurm::slurm_environment(environment_.whole));
     tell("sbatch got no answer; looking for a job with the comment " + comment);
     const auto seconds = [](double value) { return std::chrono::duration<double>(value); };
     const auto begin = Timer::now();
     std::optional<Timer::time_point> first_answer;
     while (Timer::now() - begin < seconds(kLookupSeconds)) {
-      const Answer<Jobs> answer = commands.squeue(query);
+      const slurm::Answer<slurm::Jobs> answer = commands.squeue(query);
       if (answer.value) {
         if (!first_answer) first_answer = Timer::now();
         if (report(*answer.value, comment)) return true;
@@ -458,10 +460,10 @@ class Submitter {
     return false;
   }
 
-  [[nodiscard]] bool report(const Jobs& jobs, const std::string& comment) const {
+  [[nodiscard]] bool report(const slurm::Jobs& jobs, const std::string& comment) const {
     // An array's tasks get ids of their own when they start, and the array's is the smallest.
     std::optional<std::int64_t> id;
-    for (const JobRow& job : jobs.rows) {
+    for (const slurm::JobRow& job : jobs.rows) {
       if (job.comment != comment) continue;
       const auto number = base::parse_integer(job.id);
       if (number) id = std::min(id.value_or(*number), *number);
@@ -477,11 +479,12 @@ class Submitter {
 
   std::vector<std::string> arguments_;  // sbatch's
   std::size_t script_at_ = 0;           // where among them options end
-  const Environment& environment_;
+  const site::ProgramEnvironment& environment_;
   std::string program_;
-  SbatchCommand asked_;
-  std::vector<GivenOption> options_;  // that count; until the script is read, the command line's
-  base::Path directory_;              // where this was called
+  sbatch::SbatchCommand asked_;
+  std::vector<sbatch::GivenOption>
+      options_;           // that count; until the script is read, the command line's
+  base::Path directory_;  // where this was called
   std::optional<frozen::Frozen> frozen_;
   bool is_asked_ = false;  // sbatch
   Source source_;
@@ -489,7 +492,7 @@ class Submitter {
 
 }  // namespace
 
-int sbatch(const std::vector<std::string>& arguments, const Environment& environment) {
+int sbatch(const std::vector<std::string>& arguments, const site::ProgramEnvironment& environment) {
   Submitter submitter(arguments, environment);
   try {
     return submitter.submit();
@@ -499,4 +502,4 @@ int sbatch(const std::vector<std::string>& arguments, const Environment& environ
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -6,7 +6,7 @@
 
 #include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 // arguments: those after "sbatch", which go to sbatch as they are. What sbatch writes is written,
 // and its exit code returned (or its signal taken), so that programs which call sbatch can call
@@ -14,6 +14,6 @@ namespace regatta::orchestrator {
 // (slurm/sbatch_additions.h), and what a refusal means. A submission whose answer was lost is
 // looked up by its comment, never repeated; a job that is found is told as sbatch tells it, with
 // exit code 0. Code::Operator when there is no sbatch in PATH.
-int sbatch(const std::vector<std::string>& arguments, const Environment& environment);
+int sbatch(const std::vector<std::string>& arguments, const site::ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

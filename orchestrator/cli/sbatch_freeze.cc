@@ -10,7 +10,7 @@
 #include "orchestrator/site/data_directory.h"
 #include "orchestrator/site/site_defaults.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using View = std::string_view;
@@ -69,15 +69,15 @@ std::string job_folder(const base::Path& wanted, const frozen::Frozen& tree,
 
 }  // namespace
 
-base::Path frozen_store(const Environment& environment) {
+base::Path frozen_store(const site::ProgramEnvironment& environment) {
   const auto set = environment.whole.find("REGATTA_FROZEN");
   if (set != environment.whole.end() && !set->second.empty()) {
     return std::filesystem::absolute(set->second);
   }
-  if (const auto runs = default_runs_directory(environment)) {
+  if (const auto runs = site::default_runs_directory(environment)) {
     return std::filesystem::absolute(*runs) / ".frozen";
   }
-  const auto data = default_data_directory(environment);
+  const auto data = site::default_data_directory(environment);
   if (!data) {
     throw base::Error(base::Code::Operator,
                       "there is no HOME and no REGATTA_RUNS; set REGATTA_FROZEN to a folder that "
@@ -86,13 +86,13 @@ base::Path frozen_store(const Environment& environment) {
   return *data / "runs" / ".frozen";
 }
 
-std::optional<frozen::FreezeRequest> freeze_request(const SbatchCommand& asked,
+std::optional<frozen::FreezeRequest> freeze_request(const sbatch::SbatchCommand& asked,
                                                     const std::vector<std::string>& arguments,
                                                     const std::optional<base::Path>& script,
-                                                    const Environment& environment) {
-  const GivenOption* const freeze = find_option(asked.options, "freeze");
+                                                    const site::ProgramEnvironment& environment) {
+  const sbatch::GivenOption* const freeze = sbatch::find_option(asked.options, "freeze");
   if (freeze == nullptr) {
-    if (find_option(asked.options, "freeze-limit") == nullptr) return std::nullopt;
+    if (sbatch::find_option(asked.options, "freeze-limit") == nullptr) return std::nullopt;
     throw base::Error(base::Code::User, "--freeze-limit is nothing without --freeze");
   }
   if (asked.heterogeneous) {
@@ -105,7 +105,7 @@ std::optional<frozen::FreezeRequest> freeze_request(const SbatchCommand& asked,
   if (!freeze->value.empty()) request.commit = freeze->value;
   request.script = script;
   request.command = arguments;
-  if (const GivenOption* const limit = find_option(asked.options, "freeze-limit")) {
+  if (const sbatch::GivenOption* const limit = sbatch::find_option(asked.options, "freeze-limit")) {
     request.most_bytes = size_of(limit->value);
   }
   return request;
@@ -125,17 +125,17 @@ std::string frozen_script(const std::string& word, const base::Path& script,
   return base::Path(word).is_absolute() ? there.string() : word;
 }
 
-std::vector<std::string> frozen_options(const std::vector<GivenOption>& options,
+std::vector<std::string> frozen_options(const std::vector<sbatch::GivenOption>& options,
                                         const base::Path& directory, const frozen::Frozen& tree,
                                         std::vector<std::string>* notes) {
   std::vector<std::string> words;
-  const GivenOption* const chdir = find_option(options, "chdir");
+  const sbatch::GivenOption* const chdir = sbatch::find_option(options, "chdir");
   const base::Path wanted = chdir == nullptr ? directory : absolute(directory, chdir->value);
   if (chdir != nullptr) words.push_back("--chdir=" + job_folder(wanted, tree, notes));
-  const bool is_array = find_option(options, "array") != nullptr;
-  const GivenOption usual{"output", is_array ? "slurm-%A_%a.out" : "slurm-%j.out", 0};
+  const bool is_array = sbatch::find_option(options, "array") != nullptr;
+  const sbatch::GivenOption usual{"output", is_array ? "slurm-%A_%a.out" : "slurm-%j.out", 0};
   for (const char* const name : {"output", "error", "input"}) {
-    const GivenOption* option = find_option(options, name);
+    const sbatch::GivenOption* option = sbatch::find_option(options, name);
     if (option == nullptr && View(name) == "output") option = &usual;
     if (option == nullptr || option->value.empty()) continue;
     if (base::Path(option->value).is_absolute()) continue;
@@ -172,4 +172,4 @@ std::vector<std::string> frozen_notes(const frozen::Frozen& tree) {
   return notes;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

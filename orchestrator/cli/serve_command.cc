@@ -16,25 +16,25 @@
 #include "base/text.h"
 #include "orchestrator/api/access.h"
 #include "orchestrator/api/api.h"
-#include "orchestrator/cli/commands.h"
-#include "orchestrator/control/controller.h"
-#include "orchestrator/site/data_directory.h"
-#include "orchestrator/control/local_scheduler.h"
 #include "orchestrator/api/opening.h"
-#include "orchestrator/cli/plan_command.h"
-#include "orchestrator/control/scheduler_choice.h"
 #include "orchestrator/api/server.h"
-#include "orchestrator/files/shared_files.h"
-#include "orchestrator/site/site_defaults.h"
 #include "orchestrator/batch/batch_script.h"
-#include "orchestrator/slurm/slurm_commands.h"
-#include "orchestrator/control/slurm_scheduler.h"
-#include "orchestrator/store/store.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/plan_command.h"
 #include "orchestrator/cli/topo_commands.h"
-#include "orchestrator/site/trainer_environment.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/control/local_scheduler.h"
+#include "orchestrator/control/scheduler_choice.h"
+#include "orchestrator/control/slurm_scheduler.h"
+#include "orchestrator/files/shared_files.h"
 #include "orchestrator/runs/trainer_program.h"
+#include "orchestrator/site/data_directory.h"
+#include "orchestrator/site/site_defaults.h"
+#include "orchestrator/site/trainer_environment.h"
+#include "orchestrator/slurm/slurm_commands.h"
+#include "orchestrator/store/store.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 constexpr double kPlanSeconds = 10;     // for what a plan reads of the dataset
@@ -52,27 +52,28 @@ void refuse_privilege(const ServeOptions& options) {
   base::log(base::LogLevel::Warning, "runs as root: every run has root's rights");
 }
 
-base::Path data_directory(const ServeOptions& options, const Environment& environment) {
+base::Path data_directory(const ServeOptions& options,
+                          const site::ProgramEnvironment& environment) {
   if (!options.data.empty()) {
     base::Path data = std::filesystem::absolute(options.data).lexically_normal();
     return data.has_filename() ? data : data.parent_path();  // "state/" is "state"
   }
-  if (const auto found = default_data_directory(environment)) return *found;
+  if (const auto found = site::default_data_directory(environment)) return *found;
   throw base::Error(base::Code::Operator,
                     "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
 }
 
-base::Path runs_directory(const ServeOptions& options, const Environment& environment,
+base::Path runs_directory(const ServeOptions& options, const site::ProgramEnvironment& environment,
                           const base::Path& data) {
   if (!options.runs.empty()) return options.runs;
-  return default_runs_directory(environment).value_or(data / "runs");
+  return site::default_runs_directory(environment).value_or(data / "runs");
 }
 
 // --parallel, else as the files of defaults say, else by the scheduler.
-int parallel_of(const ServeOptions& options, const std::vector<DefaultsFile>& defaults,
-                const Scheduler& scheduler) {
+int parallel_of(const ServeOptions& options, const std::vector<site::DefaultsFile>& defaults,
+                const runs::Scheduler& scheduler) {
   if (options.parallel > 0) return options.parallel;
-  for (const DefaultsFile& file : defaults) {
+  for (const site::DefaultsFile& file : defaults) {
     if (file.parallel > 0) return file.parallel;
   }
   return scheduler.name() == "local" ? 1 : kUnlimited;
@@ -85,75 +86,81 @@ std::string user_name() {
 }
 
 // Interruptible: it may ask a Slurm that is silent.
-SchedulerChoice chosen(const ServeOptions& options, const Environment& environment, Store* store,
-                       const sigset_t& ending) {
-  const SlurmCommands commands({}, {kChoiceSeconds, kChoiceSeconds},
-                               slurm_environment(environment.whole));
+control::SchedulerChoice chosen(const ServeOptions& options,
+                                const site::ProgramEnvironment& environment, store::Store* store,
+                                const sigset_t& ending) {
+  const slurm::SlurmCommands commands({}, {kChoiceSeconds, kChoiceSeconds},
+                                      slurm::slurm_environment(environment.whole));
   ::pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
-  SchedulerChoice choice =
-      choose_scheduler(options.scheduler, store->has_runs_of("slurm"), commands);
+  control::SchedulerChoice choice =
+      control::choose_scheduler(options.scheduler, store->has_runs_of("slurm"), commands);
   ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   return choice;
 }
 
-std::unique_ptr<Scheduler> make_scheduler(const SchedulerChoice& choice,
-                                          const Environment& environment, base::FileSystem& files,
-                                          const base::Path& runs, const base::Path& trainer,
-                                          NodeTable* nodes) {
-  if (choice.kind == SchedulerChoice::Kind::Slurm) check_places(runs, trainer);
+std::unique_ptr<runs::Scheduler> make_scheduler(const control::SchedulerChoice& choice,
+                                                const site::ProgramEnvironment& environment,
+                                                base::FileSystem& files, const base::Path& runs,
+                                                const base::Path& trainer,
+                                                slurm::NodeTable* nodes) {
+  if (choice.kind == control::SchedulerChoice::Kind::Slurm) batch::check_places(runs, trainer);
   if (!choice.why.empty()) {
     base::log(choice.surprising ? base::LogLevel::Warning : base::LogLevel::Info, choice.why);
   }
-  if (choice.kind == SchedulerChoice::Kind::Processes) {
-    return std::make_unique<LocalScheduler>(trainer, trainer_environment(environment.whole));
+  if (choice.kind == control::SchedulerChoice::Kind::Processes) {
+    return std::make_unique<control::LocalScheduler>(trainer,
+                                                     site::trainer_environment(environment.whole));
   }
-  if (const auto ignored = ignored_variables(environment.whole); !ignored.empty()) {
+  if (const auto ignored = slurm::ignored_variables(environment.whole); !ignored.empty()) {
     base::log(base::LogLevel::Warning,
               base::printable(base::join(ignored, ", ")) +
                   " of the environment is ignored: what a job asks for stands in its run file "
                   "(section slurm)");
   }
-  SlurmSettings settings{trainer, user_name(), choice.cluster};
-  return std::make_unique<SlurmScheduler>(
-      files, base::system_clock(), SlurmCommands({}, {}, slurm_environment(environment.whole)),
+  control::SlurmSettings settings{trainer, user_name(), choice.cluster};
+  return std::make_unique<control::SlurmScheduler>(
+      files, base::system_clock(),
+      slurm::SlurmCommands({}, {}, slurm::slurm_environment(environment.whole)),
       std::move(settings), *nodes);
 }
 
 // What runs are planned for, read once.
-std::shared_ptr<const RunPlanner> make_planner(const ServeOptions& options,
-                                               const Environment& environment,
-                                               base::FileSystem& files, const base::Path& runs) {
+std::shared_ptr<const plan::RunPlanner> make_planner(const ServeOptions& options,
+                                                     const site::ProgramEnvironment& environment,
+                                                     base::FileSystem& files,
+                                                     const base::Path& runs) {
   if (options.clusters.empty()) return nullptr;
-  std::vector<MeasuredLog> measured;
+  std::vector<plan::MeasuredLog> measured;
   for (const std::string& file : options.measured) {
     measured.push_back(read_measured(file));
   }
-  return std::make_shared<const RunPlanner>(
+  return std::make_shared<const plan::RunPlanner>(
       files, machines_of({options.clusters, {}, false, ""}, environment, "serve"),
       std::move(measured), runs);
 }
 
 // Read at every submission, so that a change counts from then on.
-std::function<FilledRun(const trainer::RunConfig&)> filler(SharedFiles& shared,
-                                                           const Environment& environment) {
-  return [&shared, places = defaults_places(environment)](const trainer::RunConfig& run) {
-    std::vector<DefaultsFile> files;
+std::function<site::FilledRun(const trainer::contract::RunConfig&)> filler(
+    files::SharedFiles& shared, const site::ProgramEnvironment& environment) {
+  return [&shared,
+          places = site::defaults_places(environment)](const trainer::contract::RunConfig& run) {
+    std::vector<site::DefaultsFile> files;
     if (!places.empty()) {
       files = shared.call(places.front().path.parent_path(), kDefaultsSeconds,
-                          [places] { return read_defaults(places); });
+                          [places] { return site::read_defaults(places); });
     }
-    return with_defaults(run, files);
+    return site::with_defaults(run, files);
   };
 }
 
 // What touches run directories and datasets is done there.
-void use(SharedFiles& shared, const std::shared_ptr<const RunPlanner>& planner,
-         ControllerOptions* settings) {
+void use(files::SharedFiles& shared, const std::shared_ptr<const plan::RunPlanner>& planner,
+         control::ControllerOptions* settings) {
   settings->beside = [&shared](const base::Path& directory, std::function<void()> work) {
     return shared.start(directory, std::move(work));
   };
   if (!planner) return;
-  settings->plan = [&shared, planner](const trainer::RunConfig& run) {
+  settings->plan = [&shared, planner](const trainer::contract::RunConfig& run) {
     return shared.call(run.data.path, kPlanSeconds, [planner, run] { return planner->plan(run); });
   };
 }
@@ -178,13 +185,13 @@ void tell_ready(const std::string& url, const std::string& message) {
 // Whoever waits for a controller that cannot start is not waited for.
 class GivesUp {
  public:
-  explicit GivesUp(Opening& opening) : opening_(opening) {}
+  explicit GivesUp(api::Opening& opening) : opening_(opening) {}
   ~GivesUp() { opening_.give_up(); }
   GivesUp(const GivesUp&) = delete;
   GivesUp& operator=(const GivesUp&) = delete;
 
  private:
-  Opening& opening_;
+  api::Opening& opening_;
 };
 
 // A thread in a call to a file server that does not answer takes no request to end. What a sudden
@@ -198,15 +205,30 @@ void end_in_time(int exit_code) {
   }).detach();
 }
 
-}  // namespace
+std::function<void(const std::string& why)> ends_this_program(std::string* reason) {
+  return [reason](const std::string& why) {
+    *reason = why;
+    ::kill(::getpid(), SIGTERM);
+  };
+}
 
-int serve(const ServeOptions& options, const Environment& environment) {
+void prepare_process(const ServeOptions& options) {
   base::start_log("regatta", base::LogLevel::Info);
   refuse_privilege(options);
-  const std::vector<DefaultsFile> defaults = read_defaults(defaults_places(environment));
-  const base::Path trainer = find_trainer(options.trainer, environment.program, environment.path);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::umask(0077);
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options, const site::ProgramEnvironment& environment) {
+  prepare_process(options);
+  const std::vector<site::DefaultsFile> defaults =
+      site::read_defaults(site::defaults_places(environment));
+  const base::Path trainer =
+      runs::find_trainer(options.trainer, environment.program, environment.path);
   const base::Path data = data_directory(options, environment);
-  ControllerOptions settings;
+  control::ControllerOptions settings;
   settings.runs_directory = runs_directory(options, environment, data);
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
   const base::Path runs = std::filesystem::absolute(settings.runs_directory);
@@ -215,52 +237,51 @@ int serve(const ServeOptions& options, const Environment& environment) {
   const auto planner = make_planner(options, environment, files, settings.runs_directory);
 
   const sigset_t signals = block_ending_signals();
-  ::signal(SIGPIPE, SIG_IGN);
-  ::umask(0077);
   std::string lost;  // written before TERM is sent, read after it came
   settings.lease.store = data.string();
-  settings.on_loss = [&lost](const std::string& why) {
-    lost = why;
-    ::kill(::getpid(), SIGTERM);
-  };
+  settings.on_loss = ends_this_program(&lost);
 
-  std::unique_ptr<Access> access;
-  std::unique_ptr<Api> api;
-  Opening opening(runs, options.page_directory);
-  const auto handle = [&](const Request& request) {
+  std::unique_ptr<api::Access> access;
+  std::unique_ptr<api::Api> api;
+  api::Opening opening(runs, options.page_directory);
+  const auto handle = [&](const api::Request& request) {
     const auto refused = access->answer(request);
     return refused ? *refused : opening.answer(request);
   };
   // The port first: a second controller started by mistake ends before it touches anything.
-  auto server = std::make_unique<HttpServer>(ServerOptions{options.address, options.port}, handle);
-  Store store(data);
-  access = std::make_unique<Access>(
-      AccessOptions{keep_token(base::posix_file_system(), data), server->url(), ::geteuid()},
+  auto server =
+      std::make_unique<api::HttpServer>(api::ServerOptions{options.address, options.port}, handle);
+  store::Store store(data);
+  access = std::make_unique<api::Access>(
+      api::AccessOptions{site::keep_token(base::posix_file_system(), data), server->url(),
+                         ::geteuid()},
       base::system_clock());
   // With workers of its own: who floods the port does not take the command line's.
-  auto local_server =
-      std::make_unique<HttpServer>(ServerOptions{"", kNoPort, socket_path(data)}, handle);
+  auto local_server = std::make_unique<api::HttpServer>(
+      api::ServerOptions{"", api::kNoPort, site::socket_path(data)}, handle);
   const GivesUp before_the_servers(opening);
   local_server->start();
   server->start();
-  SharedFiles shared;
+  files::SharedFiles shared;
   use(shared, planner, &settings);
-  NodeTable nodes;
-  const std::unique_ptr<Scheduler> scheduler = make_scheduler(
+  slurm::NodeTable nodes;
+  const std::unique_ptr<runs::Scheduler> scheduler = make_scheduler(
       chosen(options, environment, &store, signals), environment, files, runs, trainer, &nodes);
   settings.parallel = parallel_of(options, defaults, *scheduler);
-  if (family_of(scheduler->name()) == "slurm") settings.defaults = filler(shared, environment);
-  Controller controller(files, base::system_clock(), store, *scheduler, settings);
-  api = std::make_unique<Api>(
-      controller, files, base::system_clock(), options.page_directory,
-      CheckpointApiOptions{ExportSettings{trainer, 3600, trainer_environment(environment.whole)}},
-      scheduler->name() == "local" ? nullptr : &nodes, &shared);
+  const bool on_slurm = runs::family_of(scheduler->name()) == "slurm";
+  if (on_slurm) settings.defaults = filler(shared, environment);
+  control::Controller controller(files, base::system_clock(), store, *scheduler, settings);
+  const checkpoints::ExportSettings exports{trainer, 3600,
+                                            site::trainer_environment(environment.whole)};
+  api = std::make_unique<api::Api>(controller, files, base::system_clock(), options.page_directory,
+                                   api::CheckpointApiOptions{exports},
+                                   scheduler->name() == "local" ? nullptr : &nodes, &shared);
   controller.start();
   opening.open(api.get());
-  tell_ready(server->url(), "listens on " + server->url() + " and " + socket_path(data).string() +
-                                "; open the page with 'regatta open'; runs in " +
-                                controller.runs_directory().string() + "; trainer " +
-                                trainer.string());
+  tell_ready(server->url(),
+             "listens on " + server->url() + " and " + site::socket_path(data).string() +
+                 "; open the page with 'regatta open'; runs in " +
+                 controller.runs_directory().string() + "; trainer " + trainer.string());
   int received = 0;
   ::sigwait(&signals, &received);
   end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
@@ -271,4 +292,4 @@ int serve(const ServeOptions& options, const Environment& environment) {
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

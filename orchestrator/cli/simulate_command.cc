@@ -8,16 +8,16 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "orchestrator/plan/step_model.h"
 #include "orchestrator/simulate/mlperf_study.h"
 #include "orchestrator/simulate/simulation_text.h"
-#include "orchestrator/plan/step_model.h"
 #include "topology/plan/step_gantt.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
-using trainer::LengthTable;
-using trainer::RunConfig;
+using trainer::contract::LengthTable;
+using trainer::contract::RunConfig;
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
 constexpr std::size_t kMostCounts = 64;                        // of nodes to compare
@@ -35,7 +35,7 @@ LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) 
   if (!options.lengths.empty()) {
     return LengthTable::parse(read_input(options.lengths), options.lengths);
   }
-  return longest_lengths(config);
+  return plan::longest_lengths(config);
 }
 
 void check_options(const SimulateOptions& options) {
@@ -53,9 +53,10 @@ void check_options(const SimulateOptions& options) {
   }
 }
 
-StepModel model_of(const SimulateOptions& options, const RunConfig& config,
-                   const Machines& machines) {
-  return step_model(config, machines.gpu_model, machines.device, machines.nodes, options.given);
+plan::StepModel model_of(const SimulateOptions& options, const RunConfig& config,
+                         const plan::Machines& machines) {
+  return plan::step_model(config, machines.gpu_model, machines.device, machines.nodes,
+                          options.given);
 }
 
 RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int ranks) {
@@ -78,9 +79,10 @@ RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int r
   return config;
 }
 
-RunForecast forecast(const SimulateOptions& options, const RunConfig& file, const RunConfig& config,
-                     const Simulation& simulation, int nodes) {
-  RunForecastInputs inputs;
+simulate::RunForecast forecast(const SimulateOptions& options, const RunConfig& file,
+                               const RunConfig& config, const simulate::Simulation& simulation,
+                               int nodes) {
+  simulate::RunForecastInputs inputs;
   inputs.step_seconds = simulation.mean.step;
   inputs.batch = config.batch_size;
   inputs.samples =
@@ -95,54 +97,57 @@ RunForecast forecast(const SimulateOptions& options, const RunConfig& file, cons
   }
   inputs.restart_seconds = options.restart_seconds;
   inputs.seed = config.seed;
-  return forecast_run(inputs);
+  return simulate::forecast_run(inputs);
 }
 
-SimulatedRun run_on(const Machines& machines, const SimulateOptions& options, const RunConfig& file,
-                    const LengthTable& lengths, const std::vector<topology::NcclTestLog>& logs) {
+simulate::SimulatedRun run_on(const plan::Machines& machines, const SimulateOptions& options,
+                              const RunConfig& file, const LengthTable& lengths,
+                              const std::vector<topology::nccl::NcclTestLog>& logs) {
   const RunConfig config = config_on(file, options, machines.ranks());
-  topology::Allocation allocation = machines.allocation;
+  topology::nccl::Allocation allocation = machines.allocation;
   allocation.sharp = options.sharp;
-  SimulationInputs inputs;
+  simulate::SimulationInputs inputs;
   inputs.config = config;
   inputs.lengths = lengths;
   inputs.ranks_per_node = machines.ranks_per_node;
-  const StepModel model = model_of(options, config, machines);
+  const plan::StepModel model = model_of(options, config, machines);
   inputs.compute = model.compute;
-  inputs.network = network_of(allocation, machines.device, config.sharding.optimizer, logs);
+  inputs.network = plan::network_of(allocation, machines.device, config.sharding.optimizer, logs);
   inputs.overhead_seconds = model.overhead_seconds;
   inputs.steps = options.steps;
-  SimulatedRun run;
+  simulate::SimulatedRun run;
   run.nodes = machines.nodes;
   run.is_measured = inputs.network.measured;
-  run.simulation = simulate_steps(inputs);
+  run.simulation = simulate::simulate_steps(inputs);
   if (!model.share.fitted) {
     const auto samples_with = [&](double efficiency) {
-      SimulationInputs other = inputs;
+      simulate::SimulationInputs other = inputs;
       other.compute.efficiency = efficiency;
-      return simulate_steps(other).samples_per_second;
+      return simulate::simulate_steps(other).samples_per_second;
     };
-    run.samples_range = SamplesRange{samples_with(model.share.low), samples_with(model.share.high)};
+    run.samples_range =
+        simulate::SamplesRange{samples_with(model.share.low), samples_with(model.share.high)};
   }
   run.forecast = forecast(options, file, config, run.simulation, machines.nodes);
   return run;
 }
 
-std::string title(const RunConfig& config, const Machines& machines) {
-  const trainer::ModelShape& model = config.model;
+std::string title(const RunConfig& config, const plan::Machines& machines) {
+  const trainer::contract::ModelShape& model = config.model;
   return config.name + ": BERT " + std::to_string(model.layers) + " x " +
          std::to_string(model.hidden) + " on nodes of " + std::to_string(machines.ranks_per_node) +
          " " + machines.gpu_model;
 }
 
 std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& config,
-                               const LengthTable& lengths, const std::vector<SimulatedRun>& runs) {
-  const SimulatedRun& last = runs.back();
-  std::vector<std::string> notes =
-      step_basis(config, options.given,
-                 options.lengths.empty() ? std::nullopt : std::optional<LengthTable>(lengths));
+                               const LengthTable& lengths,
+                               const std::vector<simulate::SimulatedRun>& runs) {
+  const simulate::SimulatedRun& last = runs.back();
+  std::vector<std::string> notes = plan::step_basis(
+      config, options.given,
+      options.lengths.empty() ? std::nullopt : std::optional<LengthTable>(lengths));
   std::vector<std::string> measured;
-  for (const SimulatedRun& run : runs) {
+  for (const simulate::SimulatedRun& run : runs) {
     if (run.is_measured) measured.push_back(std::to_string(run.nodes));
   }
   notes.push_back(measured.empty() ? "sums take what NCCL's own model says, which nobody measured "
@@ -155,7 +160,7 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
   if (options.mtbf_hours == 0) {
     notes.push_back("no node fails: no --mtbf-hours");
   } else if (options.checkpoint_seconds > 0) {
-    const double best = best_checkpoint_interval(
+    const double best = simulate::best_checkpoint_interval(
         options.checkpoint_seconds, last.nodes / (options.mtbf_hours * kSecondsOfHour));
     notes.push_back("on " + std::to_string(last.nodes) + " nodes a checkpoint every " +
                     base::human_seconds(best) + ", " +
@@ -175,54 +180,56 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
 
 int simulate(const SimulateOptions& options) {
   if (!options.study.empty()) {
-    const MlperfStudy study = study_mlperf(mlperf_rows());
-    std::cout << (options.format == SimulateFormat::Json ? mlperf_json(study) : mlperf_text(study))
+    const simulate::MlperfStudy study = simulate::study_mlperf(simulate::mlperf_rows());
+    std::cout << (options.format == SimulateFormat::Json ? simulate::mlperf_json(study)
+                                                         : simulate::mlperf_text(study))
               << std::flush;
     return 0;
   }
   check_options(options);
   const std::string source = options.run_file == "-" ? "stdin" : options.run_file;
-  RunConfig file = trainer::parse_run_config(read_input(options.run_file), source);
-  take_vocabulary(options.run_file, options.vocabulary, &file);
+  RunConfig file = trainer::contract::parse_run_config(read_input(options.run_file), source);
+  plan::take_vocabulary(options.run_file, options.vocabulary, &file);
   if (options.seed) file.seed = *options.seed;
-  const Cluster cluster = Cluster::read(read_input(options.cluster),
-                                        options.cluster == "-" ? "stdin" : options.cluster);
+  const plan::Cluster cluster = plan::Cluster::read(
+      read_input(options.cluster), options.cluster == "-" ? "stdin" : options.cluster);
   const LengthTable lengths = lengths_of(options, file);
-  std::vector<topology::NcclTestLog> logs;
+  std::vector<topology::nccl::NcclTestLog> logs;
   for (const std::string& log : options.measured) {
-    logs.push_back(topology::parse_nccl_tests_log(read_input(log), log));
+    logs.push_back(topology::nccl::parse_nccl_tests_log(read_input(log), log));
   }
-  SimulationReport report;
+  simulate::SimulationReport report;
   for (const int nodes : options.nodes) {
-    const Machines machines = cluster.machines(nodes, file.ranks_per_node);
+    const plan::Machines machines = cluster.machines(nodes, file.ranks_per_node);
     report.title = title(file, machines);
-    const StepModel model = model_of(options, file, machines);
+    const plan::StepModel model = model_of(options, file, machines);
     report.share = model.share;
     report.peak_flops = model.compute.peak_flops;
     report.runs.push_back(run_on(machines, options, file, lengths, logs));
   }
-  const bool is_measured = std::any_of(report.runs.begin(), report.runs.end(),
-                                       [](const SimulatedRun& run) { return run.is_measured; });
+  const bool is_measured =
+      std::any_of(report.runs.begin(), report.runs.end(),
+                  [](const simulate::SimulatedRun& run) { return run.is_measured; });
   if (!options.measured.empty() && !is_measured) {
     fail(
         "no log of --measured is of the run's collective on one of these numbers of nodes; give "
         "--nodes that were measured, or leave it out");
   }
-  const SimulatedRun& last = report.runs.back();
+  const simulate::SimulatedRun& last = report.runs.back();
   report.notes = notes(options, file, lengths, report.runs);
   if (options.gantt == Gantt::Svg) {
-    std::cout << topology::gantt_svg(last.simulation.timeline);
+    std::cout << topology::plan::gantt_svg(last.simulation.timeline);
   } else if (options.format == SimulateFormat::Json) {
-    std::cout << simulation_json(report);
+    std::cout << simulate::simulation_json(report);
   } else {
-    std::cout << simulation_text(report);
+    std::cout << simulate::simulation_text(report);
     if (options.gantt == Gantt::Text) {
       std::cout << "\n"
-                << last.nodes << " nodes: " << topology::gantt_text(last.simulation.timeline);
+                << last.nodes << " nodes: " << topology::plan::gantt_text(last.simulation.timeline);
     }
   }
   std::cout << std::flush;
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

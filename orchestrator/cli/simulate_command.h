@@ -8,7 +8,7 @@
 
 #include "orchestrator/plan/step_model.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 enum class SimulateFormat { Table, Json };
 enum class Gantt { None, Text, Svg };
@@ -26,7 +26,7 @@ struct SimulateOptions {
   double restart_seconds = 300;
   double checkpoint_seconds = 0;  // that training stands still for one
   int vocabulary = 0;             // 0: of the run file, or of its dataset
-  GivenFigures given;
+  plan::GivenFigures given;
   bool sharp = false;  // sums within the network
   int steps = 200;     // that are drawn
   std::optional<std::uint64_t> seed;
@@ -38,4 +38,4 @@ struct SimulateOptions {
 // Prints to stdout; 0. Throws base::Error.
 int simulate(const SimulateOptions& options);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -15,22 +15,22 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "topology/sources/collect.h"
 #include "topology/fabric/fabric_shape.h"
 #include "topology/graph/hostlist.h"
+#include "topology/graph/paths.h"
+#include "topology/sources/collect.h"
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/nvml_calls.h"
-#include "topology/graph/paths.h"
 #include "topology/sources/read_any.h"
 #include "topology/sources/slurm_topology.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
-using topology::Capture;
-using topology::Graph;
-using topology::Kind;
-using topology::VertexIndex;
+using topology::graph::Graph;
+using topology::graph::Kind;
+using topology::graph::VertexIndex;
+using topology::sources::Capture;
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
 constexpr double kStepSeconds = 120;  // for srun to get its nodes and to probe them
@@ -62,7 +62,8 @@ class TemporaryDirectory {
 };
 
 // One step of `regatta probe` on every node; srun gathers a file per node.
-Graph probe_allocation(const std::vector<std::string>& options, const Environment& environment) {
+Graph probe_allocation(const std::vector<std::string>& options,
+                       const site::ProgramEnvironment& environment) {
   const TemporaryDirectory folder;
   base::Command command;
   // Nodes that are busy are told of after a minute, unless the user's own options say otherwise.
@@ -82,7 +83,8 @@ Graph probe_allocation(const std::vector<std::string>& options, const Environmen
   Graph graph;
   for (const std::string& name : base::posix_file_system().list(folder.path())) {
     if (base::Path(name).extension() != ".json") continue;
-    graph.merge(topology::read_any(read_input((folder.path() / name).string()), name).graph);
+    graph.merge(
+        topology::sources::read_any(read_input((folder.path() / name).string()), name).graph);
   }
   if (graph.of_kind(Kind::Node).empty()) {
     throw base::Error(base::Code::Operator, "srun probed no node; is regatta at " +
@@ -100,7 +102,7 @@ std::string models_of(const Graph& graph, const std::vector<VertexIndex>& device
   std::set<std::string> models;
   for (const VertexIndex device : devices) {
     const std::string model =
-        topology::text_of(graph, graph.vertex(device).facts, topology::key::kModel);
+        topology::graph::text_of(graph, graph.vertex(device).facts, topology::graph::key::kModel);
     if (!model.empty()) models.insert(base::printable(model));
   }
   return base::join({models.begin(), models.end()}, ", ");
@@ -114,12 +116,12 @@ std::string devices_text(const Graph& graph, VertexIndex node, Kind kind, const 
   return plural(devices.size(), name) + (models.empty() ? "" : " (" + models + ")");
 }
 
-std::string node_text(const Graph& graph, const topology::Paths& paths, VertexIndex node) {
+std::string node_text(const Graph& graph, const topology::graph::Paths& paths, VertexIndex node) {
   const auto& facts = graph.vertex(node).facts;
   std::string text = "  ";
-  const std::string model = topology::text_of(graph, facts, topology::key::kModel);
+  const std::string model = topology::graph::text_of(graph, facts, topology::graph::key::kModel);
   if (!model.empty()) text += base::printable(model) + ", ";
-  const std::string cpu = topology::text_of(graph, facts, "cpu_model");
+  const std::string cpu = topology::graph::text_of(graph, facts, "cpu_model");
   if (!cpu.empty()) text += base::printable(cpu) + ", ";
   const auto domains = graph.below(node, Kind::Numa);
   if (!domains.empty()) text += plural(domains.size(), "NUMA domain") + ", ";
@@ -130,18 +132,19 @@ std::string node_text(const Graph& graph, const topology::Paths& paths, VertexIn
     text += ", " + std::to_string(switches.size()) +
             (switches.size() == 1 ? " NVSwitch" : " NVSwitches");
   }
-  if (topology::integer_of(graph, facts, topology::key::kVirtual) == 1) {
+  if (topology::graph::integer_of(graph, facts, topology::graph::key::kVirtual) == 1) {
     text += ", a virtual machine";
   }
   text += "\n";
-  if (!graph.below(node, Kind::Gpu).empty()) text += topology::matrix_text(graph, paths, node);
+  if (!graph.below(node, Kind::Gpu).empty())
+    text += topology::graph::matrix_text(graph, paths, node);
   return text;
 }
 
 // Of a host list that Slurm would not take, the names one by one.
 std::string names_text(const std::vector<std::string>& names) {
   try {
-    return topology::compress_hosts(names);
+    return topology::graph::compress_hosts(names);
   } catch (const base::Error&) {
     return base::printable(base::join(names, ","));
   }
@@ -158,25 +161,26 @@ std::string read_input(const std::string& file) {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
-Capture probe_here(const std::string& nvml_library, const Environment& environment) {
-  topology::CollectOptions options;
+Capture probe_here(const std::string& nvml_library, const site::ProgramEnvironment& environment) {
+  topology::sources::CollectOptions options;
   options.host = host_name();
   options.environment = environment.whole;
   options.nvml_child = {environment.program.string(), "probe", "--nvml-calls", "--nvml-library",
                         nvml_library};
-  return topology::collect(options, base::system_clock());
+  return topology::sources::collect(options, base::system_clock());
 }
 
-int probe(const ProbeOptions& options, const Environment& environment) {
+int probe(const ProbeOptions& options, const site::ProgramEnvironment& environment) {
   if (options.nvml_calls) {
-    return topology::ask_nvml(options.nvml_library, {options.skip.begin(), options.skip.end()},
-                              [](const std::string& line) { print(line + "\n"); });
+    return topology::sources::ask_nvml(options.nvml_library,
+                                       {options.skip.begin(), options.skip.end()},
+                                       [](const std::string& line) { print(line + "\n"); });
   }
   const Capture capture = probe_here(options.nvml_library, environment);
   for (const std::string& note : capture.notes) {
     std::cerr << "regatta probe: " << base::printable(note) << "\n";
   }
-  const std::string text = topology::to_json(capture);
+  const std::string text = topology::sources::to_json(capture);
   if (options.output == "-") {
     print(text);
   } else {
@@ -187,7 +191,7 @@ int probe(const ProbeOptions& options, const Environment& environment) {
 
 std::string topology_text(const Graph& graph) {
   // Nodes that look alike are told once.
-  const topology::Paths paths(graph);
+  const topology::graph::Paths paths(graph);
   std::map<std::string, std::vector<std::string>> alike;
   std::vector<std::string> bare;
   for (const VertexIndex node : graph.of_kind(Kind::Node)) {
@@ -210,10 +214,10 @@ std::string topology_text(const Graph& graph) {
   if (graph.of_kind(Kind::Fabric).empty()) {
     return text + "no fabric is known: give a dump of ibnetdiscover or Slurm's topology\n";
   }
-  return text + topology::fabric_text(graph);
+  return text + topology::fabric::fabric_text(graph);
 }
 
-Graph machines_of(const MachineSources& sources, const Environment& environment,
+Graph machines_of(const MachineSources& sources, const site::ProgramEnvironment& environment,
                   const std::string& command) {
   const auto tell = [&](const std::string& what) {
     std::cerr << "regatta " << command << ": " << base::printable(what) << "\n";
@@ -221,8 +225,9 @@ Graph machines_of(const MachineSources& sources, const Environment& environment,
   Graph graph;
   if (!sources.srun.empty()) graph = probe_allocation(sources.srun, environment);
   for (const std::string& file : sources.files) {
-    topology::Reading reading = topology::read_any(read_input(file), file == "-" ? "stdin" : file);
-    for (const topology::Finding& finding : reading.findings) {
+    topology::sources::Reading reading =
+        topology::sources::read_any(read_input(file), file == "-" ? "stdin" : file);
+    for (const topology::graph::Finding& finding : reading.findings) {
       tell(finding.words + (finding.remedy.empty() ? "" : "; " + finding.remedy));
     }
     graph.merge(reading.graph);
@@ -230,22 +235,22 @@ Graph machines_of(const MachineSources& sources, const Environment& environment,
   if (sources.here) {
     const Capture here = probe_here(sources.nvml_library, environment);
     for (const std::string& note : here.notes) tell(note);
-    graph.merge(topology::replay(here).graph);
+    graph.merge(topology::sources::replay(here).graph);
   }
   return graph;
 }
 
-int topo(const TopoOptions& options, const Environment& environment) {
+int topo(const TopoOptions& options, const site::ProgramEnvironment& environment) {
   const bool here = options.files.empty() && options.srun.empty();
   Graph graph =
       machines_of({options.files, options.srun, here, options.nvml_library}, environment, "topo");
-  topology::note_shape(&graph);
+  topology::fabric::note_shape(&graph);
   switch (options.format) {
     case TopoFormat::Text:
       print(topology_text(graph));
       break;
     case TopoFormat::Json:
-      print(topology::to_json(graph));
+      print(topology::graph::to_json(graph));
       break;
     case TopoFormat::NcclXml: {
       const auto nodes = graph.of_kind(Kind::Node);
@@ -254,20 +259,20 @@ int topo(const TopoOptions& options, const Environment& environment) {
                                                 std::to_string(nodes.size()) +
                                                 "; give what belongs to one");
       }
-      print(topology::write_nccl_xml(graph, nodes.front()));
+      print(topology::sources::write_nccl_xml(graph, nodes.front()));
       break;
     }
     case TopoFormat::Slurm:
-      print(topology::write_tree_conf(graph));
+      print(topology::sources::write_tree_conf(graph));
       break;
     case TopoFormat::SlurmBlock:
-      print(topology::write_block_conf(graph));
+      print(topology::sources::write_block_conf(graph));
       break;
     case TopoFormat::SlurmYaml:
-      print(topology::write_topology_yaml(graph));
+      print(topology::sources::write_topology_yaml(graph));
       break;
   }
   return 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

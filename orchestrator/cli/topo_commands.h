@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "orchestrator/cli/commands.h"
-#include "topology/sources/capture.h"
 #include "topology/graph/graph.h"
+#include "topology/sources/capture.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 
 struct ProbeOptions {
   std::string output = "-";  // where capture.json goes; "-": stdout
@@ -18,7 +18,7 @@ struct ProbeOptions {
   std::vector<std::string> skip;  // calls that it leaves out
 };
 // Reads this machine and writes a capture. 0, also where there is no GPU: notes say so on stderr.
-int probe(const ProbeOptions& options, const Environment& environment);
+int probe(const ProbeOptions& options, const site::ProgramEnvironment& environment);
 
 enum class TopoFormat { Text, Json, NcclXml, Slurm, SlurmBlock, SlurmYaml };
 struct TopoOptions {
@@ -28,7 +28,7 @@ struct TopoOptions {
   TopoFormat format = TopoFormat::Text;
 };
 // Shows what all of it makes together. Throws base::Error for what cannot be read or written.
-int topo(const TopoOptions& options, const Environment& environment);
+int topo(const TopoOptions& options, const site::ProgramEnvironment& environment);
 
 // Where machines are read from; `here` is this one.
 struct MachineSources {
@@ -38,18 +38,18 @@ struct MachineSources {
   std::string nvml_library;
 };
 // All of them merged. What could not be read is told on stderr, after "regatta `command`: ".
-[[nodiscard]] topology::Graph machines_of(const MachineSources& sources,
-                                          const Environment& environment,
-                                          const std::string& command);
+[[nodiscard]] topology::graph::Graph machines_of(const MachineSources& sources,
+                                                 const site::ProgramEnvironment& environment,
+                                                 const std::string& command);
 // A file, or stdin for "-".
 [[nodiscard]] std::string read_input(const std::string& file);
 
 // This machine, read now.
-[[nodiscard]] topology::Capture probe_here(const std::string& nvml_library,
-                                           const Environment& environment);
+[[nodiscard]] topology::sources::Capture probe_here(const std::string& nvml_library,
+                                                    const site::ProgramEnvironment& environment);
 
 // What people read: every kind of node with its devices and how they reach each other, machines
 // that are alike together, then the fabrics. Escapes and line breaks of foreign text are shown.
-[[nodiscard]] std::string topology_text(const topology::Graph& graph);
+[[nodiscard]] std::string topology_text(const topology::graph::Graph& graph);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

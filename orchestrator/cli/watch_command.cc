@@ -14,7 +14,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/text/terminal.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -69,12 +69,12 @@ class Progress {
 
   void show(const Json& run, double now) {
     if (terminal_) {
-      std::cerr << "\r\x1b[K" << progress_line(run, terminal_width(STDERR_FILENO) - 1)
+      std::cerr << "\r\x1b[K" << text::progress_line(run, text::terminal_width(STDERR_FILENO) - 1)
                 << std::flush;
       dirty_ = true;
       return;
     }
-    const std::string line = progress_line(run, 200);
+    const std::string line = text::progress_line(run, 200);
     if (last_ && (now - *last_ < kQuietLineSeconds || line == text_)) return;
     std::cerr << line << "\n";
     last_ = now;
@@ -105,13 +105,13 @@ int watch(const ClientOptions& options, const std::string& name, WatchResult res
   for (;;) {
     const double now = base::system_clock().monotonic_seconds();
     if (options.format == Format::Json) {
-      const std::string line = json_text(run, -1, reader_of_stdout());
+      const std::string line = text::json_text(run, -1, text::reader_of_stdout());
       if (line != printed) std::cout << line << "\n" << std::flush;
       printed = line;
-    } else if (!is_over(run)) {
+    } else if (!text::is_over(run)) {
       progress.show(run, now);
     }
-    if (is_over(run)) break;
+    if (text::is_over(run)) break;
     if (interrupt.wait(kPollSeconds)) {
       progress.clear();
       std::cerr << "detached; the run goes on ('regatta cancel "
@@ -126,8 +126,8 @@ int watch(const ClientOptions& options, const std::string& name, WatchResult res
     }
   }
   progress.clear();
-  if (options.format == Format::Text) std::cout << run_summary(run) << std::flush;
+  if (options.format == Format::Text) std::cout << text::run_summary(run) << std::flush;
   return result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::cli

@@ -14,7 +14,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr const char* kBelongs = "belongs to ";
@@ -36,8 +36,8 @@ constexpr int kMostUnsettled = 100;      // taken at once
 
 }  // namespace
 
-Controller::Controller(base::FileSystem& files, base::Clock& clock, Store& store,
-                       Scheduler& scheduler, const ControllerOptions& options)
+Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store& store,
+                       runs::Scheduler& scheduler, const ControllerOptions& options)
     : files_(files),
       clock_(clock),
       store_(store),
@@ -72,11 +72,11 @@ void Controller::check_lease() const {
 bool Controller::cancel(const std::string& name) {
   check_lease();
   wait_for_first_visit(name);
-  const NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
-  const Run run = find(name);
-  const bool over = is_over(run.state) && run.wanted != Wanted::Resume;
-  if (over || run.wanted == Wanted::Cancel) return false;
-  const std::vector<Launch> launches = store_.launches(run.number);
+  const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
+  const runs::Run run = find(name);
+  const bool over = runs::is_over(run.state) && run.wanted != runs::Wanted::Resume;
+  if (over || run.wanted == runs::Wanted::Cancel) return false;
+  const std::vector<runs::Launch> launches = store_.launches(run.number);
   if (!launches.empty() && !launches.back().over && launches.back().handle == kByJournal) {
     throw base::Error(base::Code::Conflict,
                       "run " + run.id + " was started by hand elsewhere, so only its journal is " +
@@ -87,16 +87,16 @@ bool Controller::cancel(const std::string& name) {
     throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
   }
   // The store first: it works on a full disk, and the run directory is written when that can be.
-  store_.set_wanted(run.number, Wanted::Cancel);
+  store_.set_wanted(run.number, runs::Wanted::Cancel);
   try {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
-      auto submission = read_submission(*files, run.directory);
+      auto submission = runs::read_submission(*files, run.directory);
       if (!submission) {
-        submission = SubmissionRecord{run.id, run.created_utc, Wanted::Run, std::nullopt,
-                                      "",     run.scheduler,   run.after};
+        submission = runs::SubmissionRecord{
+            run.id, run.created_utc, runs::Wanted::Run, std::nullopt, "", run.scheduler, run.after};
       }
-      submission->wanted = Wanted::Cancel;
-      write_submission(*files, run.directory, *submission);
+      submission->wanted = runs::Wanted::Cancel;
+      runs::write_submission(*files, run.directory, *submission);
     });
   } catch (const base::Error&) {  // the loop tries again, and tells
   }
@@ -107,25 +107,26 @@ bool Controller::cancel(const std::string& name) {
 
 bool Controller::resume(const std::string& name, const std::string& changes) {
   check_lease();
-  const NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
-  const Run run = find(name);
+  const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
+  const runs::Run run = find(name);
   const auto refuse = [&run](const std::string& why) {
     throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
   };
-  if (run.wanted == Wanted::Observe) {
+  if (run.wanted == runs::Wanted::Observe) {
     refuse("was started by hand; go on with `regatta-train run --directory " + run.directory + "`");
   }
-  const std::string config = with_slurm_changes(run.config, changes);
+  const std::string config = plan::with_slurm_changes(run.config, changes);
   const bool changed = config != run.config;
-  if (!is_over(run.state)) {
-    if (run.wanted == Wanted::Cancel) refuse("is stopping; resume it when it has stopped");
+  if (!runs::is_over(run.state)) {
+    if (run.wanted == runs::Wanted::Cancel) refuse("is stopping; resume it when it has stopped");
     if (changed) refuse("is not over, so what it asks for stays; cancel it first");
     return false;
   }
-  if (run.state == RunState::Succeeded) refuse("has reached its end; there is nothing to resume");
+  if (run.state == runs::RunState::Succeeded)
+    refuse("has reached its end; there is nothing to resume");
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
   if (changed) {
-    if (run.wanted == Wanted::Resume) {
+    if (run.wanted == runs::Wanted::Resume) {
       refuse("is resumed already, so what it asks for stays; cancel it first");
     }
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, config] {
@@ -133,23 +134,23 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
     });
     store_.set_config(run.number, config);
   }
-  store_.set_wanted(run.number, Wanted::Resume);
+  store_.set_wanted(run.number, runs::Wanted::Resume);
   if (run.archived) store_.set_archived(run.number, false);
   try {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
-      auto submission = read_submission(*files, run.directory);
-      if (submission && (submission->wanted != Wanted::Run || submission->archived)) {
-        submission->wanted = Wanted::Run;
+      auto submission = runs::read_submission(*files, run.directory);
+      if (submission && (submission->wanted != runs::Wanted::Run || submission->archived)) {
+        submission->wanted = runs::Wanted::Run;
         submission->archived = false;
-        write_submission(*files, run.directory, *submission);
+        runs::write_submission(*files, run.directory, *submission);
       }
-      auto state = read_state(*files, run.directory);
+      auto state = runs::read_state(*files, run.directory);
       if (!state) return;
-      state->state = RunState::Queued;
+      state->state = runs::RunState::Queued;
       state->error.clear();
       state->ended_utc.reset();
       state->failures = 0;
-      write_state(*files, run.directory, *state);
+      runs::write_state(*files, run.directory, *state);
     });
   } catch (const base::Error&) {  // the loop tries again, and tells
   }
@@ -161,9 +162,9 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
 
 // What was asked of a run that is over: it waits for a place like one that has never run.
 void Controller::take_up(OpenRun* open) {
-  Run& run = open->run;
-  run.wanted = Wanted::Run;
-  run.state = RunState::Queued;
+  runs::Run& run = open->run;
+  run.wanted = runs::Wanted::Run;
+  run.state = runs::RunState::Queued;
   run.reason = "was resumed";
   if (const auto stored = store_.run(run.id)) run.config = stored->config;
   run.wait = {};
@@ -177,7 +178,7 @@ void Controller::take_up(OpenRun* open) {
   run.archived = false;
   open->unwritten.submission = open->unwritten.state = true;
   save(open);
-  store_.set_wanted(run.number, Wanted::Run);
+  store_.set_wanted(run.number, runs::Wanted::Run);
 }
 
 // What somebody else started is shown as soon as it is found; what trains it is known after its
@@ -185,8 +186,8 @@ void Controller::take_up(OpenRun* open) {
 void Controller::wait_for_first_visit(const std::string& name) {
   const double deadline = clock_.monotonic_seconds() + kAdoptionSeconds;
   while (true) {
-    const Run run = find(name);
-    if (run.wanted != Wanted::Observe || is_over(run.state)) return;
+    const runs::Run run = find(name);
+    if (run.wanted != runs::Wanted::Observe || runs::is_over(run.state)) return;
     if (!store_.launches(run.number).empty()) return;
     if (clock_.monotonic_seconds() >= deadline) {
       throw base::Error(base::Code::Retry, "run " + run.id +
@@ -219,7 +220,7 @@ void Controller::do_beside(const base::Path& directory, double seconds,
   done.get();
 }
 
-Run Controller::find(const std::string& name) {
+runs::Run Controller::find(const std::string& name) {
   try {
     return find_run(store_, name);
   } catch (const base::Error& error) {
@@ -233,9 +234,9 @@ Run Controller::find(const std::string& name) {
 Adoption Controller::adoption() const { return {adopted_all_, found_, read_}; }
 
 void Controller::load_open_runs() {
-  for (Run& run : store_.unfinished_runs()) {
+  for (runs::Run& run : store_.unfinished_runs()) {
     OpenRun* const loaded = open(std::move(run));
-    loaded->unwritten.submission = loaded->run.wanted == Wanted::Cancel;
+    loaded->unwritten.submission = loaded->run.wanted == runs::Wanted::Cancel;
   }
 }
 
@@ -245,14 +246,14 @@ void Controller::load_unsettled() {
   const double now = clock_.monotonic_seconds();
   if (now < next_unsettled_) return;
   next_unsettled_ = now + kUnsettledSeconds;
-  for (Run& run : store_.unsettled_runs(kMostUnsettled)) {
+  for (runs::Run& run : store_.unsettled_runs(kMostUnsettled)) {
     if (open_.count(run.number) > 0) continue;
     if (open_.size() > 10 * kMostUnsettled) return;
     open(std::move(run))->unwritten.state = true;
   }
 }
 
-OpenRun* Controller::open(Run run) {
+OpenRun* Controller::open(runs::Run run) {
   OpenRun& opened = open_[run.number];
   opened.run = std::move(run);
   opened.launches = store_.launches(opened.run.number);
@@ -267,12 +268,12 @@ OpenRun* Controller::open(Run run) {
     active_.insert(opened.run.number);
   }
   schedule(&opened, clock_.monotonic_seconds());
-  if (opened.run.wanted == Wanted::Resume) take_up(&opened);
+  if (opened.run.wanted == runs::Wanted::Resume) take_up(&opened);
   return &opened;
 }
 
-std::string Controller::why_not_ours(const Run& run) const {
-  if (run.scheduler.empty() || run.scheduler == family_of(scheduler_.name())) return {};
+std::string Controller::why_not_ours(const runs::Run& run) const {
+  if (run.scheduler.empty() || run.scheduler == runs::family_of(scheduler_.name())) return {};
   if (run.scheduler == "slurm") {
     return std::string(kBelongs) +
            "Slurm, and this controller starts processes of this machine; start "
@@ -282,7 +283,7 @@ std::string Controller::why_not_ours(const Run& run) const {
          scheduler_.name() + "; start `regatta serve` with --scheduler " + run.scheduler;
 }
 
-void Controller::close(RunNumber number) {
+void Controller::close(runs::RunNumber number) {
   const OpenRun& closed = open_.at(number);
   schedule_.erase({closed.due, number});
   waiting_.erase({closed.run.created_utc, number});
@@ -295,7 +296,7 @@ void Controller::close(RunNumber number) {
 }
 
 void Controller::schedule(OpenRun* open, double due) {
-  const RunNumber number = open->run.number;
+  const runs::RunNumber number = open->run.number;
   schedule_.erase({open->due, number});
   open->due = due;
   schedule_.insert({due, number});
@@ -303,7 +304,7 @@ void Controller::schedule(OpenRun* open, double due) {
 
 double Controller::pause_of(const OpenRun& open) const {
   const double share = kSecondsForEachOpenRun * static_cast<double>(open_.size());
-  const bool waits = open.waits || open.blocked || open.report.state == ProcessState::Waiting;
+  const bool waits = open.waits || open.blocked || open.report.state == runs::ProcessState::Waiting;
   return std::max(options_.visit_seconds, waits ? kWaitingPauses * share : share);
 }
 
@@ -330,7 +331,7 @@ bool Controller::may_start(const OpenRun& open) {
 void Controller::start_next() {
   const double now = clock_.monotonic_seconds();
   for (auto next = waiting_.begin(); next != waiting_.end();) {
-    const std::pair<double, RunNumber> key = *next;
+    const std::pair<double, runs::RunNumber> key = *next;
     OpenRun& open = open_.at(key.second);
     if (!open.reading_since && open.not_before <= now) {
       if (!may_start(open)) return;
@@ -343,8 +344,8 @@ void Controller::start_next() {
 // Before its first launch only: what has begun goes on whatever becomes of the others. The store is
 // asked, as they may be long over.
 std::optional<Blockage> Controller::look_at_dependencies(OpenRun* open) {
-  const Run& run = open->run;
-  if (run.after.empty() || !open->launches.empty() || run.wanted != Wanted::Run) return {};
+  const runs::Run& run = open->run;
+  if (run.after.empty() || !open->launches.empty() || run.wanted != runs::Wanted::Run) return {};
   std::vector<Dependency> dependencies;
   for (const std::string& id : run.after) {
     const bool read = adopted_all_ && unadopted_.count(id) == 0 && reading_.count(id) == 0;
@@ -373,12 +374,12 @@ void Controller::wake_dependants(const std::string& run) {
 
 void Controller::take_news() {
   take_forgotten();
-  std::vector<RunNumber> told;
+  std::vector<runs::RunNumber> told;
   {
     const std::scoped_lock lock(wake_mutex_);
     told.swap(told_);
   }
-  for (const RunNumber number : told) {
+  for (const runs::RunNumber number : told) {
     const auto run = store_.run(number);
     const auto known = open_.find(number);
     if (!run) {  // removed
@@ -389,7 +390,7 @@ void Controller::take_news() {
       if (!run->drained) open(*run);
       continue;
     }
-    if (run->wanted == Wanted::Resume) {
+    if (run->wanted == runs::Wanted::Resume) {
       take_up(&known->second);
     } else if (known->second.run.wanted != run->wanted) {
       known->second.run.wanted = run->wanted;
@@ -397,7 +398,7 @@ void Controller::take_news() {
     }
     schedule(&known->second, clock_.monotonic_seconds());
   }
-  for (const RunNumber number : launcher_.landed()) {
+  for (const runs::RunNumber number : launcher_.landed()) {
     const auto known = open_.find(number);
     if (known != open_.end()) schedule(&known->second, 0);
   }
@@ -425,12 +426,12 @@ void Controller::round(double until) {
   remove_leftovers();
   load_unsettled();
   // Each once: what a visit makes due again at once comes with the next round.
-  std::vector<RunNumber> due;
+  std::vector<runs::RunNumber> due;
   for (const auto& [when, number] : schedule_) {
     if (when > now) break;
     due.push_back(number);
   }
-  for (const RunNumber number : due) {
+  for (const runs::RunNumber number : due) {
     if (clock_.monotonic_seconds() >= until) break;
     const auto found = open_.find(number);
     if (found == open_.end()) continue;
@@ -480,11 +481,11 @@ void Controller::loop(const std::stop_token& stop) {
   }
 }
 
-void Controller::wake(std::optional<RunNumber> about) {
+void Controller::wake(std::optional<runs::RunNumber> about) {
   const std::scoped_lock lock(wake_mutex_);
   if (about) told_.push_back(*about);
   woken_ = true;
   wake_.notify_one();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

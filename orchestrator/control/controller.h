@@ -19,23 +19,25 @@
 #include "base/file_system.h"
 #include "orchestrator/control/follower.h"
 #include "orchestrator/control/launcher.h"
-#include "orchestrator/files/name_locks.h"
 #include "orchestrator/control/node_avoidance.h"
 #include "orchestrator/control/open_run.h"
 #include "orchestrator/control/reconcile.h"
 #include "orchestrator/control/run_removal.h"
+#include "orchestrator/files/name_locks.h"
 #include "orchestrator/files/runs_directory_lease.h"
-#include "orchestrator/runs/scheduler.h"
 #include "orchestrator/files/side_work.h"
+#include "orchestrator/files/troubles.h"
+#include "orchestrator/runs/scheduler.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/store/store.h"
-#include "orchestrator/files/troubles.h"
 #include "topology/plan/plan.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
-
+namespace regatta::orchestrator::plan {
 struct SubmittedRun;
+}
+
+namespace regatta::orchestrator::control {
 
 struct ControllerOptions {
   base::Path runs_directory;
@@ -45,20 +47,20 @@ struct ControllerOptions {
   double submit_seconds = 20;   // for a run directory to be made
   double cancel_seconds = 2;    // for a cancellation, or what undoes it, to be written there
   // For runs that are submitted without a plan; nothing: they go without.
-  std::function<std::optional<topology::Plan>(const trainer::RunConfig&)> plan{};
+  std::function<std::optional<topology::plan::Plan>(const trainer::contract::RunConfig&)> plan{};
   // What site and user say for all runs; nothing: a run is as its file says.
-  std::function<FilledRun(const trainer::RunConfig&)> defaults{};
+  std::function<site::FilledRun(const trainer::contract::RunConfig&)> defaults{};
   // Where what touches the runs directory is done beside the loop; nothing: in it, at once. What
   // it is given may outlive the controller and uses the file system.
-  SideWork::Start beside{};
-  LeaseOptions lease{};
+  files::SideWork::Start beside{};
+  files::LeaseOptions lease{};
   // Called once, on the controller's thread, when the runs directory is no longer this
   // controller's: it does nothing more, and the program is to end.
   std::function<void(const std::string& why)> on_loss{};
 };
 
 struct Removal {
-  Run run;
+  runs::Run run;
   bool dry_run = false;
   bool had_directory = true;
   DirectoryUse use;
@@ -72,7 +74,7 @@ struct RemoveOptions {
 
 enum class DryRun { No, Yes };
 struct Archival {
-  Run run;
+  runs::Run run;
   ArchivedFiles files;
 };
 
@@ -90,12 +92,12 @@ class Controller {
   // Everything passed by reference outlives the controller; the file system outlives all that
   // `beside` was given. Creates the runs directory and takes its lease (runs_directory_lease.h),
   // which may take a minute where another machine left one.
-  Controller(base::FileSystem& files, base::Clock& clock, Store& store, Scheduler& scheduler,
-             const ControllerOptions& options);
+  Controller(base::FileSystem& files, base::Clock& clock, store::Store& store,
+             runs::Scheduler& scheduler, const ControllerOptions& options);
   ~Controller();
 
   struct Accepted {
-    Run run;
+    runs::Run run;
     bool created = false;  // false: the same request had been made before
   };
   // body: as parse_submitted() takes it. Code::User for a bad one, Code::Conflict when the key was
@@ -122,17 +124,17 @@ class Controller {
   // exports; it is listed no more unless asked for. Errors as remove().
   Archival archive(const std::string& run, DryRun dry_run);
   // By id, or by name when only one run has it. Code::NotFound (with a suggestion) otherwise.
-  [[nodiscard]] Run find(const std::string& run);
+  [[nodiscard]] runs::Run find(const std::string& run);
   [[nodiscard]] Adoption adoption() const;
 
   [[nodiscard]] const base::Path& runs_directory() const { return options_.runs_directory; }
   [[nodiscard]] std::string scheduler_name() const { return scheduler_.name(); }
   // As Scheduler has them, from any thread.
-  [[nodiscard]] std::optional<Contact> contact(const std::string& handle) const {
+  [[nodiscard]] std::optional<runs::Contact> contact(const std::string& handle) const {
     return scheduler_.contact(handle);
   }
   void somebody_looks() { scheduler_.somebody_looks(); }
-  [[nodiscard]] Store& store() { return store_; }
+  [[nodiscard]] store::Store& store() { return store_; }
 
   // Begins to take in the runs of the runs directory that the store does not know; without `beside`
   // they are there when it returns. tick() does so later for those that somebody started by hand.
@@ -152,35 +154,35 @@ class Controller {
                       const std::map<std::string, std::string>& beside);
 
   struct Watched {
-    std::optional<Launch> launch;  // the newest one, unless it is over
-    ProcessReport report;
+    std::optional<runs::Launch> launch;  // the newest one, unless it is over
+    runs::ProcessReport report;
   };
 
   // What is common to remove() and archive() (controller_remove.cc).
-  [[nodiscard]] Run find_over(const std::string& name);
-  void refuse_removal(const Run& run);
-  [[nodiscard]] base::Path move_away(const Run& run, const RemoveOptions& options);
+  [[nodiscard]] runs::Run find_over(const std::string& name);
+  void refuse_removal(const runs::Run& run);
+  [[nodiscard]] base::Path move_away(const runs::Run& run, const RemoveOptions& options);
   void remove_files(const base::Path& moved, Removal* removal);
-  void forget(const Run& run);
+  void forget(const runs::Run& run);
   void take_forgotten();
   void take_leftovers(const std::vector<std::string>& names);
   void remove_leftovers();
 
   // Why only its own scheduler can do anything about it; empty when that is this controller's.
-  [[nodiscard]] std::string why_not_ours(const Run& run) const;
+  [[nodiscard]] std::string why_not_ours(const runs::Run& run) const;
   // Code::Retry when the runs directory is not this controller's at the moment.
   void check_lease() const;
-  std::string take_defaults(trainer::RunConfig* config) const;
-  RunNumber add_submitted(NewRun* run, const SubmittedRun& asked);
+  std::string take_defaults(trainer::contract::RunConfig* config) const;
+  runs::RunNumber add_submitted(store::NewRun* run, const plan::SubmittedRun& asked);
 
   // The loop (controller.cc).
   void loop(const std::stop_token& stop);
   void take_news();
   void load_open_runs();
   void load_unsettled();
-  OpenRun* open(Run run);
+  OpenRun* open(runs::Run run);
   void take_up(OpenRun* open);
-  void close(RunNumber number);
+  void close(runs::RunNumber number);
   void schedule(OpenRun* open, double due);
   void start_next();
   [[nodiscard]] std::vector<std::string> resolve(const std::vector<std::string>& after);
@@ -189,12 +191,13 @@ class Controller {
   [[nodiscard]] std::size_t free_places();
   [[nodiscard]] bool may_start(const OpenRun& open);
   [[nodiscard]] double pause_of(const OpenRun& open) const;
-  void wake(std::optional<RunNumber> about = {});  // a wish was written down, or something landed
+  void wake(
+      std::optional<runs::RunNumber> about = {});  // a wish was written down, or something landed
 
   // One visit (controller_visit.cc): watch, read, and what follows from both.
   void visit(OpenRun* open);
   void begin_reading(OpenRun* open);
-  void end_visit(RunNumber number, Outcome<RunReading> outcome);
+  void end_visit(runs::RunNumber number, files::Outcome<RunReading> outcome);
   void conclude(OpenRun* open, const RunReading& reading);
   void conclude_unread(OpenRun* open);
   void note_written(OpenRun* open, const RunReading& reading);
@@ -211,44 +214,45 @@ class Controller {
   void launch(OpenRun* open);
   void note_launched(OpenRun* open, const Launched& launched);
   [[nodiscard]] double next_turn(double time);
-  void end_launch(OpenRun* open, const Run& run, const Observation& seen, Launch* launch);
-  void put_launch(OpenRun* open, const Launch& launch);
-  void remember_launch(OpenRun* open, const Launch& launch);
+  void end_launch(OpenRun* open, const runs::Run& run, const Observation& seen,
+                  runs::Launch* launch);
+  void put_launch(OpenRun* open, const runs::Launch& launch);
+  void remember_launch(OpenRun* open, const runs::Launch& launch);
   void wait_for_place(OpenRun* open, bool waits);
   void save(OpenRun* open);
   // False: there is none.
   bool watch_successor(OpenRun* open);
 
   // Runs that are found (controller_adopt.cc).
-  void take_names(const Outcome<std::vector<std::string>>& names);
+  void take_names(const files::Outcome<std::vector<std::string>>& names);
   void adopt_some();
-  void take_found(const std::string& name, const Outcome<std::optional<FoundRun>>& outcome);
-  RunNumber add_found(const std::string& name, const FoundRun& found);
+  void take_found(const std::string& name, const files::Outcome<std::optional<FoundRun>>& outcome);
+  runs::RunNumber add_found(const std::string& name, const FoundRun& found);
   void look_for_new();
-  void take_look(const Outcome<std::vector<std::string>>& names);
+  void take_look(const files::Outcome<std::vector<std::string>>& names);
   void look_at_some();
   struct Look;
-  void take_one_look(const std::string& name, const Outcome<Look>& outcome);
+  void take_one_look(const std::string& name, const files::Outcome<Look>& outcome);
   void consider(const std::string& name, const Look& look);
   void read_again(const std::string& name);
 
   base::FileSystem& files_;
   base::Clock& clock_;
-  Store& store_;
-  Scheduler& scheduler_;
+  store::Store& store_;
+  runs::Scheduler& scheduler_;
   ControllerOptions options_;
-  std::optional<RunsDirectoryLease> lease_;
+  std::optional<files::RunsDirectoryLease> lease_;
   Follower follower_;
   NodeAvoidance nodes_;
-  Troubles troubles_;
+  files::Troubles troubles_;
 
-  std::map<RunNumber, OpenRun> open_;
-  std::set<std::pair<double, RunNumber>> schedule_;  // when each is due
-  std::set<std::pair<double, RunNumber>> waiting_;   // for a place, by creation
-  std::set<RunNumber> active_;                       // have a place
-  std::set<RunNumber> readings_;                     // whose directories are being read
-  std::set<std::int64_t> turns_;                     // taken by runs that were refused
-  double next_round_ = 0;                            // of the scheduler's and nodes'
+  std::map<runs::RunNumber, OpenRun> open_;
+  std::set<std::pair<double, runs::RunNumber>> schedule_;  // when each is due
+  std::set<std::pair<double, runs::RunNumber>> waiting_;   // for a place, by creation
+  std::set<runs::RunNumber> active_;                       // have a place
+  std::set<runs::RunNumber> readings_;                     // whose directories are being read
+  std::set<std::int64_t> turns_;                           // taken by runs that were refused
+  double next_round_ = 0;                                  // of the scheduler's and nodes'
   double next_unsettled_ = 0;
 
   // Adoption at the start.
@@ -256,7 +260,7 @@ class Controller {
   bool names_taken_ = false;               // or was
   std::deque<std::string> unread_;         // names
   std::map<std::string, double> reading_;  // names, and since when
-  std::set<RunNumber> adopted_;            // whose journals are being read for the first time
+  std::set<runs::RunNumber> adopted_;      // whose journals are being read for the first time
   std::atomic<bool> adopted_all_ = false;
   std::atomic<std::int64_t> found_ = 0, read_ = 0;
   // Looks for runs that somebody starts by hand.
@@ -273,15 +277,15 @@ class Controller {
   std::map<std::string, double> forgotten_;  // ids, and since when
   std::vector<std::string> leftovers_;       // names of directories that are still to be removed
 
-  NameLocks changing_;     // runs, and keys of submissions
-  std::mutex wake_mutex_;  // guards the next three
-  std::vector<RunNumber> told_;
+  files::NameLocks changing_;  // runs, and keys of submissions
+  std::mutex wake_mutex_;      // guards the next three
+  std::vector<runs::RunNumber> told_;
   std::vector<std::string> told_forgotten_;
   bool woken_ = false;
   std::condition_variable_any wake_;
-  SideWork side_;      // wakes
-  Launcher launcher_;  // wakes
+  files::SideWork side_;  // wakes
+  Launcher launcher_;     // wakes
   std::jthread thread_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -13,7 +13,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr double kLookSeconds = 10;                 // between two looks at the runs directory
@@ -45,15 +45,15 @@ void check_name(const std::string& name) {
 }
 
 // Of an older controller's run: the scheduler that made the launch.
-std::string scheduler_of(const Launch& launch) {
-  if (parse_job_handle(launch.handle)) return "slurm";
+std::string scheduler_of(const runs::Launch& launch) {
+  if (slurm::parse_job_handle(launch.handle)) return "slurm";
   const std::vector<std::string> parts = base::split(launch.handle, ':');
   return parts.size() == 3 && base::parse_integer(parts[0]) ? "local" : "";
 }
 
 // Whether the attempt's journal has a whole record behind `offset`.
-bool has_more(base::FileSystem& files, const trainer::RunDirectory& directory,
-              const trainer::AttemptName& attempt, std::int64_t offset) {
+bool has_more(base::FileSystem& files, const trainer::contract::RunDirectory& directory,
+              const trainer::contract::AttemptName& attempt, std::int64_t offset) {
   const base::Path journal = directory.journal_path(attempt);
   if (!files.exists(journal)) return false;
   const std::string text =
@@ -66,7 +66,7 @@ bool has_more(base::FileSystem& files, const trainer::RunDirectory& directory,
 // A directory in which somebody may train by hand.
 struct Controller::Look {
   bool submitted = false;  // through a controller
-  std::vector<trainer::AttemptName> attempts;
+  std::vector<trainer::contract::AttemptName> attempts;
   bool more = false;  // the newest attempt's journal has news
 };
 
@@ -75,12 +75,12 @@ void Controller::adopt() {
   const base::Path runs = options_.runs_directory;
   const bool begun = side_.begin<std::vector<std::string>>(
       runs, [files = &files_, runs] { return files->list(runs); },
-      [this](Outcome<std::vector<std::string>> names) { take_names(names); });
+      [this](files::Outcome<std::vector<std::string>> names) { take_names(names); });
   if (!begun) listed_ = false;
   adopt_some();
 }
 
-void Controller::take_names(const Outcome<std::vector<std::string>>& names) {
+void Controller::take_names(const files::Outcome<std::vector<std::string>>& names) {
   if (!names.value) {
     troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
     listed_ = false;
@@ -108,7 +108,7 @@ void Controller::adopt_some() {
     reading_[name] = now;
     const bool begun = side_.begin<std::optional<FoundRun>>(
         directory, [files = &files_, directory] { return read_found(*files, directory); },
-        [this, name](Outcome<std::optional<FoundRun>> found) {
+        [this, name](files::Outcome<std::optional<FoundRun>> found) {
           reading_.erase(name);
           ++read_;
           take_found(name, found);
@@ -132,13 +132,14 @@ void Controller::adopt_some() {
 }
 
 void Controller::take_found(const std::string& name,
-                            const Outcome<std::optional<FoundRun>>& outcome) {
+                            const files::Outcome<std::optional<FoundRun>>& outcome) {
   try {
     if (outcome.error) throw base::Error(*outcome.error);
     if (!*outcome.value || store_.run(name) || forgotten_.count(name) > 0) return;
-    const RunNumber number = add_found(name, **outcome.value);
+    const runs::RunNumber number = add_found(name, **outcome.value);
     open(*store_.run(number))->found = true;
-    if (open_.count(number) > 0 && is_over(open_.at(number).run.state)) adopted_.insert(number);
+    if (open_.count(number) > 0 && runs::is_over(open_.at(number).run.state))
+      adopted_.insert(number);
     unadopted_.erase(name);
     troubles_.settle("cannot adopt " + name);
   } catch (const base::Error& error) {
@@ -149,17 +150,18 @@ void Controller::take_found(const std::string& name,
 
 // What had ended stays ended: its state was written down, or its newest launch says so. Else the
 // journal of its newest launch decides, whatever was written of that.
-RunNumber Controller::add_found(const std::string& name, const FoundRun& found) {
+runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& found) {
   check_name(name);
-  const trainer::RunConfig config = trainer::parse_run_config(found.run_json, "run.json");
-  const std::optional<SubmissionRecord>& submission = found.submission;
-  NewRun run;
+  const trainer::contract::RunConfig config =
+      trainer::contract::parse_run_config(found.run_json, "run.json");
+  const std::optional<runs::SubmissionRecord>& submission = found.submission;
+  store::NewRun run;
   run.id = name;
-  take_config(config, &run);
+  store::take_config(config, &run);
   run.directory = (options_.runs_directory / name).string();
   run.created_utc =
       submission ? submission->created_utc : found.began_utc.value_or(clock_.utc_seconds());
-  run.wanted = submission ? submission->wanted : Wanted::Observe;
+  run.wanted = submission ? submission->wanted : runs::Wanted::Observe;
   run.body_digest = submission ? submission->body_digest : base::digest_of(run.config);
   if (submission && submission->idempotency_key &&
       !store_.submitted_with(*submission->idempotency_key)) {
@@ -167,20 +169,21 @@ RunNumber Controller::add_found(const std::string& name, const FoundRun& found) 
   }
   // Of a run made by hand the journal alone decides, however often it is found: what a controller
   // noted beside it was read there, too.
-  std::vector<Launch> launches;
+  std::vector<runs::Launch> launches;
   if (submission) {
     launches = found.launches;
     run.scheduler = submission->scheduler;
     run.after = submission->after;
     run.archived = submission->archived;
-    for (const Launch& launch : launches) {
+    for (const runs::Launch& launch : launches) {
       if (run.scheduler.empty()) run.scheduler = scheduler_of(launch);
     }
   }
   if (!launches.empty() || found.attempts > 0) {
-    run.state = RunState::Starting;  // until its journal is read
-  } else if (run.wanted != Wanted::Run) {
-    run.state = run.wanted == Wanted::Cancel ? RunState::Stopping : RunState::Stopped;
+    run.state = runs::RunState::Starting;  // until its journal is read
+  } else if (run.wanted != runs::Wanted::Run) {
+    run.state =
+        run.wanted == runs::Wanted::Cancel ? runs::RunState::Stopping : runs::RunState::Stopped;
   }
   if (found.state) {
     run.state = found.state->state;
@@ -188,29 +191,29 @@ RunNumber Controller::add_found(const std::string& name, const FoundRun& found) 
     run.ended_utc = found.state->ended_utc;
     run.failures = found.state->failures;
     run.progress_step = found.state->progress_step;
-    run.settled = is_over(run.state);
-    for (Launch& launch : launches) launch.over = launch.number <= found.state->launch;
+    run.settled = runs::is_over(run.state);
+    for (runs::Launch& launch : launches) launch.over = launch.number <= found.state->launch;
     // Written when an earlier one ended: what became of the newest is known after a visit.
-    if (!launches.empty() && !launches.back().over && run.state == RunState::Queued) {
-      run.state = RunState::Starting;
+    if (!launches.empty() && !launches.back().over && run.state == runs::RunState::Queued) {
+      run.state = runs::RunState::Starting;
     }
   } else if (!launches.empty() && launches.back().over && !launches.back().handle.empty()) {
     const bool ended = launches.back().exit_code == 0;
-    run.state = ended                          ? RunState::Succeeded
-                : run.wanted == Wanted::Cancel ? RunState::Cancelled
-                                               : RunState::Stopped;
+    run.state = ended                                ? runs::RunState::Succeeded
+                : run.wanted == runs::Wanted::Cancel ? runs::RunState::Cancelled
+                                                     : runs::RunState::Stopped;
     run.ended_utc = launches.back().ended_utc;
-    if (run.state == RunState::Stopped) {
+    if (run.state == runs::RunState::Stopped) {
       run.error =
           "its last attempt had ended when the controller's store was lost; `regatta resume` lets "
           "it go on";
     }
   }
-  if (is_over(run.state)) {
-    for (Launch& launch : launches) launch.over = true;
+  if (runs::is_over(run.state)) {
+    for (runs::Launch& launch : launches) launch.over = true;
   }
-  const RunNumber number = store_.add_run(run);
-  for (const Launch& launch : launches) store_.put_launch(number, launch);
+  const runs::RunNumber number = store_.add_run(run);
+  for (const runs::Launch& launch : launches) store_.put_launch(number, launch);
   if (found_ <= kMostNamed) {
     base::log(base::LogLevel::Info, "run " + name + " was found in the runs directory");
   }
@@ -227,11 +230,11 @@ void Controller::look_for_new() {
   const base::Path runs = options_.runs_directory;
   const bool begun = side_.begin<std::vector<std::string>>(
       runs, [files = &files_, runs] { return files->list(runs); },
-      [this](Outcome<std::vector<std::string>> names) { take_look(names); });
+      [this](files::Outcome<std::vector<std::string>> names) { take_look(names); });
   if (!begun) looking_ = false;
 }
 
-void Controller::take_look(const Outcome<std::vector<std::string>>& names) {
+void Controller::take_look(const files::Outcome<std::vector<std::string>>& names) {
   looking_ = false;
   if (!names.value) {
     troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
@@ -250,12 +253,12 @@ void Controller::take_look(const Outcome<std::vector<std::string>>& names) {
       read_again(name);
       continue;
     }
-    const std::optional<Run> run = store_.run(name);
-    if (run && (run->wanted != Wanted::Observe ||
+    const std::optional<runs::Run> run = store_.run(name);
+    if (run && (run->wanted != runs::Wanted::Observe ||
                 clock_.utc_seconds() - run->ended_utc.value_or(clock_.utc_seconds()) >
                     kForgottenSeconds)) {
       known_.insert(name);
-    } else if (!run || (is_over(run->state) && at_old_ones)) {
+    } else if (!run || (runs::is_over(run->state) && at_old_ones)) {
       to_look_at_.push_back(name);
     }
   }
@@ -271,16 +274,17 @@ void Controller::look_at_some() {
     const base::Path directory = options_.runs_directory / name;
     std::map<std::string, std::int64_t> read;
     if (const auto run = store_.run(name)) {
-      for (const Attempt& attempt : store_.attempts(run->number)) {
-        read[trainer::AttemptName{attempt.number, attempt.execution}.text()] = attempt.offset;
+      for (const runs::Attempt& attempt : store_.attempts(run->number)) {
+        read[trainer::contract::AttemptName{attempt.number, attempt.execution}.text()] =
+            attempt.offset;
       }
     }
     const auto work = [files = &files_, directory, read] {
       Look look;
       // What is being submitted has a submission.json before it has a row.
-      look.submitted = files->exists(directory / kSubmissionName);
+      look.submitted = files->exists(directory / runs::kSubmissionName);
       if (look.submitted || !files->exists(directory / "run.json")) return look;
-      const auto opened = trainer::RunDirectory::open(*files, directory);
+      const auto opened = trainer::contract::RunDirectory::open(*files, directory);
       look.attempts = opened.attempts();
       if (look.attempts.empty()) return look;
       const auto known = read.find(look.attempts.back().text());
@@ -289,7 +293,7 @@ void Controller::look_at_some() {
       return look;
     };
     const bool begun = side_.begin<Look>(
-        directory, work, [this, name](Outcome<Look> look) { take_one_look(name, look); });
+        directory, work, [this, name](files::Outcome<Look> look) { take_one_look(name, look); });
     if (!begun) looked_at_now_.erase(name);
   }
   const double now = clock_.monotonic_seconds();
@@ -303,14 +307,14 @@ void Controller::look_at_some() {
           files->remove_tree(path);
           return true;
         },
-        [path](const Outcome<bool>& outcome) {
+        [path](const files::Outcome<bool>& outcome) {
           if (!outcome.value) return;
           base::log(base::LogLevel::Info, "removed what a submission left: " + path.string());
         });
   }
 }
 
-void Controller::take_one_look(const std::string& name, const Outcome<Look>& outcome) {
+void Controller::take_one_look(const std::string& name, const files::Outcome<Look>& outcome) {
   looked_at_now_.erase(name);
   try {
     if (outcome.error) throw base::Error(*outcome.error);
@@ -327,17 +331,18 @@ void Controller::read_again(const std::string& name) {
   const base::Path directory = options_.runs_directory / name;
   (void)side_.begin<std::optional<FoundRun>>(
       directory, [files = &files_, directory] { return read_found(*files, directory); },
-      [this, name](Outcome<std::optional<FoundRun>> found) { take_found(name, found); });
+      [this, name](files::Outcome<std::optional<FoundRun>> found) { take_found(name, found); });
 }
 
 void Controller::consider(const std::string& name, const Look& look) {
-  std::optional<Run> run = store_.run(name);
+  std::optional<runs::Run> run = store_.run(name);
   if (!run) return read_again(name);
   if (open_.count(run->number) > 0) return;  // its visits read it
-  const std::vector<Attempt> before = store_.attempts(run->number);
+  const std::vector<runs::Attempt> before = store_.attempts(run->number);
   const auto find = [&](const std::string& execution) {
-    return std::find_if(before.begin(), before.end(),
-                        [&](const Attempt& attempt) { return attempt.execution == execution; });
+    return std::find_if(before.begin(), before.end(), [&](const runs::Attempt& attempt) {
+      return attempt.execution == execution;
+    });
   };
   const auto known = find(look.attempts.back().execution);
   if (known != before.end() && known->exit_code) return;
@@ -354,12 +359,12 @@ void Controller::consider(const std::string& name, const Look& look) {
 // An attempt that this controller did not start: watched like its own if it lives, else judged by
 // its journal.
 bool Controller::watch_successor(OpenRun* open) {
-  const std::vector<Attempt>& attempts = open->attempts;
-  const std::vector<Launch>& launches = open->launches;
+  const std::vector<runs::Attempt>& attempts = open->attempts;
+  const std::vector<runs::Launch>& launches = open->launches;
   if (attempts.empty()) return false;
   // Two that began at once have one number, and one of them was fenced.
-  const Attempt* newest = &attempts.back();
-  for (const Attempt& attempt : attempts) {
+  const runs::Attempt* newest = &attempts.back();
+  for (const runs::Attempt& attempt : attempts) {
     if (attempt.number == attempts.back().number && !attempt.exit_code) newest = &attempt;
   }
   // What a launch has watched to its end is over; a later one may have begun and ended unseen.
@@ -370,21 +375,21 @@ bool Controller::watch_successor(OpenRun* open) {
   if (here) handle = scheduler_.adopt(newest->process, open->run.directory);
   // Where an end was written down, only what began after it is news. Of a journal that cannot be
   // read nothing is known.
-  const Run& known = open->run;
-  const bool ended = is_over(known.state) && known.wanted != Wanted::Observe;
+  const runs::Run& known = open->run;
+  const bool ended = runs::is_over(known.state) && known.wanted != runs::Wanted::Observe;
   const bool later = newest->started && newest->start_utc > known.ended_utc.value_or(0);
   if (!handle && ended && !later) return false;
   const bool gone = here && scheduler_.is_gone(newest->process);
-  if (!handle && !gone && open->run.wanted == Wanted::Observe) handle = kByJournal;
+  if (!handle && !gone && open->run.wanted == runs::Wanted::Observe) handle = kByJournal;
   if (!handle && !launches.empty()) return false;
-  Launch launch;
+  runs::Launch launch;
   launch.number = launches.empty() ? 1 : launches.back().number + 1;
   launch.handle = handle.value_or("");
   launch.attempts_before = newest->number - 1;
   launch.started_utc = newest->start_utc;
   put_launch(open, launch);
-  Run& run = open->run;
-  run.state = RunState::Running;
+  runs::Run& run = open->run;
+  run.state = runs::RunState::Running;
   run.error.clear();
   run.ended_utc.reset();
   run.settled = false;
@@ -392,4 +397,4 @@ bool Controller::watch_successor(OpenRun* open) {
   return true;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

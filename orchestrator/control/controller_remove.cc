@@ -10,7 +10,7 @@
 #include "trainer/contract/retention_policy.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr double kChangeSeconds = 5;    // that it waits for another change of the run
@@ -21,11 +21,11 @@ constexpr double kArchiveSeconds = 60;  // with a checkpoint that is read
 constexpr std::uint64_t kMostRead = 256'000'000;  // bytes of it
 constexpr double kForgottenSeconds = 60;  // for which what was read of a removed run may come late
 
-[[noreturn]] void refuse(const Run& run, const std::string& why) {
+[[noreturn]] void refuse(const runs::Run& run, const std::string& why) {
   throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
 }
 
-void refuse_checkpoints(const Run& run, const RunDirectoryLook& look,
+void refuse_checkpoints(const runs::Run& run, const RunDirectoryLook& look,
                         const RemoveOptions& options) {
   if (!look.read.empty()) {
     refuse(run, "has a checkpoint that is being read: " + base::join(look.read, ", ") +
@@ -38,24 +38,24 @@ void refuse_checkpoints(const Run& run, const RunDirectoryLook& look,
 
 }  // namespace
 
-Run Controller::find_over(const std::string& name) {
-  const Run run = find(name);
-  if (!is_over(run.state) || run.wanted == Wanted::Resume) {
+runs::Run Controller::find_over(const std::string& name) {
+  const runs::Run run = find(name);
+  if (!runs::is_over(run.state) || run.wanted == runs::Wanted::Resume) {
     refuse(run, "is not over; `regatta cancel " + run.id + "` stops it");
   }
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(run, why);
   return run;
 }
 
-void Controller::refuse_removal(const Run& run) {
+void Controller::refuse_removal(const runs::Run& run) {
   const std::vector<std::string> waiting = store_.waiting_after(run.id);
   if (!waiting.empty()) {
     refuse(run, "is waited for by " + base::join(waiting, ", ") + "; `regatta cancel " +
                     waiting.front() + "` first, or let it begin");
   }
-  if (run.wanted != Wanted::Observe) return;
+  if (run.wanted != runs::Wanted::Observe) return;
   // Nobody here knows its process.
-  const std::vector<Attempt> attempts = store_.attempts(run.number);
+  const std::vector<runs::Attempt> attempts = store_.attempts(run.number);
   if (attempts.empty() || attempts.back().exit_code) return;
   refuse(run,
          "was started by hand, and its journal does not say that its process has ended; when "
@@ -65,7 +65,7 @@ void Controller::refuse_removal(const Run& run) {
 
 // With the run's name held. Whoever has given up waiting for it finds it as it was, but where
 // the file system hangs in the renaming itself.
-base::Path Controller::move_away(const Run& run, const RemoveOptions& options) {
+base::Path Controller::move_away(const runs::Run& run, const RemoveOptions& options) {
   enum class Fate { Waiting, Begun, GivenUp };
   const auto fate = std::make_shared<std::atomic<Fate>>(Fate::Waiting);  // the work may come later
   const auto moved = std::make_shared<base::Path>();
@@ -108,7 +108,7 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
   base::Path moved;
   bool forgotten = true;
   {
-    const NameLocks::Held held = changing_.take({removal.run.id}, kChangeSeconds);
+    const files::NameLocks::Held held = changing_.take({removal.run.id}, kChangeSeconds);
     removal.run = find_over(removal.run.id);
     refuse_removal(removal.run);
     // The name first: from here on it is no run, and the next controller does the rest.
@@ -136,7 +136,7 @@ void Controller::remove_files(const base::Path& moved, Removal* removal) {
   }
 }
 
-void Controller::forget(const Run& run) {
+void Controller::forget(const runs::Run& run) {
   {
     const std::scoped_lock lock(wake_mutex_);
     told_forgotten_.push_back(run.id);
@@ -187,7 +187,7 @@ void Controller::remove_leftovers() {
           remove_moved(*files, path);
           return true;
         },
-        [](const Outcome<bool>& outcome) {
+        [](const files::Outcome<bool>& outcome) {
           if (outcome.value) return;
           base::log(base::LogLevel::Warning,
                     "what is left of a removed run stays until the next start: " +
@@ -201,8 +201,8 @@ Archival Controller::archive(const std::string& name, DryRun dry_run) {
   check_lease();
   Archival archival;
   archival.run = find_over(name);
-  const Run& run = archival.run;
-  if (run.wanted == Wanted::Observe) {
+  const runs::Run& run = archival.run;
+  if (run.wanted == runs::Wanted::Observe) {
     refuse(run,
            "was started by hand, and its directory is left alone; `regatta ckpt gc "
            "--directory " +
@@ -210,7 +210,8 @@ Archival Controller::archive(const std::string& name, DryRun dry_run) {
   }
   using Mode = checkpoint::RetentionRound::Mode;
   const auto found = std::make_shared<ArchivedFiles>();  // with a work that may come later
-  const auto policy = trainer::retention_policy(trainer::parse_run_config(run.config, "run.json"));
+  const auto policy = trainer::contract::retention_policy(
+      trainer::contract::parse_run_config(run.config, "run.json"));
   do_beside(run.directory, kArchiveSeconds,
             [found, policy, files = &files_, directory = base::Path(run.directory),
              mode = dry_run == DryRun::Yes ? Mode::Plan : Mode::Check, now = clock_.utc_seconds()] {
@@ -219,19 +220,19 @@ Archival Controller::archive(const std::string& name, DryRun dry_run) {
   archival.files = *found;
   if (dry_run == DryRun::Yes) return archival;
 
-  const NameLocks::Held held = changing_.take({run.id}, kChangeSeconds);
+  const files::NameLocks::Held held = changing_.take({run.id}, kChangeSeconds);
   archival.run = find_over(run.id);  // it may have been resumed
   store_.set_archived(run.number, true);
   archival.run.archived = true;
   do_beside(run.directory, kMoveSeconds, [files = &files_, run = archival.run] {
-    auto submission = read_submission(*files, run.directory);
+    auto submission = runs::read_submission(*files, run.directory);
     if (!submission) return;
     submission->archived = true;
-    write_submission(*files, run.directory, *submission);
+    runs::write_submission(*files, run.directory, *submission);
   });
   base::log(base::LogLevel::Info, "run " + run.id + " was archived");
   wake(run.number);
   return archival;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

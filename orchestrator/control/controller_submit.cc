@@ -13,7 +13,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
@@ -38,13 +38,13 @@ Controller::Accepted Controller::submit(const std::string& body,
                                         const std::optional<std::string>& idempotency_key,
                                         const std::vector<std::string>& after) {
   check_lease();
-  SubmittedRun asked = parse_submitted(body);
+  plan::SubmittedRun asked = plan::parse_submitted(body);
   // Of what was asked for: defaults may change before the same key comes again.
   const std::string digest =
       after.empty() ? asked.digest()
                     : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
   // The run that the key was used for; what it waited for may be gone by now.
-  const auto submitted_before = [&]() -> std::optional<Run> {
+  const auto submitted_before = [&]() -> std::optional<runs::Run> {
     const auto before = idempotency_key ? store_.submitted_with(*idempotency_key) : std::nullopt;
     if (!before) return std::nullopt;
     if (before->body_digest == digest) return find(before->id);
@@ -57,23 +57,23 @@ Controller::Accepted Controller::submit(const std::string& body,
     wait_for_adoption();
     if (const auto before = submitted_before()) return {*before, false};
   }
-  NewRun run;
+  store::NewRun run;
   run.after = resolve(after);
   // Ids are random, so only the same key must not come twice at once. What others are to wait for
   // is not removed meanwhile.
   std::vector<std::string> names = run.after;
   if (idempotency_key) names.push_back(kKeyName + *idempotency_key);
-  const NameLocks::Held held = changing_.take(names, options_.submit_seconds);
+  const files::NameLocks::Held held = changing_.take(names, options_.submit_seconds);
   if (const auto before = submitted_before()) return {*before, false};
   for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
   const std::string taken = take_defaults(&asked.config);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
-  take_config(asked.config, &run);
+  store::take_config(asked.config, &run);
   run.created_utc = clock_.utc_seconds();
   run.idempotency_key = idempotency_key;
   run.body_digest = digest;
-  run.scheduler = family_of(scheduler_.name());
-  const RunNumber number = add_submitted(&run, asked);
+  run.scheduler = runs::family_of(scheduler_.name());
+  const runs::RunNumber number = add_submitted(&run, asked);
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);
   wake(number);
   return {find(run.id), true};
@@ -81,17 +81,17 @@ Controller::Accepted Controller::submit(const std::string& body,
 
 // The directory first: it is the truth. If the controller dies before the row is written, the next
 // one adopts the run, key included.
-RunNumber Controller::add_submitted(NewRun* run, const SubmittedRun& asked) {
+runs::RunNumber Controller::add_submitted(store::NewRun* run, const plan::SubmittedRun& asked) {
   std::map<std::string, std::string> beside;
-  if (asked.plan) beside = plan_files(*asked.plan);
+  if (asked.plan) beside = plan::plan_files(*asked.plan);
   for (int tries = 0;; ++tries) {
     run->id = run->name + "-" + base::random_hex(kIdBytes);
     if (store_.run(run->id)) continue;
     run->directory = (options_.runs_directory / run->id).string();
-    const SubmissionRecord submission{
-        run->id,          run->created_utc, Wanted::Run, run->idempotency_key,
+    const runs::SubmissionRecord submission{
+        run->id,          run->created_utc, runs::Wanted::Run, run->idempotency_key,
         run->body_digest, run->scheduler,   run->after};
-    beside[kSubmissionName] = submission_text(submission);
+    beside[runs::kSubmissionName] = runs::submission_text(submission);
     try {
       make_directory(run->directory, run->config, beside);
       break;
@@ -113,9 +113,9 @@ RunNumber Controller::add_submitted(NewRun* run, const SubmittedRun& asked) {
 }
 
 // What came from where, for the log.
-std::string Controller::take_defaults(trainer::RunConfig* config) const {
+std::string Controller::take_defaults(trainer::contract::RunConfig* config) const {
   if (!options_.defaults) return "";
-  const FilledRun filled = options_.defaults(*config);
+  const site::FilledRun filled = options_.defaults(*config);
   *config = filled.config;
   std::map<std::string, std::vector<std::string>> by_file;
   for (const auto& [key, path] : filled.origins) by_file[path.string()].push_back(key);
@@ -148,7 +148,7 @@ void Controller::make_directory(const base::Path& directory, const std::string& 
   const auto mutex = std::make_shared<std::mutex>();
   try {
     do_beside(directory, options_.submit_seconds, [=, files = &files_] {
-      (void)trainer::RunDirectory::create(*files, directory, run_json, beside);
+      (void)trainer::contract::RunDirectory::create(*files, directory, run_json, beside);
       const std::scoped_lock lock(*mutex);
       if (fate->has_value()) {
         files->remove_tree(directory);
@@ -179,4 +179,4 @@ std::vector<std::string> Controller::resolve(const std::vector<std::string>& aft
   return ids;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -11,7 +11,7 @@
 #include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr double kDiskPauseSeconds = 5;        // after something that could not be written down
@@ -24,20 +24,20 @@ constexpr double kTurnSeconds = 10;  // in which one of all that were refused is
 constexpr double kGoneSeconds = 60;  // after which a directory that is not there will not come back
 constexpr int kVisitsForOldAttempts = 20;  // every how many also at attempts that are over
 
-bool is_gone(ProcessState state) {
-  return state == ProcessState::Ended || state == ProcessState::Gone;
+bool is_gone(runs::ProcessState state) {
+  return state == runs::ProcessState::Ended || state == runs::ProcessState::Gone;
 }
 
-const Attempt* newest_of(const std::vector<Attempt>& attempts, int after) {
+const runs::Attempt* newest_of(const std::vector<runs::Attempt>& attempts, int after) {
   if (attempts.empty() || attempts.back().number <= after) return nullptr;
   return &attempts.back();
 }
 
 // Whether the attempt was over before its job started the last time: what it said of its end is not
 // how that start ended. Work that is done stays done.
-bool is_of_an_earlier_start(const Attempt& attempt, const ProcessReport& report) {
+bool is_of_an_earlier_start(const runs::Attempt& attempt, const runs::ProcessReport& report) {
   return report.started && attempt.exit_code &&
-         *attempt.exit_code != static_cast<int>(trainer::ExitCode::Finished) &&
+         *attempt.exit_code != static_cast<int>(trainer::contract::ExitCode::Finished) &&
          attempt.start_utc + attempt.last_seconds < *report.started;
 }
 
@@ -50,8 +50,9 @@ void Controller::visit(OpenRun* open) {
     if (launcher_.has(open->run.number)) {
       const std::optional<Launched> launched = launcher_.take(open->run.number);
       if (!launched) {  // until it is known what has become of it
-        if (open->run.wanted == Wanted::Cancel && open->run.state != RunState::Stopping) {
-          open->run.state = RunState::Stopping;
+        if (open->run.wanted == runs::Wanted::Cancel &&
+            open->run.state != runs::RunState::Stopping) {
+          open->run.state = runs::RunState::Stopping;
           save(open);
         }
         return;
@@ -79,25 +80,27 @@ void Controller::begin_reading(OpenRun* open) {
   open->given = {};
   if (now >= open->unwritten.again) {
     open->given = open->unwritten;
-    const Run& run = open->run;
+    const runs::Run& run = open->run;
     if (open->unwritten.submission) {
-      order.submission = SubmissionRecord{run.id, run.created_utc, run.wanted, std::nullopt,
-                                          "",     run.scheduler,   run.after,  run.archived};
+      order.submission = runs::SubmissionRecord{run.id, run.created_utc, run.wanted, std::nullopt,
+                                                "",     run.scheduler,   run.after,  run.archived};
     }
     if (open->unwritten.state) order.state = open->given_state = open->recorded();
-    for (const Launch& launch : open->launches) {
+    for (const runs::Launch& launch : open->launches) {
       if (open->unwritten.launches.count(launch.number) > 0) order.launches.push_back(launch);
     }
     // What changes from here on is written the next time.
     open->unwritten.submission = open->unwritten.state = false;
     open->unwritten.launches.clear();
   }
-  const RunNumber number = open->run.number;
+  const runs::RunNumber number = open->run.number;
   open->reading_since = now;
   readings_.insert(number);
   const bool begun = side_.begin<RunReading>(
       order.directory, [files = &files_, order] { return read_run(*files, order); },
-      [this, number](Outcome<RunReading> outcome) { end_visit(number, std::move(outcome)); });
+      [this, number](files::Outcome<RunReading> outcome) {
+        end_visit(number, std::move(outcome));
+      });
   if (begun) return;  // and `open` may be gone
   // Its file system does not answer, or others are before it.
   open->reading_since.reset();
@@ -110,7 +113,7 @@ void Controller::begin_reading(OpenRun* open) {
   conclude_unread(open);
 }
 
-void Controller::end_visit(RunNumber number, Outcome<RunReading> outcome) {
+void Controller::end_visit(runs::RunNumber number, files::Outcome<RunReading> outcome) {
   const auto found = open_.find(number);
   if (found == open_.end()) return;
   OpenRun* const open = &found->second;
@@ -134,7 +137,7 @@ void Controller::end_visit(RunNumber number, Outcome<RunReading> outcome) {
   } catch (const base::Error& error) {
     troubles_.tell(subject, error.what(), clock_.monotonic_seconds());
     // A full disk must not keep from its end what fills it.
-    if (open_.count(number) == 0 || open->run.wanted != Wanted::Cancel) return;
+    if (open_.count(number) == 0 || open->run.wanted != runs::Wanted::Cancel) return;
     try {
       conclude_unread(open);
     } catch (const base::Error&) {  // told already
@@ -145,8 +148,8 @@ void Controller::end_visit(RunNumber number, Outcome<RunReading> outcome) {
 void Controller::note_written(OpenRun* open, const RunReading& reading) {
   if (!reading.unwritten || !open->given.any()) {
     if (open->given.any()) open->unwritten.pause = 0;
-    const bool settles =
-        open->given.state && is_over(open->run.state) && open->given_state == open->recorded();
+    const bool settles = open->given.state && runs::is_over(open->run.state) &&
+                         open->given_state == open->recorded();
     open->given = {};
     if (settles && !open->run.settled) {
       open->run.settled = true;
@@ -165,7 +168,7 @@ void Controller::note_written(OpenRun* open, const RunReading& reading) {
 void Controller::conclude(OpenRun* open, const RunReading& reading) {
   if (reading.exists) {
     open->gone_since.reset();
-  } else if (open->report.state != ProcessState::Running) {
+  } else if (open->report.state != runs::ProcessState::Running) {
     const double now = clock_.monotonic_seconds();
     if (!open->gone_since) open->gone_since = now;
     if (now - *open->gone_since >= kGoneSeconds) return lose(open);
@@ -176,12 +179,12 @@ void Controller::conclude(OpenRun* open, const RunReading& reading) {
   if (follow(open, reading, &followed)) decide(open, followed, reading);
   if (followed.more) conclude_unread(open);  // a cancellation does not wait for a long journal
   if (open->unsaved) save(open);
-  Run& run = open->run;
-  if (is_over(run.state) && run.wanted == Wanted::Observe && !run.settled) {
+  runs::Run& run = open->run;
+  if (runs::is_over(run.state) && run.wanted == runs::Wanted::Observe && !run.settled) {
     run.settled = true;  // its directory is somebody else's to write into
     save(open);
   }
-  if (is_over(run.state) && !run.settled && !open->unwritten.state && !open->given.state) {
+  if (runs::is_over(run.state) && !run.settled && !open->unwritten.state && !open->given.state) {
     open->unwritten.state = true;
   }
   if (run.drained && run.settled) return close(run.number);
@@ -194,7 +197,7 @@ void Controller::conclude(OpenRun* open, const RunReading& reading) {
 }
 
 bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* followed) {
-  Run& run = open->run;
+  runs::Run& run = open->run;
   if (open->fresh) follower_.refresh(&run, open->attempts);
   *followed = follower_.take(&run, &open->attempts, reading);
   const std::string subject = "journal of run " + run.id;
@@ -203,7 +206,7 @@ bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* foll
   } else {
     troubles_.tell(subject, followed->trouble, clock_.monotonic_seconds());
   }
-  const bool was_over = is_over(run.state);
+  const bool was_over = runs::is_over(run.state);
   if (followed->read_any || open->fresh) open->unsaved = true;
   if (followed->more) return false;  // the end of the journal decides; it comes with a later visit
   const bool first = adopted_.erase(run.number) > 0;
@@ -219,7 +222,7 @@ bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* foll
   open->fresh = false;
   if (first) judge_again(open, reading);
   // What was found to be over has no process that could write more.
-  if ((!followed->read_any || (first && open->report.state == ProcessState::None)) &&
+  if ((!followed->read_any || (first && open->report.state == runs::ProcessState::None)) &&
       !run.drained) {
     run.drained = true;
     open->unsaved = true;
@@ -229,25 +232,25 @@ bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* foll
 
 // What a lost store knew of nodes.
 void Controller::judge_again(OpenRun* open, const RunReading& reading) {
-  ProcessReport report;
-  report.state = ProcessState::Gone;
-  if (!open->launches.empty()) report.cause = parse_cause(open->launches.back().cause);
+  runs::ProcessReport report;
+  report.state = runs::ProcessState::Gone;
+  if (!open->launches.empty()) report.cause = runs::parse_cause(open->launches.back().cause);
   nodes_.judge_attempts(open->run, report, &open->attempts, open->launches, reading.parts);
 }
 
 void Controller::decide(OpenRun* open, const Followed& followed, const RunReading& reading) {
-  Run& run = open->run;
+  runs::Run& run = open->run;
   Watched watched{std::nullopt, open->report};
   if (!open->launches.empty() && !open->launches.back().over) {
     watched.launch = open->launches.back();
   }
   if (watched.launch && watched.launch->handle == kByJournal) {
-    const Attempt* const newest = newest_of(open->attempts, watched.launch->attempts_before);
+    const runs::Attempt* const newest = newest_of(open->attempts, watched.launch->attempts_before);
     watched.report = open->pulse.look(followed.read_any, newest != nullptr && newest->exit_code,
                                       clock_.utc_seconds() - run.summary.last_record_utc,
                                       clock_.monotonic_seconds());
   }
-  const ProcessState process = watched.report.state;
+  const runs::ProcessState process = watched.report.state;
   if (open->fresh && !watched.launch) judge_again(open, reading);
   if (open->fresh || followed.read_any || is_gone(process)) {
     nodes_.judge_attempts(run, watched.report, &open->attempts, open->launches, reading.parts);
@@ -259,9 +262,10 @@ void Controller::decide(OpenRun* open, const Followed& followed, const RunReadin
     seen.blocked_wait = blockage->wait;
   }
   const Decision decision = reconcile(seen, options_.limits);
-  const Run before = run;
+  const runs::Run before = run;
   apply(open, seen, decision, &watched);
-  if (watched.launch && !watched.launch->over && watched.report.state == ProcessState::Waiting) {
+  if (watched.launch && !watched.launch->over &&
+      watched.report.state == runs::ProcessState::Waiting) {
     nodes_.tell_waiting_job(run, watched.launch->handle, &open->avoidance);
   }
   if (run.state != before.state || run.reason != before.reason || run.wait != before.wait ||
@@ -280,10 +284,10 @@ void Controller::conclude_unread(OpenRun* open) {
               "run " + open->run.id + ": its directory has not answered for " +
                   base::human_seconds(now - *open->reading_since) + "; what is shown is older");
   }
-  if (open->run.wanted != Wanted::Cancel || is_over(open->run.state)) return;
+  if (open->run.wanted != runs::Wanted::Cancel || runs::is_over(open->run.state)) return;
   Watched watched = watch(open);
-  const ProcessState process = watched.report.state;
-  if (process != ProcessState::Running && process != ProcessState::Waiting) return;
+  const runs::ProcessState process = watched.report.state;
+  if (process != runs::ProcessState::Running && process != runs::ProcessState::Waiting) return;
   const Observation seen = observe(*open, watched, "", false);
   apply(open, seen, reconcile(seen, options_.limits), &watched);
   save(open);
@@ -291,14 +295,14 @@ void Controller::conclude_unread(OpenRun* open) {
 
 // Its directory was removed, and nothing runs in it.
 void Controller::lose(OpenRun* open) {
-  Run& run = open->run;
+  runs::Run& run = open->run;
   if (!open->launches.empty() && !open->launches.back().over) {
-    Launch launch = open->launches.back();
+    runs::Launch launch = open->launches.back();
     launch.over = true;
     put_launch(open, launch);
   }
-  if (!is_over(run.state)) {
-    run.state = RunState::Failed;
+  if (!runs::is_over(run.state)) {
+    run.state = runs::RunState::Failed;
     run.error = "its directory " + run.directory + " is gone";
     run.ended_utc = clock_.utc_seconds();
     base::log(base::LogLevel::Warning, "run " + run.id + ": " + run.error);
@@ -317,14 +321,14 @@ void Controller::save(OpenRun* open) {
 }
 
 // The store first: what it cannot take has not happened.
-void Controller::put_launch(OpenRun* open, const Launch& launch) {
+void Controller::put_launch(OpenRun* open, const runs::Launch& launch) {
   store_.put_launch(open->run.number, launch);
   remember_launch(open, launch);
 }
 
-void Controller::remember_launch(OpenRun* open, const Launch& launch) {
+void Controller::remember_launch(OpenRun* open, const runs::Launch& launch) {
   const auto known = std::find_if(open->launches.begin(), open->launches.end(),
-                                  [&](const Launch& l) { return l.number == launch.number; });
+                                  [&](const runs::Launch& l) { return l.number == launch.number; });
   if (known == open->launches.end()) {
     open->launches.push_back(launch);
   } else {
@@ -339,22 +343,22 @@ void Controller::remember_launch(OpenRun* open, const Launch& launch) {
 
 Controller::Watched Controller::watch(OpenRun* open) {
   Watched watched;
-  watched.report.state = ProcessState::None;
+  watched.report.state = runs::ProcessState::None;
   const bool idle = open->launches.empty() || open->launches.back().over;
-  if (!open->foreign.empty() && !(idle && open->run.wanted == Wanted::Cancel)) {
-    watched.report.state = ProcessState::Unknown;
+  if (!open->foreign.empty() && !(idle && open->run.wanted == runs::Wanted::Cancel)) {
+    watched.report.state = runs::ProcessState::Unknown;
     watched.report.words = open->foreign;
     return watched;
   }
   if (open->launches.empty() || open->launches.back().over) return watched;
   watched.launch = open->launches.back();
-  Launch& launch = *watched.launch;
+  runs::Launch& launch = *watched.launch;
   if (launch.handle.empty() && !launch.token.empty()) {
     // The last controller ended between the start and the note about it, or nobody could say
     // whether it was started. Never started again before that is known.
-    const Finding finding = scheduler_.find(launch.token, launch.started_utc);
+    const runs::SchedulerFinding finding = scheduler_.find(launch.token, launch.started_utc);
     if (!finding.known) {
-      watched.report.state = ProcessState::Unknown;
+      watched.report.state = runs::ProcessState::Unknown;
       return watched;
     }
     if (finding.handle) {
@@ -364,12 +368,12 @@ Controller::Watched Controller::watch(OpenRun* open) {
     }
   }
   if (launch.handle.empty()) {
-    watched.report.state = ProcessState::Gone;
+    watched.report.state = runs::ProcessState::Gone;
   } else if (launch.handle == kByJournal) {
-    watched.report.state = ProcessState::Running;  // its journal says more, when it is read
+    watched.report.state = runs::ProcessState::Running;  // its journal says more, when it is read
   } else {
     watched.report = scheduler_.poll(launch.handle);
-    const ProcessReport& report = watched.report;
+    const runs::ProcessReport& report = watched.report;
     if (!report.nodes.empty() && (report.nodes != launch.nodes || report.gpus != launch.gpus)) {
       launch.nodes = report.nodes;
       launch.gpus = report.gpus;
@@ -381,7 +385,7 @@ Controller::Watched Controller::watch(OpenRun* open) {
 
 Observation Controller::observe(const OpenRun& open, const Watched& watched,
                                 const std::string& last_log_line, bool place_free) {
-  const Run& run = open.run;
+  const runs::Run& run = open.run;
   Observation seen;
   seen.wanted = run.wanted;
   seen.state = run.state;
@@ -399,13 +403,13 @@ Observation Controller::observe(const OpenRun& open, const Watched& watched,
   seen.stop_asked = open.stop_asked;
   if (!watched.launch) return seen;
   seen.replaced = watched.launch->replaced;
-  const Attempt* attempt = newest_of(open.attempts, watched.launch->attempts_before);
+  const runs::Attempt* attempt = newest_of(open.attempts, watched.launch->attempts_before);
   if (attempt != nullptr && !is_of_an_earlier_start(*attempt, seen.process)) {
     seen.journal_started = attempt->started;
     if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
   }
-  if (seen.end && (seen.process.state == ProcessState::Running ||
-                   seen.process.state == ProcessState::Waiting)) {
+  if (seen.end && (seen.process.state == runs::ProcessState::Running ||
+                   seen.process.state == runs::ProcessState::Waiting)) {
     scheduler_.look_soon();
   }
   if (is_gone(seen.process.state)) seen.last_log_line = last_log_line;
@@ -414,7 +418,7 @@ Observation Controller::observe(const OpenRun& open, const Watched& watched,
 
 void Controller::apply(OpenRun* open, const Observation& seen, const Decision& decision,
                        Watched* watched) {
-  Run run = open->run;
+  runs::Run run = open->run;
   run.state = decision.state;
   run.reason = decision.reason;
   run.wait = decision.wait;
@@ -424,9 +428,10 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
   run.error = decision.error;
   run.failures = decision.failures;
   run.progress_step = decision.progress_step;
-  if (is_over(run.state)) {
+  if (runs::is_over(run.state)) {
     // What ended while no controller looked ended with its last record.
-    const bool unseen = seen.process.state == ProcessState::Gone && run.summary.last_record_utc > 0;
+    const bool unseen =
+        seen.process.state == runs::ProcessState::Gone && run.summary.last_record_utc > 0;
     run.ended_utc = unseen ? run.summary.last_record_utc : clock_.utc_seconds();
   }
   if (decision.launch_over) {
@@ -434,15 +439,15 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
     end_launch(open, run, seen, &*watched->launch);
   }
   if (run.state != open->run.state) {
-    base::log(base::LogLevel::Info, "run " + run.id + " is " + name_of(run.state) +
+    base::log(base::LogLevel::Info, "run " + run.id + " is " + runs::name_of(run.state) +
                                         (run.error.empty() ? "" : ": " + run.error));
-    if (is_over(run.state)) wake_dependants(run.id);
+    if (runs::is_over(run.state)) wake_dependants(run.id);
   }
   open->run = run;
   open->not_before = decision.not_before;
   if (decision.look_for_successor) watch_successor(open);
-  const bool idle = seen.process.state == ProcessState::None || decision.launch_over;
-  const bool waits = idle && open->run.state == RunState::Queued;
+  const bool idle = seen.process.state == runs::ProcessState::None || decision.launch_over;
+  const bool waits = idle && open->run.state == runs::RunState::Queued;
   open->blocked = waits && !seen.blocked.empty();
   wait_for_place(open, waits && !open->blocked);
   act(open, decision, watched);
@@ -450,7 +455,7 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
 
 void Controller::wait_for_place(OpenRun* open, bool waits) {
   open->waits = waits;
-  const std::pair<double, RunNumber> key{open->run.created_utc, open->run.number};
+  const std::pair<double, runs::RunNumber> key{open->run.created_utc, open->run.number};
   if (waits) {
     waiting_.insert(key);
   } else {
@@ -459,7 +464,7 @@ void Controller::wait_for_place(OpenRun* open, bool waits) {
 }
 
 void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) {
-  const Run& run = open->run;
+  const runs::Run& run = open->run;
   if (decision.act == Act::Start) {
     launch(open);
   } else if (decision.act == Act::Replace) {
@@ -485,14 +490,14 @@ void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) 
 }
 
 // run: as it is afterwards. Both are stored together, or nothing is.
-void Controller::end_launch(OpenRun* open, const Run& run, const Observation& seen,
-                            Launch* launch) {
+void Controller::end_launch(OpenRun* open, const runs::Run& run, const Observation& seen,
+                            runs::Launch* launch) {
   launch->over = true;
   launch->exit_code = seen.process.exit_code;
   if (!launch->exit_code && seen.end) launch->exit_code = seen.end->exit_code;
   launch->signal = seen.process.signal;
   launch->ended_utc = clock_.utc_seconds();
-  launch->cause = name_of(seen.process.cause);
+  launch->cause = runs::name_of(seen.process.cause);
   launch->words = seen.process.words;
   if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
   launch->action = seen.process.action;
@@ -501,12 +506,12 @@ void Controller::end_launch(OpenRun* open, const Run& run, const Observation& se
   open->stop_sent.reset();
   open->stop_asked.reset();
   open->unwritten.launches.insert(launch->number);
-  open->unwritten.state = run.wanted != Wanted::Observe;
+  open->unwritten.state = run.wanted != runs::Wanted::Observe;
   nodes_.judge_launch(run, seen.process, *launch->ended_utc);
 }
 
 void Controller::launch(OpenRun* open) {
-  Launch launch;
+  runs::Launch launch;
   launch.number = open->launches.empty() ? 1 : open->launches.back().number + 1;
   launch.token = base::random_hex(8);
   launch.attempts_before = open->attempts.empty() ? 0 : open->attempts.back().number;
@@ -529,8 +534,8 @@ double Controller::next_turn(double time) {
 }
 
 void Controller::note_launched(OpenRun* open, const Launched& launched) {
-  Run& run = open->run;
-  Launch launch = launched.launch;
+  runs::Run& run = open->run;
+  runs::Launch launch = launched.launch;
   if (launch.over) launch.ended_utc = clock_.utc_seconds();
   put_launch(open, launch);
   open->unwritten.state |= launch.over;
@@ -538,7 +543,7 @@ void Controller::note_launched(OpenRun* open, const Launched& launched) {
   if (!launched.error) return;
   const std::string why = launched.error->what();
   const auto wait = [&](const std::string& reason, double seconds) {
-    run.state = RunState::Queued;
+    run.state = runs::RunState::Queued;
     run.reason = reason + why;
     run.wait = {};
     run.wait.next_start_utc = clock_.utc_seconds() + seconds;
@@ -549,8 +554,9 @@ void Controller::note_launched(OpenRun* open, const Launched& launched) {
   const double now = clock_.monotonic_seconds();
   troubles_.tell("run " + run.id, why, now);
   const bool passes = launched.error->code() == base::Code::Conflict;
-  const bool had_launch = std::any_of(open->launches.begin(), open->launches.end(),
-                                      [](const Launch& each) { return !each.handle.empty(); });
+  const bool had_launch =
+      std::any_of(open->launches.begin(), open->launches.end(),
+                  [](const runs::Launch& each) { return !each.handle.empty(); });
   if (!launched.begun) {
     wait("its launch cannot be written down: ", kDiskPauseSeconds);
   } else if (!launched.launch.over) {  // watch() asks for its token
@@ -562,10 +568,10 @@ void Controller::note_launched(OpenRun* open, const Launched& launched) {
          next_turn(now + open->refused_pause) - now);
     if (!passes) run.wait.clears = "perhaps";
   } else {
-    run.state = RunState::Failed;
+    run.state = runs::RunState::Failed;
     run.error = why;
     run.ended_utc = clock_.utc_seconds();
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

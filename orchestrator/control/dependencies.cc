@@ -1,6 +1,6 @@
 #include "orchestrator/control/dependencies.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr const char* kCategory = "dependency";
@@ -8,32 +8,34 @@ constexpr const char* kCategory = "dependency";
 // What a dependency asks of people; the greater is named first.
 enum class Need { Nothing, Somebody, Impossible };
 
-bool has_ended(const Run& run) { return is_over(run.state) && run.wanted != Wanted::Resume; }
+bool has_ended(const runs::Run& run) {
+  return runs::is_over(run.state) && run.wanted != runs::Wanted::Resume;
+}
 
 Need need_of(const Dependency& dependency) {
   if (!dependency.run) return dependency.may_come ? Need::Nothing : Need::Impossible;
   return has_ended(*dependency.run) ? Need::Somebody : Need::Nothing;
 }
 
-std::string what_it_does(const Run& run) {
-  const RunSummary& summary = run.summary;
-  switch (run.wanted == Wanted::Resume ? RunState::Queued : run.state) {
-    case RunState::Queued:
+std::string what_it_does(const runs::Run& run) {
+  const runs::RunSummary& summary = run.summary;
+  switch (run.wanted == runs::Wanted::Resume ? runs::RunState::Queued : run.state) {
+    case runs::RunState::Queued:
       return "is queued";
-    case RunState::Starting:
+    case runs::RunState::Starting:
       return "is starting";
-    case RunState::Running:
+    case runs::RunState::Running:
       return "is " + (summary.phase.empty() ? "training" : summary.phase) + " (step " +
              std::to_string(summary.step) + " of " + std::to_string(summary.steps) + ")";
-    case RunState::Stopping:
+    case runs::RunState::Stopping:
       return "is stopping";
-    case RunState::Failed:
+    case runs::RunState::Failed:
       return "failed";
-    case RunState::Stopped:
+    case runs::RunState::Stopped:
       return "was stopped";
-    case RunState::Cancelled:
+    case runs::RunState::Cancelled:
       return "was cancelled";
-    case RunState::Succeeded:
+    case runs::RunState::Succeeded:
       break;
   }
   return "succeeded";
@@ -41,11 +43,12 @@ std::string what_it_does(const Run& run) {
 
 }  // namespace
 
-std::optional<Blockage> blockage_of(const Run& run, const std::vector<Dependency>& dependencies) {
+std::optional<Blockage> blockage_of(const runs::Run& run,
+                                    const std::vector<Dependency>& dependencies) {
   const Dependency* first = nullptr;
   int others = -1;
   for (const Dependency& each : dependencies) {
-    if (each.run && each.run->state == RunState::Succeeded) continue;
+    if (each.run && each.run->state == runs::RunState::Succeeded) continue;
     ++others;
     if (first == nullptr || need_of(each) > need_of(*first)) first = &each;
   }
@@ -68,7 +71,7 @@ std::optional<Blockage> blockage_of(const Run& run, const std::vector<Dependency
     blockage.reason += what_it_does(*first->run);
   }
   if (need == Need::Somebody) {
-    const bool by_hand = first->run->wanted == Wanted::Observe;
+    const bool by_hand = first->run->wanted == runs::Wanted::Observe;
     blockage.reason += "; this run will not begin unless that one goes on and succeeds";
     blockage.wait.action = (by_hand ? "`regatta-train run --directory " + first->run->directory
                                     : "`regatta resume " + first->id) +
@@ -83,4 +86,4 @@ std::optional<Blockage> blockage_of(const Run& run, const std::vector<Dependency
   return blockage;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

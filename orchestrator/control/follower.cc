@@ -9,18 +9,18 @@
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr int kRateSteps = 20;  // the figures shown are means over so many steps
 
 // What one record changes in the attempt and in the run, beside its row.
 struct Apply {
-  const trainer::JournalRecord& record;
-  Attempt& attempt;
-  RunSummary& summary;
+  const trainer::contract::JournalRecord& record;
+  runs::Attempt& attempt;
+  runs::RunSummary& summary;
 
-  void operator()(const trainer::StartRecord& start) const {
+  void operator()(const trainer::contract::StartRecord& start) const {
     attempt.process = start.process;
     attempt.host = start.host;
     attempt.hosts = start.hosts;
@@ -38,19 +38,19 @@ struct Apply {
     summary.target = start.target;
     summary.baseline = start.baseline;
   }
-  void operator()(const trainer::StepRecord& step) const {
+  void operator()(const trainer::contract::StepRecord& step) const {
     if (!attempt.first_step_begin) attempt.first_step_begin = record.seconds - step.seconds;
     attempt.training_seconds += std::max(0.0, step.seconds);
     summary.step = step.step;
     summary.samples = step.step * attempt.batch_size;
     summary.loss = std::isfinite(step.loss) ? std::optional(step.loss) : std::nullopt;
   }
-  void operator()(const trainer::EvalRecord& evaluation) const {
+  void operator()(const trainer::contract::EvalRecord& evaluation) const {
     const double value =
         summary.metric == "mlm_loss" ? evaluation.mlm_loss : evaluation.mlm_accuracy;
     summary.value = std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
-  void operator()(const trainer::CheckpointRecord& checkpoint) const {
+  void operator()(const trainer::contract::CheckpointRecord& checkpoint) const {
     if (checkpoint.status == "written") {
       summary.checkpoint_step = checkpoint.step;
       summary.checkpoint = checkpoint.name;
@@ -59,53 +59,57 @@ struct Apply {
       summary.checkpoint.clear();
     }
   }
-  void operator()(const trainer::PhaseRecord& phase) const { summary.phase = phase.phase; }
-  void operator()(const trainer::EndRecord& end) const {
+  void operator()(const trainer::contract::PhaseRecord& phase) const {
+    summary.phase = phase.phase;
+  }
+  void operator()(const trainer::contract::EndRecord& end) const {
     attempt.exit_code = end.exit_code;
     attempt.reason = end.reason;
     if (!end.message.empty()) attempt.message = end.message;
     attempt.slowest.reset();
     summary.phase.clear();
   }
-  void operator()(const trainer::HeartbeatRecord& heartbeat) const {
+  void operator()(const trainer::contract::HeartbeatRecord& heartbeat) const {
     attempt.slowest = {heartbeat.rank, heartbeat.step, heartbeat.phase, heartbeat.phase_seconds,
                        record.utc_seconds};
   }
-  void operator()(const trainer::WarningRecord&) const {}
-  void operator()(const trainer::TrialRecord&) const {}
-  void operator()(const trainer::DivergenceRecord& divergence) const {
+  void operator()(const trainer::contract::WarningRecord&) const {}
+  void operator()(const trainer::contract::TrialRecord&) const {}
+  void operator()(const trainer::contract::DivergenceRecord& divergence) const {
     if (divergence.action != "rollback") return;  // the end says it
     attempt.message = divergence.message;
     summary.step = std::max<std::int64_t>(0, divergence.checkpoint_step);
     summary.samples = summary.step * attempt.batch_size;
     summary.loss.reset();
   }
-  void operator()(const trainer::UnknownRecord&) const {}
+  void operator()(const trainer::contract::UnknownRecord&) const {}
 };
 
 }  // namespace
 
-ReadingOrder Follower::order(const Run& run, const std::vector<Attempt>& attempts) const {
+ReadingOrder Follower::order(const runs::Run& run,
+                             const std::vector<runs::Attempt>& attempts) const {
   ReadingOrder order;
   order.directory = run.directory;
   order.chunk_bytes = chunk_bytes_;
-  for (const Attempt& attempt : attempts) {
+  for (const runs::Attempt& attempt : attempts) {
     const bool later = attempt.number < attempts.back().number;
-    order.attempts[trainer::AttemptName{attempt.number, attempt.execution}.text()] = {
+    order.attempts[trainer::contract::AttemptName{attempt.number, attempt.execution}.text()] = {
         attempt.offset, later && attempt.judged, attempt.judged};
   }
   return order;
 }
 
-Followed Follower::take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading) {
+Followed Follower::take(runs::Run* run, std::vector<runs::Attempt>* attempts,
+                        const RunReading& reading) {
   Followed all;
   bool moves_axis = false;
-  for (const trainer::AttemptName& name : reading.attempts) {
-    const auto is_this = [&](const Attempt& a) {
+  for (const trainer::contract::AttemptName& name : reading.attempts) {
+    const auto is_this = [&](const runs::Attempt& a) {
       return a.number == name.number && a.execution == name.execution;
     };
     if (std::none_of(attempts->begin(), attempts->end(), is_this)) {
-      Attempt fresh;
+      runs::Attempt fresh;
       fresh.number = name.number;
       fresh.execution = name.execution;
       fresh.row = store_.add_attempt(run->number, name.number, name.execution);
@@ -127,7 +131,7 @@ Followed Follower::take(Run* run, std::vector<Attempt>* attempts, const RunReadi
     all.more = all.more || (taken.any && part->more);
     if (part->more) break;  // what follows was not read
   }
-  std::sort(attempts->begin(), attempts->end(), [](const Attempt& a, const Attempt& b) {
+  std::sort(attempts->begin(), attempts->end(), [](const runs::Attempt& a, const runs::Attempt& b) {
     return a.number != b.number ? a.number < b.number : a.execution < b.execution;
   });
   if (moves_axis) {
@@ -139,22 +143,24 @@ Followed Follower::take(Run* run, std::vector<Attempt>* attempts, const RunReadi
   return all;
 }
 
-Follower::Taken Follower::take_part(Run* run, Attempt* attempt, const JournalPart& part) {
-  const trainer::JournalChunk chunk = trainer::parse_journal(part.bytes);
+Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt,
+                                    const JournalPart& part) {
+  const trainer::contract::JournalChunk chunk = trainer::contract::parse_journal(part.bytes);
   if (chunk.consumed == 0) return {};
   Taken taken{true, false};
-  Attempt after = *attempt;
-  Run changed = *run;
-  RunSummary& summary = changed.summary;
+  runs::Attempt after = *attempt;
+  runs::Run changed = *run;
+  runs::RunSummary& summary = changed.summary;
   after.offset += static_cast<std::int64_t>(chunk.consumed);
   after.damaged += chunk.damaged;
-  for (const trainer::JournalRecord& record : chunk.records) {
+  for (const trainer::contract::JournalRecord& record : chunk.records) {
     if (!after.started) {
       after.started = true;
       after.start_utc = record.utc_seconds - record.seconds;
       taken.moves_axis = true;
     }
-    if (!after.first_step_begin || std::holds_alternative<trainer::EvalRecord>(record.body)) {
+    if (!after.first_step_begin ||
+        std::holds_alternative<trainer::contract::EvalRecord>(record.body)) {
       taken.moves_axis = true;
     }
     std::visit(Apply{record, after, summary}, record.body);
@@ -167,28 +173,30 @@ Follower::Taken Follower::take_part(Run* run, Attempt* attempt, const JournalPar
   return taken;
 }
 
-void Follower::refresh_axis(Run* run, const std::vector<Attempt>& attempts) {
-  RunSummary& summary = run->summary;
-  const RunAxis axis(attempts);
+void Follower::refresh_axis(runs::Run* run, const std::vector<runs::Attempt>& attempts) {
+  runs::RunSummary& summary = run->summary;
+  const store::RunAxis axis(attempts);
   summary.training_seconds = 0;
-  for (const Attempt& attempt : attempts) summary.training_seconds += attempt.training_seconds;
+  for (const runs::Attempt& attempt : attempts)
+    summary.training_seconds += attempt.training_seconds;
   if (!axis.started()) return;
   summary.started_utc = axis.origin_utc();
   summary.axis_seconds = axis.last();
 }
 
-void Follower::refresh(Run* run, const std::vector<Attempt>& attempts) {
+void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempts) {
   refresh_axis(run, attempts);
   refresh_rates(run);
-  RunSummary& summary = run->summary;
-  const RunAxis axis(attempts);
-  const std::vector<EvaluationPoint> points =
-      evaluation_points(axis, store_.evaluations(run->number, 0), summary.metric);
-  summary.time_to_accuracy_seconds = time_to_accuracy(points);
+  runs::RunSummary& summary = run->summary;
+  const store::RunAxis axis(attempts);
+  const std::vector<runs::EvaluationPoint> points =
+      store::evaluation_points(axis, store_.evaluations(run->number, 0), summary.metric);
+  summary.time_to_accuracy_seconds = runs::time_to_accuracy(points);
   summary.crossing = summary.crossing_low = summary.crossing_high = std::nullopt;
   if (summary.target && !summary.time_to_accuracy_seconds) {
-    const Better better = summary.metric == "mlm_loss" ? Better::Lower : Better::Higher;
-    if (const auto crossing = predict_crossing(points, *summary.target, better)) {
+    const runs::Better better =
+        summary.metric == "mlm_loss" ? runs::Better::Lower : runs::Better::Higher;
+    if (const auto crossing = runs::predict_crossing(points, *summary.target, better)) {
       summary.crossing = crossing->seconds;
       summary.crossing_low = crossing->low;
       summary.crossing_high = crossing->high;
@@ -196,9 +204,10 @@ void Follower::refresh(Run* run, const std::vector<Attempt>& attempts) {
   }
 }
 
-void Follower::refresh_rates(Run* run) {
-  RunSummary& summary = run->summary;
-  const RecentFigures recent = recent_figures(store_.newest_steps(run->number, kRateSteps));
+void Follower::refresh_rates(runs::Run* run) {
+  runs::RunSummary& summary = run->summary;
+  const store::RecentFigures recent =
+      store::recent_figures(store_.newest_steps(run->number, kRateSteps));
   if (recent.samples_per_second) {
     summary.samples_per_second = recent.samples_per_second;
     summary.tokens_per_second = recent.tokens_per_second;
@@ -215,4 +224,4 @@ void Follower::refresh_rates(Run* run) {
   summary.efficiency = recent.efficiency;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/file_system.h"
-#include "orchestrator/runs/run.h"
 #include "orchestrator/control/run_reading.h"
+#include "orchestrator/runs/run.h"
 #include "orchestrator/store/store.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 struct Followed {
   bool read_any = false;  // some bytes were new
@@ -21,30 +21,31 @@ struct Followed {
 class Follower {
  public:
   // chunk_bytes: the most that one reading has of one journal; at least a record (1 MiB).
-  explicit Follower(Store& store, std::uint64_t chunk_bytes = std::uint64_t{4} << 20U)
+  explicit Follower(store::Store& store, std::uint64_t chunk_bytes = std::uint64_t{4} << 20U)
       : store_(store), chunk_bytes_(chunk_bytes) {}
 
   // What to read of these attempts.
-  [[nodiscard]] ReadingOrder order(const Run& run, const std::vector<Attempt>& attempts) const;
+  [[nodiscard]] ReadingOrder order(const runs::Run& run,
+                                   const std::vector<runs::Attempt>& attempts) const;
   // Takes in what was read, attempts in order of number: stores it, adds new ones to `attempts`,
   // and updates run->summary, whose derived figures the caller stores. An attempt that could not be
   // read is skipped.
-  Followed take(Run* run, std::vector<Attempt>* attempts, const RunReading& reading);
+  Followed take(runs::Run* run, std::vector<runs::Attempt>* attempts, const RunReading& reading);
   // Computes again what follows from the stored series: times, prediction, rates. Needed after a
   // restart, which may have come between the rows and these.
-  void refresh(Run* run, const std::vector<Attempt>& attempts);
+  void refresh(runs::Run* run, const std::vector<runs::Attempt>& attempts);
 
  private:
   struct Taken {
     bool any = false;
     bool moves_axis = false;  // an attempt's start or an evaluation was among it
   };
-  Taken take_part(Run* run, Attempt* attempt, const JournalPart& part);
-  void refresh_axis(Run* run, const std::vector<Attempt>& attempts);
-  void refresh_rates(Run* run);
+  Taken take_part(runs::Run* run, runs::Attempt* attempt, const JournalPart& part);
+  void refresh_axis(runs::Run* run, const std::vector<runs::Attempt>& attempts);
+  void refresh_rates(runs::Run* run);
 
-  Store& store_;
+  store::Store& store_;
   std::uint64_t chunk_bytes_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

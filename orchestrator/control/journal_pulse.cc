@@ -4,19 +4,19 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
-ProcessReport JournalPulse::look(bool news, bool ended, double age, double monotonic) {
+runs::ProcessReport JournalPulse::look(bool news, bool ended, double age, double monotonic) {
   if (news || !newest_) newest_ = monotonic - (news ? 0 : std::max(0.0, age));
-  ProcessReport report;
-  report.state = ProcessState::Running;
+  runs::ProcessReport report;
+  report.state = runs::ProcessState::Running;
   if (ended) {
-    report.state = ProcessState::Gone;
+    report.state = runs::ProcessState::Gone;
   } else if (monotonic - *newest_ >= kSilentSeconds) {
-    report.state = ProcessState::Gone;
+    report.state = runs::ProcessState::Gone;
     report.words = "its journal has been silent for " + base::human_seconds(kSilentSeconds);
   }
   return report;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -6,7 +6,7 @@
 
 #include "orchestrator/runs/scheduler.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 inline constexpr const char* kByJournal = "journal";
 // A journal has a record a step, and with several ranks one a second. What is silent for longer is
@@ -18,10 +18,10 @@ class JournalPulse {
   // news: the journal had some just now. ended: it has an end record. age: of the newest record by
   // the clocks of the two machines, which counts at the first look only, and only without news.
   // monotonic: now.
-  [[nodiscard]] ProcessReport look(bool news, bool ended, double age, double monotonic);
+  [[nodiscard]] runs::ProcessReport look(bool news, bool ended, double age, double monotonic);
 
  private:
   std::optional<double> newest_;  // monotonic: when there was news last
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

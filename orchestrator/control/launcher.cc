@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "orchestrator/runs/run_records.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 // Launches that hang on something of their own keep up to this many threads and places; the bound
@@ -15,7 +15,8 @@ constexpr std::size_t kMostUnderWay = 16;
 
 }  // namespace
 
-Launcher::Launcher(base::FileSystem& files, Scheduler& scheduler, std::function<void()> landed)
+Launcher::Launcher(base::FileSystem& files, runs::Scheduler& scheduler,
+                   std::function<void()> landed)
     : files_(files), scheduler_(scheduler), landed_(std::move(landed)) {
   const int threads = scheduler_.most_submissions();
   for (int i = 0; threads > 1 && i < threads; ++i) {
@@ -46,12 +47,12 @@ void Launcher::order(LaunchOrder order) {
   changed_.notify_one();
 }
 
-bool Launcher::has(RunNumber run) {
+bool Launcher::has(runs::RunNumber run) {
   const std::scoped_lock lock(mutex_);
   return outcomes_.count(run) > 0;
 }
 
-std::optional<Launched> Launcher::take(RunNumber run) {
+std::optional<Launched> Launcher::take(runs::RunNumber run) {
   const std::scoped_lock lock(mutex_);
   const auto found = outcomes_.find(run);
   if (found == outcomes_.end() || !found->second) return std::nullopt;
@@ -60,9 +61,9 @@ std::optional<Launched> Launcher::take(RunNumber run) {
   return outcome;
 }
 
-std::vector<RunNumber> Launcher::landed() {
+std::vector<runs::RunNumber> Launcher::landed() {
   const std::scoped_lock lock(mutex_);
-  std::vector<RunNumber> runs;
+  std::vector<runs::RunNumber> runs;
   for (const auto& [run, outcome] : outcomes_) {
     if (outcome) runs.push_back(run);
   }
@@ -87,9 +88,9 @@ void Launcher::work(const std::stop_token& stop) {
 
 Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& stop) {
   Launched outcome{order.launch, std::nullopt};
-  Launch& launch = outcome.launch;
+  runs::Launch& launch = outcome.launch;
   try {
-    write_launch(files_, order.run_directory, launch);
+    runs::write_launch(files_, order.run_directory, launch);
   } catch (const base::Error& error) {
     outcome.error = error;
     outcome.begun = false;
@@ -97,9 +98,9 @@ Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& st
     return outcome;
   }
   try {
-    launch.handle =
-        scheduler_.submit({order.run_directory, launch_log_path(order.run_directory, launch.number),
-                           launch.token, order.avoid, stop});
+    launch.handle = scheduler_.submit({order.run_directory,
+                                       runs::launch_log_path(order.run_directory, launch.number),
+                                       launch.token, order.avoid, stop});
   } catch (const base::Error& error) {
     outcome.error = error;
     if (error.code() == base::Code::Retry) return outcome;
@@ -107,7 +108,7 @@ Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& st
     launch.words = error.what();
   }
   try {
-    write_launch(files_, order.run_directory, launch);
+    runs::write_launch(files_, order.run_directory, launch);
   } catch (const base::Error& error) {  // the store has it, and the token is in the file
     base::log(base::LogLevel::Warning,
               std::string("a launch's handle is not in its file: ") + error.what());
@@ -115,4 +116,4 @@ Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& st
   return outcome;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

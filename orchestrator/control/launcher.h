@@ -19,16 +19,16 @@
 #include "orchestrator/runs/run.h"
 #include "orchestrator/runs/scheduler.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 struct LaunchOrder {
-  RunNumber run{};
+  runs::RunNumber run{};
   base::Path run_directory;
-  Launch launch;                     // in the store already, with its token and no handle
+  runs::Launch launch;               // in the store already, with its token and no handle
   std::vector<std::string> avoid{};  // nodes
 };
 struct Launched {
-  Launch launch;  // with its handle; or over, when it certainly was not started
+  runs::Launch launch;  // with its handle; or over, when it certainly was not started
   // Code::Retry: nobody can say whether it was started, and its token has to be looked up.
   std::optional<base::Error> error;
   // false: it could not be written down in the run directory, so nothing was tried
@@ -40,7 +40,7 @@ class Launcher {
  public:
   // Both outlive the launcher. Starts scheduler.most_submissions() threads, or none for one.
   // `landed` is called from them, when an outcome can be taken.
-  Launcher(base::FileSystem& files, Scheduler& scheduler, std::function<void()> landed = {});
+  Launcher(base::FileSystem& files, runs::Scheduler& scheduler, std::function<void()> landed = {});
   // What has not begun does not begin any more, and what has is given up: its token is looked up by
   // the next controller.
   ~Launcher();
@@ -52,24 +52,24 @@ class Launcher {
   [[nodiscard]] std::size_t places();
   // One order of a run at a time. Without threads it is carried out before this returns.
   void order(LaunchOrder order);
-  [[nodiscard]] bool has(RunNumber run);
+  [[nodiscard]] bool has(runs::RunNumber run);
   // The outcome; nothing while it is under way.
-  [[nodiscard]] std::optional<Launched> take(RunNumber run);
+  [[nodiscard]] std::optional<Launched> take(runs::RunNumber run);
   // Runs whose outcome can be taken.
-  [[nodiscard]] std::vector<RunNumber> landed();
+  [[nodiscard]] std::vector<runs::RunNumber> landed();
 
  private:
   void work(const std::stop_token& stop);
   [[nodiscard]] Launched carry_out(const LaunchOrder& order, const std::stop_token& stop);
 
   base::FileSystem& files_;
-  Scheduler& scheduler_;
+  runs::Scheduler& scheduler_;
   std::function<void()> landed_;
   std::mutex mutex_;  // guards the next two
   std::deque<LaunchOrder> waiting_;
-  std::map<RunNumber, std::optional<Launched>> outcomes_;  // nothing yet: under way
+  std::map<runs::RunNumber, std::optional<Launched>> outcomes_;  // nothing yet: under way
   std::condition_variable_any changed_;
   std::vector<std::jthread> threads_;  // last: they end before what they use
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

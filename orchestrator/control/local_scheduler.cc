@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr const char* kTokenVariable = "REGATTA_LAUNCH";
@@ -80,7 +80,7 @@ LocalScheduler::LocalScheduler(base::Path trainer, std::map<std::string, std::st
   while (!boot_id_.empty() && boot_id_.back() == '\n') boot_id_.pop_back();
 }
 
-std::string LocalScheduler::submit(const LaunchRequest& request) {
+std::string LocalScheduler::submit(const runs::LaunchRequest& request) {
   base::Command command;
   command.arguments = {trainer_.string(), "run", "--directory", request.run_directory.string()};
   command.environment = environment_;
@@ -105,7 +105,7 @@ std::string LocalScheduler::submit(const LaunchRequest& request) {
   return handle;
 }
 
-Finding LocalScheduler::find(const std::string& token, double) {
+runs::SchedulerFinding LocalScheduler::find(const std::string& token, double) {
   for (const pid_t process : processes()) {
     if (::getsid(process) != process) continue;  // what the attempt started has its token too
     if (!has_entry(proc_text(process, "environ"), std::string(kTokenVariable) + "=" + token)) {
@@ -134,14 +134,14 @@ bool LocalScheduler::is_gone(std::int64_t process) const {
          !base::process_start_ticks(static_cast<pid_t>(process));
 }
 
-ProcessReport LocalScheduler::poll(const std::string& handle) {
+runs::ProcessReport LocalScheduler::poll(const std::string& handle) {
   const auto identity = identity_of(handle);
-  if (!identity) return {ProcessState::Gone, std::nullopt, std::nullopt};
+  if (!identity) return {runs::ProcessState::Gone, std::nullopt, std::nullopt};
   if (identity->boot_id != boot_id_) {
     // What the shutdown had asked to stop was asked by nobody.
-    ProcessReport gone;
-    gone.state = ProcessState::Gone;
-    gone.cause = Cause::NodeFailure;
+    runs::ProcessReport gone;
+    gone.state = runs::ProcessState::Gone;
+    gone.cause = runs::Cause::NodeFailure;
     gone.words = "this machine was started anew";
     return gone;
   }
@@ -154,15 +154,15 @@ ProcessReport LocalScheduler::poll(const std::string& handle) {
       // Ranks that outlived it would compete with the next attempt's.
       kill_session(identity->process);
     } else {
-      return {ProcessState::Running, std::nullopt, std::nullopt};
+      return {runs::ProcessState::Running, std::nullopt, std::nullopt};
     }
   }
   const auto ended = ended_.find(handle);
   if (ended != ended_.end()) {
-    return {ProcessState::Ended, ended->second.code, ended->second.signal};
+    return {runs::ProcessState::Ended, ended->second.code, ended->second.signal};
   }
-  if (is_alive(*identity)) return {ProcessState::Running, std::nullopt, std::nullopt};
-  return {ProcessState::Gone, std::nullopt, std::nullopt};
+  if (is_alive(*identity)) return {runs::ProcessState::Running, std::nullopt, std::nullopt};
+  return {runs::ProcessState::Gone, std::nullopt, std::nullopt};
 }
 
 void LocalScheduler::stop(const std::string& handle) {
@@ -207,4 +207,4 @@ bool LocalScheduler::is_alive(const Identity& identity) const {
   return ticks && *ticks == identity.start_ticks && identity.boot_id == boot_id_;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

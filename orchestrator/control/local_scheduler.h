@@ -10,13 +10,13 @@
 #include "base/process.h"
 #include "orchestrator/runs/scheduler.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 // Attempts as processes of this machine, each in its own session, so that they outlive the
 // controller. What an attempt starts stays in that session, in whatever process groups; only a
 // program that makes a session of its own gets away. Handle: "<pid>:<start ticks>:<boot id>", which
 // names one process for ever.
-class LocalScheduler final : public Scheduler {
+class LocalScheduler final : public runs::Scheduler {
  public:
   // trainer: the path of regatta-train; environment: all that it gets (trainer_environment.h).
   explicit LocalScheduler(base::Path trainer, std::map<std::string, std::string> environment = {});
@@ -24,12 +24,12 @@ class LocalScheduler final : public Scheduler {
   [[nodiscard]] std::string name() const override { return "local"; }
   // The run directory may lie on a file system that does not answer.
   [[nodiscard]] int most_submissions() const override { return 4; }
-  [[nodiscard]] std::string submit(const LaunchRequest& request) override;
-  [[nodiscard]] Finding find(const std::string& token, double since_utc) override;
+  [[nodiscard]] std::string submit(const runs::LaunchRequest& request) override;
+  [[nodiscard]] runs::SchedulerFinding find(const std::string& token, double since_utc) override;
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
   [[nodiscard]] bool is_gone(std::int64_t process) const override;
-  [[nodiscard]] ProcessReport poll(const std::string& handle) override;
+  [[nodiscard]] runs::ProcessReport poll(const std::string& handle) override;
   void stop(const std::string& handle) override;
   void kill(const std::string& handle) override;
 
@@ -53,4 +53,4 @@ class LocalScheduler final : public Scheduler {
   std::map<pid_t, std::string> children_;  // not reaped yet
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -6,28 +6,30 @@
 
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr double kLookAgainSeconds = 60;  // at the nodes that a waiting job avoids
 constexpr double kDeadSeconds = 5;        // between two looks for dead nodes
 
-trainer::SlurmResources resources_of(const Run& run) {
-  return trainer::slurm_resources_of(trainer::parse_run_config(run.config, "run.json"));
+trainer::contract::SlurmResources resources_of(const runs::Run& run) {
+  return trainer::contract::slurm_resources_of(
+      trainer::contract::parse_run_config(run.config, "run.json"));
 }
 
 }  // namespace
 
-void NodeAvoidance::judge_launch(const Run& run, const ProcessReport& report, double ended_utc) {
-  std::vector<NodeEvent> events = judge_report(run.id, report, ended_utc);
-  std::erase_if(events, [this](const NodeEvent& event) { return is_blamed(event); });
+void NodeAvoidance::judge_launch(const runs::Run& run, const runs::ProcessReport& report,
+                                 double ended_utc) {
+  std::vector<slurm::NodeEvent> events = judge_report(run.id, report, ended_utc);
+  std::erase_if(events, [this](const slurm::NodeEvent& event) { return is_blamed(event); });
   judge(std::nullopt, events);
 }
 
-bool NodeAvoidance::is_blamed(const NodeEvent& event) {
-  return std::any_of(events().begin(), events().end(), [&](const NodeEvent& known) {
+bool NodeAvoidance::is_blamed(const slurm::NodeEvent& event) {
+  return std::any_of(events().begin(), events().end(), [&](const slurm::NodeEvent& known) {
     return known.blame == event.blame && known.node == event.node && known.run == event.run &&
-           std::abs(known.utc - event.utc) < kNamedSeconds;
+           std::abs(known.utc - event.utc) < slurm::kNamedSeconds;
   });
 }
 
@@ -41,21 +43,22 @@ void NodeAvoidance::begin_round() {
 
 void NodeAvoidance::blame_dead_nodes() {
   const std::vector<std::string> dead = scheduler_.lost_nodes();
-  std::vector<NodeEvent> events;
+  std::vector<slurm::NodeEvent> events;
   for (const EarlyEnd& end : early_ends_) {
     for (const std::string& node : end.nodes) {
       if (std::find(dead.begin(), dead.end(), node) == dead.end()) continue;
-      events.push_back({node, end.utc, Blame::NodeFailed, end.run, "the scheduler lost it", 1});
+      events.push_back(
+          {node, end.utc, slurm::Blame::NodeFailed, end.run, "the scheduler lost it", 1});
     }
   }
-  std::erase_if(events, [this](const NodeEvent& event) { return is_blamed(event); });
+  std::erase_if(events, [this](const slurm::NodeEvent& event) { return is_blamed(event); });
   judge(std::nullopt, events);
-  const double old = clock_.utc_seconds() - kNamedSeconds;
+  const double old = clock_.utc_seconds() - slurm::kNamedSeconds;
   std::erase_if(early_ends_, [&](const EarlyEnd& end) { return end.utc < old; });
 }
 
-void NodeAvoidance::judge(const std::optional<AttemptNumber>& attempt,
-                          const std::vector<NodeEvent>& events) {
+void NodeAvoidance::judge(const std::optional<runs::AttemptNumber>& attempt,
+                          const std::vector<slurm::NodeEvent>& events) {
   if (attempt || !events.empty()) store_.judge(attempt, events);
   if (events.empty()) return;
   events_.reset();
@@ -63,48 +66,49 @@ void NodeAvoidance::judge(const std::optional<AttemptNumber>& attempt,
 }
 
 // Read once, and again after every judgement; what has faded is left out.
-const std::vector<NodeEvent>& NodeAvoidance::events() {
+const std::vector<slurm::NodeEvent>& NodeAvoidance::events() {
   if (!events_) {
     events_ = store_.node_events();
-    std::erase_if(*events_, [this](const NodeEvent& event) {
-      return is_forgotten(event, clock_.utc_seconds(), {});
+    std::erase_if(*events_, [this](const slurm::NodeEvent& event) {
+      return slurm::is_forgotten(event, clock_.utc_seconds(), {});
     });
   }
   return *events_;
 }
 
-void NodeAvoidance::judge_attempts(const Run& run, const ProcessReport& report,
-                                   std::vector<Attempt>* attempts,
-                                   const std::vector<Launch>& launches,
+void NodeAvoidance::judge_attempts(const runs::Run& run, const runs::ProcessReport& report,
+                                   std::vector<runs::Attempt>* attempts,
+                                   const std::vector<runs::Launch>& launches,
                                    const std::vector<JournalPart>& parts) {
-  const bool gone = report.state == ProcessState::Ended || report.state == ProcessState::Gone;
-  for (Attempt& attempt : *attempts) {
+  const bool gone =
+      report.state == runs::ProcessState::Ended || report.state == runs::ProcessState::Gone;
+  for (runs::Attempt& attempt : *attempts) {
     const bool newest = &attempt == &attempts->back();
     if (attempt.judged || (newest && !attempt.exit_code && !gone)) continue;
     const auto part = std::find_if(parts.begin(), parts.end(), [&](const JournalPart& each) {
       return each.name.number == attempt.number && each.name.execution == attempt.execution;
     });
     if (part == parts.end()) continue;
-    std::optional<Launch> launch;
-    for (const Launch& each : launches) {
+    std::optional<runs::Launch> launch;
+    for (const runs::Launch& each : launches) {
       if (each.attempts_before < attempt.number) launch = each;
     }
-    std::vector<NodeEvent> events;
+    std::vector<slurm::NodeEvent> events;
     if (launch) {
-      launch->cause = gone && newest ? name_of(report.cause) : launch->cause;
+      launch->cause = gone && newest ? runs::name_of(report.cause) : launch->cause;
       events = judge_attempt(run.id, attempt, *launch, part->hang);
     }
     judge(attempt.row, events);
     attempt.judged = true;
-    if (events.empty() || events.front().blame != Blame::Shared) continue;
+    if (events.empty() || events.front().blame != slurm::Blame::Shared) continue;
     early_ends_.push_back({run.id, {}, events.front().utc});
-    for (const NodeEvent& event : events) early_ends_.back().nodes.push_back(event.node);
+    for (const slurm::NodeEvent& event : events) early_ends_.back().nodes.push_back(event.node);
   }
 }
 
-std::vector<std::string> NodeAvoidance::suspects(const Run& run) {
+std::vector<std::string> NodeAvoidance::suspects(const runs::Run& run) {
   if (events().empty()) return {};
-  const trainer::SlurmResources wanted = resources_of(run);
+  const trainer::contract::SlurmResources wanted = resources_of(run);
   return suspects_among(scheduler_.usable_nodes(wanted), wanted.min_nodes);
 }
 
@@ -112,20 +116,20 @@ std::vector<std::string> NodeAvoidance::suspects_among(
     const std::optional<std::vector<std::string>>& usable, int least_nodes) {
   if (usable && usable->empty()) return {};
   std::vector<std::string> nodes;
-  for (const Avoided& avoided : nodes_to_avoid(events(), clock_.utc_seconds(), {},
-                                               usable.value_or(std::vector<std::string>()),
-                                               static_cast<std::size_t>(least_nodes))) {
+  for (const slurm::Avoided& avoided : slurm::nodes_to_avoid(
+           events(), clock_.utc_seconds(), {}, usable.value_or(std::vector<std::string>()),
+           static_cast<std::size_t>(least_nodes))) {
     nodes.push_back(avoided.node);
   }
   std::sort(nodes.begin(), nodes.end());
   return nodes;
 }
 
-void NodeAvoidance::tell_waiting_job(const Run& run, const std::string& handle,
+void NodeAvoidance::tell_waiting_job(const runs::Run& run, const std::string& handle,
                                      Avoidance* avoidance) {
   const double now = clock_.monotonic_seconds();
   if (!may_tell_ || (avoidance->judgements == judgements_ && now < avoidance->look_again)) return;
-  const trainer::SlurmResources wanted = resources_of(run);
+  const trainer::contract::SlurmResources wanted = resources_of(run);
   std::vector<std::string> nodes;
   if (!events().empty()) {
     // Where nobody knows the nodes, a job that waits cannot be helped: this is no wish.
@@ -142,4 +146,4 @@ void NodeAvoidance::tell_waiting_job(const Run& run, const std::string& handle,
   avoidance->avoided = std::move(nodes);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -12,7 +12,7 @@
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/store/store.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 // What is known of a launch, by its owner.
 struct Avoidance {
@@ -24,21 +24,23 @@ struct Avoidance {
 class NodeAvoidance {
  public:
   // All outlive the object.
-  NodeAvoidance(base::Clock& clock, Store& store, Scheduler& scheduler)
+  NodeAvoidance(base::Clock& clock, store::Store& store, runs::Scheduler& scheduler)
       : clock_(clock), store_(store), scheduler_(scheduler) {}
 
-  void judge_launch(const Run& run, const ProcessReport& report, double ended_utc);
+  void judge_launch(const runs::Run& run, const runs::ProcessReport& report, double ended_utc);
   // Those that are over and whose end has not been looked at, oldest first, and of which there is a
   // part in `parts`; they are judged then. `report`: of the newest launch.
-  void judge_attempts(const Run& run, const ProcessReport& report, std::vector<Attempt>* attempts,
-                      const std::vector<Launch>& launches, const std::vector<JournalPart>& parts);
+  void judge_attempts(const runs::Run& run, const runs::ProcessReport& report,
+                      std::vector<runs::Attempt>* attempts,
+                      const std::vector<runs::Launch>& launches,
+                      const std::vector<JournalPart>& parts);
 
   // Nodes that the next launch had better leave out, in order of name. Where nobody knows the
   // nodes this is a wish: one that leaves too few is refused, and the scheduler submits without it.
-  [[nodiscard]] std::vector<std::string> suspects(const Run& run);
+  [[nodiscard]] std::vector<std::string> suspects(const runs::Run& run);
   // A job that waits again after an early end must not come back to the node that was to blame. One
   // job a round is told.
-  void tell_waiting_job(const Run& run, const std::string& handle, Avoidance* avoidance);
+  void tell_waiting_job(const runs::Run& run, const std::string& handle, Avoidance* avoidance);
   void begin_round();
 
  private:
@@ -50,21 +52,22 @@ class NodeAvoidance {
   };
   // The scheduler notices a dead node minutes after the ranks on the others did.
   void blame_dead_nodes();
-  [[nodiscard]] bool is_blamed(const NodeEvent& event);
+  [[nodiscard]] bool is_blamed(const slurm::NodeEvent& event);
 
-  void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
-  [[nodiscard]] const std::vector<NodeEvent>& events();
+  void judge(const std::optional<runs::AttemptNumber>& attempt,
+             const std::vector<slurm::NodeEvent>& events);
+  [[nodiscard]] const std::vector<slurm::NodeEvent>& events();
   [[nodiscard]] std::vector<std::string> suspects_among(
       const std::optional<std::vector<std::string>>& usable, int least_nodes);
 
   base::Clock& clock_;
-  Store& store_;
-  Scheduler& scheduler_;
-  std::optional<std::vector<NodeEvent>> events_;  // nothing: to be read from the store
+  store::Store& store_;
+  runs::Scheduler& scheduler_;
+  std::optional<std::vector<slurm::NodeEvent>> events_;  // nothing: to be read from the store
   std::vector<EarlyEnd> early_ends_;
   double dead_looked_ = 0;  // monotonic seconds
   int judgements_ = 0;
   bool may_tell_ = true;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

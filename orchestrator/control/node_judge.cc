@@ -8,10 +8,10 @@
 #include "topology/graph/hostlist.h"
 #include "trainer/contract/exit_code.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
-using trainer::ExitCode;
+using trainer::contract::ExitCode;
 
 constexpr std::uint64_t kMostHangBytes = 65536;
 // Two early ends in a row make the only node of a run a suspect, one does not.
@@ -21,7 +21,7 @@ std::string first_label(const std::string& host) { return host.substr(0, host.fi
 
 std::vector<std::string> expanded(const std::string& nodes) {
   try {
-    return topology::expand_hostlist(nodes);
+    return topology::graph::expand_hostlist(nodes);
   } catch (const base::Error&) {  // a form that is not known names nobody
     return {};
   }
@@ -51,7 +51,7 @@ std::optional<Hang> read_hang(base::FileSystem& files, const base::Path& attempt
   }
 }
 
-std::vector<std::string> nodes_of(const Attempt& attempt, const Launch& launch) {
+std::vector<std::string> nodes_of(const runs::Attempt& attempt, const runs::Launch& launch) {
   const std::vector<std::string> nodes = expanded(launch.nodes);
   if (attempt.hosts.empty()) return nodes;
   std::vector<std::string> found;
@@ -61,42 +61,44 @@ std::vector<std::string> nodes_of(const Attempt& attempt, const Launch& launch) 
   return found.empty() ? nodes : found;
 }
 
-std::vector<NodeEvent> judge_attempt(const std::string& run, const Attempt& attempt,
-                                     const Launch& launch, const std::optional<Hang>& hang) {
+std::vector<slurm::NodeEvent> judge_attempt(const std::string& run, const runs::Attempt& attempt,
+                                            const runs::Launch& launch,
+                                            const std::optional<Hang>& hang) {
   const std::vector<std::string> nodes = nodes_of(attempt, launch);
   const double utc = attempt.start_utc + attempt.last_seconds;
-  std::vector<NodeEvent> events;
+  std::vector<slurm::NodeEvent> events;
   if (hang) {
     if (const std::string* node = node_of(hang->host, nodes)) {
-      events.push_back({*node, utc, Blame::Hung, run, hang->why, 1});
+      events.push_back({*node, utc, slurm::Blame::Hung, run, hang->why, 1});
     }
     return events;
   }
   const auto is = [&](ExitCode code) { return attempt.exit_code == static_cast<int>(code); };
   const bool well = is(ExitCode::Finished) || is(ExitCode::Continue) || is(ExitCode::Stopped);
-  if (well && attempt.last_seconds < kWorkedSeconds) return events;
+  if (well && attempt.last_seconds < slurm::kWorkedSeconds) return events;
   if (!well && attempt.exit_code && !is(ExitCode::Retry)) return events;
   // What ended without a word was perhaps preempted, or stopped at its limit.
-  const Cause cause = parse_cause(launch.cause);
-  if (!attempt.exit_code && cause != Cause::None && cause != Cause::NodeFailure) return events;
+  const runs::Cause cause = runs::parse_cause(launch.cause);
+  if (!attempt.exit_code && cause != runs::Cause::None && cause != runs::Cause::NodeFailure)
+    return events;
   const double share = std::min(kMostShared, 1.0 / static_cast<double>(nodes.size()));
   for (const std::string& node : nodes) {
-    events.push_back(
-        {node, utc, well ? Blame::Worked : Blame::Shared, run, attempt.message, well ? 1 : share});
+    events.push_back({node, utc, well ? slurm::Blame::Worked : slurm::Blame::Shared, run,
+                      attempt.message, well ? 1 : share});
   }
   return events;
 }
 
-std::vector<NodeEvent> judge_report(const std::string& run, const ProcessReport& report,
-                                    double utc) {
-  std::vector<NodeEvent> events;
-  const Blame blame = report.cause == Cause::NodeFailure ? Blame::NodeFailed
-                      : report.cause == Cause::Stuck     ? Blame::Prolog
-                                                         : Blame::LaunchFailed;
+std::vector<slurm::NodeEvent> judge_report(const std::string& run,
+                                           const runs::ProcessReport& report, double utc) {
+  std::vector<slurm::NodeEvent> events;
+  const slurm::Blame blame = report.cause == runs::Cause::NodeFailure ? slurm::Blame::NodeFailed
+                             : report.cause == runs::Cause::Stuck     ? slurm::Blame::Prolog
+                                                                      : slurm::Blame::LaunchFailed;
   for (const std::string& node : report.suspects) {
     events.push_back({node, utc, blame, run, report.words, 1});
   }
   return events;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

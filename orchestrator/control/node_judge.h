@@ -10,7 +10,7 @@
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/slurm/node_suspicion.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 // hang.json of an attempt: the trainer's watchdog found a rank that stood still.
 struct Hang {
@@ -23,16 +23,19 @@ struct Hang {
 
 // The scheduler's names of the nodes of an attempt: its hosts (by whole name or first label) among
 // those of its launch; all of the launch where the journal names none.
-[[nodiscard]] std::vector<std::string> nodes_of(const Attempt& attempt, const Launch& launch);
+[[nodiscard]] std::vector<std::string> nodes_of(const runs::Attempt& attempt,
+                                                const runs::Launch& launch);
 
 // Of an attempt that is over. `launch` is its own. Weights are small where nobody is named: the
 // attempt may have ended for reasons of its own.
-[[nodiscard]] std::vector<NodeEvent> judge_attempt(const std::string& run, const Attempt& attempt,
-                                                   const Launch& launch,
-                                                   const std::optional<Hang>& hang);
+[[nodiscard]] std::vector<slurm::NodeEvent> judge_attempt(const std::string& run,
+                                                          const runs::Attempt& attempt,
+                                                          const runs::Launch& launch,
+                                                          const std::optional<Hang>& hang);
 
 // Of a launch that is over or waits again: the nodes that the scheduler blames.
-[[nodiscard]] std::vector<NodeEvent> judge_report(const std::string& run,
-                                                  const ProcessReport& report, double utc);
+[[nodiscard]] std::vector<slurm::NodeEvent> judge_report(const std::string& run,
+                                                         const runs::ProcessReport& report,
+                                                         double utc);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

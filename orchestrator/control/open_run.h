@@ -15,7 +15,7 @@
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/runs/scheduler.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 // What is to be written into the run's directory; the store has it already.
 struct Unwritten {
@@ -34,17 +34,17 @@ struct Unwritten {
 };
 
 struct OpenRun {
-  Run run;
-  std::vector<Launch> launches;   // all, by number
-  std::vector<Attempt> attempts;  // all, by number
-  double due = 0;                 // monotonic: the next visit
-  bool fresh = true;              // no visit has been concluded
-  bool unsaved = false;           // the store has an older `run`
-  bool waits = false;             // for a place
-  bool blocked = false;           // by runs that it starts after
-  Blockage blockage;              // when it was looked at last
-  double blockage_again = 0;      // monotonic: its step is noted again
-  bool found = false;             // in the runs directory: a process may be at work on it
+  runs::Run run;
+  std::vector<runs::Launch> launches;   // all, by number
+  std::vector<runs::Attempt> attempts;  // all, by number
+  double due = 0;                       // monotonic: the next visit
+  bool fresh = true;                    // no visit has been concluded
+  bool unsaved = false;                 // the store has an older `run`
+  bool waits = false;                   // for a place
+  bool blocked = false;                 // by runs that it starts after
+  Blockage blockage;                    // when it was looked at last
+  double blockage_again = 0;            // monotonic: its step is noted again
+  bool found = false;                   // in the runs directory: a process may be at work on it
   int visits = 0;
   std::string foreign;  // why only another scheduler can do anything about it; may be empty
 
@@ -53,10 +53,10 @@ struct OpenRun {
   std::optional<double> gone_since;  // the directory
   int refusals = 0;                  // in a row, of beginning one
   bool silence_told = false;         // that the directory does not answer
-  ProcessReport report;
+  runs::ProcessReport report;
   // What was given to it to write.
   Unwritten given;
-  std::optional<RecordedState> given_state;
+  std::optional<runs::RecordedState> given_state;
 
   Unwritten unwritten;
   double not_before = 0;
@@ -70,13 +70,14 @@ struct OpenRun {
     return foreign.empty() && !launches.empty() && !launches.back().over &&
            launches.back().handle != kByJournal;
   }
-  [[nodiscard]] RecordedState recorded() const {
-    RecordedState state{run.state, run.error, run.ended_utc, run.failures, run.progress_step, 0};
-    for (const Launch& launch : launches) {
+  [[nodiscard]] runs::RecordedState recorded() const {
+    runs::RecordedState state{run.state,    run.error,         run.ended_utc,
+                              run.failures, run.progress_step, 0};
+    for (const runs::Launch& launch : launches) {
       if (launch.over) state.launch = launch.number;
     }
     return state;
   }
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

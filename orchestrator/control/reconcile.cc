@@ -7,10 +7,10 @@
 
 #include "trainer/contract/exit_code.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
-using trainer::ExitCode;
+using trainer::contract::ExitCode;
 
 constexpr const char* kStoppedBySignal =
     "a signal asked it to stop, not `regatta cancel`; `regatta resume` lets it go on where that "
@@ -59,8 +59,8 @@ Decision unchanged(const Observation& seen) {
 Decision retry(const Observation& seen, const Limits& limits, const std::string& words) {
   Decision decision = unchanged(seen);
   decision.launch_over = true;
-  if (seen.wanted == Wanted::Observe) {
-    decision.state = RunState::Stopped;
+  if (seen.wanted == runs::Wanted::Observe) {
+    decision.state = runs::RunState::Stopped;
     decision.error =
         "the attempt ended early (" + words + "); it was not started by this controller";
     return decision;
@@ -68,14 +68,14 @@ Decision retry(const Observation& seen, const Limits& limits, const std::string&
   decision.failures = seen.checkpoint_step > seen.progress_step ? 1 : seen.failures + 1;
   decision.progress_step = std::max(seen.progress_step, seen.checkpoint_step);
   if (decision.failures >= limits.failures) {
-    decision.state = RunState::Failed;
+    decision.state = runs::RunState::Failed;
     decision.error = std::to_string(decision.failures) +
                      " attempts ended early without progress; the last: " + words;
     return decision;
   }
   const double pause = std::min(limits.longest_backoff_seconds,
                                 limits.backoff_seconds * std::exp2(decision.failures - 1));
-  decision.state = RunState::Queued;
+  decision.state = runs::RunState::Queued;
   decision.not_before = seen.now + pause;
   decision.reason = "starts again after: " + words;
   return decision;
@@ -84,7 +84,7 @@ Decision retry(const Observation& seen, const Limits& limits, const std::string&
 // Whether a person asked it to stop, and not something that befell its job or its machine. Of a
 // process of this machine nobody can say who sent the signal.
 bool is_a_wish(const Observation& seen, int code) {
-  return code == static_cast<int>(ExitCode::Stopped) && seen.process.cause == Cause::None &&
+  return code == static_cast<int>(ExitCode::Stopped) && seen.process.cause == runs::Cause::None &&
          !seen.process.tells_cancels;
 }
 
@@ -98,31 +98,34 @@ Decision ended(const Observation& seen, const Limits& limits) {
   const End end = end_of(seen);
   Decision decision = unchanged(seen);
   decision.launch_over = true;
-  const auto finish = [&](RunState state, const std::string& error) {
+  const auto finish = [&](runs::RunState state, const std::string& error) {
     decision.state = state;
     decision.error = error;
     return decision;
   };
-  if (end.code == static_cast<int>(ExitCode::Finished)) return finish(RunState::Succeeded, "");
-  if (seen.wanted == Wanted::Cancel) {
+  if (end.code == static_cast<int>(ExitCode::Finished))
+    return finish(runs::RunState::Succeeded, "");
+  if (seen.wanted == runs::Wanted::Cancel) {
     const bool clean = end.code == static_cast<int>(ExitCode::Stopped);
-    return finish(RunState::Cancelled, clean ? "" : "while stopping: " + end.words);
+    return finish(runs::RunState::Cancelled, clean ? "" : "while stopping: " + end.words);
   }
   if (seen.replaced) return retry(seen, limits, end.words);
-  if (seen.process.cause == Cause::Cancelled) {
-    return finish(RunState::Stopped, "somebody cancelled its job; " + end.words);
+  if (seen.process.cause == runs::Cause::Cancelled) {
+    return finish(runs::RunState::Stopped, "somebody cancelled its job; " + end.words);
   }
   // It would need as much the next time; and a deadline that is over stays over.
-  if (seen.process.cause == Cause::OutOfMemory || seen.process.cause == Cause::Deadline) {
+  if (seen.process.cause == runs::Cause::OutOfMemory ||
+      seen.process.cause == runs::Cause::Deadline) {
     const std::string& action = seen.process.action;
-    return finish(RunState::Failed, seen.process.words + (action.empty() ? "" : "; " + action));
+    return finish(runs::RunState::Failed,
+                  seen.process.words + (action.empty() ? "" : "; " + action));
   }
   if (!end.code || *end.code == static_cast<int>(ExitCode::Retry)) {
     return retry(seen, limits, end.words);
   }
   if (is_a_wish(seen, *end.code)) {
-    const bool by_hand = seen.wanted == Wanted::Observe;
-    return finish(RunState::Stopped, by_hand ? "" : kStoppedBySignal);
+    const bool by_hand = seen.wanted == runs::Wanted::Observe;
+    return finish(runs::RunState::Stopped, by_hand ? "" : kStoppedBySignal);
   }
   if (*end.code == static_cast<int>(ExitCode::Continue) ||
       *end.code == static_cast<int>(ExitCode::Stopped)) {
@@ -135,19 +138,21 @@ Decision ended(const Observation& seen, const Limits& limits) {
     decision.progress_step = seen.checkpoint_step;
     decision.not_before = seen.now;
     decision.reason = "goes on: " + why;
-    return finish(seen.wanted == Wanted::Observe ? RunState::Stopped : RunState::Queued, "");
+    return finish(
+        seen.wanted == runs::Wanted::Observe ? runs::RunState::Stopped : runs::RunState::Queued,
+        "");
   }
   if (*end.code == static_cast<int>(ExitCode::Fenced)) {
     decision.look_for_successor = true;
-    return finish(RunState::Stopped, "another attempt took the run over");
+    return finish(runs::RunState::Stopped, "another attempt took the run over");
   }
-  return finish(RunState::Failed, end.words);
+  return finish(runs::RunState::Failed, end.words);
 }
 
 Decision running(const Observation& seen, const Limits& limits) {
   Decision decision = unchanged(seen);
-  if (seen.wanted == Wanted::Cancel) {
-    decision.state = RunState::Stopping;
+  if (seen.wanted == runs::Wanted::Cancel) {
+    decision.state = runs::RunState::Stopping;
     if (!seen.stop_sent) {
       decision.act = Act::Stop;
     } else if (seen.now - *seen.stop_sent >= limits.stop_grace_seconds) {
@@ -157,15 +162,15 @@ Decision running(const Observation& seen, const Limits& limits) {
     }
     return decision;
   }
-  decision.state = seen.journal_started ? RunState::Running : RunState::Starting;
+  decision.state = seen.journal_started ? runs::RunState::Running : runs::RunState::Starting;
   // Also again, after its job was requeued. Slurm is asked seldom: a journal that goes on is newer.
-  if (seen.process.state == ProcessState::Waiting && (!seen.journal_started || seen.end)) {
-    decision.state = RunState::Queued;
+  if (seen.process.state == runs::ProcessState::Waiting && (!seen.journal_started || seen.end)) {
+    decision.state = runs::RunState::Queued;
     decision.reason = seen.process.words;
     decision.wait = {seen.process.category, seen.process.action, seen.process.clears,
                      seen.process.expected_start, std::nullopt};
-    if (seen.process.cause == Cause::Stuck && !seen.replaced) decision.act = Act::Replace;
-  } else if (seen.process.category == kSuspended) {
+    if (seen.process.cause == runs::Cause::Stuck && !seen.replaced) decision.act = Act::Replace;
+  } else if (seen.process.category == runs::kSuspended) {
     decision.reason = seen.process.words;
     decision.wait = {seen.process.category, seen.process.action, seen.process.clears, std::nullopt,
                      std::nullopt};
@@ -175,26 +180,26 @@ Decision running(const Observation& seen, const Limits& limits) {
 
 Decision idle(const Observation& seen) {
   Decision decision = unchanged(seen);
-  if (seen.wanted == Wanted::Cancel) {
-    decision.state = RunState::Cancelled;
-  } else if (seen.wanted == Wanted::Observe) {
-    decision.state = RunState::Stopped;
+  if (seen.wanted == runs::Wanted::Cancel) {
+    decision.state = runs::RunState::Cancelled;
+  } else if (seen.wanted == runs::Wanted::Observe) {
+    decision.state = runs::RunState::Stopped;
   } else if (seen.now < seen.not_before) {
-    decision.state = RunState::Queued;
+    decision.state = runs::RunState::Queued;
     decision.reason = seen.reason.empty() ? "waits before the next attempt" : seen.reason;
     decision.wait = seen.wait;
   } else if (!seen.blocked.empty()) {
-    decision.state = RunState::Queued;
+    decision.state = runs::RunState::Queued;
     decision.reason = seen.blocked;
     decision.wait = seen.blocked_wait;
   } else if (!seen.why_not_now.empty()) {
-    decision.state = RunState::Queued;
+    decision.state = runs::RunState::Queued;
     decision.reason = seen.why_not_now;
   } else if (!seen.place_free) {
-    decision.state = RunState::Queued;
+    decision.state = runs::RunState::Queued;
     decision.reason = "waits for a free slot (serve --parallel)";
   } else {
-    decision.state = RunState::Starting;
+    decision.state = runs::RunState::Starting;
     decision.act = Act::Start;
   }
   return decision;
@@ -203,25 +208,25 @@ Decision idle(const Observation& seen) {
 }  // namespace
 
 Decision reconcile(const Observation& seen, const Limits& limits) {
-  if (is_over(seen.state)) return unchanged(seen);
+  if (runs::is_over(seen.state)) return unchanged(seen);
   switch (seen.process.state) {
-    case ProcessState::None:
+    case runs::ProcessState::None:
       return idle(seen);
-    case ProcessState::Waiting:
-    case ProcessState::Running:
+    case runs::ProcessState::Waiting:
+    case runs::ProcessState::Running:
       return running(seen, limits);
-    case ProcessState::Ended:
-    case ProcessState::Gone:
+    case runs::ProcessState::Ended:
+    case runs::ProcessState::Gone:
       return ended(seen, limits);
-    case ProcessState::Unknown: {
+    case runs::ProcessState::Unknown: {
       Decision decision = unchanged(seen);
       decision.reason = seen.process.words.empty() ? seen.reason : seen.process.words;
       decision.wait = seen.wait;
-      if (seen.wanted == Wanted::Cancel) decision.state = RunState::Stopping;
+      if (seen.wanted == runs::Wanted::Cancel) decision.state = runs::RunState::Stopping;
       return decision;
     }
   }
   return unchanged(seen);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

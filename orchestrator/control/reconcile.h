@@ -7,7 +7,7 @@
 #include "orchestrator/runs/run.h"
 #include "orchestrator/runs/scheduler.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 struct Limits {
   double stop_grace_seconds = 60;   // from TERM to KILL
@@ -24,11 +24,11 @@ struct JournalEnd {
 };
 
 struct Observation {
-  Wanted wanted = Wanted::Run;
-  RunState state = RunState::Queued;
+  runs::Wanted wanted = runs::Wanted::Run;
+  runs::RunState state = runs::RunState::Queued;
   std::string reason;  // that the run had so far, and
-  Wait wait;
-  ProcessReport process;         // of the launch whose end was not dealt with yet
+  runs::Wait wait;
+  runs::ProcessReport process;   // of the launch whose end was not dealt with yet
   bool journal_started = false;  // that launch's attempt has written its first record
   std::optional<JournalEnd> end;
   std::string last_log_line;          // of that launch; what is left when there is no journal
@@ -37,7 +37,7 @@ struct Observation {
   std::int64_t progress_step = -1;
   bool replaced = false;             // the controller ends the launch in order to start another
   std::string blocked;               // by runs that it starts after; empty when by none
-  Wait blocked_wait;                 // what is known of that
+  runs::Wait blocked_wait;           // what is known of that
   std::string why_not_now;           // nothing can be started; empty when it can
   bool place_free = false;           // fewer runs are active than may be
   double now = 0;                    // monotonic seconds, as all of these:
@@ -52,9 +52,9 @@ enum class Act { Nothing, Start, Stop, Kill, Replace };
 struct Decision {
   Act act = Act::Nothing;
   bool launch_over = false;  // the watched launch's end is dealt with
-  RunState state = RunState::Queued;
+  runs::RunState state = runs::RunState::Queued;
   std::string reason;  // why it waits, for people
-  Wait wait;
+  runs::Wait wait;
   std::string error;
   int failures = 0;
   std::int64_t progress_step = -1;
@@ -64,4 +64,4 @@ struct Decision {
 
 [[nodiscard]] Decision reconcile(const Observation& seen, const Limits& limits);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

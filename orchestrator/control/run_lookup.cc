@@ -3,11 +3,11 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
-Run find_run(StoreReads& store, const std::string& name) {
+runs::Run find_run(store::StoreReads& store, const std::string& name) {
   if (auto run = store.run(name)) return *run;
-  const std::vector<Run> named = store.runs_named(name);
+  const std::vector<runs::Run> named = store.runs_named(name);
   if (named.size() == 1) return named.front();
   if (named.size() > 1) {
     throw base::Error(base::Code::NotFound, "several runs are called '" + base::printable(name) +
@@ -20,4 +20,4 @@ Run find_run(StoreReads& store, const std::string& name) {
                                                           : "; 'regatta ls' lists the runs"));
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

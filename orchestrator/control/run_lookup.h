@@ -5,9 +5,9 @@
 
 #include "orchestrator/store/store_reads.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 // By its id, or by its name when only one run has it. Code::NotFound with a suggestion.
-[[nodiscard]] Run find_run(StoreReads& store, const std::string& name);
+[[nodiscard]] runs::Run find_run(store::StoreReads& store, const std::string& name);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

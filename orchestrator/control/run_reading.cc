@@ -7,7 +7,7 @@
 
 #include "trainer/contract/journal.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr std::uint64_t kFirstBytes = 65536;  // of a journal, enough for its first record
@@ -15,7 +15,7 @@ constexpr std::uint64_t kFirstBytes = 65536;  // of a journal, enough for its fi
 void sweep(base::FileSystem& files, const base::Path& directory) {
   for (const base::Path& folder : {directory, directory / "launches"}) {
     for (const std::string& name : files.list(folder)) {
-      if (is_temporary_record(name)) files.remove_file(folder / name);
+      if (runs::is_temporary_record(name)) files.remove_file(folder / name);
     }
   }
 }
@@ -24,13 +24,14 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
   // The state before the launches: a launch that is over without a state that says so counts as
   // the end of its run.
   if (order.submission) {
-    auto submission = read_submission(files, order.directory);
+    auto submission = runs::read_submission(files, order.directory);
     if (!submission) submission = order.submission;
     submission->wanted = order.submission->wanted;
-    write_submission(files, order.directory, *submission);
+    runs::write_submission(files, order.directory, *submission);
   }
-  if (order.state) write_state(files, order.directory, *order.state);
-  for (const Launch& launch : order.launches) write_launch(files, order.directory, launch);
+  if (order.state) runs::write_state(files, order.directory, *order.state);
+  for (const runs::Launch& launch : order.launches)
+    runs::write_launch(files, order.directory, launch);
 }
 
 // Throws where nobody can say: a file system that answers with an error, or is not mounted, has not
@@ -53,8 +54,8 @@ bool has_run(base::FileSystem& files, const base::Path& directory) {
   return false;
 }
 
-JournalPart read_part(base::FileSystem& files, const trainer::RunDirectory& directory,
-                      const trainer::AttemptName& name, const ReadingOrder& order) {
+JournalPart read_part(base::FileSystem& files, const trainer::contract::RunDirectory& directory,
+                      const trainer::contract::AttemptName& name, const ReadingOrder& order) {
   JournalPart part;
   part.name = name;
   const auto known = order.attempts.find(name.text());
@@ -73,10 +74,11 @@ JournalPart read_part(base::FileSystem& files, const trainer::RunDirectory& dire
 }
 
 // Its end is decided without a log that cannot be read.
-std::string last_words(base::FileSystem& files, const base::Path& directory, const Launch& launch) {
+std::string last_words(base::FileSystem& files, const base::Path& directory,
+                       const runs::Launch& launch) {
   try {
-    const auto logs = launch_logs(files, directory, {launch});
-    return logs.empty() ? "" : last_log_line(files, logs.back());
+    const auto logs = runs::launch_logs(files, directory, {launch});
+    return logs.empty() ? "" : runs::last_log_line(files, logs.back());
   } catch (const base::Error&) {
     return "";
   }
@@ -94,9 +96,9 @@ RunReading read_run(base::FileSystem& files, const ReadingOrder& order) {
   } catch (const base::Error& error) {
     reading.unwritten = error;
   }
-  const auto directory = trainer::RunDirectory::open(files, order.directory);
+  const auto directory = trainer::contract::RunDirectory::open(files, order.directory);
   reading.attempts = directory.attempts();
-  for (const trainer::AttemptName& name : reading.attempts) {
+  for (const trainer::contract::AttemptName& name : reading.attempts) {
     const auto known = order.attempts.find(name.text());
     const bool newest = name.number == reading.attempts.back().number;
     const bool over = known != order.attempts.end() && known->second.over && !newest;
@@ -110,12 +112,12 @@ RunReading read_run(base::FileSystem& files, const ReadingOrder& order) {
 
 std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& directory) {
   if (!files.exists(directory / "run.json")) return std::nullopt;
-  const auto opened = trainer::RunDirectory::open(files, directory);
+  const auto opened = trainer::contract::RunDirectory::open(files, directory);
   FoundRun found;
   found.run_json = opened.run_json();
-  found.submission = read_submission(files, directory);
-  found.state = read_state(files, directory);
-  found.launches = read_launches(files, directory);
+  found.submission = runs::read_submission(files, directory);
+  found.state = runs::read_state(files, directory);
+  found.launches = runs::read_launches(files, directory);
   struct stat status {};
   if (::stat(directory.c_str(), &status) == 0 && status.st_uid != ::geteuid()) {
     // What another user wrote there starts nothing; the run is shown as one made by hand.
@@ -123,12 +125,12 @@ std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& di
     found.state.reset();
     found.launches.clear();
   }
-  const std::vector<trainer::AttemptName> attempts = opened.attempts();
+  const std::vector<trainer::contract::AttemptName> attempts = opened.attempts();
   found.attempts = static_cast<int>(attempts.size());
   if (attempts.empty()) return found;
   try {
     const std::string bytes = files.read_at(opened.journal_path(attempts.front()), 0, kFirstBytes);
-    const trainer::JournalChunk chunk = trainer::parse_journal(bytes);
+    const trainer::contract::JournalChunk chunk = trainer::contract::parse_journal(bytes);
     if (!chunk.records.empty()) {
       found.began_utc = chunk.records.front().utc_seconds - chunk.records.front().seconds;
     }
@@ -137,4 +139,4 @@ std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& di
   return found;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -15,14 +15,14 @@
 #include "orchestrator/runs/run_records.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 struct ReadingOrder {
   base::Path directory;
   // Written first, in this order.
-  std::optional<SubmissionRecord> submission;
-  std::optional<RecordedState> state;
-  std::vector<Launch> launches;
+  std::optional<runs::SubmissionRecord> submission;
+  std::optional<runs::RecordedState> state;
+  std::vector<runs::Launch> launches;
   // Temporary files that a controller left when it was killed are removed.
   bool sweep = false;
   struct Known {
@@ -33,11 +33,11 @@ struct ReadingOrder {
   std::map<std::string, Known> attempts;  // by AttemptName::text(); unknown ones are read, too
   bool also_old_ones = false;             // attempts that are over
   std::uint64_t chunk_bytes = 0;          // of each journal
-  std::optional<Launch> log_of;           // a launch that ended: the last line of its log
+  std::optional<runs::Launch> log_of;     // a launch that ended: the last line of its log
 };
 
 struct JournalPart {
-  trainer::AttemptName name;
+  trainer::contract::AttemptName name;
   std::string bytes;
   bool more = false;  // as many bytes as were asked for
   std::optional<base::Error> trouble;
@@ -47,8 +47,8 @@ struct JournalPart {
 struct RunReading {
   bool exists = false;  // run.json is there
   std::optional<base::Error> unwritten;
-  std::vector<trainer::AttemptName> attempts;  // in order
-  std::vector<JournalPart> parts;              // in the same order
+  std::vector<trainer::contract::AttemptName> attempts;  // in order
+  std::vector<JournalPart> parts;                        // in the same order
   std::string last_log_line;
 };
 
@@ -58,9 +58,9 @@ struct RunReading {
 // What a run directory that the store does not know says of its run.
 struct FoundRun {
   std::string run_json;
-  std::optional<SubmissionRecord> submission;
-  std::optional<RecordedState> state;
-  std::vector<Launch> launches;
+  std::optional<runs::SubmissionRecord> submission;
+  std::optional<runs::RecordedState> state;
+  std::vector<runs::Launch> launches;
   std::optional<double> began_utc;  // of the first record of the first attempt
   int attempts = 0;
 };
@@ -68,4 +68,4 @@ struct FoundRun {
 [[nodiscard]] std::optional<FoundRun> read_found(base::FileSystem& files,
                                                  const base::Path& directory);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

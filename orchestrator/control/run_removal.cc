@@ -16,7 +16,7 @@
 #include "checkpoint/pins.h"
 #include "checkpoint/store.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 constexpr const char* kRemoved = ".removed-";  // + the id, "-" and random digits
@@ -158,7 +158,7 @@ ArchivedFiles archive_files(base::FileSystem& files, const base::Path& directory
   policy.keep_best = 1;
   policy.keep_every = 0;
   const auto outcome = checkpoint::apply_retention(files, store, policy, {"", utc_seconds, mode});
-  for (const checkpoint::Decision& one : outcome.decisions) {
+  for (const checkpoint::RetentionDecision& one : outcome.decisions) {
     (one.goes ? archived.removed : archived.kept)
         .push_back({one.name, one.step, bytes[one.name], one.reasons});
   }
@@ -166,4 +166,4 @@ ArchivedFiles archive_files(base::FileSystem& files, const base::Path& directory
   return archived;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

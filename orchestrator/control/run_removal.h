@@ -10,7 +10,7 @@
 #include "base/file_system.h"
 #include "checkpoint/retention.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 // Bytes of regular files, as long as they are (not what they take on the disk).
 struct DirectoryUse {
@@ -60,4 +60,4 @@ ArchivedFiles archive_files(base::FileSystem& files, const base::Path& directory
                             checkpoint::RetentionRound::Mode mode, std::uint64_t most_read,
                             double utc_seconds);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 using Kind = SchedulerChoice::Kind;
@@ -20,13 +20,13 @@ SchedulerChoice silent(const std::string& why) {
 }  // namespace
 
 SchedulerChoice choose_scheduler(const std::string& option, bool has_slurm_runs,
-                                 const SlurmCommands& commands) {
+                                 const slurm::SlurmCommands& commands) {
   if (option == "local") return {};
   const bool demanded = option == "slurm_cli";
-  const Answer<SlurmCluster> cluster = ask_cluster(commands);
+  const slurm::Answer<SlurmCluster> cluster = ask_cluster(commands);
   if (cluster.value) {
     return {Kind::Slurm, cluster.value,
-            "runs go to Slurm " + to_string(cluster.value->version) +
+            "runs go to Slurm " + slurm::to_string(cluster.value->version) +
                 (cluster.value->accounting ? ""
                                            : ", which keeps no accounting: how a job ended is "
                                              "known for as long as slurmctld remembers it"),
@@ -34,15 +34,15 @@ SchedulerChoice choose_scheduler(const std::string& option, bool has_slurm_runs,
   }
   const std::string& why = cluster.failure->message;
   switch (cluster.failure->kind) {
-    case FailureKind::Missing:
-    case FailureKind::Unconfigured:
+    case slurm::FailureKind::Missing:
+    case slurm::FailureKind::Unconfigured:
       if (demanded) throw base::Error(base::Code::Operator, "Slurm cannot be used: " + why);
       if (has_slurm_runs) return silent(why + "; runs of this controller belong to Slurm");
       return processes("runs are processes of this machine: " + why,
-                       cluster.failure->kind == FailureKind::Unconfigured);
+                       cluster.failure->kind == slurm::FailureKind::Unconfigured);
     default:
       return silent(why);
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

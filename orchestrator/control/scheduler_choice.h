@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/control/slurm_scheduler.h"
+#include "orchestrator/slurm/slurm_commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 
 struct SchedulerChoice {
   enum class Kind { Processes, Slurm };
@@ -22,6 +22,6 @@ struct SchedulerChoice {
 // Slurm (`has_slurm_runs`). May take as long as the deadline of a query. Code::Operator where
 // "slurm_cli" cannot be.
 [[nodiscard]] SchedulerChoice choose_scheduler(const std::string& option, bool has_slurm_runs,
-                                               const SlurmCommands& commands);
+                                               const slurm::SlurmCommands& commands);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

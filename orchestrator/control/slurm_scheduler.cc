@@ -10,12 +10,12 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/batch/batch_script.h"
-#include "orchestrator/slurm/job_end.h"
 #include "orchestrator/batch/run_job.h"
+#include "orchestrator/slurm/job_end.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::control {
 namespace {
 
 using base::Code;
@@ -30,21 +30,22 @@ constexpr double kClusterSeconds = 15;  // between two questions, while nothing 
 constexpr double kBusySeconds = 60;     // after which a controller without open jobs is idle
 constexpr double kAgesAgo = 30.0 * 24 * 3600;
 
-PollOutcome outcome_of(const std::optional<SlurmFailure>& failure) {
-  if (!failure) return PollOutcome::Good;
-  return failure->kind == FailureKind::RateLimited ? PollOutcome::RateLimited : PollOutcome::Failed;
+slurm::PollOutcome outcome_of(const std::optional<slurm::SlurmFailure>& failure) {
+  if (!failure) return slurm::PollOutcome::Good;
+  return failure->kind == slurm::FailureKind::RateLimited ? slurm::PollOutcome::RateLimited
+                                                          : slurm::PollOutcome::Failed;
 }
 
-bool is_at_work(const JobRow& job) {
-  const JobPhase now = phase(job.state);
-  return now == JobPhase::Running || now == JobPhase::Ending;
+bool is_at_work(const slurm::JobRow& job) {
+  const slurm::JobPhase now = slurm::phase(job.state);
+  return now == slurm::JobPhase::Running || now == slurm::JobPhase::Ending;
 }
 
 // Of the jobs of ours that have nodes now.
-std::map<std::string, std::string> nodes_by_token(const JobBook& book) {
+std::map<std::string, std::string> nodes_by_token(const slurm::JobBook& book) {
   std::map<std::string, std::string> nodes;
   for (const std::string& token : book.tokens()) {
-    const JobRow* const job = book.row(token);
+    const slurm::JobRow* const job = book.row(token);
     if (job != nullptr && job->nodes && is_at_work(*job)) nodes[token] = *job->nodes;
   }
   return nodes;
@@ -55,29 +56,30 @@ constexpr std::size_t kMostIds = 10'000;
 
 }  // namespace
 
-Answer<SlurmCluster> ask_cluster(const SlurmCommands& commands) {
-  const Answer<SlurmVersion> version = commands.version();
+slurm::Answer<SlurmCluster> ask_cluster(const slurm::SlurmCommands& commands) {
+  const slurm::Answer<slurm::SlurmVersion> version = commands.version();
   if (!version.value) return {std::nullopt, version.failure, version.seconds};
-  const Answer<ClusterConfig> config = commands.show_config();
+  const slurm::Answer<slurm::ClusterConfig> config = commands.show_config();
   if (!config.value) return {std::nullopt, config.failure, config.seconds};
   return {SlurmCluster{*version.value, config.value->accounting.value_or(true)}, std::nullopt,
           config.seconds};
 }
 
-PollLimits slurm_poll_limits() {
-  PollLimits limits;
-  for (PollPace* pace : {&limits.idle, &limits.busy}) {
-    const auto interval = [pace](PollKind kind) -> double& {
+slurm::PollLimits slurm_poll_limits() {
+  slurm::PollLimits limits;
+  for (slurm::PollPace* pace : {&limits.idle, &limits.busy}) {
+    const auto interval = [pace](slurm::PollKind kind) -> double& {
       return pace->intervals[static_cast<std::size_t>(kind)];
     };
-    interval(PollKind::Accounting) = std::numeric_limits<double>::infinity();
-    interval(PollKind::Cluster) = kClusterSeconds;
+    interval(slurm::PollKind::Accounting) = std::numeric_limits<double>::infinity();
+    interval(slurm::PollKind::Cluster) = kClusterSeconds;
   }
   return limits;
 }
 
 SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock,
-                               SlurmCommands commands, SlurmSettings settings, NodeTable& nodes)
+                               slurm::SlurmCommands commands, SlurmSettings settings,
+                               slurm::NodeTable& nodes)
     : files_(files),
       clock_(clock),
       commands_(std::move(commands)),
@@ -89,7 +91,7 @@ SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock
       budget_(settings_.limits) {
   threads_.emplace_back([this](const std::stop_token& stop) { collect(stop); });
   for (int i = 0; i < kEndThreads + kAvoidThreads; ++i) {
-    JobWishes* const wishes = i < kEndThreads ? &ends_ : &avoided_;
+    slurm::JobWishes* const wishes = i < kEndThreads ? &ends_ : &avoided_;
     threads_.emplace_back([this, wishes](const std::stop_token& stop) { carry_out(wishes, stop); });
   }
 }
@@ -99,11 +101,11 @@ SlurmScheduler::~SlurmScheduler() {
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
-Submission SlurmScheduler::send(const SlurmJob& job, base::FileSystem::Open mode,
-                                const SlurmCommands& commands) {
-  const std::string script = batch_script(job);
-  std::vector<std::string> arguments = sbatch_arguments(job);
-  const base::Path path = script_path(job);
+slurm::Submission SlurmScheduler::send(const batch::SlurmJob& job, base::FileSystem::Open mode,
+                                       const slurm::SlurmCommands& commands) {
+  const std::string script = batch::batch_script(job);
+  std::vector<std::string> arguments = batch::sbatch_arguments(job);
+  const base::Path path = batch::script_path(job);
   base::check(!arguments.empty() && arguments.back() == path.string(),
               "sbatch's last argument is the script");
   arguments.pop_back();
@@ -120,20 +122,21 @@ std::string SlurmScheduler::why_not_now() {
          (cluster_trouble_.empty() ? "" : " (" + cluster_trouble_ + ")");
 }
 
-std::string SlurmScheduler::submit(const LaunchRequest& request) {
-  const auto run = trainer::RunDirectory::open(files_, request.run_directory);
-  const trainer::RunConfig config = trainer::parse_run_config(run.run_json(), "run.json");
-  const auto plan = plan_of_run(files_, request.run_directory, config.ranks);
-  SlurmJob launch;
+std::string SlurmScheduler::submit(const runs::LaunchRequest& request) {
+  const auto run = trainer::contract::RunDirectory::open(files_, request.run_directory);
+  const trainer::contract::RunConfig config =
+      trainer::contract::parse_run_config(run.run_json(), "run.json");
+  const auto plan = batch::plan_of_run(files_, request.run_directory, config.ranks);
+  batch::SlurmJob launch;
   launch.token = request.token;
   launch.run_directory = request.run_directory;
   launch.trainer = settings_.trainer;
   launch.exclude = request.avoid;
   const double since = clock_.utc_seconds() - kClockDifference;
-  const SlurmCommands commands = commands_.until(request.stop);
-  Submission submission =
-      send(job_of_run(launch, config, plan), base::FileSystem::Open::CreateNew, commands);
-  const auto* const first = std::get_if<Refused>(&submission);
+  const slurm::SlurmCommands commands = commands_.until(request.stop);
+  slurm::Submission submission =
+      send(batch::job_of_run(launch, config, plan), base::FileSystem::Open::CreateNew, commands);
+  const auto* const first = std::get_if<slurm::Refused>(&submission);
   // "Invalid node name specified", "Requested node configuration is not available".
   const bool about_nodes = first != nullptr && first->reason.find("node ") != std::string::npos;
   if (about_nodes && !launch.exclude.empty()) {
@@ -142,38 +145,41 @@ std::string SlurmScheduler::submit(const LaunchRequest& request) {
               "sbatch refused (" + base::printable(first->reason) +
                   ") what avoids nodes; the job is submitted without avoiding any");
     launch.exclude.clear();
-    submission = send(job_of_run(launch, config, plan), base::FileSystem::Open::Truncate, commands);
+    submission =
+        send(batch::job_of_run(launch, config, plan), base::FileSystem::Open::Truncate, commands);
   }
-  if (auto* refused = std::get_if<Refused>(&submission)) {
+  if (auto* refused = std::get_if<slurm::Refused>(&submission)) {
     const std::string why =
-        about_nodes ? why_no_node(nodes_.snapshot(), slurm_resources_of(config)) : "";
+        about_nodes
+            ? slurm::why_no_node(nodes_.snapshot(), trainer::contract::slurm_resources_of(config))
+            : "";
     if (!why.empty()) refused->hint = why;
     throw Error(refused->code == Code::Retry ? Code::Conflict : refused->code,
                 refused->reason + (refused->hint.empty() ? "" : "; " + refused->hint));
   }
-  if (const auto* ambiguous = std::get_if<Ambiguous>(&submission)) {
+  if (const auto* ambiguous = std::get_if<slurm::Ambiguous>(&submission)) {
     expect({"", request.token}, since);
     const std::scoped_lock lock(mutex_);
     contact_.trouble = ambiguous->why;
     throw Error(Code::Retry, ambiguous->why);
   }
-  const JobHandle job{std::get<Submitted>(submission).id, request.token};
+  const slurm::JobHandle job{std::get<slurm::Submitted>(submission).id, request.token};
   expect(job, since);
   const std::scoped_lock lock(mutex_);
   note_answer();
   return job.text();
 }
 
-void SlurmScheduler::expect(const JobHandle& job, double asked_since_utc) {
+void SlurmScheduler::expect(const slurm::JobHandle& job, double asked_since_utc) {
   const std::scoped_lock lock(mutex_);
   const double now = clock_.monotonic_seconds();
   book_.expect(job.token, job.id, now);
   if (!since_.emplace(job.token, asked_since_utc).second) return;
-  budget_.hurry(PollKind::Jobs, now);
+  budget_.hurry(slurm::PollKind::Jobs, now);
   changed_.notify_all();
 }
 
-Finding SlurmScheduler::find(const std::string& token, double since_utc) {
+runs::SchedulerFinding SlurmScheduler::find(const std::string& token, double since_utc) {
   expect({"", token}, since_utc - kClockDifference);
   const std::scoped_lock lock(mutex_);
   return book_.find(token);
@@ -183,25 +189,25 @@ std::optional<std::string> SlurmScheduler::adopt(std::int64_t, const base::Path&
   return std::nullopt;
 }
 
-ProcessReport SlurmScheduler::poll(const std::string& handle) {
-  const auto job = parse_job_handle(handle);
+runs::ProcessReport SlurmScheduler::poll(const std::string& handle) {
+  const auto job = slurm::parse_job_handle(handle);
   if (!job) {
-    ProcessReport gone;
-    gone.state = ProcessState::Gone;
+    runs::ProcessReport gone;
+    gone.state = runs::ProcessState::Gone;
     gone.words = "it was not started by Slurm";
     return gone;
   }
   expect(*job, clock_.utc_seconds() - kAgesAgo);
   const std::scoped_lock lock(mutex_);
-  const JobRow* const row = book_.row(job->token);
+  const slurm::JobRow* const row = book_.row(job->token);
   std::string log;
-  if (row != nullptr && needs_log(*row)) {
+  if (row != nullptr && slurm::needs_log(*row)) {
     std::optional<std::string> read = logs_.find(*row, job->token);
     if (!read) return {};  // not known yet
     log = std::move(*read);
   }
-  ProcessReport report = book_.report(*job, log);
-  if (report.state == ProcessState::Ended || report.state == ProcessState::Gone) {
+  runs::ProcessReport report = book_.report(*job, log);
+  if (report.state == runs::ProcessState::Ended || report.state == runs::ProcessState::Gone) {
     book_.forget(job->token);
     since_.erase(job->token);
     logs_.forget(job->token);
@@ -213,27 +219,27 @@ ProcessReport SlurmScheduler::poll(const std::string& handle) {
 }
 
 std::optional<std::vector<std::string>> SlurmScheduler::usable_nodes(
-    const trainer::SlurmResources& wanted) {
-  const NodeSnapshot nodes = nodes_.snapshot();
+    const trainer::contract::SlurmResources& wanted) {
+  const slurm::NodeSnapshot nodes = nodes_.snapshot();
   if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return std::nullopt;
-  return orchestrator::usable_nodes(nodes, wanted);
+  return orchestrator::slurm::usable_nodes(nodes, wanted);
 }
 
 std::vector<std::string> SlurmScheduler::lost_nodes() {
-  const NodeSnapshot nodes = nodes_.snapshot();
+  const slurm::NodeSnapshot nodes = nodes_.snapshot();
   if (!nodes.taken_utc || clock_.utc_seconds() - *nodes.taken_utc > kOldNodes) return {};
-  return dead_nodes(nodes);
+  return slurm::dead_nodes(nodes);
 }
 
 void SlurmScheduler::look_soon() {
   const std::scoped_lock lock(mutex_);
-  budget_.hurry(PollKind::Jobs, clock_.monotonic_seconds());
+  budget_.hurry(slurm::PollKind::Jobs, clock_.monotonic_seconds());
 }
 
-std::optional<Contact> SlurmScheduler::contact(const std::string& handle) {
-  const auto job = parse_job_handle(handle);
+std::optional<runs::Contact> SlurmScheduler::contact(const std::string& handle) {
+  const auto job = slurm::parse_job_handle(handle);
   const std::scoped_lock lock(mutex_);
-  Contact contact = contact_;
+  runs::Contact contact = contact_;
   if (contact.trouble.empty()) contact.trouble = accounting_trouble_;
   const auto since = job ? ends_.waits_since(job->token) : std::nullopt;
   if (since) {
@@ -244,29 +250,34 @@ std::optional<Contact> SlurmScheduler::contact(const std::string& handle) {
 
 void SlurmScheduler::somebody_looks() {
   const std::scoped_lock lock(mutex_);
-  budget_.look(cluster_ ? PollKind::Jobs : PollKind::Cluster, clock_.monotonic_seconds());
+  budget_.look(cluster_ ? slurm::PollKind::Jobs : slurm::PollKind::Cluster,
+               clock_.monotonic_seconds());
 }
 
 void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
-  want(&avoided_, handle, JobWish::Kind::Avoid, nodes);
+  want(&avoided_, handle, slurm::JobWish::Kind::Avoid, nodes);
 }
-void SlurmScheduler::stop(const std::string& handle) { want(&ends_, handle, JobWish::Kind::Stop); }
-void SlurmScheduler::kill(const std::string& handle) { want(&ends_, handle, JobWish::Kind::Kill); }
+void SlurmScheduler::stop(const std::string& handle) {
+  want(&ends_, handle, slurm::JobWish::Kind::Stop);
+}
+void SlurmScheduler::kill(const std::string& handle) {
+  want(&ends_, handle, slurm::JobWish::Kind::Kill);
+}
 
-void SlurmScheduler::want(JobWishes* wishes, const std::string& handle, JobWish::Kind kind,
-                          std::vector<std::string> nodes) {
-  const auto job = parse_job_handle(handle);
+void SlurmScheduler::want(slurm::JobWishes* wishes, const std::string& handle,
+                          slurm::JobWish::Kind kind, std::vector<std::string> nodes) {
+  const auto job = slurm::parse_job_handle(handle);
   if (!job) return;
   const std::scoped_lock lock(mutex_);
   wishes->add({kind, *job, std::move(nodes)}, clock_.monotonic_seconds());
   changed_.notify_all();
 }
 
-void SlurmScheduler::carry_out(JobWishes* wishes, const std::stop_token& stop) {
-  const SlurmCommands commands = commands_.until(stop);
+void SlurmScheduler::carry_out(slurm::JobWishes* wishes, const std::stop_token& stop) {
+  const slurm::SlurmCommands commands = commands_.until(stop);
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const std::optional<JobWish> wish = wishes->take(clock_.monotonic_seconds());
+    const std::optional<slurm::JobWish> wish = wishes->take(clock_.monotonic_seconds());
     if (!wish) {
       if (wishes->empty()) {
         changed_.wait(lock, stop, [&] { return !wishes->empty(); });
@@ -276,58 +287,59 @@ void SlurmScheduler::carry_out(JobWishes* wishes, const std::stop_token& stop) {
       continue;
     }
     lock.unlock();
-    std::optional<SlurmFailure> failure;
+    std::optional<slurm::SlurmFailure> failure;
     try {
-      failure =
-          wish->kind == JobWish::Kind::Avoid ? keep_away(*wish, commands) : end(*wish, commands);
+      failure = wish->kind == slurm::JobWish::Kind::Avoid ? keep_away(*wish, commands)
+                                                          : end(*wish, commands);
     } catch (const Error& error) {  // a node's name with a NUL byte
-      failure = SlurmFailure{FailureKind::Refused, error.what()};
+      failure = slurm::SlurmFailure{slurm::FailureKind::Refused, error.what()};
     }
     lock.lock();
     wishes->finish(*wish, judge(*wish, failure));
   }
 }
 
-std::optional<double> SlurmScheduler::judge(const JobWish& wish,
-                                            const std::optional<SlurmFailure>& failure) {
+std::optional<double> SlurmScheduler::judge(const slurm::JobWish& wish,
+                                            const std::optional<slurm::SlurmFailure>& failure) {
   const double now = clock_.monotonic_seconds();
   const std::string& token = wish.job.token;
-  if (!failure || failure->kind == FailureKind::NotFound) {
+  if (!failure || failure->kind == slurm::FailureKind::NotFound) {
     troubles_.erase(token);
     note_answer();
-    if (wish.kind != JobWish::Kind::Avoid) budget_.hurry(PollKind::Jobs, now);
+    if (wish.kind != slurm::JobWish::Kind::Avoid) budget_.hurry(slurm::PollKind::Jobs, now);
     return std::nullopt;
   }
-  if (failure->kind == FailureKind::Stopped) return std::nullopt;
+  if (failure->kind == slurm::FailureKind::Stopped) return std::nullopt;
   if (since_.count(token) == 0) return std::nullopt;  // it is over, and forgotten
   std::string& logged = troubles_[token];
   if (logged != failure->message) {
     logged = failure->message;
     base::log(base::LogLevel::Warning, "job " + wish.job.id + " cannot be " +
-                                           (wish.kind == JobWish::Kind::Avoid
+                                           (wish.kind == slurm::JobWish::Kind::Avoid
                                                 ? "kept from nodes " + base::join(wish.nodes, ",")
                                                 : std::string("ended")) +
                                            ": " + failure->message);
   }
   // What Slurm understood and refused, it would refuse again.
-  if (failure->kind == FailureKind::Refused || failure->kind == FailureKind::Disabled) {
+  if (failure->kind == slurm::FailureKind::Refused ||
+      failure->kind == slurm::FailureKind::Disabled) {
     return std::nullopt;
   }
   return now + kAgainSeconds;
 }
 
-std::optional<SlurmFailure> SlurmScheduler::keep_away(const JobWish& wish,
-                                                      const SlurmCommands& commands) {
-  const Answer<JobRow> shown = commands.show_job(wish.job.id);
+std::optional<slurm::SlurmFailure> SlurmScheduler::keep_away(const slurm::JobWish& wish,
+                                                             const slurm::SlurmCommands& commands) {
+  const slurm::Answer<slurm::JobRow> shown = commands.show_job(wish.job.id);
   if (!shown.value) return shown.failure;
-  if (token_of(*shown.value) != wish.job.token) return std::nullopt;
+  if (slurm::token_of(*shown.value) != wish.job.token) return std::nullopt;
   // A name that the cluster does not have any more would cost the whole request.
-  const NodeSnapshot known = nodes_.snapshot();
+  const slurm::NodeSnapshot known = nodes_.snapshot();
   std::vector<std::string> names;
   for (const std::string& name : wish.nodes) {
     const bool is_list = name.find_first_of("[,") != std::string::npos;
     const bool is_known = std::any_of(known.rows.begin(), known.rows.end(),
-                                      [&](const NodeRow& row) { return row.name == name; });
+                                      [&](const slurm::NodeRow& row) { return row.name == name; });
     if (is_list || is_known || known.rows.empty()) names.push_back(name);
   }
   return commands.exclude(wish.job.id, names).failure;
@@ -336,25 +348,25 @@ std::optional<SlurmFailure> SlurmScheduler::keep_away(const JobWish& wish,
 // A running trainer that is to stop gets TERM, saves and returns; a waiting job is simply
 // cancelled, and so is one that is to be killed. It is the newest job of the token, under the name
 // that squeue showed last; the controller asks again where somebody has just changed that.
-std::optional<SlurmFailure> SlurmScheduler::end(const JobWish& wish,
-                                                const SlurmCommands& commands) {
-  JobRow job;
+std::optional<slurm::SlurmFailure> SlurmScheduler::end(const slurm::JobWish& wish,
+                                                       const slurm::SlurmCommands& commands) {
+  slurm::JobRow job;
   {
     const std::scoped_lock lock(mutex_);
-    const JobRow* const row = book_.row(wish.job.token);
+    const slurm::JobRow* const row = book_.row(wish.job.token);
     if (row == nullptr) {
-      return SlurmFailure{FailureKind::Incomplete, "squeue has not shown it so far"};
+      return slurm::SlurmFailure{slurm::FailureKind::Incomplete, "squeue has not shown it so far"};
     }
     job = *row;
   }
-  const bool asks = wish.kind == JobWish::Kind::Stop && is_at_work(job);
+  const bool asks = wish.kind == slurm::JobWish::Kind::Stop && is_at_work(job);
   return commands.cancel(job.id, job.name.value_or(""), asks ? "TERM" : "").failure;
 }
 
 void SlurmScheduler::collect(const std::stop_token& stop) {
-  const SlurmCommands commands = commands_.until(stop);
+  const slurm::SlurmCommands commands = commands_.until(stop);
   while (!stop.stop_requested()) {
-    std::optional<PollKind> kind;
+    std::optional<slurm::PollKind> kind;
     {
       std::unique_lock lock(mutex_);
       const double now = clock_.monotonic_seconds();
@@ -365,59 +377,59 @@ void SlurmScheduler::collect(const std::stop_token& stop) {
       }
       budget_.started(*kind, now);
     }
-    const PollOutcome outcome = ask(*kind, commands);
+    const slurm::PollOutcome outcome = ask(*kind, commands);
     const std::scoped_lock lock(mutex_);
     const double now = clock_.monotonic_seconds();
     budget_.finished(outcome, now);
     if (book_.wanted().empty()) {
       accounting_trouble_.clear();
-    } else if (*kind == PollKind::Jobs) {
-      budget_.hurry(PollKind::Accounting, now);
+    } else if (*kind == slurm::PollKind::Jobs) {
+      budget_.hurry(slurm::PollKind::Accounting, now);
     }
   }
 }
 
 // An idle controller at which nobody looks costs Slurm nothing.
-std::optional<PollKind> SlurmScheduler::next_question(double now) {
-  budget_.set_wanted(PollKind::Cluster, !cluster_, now);
+std::optional<slurm::PollKind> SlurmScheduler::next_question(double now) {
+  budget_.set_wanted(slurm::PollKind::Cluster, !cluster_, now);
   const bool any_runs = cluster_ && !since_.empty();
   if (book_.has_open()) busy_until_ = now + kBusySeconds;
   budget_.set_busy(now < busy_until_);
-  budget_.set_wanted(PollKind::Jobs, any_runs, now);
-  budget_.set_wanted(PollKind::Accounting, any_runs, now);
-  budget_.set_wanted(PollKind::Nodes, any_runs || (cluster_ && nodes_.is_wanted(now)), now);
+  budget_.set_wanted(slurm::PollKind::Jobs, any_runs, now);
+  budget_.set_wanted(slurm::PollKind::Accounting, any_runs, now);
+  budget_.set_wanted(slurm::PollKind::Nodes, any_runs || (cluster_ && nodes_.is_wanted(now)), now);
   const bool are_shown = cluster_ && nodes_.is_wanted(now);
-  budget_.set_wanted(PollKind::Reservations, are_shown, now);
-  if (nodes_.take_look()) budget_.look(PollKind::Nodes, now);
+  budget_.set_wanted(slurm::PollKind::Reservations, are_shown, now);
+  if (nodes_.take_look()) budget_.look(slurm::PollKind::Nodes, now);
   return budget_.next(now);
 }
 
-PollOutcome SlurmScheduler::ask(PollKind kind, const SlurmCommands& commands) {
+slurm::PollOutcome SlurmScheduler::ask(slurm::PollKind kind, const slurm::SlurmCommands& commands) {
   switch (kind) {
-    case PollKind::Jobs:
+    case slurm::PollKind::Jobs:
       return ask_queue(commands);
-    case PollKind::Accounting:
+    case slurm::PollKind::Accounting:
       return ask_accounting(commands);
-    case PollKind::Nodes:
+    case slurm::PollKind::Nodes:
       return ask_nodes(commands);
-    case PollKind::Cluster:
+    case slurm::PollKind::Cluster:
       return get_acquainted(commands);
-    case PollKind::Reservations:
+    case slurm::PollKind::Reservations:
       return ask_reservations(commands);
   }
-  return PollOutcome::Good;
+  return slurm::PollOutcome::Good;
 }
 
-PollOutcome SlurmScheduler::get_acquainted(const SlurmCommands& commands) {
-  const Answer<SlurmCluster> answer = ask_cluster(commands);
+slurm::PollOutcome SlurmScheduler::get_acquainted(const slurm::SlurmCommands& commands) {
+  const slurm::Answer<SlurmCluster> answer = ask_cluster(commands);
   const std::scoped_lock lock(mutex_);
   if (answer.value) {
     cluster_ = answer.value;
     cluster_trouble_.clear();
     book_.set_accounting(cluster_->accounting);
     note_answer();
-    base::log(base::LogLevel::Info, "runs go to Slurm " + to_string(cluster_->version));
-  } else if (answer.failure->kind != FailureKind::Stopped) {
+    base::log(base::LogLevel::Info, "runs go to Slurm " + slurm::to_string(cluster_->version));
+  } else if (answer.failure->kind != slurm::FailureKind::Stopped) {
     if (answer.failure->message != cluster_trouble_) {
       base::log(base::LogLevel::Warning, "Slurm query failed: " + answer.failure->message);
     }
@@ -428,9 +440,9 @@ PollOutcome SlurmScheduler::get_acquainted(const SlurmCommands& commands) {
   return outcome_of(answer.failure);
 }
 
-PollOutcome SlurmScheduler::ask_nodes(const SlurmCommands& commands) {
+slurm::PollOutcome SlurmScheduler::ask_nodes(const slurm::SlurmCommands& commands) {
   const double asked = clock_.utc_seconds();
-  Answer<Nodes> answer = commands.show_nodes();
+  slurm::Answer<slurm::Nodes> answer = commands.show_nodes();
   if (answer.value) {
     nodes_.fill(std::move(*answer.value), asked);
   } else {
@@ -440,24 +452,24 @@ PollOutcome SlurmScheduler::ask_nodes(const SlurmCommands& commands) {
 }
 
 // What was known stays where there is no answer: it has its times.
-PollOutcome SlurmScheduler::ask_reservations(const SlurmCommands& commands) {
-  Answer<std::vector<Reservation>> answer = commands.show_reservations();
+slurm::PollOutcome SlurmScheduler::ask_reservations(const slurm::SlurmCommands& commands) {
+  slurm::Answer<std::vector<slurm::Reservation>> answer = commands.show_reservations();
   if (answer.value) nodes_.set_reservations(std::move(*answer.value));
   return outcome_of(answer.failure);
 }
 
-PollOutcome SlurmScheduler::ask_queue(const SlurmCommands& commands) {
+slurm::PollOutcome SlurmScheduler::ask_queue(const slurm::SlurmCommands& commands) {
   const double asked = clock_.monotonic_seconds();
   // All of the user's: a job may have any name, and a successor any id.
-  JobQuery query;
+  slurm::JobQuery query;
   query.user = settings_.user;
-  const Answer<Jobs> answer = commands.squeue(query);
+  const slurm::Answer<slurm::Jobs> answer = commands.squeue(query);
   const std::scoped_lock lock(mutex_);
   if (answer.value) {
     book_.take_queue(*answer.value, asked);
     if (answer.value->whole) nodes_.set_jobs(nodes_by_token(book_));
   }
-  const PollOutcome outcome = note("squeue", answer, &trouble_);
+  const slurm::PollOutcome outcome = note("squeue", answer, &trouble_);
   if (trouble_.empty() && answer.value) {
     note_answer();
   } else if (!trouble_.empty()) {
@@ -466,13 +478,13 @@ PollOutcome SlurmScheduler::ask_queue(const SlurmCommands& commands) {
   return outcome;
 }
 
-PollOutcome SlurmScheduler::ask_accounting(const SlurmCommands& commands) {
+slurm::PollOutcome SlurmScheduler::ask_accounting(const slurm::SlurmCommands& commands) {
   const double asked = clock_.monotonic_seconds();
   std::vector<std::string> wanted;
-  JobQuery query;
+  slurm::JobQuery query;
   query.user = settings_.user;
   double since = clock_.utc_seconds();
-  SlurmVersion version;
+  slurm::SlurmVersion version;
   {
     // By id where one is known; then for the others, in all that the user has had since then.
     const std::scoped_lock lock(mutex_);
@@ -489,17 +501,18 @@ PollOutcome SlurmScheduler::ask_accounting(const SlurmCommands& commands) {
     }
     if (wanted.empty()) wanted = std::move(others);
     for (const std::string& token : wanted) {
-      const JobRow* const row = query.ids.empty() ? book_.row(token) : nullptr;
+      const slurm::JobRow* const row = query.ids.empty() ? book_.row(token) : nullptr;
       const bool has_older = row != nullptr && row->submit;  // than the successor that is sought
       since = std::min(since, has_older ? *row->submit : since_[token]);
     }
   }
-  if (wanted.empty()) return PollOutcome::Good;
-  const Answer<Jobs> answer = commands.sacct(query, since, version);
+  if (wanted.empty()) return slurm::PollOutcome::Good;
+  const slurm::Answer<slurm::Jobs> answer = commands.sacct(query, since, version);
   const std::scoped_lock lock(mutex_);
   if (answer.value) {
-    book_.take_accounting(*answer.value, wanted, asked,
-                          query.ids.empty() ? JobBook::Asked::ForAllJobs : JobBook::Asked::ForIds);
+    book_.take_accounting(
+        *answer.value, wanted, asked,
+        query.ids.empty() ? slurm::JobBook::Asked::ForAllJobs : slurm::JobBook::Asked::ForIds);
   }
   return note("sacct", answer, &accounting_trouble_);
 }
@@ -514,10 +527,11 @@ void SlurmScheduler::note_answer() {
   avoided_.hurry(now);
 }
 
-PollOutcome SlurmScheduler::note(const std::string& program, const Answer<Jobs>& answer,
-                                 std::string* logged) {
+slurm::PollOutcome SlurmScheduler::note(const std::string& program,
+                                        const slurm::Answer<slurm::Jobs>& answer,
+                                        std::string* logged) {
   std::string trouble;
-  if (answer.failure && answer.failure->kind != FailureKind::Stopped) {
+  if (answer.failure && answer.failure->kind != slurm::FailureKind::Stopped) {
     trouble = answer.failure->message;
   } else if (answer.value && !answer.value->whole) {
     trouble = "the answer of " + program + " is not whole (" +
@@ -530,7 +544,7 @@ PollOutcome SlurmScheduler::note(const std::string& program, const Answer<Jobs>&
   }
   *logged = trouble;
   const bool broken = answer.value && !answer.value->whole;
-  return broken ? PollOutcome::Failed : outcome_of(answer.failure);
+  return broken ? slurm::PollOutcome::Failed : outcome_of(answer.failure);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::control

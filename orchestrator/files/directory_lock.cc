@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 constexpr int kMostInterruptions = 100;  // a signal each; LOCK_NB itself does not wait
@@ -79,4 +79,4 @@ base::UniqueFd take_lock(const base::Path& path, const std::string& what, const 
   refuse(path, "it is replaced all the time; find out by whom");
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

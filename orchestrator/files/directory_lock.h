@@ -8,7 +8,7 @@
 #include "base/file_system.h"
 #include "base/unique_fd.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // What tests replace.
 struct LockCalls {
@@ -35,4 +35,4 @@ struct LockCalls {
 // Whether `path` still names the file that `fd` has open.
 [[nodiscard]] bool names_same_file(const base::Path& path, const base::UniqueFd& fd);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

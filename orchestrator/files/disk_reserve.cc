@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/unique_fd.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 DiskReserve::DiskReserve(base::Path path) : path_(std::move(path)) { held_ = take(); }
 
@@ -45,4 +45,4 @@ void DiskReserve::restore(double monotonic_seconds) {
   if (room >= std::uint64_t{2} * kBytes) held_ = take();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

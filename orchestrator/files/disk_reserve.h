@@ -5,7 +5,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // Not thread-safe.
 class DiskReserve {
@@ -30,4 +30,4 @@ class DiskReserve {
   std::optional<double> tried_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

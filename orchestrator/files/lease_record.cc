@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -141,4 +141,4 @@ HolderState judge_holder(const std::optional<LeaseRecord>& holder, const HostIde
                                                                    : HolderState::Unknown;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

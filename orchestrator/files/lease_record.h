@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 inline constexpr std::size_t kLeaseBytes = 4096;
 inline constexpr std::size_t kBeatDigits = 20;
@@ -58,4 +58,4 @@ enum class HolderState {
 [[nodiscard]] HolderState judge_holder(const std::optional<LeaseRecord>& holder,
                                        const HostIdentity& here, bool local);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 // The kernel writes blanks, newlines and backslashes in paths as \ooo.
@@ -52,4 +52,4 @@ DeviceId MountTable::device_of(const base::Path& path) const {
   return best == nullptr ? 0 : best->device;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -8,7 +8,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 using DeviceId = std::uint64_t;  // as in stat's st_dev
 
@@ -29,4 +29,4 @@ class MountTable {
   std::vector<Mount> mounts_;  // a later one hides an earlier one of the same point
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 bool NameLocks::are_free(const std::vector<std::string>& names) const {
   return std::none_of(names.begin(), names.end(),
@@ -33,4 +33,4 @@ void NameLocks::release(const std::vector<std::string>& names) {
   released_.notify_all();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

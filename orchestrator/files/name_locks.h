@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // Thread-safe; outlives what it gave.
 class NameLocks {
@@ -40,4 +40,4 @@ class NameLocks {
   std::set<std::string> taken_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 constexpr std::uint64_t kMostMountinfo = std::uint64_t{16} << 20U;
@@ -141,4 +141,4 @@ void refuse_network_file_system(const base::Path& directory, const std::string& 
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -8,7 +8,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 struct MountedFileSystem {
   std::uint64_t type = 0;  // statfs's f_type
@@ -32,4 +32,4 @@ struct MountedFileSystem {
 // WAL are not safe; `what` names the thing and the option that moves it.
 void refuse_network_file_system(const base::Path& directory, const std::string& what);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "orchestrator/files/network_file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 constexpr const char* kName = ".controller.lock";
@@ -339,4 +339,4 @@ std::string RunsDirectoryLease::loss() const {
   return loss_;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -21,7 +21,7 @@
 #include "orchestrator/files/directory_lock.h"
 #include "orchestrator/files/lease_record.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 struct LeaseOptions {
   std::string store{};  // the controller's, for people who find the directory in use
@@ -93,4 +93,4 @@ class RunsDirectoryLease {
   std::jthread thread_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

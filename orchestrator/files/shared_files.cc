@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 using base::Code;
@@ -507,4 +507,4 @@ std::optional<double> SharedFiles::stuck_for(const base::Path& directory) const 
 
 std::size_t SharedFiles::threads() const { return state_->threads(); }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

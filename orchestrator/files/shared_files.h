@@ -13,7 +13,7 @@
 #include "base/file_system.h"
 #include "orchestrator/files/mount_table.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 struct SharedFilesLimits {
   std::size_t workers = 8;          // threads that are not stuck
@@ -86,4 +86,4 @@ std::invoke_result_t<Work> call_if(SharedFiles* shared, const base::Path& direct
   return shared->call(directory, seconds, std::move(work));
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // What a piece of work came to: its value, or the error that it threw.
 template <class Value>
@@ -95,4 +95,4 @@ class SideWork {
   std::shared_ptr<Inbox> inbox_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 constexpr double kMinute = 60;
@@ -33,4 +33,4 @@ void Troubles::begin_minute(double now) {
   unsaid_ = 0;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

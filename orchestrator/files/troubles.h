@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // Called by one thread.
 class Troubles {
@@ -25,4 +25,4 @@ class Troubles {
   int unsaid_ = 0;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

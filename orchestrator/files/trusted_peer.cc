@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 namespace {
 
 constexpr std::uint64_t kMostTable = std::uint64_t{64} << 20U;  // of /proc/net/tcp
@@ -124,4 +124,4 @@ std::string why_not_own_listener(const std::string& address, int port) {
   return why_not_own_listener(tables, address, port, ::geteuid());
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -7,7 +7,7 @@
 #include "base/file_system.h"
 #include "base/unique_fd.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // A name of a unix socket that a socket address can hold (107 bytes), good while this object is.
 class SocketName {
@@ -37,4 +37,4 @@ class SocketName {
 [[nodiscard]] std::string why_not_own_listener(const std::string& tables,
                                                const std::string& address, int port, unsigned user);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -1,6 +1,6 @@
 #include "orchestrator/files/work_lane.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 WorkLane::WorkLane(Size size) : most_(size.queue) {
   for (int i = 0; i < size.threads; ++i) {
@@ -37,4 +37,4 @@ void WorkLane::run(const std::stop_token& stop) {
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

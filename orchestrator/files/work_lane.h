@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::files {
 
 // Threads that work on one kind of request, so that no other kind keeps it waiting.
 class WorkLane {
@@ -36,4 +36,4 @@ class WorkLane {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::files

@@ -7,16 +7,16 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/nccl/allocation.h"
 #include "topology/graph/figures.h"
+#include "topology/nccl/allocation.h"
 #include "topology/nccl/measured_curve.h"
 #include "topology/sources/read_any.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
-using topology::Collective;
-using topology::Kind;
+using topology::graph::Kind;
+using topology::nccl::Collective;
 
 constexpr double kTera = 1e12;
 
@@ -40,7 +40,7 @@ constexpr int kFirstWithTf32 = 80;
 }  // namespace
 
 const DeviceFigures* device_figures(const std::string& model) {
-  const topology::GpuFigures* const known = topology::gpu_figures(model);
+  const topology::graph::GpuFigures* const known = topology::graph::gpu_figures(model);
   if (known == nullptr) return nullptr;
   for (const DeviceFigures& device : kDevices) {
     if (std::string_view(device.words) == known->words) return &device;
@@ -48,17 +48,17 @@ const DeviceFigures* device_figures(const std::string& model) {
   return nullptr;
 }
 
-double peak_flops(const DeviceFigures& device, trainer::Precision precision) {
+double peak_flops(const DeviceFigures& device, trainer::contract::Precision precision) {
   switch (precision) {
-    case trainer::Precision::Float32:
+    case trainer::contract::Precision::Float32:
       break;
-    case trainer::Precision::Tf32: {
-      const topology::GpuFigures* const known = topology::gpu_figures(device.words);
+    case trainer::contract::Precision::Tf32: {
+      const topology::graph::GpuFigures* const known = topology::graph::gpu_figures(device.words);
       const bool has_tf32 = known != nullptr && known->compute_capability >= kFirstWithTf32;
       return has_tf32 ? device.half_flops / 2 : device.float32_flops;
     }
-    case trainer::Precision::BFloat16:
-    case trainer::Precision::Float16:
+    case trainer::contract::Precision::BFloat16:
+    case trainer::contract::Precision::Float16:
       return device.half_flops;
   }
   return device.float32_flops;
@@ -67,9 +67,9 @@ double peak_flops(const DeviceFigures& device, trainer::Precision precision) {
 Cluster Cluster::read(const std::string& text, const std::string& source) {
   Cluster cluster;
   cluster.source_ = source;
-  topology::Reading reading = topology::read_any(text, source);
+  topology::sources::Reading reading = topology::sources::read_any(text, source);
   if (reading.format == "cluster description") {
-    cluster.description_ = topology::parse_cluster(text, source);
+    cluster.description_ = topology::sources::parse_cluster(text, source);
   } else {
     cluster.graph_ = std::move(reading.graph);
     if (cluster.graph_.of_kind(Kind::Node).empty()) {
@@ -86,10 +86,10 @@ Machines Cluster::machines(int nodes, int ranks_per_node) const {
     throw base::Error(base::Code::User, "cannot simulate " + std::to_string(nodes) +
                                             " nodes; use 1 to " + std::to_string(kMostNodes));
   }
-  topology::Graph made;
-  if (description_) made = topology::generate(*description_, nodes);
-  const topology::Graph& graph = description_ ? made : graph_;
-  std::vector<topology::VertexIndex> found = graph.of_kind(Kind::Node);
+  topology::graph::Graph made;
+  if (description_) made = topology::sources::generate(*description_, nodes);
+  const topology::graph::Graph& graph = description_ ? made : graph_;
+  std::vector<topology::graph::VertexIndex> found = graph.of_kind(Kind::Node);
   if (static_cast<int>(found.size()) < nodes) {
     throw base::Error(base::Code::User, base::printable(source_) + ": has " +
                                             std::to_string(found.size()) + " nodes for " +
@@ -97,7 +97,7 @@ Machines Cluster::machines(int nodes, int ranks_per_node) const {
                                             "; ask for fewer, or describe the cluster in YAML");
   }
   found.resize(static_cast<std::size_t>(nodes));
-  const std::vector<topology::VertexIndex> gpus = graph.below(found.front(), Kind::Gpu);
+  const std::vector<topology::graph::VertexIndex> gpus = graph.below(found.front(), Kind::Gpu);
   Machines machines;
   machines.nodes = nodes;
   machines.ranks_per_node = ranks_per_node > 0 ? ranks_per_node : static_cast<int>(gpus.size());
@@ -105,40 +105,41 @@ Machines Cluster::machines(int nodes, int ranks_per_node) const {
     throw base::Error(base::Code::User, base::printable(graph.vertex(found.front()).id) +
                                             ": has no GPU; only runs on GPUs are simulated");
   }
-  machines.gpu_model =
-      topology::text_of(graph, graph.vertex(gpus.front()).facts, topology::key::kModel);
+  machines.gpu_model = topology::graph::text_of(graph, graph.vertex(gpus.front()).facts,
+                                                topology::graph::key::kModel);
   machines.device = device_figures(machines.gpu_model);
-  machines.allocation = topology::allocation_of(graph, found, machines.ranks_per_node);
+  machines.allocation = topology::nccl::allocation_of(graph, found, machines.ranks_per_node);
   return machines;
 }
 
-double slowdown_of(const topology::CostModel& model, Collective collective,
+double slowdown_of(const topology::nccl::CostModel& model, Collective collective,
                    const DeviceFigures* device) {
   if (device == nullptr || device->multiprocessors < 1) return kSlowdown;
   // Those are what computing meets.
   constexpr std::uint64_t kLarge = std::uint64_t{256} << 20U;
-  const topology::Choice choice = model.choice({collective, kLarge});
+  const topology::nccl::Choice choice = model.choice({collective, kLarge});
   return std::min(0.9, model.channels_of(choice.way.algorithm) / double(device->multiprocessors));
 }
 
-Network network_of(const topology::Allocation& allocation, const DeviceFigures* device,
-                   bool is_sharded, const std::vector<topology::NcclTestLog>& logs) {
+Network network_of(const topology::nccl::Allocation& allocation, const DeviceFigures* device,
+                   bool is_sharded, const std::vector<topology::nccl::NcclTestLog>& logs) {
   if (allocation.nodes * allocation.ranks_per_node == 1) return no_network();
-  topology::CalibratedModel model{topology::CostModel(allocation)};
+  topology::nccl::CalibratedModel model{topology::nccl::CostModel(allocation)};
   const Collective summing = is_sharded ? Collective::ReduceScatter : Collective::AllReduce;
   bool is_measured = false;
-  for (const topology::NcclTestLog& log : logs) {
-    if (topology::misfit(model.model(), log)) continue;
-    topology::CurveKey key;
+  for (const topology::nccl::NcclTestLog& log : logs) {
+    if (topology::nccl::misfit(model.model(), log)) continue;
+    topology::nccl::CurveKey key;
     key.collective = *log.collective;
-    model.add(topology::MeasuredCurve::fit(model.model(), key, topology::samples_of(log)));
+    model.add(
+        topology::nccl::MeasuredCurve::fit(model.model(), key, topology::nccl::samples_of(log)));
     is_measured = is_measured || *log.collective == summing;
   }
   const auto curve = [&](Collective collective) {
     constexpr double kMostBytes = 64e9;
-    return topology::CommunicationCurve::sampled(
+    return topology::nccl::CommunicationCurve::sampled(
         [&](double bytes) {
-          topology::CurveKey key;
+          topology::nccl::CurveKey key;
           key.collective = collective;
           return 1e-6 * model.predict(key, static_cast<std::uint64_t>(bytes)).us;
         },
@@ -151,8 +152,8 @@ Network network_of(const topology::Allocation& allocation, const DeviceFigures* 
 }
 
 Network no_network() {
-  const topology::CommunicationCurve nothing({{0, 0}});
+  const topology::nccl::CommunicationCurve nothing({{0, 0}});
   return {nothing, nothing};
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "topology/sources/cluster_file.h"
+#include "topology/graph/graph.h"
 #include "topology/nccl/communication_curve.h"
 #include "topology/nccl/cost_model.h"
-#include "topology/graph/graph.h"
 #include "topology/nccl/nccl_tests_log.h"
+#include "topology/sources/cluster_file.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 
 struct DeviceFigures {
   const char* words;                 // of topology/graph/figures.h
@@ -25,14 +25,15 @@ struct DeviceFigures {
 // Null for a model that is not in the table.
 [[nodiscard]] const DeviceFigures* device_figures(const std::string& model);
 // Of products in this precision. TF32 is half of 16 bits where there is TF32.
-[[nodiscard]] double peak_flops(const DeviceFigures& device, trainer::Precision precision);
+[[nodiscard]] double peak_flops(const DeviceFigures& device,
+                                trainer::contract::Precision precision);
 
 struct Machines {
   int nodes = 1;
   int ranks_per_node = 1;
   std::string gpu_model;
   const DeviceFigures* device = nullptr;  // null where nobody knows it
-  topology::Allocation allocation;
+  topology::nccl::Allocation allocation;
   [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
 };
 
@@ -49,28 +50,29 @@ class Cluster {
 
  private:
   std::string source_;
-  std::optional<topology::ClusterDescription> description_;
-  topology::Graph graph_;
+  std::optional<topology::sources::ClusterDescription> description_;
+  topology::graph::Graph graph_;
 };
 
 // Of computing while large collectives of this kind run: the share of the GPU's multiprocessors
 // that NCCL's channels keep busy; 0.15 (20 of 132) where the device is not known.
 inline constexpr double kSlowdown = 0.15;
-[[nodiscard]] double slowdown_of(const topology::CostModel& model, topology::Collective collective,
+[[nodiscard]] double slowdown_of(const topology::nccl::CostModel& model,
+                                 topology::nccl::Collective collective,
                                  const DeviceFigures* device);
 
 // What sums and gathers take on these machines.
 struct Network {
-  topology::CommunicationCurve sum;     // all-reduce, or reduce-scatter where state is sharded
-  topology::CommunicationCurve gather;  // all-gather of what was sharded
-  double slowdown = 0;                  // slowdown_of() the sum
-  bool measured = false;                // the sum, else by NCCL's model
+  topology::nccl::CommunicationCurve sum;  // all-reduce, or reduce-scatter where state is sharded
+  topology::nccl::CommunicationCurve gather;  // all-gather of what was sharded
+  double slowdown = 0;                        // slowdown_of() the sum
+  bool measured = false;                      // the sum, else by NCCL's model
 };
 // By the logs that fit (topology::misfit()), else by NCCL's model.
-[[nodiscard]] Network network_of(const topology::Allocation& allocation,
+[[nodiscard]] Network network_of(const topology::nccl::Allocation& allocation,
                                  const DeviceFigures* device, bool is_sharded,
-                                 const std::vector<topology::NcclTestLog>& logs = {});
+                                 const std::vector<topology::nccl::NcclTestLog>& logs = {});
 // Nothing takes any time: of one rank, or of a link without limits.
 [[nodiscard]] Network no_network();
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

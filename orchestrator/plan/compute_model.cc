@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
 constexpr double kTile = 128;         // rows and columns of a product that a multiprocessor makes
@@ -34,7 +34,7 @@ double share_filled(double rows, double columns, double inner, int multiprocesso
 
 }  // namespace
 
-Fill fill_of(const trainer::ModelShape& shape, double tokens, int multiprocessors) {
+Fill fill_of(const trainer::contract::ModelShape& shape, double tokens, int multiprocessors) {
   if (multiprocessors < 1 || !(tokens > 0)) return {};
   const double h = shape.hidden, f = shape.feed_forward;
   const double sizes[4][2] = {{h, 3 * h}, {h, h}, {h, f}, {f, h}};  // inputs, outputs
@@ -49,7 +49,8 @@ Fill fill_of(const trainer::ModelShape& shape, double tokens, int multiprocessor
   return {work / forward, 2 * work / backward};
 }
 
-ComputeSeconds compute_seconds(const trainer::ModelShape& shape, const trainer::BatchSizes& batch,
+ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
+                               const trainer::contract::BatchSizes& batch,
                                const ComputeFigures& figures) {
   const double h = shape.hidden, f = shape.feed_forward, layers = shape.layers;
   const auto tokens = static_cast<double>(batch.tokens);
@@ -74,12 +75,13 @@ ComputeSeconds compute_seconds(const trainer::ModelShape& shape, const trainer::
   return seconds;
 }
 
-ComputeSeconds compute_seconds(const trainer::ModelShape& shape, const trainer::BatchSizes& batch,
+ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
+                               const trainer::contract::BatchSizes& batch,
                                const ComputeFigures& figures, std::int64_t micro_batch) {
   const std::int64_t parts =
       micro_batch > 0 ? std::max<std::int64_t>(1, (batch.samples + micro_batch - 1) / micro_batch)
                       : 1;
-  trainer::BatchSizes part = batch;
+  trainer::contract::BatchSizes part = batch;
   part.samples = batch.samples / parts;
   part.tokens = batch.tokens / parts;
   part.squared_tokens = batch.squared_tokens / parts;
@@ -90,4 +92,4 @@ ComputeSeconds compute_seconds(const trainer::ModelShape& shape, const trainer::
   return seconds;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -10,7 +10,7 @@
 
 #include "trainer/contract/model_shape.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 
 struct ComputeFigures {
   double peak_flops = 0;               // per second
@@ -26,19 +26,20 @@ struct ComputeFigures {
 struct Fill {
   double forward = 1, backward = 1;
 };
-[[nodiscard]] Fill fill_of(const trainer::ModelShape& shape, double tokens, int multiprocessors);
+[[nodiscard]] Fill fill_of(const trainer::contract::ModelShape& shape, double tokens,
+                           int multiprocessors);
 
 struct ComputeSeconds {
   double forward = 0, backward = 0;
 };
 // Of one forward and backward pass over these samples, without optimizer.
-[[nodiscard]] ComputeSeconds compute_seconds(const trainer::ModelShape& shape,
-                                             const trainer::BatchSizes& batch,
+[[nodiscard]] ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
+                                             const trainer::contract::BatchSizes& batch,
                                              const ComputeFigures& figures);
 // The same in passes over at most `micro_batch` samples each; 0: in one.
-[[nodiscard]] ComputeSeconds compute_seconds(const trainer::ModelShape& shape,
-                                             const trainer::BatchSizes& batch,
+[[nodiscard]] ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
+                                             const trainer::contract::BatchSizes& batch,
                                              const ComputeFigures& figures,
                                              std::int64_t micro_batch);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
 // The least and the largest share of the 16-bit peak that a GPU's entries are fitted to, in
@@ -23,13 +23,14 @@ std::string percents(int low, int high) {
                      : std::to_string(low) + " to " + std::to_string(high) + " %";
 }
 
-bool is_half(trainer::Precision precision) {
-  return precision == trainer::Precision::BFloat16 || precision == trainer::Precision::Float16;
+bool is_half(trainer::contract::Precision precision) {
+  return precision == trainer::contract::Precision::BFloat16 ||
+         precision == trainer::contract::Precision::Float16;
 }
 
 }  // namespace
 
-PeakShare peak_share_of(const DeviceFigures* device, trainer::Precision precision) {
+PeakShare peak_share_of(const DeviceFigures* device, trainer::contract::Precision precision) {
   int least = 100, most = 0;
   for (const FittedShare& row : kFitted) {
     least = std::min(least, row.low);
@@ -57,4 +58,4 @@ PeakShare peak_share_of(const DeviceFigures* device, trainer::Precision precisio
   return share;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -7,7 +7,7 @@
 #include "orchestrator/plan/cluster_machines.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 
 // The middle of the shares of A100s, which the 16-bit entries on H100 are predicted with, too.
 inline constexpr double kUsualEfficiency = 0.6;
@@ -22,6 +22,7 @@ struct PeakShare {
 
 // `device`: null where its peak is known and nothing else. Of what no entry was run on, or in
 // single precision, `low` and `high` are the least and the largest share of any entry.
-[[nodiscard]] PeakShare peak_share_of(const DeviceFigures* device, trainer::Precision precision);
+[[nodiscard]] PeakShare peak_share_of(const DeviceFigures* device,
+                                      trainer::contract::Precision precision);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -9,15 +9,15 @@
 #include "base/error.h"
 #include "topology/plan/bucket_choice.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
-using topology::CommunicationCurve;
-using topology::Decision;
-using topology::StepInputs;
-using trainer::Balance;
-using trainer::ClipMode;
-using trainer::RunConfig;
+using topology::nccl::CommunicationCurve;
+using topology::plan::PlanDecision;
+using topology::plan::StepInputs;
+using trainer::contract::Balance;
+using trainer::contract::ClipMode;
+using trainer::contract::RunConfig;
 
 constexpr int kSteps = 16;                    // that an imbalance is the mean of
 constexpr std::int64_t kMostSamples = 65536;  // of a step, drawn; a larger step has fewer steps
@@ -31,21 +31,21 @@ std::string percent(double share) {
 
 // As the run file writes it.
 std::string setting(const RunConfig& config, const std::string& pointer) {
-  const auto json = nlohmann::json::parse(trainer::to_json(config));
+  const auto json = nlohmann::json::parse(trainer::contract::to_json(config));
   const auto& value = json.at(nlohmann::json::json_pointer(pointer));
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 class Decider {
  public:
-  Decider(const DecisionInputs& inputs, const topology::Plan& plan)
+  Decider(const DecisionInputs& inputs, const topology::plan::Plan& plan)
       : inputs_(inputs),
         plan_(plan),
         step_(plan_inputs(inputs.config, inputs.figures)),
         now_(plan.timeline ? plan.timeline->step_seconds
-                           : topology::run_step(step_, plan.buckets, curve()).step_seconds) {}
+                           : topology::plan::run_step(step_, plan.buckets, curve()).step_seconds) {}
 
-  std::vector<Decision> decide() {
+  std::vector<PlanDecision> decide() {
     if (inputs_.config.ranks < 2) return {};
     hierarchical();
     sharding();
@@ -61,13 +61,13 @@ class Decider {
   }
 
   double planned(const StepInputs& inputs, const CommunicationCurve& curve) const {
-    return topology::plan_buckets(inputs, curve, inputs_.config.ranks).timeline->step_seconds;
+    return topology::plan::plan_buckets(inputs, curve, inputs_.config.ranks).timeline->step_seconds;
   }
 
   // `options` in the order in which they are named; the first of equal ones is taken.
   void add(const std::string& key, const std::string& run_file,
-           const std::vector<Decision::Option>& options, const std::string& about) {
-    Decision decision{key, run_file, run_file, "", options};
+           const std::vector<PlanDecision::Option>& options, const std::string& about) {
+    PlanDecision decision{key, run_file, run_file, "", options};
     double own = now_;
     for (const auto& option : options) {
       if (option.value == run_file) own = option.step_seconds;
@@ -94,7 +94,7 @@ class Decider {
     const double bytes = most_bytes();
     const auto by_node = hierarchical_curve(*inputs_.allocation, bytes);
     if (!by_node) return;
-    const topology::CostModel model(*inputs_.allocation);
+    const topology::nccl::CostModel model(*inputs_.allocation);
     const CommunicationCurve flat = CommunicationCurve::sampled(
         [&](double n) { return 1e-6 * model.choice({.bytes = static_cast<std::uint64_t>(n)}).us; },
         bytes);
@@ -111,8 +111,8 @@ class Decider {
     const double whole = planned(plan_inputs(config, inputs_.figures), inputs_.all_reduce);
     config.sharding.optimizer = true;
     const StepInputs inputs = plan_inputs(config, inputs_.figures);
-    const topology::Plan plan =
-        topology::plan_buckets(inputs, inputs_.reduce_scatter, config.ranks);
+    const topology::plan::Plan plan =
+        topology::plan::plan_buckets(inputs, inputs_.reduce_scatter, config.ranks);
     double gather = 0;
     for (const auto& bucket : plan.timeline->buckets) {
       gather += inputs_.all_gather.seconds(static_cast<double>(bucket.bytes));
@@ -125,7 +125,7 @@ class Decider {
 
   void balance() {
     if (!inputs_.lengths || inputs_.config.batch_size < inputs_.config.ranks) return;
-    std::vector<Decision::Option> options;
+    std::vector<PlanDecision::Option> options;
     // The figures are of the slowest rank as the run file balances, where they are modelled.
     const double own = inputs_.figures.compute_seconds > 0
                            ? imbalance_of(inputs_.config, inputs_.config.balance.strategy,
@@ -142,7 +142,8 @@ class Decider {
       figures.compute_seconds *= slowest / own;
       options.push_back(
           {setting(config, "/balance/strategy"),
-           topology::run_step(plan_inputs(config, figures), plan_.buckets, curve()).step_seconds});
+           topology::plan::run_step(plan_inputs(config, figures), plan_.buckets, curve())
+               .step_seconds});
     }
     add("balance.strategy", setting(inputs_.config, "/balance/strategy"), options,
         "what moving samples costs is not in it");
@@ -150,7 +151,7 @@ class Decider {
 
   void clip() {
     if (inputs_.config.clip == ClipMode::None) return;
-    std::vector<Decision::Option> options;
+    std::vector<PlanDecision::Option> options;
     for (const ClipMode mode : {ClipMode::Global, ClipMode::Bucket, ClipMode::Rank}) {
       RunConfig config = inputs_.config;
       config.clip = mode;
@@ -166,16 +167,16 @@ class Decider {
   }
 
   const DecisionInputs& inputs_;
-  const topology::Plan& plan_;
+  const topology::plan::Plan& plan_;
   StepInputs step_;
   double now_;
-  std::vector<Decision> decisions_;
+  std::vector<PlanDecision> decisions_;
 };
 
 }  // namespace
 
 double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_node,
-                    const trainer::LengthTable& lengths) {
+                    const trainer::contract::LengthTable& lengths) {
   std::mt19937_64 engine(kSeed);
   const auto batch = static_cast<std::size_t>(config.batch_size);
   const auto longest = static_cast<std::int32_t>(config.data.max_length);
@@ -185,14 +186,14 @@ double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_nod
     const double u = static_cast<double>(engine() >> 11U) * 0x1p-53;
     length = std::clamp(static_cast<std::int32_t>(lengths.quantile(u)), 1, longest);
   }
-  trainer::StratumLimits strata = {};
+  trainer::contract::StratumLimits strata = {};
   if (strategy == Balance::Stratified) {
-    std::vector<std::int32_t> all = lengths.evenly(trainer::kStratumSamples);
+    std::vector<std::int32_t> all = lengths.evenly(trainer::contract::kStratumSamples);
     for (std::int32_t& length : all) length = std::min(length, longest);
-    strata = trainer::stratum_limits(all);
+    strata = trainer::contract::stratum_limits(all);
     std::vector<std::int32_t> ordered;
     for (const std::int32_t place :
-         trainer::stratified_order(window, config.batch_size, config.ranks, strata)) {
+         trainer::contract::stratified_order(window, config.batch_size, config.ranks, strata)) {
       ordered.push_back(window[static_cast<std::size_t>(place)]);
     }
     window = std::move(ordered);
@@ -201,11 +202,11 @@ double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_nod
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::span<const std::int32_t> samples(
         window.data() + static_cast<std::size_t>(step) * batch, batch);
-    const auto shares = trainer::assign(
+    const auto shares = trainer::contract::assign(
         samples, {strategy, config.balance.deal, config.ranks, ranks_per_node, longest, strata});
     double most = 0, all = 0;
     for (const auto& share : shares) {
-      trainer::BatchSizes sizes;
+      trainer::contract::BatchSizes sizes;
       for (const std::int32_t place : share) {
         const std::int64_t length = samples[static_cast<std::size_t>(place)];
         ++sizes.samples;
@@ -214,7 +215,7 @@ double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_nod
       }
       sizes.masked =
           static_cast<std::int64_t>(static_cast<double>(sizes.tokens) * config.data.mask_fraction);
-      const double flops = trainer::training_flops(config.model, sizes);
+      const double flops = trainer::contract::training_flops(config.model, sizes);
       most = std::max(most, flops);
       all += flops;
     }
@@ -223,21 +224,21 @@ double imbalance_of(const RunConfig& config, Balance strategy, int ranks_per_nod
   return sum / static_cast<double>(steps);
 }
 
-std::optional<CommunicationCurve> hierarchical_curve(const topology::Allocation& allocation,
+std::optional<CommunicationCurve> hierarchical_curve(const topology::nccl::Allocation& allocation,
                                                      double most_bytes) {
   const int inside = allocation.ranks_per_node;
   if (allocation.nodes < 2 || inside < 2) return std::nullopt;
-  topology::Allocation node = allocation;
+  topology::nccl::Allocation node = allocation;
   node.nodes = 1;
   // As many sums between nodes at once as a node has ranks: each has its part of the NICs.
-  topology::Allocation between = allocation;
+  topology::nccl::Allocation between = allocation;
   between.ranks_per_node = 1;
   between.gb_per_s_a_nic = allocation.gb_per_s_a_nic * allocation.nics / inside;
   between.nics = 1;
   between.ring = between.tree = between.nvls = std::nullopt;
-  const topology::CostModel within(node), across(between);
-  const auto seconds = [](const topology::CostModel& model, topology::Collective collective,
-                          double bytes) {
+  const topology::nccl::CostModel within(node), across(between);
+  const auto seconds = [](const topology::nccl::CostModel& model,
+                          topology::nccl::Collective collective, double bytes) {
     return 1e-6 * model
                       .choice({.collective = collective,
                                .bytes = static_cast<std::uint64_t>(std::max(1.0, bytes))})
@@ -245,15 +246,15 @@ std::optional<CommunicationCurve> hierarchical_curve(const topology::Allocation&
   };
   return CommunicationCurve::sampled(
       [&](double bytes) {
-        return seconds(within, topology::Collective::ReduceScatter, bytes) +
-               seconds(across, topology::Collective::AllReduce, bytes / inside) +
-               seconds(within, topology::Collective::AllGather, bytes);
+        return seconds(within, topology::nccl::Collective::ReduceScatter, bytes) +
+               seconds(across, topology::nccl::Collective::AllReduce, bytes / inside) +
+               seconds(within, topology::nccl::Collective::AllGather, bytes);
       },
       most_bytes);
 }
 
-std::vector<Decision> decide(const DecisionInputs& inputs, const topology::Plan& plan) {
+std::vector<PlanDecision> decide(const DecisionInputs& inputs, const topology::plan::Plan& plan) {
   return Decider(inputs, plan).decide();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

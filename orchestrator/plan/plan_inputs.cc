@@ -7,12 +7,12 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
-using trainer::BatchSizes;
-using trainer::ModelShape;
-using trainer::RunConfig;
+using trainer::contract::BatchSizes;
+using trainer::contract::ModelShape;
+using trainer::contract::RunConfig;
 
 constexpr double kTeraFlops = 1e12;
 constexpr std::int64_t kBytesOfElement = 4;
@@ -95,18 +95,18 @@ BatchSizes sizes_of(const RunConfig& config, const PlanFigures& figures, double 
 
 double tail_seconds(const RunConfig& config, const PlanFigures& figures, std::int64_t parameters) {
   if (figures.memory_bytes_per_second <= 0) return 0;
-  const bool is_lamb = config.optimizer.kind == trainer::OptimizerKind::Lamb;
-  const double norm = config.clip == trainer::ClipMode::Global ? kBytesOfElement : 0;
+  const bool is_lamb = config.optimizer.kind == trainer::contract::OptimizerKind::Lamb;
+  const double norm = config.clip == trainer::contract::ClipMode::Global ? kBytesOfElement : 0;
   const double held =
       static_cast<double>(parameters) / (config.sharding.optimizer ? config.ranks : 1);
   return held * (norm + (is_lamb ? kLambBytes : kAdamWBytes)) / figures.memory_bytes_per_second;
 }
 
-void stretch(double compute_seconds, topology::StepInputs* inputs) {
+void stretch(double compute_seconds, topology::plan::StepInputs* inputs) {
   const double times = compute_seconds / inputs->compute_seconds;
   inputs->forward_seconds *= times;
   inputs->compute_seconds = compute_seconds;
-  for (topology::StepTensor& tensor : inputs->tensors) {
+  for (topology::plan::StepTensor& tensor : inputs->tensors) {
     tensor.ready_seconds = std::min(tensor.ready_seconds * times, compute_seconds);
   }
 }
@@ -117,11 +117,11 @@ double samples_of(const RunConfig& config) {
 
 }  // namespace
 
-trainer::BatchSizes mean_sizes(const RunConfig& config, const PlanFigures& figures) {
+trainer::contract::BatchSizes mean_sizes(const RunConfig& config, const PlanFigures& figures) {
   return sizes_of(config, figures, samples_of(config));
 }
 
-topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& figures) {
+topology::plan::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& figures) {
   if (config.model.vocabulary < 1) {
     throw base::Error(base::Code::User,
                       "cannot plan without the vocabulary; set model.vocabulary or name a dataset");
@@ -138,18 +138,18 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
   const double last = samples - (std::ceil(samples / most) - 1) * most;
   const BatchSizes before = sizes_of(config, figures, samples - last);
   const BatchSizes batch = sizes_of(config, figures, last);
-  const trainer::TensorTable table = trainer::make_tensor_table(config.model);
+  const trainer::contract::TensorTable table = trainer::contract::make_tensor_table(config.model);
 
-  topology::StepInputs inputs;
+  topology::plan::StepInputs inputs;
   inputs.slowdown = figures.slowdown.value_or(0);
   inputs.tail_seconds =
       tail_seconds(config, figures, table.parameter_count) + figures.overhead_seconds;
-  inputs.forward_seconds = (trainer::training_flops(config.model, before) +
-                            trainer::training_flops(config.model, batch) / 3) /
+  inputs.forward_seconds = (trainer::contract::training_flops(config.model, before) +
+                            trainer::contract::training_flops(config.model, batch) / 3) /
                            rate;
   double now = inputs.forward_seconds;
   std::optional<Part> part;
-  for (const trainer::TensorEntry& tensor : table.tensors) {
+  for (const trainer::contract::TensorEntry& tensor : table.tensors) {
     if (const Part next = part_of(tensor.name); next != part) {
       part = next;
       now += backward_flops(config.model, batch, next) / rate;
@@ -163,11 +163,11 @@ topology::StepInputs plan_inputs(const RunConfig& config, const PlanFigures& fig
   }
   inputs.compute_seconds = now;
   if (figures.compute_seconds > 0) stretch(figures.compute_seconds, &inputs);
-  if (!config.buckets.overlap || config.clip == trainer::ClipMode::Rank) {
-    for (topology::StepTensor& tensor : inputs.tensors)
+  if (!config.buckets.overlap || config.clip == trainer::contract::ClipMode::Rank) {
+    for (topology::plan::StepTensor& tensor : inputs.tensors)
       tensor.ready_seconds = inputs.compute_seconds;
   }
   return inputs;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -8,7 +8,7 @@
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 
 // What the run file does not say. Defaults are for what is not known.
 struct PlanFigures {
@@ -25,14 +25,14 @@ struct PlanFigures {
 };
 
 // What an average rank has of a step.
-[[nodiscard]] trainer::BatchSizes mean_sizes(const trainer::RunConfig& config,
-                                             const PlanFigures& figures);
+[[nodiscard]] trainer::contract::BatchSizes mean_sizes(const trainer::contract::RunConfig& config,
+                                                       const PlanFigures& figures);
 
 // The step of an average rank. Gradients get ready in the groups in which the trainer announces
 // them: the heads, four for each layer, the embeddings; where sums do not overlap (buckets.overlap,
 // clip by rank) all at the end. Bytes are of float32, as gradients are. Throws Code::User if the
 // vocabulary or the peak is not known, or a figure is not possible.
-[[nodiscard]] topology::StepInputs plan_inputs(const trainer::RunConfig& config,
-                                               const PlanFigures& figures);
+[[nodiscard]] topology::plan::StepInputs plan_inputs(const trainer::contract::RunConfig& config,
+                                                     const PlanFigures& figures);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -10,14 +10,14 @@
 #include "topology/graph/node_shape.h"
 #include "topology/graph/paths.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
-using topology::Graph;
-using topology::Kind;
-using topology::LinkKind;
-using topology::PathType;
-using topology::VertexIndex;
+using topology::graph::Graph;
+using topology::graph::Kind;
+using topology::graph::LinkKind;
+using topology::graph::PathType;
+using topology::graph::VertexIndex;
 
 constexpr const char* kWaitForOneSwitch = "1@10";  // minutes
 
@@ -25,7 +25,8 @@ std::vector<VertexIndex> gpus_of(const Graph& machines, VertexIndex node) {
   std::vector<VertexIndex> gpus = machines.below(node, Kind::Gpu);
   std::stable_sort(gpus.begin(), gpus.end(), [&](VertexIndex a, VertexIndex b) {
     const auto number = [&](VertexIndex gpu) {
-      return topology::integer_of(machines, machines.vertex(gpu).facts, topology::key::kIndex)
+      return topology::graph::integer_of(machines, machines.vertex(gpu).facts,
+                                         topology::graph::key::kIndex)
           .value_or(std::int64_t{1} << 40);
     };
     return number(a) < number(b);
@@ -35,17 +36,18 @@ std::vector<VertexIndex> gpus_of(const Graph& machines, VertexIndex node) {
 
 std::string name_of(const Graph& machines, VertexIndex nic) {
   const auto& vertex = machines.vertex(nic);
-  const std::string name = topology::text_of(machines, vertex.facts, topology::key::kName);
+  const std::string name =
+      topology::graph::text_of(machines, vertex.facts, topology::graph::key::kName);
   return name.empty() ? vertex.id.substr(vertex.id.find(':') + 1) : name;
 }
 
 // What the GPUs of one node have of its NICs.
 class NicShares {
  public:
-  NicShares(const Graph& machines, const topology::Paths& paths, const topology::View& view,
-            VertexIndex node)
+  NicShares(const Graph& machines, const topology::graph::Paths& paths,
+            const topology::doctor::ClusterView& view, VertexIndex node)
       : machines_(machines), paths_(paths) {
-    for (const topology::NodeView& each : view.nodes()) {
+    for (const topology::doctor::NodeView& each : view.nodes()) {
       if (each.vertex == node) nics_ = view.compute_nics(each);
     }
     // Sockets are all that some machines have.
@@ -53,23 +55,23 @@ class NicShares {
   }
 
   std::string take(VertexIndex gpu) {
-    VertexIndex best = topology::kNoVertex;
+    VertexIndex best = topology::graph::kNoVertex;
     std::pair<PathType, int> least;
     for (const VertexIndex nic : nics_) {
       const std::pair<PathType, int> rank{paths_.between(gpu, nic).type, taken_[nic]};
       if (rank.first == PathType::Dis) continue;
-      if (best != topology::kNoVertex && least <= rank) continue;
+      if (best != topology::graph::kNoVertex && least <= rank) continue;
       best = nic;
       least = rank;
     }
-    if (best == topology::kNoVertex) return "";
+    if (best == topology::graph::kNoVertex) return "";
     ++taken_[best];
     return name_of(machines_, best);
   }
 
  private:
   const Graph& machines_;
-  const topology::Paths& paths_;
+  const topology::graph::Paths& paths_;
   std::vector<VertexIndex> nics_;
   std::map<VertexIndex, int> taken_;
 };
@@ -77,11 +79,11 @@ class NicShares {
 // Nodes below each switch that a NIC is cabled to.
 std::map<VertexIndex, std::set<VertexIndex>> nodes_of_leaves(const Graph& machines) {
   std::map<VertexIndex, std::set<VertexIndex>> nodes;
-  for (const topology::Link& link : machines.links()) {
+  for (const topology::graph::Link& link : machines.links()) {
     if (link.kind != LinkKind::Fabric) continue;
     for (const auto& [end, other] : {std::pair{link.a, link.b}, std::pair{link.b, link.a}}) {
       const VertexIndex node = machines.node_of(end);
-      if (node != topology::kNoVertex && machines.vertex(other).kind == Kind::FabricSwitch) {
+      if (node != topology::graph::kNoVertex && machines.vertex(other).kind == Kind::FabricSwitch) {
         nodes[other].insert(node);
       }
     }
@@ -92,12 +94,12 @@ std::map<VertexIndex, std::set<VertexIndex>> nodes_of_leaves(const Graph& machin
 // Of each NVLink domain the nodes that have a GPU in it.
 std::map<VertexIndex, std::set<VertexIndex>> nodes_of_domains(const Graph& machines) {
   std::map<VertexIndex, std::set<VertexIndex>> nodes;
-  for (const topology::Link& link : machines.links()) {
+  for (const topology::graph::Link& link : machines.links()) {
     if (link.kind != LinkKind::NvLink) continue;
     for (const auto& [end, other] : {std::pair{link.a, link.b}, std::pair{link.b, link.a}}) {
       const VertexIndex owner = machines.vertex(other).parent;
       const VertexIndex node = machines.node_of(end);
-      if (node == topology::kNoVertex || owner == topology::kNoVertex) continue;
+      if (node == topology::graph::kNoVertex || owner == topology::graph::kNoVertex) continue;
       if (machines.vertex(owner).kind == Kind::NvlinkDomain) nodes[owner].insert(node);
     }
   }
@@ -106,16 +108,18 @@ std::map<VertexIndex, std::set<VertexIndex>> nodes_of_domains(const Graph& machi
 
 }  // namespace
 
-std::vector<topology::Seat> seats_of(const Graph& machines, const std::vector<VertexIndex>& nodes,
-                                     int ranks_per_node) {
-  const topology::Paths paths(machines);
-  const topology::Patient patient{machines};
-  const topology::View view(patient);
-  const auto links = topology::links_by_vertex(machines);
+std::vector<topology::plan::Seat> seats_of(const Graph& machines,
+                                           const std::vector<VertexIndex>& nodes,
+                                           int ranks_per_node) {
+  const topology::graph::Paths paths(machines);
+  const topology::doctor::Patient patient{machines};
+  const topology::doctor::ClusterView view(patient);
+  const auto links = topology::graph::links_by_vertex(machines);
   std::map<std::string, std::vector<std::string>> known;  // NICs of nodes by their shape
-  std::vector<topology::Seat> seats;
+  std::vector<topology::plan::Seat> seats;
   for (const VertexIndex node : nodes) {
-    const auto [found, is_new] = known.try_emplace(topology::shape_of(machines, node, links));
+    const auto [found, is_new] =
+        known.try_emplace(topology::graph::shape_of(machines, node, links));
     if (is_new) {
       const std::vector<VertexIndex> gpus = gpus_of(machines, node);
       NicShares nics(machines, paths, view, node);
@@ -130,8 +134,9 @@ std::vector<topology::Seat> seats_of(const Graph& machines, const std::vector<Ve
   return seats;
 }
 
-topology::Placement placement_of(const Graph& machines, const std::vector<VertexIndex>& nodes) {
-  topology::Placement placement;
+topology::plan::Placement placement_of(const Graph& machines,
+                                       const std::vector<VertexIndex>& nodes) {
+  topology::plan::Placement placement;
   if (nodes.size() < 2) return placement;
   // On rails a node has NICs below many leaves, and no leaf is nearer than another.
   std::map<VertexIndex, int> leaves_of;
@@ -152,4 +157,4 @@ topology::Placement placement_of(const Graph& machines, const std::vector<Vertex
   return placement;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

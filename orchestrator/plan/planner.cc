@@ -15,16 +15,16 @@
 #include "topology/plan/bucket_choice.h"
 #include "topology/plan/tuning.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
-using topology::CalibratedModel;
-using topology::Collective;
-using topology::CommunicationCurve;
-using topology::Graph;
-using topology::Kind;
-using topology::VertexIndex;
-using trainer::RunConfig;
+using topology::graph::Graph;
+using topology::graph::Kind;
+using topology::graph::VertexIndex;
+using topology::nccl::CalibratedModel;
+using topology::nccl::Collective;
+using topology::nccl::CommunicationCurve;
+using trainer::contract::RunConfig;
 
 // How wrong a curve may be that was measured on these machines: what is left of the error by the
 // public logs, half of each predicting the other (tests/topology/nccl/measured_curve_test.cc).
@@ -55,13 +55,13 @@ class Planner {
     const bool has_machines = !request_.machines.of_kind(Kind::Gpu).empty();
     if (has_machines) survey();
     if (!figures_.slowdown) figures_.slowdown = kSlowdown;
-    const topology::StepInputs inputs = plan_inputs(config_, figures_);
+    const topology::plan::StepInputs inputs = plan_inputs(config_, figures_);
     report_.inputs = inputs;
     report_.overhead_seconds = figures_.overhead_seconds;
     if (config_.ranks == 1) {
-      report_.plan = topology::default_plan(static_cast<int>(inputs.tensors.size()));
+      report_.plan = topology::plan::default_plan(static_cast<int>(inputs.tensors.size()));
       report_.plan.timeline =
-          topology::run_step(inputs, report_.plan.buckets, CommunicationCurve({{1, 0}}));
+          topology::plan::run_step(inputs, report_.plan.buckets, CommunicationCurve({{1, 0}}));
       return std::move(report_);
     }
     if (has_machines) {
@@ -91,10 +91,10 @@ class Planner {
   // Which machines, and how fast one of their GPUs is.
   void survey() {
     choice_ = choose_nodes(request_.machines, config_);
-    topology_ = topology::fingerprint(request_.machines, choice_.nodes);
+    topology_ = topology::graph::fingerprint(request_.machines, choice_.nodes);
     const VertexIndex gpu = request_.machines.below(choice_.nodes.front(), Kind::Gpu).front();
-    const std::string model = topology::text_of(
-        request_.machines, request_.machines.vertex(gpu).facts, topology::key::kModel);
+    const std::string model = topology::graph::text_of(
+        request_.machines, request_.machines.vertex(gpu).facts, topology::graph::key::kModel);
     const DeviceFigures* const device = device_figures(model);
     take_model(
         step_model(config_, model, device, static_cast<int>(choice_.nodes.size()), request_.given));
@@ -103,8 +103,9 @@ class Planner {
                        std::to_string(choice_.ranks_per_node) + " " +
                        (model.empty() ? "GPUs" : base::printable(model));
     if (config_.ranks == 1) return;
-    allocation_ = topology::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
-    model_.emplace(topology::CostModel(allocation_));
+    allocation_ =
+        topology::nccl::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
+    model_.emplace(topology::nccl::CostModel(allocation_));
     for (const MeasuredLog& measured : request_.measured) take(measured);
     if (figures_.slowdown) return;
     figures_.slowdown = slowdown_of(
@@ -123,7 +124,7 @@ class Planner {
     figures_.memory_bytes_per_second = compute.memory_bytes_per_second;
     figures_.efficiency = compute.efficiency;
     figures_.overhead_seconds = model.overhead_seconds;
-    trainer::BatchSizes sizes = mean_sizes(config_, figures_);
+    trainer::contract::BatchSizes sizes = mean_sizes(config_, figures_);
     const double slowest = slowest_rank();
     for (std::int64_t* count :
          {&sizes.samples, &sizes.tokens, &sizes.squared_tokens, &sizes.masked}) {
@@ -132,7 +133,7 @@ class Planner {
     const ComputeSeconds seconds =
         compute_seconds(config_.model, sizes, compute, config_.micro_batch_size);
     figures_.compute_seconds = seconds.forward + seconds.backward;
-    if (config_.buckets.by != trainer::BucketPolicy::Plan) {
+    if (config_.buckets.by != trainer::contract::BucketPolicy::Plan) {
       report_.notes.emplace_back(
           "the run file says how the gradient is cut (buckets.by), and the trainer does so; with "
           "'buckets: {by: plan}' it cuts as planned here");
@@ -145,20 +146,21 @@ class Planner {
   // Its share of the mean, as the run file balances: the slowest rank decides a step.
   [[nodiscard]] double slowest_rank() const {
     if (config_.ranks == 1 || config_.batch_size < config_.ranks) return 1;
-    const trainer::LengthTable lengths = request_.lengths.value_or(longest_lengths(config_));
+    const trainer::contract::LengthTable lengths =
+        request_.lengths.value_or(longest_lengths(config_));
     return imbalance_of(config_, config_.balance.strategy, choice_.ranks_per_node, lengths);
   }
 
-  void plan_by_model(const topology::StepInputs& inputs) {
-    if (config_.device == trainer::DeviceKind::Cpu) {
+  void plan_by_model(const topology::plan::StepInputs& inputs) {
+    if (config_.device == trainer::contract::DeviceKind::Cpu) {
       report_.notes.emplace_back(
           "the run is for the CPU, and the plan for GPUs: set device to cuda or auto");
     }
     const CalibratedModel& model = *model_;
     const double bytes = bytes_of(inputs);
-    topology::TuneOptions tuning;
+    topology::plan::TuneOptions tuning;
     tuning.most_bytes = static_cast<std::uint64_t>(bytes);
-    const topology::TunerTable tuner = topology::tune(model, tuning);
+    const topology::plan::TunerTable tuner = topology::plan::tune(model, tuning);
     const DecisionInputs decisions{config_,
                                    figures_,
                                    choice_.ranks_per_node,
@@ -170,17 +172,17 @@ class Planner {
     choose(inputs, decisions);
     report_.plan.tuner = tuner;
     report_.example_csv =
-        topology::to_example_csv(topology::with_own_choices(tuner, model.model()));
+        topology::plan::to_example_csv(topology::plan::with_own_choices(tuner, model.model()));
     report_.plan.topology = topology_;
     report_.plan.seats = seats_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
     report_.plan.placement = placement_of(request_.machines, choice_.nodes);
   }
 
   // Without a model of the machines there is only what was measured, for as many ranks.
-  void plan_by_measurement(const topology::StepInputs& inputs) {
+  void plan_by_measurement(const topology::plan::StepInputs& inputs) {
     std::map<Collective, CommunicationCurve> curves;
     for (const MeasuredLog& measured : request_.measured) {
-      const topology::NcclTestLog& log = measured.log;
+      const topology::nccl::NcclTestLog& log = measured.log;
       if (!log.collective || measured.way) {
         leave_out(measured, "no known collective, or NCCL's algorithm was forced");
       } else if (log.ranks != config_.ranks) {
@@ -208,10 +210,10 @@ class Planner {
                     part(Collective::AllGather), std::nullopt, request_.lengths});
   }
 
-  void choose(const topology::StepInputs& inputs, const DecisionInputs& decisions) {
-    topology::ChoiceOptions options;
+  void choose(const topology::plan::StepInputs& inputs, const DecisionInputs& decisions) {
+    topology::plan::ChoiceOptions options;
     if (measured_) options.curve_error = kMeasuredError;
-    report_.plan = topology::plan_buckets(
+    report_.plan = topology::plan::plan_buckets(
         inputs, config_.sharding.optimizer ? decisions.reduce_scatter : decisions.all_reduce,
         config_.ranks, options);
     report_.plan.measured = measured_;
@@ -221,32 +223,32 @@ class Planner {
   }
 
   // What the first steps of an earlier run found counts more than any prediction.
-  void take_stored(const topology::StepInputs& inputs, const CommunicationCurve& curve) {
-    const std::string model = trainer::model_fingerprint(config_.model);
-    const topology::StoredPlan* best = nullptr;
+  void take_stored(const topology::plan::StepInputs& inputs, const CommunicationCurve& curve) {
+    const std::string model = trainer::contract::model_fingerprint(config_.model);
+    const topology::plan::StoredPlan* best = nullptr;
     // What was found on such machines, before what was found nobody knows where; then the newest.
-    const auto rank = [&](const topology::StoredPlan& stored) {
+    const auto rank = [&](const topology::plan::StoredPlan& stored) {
       return std::pair(stored.key.topology == topology_, stored.utc_seconds);
     };
-    for (const topology::StoredPlan& stored : request_.stored) {
+    for (const topology::plan::StoredPlan& stored : request_.stored) {
       const bool is_gpu = stored.key.communicator.rfind("NCCL", 0) == 0;
       const bool fits =
           stored.key.model == model && stored.key.ranks == config_.ranks &&
           (stored.key.topology.empty() || topology_.empty() || stored.key.topology == topology_) &&
           (choice_.ranks_per_node == 0 || stored.key.ranks_per_node == choice_.ranks_per_node) &&
-          is_gpu == (config_.device != trainer::DeviceKind::Cpu) &&
+          is_gpu == (config_.device != trainer::contract::DeviceKind::Cpu) &&
           stored.plan.buckets.back().end_tensor == static_cast<int>(inputs.tensors.size());
       if (fits && (best == nullptr || rank(stored) > rank(*best))) best = &stored;
     }
     if (best == nullptr) return;
-    topology::Plan& plan = report_.plan;
+    topology::plan::Plan& plan = report_.plan;
     plan.buckets = best->plan.buckets;
     plan.measured = true;
     plan.cut.clear();
     plan.why =
         "an earlier run tried it on " + base::printable(best->key.device) + ": " + best->plan.why;
-    plan.timeline = topology::run_step(inputs, plan.buckets, curve);
-    for (const topology::Alternative& tried : best->plan.alternatives) {
+    plan.timeline = topology::plan::run_step(inputs, plan.buckets, curve);
+    for (const topology::plan::Alternative& tried : best->plan.alternatives) {
       plan.alternatives.push_back(tried);
       plan.alternatives.back().name += ", tried";
       if (tried.name == best->plan.cut) plan.cut = plan.alternatives.back().name;
@@ -256,10 +258,10 @@ class Planner {
   void take(const MeasuredLog& measured) {
     if (!measured.log.collective) {
       leave_out(measured, "not a collective that NCCL tunes");
-    } else if (const auto why = topology::misfit(model_->model(), measured.log)) {
+    } else if (const auto why = topology::nccl::misfit(model_->model(), measured.log)) {
       leave_out(measured, *why);
     } else {
-      topology::CurveKey key;
+      topology::nccl::CurveKey key;
       key.collective = *measured.log.collective;
       key.way = measured.way;
       const bool is_first =
@@ -267,30 +269,30 @@ class Planner {
       if (!is_first) {
         report_.notes.push_back(measured.name + " takes the place of an earlier log of the same");
       }
-      model_->add(
-          topology::MeasuredCurve::fit(model_->model(), key, topology::samples_of(measured.log)));
+      model_->add(topology::nccl::MeasuredCurve::fit(model_->model(), key,
+                                                     topology::nccl::samples_of(measured.log)));
       measured_ = measured_ || (key.collective == Collective::AllReduce && !key.way);
     }
   }
 
-  static std::string name_of_way(const topology::Way& way) {
-    return std::string(topology::name_of(way.algorithm)) + "/" + topology::name_of(way.protocol) +
-           "/" + std::to_string(way.channels);
+  static std::string name_of_way(const topology::nccl::Way& way) {
+    return std::string(topology::nccl::name_of(way.algorithm)) + "/" +
+           topology::nccl::name_of(way.protocol) + "/" + std::to_string(way.channels);
   }
 
   void leave_out(const MeasuredLog& measured, const std::string& why) {
     report_.notes.push_back(measured.name + " was left out: " + why);
   }
 
-  static CommunicationCurve measured_curve(const topology::NcclTestLog& log) {
+  static CommunicationCurve measured_curve(const topology::nccl::NcclTestLog& log) {
     std::vector<CommunicationCurve::Point> points;
-    for (const topology::Sample& sample : topology::samples_of(log)) {
+    for (const topology::nccl::Sample& sample : topology::nccl::samples_of(log)) {
       points.push_back({static_cast<double>(sample.bytes), 1e-6 * sample.us});
     }
     return CommunicationCurve::measured(std::move(points));
   }
 
-  static double bytes_of(const topology::StepInputs& inputs) {
+  static double bytes_of(const topology::plan::StepInputs& inputs) {
     return static_cast<double>(inputs.tensors.back().end_byte - inputs.tensors.front().begin_byte);
   }
 
@@ -298,7 +300,7 @@ class Planner {
   const RunConfig& config_;
   PlanFigures figures_;
   NodeChoice choice_;
-  topology::Allocation allocation_;
+  topology::nccl::Allocation allocation_;
   std::optional<CalibratedModel> model_;  // of machines, for several ranks
   std::string topology_;                  // fingerprint of the chosen nodes; empty: not known
   bool measured_ = false;
@@ -315,15 +317,15 @@ MeasuredName parse_measured(const std::string& text) {
   const auto find = [&](const std::string& word, auto first, int count) {
     for (int i = 0; i < count; ++i) {
       const auto each = static_cast<decltype(first)>(i);
-      if (word == topology::name_of(each)) return each;
+      if (word == name_of(each)) return each;
     }
     fail("'" + base::printable(text.substr(0, equals)) +
          "' is not an NCCL algorithm and protocol; use one such as Ring/Simple, Tree/LL, "
          "NVLS/Simple");
   };
-  topology::Way way;
-  way.algorithm = find(words[0], topology::Algorithm::Tree, topology::kAlgorithms);
-  way.protocol = find(words[1], topology::Protocol::Ll, topology::kProtocols);
+  topology::nccl::Way way;
+  way.algorithm = find(words[0], topology::nccl::Algorithm::Tree, topology::nccl::kAlgorithms);
+  way.protocol = find(words[1], topology::nccl::Protocol::Ll, topology::nccl::kProtocols);
   if (words.size() == 3) {
     const auto channels = base::parse_integer(words[2]);
     if (!channels || *channels < 1 || *channels > kMostChannels) {
@@ -336,13 +338,13 @@ MeasuredName parse_measured(const std::string& text) {
 }
 
 CommunicationCurve curve_of(const CalibratedModel& model, Collective collective, double most_bytes,
-                            const topology::TunerTable& tuner) {
+                            const topology::plan::TunerTable& tuner) {
   return CommunicationCurve::sampled(
       [&](double size) {
         const auto bytes = static_cast<std::uint64_t>(std::llround(size));
-        topology::CurveKey key;
+        topology::nccl::CurveKey key;
         key.collective = collective;
-        for (const topology::TunedRange& range : tuner.ranges) {
+        for (const topology::plan::TunedRange& range : tuner.ranges) {
           if (range.collective == collective && bytes >= range.from_bytes &&
               bytes < range.to_bytes) {
             key.way = range.way;
@@ -387,4 +389,4 @@ NodeChoice choose_nodes(const Graph& machines, const RunConfig& config) {
 
 PlanReport plan_run(const PlanRequest& request) { return Planner(request).plan(); }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -16,41 +16,43 @@
 #include "trainer/contract/length_table.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 
 // What nccl-tests or `regatta-train bench comm` printed.
 struct MeasuredLog {
   std::string name;  // for messages
-  topology::NcclTestLog log;
-  std::optional<topology::Way> way{};  // that NCCL was made to take; nothing: its own choice
+  topology::nccl::NcclTestLog log;
+  std::optional<topology::nccl::Way> way{};  // that NCCL was made to take; nothing: its own choice
 };
 // "FILE", or "Ring/Simple=FILE" (or "Ring/Simple/16=FILE" with 16 channels) for what was measured
 // with NCCL_ALGO, NCCL_PROTO (and NCCL_MAX_NCHANNELS) set so. Code::User for an unknown name.
 struct MeasuredName {
   std::string file;
-  std::optional<topology::Way> way{};
+  std::optional<topology::nccl::Way> way{};
 };
 [[nodiscard]] MeasuredName parse_measured(const std::string& text);
 
 struct PlanRequest {
-  trainer::RunConfig config;  // with ranks and vocabulary
-  topology::Graph machines;  // nodes that the run may get, or that are like them; none: as measured
+  trainer::contract::RunConfig config;  // with ranks and vocabulary
+  topology::graph::Graph
+      machines;  // nodes that the run may get, or that are like them; none: as measured
   std::vector<MeasuredLog> measured;
   // Figures of 0 are those of step_model.h for the machines' GPU.
   PlanFigures figures;
-  GivenFigures given;                           // by whoever plans, in place of the usual
-  std::optional<trainer::LengthTable> lengths;  // of samples; nothing: all of data.max_length
-  std::vector<topology::StoredPlan> stored;     // what earlier runs found out
+  GivenFigures given;  // by whoever plans, in place of the usual
+  std::optional<trainer::contract::LengthTable>
+      lengths;                                     // of samples; nothing: all of data.max_length
+  std::vector<topology::plan::StoredPlan> stored;  // what earlier runs found out
 };
 
 struct PlanReport {
-  topology::Plan plan;
-  topology::StepInputs inputs;     // the step that it was made for
-  double overhead_seconds = 0;     // of its tail: what is beside all that is modelled
-  std::string machines;            // "64 ranks on 8 nodes of 8 NVIDIA H100 80GB HBM3"
-  std::string example_csv;         // for NVIDIA's example tuner plug-in; empty: no NCCL
-  std::vector<std::string> notes;  // what was not used, and why: a sentence each
-  std::vector<std::string> basis;  // what the step's seconds rest on: a sentence each
+  topology::plan::Plan plan;
+  topology::plan::StepInputs inputs;  // the step that it was made for
+  double overhead_seconds = 0;        // of its tail: what is beside all that is modelled
+  std::string machines;               // "64 ranks on 8 nodes of 8 NVIDIA H100 80GB HBM3"
+  std::string example_csv;            // for NVIDIA's example tuner plug-in; empty: no NCCL
+  std::vector<std::string> notes;     // what was not used, and why: a sentence each
+  std::vector<std::string> basis;     // what the step's seconds rest on: a sentence each
 };
 
 // Ranks take the GPUs of the first nodes that have them, by name, config.ranks_per_node on each (0:
@@ -65,16 +67,15 @@ struct PlanReport {
 
 // The nodes of a run of `ranks`, by name, and the ranks on each.
 struct NodeChoice {
-  std::vector<topology::VertexIndex> nodes;
+  std::vector<topology::graph::VertexIndex> nodes;
   int ranks_per_node = 0;
 };
-[[nodiscard]] NodeChoice choose_nodes(const topology::Graph& machines,
-                                      const trainer::RunConfig& config);
+[[nodiscard]] NodeChoice choose_nodes(const topology::graph::Graph& machines,
+                                      const trainer::contract::RunConfig& config);
 
 // How long a collective of all ranks takes, over its bytes, when NCCL is told `tuner`.
-[[nodiscard]] topology::CommunicationCurve curve_of(const topology::CalibratedModel& model,
-                                                    topology::Collective collective,
-                                                    double most_bytes,
-                                                    const topology::TunerTable& tuner = {});
+[[nodiscard]] topology::nccl::CommunicationCurve curve_of(
+    const topology::nccl::CalibratedModel& model, topology::nccl::Collective collective,
+    double most_bytes, const topology::plan::TunerTable& tuner = {});
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

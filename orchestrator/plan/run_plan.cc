@@ -7,11 +7,11 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using trainer::RunConfig;
+using trainer::contract::RunConfig;
 
 constexpr std::uint64_t kMostManifest = std::uint64_t{16} << 20U;
 constexpr const char* kRunFile = "run file";
@@ -19,7 +19,8 @@ constexpr const char* kRunFile = "run file";
 }  // namespace
 
 std::string SubmittedRun::digest() const {
-  return base::digest_of(trainer::to_json(config) + (plan ? topology::to_json(*plan) : ""));
+  return base::digest_of(trainer::contract::to_json(config) +
+                         (plan ? topology::plan::to_json(*plan) : ""));
 }
 
 SubmittedRun parse_submitted(const std::string& body) {
@@ -31,7 +32,7 @@ SubmittedRun parse_submitted(const std::string& body) {
     plan = json["plan"].dump();
     json.erase("plan");
   }
-  run.config = trainer::parse_run_config(has_plan ? json.dump() : body, kRunFile);
+  run.config = trainer::contract::parse_run_config(has_plan ? json.dump() : body, kRunFile);
   if (!base::Path(run.config.data.path).is_absolute()) {
     throw base::Error(base::Code::User, std::string(kRunFile) + ": data.path: '" +
                                             base::printable(run.config.data.path) +
@@ -39,7 +40,7 @@ SubmittedRun parse_submitted(const std::string& body) {
                                             "it is relative to");
   }
   if (!has_plan) return run;
-  run.plan = topology::parse_plan(plan, "plan", std::nullopt);
+  run.plan = topology::plan::parse_plan(plan, "plan", std::nullopt);
   if (run.plan->ranks != run.config.ranks) {
     throw base::Error(base::Code::User, "plan: it is for " + std::to_string(run.plan->ranks) +
                                             " ranks and the run has " +
@@ -49,9 +50,9 @@ SubmittedRun parse_submitted(const std::string& body) {
 }
 
 std::string submitted_body(const SubmittedRun& run) {
-  if (!run.plan) return trainer::to_json(run.config);
-  Json json = Json::parse(trainer::to_json(run.config));
-  json["plan"] = Json::parse(topology::to_json(*run.plan));
+  if (!run.plan) return trainer::contract::to_json(run.config);
+  Json json = Json::parse(trainer::contract::to_json(run.config));
+  json["plan"] = Json::parse(topology::plan::to_json(*run.plan));
   return json.dump();
 }
 
@@ -69,12 +70,13 @@ std::string with_slurm_changes(const std::string& config, const std::string& cha
   }
   Json json = Json::parse(config);
   json.merge_patch(asked);
-  return trainer::to_json(trainer::parse_run_config(json.dump(), "the resumed run"));
+  return trainer::contract::to_json(
+      trainer::contract::parse_run_config(json.dump(), "the resumed run"));
 }
 
-std::map<std::string, std::string> plan_files(const topology::Plan& plan) {
-  std::map<std::string, std::string> files = {{"plan.json", topology::to_json(plan)}};
-  if (!plan.tuner.ranges.empty()) files["plan.tuner"] = topology::to_tuner_file(plan.tuner);
+std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan) {
+  std::map<std::string, std::string> files = {{"plan.json", topology::plan::to_json(plan)}};
+  if (!plan.tuner.ranges.empty()) files["plan.tuner"] = topology::plan::to_tuner_file(plan.tuner);
   return files;
 }
 
@@ -87,9 +89,9 @@ int vocabulary_of(base::FileSystem& files, const base::Path& dataset) {
   return manifest.at(pieces).is_number_integer() ? manifest.at(pieces).get<int>() : 0;
 }
 
-std::optional<topology::Plan> RunPlanner::plan(const RunConfig& config) const {
-  if (config.ranks < 2 || config.device == trainer::DeviceKind::Cpu ||
-      config.buckets.by != trainer::BucketPolicy::Plan) {
+std::optional<topology::plan::Plan> RunPlanner::plan(const RunConfig& config) const {
+  if (config.ranks < 2 || config.device == trainer::contract::DeviceKind::Cpu ||
+      config.buckets.by != trainer::contract::BucketPolicy::Plan) {
     return std::nullopt;
   }
   try {
@@ -97,7 +99,8 @@ std::optional<topology::Plan> RunPlanner::plan(const RunConfig& config) const {
     request.config = config;
     request.machines = machines_;
     request.measured = measured_;
-    request.stored = topology::list_stored_plans(files_, runs_ / topology::kPlansFolder);
+    request.stored =
+        topology::plan::list_stored_plans(files_, runs_ / topology::plan::kPlansFolder);
     int& vocabulary = request.config.model.vocabulary;
     if (vocabulary == 0) vocabulary = vocabulary_of(files_, config.data.path);
     return plan_run(request).plan;
@@ -108,4 +111,4 @@ std::optional<topology::Plan> RunPlanner::plan(const RunConfig& config) const {
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

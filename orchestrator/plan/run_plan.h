@@ -11,11 +11,11 @@
 #include "topology/plan/plan.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 
 struct SubmittedRun {
-  trainer::RunConfig config;
-  std::optional<topology::Plan> plan;
+  trainer::contract::RunConfig config;
+  std::optional<topology::plan::Plan> plan;
   [[nodiscard]] std::string digest() const;  // of what was asked for
 };
 
@@ -31,7 +31,7 @@ struct SubmittedRun {
 [[nodiscard]] std::string with_slurm_changes(const std::string& config, const std::string& changes);
 
 // What a plan puts into the run directory, by name.
-[[nodiscard]] std::map<std::string, std::string> plan_files(const topology::Plan& plan);
+[[nodiscard]] std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan);
 
 // Pieces of the vocabulary of the dataset there; 0: no dataset, or none that says it.
 [[nodiscard]] int vocabulary_of(base::FileSystem& files, const base::Path& dataset);
@@ -40,8 +40,8 @@ struct SubmittedRun {
 class RunPlanner {
  public:
   // runs: their directory, for what earlier ones found out.
-  RunPlanner(base::FileSystem& files, topology::Graph machines, std::vector<MeasuredLog> measured,
-             base::Path runs)
+  RunPlanner(base::FileSystem& files, topology::graph::Graph machines,
+             std::vector<MeasuredLog> measured, base::Path runs)
       : files_(files),
         machines_(std::move(machines)),
         measured_(std::move(measured)),
@@ -49,13 +49,14 @@ class RunPlanner {
 
   // Nothing for runs on the CPU, on one rank, or whose file says how to cut; nor, logged, for those
   // that cannot be planned: the run does without.
-  [[nodiscard]] std::optional<topology::Plan> plan(const trainer::RunConfig& config) const;
+  [[nodiscard]] std::optional<topology::plan::Plan> plan(
+      const trainer::contract::RunConfig& config) const;
 
  private:
   base::FileSystem& files_;
-  topology::Graph machines_;
+  topology::graph::Graph machines_;
   std::vector<MeasuredLog> measured_;
   base::Path runs_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -7,14 +7,13 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
-#include "orchestrator/simulate/mlperf_study.h"
 #include "orchestrator/plan/run_plan.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::plan {
 namespace {
 
-using trainer::Precision;
-using trainer::RunConfig;
+using trainer::contract::Precision;
+using trainer::contract::RunConfig;
 
 constexpr double kTera = 1e12;
 
@@ -65,7 +64,7 @@ StepModel step_model(const RunConfig& config, const std::string& gpu_model,
 }
 
 std::vector<std::string> step_basis(const RunConfig& config, const GivenFigures& given,
-                                    const std::optional<trainer::LengthTable>& lengths) {
+                                    const std::optional<trainer::contract::LengthTable>& lengths) {
   std::vector<std::string> basis;
   basis.push_back(std::string("the share of the peak is of products that fill the device") +
                   (given.efficiency ? "" : "; --efficiency"));
@@ -85,9 +84,9 @@ std::string share_sentence(const PeakShare& share) {
   return "share of the peak " + std::string(value) + ": " + share.basis;
 }
 
-trainer::LengthTable longest_lengths(const RunConfig& config) {
+trainer::contract::LengthTable longest_lengths(const RunConfig& config) {
   const std::string length = std::to_string(config.data.max_length);
-  return trainer::LengthTable::parse(length + "," + length + ",1", "data.max_length");
+  return trainer::contract::LengthTable::parse(length + "," + length + ",1", "data.max_length");
 }
 
 void take_vocabulary(const std::string& file, int given, RunConfig* config) {
@@ -104,4 +103,4 @@ void take_vocabulary(const std::string& file, int given, RunConfig* config) {
                         base::printable(config->data.path) + "' yet; give --vocabulary");
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::plan

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 namespace {
 
 constexpr const char* kStates[] = {"queued",    "starting", "running", "stopping",
@@ -21,4 +21,4 @@ std::optional<RunState> parse_run_state(std::string_view name) {
 
 std::vector<std::string> run_state_names() { return {std::begin(kStates), std::end(kStates)}; }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

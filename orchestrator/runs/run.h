@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 
 enum class RunState { Queued, Starting, Running, Stopping, Succeeded, Stopped, Failed, Cancelled };
 
@@ -150,4 +150,4 @@ struct Attempt {
   bool judged = false;  // what its end says of its nodes is written down
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

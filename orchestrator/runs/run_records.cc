@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -236,4 +236,4 @@ std::string last_log_line(base::FileSystem& files, const base::Path& log) {
   return text.substr(start == std::string::npos ? 0 : start + 1).substr(0, kLongestLine);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

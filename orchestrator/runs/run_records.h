@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "orchestrator/runs/run.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 
 struct SubmissionRecord {
   std::string id;
@@ -67,4 +67,4 @@ void write_state(base::FileSystem& files, const base::Path& run_directory,
 // The last line of the log that is not empty, at most 500 characters.
 [[nodiscard]] std::string last_log_line(base::FileSystem& files, const base::Path& log);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

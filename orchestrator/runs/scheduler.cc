@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 namespace {
 
 constexpr const char* kCauses[] = {
@@ -24,4 +24,4 @@ std::string family_of(std::string_view scheduler) {
   return std::string(scheduler.substr(0, scheduler.find('_')));
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

@@ -12,7 +12,7 @@
 #include "base/file_system.h"
 #include "trainer/contract/slurm_resources.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 
 enum class ProcessState {
   None,     // nothing was started, or its end has been dealt with
@@ -66,7 +66,7 @@ struct ProcessReport {
 };
 
 // The answer about a token.
-struct Finding {
+struct SchedulerFinding {
   bool known = true;  // false: ask again later, it may or may not have been started
   std::optional<std::string> handle;
 };
@@ -109,7 +109,7 @@ class Scheduler {
   [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;
   // What was started under `token`, when the controller died before it could write the handle down.
   // since_utc: it was not started before.
-  [[nodiscard]] virtual Finding find(const std::string& token, double since_utc) = 0;
+  [[nodiscard]] virtual SchedulerFinding find(const std::string& token, double since_utc) = 0;
   // A running attempt that somebody else started: process id `process` working on `run_directory`.
   [[nodiscard]] virtual std::optional<std::string> adopt(std::int64_t process,
                                                          const base::Path& run_directory) = 0;
@@ -118,7 +118,7 @@ class Scheduler {
   [[nodiscard]] virtual ProcessReport poll(const std::string& handle) = 0;
   // Nodes that may be given what asks for these resources, now or soon; nothing: not known.
   [[nodiscard]] virtual std::optional<std::vector<std::string>> usable_nodes(
-      const trainer::SlurmResources&) {
+      const trainer::contract::SlurmResources&) {
     return std::nullopt;
   }
   // Nodes that the scheduler shows as dead now.
@@ -140,4 +140,4 @@ class Scheduler {
   virtual void somebody_looks() {}
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 namespace {
 
 constexpr std::size_t kFewestPoints = 3;
@@ -113,4 +113,4 @@ std::optional<Crossing> predict_crossing(const std::vector<EvaluationPoint>& poi
                   std::min(not_past(at + 2 * error), last * kFarthest)};
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 
 // One attempt's clock. Attempts are in order of their number.
 struct AttemptClock {
@@ -50,4 +50,4 @@ struct Crossing {
 [[nodiscard]] std::optional<Crossing> predict_crossing(const std::vector<EvaluationPoint>& points,
                                                        double target, Better better);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::runs {
 namespace {
 
 constexpr const char* kTrainer = "regatta-train";
@@ -39,4 +39,4 @@ base::Path find_trainer(const std::string& named, const base::Path& program,
                     "--trainer");
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::runs

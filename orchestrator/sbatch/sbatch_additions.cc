@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/slurm/node_suspicion.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 namespace {
 
 using View = std::string_view;
@@ -69,7 +69,7 @@ void avoid_suspects(const std::vector<GivenOption>& options, const std::vector<K
   for (const KnownNode& node : nodes) {
     if (!node.usable || !is_in(node, partitions)) continue;
     ++usable;
-    if (node.suspicion >= SuspicionPolicy{}.threshold) suspects.push_back(&node);
+    if (node.suspicion >= slurm::SuspicionPolicy{}.threshold) suspects.push_back(&node);
   }
   std::sort(suspects.begin(), suspects.end(),
             [](const auto* a, const auto* b) { return a->suspicion > b->suspicion; });
@@ -107,4 +107,4 @@ SbatchAdditions sbatch_additions(const std::vector<GivenOption>& options, View t
   return out;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

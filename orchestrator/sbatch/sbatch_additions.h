@@ -8,7 +8,7 @@
 
 #include "orchestrator/sbatch/sbatch_options.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 
 // A node that the controller knows.
 struct KnownNode {
@@ -35,4 +35,4 @@ struct SbatchAdditions {
                                                std::string_view token,
                                                const std::vector<KnownNode>& nodes);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 namespace {
 
 using View = std::string_view;
@@ -47,7 +47,7 @@ std::optional<GpuCount> gpus_of(const std::vector<GivenOption>& options, View na
     parts.push_back(std::move(part));
   }
   if (parts.size() != 1) return std::nullopt;
-  const auto gpus = parse_gres(parts.front());
+  const auto gpus = slurm::parse_gres(parts.front());
   if (!gpus || gpus->count < 1 || gpus->by_type.size() > 1) return std::nullopt;
   return GpuCount{option, gpus->count,
                   gpus->by_type.empty() ? std::string() : gpus->by_type.begin()->first};
@@ -378,7 +378,7 @@ std::optional<SbatchFinding> time_finding(const std::vector<GivenOption>& option
   for (std::size_t at = 0; at < value.size(); ++at) {
     if (at != colon && !is_digit(value[at])) return std::nullopt;
   }
-  const auto seconds = parse_slurm_duration(value);
+  const auto seconds = slurm::parse_slurm_duration(value);
   if (!seconds || *seconds <= 0 || *seconds >= kLongestMistake) return std::nullopt;
   const auto whole = static_cast<std::int64_t>(*seconds);
   const std::string minutes = whole < kMinute ? "" : counted(whole / kMinute, "minute");
@@ -444,7 +444,7 @@ std::optional<SbatchFinding> step_gpus_finding(const SbatchScript& script,
   return std::nullopt;
 }
 
-bool srun_forgets_cpus(const SlurmVersion& version) {
+bool srun_forgets_cpus(const slurm::SlurmVersion& version) {
   return version.at_least(22, 5) && !version.at_least(23, 11);
 }
 
@@ -458,4 +458,4 @@ std::string size_hint(const std::string& refusal, std::size_t script_bytes) {
          "otherwise); put what is large into a file that the script reads";
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

@@ -12,7 +12,7 @@
 #include "orchestrator/sbatch/sbatch_script.h"
 #include "orchestrator/slurm/slurm_values.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 
 // options: those that count (options_that_count), of one job, not of a heterogeneous one.
 
@@ -35,9 +35,9 @@ namespace regatta::orchestrator {
 [[nodiscard]] std::optional<SbatchFinding> step_gpus_finding(
     const SbatchScript& script, const std::vector<GivenOption>& options);
 // Releases in which srun does not take --cpus-per-task from its job: 22.05 and 23.02.
-[[nodiscard]] bool srun_forgets_cpus(const SlurmVersion& version);
+[[nodiscard]] bool srun_forgets_cpus(const slurm::SlurmVersion& version);
 
 // What to do about a script that slurmctld refused, if its size may be why; else empty.
 [[nodiscard]] std::string size_hint(const std::string& refusal, std::size_t script_bytes);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

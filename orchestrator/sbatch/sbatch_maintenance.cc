@@ -11,7 +11,7 @@
 #include "orchestrator/slurm/slurm_values.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 namespace {
 
 using View = std::string_view;
@@ -47,14 +47,14 @@ std::string left_text(double seconds) { return base::human_seconds(std::floor(se
 
 std::set<std::string> names_of(const std::string& hostlist) {
   try {
-    const auto names = topology::expand_hostlist(hostlist);
+    const auto names = topology::graph::expand_hostlist(hostlist);
     return {names.begin(), names.end()};
   } catch (const base::Error&) {
     return {};  // a form that is not known says nothing
   }
 }
 
-bool takes_all(const Reservation& reservation, const PartitionRow& partition) {
+bool takes_all(const slurm::Reservation& reservation, const slurm::PartitionRow& partition) {
   const auto reserved = names_of(reservation.nodes);
   const auto nodes = names_of(partition.nodes.value_or(""));
   return !nodes.empty() &&
@@ -62,29 +62,29 @@ bool takes_all(const Reservation& reservation, const PartitionRow& partition) {
 }
 
 // Seconds; infinite without a limit.
-std::optional<double> limit_of(const GivenOption* given, const PartitionRow& partition) {
+std::optional<double> limit_of(const GivenOption* given, const slurm::PartitionRow& partition) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (given == nullptr) {
     return partition.default_seconds ? partition.default_seconds : partition.max_seconds;
   }
-  const auto seconds = parse_slurm_duration(given->value);
+  const auto seconds = slurm::parse_slurm_duration(given->value);
   return seconds && *seconds == 0 ? kNone : seconds;
 }
 
 // Of the partitions that the job may use those that are known; empty where one is not.
-std::vector<const PartitionRow*> partitions_of(const std::vector<GivenOption>& options,
-                                               const std::vector<PartitionRow>& all) {
-  std::vector<const PartitionRow*> chosen;
+std::vector<const slurm::PartitionRow*> partitions_of(const std::vector<GivenOption>& options,
+                                                      const std::vector<slurm::PartitionRow>& all) {
+  std::vector<const slurm::PartitionRow*> chosen;
   const GivenOption* const asked = find_option(options, "partition");
   if (asked == nullptr) {
-    for (const PartitionRow& row : all) {
+    for (const slurm::PartitionRow& row : all) {
       if (row.is_default) chosen.push_back(&row);
     }
     return chosen;
   }
   for (const std::string& name : base::split(asked->value, ',')) {
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const PartitionRow& row) { return row.name == name; });
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const slurm::PartitionRow& row) { return row.name == name; });
     if (found == all.end()) return {};
     chosen.push_back(&*found);
   }
@@ -93,9 +93,10 @@ std::vector<const PartitionRow*> partitions_of(const std::vector<GivenOption>& o
 
 }  // namespace
 
-std::vector<Reservation> coming_maintenance(const std::vector<Reservation>& all, double now) {
-  std::vector<Reservation> coming;
-  for (const Reservation& reservation : all) {
+std::vector<slurm::Reservation> coming_maintenance(const std::vector<slurm::Reservation>& all,
+                                                   double now) {
+  std::vector<slurm::Reservation> coming;
+  for (const slurm::Reservation& reservation : all) {
     if (reservation.maintenance && reservation.start > now) coming.push_back(reservation);
   }
   std::sort(coming.begin(), coming.end(),
@@ -103,21 +104,20 @@ std::vector<Reservation> coming_maintenance(const std::vector<Reservation>& all,
   return coming;
 }
 
-std::optional<SbatchFinding> maintenance_finding(const std::vector<GivenOption>& options,
-                                                 const std::vector<Reservation>& reservations,
-                                                 const std::vector<PartitionRow>& partitions,
-                                                 double now) {
+std::optional<SbatchFinding> maintenance_finding(
+    const std::vector<GivenOption>& options, const std::vector<slurm::Reservation>& reservations,
+    const std::vector<slurm::PartitionRow>& partitions, double now) {
   for (const View name : {"reservation", "begin", "clusters", "time-min"}) {
     if (find_option(options, name) != nullptr) return std::nullopt;
   }
   const GivenOption* const given = find_option(options, "time");
   const auto chosen = partitions_of(options, partitions);
   if (chosen.empty()) return std::nullopt;
-  for (const Reservation& reservation : coming_maintenance(reservations, now)) {
+  for (const slurm::Reservation& reservation : coming_maintenance(reservations, now)) {
     const double left = reservation.start - now;
     double limit = std::numeric_limits<double>::infinity();  // the shortest of the partitions
     const bool blocked =
-        std::all_of(chosen.begin(), chosen.end(), [&](const PartitionRow* partition) {
+        std::all_of(chosen.begin(), chosen.end(), [&](const slurm::PartitionRow* partition) {
           const auto own = limit_of(given, *partition);
           if (!own || *own <= left || !takes_all(reservation, *partition)) return false;
           limit = std::min(limit, *own);
@@ -138,4 +138,4 @@ std::optional<SbatchFinding> maintenance_finding(const std::vector<GivenOption>&
   return std::nullopt;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

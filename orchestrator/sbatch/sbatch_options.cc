@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 namespace {
 
 using View = std::string_view;
@@ -296,4 +296,4 @@ const GivenOption* find_option(const std::vector<GivenOption>& options, View nam
   return found == options.rend() ? nullptr : &*found;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 
 enum class Argument { None, Required, Optional };  // Optional: only as --name=value
 
@@ -56,4 +56,4 @@ struct SbatchCommand {
 [[nodiscard]] const GivenOption* find_option(const std::vector<GivenOption>& options,
                                              std::string_view name);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

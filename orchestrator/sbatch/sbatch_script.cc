@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 namespace {
 
 using View = std::string_view;
@@ -238,4 +238,4 @@ std::vector<SbatchFinding> sbatch_folder_findings(const std::vector<GivenOption>
   return findings;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "orchestrator/sbatch/sbatch_options.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::sbatch {
 
 struct SbatchFinding {
   int line = 0;      // from 1; 0: the command line
@@ -41,4 +41,4 @@ struct SbatchScript {
 [[nodiscard]] std::vector<SbatchFinding> sbatch_folder_findings(
     const std::vector<GivenOption>& options, const base::Path& directory);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::sbatch

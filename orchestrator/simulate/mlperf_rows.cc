@@ -1,6 +1,6 @@
 #include "orchestrator/simulate/mlperf_rows.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 namespace {
 
 constexpr auto A100 = MlperfGpu::A100;
@@ -118,4 +118,4 @@ double samples_per_second(const MlperfRow& row) {
 
 bool is_small(const MlperfRow& row) { return row.gpus == 8 || row.gpus == 64; }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

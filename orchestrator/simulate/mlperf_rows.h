@@ -10,7 +10,7 @@
 
 #include "orchestrator/simulate/simulation.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 
 enum class MlperfGpu { A100, H100, H200, B200, Gb200 };
 // How gradients were summed. One: one block after backward, the optimizer shared by the node's
@@ -39,4 +39,4 @@ struct MlperfRow {
 // The rows that the study may be fitted to: those of 8 and of 64 GPUs.
 [[nodiscard]] bool is_small(const MlperfRow& row);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

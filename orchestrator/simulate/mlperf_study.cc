@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using trainer::RunConfig;
+using trainer::contract::RunConfig;
 
 constexpr int kGpusOfNode = 8;
 constexpr int kGpusOfTray = 4;   // a node of GB200 NVL72
@@ -35,10 +35,10 @@ std::string group_of(const MlperfRow& row) {
   return std::string(name_of(row.gpu)) + " " + row.software;
 }
 
-const DeviceFigures& device_of(MlperfGpu gpu) {
+const plan::DeviceFigures& device_of(MlperfGpu gpu) {
   const char* const models[] = {"NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200",
                                 "NVIDIA B200", "NVIDIA GB200"};
-  const DeviceFigures* const device = device_figures(models[static_cast<int>(gpu)]);
+  const plan::DeviceFigures* const device = plan::device_figures(models[static_cast<int>(gpu)]);
   base::check(device != nullptr, "the study's devices have figures");
   return *device;
 }
@@ -49,30 +49,30 @@ bool has_network(const MlperfRow& row) { return row.gpus > gpus_of_node(row.gpu)
 
 RunConfig config_of(const MlperfRow& row) {
   RunConfig config;
-  config.model = trainer::preset_shape("large");
+  config.model = trainer::contract::preset_shape("large");
   config.model.vocabulary = 30522;
   config.data.max_length = 512;
   config.ranks = row.gpus;
   config.batch_size = row.batch;
   config.evaluate_samples = kEvaluationSamples;
-  config.optimizer.kind = trainer::OptimizerKind::Lamb;
-  config.buckets.by = trainer::BucketPolicy::One;
+  config.optimizer.kind = trainer::contract::OptimizerKind::Lamb;
+  config.buckets.by = trainer::contract::BucketPolicy::One;
   config.buckets.overlap = row.sums != MlperfSums::One;
-  config.balance.strategy = trainer::Balance::None;
+  config.balance.strategy = trainer::contract::Balance::None;
   if (row.layout == RowLayout::Unpadded) {  // samples are sorted and dealt in turn
-    config.balance.strategy = trainer::Balance::GlobalPresort;
-    config.balance.deal = trainer::Deal::Stride;
+    config.balance.strategy = trainer::contract::Balance::GlobalPresort;
+    config.balance.deal = trainer::contract::Deal::Stride;
   }
   if (row.sums == MlperfSums::One) return config;
-  config.buckets.by = trainer::BucketPolicy::Bytes;
+  config.buckets.by = trainer::contract::BucketPolicy::Bytes;
   constexpr std::int64_t kFifth = std::int64_t{4} * 336'226'108 / 5 + 1;
   config.buckets.bytes = kFifth;
   if (row.sums == MlperfSums::Each) {
     config.buckets.bytes = std::int64_t{50} << 20U;  // 25 MiB of 16 bits
-    config.optimizer.kind = trainer::OptimizerKind::AdamW;
-    config.clip = trainer::ClipMode::Bucket;
-    config.balance.strategy = trainer::Balance::Stratified;
-    config.balance.deal = trainer::Deal::Snake;
+    config.optimizer.kind = trainer::contract::OptimizerKind::AdamW;
+    config.clip = trainer::contract::ClipMode::Bucket;
+    config.balance.strategy = trainer::contract::Balance::Stratified;
+    config.balance.deal = trainer::contract::Deal::Snake;
   }
   return config;
 }
@@ -83,11 +83,11 @@ struct Figures {
 
 SimulationInputs inputs_of(const MlperfRow& row, const Figures& figures,
                            const MlperfAssumptions& assumptions) {
-  const DeviceFigures& device = device_of(row.gpu);
+  const plan::DeviceFigures& device = device_of(row.gpu);
   const int node = std::min(row.gpus, gpus_of_node(row.gpu));
   SimulationInputs inputs;
   inputs.config = config_of(row);
-  inputs.lengths = trainer::LengthTable::parse(kWikipedia, "the study's lengths");
+  inputs.lengths = trainer::contract::LengthTable::parse(kWikipedia, "the study's lengths");
   inputs.ranks_per_node = node;
   inputs.compute.peak_flops = device.half_flops;
   inputs.compute.efficiency = figures.efficiency;
@@ -95,13 +95,13 @@ SimulationInputs inputs_of(const MlperfRow& row, const Figures& figures,
       assumptions.memory_share * device.memory_bytes_per_second;
   inputs.compute.multiprocessors = device.multiprocessors;
   inputs.compute.kernel_seconds = assumptions.kernel_seconds;
-  topology::Allocation allocation = mlperf_allocation(row.gpu, row.gpus);
+  topology::nccl::Allocation allocation = mlperf_allocation(row.gpu, row.gpus);
   allocation.sharp = row.sharp && allocation.nodes > 1;
   const bool is_shared = row.sums != MlperfSums::Each;
   // On one node each GPU gets its part of the sum; between nodes all get all of it.
-  inputs.network = network_of(allocation, &device, is_shared && !has_network(row));
+  inputs.network = plan::network_of(allocation, &device, is_shared && !has_network(row));
   inputs.network.sum = inputs.network.sum.scaled(assumptions.sum_times, assumptions.sum_times);
-  inputs.network.gather = network_of(mlperf_allocation(row.gpu, node), &device, true).gather;
+  inputs.network.gather = plan::network_of(mlperf_allocation(row.gpu, node), &device, true).gather;
   inputs.optimizer_parts = is_shared ? node : 1;
   inputs.layout = row.layout;
   // Packed entries evaluate on rows that are not packed.
@@ -201,7 +201,7 @@ double efficiency_for(const MlperfStudy& study, const MlperfRow& row) {
     const auto found = study.efficiencies.find(group);
     if (found != study.efficiencies.end()) return found->second;
   }
-  return kUsualEfficiency;
+  return plan::kUsualEfficiency;
 }
 
 MlperfPrediction predict(const MlperfStudy& study, const MlperfRow& row) {
@@ -237,7 +237,7 @@ void judge(MlperfStudy* study) {
     (each.is_fitted ? fitted : is_large(each.row) ? large : middle).push_back(error);
     if (!is_large(each.row)) continue;
     ++study->large_rows;
-    by_gpu[orchestrator::name_of(each.row.gpu)].push_back(error);
+    by_gpu[simulate::name_of(each.row.gpu)].push_back(error);
     if (error <= 0.2) ++study->large_within_20_percent;
   }
   study->fitted_error = median(std::move(fitted));
@@ -270,7 +270,7 @@ std::string row_text(const MlperfPrediction& of) {
   return formatted(
       "%-5s %-14s %-5s %5d %6d %-9s|%9.0f %9.0f %+7.1f  %-10s|%7.1f %7.1f %6.1f %6.1f"
       " %6.2f  %s\n",
-      of.row.round, of.row.submitter, orchestrator::name_of(of.row.gpu), of.row.gpus, of.row.batch,
+      of.row.round, of.row.submitter, simulate::name_of(of.row.gpu), of.row.gpus, of.row.batch,
       name_of(of.row.layout), samples_per_second(of.row), of.samples_per_second, 100 * of.error,
       of.is_fitted ? "fitted" : "predicted", 1e3 * mean.step, 1e3 * (mean.compute + mean.imbalance),
       1e3 * mean.exposed, 1e3 * (mean.tail + mean.gather + mean.overhead),
@@ -281,7 +281,7 @@ Json row_json(const MlperfPrediction& of) {
   const StepParts& mean = of.simulation.mean;
   return {{"round", of.row.round},
           {"submitter", of.row.submitter},
-          {"gpu", orchestrator::name_of(of.row.gpu)},
+          {"gpu", simulate::name_of(of.row.gpu)},
           {"gpus", of.row.gpus},
           {"batch", of.row.batch},
           {"minutes", of.row.minutes},
@@ -304,18 +304,18 @@ Json row_json(const MlperfPrediction& of) {
 
 }  // namespace
 
-topology::Allocation mlperf_allocation(MlperfGpu gpu, int gpus) {
-  topology::Allocation allocation;
+topology::nccl::Allocation mlperf_allocation(MlperfGpu gpu, int gpus) {
+  topology::nccl::Allocation allocation;
   allocation.nodes = std::max(1, gpus / kGpusOfNode);
   allocation.ranks_per_node = std::min(gpus, kGpusOfNode);
   allocation.nvswitch = true;
   allocation.nics = kGpusOfNode;
   if (gpu == MlperfGpu::A100) {
     allocation.compute_capability = 80;
-    allocation.host = topology::HostCpu::Amd;
+    allocation.host = topology::nccl::HostCpu::Amd;
     allocation.gb_per_s_within = 240;  // 12 NVLinks that NCCL takes for 20 GB/s
     allocation.gb_per_s_a_nic = 25;    // HDR
-    allocation.to_nic = topology::PathType::Pxb;
+    allocation.to_nic = topology::graph::PathType::Pxb;
     return allocation;
   }
   allocation.compute_capability = 90;
@@ -328,7 +328,7 @@ topology::Allocation mlperf_allocation(MlperfGpu gpu, int gpus) {
   if (gpu == MlperfGpu::Gb200) {
     allocation.nodes = (gpus + kGpusOfRack - 1) / kGpusOfRack;
     allocation.ranks_per_node = gpus / allocation.nodes;  // racks of equal parts
-    allocation.host = topology::HostCpu::Other;
+    allocation.host = topology::nccl::HostCpu::Other;
     allocation.nics = allocation.ranks_per_node;
   }
   return allocation;
@@ -396,4 +396,4 @@ std::string mlperf_json(const MlperfStudy& study) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

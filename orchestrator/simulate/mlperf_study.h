@@ -9,24 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/simulate/mlperf_rows.h"
 #include "orchestrator/plan/peak_share.h"
+#include "orchestrator/plan/step_model.h"
+#include "orchestrator/simulate/mlperf_rows.h"
 #include "topology/nccl/cost_model.h"
 
-namespace regatta::orchestrator {
-
-// What a kernel costs beside its work, starting, filling and draining the device. An assumption,
-// not a measurement: an empty kernel of a CUDA graph takes about 3 microseconds.
-inline constexpr double kKernelSeconds = 4e-6;
-// Of a data sheet's memory bandwidth: LayerNorms reach 3.7 of 4.8 TB/s on an H200.
-inline constexpr double kMemoryShare = 0.77;
-// Of a step on several nodes, without a measurement: what the study fits.
-inline constexpr double kUsualOverheadSeconds = 0.009;
+namespace regatta::orchestrator::simulate {
 
 // What is assumed and not fitted, to be varied.
 struct MlperfAssumptions {
-  double kernel_seconds = kKernelSeconds;
-  double memory_share = kMemoryShare;
+  double kernel_seconds = plan::kKernelSeconds;
+  double memory_share = plan::kMemoryShare;
   double sum_times = 1;  // sums take so many times what NCCL's model says
 };
 
@@ -58,9 +51,9 @@ struct MlperfStudy {
 // The machines that the study takes for all entries of a GPU: DGX A100 and DGX H100 (H200 likewise,
 // and B200 with its own NVLinks) and racks of GB200 NVL72, as in topology/examples. As many racks
 // as it takes, equally full.
-[[nodiscard]] topology::Allocation mlperf_allocation(MlperfGpu gpu, int gpus);
+[[nodiscard]] topology::nccl::Allocation mlperf_allocation(MlperfGpu gpu, int gpus);
 
 [[nodiscard]] std::string mlperf_text(const MlperfStudy& study);
 [[nodiscard]] std::string mlperf_json(const MlperfStudy& study);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

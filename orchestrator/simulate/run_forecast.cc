@@ -9,7 +9,7 @@
 #include "base/philox.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 namespace {
 
 constexpr std::uint32_t kForecastSite = 0x53494d32;  // no site of the trainer's
@@ -152,4 +152,4 @@ double best_checkpoint_interval(double checkpoint_seconds, double failures_per_s
   return std::sqrt(2 * checkpoint_seconds / failures_per_second);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 
 struct RunForecastInputs {
   double step_seconds = 0;
@@ -50,4 +50,4 @@ inline constexpr double kMostIntervals = 1e5;
 [[nodiscard]] double best_checkpoint_interval(double checkpoint_seconds,
                                               double failures_per_second);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

@@ -12,13 +12,13 @@
 #include "topology/plan/bucket_programme.h"
 #include "trainer/contract/balance.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 namespace {
 
-using topology::CommunicationCurve;
-using topology::StepInputs;
-using trainer::BatchSizes;
-using trainer::RunConfig;
+using topology::nccl::CommunicationCurve;
+using topology::plan::StepInputs;
+using trainer::contract::BatchSizes;
+using trainer::contract::RunConfig;
 
 constexpr std::uint32_t kLengthSite = 0x53494d31;  // no site of the trainer's
 constexpr int kElementBytes = 4;                   // of what plan_inputs() counts
@@ -27,7 +27,7 @@ constexpr std::int64_t kDefaultBucketBytes = std::int64_t{25} << 20;
 // Lengths by 16 random bits: as fine as a table of shares is known.
 class LengthSource {
  public:
-  LengthSource(const trainer::LengthTable& table, std::uint64_t seed)
+  LengthSource(const trainer::contract::LengthTable& table, std::uint64_t seed)
       : lengths_(table.evenly(kDraws)), seed_(seed) {}
 
   void draw(std::uint32_t step, std::vector<std::int32_t>* lengths) const {
@@ -78,7 +78,7 @@ BatchSizes laid_out(double samples, double tokens, double squared, const RunConf
 StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_square,
                        double compute_seconds) {
   const RunConfig& config = inputs.config;
-  PlanFigures figures;
+  plan::PlanFigures figures;
   figures.peak_flops = inputs.compute.peak_flops;
   figures.efficiency = inputs.compute.efficiency;
   figures.memory_bytes_per_second = inputs.compute.memory_bytes_per_second;
@@ -87,8 +87,8 @@ StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_
   figures.slowdown = inputs.network.slowdown;
   figures.compute_seconds = compute_seconds;
   figures.overhead_seconds = inputs.overhead_seconds;
-  StepInputs step = plan_inputs(config, figures);
-  for (topology::StepTensor& tensor : step.tensors) {
+  StepInputs step = plan::plan_inputs(config, figures);
+  for (topology::plan::StepTensor& tensor : step.tensors) {
     tensor.begin_byte = tensor.begin_byte / kElementBytes * inputs.gradient_bytes;
     tensor.end_byte = tensor.end_byte / kElementBytes * inputs.gradient_bytes;
   }
@@ -100,8 +100,8 @@ StepInputs base_inputs(const SimulationInputs& inputs, double mean, double mean_
   return step;
 }
 
-std::vector<topology::Bucket> per_layer(const trainer::TensorTable& table) {
-  std::vector<topology::Bucket> buckets;
+std::vector<topology::plan::Bucket> per_layer(const trainer::contract::TensorTable& table) {
+  std::vector<topology::plan::Bucket> buckets;
   std::string part = "-";
   for (int i = 0; i < static_cast<int>(table.tensors.size()); ++i) {
     const std::string& name = table.tensors[static_cast<std::size_t>(i)].name;
@@ -115,28 +115,28 @@ std::vector<topology::Bucket> per_layer(const trainer::TensorTable& table) {
   return buckets;
 }
 
-topology::Plan plan_of(const SimulationInputs& inputs, const StepInputs& step) {
+topology::plan::Plan plan_of(const SimulationInputs& inputs, const StepInputs& step) {
   const RunConfig& config = inputs.config;
-  if (config.buckets.by == trainer::BucketPolicy::Plan) {
-    return plan_buckets(step, inputs.network.sum, config.ranks);
+  if (config.buckets.by == trainer::contract::BucketPolicy::Plan) {
+    return topology::plan::plan_buckets(step, inputs.network.sum, config.ranks);
   }
-  topology::Plan plan;
+  topology::plan::Plan plan;
   plan.ranks = config.ranks;
   plan.why = "the run file says how";
   switch (config.buckets.by) {
-    case trainer::BucketPolicy::Plan:
-    case trainer::BucketPolicy::One:
-      plan.buckets = one_bucket(step);
+    case trainer::contract::BucketPolicy::Plan:
+    case trainer::contract::BucketPolicy::One:
+      plan.buckets = topology::plan::one_bucket(step);
       break;
-    case trainer::BucketPolicy::Bytes: {
+    case trainer::contract::BucketPolicy::Bytes: {
       const std::int64_t bytes =
           config.buckets.bytes > 0 ? config.buckets.bytes : kDefaultBucketBytes;
-      plan.buckets = buckets_of_at_most(
+      plan.buckets = topology::plan::buckets_of_at_most(
           step, std::max<std::int64_t>(1, bytes / kElementBytes) * inputs.gradient_bytes);
       break;
     }
-    case trainer::BucketPolicy::PerLayer:
-      plan.buckets = per_layer(trainer::make_tensor_table(config.model));
+    case trainer::contract::BucketPolicy::PerLayer:
+      plan.buckets = per_layer(trainer::contract::make_tensor_table(config.model));
       break;
   }
   return plan;
@@ -147,7 +147,7 @@ double gather_seconds(const SimulationInputs& inputs, double forward_seconds) {
       inputs.optimizer_parts > 0 ? inputs.optimizer_parts > 1 : inputs.config.sharding.optimizer;
   if (!shares) return 0;
   const double elements =
-      static_cast<double>(trainer::make_tensor_table(inputs.config.model).arena_size);
+      static_cast<double>(trainer::contract::make_tensor_table(inputs.config.model).arena_size);
   const double whole = inputs.network.gather.seconds(elements * inputs.gather_bytes);
   const bool is_hidden = inputs.config.sharding.optimizer && inputs.config.sharding.overlap_gather;
   return is_hidden ? std::max(0.0, whole - forward_seconds) : whole;
@@ -163,9 +163,9 @@ struct StepShares {
 };
 
 StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>& lengths,
-                const trainer::StratumLimits& strata) {
+                const trainer::contract::StratumLimits& strata) {
   const RunConfig& config = inputs.config;
-  trainer::BalanceOptions options;
+  trainer::contract::BalanceOptions options;
   options.strategy = config.balance.strategy;
   options.deal = config.balance.deal;
   options.ranks = config.ranks;
@@ -175,7 +175,7 @@ StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>&
   const double linear = 2.0 * (4.0 * config.model.hidden + 2.0 * config.model.feed_forward);
   double most = -1;
   StepShares shares;
-  for (const std::vector<std::int32_t>& places : trainer::assign(lengths, options)) {
+  for (const std::vector<std::int32_t>& places : trainer::contract::assign(lengths, options)) {
     Shares rank;
     rank.samples = static_cast<double>(places.size());
     for (const std::int32_t place : places) {
@@ -197,25 +197,27 @@ StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>&
 // The lengths of each step in turn; under `stratified` a window at a time.
 class Batches {
  public:
-  Batches(const RunConfig& config, const trainer::LengthTable& table, const LengthSource& source)
+  Batches(const RunConfig& config, const trainer::contract::LengthTable& table,
+          const LengthSource& source)
       : config_(config), source_(source), lengths_(static_cast<std::size_t>(config.batch_size)) {
-    if (config.balance.strategy != trainer::Balance::Stratified) return;
-    strata_ = trainer::stratum_limits(table.evenly(trainer::kStratumSamples));
+    if (config.balance.strategy != trainer::contract::Balance::Stratified) return;
+    strata_ = trainer::contract::stratum_limits(table.evenly(trainer::contract::kStratumSamples));
   }
 
   // Of `stratified`.
-  [[nodiscard]] const trainer::StratumLimits& strata() const { return strata_; }
+  [[nodiscard]] const trainer::contract::StratumLimits& strata() const { return strata_; }
 
   const std::vector<std::int32_t>& step(int number) {
-    if (config_.balance.strategy != trainer::Balance::Stratified) {
+    if (config_.balance.strategy != trainer::contract::Balance::Stratified) {
       source_.draw(static_cast<std::uint32_t>(number), &lengths_);
       return lengths_;
     }
-    const int within = number % trainer::kWindowSteps;
+    const int within = number % trainer::contract::kWindowSteps;
     if (within == 0) {
-      window_.resize(lengths_.size() * trainer::kWindowSteps);
+      window_.resize(lengths_.size() * trainer::contract::kWindowSteps);
       source_.draw(static_cast<std::uint32_t>(number), &window_);
-      order_ = trainer::stratified_order(window_, config_.batch_size, config_.ranks, strata_);
+      order_ =
+          trainer::contract::stratified_order(window_, config_.batch_size, config_.ranks, strata_);
     }
     const std::size_t first = lengths_.size() * static_cast<std::size_t>(within);
     for (std::size_t i = 0; i < lengths_.size(); ++i) {
@@ -227,7 +229,7 @@ class Batches {
  private:
   const RunConfig& config_;
   const LengthSource& source_;
-  trainer::StratumLimits strata_ = {};
+  trainer::contract::StratumLimits strata_ = {};
   std::vector<std::int32_t> lengths_, window_, order_;
 };
 
@@ -256,7 +258,7 @@ double evaluation_seconds(const SimulationInputs& inputs, double mean, double me
   const double each = samples / parts;
   const BatchSizes sizes =
       laid_out(each, each * mean, each * mean_square, config, inputs.evaluation_layout);
-  return parts * compute_seconds(config.model, sizes, inputs.compute).forward;
+  return parts * plan::compute_seconds(config.model, sizes, inputs.compute).forward;
 }
 
 double percentile(std::vector<double> values, double share) {
@@ -295,7 +297,7 @@ class Tally {
 StepInputs stretched(StepInputs step, double factor) {
   step.forward_seconds *= factor;
   step.compute_seconds *= factor;
-  for (topology::StepTensor& tensor : step.tensors) tensor.ready_seconds *= factor;
+  for (topology::plan::StepTensor& tensor : step.tensors) tensor.ready_seconds *= factor;
   return step;
 }
 
@@ -309,8 +311,8 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
   const double mean = source.mean(), mean_square = source.mean_square();
   const auto compute = [&](double samples, double tokens, double squared) {
     const BatchSizes sizes = laid_out(samples, tokens, squared, config, inputs.layout);
-    const ComputeSeconds seconds =
-        compute_seconds(config.model, sizes, inputs.compute, config.micro_batch_size);
+    const plan::ComputeSeconds seconds =
+        plan::compute_seconds(config.model, sizes, inputs.compute, config.micro_batch_size);
     return seconds.forward + seconds.backward;
   };
   const double samples = config.batch_size / ranks;
@@ -332,8 +334,8 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
         compute(shares.all.samples / ranks, shares.all.tokens / ranks, shares.all.squared / ranks);
     const double longest =
         std::max(parts.compute, compute(slowest.samples, slowest.tokens, slowest.squared));
-    const topology::StepTimeline timeline =
-        run_step(stretched(step, longest / base), result.plan.buckets, inputs.network.sum);
+    const topology::plan::StepTimeline timeline = topology::plan::run_step(
+        stretched(step, longest / base), result.plan.buckets, inputs.network.sum);
     parts.imbalance = longest - parts.compute;
     // What the sums slow computing down by is theirs.
     parts.exposed = std::max(0.0, timeline.exposed_seconds + timeline.compute_seconds - longest);
@@ -344,13 +346,15 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
     tally.add(parts);
     imbalance += shares.most_tokens / (shares.all.tokens / ranks);
     const double masked = shares.all.tokens * config.data.mask_fraction;
-    flops += training_flops(config.model, {rounded(shares.all.samples), rounded(shares.all.tokens),
-                                           rounded(shares.all.squared), rounded(masked)});
+    flops += trainer::contract::training_flops(
+        config.model, {rounded(shares.all.samples), rounded(shares.all.tokens),
+                       rounded(shares.all.squared), rounded(masked)});
   }
   tally.write(&result);
   const double total = result.mean.step * inputs.steps;
-  result.timeline = run_step(stretched(step, (result.mean.compute + result.mean.imbalance) / base),
-                             result.plan.buckets, inputs.network.sum);
+  result.timeline = topology::plan::run_step(
+      stretched(step, (result.mean.compute + result.mean.imbalance) / base), result.plan.buckets,
+      inputs.network.sum);
   result.communication_seconds = result.timeline.communication_seconds;
   result.token_imbalance = imbalance / inputs.steps;
   result.samples_per_second = config.batch_size / result.mean.step;
@@ -359,4 +363,4 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
   return result;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

@@ -14,7 +14,7 @@
 #include "trainer/contract/length_table.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 
 // What a device computes for a sample. The trainer does Unpadded only.
 enum class RowLayout {
@@ -24,11 +24,11 @@ enum class RowLayout {
 };
 
 struct SimulationInputs {
-  trainer::RunConfig config;     // with the ranks, and the batch, that are simulated
-  trainer::LengthTable lengths;  // none above data.max_length
+  trainer::contract::RunConfig config;     // with the ranks, and the batch, that are simulated
+  trainer::contract::LengthTable lengths;  // none above data.max_length
   int ranks_per_node = 1;
-  ComputeFigures compute;
-  Network network = no_network();
+  plan::ComputeFigures compute;
+  plan::Network network = plan::no_network();
   RowLayout layout = RowLayout::Unpadded;
   RowLayout evaluation_layout = RowLayout::Unpadded;
   int evaluation_batch = 0;     // samples of a rank at once; 0: as in training
@@ -60,8 +60,8 @@ struct Simulation {
   double samples_per_second = 0;      // while steps are taken
   double model_flops_per_second = 0;  // of a rank
   double evaluation_seconds = 0;      // of one
-  topology::Plan plan;
-  topology::StepTimeline timeline;  // of the mean step
+  topology::plan::Plan plan;
+  topology::plan::StepTimeline timeline;  // of the mean step
 };
 
 // The same inputs give the same result, on any machine to rounding; config.seed draws the lengths.
@@ -69,4 +69,4 @@ struct Simulation {
 // plan_inputs() refuses.
 [[nodiscard]] Simulation simulate_steps(const SimulationInputs& inputs);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "orchestrator/plan/step_model.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -45,8 +45,8 @@ std::string run_row(const SimulatedRun& run) {
 
 // What the whole table hangs on, below its title.
 std::string share_text(const SimulationReport& report) {
-  const PeakShare& share = report.share;
-  if (share.fitted) return share_sentence(share) + "\n";
+  const plan::PeakShare& share = report.share;
+  if (share.fitted) return plan::share_sentence(share) + "\n";
   const std::string value = formatted("%.3g %%", 100 * share.value);
   std::string text = "NOT FITTED: " + share.basis + ". Taken " + value + ", so samples/s may be";
   for (const SimulatedRun& run : report.runs) {
@@ -139,4 +139,4 @@ std::string simulation_json(const SimulationReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

@@ -9,7 +9,7 @@
 #include "orchestrator/simulate/run_forecast.h"
 #include "orchestrator/simulate/simulation.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::simulate {
 
 struct SamplesRange {
   double low = 0, high = 0;  // per second
@@ -27,7 +27,7 @@ struct SimulatedRun {
 struct SimulationReport {
   std::string title;               // model, batch, machines
   double peak_flops = 0;           // of a rank
-  PeakShare share;                 // of that peak
+  plan::PeakShare share;           // of that peak
   std::vector<SimulatedRun> runs;  // at least one; the first is what scaling compares with
   std::vector<std::string> notes;  // what figures rest on, a sentence each
 };
@@ -39,4 +39,4 @@ struct SimulationReport {
 // README.md, "Simulation".
 [[nodiscard]] std::string simulation_json(const SimulationReport& report);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::simulate

@@ -10,9 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::site {
 namespace {
 
 constexpr int kTokenBytes = 32;
@@ -26,7 +25,7 @@ constexpr const char* kRemedy = "; remove it and start 'regatta serve' again, wh
 
 }  // namespace
 
-std::optional<base::Path> default_data_directory(const Environment& environment) {
+std::optional<base::Path> default_data_directory(const ProgramEnvironment& environment) {
   if (environment.state_home && !environment.state_home->empty()) {
     return base::Path(*environment.state_home) / "regatta";
   }
@@ -34,11 +33,6 @@ std::optional<base::Path> default_data_directory(const Environment& environment)
     return base::Path(*environment.home) / ".local" / "state" / "regatta";
   }
   return std::nullopt;
-}
-
-ControllerAddress controller_address(const Environment& environment) {
-  return {environment.server.value_or(""), environment.token_file.value_or(""),
-          default_data_directory(environment)};
 }
 
 base::Path socket_path(const base::Path& data) { return data / "controller.sock"; }
@@ -95,4 +89,4 @@ std::string keep_token(base::FileSystem& files, const base::Path& data) {
   return token;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::site

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "base/file_system.h"
+#include "orchestrator/site/environment.h"
 
-namespace regatta::orchestrator {
-
-struct Environment;
+namespace regatta::orchestrator::site {
 
 // $XDG_STATE_HOME/regatta, else $HOME/.local/state/regatta; nothing when neither is set.
-[[nodiscard]] std::optional<base::Path> default_data_directory(const Environment& environment);
+[[nodiscard]] std::optional<base::Path> default_data_directory(
+    const ProgramEnvironment& environment);
 
 // DATA/controller.sock and DATA/token.
 [[nodiscard]] base::Path socket_path(const base::Path& data);
@@ -25,4 +25,4 @@ struct Environment;
 // Code::Operator also when others may write into the directory.
 [[nodiscard]] std::string keep_token(base::FileSystem& files, const base::Path& data);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::site

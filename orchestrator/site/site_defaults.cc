@@ -11,9 +11,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "orchestrator/cli/commands.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::site {
 namespace {
 
 constexpr const char* kSiteFile = "/etc/regatta/config.yaml";
@@ -25,7 +24,7 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
 }
 
-std::optional<DefaultsPlace> named_by(const Environment& environment, const char* variable,
+std::optional<DefaultsPlace> named_by(const ProgramEnvironment& environment, const char* variable,
                                       const std::optional<base::Path>& otherwise) {
   const auto found = environment.whole.find(variable);
   if (found == environment.whole.end()) {
@@ -35,7 +34,7 @@ std::optional<DefaultsPlace> named_by(const Environment& environment, const char
   return DefaultsPlace{found->second, true};
 }
 
-std::optional<base::Path> user_file(const Environment& environment) {
+std::optional<base::Path> user_file(const ProgramEnvironment& environment) {
   const auto config_home = environment.whole.find("XDG_CONFIG_HOME");
   if (config_home != environment.whole.end() && !config_home->second.empty()) {
     return base::Path(config_home->second) / "regatta" / "config.yaml";
@@ -113,7 +112,7 @@ void read_runs(base::Table& table, std::string* runs) {
 
 }  // namespace
 
-std::vector<DefaultsPlace> defaults_places(const Environment& environment) {
+std::vector<DefaultsPlace> defaults_places(const ProgramEnvironment& environment) {
   std::vector<DefaultsPlace> places;
   for (const auto& place : {named_by(environment, "REGATTA_CONFIG", user_file(environment)),
                             named_by(environment, "REGATTA_SITE_CONFIG", kSiteFile)}) {
@@ -133,9 +132,9 @@ DefaultsFile parse_defaults(const std::string& text, const base::Path& path) {
     table.fail("parallel", "is " + std::to_string(file.parallel) + "; use 1 to " +
                                std::to_string(kMostParallel) + ", or 0 for no limit of the file's");
   }
-  file.slurm = trainer::read_slurm_defaults(table);
+  file.slurm = trainer::contract::read_slurm_defaults(table);
   table.finish();
-  (void)trainer::with_slurm_defaults({}, file.slurm, &file.slurm_keys);
+  (void)trainer::contract::with_slurm_defaults({}, file.slurm, &file.slurm_keys);
   return file;
 }
 
@@ -154,20 +153,23 @@ std::vector<DefaultsFile> read_defaults(const std::vector<DefaultsPlace>& places
   return files;
 }
 
-FilledRun with_defaults(trainer::RunConfig config, const std::vector<DefaultsFile>& files) {
+FilledRun with_defaults(trainer::contract::RunConfig config,
+                        const std::vector<DefaultsFile>& files) {
   FilledRun filled{std::move(config), {}};
   const bool takes = !filled.config.slurm || filled.config.slurm->defaults;
-  trainer::SlurmResources resources = trainer::slurm_resources_of(filled.config);
+  trainer::contract::SlurmResources resources =
+      trainer::contract::slurm_resources_of(filled.config);
   for (const DefaultsFile& file : files) {
     std::vector<std::string> keys;
-    if (takes) resources = trainer::with_slurm_defaults(std::move(resources), file.slurm, &keys);
+    if (takes)
+      resources = trainer::contract::with_slurm_defaults(std::move(resources), file.slurm, &keys);
     for (const std::string& key : keys) filled.origins["slurm." + key] = file.path;
   }
   if (!filled.origins.empty()) {
     filled.config.slurm = std::move(resources);
     // Each is within its limits, and together they may not be.
-    filled.config = trainer::parse_run_config(trainer::to_json(filled.config),
-                                              "run file with the defaults of site and user");
+    filled.config = trainer::contract::parse_run_config(
+        trainer::contract::to_json(filled.config), "run file with the defaults of site and user");
   }
   const auto& slurm = filled.config.slurm;
   if (slurm && slurm->container.image.empty() && !slurm->container.mounts.empty()) {
@@ -178,7 +180,7 @@ FilledRun with_defaults(trainer::RunConfig config, const std::vector<DefaultsFil
   return filled;
 }
 
-std::optional<base::Path> default_runs_directory(const Environment& environment) {
+std::optional<base::Path> default_runs_directory(const ProgramEnvironment& environment) {
   if (environment.runs && !environment.runs->empty()) return *environment.runs;
   for (const DefaultsFile& file : read_defaults(defaults_places(environment))) {
     if (!file.runs.empty()) return file.runs;
@@ -186,4 +188,4 @@ std::optional<base::Path> default_runs_directory(const Environment& environment)
   return std::nullopt;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::site

@@ -9,17 +9,16 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "orchestrator/site/environment.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
-
-struct Environment;
+namespace regatta::orchestrator::site {
 
 struct DefaultsFile {
   base::Path path;
   std::string runs;  // the runs directory, absolute; empty: the file does not say
   int parallel = 0;  // runs at once; 0: the file does not say
-  trainer::SlurmResources slurm;
+  trainer::contract::SlurmResources slurm;
   std::vector<std::string>
       slurm_keys;  // those that the file has, as with_slurm_defaults() names them
 };
@@ -31,7 +30,7 @@ struct DefaultsPlace {
   base::Path path;
   bool must_exist = false;  // a variable names it
 };
-[[nodiscard]] std::vector<DefaultsPlace> defaults_places(const Environment& environment);
+[[nodiscard]] std::vector<DefaultsPlace> defaults_places(const ProgramEnvironment& environment);
 
 // The files that are there, in that order. Code::User for one that cannot be understood, with file,
 // line and key; Code::Operator for one that others can write (`setup` is a shell), for a pipe and
@@ -40,16 +39,17 @@ struct DefaultsPlace {
 [[nodiscard]] DefaultsFile parse_defaults(const std::string& text, const base::Path& path);
 
 struct FilledRun {
-  trainer::RunConfig config;
+  trainer::contract::RunConfig config;
   std::map<std::string, base::Path> origins;  // "slurm.partition": the file that said it
 };
 // `config`, a job of Slurm's, with what it leaves to Slurm as the files have it; as it is where it
 // says `slurm: {defaults: false}`. Code::User for a whole that no run file could be.
-[[nodiscard]] FilledRun with_defaults(trainer::RunConfig config,
+[[nodiscard]] FilledRun with_defaults(trainer::contract::RunConfig config,
                                       const std::vector<DefaultsFile>& files);
 
 // The runs directory where no option names one: REGATTA_RUNS, else as the files say; nothing where
 // neither does. Errors as read_defaults().
-[[nodiscard]] std::optional<base::Path> default_runs_directory(const Environment& environment);
+[[nodiscard]] std::optional<base::Path> default_runs_directory(
+    const ProgramEnvironment& environment);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::site

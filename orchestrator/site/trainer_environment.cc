@@ -6,7 +6,7 @@
 
 #include "orchestrator/batch/batch_script.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::site {
 namespace {
 
 using View = std::string_view;
@@ -36,7 +36,7 @@ bool may_reach_trainer(View variable) {
     return false;
   }
   if (variable == "SLURM_CONF") return false;
-  return may_reach_job(variable) ||
+  return batch::may_reach_job(variable) ||
          std::find(std::begin(kNames), std::end(kNames), variable) != std::end(kNames) ||
          std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [&](View prefix) { return variable.substr(0, prefix.size()) == prefix; });
@@ -51,4 +51,4 @@ std::map<std::string, std::string> trainer_environment(
   return kept;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::site

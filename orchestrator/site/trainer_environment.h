@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::site {
 
 // What a batch job gets (slurm/batch_script.h) but for Slurm's own, and what tunes the libraries
 // that a trainer loads: NCCL, Open MPI, CUDA, oneDNN and the like. Never a name that says TOKEN,
@@ -15,4 +15,4 @@ namespace regatta::orchestrator {
 [[nodiscard]] std::map<std::string, std::string> trainer_environment(
     const std::map<std::string, std::string>& whole);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::site

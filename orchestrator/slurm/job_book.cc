@@ -8,7 +8,7 @@
 #include "orchestrator/slurm/job_end.h"
 #include "trainer/contract/exit_code.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 // A token that neither squeue nor sacct finds this long after Slurm began to answer was never
@@ -179,7 +179,8 @@ std::string JobBook::id_to_ask(const std::string& token) const {
 bool JobBook::has_ended(const Entry& entry) {
   if (!entry.accounted || !ended_in_accounting(entry.accounted->state)) return false;
   const auto& exit = entry.accounted->exit;
-  const bool continues = exit && exit->code == static_cast<int>(trainer::ExitCode::Continue);
+  const bool continues =
+      exit && exit->code == static_cast<int>(trainer::contract::ExitCode::Continue);
   return !continues || entry.newest == entry.accounted->id;
 }
 
@@ -199,7 +200,7 @@ bool JobBook::is_lost(const Entry& entry) const {
   return queue && accounting;
 }
 
-Finding JobBook::find(const std::string& token) const {
+runs::SchedulerFinding JobBook::find(const std::string& token) const {
   const auto found = entries_.find(token);
   if (found == entries_.end()) return {false, std::nullopt};
   const Entry& entry = found->second;
@@ -216,8 +217,8 @@ const JobRow* JobBook::row(const std::string& token) const {
   return entry.queued ? &*entry.queued : nullptr;
 }
 
-ProcessReport JobBook::report(const JobHandle& handle, std::string_view log) const {
-  ProcessReport unknown;
+runs::ProcessReport JobBook::report(const JobHandle& handle, std::string_view log) const {
+  runs::ProcessReport unknown;
   const auto found = entries_.find(handle.token);
   if (found == entries_.end()) return unknown;
   const Entry& entry = found->second;
@@ -237,11 +238,11 @@ ProcessReport JobBook::report(const JobHandle& handle, std::string_view log) con
   // Slurm forgets ended jobs after a while, and accounting hears of them late.
   if (has_ended(entry)) return ended_report(*entry.accounted, log);
   if (!is_lost(entry)) return unknown;
-  ProcessReport gone;
-  gone.state = ProcessState::Gone;
+  runs::ProcessReport gone;
+  gone.state = runs::ProcessState::Gone;
   gone.words = "neither squeue nor sacct knows job " + handle.id + " (any more)";
   gone.tells_cancels = true;  // a job that was cancelled is known to them as long as any other
   return gone;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

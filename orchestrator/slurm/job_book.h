@@ -11,7 +11,7 @@
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/slurm/slurm_text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 // A job is found by its token, never by its id alone: after a crash of slurmctld one id has been
 // given to two jobs (design decision 1). Anybody may rename a job, so the token stands in its
@@ -63,9 +63,10 @@ class JobBook {
   // Whether any job of ours is not known to have ended.
   [[nodiscard]] bool has_open() const;
 
-  [[nodiscard]] Finding find(const std::string& token) const;
+  [[nodiscard]] runs::SchedulerFinding find(const std::string& token) const;
   // log: the end of what the job wrote, for those that need it (job_end.h).
-  [[nodiscard]] ProcessReport report(const JobHandle& handle, std::string_view log = {}) const;
+  [[nodiscard]] runs::ProcessReport report(const JobHandle& handle,
+                                           std::string_view log = {}) const;
   // The newest row; null: none.
   [[nodiscard]] const JobRow* row(const std::string& token) const;
 
@@ -92,4 +93,4 @@ class JobBook {
   std::map<std::string, Entry> entries_;  // by token
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -11,11 +11,11 @@
 #include "topology/graph/hostlist.h"
 #include "trainer/contract/exit_code.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
-using trainer::ExitCode;
+using trainer::contract::ExitCode;
 
 constexpr std::size_t kMostSentenceBytes = 300;
 constexpr View kStartMark = "regatta: run ";
@@ -51,7 +51,7 @@ std::string word_before(View line, View mark) {
 
 void add_nodes(const std::string& hostlist, std::vector<std::string>* nodes) {
   try {
-    for (std::string& node : topology::expand_hostlist(hostlist)) {
+    for (std::string& node : topology::graph::expand_hostlist(hostlist)) {
       if (std::find(nodes->begin(), nodes->end(), node) == nodes->end()) {
         nodes->push_back(std::move(node));
       }
@@ -139,19 +139,20 @@ Clues read_log(View log) {
 }
 
 std::string named(const std::vector<std::string>& nodes) {
-  return (nodes.size() == 1 ? "node " : "nodes ") + topology::compress_hosts(nodes);
+  return (nodes.size() == 1 ? "node " : "nodes ") + topology::graph::compress_hosts(nodes);
 }
 
 // Of the job's nodes the one that runs the script.
-void suspect_first_node(const JobRow& job, ProcessReport* report) {
+void suspect_first_node(const JobRow& job, runs::ProcessReport* report) {
   std::vector<std::string> nodes;
   add_nodes(job.nodes.value_or(""), &nodes);
   if (!nodes.empty()) report->suspects = {nodes.front()};
 }
 
-ProcessReport gone(const JobRow& job, Cause cause, std::string words, View action = {}) {
-  ProcessReport report;
-  report.state = ProcessState::Gone;
+runs::ProcessReport gone(const JobRow& job, runs::Cause cause, std::string words,
+                         View action = {}) {
+  runs::ProcessReport report;
+  report.state = runs::ProcessState::Gone;
   report.cause = cause;
   report.words = std::move(words);
   report.action = std::string(action);
@@ -160,11 +161,11 @@ ProcessReport gone(const JobRow& job, Cause cause, std::string words, View actio
   return report;
 }
 
-ProcessReport out_of_memory(const JobRow& job) {
-  return gone(job, Cause::OutOfMemory, "it used more memory than it may", kMoreMemory);
+runs::ProcessReport out_of_memory(const JobRow& job) {
+  return gone(job, runs::Cause::OutOfMemory, "it used more memory than it may", kMoreMemory);
 }
 
-ProcessReport node_failure(const JobRow& job, const Clues& clues) {
+runs::ProcessReport node_failure(const JobRow& job, const Clues& clues) {
   std::vector<std::string> lost = clues.lost_nodes;
   if (job.failed_node) add_nodes(*job.failed_node, &lost);
   if (lost.empty()) {
@@ -173,13 +174,13 @@ ProcessReport node_failure(const JobRow& job, const Clues& clues) {
     add_nodes(job.nodes.value_or(""), &all);
     if (all.size() == 1) lost = std::move(all);
   }
-  ProcessReport report =
-      gone(job, Cause::NodeFailure, lost.empty() ? "a node failed" : named(lost) + " failed");
+  runs::ProcessReport report =
+      gone(job, runs::Cause::NodeFailure, lost.empty() ? "a node failed" : named(lost) + " failed");
   report.suspects = std::move(lost);
   return report;
 }
 
-ProcessReport launch_failure(const JobRow& job, const Clues& clues) {
+runs::ProcessReport launch_failure(const JobRow& job, const Clues& clues) {
   const std::string where = clues.launch_nodes.empty() ? "" : " on " + named(clues.launch_nodes);
   std::string words = "it could not be started" + where;
   if (!clues.own_words.empty()) {
@@ -189,7 +190,8 @@ ProcessReport launch_failure(const JobRow& job, const Clues& clues) {
   } else if (clues.prolog_failed) {
     words += ": the prolog failed, and Slurm drains such nodes";
   }
-  ProcessReport report = gone(job, Cause::LaunchFailure, std::move(words), kLookAtNodes);
+  runs::ProcessReport report =
+      gone(job, runs::Cause::LaunchFailure, std::move(words), kLookAtNodes);
   report.suspects = clues.launch_nodes;
   return report;
 }
@@ -200,8 +202,8 @@ std::string who_cancelled(const JobRow& job) {
   return base::parse_integer(who) ? " by user " + who : "";
 }
 
-ProcessReport preemption(const JobRow& job) {
-  return gone(job, Cause::Preempted, "it was preempted by jobs of higher priority");
+runs::ProcessReport preemption(const JobRow& job) {
+  return gone(job, runs::Cause::Preempted, "it was preempted by jobs of higher priority");
 }
 
 std::string time_limit_words(const JobRow& job) {
@@ -210,13 +212,13 @@ std::string time_limit_words(const JobRow& job) {
 }
 
 // Where Slurm itself lays the end on something.
-std::optional<ProcessReport> told_by_state(const JobRow& job, const Clues& clues) {
+std::optional<runs::ProcessReport> told_by_state(const JobRow& job, const Clues& clues) {
   switch (job.state.base) {
     case JobBase::Completed:
     case JobBase::Failed:
       return std::nullopt;
     case JobBase::Timeout:
-      return gone(job, Cause::TimeLimit, time_limit_words(job));
+      return gone(job, runs::Cause::TimeLimit, time_limit_words(job));
     case JobBase::NodeFail:
       return node_failure(job, clues);
     case JobBase::Preempted:
@@ -224,19 +226,19 @@ std::optional<ProcessReport> told_by_state(const JobRow& job, const Clues& clues
     case JobBase::OutOfMemory:
       return out_of_memory(job);
     case JobBase::BootFail:
-      return gone(job, Cause::LaunchFailure, "its nodes did not boot", kLookAtNodes);
+      return gone(job, runs::Cause::LaunchFailure, "its nodes did not boot", kLookAtNodes);
     case JobBase::Deadline:
-      return gone(job, Cause::Deadline, "it could not end before its deadline (--deadline)",
+      return gone(job, runs::Cause::Deadline, "it could not end before its deadline (--deadline)",
                   "`regatta resume --set 'slurm.options=[…]'` with a later --deadline, or without, "
                   "lets it go on");
     case JobBase::Cancelled:
       // A job without --requeue whose prolog fails is cancelled by Slurm itself.
       if (clues.prolog_failed) return launch_failure(job, clues);
       if (clues.out_of_memory) return out_of_memory(job);
-      return gone(job, Cause::Cancelled, "its job was cancelled" + who_cancelled(job),
+      return gone(job, runs::Cause::Cancelled, "its job was cancelled" + who_cancelled(job),
                   "`regatta resume` lets it go on where that was not meant");
     default:
-      return gone(job, Cause::None, "Slurm says " + to_string(job.state));
+      return gone(job, runs::Cause::None, "Slurm says " + to_string(job.state));
   }
 }
 
@@ -266,9 +268,9 @@ std::optional<ExitStatus> exit_of(const JobRow& job, const Clues& clues) {
 }
 
 // The log's word about a job that failed.
-std::optional<ProcessReport> told_by_log(const JobRow& job, const Clues& clues) {
+std::optional<runs::ProcessReport> told_by_log(const JobRow& job, const Clues& clues) {
   if (could_not_be_launched(job)) {
-    ProcessReport report = launch_failure(job, clues);
+    runs::ProcessReport report = launch_failure(job, clues);
     if (report.suspects.empty()) {
       report.words =
           "Slurm could not start its script: the run directory could not be entered, or the "
@@ -281,8 +283,8 @@ std::optional<ProcessReport> told_by_log(const JobRow& job, const Clues& clues) 
   const int code = exit ? exit->code : 0;
   const bool failed = !exit || exit->signal != 0 || !is_deliberate(code);
   if (failed && clues.out_of_memory) {
-    ProcessReport report = out_of_memory(job);
-    report.state = ProcessState::Ended;
+    runs::ProcessReport report = out_of_memory(job);
+    report.state = runs::ProcessState::Ended;
     return report;
   }
   if (failed && clues.node_failed) return node_failure(job, clues);
@@ -290,8 +292,8 @@ std::optional<ProcessReport> told_by_log(const JobRow& job, const Clues& clues) 
   const bool no_place = code == static_cast<int>(ExitCode::Operator) && !clues.own_words.empty();
   if ((failed || no_place) && clues.launch_failed) return launch_failure(job, clues);
   if (clues.preempted) {
-    ProcessReport report = preemption(job);
-    report.state = ProcessState::Ended;
+    runs::ProcessReport report = preemption(job);
+    report.state = runs::ProcessState::Ended;
     return report;
   }
   return std::nullopt;
@@ -309,10 +311,10 @@ std::optional<int> signal_of(int code) {
   return known ? std::optional<int>(code) : std::nullopt;
 }
 
-void take_exit(const JobRow& job, const Clues& clues, ProcessReport* report) {
+void take_exit(const JobRow& job, const Clues& clues, runs::ProcessReport* report) {
   const auto exit = exit_of(job, clues);
   if (!exit) {
-    report->state = ProcessState::Gone;
+    report->state = runs::ProcessState::Gone;
     return;
   }
   report->signal = exit->signal != 0 ? std::optional<int>(exit->signal) : signal_of(exit->code);
@@ -348,9 +350,9 @@ bool needs_log(const JobRow& job) {
   return now == JobPhase::Ended || ended_in_accounting(job.state);
 }
 
-ProcessReport waiting_report(const JobRow& job, View log) {
-  ProcessReport report;
-  report.state = ProcessState::Waiting;
+runs::ProcessReport waiting_report(const JobRow& job, View log) {
+  runs::ProcessReport report;
+  report.state = runs::ProcessState::Waiting;
   const PendingReason reason = explain_reason(job.reason.value_or(""));
   report.words = "waits in Slurm";
   report.category = std::string(to_string(reason.family));
@@ -359,17 +361,17 @@ ProcessReport waiting_report(const JobRow& job, View log) {
   report.action = with_id(reason.action, job.id);
   switch (reason.family) {
     case ReasonFamily::Held:
-      report.cause = Cause::Held;
+      report.cause = runs::Cause::Held;
       break;
     case ReasonFamily::Stuck: {
-      report.cause = Cause::Stuck;
+      report.cause = runs::Cause::Stuck;
       const Clues clues = read_log(log);
       if (!clues.launch_nodes.empty()) report.words += " (" + named(clues.launch_nodes) + ")";
       report.suspects = clues.launch_nodes;
       break;
     }
     case ReasonFamily::Impossible:
-      report.cause = Cause::Impossible;
+      report.cause = runs::Cause::Impossible;
       break;
     default:
       if (job.start && *job.start > 0) report.expected_start = job.start;
@@ -377,31 +379,31 @@ ProcessReport waiting_report(const JobRow& job, View log) {
   return report;
 }
 
-ProcessReport running_report(const JobRow& job) {
-  ProcessReport report;
-  report.state = ProcessState::Running;
+runs::ProcessReport running_report(const JobRow& job) {
+  runs::ProcessReport report;
+  report.state = runs::ProcessState::Running;
   report.nodes = job.nodes.value_or("");
   report.gpus = gpu_count(job);
   report.started = job.start;
   if (job.state.base != JobBase::Suspended && !job.state.has(JobFlag::Stopped)) return report;
   report.words = "is suspended: its processes stand still until Slurm resumes its job";
-  report.category = std::string(kSuspended);
+  report.category = std::string(runs::kSuspended);
   report.clears = std::string(to_string(Clears::Perhaps));
   report.action = "after `scontrol suspend`: scontrol resume " + job.id +
                   "; after a preemption it goes on when the more important job is over";
   return report;
 }
 
-ProcessReport ended_report(const JobRow& job, View log) {
+runs::ProcessReport ended_report(const JobRow& job, View log) {
   const Clues clues = read_log(log);
   auto told = told_by_state(job, clues);
   if (!told && job.state.base == JobBase::Failed) told = told_by_log(job, clues);
-  ProcessReport report = told ? std::move(*told) : gone(job, Cause::None, "");
-  if (!told) report.state = ProcessState::Ended;
-  if (report.state == ProcessState::Ended) take_exit(job, clues, &report);
+  runs::ProcessReport report = told ? std::move(*told) : gone(job, runs::Cause::None, "");
+  if (!told) report.state = runs::ProcessState::Ended;
+  if (report.state == runs::ProcessState::Ended) take_exit(job, clues, &report);
   report.started = job.start;
   report.tells_cancels = true;
   return report;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

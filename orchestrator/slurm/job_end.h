@@ -8,7 +8,7 @@
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/slurm/slurm_text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 // What a job wrote: of its script's output the part since its newest start (all of it where no
 // start is told), and of the ranks' log as much as there is.
@@ -19,11 +19,11 @@ namespace regatta::orchestrator {
 
 // For jobs of phase() Waiting, Running or Ending, and Ended (or ended in accounting). `log` may be
 // empty; the texts are printable.
-[[nodiscard]] ProcessReport waiting_report(const JobRow& job, std::string_view log = {});
-[[nodiscard]] ProcessReport running_report(const JobRow& job);
+[[nodiscard]] runs::ProcessReport waiting_report(const JobRow& job, std::string_view log = {});
+[[nodiscard]] runs::ProcessReport running_report(const JobRow& job);
 // An exit code or a signal only where the batch script returned one and Slurm does not lay the end
 // on something else: then the state is Gone, and the cause says why. Of whoever ends a job only a
 // scancel leaves CANCELLED; who signals its ranks leaves no more than their exit code.
-[[nodiscard]] ProcessReport ended_report(const JobRow& job, std::string_view log = {});
+[[nodiscard]] runs::ProcessReport ended_report(const JobRow& job, std::string_view log = {});
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

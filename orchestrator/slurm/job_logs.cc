@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/slurm/job_end.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 constexpr int kThreads = 4;
@@ -107,4 +107,4 @@ void JobLogs::work(const std::stop_token& stop) {
   }
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -15,7 +15,7 @@
 #include "base/file_system.h"
 #include "orchestrator/slurm/slurm_text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 // Thread-safe; no call waits for a file.
 class JobLogs {
@@ -57,4 +57,4 @@ class JobLogs {
   std::vector<std::jthread> threads_;  // last: they end before what they use
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

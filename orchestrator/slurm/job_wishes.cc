@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 // Whether `wish` asks for what `present` does not do already.
@@ -75,4 +75,4 @@ void JobWishes::forget(const std::string& token) {
   if (!found->second.under_way) entries_.erase(found);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

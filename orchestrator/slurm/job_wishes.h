@@ -11,7 +11,7 @@
 
 #include "orchestrator/slurm/job_book.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 struct JobWish {
   enum class Kind { Avoid, Stop, Kill };  // a later one is stronger
@@ -53,4 +53,4 @@ class JobWishes {
   std::uint64_t next_ = 0;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 std::string word_of(NodeBase base) {
@@ -73,4 +73,4 @@ NodeCondition condition_of(const NodeRow& node) {
   return {word_of(state.base), ""};
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

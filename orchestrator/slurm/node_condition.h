@@ -6,7 +6,7 @@
 
 #include "orchestrator/slurm/slurm_text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 struct NodeCondition {
   std::string word;    // "idle", "allocated", "drained", "down", …; a few words for rare states
@@ -14,4 +14,4 @@ struct NodeCondition {
 };
 [[nodiscard]] NodeCondition condition_of(const NodeRow& node);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

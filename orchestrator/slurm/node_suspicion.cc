@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 constexpr double kForgottenHalfLives = 10;
@@ -177,4 +177,4 @@ std::vector<Avoided> nodes_to_avoid(const std::vector<NodeEvent>& events, double
   return out;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 enum class Blame {
   NodeFailed,    // Slurm lost the node
@@ -77,4 +77,4 @@ struct Avoided {
                                                   const std::vector<std::string>& usable,
                                                   std::size_t needed);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

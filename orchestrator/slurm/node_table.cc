@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 // The driver keeps a directory for each GPU, and in it a file with the line "Model: <tab> NAME".
@@ -43,11 +43,11 @@ struct Offer {
   std::optional<std::int64_t> gpus, cpus, memory_mib;
 };
 
-std::set<std::string> excluded_by(const trainer::SlurmResources& wanted) {
+std::set<std::string> excluded_by(const trainer::contract::SlurmResources& wanted) {
   std::set<std::string> excluded;
   for (const std::string& list : wanted.exclude) {
     try {
-      const auto names = topology::expand_hostlist(list);
+      const auto names = topology::graph::expand_hostlist(list);
       excluded.insert(names.begin(), names.end());
     } catch (const base::Error&) {  // Slurm says what is wrong with it when it is asked
     }
@@ -59,7 +59,7 @@ bool has_word(const std::vector<std::string>& words, const std::string& word) {
   return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
 }
 
-Offer offer_of(const NodeSnapshot& nodes, const trainer::SlurmResources& wanted) {
+Offer offer_of(const NodeSnapshot& nodes, const trainer::contract::SlurmResources& wanted) {
   constexpr double kMebibyte = 1 << 20U;
   const std::set<std::string> excluded = excluded_by(wanted);
   Offer offer;
@@ -135,8 +135,8 @@ bool NodeTable::is_wanted(double now) const {
   return wanted_ && now - *wanted_ < kWantedSeconds;
 }
 
-std::optional<std::vector<std::string>> usable_nodes(const NodeSnapshot& nodes,
-                                                     const trainer::SlurmResources& wanted) {
+std::optional<std::vector<std::string>> usable_nodes(
+    const NodeSnapshot& nodes, const trainer::contract::SlurmResources& wanted) {
   if (wanted.constraint.find_first_of("&|*[](),") != std::string::npos) return std::nullopt;
   const std::set<std::string> excluded = excluded_by(wanted);
   std::vector<std::string> names;
@@ -159,7 +159,8 @@ std::vector<std::string> dead_nodes(const NodeSnapshot& nodes) {
   return names;
 }
 
-std::string why_no_node(const NodeSnapshot& nodes, const trainer::SlurmResources& wanted) {
+std::string why_no_node(const NodeSnapshot& nodes,
+                        const trainer::contract::SlurmResources& wanted) {
   const Offer offer = offer_of(nodes, wanted);
   const std::string place =
       wanted.partition.empty() ? "the cluster" : "partition " + base::printable(wanted.partition);
@@ -214,4 +215,4 @@ NodeRow this_machine(const base::Path& proc) {
   return node;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -13,7 +13,7 @@
 #include "orchestrator/slurm/slurm_text.h"
 #include "trainer/contract/slurm_resources.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 struct NodeSnapshot {
   std::optional<double> taken_utc;          // when Slurm was asked; absent: never yet
@@ -53,7 +53,7 @@ class NodeTable {
 // with its feature, not excluded by itself. Nothing where that cannot be told: a constraint of
 // several features.
 [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
-    const NodeSnapshot& nodes, const trainer::SlurmResources& wanted);
+    const NodeSnapshot& nodes, const trainer::contract::SlurmResources& wanted);
 
 // Names of the nodes that Slurm shows as down or not responding.
 [[nodiscard]] std::vector<std::string> dead_nodes(const NodeSnapshot& nodes);
@@ -61,9 +61,9 @@ class NodeTable {
 // What in the request no node of its partition has, or which of its own wishes leaves too few, for
 // people; empty where nothing stands out. Of the default partition all nodes count.
 [[nodiscard]] std::string why_no_node(const NodeSnapshot& nodes,
-                                      const trainer::SlurmResources& wanted);
+                                      const trainer::contract::SlurmResources& wanted);
 
 // This machine as a node, for runs without Slurm. proc: /proc, or a test's copy.
 [[nodiscard]] NodeRow this_machine(const base::Path& proc = "/proc");
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
@@ -369,4 +369,4 @@ PendingReason explain_reason(View reason) {
   return out;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 enum class ReasonFamily {
   None,        // it does not wait, or Slurm has not looked at it yet
@@ -42,4 +42,4 @@ struct PendingReason {
 // "by itself", "perhaps", "never".
 [[nodiscard]] std::string_view to_string(Clears clears);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 constexpr int kMostDoublings = 16;
@@ -135,4 +135,4 @@ void PollBudget::pace_silence(Kind* asked, double now) {
   asked->due = next + gap();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 // What is collected regularly.
 enum class PollKind { Jobs, Accounting, Nodes, Cluster, Reservations };
@@ -100,4 +100,4 @@ class PollBudget {
   double backoff_ = 0;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

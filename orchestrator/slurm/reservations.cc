@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "orchestrator/slurm/slurm_values.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 using View = std::string_view;
 
@@ -36,4 +36,4 @@ std::vector<Reservation> parse_reservations(View text) {
   return all;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 struct Reservation {
   std::string name;
@@ -18,4 +18,4 @@ struct Reservation {
 // `scontrol --oneliner show reservation`, asked with TZ=UTC. Lines that are none are left out.
 [[nodiscard]] std::vector<Reservation> parse_reservations(std::string_view text);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

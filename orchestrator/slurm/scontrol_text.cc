@@ -6,7 +6,7 @@
 #include "orchestrator/slurm/slurm_rows.h"
 #include "orchestrator/slurm/slurm_text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
@@ -483,4 +483,4 @@ ClusterConfig parse_scontrol_config(View text) {
   return config;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
@@ -465,4 +465,4 @@ Answer<Done> SlurmCommands::release(const std::string& id) const {
   return ask<Done>({paths_.scontrol, "release", id}, deadlines_.change_seconds, done);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -16,7 +16,7 @@
 #include "orchestrator/slurm/reservations.h"
 #include "orchestrator/slurm/slurm_text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 // Names are found in PATH.
 struct SlurmPaths {
@@ -146,4 +146,4 @@ class SlurmCommands {
   std::stop_token stop_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 // Longer ids, node names and states are none.
@@ -121,4 +121,4 @@ std::map<std::string_view, std::string_view> cut_pairs(
   return pairs;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

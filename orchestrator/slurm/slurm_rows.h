@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 struct CutRows {
   std::vector<std::vector<std::string_view>> rows;  // without the closing key
@@ -27,4 +27,4 @@ struct CutRows {
 [[nodiscard]] std::map<std::string_view, std::string_view> cut_pairs(
     std::string_view line, const std::vector<std::string_view>& sorted_keys);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 constexpr std::size_t kMostStateBytes = 256;
@@ -259,4 +259,4 @@ bool can_work(const NodeState& state) {
   return true;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

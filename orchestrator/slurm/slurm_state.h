@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 enum class JobBase {
   Unknown,  // only flags, or no word that is known
@@ -116,4 +116,4 @@ struct NodeState {
 // state is not counted on.
 [[nodiscard]] bool can_work(const NodeState& state);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

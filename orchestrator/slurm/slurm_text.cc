@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/slurm/slurm_rows.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
@@ -259,4 +259,4 @@ Nodes parse_sinfo(View text, View separator) {
   return nodes;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -20,7 +20,7 @@
 #include "orchestrator/slurm/slurm_state.h"
 #include "orchestrator/slurm/slurm_values.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 inline constexpr std::string_view kUnitSeparator = "\x1f";
 // US and 8 hexadecimal digits that nobody could know when they named a job.
@@ -165,4 +165,4 @@ struct ClusterConfig {
 // Whether `text` is a job id: 1 to 10 digits, not zero.
 [[nodiscard]] bool is_job_id(std::string_view text);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 namespace {
 
 // Digits only, at most 15: exact in a double and far from overflow.
@@ -229,4 +229,4 @@ std::string to_string(const SlurmVersion& version) {
          std::to_string(version.micro);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::slurm {
 
 // Slurm's ways of saying nothing: "", "(null)", "None assigned", "N/A", "n/a", "n/s", "Unknown",
 // "NONE",
@@ -65,4 +65,4 @@ struct SlurmVersion {
 [[nodiscard]] std::optional<SlurmVersion> parse_slurm_version(std::string_view text);
 [[nodiscard]] std::string to_string(const SlurmVersion& version);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::slurm

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 namespace {
 
 constexpr int kBusyMilliseconds = 5000;
@@ -184,4 +184,4 @@ void Transaction::commit() {
   done_ = true;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

@@ -14,7 +14,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 
 class StatementCache;
 
@@ -152,4 +152,4 @@ class Transaction {
   bool done_ = false;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 namespace {
 
 // A read takes milliseconds; whoever waits this long is one of thousands.
@@ -47,4 +47,4 @@ std::vector<StatementFigures> ReaderPool::figures() {
   return figures;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "orchestrator/store/database.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 
 // Thread-safe. Outlives its leases.
 class ReaderPool {
@@ -49,4 +49,4 @@ class ReaderPool {
   std::vector<Database*> free_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

@@ -2,7 +2,7 @@
 // every version, so that it cannot differ from an old one that was brought up to date.
 #pragma once
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 
 constexpr const char* kVersion1 = R"sql(
 CREATE TABLE runs (
@@ -251,4 +251,4 @@ constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4,
                                      kVersion6, kVersion7, kVersion8, kVersion9};
 constexpr int kSchemaVersion = 9;
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 namespace {
 
 class Mean {
@@ -24,21 +24,22 @@ class Mean {
 
 }  // namespace
 
-RunAxis::RunAxis(const std::vector<Attempt>& attempts) {
-  std::vector<AttemptClock> clocks;
-  for (const Attempt& attempt : attempts) {
+RunAxis::RunAxis(const std::vector<runs::Attempt>& attempts) {
+  std::vector<runs::AttemptClock> clocks;
+  for (const runs::Attempt& attempt : attempts) {
     if (!attempt.started) continue;
     rows_.push_back(attempt.row);
     clocks.push_back({attempt.start_utc, attempt.first_step_begin, attempt.last_seconds});
   }
-  axis_ = make_time_axis(clocks);
-  if (!clocks.empty()) last_ = axis_seconds(axis_, clocks.size() - 1, clocks.back().last_seconds);
+  axis_ = runs::make_time_axis(clocks);
+  if (!clocks.empty())
+    last_ = runs::axis_seconds(axis_, clocks.size() - 1, clocks.back().last_seconds);
 }
 
-double RunAxis::at(AttemptNumber attempt, double seconds) const {
+double RunAxis::at(runs::AttemptNumber attempt, double seconds) const {
   const auto it = std::find(rows_.begin(), rows_.end(), attempt);
   if (it == rows_.end()) return 0;
-  return axis_seconds(axis_, static_cast<std::size_t>(it - rows_.begin()), seconds);
+  return runs::axis_seconds(axis_, static_cast<std::size_t>(it - rows_.begin()), seconds);
 }
 
 RecentFigures recent_figures(const std::vector<StepRow>& newest_first) {
@@ -78,10 +79,10 @@ RecentFigures recent_figures(const std::vector<StepRow>& newest_first) {
   return figures;
 }
 
-std::vector<EvaluationPoint> evaluation_points(const RunAxis& axis,
-                                               const std::vector<EvaluationRow>& rows,
-                                               const std::string& metric) {
-  std::vector<EvaluationPoint> points;
+std::vector<runs::EvaluationPoint> evaluation_points(const RunAxis& axis,
+                                                     const std::vector<EvaluationRow>& rows,
+                                                     const std::string& metric) {
+  std::vector<runs::EvaluationPoint> points;
   for (const EvaluationRow& row : rows) {
     points.push_back({axis.at(row.attempt, row.seconds),
                       metric == "mlm_loss" ? row.mlm_loss : row.mlm_accuracy, row.target_met});
@@ -89,4 +90,4 @@ std::vector<EvaluationPoint> evaluation_points(const RunAxis& axis,
   return points;
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

@@ -6,27 +6,27 @@
 #include <vector>
 
 #include "orchestrator/runs/run.h"
-#include "orchestrator/store/store.h"
 #include "orchestrator/runs/time_to_accuracy.h"
+#include "orchestrator/store/store.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 
 // The time axis of a run's attempts; those without a record yet have no place on it.
 class RunAxis {
  public:
-  explicit RunAxis(const std::vector<Attempt>& attempts);
+  explicit RunAxis(const std::vector<runs::Attempt>& attempts);
 
   [[nodiscard]] bool started() const { return axis_.started; }
   [[nodiscard]] double origin_utc() const { return axis_.origin_utc; }
   [[nodiscard]] int clamped() const { return axis_.clamped; }
   // The moment of a row: `seconds` since the start of its attempt. Zero for an unknown attempt.
-  [[nodiscard]] double at(AttemptNumber attempt, double seconds) const;
+  [[nodiscard]] double at(runs::AttemptNumber attempt, double seconds) const;
   // Of the newest record.
   [[nodiscard]] double last() const { return last_; }
 
  private:
-  std::vector<AttemptNumber> rows_;
-  TimeAxis axis_;
+  std::vector<runs::AttemptNumber> rows_;
+  runs::TimeAxis axis_;
   double last_ = 0;
 };
 
@@ -44,8 +44,7 @@ struct RecentFigures {
 [[nodiscard]] RecentFigures recent_figures(const std::vector<StepRow>& newest_first);
 
 // `metric`: "mlm_accuracy" or "mlm_loss". In order of the rows.
-[[nodiscard]] std::vector<EvaluationPoint> evaluation_points(const RunAxis& axis,
-                                                             const std::vector<EvaluationRow>& rows,
-                                                             const std::string& metric);
+[[nodiscard]] std::vector<runs::EvaluationPoint> evaluation_points(
+    const RunAxis& axis, const std::vector<EvaluationRow>& rows, const std::string& metric);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

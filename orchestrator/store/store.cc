@@ -11,7 +11,7 @@
 #include "orchestrator/files/network_file_system.h"
 #include "orchestrator/store/schema.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 namespace {
 
 // Old ones fade to nothing (node_suspicion.h); this many are some megabytes at most.
@@ -24,11 +24,11 @@ constexpr int kOwnReaders = 2;
 
 }  // namespace
 
-void take_config(const trainer::RunConfig& config, NewRun* run) {
+void take_config(const trainer::contract::RunConfig& config, NewRun* run) {
   run->name = config.name;
-  run->config = trainer::to_json(config);
+  run->config = trainer::contract::to_json(config);
   run->steps = config.steps;
-  run->metric = trainer::metric_of(config);
+  run->metric = trainer::contract::metric_of(config);
   if (!config.target) return;
   run->target = config.target->value;
   run->target_times_baseline = config.target->times_baseline;
@@ -40,9 +40,9 @@ Store::Store(const base::Path& directory) {
     std::filesystem::create_directories(directory.parent_path(), error);
   }
   base::posix_file_system().create_directory(directory);
-  refuse_network_file_system(directory, "the controller's store");
-  lock_ = take_lock(directory / "lock", "the store in " + directory.string());
-  reserve_ = std::make_unique<DiskReserve>(directory / "reserve");
+  files::refuse_network_file_system(directory, "the controller's store");
+  lock_ = files::take_lock(directory / "lock", "the store in " + directory.string());
+  reserve_ = std::make_unique<files::DiskReserve>(directory / "reserve");
   try {
     open(directory / "store.sqlite");
   } catch (const DiskFull&) {
@@ -99,7 +99,7 @@ void Store::migrate() {
   transaction.commit();
 }
 
-RunNumber Store::add_run(const NewRun& run) {
+runs::RunNumber Store::add_run(const NewRun& run) {
   const auto lock = lock_writes();
   std::string after;
   for (const std::string& id : run.after) after += id + "/";
@@ -112,20 +112,20 @@ RunNumber Store::add_run(const NewRun& run) {
           "?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)")
       .bind(run.id, run.name, run.config, run.directory, run.created_utc,
             static_cast<int>(run.wanted), run.idempotency_key, run.body_digest, run.steps,
-            name_of(run.state), run.reason, run.error, run.failures, run.progress_step,
+            runs::name_of(run.state), run.reason, run.error, run.failures, run.progress_step,
             run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_,
             run.metric, run.target, run.target_times_baseline)
       .run();
-  return RunNumber{next_run_++};
+  return runs::RunNumber{next_run_++};
 }
 
-void Store::update_run(const Run& run) {
+void Store::update_run(const runs::Run& run) {
   const auto lock = lock_writes();
   write_run(run);
 }
 
-void Store::write_run(const Run& run) {
-  const RunSummary& s = run.summary;
+void Store::write_run(const runs::Run& run) {
+  const runs::RunSummary& s = run.summary;
   writer_
       ->prepare(
           "UPDATE runs SET state = ?2, reason = ?3, error = ?4, ended_utc = ?5, failures = ?6, "
@@ -139,9 +139,9 @@ void Store::write_run(const Run& run) {
           "wait_action = ?39, wait_clears = ?40, expected_start = ?41, next_start = ?42, "
           "settled = ?43, noise_scale_low = ?44, noise_scale_high = ?45 "
           "WHERE number = ?1")
-      .bind(row_of(run.number), name_of(run.state), run.reason, run.error, run.ended_utc,
-            run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples, s.metric,
-            s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
+      .bind(runs::row_of(run.number), runs::name_of(run.state), run.reason, run.error,
+            run.ended_utc, run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples,
+            s.metric, s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
             s.training_seconds, s.samples_per_second, s.tokens_per_second, s.loss, s.phase,
             s.checkpoint_step, s.checkpoint, s.crossing, s.crossing_low, s.crossing_high,
             s.axis_seconds, s.last_record_utc, s.mfu, s.utilisation, s.exposed_share, s.imbalance,
@@ -157,36 +157,38 @@ std::unique_lock<std::mutex> Store::lock_writes() {
   return lock;
 }
 
-void Store::set_wanted(RunNumber run, Wanted wanted) {
+void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted) {
   const auto lock = lock_writes();
   write_anyhow([&] {
     writer_
         ->prepare(
             "UPDATE runs SET wanted = ?2, drained = CASE WHEN ?3 THEN 0 ELSE drained END "
             "WHERE number = ?1")
-        .bind(row_of(run), static_cast<int>(wanted), wanted == Wanted::Resume)
+        .bind(runs::row_of(run), static_cast<int>(wanted), wanted == runs::Wanted::Resume)
         .run();
   });
 }
 
-void Store::set_archived(RunNumber run, bool archived) {
+void Store::set_archived(runs::RunNumber run, bool archived) {
   const auto lock = lock_writes();
   writer_->prepare("UPDATE runs SET archived = ?2 WHERE number = ?1")
-      .bind(row_of(run), archived)
+      .bind(runs::row_of(run), archived)
       .run();
 }
 
-void Store::set_config(RunNumber run, const std::string& config) {
+void Store::set_config(runs::RunNumber run, const std::string& config) {
   const auto lock = lock_writes();
-  writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1").bind(row_of(run), config).run();
+  writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1")
+      .bind(runs::row_of(run), config)
+      .run();
 }
 
-void Store::remove_run(const Run& run) {
+void Store::remove_run(const runs::Run& run) {
   const auto lock = lock_writes();
   write_anyhow([&] {
     Transaction transaction(*writer_);
     const auto remove = [&](const std::string& from) {
-      writer_->prepare("DELETE FROM " + from).bind(row_of(run.number)).run();
+      writer_->prepare("DELETE FROM " + from).bind(runs::row_of(run.number)).run();
     };
     remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
     for (const char* const table :
@@ -224,12 +226,12 @@ std::vector<StatementFigures> Store::figures() {
   return figures;
 }
 
-void Store::put_launch(RunNumber run, const Launch& launch) {
+void Store::put_launch(runs::RunNumber run, const runs::Launch& launch) {
   const auto lock = lock_writes();
   if (removed_.count(run) == 0) write_launch(run, launch);
 }
 
-void Store::end_launch(const Run& run, const Launch& launch) {
+void Store::end_launch(const runs::Run& run, const runs::Launch& launch) {
   const auto lock = lock_writes();
   if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
@@ -238,53 +240,56 @@ void Store::end_launch(const Run& run, const Launch& launch) {
   transaction.commit();
 }
 
-void Store::write_launch(RunNumber run, const Launch& launch) {
+void Store::write_launch(runs::RunNumber run, const runs::Launch& launch) {
   writer_
       ->prepare(
           "INSERT OR REPLACE INTO launches(run, number, token, handle, attempts_before, "
           "started_utc, over, exit_code, signal, replaced, ended_utc, cause, words, action, nodes, "
           "gpus) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")
-      .bind(row_of(run), launch.number, launch.token, launch.handle, launch.attempts_before,
+      .bind(runs::row_of(run), launch.number, launch.token, launch.handle, launch.attempts_before,
             launch.started_utc, launch.over, launch.exit_code, launch.signal, launch.replaced,
             launch.ended_utc, launch.cause, launch.words, launch.action, launch.nodes, launch.gpus)
       .run();
 }
 
-AttemptNumber Store::add_attempt(RunNumber run, int number, const std::string& execution) {
+runs::AttemptNumber Store::add_attempt(runs::RunNumber run, int number,
+                                       const std::string& execution) {
   const auto lock = lock_writes();
   if (removed_.count(run) == 0) {
     writer_->prepare("INSERT INTO attempts(run, number, execution, row) VALUES(?1, ?2, ?3, ?4)")
-        .bind(row_of(run), number, execution, next_attempt_)
+        .bind(runs::row_of(run), number, execution, next_attempt_)
         .run();
   }
-  return AttemptNumber{next_attempt_++};
+  return runs::AttemptNumber{next_attempt_++};
 }
 
-void Store::judge(const std::optional<AttemptNumber>& attempt,
-                  const std::vector<NodeEvent>& events) {
+void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
+                  const std::vector<slurm::NodeEvent>& events) {
   const auto lock = lock_writes();
   Transaction transaction(*writer_);
-  for (const NodeEvent& event : events) {
+  for (const slurm::NodeEvent& event : events) {
     writer_
         ->prepare(
             "INSERT INTO node_events(node, utc, blame, weight, run, words) "
             "VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
-        .bind(event.node, event.utc, std::string(to_string(event.blame)), event.weight, event.run,
-              event.words)
+        .bind(event.node, event.utc, std::string(slurm::to_string(event.blame)), event.weight,
+              event.run, event.words)
         .run();
   }
   writer_->prepare("DELETE FROM node_events WHERE row <= (SELECT max(row) FROM node_events) - ?1")
       .bind(kMostNodeEvents)
       .run();
   if (attempt) {
-    writer_->prepare("UPDATE attempts SET judged = 1 WHERE row = ?1").bind(row_of(*attempt)).run();
+    writer_->prepare("UPDATE attempts SET judged = 1 WHERE row = ?1")
+        .bind(runs::row_of(*attempt))
+        .run();
   }
   transaction.commit();
 }
 
-void Store::write_attempt(const Attempt& attempt) {
+void Store::write_attempt(const runs::Attempt& attempt) {
   const bool slow = attempt.slowest.has_value();
-  const SlowestRank slowest = attempt.slowest.value_or(SlowestRank{});
+  const runs::SlowestRank slowest = attempt.slowest.value_or(runs::SlowestRank{});
   writer_
       ->prepare(
           "UPDATE attempts SET offset = ?2, damaged = ?3, started = ?4, start_utc = ?5, "
@@ -293,7 +298,7 @@ void Store::write_attempt(const Attempt& attempt) {
           "message = ?15, ranks = ?16, ranks_per_node = ?17, device = ?18, peak_flops = ?19, "
           "slowest_rank = ?20, slowest_step = ?21, slowest_phase = ?22, slowest_seconds = ?23, "
           "slowest_utc = ?24, hosts = ?25 WHERE row = ?1")
-      .bind(row_of(attempt.row), attempt.offset, attempt.damaged, attempt.started,
+      .bind(runs::row_of(attempt.row), attempt.offset, attempt.damaged, attempt.started,
             attempt.start_utc, attempt.first_step_begin, attempt.last_seconds, attempt.process,
             attempt.host, attempt.first_step, attempt.batch_size, attempt.training_seconds,
             attempt.exit_code, attempt.reason, attempt.message, attempt.ranks,
@@ -303,4 +308,4 @@ void Store::write_attempt(const Attempt& attempt) {
       .run();
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

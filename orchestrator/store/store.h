@@ -13,14 +13,14 @@
 
 #include "base/file_system.h"
 #include "base/unique_fd.h"
-#include "orchestrator/store/database.h"
 #include "orchestrator/files/disk_reserve.h"
 #include "orchestrator/runs/run.h"
+#include "orchestrator/store/database.h"
 #include "orchestrator/store/store_reads.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 
 // Of one that is submitted or found; take_config() sets what its configuration says.
 struct NewRun {
@@ -32,14 +32,14 @@ struct NewRun {
   std::int64_t steps = 0;
   std::string metric = "mlm_accuracy";
   std::optional<double> target, target_times_baseline;
-  Wanted wanted = Wanted::Run;
+  runs::Wanted wanted = runs::Wanted::Run;
   std::optional<std::string> idempotency_key;
   std::string body_digest;
   std::string scheduler;
   std::vector<std::string> after{};
   bool archived = false;
   // Of a run that is found, not submitted.
-  RunState state = RunState::Queued;
+  runs::RunState state = runs::RunState::Queued;
   std::string reason, error;
   int failures = 0;
   std::int64_t progress_step = -1;
@@ -47,7 +47,7 @@ struct NewRun {
   bool drained = false;
   bool settled = false;
 };
-void take_config(const trainer::RunConfig& config, NewRun* run);
+void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 
 // Thread-safe. Errors are base::Error. Its own reads take connections of the controller's, which
 // requests cannot use up; requests read through snapshot().
@@ -60,30 +60,31 @@ class Store : public StoreReads {
   [[nodiscard]] Snapshot snapshot() { return Snapshot(*request_readers_); }
 
   // Runs.
-  RunNumber add_run(const NewRun& run);
+  runs::RunNumber add_run(const NewRun& run);
   // All of the run but what add_run(), set_wanted() and set_config() own.
-  void update_run(const Run& run);
+  void update_run(const runs::Run& run);
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
   // longer drained, so that the next controller finds it.
-  void set_wanted(RunNumber run, Wanted wanted);
-  void set_archived(RunNumber run, bool archived);
-  void set_config(RunNumber run, const std::string& config);
+  void set_wanted(runs::RunNumber run, runs::Wanted wanted);
+  void set_archived(runs::RunNumber run, bool archived);
+  void set_config(runs::RunNumber run, const std::string& config);
   // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
   // another one while this object lives, and what is written for it later is not.
-  void remove_run(const Run& run);
+  void remove_run(const runs::Run& run);
 
   // Launches and attempts.
-  void put_launch(RunNumber run, const Launch& launch);
+  void put_launch(runs::RunNumber run, const runs::Launch& launch);
   // update_run() and put_launch(), both or neither.
-  void end_launch(const Run& run, const Launch& launch);
-  AttemptNumber add_attempt(RunNumber run, int number, const std::string& execution);
+  void end_launch(const runs::Run& run, const runs::Launch& launch);
+  runs::AttemptNumber add_attempt(runs::RunNumber run, int number, const std::string& execution);
   // What the end of an attempt or a launch says of nodes. The attempt is judged with it, all or
   // nothing; without one the events alone are kept.
-  void judge(const std::optional<AttemptNumber>& attempt, const std::vector<NodeEvent>& events);
+  void judge(const std::optional<runs::AttemptNumber>& attempt,
+             const std::vector<slurm::NodeEvent>& events);
   // Writes the records of one read, and the attempt and the run as they are after them, all or
   // nothing. Records that the store already has are ignored.
-  void append(const Run& run, const Attempt& attempt,
-              const std::vector<trainer::JournalRecord>& records);
+  void append(const runs::Run& run, const runs::Attempt& attempt,
+              const std::vector<trainer::contract::JournalRecord>& records);
 
   // What every statement has done so far; while nobody reads or writes.
   [[nodiscard]] std::vector<StatementFigures> figures();
@@ -95,22 +96,24 @@ class Store : public StoreReads {
   void migrate();
   // What may use the room kept for a full disk.
   void write_anyhow(const std::function<void()>& write);
-  void write_run(const Run& run);
-  void write_launch(RunNumber run, const Launch& launch);
-  void write_attempt(const Attempt& attempt);
-  void write_step(const Run& run, const Attempt& attempt, const trainer::JournalRecord& record);
-  void write_checkpoint(const Run& run, const Attempt& attempt,
-                        const trainer::JournalRecord& record);
-  void write_timeline(AttemptNumber attempt, const std::vector<trainer::JournalRecord>& records);
+  void write_run(const runs::Run& run);
+  void write_launch(runs::RunNumber run, const runs::Launch& launch);
+  void write_attempt(const runs::Attempt& attempt);
+  void write_step(const runs::Run& run, const runs::Attempt& attempt,
+                  const trainer::contract::JournalRecord& record);
+  void write_checkpoint(const runs::Run& run, const runs::Attempt& attempt,
+                        const trainer::contract::JournalRecord& record);
+  void write_timeline(runs::AttemptNumber attempt,
+                      const std::vector<trainer::contract::JournalRecord>& records);
 
   base::UniqueFd lock_;
   std::mutex write_mutex_;
-  std::unique_ptr<DiskReserve> reserve_;
+  std::unique_ptr<files::DiskReserve> reserve_;
   std::unique_ptr<Database> writer_;
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;
-  std::set<RunNumber> removed_;
+  std::set<runs::RunNumber> removed_;
   std::unique_ptr<ReaderPool> own_readers_, request_readers_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

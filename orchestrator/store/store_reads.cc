@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 namespace {
 
 const std::string kColumnsAfterConfig =
@@ -44,8 +44,8 @@ std::optional<int> optional_int(const Statement& row, int column) {
   return static_cast<int>(*value);
 }
 
-RunSummary summary_of(const Statement& row, int column) {
-  RunSummary summary;
+runs::RunSummary summary_of(const Statement& row, int column) {
+  runs::RunSummary summary;
   summary.step = row.integer(column++);
   summary.steps = row.integer(column++);
   summary.samples = row.integer(column++);
@@ -79,16 +79,16 @@ RunSummary summary_of(const Statement& row, int column) {
   return summary;
 }
 
-Run run_of(const Statement& row) {
-  Run run;
-  run.number = RunNumber{row.integer(0)};
+runs::Run run_of(const Statement& row) {
+  runs::Run run;
+  run.number = runs::RunNumber{row.integer(0)};
   run.id = row.text(1);
   run.name = row.text(2);
   run.config = row.text(3);
   run.directory = row.text(4);
   run.created_utc = row.number(5);
-  run.wanted = static_cast<Wanted>(row.integer(6));
-  run.state = parse_run_state(row.text(7)).value_or(RunState::Failed);
+  run.wanted = static_cast<runs::Wanted>(row.integer(6));
+  run.state = runs::parse_run_state(row.text(7)).value_or(runs::RunState::Failed);
   run.reason = row.text(8);
   run.error = row.text(9);
   run.ended_utc = row.optional_number(10);
@@ -110,9 +110,9 @@ Run run_of(const Statement& row) {
   return run;
 }
 
-Attempt attempt_of(const Statement& row) {
-  Attempt attempt;
-  attempt.row = AttemptNumber{row.integer(0)};
+runs::Attempt attempt_of(const Statement& row) {
+  runs::Attempt attempt;
+  attempt.row = runs::AttemptNumber{row.integer(0)};
   attempt.number = static_cast<int>(row.integer(1));
   attempt.execution = row.text(2);
   attempt.offset = row.integer(3);
@@ -142,8 +142,8 @@ Attempt attempt_of(const Statement& row) {
   return attempt;
 }
 
-Launch launch_of(const Statement& row) {
-  Launch launch;
+runs::Launch launch_of(const Statement& row) {
+  runs::Launch launch;
   launch.number = static_cast<int>(row.integer(0));
   launch.token = row.text(1);
   launch.handle = row.text(2);
@@ -164,8 +164,8 @@ Launch launch_of(const Statement& row) {
 
 }  // namespace
 
-void RunRow::take(Attempt each) {
-  const auto newer = [&](const std::optional<Attempt>& than) {
+void RunRow::take(runs::Attempt each) {
+  const auto newer = [&](const std::optional<runs::Attempt>& than) {
     return !than ||
            std::pair(each.number, each.execution) > std::pair(than->number, than->execution);
   };
@@ -184,7 +184,7 @@ Snapshot::~Snapshot() {
   }
 }
 
-std::optional<Run> StoreReads::run(const std::string& id) {
+std::optional<runs::Run> StoreReads::run(const std::string& id) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(kRunColumns + "WHERE id = ?1");
   ask.bind(id);
@@ -192,10 +192,10 @@ std::optional<Run> StoreReads::run(const std::string& id) {
   return run_of(ask);
 }
 
-std::optional<Run> StoreReads::run(RunNumber number) {
+std::optional<runs::Run> StoreReads::run(runs::RunNumber number) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(kRunColumns + "WHERE number = ?1");
-  ask.bind(row_of(number));
+  ask.bind(runs::row_of(number));
   if (!ask.step()) return std::nullopt;
   return run_of(ask);
 }
@@ -203,7 +203,7 @@ std::optional<Run> StoreReads::run(RunNumber number) {
 RunList StoreReads::list(const RunFilter& filter) {
   const ReaderPool::Lease reader = lease();
   RunList list;
-  const std::string state = filter.state ? name_of(*filter.state) : "";
+  const std::string state = filter.state ? runs::name_of(*filter.state) : "";
   const bool archived = filter.archived == Archived::Only;
   Statement ask = reader->prepare(
       kRowColumns + "WHERE " + (filter.state ? "state = ?4 AND " : "?4 = '' AND ") +
@@ -214,8 +214,8 @@ RunList StoreReads::list(const RunFilter& filter) {
   std::map<std::int64_t, std::size_t> places;
   while (ask.step()) {
     if (list.rows.size() == static_cast<std::size_t>(filter.limit)) {  // one too many, on purpose
-      const Run& last = list.rows.back().run;
-      list.next = ListPlace{last.created_utc, row_of(last.number)};
+      const runs::Run& last = list.rows.back().run;
+      list.next = ListPlace{last.created_utc, runs::row_of(last.number)};
       break;
     }
     list.rows.push_back({run_of(ask), 0, {}, {}, {}});
@@ -249,12 +249,12 @@ RunList StoreReads::list(const RunFilter& filter) {
   return list;
 }
 
-std::vector<Run> StoreReads::runs_named(const std::string& name) {
+std::vector<runs::Run> StoreReads::runs_named(const std::string& name) {
   const ReaderPool::Lease reader = lease();
   Statement ask =
       reader->prepare(kRunColumns + "WHERE name = ?1 ORDER BY created_utc DESC LIMIT 3");
   ask.bind(name);
-  return all<Run>(ask, run_of);
+  return all<runs::Run>(ask, run_of);
 }
 
 std::vector<std::string> StoreReads::ids_and_names_near(const std::string& name) {
@@ -290,14 +290,14 @@ std::vector<std::string> StoreReads::ids_and_names_near(const std::string& name)
   return near;
 }
 
-std::vector<Run> StoreReads::unfinished_runs() {
+std::vector<runs::Run> StoreReads::unfinished_runs() {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
       kRunColumns + "INDEXED BY runs_open WHERE drained = 0 ORDER BY created_utc, number");
-  return all<Run>(ask, run_of);
+  return all<runs::Run>(ask, run_of);
 }
 
-std::vector<Run> StoreReads::unsettled_runs(int limit) {
+std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
       kRunColumns +
@@ -305,7 +305,7 @@ std::vector<Run> StoreReads::unsettled_runs(int limit) {
       "WHERE settled = 0 AND state IN ('succeeded', 'stopped', 'failed', 'cancelled') "
       "ORDER BY created_utc, number LIMIT ?1");
   ask.bind(limit);
-  return all<Run>(ask, run_of);
+  return all<runs::Run>(ask, run_of);
 }
 
 std::vector<std::string> StoreReads::waiting_after(const std::string& id) {
@@ -341,12 +341,12 @@ std::optional<StoreReads::Submitted> StoreReads::submitted_with(
   return Submitted{ask.text(0), ask.text(1)};
 }
 
-std::vector<Launch> StoreReads::launches(RunNumber run) {
+std::vector<runs::Launch> StoreReads::launches(runs::RunNumber run) {
   const ReaderPool::Lease reader = lease();
   Statement ask =
       reader->prepare("SELECT " + kLaunchColumns + " FROM launches WHERE run = ?1 ORDER BY number");
-  ask.bind(row_of(run));
-  return all<Launch>(ask, launch_of);
+  ask.bind(runs::row_of(run));
+  return all<runs::Launch>(ask, launch_of);
 }
 
 std::vector<OpenLaunch> StoreReads::open_launches() {
@@ -361,22 +361,23 @@ std::vector<OpenLaunch> StoreReads::open_launches() {
   });
 }
 
-std::vector<Attempt> StoreReads::attempts(RunNumber run) {
+std::vector<runs::Attempt> StoreReads::attempts(runs::RunNumber run) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare("SELECT " + kAttemptColumns +
                                   " FROM attempts WHERE run = ?1 ORDER BY number, execution");
-  ask.bind(row_of(run));
-  return all<Attempt>(ask, attempt_of);
+  ask.bind(runs::row_of(run));
+  return all<runs::Attempt>(ask, attempt_of);
 }
 
-std::vector<NodeEvent> StoreReads::node_events() {
+std::vector<slurm::NodeEvent> StoreReads::node_events() {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
       "SELECT node, utc, blame, run, words, weight FROM node_events ORDER BY utc, row");
-  return all<NodeEvent>(ask, [](const Statement& row) {
-    return NodeEvent{row.text(0), row.number(1), parse_blame(row.text(2)).value_or(Blame::Shared),
-                     row.text(3), row.text(4),   row.number(5)};
+  return all<slurm::NodeEvent>(ask, [](const Statement& row) {
+    return slurm::NodeEvent{
+        row.text(0), row.number(1), slurm::parse_blame(row.text(2)).value_or(slurm::Blame::Shared),
+        row.text(3), row.text(4),   row.number(5)};
   });
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

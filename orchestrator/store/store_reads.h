@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/store/reader_pool.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/store/reader_pool.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::store {
 
 // Rows of a run's series, in the order in which the store got them. `seconds` count from the start
 // of the row's attempt; `cursor` grows over all series.
 struct StepRow {
   std::int64_t cursor = 0;
-  AttemptNumber attempt{};
+  runs::AttemptNumber attempt{};
   std::int64_t step = 0;
   double seconds = 0;
   double loss = 0, mlm_loss = 0;
@@ -29,7 +29,7 @@ struct StepRow {
 };
 struct EvaluationRow {
   std::int64_t cursor = 0;
-  AttemptNumber attempt{};
+  runs::AttemptNumber attempt{};
   std::int64_t step = 0;
   double seconds = 0;
   double mlm_accuracy = 0, mlm_loss = 0;
@@ -37,7 +37,7 @@ struct EvaluationRow {
 };
 struct CheckpointRow {
   std::int64_t cursor = 0;
-  AttemptNumber attempt{};
+  runs::AttemptNumber attempt{};
   std::int64_t step = 0;
   double seconds = 0;
   std::string name, status;
@@ -77,20 +77,20 @@ struct ListPlace {
 enum class Archived { Hidden, Only, Also };
 struct RunFilter {
   int limit = 100;
-  std::optional<RunState> state;
+  std::optional<runs::RunState> state;
   Archived archived = Archived::Hidden;
   ListPlace after;
 };
 // A run in a list: without its configuration and its warnings.
 struct RunRow {
-  Run run;
+  runs::Run run;
   int attempts = 0;
-  std::optional<Launch> launch;    // the newest
-  std::optional<Attempt> attempt;  // the newest
-  std::optional<Attempt> begun;    // the newest that has begun
+  std::optional<runs::Launch> launch;    // the newest
+  std::optional<runs::Attempt> attempt;  // the newest
+  std::optional<runs::Attempt> begun;    // the newest that has begun
 
   // One of its attempts, in any order.
-  void take(Attempt each);
+  void take(runs::Attempt each);
 };
 struct RunList {
   std::vector<RunRow> rows;
@@ -98,7 +98,7 @@ struct RunList {
 };
 struct OpenLaunch {
   std::string run;  // its id
-  Launch launch;
+  runs::Launch launch;
 };
 
 // Thread-safe as Store and Snapshot say. Errors are base::Error. Every query goes by an index, in
@@ -106,20 +106,20 @@ struct OpenLaunch {
 class StoreReads {
  public:
   // Runs.
-  [[nodiscard]] std::optional<Run> run(const std::string& id);
-  [[nodiscard]] std::optional<Run> run(RunNumber number);
-  [[nodiscard]] RunList list(const RunFilter& filter);                 // newest first
-  [[nodiscard]] std::vector<Run> runs_named(const std::string& name);  // the newest three
+  [[nodiscard]] std::optional<runs::Run> run(const std::string& id);
+  [[nodiscard]] std::optional<runs::Run> run(runs::RunNumber number);
+  [[nodiscard]] RunList list(const RunFilter& filter);                       // newest first
+  [[nodiscard]] std::vector<runs::Run> runs_named(const std::string& name);  // the newest three
   // Ids and names that may be meant by `name`: the newest, and its neighbours in their order.
   [[nodiscard]] std::vector<std::string> ids_and_names_near(const std::string& name);
   // Oldest first: not over, or over with journals not read to the end.
-  [[nodiscard]] std::vector<Run> unfinished_runs();
+  [[nodiscard]] std::vector<runs::Run> unfinished_runs();
   // Ids of runs that have not begun and wait for this one to succeed, oldest first.
   [[nodiscard]] std::vector<std::string> waiting_after(const std::string& id);
   // Whether any run belongs to this scheduler.
   [[nodiscard]] bool has_runs_of(const std::string& scheduler);
   // Oldest first: over, and not settled.
-  [[nodiscard]] std::vector<Run> unsettled_runs(int limit);
+  [[nodiscard]] std::vector<runs::Run> unsettled_runs(int limit);
   // Of all runs, in their order.
   [[nodiscard]] std::vector<std::string> ids();
   struct Submitted {
@@ -129,23 +129,23 @@ class StoreReads {
   [[nodiscard]] std::optional<Submitted> submitted_with(const std::string& idempotency_key);
 
   // Launches and attempts, by number and execution.
-  [[nodiscard]] std::vector<Launch> launches(RunNumber run);
+  [[nodiscard]] std::vector<runs::Launch> launches(runs::RunNumber run);
   // The newest of each unfinished run.
   [[nodiscard]] std::vector<OpenLaunch> open_launches();
-  [[nodiscard]] std::vector<Attempt> attempts(RunNumber run);
+  [[nodiscard]] std::vector<runs::Attempt> attempts(runs::RunNumber run);
   // The newest, oldest first.
-  [[nodiscard]] std::vector<NodeEvent> node_events();
+  [[nodiscard]] std::vector<slurm::NodeEvent> node_events();
 
   // Series.
-  [[nodiscard]] std::int64_t newest_cursor(RunNumber run);
+  [[nodiscard]] std::int64_t newest_cursor(runs::RunNumber run);
   // At most `limit` rows after `cursor`, thinned evenly by step, always with the newest.
-  [[nodiscard]] std::vector<StepRow> steps(RunNumber run, std::int64_t cursor, int limit);
-  [[nodiscard]] std::vector<StepRow> newest_steps(RunNumber run, int limit);
-  [[nodiscard]] std::vector<EvaluationRow> evaluations(RunNumber run, std::int64_t cursor);
-  [[nodiscard]] std::vector<CheckpointRow> checkpoints(RunNumber run, std::int64_t cursor);
-  [[nodiscard]] CheckpointFailures checkpoint_failures(RunNumber run);
-  [[nodiscard]] std::vector<WarningRow> newest_warnings(RunNumber run, int limit);
-  [[nodiscard]] std::optional<Timeline> timeline(AttemptNumber attempt);
+  [[nodiscard]] std::vector<StepRow> steps(runs::RunNumber run, std::int64_t cursor, int limit);
+  [[nodiscard]] std::vector<StepRow> newest_steps(runs::RunNumber run, int limit);
+  [[nodiscard]] std::vector<EvaluationRow> evaluations(runs::RunNumber run, std::int64_t cursor);
+  [[nodiscard]] std::vector<CheckpointRow> checkpoints(runs::RunNumber run, std::int64_t cursor);
+  [[nodiscard]] CheckpointFailures checkpoint_failures(runs::RunNumber run);
+  [[nodiscard]] std::vector<WarningRow> newest_warnings(runs::RunNumber run, int limit);
+  [[nodiscard]] std::optional<Timeline> timeline(runs::AttemptNumber attempt);
 
  protected:
   StoreReads() = default;
@@ -173,4 +173,4 @@ class Snapshot : public StoreReads {
   ReaderPool::Lease held_;
 };
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::store

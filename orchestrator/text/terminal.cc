@@ -13,7 +13,7 @@
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/slurm_values.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -270,7 +270,7 @@ std::string run_table(const Json& runs, int width) {
 
 std::string local_date(const Json& at) {
   if (!at.is_string()) return "";
-  const auto utc = parse_slurm_time(at.get<std::string>().substr(0, 19));
+  const auto utc = slurm::parse_slurm_time(at.get<std::string>().substr(0, 19));
   if (!utc) return "";
   const auto seconds = static_cast<std::time_t>(*utc);
   std::tm parts{};
@@ -363,8 +363,8 @@ std::string run_summary(const Json& run) {
   return table(rows);
 }
 
-Reader reader_of_stdout() {
-  return ::isatty(STDOUT_FILENO) == 1 ? Reader::Terminal : Reader::Program;
+Audience reader_of_stdout() {
+  return ::isatty(STDOUT_FILENO) == 1 ? Audience::Terminal : Audience::Program;
 }
 
 int terminal_width(int descriptor) {
@@ -375,13 +375,13 @@ int terminal_width(int descriptor) {
   return told ? size.ws_col : kUsual;
 }
 
-std::string json_text(const Json& json, int indent, Reader reader) {
-  return json.dump(indent, ' ', reader == Reader::Terminal, Json::error_handler_t::replace);
+std::string json_text(const Json& json, int indent, Audience reader) {
+  return json.dump(indent, ' ', reader == Audience::Terminal, Json::error_handler_t::replace);
 }
 
 bool is_over(const Json& run) {
-  const auto state = parse_run_state(text_of(run, "state"));
-  return state && is_over(*state);
+  const auto state = runs::parse_run_state(text_of(run, "state"));
+  return state && runs::is_over(*state);
 }
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::text

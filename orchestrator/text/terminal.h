@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::text {
 
 // Columns padded to their widest cell, two blanks between; each cell passes through
 // base::printable.
@@ -31,12 +31,13 @@ namespace regatta::orchestrator {
 
 // JSON for stdout. A terminal gets what is not ASCII as \u escapes: to JSON they are the same, and
 // to a terminal U+009B begins a sequence that it obeys.
-enum class Reader { Program, Terminal };
-[[nodiscard]] Reader reader_of_stdout();
+enum class Audience { Program, Terminal };
+[[nodiscard]] Audience reader_of_stdout();
 // Columns of the terminal behind a descriptor (80 when it does not say); 0 when it is none.
 [[nodiscard]] int terminal_width(int descriptor);
-[[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent, Reader reader);
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent,
+                                    Audience reader);
 
 [[nodiscard]] bool is_over(const nlohmann::ordered_json& run);
 
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::text

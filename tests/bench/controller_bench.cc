@@ -27,16 +27,20 @@ namespace {
 using Json = nlohmann::json;
 
 // What it is asked about runs.
-class Running final : public Scheduler {
+class Running final : public runs::Scheduler {
  public:
   [[nodiscard]] std::string name() const override { return "local"; }
-  [[nodiscard]] std::string submit(const LaunchRequest& request) override { return request.token; }
-  [[nodiscard]] Finding find(const std::string& token, double) override { return {true, token}; }
+  [[nodiscard]] std::string submit(const runs::LaunchRequest& request) override {
+    return request.token;
+  }
+  [[nodiscard]] runs::SchedulerFinding find(const std::string& token, double) override {
+    return {true, token};
+  }
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t, const base::Path&) override {
     return std::nullopt;
   }
-  [[nodiscard]] ProcessReport poll(const std::string&) override {
-    return {ProcessState::Running, std::nullopt, std::nullopt};
+  [[nodiscard]] runs::ProcessReport poll(const std::string&) override {
+    return {runs::ProcessState::Running, std::nullopt, std::nullopt};
   }
   void stop(const std::string&) override {}
   void kill(const std::string&) override {}
@@ -49,12 +53,12 @@ struct Sizes {
 };
 
 std::string line(std::int64_t sequence, double seconds, auto body) {
-  trainer::JournalRecord record;
+  trainer::contract::JournalRecord record;
   record.sequence = sequence;
   record.seconds = seconds;
   record.utc_seconds = base::system_clock().utc_seconds();
   record.body = body;
-  return trainer::to_line(record);
+  return trainer::contract::to_line(record);
 }
 
 struct Journal {
@@ -65,16 +69,16 @@ struct Journal {
   std::int64_t seen = 0;
 };
 
-Journal make_run(Store& store, const base::Path& runs, int number) {
+Journal make_run(store::Store& store, const base::Path& runs, int number) {
   Journal journal;
   journal.run = "run-" + std::to_string(number);
-  NewRun row;
+  store::NewRun row;
   row.id = row.name = journal.run;
   row.config = "{}";
   row.directory = (runs / row.id).string();
   row.created_utc = number;
-  row.state = RunState::Running;
-  Launch launch;
+  row.state = runs::RunState::Running;
+  runs::Launch launch;
   launch.number = 1;
   launch.token = launch.handle = row.id;
   store.put_launch(store.add_run(row), launch);
@@ -82,20 +86,20 @@ Journal make_run(Store& store, const base::Path& runs, int number) {
   std::filesystem::create_directories(attempt);
   std::ofstream(base::Path(row.directory) / "run.json") << "{}";
   journal.path = attempt / "journal.jsonl";
-  trainer::StartRecord start;
+  trainer::contract::StartRecord start;
   start.steps = 1000000;
   start.batch_size = 1;
   std::ofstream(journal.path) << line(0, 0, start);
   return journal;
 }
 
-void make_old(Store& store, int number) {
-  NewRun row;
+void make_old(store::Store& store, int number) {
+  store::NewRun row;
   row.id = row.name = "old-" + std::to_string(number);
   row.config = std::string(2000, ' ');
   row.directory = "/nowhere/" + row.id;
   row.created_utc = -number;
-  row.state = RunState::Succeeded;
+  row.state = runs::RunState::Succeeded;
   row.drained = row.settled = true;
   store.add_run(row);
 }
@@ -116,21 +120,21 @@ int measure(const Sizes& sizes) {
   std::size_t answer_bytes = 0;
   {
     base::Clock& clock = base::system_clock();
-    Store store(folder / "state");
+    store::Store store(folder / "state");
     std::vector<Journal> journals;
     for (int i = 0; i < sizes.running; ++i) journals.push_back(make_run(store, runs, i));
     for (int i = 0; i < sizes.old; ++i) make_old(store, i);
     Running scheduler;
     static base::ConfinedFileSystem files(runs);
-    SharedFiles shared;
-    ControllerOptions options;
+    files::SharedFiles shared;
+    control::ControllerOptions options;
     options.runs_directory = runs;
     options.parallel = 2 * sizes.running;
     options.beside = [&shared](const base::Path& directory, std::function<void()> work) {
       return shared.start(directory, std::move(work));
     };
-    Controller controller(files, clock, store, scheduler, options);
-    Api api(controller, files, clock, {});
+    control::Controller controller(files, clock, store, scheduler, options);
+    api::Api api(controller, files, clock, {});
     controller.start();
     const double begin = clock.monotonic_seconds();
     const std::clock_t processor = std::clock();
@@ -141,7 +145,7 @@ int measure(const Sizes& sizes) {
       const auto due = static_cast<std::size_t>((now - begin) * sizes.running);
       for (; next < due; ++next) {
         Journal& journal = journals[next % journals.size()];
-        trainer::StepRecord step;
+        trainer::contract::StepRecord step;
         step.step = ++journal.step;
         step.seconds = 1;
         step.loss = 1;
@@ -150,11 +154,11 @@ int measure(const Sizes& sizes) {
       }
       if (now >= next_list) {
         next_list = now + 1;
-        Request request;
+        api::Request request;
         request.method = "GET";
         request.path = "/api/v1/runs";
         request.query["limit"] = std::to_string(std::min(1000, sizes.running));
-        const Response response = api.handle(request);
+        const api::Response response = api.handle(request);
         answer_bytes = response.body.size();
         const double arrived = clock.monotonic_seconds();
         std::map<std::string, std::int64_t> steps;

@@ -56,10 +56,12 @@ class Stack {
 
   [[nodiscard]] int runs() const { return runs_; }
   // The path of a run by its number.
-  std::string run(int number) { return "runs/" + store_.run(orchestrator::RunNumber{number})->id; }
-  orchestrator::Response get(const std::string& path,
-                             const std::map<std::string, std::string>& query = {}) {
-    orchestrator::Request request;
+  std::string run(int number) {
+    return "runs/" + store_.run(orchestrator::runs::RunNumber{number})->id;
+  }
+  orchestrator::api::Response get(const std::string& path,
+                                  const std::map<std::string, std::string>& query = {}) {
+    orchestrator::api::Request request;
     request.method = "GET";
     request.path = "/api/v1/" + path;
     request.query = query;
@@ -71,8 +73,8 @@ class Stack {
     tests::fill_store(directory, {runs, std::min(runs / 2, kOpen), kLongRunSteps});
     return directory;
   }
-  [[nodiscard]] orchestrator::ControllerOptions options() const {
-    orchestrator::ControllerOptions options;
+  [[nodiscard]] orchestrator::control::ControllerOptions options() const {
+    orchestrator::control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
     return options;
   }
@@ -81,12 +83,12 @@ class Stack {
   tests::TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  orchestrator::Store store_;
-  orchestrator::Controller controller_;
-  orchestrator::Api api_;
+  orchestrator::store::Store store_;
+  orchestrator::control::Controller controller_;
+  orchestrator::api::Api api_;
 };
 using Stacks = std::vector<std::unique_ptr<Stack>>;
-using Ask = std::function<orchestrator::Response(Stack&)>;
+using Ask = std::function<orchestrator::api::Response(Stack&)>;
 
 // Puts the median of processor time, milliseconds, of each store into `sizes`; they take turns.
 void measure(const Stacks& stacks, const std::string& name, int status, const Ask& ask,
@@ -95,7 +97,7 @@ void measure(const Stacks& stacks, const std::string& name, int status, const As
   for (int i = 0; i < kRepeats; ++i) {
     for (std::size_t which = 0; which < stacks.size(); ++which) {
       const double start = processor_milliseconds();
-      const orchestrator::Response response = ask(*stacks[which]);
+      const orchestrator::api::Response response = ask(*stacks[which]);
       times[which].push_back(processor_milliseconds() - start);
       if (response.status != status) {
         throw base::Error(base::Code::Developer, name + ": " + response.body);

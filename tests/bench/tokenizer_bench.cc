@@ -44,7 +44,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 class Run {
  public:
-  Run(const std::vector<std::string_view>& lines, const WordPiece& pieces, int threads)
+  Run(const std::vector<std::string_view>& lines, const data::WordPiece& pieces, int threads)
       : lines_(lines), ids_(lines.size()), tokenizers_() {
     for (int i = 0; i < threads; ++i) tokenizers_.emplace_back(pieces);
   }
@@ -53,7 +53,7 @@ class Run {
   void tokenize(std::size_t count, bool all_by_each) {
     next_ = 0;
     std::vector<std::jthread> workers;
-    for (Tokenizer& tokenizer : tokenizers_) {
+    for (data::Tokenizer& tokenizer : tokenizers_) {
       workers.emplace_back([this, count, all_by_each, &tokenizer] {
         if (all_by_each) {
           warm_up(tokenizer, count);
@@ -66,19 +66,19 @@ class Run {
 
   [[nodiscard]] std::size_t tokens() const {
     std::size_t total = 0;
-    for (const std::vector<TokenId>& ids : ids_) total += ids.size();
+    for (const std::vector<data::TokenId>& ids : ids_) total += ids.size();
     return total;
   }
 
  private:
-  void warm_up(Tokenizer& tokenizer, std::size_t count) {
-    std::vector<TokenId> ids;
+  void warm_up(data::Tokenizer& tokenizer, std::size_t count) {
+    std::vector<data::TokenId> ids;
     for (std::size_t i = 0; i < count; ++i) {
       ids.clear();
       tokenizer.tokenize(lines_[i], ids);
     }
   }
-  void work(Tokenizer& tokenizer, std::size_t count) {
+  void work(data::Tokenizer& tokenizer, std::size_t count) {
     for (std::size_t begin = 0; (begin = next_.fetch_add(kLinesPerTask)) < count;) {
       const std::size_t end = std::min(count, begin + kLinesPerTask);
       for (std::size_t i = begin; i < end; ++i) tokenizer.tokenize(lines_[i], ids_[i]);
@@ -86,12 +86,13 @@ class Run {
   }
 
   const std::vector<std::string_view>& lines_;
-  std::vector<std::vector<TokenId>> ids_;
-  std::vector<Tokenizer> tokenizers_;
+  std::vector<std::vector<data::TokenId>> ids_;
+  std::vector<data::Tokenizer> tokenizers_;
   std::atomic<std::size_t> next_{0};
 };
 
-void measure(const std::vector<std::string_view>& lines, const WordPiece& pieces, int threads) {
+void measure(const std::vector<std::string_view>& lines, const data::WordPiece& pieces,
+             int threads) {
   Run run(lines, pieces, threads);
   run.tokenize(lines.size() / 8, true);
   std::size_t bytes = 0;
@@ -123,8 +124,8 @@ int main_of(const std::vector<std::string>& arguments) {
       arguments.size() > 3 ? static_cast<std::uint64_t>(number(3)) : kDefaultBytes;
   base::FileSystem& files = base::posix_file_system();
   const std::string text = files.read_at(arguments[0], 0, std::min(limit, kLargestText));
-  const Vocabulary vocabulary = Vocabulary::load(arguments[1], files);
-  const WordPiece pieces(vocabulary, {});
+  const data::Vocabulary vocabulary = data::Vocabulary::load(arguments[1], files);
+  const data::WordPiece pieces(vocabulary, {});
   const std::vector<std::string_view> lines = lines_of(text);
   if (lines.empty()) throw base::Error(base::Code::User, arguments[0] + " has no text");
   if (arguments.size() > 2) {

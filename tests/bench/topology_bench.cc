@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/sources/cluster_file.h"
 #include "topology/doctor/doctor.h"
+#include "topology/sources/cluster_file.h"
 
 namespace {
 
@@ -37,29 +37,29 @@ int run(int nodes, const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw base::Error(base::Code::NotFound, file + " is not there");
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  topology::ClusterDescription cluster =
-      topology::with_nodes(topology::parse_cluster(text, file), nodes);
+  topology::sources::ClusterDescription cluster =
+      topology::sources::with_nodes(topology::sources::parse_cluster(text, file), nodes);
   const double before = peak_megabytes();
 
-  topology::Graph whole = topology::fabric_graph(cluster);
+  topology::graph::Graph whole = topology::sources::fabric_graph(cluster);
   double generate_seconds = 0, merge_seconds = 0;
   for (std::size_t i = 0; i < cluster.node_count(); ++i) {
     auto start = Clock::now();
     cluster.source = cluster.kinds[0].hosts[i];  // as captured on that host
-    const topology::Graph node = topology::node_graph(cluster, i);
+    const topology::graph::Graph node = topology::sources::node_graph(cluster, i);
     generate_seconds += seconds_since(start);
     start = Clock::now();
     whole.merge(node);
     merge_seconds += seconds_since(start);
   }
   auto start = Clock::now();
-  const std::size_t conflicts = topology::check_graph(whole).size();
+  const std::size_t conflicts = topology::graph::check_graph(whole).size();
   const double check_seconds = seconds_since(start);
   start = Clock::now();
-  const std::size_t findings = topology::diagnose({whole}).size();
+  const std::size_t findings = topology::doctor::diagnose({whole}).size();
   const double doctor_seconds = seconds_since(start);
   start = Clock::now();
-  const std::string print = topology::fingerprint(whole);
+  const std::string print = topology::graph::fingerprint(whole);
   const double fingerprint_seconds = seconds_since(start);
 
   std::printf(

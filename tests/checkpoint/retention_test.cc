@@ -19,7 +19,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Mode = RetentionRound::Mode;
 
-Names gone(const std::vector<Decision>& decisions) {  // oldest first
+Names gone(const std::vector<RetentionDecision>& decisions) {  // oldest first
   Names names;
   for (auto it = decisions.rbegin(); it != decisions.rend(); ++it) {
     if (it->goes) names.push_back(it->name);
@@ -188,7 +188,7 @@ TEST(PlanRetention, SaysWhy) {
       valid("g", 2500, 0.3),
       with(valid("h", 3000), Status::Unfinished),
   };
-  const std::vector<Decision> plan = plan_retention(candidates, policy, "now");
+  const std::vector<RetentionDecision> plan = plan_retention(candidates, policy, "now");
   ASSERT_EQ(plan.size(), 8U);
   const std::vector<std::pair<std::string, Names>> expected{
       {"h", {"unfinished, but no older than the newest good one"}},
@@ -232,10 +232,10 @@ bool was_counted(const Candidate& candidate) {
 
 // What must hold of any plan, each by name.
 void expect_invariants(const std::vector<Candidate>& candidates, const RetentionPolicy& policy,
-                       const std::vector<Decision>& plan) {
+                       const std::vector<RetentionDecision>& plan) {
   ASSERT_EQ(plan.size(), candidates.size()) << "one decision each";
-  std::map<std::string, const Decision*> of;
-  for (const Decision& decision : plan) {
+  std::map<std::string, const RetentionDecision*> of;
+  for (const RetentionDecision& decision : plan) {
     ASSERT_FALSE(decision.reasons.empty()) << "every decision has a reason";
     of[decision.name] = &decision;
   }
@@ -296,12 +296,12 @@ TEST(PlanRetention, HoldsForRandomSets) {
     const RetentionPolicy policy{static_cast<int>(random() % 5), static_cast<int>(random() % 4),
                                  static_cast<std::int64_t>(random() % 5),
                                  static_cast<Better>(random() % 2), ""};
-    const std::vector<Decision> plan = plan_retention(candidates, policy, "now");
+    const std::vector<RetentionDecision> plan = plan_retention(candidates, policy, "now");
     expect_invariants(candidates, policy, plan);
     if (HasFatalFailure()) return;
 
     std::shuffle(candidates.begin(), candidates.end(), random);
-    const std::vector<Decision> again = plan_retention(candidates, policy, "now");
+    const std::vector<RetentionDecision> again = plan_retention(candidates, policy, "now");
     for (std::size_t i = 0; i < plan.size(); ++i) {
       ASSERT_EQ(again[i].name, plan[i].name) << "order does not matter";
       ASSERT_EQ(again[i].goes, plan[i].goes);

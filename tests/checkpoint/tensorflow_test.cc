@@ -317,7 +317,7 @@ TEST(TensorflowNames, OthersAreNotMapped) {
 }
 
 // The shape that the tensor has there: kernels the other way round.
-std::vector<std::int64_t> shape_there(const trainer::TensorEntry& entry, bool transpose) {
+std::vector<std::int64_t> shape_there(const trainer::contract::TensorEntry& entry, bool transpose) {
   std::vector<std::int64_t> shape = entry.shape;
   if (transpose) std::reverse(shape.begin(), shape.end());
   return shape;
@@ -325,10 +325,11 @@ std::vector<std::int64_t> shape_there(const trainer::TensorEntry& entry, bool tr
 
 // Whether the checkpoint has each of the model's tensors once, in its shape, as parameters and, if
 // asked for, as both moments; the number of tensors that are none of these.
-int expect_whole_model(const TensorflowIndex& index, const trainer::ModelShape& shape,
+int expect_whole_model(const TensorflowIndex& index, const trainer::contract::ModelShape& shape,
                        bool moments) {
-  std::map<std::string, trainer::TensorEntry> wanted;
-  for (const trainer::TensorEntry& entry : trainer::make_tensor_table(shape).tensors) {
+  std::map<std::string, trainer::contract::TensorEntry> wanted;
+  for (const trainer::contract::TensorEntry& entry :
+       trainer::contract::make_tensor_table(shape).tensors) {
     wanted[entry.name] = entry;
   }
   std::set<std::pair<std::string, TensorflowKind>> found;
@@ -372,7 +373,7 @@ TEST(TensorflowRealFiles, ListsGooglesBertBase) {
     bytes += tensor.size;
   }
   EXPECT_EQ(bytes, 411'529'768U);
-  trainer::ModelShape shape = trainer::preset_shape("base");
+  trainer::contract::ModelShape shape = trainer::contract::preset_shape("base");
   shape.vocabulary = 21128;
   EXPECT_EQ(expect_whole_model(reader.index(), shape, false), 0);
   EXPECT_THAT(
@@ -387,7 +388,7 @@ TEST(TensorflowRealFiles, LoadsATrainedCheckpointWithItsMoments) {
   const base::Path prefix = tests::shared_path(folder + "bert_model.ckpt");
   const TensorflowReader reader = TensorflowReader::open(files, prefix);
   EXPECT_EQ(reader.tensors().size(), 139U);
-  trainer::ModelShape shape;  // bert_config.json beside it
+  trainer::contract::ModelShape shape;  // bert_config.json beside it
   shape.layers = 2;
   shape.hidden = 4;
   shape.heads = 4;

@@ -17,21 +17,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] == 'n') {
-    const Graph graph = read_nvml(text, "n1");
-    check(graph.find("n1") != kNoVertex, "the machine itself is there");
-    (void)nvml_timeouts(text);
-    (void)nvml_missing(text);
+    const graph::Graph graph = sources::read_nvml(text, "n1");
+    check(graph.find("n1") != graph::kNoVertex, "the machine itself is there");
+    (void)sources::nvml_timeouts(text);
+    (void)sources::nvml_missing(text);
     return 0;
   }
   if (data[0] == 's') {
-    (void)switches_above(std::string(text));
+    (void)sources::switches_above(std::string(text));
     return 0;
   }
   try {
-    const Capture capture = parse_capture(std::string(text), "c");
-    const std::string written = to_json(capture);
-    check(to_json(parse_capture(written, "w")) == written, "a capture is read back as written");
-    for (const Finding& finding : replay(capture).findings) {
+    const sources::Capture capture = sources::parse_capture(std::string(text), "c");
+    const std::string written = sources::to_json(capture);
+    check(sources::to_json(sources::parse_capture(written, "w")) == written,
+          "a capture is read back as written");
+    for (const graph::Finding& finding : sources::replay(capture).findings) {
       check(!finding.id.empty() && !finding.remedy.empty(), "a finding says what to do");
     }
   } catch (const regatta::base::Error&) {

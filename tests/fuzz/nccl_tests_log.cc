@@ -15,8 +15,8 @@ using namespace regatta::topology;
 namespace {
 
 // A machine of so many GPUs, on as few nodes as the log lets it have.
-Allocation machine_of(const NcclTestLog& log) {
-  Allocation allocation;
+nccl::Allocation machine_of(const nccl::NcclTestLog& log) {
+  nccl::Allocation allocation;
   const bool even = log.nodes > 0 && log.ranks % log.nodes == 0;
   allocation.nodes = even ? log.nodes : 1;
   allocation.ranks_per_node = log.ranks / allocation.nodes;
@@ -28,13 +28,13 @@ Allocation machine_of(const NcclTestLog& log) {
   return allocation;
 }
 
-void check_predictions(const NcclTestLog& log) {
+void check_predictions(const nccl::NcclTestLog& log) {
   if (!log.collective || log.ranks < 2) return;
-  const CostModel model(machine_of(log));
-  (void)misfit(model, log);
-  const auto curve = MeasuredCurve::fit(model, {*log.collective, {}}, samples_of(log));
+  const nccl::CostModel model(machine_of(log));
+  (void)nccl::misfit(model, log);
+  const auto curve = nccl::MeasuredCurve::fit(model, {*log.collective, {}}, nccl::samples_of(log));
   for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 62; bytes *= 8) {
-    const Prediction predicted = curve.predict(model, bytes);
+    const nccl::Prediction predicted = curve.predict(model, bytes);
     check(std::isfinite(predicted.us) && predicted.us > 0, "a time is predicted");
     check(predicted.low_us <= predicted.us && predicted.us <= predicted.high_us, "in its interval");
   }
@@ -44,14 +44,14 @@ void check_predictions(const NcclTestLog& log) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const NcclTestLog log =
-        parse_nccl_tests_log({reinterpret_cast<const char*>(data), size}, "fuzz");
-    check(!log.rows.empty() && log.rows.size() <= kMostLogRows, "it has rows");
+    const nccl::NcclTestLog log =
+        nccl::parse_nccl_tests_log({reinterpret_cast<const char*>(data), size}, "fuzz");
+    check(!log.rows.empty() && log.rows.size() <= nccl::kMostLogRows, "it has rows");
     for (std::size_t i = 0; i < log.rows.size(); ++i) {
       check(log.rows[i].us() > 0, "every row has a time");
       check(i == 0 || log.rows[i - 1].bytes < log.rows[i].bytes, "rows grow");
     }
-    check(!samples_of(log).empty(), "not all of them are disturbed");
+    check(!nccl::samples_of(log).empty(), "not all of them are disturbed");
     check_predictions(log);
   } catch (const regatta::base::Error& error) {
     check(error.code() == regatta::base::Code::User, "bad text is the user's to change");

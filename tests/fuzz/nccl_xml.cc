@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "topology/sources/nccl_graph.h"
 #include "topology/graph/paths.h"
+#include "topology/sources/nccl_graph.h"
 
 using regatta::base::check;
 using namespace regatta::topology;
@@ -15,16 +15,18 @@ using namespace regatta::topology;
 namespace {
 
 void check_topology(std::string_view text) {
-  const Graph graph = read_nccl_xml(text, {"n1", "f"});
-  const std::string json = to_json(graph);
+  const graph::Graph graph = sources::read_nccl_xml(text, {"n1", "f"});
+  const std::string json = graph::to_json(graph);
   std::string written;
   try {
-    written = write_nccl_xml(graph, graph.find("n1"));
+    written = sources::write_nccl_xml(graph, graph.find("n1"));
   } catch (const regatta::base::Error&) {
     return;  // read, but beyond what NCCL takes
   }
-  check(to_json(read_nccl_xml(written, {"n1", "f"})) == json, "nothing was lost in writing");
-  if (graph.vertices().size() < 40) (void)matrix_text(graph, Paths(graph), graph.find("n1"));
+  check(graph::to_json(sources::read_nccl_xml(written, {"n1", "f"})) == json,
+        "nothing was lost in writing");
+  if (graph.vertices().size() < 40)
+    (void)graph::matrix_text(graph, graph::Paths(graph), graph.find("n1"));
 }
 
 }  // namespace
@@ -34,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
     if (data[0] == 'g') {
-      (void)graph_of_searches(parse_nccl_graphs(text, "f"), "n1", "f");
+      (void)sources::graph_of_searches(sources::parse_nccl_graphs(text, "f"), "n1", "f");
     } else {
       check_topology(text);
     }

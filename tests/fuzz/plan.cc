@@ -22,15 +22,17 @@ constexpr std::size_t kMostGanttBytes = 64U << 10U;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   try {
-    const Plan plan = parse_plan(text, "plan.json", std::nullopt);
+    const plan::Plan plan = plan::parse_plan(text, "plan.json", std::nullopt);
     check(!plan.timeline || plan.timeline->buckets.size() == plan.buckets.size(),
           "a timeline has a span for each bucket");
-    const std::string written = to_json(plan);
-    check(to_json(parse_plan(written, "plan.json", std::nullopt)) == written,
+    const std::string written = plan::to_json(plan);
+    check(plan::to_json(plan::parse_plan(written, "plan.json", std::nullopt)) == written,
           "what was written reads back");
     if (plan.timeline) {
-      check(gantt_text(*plan.timeline).size() < kMostGanttBytes, "the chart in text is bounded");
-      check(gantt_svg(*plan.timeline).size() < 16 * kMostGanttBytes, "the picture is bounded");
+      check(plan::gantt_text(*plan.timeline).size() < kMostGanttBytes,
+            "the chart in text is bounded");
+      check(plan::gantt_svg(*plan.timeline).size() < 16 * kMostGanttBytes,
+            "the picture is bounded");
     }
   } catch (const regatta::base::Error& error) {
     check(error.code() == regatta::base::Code::User, "a bad plan is the user's to change");

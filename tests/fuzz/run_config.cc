@@ -9,9 +9,9 @@
 #include "base/error.h"
 
 using regatta::base::check;
-using regatta::trainer::parse_run_config;
-using regatta::trainer::RunConfig;
-using regatta::trainer::to_json;
+using regatta::trainer::contract::parse_run_config;
+using regatta::trainer::contract::RunConfig;
+using regatta::trainer::contract::to_json;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   RunConfig config;

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/slurm/pending_reason.h"
 #include "orchestrator/sbatch/sbatch_script.h"
+#include "orchestrator/slurm/pending_reason.h"
 #include "topology/graph/hostlist.h"
 
 using namespace regatta::orchestrator;
@@ -17,21 +17,22 @@ using regatta::base::check;
 
 namespace {
 
-void check_jobs(const Jobs& jobs) {
-  for (const JobRow& job : jobs.rows) {
-    check(is_job_id(job.id), "a row has a job's id");
-    check(!job.state.raw.empty() || to_string(job.state) == "UNKNOWN", "a state has a text");
-    (void)phase(job.state);
-    (void)gpu_count(job);
+void check_jobs(const slurm::Jobs& jobs) {
+  for (const slurm::JobRow& job : jobs.rows) {
+    check(slurm::is_job_id(job.id), "a row has a job's id");
+    check(!job.state.raw.empty() || slurm::to_string(job.state) == "UNKNOWN", "a state has a text");
+    (void)slurm::phase(job.state);
+    (void)slurm::gpu_count(job);
   }
 }
 
 void check_hostlist(std::string_view text) {
   constexpr std::size_t kMost = 2000;
   try {
-    const auto names = regatta::topology::expand_hostlist(text, kMost);
+    const auto names = regatta::topology::graph::expand_hostlist(text, kMost);
     check(names.size() <= kMost, "no more names than asked for");
-    const auto back = regatta::topology::expand_hostlist(regatta::topology::compress_hosts(names));
+    const auto back =
+        regatta::topology::graph::expand_hostlist(regatta::topology::graph::compress_hosts(names));
     check(std::set<std::string>(back.begin(), back.end()) ==
               std::set<std::string>(names.begin(), names.end()),
           "folding names loses none");
@@ -47,53 +48,54 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0]) {
     case 'q':
-      check_jobs(parse_squeue(text, kUnitSeparator));
+      check_jobs(slurm::parse_squeue(text, slurm::kUnitSeparator));
       break;
     case 'a':
-      check_jobs(parse_sacct(text, kUnitSeparator, {22, 5, 8}));
-      check_jobs(parse_sacct(text, kUnitSeparator, {24, 11, 0}));
+      check_jobs(slurm::parse_sacct(text, slurm::kUnitSeparator, {22, 5, 8}));
+      check_jobs(slurm::parse_sacct(text, slurm::kUnitSeparator, {24, 11, 0}));
       break;
     case 'j':
-      if (const auto job = parse_scontrol_job(text, "31"))
+      if (const auto job = slurm::parse_scontrol_job(text, "31"))
         check(job->id == "31", "the one asked for");
       break;
     case 'n':
-      (void)parse_scontrol_nodes(text);
-      (void)parse_scontrol_partitions(text);
+      (void)slurm::parse_scontrol_nodes(text);
+      (void)slurm::parse_scontrol_partitions(text);
       break;
     case 's':
-      (void)parse_sinfo(text, kUnitSeparator);
+      (void)slurm::parse_sinfo(text, slurm::kUnitSeparator);
       break;
     case 'h':
       check_hostlist(text);
       break;
     case 'r': {
-      const PendingReason reason = explain_reason(text);
+      const slurm::PendingReason reason = slurm::explain_reason(text);
       check(regatta::base::printable(reason.sentence) == reason.sentence,
             "a sentence is printable");
       break;
     }
     case 'b': {  // a user's script; also its own command line
-      for (const SbatchFinding& finding : read_sbatch_script(text).findings) {
+      for (const sbatch::SbatchFinding& finding : sbatch::read_sbatch_script(text).findings) {
         check(regatta::base::printable(finding.text) == finding.text, "a finding is printable");
       }
-      (void)parse_sbatch_command(regatta::base::split(text, '\n'),
-                                 [](const std::string& word) { return word.size() % 2 == 0; });
+      (void)sbatch::parse_sbatch_command(
+          regatta::base::split(text, '\n'),
+          [](const std::string& word) { return word.size() % 2 == 0; });
       break;
     }
     case 'c':
-      (void)parse_scontrol_config(text);
-      (void)parse_submitted_id(text);
-      (void)parse_slurm_version(text);
+      (void)slurm::parse_scontrol_config(text);
+      (void)slurm::parse_submitted_id(text);
+      (void)slurm::parse_slurm_version(text);
       break;
     default:
-      (void)parse_slurm_time(text);
-      (void)parse_slurm_duration(text);
-      (void)parse_exit_status(text);
-      (void)parse_tres(text);
-      (void)parse_gres(text);
-      (void)parse_node_state(text);
-      (void)parse_job_state(text);
+      (void)slurm::parse_slurm_time(text);
+      (void)slurm::parse_slurm_duration(text);
+      (void)slurm::parse_exit_status(text);
+      (void)slurm::parse_tres(text);
+      (void)slurm::parse_gres(text);
+      (void)slurm::parse_node_state(text);
+      (void)slurm::parse_job_state(text);
   }
   return 0;
 }

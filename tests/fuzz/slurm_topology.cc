@@ -16,7 +16,7 @@ namespace {
 
 // A text that a writer refuses, for want of nodes, is no loss.
 template <class Write>
-std::string written(Write write, const Graph& graph) {
+std::string written(Write write, const graph::Graph& graph) {
   try {
     return write(graph);
   } catch (const regatta::base::Error&) {
@@ -24,21 +24,24 @@ std::string written(Write write, const Graph& graph) {
   }
 }
 
-void check_graph_of(const Graph& graph) {
-  for (const std::string& line : regatta::base::split(fabric_text(graph), '\n')) {
+void check_graph_of(const graph::Graph& graph) {
+  for (const std::string& line : regatta::base::split(fabric::fabric_text(graph), '\n')) {
     check(regatta::base::printable(line) == line, "the text is printable");
   }
-  const std::string conf = written(write_tree_conf, graph);
+  const std::string conf = written(sources::write_tree_conf, graph);
   if (conf.empty()) return;
   // The order may be another one, as made-up names sort elsewhere.
-  const Graph again = read_topology_conf(conf, "again");
-  check(to_json(read_topology_conf(write_tree_conf(again), "again")) == to_json(again),
+  const graph::Graph again = sources::read_topology_conf(conf, "again");
+  check(graph::to_json(sources::read_topology_conf(sources::write_tree_conf(again), "again")) ==
+            graph::to_json(again),
         "a tree comes back");
-  const Graph blocks = read_topology_conf(write_block_conf(graph), "again");
-  check(to_json(read_topology_conf(write_block_conf(blocks), "again")) == to_json(blocks),
+  const graph::Graph blocks =
+      sources::read_topology_conf(sources::write_block_conf(graph), "again");
+  check(graph::to_json(sources::read_topology_conf(sources::write_block_conf(blocks), "again")) ==
+            graph::to_json(blocks),
         "blocks come back");
-  (void)read_topology_yaml(write_topology_yaml(graph), "again");
-  (void)write_topology_labels(graph);
+  (void)sources::read_topology_yaml(sources::write_topology_yaml(graph), "again");
+  (void)sources::write_topology_labels(graph);
 }
 
 }  // namespace
@@ -46,20 +49,20 @@ void check_graph_of(const Graph& graph) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  Graph graph;
+  graph::Graph graph;
   try {
     switch (data[0]) {
       case 'y':
-        graph = read_topology_yaml(text, "fuzz");
+        graph = sources::read_topology_yaml(text, "fuzz");
         break;
       case 's':
-        graph = read_scontrol_topology(text, "fuzz");
+        graph = sources::read_scontrol_topology(text, "fuzz");
         break;
       case 'n':
-        graph = read_scontrol_nodes(text, "fuzz");
+        graph = sources::read_scontrol_nodes(text, "fuzz");
         break;
       default:
-        graph = read_topology_conf(text, "fuzz");
+        graph = sources::read_topology_conf(text, "fuzz");
     }
   } catch (const regatta::base::Error& error) {
     check(regatta::base::printable(error.what()) == error.what(), "a message is one plain line");

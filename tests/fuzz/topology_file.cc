@@ -30,20 +30,20 @@ void expect_clear_error(Try&& attempt) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   expect_clear_error([text] {
-    const TopologyFile file = scan_topology_file(text, "f");
+    const doctor::TopologyFile file = sources::scan_topology_file(text, "f");
     check(file.devices.size() <= file.elements, "devices are elements");
-    (void)diagnose({Graph(), {}, {}, {file}});
+    (void)doctor::diagnose({graph::Graph(), {}, {}, {file}});
   });
   expect_clear_error([text] {
-    const Graph graph = parse_graph(std::string(text), "f");
-    (void)diagnose({graph});
-    (void)fingerprint(graph);
+    const graph::Graph graph = graph::parse_graph(std::string(text), "f");
+    (void)doctor::diagnose({graph});
+    (void)graph::fingerprint(graph);
   });
   // Descriptions have a target of their own, which leaves out what is slow.
   if (text.find("nodes") == std::string_view::npos) {
     expect_clear_error([text] {
-      const Reading reading = read_any(text, "f");
-      (void)diagnose({reading.graph, reading.settings, {}, reading.topology_files});
+      const sources::Reading reading = sources::read_any(text, "f");
+      (void)doctor::diagnose({reading.graph, reading.settings, {}, reading.topology_files});
     });
   }
   return 0;

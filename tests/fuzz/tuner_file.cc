@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "topology/tuner/plan_file.h"
 #include "topology/plan/tuner_table.h"
+#include "topology/tuner/plan_file.h"
 
 using regatta::base::check;
 using namespace regatta::topology;
@@ -22,10 +22,10 @@ void check_error(const regatta::base::Error& error) {
 
 void read_file(std::string_view bytes) {
   try {
-    const TunerTable table = parse_tuner_file(bytes, "plan.tuner");
-    check(to_tuner_file(table) == bytes, "what was read is written as it was");
-    (void)nccl_variables(table, 1, std::uint64_t{1} << 30);
-    (void)parse_example_csv(to_example_csv(table), "written");
+    const plan::TunerTable table = plan::parse_tuner_file(bytes, "plan.tuner");
+    check(plan::to_tuner_file(table) == bytes, "what was read is written as it was");
+    (void)plan::nccl_variables(table, 1, std::uint64_t{1} << 30);
+    (void)plan::parse_example_csv(plan::to_example_csv(table), "written");
   } catch (const regatta::base::Error& error) {
     check_error(error);
   }
@@ -46,9 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_file(bytes);
   read_with_checksum(bytes);
   try {
-    const TunerTable table = parse_example_csv(bytes, "table.csv");
-    const std::string text = to_example_csv(table);
-    check(to_example_csv(parse_example_csv(text, "written")) == text,
+    const plan::TunerTable table = plan::parse_example_csv(bytes, "table.csv");
+    const std::string text = plan::to_example_csv(table);
+    check(plan::to_example_csv(plan::parse_example_csv(text, "written")) == text,
           "what was written reads back");
   } catch (const regatta::base::Error& error) {
     check_error(error);

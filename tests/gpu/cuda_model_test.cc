@@ -23,17 +23,17 @@ using Lengths = std::vector<std::pair<int, int>>;  // tokens, masked
 
 struct TypeCase {
   const char* name;
-  Dtype compute;
+  device::Dtype compute;
   bool tf32;
   double unit;  // the relative error of one rounding
 };
-const TypeCase kTypes[] = {{"float32", Dtype::Float32, false, 0x1p-24},
-                           {"tf32", Dtype::Float32, true, 0x1p-11},
-                           {"bfloat16", Dtype::BFloat16, false, 0x1p-9},
-                           {"float16", Dtype::Float16, false, 0x1p-11}};
+const TypeCase kTypes[] = {{"float32", device::Dtype::Float32, false, 0x1p-24},
+                           {"tf32", device::Dtype::Float32, true, 0x1p-11},
+                           {"bfloat16", device::Dtype::BFloat16, false, 0x1p-9},
+                           {"float16", device::Dtype::Float16, false, 0x1p-11}};
 
-std::unique_ptr<Device> gpu(const TypeCase& type) {
-  CudaOptions options;
+std::unique_ptr<device::Device> gpu(const TypeCase& type) {
+  cuda::CudaOptions options;
   options.tf32 = type.tf32;
   return make_gpu(options);
 }
@@ -45,12 +45,12 @@ double norm(const std::vector<double>& values) {
 }
 
 struct Batch {
-  std::vector<Sample> samples;
+  std::vector<samples::Sample> samples;
   std::vector<std::int32_t> ordinals;
-  LossScale scale{0, 0, 1};
+  model::LossScale scale{0, 0, 1};
 };
 
-Batch make_batch(const ModelShape& shape, const Lengths& lengths) {
+Batch make_batch(const contract::ModelShape& shape, const Lengths& lengths) {
   std::mt19937 random(11);
   Batch batch;
   for (const auto& [length, masked] : lengths) {
@@ -64,25 +64,25 @@ Batch make_batch(const ModelShape& shape, const Lengths& lengths) {
 
 struct PassResult {
   std::vector<float> gradients;
-  Statistics statistics;
+  model::Statistics statistics;
 };
 
 // `stale`: what the activations' memory is filled with first.
-PassResult run_pass(Device& device, const ModelShape& shape, const BertOptions& options,
-                    const Batch& batch, int stale = 0) {
-  Bert model(device, shape, options);
+PassResult run_pass(device::Device& device, const contract::ModelShape& shape,
+                    const model::BertOptions& options, const Batch& batch, int stale = 0) {
+  model::Bert model(device, shape, options);
   const std::vector<float> weights = random_weights(model.table(), 5);
   device.copy_to_device(0, model.parameters(), weights.data());
   model.renew_compute_copy();
-  const PackedBatch packed = collate(batch.samples, batch.ordinals);
-  model.reserve(room_for(packed, options.room));
-  const View memory = model.activation_memory();
+  const samples::PackedBatch packed = samples::collate(batch.samples, batch.ordinals);
+  model.reserve(model::room_for(packed, options.room));
+  const device::View memory = model.activation_memory();
   const std::vector<char> bytes(static_cast<std::size_t>(memory.size), static_cast<char>(stale));
   device.copy_to_device(0, memory, bytes.data());
   model.zero_gradients();
   model.reset_statistics();
   model.upload(packed, 17, batch.scale);
-  model.forward(Mode::Training);
+  model.forward(model::Mode::Training);
   model.backward();
   PassResult result;
   result.gradients.resize(weights.size());
@@ -91,23 +91,23 @@ PassResult run_pass(Device& device, const ModelShape& shape, const BertOptions& 
   model.read_statistics(sums);
   device.synchronize();
   device.forget_repeats();
-  result.statistics = Bert::statistics_of(sums);
+  result.statistics = model::Bert::statistics_of(sums);
   return result;
 }
 
 struct GradientCase {
   const char* name;
   int hidden, heads;
-  Gelu gelu;
+  contract::Gelu gelu;
   double dropout;
   Lengths lengths;
 };
 const GradientCase kShapes[] = {
-    {"plain", 64, 2, Gelu::Erf, 0.0, {{12, 3}, {5, 1}, {31, 5}}},
-    {"dropout", 64, 2, Gelu::Erf, 0.2, {{12, 3}, {5, 1}, {31, 5}}},
-    {"tanh", 64, 1, Gelu::Tanh, 0.1, {{40, 6}}},
-    {"heads_of_64", 128, 2, Gelu::Tanh, 0.1, {{40, 6}, {33, 4}, {1, 1}, {39, 6}}},
-    {"odd_sizes", 24, 3, Gelu::Erf, 0.1, {{1, 1}, {2, 1}, {40, 7}, {17, 2}}}};
+    {"plain", 64, 2, contract::Gelu::Erf, 0.0, {{12, 3}, {5, 1}, {31, 5}}},
+    {"dropout", 64, 2, contract::Gelu::Erf, 0.2, {{12, 3}, {5, 1}, {31, 5}}},
+    {"tanh", 64, 1, contract::Gelu::Tanh, 0.1, {{40, 6}}},
+    {"heads_of_64", 128, 2, contract::Gelu::Tanh, 0.1, {{40, 6}, {33, 4}, {1, 1}, {39, 6}}},
+    {"odd_sizes", 24, 3, contract::Gelu::Erf, 0.1, {{1, 1}, {2, 1}, {40, 7}, {17, 2}}}};
 
 class CudaGradients : public testing::TestWithParam<std::tuple<TypeCase, GradientCase>> {};
 
@@ -116,14 +116,14 @@ class CudaGradients : public testing::TestWithParam<std::tuple<TypeCase, Gradien
 // bound holds, which allows for sums of many terms.
 TEST_P(CudaGradients, MatchTheReference) {
   const auto& [type, c] = GetParam();
-  const ModelShape shape = small_shape(c.hidden, c.heads, c.gelu);
+  const contract::ModelShape shape = small_shape(c.hidden, c.heads, c.gelu);
   const Batch batch = make_batch(shape, c.lengths);
   const auto device = gpu(type);
-  const BertOptions options{
+  const model::BertOptions options{
       {c.dropout, c.dropout, 99}, type.compute, {device->token_bucket()}, true};
   const PassResult result = run_pass(*device, shape, options, batch);
 
-  const TensorTable table = make_tensor_table(shape);
+  const contract::TensorTable table = contract::make_tensor_table(shape);
   const ReferenceResult expected = reference_bert(
       shape, reference_weights(table, random_weights(table, 5)), batch.samples,
       {batch.ordinals.begin(), batch.ordinals.end()}, {c.dropout, c.dropout, 99}, 17U,
@@ -133,7 +133,7 @@ TEST_P(CudaGradients, MatchTheReference) {
   EXPECT_NEAR(result.statistics.nsp_loss, expected.nsp_loss, 5 * allowed * expected.nsp_loss);
   EXPECT_EQ(result.statistics.masked, static_cast<double>(batch.scale.masked));
   EXPECT_EQ(result.statistics.samples, static_cast<double>(batch.scale.samples));
-  for (const TensorEntry& tensor : table.tensors) {
+  for (const contract::TensorEntry& tensor : table.tensors) {
     const std::vector<double>& want = expected.gradients.at(tensor.name);
     std::vector<double> difference;
     for (std::size_t i = 0; i < want.size(); ++i) {
@@ -164,10 +164,11 @@ INSTANTIATE_TEST_SUITE_P(Gpu, CudaTypes, testing::ValuesIn(kTypes),
 
 // Padding and what an earlier batch left in memory change no bit.
 TEST_P(CudaTypes, StaleActivationsChangeNoBit) {
-  const ModelShape shape = small_shape(64, 1, Gelu::Tanh);
+  const contract::ModelShape shape = small_shape(64, 1, contract::Gelu::Tanh);
   const Batch batch = make_batch(shape, {{12, 3}, {5, 1}, {31, 5}});
   const auto device = gpu(GetParam());
-  const BertOptions options{{0.1, 0.1, 99}, GetParam().compute, {device->token_bucket()}, true};
+  const model::BertOptions options{
+      {0.1, 0.1, 99}, GetParam().compute, {device->token_bucket()}, true};
   const PassResult zeros = run_pass(*device, shape, options, batch, 0);
   const PassResult not_numbers = run_pass(*device, shape, options, batch, 0xFF);
   EXPECT_EQ(zeros.gradients, not_numbers.gradients);
@@ -176,10 +177,10 @@ TEST_P(CudaTypes, StaleActivationsChangeNoBit) {
 
 // Rows of padding are zeros in every sum, so only the order of additions may differ.
 TEST_P(CudaTypes, RoomForMoreTokensChangesOnlyRounding) {
-  const ModelShape shape = small_shape(64, 1, Gelu::Tanh);
+  const contract::ModelShape shape = small_shape(64, 1, contract::Gelu::Tanh);
   const Batch batch = make_batch(shape, {{12, 3}, {5, 1}, {31, 5}});
   const auto device = gpu(GetParam());
-  BertOptions options{{0.1, 0.1, 99}, GetParam().compute, {1}, true};
+  model::BertOptions options{{0.1, 0.1, 99}, GetParam().compute, {1}, true};
   const PassResult exact = run_pass(*device, shape, options, batch);
   options.room.token_bucket = 256;
   const PassResult padded = run_pass(*device, shape, options, batch);
@@ -199,9 +200,9 @@ TEST_P(CudaTypes, RoomForMoreTokensChangesOnlyRounding) {
 
 class CudaTraining : public OnSmallDataset<120> {
  protected:
-  static RunConfig config(trainer::Precision precision) {
-    RunConfig config;
-    config.model = preset_shape("tiny");
+  static contract::RunConfig config(trainer::contract::Precision precision) {
+    contract::RunConfig config;
+    config.model = contract::preset_shape("tiny");
     config.model.max_positions = 64;
     config.model.vocabulary = static_cast<int>(dataset_->vocabulary().size());
     config.data.max_length = 48;
@@ -223,21 +224,22 @@ class CudaTraining : public OnSmallDataset<120> {
   struct Course {
     std::vector<double> losses;
     std::vector<float> parameters;
-    TrainingState end;
+    step::TrainingState end;
     int skipped = 0;
   };
   // `disturbance`: what each initial weight is off by, relatively, one way or the other. Continues
   // `from`, the state after `done` steps, where there is one.
-  static Course train(Device& device, const RunConfig& config, int steps, float disturbance = 0,
-                      const TrainingState* from = nullptr, int done = 0) {
-    const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-    SingleCommunicator communicator;
-    const TensorTable table = make_tensor_table(config.model);
-    TrainLoop loop(device, communicator, base::system_clock(), config,
-                   topology::default_plan(static_cast<int>(table.tensors.size())),
-                   stream_of(source));
-    TrainingState start;
-    start.parameters = initial_weights(table, config.seed);
+  static Course train(device::Device& device, const contract::RunConfig& config, int steps,
+                      float disturbance = 0, const step::TrainingState* from = nullptr,
+                      int done = 0) {
+    const samples::SampleSource source(*dataset_, data::Split::Training, config.data, config.seed);
+    ranks::SingleCommunicator communicator;
+    const contract::TensorTable table = contract::make_tensor_table(config.model);
+    step::TrainLoop loop(device, communicator, base::system_clock(), config,
+                         topology::plan::default_plan(static_cast<int>(table.tensors.size())),
+                         samples::stream_of(source));
+    step::TrainingState start;
+    start.parameters = model::initial_weights(table, config.seed);
     std::mt19937 random(21);
     for (float& weight : start.parameters) {
       weight *= 1 + (random() % 2U == 0 ? disturbance : -disturbance);
@@ -245,7 +247,7 @@ class CudaTraining : public OnSmallDataset<120> {
     loop.load(from != nullptr ? *from : start);
     Course course;
     for (int step = done + 1; step <= done + steps; ++step) {
-      const StepRecord record = loop.step(step);
+      const contract::StepRecord record = loop.step(step);
       course.losses.push_back(record.loss);
       course.skipped += record.skipped ? 1 : 0;
     }
@@ -261,8 +263,8 @@ const int kSteps = gpu_is_emulated() ? 3 : 30;
 // Rounding grows from step to step. How fast, a run on the CPU shows whose weights start eight
 // roundings off: the GPU, which rounds elsewhere in every step, may depart four times as far.
 TEST_F(CudaTraining, Float32FollowsTheCpu) {
-  const RunConfig c = config(trainer::Precision::Float32);
-  const auto best = make_cpu_device(4);
+  const contract::RunConfig c = config(trainer::contract::Precision::Float32);
+  const auto best = cpu::make_cpu_device(4);
   const auto device = make_gpu({});
   const Course cpu = train(*best, c, kSteps);
   const Course other = train(*best, c, kSteps, 0x1p-21F);
@@ -278,12 +280,13 @@ TEST_F(CudaTraining, Float32FollowsTheCpu) {
 }
 
 TEST_F(CudaTraining, ShorterTypesFollowTheCpuAtADistance) {
-  const auto cpu_device = make_cpu_device(4);
-  const Course cpu = train(*cpu_device, config(trainer::Precision::Float32), kSteps);
-  for (const auto precision : {trainer::Precision::Tf32, trainer::Precision::BFloat16}) {
-    SCOPED_TRACE(name_of(precision));
-    CudaOptions options;
-    options.tf32 = precision == trainer::Precision::Tf32;
+  const auto cpu_device = cpu::make_cpu_device(4);
+  const Course cpu = train(*cpu_device, config(trainer::contract::Precision::Float32), kSteps);
+  for (const auto precision :
+       {trainer::contract::Precision::Tf32, trainer::contract::Precision::BFloat16}) {
+    SCOPED_TRACE(contract::name_of(precision));
+    cuda::CudaOptions options;
+    options.tf32 = precision == trainer::contract::Precision::Tf32;
     const auto device = make_gpu(options);
     const Course cuda = train(*device, config(precision), kSteps);
     for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
@@ -295,16 +298,17 @@ TEST_F(CudaTraining, ShorterTypesFollowTheCpuAtADistance) {
 // What one device and type saves, another continues: CPU and GPU, float32 and shorter. The state
 // itself arrives bit for bit, the next steps agree as far as the types do.
 TEST_F(CudaTraining, AStateMovesBetweenDevicesAndTypes) {
-  const auto cpu = make_cpu_device(4);
+  const auto cpu = cpu::make_cpu_device(4);
   const auto gpu = make_gpu({});
-  const RunConfig c = config(trainer::Precision::Float32);
+  const contract::RunConfig c = config(trainer::contract::Precision::Float32);
   const int half = kSteps / 2 + 1;
   const Course first = train(*cpu, c, half);
   const Course straight = train(*cpu, c, 2, 0, &first.end, half);
   for (const auto precision :
-       {trainer::Precision::Float32, trainer::Precision::BFloat16, trainer::Precision::Float16}) {
-    SCOPED_TRACE(name_of(precision));
-    const RunConfig there = config(precision);
+       {trainer::contract::Precision::Float32, trainer::contract::Precision::BFloat16,
+        trainer::contract::Precision::Float16}) {
+    SCOPED_TRACE(contract::name_of(precision));
+    const contract::RunConfig there = config(precision);
     const Course arrived = train(*gpu, there, 0, 0, &first.end, half);
     EXPECT_EQ(arrived.end.parameters, first.end.parameters);
     EXPECT_EQ(arrived.end.first_moment, first.end.first_moment);
@@ -313,7 +317,8 @@ TEST_F(CudaTraining, AStateMovesBetweenDevicesAndTypes) {
     const Course back = train(*cpu, c, 0, 0, &moved.end, half + 2);
     EXPECT_EQ(back.end.parameters, moved.end.parameters);
     EXPECT_EQ(back.end.second_moment, moved.end.second_moment);
-    if (precision == trainer::Precision::Float16) continue;  // its first factors may skip steps
+    if (precision == trainer::contract::Precision::Float16)
+      continue;  // its first factors may skip steps
     EXPECT_NEAR(moved.losses[0], straight.losses[0], 0.02 * straight.losses[0]);
     EXPECT_NEAR(moved.losses[1], straight.losses[1], 0.02 * straight.losses[1]);
   }
@@ -321,7 +326,7 @@ TEST_F(CudaTraining, AStateMovesBetweenDevicesAndTypes) {
 
 TEST_F(CudaTraining, Float16LearnsWithItsLossScaling) {
   const auto device = make_gpu({});
-  const Course cuda = train(*device, config(trainer::Precision::Float16), kSteps);
+  const Course cuda = train(*device, config(trainer::contract::Precision::Float16), kSteps);
   EXPECT_LT(cuda.skipped, kSteps / 2);
   if (kSteps >= 30) {
     EXPECT_LT(cuda.losses.back(), 0.95 * cuda.losses.front());
@@ -329,10 +334,11 @@ TEST_F(CudaTraining, Float16LearnsWithItsLossScaling) {
 }
 
 TEST_F(CudaTraining, GraphsChangeNoBit) {
-  for (const auto precision : {trainer::Precision::Float32, trainer::Precision::BFloat16}) {
-    SCOPED_TRACE(name_of(precision));
+  for (const auto precision :
+       {trainer::contract::Precision::Float32, trainer::contract::Precision::BFloat16}) {
+    SCOPED_TRACE(contract::name_of(precision));
     const auto device = make_gpu({});  // one: timed choices of products stay
-    RunConfig c = config(precision);
+    contract::RunConfig c = config(precision);
     c.micro_batch_size = 5;
     c.graphs = true;
     const Course replayed = train(*device, c, gpu_is_emulated() ? 3 : 8);
@@ -345,8 +351,9 @@ TEST_F(CudaTraining, GraphsChangeNoBit) {
 
 TEST_F(CudaTraining, TheSameRunHasTheSameBits) {
   for (const auto precision :
-       {trainer::Precision::Float32, trainer::Precision::BFloat16, trainer::Precision::Float16}) {
-    SCOPED_TRACE(name_of(precision));
+       {trainer::contract::Precision::Float32, trainer::contract::Precision::BFloat16,
+        trainer::contract::Precision::Float16}) {
+    SCOPED_TRACE(contract::name_of(precision));
     const auto device = make_gpu({});
     const Course one = train(*device, config(precision), gpu_is_emulated() ? 2 : 6);
     const Course two = train(*device, config(precision), gpu_is_emulated() ? 2 : 6);
@@ -355,19 +362,20 @@ TEST_F(CudaTraining, TheSameRunHasTheSameBits) {
 }
 
 TEST(CudaStepBench, TellsHowLongTheGpuWaitsBetweenSteps) {
-  trainer::BenchStepOptions options;
-  options.shape = trainer::preset_shape("tiny");
+  trainer::bench::BenchStepOptions options;
+  options.shape = trainer::contract::preset_shape("tiny");
   options.shape.hidden = 64;
   options.shape.heads = 1;
   options.shape.feed_forward = 64;
   options.shape.vocabulary = 100;
-  options.precision = trainer::Precision::BFloat16;
+  options.precision = trainer::contract::Precision::BFloat16;
   options.samples = 2;
   options.steps = 2;
   options.warmup_steps = 1;
   const auto device = make_gpu({});
-  const auto json = nlohmann::json::parse(trainer::bench_step(
-      *device, base::system_clock(), trainer::LengthTable::parse("8,20,1\n", "t"), options));
+  const auto json = nlohmann::json::parse(
+      trainer::bench::bench_step(*device, base::system_clock(),
+                                 trainer::contract::LengthTable::parse("8,20,1\n", "t"), options));
   EXPECT_GE(json["idle_share"].get<double>(), 0);
   EXPECT_LT(json["idle_share"].get<double>(), 1);
   EXPECT_GT(json["samples_per_second"].get<double>(), 0);

@@ -9,7 +9,8 @@
 namespace regatta::tests {
 
 // Throws what make_cuda_device throws.
-[[nodiscard]] std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options);
+[[nodiscard]] std::unique_ptr<trainer::device::Device> make_gpu(
+    const trainer::cuda::CudaOptions& options);
 
 // An emulated GPU is some ten thousand times slower: tests of training take a smaller model and
 // fewer steps.

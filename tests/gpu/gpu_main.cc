@@ -41,7 +41,7 @@ class EndOnFault final : public testing::EmptyTestEventListener {
   void OnTestProgramEnd(const testing::UnitTest&) override { device_.reset(); }
 
  private:
-  std::unique_ptr<trainer::Device> device_;  // of the context that all tests share
+  std::unique_ptr<trainer::device::Device> device_;  // of the context that all tests share
 };
 
 }  // namespace

@@ -20,7 +20,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
+using trainer::device::Dtype;
 using Json = nlohmann::ordered_json;
 
 void print(const Json& json) {
@@ -43,18 +43,18 @@ int check_product() {
   const auto matrix = [&](std::int64_t count, std::int64_t first) {
     std::vector<std::uint16_t> bits;
     for (std::int64_t i = 0; i < count; ++i) {
-      bits.push_back(trainer::bf16_from_float(number(first + i)));
+      bits.push_back(trainer::device::bf16_from_float(number(first + i)));
     }
     return bits;
   };
   const std::vector<std::uint16_t> a = matrix(kRows * kDepth, 0);
   const std::vector<std::uint16_t> b = matrix(kDepth * kColumns, 5);
-  const trainer::DeviceMemory left(*device, kRows * kDepth, Dtype::BFloat16);
-  const trainer::DeviceMemory right(*device, kDepth * kColumns, Dtype::BFloat16);
-  const trainer::DeviceMemory result(*device, kRows * kColumns, Dtype::Float32);
+  const trainer::device::DeviceMemory left(*device, kRows * kDepth, Dtype::BFloat16);
+  const trainer::device::DeviceMemory right(*device, kDepth * kColumns, Dtype::BFloat16);
+  const trainer::device::DeviceMemory result(*device, kRows * kColumns, Dtype::Float32);
   device->copy_to_device(0, left.view(), a.data());
   device->copy_to_device(0, right.view(), b.data());
-  trainer::Gemm op;
+  trainer::device::Gemm op;
   op.m = kRows;
   op.n = kColumns;
   op.k = kDepth;

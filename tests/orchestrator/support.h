@@ -51,23 +51,24 @@ class SimulatedClock final : public base::Clock {
 // Thrown by the scripted scheduler where the controller is to "die".
 struct ControllerDies {};
 
-class ScriptedScheduler final : public orchestrator::Scheduler {
+class ScriptedScheduler final : public orchestrator::runs::Scheduler {
  public:
   [[nodiscard]] std::string name() const override { return called; }
   [[nodiscard]] std::string why_not_now() override { return away; }
-  [[nodiscard]] std::string submit(const orchestrator::LaunchRequest& request) override {
+  [[nodiscard]] std::string submit(const orchestrator::runs::LaunchRequest& request) override {
     if (refuse_for_now) throw base::Error(base::Code::Conflict, "the partition is down");
     if (refuse) throw base::Error(base::Code::Operator, "cannot start: no such program");
     if (lose_submissions) throw base::Error(base::Code::Retry, "no answer");
     launches.push_back(request);
     const std::string handle = "h" + std::to_string(launches.size());
     by_token[request.token] = handle;
-    reports[handle] = {orchestrator::ProcessState::Running, std::nullopt, std::nullopt, ""};
+    reports[handle] = {orchestrator::runs::ProcessState::Running, std::nullopt, std::nullopt, ""};
     if (die_after_submit) throw ControllerDies{};
     if (lose_answers) throw base::Error(base::Code::Retry, "no answer");
     return handle;
   }
-  [[nodiscard]] orchestrator::Finding find(const std::string& token, double) override {
+  [[nodiscard]] orchestrator::runs::SchedulerFinding find(const std::string& token,
+                                                          double) override {
     if (!answers) return {false, std::nullopt};
     const auto it = by_token.find(token);
     if (it == by_token.end()) return {true, std::nullopt};
@@ -81,10 +82,10 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   [[nodiscard]] bool is_gone(std::int64_t process) const override {
     return gone.count(process) > 0;
   }
-  [[nodiscard]] orchestrator::ProcessReport poll(const std::string& handle) override {
+  [[nodiscard]] orchestrator::runs::ProcessReport poll(const std::string& handle) override {
     const auto it = reports.find(handle);
     if (it == reports.end()) {
-      return {orchestrator::ProcessState::Gone, std::nullopt, std::nullopt, ""};
+      return {orchestrator::runs::ProcessState::Gone, std::nullopt, std::nullopt, ""};
     }
     return it->second;
   }
@@ -92,22 +93,22 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   void kill(const std::string& handle) override { killed.push_back(handle); }
 
   void end(const std::string& handle, int code) {
-    reports[handle] = {orchestrator::ProcessState::Ended, code, std::nullopt, ""};
+    reports[handle] = {orchestrator::runs::ProcessState::Ended, code, std::nullopt, ""};
   }
   void end_by_signal(const std::string& handle, int signal) {
-    reports[handle] = {orchestrator::ProcessState::Ended, std::nullopt, signal, ""};
+    reports[handle] = {orchestrator::runs::ProcessState::Ended, std::nullopt, signal, ""};
   }
 
   void avoid(const std::string& handle, const std::vector<std::string>& nodes) override {
     avoided.emplace_back(handle, nodes);
   }
   [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
-      const trainer::SlurmResources&) override {
+      const trainer::contract::SlurmResources&) override {
     return usable;
   }
 
   [[nodiscard]] std::vector<std::string> lost_nodes() override { return lost; }
-  [[nodiscard]] std::optional<orchestrator::Contact> contact(const std::string&) override {
+  [[nodiscard]] std::optional<orchestrator::runs::Contact> contact(const std::string&) override {
     return slurm;
   }
   void somebody_looks() override { ++looks; }
@@ -120,14 +121,14 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
   bool lose_submissions = false;  // nothing is started, and nobody knows
   bool lose_answers = false;      // it is started, and nobody knows
   bool answers = true;            // find() knows
-  std::vector<orchestrator::LaunchRequest> launches;
+  std::vector<orchestrator::runs::LaunchRequest> launches;
   std::map<std::string, std::string> by_token;
-  std::map<std::string, orchestrator::ProcessReport> reports;
+  std::map<std::string, orchestrator::runs::ProcessReport> reports;
   std::set<std::int64_t> gone;  // processes
   std::vector<std::string> stopped, killed;
-  std::optional<std::vector<std::string>> usable;  // nothing: not known
-  std::vector<std::string> lost;                   // nodes
-  std::optional<orchestrator::Contact> slurm;      // nothing: nobody has to be asked
+  std::optional<std::vector<std::string>> usable;    // nothing: not known
+  std::vector<std::string> lost;                     // nodes
+  std::optional<orchestrator::runs::Contact> slurm;  // nothing: nobody has to be asked
   int looks = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;
 };
@@ -135,7 +136,7 @@ class ScriptedScheduler final : public orchestrator::Scheduler {
 // Writes an attempt's journal with times as told.
 class JournalAuthor {
  public:
-  JournalAuthor(trainer::RunDirectory directory, double start_utc)
+  JournalAuthor(trainer::contract::RunDirectory directory, double start_utc)
       : directory_(std::move(directory)),
         name_(directory_.create_attempt()),
         start_utc_(start_utc),
@@ -145,12 +146,12 @@ class JournalAuthor {
 
   template <typename Body>
   std::string line(double seconds, const Body& body) {
-    trainer::JournalRecord record;
+    trainer::contract::JournalRecord record;
     record.sequence = sequence_++;
     record.seconds = seconds;
     record.utc_seconds = start_utc_ + seconds;
     record.body = body;
-    return trainer::to_line(record);
+    return trainer::contract::to_line(record);
   }
   template <typename Body>
   void add(double seconds, const Body& body) {
@@ -161,11 +162,11 @@ class JournalAuthor {
   }
 
   void start(double seconds, std::int64_t first_step = 0, std::int64_t process = 1234) {
-    start(seconds, first_step, process, trainer::StartRecord{});
+    start(seconds, first_step, process, trainer::contract::StartRecord{});
   }
   // Four ranks, two buckets.
   void start_four_ranks(double seconds, std::int64_t first_step = 0) {
-    trainer::StartRecord record;
+    trainer::contract::StartRecord record;
     record.ranks = 4;
     record.ranks_per_node = 2;
     record.device = "cpu: \x1b[1mfour cores";
@@ -174,7 +175,7 @@ class JournalAuthor {
     start(seconds, first_step, 1234, record);
   }
   void start(double seconds, std::int64_t first_step, std::int64_t process,
-             trainer::StartRecord record) {
+             trainer::contract::StartRecord record) {
     record.attempt = name_.number;
     record.execution = name_.execution;
     record.process = process;
@@ -187,7 +188,7 @@ class JournalAuthor {
     add(seconds, record);
   }
   void step(double seconds, std::int64_t step, double step_seconds = 0.5) {
-    trainer::StepRecord record;
+    trainer::contract::StepRecord record;
     record.step = step;
     record.loss = 1.0 / static_cast<double>(step);
     record.mlm_loss = record.loss;
@@ -197,8 +198,8 @@ class JournalAuthor {
     add(seconds, record);
   }
   // A step of four ranks; its figures grow with its number.
-  static trainer::StepRecord step_of_four_ranks(std::int64_t step) {
-    trainer::StepRecord record;
+  static trainer::contract::StepRecord step_of_four_ranks(std::int64_t step) {
+    trainer::contract::StepRecord record;
     record.step = step;
     record.loss = 1;
     record.samples = 8;
@@ -224,7 +225,7 @@ class JournalAuthor {
     return record;
   }
   void evaluation(double seconds, std::int64_t step, double accuracy) {
-    trainer::EvalRecord record;
+    trainer::contract::EvalRecord record;
     record.step = step;
     record.mlm_accuracy = accuracy;
     record.mlm_loss = 1;
@@ -232,7 +233,7 @@ class JournalAuthor {
     add(seconds, record);
   }
   void checkpoint(double seconds, std::int64_t step, const std::string& status = "written") {
-    trainer::CheckpointRecord record;
+    trainer::contract::CheckpointRecord record;
     record.step = step;
     record.name = "step-" + std::to_string(step);
     record.status = status;
@@ -240,18 +241,18 @@ class JournalAuthor {
     add(seconds, record);
   }
   void end(double seconds, int exit_code, const std::string& message = "") {
-    trainer::EndRecord record;
+    trainer::contract::EndRecord record;
     record.reason = "scripted";
     record.exit_code = exit_code;
     record.message = message;
     add(seconds, record);
   }
-  [[nodiscard]] const trainer::AttemptName& name() const { return name_; }
+  [[nodiscard]] const trainer::contract::AttemptName& name() const { return name_; }
   [[nodiscard]] const base::Path& path() const { return path_; }
 
  private:
-  trainer::RunDirectory directory_;
-  trainer::AttemptName name_;
+  trainer::contract::RunDirectory directory_;
+  trainer::contract::AttemptName name_;
   double start_utc_;
   base::Path path_;
   std::int64_t sequence_ = 0;

@@ -5,7 +5,7 @@
 
 #include "topology/doctor/doctor_checks.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
 // In order of id.
@@ -29,26 +29,26 @@ std::vector<CheckInfo> list_checks() {
   return list;
 }
 
-void set_severity(Finding* finding, const char* id, Severity severity) {
+void set_severity(graph::Finding* finding, const char* id, graph::Severity severity) {
   finding->id = id;
   finding->severity = severity;
 }
 
-std::vector<Finding> diagnose(const Patient& patient) {
-  const View view(patient);
-  std::vector<Finding> all;
+std::vector<graph::Finding> diagnose(const Patient& patient) {
+  const ClusterView view(patient);
+  std::vector<graph::Finding> all;
   for (const Check& check : all_checks()) {
-    for (Finding& finding : check.look(view)) {
+    for (graph::Finding& finding : check.look(view)) {
       if (finding.id.empty()) set_severity(&finding, check.info.id, check.info.severity);
       if (finding.remedy.empty()) finding.remedy = check.info.remedy;
       all.push_back(std::move(finding));
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
+  std::stable_sort(all.begin(), all.end(), [](const graph::Finding& a, const graph::Finding& b) {
     return std::make_tuple(-static_cast<int>(a.severity), std::cref(a.id), std::cref(a.subject)) <
            std::make_tuple(-static_cast<int>(b.severity), std::cref(b.id), std::cref(b.subject));
   });
   return all;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

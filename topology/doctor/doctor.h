@@ -9,7 +9,7 @@
 #include "topology/graph/finding.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 
 // An environment variable, and who sets it: "run.yaml slurm.environment", "this shell".
 struct Setting {
@@ -38,7 +38,7 @@ struct TopologyFile {
 };
 
 struct Patient {
-  const Graph& graph;
+  const graph::Graph& graph;
   std::vector<Setting> environment{};
   std::vector<HostState> hosts{};
   std::vector<TopologyFile> topology_files{};
@@ -46,9 +46,9 @@ struct Patient {
 
 struct CheckInfo {
   const char* id;
-  Severity severity;  // that it usually has
-  const char* what;   // is wrong
-  const char* why;    // it matters
+  graph::Severity severity;  // that it usually has
+  const char* what;          // is wrong
+  const char* why;           // it matters
   const char* remedy;
 };
 // In order of id.
@@ -56,6 +56,6 @@ struct CheckInfo {
 
 // Worst first, then by id and subject. One finding for one cause, whatever number of devices shows
 // it. Devices of which too little is known give none.
-[[nodiscard]] std::vector<Finding> diagnose(const Patient& patient);
+[[nodiscard]] std::vector<graph::Finding> diagnose(const Patient& patient);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -6,10 +6,10 @@
 
 #include "topology/doctor/doctor_view.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 
 // A finding whose id is empty gets its check's, with the usual severity.
-using Look = std::vector<Finding> (*)(const View& view);
+using Look = std::vector<graph::Finding> (*)(const ClusterView& view);
 
 struct Check {
   CheckInfo info;
@@ -24,6 +24,6 @@ struct Check {
 [[nodiscard]] std::vector<Check> environment_checks();  // variables
 
 // For a finding that is milder or worse than its check usually is.
-void set_severity(Finding* finding, const char* id, Severity severity);
+void set_severity(graph::Finding* finding, const char* id, graph::Severity severity);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

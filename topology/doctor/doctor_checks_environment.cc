@@ -4,13 +4,13 @@
 #include "topology/doctor/doctor_checks.h"
 #include "topology/graph/figures.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
 constexpr std::string_view kPrefix = "NCCL_";
 
-Finding of_setting(const Setting& setting, std::string words) {
-  Finding finding;
+graph::Finding of_setting(const Setting& setting, std::string words) {
+  graph::Finding finding;
   finding.subject = setting.name;
   finding.words = setting.name + "=" + setting.value + ": " + std::move(words);
   finding.evidence = {{setting.place, setting.name + "=" + setting.value}};
@@ -27,24 +27,24 @@ bool same(std::string_view a, std::string_view b) {
 }
 
 // What a node can send in all, and what NVLink gives a GPU: the best of the cluster, GB/s.
-Rates network_rates(const View& view, double share) {
+Rates network_rates(const ClusterView& view, double share) {
   double best = 0;
   for (const NodeView& node : view.nodes()) {
     double sum = 0;
-    for (const VertexIndex nic : view.compute_nics(node)) sum += view.nic_speed(nic) / 8000;
+    for (const graph::VertexIndex nic : view.compute_nics(node)) sum += view.nic_speed(nic) / 8000;
     best = std::max(best, sum);
   }
   return {best, best * share};
 }
-Rates nvlink_rates(const View& view) {
+Rates nvlink_rates(const ClusterView& view) {
   double nvlink = 0, pcie = 0;
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex gpu : node.gpus) {
+    for (const graph::VertexIndex gpu : node.gpus) {
       double sum = 0;
       for (const std::uint32_t link : view.links_of(gpu)) {
-        const LinkKind kind = view.graph().links()[link].kind;
-        if (kind == LinkKind::NvLink) sum += view.gb_per_s(link);
-        if (kind == LinkKind::Pcie) pcie = std::max(pcie, view.gb_per_s(link));
+        const graph::LinkKind kind = view.graph().links()[link].kind;
+        if (kind == graph::LinkKind::NvLink) sum += view.gb_per_s(link);
+        if (kind == graph::LinkKind::Pcie) pcie = std::max(pcie, view.gb_per_s(link));
       }
       nvlink = std::max(nvlink, sum);
     }
@@ -59,55 +59,56 @@ constexpr double kShareOfSockets = 5.0 / 123.0;
 struct Leftover {
   const char* name;
   const char* value;  // that is bad
-  Severity severity;
+  graph::Severity severity;
   const char* words;
   Cost cost;
 };
 constexpr Leftover kLeftovers[] = {
-    {"NCCL_IB_DISABLE", "1", Severity::Error,
+    {"NCCL_IB_DISABLE", "1", graph::Severity::Error,
      "NCCL leaves InfiniBand and RoCE alone and sends through TCP", Cost::Network},
-    {"NCCL_NET", "Socket", Severity::Error, "NCCL sends through TCP", Cost::Network},
-    {"NCCL_P2P_DISABLE", "1", Severity::Error,
+    {"NCCL_NET", "Socket", graph::Severity::Error, "NCCL sends through TCP", Cost::Network},
+    {"NCCL_P2P_DISABLE", "1", graph::Severity::Error,
      "GPUs of a node send through host memory, not through NVLink or PCIe", Cost::Nvlink},
-    {"NCCL_P2P_LEVEL", "LOC", Severity::Error,
+    {"NCCL_P2P_LEVEL", "LOC", graph::Severity::Error,
      "GPUs of a node send through host memory, not through NVLink or PCIe", Cost::Nvlink},
-    {"NCCL_SHM_DISABLE", "1", Severity::Warning,
+    {"NCCL_SHM_DISABLE", "1", graph::Severity::Warning,
      "ranks of a node that cannot reach each other directly send through the network", Cost::None},
-    {"NCCL_NVLS_ENABLE", "0", Severity::Warning,
+    {"NCCL_NVLS_ENABLE", "0", graph::Severity::Warning,
      "NVSwitches do not add up: all-reduce was measured at 370 instead of 480 GB/s on 8 H100",
      Cost::None},
-    {"NCCL_CUMEM_ENABLE", "0", Severity::Warning,
+    {"NCCL_CUMEM_ENABLE", "0", graph::Severity::Warning,
      "no NVLink SHARP, no registered buffers, no NVLink across nodes", Cost::None},
-    {"NCCL_MNNVL_ENABLE", "0", Severity::Warning, "NVLink is not used between nodes", Cost::None},
-    {"NCCL_NET_GDR_LEVEL", "LOC", Severity::Error, "GPUDirect RDMA is off", Cost::HostCopy},
-    {"NCCL_NET_GDR_LEVEL", "0", Severity::Error, "GPUDirect RDMA is off", Cost::HostCopy},
-    {"NCCL_NET_GDR_LEVEL", "PHB", Severity::Warning,
+    {"NCCL_MNNVL_ENABLE", "0", graph::Severity::Warning, "NVLink is not used between nodes",
+     Cost::None},
+    {"NCCL_NET_GDR_LEVEL", "LOC", graph::Severity::Error, "GPUDirect RDMA is off", Cost::HostCopy},
+    {"NCCL_NET_GDR_LEVEL", "0", graph::Severity::Error, "GPUDirect RDMA is off", Cost::HostCopy},
+    {"NCCL_NET_GDR_LEVEL", "PHB", graph::Severity::Warning,
      "GPUDirect RDMA is used across a CPU, which is slower than a copy on many machines",
      Cost::None},
-    {"NCCL_NET_GDR_LEVEL", "SYS", Severity::Warning,
+    {"NCCL_NET_GDR_LEVEL", "SYS", graph::Severity::Warning,
      "GPUDirect RDMA is used across sockets, which is slower than a copy on most machines",
      Cost::None},
-    {"NCCL_NET_GDR_READ", "0", Severity::Note, "GPUs' memory is not read directly when sending",
+    {"NCCL_NET_GDR_READ", "0", graph::Severity::Note,
+     "GPUs' memory is not read directly when sending", Cost::None},
+    {"NCCL_DMABUF_ENABLE", "0", graph::Severity::Note, "GPUDirect RDMA needs nvidia_peermem then",
      Cost::None},
-    {"NCCL_DMABUF_ENABLE", "0", Severity::Note, "GPUDirect RDMA needs nvidia_peermem then",
-     Cost::None},
-    {"NCCL_PXN_DISABLE", "1", Severity::Warning,
+    {"NCCL_PXN_DISABLE", "1", graph::Severity::Warning,
      "messages to another rail cross the spines instead of NVLink", Cost::None},
-    {"NCCL_DEBUG", "TRACE", Severity::Warning, "every call is logged", Cost::None},
-    {"CUDA_LAUNCH_BLOCKING", "1", Severity::Error,
+    {"NCCL_DEBUG", "TRACE", graph::Severity::Warning, "every call is logged", Cost::None},
+    {"CUDA_LAUNCH_BLOCKING", "1", graph::Severity::Error,
      "the host waits for every kernel, and nothing overlaps", Cost::None},
 };
 
-std::vector<Finding> look_at_leftovers(const View& view) {
-  std::vector<Finding> findings;
+std::vector<graph::Finding> look_at_leftovers(const ClusterView& view) {
+  std::vector<graph::Finding> findings;
   for (const Setting& setting : view.patient().environment) {
     for (const Leftover& row : kLeftovers) {
       if (setting.name != row.name || !same(setting.value, row.value)) continue;
-      Finding finding = of_setting(setting, row.words);
+      graph::Finding finding = of_setting(setting, row.words);
       set_severity(&finding, "env.leftover", row.severity);
       if (row.cost == Cost::Network) set_cost(&finding, network_rates(view, kShareOfSockets));
       if (row.cost == Cost::HostCopy) {
-        set_cost(&finding, network_rates(view, kShareWithoutGpuDirect));
+        set_cost(&finding, network_rates(view, graph::kShareWithoutGpuDirect));
       }
       if (row.cost == Cost::Nvlink) set_cost(&finding, nvlink_rates(view));
       finding.remedy = "remove " + setting.name + " from " + setting.place;
@@ -134,7 +135,7 @@ constexpr Forced kForced[] = {
 
 // Without a list that begins it, NCCL 2.31 and later may leave the collectives that the value does
 // not name without any algorithm.
-void advise_on_algorithms(const std::string& value, Finding* finding) {
+void advise_on_algorithms(const std::string& value, graph::Finding* finding) {
   const bool names_collectives = value.find(':') != std::string::npos;
   if (!names_collectives) {
     finding->remedy +=
@@ -147,18 +148,18 @@ void advise_on_algorithms(const std::string& value, Finding* finding) {
   }
 }
 
-std::vector<Finding> look_at_forced(const View& view) {
-  std::vector<Finding> findings;
+std::vector<graph::Finding> look_at_forced(const ClusterView& view) {
+  std::vector<graph::Finding> findings;
   for (const Setting& setting : view.patient().environment) {
     for (const Forced& row : kForced) {
       if (setting.name != row.name || setting.value.empty()) continue;
-      Finding finding = of_setting(setting, row.words);
+      graph::Finding finding = of_setting(setting, row.words);
       // Forced where NCCL has not enabled it, it may corrupt data; "^LL128" leaves it out.
       if (setting.name == "NCCL_PROTO" && setting.value.find("LL128") != std::string::npos &&
           setting.value.find('^') == std::string::npos) {
         finding.words = setting.name + "=" + setting.value +
                         ": LL128 is forced also where it is not safe, and may corrupt data";
-        set_severity(&finding, "env.forced", Severity::Error);
+        set_severity(&finding, "env.forced", graph::Severity::Error);
       }
       finding.remedy = "remove " + setting.name + " from " + setting.place;
       if (setting.name == "NCCL_ALGO") advise_on_algorithms(setting.value, &finding);
@@ -186,15 +187,15 @@ HcaList parse_hcas(std::string_view text) {
   return list;
 }
 
-std::set<std::string> all_nics(const View& view) {
+std::set<std::string> all_nics(const ClusterView& view) {
   std::set<std::string> names;
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) names.insert(view.nic_name(nic));
+    for (const graph::VertexIndex nic : node.nics) names.insert(view.nic_name(nic));
   }
   return names;
 }
 
-std::vector<Finding> look_at_hca_prefixes(const View& view) {
+std::vector<graph::Finding> look_at_hca_prefixes(const ClusterView& view) {
   const Setting* const setting = view.setting("NCCL_IB_HCA");
   if (setting == nullptr) return {};
   const HcaList list = parse_hcas(setting->value);
@@ -209,16 +210,17 @@ std::vector<Finding> look_at_hca_prefixes(const View& view) {
     }
   }
   if (caught.empty()) return {};
-  Finding finding = of_setting(*setting, std::string("names are prefixes, so it also ") +
-                                             (list.excluded ? "leaves out " : "takes ") +
-                                             base::join({caught.begin(), caught.end()}, ", "));
+  graph::Finding finding =
+      of_setting(*setting, std::string("names are prefixes, so it also ") +
+                               (list.excluded ? "leaves out " : "takes ") +
+                               base::join({caught.begin(), caught.end()}, ", "));
   finding.remedy = "write NCCL_IB_HCA=" + std::string(list.excluded ? "^=" : "=") +
                    base::join(list.names, ",") + " in " + setting->place +
                    ": '=' stands for exact names";
   return {finding};
 }
 
-std::vector<Finding> look_at_hca_names(const View& view) {
+std::vector<graph::Finding> look_at_hca_names(const ClusterView& view) {
   const Setting* const setting = view.setting("NCCL_IB_HCA");
   const std::set<std::string> nics = all_nics(view);
   if (setting == nullptr || nics.empty()) return {};
@@ -231,25 +233,25 @@ std::vector<Finding> look_at_hca_names(const View& view) {
     if (!there) unknown.push_back(name);
   }
   if (unknown.empty()) return {};
-  Finding finding = of_setting(*setting, "no node has " + base::join(unknown, ", "));
+  graph::Finding finding = of_setting(*setting, "no node has " + base::join(unknown, ", "));
   finding.remedy = "name NICs that are there (" + base::join({nics.begin(), nics.end()}, ", ") +
                    ") in " + setting->place;
   return {finding};
 }
 
-std::vector<Finding> look_at_cross_nic(const View& view) {
+std::vector<graph::Finding> look_at_cross_nic(const ClusterView& view) {
   const Setting* const setting = view.setting("NCCL_CROSS_NIC");
   if (setting == nullptr || setting->value != "1") return {};
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
-      if (!view.integer(nic, key::kRail)) continue;
+    for (const graph::VertexIndex nic : node.nics) {
+      if (!view.integer(nic, graph::key::kRail)) continue;
       return {of_setting(*setting, "rings may change rails, which cross the spines here")};
     }
   }
   return {};
 }
 
-std::vector<Finding> look_at_interfaces(const View& view) {
+std::vector<graph::Finding> look_at_interfaces(const ClusterView& view) {
   const Setting* const setting = view.setting("NCCL_SOCKET_IFNAME");
   if (setting == nullptr) return {};
   for (const char* bad : {"lo", "docker", "virbr"}) {
@@ -261,7 +263,7 @@ std::vector<Finding> look_at_interfaces(const View& view) {
   return {};
 }
 
-std::vector<Finding> look_at_visible_devices(const View& view) {
+std::vector<graph::Finding> look_at_visible_devices(const ClusterView& view) {
   const Setting* const setting = view.setting("CUDA_VISIBLE_DEVICES");
   if (setting == nullptr) return {};
   std::size_t most = 0;
@@ -308,8 +310,8 @@ std::vector<std::string> known_variables() {
   return names;
 }
 
-std::vector<Finding> look_at_unknown(const View& view) {
-  std::vector<Finding> findings;
+std::vector<graph::Finding> look_at_unknown(const ClusterView& view) {
+  std::vector<graph::Finding> findings;
   const std::vector<std::string> known = known_variables();
   for (const Setting& setting : view.patient().environment) {
     if (setting.name.rfind(kPrefix, 0) != 0) continue;
@@ -319,7 +321,8 @@ std::vector<Finding> look_at_unknown(const View& view) {
     const auto close = base::closest(name, known);
     if (!close) continue;
     const std::string meant = std::string(kPrefix) + *close;
-    Finding finding = of_setting(setting, "NCCL knows no such variable; is " + meant + " meant?");
+    graph::Finding finding =
+        of_setting(setting, "NCCL knows no such variable; is " + meant + " meant?");
     finding.remedy = "write " + meant + ", or remove it from " + setting.place;
     findings.push_back(std::move(finding));
   }
@@ -330,36 +333,38 @@ std::vector<Finding> look_at_unknown(const View& view) {
 
 std::vector<Check> environment_checks() {
   return {
-      {{"env.cross_nic", Severity::Warning, "NCCL_CROSS_NIC=1 on a fabric with rails",
+      {{"env.cross_nic", graph::Severity::Warning, "NCCL_CROSS_NIC=1 on a fabric with rails",
         "traffic between rails crosses the spines", "remove NCCL_CROSS_NIC, or set it to 0"},
        look_at_cross_nic},
-      {{"env.forced", Severity::Warning, "a choice of NCCL is forced",
+      {{"env.forced", graph::Severity::Warning, "a choice of NCCL is forced",
         "what helped one size or version hurts others, or fails; a plan chooses by size",
         "remove the variable"},
        look_at_forced},
-      {{"env.hca_prefix", Severity::Error, "NCCL_IB_HCA matches more NICs than it names",
+      {{"env.hca_prefix", graph::Severity::Error, "NCCL_IB_HCA matches more NICs than it names",
         "storage and management NICs carry a part of the traffic, at their speed",
         "write '=' before the list: NCCL_IB_HCA==mlx5_0,mlx5_1"},
        look_at_hca_prefixes},
-      {{"env.hca_unknown", Severity::Error, "NCCL_IB_HCA names NICs that no node has",
+      {{"env.hca_unknown", graph::Severity::Error, "NCCL_IB_HCA names NICs that no node has",
         "NCCL uses fewer NICs, or none and sends through TCP",
         "name the NICs that `ibv_devices` shows"},
        look_at_hca_names},
-      {{"env.interface", Severity::Error, "NCCL_SOCKET_IFNAME is an interface of one node only",
+      {{"env.interface", graph::Severity::Error,
+        "NCCL_SOCKET_IFNAME is an interface of one node only",
         "ranks on several nodes do not find each other",
         "name the interface that joins the nodes, or remove NCCL_SOCKET_IFNAME"},
        look_at_interfaces},
-      {{"env.leftover", Severity::Error, "a variable from an earlier search for faults is left",
+      {{"env.leftover", graph::Severity::Error,
+        "a variable from an earlier search for faults is left",
         "it switches off what makes collectives fast", "remove the variable"},
        look_at_leftovers},
-      {{"env.unknown", Severity::Note, "a variable of NCCL looks mistyped",
+      {{"env.unknown", graph::Severity::Note, "a variable of NCCL looks mistyped",
         "NCCL ignores what it does not know, without a word", "correct the name"},
        look_at_unknown},
-      {{"env.visible_devices", Severity::Error, "CUDA_VISIBLE_DEVICES hides GPUs by mistake",
+      {{"env.visible_devices", graph::Severity::Error, "CUDA_VISIBLE_DEVICES hides GPUs by mistake",
         "CUDA ignores a wrong entry and all that follow it",
         "leave CUDA_VISIBLE_DEVICES to Slurm, or name each GPU once, from 0"},
        look_at_visible_devices},
   };
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

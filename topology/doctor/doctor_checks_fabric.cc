@@ -4,13 +4,13 @@
 
 #include "topology/doctor/doctor_checks.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
 constexpr std::int64_t kMostCables = 1'000;  // between two switches, whatever a file claims
 
 struct Leaf {
-  VertexIndex vertex = kNoVertex;
+  graph::VertexIndex vertex = graph::kNoVertex;
   double down = 0, up = 0;  // GB/s of all cables to NICs and to spines
   double nic = 0;           // GB/s of the fastest NIC
 };
@@ -21,11 +21,11 @@ struct SwitchBandwidth {
   // A switch above others: with no NIC, or with a few for management among its cables to switches.
   [[nodiscard]] bool is_spine() const { return nics * 8 < switches; }
 };
-SwitchBandwidth bandwidth_of(const View& view, VertexIndex each) {
+SwitchBandwidth bandwidth_of(const ClusterView& view, graph::VertexIndex each) {
   SwitchBandwidth sum;
   for (const std::uint32_t link : view.links_of(each)) {
-    if (view.graph().links()[link].kind != LinkKind::Fabric) continue;
-    const bool is_nic = view.kind(view.other_end(link, each)) == Kind::Nic;
+    if (view.graph().links()[link].kind != graph::LinkKind::Fabric) continue;
+    const bool is_nic = view.kind(view.other_end(link, each)) == graph::Kind::Nic;
     (is_nic ? sum.nics : sum.switches) += view.gb_per_s(link);
     if (is_nic) sum.fastest_nic = std::max(sum.fastest_nic, view.gb_per_s(link));
   }
@@ -34,9 +34,9 @@ SwitchBandwidth bandwidth_of(const View& view, VertexIndex each) {
 
 // Switches that NICs are cabled to. Cables between two leaves lead to no spine: a fabric of a few
 // switches that are joined directly has none.
-std::vector<Leaf> leaves_of(const View& view) {
-  std::map<VertexIndex, SwitchBandwidth> switches;
-  for (const VertexIndex each : view.graph().of_kind(Kind::FabricSwitch)) {
+std::vector<Leaf> leaves_of(const ClusterView& view) {
+  std::map<graph::VertexIndex, SwitchBandwidth> switches;
+  for (const graph::VertexIndex each : view.graph().of_kind(graph::Kind::FabricSwitch)) {
     switches[each] = bandwidth_of(view, each);
   }
   std::vector<Leaf> leaves;
@@ -52,7 +52,7 @@ std::vector<Leaf> leaves_of(const View& view) {
   return leaves;
 }
 
-std::vector<Finding> look_at_oversubscription(const View& view) {
+std::vector<graph::Finding> look_at_oversubscription(const ClusterView& view) {
   Cases cases(view);
   const std::vector<Leaf> leaves = leaves_of(view);
   std::map<std::string, std::size_t> alike;
@@ -73,7 +73,7 @@ std::vector<Finding> look_at_oversubscription(const View& view) {
     const auto& [cause, same] = *std::next(cases.causes().begin(), static_cast<std::ptrdiff_t>(i));
     // Most are so: built like that.
     if (alike[cause] * 2 > leaves.size()) {
-      set_severity(&findings[i], "fabric.oversubscribed", Severity::Note);
+      set_severity(&findings[i], "fabric.oversubscribed", graph::Severity::Note);
     }
   }
   return findings;
@@ -83,30 +83,31 @@ std::vector<Finding> look_at_oversubscription(const View& view) {
 class Sets {
  public:
   explicit Sets(std::size_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), VertexIndex{0});
+    std::iota(parent_.begin(), parent_.end(), graph::VertexIndex{0});
   }
-  VertexIndex root(VertexIndex v) {
+  graph::VertexIndex root(graph::VertexIndex v) {
     while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
     return v;
   }
-  void join(VertexIndex a, VertexIndex b) { parent_[root(a)] = root(b); }
+  void join(graph::VertexIndex a, graph::VertexIndex b) { parent_[root(a)] = root(b); }
 
  private:
-  std::vector<VertexIndex> parent_;
+  std::vector<graph::VertexIndex> parent_;
 };
 
-std::vector<Finding> look_at_islands(const View& view) {
+std::vector<graph::Finding> look_at_islands(const ClusterView& view) {
   Sets sets(view.graph().vertices().size());
-  std::set<VertexIndex> discovered;  // fabrics of which cables between switches are known
-  for (const Link& link : view.graph().links()) {
-    if (link.kind != LinkKind::Fabric) continue;
+  std::set<graph::VertexIndex> discovered;  // fabrics of which cables between switches are known
+  for (const graph::Link& link : view.graph().links()) {
+    if (link.kind != graph::LinkKind::Fabric) continue;
     sets.join(link.a, link.b);
-    if (view.kind(link.a) == Kind::FabricSwitch && view.kind(link.b) == Kind::FabricSwitch) {
+    if (view.kind(link.a) == graph::Kind::FabricSwitch &&
+        view.kind(link.b) == graph::Kind::FabricSwitch) {
       discovered.insert(view.fabric_of(link.a));
     }
   }
   // The parts of each fabric, by the leaves in them.
-  std::map<VertexIndex, std::map<VertexIndex, std::vector<VertexIndex>>> parts;
+  std::map<graph::VertexIndex, std::map<graph::VertexIndex, std::vector<graph::VertexIndex>>> parts;
   for (const Leaf& leaf : leaves_of(view)) {
     parts[view.fabric_of(leaf.vertex)][sets.root(leaf.vertex)].push_back(leaf.vertex);
   }
@@ -118,10 +119,10 @@ std::vector<Finding> look_at_islands(const View& view) {
     bool rail_each = true;
     std::size_t largest = 0;
     for (const auto& [root, leaves] : islands) {
-      const auto rail = view.integer(leaves.front(), key::kRail);
+      const auto rail = view.integer(leaves.front(), graph::key::kRail);
       rail_each = rail_each && rail && rails.insert(*rail).second &&
-                  std::all_of(leaves.begin(), leaves.end(), [&](VertexIndex leaf) {
-                    return view.integer(leaf, key::kRail) == rail;
+                  std::all_of(leaves.begin(), leaves.end(), [&](graph::VertexIndex leaf) {
+                    return view.integer(leaf, graph::key::kRail) == rail;
                   });
       largest = std::max(largest, leaves.size());
     }
@@ -132,7 +133,7 @@ std::vector<Finding> look_at_islands(const View& view) {
         kept = true;
         continue;
       }
-      for (const VertexIndex leaf : leaves) {
+      for (const graph::VertexIndex leaf : leaves) {
         cases.add(view.id(fabric), {leaf, {view.id(leaf), "no way to the rest of the fabric"}});
       }
     }
@@ -143,28 +144,29 @@ std::vector<Finding> look_at_islands(const View& view) {
 }
 
 // The leaf a NIC is cabled to; kNoVertex: none.
-VertexIndex leaf_of(const View& view, VertexIndex nic) {
+graph::VertexIndex leaf_of(const ClusterView& view, graph::VertexIndex nic) {
   for (const std::uint32_t link : view.links_of(nic)) {
-    if (view.graph().links()[link].kind == LinkKind::Fabric) return view.other_end(link, nic);
+    if (view.graph().links()[link].kind == graph::LinkKind::Fabric)
+      return view.other_end(link, nic);
   }
-  return kNoVertex;
+  return graph::kNoVertex;
 }
 
 // The NIC that nearly every node has on this leaf; empty: it is none of a rail.
-std::map<VertexIndex, std::string> usual_nic_of_leaves(const View& view) {
+std::map<graph::VertexIndex, std::string> usual_nic_of_leaves(const ClusterView& view) {
   constexpr std::size_t kFewest = 4;
   constexpr double kShare = 0.8;
-  std::map<VertexIndex, std::map<std::string, std::size_t>> counts;
-  std::map<VertexIndex, std::size_t> all;
+  std::map<graph::VertexIndex, std::map<std::string, std::size_t>> counts;
+  std::map<graph::VertexIndex, std::size_t> all;
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
-      const VertexIndex leaf = leaf_of(view, nic);
-      if (leaf == kNoVertex) continue;
+    for (const graph::VertexIndex nic : node.nics) {
+      const graph::VertexIndex leaf = leaf_of(view, nic);
+      if (leaf == graph::kNoVertex) continue;
       ++counts[leaf][view.nic_name(nic)];
       ++all[leaf];
     }
   }
-  std::map<VertexIndex, std::string> usual_nic;
+  std::map<graph::VertexIndex, std::string> usual_nic;
   for (const auto& [leaf, names] : counts) {
     for (const auto& [name, count] : names) {
       if (all[leaf] >= kFewest &&
@@ -176,14 +178,15 @@ std::map<VertexIndex, std::string> usual_nic_of_leaves(const View& view) {
   return usual_nic;
 }
 
-std::vector<Finding> look_at_cabling(const View& view) {
+std::vector<graph::Finding> look_at_cabling(const ClusterView& view) {
   Cases cases(view);
   const auto usual_nic = usual_nic_of_leaves(view);
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
-      const VertexIndex leaf = leaf_of(view, nic);
-      if (leaf == kNoVertex) continue;
-      const auto rail = view.integer(nic, key::kRail), wanted = view.integer(leaf, key::kRail);
+    for (const graph::VertexIndex nic : node.nics) {
+      const graph::VertexIndex leaf = leaf_of(view, nic);
+      if (leaf == graph::kNoVertex) continue;
+      const auto rail = view.integer(nic, graph::key::kRail),
+                 wanted = view.integer(leaf, graph::key::kRail);
       if (rail && wanted) {
         if (*rail == *wanted) continue;
         cases.add("", {nic,
@@ -194,7 +197,7 @@ std::vector<Finding> look_at_cabling(const View& view) {
       const auto found = usual_nic.find(leaf);
       if (found == usual_nic.end() || found->second == view.nic_name(nic)) continue;
       // Only where the one that belongs here is on a leaf of another NIC: cables that are swapped.
-      for (const VertexIndex other : node.nics) {
+      for (const graph::VertexIndex other : node.nics) {
         const auto there = usual_nic.find(leaf_of(view, other));
         if (view.nic_name(other) != found->second || there == usual_nic.end()) continue;
         if (there->second == found->second) continue;
@@ -208,26 +211,28 @@ std::vector<Finding> look_at_cabling(const View& view) {
   });
 }
 
-bool is_between_switches(const View& view, std::uint32_t link) {
-  const Link& each = view.graph().links()[link];
-  return each.kind == LinkKind::Fabric && view.kind(each.a) == Kind::FabricSwitch &&
-         view.kind(each.b) == Kind::FabricSwitch;
+bool is_between_switches(const ClusterView& view, std::uint32_t link) {
+  const graph::Link& each = view.graph().links()[link];
+  return each.kind == graph::LinkKind::Fabric && view.kind(each.a) == graph::Kind::FabricSwitch &&
+         view.kind(each.b) == graph::Kind::FabricSwitch;
 }
 
-std::vector<Finding> look_at_slow_cables(const View& view) {
-  std::map<VertexIndex, std::vector<double>> speeds;  // of cables between switches, by fabric
-  std::map<VertexIndex, double> fastest;              // cable of each switch
+std::vector<graph::Finding> look_at_slow_cables(const ClusterView& view) {
+  std::map<graph::VertexIndex, std::vector<double>>
+      speeds;                                    // of cables between switches, by fabric
+  std::map<graph::VertexIndex, double> fastest;  // cable of each switch
   const auto& links = view.graph().links();
   for (std::uint32_t i = 0; i < links.size(); ++i) {
-    if (links[i].kind != LinkKind::Fabric) continue;
+    if (links[i].kind != graph::LinkKind::Fabric) continue;
     for (const Cable& cable : view.cables(i)) {
-      for (const VertexIndex end : {links[i].a, links[i].b}) {
+      for (const graph::VertexIndex end : {links[i].a, links[i].b}) {
         fastest[end] = std::max(fastest[end], cable.gb_per_s);
       }
       if (!is_between_switches(view, i)) continue;
       auto& all = speeds[view.fabric_of(links[i].a)];
       // A source that gives only the sum: one cable that stands for all of the link.
-      const bool sum_only = text_of(view.graph(), links[i].facts, key::kCables).empty();
+      const bool sum_only =
+          graph::text_of(view.graph(), links[i].facts, graph::key::kCables).empty();
       all.insert(all.end(),
                  sum_only
                      ? static_cast<std::size_t>(std::min<std::int64_t>(view.count(i), kMostCables))
@@ -235,7 +240,7 @@ std::vector<Finding> look_at_slow_cables(const View& view) {
                  cable.gb_per_s);
     }
   }
-  std::map<VertexIndex, double> healthy;
+  std::map<graph::VertexIndex, double> healthy;
   for (const auto& [fabric, values] : speeds) healthy[fabric] = usual(values).value_or(0);
   Cases cases(view);
   for (std::uint32_t i = 0; i < links.size(); ++i) {
@@ -253,14 +258,14 @@ std::vector<Finding> look_at_slow_cables(const View& view) {
                  Rates{should, is}});
     }
   }
-  std::vector<Finding> findings =
+  std::vector<graph::Finding> findings =
       cases.findings([](const std::string& who, const std::string& cause) {
         return who + ": a cable between switches has " + cause;
       });
   // One cable is called by its ports.
   std::size_t number = 0;
   for (const auto& [cause, same] : cases.causes()) {
-    Finding& finding = findings[number++];
+    graph::Finding& finding = findings[number++];
     if (same.size() == 1) finding.words = same.front().evidence.path + ": this cable has " + cause;
   }
   return findings;
@@ -270,25 +275,28 @@ std::vector<Finding> look_at_slow_cables(const View& view) {
 
 std::vector<Check> fabric_checks() {
   return {
-      {{"fabric.island", Severity::Error, "switches are cut off from the rest of their fabric",
+      {{"fabric.island", graph::Severity::Error,
+        "switches are cut off from the rest of their fabric",
         "jobs that get nodes of both parts cannot start, or fall back to slow sockets",
         "look at the cables between leaf and spine and at the subnet manager's log; until then "
         "keep jobs on one side (`regatta` leaves nodes out with slurm.exclude)"},
        look_at_islands},
-      {{"fabric.miscabled", Severity::Warning, "a NIC is cabled to another rail's leaf",
+      {{"fabric.miscabled", graph::Severity::Warning, "a NIC is cabled to another rail's leaf",
         "its traffic crosses the spines, beside that of all others",
         "swap the cables back at the node or at the leaf, then run the discovery again"},
        look_at_cabling},
-      {{"fabric.oversubscribed", Severity::Warning, "a leaf has too few cables to the spines",
+      {{"fabric.oversubscribed", graph::Severity::Warning,
+        "a leaf has too few cables to the spines",
         "nodes that talk beyond their leaf share what there is",
         "bring the leaf's dead uplinks back (`iblinkinfo`), or keep a job's nodes below one leaf "
         "(slurm.switches: \"1\")"},
        look_at_oversubscription},
-      {{"fabric.slow_cable", Severity::Warning, "a cable between switches is slower than the rest",
+      {{"fabric.slow_cable", graph::Severity::Warning,
+        "a cable between switches is slower than the rest",
         "routes over it are slower than their neighbours, and collectives wait for them",
         "reseat or change the cable; `iblinkinfo` shows the width and speed of both ends"},
        look_at_slow_cables},
   };
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -6,68 +6,68 @@
 #include "topology/doctor/doctor_checks.h"
 #include "topology/graph/figures.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
 constexpr double kSlowestUsual = 10000;  // Mbit/s: 4X SDR; no fabric for GPUs is that slow
 
 // Of what can carry a job's traffic.
-bool is_down(const View& view, VertexIndex nic) {
+bool is_down(const ClusterView& view, graph::VertexIndex nic) {
   if (view.is_plain_card(nic)) return false;
-  std::string state = view.text(nic, key::kState);
+  std::string state = view.text(nic, graph::key::kState);
   for (char& c : state) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return !state.empty() && state.find("active") == std::string::npos;
 }
 
-bool has_one_lane(const View& view, VertexIndex nic) {
-  if (view.text(nic, key::kLinkLayer) == "Ethernet" || view.is_plain_card(nic)) return false;
-  return view.integer(nic, key::kLanes) == 1 ||
+bool has_one_lane(const ClusterView& view, graph::VertexIndex nic) {
+  if (view.text(nic, graph::key::kLinkLayer) == "Ethernet" || view.is_plain_card(nic)) return false;
+  return view.integer(nic, graph::key::kLanes) == 1 ||
          view.text(nic, "rate").find("(1X ") != std::string::npos;
 }
 
 // By its speed alone only a port that is known to be InfiniBand's: others are 10 GbE by nature, and
 // NCCL's XML, which names no link layer, gives 10,000 to what has told it nothing.
-bool is_narrow(const View& view, VertexIndex nic) {
+bool is_narrow(const ClusterView& view, graph::VertexIndex nic) {
   const double speed = view.nic_speed(nic);
-  return has_one_lane(view, nic) ||
-         (view.text(nic, key::kLinkLayer) == "InfiniBand" && speed > 0 && speed <= kSlowestUsual);
+  return has_one_lane(view, nic) || (view.text(nic, graph::key::kLinkLayer) == "InfiniBand" &&
+                                     speed > 0 && speed <= kSlowestUsual);
 }
 
-std::vector<Finding> look_at_ports(const View& view) {
+std::vector<graph::Finding> look_at_ports(const ClusterView& view) {
   std::map<std::string, std::size_t> nodes_with, nodes_down;
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
+    for (const graph::VertexIndex nic : node.nics) {
       ++nodes_with[view.nic_name(nic)];
       if (is_down(view, nic)) ++nodes_down[view.nic_name(nic)];
     }
   }
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
+    for (const graph::VertexIndex nic : node.nics) {
       if (!is_down(view, nic)) continue;
       const std::string name = view.nic_name(nic);
       const bool everywhere = nodes_with[name] >= 2 && nodes_down[name] == nodes_with[name];
       const double speed = view.nic_speed(nic) / 8000;
-      Case one{nic, {view.id(nic) + " " + key::kState, view.text(nic, key::kState)}};
+      Case one{nic, {view.id(nic) + " " + graph::key::kState, view.text(nic, graph::key::kState)}};
       if (speed > 0) one.rates = Rates{speed, 0};
       cases.add(everywhere ? "everywhere" : "", std::move(one));
     }
   }
-  std::vector<Finding> findings =
+  std::vector<graph::Finding> findings =
       cases.findings([](const std::string& who, const std::string& cause) {
         return who + (cause.empty() ? ": the port is not active"
                                     : ": the port is not active on any node; perhaps on purpose");
       });
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const auto& cause = *std::next(cases.causes().begin(), static_cast<std::ptrdiff_t>(i));
-    if (!cause.first.empty()) set_severity(&findings[i], "nic.port_down", Severity::Note);
+    if (!cause.first.empty()) set_severity(&findings[i], "nic.port_down", graph::Severity::Note);
   }
   return findings;
 }
 
 // A port that is slower than its like: than most of one model in one fabric.
 struct SlowPort {
-  VertexIndex nic = kNoVertex;
+  graph::VertexIndex nic = graph::kNoVertex;
   double speed = 0, healthy = 0;  // Mbit/s
   // Of a node that is older as a whole, as a good part of the fabric is: no fault.
   bool older = false;
@@ -76,11 +76,12 @@ struct SlowPort {
 // Of NICs that are compared with each other. A node is of an older generation when all its ports
 // have the same lower speed, and when so have four nodes at least and a tenth of all: cables and
 // adapters that trained down are few, or are some of a node's.
-std::vector<SlowPort> slow_ports_of(const View& view, const std::vector<VertexIndex>& nics) {
+std::vector<SlowPort> slow_ports_of(const ClusterView& view,
+                                    const std::vector<graph::VertexIndex>& nics) {
   constexpr std::size_t kFewestNodes = 4, kShareOfNodes = 10;
   std::vector<double> speeds;
   std::map<std::string, std::set<double>> speeds_of_node;
-  for (const VertexIndex nic : nics) {
+  for (const graph::VertexIndex nic : nics) {
     speeds.push_back(view.nic_speed(nic));
     speeds_of_node[view.node_name(nic)].insert(speeds.back());
   }
@@ -102,16 +103,16 @@ std::vector<SlowPort> slow_ports_of(const View& view, const std::vector<VertexIn
   return slow;
 }
 
-std::vector<SlowPort> slow_ports(const View& view) {
+std::vector<SlowPort> slow_ports(const ClusterView& view) {
   // NICs of one kind in one fabric should be equally fast, wherever they are.
   using Group = std::array<std::string, 3>;
-  std::map<Group, std::vector<VertexIndex>> groups;
+  std::map<Group, std::vector<graph::VertexIndex>> groups;
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
+    for (const graph::VertexIndex nic : node.nics) {
       if (view.nic_speed(nic) <= 0 || is_down(view, nic) || view.is_plain_card(nic)) continue;
-      const VertexIndex fabric = view.fabric_of(nic);
-      groups[{view.text(nic, key::kModel), view.text(nic, key::kLinkLayer),
-              fabric == kNoVertex ? "" : view.id(fabric)}]
+      const graph::VertexIndex fabric = view.fabric_of(nic);
+      groups[{view.text(nic, graph::key::kModel), view.text(nic, graph::key::kLinkLayer),
+              fabric == graph::kNoVertex ? "" : view.id(fabric)}]
           .push_back(nic);
     }
   }
@@ -124,15 +125,15 @@ std::vector<SlowPort> slow_ports(const View& view) {
 }
 
 // "20 Gbit/s where its like have 40", with evidence and cost.
-void add_slow_port(const View& view, const SlowPort& port, Cases* cases) {
+void add_slow_port(const ClusterView& view, const SlowPort& port, Cases* cases) {
   const std::string is = figure(port.speed / 1000), should = figure(port.healthy / 1000);
   cases->add(is + " Gbit/s where its like have " + should,
              {port.nic,
-              {view.id(port.nic) + " " + key::kSpeed, is + " of " + should + " Gbit/s"},
+              {view.id(port.nic) + " " + graph::key::kSpeed, is + " of " + should + " Gbit/s"},
               Rates{port.healthy / 8000, port.speed / 8000}});
 }
 
-std::vector<Finding> look_at_slow(const View& view) {
+std::vector<graph::Finding> look_at_slow(const ClusterView& view) {
   Cases cases(view);
   for (const SlowPort& port : slow_ports(view)) {
     if (!port.older && !is_narrow(view, port.nic)) add_slow_port(view, port, &cases);
@@ -142,7 +143,7 @@ std::vector<Finding> look_at_slow(const View& view) {
   });
 }
 
-std::vector<Finding> look_at_generations(const View& view) {
+std::vector<graph::Finding> look_at_generations(const ClusterView& view) {
   Cases cases(view);
   for (const SlowPort& port : slow_ports(view)) {
     if (port.older) add_slow_port(view, port, &cases);
@@ -164,11 +165,11 @@ constexpr Counter kCounters[] = {{"symbol_error", 10},
                                  {"local_link_integrity_errors", 10},
                                  {"excessive_buffer_overrun_errors", 10}};
 
-std::vector<Finding> look_at_errors(const View& view) {
+std::vector<graph::Finding> look_at_errors(const ClusterView& view) {
   Cases cases(view);
-  for (VertexIndex i = 0; i < view.graph().vertices().size(); ++i) {
-    const Kind kind = view.kind(i);
-    if (kind != Kind::Nic && kind != Kind::FabricSwitch) continue;
+  for (graph::VertexIndex i = 0; i < view.graph().vertices().size(); ++i) {
+    const graph::Kind kind = view.kind(i);
+    if (kind != graph::Kind::Nic && kind != graph::Kind::FabricSwitch) continue;
     for (const Counter& counter : kCounters) {
       const std::int64_t errors = view.integer(i, counter.name).value_or(0);
       if (errors <= counter.most) continue;
@@ -181,13 +182,15 @@ std::vector<Finding> look_at_errors(const View& view) {
 }
 
 // Cables of InfiniBand that came up narrow, but for those of ports that are told already.
-void add_narrow_cables(const View& view, const std::set<VertexIndex>& told, Cases* cases) {
+void add_narrow_cables(const ClusterView& view, const std::set<graph::VertexIndex>& told,
+                       Cases* cases) {
   const auto& links = view.graph().links();
   for (std::uint32_t i = 0; i < links.size(); ++i) {
-    if (links[i].kind != LinkKind::Fabric) continue;
-    const VertexIndex end = view.kind(links[i].a) == Kind::FabricSwitch ? links[i].a : links[i].b;
-    const VertexIndex root = view.fabric_of(end);
-    if (root == kNoVertex || view.text(root, key::kLinkLayer) == "Ethernet") continue;
+    if (links[i].kind != graph::LinkKind::Fabric) continue;
+    const graph::VertexIndex end =
+        view.kind(links[i].a) == graph::Kind::FabricSwitch ? links[i].a : links[i].b;
+    const graph::VertexIndex root = view.fabric_of(end);
+    if (root == graph::kNoVertex || view.text(root, graph::key::kLinkLayer) == "Ethernet") continue;
     if (told.count(view.other_end(i, end)) != 0) continue;
     for (const Cable& cable : view.cables(i)) {
       const double speed = cable.gb_per_s * 8000;
@@ -197,17 +200,17 @@ void add_narrow_cables(const View& view, const std::set<VertexIndex>& told, Case
   }
 }
 
-std::vector<Finding> look_at_narrow(const View& view) {
+std::vector<graph::Finding> look_at_narrow(const ClusterView& view) {
   Cases cases(view);
-  std::set<VertexIndex> told;
+  std::set<graph::VertexIndex> told;
   for (const SlowPort& port : slow_ports(view)) {
     if (port.older) told.insert(port.nic);
   }
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex nic : node.nics) {
+    for (const graph::VertexIndex nic : node.nics) {
       if (!is_narrow(view, nic) || is_down(view, nic) || !told.insert(nic).second) continue;
       cases.add("port", {nic,
-                         {view.id(nic) + " " + key::kSpeed,
+                         {view.id(nic) + " " + graph::key::kSpeed,
                           figure(view.nic_speed(nic) / 1000) + " Gbit/s"}});
     }
   }
@@ -217,16 +220,17 @@ std::vector<Finding> look_at_narrow(const View& view) {
   });
 }
 
-double all_speeds(const View& view, const NodeView& node) {
+double all_speeds(const ClusterView& view, const NodeView& node) {
   double sum = 0;
-  for (const VertexIndex nic : view.compute_nics(node)) sum += view.nic_speed(nic) / 8000;
+  for (const graph::VertexIndex nic : view.compute_nics(node)) sum += view.nic_speed(nic) / 8000;
   return sum;
 }
 
 // Why GPUDirect RDMA is off on a node; nothing: it is on, or nobody says.
-std::optional<Evidence> why_no_gdr(const View& view, const NodeView& node) {
-  const std::string way = view.text(node.vertex, key::kPeerMemory);
-  if (way == "none") return Evidence{view.id(node.vertex) + " " + key::kPeerMemory, way};
+std::optional<graph::Evidence> why_no_gdr(const ClusterView& view, const NodeView& node) {
+  const std::string way = view.text(node.vertex, graph::key::kPeerMemory);
+  if (way == "none")
+    return graph::Evidence{view.id(node.vertex) + " " + graph::key::kPeerMemory, way};
   for (const HostState& host : view.patient().hosts) {
     if (host.node != view.id(node.vertex) || !host.modules || host.dma_buf) continue;
     if (view.integer(node.vertex, "peermem") == 1) continue;
@@ -235,30 +239,31 @@ std::optional<Evidence> why_no_gdr(const View& view, const NodeView& node) {
           return module == "nvidia_peermem" || module == "nv_peer_mem";
         });
     if (!loaded && way.empty()) {
-      return Evidence{host.node + " modules", "no nvidia_peermem, and no dma-buf"};
+      return graph::Evidence{host.node + " modules", "no nvidia_peermem, and no dma-buf"};
     }
   }
-  const std::vector<VertexIndex> nics = view.compute_nics(node);
-  const bool none = !nics.empty() && std::all_of(nics.begin(), nics.end(), [&](VertexIndex nic) {
-    return view.integer(nic, key::kGdr) == 0;
-  });
-  if (none) return Evidence{view.id(nics.front()) + " " + key::kGdr, "0"};
+  const std::vector<graph::VertexIndex> nics = view.compute_nics(node);
+  const bool none =
+      !nics.empty() && std::all_of(nics.begin(), nics.end(), [&](graph::VertexIndex nic) {
+        return view.integer(nic, graph::key::kGdr) == 0;
+      });
+  if (none) return graph::Evidence{view.id(nics.front()) + " " + graph::key::kGdr, "0"};
   return std::nullopt;
 }
 
-std::vector<Finding> look_at_gdr(const View& view) {
+std::vector<graph::Finding> look_at_gdr(const ClusterView& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     // Without an RDMA device there is no GPUDirect to be had.
     const bool sockets_only =
         std::all_of(node.nics.begin(), node.nics.end(),
-                    [&view](VertexIndex nic) { return view.is_plain_card(nic); });
+                    [&view](graph::VertexIndex nic) { return view.is_plain_card(nic); });
     if (node.gpus.empty() || sockets_only || view.is_flat(node)) continue;
     auto evidence = why_no_gdr(view, node);
     if (!evidence) continue;
     const double speed = all_speeds(view, node);
     Case one{node.vertex, std::move(*evidence)};
-    if (speed > 0) one.rates = Rates{speed, speed * kShareWithoutGpuDirect};
+    if (speed > 0) one.rates = Rates{speed, speed * graph::kShareWithoutGpuDirect};
     cases.add("", std::move(one));
   }
   return cases.findings([](const std::string& who, const std::string&) {
@@ -266,20 +271,22 @@ std::vector<Finding> look_at_gdr(const View& view) {
   });
 }
 
-std::vector<Finding> look_at_mixture(const View& view) {
+std::vector<graph::Finding> look_at_mixture(const ClusterView& view) {
   if (view.setting("NCCL_IB_HCA") != nullptr) return {};  // somebody has chosen
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     if (node.gpus.empty()) continue;
-    const std::vector<VertexIndex> good = view.compute_nics(node);
+    const std::vector<graph::VertexIndex> good = view.compute_nics(node);
     if (good.empty()) continue;
-    for (const VertexIndex nic : node.nics) {
+    for (const graph::VertexIndex nic : node.nics) {
       if (is_down(view, nic) || view.is_plain_card(nic) ||
           std::find(good.begin(), good.end(), nic) != good.end())
         continue;
-      const bool ethernet = view.text(nic, key::kLinkLayer) == "Ethernet";
-      cases.add(ethernet ? "an Ethernet port among InfiniBand" : "a bond",
-                {nic, {view.id(nic) + " " + key::kLinkLayer, view.text(nic, key::kLinkLayer)}});
+      const bool ethernet = view.text(nic, graph::key::kLinkLayer) == "Ethernet";
+      cases.add(
+          ethernet ? "an Ethernet port among InfiniBand" : "a bond",
+          {nic,
+           {view.id(nic) + " " + graph::key::kLinkLayer, view.text(nic, graph::key::kLinkLayer)}});
     }
   }
   return cases.findings([](const std::string& who, const std::string& cause) {
@@ -291,38 +298,41 @@ std::vector<Finding> look_at_mixture(const View& view) {
 
 std::vector<Check> nic_checks() {
   return {
-      {{"fabric.narrow_link", Severity::Error, "a port or cable runs with one lane or at SDR speed",
+      {{"fabric.narrow_link", graph::Severity::Error,
+        "a port or cable runs with one lane or at SDR speed",
         "one such link slows every message that crosses it, and with it every collective",
         "reseat or change the cable, then look at `ibstat`, or at `iblinkinfo` for switches"},
        look_at_narrow},
-      {{"gdr.off", Severity::Error, "GPUDirect RDMA is off",
+      {{"gdr.off", graph::Severity::Error, "GPUDirect RDMA is off",
         "everything to the network is copied through host memory: 33 instead of 93 GB/s were "
         "measured between two nodes of 8 GPUs",
         "load the module on every boot (`modprobe nvidia_peermem`), or use the open kernel "
         "modules of the driver, which share memory by dma-buf"},
        look_at_gdr},
-      {{"nic.errors", Severity::Warning, "error counters of a port are high",
+      {{"nic.errors", graph::Severity::Warning, "error counters of a port are high",
         "packets are sent again, and the link may soon go down",
         "clean or change the cable and transceiver, clear the counters (`perfquery -R`) and look "
         "again under load"},
        look_at_errors},
-      {{"nic.generations", Severity::Note, "nodes of one fabric have ports of several generations",
+      {{"nic.generations", graph::Severity::Note,
+        "nodes of one fabric have ports of several generations",
         "a job that spans them goes at the pace of the slower ones",
         "keep a job's nodes to one generation (slurm.exclude, or a feature of Slurm); if these "
         "nodes should be as fast as the others, compare `ibstat` (rate) with one of them"},
        look_at_generations},
-      {{"nic.mixed", Severity::Warning, "a bond, or an Ethernet port among InfiniBand, is in use",
+      {{"nic.mixed", graph::Severity::Warning,
+        "a bond, or an Ethernet port among InfiniBand, is in use",
         "NCCL spreads its traffic over all RDMA devices it finds, also those for storage and "
         "management",
         "name the devices to use: NCCL_IB_HCA==mlx5_0,mlx5_1,… (with '=', which stands for exact "
         "names)"},
        look_at_mixture},
-      {{"nic.port_down", Severity::Error, "a port is not active",
+      {{"nic.port_down", graph::Severity::Error, "a port is not active",
         "its GPU's traffic takes another NIC, and the rail is missing for the whole job",
         "look at the cable and at the switch's port, and at `ibstat`; until then drain the node or "
         "leave the NIC out on all nodes (NCCL_IB_HCA)"},
        look_at_ports},
-      {{"nic.slow", Severity::Error, "a port is slower than its like",
+      {{"nic.slow", graph::Severity::Error, "a port is slower than its like",
         "the slowest rail sets the pace of every collective",
         "reseat or change the cable and compare `ibstat` (rate) with another node; where the NIC "
         "is slower on purpose, leave it out with NCCL_IB_HCA"},
@@ -330,4 +340,4 @@ std::vector<Check> nic_checks() {
   };
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -4,11 +4,11 @@
 #include "topology/doctor/doctor_checks.h"
 #include "topology/graph/figures.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
-bool fabric_works(const View& view, VertexIndex gpu) {
-  const std::string state = view.text(gpu, key::kFabricState);
+bool fabric_works(const ClusterView& view, graph::VertexIndex gpu) {
+  const std::string state = view.text(gpu, graph::key::kFabricState);
   return state.empty() || state == "completed" || state == "unsupported" ||
          state == "not supported";
 }
@@ -18,10 +18,10 @@ struct Links {
   double gb_per_s = 0;
 };
 
-Links nvlinks_of(const View& view, VertexIndex gpu) {
+Links nvlinks_of(const ClusterView& view, graph::VertexIndex gpu) {
   Links links;
   for (const std::uint32_t link : view.links_of(gpu)) {
-    if (view.graph().links()[link].kind != LinkKind::NvLink) continue;
+    if (view.graph().links()[link].kind != graph::LinkKind::NvLink) continue;
     links.count += view.count(link);
     links.gb_per_s += view.gb_per_s(link);
   }
@@ -31,8 +31,8 @@ Links nvlinks_of(const View& view, VertexIndex gpu) {
 constexpr std::int64_t kMostNvlinks = 1000;  // of a GPU, whatever a file claims
 
 // Active NVLinks; nothing when no source says.
-std::optional<std::int64_t> active_nvlinks(const View& view, VertexIndex gpu) {
-  if (const auto active = view.integer(gpu, key::kNvlinks)) {
+std::optional<std::int64_t> active_nvlinks(const ClusterView& view, graph::VertexIndex gpu) {
+  if (const auto active = view.integer(gpu, graph::key::kNvlinks)) {
     return std::clamp<std::int64_t>(*active, 0, kMostNvlinks);
   }
   const std::int64_t count = nvlinks_of(view, gpu).count;
@@ -41,17 +41,17 @@ std::optional<std::int64_t> active_nvlinks(const View& view, VertexIndex gpu) {
 
 // How many a GPU of this model should have: as its figures say, or, for cards with bridges and
 // models without figures, as most of the cluster have.
-std::map<std::string, std::int64_t> expected_nvlinks(const View& view) {
+std::map<std::string, std::int64_t> expected_nvlinks(const ClusterView& view) {
   std::map<std::string, std::vector<std::int64_t>> seen;
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex gpu : node.gpus) {
-      seen[view.text(gpu, key::kModel)].push_back(active_nvlinks(view, gpu).value_or(0));
+    for (const graph::VertexIndex gpu : node.gpus) {
+      seen[view.text(gpu, graph::key::kModel)].push_back(active_nvlinks(view, gpu).value_or(0));
     }
   }
   std::map<std::string, std::int64_t> expected;
   for (const auto& [model, counts] : seen) {
-    const GpuFigures* const figures = gpu_figures(model);
-    if (figures != nullptr && figures->form != NvlinkForm::Bridge) {
+    const graph::GpuFigures* const figures = graph::gpu_figures(model);
+    if (figures != nullptr && figures->form != graph::NvlinkForm::Bridge) {
       expected[model] = figures->nvlinks;
     } else {
       expected[model] = usual(counts).value_or(0);
@@ -60,34 +60,34 @@ std::map<std::string, std::int64_t> expected_nvlinks(const View& view) {
   return expected;
 }
 
-std::int64_t missing_nvlinks(const View& view, VertexIndex gpu,
+std::int64_t missing_nvlinks(const ClusterView& view, graph::VertexIndex gpu,
                              const std::map<std::string, std::int64_t>& expected) {
   if (!fabric_works(view, gpu)) return 0;  // no link is up then, for one cause
-  const std::string model = view.text(gpu, key::kModel);
+  const std::string model = view.text(gpu, graph::key::kModel);
   const std::int64_t wanted = expected.at(model);
-  const std::int64_t down =
-      std::clamp<std::int64_t>(view.integer(gpu, key::kNvlinksDown).value_or(0), 0, kMostNvlinks);
+  const std::int64_t down = std::clamp<std::int64_t>(
+      view.integer(gpu, graph::key::kNvlinksDown).value_or(0), 0, kMostNvlinks);
   auto active = active_nvlinks(view, gpu);
   // A bridge that is missing leaves no trace but its neighbours'.
-  const GpuFigures* const figures = gpu_figures(model);
-  if (!active && figures != nullptr && figures->form == NvlinkForm::Bridge && wanted > 0)
+  const graph::GpuFigures* const figures = graph::gpu_figures(model);
+  if (!active && figures != nullptr && figures->form == graph::NvlinkForm::Bridge && wanted > 0)
     active = 0;
   const std::int64_t fewer = active ? wanted - *active : 0;
   return std::max<std::int64_t>({fewer, down, 0});
 }
 
-std::vector<Finding> look_at_missing(const View& view) {
+std::vector<graph::Finding> look_at_missing(const ClusterView& view) {
   Cases cases(view);
   const auto expected = expected_nvlinks(view);
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex gpu : node.gpus) {
+    for (const graph::VertexIndex gpu : node.gpus) {
       const std::int64_t missing = missing_nvlinks(view, gpu, expected);
       if (missing == 0) continue;
-      const std::string model = view.text(gpu, key::kModel);
+      const std::string model = view.text(gpu, graph::key::kModel);
       const std::int64_t wanted = std::max(expected.at(model), missing);
-      const GpuFigures* const figures = gpu_figures(model);
+      const graph::GpuFigures* const figures = graph::gpu_figures(model);
       Case one{gpu,
-               {view.id(gpu) + " " + key::kNvlinks,
+               {view.id(gpu) + " " + graph::key::kNvlinks,
                 std::to_string(wanted - missing) + " of " + std::to_string(wanted)}};
       if (figures != nullptr) {
         one.rates = Rates{figures->gb_per_s_a_nvlink * static_cast<double>(wanted),
@@ -101,21 +101,23 @@ std::vector<Finding> look_at_missing(const View& view) {
   });
 }
 
-std::vector<Finding> look_at_asymmetry(const View& view) {
+std::vector<graph::Finding> look_at_asymmetry(const ClusterView& view) {
   Cases cases(view);
   const auto expected = expected_nvlinks(view);
   for (const NodeView& node : view.nodes()) {
-    std::map<std::string, std::vector<VertexIndex>> by_model;
-    for (const VertexIndex gpu : node.gpus) by_model[view.text(gpu, key::kModel)].push_back(gpu);
+    std::map<std::string, std::vector<graph::VertexIndex>> by_model;
+    for (const graph::VertexIndex gpu : node.gpus)
+      by_model[view.text(gpu, graph::key::kModel)].push_back(gpu);
     for (const auto& [model, gpus] : by_model) {
       double best = 0;
-      for (const VertexIndex gpu : gpus) best = std::max(best, nvlinks_of(view, gpu).gb_per_s);
-      for (const VertexIndex gpu : gpus) {
+      for (const graph::VertexIndex gpu : gpus)
+        best = std::max(best, nvlinks_of(view, gpu).gb_per_s);
+      for (const graph::VertexIndex gpu : gpus) {
         const Links links = nvlinks_of(view, gpu);
         if (links.gb_per_s == 0 || links.gb_per_s >= best * 0.98) continue;
         if (missing_nvlinks(view, gpu, expected) > 0) continue;
         cases.add("", {gpu,
-                       {view.id(gpu) + " nvlink " + key::kBandwidth,
+                       {view.id(gpu) + " nvlink " + graph::key::kBandwidth,
                         figure(links.gb_per_s) + " of " + figure(best)},
                        Rates{best, links.gb_per_s}});
       }
@@ -126,13 +128,13 @@ std::vector<Finding> look_at_asymmetry(const View& view) {
   });
 }
 
-std::vector<Finding> look_at_fabric_state(const View& view) {
+std::vector<graph::Finding> look_at_fabric_state(const ClusterView& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex gpu : node.gpus) {
+    for (const graph::VertexIndex gpu : node.gpus) {
       if (fabric_works(view, gpu)) continue;
-      const std::string state = view.text(gpu, key::kFabricState);
-      cases.add(state, {gpu, {view.id(gpu) + " " + key::kFabricState, state}});
+      const std::string state = view.text(gpu, graph::key::kFabricState);
+      cases.add(state, {gpu, {view.id(gpu) + " " + graph::key::kFabricState, state}});
     }
   }
   return cases.findings([](const std::string& who, const std::string& cause) {
@@ -169,14 +171,15 @@ std::string complaints(std::int64_t mask) {
   return words;
 }
 
-std::vector<Finding> look_at_health(const View& view) {
+std::vector<graph::Finding> look_at_health(const ClusterView& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
-    for (const VertexIndex gpu : node.gpus) {
-      const auto mask = view.integer(gpu, key::kFabricHealth);
+    for (const graph::VertexIndex gpu : node.gpus) {
+      const auto mask = view.integer(gpu, graph::key::kFabricHealth);
       const std::string words = mask ? complaints(*mask) : "";
       if (words.empty()) continue;
-      cases.add(words, {gpu, {view.id(gpu) + " " + key::kFabricHealth, std::to_string(*mask)}});
+      cases.add(words,
+                {gpu, {view.id(gpu) + " " + graph::key::kFabricHealth, std::to_string(*mask)}});
     }
   }
   return cases.findings([](const std::string& who, const std::string& cause) {
@@ -188,23 +191,25 @@ std::vector<Finding> look_at_health(const View& view) {
 
 std::vector<Check> nvlink_checks() {
   return {
-      {{"nvlink.asymmetric", Severity::Warning, "a GPU's NVLinks are slower than its neighbours'",
+      {{"nvlink.asymmetric", graph::Severity::Warning,
+        "a GPU's NVLinks are slower than its neighbours'",
         "the slowest GPU sets the pace of every collective",
         "compare `nvidia-smi nvlink -s` over the GPUs; reset the node's GPUs, and have the board "
         "looked at when it stays"},
        look_at_asymmetry},
-      {{"nvlink.fabric_state", Severity::Error, "GPUs are not registered with the NVLink fabric",
+      {{"nvlink.fabric_state", graph::Severity::Error,
+        "GPUs are not registered with the NVLink fabric",
         "CUDA does not start on them, or sees no NVLink",
         "start the fabric manager in the driver's version (`systemctl restart "
         "nvidia-fabricmanager`; of a rack: its NVLink switch trays' service) and look at "
         "`nvidia-smi -q | grep -A4 Fabric`"},
        look_at_fabric_state},
-      {{"nvlink.health", Severity::Error, "the NVLink fabric reports bad health of a GPU",
+      {{"nvlink.health", graph::Severity::Error, "the NVLink fabric reports bad health of a GPU",
         "NVLink is slower, or breaks off in the middle of a run",
         "drain the node and reset its GPUs (`nvidia-smi -r`); if `nvidia-smi -q | grep -A8 "
         "Fabric` still shows it, have board or switch tray looked at"},
        look_at_health},
-      {{"nvlink.missing", Severity::Error, "NVLinks of a GPU are missing or not active",
+      {{"nvlink.missing", graph::Severity::Error, "NVLinks of a GPU are missing or not active",
         "the GPU with the fewest links sets the pace of every collective",
         "look at `nvidia-smi nvlink -s` and the kernel's log for Xid 74; drain the node, reset "
         "its GPUs, and have board or bridge changed when it stays"},
@@ -212,4 +217,4 @@ std::vector<Check> nvlink_checks() {
   };
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -5,7 +5,7 @@
 #include "topology/doctor/doctor_checks.h"
 #include "topology/graph/figures.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
 // No machine has more; what looks at pairs leaves out what claims to.
@@ -22,19 +22,19 @@ struct Training {
 };
 
 // Devices of which it is lower now than it could be. `gt_s`: the link's signalling rate.
-std::vector<Finding> look_at_training(
-    const View& view, const char* unit,
-    const std::function<std::optional<Training>(VertexIndex)>& training_of,
-    const std::function<double(VertexIndex, const Training&)>& gt_s) {
+std::vector<graph::Finding> look_at_training(
+    const ClusterView& view, const char* unit,
+    const std::function<std::optional<Training>(graph::VertexIndex)>& training_of,
+    const std::function<double(graph::VertexIndex, const Training&)>& gt_s) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     for (const auto* devices : {&node.gpus, &node.nics}) {
-      for (const VertexIndex device : *devices) {
+      for (const graph::VertexIndex device : *devices) {
         if (view.is_plain_card(device)) continue;
         const auto training = training_of(device);
         if (!training || training->now <= 0 || training->now >= training->most * 0.99) continue;
-        const double width = view.number(device, key::kPcieMaxWidth).value_or(16);
-        const double healthy = pcie_gb_per_s(gt_s(device, *training), width);
+        const double width = view.number(device, graph::key::kPcieMaxWidth).value_or(16);
+        const double healthy = graph::pcie_gb_per_s(gt_s(device, *training), width);
         const std::string is = figure(training->now), could = figure(training->most);
         cases.add(is + unit + " instead of " + could + unit,
                   {device,
@@ -53,53 +53,55 @@ std::optional<Training> training(const std::optional<double>& now,
   return now && most ? std::optional(Training{*now, *most, key}) : std::nullopt;
 }
 
-std::vector<Finding> look_at_width(const View& view) {
+std::vector<graph::Finding> look_at_width(const ClusterView& view) {
   return look_at_training(
       view, " lanes",
-      [&view](VertexIndex device) {
-        return training(view.number(device, key::kPcieWidth),
-                        view.number(device, key::kPcieMaxWidth), key::kPcieWidth);
+      [&view](graph::VertexIndex device) {
+        return training(view.number(device, graph::key::kPcieWidth),
+                        view.number(device, graph::key::kPcieMaxWidth), graph::key::kPcieWidth);
       },
-      [&view](VertexIndex device, const Training&) {
-        return view.number(device, key::kPcieMaxSpeed).value_or(pcie_gt_s(4).value_or(16));
+      [&view](graph::VertexIndex device, const Training&) {
+        return view.number(device, graph::key::kPcieMaxSpeed)
+            .value_or(graph::pcie_gt_s(4).value_or(16));
       });
 }
 
 // An idle GPU slows its link down to save power: only what NVML saw of it at work counts.
-std::optional<Training> speed_training(const View& view, VertexIndex device) {
-  if (view.kind(device) == Kind::Nic) {
-    return training(view.number(device, key::kPcieSpeed), view.number(device, key::kPcieMaxSpeed),
-                    key::kPcieSpeed);
+std::optional<Training> speed_training(const ClusterView& view, graph::VertexIndex device) {
+  if (view.kind(device) == graph::Kind::Nic) {
+    return training(view.number(device, graph::key::kPcieSpeed),
+                    view.number(device, graph::key::kPcieMaxSpeed), graph::key::kPcieSpeed);
   }
-  if (view.integer(device, key::kBusy) != 1) return std::nullopt;
+  if (view.integer(device, graph::key::kBusy) != 1) return std::nullopt;
   const auto gt_s = [&](const char* key) {
     const auto generation = view.integer(device, key);
-    return generation ? pcie_gt_s(static_cast<int>(*generation)) : std::nullopt;
+    return generation ? graph::pcie_gt_s(static_cast<int>(*generation)) : std::nullopt;
   };
-  return training(gt_s(key::kPcieGen), gt_s(key::kPcieMaxGen), key::kPcieGen);
+  return training(gt_s(graph::key::kPcieGen), gt_s(graph::key::kPcieMaxGen), graph::key::kPcieGen);
 }
 
-std::vector<Finding> look_at_speed(const View& view) {
+std::vector<graph::Finding> look_at_speed(const ClusterView& view) {
   return look_at_training(
-      view, " GT/s", [&view](VertexIndex device) { return speed_training(view, device); },
-      [](VertexIndex, const Training& training) { return training.most; });
+      view, " GT/s", [&view](graph::VertexIndex device) { return speed_training(view, device); },
+      [](graph::VertexIndex, const Training& training) { return training.most; });
 }
 
-std::vector<Finding> look_at_acs(const View& view) {
+std::vector<graph::Finding> look_at_acs(const ClusterView& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
     // A virtual machine's host needs it.
-    if (view.integer(node.vertex, key::kVirtual) == 1) continue;
-    for (const VertexIndex bridge : node.bridges) {
-      if (view.integer(bridge, key::kAcs) != 1) continue;
-      if (view.graph().below(bridge, Kind::Gpu).empty() &&
-          view.graph().below(bridge, Kind::Nic).empty()) {
+    if (view.integer(node.vertex, graph::key::kVirtual) == 1) continue;
+    for (const graph::VertexIndex bridge : node.bridges) {
+      if (view.integer(bridge, graph::key::kAcs) != 1) continue;
+      if (view.graph().below(bridge, graph::Kind::Gpu).empty() &&
+          view.graph().below(bridge, graph::Kind::Nic).empty()) {
         continue;
       }
-      const std::string ports = view.text(bridge, key::kAcsPorts);
-      cases.add("", {bridge,
-                     {view.id(bridge) + " " + (ports.empty() ? key::kAcs : key::kAcsPorts),
-                      ports.empty() ? "1" : ports}});
+      const std::string ports = view.text(bridge, graph::key::kAcsPorts);
+      cases.add(
+          "", {bridge,
+               {view.id(bridge) + " " + (ports.empty() ? graph::key::kAcs : graph::key::kAcsPorts),
+                ports.empty() ? "1" : ports}});
     }
   }
   return cases.findings([](const std::string& who, const std::string&) {
@@ -108,26 +110,26 @@ std::vector<Finding> look_at_acs(const View& view) {
 }
 
 // Bandwidth from a GPU to the network by its nearest NIC, and by one behind its own switch.
-std::optional<Rates> rates_of_far(const View& view, VertexIndex gpu,
-                                  const std::vector<VertexIndex>& nics) {
+std::optional<Rates> rates_of_far(const ClusterView& view, graph::VertexIndex gpu,
+                                  const std::vector<graph::VertexIndex>& nics) {
   double now = 0, fastest = 0;
-  for (const VertexIndex nic : nics) {
+  for (const graph::VertexIndex nic : nics) {
     const double speed = view.nic_speed(nic) / 8000;
     fastest = std::max(fastest, speed);
     now = std::max(now, std::min(speed, view.bottleneck_gb_per_s(gpu, nic).value_or(speed)));
   }
   if (fastest == 0) return std::nullopt;
   // Without GPUDirect in any case: NCCL uses it within a PCIe switch only.
-  return Rates{fastest, std::min(now, fastest * kShareWithoutGpuDirect)};
+  return Rates{fastest, std::min(now, fastest * graph::kShareWithoutGpuDirect)};
 }
 
-std::vector<Finding> look_at_far_nics(const View& view) {
+std::vector<graph::Finding> look_at_far_nics(const ClusterView& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
-    const std::vector<VertexIndex> nics = view.compute_nics(node);
+    const std::vector<graph::VertexIndex> nics = view.compute_nics(node);
     if (nics.empty() || view.is_flat(node) || !is_likely(node)) continue;
     std::vector<Reach> best;
-    for (const VertexIndex gpu : node.gpus) best.push_back(view.best_reach(gpu, nics));
+    for (const graph::VertexIndex gpu : node.gpus) best.push_back(view.best_reach(gpu, nics));
     const bool some_near =
         std::any_of(best.begin(), best.end(), [](Reach reach) { return reach <= Reach::Chip; });
     for (std::size_t i = 0; i < node.gpus.size(); ++i) {
@@ -184,14 +186,14 @@ class Matching {
   std::size_t each_;
 };
 
-std::vector<Finding> look_at_shared_nics(const View& view) {
+std::vector<graph::Finding> look_at_shared_nics(const ClusterView& view) {
   Cases cases(view);
   for (const NodeView& node : view.nodes()) {
-    const std::vector<VertexIndex> nics = view.compute_nics(node);
+    const std::vector<graph::VertexIndex> nics = view.compute_nics(node);
     if (nics.empty() || node.gpus.empty() || !is_likely(node)) continue;
     std::vector<std::vector<std::size_t>> choices;
     bool all_near = true;  // else that is the finding
-    for (const VertexIndex gpu : node.gpus) {
+    for (const graph::VertexIndex gpu : node.gpus) {
       const Reach best = view.best_reach(gpu, nics);
       all_near = all_near && best <= Reach::Chip;
       choices.emplace_back();
@@ -203,7 +205,7 @@ std::vector<Finding> look_at_shared_nics(const View& view) {
     const std::size_t each = (node.gpus.size() + nics.size() - 1) / nics.size();
     const std::size_t without = Matching(choices, nics.size(), each).run();
     if (without == node.gpus.size()) continue;
-    const VertexIndex nic = nics[choices[without].front()];
+    const graph::VertexIndex nic = nics[choices[without].front()];
     const double speed = view.nic_speed(nic) / 8000;
     const double share = static_cast<double>(each) / static_cast<double>(each + 1);
     cases.add(
@@ -222,27 +224,27 @@ std::vector<Finding> look_at_shared_nics(const View& view) {
 
 std::vector<Check> pcie_checks() {
   return {
-      {{"gpu.far_nic", Severity::Warning, "a GPU has no NIC behind its PCIe switch",
+      {{"gpu.far_nic", graph::Severity::Warning, "a GPU has no NIC behind its PCIe switch",
         "traffic crosses the CPU, where NCCL uses no GPUDirect and sockets are narrow",
         "move the NIC to a slot behind the GPU's switch, or leave the GPU out of jobs that span "
         "nodes; `nvidia-smi topo -m` must show PIX or PXB between both"},
        look_at_far_nics},
-      {{"gpu.nic_shared", Severity::Warning, "GPUs share a NIC while another one is idle",
+      {{"gpu.nic_shared", graph::Severity::Warning, "GPUs share a NIC while another one is idle",
         "the shared NIC sets the pace of every collective",
         "spread the NICs over the PCIe switches as the maker's manual shows; compare "
         "`nvidia-smi topo -m` with a node that is right"},
        look_at_shared_nics},
-      {{"pcie.acs", Severity::Warning, "Access Control Services are on at a PCIe bridge",
+      {{"pcie.acs", graph::Severity::Warning, "Access Control Services are on at a PCIe bridge",
         "traffic between GPUs and NICs goes up to the root complex instead of through the switch",
         "turn ACS off in the BIOS, or at every boot for each port of the evidence: "
         "`setpci -s PORT ECAP_ACS+0x6.w=0000`"},
        look_at_acs},
-      {{"pcie.speed", Severity::Warning, "a PCIe link runs below its speed while at work",
+      {{"pcie.speed", graph::Severity::Warning, "a PCIe link runs below its speed while at work",
         "the device gets a half or less of its bandwidth",
         "reseat the device or its riser, check the slot's generation in the BIOS, then compare "
         "`lspci -vv -s BUS | grep LnkSta` under load"},
        look_at_speed},
-      {{"pcie.width", Severity::Error, "a PCIe link has fewer lanes than it could",
+      {{"pcie.width", graph::Severity::Error, "a PCIe link has fewer lanes than it could",
         "the device gets a half or less of its bandwidth; NCCL records only the highest width "
         "and does not see it",
         "reseat the device or its riser and look again: `lspci -vv -s BUS | grep LnkSta`; if it "
@@ -251,4 +253,4 @@ std::vector<Check> pcie_checks() {
   };
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "topology/fabric/ibnetdiscover.h"
 #include "topology/graph/figures.h"
 #include "topology/graph/hostlist.h"
-#include "topology/fabric/ibnetdiscover.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 namespace {
 
 constexpr std::size_t kMostEvidence = 8;  // of one finding; more helps nobody
@@ -66,23 +66,23 @@ std::optional<CableText> parse_cable(const std::string& text) {
 // "dgx[01-32]", or as they are where a name is none that Slurm knows.
 std::string short_form(const std::vector<std::string>& nodes) {
   try {
-    return compress_hosts(nodes);
+    return graph::compress_hosts(nodes);
   } catch (const base::Error&) {
     return base::join(nodes, ", ");
   }
 }
 
-const char* plural_of(Kind kind) {
+const char* plural_of(graph::Kind kind) {
   switch (kind) {
-    case Kind::Gpu:
+    case graph::Kind::Gpu:
       return "GPUs";
-    case Kind::Nic:
+    case graph::Kind::Nic:
       return "NICs";
-    case Kind::Node:
+    case graph::Kind::Node:
       return "nodes";
-    case Kind::FabricSwitch:
+    case graph::Kind::FabricSwitch:
       return "switches";
-    case Kind::PciSwitch:
+    case graph::Kind::PciSwitch:
       return "PCIe bridges";
     default:
       return "parts";
@@ -97,29 +97,31 @@ const char* name_of(Reach reach) {
   return kReaches[static_cast<std::size_t>(reach)];
 }
 
-View::View(const Patient& patient) : patient_(patient) {
+ClusterView::ClusterView(const Patient& patient) : patient_(patient) {
   const auto& vertices = graph().vertices();
-  std::vector<std::uint32_t> node_number(vertices.size(), kNoVertex);
-  std::vector<VertexIndex> in_order(vertices.size());
-  for (VertexIndex i = 0; i < vertices.size(); ++i) in_order[i] = i;
-  std::sort(in_order.begin(), in_order.end(),
-            [&](VertexIndex a, VertexIndex b) { return vertices[a].id < vertices[b].id; });
-  for (const VertexIndex i : in_order) {
-    if (vertices[i].kind != Kind::Node) continue;
+  std::vector<std::uint32_t> node_number(vertices.size(), graph::kNoVertex);
+  std::vector<graph::VertexIndex> in_order(vertices.size());
+  for (graph::VertexIndex i = 0; i < vertices.size(); ++i) in_order[i] = i;
+  std::sort(in_order.begin(), in_order.end(), [&](graph::VertexIndex a, graph::VertexIndex b) {
+    return vertices[a].id < vertices[b].id;
+  });
+  for (const graph::VertexIndex i : in_order) {
+    if (vertices[i].kind != graph::Kind::Node) continue;
     node_number[i] = static_cast<std::uint32_t>(nodes_.size());
     nodes_.push_back({i, {}, {}, {}, {}});
   }
-  for (const VertexIndex i : in_order) {
-    const VertexIndex owner = graph().node_of(i);
-    if (owner == kNoVertex || owner == i) continue;
+  for (const graph::VertexIndex i : in_order) {
+    const graph::VertexIndex owner = graph().node_of(i);
+    if (owner == graph::kNoVertex || owner == i) continue;
     NodeView& node = nodes_[node_number[owner]];
-    if (vertices[i].kind == Kind::Gpu) node.gpus.push_back(i);
-    if (vertices[i].kind == Kind::Nic) node.nics.push_back(i);
-    if (vertices[i].kind == Kind::Numa) node.numas.push_back(i);
-    if (vertices[i].kind == Kind::PciSwitch) node.bridges.push_back(i);
+    if (vertices[i].kind == graph::Kind::Gpu) node.gpus.push_back(i);
+    if (vertices[i].kind == graph::Kind::Nic) node.nics.push_back(i);
+    if (vertices[i].kind == graph::Kind::Numa) node.numas.push_back(i);
+    if (vertices[i].kind == graph::Kind::PciSwitch) node.bridges.push_back(i);
   }
   first_link_.assign(vertices.size() + 1, 0);
-  for (const Link& link : graph().links()) ++first_link_[link.a + 1], ++first_link_[link.b + 1];
+  for (const graph::Link& link : graph().links())
+    ++first_link_[link.a + 1], ++first_link_[link.b + 1];
   for (std::size_t i = 1; i < first_link_.size(); ++i) first_link_[i] += first_link_[i - 1];
   links_.resize(graph().links().size() * 2);
   std::vector<std::uint32_t> next(first_link_.begin(), first_link_.end() - 1);
@@ -129,115 +131,117 @@ View::View(const Patient& patient) : patient_(patient) {
   }
 }
 
-std::optional<std::int64_t> View::integer(VertexIndex vertex, const char* key) const {
-  return integer_of(graph(), graph().vertex(vertex).facts, key);
+std::optional<std::int64_t> ClusterView::integer(graph::VertexIndex vertex, const char* key) const {
+  return graph::integer_of(graph(), graph().vertex(vertex).facts, key);
 }
-std::optional<double> View::number(VertexIndex vertex, const char* key) const {
-  return number_of(graph(), graph().vertex(vertex).facts, key);
+std::optional<double> ClusterView::number(graph::VertexIndex vertex, const char* key) const {
+  return graph::number_of(graph(), graph().vertex(vertex).facts, key);
 }
-std::string View::text(VertexIndex vertex, const char* key) const {
-  return text_of(graph(), graph().vertex(vertex).facts, key);
-}
-
-std::string View::node_name(VertexIndex vertex) const {
-  const VertexIndex node = graph().node_of(vertex);
-  return node == kNoVertex ? "" : id(node);
+std::string ClusterView::text(graph::VertexIndex vertex, const char* key) const {
+  return graph::text_of(graph(), graph().vertex(vertex).facts, key);
 }
 
-std::string View::nic_name(VertexIndex nic) const {
-  const std::string name = text(nic, key::kName);
+std::string ClusterView::node_name(graph::VertexIndex vertex) const {
+  const graph::VertexIndex node = graph().node_of(vertex);
+  return node == graph::kNoVertex ? "" : id(node);
+}
+
+std::string ClusterView::nic_name(graph::VertexIndex nic) const {
+  const std::string name = text(nic, graph::key::kName);
   if (!name.empty()) return name;
   const std::string& whole = id(nic);
   const std::size_t at = whole.rfind("/nic:");
   return at == std::string::npos ? whole : whole.substr(at + 5);
 }
 
-std::vector<std::uint32_t> View::links_of(VertexIndex vertex) const {
+std::vector<std::uint32_t> ClusterView::links_of(graph::VertexIndex vertex) const {
   return {links_.begin() + first_link_[vertex], links_.begin() + first_link_[vertex + 1]};
 }
 
-VertexIndex View::other_end(std::uint32_t link, VertexIndex vertex) const {
-  const Link& each = graph().links()[link];
+graph::VertexIndex ClusterView::other_end(std::uint32_t link, graph::VertexIndex vertex) const {
+  const graph::Link& each = graph().links()[link];
   return each.a == vertex ? each.b : each.a;
 }
 
-double View::gb_per_s(std::uint32_t link) const {
-  return number_of(graph(), graph().links()[link].facts, key::kBandwidth).value_or(0);
+double ClusterView::gb_per_s(std::uint32_t link) const {
+  return graph::number_of(graph(), graph().links()[link].facts, graph::key::kBandwidth).value_or(0);
 }
 
-std::int64_t View::count(std::uint32_t link) const {
+std::int64_t ClusterView::count(std::uint32_t link) const {
   constexpr std::int64_t kMost = 1'000'000;  // whatever a file claims
   return std::clamp<std::int64_t>(
-      integer_of(graph(), graph().links()[link].facts, key::kCount).value_or(1), 1, kMost);
+      graph::integer_of(graph(), graph().links()[link].facts, graph::key::kCount).value_or(1), 1,
+      kMost);
 }
 
-std::vector<Cable> View::cables(std::uint32_t link) const {
-  const Link& each = graph().links()[link];
+std::vector<Cable> ClusterView::cables(std::uint32_t link) const {
+  const graph::Link& each = graph().links()[link];
   std::string a = id(each.a), b = id(each.b);
   if (b < a) std::swap(a, b);  // as key::kCables has its ports
   std::vector<Cable> all;
-  for (const std::string& text : base::split(text_of(graph(), each.facts, key::kCables), ',')) {
+  for (const std::string& text :
+       base::split(graph::text_of(graph(), each.facts, graph::key::kCables), ',')) {
     const auto cable = parse_cable(text);
-    const double megabits = cable ? parse_infiniband_rate(cable->rate) : 0;
+    const double megabits = cable ? fabric::parse_infiniband_rate(cable->rate) : 0;
     if (megabits <= 0) continue;
     all.push_back({a + " port " + cable->port_a + " – " + b + " port " + cable->port_b, cable->rate,
                    megabits / 8000, cable->rate.rfind("1x", 0) == 0});
   }
   if (!all.empty() || gb_per_s(link) <= 0) return all;
   return {{a + " – " + b, "", gb_per_s(link) / static_cast<double>(count(link)),
-           integer_of(graph(), each.facts, key::kLanes) == 1}};
+           graph::integer_of(graph(), each.facts, graph::key::kLanes) == 1}};
 }
 
-double View::nic_speed(VertexIndex nic) const {
-  if (const auto speed = number(nic, key::kSpeed)) return *speed;
+double ClusterView::nic_speed(graph::VertexIndex nic) const {
+  if (const auto speed = number(nic, graph::key::kSpeed)) return *speed;
   for (const std::uint32_t link : links_of(nic)) {
-    if (graph().links()[link].kind == LinkKind::Fabric) {
+    if (graph().links()[link].kind == graph::LinkKind::Fabric) {
       return gb_per_s(link) * 8000 / static_cast<double>(count(link));
     }
   }
   return 0;
 }
 
-VertexIndex View::fabric_of(VertexIndex vertex) const {
-  if (kind(vertex) == Kind::Nic) {
+graph::VertexIndex ClusterView::fabric_of(graph::VertexIndex vertex) const {
+  if (kind(vertex) == graph::Kind::Nic) {
     for (const std::uint32_t link : links_of(vertex)) {
-      if (graph().links()[link].kind == LinkKind::Fabric) {
+      if (graph().links()[link].kind == graph::LinkKind::Fabric) {
         return graph().vertex(other_end(link, vertex)).parent;
       }
     }
-    return kNoVertex;
+    return graph::kNoVertex;
   }
   return graph().vertex(vertex).parent;
 }
 
-bool View::is_plain_card(VertexIndex nic) const {
-  const std::string layer = text(nic, key::kLinkLayer);
-  if (kind(nic) != Kind::Nic || layer == "InfiniBand") return false;
+bool ClusterView::is_plain_card(graph::VertexIndex nic) const {
+  const std::string layer = text(nic, graph::key::kLinkLayer);
+  if (kind(nic) != graph::Kind::Nic || layer == "InfiniBand") return false;
   const std::string name = nic_name(nic);
   // RDMA devices number their ports from 1, in sysfs and in NCCL's XML.
-  if (integer(nic, key::kPort).value_or(0) > 0 || is_rdma_name(name)) return false;
+  if (integer(nic, graph::key::kPort).value_or(0) > 0 || is_rdma_name(name)) return false;
   // NCCL's XML has no link layer: there the name tells.
-  return is_interface_name(name) || (layer == "Ethernet" && text(nic, key::kModel).empty());
+  return is_interface_name(name) || (layer == "Ethernet" && text(nic, graph::key::kModel).empty());
 }
 
-std::vector<VertexIndex> View::compute_nics(const NodeView& node) const {
-  const bool infiniband = std::any_of(node.nics.begin(), node.nics.end(), [this](VertexIndex nic) {
-    return text(nic, key::kLinkLayer) == "InfiniBand";
-  });
-  std::vector<VertexIndex> nics;
-  for (const VertexIndex nic : node.nics) {
+std::vector<graph::VertexIndex> ClusterView::compute_nics(const NodeView& node) const {
+  const bool infiniband = std::any_of(
+      node.nics.begin(), node.nics.end(),
+      [this](graph::VertexIndex nic) { return text(nic, graph::key::kLinkLayer) == "InfiniBand"; });
+  std::vector<graph::VertexIndex> nics;
+  for (const graph::VertexIndex nic : node.nics) {
     if (is_bond(nic_name(nic)) || is_plain_card(nic)) continue;
-    if (infiniband && text(nic, key::kLinkLayer) == "Ethernet") continue;
+    if (infiniband && text(nic, graph::key::kLinkLayer) == "Ethernet") continue;
     nics.push_back(nic);
   }
   return nics;
 }
 
 // What nvidia-smi's matrix says; Unknown where there was none.
-Reach View::path_reach(VertexIndex from, VertexIndex to) const {
-  constexpr std::string_view kPrefix = key::kPath;
+Reach ClusterView::path_reach(graph::VertexIndex from, graph::VertexIndex to) const {
+  constexpr std::string_view kPrefix = graph::key::kPath;
   const std::string& wanted = id(to);
-  for (const Fact& fact : graph().vertex(from).facts) {
+  for (const graph::Fact& fact : graph().vertex(from).facts) {
     const std::string_view name = fact.key;
     if (name.size() != kPrefix.size() + wanted.size() ||
         name.substr(0, kPrefix.size()) != kPrefix || name.substr(kPrefix.size()) != wanted) {
@@ -252,35 +256,39 @@ Reach View::path_reach(VertexIndex from, VertexIndex to) const {
   return Reach::Unknown;
 }
 
-Reach View::reach(VertexIndex gpu, VertexIndex nic) const {
-  VertexIndex gpu_numa = kNoVertex, nic_numa = kNoVertex;
-  for (VertexIndex v = graph().vertex(gpu).parent; v != kNoVertex; v = graph().vertex(v).parent) {
-    if (kind(v) == Kind::Numa) gpu_numa = v;
-    for (VertexIndex w = graph().vertex(nic).parent; w != kNoVertex && kind(v) == Kind::PciSwitch;
-         w = graph().vertex(w).parent) {
+Reach ClusterView::reach(graph::VertexIndex gpu, graph::VertexIndex nic) const {
+  graph::VertexIndex gpu_numa = graph::kNoVertex, nic_numa = graph::kNoVertex;
+  for (graph::VertexIndex v = graph().vertex(gpu).parent; v != graph::kNoVertex;
+       v = graph().vertex(v).parent) {
+    if (kind(v) == graph::Kind::Numa) gpu_numa = v;
+    for (graph::VertexIndex w = graph().vertex(nic).parent;
+         w != graph::kNoVertex && kind(v) == graph::Kind::PciSwitch; w = graph().vertex(w).parent) {
       if (v == w) return Reach::SameSwitch;
     }
   }
-  for (VertexIndex v = graph().vertex(nic).parent; v != kNoVertex; v = graph().vertex(v).parent) {
-    if (kind(v) == Kind::Numa) nic_numa = v;
+  for (graph::VertexIndex v = graph().vertex(nic).parent; v != graph::kNoVertex;
+       v = graph().vertex(v).parent) {
+    if (kind(v) == graph::Kind::Numa) nic_numa = v;
   }
   const Reach told = std::min(path_reach(gpu, nic), path_reach(nic, gpu));
   if (told != Reach::Unknown) return told;
-  if (gpu_numa == kNoVertex || nic_numa == kNoVertex) return Reach::Unknown;
+  if (gpu_numa == graph::kNoVertex || nic_numa == graph::kNoVertex) return Reach::Unknown;
   if (gpu_numa != nic_numa) return Reach::OtherNuma;
-  return graph().find_link(LinkKind::C2c, gpu, nic_numa) ? Reach::Chip : Reach::SameNuma;
+  return graph().find_link(graph::LinkKind::C2c, gpu, nic_numa) ? Reach::Chip : Reach::SameNuma;
 }
 
-Reach View::best_reach(VertexIndex gpu, const std::vector<VertexIndex>& nics) const {
+Reach ClusterView::best_reach(graph::VertexIndex gpu,
+                              const std::vector<graph::VertexIndex>& nics) const {
   Reach best = Reach::Unknown;
-  for (const VertexIndex nic : nics) best = std::min(best, reach(gpu, nic));
+  for (const graph::VertexIndex nic : nics) best = std::min(best, reach(gpu, nic));
   return best;
 }
 
-std::optional<double> View::bottleneck_gb_per_s(VertexIndex a, VertexIndex b) const {
+std::optional<double> ClusterView::bottleneck_gb_per_s(graph::VertexIndex a,
+                                                       graph::VertexIndex b) const {
   // Dijkstra's way with "narrowest link so far" for the distance, widest first.
-  std::map<VertexIndex, double> widest;
-  std::priority_queue<std::pair<double, VertexIndex>> open;
+  std::map<graph::VertexIndex, double> widest;
+  std::priority_queue<std::pair<double, graph::VertexIndex>> open;
   open.emplace(std::numeric_limits<double>::infinity(), a);
   while (!open.empty()) {
     const auto [width, vertex] = open.top();
@@ -288,30 +296,31 @@ std::optional<double> View::bottleneck_gb_per_s(VertexIndex a, VertexIndex b) co
     if (!widest.emplace(vertex, width).second) continue;
     if (vertex == b) return std::isinf(width) ? std::nullopt : std::optional(width);
     for (const std::uint32_t link : links_of(vertex)) {
-      const LinkKind kind = graph().links()[link].kind;
-      if (kind == LinkKind::Fabric || kind == LinkKind::NvLink) continue;
+      const graph::LinkKind kind = graph().links()[link].kind;
+      if (kind == graph::LinkKind::Fabric || kind == graph::LinkKind::NvLink) continue;
       const double figure = gb_per_s(link);
-      const VertexIndex next = other_end(link, vertex);
+      const graph::VertexIndex next = other_end(link, vertex);
       if (widest.count(next) == 0) open.emplace(figure > 0 ? std::min(width, figure) : width, next);
     }
   }
   return std::nullopt;
 }
 
-bool View::is_flat(const NodeView& node) const {
+bool ClusterView::is_flat(const NodeView& node) const {
   if (node.gpus.size() < 2 || node.nics.empty()) return false;
   if (!node.bridges.empty() || node.numas.size() > 1) return false;
   for (const TopologyFile& file : patient_.topology_files) {
     if (file.node.empty() || file.node == id(node.vertex)) return false;
   }
   if (setting("NCCL_TOPO_FILE") != nullptr) return false;
-  if (integer(node.vertex, key::kVirtual) == 1) return true;
+  if (integer(node.vertex, graph::key::kVirtual) == 1) return true;
   // Not said to be one, but no machine of metal looks like this.
-  return std::all_of(node.nics.begin(), node.nics.end(),
-                     [this](VertexIndex nic) { return integer(nic, key::kNuma) == -1; });
+  return std::all_of(node.nics.begin(), node.nics.end(), [this](graph::VertexIndex nic) {
+    return integer(nic, graph::key::kNuma) == -1;
+  });
 }
 
-const Setting* View::setting(const char* name) const {
+const Setting* ClusterView::setting(const char* name) const {
   for (const Setting& each : patient_.environment) {
     if (each.name == name) return &each;
   }
@@ -319,23 +328,23 @@ const Setting* View::setting(const char* name) const {
 }
 
 std::string Cases::who(const std::vector<Case>& cases) const {
-  std::set<VertexIndex> vertices;
+  std::set<graph::VertexIndex> vertices;
   std::set<std::string> nodes;
   for (const Case& each : cases) {
     vertices.insert(each.vertex);
     const std::string node = view_.node_name(each.vertex);
     if (!node.empty()) nodes.insert(node);
   }
-  const Kind kind = view_.kind(cases.front().vertex);
+  const graph::Kind kind = view_.kind(cases.front().vertex);
   if (vertices.size() == 1) return view_.id(cases.front().vertex);
   const std::string hosts = short_form({nodes.begin(), nodes.end()});
-  if (kind == Kind::Node && !nodes.empty()) return hosts;
+  if (kind == graph::Kind::Node && !nodes.empty()) return hosts;
   return std::to_string(vertices.size()) + " " + plural_of(kind) +
          (nodes.empty() ? "" : " of " + hosts);
 }
 
-Finding Cases::finding(const std::vector<Case>& cases) const {
-  Finding found;
+graph::Finding Cases::finding(const std::vector<Case>& cases) const {
+  graph::Finding found;
   found.subject = view_.id(cases.front().vertex);
   std::optional<Rates> worst;
   for (const Case& each : cases) {
@@ -349,11 +358,12 @@ Finding Cases::finding(const std::vector<Case>& cases) const {
   return found;
 }
 
-void set_cost(Finding* finding, const Rates& rates) {
+void set_cost(graph::Finding* finding, const Rates& rates) {
   if (rates.healthy <= rates.now) return;
   finding->cost_gb_per_s = rates.healthy - rates.now;
   if (rates.now > 0) {
-    finding->cost_milliseconds = kGradientBytesMoved / 1e6 * (1 / rates.now - 1 / rates.healthy);
+    finding->cost_milliseconds =
+        graph::kGradientBytesMoved / 1e6 * (1 / rates.now - 1 / rates.healthy);
   }
 }
 
@@ -363,4 +373,4 @@ std::string figure(double value) {
   return text;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -8,11 +8,11 @@
 
 #include "topology/doctor/doctor.h"
 
-namespace regatta::topology {
+namespace regatta::topology::doctor {
 
 struct NodeView {
-  VertexIndex vertex = kNoVertex;
-  std::vector<VertexIndex> gpus, nics, numas, bridges;  // in order of id
+  graph::VertexIndex vertex = graph::kNoVertex;
+  std::vector<graph::VertexIndex> gpus, nics, numas, bridges;  // in order of id
 };
 
 // How near a NIC is to a GPU, nearest first.
@@ -29,28 +29,31 @@ struct Cable {
 };
 
 // The graph, indexed once for all checks.
-class View {
+class ClusterView {
  public:
-  explicit View(const Patient& patient);
+  explicit ClusterView(const Patient& patient);
 
   [[nodiscard]] const Patient& patient() const { return patient_; }
-  [[nodiscard]] const Graph& graph() const { return patient_.graph; }
+  [[nodiscard]] const graph::Graph& graph() const { return patient_.graph; }
   [[nodiscard]] const std::vector<NodeView>& nodes() const { return nodes_; }
-  [[nodiscard]] const std::string& id(VertexIndex vertex) const {
+  [[nodiscard]] const std::string& id(graph::VertexIndex vertex) const {
     return graph().vertex(vertex).id;
   }
-  [[nodiscard]] Kind kind(VertexIndex vertex) const { return graph().vertex(vertex).kind; }
+  [[nodiscard]] graph::Kind kind(graph::VertexIndex vertex) const {
+    return graph().vertex(vertex).kind;
+  }
 
-  [[nodiscard]] std::optional<std::int64_t> integer(VertexIndex vertex, const char* key) const;
-  [[nodiscard]] std::optional<double> number(VertexIndex vertex, const char* key) const;
-  [[nodiscard]] std::string text(VertexIndex vertex, const char* key) const;
+  [[nodiscard]] std::optional<std::int64_t> integer(graph::VertexIndex vertex,
+                                                    const char* key) const;
+  [[nodiscard]] std::optional<double> number(graph::VertexIndex vertex, const char* key) const;
+  [[nodiscard]] std::string text(graph::VertexIndex vertex, const char* key) const;
   // "dgx01"; empty for what is in no node.
-  [[nodiscard]] std::string node_name(VertexIndex vertex) const;
-  [[nodiscard]] std::string nic_name(VertexIndex nic) const;
+  [[nodiscard]] std::string node_name(graph::VertexIndex vertex) const;
+  [[nodiscard]] std::string nic_name(graph::VertexIndex nic) const;
 
   // Numbers of the links of a vertex.
-  [[nodiscard]] std::vector<std::uint32_t> links_of(VertexIndex vertex) const;
-  [[nodiscard]] VertexIndex other_end(std::uint32_t link, VertexIndex vertex) const;
+  [[nodiscard]] std::vector<std::uint32_t> links_of(graph::VertexIndex vertex) const;
+  [[nodiscard]] graph::VertexIndex other_end(std::uint32_t link, graph::VertexIndex vertex) const;
   [[nodiscard]] double gb_per_s(std::uint32_t link) const;  // 0: not known
   [[nodiscard]] std::int64_t count(std::uint32_t link) const;
   // Each cable of a fabric's link with its own speed. Where a source gives only their sum: one that
@@ -58,28 +61,30 @@ class View {
   [[nodiscard]] std::vector<Cable> cables(std::uint32_t link) const;
 
   // Mbit/s of a NIC: its own word, or its cable's; 0: not known.
-  [[nodiscard]] double nic_speed(VertexIndex nic) const;
+  [[nodiscard]] double nic_speed(graph::VertexIndex nic) const;
   // The fabric that a NIC or a switch belongs to; kNoVertex: not known.
-  [[nodiscard]] VertexIndex fabric_of(VertexIndex vertex) const;
+  [[nodiscard]] graph::VertexIndex fabric_of(graph::VertexIndex vertex) const;
   // An Ethernet card or a virtual interface without RDMA, which NCCL takes only when there is
   // nothing else, and then by sockets: eth0, veth1a2b, br-0f3c, tunl0. Interfaces on InfiniBand
   // (ib0) or Slingshot (hsn0) are none: sockets on these are a fault.
-  [[nodiscard]] bool is_plain_card(VertexIndex nic) const;
+  [[nodiscard]] bool is_plain_card(graph::VertexIndex nic) const;
   // NICs that can carry a job's traffic: no bonds, no plain cards, and where there is InfiniBand,
   // only that.
-  [[nodiscard]] std::vector<VertexIndex> compute_nics(const NodeView& node) const;
-  [[nodiscard]] Reach reach(VertexIndex gpu, VertexIndex nic) const;
-  [[nodiscard]] Reach best_reach(VertexIndex gpu, const std::vector<VertexIndex>& nics) const;
+  [[nodiscard]] std::vector<graph::VertexIndex> compute_nics(const NodeView& node) const;
+  [[nodiscard]] Reach reach(graph::VertexIndex gpu, graph::VertexIndex nic) const;
+  [[nodiscard]] Reach best_reach(graph::VertexIndex gpu,
+                                 const std::vector<graph::VertexIndex>& nics) const;
   // The narrowest link of the widest way between two parts of a node (PCIe, sockets, C2C); nothing
   // when no way is known.
-  [[nodiscard]] std::optional<double> bottleneck_gb_per_s(VertexIndex a, VertexIndex b) const;
+  [[nodiscard]] std::optional<double> bottleneck_gb_per_s(graph::VertexIndex a,
+                                                          graph::VertexIndex b) const;
   // A virtual machine that shows neither switches nor NUMA domains, and has no topology file.
   [[nodiscard]] bool is_flat(const NodeView& node) const;
   // The value of a variable; null: nobody sets it.
   [[nodiscard]] const Setting* setting(const char* name) const;
 
  private:
-  [[nodiscard]] Reach path_reach(VertexIndex from, VertexIndex to) const;
+  [[nodiscard]] Reach path_reach(graph::VertexIndex from, graph::VertexIndex to) const;
 
   const Patient& patient_;
   std::vector<NodeView> nodes_;
@@ -92,15 +97,15 @@ struct Rates {
 };
 
 struct Case {
-  VertexIndex vertex = kNoVertex;
-  Evidence evidence;
+  graph::VertexIndex vertex = graph::kNoVertex;
+  graph::Evidence evidence;
   std::optional<Rates> rates{};
 };
 
 // What shows the same fault for the same cause. Each cause becomes one finding.
 class Cases {
  public:
-  explicit Cases(const View& view) : view_(view) {}
+  explicit Cases(const ClusterView& view) : view_(view) {}
   void add(const std::string& cause, Case one) { causes_[cause].push_back(std::move(one)); }
   [[nodiscard]] bool empty() const { return causes_.empty(); }
   [[nodiscard]] const std::map<std::string, std::vector<Case>>& causes() const { return causes_; }
@@ -110,22 +115,22 @@ class Cases {
   // One finding for each cause, with `words(who, cause)`, all evidence up to a bound, and the cost
   // of the worst case: a collective goes at the pace of its slowest member.
   template <class Words>
-  [[nodiscard]] std::vector<Finding> findings(Words&& words) const {
-    std::vector<Finding> found;
+  [[nodiscard]] std::vector<graph::Finding> findings(Words&& words) const {
+    std::vector<graph::Finding> found;
     for (const auto& [cause, cases] : causes_) {
       found.push_back(finding(cases));
       found.back().words = words(who(cases), cause);
     }
     return found;
   }
-  [[nodiscard]] Finding finding(const std::vector<Case>& cases) const;
+  [[nodiscard]] graph::Finding finding(const std::vector<Case>& cases) const;
 
  private:
-  const View& view_;
+  const ClusterView& view_;
   std::map<std::string, std::vector<Case>> causes_;
 };
 
-void set_cost(Finding* finding, const Rates& rates);
+void set_cost(graph::Finding* finding, const Rates& rates);
 
 // The value that more than half have; nothing when none has, or with fewer than three.
 template <class T>
@@ -141,4 +146,4 @@ template <class T>
 // "16", "0.25": figures for people.
 [[nodiscard]] std::string figure(double value);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::doctor

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/graph/discovery.h"
+#include "topology/fabric/discovery.h"
 #include "topology/fabric/ibnetdiscover.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 namespace {
 
 constexpr double kMegabitPerGigabyte = 8000;
@@ -21,15 +21,15 @@ struct Cable {
 
 class Builder {
  public:
-  Builder(Discovery& discovery, const std::string& place, std::vector<Finding>* findings)
+  Builder(Discovery& discovery, const std::string& place, std::vector<graph::Finding>* findings)
       : discovery_(discovery),
         place_(place),
         findings_(findings),
-        source_(graph_.add_source(Source::Ibnetdiscover, place)),
-        vertices_(discovery.devices.size(), kNoVertex),
+        source_(graph_.add_source(graph::Source::Ibnetdiscover, place)),
+        vertices_(discovery.devices.size(), graph::kNoVertex),
         part_of_(discovery.devices.size()) {}
 
-  Graph build() {
+  graph::Graph build() {
     sort_ports();
     if (findings_ != nullptr) {
       skip_aggregations();
@@ -82,7 +82,7 @@ class Builder {
 
   // A switch whose aggregation node did not answer has a port to nowhere, and no node hangs on it.
   void skip_aggregations() {
-    Finding finding;
+    graph::Finding finding;
     std::size_t skipped = 0;
     for (std::size_t i = 0; i < discovery_.devices.size(); ++i) {
       for (Port& port : discovery_.devices[i].ports) {
@@ -98,7 +98,7 @@ class Builder {
     }
     if (skipped == 0) return;
     finding.id = "reading.skipped";
-    finding.severity = Severity::Note;
+    finding.severity = graph::Severity::Note;
     finding.subject = place_;
     finding.words = finding.evidence.front().path + ": " + finding.evidence.front().value +
                     " leads to a SHARP aggregation node that has no block; " +
@@ -113,7 +113,7 @@ class Builder {
   void tell_unanswered() {
     const std::size_t lines = discovery_.unanswered;
     if (lines == 0) return;
-    Finding finding;
+    graph::Finding finding;
     finding.id = "reading.skipped";
     finding.subject = place_;
     finding.words = at_line(discovery_.first_unanswered) +
@@ -199,40 +199,42 @@ class Builder {
       if (!is_linked || parts_with_switch.count(part(i)) != 0) continue;
       offer(i, devices[i].guid.empty() ? devices[i].port_guid : devices[i].guid);
     }
-    std::map<std::size_t, VertexIndex> fabrics;
+    std::map<std::size_t, graph::VertexIndex> fabrics;
     for (const auto& [root, name] : names) {
-      fabrics[root] = graph_.add(Kind::Fabric, "fabric:" + name);
-      graph_.set(fabrics[root], key::kLinkLayer, std::string("InfiniBand"), source_);
+      fabrics[root] = graph_.add(graph::Kind::Fabric, "fabric:" + name);
+      graph_.set(fabrics[root], graph::key::kLinkLayer, std::string("InfiniBand"), source_);
     }
     for (std::size_t i = 0; i < devices.size(); ++i) {
       if (devices[i].is_switch) add_switch(i, fabrics.at(part(i)));
     }
   }
 
-  void add_switch(std::size_t index, VertexIndex fabric) {
+  void add_switch(std::size_t index, graph::VertexIndex fabric) {
     const Device& device = discovery_.devices[index];
-    const VertexIndex vertex = graph_.add(Kind::FabricSwitch, "switch:" + device.guid, fabric);
+    const graph::VertexIndex vertex =
+        graph_.add(graph::Kind::FabricSwitch, "switch:" + device.guid, fabric);
     vertices_[index] = vertex;
-    graph_.set(vertex, key::kGuid, device.guid, source_);
+    graph_.set(vertex, graph::key::kGuid, device.guid, source_);
     // "MF0;leaf1:MQM9701/U1": a managed switch, its name, its model and the chip in it.
     std::string name = device.description;
     const std::size_t colon = name.find(':');
     if (name.rfind("MF0;", 0) == 0 && colon != std::string::npos) {
       const std::string model = name.substr(colon + 1, name.find('/', colon) - colon - 1);
       name = name.substr(4, colon - 4);
-      if (!model.empty()) graph_.set(vertex, key::kModel, model, source_);
+      if (!model.empty()) graph_.set(vertex, graph::key::kModel, model, source_);
     }
-    if (!name.empty()) graph_.set(vertex, key::kName, name, source_);
-    if (device.lid != 0) graph_.set(vertex, key::kLid, device.lid, source_);
+    if (!name.empty()) graph_.set(vertex, graph::key::kName, name, source_);
+    if (device.lid != 0) graph_.set(vertex, graph::key::kLid, device.lid, source_);
     const auto linked =
         std::count_if(device.ports.begin(), device.ports.end(),
                       [](const Port& port) { return !port.peer.empty() || port.to_aggregation; });
     const auto lines = static_cast<std::int64_t>(device.ports.size());
     const std::int64_t ports = device.port_count != 0 ? device.port_count : lines;
-    graph_.set(vertex, key::kPorts, ports, source_);
-    graph_.set(vertex, key::kPortsUnlinked, std::max<std::int64_t>(ports - linked, 0), source_);
+    graph_.set(vertex, graph::key::kPorts, ports, source_);
+    graph_.set(vertex, graph::key::kPortsUnlinked, std::max<std::int64_t>(ports - linked, 0),
+               source_);
     if (aggregating_.count(index) != 0) {
-      graph_.set(vertex, key::kSharp, std::int64_t{1}, source_);
+      graph_.set(vertex, graph::key::kSharp, std::int64_t{1}, source_);
     }
   }
 
@@ -251,9 +253,9 @@ class Builder {
   void note_aggregation(const Device& device) {
     for (const Port& port : device.ports) {
       if (port.peer.empty()) continue;
-      const VertexIndex owner = vertices_[discovery_.by_key.find(port.peer)->second];
-      if (owner != kNoVertex && graph_.vertex(owner).kind == Kind::FabricSwitch) {
-        graph_.set(owner, key::kSharp, std::int64_t{1}, source_);
+      const graph::VertexIndex owner = vertices_[discovery_.by_key.find(port.peer)->second];
+      if (owner != graph::kNoVertex && graph_.vertex(owner).kind == graph::Kind::FabricSwitch) {
+        graph_.set(owner, graph::key::kSharp, std::int64_t{1}, source_);
       }
     }
   }
@@ -263,41 +265,41 @@ class Builder {
     const AdapterName name = parse_adapter_name(device.description);
     const std::string& guid = device.guid.empty() ? device.port_guid : device.guid;
     std::string id = name.host + "/nic:" + name.device;
-    VertexIndex node = kNoVertex;
+    graph::VertexIndex node = graph::kNoVertex;
     if (name.host.empty() || !is_free(id, device)) {
       id = "nic:" + guid;
     } else {
-      node = graph_.add(Kind::Node, name.host);
+      node = graph_.add(graph::Kind::Node, name.host);
     }
-    const VertexIndex vertex = graph_.add(Kind::Nic, id, node);
+    const graph::VertexIndex vertex = graph_.add(graph::Kind::Nic, id, node);
     vertices_[index] = vertex;
     // "HCA-6" is no name that the host itself uses: with another one, sources would disagree.
     if (!name.device.empty() && name.device.rfind("HCA-", 0) != 0) {
-      graph_.set(vertex, key::kName, name.device, source_);
+      graph_.set(vertex, graph::key::kName, name.device, source_);
     }
-    const auto set_once = [&](const char* key, Value value) {
-      if (fact_of(graph_, graph_.vertex(vertex).facts, key) == nullptr) {
+    const auto set_once = [&](const char* key, graph::Value value) {
+      if (graph::fact_of(graph_, graph_.vertex(vertex).facts, key) == nullptr) {
         graph_.set(vertex, key, std::move(value), source_);
       }
     };
-    graph_.set(vertex, key::kDescription, device.description, source_);
-    graph_.set(vertex, key::kLinkLayer, std::string("InfiniBand"), source_);
-    if (!device.guid.empty()) graph_.set(vertex, key::kGuid, device.guid, source_);
-    if (!device.port_guid.empty()) set_once(key::kPortGuid, device.port_guid);
-    if (device.lid != 0) set_once(key::kLid, device.lid);
+    graph_.set(vertex, graph::key::kDescription, device.description, source_);
+    graph_.set(vertex, graph::key::kLinkLayer, std::string("InfiniBand"), source_);
+    if (!device.guid.empty()) graph_.set(vertex, graph::key::kGuid, device.guid, source_);
+    if (!device.port_guid.empty()) set_once(graph::key::kPortGuid, device.port_guid);
+    if (device.lid != 0) set_once(graph::key::kLid, device.lid);
     const auto up = std::find_if(device.ports.begin(), device.ports.end(),
                                  [](const Port& port) { return !port.peer.empty(); });
     const bool is_up = up != device.ports.end();
     // A line for another port of the same adapter may have said more.
-    if (is_up) graph_.set(vertex, key::kState, std::string("active"), source_);
-    if (!is_up) set_once(key::kState, std::string("down"));
+    if (is_up) graph_.set(vertex, graph::key::kState, std::string("active"), source_);
+    if (!is_up) set_once(graph::key::kState, std::string("down"));
     const double megabits = is_up ? parse_infiniband_rate(up->rate) : 0;
-    if (megabits > 0) set_once(key::kSpeed, static_cast<std::int64_t>(megabits));
+    if (megabits > 0) set_once(graph::key::kSpeed, static_cast<std::int64_t>(megabits));
   }
 
   // Whether no other adapter has this id; lists of ports have a line for each of one adapter.
   bool is_free(const std::string& id, const Device& device) {
-    const bool is_new = graph_.find(id) == kNoVertex;
+    const bool is_new = graph_.find(id) == graph::kNoVertex;
     if (!discovery_.one_device_per_port) return is_new;
     bool ok = true;
     for (const Port& port : device.ports) ok = ports_seen_.emplace(id, port.number).second && ok;
@@ -305,15 +307,15 @@ class Builder {
   }
 
   void add_links() {
-    std::map<std::pair<VertexIndex, VertexIndex>, std::vector<Cable>> links;
+    std::map<std::pair<graph::VertexIndex, graph::VertexIndex>, std::vector<Cable>> links;
     for (std::size_t i = 0; i < discovery_.devices.size(); ++i) {
-      const VertexIndex own = vertices_[i];
-      if (own == kNoVertex) continue;
+      const graph::VertexIndex own = vertices_[i];
+      if (own == graph::kNoVertex) continue;
       for (const Port& port : discovery_.devices[i].ports) {
         if (port.peer.empty()) continue;
         const std::size_t peer_index = discovery_.by_key.find(port.peer)->second;
-        const VertexIndex peer = vertices_[peer_index];
-        if (peer == kNoVertex || peer == own) continue;  // SHARP; a plug that leads back
+        const graph::VertexIndex peer = vertices_[peer_index];
+        if (peer == graph::kNoVertex || peer == own) continue;  // SHARP; a plug that leads back
         if (graph_.vertex(own).id > graph_.vertex(peer).id) continue;  // its other end says it
         const Port& back = *find_port(discovery_.devices[peer_index], port.peer_port);
         // Each end tells its own rate; the link is no faster than the slower one.
@@ -326,8 +328,8 @@ class Builder {
     for (const auto& [ends, cables] : links) add_link(ends.first, ends.second, cables);
   }
 
-  void add_link(VertexIndex a, VertexIndex b, const std::vector<Cable>& cables) {
-    const std::uint32_t link = graph_.connect(LinkKind::Fabric, a, b);
+  void add_link(graph::VertexIndex a, graph::VertexIndex b, const std::vector<Cable>& cables) {
+    const std::uint32_t link = graph_.connect(graph::LinkKind::Fabric, a, b);
     double megabits = 0;
     std::vector<std::string> rates;
     std::string listed;
@@ -342,29 +344,30 @@ class Builder {
     std::string rate;
     for (const std::string& one : rates) rate += (rate.empty() ? "" : ",") + one;
     const auto count = static_cast<std::int64_t>(cables.size());
-    graph_.set_link(link, key::kCount, count, source_);
-    graph_.set_link(link, key::kRate, rate, source_);
-    graph_.set_link(link, key::kCables, listed, source_);
+    graph_.set_link(link, graph::key::kCount, count, source_);
+    graph_.set_link(link, graph::key::kRate, rate, source_);
+    graph_.set_link(link, graph::key::kCables, listed, source_);
     if (megabits > 0) {
-      graph_.set_link(link, key::kBandwidth, megabits / kMegabitPerGigabyte, source_);
+      graph_.set_link(link, graph::key::kBandwidth, megabits / kMegabitPerGigabyte, source_);
     }
   }
 
   Discovery& discovery_;
   const std::string& place_;
-  std::vector<Finding>* findings_;     // null: what could be left out is refused
-  std::set<std::size_t> aggregating_;  // switches whose aggregation node is left out
-  Graph graph_;
+  std::vector<graph::Finding>* findings_;  // null: what could be left out is refused
+  std::set<std::size_t> aggregating_;      // switches whose aggregation node is left out
+  graph::Graph graph_;
   std::uint32_t source_;
-  std::vector<VertexIndex> vertices_;  // of devices_; kNoVertex: aggregation node
-  std::vector<std::size_t> part_of_;   // union-find: what hangs together
+  std::vector<graph::VertexIndex> vertices_;  // of devices_; kNoVertex: aggregation node
+  std::vector<std::size_t> part_of_;          // union-find: what hangs together
   std::set<std::pair<std::string, std::int64_t>> ports_seen_;
 };
 
 }  // namespace
 
-Graph graph_of(Discovery* discovery, const std::string& place, std::vector<Finding>* findings) {
+graph::Graph graph_of(Discovery* discovery, const std::string& place,
+                      std::vector<graph::Finding>* findings) {
   return Builder(*discovery, place, findings).build();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -9,7 +9,7 @@
 #include "topology/fabric/fabric_shape.h"
 #include "topology/fabric/ibnetdiscover.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 namespace {
 
 constexpr double kMegabitPerGigabyte = 8000;
@@ -34,23 +34,24 @@ struct CableOf {
 
 class Checker {
  public:
-  explicit Checker(const Graph& graph) : graph_(graph), shape_(graph) {}
+  explicit Checker(const graph::Graph& graph) : graph_(graph), shape_(graph) {}
 
-  std::vector<Finding> check() {
+  std::vector<graph::Finding> check() {
     check_rates();
     check_uplinks();
     check_rails();
     check_adapters();
-    std::stable_sort(findings_.begin(), findings_.end(), [](const Finding& a, const Finding& b) {
-      return std::tie(a.id, a.subject) < std::tie(b.id, b.subject);
-    });
+    std::stable_sort(findings_.begin(), findings_.end(),
+                     [](const graph::Finding& a, const graph::Finding& b) {
+                       return std::tie(a.id, a.subject) < std::tie(b.id, b.subject);
+                     });
     return std::move(findings_);
   }
 
  private:
-  [[nodiscard]] std::string called(VertexIndex vertex) const {
-    const VertexIndex node = graph_.node_of(vertex);
-    if (node != kNoVertex || graph_.vertex(vertex).kind == Kind::Nic) {
+  [[nodiscard]] std::string called(graph::VertexIndex vertex) const {
+    const graph::VertexIndex node = graph_.node_of(vertex);
+    if (node != graph::kNoVertex || graph_.vertex(vertex).kind == graph::Kind::Nic) {
       return base::printable(graph_.vertex(vertex).id);
     }
     return name_for_people(graph_, vertex);
@@ -59,16 +60,17 @@ class Checker {
   // Cables to what is on one leaf are compared with each other, those between switches of a fabric
   // likewise.
   void check_rates() {
-    std::map<std::pair<VertexIndex, bool>, std::vector<CableOf>> groups;
+    std::map<std::pair<graph::VertexIndex, bool>, std::vector<CableOf>> groups;
     for (std::uint32_t number = 0; number < graph_.links().size(); ++number) {
-      const Link& link = graph_.links()[number];
-      if (link.kind != LinkKind::Fabric) continue;
+      const graph::Link& link = graph_.links()[number];
+      if (link.kind != graph::LinkKind::Fabric) continue;
       const SwitchShape* const a = shape_.find(link.a);
       const SwitchShape* const b = shape_.find(link.b);
       if (a == nullptr && b == nullptr) continue;
       const bool between = a != nullptr && b != nullptr;
       auto& group = groups[{between ? a->fabric : (a != nullptr ? a : b)->vertex, between}];
-      for (const std::string& cable : base::split(text_of(graph_, link.facts, key::kCables), ',')) {
+      for (const std::string& cable :
+           base::split(graph::text_of(graph_, link.facts, graph::key::kCables), ',')) {
         const std::size_t space = cable.rfind(' ');
         if (space == std::string::npos) continue;
         const double megabits = parse_infiniband_rate(std::string_view(cable).substr(space + 1));
@@ -85,10 +87,10 @@ class Checker {
     if (most == nullptr) return;
     for (const CableOf& cable : cables) {
       if (cable.megabits >= *most) continue;
-      const Link& link = graph_.links()[cable.link];
+      const graph::Link& link = graph_.links()[cable.link];
       const bool a_first = graph_.vertex(link.a).id < graph_.vertex(link.b).id;
-      const VertexIndex a = a_first ? link.a : link.b, b = a_first ? link.b : link.a;
-      Finding finding;
+      const graph::VertexIndex a = a_first ? link.a : link.b, b = a_first ? link.b : link.a;
+      graph::Finding finding;
       finding.id = "fabric.slow_cable";
       finding.subject = called(a) + " – " + called(b);
       finding.words = "a cable runs at " + figure(cable.megabits) +
@@ -110,7 +112,7 @@ class Checker {
   }
 
   void check_uplinks() {
-    std::map<VertexIndex, std::map<int, int>> tallies;  // by fabric
+    std::map<graph::VertexIndex, std::map<int, int>> tallies;  // by fabric
     for (const SwitchShape& one : shape_.switches()) {
       if (one.level == 0 && one.up_cables > 0) ++tallies[one.fabric][one.up_cables];
     }
@@ -119,7 +121,7 @@ class Checker {
       if (leaf.level != 0) continue;
       const int* const most = usual(tallies[leaf.fabric]);
       if (most == nullptr || leaf.up_cables >= *most) continue;
-      Finding finding;
+      graph::Finding finding;
       finding.id = "fabric.missing_cables";
       finding.subject = called(leaf.vertex);
       finding.words = "has " + std::to_string(leaf.up_cables) + " cables upwards where most " +
@@ -135,7 +137,7 @@ class Checker {
   }
 
   // Switches above to which this leaf has fewer cables than to most.
-  [[nodiscard]] std::vector<Evidence> thin_links(std::size_t leaf) const {
+  [[nodiscard]] std::vector<graph::Evidence> thin_links(std::size_t leaf) const {
     std::map<int, int> tally;
     std::map<std::size_t, int> cables;
     const auto& shapes = shape_.switches();
@@ -148,7 +150,7 @@ class Checker {
     }
     for (const auto& [above, count] : cables) ++tally[count];
     const int* const most = usual(tally);
-    std::vector<Evidence> evidence;
+    std::vector<graph::Evidence> evidence;
     for (const auto& [above, count] : cables) {
       if (most == nullptr || count >= *most || evidence.size() == kMostListed) continue;
       evidence.push_back({"cables to " + called(shapes[above].vertex),
@@ -160,7 +162,7 @@ class Checker {
   // Only of nodes that have an adapter for every rail: those of a management node are plugged in
   // anywhere.
   void check_rails() {
-    std::map<VertexIndex, std::set<int>> rails_of;
+    std::map<graph::VertexIndex, std::set<int>> rails_of;
     for (const auto& end : shape_.attachments()) {
       if (end.rail) rails_of[end.node].insert(*end.rail);
     }
@@ -168,7 +170,7 @@ class Checker {
       const SwitchShape& leaf = shape_.switches()[end.leaf];
       if (!end.rail || !leaf.rail || *end.rail == *leaf.rail) continue;
       if (rails_of[end.node].size() != shape_.rails().size()) continue;
-      Finding finding;
+      graph::Finding finding;
       finding.id = "fabric.wrong_rail";
       finding.subject = called(end.end);
       finding.words = "is plugged into a leaf of rail " + std::to_string(*leaf.rail) + " (" +
@@ -186,36 +188,36 @@ class Checker {
   }
 
   void check_adapters() {
-    std::set<VertexIndex> unnamed;
+    std::set<graph::VertexIndex> unnamed;
     for (const auto& end : shape_.attachments()) {
-      if (end.node == kNoVertex) unnamed.insert(end.end);
+      if (end.node == graph::kNoVertex) unnamed.insert(end.end);
     }
     if (!unnamed.empty()) {
-      Finding finding;
+      graph::Finding finding;
       finding.id = "fabric.unnamed_adapters";
-      finding.severity = Severity::Note;
+      finding.severity = graph::Severity::Note;
       finding.subject = "fabric";
       finding.words = std::to_string(unnamed.size()) +
                       " adapters name no host, or one that another adapter is in already; their "
                       "nodes are missing in this graph";
-      for (const VertexIndex nic : unnamed) {
+      for (const graph::VertexIndex nic : unnamed) {
         if (finding.evidence.size() == kMostListed) break;
         finding.evidence.push_back(
-            {called(nic),
-             base::printable(text_of(graph_, graph_.vertex(nic).facts, key::kDescription))});
+            {called(nic), base::printable(graph::text_of(graph_, graph_.vertex(nic).facts,
+                                                         graph::key::kDescription))});
       }
       finding.remedy =
           "start rdma-ndd on these hosts, or give the description of each host as well: adapters "
           "are matched by GUID";
       findings_.push_back(std::move(finding));
     }
-    for (const VertexIndex nic : graph_.of_kind(Kind::Nic)) {
-      for (const Fact& fact : graph_.vertex(nic).facts) {
-        if (fact.key != key::kState || fact.value != Value(std::string("down")) ||
-            graph_.sources()[fact.source].source != Source::Ibnetdiscover) {
+    for (const graph::VertexIndex nic : graph_.of_kind(graph::Kind::Nic)) {
+      for (const graph::Fact& fact : graph_.vertex(nic).facts) {
+        if (fact.key != graph::key::kState || fact.value != graph::Value(std::string("down")) ||
+            graph_.sources()[fact.source].source != graph::Source::Ibnetdiscover) {
           continue;
         }
-        Finding finding;
+        graph::Finding finding;
         finding.id = "fabric.port_down";
         finding.subject = called(nic);
         finding.words = "no port of this adapter has a link";
@@ -226,13 +228,15 @@ class Checker {
     }
   }
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   const FabricShape shape_;
-  std::vector<Finding> findings_;
+  std::vector<graph::Finding> findings_;
 };
 
 }  // namespace
 
-std::vector<Finding> check_fabric(const Graph& graph) { return Checker(graph).check(); }
+std::vector<graph::Finding> check_fabric(const graph::Graph& graph) {
+  return Checker(graph).check();
+}
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -7,11 +7,11 @@
 #include "topology/graph/finding.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 
 // By id: "fabric.slow_cable" (trained down, or an older port), "fabric.missing_cables" (a leaf with
 // fewer cables upwards than most), "fabric.wrong_rail" (an adapter on the leaf of another rail),
 // "fabric.port_down", "fabric.unnamed_adapters". In order of id and subject.
-[[nodiscard]] std::vector<Finding> check_fabric(const Graph& graph);
+[[nodiscard]] std::vector<graph::Finding> check_fabric(const graph::Graph& graph);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "topology/fabric/ibnetdiscover.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 namespace {
 
 // A leaf is of a rail when so many of its adapters have the same number: a few plugs in the wrong
@@ -29,16 +29,17 @@ RailKey rail_key(const std::string& device) {
   return {0, device};
 }
 
-std::string device_name(const Graph& graph, VertexIndex nic) {
+std::string device_name(const graph::Graph& graph, graph::VertexIndex nic) {
   const auto& facts = graph.vertex(nic).facts;
-  const std::string device = parse_adapter_name(text_of(graph, facts, key::kDescription)).device;
-  return device.empty() ? text_of(graph, facts, key::kName) : device;
+  const std::string device =
+      parse_adapter_name(graph::text_of(graph, facts, graph::key::kDescription)).device;
+  return device.empty() ? graph::text_of(graph, facts, graph::key::kName) : device;
 }
 
 // What somebody other than us says.
-std::optional<int> level_given(const Graph& graph, const std::vector<Fact>& facts) {
-  const Fact* const fact = fact_of(graph, facts, key::kLevel);
-  if (fact == nullptr || graph.sources()[fact->source].source == Source::Derived) {
+std::optional<int> level_given(const graph::Graph& graph, const std::vector<graph::Fact>& facts) {
+  const graph::Fact* const fact = graph::fact_of(graph, facts, graph::key::kLevel);
+  if (fact == nullptr || graph.sources()[fact->source].source == graph::Source::Derived) {
     return std::nullopt;
   }
   const auto* const level = std::get_if<std::int64_t>(&fact->value);
@@ -46,8 +47,8 @@ std::optional<int> level_given(const Graph& graph, const std::vector<Fact>& fact
   return static_cast<int>(std::min<std::int64_t>(*level, kMostLevel));
 }
 
-VertexIndex fabric_of(const Graph& graph, VertexIndex vertex) {
-  while (vertex != kNoVertex && graph.vertex(vertex).kind != Kind::Fabric) {
+graph::VertexIndex fabric_of(const graph::Graph& graph, graph::VertexIndex vertex) {
+  while (vertex != graph::kNoVertex && graph.vertex(vertex).kind != graph::Kind::Fabric) {
     vertex = graph.vertex(vertex).parent;
   }
   return vertex;
@@ -77,8 +78,8 @@ bool natural_less(std::string_view a, std::string_view b) {
   return a < b;
 }
 
-std::string name_for_people(const Graph& graph, VertexIndex vertex) {
-  const std::string name = text_of(graph, graph.vertex(vertex).facts, key::kName);
+std::string name_for_people(const graph::Graph& graph, graph::VertexIndex vertex) {
+  const std::string name = graph::text_of(graph, graph.vertex(vertex).facts, graph::key::kName);
   return base::printable(name.empty() ? graph.vertex(vertex).id : name);
 }
 
@@ -87,8 +88,8 @@ std::optional<double> SwitchShape::oversubscription() const {
   return down_gb_per_s / up_gb_per_s;
 }
 
-FabricShape::FabricShape(const Graph& graph) : graph_(graph) {
-  for (const VertexIndex vertex : graph.of_kind(Kind::FabricSwitch)) {
+FabricShape::FabricShape(const graph::Graph& graph) : graph_(graph) {
+  for (const graph::VertexIndex vertex : graph.of_kind(graph::Kind::FabricSwitch)) {
     SwitchShape shape;
     shape.vertex = vertex;
     shape.fabric = fabric_of(graph, vertex);
@@ -103,18 +104,20 @@ FabricShape::FabricShape(const Graph& graph) : graph_(graph) {
   add_bandwidth();
 }
 
-const SwitchShape* FabricShape::find(VertexIndex vertex) const {
+const SwitchShape* FabricShape::find(graph::VertexIndex vertex) const {
   const std::size_t shape = shape_of_.at(vertex);
   return shape == switches_.size() ? nullptr : &switches_[shape];
 }
 
 void FabricShape::read_links() {
   for (std::uint32_t number = 0; number < graph_.links().size(); ++number) {
-    const Link& link = graph_.links()[number];
-    if (link.kind != LinkKind::Fabric) continue;
-    const std::int64_t count = integer_of(graph_, link.facts, key::kCount).value_or(1);
+    const graph::Link& link = graph_.links()[number];
+    if (link.kind != graph::LinkKind::Fabric) continue;
+    const std::int64_t count =
+        graph::integer_of(graph_, link.facts, graph::key::kCount).value_or(1);
     const int cables = static_cast<int>(std::clamp<std::int64_t>(count, 1, 1'000'000));
-    const double gb_per_s = number_of(graph_, link.facts, key::kBandwidth).value_or(0);
+    const double gb_per_s =
+        graph::number_of(graph_, link.facts, graph::key::kBandwidth).value_or(0);
     for (const auto& [end, other] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
       const std::size_t shape = shape_of_[other];
       if (shape == switches_.size()) continue;
@@ -122,8 +125,8 @@ void FabricShape::read_links() {
         neighbours_[shape].push_back({shape_of_[end], number, cables, gb_per_s});
         continue;
       }
-      const VertexIndex node = graph_.node_of(end);
-      if (node != kNoVertex) ends_of_[node].push_back(attachments_.size());
+      const graph::VertexIndex node = graph_.node_of(end);
+      if (node != graph::kNoVertex) ends_of_[node].push_back(attachments_.size());
       attachments_.push_back({end, node, shape, cables, gb_per_s, std::nullopt});
     }
   }
@@ -156,14 +159,14 @@ void FabricShape::find_levels() {
 void FabricShape::find_rails() {
   struct Tally {
     int named = 0;
-    std::map<RailKey, std::set<VertexIndex>> nodes;
+    std::map<RailKey, std::set<graph::VertexIndex>> nodes;
   };
   std::map<std::size_t, Tally> tallies;
   std::map<RailKey, std::set<std::string>> names;
   std::map<std::size_t, RailKey> keys;  // of attachments
   for (std::size_t i = 0; i < attachments_.size(); ++i) {
     const Attachment& attachment = attachments_[i];
-    if (attachment.node == kNoVertex || attachment.end == attachment.node) continue;
+    if (attachment.node == graph::kNoVertex || attachment.end == attachment.node) continue;
     const std::string device = device_name(graph_, attachment.end);
     if (device.empty()) continue;
     Tally& tally = tallies[attachment.leaf];
@@ -201,7 +204,7 @@ void FabricShape::add_bandwidth() {
   for (const Attachment& attachment : attachments_) {
     SwitchShape& shape = switches_[attachment.leaf];
     ++shape.adapters;
-    if (attachment.node == kNoVertex) ++shape.unnamed;
+    if (attachment.node == graph::kNoVertex) ++shape.unnamed;
     shape.down_cables += attachment.cables;
     shape.down_gb_per_s += attachment.gb_per_s;
   }
@@ -214,7 +217,8 @@ void FabricShape::add_bandwidth() {
   }
 }
 
-std::optional<Route> FabricShape::route(VertexIndex node_a, VertexIndex node_b) const {
+std::optional<Route> FabricShape::route(graph::VertexIndex node_a,
+                                        graph::VertexIndex node_b) const {
   const auto a = ends_of_.find(node_a), b = ends_of_.find(node_b);
   if (a == ends_of_.end() || b == ends_of_.end() || node_a == node_b) return std::nullopt;
   Route route;
@@ -249,27 +253,27 @@ namespace {
 class Grouping {
  public:
   explicit Grouping(std::size_t vertices) : parent_(vertices) {
-    std::iota(parent_.begin(), parent_.end(), VertexIndex{0});
+    std::iota(parent_.begin(), parent_.end(), graph::VertexIndex{0});
   }
-  VertexIndex root(VertexIndex vertex) {
+  graph::VertexIndex root(graph::VertexIndex vertex) {
     while (parent_[vertex] != vertex) {
       parent_[vertex] = parent_[parent_[vertex]];
       vertex = parent_[vertex];
     }
     return vertex;
   }
-  void join(VertexIndex a, VertexIndex b) { parent_[root(a)] = root(b); }
+  void join(graph::VertexIndex a, graph::VertexIndex b) { parent_[root(a)] = root(b); }
 
  private:
-  std::vector<VertexIndex> parent_;
+  std::vector<graph::VertexIndex> parent_;
 };
 
-VertexIndex any_switch(const TierGroup& group) { return group.switches.front(); }
+graph::VertexIndex any_switch(const TierGroup& group) { return group.switches.front(); }
 
 }  // namespace
 
-std::vector<TierGroup> FabricShape::groups(const std::vector<VertexIndex>& fabrics) const {
-  const std::set<VertexIndex> wanted(fabrics.begin(), fabrics.end());
+std::vector<TierGroup> FabricShape::groups(const std::vector<graph::VertexIndex>& fabrics) const {
+  const std::set<graph::VertexIndex> wanted(fabrics.begin(), fabrics.end());
   std::map<int, std::vector<std::size_t>> by_level;
   for (std::size_t i = 0; i < switches_.size(); ++i) {
     if (switches_[i].level >= 0 && wanted.count(switches_[i].fabric) != 0) {
@@ -279,17 +283,17 @@ std::vector<TierGroup> FabricShape::groups(const std::vector<VertexIndex>& fabri
   std::map<std::size_t, std::vector<const Attachment*>> on_switch;
   for (const Attachment& attachment : attachments_)
     on_switch[attachment.leaf].push_back(&attachment);
-  const auto by_name = [this](VertexIndex a, VertexIndex b) {
+  const auto by_name = [this](graph::VertexIndex a, graph::VertexIndex b) {
     return natural_less(name_for_people(graph_, a), name_for_people(graph_, b));
   };
 
   Grouping grouping(graph_.vertices().size());
   std::vector<TierGroup> groups;
-  std::set<VertexIndex> placed;  // nodes
+  std::set<graph::VertexIndex> placed;  // nodes
   for (const auto& [level, shapes] : by_level) {
     for (const std::size_t i : shapes) {
       for (const Attachment* end : on_switch[i]) {
-        grouping.join(switches_[i].vertex, end->node == kNoVertex ? end->end : end->node);
+        grouping.join(switches_[i].vertex, end->node == graph::kNoVertex ? end->end : end->node);
       }
       for (const Neighbour& neighbour : neighbours_[i]) {
         const SwitchShape& other = switches_[neighbour.shape];
@@ -298,14 +302,14 @@ std::vector<TierGroup> FabricShape::groups(const std::vector<VertexIndex>& fabri
         }
       }
     }
-    std::map<VertexIndex, TierGroup> made;  // by root
+    std::map<graph::VertexIndex, TierGroup> made;  // by root
     for (const std::size_t i : shapes) {
       TierGroup& group = made[grouping.root(switches_[i].vertex)];
       group.level = level;
       group.switches.push_back(switches_[i].vertex);
       group.unnamed += switches_[i].unnamed;
       for (const Attachment* end : on_switch[i]) {
-        if (end->node != kNoVertex && placed.insert(end->node).second) {
+        if (end->node != graph::kNoVertex && placed.insert(end->node).second) {
           group.nodes.push_back(end->node);
         }
       }
@@ -317,9 +321,10 @@ std::vector<TierGroup> FabricShape::groups(const std::vector<VertexIndex>& fabri
     }
     for (auto& [root, group] : made) {
       std::sort(group.switches.begin(), group.switches.end(), by_name);
-      std::sort(group.nodes.begin(), group.nodes.end(), [this](VertexIndex a, VertexIndex b) {
-        return natural_less(graph_.vertex(a).id, graph_.vertex(b).id);
-      });
+      std::sort(group.nodes.begin(), group.nodes.end(),
+                [this](graph::VertexIndex a, graph::VertexIndex b) {
+                  return natural_less(graph_.vertex(a).id, graph_.vertex(b).id);
+                });
       std::sort(group.below.begin(), group.below.end(),
                 [&](const TierGroup& a, const TierGroup& b) {
                   return by_name(any_switch(a), any_switch(b));
@@ -334,19 +339,19 @@ std::vector<TierGroup> FabricShape::groups(const std::vector<VertexIndex>& fabri
   return groups;
 }
 
-void note_shape(Graph* graph) {
+void note_shape(graph::Graph* graph) {
   const FabricShape shape(*graph);
-  const std::uint32_t source = graph->add_source(Source::Derived, "cabling");
+  const std::uint32_t source = graph->add_source(graph::Source::Derived, "cabling");
   for (const SwitchShape& one : shape.switches()) {
-    if (one.level >= 0) graph->set(one.vertex, key::kLevel, std::int64_t{one.level}, source);
-    if (one.rail) graph->set(one.vertex, key::kRail, std::int64_t{*one.rail}, source);
+    if (one.level >= 0) graph->set(one.vertex, graph::key::kLevel, std::int64_t{one.level}, source);
+    if (one.rail) graph->set(one.vertex, graph::key::kRail, std::int64_t{*one.rail}, source);
   }
   for (const FabricShape::Attachment& attachment : shape.attachments()) {
     const auto& rail = shape.switches()[attachment.leaf].rail;
-    if (rail && graph->vertex(attachment.end).kind == Kind::Nic) {
-      graph->set(attachment.end, key::kRail, std::int64_t{*rail}, source);
+    if (rail && graph->vertex(attachment.end).kind == graph::Kind::Nic) {
+      graph->set(attachment.end, graph::key::kRail, std::int64_t{*rail}, source);
     }
   }
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

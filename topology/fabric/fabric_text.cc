@@ -7,7 +7,7 @@
 #include "topology/fabric/fabric_shape.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 namespace {
 
 std::string counted(std::size_t count, const char* one, const char* many) {
@@ -21,9 +21,9 @@ std::string short_number(double value) {
 }
 
 // Hostlists where the names allow it.
-std::string listed(const Graph& graph, const std::vector<VertexIndex>& vertices) {
+std::string listed(const graph::Graph& graph, const std::vector<graph::VertexIndex>& vertices) {
   std::vector<std::string> plain, odd;
-  for (const VertexIndex vertex : vertices) {
+  for (const graph::VertexIndex vertex : vertices) {
     std::string name = name_for_people(graph, vertex);
     const bool is_plain = !name.empty() && name.front() != '-' &&
                           name.find_first_not_of(
@@ -31,19 +31,20 @@ std::string listed(const Graph& graph, const std::vector<VertexIndex>& vertices)
                               "WXYZ0123456789._-") == std::string::npos;
     (is_plain ? plain : odd).push_back(std::move(name));
   }
-  std::string text = compress_hosts(plain);
+  std::string text = graph::compress_hosts(plain);
   for (const std::string& name : odd) text += (text.empty() ? "" : ",") + name;
   return text;
 }
 
 class Writer {
  public:
-  Writer(const Graph& graph, const FabricShape& shape) : graph_(graph), shape_(shape) {}
+  Writer(const graph::Graph& graph, const FabricShape& shape) : graph_(graph), shape_(shape) {}
 
   std::string write() {
-    for (const VertexIndex fabric : graph_.of_kind(Kind::Fabric)) write_fabric(fabric);
-    std::vector<VertexIndex> apart;
-    for (const VertexIndex node : graph_.of_kind(Kind::Node)) {
+    for (const graph::VertexIndex fabric : graph_.of_kind(graph::Kind::Fabric))
+      write_fabric(fabric);
+    std::vector<graph::VertexIndex> apart;
+    for (const graph::VertexIndex node : graph_.of_kind(graph::Kind::Node)) {
       if (!shape_.is_attached(node)) apart.push_back(node);
     }
     if (!apart.empty()) {
@@ -58,8 +59,8 @@ class Writer {
     out_ += std::string(static_cast<std::size_t>(depth) * 2, ' ') + text + "\n";
   }
 
-  void write_fabric(VertexIndex fabric) {
-    std::set<VertexIndex> nodes;
+  void write_fabric(graph::VertexIndex fabric) {
+    std::set<graph::VertexIndex> nodes;
     std::size_t switches = 0, adapters = 0, unnamed = 0;
     for (const SwitchShape& one : shape_.switches()) {
       if (one.fabric != fabric) continue;
@@ -68,13 +69,13 @@ class Writer {
       unnamed += static_cast<std::size_t>(one.unnamed);
     }
     for (const FabricShape::Attachment& end : shape_.attachments()) {
-      if (shape_.switches()[end.leaf].fabric == fabric && end.node != kNoVertex) {
+      if (shape_.switches()[end.leaf].fabric == fabric && end.node != graph::kNoVertex) {
         nodes.insert(end.node);
       }
     }
     const auto& facts = graph_.vertex(fabric).facts;
-    std::string kind = text_of(graph_, facts, key::kLinkLayer);
-    if (kind.empty()) kind = text_of(graph_, facts, key::kTopology);
+    std::string kind = graph::text_of(graph_, facts, graph::key::kLinkLayer);
+    if (kind.empty()) kind = graph::text_of(graph_, facts, graph::key::kTopology);
     std::string head = base::printable(graph_.vertex(fabric).id);
     if (!kind.empty()) head += " (" + base::printable(kind) + ")";
     head += ": " + counted(switches, "switch", "switches") + ", " +
@@ -86,7 +87,7 @@ class Writer {
     for (const TierGroup& group : shape_.groups({fabric})) write_group(group, 1);
   }
 
-  void write_rails(VertexIndex fabric) {
+  void write_rails(graph::VertexIndex fabric) {
     std::map<int, int> leaves;
     for (const SwitchShape& one : shape_.switches()) {
       if (one.fabric == fabric && one.rail) ++leaves[*one.rail];
@@ -114,9 +115,9 @@ class Writer {
     std::string nodes = counted(group.nodes.size(), "node", "nodes");
     if (!group.nodes.empty()) nodes += " " + listed(graph_, group.nodes);
     if (group.unnamed != 0) nodes += ", " + std::to_string(group.unnamed) + " unnamed";
-    std::map<std::string, std::vector<VertexIndex>> alike;
+    std::map<std::string, std::vector<graph::VertexIndex>> alike;
     std::map<std::string, std::set<int>> rails;
-    for (const VertexIndex vertex : group.switches) {
+    for (const graph::VertexIndex vertex : group.switches) {
       const SwitchShape& leaf = *shape_.find(vertex);
       const std::string figures = figures_of(leaf);
       alike[figures].push_back(vertex);
@@ -145,16 +146,16 @@ class Writer {
     return text;
   }
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   const FabricShape& shape_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string fabric_text(const Graph& graph) {
+std::string fabric_text(const graph::Graph& graph) {
   const FabricShape shape(graph);
   return Writer(graph, shape).write();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/graph/discovery.h"
+#include "topology/fabric/discovery.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 namespace {
 
 using View = std::string_view;
@@ -361,8 +361,8 @@ class Reader {
 
 }  // namespace
 
-Graph read_ibnetdiscover(std::string_view text, const std::string& place,
-                         std::vector<Finding>* findings) {
+graph::Graph read_ibnetdiscover(std::string_view text, const std::string& place,
+                                std::vector<graph::Finding>* findings) {
   Discovery discovery = Reader(text, place, findings != nullptr).read();
   return graph_of(&discovery, place, findings);
 }
@@ -400,4 +400,4 @@ double parse_infiniband_rate(std::string_view rate) {
   return 0;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -9,7 +9,7 @@
 #include "topology/graph/finding.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 
 // Reads both forms: blocks of `Switch` and `Ca` (the default) and one line for each port (-p),
 // with or without the progress of -s between them. `place` is the file or the command, for messages
@@ -29,8 +29,8 @@ namespace regatta::topology {
 // ends. With `findings`, two things are left out instead, counted and told there
 // ("reading.skipped"): aggregation nodes without a block of their own, and ibnetdiscover's messages
 // of devices that did not answer ("umad … bad status").
-[[nodiscard]] Graph read_ibnetdiscover(std::string_view text, const std::string& place,
-                                       std::vector<Finding>* findings = nullptr);
+[[nodiscard]] graph::Graph read_ibnetdiscover(std::string_view text, const std::string& place,
+                                              std::vector<graph::Finding>* findings = nullptr);
 
 // What an adapter's description names; a part is empty where it names none.
 struct AdapterName {
@@ -42,4 +42,4 @@ struct AdapterName {
 // Megabit per second of "4xNDR" by its label: 400000; 0 for what is not known.
 [[nodiscard]] double parse_infiniband_rate(std::string_view rate);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 namespace {
 
 [[noreturn]] void refuse(std::size_t rank, const std::string& why) {
@@ -30,7 +30,7 @@ void check(const std::vector<RankPlace>& places) {
     const RankPlace& place = places[rank];
     std::vector<std::string> names;
     try {
-      names = expand_hostlist(place.node, 1);
+      names = graph::expand_hostlist(place.node, 1);
     } catch (const base::Error& error) {
       refuse(rank, error.what());
     }
@@ -77,4 +77,4 @@ std::optional<std::string> slurm_gpu_map(const std::vector<RankPlace>& places) {
   return "map_gpu:" + base::join(first, ",");
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

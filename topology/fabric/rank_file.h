@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 
 // Where a rank runs; rank r is the r-th of a list.
 struct RankPlace {
@@ -27,4 +27,4 @@ struct RankPlace {
 // ranks within a node. Nothing when nodes differ in that order, since srun has one list for all.
 [[nodiscard]] std::optional<std::string> slurm_gpu_map(const std::vector<RankPlace>& places);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 std::optional<std::uint32_t> parse_cpu(std::string_view text) {
@@ -88,4 +88,4 @@ std::string cpu_list(const CpuSet& set) {
   return list;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 using CpuSet = std::set<std::uint32_t>;
 inline constexpr std::uint32_t kMostCpus = 8192;
@@ -21,4 +21,4 @@ inline constexpr std::uint32_t kMostCpus = 8192;
 [[nodiscard]] std::string cpu_mask(const CpuSet& set, std::uint32_t cpus);
 [[nodiscard]] std::string cpu_list(const CpuSet& set);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

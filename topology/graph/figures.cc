@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 // Sources: NVIDIA's data sheets of each product, which give NVLink in both directions together
@@ -133,4 +133,4 @@ double socket_gb_per_s(std::string_view vendor) {
   return 6;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

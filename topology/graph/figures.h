@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 enum class NvlinkForm : std::uint8_t {
   None,
@@ -53,4 +53,4 @@ inline constexpr double kGradientBytesMoved = 2.0 * 2.0 * 336e6;
 // GB/s, two nodes of 8 GPUs (NVIDIA/nccl issue 1412).
 inline constexpr double kShareWithoutGpuDirect = 33.0 / 93.0;
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 enum class Severity { Note, Warning, Error };
 [[nodiscard]] const char* name_of(Severity severity);  // "note", "warning", "error"
@@ -26,4 +26,4 @@ struct Finding {
   std::string remedy;                       // exactly what to do
 };
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

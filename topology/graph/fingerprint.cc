@@ -8,7 +8,7 @@
 #include "base/digest.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 // Farther apart than this, two parts of a machine do not tell each other apart.
@@ -139,4 +139,4 @@ std::string fingerprint(const Graph& graph, const std::vector<VertexIndex>& node
   return fingerprint_of(graph, counts);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

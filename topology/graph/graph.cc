@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 constexpr const char* kSources[] = {"measured",   "user",     "sysfs",      "nvml",
@@ -490,4 +490,4 @@ std::optional<std::string> normal_bus_id(std::string_view text) {
   return normal;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -13,7 +13,7 @@
 
 #include "topology/graph/finding.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 // Where a fact was read. The order is the order of trust when a figure is needed and sources
 // disagree: what was measured or said by the user on purpose comes first.
@@ -242,4 +242,4 @@ class Graph {
 // "0000:3b:00.0" of "00000000:3B:00.0", "3b:00.0", "0000:3b:00"; nothing for what is no bus id.
 [[nodiscard]] std::optional<std::string> normal_bus_id(std::string_view text);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

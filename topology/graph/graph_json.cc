@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -207,4 +207,4 @@ Graph parse_graph(const std::string& text, const std::string& source) {
   return Reader(text, source).read();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 // Numbers of at most 18 digits fit 64 bits whatever their digits.
@@ -217,4 +217,4 @@ std::string compress_hosts(const std::vector<std::string>& names) {
   return base::join(parts, ",");
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

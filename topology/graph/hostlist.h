@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 // As many nodes as Slurm itself allows in a cluster; what would expand to more is refused, so that
 // a short text cannot ask for any amount of memory.
@@ -26,4 +26,4 @@ inline constexpr std::size_t kMostHosts = 65'536;
 // same set back. A name that is none is refused as above.
 [[nodiscard]] std::string compress_hosts(const std::vector<std::string>& names);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

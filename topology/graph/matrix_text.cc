@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "topology/graph/paths.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 constexpr const char* kMeanings[] = {"the same device",
@@ -135,4 +135,4 @@ std::string matrix_text(const Graph& graph, const Paths& paths, VertexIndex node
   return text;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 struct ModelName {
@@ -96,4 +96,4 @@ double nic_gb_per_s(std::int64_t mbit_per_s) {
   return static_cast<double>(mbit_per_s > 0 ? mbit_per_s : kUnknownPort) / 8000;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

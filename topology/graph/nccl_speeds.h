@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 // One NVLink of a GPU with this compute capability (90 for 9.0); nothing before Pascal.
 [[nodiscard]] std::optional<double> nvlink_gb_per_s(std::int64_t compute_capability);
@@ -36,4 +36,4 @@ struct CpuModel {
 // A port; NCCL takes 10 Gbit/s for one that does not tell.
 [[nodiscard]] double nic_gb_per_s(std::int64_t mbit_per_s);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 bool names_a_part(std::string_view name) {
@@ -82,4 +82,4 @@ std::string shape_of(const Graph& graph, VertexIndex node,
   return shape;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

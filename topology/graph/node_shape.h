@@ -7,7 +7,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 // Equal for nodes that differ in nothing but their own name and what names their parts in the world
 // (GUIDs, UUIDs, LIDs, cables' other ends): the same devices under the same relative ids, with the
@@ -19,4 +19,4 @@ namespace regatta::topology {
 // Links of each vertex, by number: what shape_of() wants, made once for all nodes.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> links_by_vertex(const Graph& graph);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

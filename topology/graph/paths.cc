@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "topology/graph/nccl_speeds.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 constexpr const char* kTypes[] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
@@ -287,4 +287,4 @@ Path path_of(const Graph& graph, VertexIndex a, VertexIndex b) {
   return Paths(graph).between(a, b);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -10,7 +10,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 // The order is NCCL's: nearer first. NCCL gives NICs direct access to GPU memory up to Pxb.
 enum class PathType : std::uint8_t {
@@ -90,4 +90,4 @@ class Paths {
 // A table for people: a row per GPU of the node, a column per GPU and NIC, and what the words mean.
 [[nodiscard]] std::string matrix_text(const Graph& graph, const Paths& paths, VertexIndex node);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 void fail_at(const std::string& place, std::size_t line, const std::string& what) {
   const std::string where = line == 0 ? "" : ":" + std::to_string(line);
@@ -11,4 +11,4 @@ void fail_at(const std::string& place, std::size_t line, const std::string& what
                     base::printable(place) + where + ": " + base::printable(what));
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "topology/graph/reader_error.h"
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 namespace {
 
 class Converter {
@@ -118,4 +118,4 @@ std::string to_text(const XmlElement& root) {
   return text;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace regatta::topology {
+namespace regatta::topology::graph {
 
 struct XmlElement {
   std::string name;
@@ -32,4 +32,4 @@ inline constexpr std::size_t kMostXmlAttributeBytes = 4096;  // of a value
 // Two blanks per level, one element per line. The caller keeps `"<>&` out of the values.
 [[nodiscard]] std::string to_text(const XmlElement& root);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::graph

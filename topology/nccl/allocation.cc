@@ -11,25 +11,25 @@
 #include "topology/graph/node_shape.h"
 #include "topology/graph/paths.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 namespace {
 
 class Surveyor {
  public:
-  Surveyor(const Graph& graph, int ranks_per_node)
+  Surveyor(const graph::Graph& graph, int ranks_per_node)
       : patient_{graph}, view_(patient_), paths_(graph), ranks_(ranks_per_node) {
     allocation_.ranks_per_node = ranks_per_node;
   }
 
-  Allocation survey(const std::vector<VertexIndex>& nodes) {
+  Allocation survey(const std::vector<graph::VertexIndex>& nodes) {
     if (nodes.empty() || ranks_ < 1) {
       throw base::Error(base::Code::User, "an allocation has at least one node and one rank on it");
     }
     allocation_.nodes = static_cast<int>(nodes.size());
-    const auto links = links_by_vertex(patient_.graph);
-    for (const VertexIndex node : nodes) {
+    const auto links = graph::links_by_vertex(patient_.graph);
+    for (const graph::VertexIndex node : nodes) {
       // What one node has shown, another one just like it would only show again.
-      const bool is_new = shapes_.insert(shape_of(patient_.graph, node, links)).second;
+      const bool is_new = shapes_.insert(graph::shape_of(patient_.graph, node, links)).second;
       take_node(node, is_new);
     }
     join_domains();
@@ -43,29 +43,30 @@ class Surveyor {
   }
 
  private:
-  [[noreturn]] void fail(VertexIndex of, const std::string& what) const {
+  [[noreturn]] void fail(graph::VertexIndex of, const std::string& what) const {
     throw base::Error(base::Code::User, base::printable(view_.id(of)) + ": " + what);
   }
 
-  void take_node(VertexIndex node, bool is_new) {
-    const auto found = std::find_if(view_.nodes().begin(), view_.nodes().end(),
-                                    [&](const NodeView& each) { return each.vertex == node; });
+  void take_node(graph::VertexIndex node, bool is_new) {
+    const auto found =
+        std::find_if(view_.nodes().begin(), view_.nodes().end(),
+                     [&](const doctor::NodeView& each) { return each.vertex == node; });
     if (found == view_.nodes().end()) fail(node, "is not a node");
-    const std::vector<VertexIndex> gpus = first_gpus(*found);
+    const std::vector<graph::VertexIndex> gpus = first_gpus(*found);
     take_domain(gpus);
     if (!is_new) return;
-    for (const VertexIndex gpu : gpus) take_capability(gpu);
+    for (const graph::VertexIndex gpu : gpus) take_capability(gpu);
     take_host(*found);
     take_links(gpus);
     // A node alone needs no network, and its graph may not know it.
     if (allocation_.nodes > 1) take_nics(*found, gpus);
   }
 
-  std::vector<VertexIndex> first_gpus(const NodeView& node) const {
-    std::vector<VertexIndex> gpus = node.gpus;
-    std::stable_sort(gpus.begin(), gpus.end(), [this](VertexIndex a, VertexIndex b) {
-      return view_.integer(a, key::kIndex).value_or(1 << 20) <
-             view_.integer(b, key::kIndex).value_or(1 << 20);
+  std::vector<graph::VertexIndex> first_gpus(const doctor::NodeView& node) const {
+    std::vector<graph::VertexIndex> gpus = node.gpus;
+    std::stable_sort(gpus.begin(), gpus.end(), [this](graph::VertexIndex a, graph::VertexIndex b) {
+      return view_.integer(a, graph::key::kIndex).value_or(1 << 20) <
+             view_.integer(b, graph::key::kIndex).value_or(1 << 20);
     });
     if (static_cast<int>(gpus.size()) < ranks_) {
       fail(node.vertex, "has " + std::to_string(gpus.size()) + " GPUs for " +
@@ -75,9 +76,9 @@ class Surveyor {
     return gpus;
   }
 
-  void take_capability(VertexIndex gpu) {
-    auto capability = view_.integer(gpu, key::kComputeCapability);
-    if (!capability) capability = compute_capability_of(view_.text(gpu, key::kModel));
+  void take_capability(graph::VertexIndex gpu) {
+    auto capability = view_.integer(gpu, graph::key::kComputeCapability);
+    if (!capability) capability = graph::compute_capability_of(view_.text(gpu, graph::key::kModel));
     if (!capability || *capability < 1 || *capability > 1000) {
       fail(gpu, "its compute capability is not known; give its model");
     }
@@ -87,9 +88,9 @@ class Surveyor {
     oldest = oldest == 0 ? own : std::min(oldest, own);
   }
 
-  void take_host(const NodeView& node) {
-    for (const VertexIndex numa : node.numas) {
-      const std::string vendor = view_.text(numa, key::kVendor);
+  void take_host(const doctor::NodeView& node) {
+    for (const graph::VertexIndex numa : node.numas) {
+      const std::string vendor = view_.text(numa, graph::key::kVendor);
       amd_ = amd_ || vendor == "AuthenticAMD";
       intel_ = intel_ || vendor == "GenuineIntel";
     }
@@ -100,19 +101,20 @@ class Surveyor {
   }
 
   // Of every node: which NVSwitches its GPUs have.
-  void take_domain(const std::vector<VertexIndex>& gpus) {
+  void take_domain(const std::vector<graph::VertexIndex>& gpus) {
     bool switched = false;
-    VertexIndex domain = kNoVertex;
-    for (const VertexIndex gpu : gpus) {
+    graph::VertexIndex domain = graph::kNoVertex;
+    for (const graph::VertexIndex gpu : gpus) {
       for (const std::uint32_t link : view_.links_of(gpu)) {
-        const VertexIndex peer = view_.other_end(link, gpu);
-        if (view_.graph().links()[link].kind != LinkKind::NvLink ||
-            view_.kind(peer) != Kind::NvSwitch || is_stand_in(view_.graph(), peer)) {
+        const graph::VertexIndex peer = view_.other_end(link, gpu);
+        if (view_.graph().links()[link].kind != graph::LinkKind::NvLink ||
+            view_.kind(peer) != graph::Kind::NvSwitch || graph::is_stand_in(view_.graph(), peer)) {
           continue;
         }
         switched = true;
-        const VertexIndex owner = view_.graph().vertex(peer).parent;
-        if (owner != kNoVertex && view_.kind(owner) == Kind::NvlinkDomain) domain = owner;
+        const graph::VertexIndex owner = view_.graph().vertex(peer).parent;
+        if (owner != graph::kNoVertex && view_.kind(owner) == graph::Kind::NvlinkDomain)
+          domain = owner;
       }
     }
     ++nodes_of_domain_[domain];
@@ -121,28 +123,29 @@ class Surveyor {
 
   // What leaves a GPU over NVLink, as NCCL reckons it; without NVLink between all, the narrowest
   // way.
-  void take_links(const std::vector<VertexIndex>& gpus) {
-    const std::set<VertexIndex> peers(gpus.begin(), gpus.end());
-    PathType worst = PathType::Loc;
+  void take_links(const std::vector<graph::VertexIndex>& gpus) {
+    const std::set<graph::VertexIndex> peers(gpus.begin(), gpus.end());
+    graph::PathType worst = graph::PathType::Loc;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         worst = std::max(worst, paths_.between(gpus[i], gpus[j]).type);
       }
     }
-    for (const VertexIndex gpu : gpus) {
+    for (const graph::VertexIndex gpu : gpus) {
       double out = 0;
       for (const std::uint32_t link : view_.links_of(gpu)) {
-        const VertexIndex peer = view_.other_end(link, gpu);
-        const bool is_switch = view_.kind(peer) == Kind::NvSwitch;
-        if (view_.graph().links()[link].kind != LinkKind::NvLink) continue;
-        if ((!is_switch && peers.count(peer) == 0) || is_stand_in(view_.graph(), peer)) continue;
+        const graph::VertexIndex peer = view_.other_end(link, gpu);
+        const bool is_switch = view_.kind(peer) == graph::Kind::NvSwitch;
+        if (view_.graph().links()[link].kind != graph::LinkKind::NvLink) continue;
+        if ((!is_switch && peers.count(peer) == 0) || graph::is_stand_in(view_.graph(), peer))
+          continue;
         out += static_cast<double>(view_.count(link)) *
-               nvlink_gb_per_s(allocation_.compute_capability).value_or(0);
+               graph::nvlink_gb_per_s(allocation_.compute_capability).value_or(0);
       }
-      if (worst <= PathType::Nvb && out > 0) slow_down(&allocation_.gb_per_s_within, out);
+      if (worst <= graph::PathType::Nvb && out > 0) slow_down(&allocation_.gb_per_s_within, out);
     }
     allocation_.within = gpus.size() > 1 ? std::max(allocation_.within, worst) : allocation_.within;
-    if (gpus.size() < 2 || worst <= PathType::Nvb) return;
+    if (gpus.size() < 2 || worst <= graph::PathType::Nvb) return;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const auto way = paths_.between(gpus[i], gpus[j]).gb_per_s;
@@ -152,22 +155,22 @@ class Surveyor {
     }
   }
 
-  void take_nics(const NodeView& node, const std::vector<VertexIndex>& gpus) {
-    const std::vector<VertexIndex> all = view_.compute_nics(node);
-    std::set<VertexIndex> nearest;
-    for (const VertexIndex gpu : gpus) {
-      PathType best = PathType::Dis, best_over_gpus = PathType::Dis;
-      for (const VertexIndex nic : all) {
+  void take_nics(const doctor::NodeView& node, const std::vector<graph::VertexIndex>& gpus) {
+    const std::vector<graph::VertexIndex> all = view_.compute_nics(node);
+    std::set<graph::VertexIndex> nearest;
+    for (const graph::VertexIndex gpu : gpus) {
+      graph::PathType best = graph::PathType::Dis, best_over_gpus = graph::PathType::Dis;
+      for (const graph::VertexIndex nic : all) {
         best = std::min(best, paths_.between(gpu, nic).type);
         best_over_gpus = std::min(best_over_gpus, paths_.to_nic(gpu, nic).type);
       }
-      for (const VertexIndex nic : all) {
+      for (const graph::VertexIndex nic : all) {
         if (paths_.between(gpu, nic).type == best) nearest.insert(nic);
       }
       allocation_.to_nic = std::max(allocation_.to_nic, best_over_gpus);
     }
     if (nearest.empty()) fail(node.vertex, "no NIC is known; merge a source that knows them");
-    for (const VertexIndex nic : nearest) {
+    for (const graph::VertexIndex nic : nearest) {
       const double mbit_per_s = view_.nic_speed(nic);
       if (mbit_per_s <= 0) fail(nic, "its speed is not known");
       slow_down(&allocation_.gb_per_s_a_nic, mbit_per_s / 8000);
@@ -179,7 +182,7 @@ class Surveyor {
   void join_domains() {
     const int in_each = nodes_of_domain_.begin()->second;
     const bool even = std::all_of(nodes_of_domain_.begin(), nodes_of_domain_.end(), [&](auto& one) {
-      return one.first != kNoVertex && one.second == in_each;
+      return one.first != graph::kNoVertex && one.second == in_each;
     });
     if (!even) return;
     allocation_.nodes /= in_each;
@@ -187,22 +190,22 @@ class Surveyor {
     allocation_.nics *= in_each;
   }
 
-  Patient patient_;
-  View view_;
-  Paths paths_;
+  doctor::Patient patient_;
+  doctor::ClusterView view_;
+  graph::Paths paths_;
   int ranks_;
   std::set<std::string> shapes_;  // of nodes that were looked at
   Allocation allocation_;
   bool amd_ = false, intel_ = false;
   int nodes_with_switch_ = 0;
-  std::map<VertexIndex, int> nodes_of_domain_;
+  std::map<graph::VertexIndex, int> nodes_of_domain_;
 };
 
 }  // namespace
 
-Allocation allocation_of(const Graph& graph, const std::vector<VertexIndex>& nodes,
+Allocation allocation_of(const graph::Graph& graph, const std::vector<graph::VertexIndex>& nodes,
                          int ranks_per_node) {
   return Surveyor(graph, ranks_per_node).survey(nodes);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "topology/nccl/cost_model.h"
 #include "topology/graph/graph.h"
+#include "topology/nccl/cost_model.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 // The first `ranks_per_node` GPUs of each of these nodes, by index. Nodes that share an NVLink
 // domain are one node, as NCCL counts them, when every domain has as many. Of unlike nodes the
@@ -15,7 +15,8 @@ namespace regatta::topology {
 //
 // Throws Code::User for what the cost model needs and the graph does not tell: too few GPUs, a
 // compute capability, bandwidths, NICs where there are several nodes.
-[[nodiscard]] Allocation allocation_of(const Graph& graph, const std::vector<VertexIndex>& nodes,
+[[nodiscard]] Allocation allocation_of(const graph::Graph& graph,
+                                       const std::vector<graph::VertexIndex>& nodes,
                                        int ranks_per_node);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

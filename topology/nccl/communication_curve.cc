@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 namespace {
 
@@ -122,4 +122,4 @@ double CommunicationCurve::seconds(double bytes) const {
   return low.seconds + slope * (bytes - low.bytes);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 class CommunicationCurve {
  public:
@@ -44,4 +44,4 @@ class CommunicationCurve {
   std::vector<Point> points_;  // at least one
 };
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

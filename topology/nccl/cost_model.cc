@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 namespace {
 
 constexpr int kMostChannelsSearched = 32;
@@ -164,9 +164,10 @@ bool CostModel::is_offered(const Call& call, const Way& way) const {
   const bool gather_or_scatter = is_gather_or_scatter(call.collective);
   if (ranks() < 2) return false;
   if (way.protocol == Protocol::Ll128) {
-    const PathType worst_to_nic = a.compute_capability >= 90 ? PathType::Pxn : PathType::Pxb;
+    const graph::PathType worst_to_nic =
+        a.compute_capability >= 90 ? graph::PathType::Pxn : graph::PathType::Pxb;
     const bool safe = a.one_capability && a.compute_capability >= 70 &&
-                      (a.ranks_per_node == 1 || a.within <= PathType::Nvb) &&
+                      (a.ranks_per_node == 1 || a.within <= graph::PathType::Nvb) &&
                       (a.nodes == 1 || a.to_nic <= worst_to_nic);
     if (!safe) return false;
   }
@@ -271,7 +272,7 @@ double CostModel::latency_us(const Call& call, const Way& way) const {
   const std::size_t p = index(way.protocol);
   const std::size_t row = index(way.algorithm);
   const bool simple = way.protocol == Protocol::Simple;
-  const auto& hops = a.within == PathType::Nvl ? tables_->nvlink_us : tables_->pcie_us;
+  const auto& hops = a.within == graph::PathType::Nvl ? tables_->nvlink_us : tables_->pcie_us;
   const double base = tables_->base_us[row][p];
   const double within = hops[row][p];
   // A GPU that is alone on its node waits for the network as a tree does.
@@ -373,4 +374,4 @@ Choice CostModel::choice(const Call& call) const {
   return best;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "topology/nccl/nccl_tables.h"
 #include "topology/graph/paths.h"
+#include "topology/nccl/nccl_tables.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 enum class HostCpu : std::uint8_t { Intel, Amd, Other };
 
@@ -25,17 +25,18 @@ struct NcclChannels {
 struct Allocation {
   int nodes = 1;  // as NCCL counts: all GPUs of one NVLink domain are one node
   int ranks_per_node = 1;
-  int compute_capability = 0;       // 90 for 9.0; of the oldest GPU
-  bool one_capability = true;       // of all GPUs
-  HostCpu host = HostCpu::Intel;    // of mixed hosts: Amd
-  double gb_per_s_within = 0;       // out of one GPU to those of its node
-  PathType within = PathType::Nvl;  // the worst path between two GPUs of a node
-  bool nvswitch = false;            // with multicast, where the GPUs have it
-  int nics = 0;                     // of a node
+  int compute_capability = 0;                     // 90 for 9.0; of the oldest GPU
+  bool one_capability = true;                     // of all GPUs
+  HostCpu host = HostCpu::Intel;                  // of mixed hosts: Amd
+  double gb_per_s_within = 0;                     // out of one GPU to those of its node
+  graph::PathType within = graph::PathType::Nvl;  // the worst path between two GPUs of a node
+  bool nvswitch = false;                          // with multicast, where the GPUs have it
+  int nics = 0;                                   // of a node
   double gb_per_s_a_nic = 0;
-  PathType to_nic = PathType::Pix;  // the worst path from a GPU to the NIC of its channel
-  double nic_latency_us = 0;        // "latency" of the NIC in NCCL's topology
-  bool sharp = false;               // collectives in the network
+  graph::PathType to_nic =
+      graph::PathType::Pix;   // the worst path from a GPU to the NIC of its channel
+  double nic_latency_us = 0;  // "latency" of the NIC in NCCL's topology
+  bool sharp = false;         // collectives in the network
 
   bool plain_tree = false;  // the search found no balanced or split tree (pattern 3)
 
@@ -107,4 +108,4 @@ class CostModel {
   int row_ = 0, column_ = 0;  // of the tables of bandwidths
 };
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

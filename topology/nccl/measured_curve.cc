@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 namespace {
 
 // The intervals' half widths, as natural logarithms: chosen so that nine of ten held-out calls of
@@ -220,4 +220,4 @@ std::optional<std::string> misfit(const CostModel& model, const NcclTestLog& log
          advice_for_slow(model, log);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

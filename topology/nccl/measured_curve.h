@@ -10,7 +10,7 @@
 #include "topology/nccl/cost_model.h"
 #include "topology/nccl/nccl_tests_log.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 // What was measured. Without a way: whatever NCCL chose, as in nccl-tests.
 struct CurveKey {
@@ -87,4 +87,4 @@ class CalibratedModel {
 // fits.
 [[nodiscard]] std::optional<std::string> misfit(const CostModel& model, const NcclTestLog& log);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

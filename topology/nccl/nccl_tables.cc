@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 namespace {
 
 constexpr const char* kCollectiveNames[kCollectives] = {"Broadcast", "Reduce", "AllGather",
@@ -84,4 +84,4 @@ const double* channel_speeds_between_nodes(int compute_capability) {
   return compute_capability < 100 ? kBetweenHopper : kBetweenBlackwell;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 // The order of all three is NCCL's: it decides between equal times, and indexes its tables.
 enum class Collective : std::uint8_t { Broadcast, Reduce, AllGather, ReduceScatter, AllReduce };
@@ -60,4 +60,4 @@ struct NcclTables {
 [[nodiscard]] const double* channel_speeds_within_node(int compute_capability);
 [[nodiscard]] const double* channel_speeds_between_nodes(int compute_capability);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

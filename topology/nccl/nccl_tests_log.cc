@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "topology/graph/reader_error.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 namespace {
 
 using Json = nlohmann::json;
@@ -124,8 +124,9 @@ class TextReader {
       take(plain(text.substr(0, end)), text.substr(0, end));
       text.remove_prefix(std::min(end + 1, text.size()));
     }
-    if (columns_.empty()) fail_at(place_, 0, "it has no table of nccl-tests; " + complaint_text());
-    if (log_.rows.empty()) fail_at(place_, 0, "its table has no rows; " + complaint_text());
+    if (columns_.empty())
+      graph::fail_at(place_, 0, "it has no table of nccl-tests; " + complaint_text());
+    if (log_.rows.empty()) graph::fail_at(place_, 0, "its table has no rows; " + complaint_text());
     return std::move(log_);
   }
 
@@ -155,15 +156,16 @@ class TextReader {
   }
 
   void take_header(const std::vector<std::string_view>& words) {
-    if (!columns_.empty()) fail_at(place_, line_, "a second table begins; give one at a time");
+    if (!columns_.empty())
+      graph::fail_at(place_, line_, "a second table begins; give one at a time");
     for (const std::string_view word : words) {
       if (word == "cputime")
-        fail_at(place_, line_, "the times are the CPU's (-C); measure without");
+        graph::fail_at(place_, line_, "the times are the CPU's (-C); measure without");
       columns_.emplace_back(word);
       if (word == "timestamp") columns_.emplace_back("");  // day and time of day
     }
     const auto times = std::count(columns_.begin(), columns_.end(), "time");
-    if (times != 1 && times != 2) fail_at(place_, line_, "the header has no column 'time'");
+    if (times != 1 && times != 2) graph::fail_at(place_, line_, "the header has no column 'time'");
   }
 
   void take_about(std::string_view line, const std::vector<std::string_view>& words) {
@@ -205,33 +207,33 @@ class TextReader {
   double number(const std::vector<std::string_view>& words, std::size_t column) const {
     const auto value = finite_number(words[column]);
     if (!value || *value < 0 || *value > 1e15) {
-      fail_at(place_, line_,
-              "column " + columns_[column] + " is '" + std::string(words[column].substr(0, 40)) +
-                  "', no measurement");
+      graph::fail_at(place_, line_,
+                     "column " + columns_[column] + " is '" +
+                         std::string(words[column].substr(0, 40)) + "', no measurement");
     }
     return *value;
   }
 
   void take_row(const std::vector<std::string_view>& words) {
     if (log_.rows.size() >= kMostLogRows) {
-      fail_at(place_, line_, "more than " + std::to_string(kMostLogRows) + " rows");
+      graph::fail_at(place_, line_, "more than " + std::to_string(kMostLogRows) + " rows");
     }
     if (words.size() != columns_.size()) {
-      fail_at(place_, line_,
-              "a row has " + std::to_string(words.size()) + " of " +
-                  std::to_string(columns_.size()) +
-                  " columns; the log is cut off or lines are mixed");
+      graph::fail_at(place_, line_,
+                     "a row has " + std::to_string(words.size()) + " of " +
+                         std::to_string(columns_.size()) +
+                         " columns; the log is cut off or lines are mixed");
     }
     RawRow row;
     row.line = line_;
     const auto bytes = base::parse_integer(words[0]);
-    if (!bytes || *bytes < 0) fail_at(place_, line_, "the size is not a number of bytes");
+    if (!bytes || *bytes < 0) graph::fail_at(place_, line_, "the size is not a number of bytes");
     row.bytes = static_cast<std::uint64_t>(*bytes);
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (columns_[i] == "redop") row.has_operation = words[i] != "none";
       if (columns_[i] != "time") continue;
       if (i + 3 >= columns_.size() || columns_[i + 1] != "algbw" || columns_[i + 2] != "busbw") {
-        fail_at(place_, line_, "the header has no algbw and busbw behind 'time'");
+        graph::fail_at(place_, line_, "the header has no algbw and busbw behind 'time'");
       }
       Measured measured = {number(words, i), number(words, i + 1), number(words, i + 2), 0};
       // Old versions print the largest difference ("error"), new ones how many values are wrong;
@@ -274,9 +276,9 @@ class JsonReader {
     constexpr int kMostDepth = 16;
     const Json root = base::json_depth_at_most(text, kMostDepth) ? Json::parse(text, nullptr, false)
                                                                  : Json(Json::value_t::discarded);
-    if (!root.is_object()) fail_at(place_, 0, "it is no JSON object; the file is cut off");
+    if (!root.is_object()) graph::fail_at(place_, 0, "it is no JSON object; the file is cut off");
     if (root.value("version", Json()) != Json(1)) {
-      fail_at(place_, 0, "it is no JSON of nccl-tests in version 1");
+      graph::fail_at(place_, 0, "it is no JSON of nccl-tests in version 1");
     }
     RawLog log;
     log.nccl_version = static_cast<int>(whole(root, "nccl_version").value_or(0));
@@ -291,7 +293,7 @@ class JsonReader {
       log.rows.push_back(read_row(row, ++number));
       if (counts_wrong(row)) log.checked = true;
     }
-    if (log.rows.empty()) fail_at(place_, 0, "it has no results; the run failed");
+    if (log.rows.empty()) graph::fail_at(place_, 0, "it has no results; the run failed");
     if (root.contains("out_of_bounds") && root["out_of_bounds"].is_object()) {
       log.finished = true;
       const auto count = whole(root["out_of_bounds"], "count");
@@ -337,15 +339,15 @@ class JsonReader {
     const auto found = row.find(key);
     if (found == row.end() || found->is_null()) return std::nullopt;
     const std::string where = "result " + std::to_string(number) + ": " + key + ": ";
-    if (!found->is_object()) fail_at(place_, 0, where + "is not an object");
+    if (!found->is_object()) graph::fail_at(place_, 0, where + "is not an object");
     if (found->contains("cpu_time")) {
-      fail_at(place_, 0, where + "the times are the CPU's (-C); measure without");
+      graph::fail_at(place_, 0, where + "the times are the CPU's (-C); measure without");
     }
     const auto value = [&](const char* name) {
       const auto at = found->find(name);
       const double figure = at != found->end() && at->is_number() ? at->get<double>() : -1;
       if (!(figure >= 0) || figure > 1e15) {
-        fail_at(place_, 0, where + name + " is not a measurement");
+        graph::fail_at(place_, 0, where + name + " is not a measurement");
       }
       return figure;
     };
@@ -365,10 +367,10 @@ class JsonReader {
 
   RawRow read_row(const Json& json, std::size_t number) const {
     if (number > kMostLogRows) {
-      fail_at(place_, 0, "more than " + std::to_string(kMostLogRows) + " results");
+      graph::fail_at(place_, 0, "more than " + std::to_string(kMostLogRows) + " results");
     }
     const auto bytes = json.is_object() ? whole(json, "size") : std::nullopt;
-    if (!bytes) fail_at(place_, 0, "result " + std::to_string(number) + " has no size");
+    if (!bytes) graph::fail_at(place_, 0, "result " + std::to_string(number) + " has no size");
     RawRow row;
     row.bytes = static_cast<std::uint64_t>(*bytes);
     const std::string operation = text(json, "redop");
@@ -384,20 +386,21 @@ class JsonReader {
 // ---- what was read, judged ----
 
 void check_row(const RawRow& row, const std::string& place) {
-  if (!row.out_of_place && !row.in_place) fail_at(place, row.line, "a row has no time");
+  if (!row.out_of_place && !row.in_place) graph::fail_at(place, row.line, "a row has no time");
   for (const auto& measured : {row.out_of_place, row.in_place}) {
     if (!measured) continue;
     if (measured->wrong > 0) {
-      fail_at(place, row.line,
-              "the test found wrong results; find out why before you use its times");
+      graph::fail_at(place, row.line,
+                     "the test found wrong results; find out why before you use its times");
     }
     if (measured->us > kMostMicroseconds || (row.bytes > 0 && measured->us <= 0)) {
-      fail_at(place, row.line, "a time is none that a call can take");
+      graph::fail_at(place, row.line, "a time is none that a call can take");
     }
     // Below 1 GB/s two decimals say too little.
     const double algbw = static_cast<double>(row.bytes) / (measured->us * 1000);
     if (measured->algbw >= 1 && std::abs(algbw - measured->algbw) > 0.05 * measured->algbw) {
-      fail_at(place, row.line, "bytes, time and algbw do not fit together; columns are missing");
+      graph::fail_at(place, row.line,
+                     "bytes, time and algbw do not fit together; columns are missing");
     }
   }
 }
@@ -466,10 +469,10 @@ void tell_ranks(const RawLog& raw, const Range& factor, const std::string& place
   std::set<std::string> hosts;
   for (const auto& [rank, host] : raw.devices) {
     if (!listed.insert(rank).second) {
-      fail_at(place, 0,
-              "rank " + std::to_string(rank) +
-                  " is listed twice: the test was built without MPI, and each of its "
-                  "processes ran alone; build it with MPI=1");
+      graph::fail_at(place, 0,
+                     "rank " + std::to_string(rank) +
+                         " is listed twice: the test was built without MPI, and each of its "
+                         "processes ran alone; build it with MPI=1");
     }
     hosts.insert(host);
   }
@@ -487,9 +490,9 @@ void tell_ranks(const RawLog& raw, const Range& factor, const std::string& place
   const double expected = factor_of(*log->collective, log->ranks);
   // Narrow ranges of many rows may miss each other by the rounding of the times.
   if (expected < factor.low - 0.01 || expected > factor.high + 0.01) {
-    fail_at(place, 0,
-            "busbw and algbw are not those of " + std::string(name_of(*log->collective)) +
-                " over the " + std::to_string(log->ranks) + " ranks that it lists");
+    graph::fail_at(place, 0,
+                   "busbw and algbw are not those of " + std::string(name_of(*log->collective)) +
+                       " over the " + std::to_string(log->ranks) + " ranks that it lists");
   }
 }
 
@@ -530,7 +533,7 @@ void take_rows(const RawLog& raw, NcclTestLog* log) {
 NcclTestLog judged(const RawLog& raw, const std::string& place) {
   for (const RawRow& row : raw.rows) check_row(row, place);
   if (raw.out_of_bounds.value_or(0) > 0) {
-    fail_at(place, 0, "the test found wrong results; find out why before you use its times");
+    graph::fail_at(place, 0, "the test found wrong results; find out why before you use its times");
   }
   NcclTestLog log;
   log.program = raw.program;
@@ -543,14 +546,14 @@ NcclTestLog judged(const RawLog& raw, const std::string& place) {
   const RawRow& last = raw.rows.back();
   const Measured& measured = last.in_place ? *last.in_place : *last.out_of_place;
   if (measured.algbw >= 0.1 && measured.busbw == 0) {
-    fail_at(place, last.line,
-            "busbw is 0: each process ran alone, with one rank; start them by MPI");
+    graph::fail_at(place, last.line,
+                   "busbw is 0: each process ran alone, with one rank; start them by MPI");
   }
   const Range factor = bus_factor(raw);
   tell_collective(raw, factor, &log);
   tell_ranks(raw, factor, place, &log);
   take_rows(raw, &log);
-  if (log.rows.empty()) fail_at(place, 0, "all of its calls are of 0 bytes");
+  if (log.rows.empty()) graph::fail_at(place, 0, "all of its calls are of 0 bytes");
   if (!raw.finished) log.notes.push_back("The log ends before the test's summary.");
   if (!raw.checked) log.notes.push_back("The test did not check its results.");
   return log;
@@ -560,7 +563,8 @@ NcclTestLog judged(const RawLog& raw, const std::string& place) {
 
 NcclTestLog parse_nccl_tests_log(std::string_view text, const std::string& place) {
   if (text.size() > kMostLogBytes) {
-    fail_at(place, 0, "it has " + base::human_bytes(text.size()) + ", too much for nccl-tests");
+    graph::fail_at(place, 0,
+                   "it has " + base::human_bytes(text.size()) + ", too much for nccl-tests");
   }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') {
@@ -569,4 +573,4 @@ NcclTestLog parse_nccl_tests_log(std::string_view text, const std::string& place
   return judged(TextReader(place).read(text), place);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

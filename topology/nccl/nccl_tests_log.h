@@ -10,7 +10,7 @@
 
 #include "topology/nccl/nccl_tables.h"
 
-namespace regatta::topology {
+namespace regatta::topology::nccl {
 
 struct NcclTestRow {
   std::uint64_t bytes = 0;  // the greater of what a rank sends and receives
@@ -51,4 +51,4 @@ inline constexpr std::size_t kMostLogRows = 4096;
 // that contradict the times, CPU times (-C), and tests whose processes each ran alone.
 [[nodiscard]] NcclTestLog parse_nccl_tests_log(std::string_view text, const std::string& place);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::nccl

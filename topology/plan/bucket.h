@@ -1,6 +1,6 @@
 #pragma once
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 // A bucket is a slice of the gradient arena in tensor-table order: entries [begin, end).
 struct Bucket {
@@ -9,4 +9,4 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

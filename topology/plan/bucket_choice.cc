@@ -9,7 +9,7 @@
 
 #include "topology/plan/bucket_programme.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 constexpr std::int64_t kDefaultBytes = std::int64_t{25} << 20;
@@ -18,7 +18,7 @@ const char* const kProgramme = "programme";
 
 struct Sample {
   StepInputs inputs;
-  CommunicationCurve curve;
+  nccl::CommunicationCurve curve;
   bool is_curve_right;
 };
 
@@ -49,7 +49,7 @@ StepInputs jittered(const StepInputs& inputs, double jitter, bool is_alike, Rand
   return sample;
 }
 
-std::vector<Sample> samples_of(const StepInputs& inputs, const CommunicationCurve& curve,
+std::vector<Sample> samples_of(const StepInputs& inputs, const nccl::CommunicationCurve& curve,
                                const ChoiceOptions& options) {
   Random random(options.seed);
   const auto factor = [&] { return std::pow(1 + options.curve_error, random.either_way()); };
@@ -71,8 +71,9 @@ struct Candidate {
 };
 
 // 25 MB buckets come first.
-std::vector<Candidate> candidates_of(const StepInputs& inputs, const CommunicationCurve& curve,
-                                     int ranks, const std::vector<Sample>& samples) {
+std::vector<Candidate> candidates_of(const StepInputs& inputs,
+                                     const nccl::CommunicationCurve& curve, int ranks,
+                                     const std::vector<Sample>& samples) {
   std::vector<Candidate> all;
   all.push_back({"25 MB", buckets_of_at_most(inputs, kDefaultBytes)});
   all.push_back({"one bucket", one_bucket(inputs)});
@@ -163,7 +164,7 @@ std::vector<Alternative> alternatives_of(const std::vector<Candidate>& candidate
 
 }  // namespace
 
-Plan plan_buckets(const StepInputs& inputs, const CommunicationCurve& curve, int ranks,
+Plan plan_buckets(const StepInputs& inputs, const nccl::CommunicationCurve& curve, int ranks,
                   const ChoiceOptions& options) {
   if (ranks <= 1) return default_plan(static_cast<int>(inputs.tensors.size()));
   const std::vector<Sample> samples = samples_of(inputs, curve, options);
@@ -194,4 +195,4 @@ Plan plan_buckets(const StepInputs& inputs, const CommunicationCurve& curve, int
   return plan;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

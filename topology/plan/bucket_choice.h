@@ -8,7 +8,7 @@
 #include "topology/plan/plan.h"
 #include "topology/plan/step_timeline.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 struct ChoiceOptions {
   double jitter = 0.1;  // share by which ready times vary, either way
@@ -26,7 +26,7 @@ struct ChoiceOptions {
 // 25 MB buckets (25 · 2²⁰ bytes, what the trainer does without a plan) unless it gains
 // `least_gain`. Sets ranks, buckets, cut, why, alternatives and timeline. The same inputs give the
 // same plan. One rank: default_plan().
-[[nodiscard]] Plan plan_buckets(const StepInputs& inputs, const CommunicationCurve& curve,
+[[nodiscard]] Plan plan_buckets(const StepInputs& inputs, const nccl::CommunicationCurve& curve,
                                 int ranks, const ChoiceOptions& options = {});
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 constexpr int kContentionRounds = 4;
@@ -32,7 +32,7 @@ std::vector<std::size_t> places_to_cut(const StepInputs& inputs) {
 // The programme over the places where a bucket may end.
 class Programme {
  public:
-  Programme(const StepInputs& inputs, const CommunicationCurve& curve) {
+  Programme(const StepInputs& inputs, const nccl::CommunicationCurve& curve) {
     ends_ = places_to_cut(inputs);
     places_ = ends_.size();
     seconds_.resize(places_ * places_);
@@ -163,7 +163,7 @@ std::vector<Bucket> buckets_as_ready(const StepInputs& inputs) {
   return buckets;
 }
 
-std::vector<Bucket> best_buckets(const StepInputs& inputs, const CommunicationCurve& curve,
+std::vector<Bucket> best_buckets(const StepInputs& inputs, const nccl::CommunicationCurve& curve,
                                  double tolerance_seconds) {
   base::check(!inputs.tensors.empty(), "a step has gradients");
   const Programme programme(inputs, curve);
@@ -172,7 +172,7 @@ std::vector<Bucket> best_buckets(const StepInputs& inputs, const CommunicationCu
 }
 
 std::vector<Bucket> best_buckets_under_contention(const StepInputs& inputs,
-                                                  const CommunicationCurve& curve,
+                                                  const nccl::CommunicationCurve& curve,
                                                   double tolerance_seconds) {
   std::vector<Bucket> best = best_buckets(inputs, curve, tolerance_seconds);
   if (inputs.slowdown <= 0) return best;
@@ -192,4 +192,4 @@ std::vector<Bucket> best_buckets_under_contention(const StepInputs& inputs,
   return best;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "topology/plan/bucket.h"
 #include "topology/nccl/communication_curve.h"
+#include "topology/plan/bucket.h"
 #include "topology/plan/step_timeline.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 // The cuts of others, which the programme has to beat. All cover the tensors.
 [[nodiscard]] std::vector<Bucket> one_bucket(const StepInputs& inputs);
@@ -36,13 +36,12 @@ inline constexpr int kMostCuts = 1024;
 // The fewest buckets with which the step ends within `tolerance_seconds` of the earliest end there
 // is, and of these the earliest. Exact where inputs.slowdown is 0, which it takes no notice of.
 [[nodiscard]] std::vector<Bucket> best_buckets(const StepInputs& inputs,
-                                               const CommunicationCurve& curve,
+                                               const nccl::CommunicationCurve& curve,
                                                double tolerance_seconds = 0);
 
 // The same with slowdown: the programme's buckets shift the ready times, which shift the buckets;
 // a few rounds, of which the best one counts. Not exact.
-[[nodiscard]] std::vector<Bucket> best_buckets_under_contention(const StepInputs& inputs,
-                                                                const CommunicationCurve& curve,
-                                                                double tolerance_seconds = 0);
+[[nodiscard]] std::vector<Bucket> best_buckets_under_contention(
+    const StepInputs& inputs, const nccl::CommunicationCurve& curve, double tolerance_seconds = 0);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "topology/plan/step_timeline_json.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 constexpr int kMostSegmentNodes = 65536;
@@ -174,10 +174,10 @@ nlohmann::ordered_json json_of(const std::vector<Seat>& seats) {
   return rows;
 }
 
-std::vector<Decision> read_decisions(base::Table& table) {
-  std::vector<Decision> decisions;
+std::vector<PlanDecision> read_decisions(base::Table& table) {
+  std::vector<PlanDecision> decisions;
   for (base::Table& row : table.tables("decisions")) {
-    Decision decision;
+    PlanDecision decision;
     row.read("key", &decision.key);
     row.read("choice", &decision.choice);
     row.read("run_file", &decision.run_file);
@@ -194,9 +194,9 @@ std::vector<Decision> read_decisions(base::Table& table) {
   return decisions;
 }
 
-nlohmann::ordered_json json_of(const Decision& decision) {
+nlohmann::ordered_json json_of(const PlanDecision& decision) {
   auto options = nlohmann::ordered_json::array();
-  for (const Decision::Option& option : decision.options) {
+  for (const PlanDecision::Option& option : decision.options) {
     options.push_back({{"value", option.value}, {"step_seconds", option.step_seconds}});
   }
   return {{"key", decision.key},
@@ -210,15 +210,15 @@ nlohmann::ordered_json json_of(const Decision& decision) {
 template <typename Enum>
 std::vector<std::string> names_of(int count) {
   std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) names.emplace_back(name_of(static_cast<Enum>(i)));
+  for (int i = 0; i < count; ++i) names.emplace_back(nccl::name_of(static_cast<Enum>(i)));
   return names;
 }
 
 TunedRange read_range(base::Table& row) {
   TunedRange range;
-  row.read_enum("collective", names_of<Collective>(kCollectives), &range.collective);
-  row.read_enum("algorithm", names_of<Algorithm>(kAlgorithms), &range.way.algorithm);
-  row.read_enum("protocol", names_of<Protocol>(kProtocols), &range.way.protocol);
+  row.read_enum("collective", names_of<nccl::Collective>(nccl::kCollectives), &range.collective);
+  row.read_enum("algorithm", names_of<nccl::Algorithm>(nccl::kAlgorithms), &range.way.algorithm);
+  row.read_enum("protocol", names_of<nccl::Protocol>(nccl::kProtocols), &range.way.protocol);
   row.read("channels", &range.way.channels);
   row.read("from_bytes", &range.from_bytes);
   row.read("to_bytes", &range.to_bytes);
@@ -249,11 +249,11 @@ TunerTable read_tuner(base::Table& table) {
 nlohmann::ordered_json json_of(const TunerTable& tuner) {
   auto ranges = nlohmann::ordered_json::array();
   for (const TunedRange& range : tuner.ranges) {
-    nlohmann::ordered_json row = {{"collective", name_of(range.collective)},
+    nlohmann::ordered_json row = {{"collective", nccl::name_of(range.collective)},
                                   {"from_bytes", range.from_bytes}};
     if (range.to_bytes != TunedRange::kNoEnd) row["to_bytes"] = range.to_bytes;
-    row["algorithm"] = name_of(range.way.algorithm);
-    row["protocol"] = name_of(range.way.protocol);
+    row["algorithm"] = nccl::name_of(range.way.algorithm);
+    row["protocol"] = nccl::name_of(range.way.protocol);
     row["channels"] = range.way.channels;
     row["us"] = range.us;
     row["default_us"] = range.default_us;
@@ -308,7 +308,8 @@ std::string to_json(const Plan& plan) {
                                     {"mean_step_seconds", alternative.mean_step_seconds}});
   }
   if (plan.timeline) json["timeline"] = json_of(*plan.timeline);
-  for (const Decision& decision : plan.decisions) json["decisions"].push_back(json_of(decision));
+  for (const PlanDecision& decision : plan.decisions)
+    json["decisions"].push_back(json_of(decision));
   if (!plan.tuner.ranges.empty()) json["nccl"] = json_of(plan.tuner);
   if (!plan.seats.empty()) json["seats"] = json_of(plan.seats);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -357,4 +358,4 @@ Plan parse_plan(const std::string& text, const std::string& source,
   return plan;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -12,7 +12,7 @@
 #include "topology/plan/step_timeline.h"
 #include "topology/plan/tuner_table.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 // Where the run is to be placed and how its libraries are set; empty and 0: as the run file says.
 struct Placement {
@@ -39,7 +39,7 @@ struct Seat {
 
 // A setting of the run file that the planner looked at. The run file's holds; where they differ,
 // the planner would gain.
-struct Decision {
+struct PlanDecision {
   struct Option {
     std::string value;
     double step_seconds = 0;  // predicted
@@ -60,7 +60,7 @@ struct Plan {
   bool measured = false;        // else modelled
   Placement placement{};
   std::vector<Seat> seats{};  // of rank 0, 1, …; none: as Slurm gives them
-  std::vector<Decision> decisions{};
+  std::vector<PlanDecision> decisions{};
   TunerTable tuner{};                       // what NCCL is told; no ranges: nothing
   std::vector<Alternative> alternatives{};  // none without a planner
   std::optional<StepTimeline> timeline{};   // predicted; a span for each bucket
@@ -77,4 +77,4 @@ inline constexpr std::uint64_t kMostPlanBytes = std::uint64_t{64} << 20;  // of 
 [[nodiscard]] Plan parse_plan(const std::string& text, const std::string& source,
                               std::optional<int> tensor_count);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

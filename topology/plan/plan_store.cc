@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -158,4 +158,4 @@ void write_stored_plan(base::FileSystem& files, const base::Path& folder,
   base::replace_file(files, folder / plan_file_name(stored.key), to_json(stored));
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

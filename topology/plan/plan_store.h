@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "topology/plan/plan.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 constexpr const char* kPlansFolder = ".plans";  // beside the runs
 
@@ -54,4 +54,4 @@ struct StoredPlan {
 // there before. Throws what the file system throws.
 void write_stored_plan(base::FileSystem& files, const base::Path& folder, const StoredPlan& stored);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 constexpr std::size_t kMostTextRows = 40;
@@ -141,4 +141,4 @@ std::string gantt_svg(const StepTimeline& timeline) {
   return text + "</svg>\n";
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -6,7 +6,7 @@
 
 #include "topology/plan/step_timeline.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 // Lines of at most `columns` characters (60 at least), a line for each of the first 40 buckets.
 [[nodiscard]] std::string gantt_text(const StepTimeline& timeline, int columns = 100);
@@ -15,4 +15,4 @@ namespace regatta::topology {
 // the first 200 buckets. What does not fit is said in both.
 [[nodiscard]] std::string gantt_svg(const StepTimeline& timeline);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

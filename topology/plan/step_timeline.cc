@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 // When computing gets how far, if collectives slow it down.
@@ -56,7 +56,7 @@ void check_inputs(const StepInputs& inputs) {
 }  // namespace
 
 StepTimeline run_step(const StepInputs& inputs, const std::vector<Bucket>& buckets,
-                      const CommunicationCurve& curve) {
+                      const nccl::CommunicationCurve& curve) {
   check_inputs(inputs);
   StepTimeline timeline;
   timeline.forward_seconds = inputs.forward_seconds;
@@ -104,4 +104,4 @@ StepInputs slowed_by(const StepInputs& inputs, const StepTimeline& timeline) {
   return slowed;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "topology/plan/bucket.h"
 #include "topology/nccl/communication_curve.h"
+#include "topology/plan/bucket.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 // A gradient in the arena. Bytes rather than a size, because there are gaps between tensors that a
 // bucket carries along.
@@ -46,10 +46,10 @@ struct StepTimeline {
 // Aborts unless there are tensors, their bytes and ready times do not fall, and the buckets cover
 // them in order (parse_plan() and the programme see to that).
 [[nodiscard]] StepTimeline run_step(const StepInputs& inputs, const std::vector<Bucket>& buckets,
-                                    const CommunicationCurve& curve);
+                                    const nccl::CommunicationCurve& curve);
 
 // The same step with the ready times that it has under the collectives of `timeline`, and no
 // further slowdown: what the next round of planning under contention starts from.
 [[nodiscard]] StepInputs slowed_by(const StepInputs& inputs, const StepTimeline& timeline);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

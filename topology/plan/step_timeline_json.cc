@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 void read_seconds(base::Table& table, const std::string& key, double* value) {
@@ -54,4 +54,4 @@ StepTimeline read_timeline(base::Table& table) {
   return timeline;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

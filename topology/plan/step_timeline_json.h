@@ -6,11 +6,11 @@
 #include "base/document.h"
 #include "topology/plan/step_timeline.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 [[nodiscard]] nlohmann::ordered_json json_of(const StepTimeline& timeline);
 
 // Reads all of `table`. Throws Code::User for figures that are negative or not finite.
 [[nodiscard]] StepTimeline read_timeline(base::Table& table);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -6,18 +6,18 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/tuner/plan_file.h"
 #include "topology/plan/tuner_table.h"
+#include "topology/tuner/plan_file.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 // By our numbers.
-constexpr std::array<const char*, kCollectives> kCollectiveNames = {
+constexpr std::array<const char*, nccl::kCollectives> kCollectiveNames = {
     "broadcast", "reduce", "allgather", "reducescatter", "allreduce"};
-constexpr std::array<const char*, kAlgorithms> kAlgorithmNames = {
+constexpr std::array<const char*, nccl::kAlgorithms> kAlgorithmNames = {
     "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
-constexpr std::array<const char*, kProtocols> kProtocolNames = {"ll", "ll128", "simple"};
+constexpr std::array<const char*, nccl::kProtocols> kProtocolNames = {"ll", "ll128", "simple"};
 
 constexpr std::size_t kLeastColumns = 8, kMostColumns = 10;
 constexpr std::size_t kMostLineBytes = 255;  // what the plug-in reads at once
@@ -86,13 +86,13 @@ class Line {
 
 TunedRange range_of(const Line& line) {
   TunedRange range;
-  range.collective = static_cast<Collective>(line.name(0, kCollectiveNames));
+  range.collective = static_cast<nccl::Collective>(line.name(0, kCollectiveNames));
   range.from_bytes = line.bytes(1);
   const std::uint64_t most = line.bytes(2);
   if (most < range.from_bytes) line.fail("most bytes are less than least bytes");
   range.to_bytes = most == TunedRange::kNoEnd ? most : most + 1;
-  range.way.algorithm = static_cast<Algorithm>(line.name(3, kAlgorithmNames));
-  range.way.protocol = static_cast<Protocol>(line.name(4, kProtocolNames));
+  range.way.algorithm = static_cast<nccl::Algorithm>(line.name(3, kAlgorithmNames));
+  range.way.protocol = static_cast<nccl::Protocol>(line.name(4, kProtocolNames));
   range.way.channels = line.number(5, tuner::kMostChannels);
   return range;
 }
@@ -123,8 +123,8 @@ TunerTable parse_example_csv(std::string_view text, const std::string& source) {
     if (trimmed(raw).empty() || raw.front() == '#') continue;
     const Line line(raw, base::printable(source) + ":" + std::to_string(number));
     const TunedRange range = range_of(line);
-    const int nodes = line.number(6, CostModel::kMostRanks);
-    const int ranks = line.number(7, CostModel::kMostRanks);
+    const int nodes = line.number(6, nccl::CostModel::kMostRanks);
+    const int ranks = line.number(7, nccl::CostModel::kMostRanks);
     if (table.ranges.empty()) {
       table.nodes = nodes;
       table.ranks = ranks;
@@ -150,4 +150,4 @@ TunerTable parse_example_csv(std::string_view text, const std::string& source) {
   return table;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -8,13 +8,14 @@
 #include "base/text.h"
 #include "topology/tuner/plan_file.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
-static_assert(tuner::kFileCollectives == kCollectives && tuner::kFileAlgorithms == kAlgorithms &&
-              tuner::kFileProtocols == kProtocols);
-static_assert(tuner::kTree == static_cast<int>(Algorithm::Tree) &&
-              tuner::kRing == static_cast<int>(Algorithm::Ring));
+static_assert(tuner::kFileCollectives == nccl::kCollectives &&
+              tuner::kFileAlgorithms == nccl::kAlgorithms &&
+              tuner::kFileProtocols == nccl::kProtocols);
+static_assert(tuner::kTree == static_cast<int>(nccl::Algorithm::Tree) &&
+              tuner::kRing == static_cast<int>(nccl::Algorithm::Ring));
 static_assert(tuner::kNoEnd == TunedRange::kNoEnd);
 
 constexpr int kScopedSince = 22400;  // NCCL_ALGO=allreduce:…
@@ -40,11 +41,11 @@ tuner::FileRange in_file(const TunedRange& range) {
 
 TunedRange of_file(const tuner::FileRange& entry) {
   TunedRange range;
-  range.collective = static_cast<Collective>(entry.collective);
+  range.collective = static_cast<nccl::Collective>(entry.collective);
   range.from_bytes = entry.from_bytes;
   range.to_bytes = entry.to_bytes;
-  range.way = {static_cast<Algorithm>(entry.algorithm), static_cast<Protocol>(entry.protocol),
-               entry.channels};
+  range.way = {static_cast<nccl::Algorithm>(entry.algorithm),
+               static_cast<nccl::Protocol>(entry.protocol), entry.channels};
   range.us = entry.us;
   range.default_us = entry.default_us;
   range.measured = entry.measured != 0;
@@ -57,14 +58,14 @@ std::string small_letters(std::string text) {
   return text;
 }
 
-bool same_way(const Way& a, const Way& b) {
+bool same_way(const nccl::Way& a, const nccl::Way& b) {
   return a.algorithm == b.algorithm && a.protocol == b.protocol && a.channels == b.channels;
 }
 
 // The one way of all calls between the two sizes, if it may be said by variables.
-const Way* one_way(const std::vector<TunedRange>& sorted, Collective collective,
-                   std::uint64_t least_bytes, std::uint64_t most_bytes) {
-  const Way* way = nullptr;
+const nccl::Way* one_way(const std::vector<TunedRange>& sorted, nccl::Collective collective,
+                         std::uint64_t least_bytes, std::uint64_t most_bytes) {
+  const nccl::Way* way = nullptr;
   std::uint64_t covered = least_bytes;  // up to here
   for (const TunedRange& range : sorted) {
     if (range.collective != collective || range.to_bytes <= least_bytes) continue;
@@ -75,9 +76,10 @@ const Way* one_way(const std::vector<TunedRange>& sorted, Collective collective,
     if (covered > most_bytes) break;
   }
   if (way == nullptr || (covered <= most_bytes && covered != TunedRange::kNoEnd)) return nullptr;
-  const bool always = way->algorithm == Algorithm::Ring ||
-                      (way->algorithm == Algorithm::Tree && collective == Collective::AllReduce);
-  return always && way->protocol != Protocol::Ll128 && way->channels == 0 ? way : nullptr;
+  const bool always =
+      way->algorithm == nccl::Algorithm::Ring ||
+      (way->algorithm == nccl::Algorithm::Tree && collective == nccl::Collective::AllReduce);
+  return always && way->protocol != nccl::Protocol::Ll128 && way->channels == 0 ? way : nullptr;
 }
 
 std::vector<TunedRange> sorted(std::vector<TunedRange> ranges) {
@@ -134,17 +136,17 @@ std::map<std::string, std::string> nccl_variables(const TunerTable& table,
   if (table.nccl_version != 0 && table.nccl_version < kScopedSince) return {};
   const std::vector<TunedRange> ranges = sorted(table.ranges);
   std::vector<std::string> algorithms, protocols;
-  for (int i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    const Way* way = one_way(ranges, collective, least_bytes, most_bytes);
+  for (int i = 0; i < nccl::kCollectives; ++i) {
+    const auto collective = static_cast<nccl::Collective>(i);
+    const nccl::Way* way = one_way(ranges, collective, least_bytes, most_bytes);
     if (way == nullptr) continue;
-    const std::string name = small_letters(name_of(collective)) + ":";
-    algorithms.push_back(name + small_letters(name_of(way->algorithm)));
-    protocols.push_back(name + small_letters(name_of(way->protocol)));
+    const std::string name = small_letters(nccl::name_of(collective)) + ":";
+    algorithms.push_back(name + small_letters(nccl::name_of(way->algorithm)));
+    protocols.push_back(name + small_letters(nccl::name_of(way->protocol)));
   }
   if (algorithms.empty()) return {};
   return {{"NCCL_ALGO", kOtherCollectives + base::join(algorithms, ";")},
           {"NCCL_PROTO", base::join(protocols, ";")}};
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -11,16 +11,16 @@
 
 #include "topology/nccl/cost_model.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 // The calls of one collective, sums where it adds, with from_bytes to to_bytes - 1 bytes.
 struct TunedRange {
   static constexpr std::uint64_t kNoEnd = ~std::uint64_t{0};
 
-  Collective collective = Collective::AllReduce;
+  nccl::Collective collective = nccl::Collective::AllReduce;
   std::uint64_t from_bytes = 0;
   std::uint64_t to_bytes = kNoEnd;
-  Way way{};                      // channels for ring and tree only; 0: NCCL's
+  nccl::Way way{};                // channels for ring and tree only; 0: NCCL's
   double us = 0, default_us = 0;  // of a call of from_bytes, and by NCCL's own way; 0: not known
   bool measured = false;          // both; else one is modelled
 };
@@ -63,4 +63,4 @@ struct TunerTable {
                                                                 std::uint64_t least_bytes,
                                                                 std::uint64_t most_bytes);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

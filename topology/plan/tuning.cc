@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 constexpr std::uint64_t kLeastBytes = 256;
@@ -13,12 +13,12 @@ constexpr int kMostChannels = 64;
 
 // A way that beats NCCL's own at some size.
 struct Win {
-  Way way;
+  nccl::Way way;
   double us = 0, default_us = 0;
   bool measured = false;
 };
 
-auto key_of(const Way& way) { return std::tie(way.algorithm, way.protocol, way.channels); }
+auto key_of(const nccl::Way& way) { return std::tie(way.algorithm, way.protocol, way.channels); }
 
 std::vector<std::uint64_t> sizes_up_to(std::uint64_t most_bytes) {
   std::vector<std::uint64_t> sizes;
@@ -32,33 +32,38 @@ std::vector<std::uint64_t> sizes_up_to(std::uint64_t most_bytes) {
   return sizes;
 }
 
-Way without_channels(Way way) {
+nccl::Way without_channels(nccl::Way way) {
   way.channels = 0;
   return way;
 }
 
 // What NCCL's own choice takes.
-Prediction own_prediction(const CalibratedModel& model, const Call& call, const Way& own) {
-  const Prediction chosen = model.predict({call.collective, std::nullopt, call.op}, call.bytes);
-  if (chosen.basis == Basis::Measured) return chosen;
-  const Prediction by_way = model.predict({call.collective, own, call.op}, call.bytes);
-  return by_way.basis == Basis::Measured ? by_way : chosen;
+nccl::Prediction own_prediction(const nccl::CalibratedModel& model, const nccl::Call& call,
+                                const nccl::Way& own) {
+  const nccl::Prediction chosen =
+      model.predict({call.collective, std::nullopt, call.op}, call.bytes);
+  if (chosen.basis == nccl::Basis::Measured) return chosen;
+  const nccl::Prediction by_way = model.predict({call.collective, own, call.op}, call.bytes);
+  return by_way.basis == nccl::Basis::Measured ? by_way : chosen;
 }
 
-std::vector<Win> wins_at(const CalibratedModel& model, const Call& call) {
-  const Way own = without_channels(model.model().choice(call).way);
-  const Prediction today = own_prediction(model, call, own);
+std::vector<Win> wins_at(const nccl::CalibratedModel& model, const nccl::Call& call) {
+  const nccl::Way own = without_channels(model.model().choice(call).way);
+  const nccl::Prediction today = own_prediction(model, call, own);
   std::vector<Win> wins;
-  for (int i = 0; i < kAlgorithms * kProtocols; ++i) {
-    Way way = {static_cast<Algorithm>(i / kProtocols), static_cast<Protocol>(i % kProtocols)};
+  for (int i = 0; i < nccl::kAlgorithms * nccl::kProtocols; ++i) {
+    nccl::Way way = {static_cast<nccl::Algorithm>(i / nccl::kProtocols),
+                     static_cast<nccl::Protocol>(i % nccl::kProtocols)};
     if (!model.model().is_offered(call, way)) continue;
-    const bool any_channels = way.algorithm == Algorithm::Ring || way.algorithm == Algorithm::Tree;
+    const bool any_channels =
+        way.algorithm == nccl::Algorithm::Ring || way.algorithm == nccl::Algorithm::Tree;
     for (way.channels = 0; way.channels <= (any_channels ? kMostChannels : 0); ++way.channels) {
-      const Prediction found = model.predict({call.collective, way, call.op}, call.bytes);
-      const bool is_measured = found.basis == Basis::Measured;
+      const nccl::Prediction found = model.predict({call.collective, way, call.op}, call.bytes);
+      const bool is_measured = found.basis == nccl::Basis::Measured;
       if (!is_measured && (way.channels > 0 || key_of(way) == key_of(own))) continue;
       if (found.high_us >= today.low_us) continue;
-      wins.push_back({way, found.us, today.us, is_measured && today.basis == Basis::Measured});
+      wins.push_back(
+          {way, found.us, today.us, is_measured && today.basis == nccl::Basis::Measured});
     }
   }
   return wins;
@@ -81,8 +86,8 @@ const Win* winner(const std::vector<Win>& at_begin, const std::vector<Win>& at_e
   return best;
 }
 
-void tune_collective(const CalibratedModel& model, Collective collective, std::uint64_t most_bytes,
-                     std::vector<TunedRange>* ranges) {
+void tune_collective(const nccl::CalibratedModel& model, nccl::Collective collective,
+                     std::uint64_t most_bytes, std::vector<TunedRange>* ranges) {
   const std::vector<std::uint64_t> sizes = sizes_up_to(most_bytes);
   std::vector<std::vector<Win>> wins;
   for (const std::uint64_t bytes : sizes) wins.push_back(wins_at(model, {collective, bytes}));
@@ -106,12 +111,12 @@ void tune_collective(const CalibratedModel& model, Collective collective, std::u
 }
 
 // Appends NCCL's own choices for [from, to), a range for each run of sizes with one way.
-void add_own(const CostModel& model, Collective collective, std::uint64_t from, std::uint64_t to,
-             std::vector<TunedRange>* ranges) {
+void add_own(const nccl::CostModel& model, nccl::Collective collective, std::uint64_t from,
+             std::uint64_t to, std::vector<TunedRange>* ranges) {
   while (from < to) {
     const std::uint64_t doubled = from < kLeastBytes ? kLeastBytes : 2 * from;
     const std::uint64_t end = doubled < from || doubled > to ? to : doubled;
-    const Way way =
+    const nccl::Way way =
         without_channels(model.choice({collective, std::max<std::uint64_t>(from, 1)}).way);
     TunedRange* const before = ranges->empty() ? nullptr : &ranges->back();
     if (before != nullptr && before->collective == collective && before->to_bytes == from &&
@@ -126,25 +131,25 @@ void add_own(const CostModel& model, Collective collective, std::uint64_t from, 
 
 }  // namespace
 
-TunerTable tune(const CalibratedModel& model, const TuneOptions& options) {
+TunerTable tune(const nccl::CalibratedModel& model, const TuneOptions& options) {
   TunerTable table;
   table.ranks = model.model().ranks();
   table.nodes = model.model().allocation().nodes;
   table.nccl_version = options.nccl_version;
   if (table.ranks < 2) return table;
-  std::vector<Collective> collectives = options.collectives;
+  std::vector<nccl::Collective> collectives = options.collectives;
   std::sort(collectives.begin(), collectives.end());
-  for (const Collective collective : collectives) {
+  for (const nccl::Collective collective : collectives) {
     tune_collective(model, collective, options.most_bytes, &table.ranges);
   }
   return table;
 }
 
-TunerTable with_own_choices(const TunerTable& table, const CostModel& model) {
+TunerTable with_own_choices(const TunerTable& table, const nccl::CostModel& model) {
   TunerTable full = table;
   full.ranges.clear();
-  for (int i = 0; i < kCollectives && model.ranks() > 1; ++i) {
-    const auto collective = static_cast<Collective>(i);
+  for (int i = 0; i < nccl::kCollectives && model.ranks() > 1; ++i) {
+    const auto collective = static_cast<nccl::Collective>(i);
     std::uint64_t covered = 0;
     for (const TunedRange& range : table.ranges) {
       if (range.collective != collective) continue;
@@ -157,4 +162,4 @@ TunerTable with_own_choices(const TunerTable& table, const CostModel& model) {
   return full;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -7,12 +7,12 @@
 #include "topology/nccl/measured_curve.h"
 #include "topology/plan/tuner_table.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 
 struct TuneOptions {
   // Of sums: PreMulSum, which averages are, has no NVLS (measured_curve.h, CurveKey::op).
-  std::vector<Collective> collectives = {Collective::AllReduce, Collective::ReduceScatter,
-                                         Collective::AllGather};
+  std::vector<nccl::Collective> collectives = {
+      nccl::Collective::AllReduce, nccl::Collective::ReduceScatter, nccl::Collective::AllGather};
   std::uint64_t most_bytes = std::uint64_t{1} << 30;  // the largest call; below 256 nothing is said
   int nccl_version = 0;                               // of the machine, as in TunerTable
 };
@@ -37,10 +37,10 @@ struct TuneOptions {
 // another model and asks no tuner.
 //
 // For one rank: no ranges.
-[[nodiscard]] TunerTable tune(const CalibratedModel& model, const TuneOptions& options = {});
+[[nodiscard]] TunerTable tune(const nccl::CalibratedModel& model, const TuneOptions& options = {});
 
 // The same with NCCL's choice, as the model says it, for all other sizes of all collectives, with
 // NCCL's channels: for readers that do not leave to NCCL what they do not find. Without times.
-[[nodiscard]] TunerTable with_own_choices(const TunerTable& table, const CostModel& model);
+[[nodiscard]] TunerTable with_own_choices(const TunerTable& table, const nccl::CostModel& model);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

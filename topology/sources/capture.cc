@@ -8,7 +8,7 @@
 #include "topology/sources/smi_topo.h"
 #include "topology/sources/sysfs.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -83,8 +83,8 @@ class Reader {
   std::string source_;
 };
 
-Finding unreadable(const Capture& capture, const std::string& what, const std::string& why) {
-  Finding finding;
+graph::Finding unreadable(const Capture& capture, const std::string& what, const std::string& why) {
+  graph::Finding finding;
   finding.id = "capture.unreadable";
   finding.subject = capture.host;
   finding.words = what + " of " + capture.host + " cannot be read: " + why;
@@ -94,18 +94,18 @@ Finding unreadable(const Capture& capture, const std::string& what, const std::s
 }
 
 // Of the first GPU that has one.
-std::string gpu_model(const Graph& graph) {
-  for (const VertexIndex gpu : graph.of_kind(Kind::Gpu)) {
-    const std::string model = text_of(graph, graph.vertex(gpu).facts, key::kModel);
+std::string gpu_model(const graph::Graph& graph) {
+  for (const graph::VertexIndex gpu : graph.of_kind(graph::Kind::Gpu)) {
+    const std::string model = graph::text_of(graph, graph.vertex(gpu).facts, graph::key::kModel);
     if (!model.empty()) return model;
   }
   return "";
 }
 
-Finding timed_out(const Capture& capture, const std::string& what) {
-  Finding finding;
+graph::Finding timed_out(const Capture& capture, const std::string& what) {
+  graph::Finding finding;
   finding.id = "capture.timed_out";
-  finding.severity = Severity::Error;
+  finding.severity = graph::Severity::Error;
   finding.subject = capture.host;
   finding.words = what + " on " + capture.host + " does not answer";
   finding.evidence = {{what, "no answer before its deadline"}};
@@ -175,10 +175,10 @@ Replayed replay(const Capture& capture) {
       take(name, [&] { return read_smi_nvlink(text, context); });
     }
   }
-  for (Finding& finding : check_graph(replayed.graph)) {
+  for (graph::Finding& finding : graph::check_graph(replayed.graph)) {
     replayed.findings.push_back(std::move(finding));
   }
   return replayed;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

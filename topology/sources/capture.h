@@ -7,7 +7,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct CommandOutput {
   int exit_code = 0;       // 127: it is not there
@@ -33,9 +33,9 @@ struct Capture {
 // Everything that the capture tells, merged. What cannot be read becomes a finding
 // ("capture.unreadable", "capture.timed_out"), never an exception.
 struct Replayed {
-  Graph graph;
-  std::vector<Finding> findings;
+  graph::Graph graph;
+  std::vector<graph::Finding> findings;
 };
 [[nodiscard]] Replayed replay(const Capture& capture);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -6,11 +6,11 @@
 #include "base/document.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "topology/sources/fabric_layout.h"
 #include "topology/graph/figures.h"
 #include "topology/graph/hostlist.h"
+#include "topology/sources/fabric_layout.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 using base::Table;
@@ -47,7 +47,7 @@ void check_word(const Table& table, const std::string& key, const std::string& w
 template <class Port>
 void read_rate(Table& table, Port* port) {
   table.read("rate", &port->rate);
-  const auto rate = network_rate(port->rate);
+  const auto rate = graph::network_rate(port->rate);
   if (!rate) {
     table.fail("rate", port->rate.empty() ? "is missing; give it as NDR, HDR or 100GbE"
                                           : "'" + base::printable(port->rate) +
@@ -61,7 +61,7 @@ void read_rate(Table& table, Port* port) {
 void read_hosts(Table& table, NodeKind* kind) {
   std::string names;
   table.read("names", &names);
-  const int count = whole(table, "count", 0, 0, static_cast<int>(kMostHosts));
+  const int count = whole(table, "count", 0, 0, static_cast<int>(graph::kMostHosts));
   if (names.empty() == (count == 0)) {
     table.fail("names", "give either names, as in 'node[01-32]', or count");
   }
@@ -70,7 +70,7 @@ void read_hosts(Table& table, NodeKind* kind) {
     return;
   }
   try {
-    kind->hosts = expand_hostlist(names);
+    kind->hosts = graph::expand_hostlist(names);
   } catch (const base::Error& error) {
     table.fail("names", error.what());
   }
@@ -78,7 +78,7 @@ void read_hosts(Table& table, NodeKind* kind) {
   for (const std::string& host : kind->hosts) check_word(table, "names", host);
 }
 
-void read_nvlink(Table& gpus, NodeKind* kind, const GpuFigures* figures) {
+void read_nvlink(Table& gpus, NodeKind* kind, const graph::GpuFigures* figures) {
   gpus.read_enum("nvlink", {"none", "pairs", "mesh", "switch", "domain"}, &kind->nvlink);
   if (kind->nvlink == NvlinkShape::None) return;
   const bool known = figures != nullptr && figures->nvlinks > 0;
@@ -108,7 +108,7 @@ void read_gpus(Table& table, NodeKind* kind) {
   if (kind->gpus > 0 && kind->gpu_model.empty()) {
     gpus.fail("model", "is missing; give it as nvidia-smi shows it, as in 'NVIDIA H100 80GB HBM3'");
   }
-  read_nvlink(gpus, kind, gpu_figures(kind->gpu_model));
+  read_nvlink(gpus, kind, graph::gpu_figures(kind->gpu_model));
   gpus.finish();
 }
 
@@ -128,7 +128,7 @@ void read_cpus(Table& table, NodeKind* kind) {
 
 void read_pcie(Table& table, NodeKind* kind) {
   Table pcie = table.table("pcie");
-  kind->pcie_gt_s = *pcie_gt_s(whole(pcie, "generation", 4, 1, 6));
+  kind->pcie_gt_s = *graph::pcie_gt_s(whole(pcie, "generation", 4, 1, 6));
   kind->pcie_width = whole(pcie, "width", 16, 1, 32);
   kind->pcie_switches = whole(pcie, "switches", 0, 0, 64);
   std::vector<std::string> numbers;
@@ -276,8 +276,8 @@ ClusterDescription parse_cluster(std::string_view text, const std::string& sourc
 }
 
 ClusterDescription with_nodes(ClusterDescription description, int node_count) {
-  if (node_count < 1 || node_count > static_cast<int>(kMostHosts)) {
-    throw base::Error(base::Code::User, "a cluster has 1 to " + std::to_string(kMostHosts) +
+  if (node_count < 1 || node_count > static_cast<int>(graph::kMostHosts)) {
+    throw base::Error(base::Code::User, "a cluster has 1 to " + std::to_string(graph::kMostHosts) +
                                             " nodes, not " + std::to_string(node_count));
   }
   description.kinds.resize(1);
@@ -285,8 +285,8 @@ ClusterDescription with_nodes(ClusterDescription description, int node_count) {
   return description;
 }
 
-Graph generate(const ClusterDescription& description, int node_count) {
+graph::Graph generate(const ClusterDescription& description, int node_count) {
   return cluster_graph(with_nodes(description, node_count));
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -10,7 +10,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 enum class NvlinkShape : std::uint8_t {
   None,
@@ -88,13 +88,13 @@ inline constexpr std::size_t kMostVertices = 500'000;
 
 // One node with its cables to the leaves, as a capture of that host and its fabric would give it;
 // `number` counts through all kinds.
-[[nodiscard]] Graph node_graph(const ClusterDescription& description, std::size_t number);
+[[nodiscard]] graph::Graph node_graph(const ClusterDescription& description, std::size_t number);
 // The fabrics alone: switches and the cables between them.
-[[nodiscard]] Graph fabric_graph(const ClusterDescription& description);
+[[nodiscard]] graph::Graph fabric_graph(const ClusterDescription& description);
 // All of it.
-[[nodiscard]] Graph cluster_graph(const ClusterDescription& description);
+[[nodiscard]] graph::Graph cluster_graph(const ClusterDescription& description);
 
 // cluster_graph of with_nodes.
-[[nodiscard]] Graph generate(const ClusterDescription& description, int node_count);
+[[nodiscard]] graph::Graph generate(const ClusterDescription& description, int node_count);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

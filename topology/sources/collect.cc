@@ -14,7 +14,7 @@
 #include "topology/sources/pci_config.h"
 #include "topology/sources/sysfs.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 namespace fs = std::filesystem;
@@ -155,7 +155,7 @@ class Collector {
   // Its attributes and those of the bridges above it.
   void read_pci_device(const std::string& device) {
     for (const std::string& part : base::split(device, '/')) {
-      if (!normal_bus_id(part)) continue;
+      if (!graph::normal_bus_id(part)) continue;
       const std::string link = "/sys/bus/pci/devices/" + part;
       if (capture_.links.count(link) > 0) continue;
       capture_.links[link] = device.substr(0, device.find(part) + part.size());
@@ -231,4 +231,4 @@ Capture collect(const CollectOptions& options, const base::Clock& clock) {
   return capture;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "topology/sources/capture.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct CollectOptions {
   base::Path root = "/";  // in front of /sys and /proc
@@ -29,4 +29,4 @@ struct CollectOptions {
 // Whether a variable changes how collectives run: NCCL_*, CUDA_*, UCX_*, OMPI_MCA_*, …
 [[nodiscard]] bool is_kept_variable(const std::string& name);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

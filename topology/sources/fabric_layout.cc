@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
@@ -99,4 +99,4 @@ std::vector<std::pair<std::size_t, std::size_t>> spread(std::size_t number, std:
   return cables;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -8,7 +8,7 @@
 
 #include "topology/sources/cluster_file.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct FabricLayout {
   std::size_t nodes = 0;  // that have a NIC in it
@@ -36,4 +36,4 @@ struct FabricLayout {
 // "dgx01" to "dgx32"; at least two digits.
 [[nodiscard]] std::vector<std::string> numbered_hosts(const std::string& name, int count);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -8,7 +8,7 @@
 #include "topology/graph/reader_error.h"
 #include "topology/graph/xml.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr const char* kSearches[] = {"ring", "tree", "collnet chain", "nvls", "collnet direct"};
@@ -23,7 +23,7 @@ class Reader {
  public:
   Reader(const std::string& place) : place_(place) {}
 
-  std::vector<NcclSearch> read(const XmlElement& root) const {
+  std::vector<NcclSearch> read(const graph::XmlElement& root) const {
     if (root.name == "system") {
       fail(root,
            "this is a topology (NCCL_TOPO_DUMP_FILE), not the graphs that NCCL searched "
@@ -33,7 +33,7 @@ class Reader {
     if (integer(root, "version") != 1) fail(root, "only version 1 is known");
     std::vector<NcclSearch> searches;
     std::set<std::int64_t> ids;
-    for (const XmlElement& element : root.children) {
+    for (const graph::XmlElement& element : root.children) {
       if (element.name != "graph") fail(element, "there is something else than a <graph>");
       searches.push_back(read_search(element));
       if (!ids.insert(searches.back().id).second) {
@@ -44,22 +44,22 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void fail(const XmlElement& element, const std::string& what) const {
-    fail_at(place_, element.line, what);
+  [[noreturn]] void fail(const graph::XmlElement& element, const std::string& what) const {
+    graph::fail_at(place_, element.line, what);
   }
-  const std::string& text(const XmlElement& element, const char* name) const {
+  const std::string& text(const graph::XmlElement& element, const char* name) const {
     const std::string* const found = element.find(name);
     if (found == nullptr) {
       fail(element, "<" + element.name.substr(0, 40) + "> has no '" + name + "'");
     }
     return *found;
   }
-  std::int64_t integer(const XmlElement& element, const char* name) const {
+  std::int64_t integer(const graph::XmlElement& element, const char* name) const {
     const auto value = base::parse_integer(text(element, name));
     if (!value) fail(element, std::string("'") + name + "' is not a whole number");
     return *value;
   }
-  NcclDevice device(const XmlElement& stop) const {
+  NcclDevice device(const graph::XmlElement& stop) const {
     const std::string& said = text(stop, "dev");
     const std::size_t prefix = said.starts_with("0x") ? 2 : 0;
     std::uint64_t id = 0;
@@ -73,22 +73,22 @@ class Reader {
     return {static_cast<std::int64_t>(id & kLocalIdMask),
             static_cast<std::int64_t>(id >> kMachineShift)};
   }
-  double number(const XmlElement& element, const char* name) const {
+  double number(const graph::XmlElement& element, const char* name) const {
     const auto value = base::parse_number(text(element, name));
     if (!value || !std::isfinite(*value) || *value < 0 || *value > 1e6) {
       fail(element, std::string("'") + name + "' is not a speed or latency");
     }
     return *value;
   }
-  PathType path(const XmlElement& element, const char* name) const {
-    const auto type = parse_path_type(text(element, name));
+  graph::PathType path(const graph::XmlElement& element, const char* name) const {
+    const auto type = graph::parse_path_type(text(element, name));
     if (!type) {
       fail(element, "'" + text(element, name).substr(0, 40) + "' is not one of NCCL's path types");
     }
     return *type;
   }
 
-  NcclSearch read_search(const XmlElement& element) const {
+  NcclSearch read_search(const graph::XmlElement& element) const {
     NcclSearch search;
     search.id = integer(element, "id");
     search.pattern = integer(element, "pattern");
@@ -102,7 +102,7 @@ class Reader {
     search.intra = path(element, "typeintra");
     search.inter = path(element, "typeinter");
     search.same_channels = integer(element, "samechannels") != 0;
-    for (const XmlElement& channel : element.children) {
+    for (const graph::XmlElement& channel : element.children) {
       if (channel.name != "channel") fail(channel, "there is something else than a <channel>");
       search.channels.push_back(read_channel(channel));
     }
@@ -115,9 +115,9 @@ class Reader {
     return search;
   }
 
-  NcclChannel read_channel(const XmlElement& element) const {
+  NcclChannel read_channel(const graph::XmlElement& element) const {
     NcclChannel channel;
-    for (const XmlElement& stop : element.children) {
+    for (const graph::XmlElement& stop : element.children) {
       if (stop.name != "gpu" && stop.name != "net") {
         fail(stop, "a channel goes over something else than a <gpu> or <net>");
       }
@@ -139,14 +139,14 @@ const char* name_of_pattern(std::int64_t pattern) {
 }
 
 std::vector<NcclSearch> parse_nccl_graphs(std::string_view text, const std::string& place) {
-  return Reader(place).read(parse_xml(text, place));
+  return Reader(place).read(graph::parse_xml(text, place));
 }
 
-Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::string& node,
-                        const std::string& place) {
-  Graph graph;
-  const std::uint32_t source = graph.add_source(Source::NcclGraph, place);
-  const VertexIndex machine = graph.add(Kind::Node, node);
+graph::Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::string& node,
+                               const std::string& place) {
+  graph::Graph graph;
+  const std::uint32_t source = graph.add_source(graph::Source::NcclGraph, place);
+  const graph::VertexIndex machine = graph.add(graph::Kind::Node, node);
   std::set<NcclDevice> gpus;
   std::set<std::int64_t> machines;
   for (const NcclSearch& search : searches) {
@@ -160,7 +160,7 @@ Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::stri
     graph.set(machine, start + ".channels", channels, source);
     graph.set(machine, start + ".gb_per_s", static_cast<double>(channels) * search.gb_per_s_intra,
               source);
-    graph.set(machine, start + ".path", std::string(name_of(search.intra)), source);
+    graph.set(machine, start + ".path", std::string(graph::name_of(search.intra)), source);
     for (const NcclChannel& channel : search.channels) {
       gpus.insert(channel.gpus.begin(), channel.gpus.end());
     }
@@ -168,11 +168,11 @@ Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::stri
   for (const NcclDevice& gpu : gpus) machines.insert(gpu.machine);
   if (machines.size() > 1) return graph;
   for (const NcclDevice& each : gpus) {
-    const VertexIndex gpu =
-        graph.add(Kind::Gpu, node + "/gpu#" + std::to_string(each.dev), machine);
-    graph.set(gpu, key::kIndex, each.dev, source);
+    const graph::VertexIndex gpu =
+        graph.add(graph::Kind::Gpu, node + "/gpu#" + std::to_string(each.dev), machine);
+    graph.set(gpu, graph::key::kIndex, each.dev, source);
   }
   return graph;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -11,7 +11,7 @@
 #include "topology/graph/graph.h"
 #include "topology/graph/paths.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 // A GPU by its NVML index or a NIC by NCCL's number, and which machine of an NVLink domain has it:
 // 0 where there is only one.
@@ -34,7 +34,8 @@ struct NcclSearch {
   bool same_channels = false;
   double gb_per_s_intra = 0, gb_per_s_inter = 0;  // of one channel
   double latency_us_inter = 0;
-  PathType intra = PathType::Loc, inter = PathType::Loc;  // the worst way that it takes
+  graph::PathType intra = graph::PathType::Loc,
+                  inter = graph::PathType::Loc;  // the worst way that it takes
   std::vector<NcclChannel> channels;
 };
 [[nodiscard]] const char* name_of_search(std::int64_t id);        // "ring", …, "unknown"
@@ -49,7 +50,7 @@ struct NcclSearch {
 // What the searches say of a node: its GPUs, and as facts of the node "nccl.<search>.channels",
 // ".gb_per_s" (of all channels, inside the node), ".path" (the worst one between GPUs). Searches
 // over several machines give no GPUs: the file does not say which of them wrote it.
-[[nodiscard]] Graph graph_of_searches(const std::vector<NcclSearch>& searches,
-                                      const std::string& node, const std::string& place);
+[[nodiscard]] graph::Graph graph_of_searches(const std::vector<NcclSearch>& searches,
+                                             const std::string& node, const std::string& place);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -13,7 +13,7 @@
 #include "topology/graph/reader_error.h"
 #include "topology/graph/xml.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr std::size_t kMostDomains = 64;
@@ -44,9 +44,9 @@ bool is_class(std::string_view value, std::string_view prefix) { return value.st
 class Reader {
  public:
   Reader(std::string_view text, const NcclXmlContext& context)
-      : context_(context), root_(parse_xml(text, context.place)) {}
+      : context_(context), root_(graph::parse_xml(text, context.place)) {}
 
-  Graph read() {
+  graph::Graph read() {
     if (root_.name == "graphs") {
       fail(root_,
            "these are the graphs that NCCL searched (NCCL_GRAPH_DUMP_FILE), not a topology "
@@ -59,11 +59,11 @@ class Reader {
       fail(root_, "version " + std::to_string(version) + " is not known; NCCL writes 1, RCCL 2");
     }
     amd_ = version == 2;
-    source_ = graph_.add_source(Source::NcclXml, context_.place);
-    derived_ = graph_.add_source(Source::Derived, context_.place);
-    node_ = graph_.add(Kind::Node, context_.node);
+    source_ = graph_.add_source(graph::Source::NcclXml, context_.place);
+    derived_ = graph_.add_source(graph::Source::Derived, context_.place);
+    node_ = graph_.add(graph::Kind::Node, context_.node);
     keep(node_, root_);
-    for (const XmlElement& cpu : root_.children) read_cpu(cpu);
+    for (const graph::XmlElement& cpu : root_.children) read_cpu(cpu);
     connect_domains();
     for (Gpu& gpu : gpus_) read_gpu_links(gpu);
     for (const auto& [vertex, element] : bridges_) read_bridge_links(vertex, *element);
@@ -72,24 +72,24 @@ class Reader {
 
  private:
   struct Gpu {
-    VertexIndex vertex;
-    VertexIndex domain;
-    const XmlElement* element;
-    std::map<VertexIndex, std::int64_t> links;  // NVLink or xGMI, by peer
+    graph::VertexIndex vertex;
+    graph::VertexIndex domain;
+    const graph::XmlElement* element;
+    std::map<graph::VertexIndex, std::int64_t> links;  // NVLink or xGMI, by peer
   };
   struct Place {
-    VertexIndex parent, domain;
+    graph::VertexIndex parent, domain;
     std::int64_t numa;
   };
 
-  [[noreturn]] void fail(const XmlElement& element, const std::string& what) const {
-    fail_at(context_.place, element.line, what);
+  [[noreturn]] void fail(const graph::XmlElement& element, const std::string& what) const {
+    graph::fail_at(context_.place, element.line, what);
   }
 
-  void check_grammar(const XmlElement& element) const {
+  void check_grammar(const graph::XmlElement& element) const {
     const auto rule = std::find_if(std::begin(kGrammar), std::end(kGrammar),
                                    [&](const Children& r) { return r.element == element.name; });
-    for (const XmlElement& child : element.children) {
+    for (const graph::XmlElement& child : element.children) {
       if (std::find(rule->of.begin(), rule->of.end(), child.name) == rule->of.end()) {
         fail(child, "<" + child.name.substr(0, 40) + "> cannot stand in <" + element.name + ">");
       }
@@ -97,12 +97,13 @@ class Reader {
     }
   }
 
-  std::optional<std::string> text(const XmlElement& element, const char* name) const {
+  std::optional<std::string> text(const graph::XmlElement& element, const char* name) const {
     const std::string* const found = element.find(name);
     if (found == nullptr) return std::nullopt;
     return *found;
   }
-  std::optional<std::int64_t> optional_integer(const XmlElement& element, const char* name) const {
+  std::optional<std::int64_t> optional_integer(const graph::XmlElement& element,
+                                               const char* name) const {
     const auto found = text(element, name);
     if (!found) return std::nullopt;
     const auto number = base::parse_integer(*found);
@@ -112,72 +113,75 @@ class Reader {
     }
     return number;
   }
-  std::int64_t integer(const XmlElement& element, const char* name) const {
+  std::int64_t integer(const graph::XmlElement& element, const char* name) const {
     const auto number = optional_integer(element, name);
     if (!number) fail(element, "<" + element.name + "> has no '" + name + "'");
     return *number;
   }
-  std::int64_t count(const XmlElement& element) const {
+  std::int64_t count(const graph::XmlElement& element) const {
     const std::int64_t links = integer(element, "count");
     if (links < 1 || links > kMostLinks) {
       fail(element, "count " + std::to_string(links) + " is out of range");
     }
     return links;
   }
-  std::string required(const XmlElement& element, const char* name) const {
+  std::string required(const graph::XmlElement& element, const char* name) const {
     const auto found = text(element, name);
     if (!found || found->empty()) fail(element, "<" + element.name + "> has no '" + name + "'");
     return *found;
   }
-  std::string bus_id(const XmlElement& pci) const {
+  std::string bus_id(const graph::XmlElement& pci) const {
     const std::string found = required(pci, "busid");
-    const auto normal = normal_bus_id(found);
+    const auto normal = graph::normal_bus_id(found);
     if (!normal) fail(pci, "'" + found.substr(0, 40) + "' is not a bus id");
     return *normal;
   }
 
   // The attributes of an element on the vertex that stands for it.
-  void keep(VertexIndex vertex, const XmlElement& element, const std::string& name) {
+  void keep(graph::VertexIndex vertex, const graph::XmlElement& element, const std::string& name) {
     for (const auto& [attribute, value] : element.attributes) {
       if (attribute.find('.') != std::string::npos)
         fail(element, "an attribute has a '.' in its name");
       graph_.set(vertex, "xml." + name + "." + attribute, value, source_);
     }
   }
-  void keep(VertexIndex vertex, const XmlElement& element) { keep(vertex, element, element.name); }
+  void keep(graph::VertexIndex vertex, const graph::XmlElement& element) {
+    keep(vertex, element, element.name);
+  }
   // Its place among its siblings.
-  void number(VertexIndex vertex) { graph_.set(vertex, "xml.order", ++order_, source_); }
-  void set_integer(VertexIndex vertex, const char* name, const XmlElement& element,
+  void number(graph::VertexIndex vertex) { graph_.set(vertex, "xml.order", ++order_, source_); }
+  void set_integer(graph::VertexIndex vertex, const char* name, const graph::XmlElement& element,
                    const char* attribute) {
     if (const auto value = optional_integer(element, attribute)) {
       graph_.set(vertex, name, *value, source_);
     }
   }
 
-  void read_cpu(const XmlElement& cpu) {
+  void read_cpu(const graph::XmlElement& cpu) {
     const std::int64_t numa = integer(cpu, "numaid");
     const std::string id = context_.node + "/numa:" + std::to_string(numa);
-    if (graph_.find(id) != kNoVertex) {
+    if (graph_.find(id) != graph::kNoVertex) {
       fail(cpu, "numaid " + std::to_string(numa) +
                     " appears twice; a dump of several machines is not read");
     }
     if (domains_.size() == kMostDomains) fail(cpu, "there are too many <cpu>");
-    const VertexIndex domain = graph_.add(Kind::Numa, id, node_);
+    const graph::VertexIndex domain = graph_.add(graph::Kind::Numa, id, node_);
     domains_.push_back(domain);
     keep(domain, cpu);
     number(domain);
-    if (const auto vendor = text(cpu, "vendor")) graph_.set(domain, key::kVendor, *vendor, source_);
+    if (const auto vendor = text(cpu, "vendor"))
+      graph_.set(domain, graph::key::kVendor, *vendor, source_);
     if (const auto affinity = text(cpu, "affinity"); affinity && !affinity->empty()) {
-      const auto cpus = parse_cpu_mask(*affinity);
+      const auto cpus = graph::parse_cpu_mask(*affinity);
       if (!cpus) fail(cpu, "'" + affinity->substr(0, 80) + "' is not a mask of CPUs");
-      if (!cpus->empty()) graph_.set(domain, key::kCpus, cpu_list(*cpus), source_);
+      if (!cpus->empty()) graph_.set(domain, graph::key::kCpus, graph::cpu_list(*cpus), source_);
     }
     const std::string arch = text(cpu, "arch").value_or("");
     const std::string vendor_name = text(cpu, "vendor").value_or("");
-    const CpuModel model = {arch, vendor_name, optional_integer(cpu, "familyid").value_or(0),
-                            optional_integer(cpu, "modelid").value_or(0)};
-    smp_.push_back(smp_gb_per_s(model));
-    for (const XmlElement& child : cpu.children) {
+    const graph::CpuModel model = {arch, vendor_name, optional_integer(cpu, "familyid").value_or(0),
+                                   optional_integer(cpu, "modelid").value_or(0)};
+    smp_.push_back(graph::smp_gb_per_s(model));
+    for (const graph::XmlElement& child : cpu.children) {
       const Place place = {domain, domain, numa};
       child.name == "nic" ? read_nic(nullptr, &child, place) : read_pci(child, place);
     }
@@ -187,78 +191,81 @@ class Reader {
   void connect_domains() {
     for (std::size_t i = 0; i < domains_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        const std::uint32_t link = graph_.connect(LinkKind::Smp, domains_[j], domains_[i]);
+        const std::uint32_t link = graph_.connect(graph::LinkKind::Smp, domains_[j], domains_[i]);
         if (smp_[i] && smp_[j]) {
-          graph_.set_link(link, key::kBandwidth, std::min(*smp_[i], *smp_[j]), derived_);
+          graph_.set_link(link, graph::key::kBandwidth, std::min(*smp_[i], *smp_[j]), derived_);
         }
       }
     }
   }
 
-  void read_pci(const XmlElement& pci, const Place& place) {
+  void read_pci(const graph::XmlElement& pci, const Place& place) {
     const std::string bus = bus_id(pci);
     if (!buses_.insert(bus).second) fail(pci, "the bus id " + bus + " appears twice");
     const std::string type = text(pci, "class").value_or("");
     std::size_t devices = 0;
-    for (const XmlElement& child : pci.children)
+    for (const graph::XmlElement& child : pci.children)
       devices += child.name == "gpu" || child.name == "nic";
     if (devices != 0 && pci.children.size() != 1) {
       fail(pci, bus + " holds a GPU or NIC and something else");
     }
-    const XmlElement* const child = pci.children.empty() ? nullptr : &pci.children.front();
+    const graph::XmlElement* const child = pci.children.empty() ? nullptr : &pci.children.front();
     if (child != nullptr ? child->name == "gpu" : is_class(type, "0x03")) {
       read_gpu(pci, child, bus, place);
     } else if (child != nullptr ? child->name == "nic" : is_class(type, "0x02")) {
       read_nic(&pci, child, place);
     } else {
-      const VertexIndex bridge =
-          graph_.add(Kind::PciSwitch, context_.node + "/pci:" + bus, place.parent);
+      const graph::VertexIndex bridge =
+          graph_.add(graph::Kind::PciSwitch, context_.node + "/pci:" + bus, place.parent);
       hang(bridge, pci, bus, place);
       bridges_.emplace_back(bridge, &pci);
-      for (const XmlElement& each : pci.children) {
+      for (const graph::XmlElement& each : pci.children) {
         if (each.name == "pci") read_pci(each, {bridge, place.domain, place.numa});
       }
     }
   }
 
   // What every PCIe device has: its place, and the way up.
-  void hang(VertexIndex vertex, const XmlElement& pci, const std::string& bus, const Place& place) {
+  void hang(graph::VertexIndex vertex, const graph::XmlElement& pci, const std::string& bus,
+            const Place& place) {
     keep(vertex, pci);
     number(vertex);
-    if (!bus.empty()) graph_.set(vertex, key::kBusId, bus, source_);
-    const std::uint32_t link = graph_.connect(LinkKind::Pcie, vertex, place.parent);
+    if (!bus.empty()) graph_.set(vertex, graph::key::kBusId, bus, source_);
+    const std::uint32_t link = graph_.connect(graph::LinkKind::Pcie, vertex, place.parent);
     const auto speed = text(pci, "link_speed");
     const std::int64_t width = optional_integer(pci, "link_width").value_or(0);
     if (width < 0 || width > 1024) fail(pci, "a link of " + std::to_string(width) + " lanes");
     // The lesser of the device and its port, so other sources may say more of the device.
-    if (width > 0) graph_.set(vertex, key::kPcieMaxWidth, width, derived_);
+    if (width > 0) graph_.set(vertex, graph::key::kPcieMaxWidth, width, derived_);
     if (!speed) return;
-    const auto gt_per_s = parse_pcie_speed(*speed);
-    if (gt_per_s) graph_.set(vertex, key::kPcieMaxSpeed, *gt_per_s, derived_);
-    graph_.set_link(link, key::kBandwidth, pcie_gb_per_s(gt_per_s.value_or(0), width), derived_);
+    const auto gt_per_s = graph::parse_pcie_speed(*speed);
+    if (gt_per_s) graph_.set(vertex, graph::key::kPcieMaxSpeed, *gt_per_s, derived_);
+    graph_.set_link(link, graph::key::kBandwidth, graph::pcie_gb_per_s(gt_per_s.value_or(0), width),
+                    derived_);
   }
 
-  void read_gpu(const XmlElement& pci, const XmlElement* gpu, const std::string& bus,
+  void read_gpu(const graph::XmlElement& pci, const graph::XmlElement* gpu, const std::string& bus,
                 const Place& place) {
-    const VertexIndex vertex = graph_.add(Kind::Gpu, context_.node + "/gpu:" + bus, place.parent);
+    const graph::VertexIndex vertex =
+        graph_.add(graph::Kind::Gpu, context_.node + "/gpu:" + bus, place.parent);
     hang(vertex, pci, bus, place);
-    graph_.set(vertex, key::kNuma, place.numa, source_);
+    graph_.set(vertex, graph::key::kNuma, place.numa, source_);
     if (gpu == nullptr) return;
     graph_.set(vertex, "xml.gpu", std::int64_t{1}, source_);
     keep(vertex, *gpu);
-    set_integer(vertex, key::kIndex, *gpu, "dev");
-    set_integer(vertex, key::kGdr, *gpu, "gdr");
+    set_integer(vertex, graph::key::kIndex, *gpu, "dev");
+    set_integer(vertex, graph::key::kGdr, *gpu, "gdr");
     // RCCL's number is another one.
-    if (!amd_) set_integer(vertex, key::kComputeCapability, *gpu, "sm");
+    if (!amd_) set_integer(vertex, graph::key::kComputeCapability, *gpu, "sm");
     gpus_.push_back({vertex, place.domain, gpu, {}});
   }
 
   // `pci` null: a virtual card below a CPU. `nic` null: a skeleton.
-  void read_nic(const XmlElement* pci, const XmlElement* nic, const Place& place) {
+  void read_nic(const graph::XmlElement* pci, const graph::XmlElement* nic, const Place& place) {
     const std::string bus = pci == nullptr ? "" : bus_id(*pci);
     const std::int64_t element = ++order_;
-    const auto made = [&](VertexIndex vertex, bool alone) {
-      graph_.set(vertex, key::kNuma, place.numa, source_);
+    const auto made = [&](graph::VertexIndex vertex, bool alone) {
+      graph_.set(vertex, graph::key::kNuma, place.numa, source_);
       // Cards of several ports share a bus id here, though each port has its own on the machine.
       if (pci != nullptr) {
         hang(vertex, *pci, alone ? bus : "", place);
@@ -272,13 +279,14 @@ class Reader {
     if (nic == nullptr || nic->children.empty()) {
       if (pci == nullptr) fail(*nic, "a <nic> without bus id has no <net> either");
       const std::string id = context_.node + "/nic:" + bus;
-      if (graph_.find(id) != kNoVertex) fail(*pci, "a <net> has the bus id of this NIC as name");
-      made(graph_.add(Kind::Nic, id, place.parent), true);
+      if (graph_.find(id) != graph::kNoVertex)
+        fail(*pci, "a <net> has the bus id of this NIC as name");
+      made(graph_.add(graph::Kind::Nic, id, place.parent), true);
       return;
     }
-    for (const XmlElement& net : nic->children) {
+    for (const graph::XmlElement& net : nic->children) {
       if (pci == nullptr && is_listed(net)) continue;
-      const VertexIndex vertex = add_net(net, place);
+      const graph::VertexIndex vertex = add_net(net, place);
       made(vertex, nic->children.size() == 1);
       if (pci == nullptr || port_of(net) == kNoPort) interfaces_.insert(required(net, "name"));
     }
@@ -286,30 +294,30 @@ class Reader {
 
   // What has no PCIe device (tunl0, docker0, a virtual machine's eth0) is nearer to no CPU than to
   // another, and some dumps list it below each. It is one interface: that of its first place.
-  bool is_listed(const XmlElement& net) const {
+  bool is_listed(const graph::XmlElement& net) const {
     return interfaces_.count(required(net, "name")) != 0;
   }
-  std::int64_t port_of(const XmlElement& net) const {
+  std::int64_t port_of(const graph::XmlElement& net) const {
     return optional_integer(net, "port").value_or(kFirstPort);
   }
 
-  VertexIndex add_net(const XmlElement& net, const Place& place) {
+  graph::VertexIndex add_net(const graph::XmlElement& net, const Place& place) {
     const std::string name = required(net, "name");
     if (base::printable(name) != name) fail(net, "'" + name + "' is not the name of a NIC");
     const std::string id = context_.node + "/nic:" + name;
-    if (graph_.find(id) != kNoVertex) fail(net, "'" + name + "' appears twice");
-    const VertexIndex vertex = graph_.add(Kind::Nic, id, place.parent);
+    if (graph_.find(id) != graph::kNoVertex) fail(net, "'" + name + "' appears twice");
+    const graph::VertexIndex vertex = graph_.add(graph::Kind::Nic, id, place.parent);
     graph_.set(vertex, "xml.net", std::int64_t{1}, source_);
     keep(vertex, net);
-    graph_.set(vertex, key::kName, name, source_);
-    set_integer(vertex, key::kIndex, net, "dev");
-    set_integer(vertex, key::kSpeed, net, "speed");
-    set_integer(vertex, key::kPort, net, "port");
-    set_integer(vertex, key::kGdr, net, "gdr");
+    graph_.set(vertex, graph::key::kName, name, source_);
+    set_integer(vertex, graph::key::kIndex, net, "dev");
+    set_integer(vertex, graph::key::kSpeed, net, "speed");
+    set_integer(vertex, graph::key::kPort, net, "port");
+    set_integer(vertex, graph::key::kGdr, net, "gdr");
     if (port_of(net) == kNoPort) return vertex;  // its guid is a number that NCCL counts up
     const auto guid = swapped_guid(text(net, "guid").value_or(""));
     if (guid && guid->find_first_not_of("0x") != std::string::npos) {
-      graph_.set(vertex, key::kGuid, *guid, source_);
+      graph_.set(vertex, graph::key::kGuid, *guid, source_);
     }
     return vertex;
   }
@@ -318,50 +326,51 @@ class Reader {
     if (gpu.element->children.size() > kMostGpuLinks)
       fail(*gpu.element, "a GPU has too many links");
     std::size_t position = 0;
-    for (const XmlElement& child : gpu.element->children) {
+    for (const graph::XmlElement& child : gpu.element->children) {
       keep(gpu.vertex, child, child.name + "." + std::to_string(position++));
       if (child.name == "c2c") {
-        const std::uint32_t link = graph_.connect(LinkKind::C2c, gpu.vertex, gpu.domain);
+        const std::uint32_t link = graph_.connect(graph::LinkKind::C2c, gpu.vertex, gpu.domain);
         const std::int64_t links = count(child), mb_per_s = integer(child, "bw");
-        graph_.set_link(link, key::kCount, links, source_);
-        graph_.set_link(link, key::kBandwidth,
+        graph_.set_link(link, graph::key::kCount, links, source_);
+        graph_.set_link(link, graph::key::kBandwidth,
                         static_cast<double>(mb_per_s) * static_cast<double>(links) / 1000, source_);
         continue;
       }
       const std::int64_t links = count(child);
-      const VertexIndex peer = peer_of(gpu, child);
-      if (peer != kNoVertex) gpu.links[peer] += links;
+      const graph::VertexIndex peer = peer_of(gpu, child);
+      if (peer != graph::kNoVertex) gpu.links[peer] += links;
     }
     std::int64_t sum = 0;
     for (const auto& [peer, links] : gpu.links) {
       sum += links;
       connect_gpu(gpu, peer, links);
     }
-    if (sum != 0 && !amd_) graph_.set(gpu.vertex, key::kNvlinks, sum, source_);
+    if (sum != 0 && !amd_) graph_.set(gpu.vertex, graph::key::kNvlinks, sum, source_);
   }
 
   // The vertex at the other end; none for the GPU itself and for one that is not in the file.
-  VertexIndex peer_of(const Gpu& gpu, const XmlElement& link) {
+  graph::VertexIndex peer_of(const Gpu& gpu, const graph::XmlElement& link) {
     const std::string target = required(link, "target");
     const std::string type = text(link, "tclass").value_or("");
-    const auto bus = normal_bus_id(target);
+    const auto bus = graph::normal_bus_id(target);
     if (is_class(type, "0x068001")) return gpu.domain;  // POWER: NVLink to the CPU
     if (is_class(type, "0x0680")) {
       // NCCL writes fffffff:ffff:ff for a switch that the machine does not show.
       const std::string id = context_.node + (bus ? "/nvswitch:" + *bus : "/nvswitch#0");
-      const VertexIndex vertex = graph_.add(Kind::NvSwitch, id, node_);
-      if (bus) graph_.set(vertex, key::kBusId, *bus, source_);
+      const graph::VertexIndex vertex = graph_.add(graph::Kind::NvSwitch, id, node_);
+      if (bus) graph_.set(vertex, graph::key::kBusId, *bus, source_);
       return vertex;
     }
     if (!bus) fail(link, "'" + target.substr(0, 40) + "' is not a bus id");
-    const VertexIndex peer = graph_.find(context_.node + "/gpu:" + *bus);
-    return peer == gpu.vertex ? kNoVertex : peer;
+    const graph::VertexIndex peer = graph_.find(context_.node + "/gpu:" + *bus);
+    return peer == gpu.vertex ? graph::kNoVertex : peer;
   }
 
-  void connect_gpu(const Gpu& gpu, VertexIndex peer, std::int64_t links) {
-    const LinkKind kind = amd_ ? LinkKind::Xgmi : LinkKind::NvLink;
+  void connect_gpu(const Gpu& gpu, graph::VertexIndex peer, std::int64_t links) {
+    const graph::LinkKind kind = amd_ ? graph::LinkKind::Xgmi : graph::LinkKind::NvLink;
     if (const auto found = graph_.find_link(kind, gpu.vertex, peer)) {
-      const auto before = integer_of(graph_, graph_.links()[*found].facts, key::kCount);
+      const auto before =
+          graph::integer_of(graph_, graph_.links()[*found].facts, graph::key::kCount);
       if (before && *before != links) {
         fail(*gpu.element, graph_.vertex(gpu.vertex).id + " has " + std::to_string(links) +
                                " links to " + graph_.vertex(peer).id + ", which has " +
@@ -369,44 +378,46 @@ class Reader {
       }
     }
     const std::uint32_t link = graph_.connect(kind, gpu.vertex, peer);
-    graph_.set_link(link, key::kCount, links, source_);
-    const auto speed_of = [&](VertexIndex vertex) -> std::optional<double> {
-      const auto sm = integer_of(graph_, graph_.vertex(vertex).facts, key::kComputeCapability);
-      return sm ? nvlink_gb_per_s(*sm) : std::nullopt;
+    graph_.set_link(link, graph::key::kCount, links, source_);
+    const auto speed_of = [&](graph::VertexIndex vertex) -> std::optional<double> {
+      const auto sm =
+          graph::integer_of(graph_, graph_.vertex(vertex).facts, graph::key::kComputeCapability);
+      return sm ? graph::nvlink_gb_per_s(*sm) : std::nullopt;
     };
     auto speed = speed_of(gpu.vertex);
     if (const auto other = speed_of(peer); speed && other) speed = std::min(*speed, *other);
     if (speed) {
-      graph_.set_link(link, key::kBandwidth, *speed * static_cast<double>(links), derived_);
+      graph_.set_link(link, graph::key::kBandwidth, *speed * static_cast<double>(links), derived_);
     }
   }
 
-  void read_bridge_links(VertexIndex bridge, const XmlElement& pci) {
+  void read_bridge_links(graph::VertexIndex bridge, const graph::XmlElement& pci) {
     std::size_t position = 0;
-    for (const XmlElement& child : pci.children) {
+    for (const graph::XmlElement& child : pci.children) {
       if (child.name != "pcilink") continue;
       if (position == kMostGpuLinks) fail(child, "a bridge has too many <pcilink>");
       keep(bridge, child, child.name + "." + std::to_string(position++));
-      const auto bus = normal_bus_id(required(child, "target"));
+      const auto bus = graph::normal_bus_id(required(child, "target"));
       if (!bus) fail(child, "the target of a <pcilink> is not a bus id");
-      const VertexIndex peer = graph_.find(context_.node + "/pci:" + *bus);
-      if (peer != kNoVertex && peer != bridge) graph_.connect(LinkKind::Pcie, bridge, peer);
+      const graph::VertexIndex peer = graph_.find(context_.node + "/pci:" + *bus);
+      if (peer != graph::kNoVertex && peer != bridge)
+        graph_.connect(graph::LinkKind::Pcie, bridge, peer);
     }
   }
 
   const NcclXmlContext& context_;
-  XmlElement root_;
+  graph::XmlElement root_;
   bool amd_ = false;
   std::int64_t order_ = 0;
-  Graph graph_;
+  graph::Graph graph_;
   std::uint32_t source_ = 0, derived_ = 0;
-  VertexIndex node_ = kNoVertex;
-  std::vector<VertexIndex> domains_;
+  graph::VertexIndex node_ = graph::kNoVertex;
+  std::vector<graph::VertexIndex> domains_;
   std::vector<std::optional<double>> smp_;  // by domain
   std::set<std::string> buses_;
   std::set<std::string> interfaces_;  // names of those that may be listed again
   std::vector<Gpu> gpus_;
-  std::vector<std::pair<VertexIndex, const XmlElement*>> bridges_;
+  std::vector<std::pair<graph::VertexIndex, const graph::XmlElement*>> bridges_;
 };
 
 }  // namespace
@@ -421,8 +432,8 @@ std::optional<std::string> swapped_guid(std::string_view guid) {
   return swapped;
 }
 
-Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context) {
+graph::Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context) {
   return Reader(text, context).read();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

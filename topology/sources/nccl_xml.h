@@ -10,7 +10,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct NcclXmlContext {
   std::string node;   // the machine's name
@@ -24,7 +24,7 @@ struct NcclXmlContext {
 // machine there is none. A GPU's NVLink to itself or to a GPU that is not in the file is kept as
 // attribute only. Throws Code::User for what NCCL would not understand either, for unknown
 // elements, repeated bus ids, and GPUs that disagree on the NVLinks between them.
-[[nodiscard]] Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context);
+[[nodiscard]] graph::Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context);
 
 // NCCL writes a GUID as the number that its bytes make on a little-endian machine:
 // 946d:ae03:0050:709a is 0x9a70500003ae6d94 there. From one form to the other, with all 16 digits;
@@ -49,7 +49,7 @@ struct NcclXmlOptions {
 // up as cloud images do ("ffff:ff:01.0"). What is not known is left out: NCCL asks the machine.
 // Throws Code::User for what cannot be written so that NCCL reads it: a GPU without bus id or NUMA
 // domain, what is beyond the limits, and text that NCCL's parser would misread.
-[[nodiscard]] std::string write_nccl_xml(const Graph& graph, VertexIndex node,
+[[nodiscard]] std::string write_nccl_xml(const graph::Graph& graph, graph::VertexIndex node,
                                          const NcclXmlOptions& options = {});
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

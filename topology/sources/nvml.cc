@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 using Json = nlohmann::json;
@@ -126,51 +126,52 @@ class Builder {
  public:
   explicit Builder(const std::string& host)
       : host_(host),
-        source_(graph_.add_source(Source::Nvml, host)),
-        node_(graph_.add(Kind::Node, host)) {}
+        source_(graph_.add_source(graph::Source::Nvml, host)),
+        node_(graph_.add(graph::Kind::Node, host)) {}
 
-  Graph build(const std::map<std::int64_t, Gpu>& gpus, const std::string& driver) {
-    if (!driver.empty()) set(node_, key::kDriver, driver);
+  graph::Graph build(const std::map<std::int64_t, Gpu>& gpus, const std::string& driver) {
+    if (!driver.empty()) set(node_, graph::key::kDriver, driver);
     for (const auto& [index, gpu] : gpus) add_gpu(index, gpu);
     for (const auto& [index, gpu] : gpus) add_links(index, gpu);
     return std::move(graph_);
   }
 
  private:
-  void set(VertexIndex vertex, std::string_view name, Value value) {
+  void set(graph::VertexIndex vertex, std::string_view name, graph::Value value) {
     graph_.set(vertex, name, std::move(value), source_);
   }
-  void set_if(VertexIndex vertex, const char* name, const std::optional<std::int64_t>& value) {
+  void set_if(graph::VertexIndex vertex, const char* name,
+              const std::optional<std::int64_t>& value) {
     if (value) set(vertex, name, *value);
   }
   [[nodiscard]] std::string id_of(std::int64_t index, const Gpu& gpu) const {
-    const auto bus = normal_bus_id(gpu.bus_id);
+    const auto bus = graph::normal_bus_id(gpu.bus_id);
     return host_ + (bus ? "/gpu:" + *bus : "/gpu#" + std::to_string(index));
   }
 
   void add_gpu(std::int64_t index, const Gpu& gpu) {
-    const VertexIndex vertex = graph_.add(Kind::Gpu, id_of(index, gpu), node_);
-    set(vertex, key::kIndex, index);
-    if (const auto bus = normal_bus_id(gpu.bus_id)) set(vertex, key::kBusId, *bus);
-    if (!gpu.name.empty()) set(vertex, key::kModel, gpu.name);
-    if (!gpu.uuid.empty()) set(vertex, key::kUuid, gpu.uuid);
-    set_if(vertex, key::kComputeCapability, gpu.sm);
-    set_if(vertex, key::kPcieWidth, gpu.width);
-    set_if(vertex, key::kPcieMaxWidth, gpu.most_width);
-    set_if(vertex, key::kPcieGen, gpu.generation);
-    set_if(vertex, key::kPcieMaxGen, gpu.most_generation);
+    const graph::VertexIndex vertex = graph_.add(graph::Kind::Gpu, id_of(index, gpu), node_);
+    set(vertex, graph::key::kIndex, index);
+    if (const auto bus = graph::normal_bus_id(gpu.bus_id)) set(vertex, graph::key::kBusId, *bus);
+    if (!gpu.name.empty()) set(vertex, graph::key::kModel, gpu.name);
+    if (!gpu.uuid.empty()) set(vertex, graph::key::kUuid, gpu.uuid);
+    set_if(vertex, graph::key::kComputeCapability, gpu.sm);
+    set_if(vertex, graph::key::kPcieWidth, gpu.width);
+    set_if(vertex, graph::key::kPcieMaxWidth, gpu.most_width);
+    set_if(vertex, graph::key::kPcieGen, gpu.generation);
+    set_if(vertex, graph::key::kPcieMaxGen, gpu.most_generation);
     if (gpu.utilization) {
-      set(vertex, key::kBusy, std::int64_t{*gpu.utilization >= kPercentAtWork ? 1 : 0});
+      set(vertex, graph::key::kBusy, std::int64_t{*gpu.utilization >= kPercentAtWork ? 1 : 0});
     }
     set_if(vertex, "pcie_replays", gpu.replays);
     if (gpu.fabric.is_object()) add_fabric(vertex, gpu.fabric);
   }
 
-  void add_fabric(VertexIndex gpu, const Json& fabric) {
+  void add_fabric(graph::VertexIndex gpu, const Json& fabric) {
     constexpr const char* kStates[] = {"not supported", "not started", "in progress", "completed"};
     const auto state = whole(fabric.value("state", Json()));
     if (!state || *state < 0 || *state > 3) return;
-    set(gpu, key::kFabricState, kStates[*state]);
+    set(gpu, graph::key::kFabricState, kStates[*state]);
     set_if(gpu, "fabric_status", whole(fabric.value("status", Json())));
     set_if(gpu, "fabric_health", whole(fabric.value("health", Json())));
     const std::string cluster = words(fabric.value("cluster", Json()));
@@ -179,55 +180,56 @@ class Builder {
     if (cluster.find_first_not_of('0') == std::string::npos || !clique) return;
     const std::string domain = cluster + "." + std::to_string(*clique);
     set(gpu, "nvlink_domain", domain);
-    (void)graph_.add(Kind::NvlinkDomain, "nvlink_domain:" + domain);
+    (void)graph_.add(graph::Kind::NvlinkDomain, "nvlink_domain:" + domain);
   }
 
   void add_links(std::int64_t index, const Gpu& gpu) {
-    const VertexIndex own = graph_.find(id_of(index, gpu));
+    const graph::VertexIndex own = graph_.find(id_of(index, gpu));
     std::int64_t active = 0;
-    std::map<VertexIndex, std::pair<std::int64_t, double>> by_peer;  // links, MB/s
+    std::map<graph::VertexIndex, std::pair<std::int64_t, double>> by_peer;  // links, MB/s
     for (const auto& [number, link] : gpu.links) {
       if (!link.active) continue;
       ++active;
-      const VertexIndex peer = peer_of(link);
+      const graph::VertexIndex peer = peer_of(link);
       if (peer == own) continue;
       auto& [count, speed] = by_peer[peer];
       ++count;
       speed += link.megabytes_per_second.value_or(0);
     }
     if (gpu.links.empty()) return;
-    set(own, key::kNvlinks, active);
-    set(own, key::kNvlinksDown, static_cast<std::int64_t>(gpu.links.size()) - active);
+    set(own, graph::key::kNvlinks, active);
+    set(own, graph::key::kNvlinksDown, static_cast<std::int64_t>(gpu.links.size()) - active);
     for (const auto& [peer, sum] : by_peer) {
-      const auto link = graph_.connect(LinkKind::NvLink, own, peer);
-      graph_.set_link(link, key::kCount, sum.first, source_);
+      const auto link = graph_.connect(graph::LinkKind::NvLink, own, peer);
+      graph_.set_link(link, graph::key::kCount, sum.first, source_);
       if (sum.second > 0) {
-        graph_.set_link(link, key::kBandwidth, sum.second / kMegabytesPerGigabyte, source_);
+        graph_.set_link(link, graph::key::kBandwidth, sum.second / kMegabytesPerGigabyte, source_);
       }
     }
   }
 
-  VertexIndex peer_of(const NvLink& link) {
-    const auto bus = normal_bus_id(link.remote);
+  graph::VertexIndex peer_of(const NvLink& link) {
+    const auto bus = graph::normal_bus_id(link.remote);
     if (bus) {
-      const VertexIndex gpu = graph_.find(host_ + "/gpu:" + *bus);
-      if (gpu != kNoVertex) return gpu;
+      const graph::VertexIndex gpu = graph_.find(host_ + "/gpu:" + *bus);
+      if (gpu != graph::kNoVertex) return gpu;
     }
     // In a virtual machine, and on Hopper's switches of other nodes, the bus id means nothing.
     const bool named = bus && link.remote_type == kRemoteSwitch && bus->rfind("ffff", 0) != 0 &&
                        *bus != "0000:00:00.0";
-    return graph_.add(Kind::NvSwitch, host_ + (named ? "/nvswitch:" + *bus : "/nvswitch#0"), node_);
+    return graph_.add(graph::Kind::NvSwitch, host_ + (named ? "/nvswitch:" + *bus : "/nvswitch#0"),
+                      node_);
   }
 
   std::string host_;
-  Graph graph_;
+  graph::Graph graph_;
   std::uint32_t source_;
-  VertexIndex node_;
+  graph::VertexIndex node_;
 };
 
 }  // namespace
 
-Graph read_nvml(std::string_view lines, const std::string& host) {
+graph::Graph read_nvml(std::string_view lines, const std::string& host) {
   std::map<std::int64_t, Gpu> gpus;
   std::string driver;
   for (const Call& call : calls_of(lines)) {
@@ -264,4 +266,4 @@ std::string nvml_missing(std::string_view lines) {
   return why;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -206,4 +206,4 @@ int ask_nvml(const std::string& library, const std::set<std::string>& skip,
   return Asker(handle, skip, print).run();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 // `library`: libnvidia-ml.so.1, found as the loader does. Calls in `skip` are left out: they hung
 // before. Returns 0, or 1 when there is no such library or it does not begin (a line says why:
@@ -20,4 +20,4 @@ namespace regatta::topology {
 int ask_nvml(const std::string& library, const std::set<std::string>& skip,
              const std::function<void(const std::string&)>& print);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr std::size_t kConventionalBytes = 256;  // what a device without PCI Express has
@@ -41,4 +41,4 @@ bool redirects(std::uint16_t acs_control) {
   return (acs_control & (kRequestRedirect | kCompletionRedirect)) != 0;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

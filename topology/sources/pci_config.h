@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 // The ACS Control register; 0 where the device has none. `config` is sysfs's "config" as far as it
 // could be read: nothing when that ends before the extended capabilities, which only root may read.
@@ -16,4 +16,4 @@ namespace regatta::topology {
 // up to the root complex.
 [[nodiscard]] bool redirects(std::uint16_t acs_control);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -5,16 +5,16 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "topology/fabric/ibnetdiscover.h"
 #include "topology/sources/capture.h"
 #include "topology/sources/cluster_file.h"
-#include "topology/fabric/ibnetdiscover.h"
 #include "topology/sources/nccl_graph.h"
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/slurm_topology.h"
 #include "topology/sources/smi_topo.h"
 #include "topology/sources/topology_file.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
@@ -62,7 +62,7 @@ bool is_capture(std::string_view text) {
 void take_capture(const Capture& capture, const std::string& name, Reading* reading) {
   Replayed replayed = replay(capture);
   reading->graph = std::move(replayed.graph);
-  for (Finding& finding : replayed.findings) {
+  for (graph::Finding& finding : replayed.findings) {
     // The doctor looks at the graph itself, and after other files have been merged.
     if (finding.id.rfind("graph.", 0) != 0) reading->findings.push_back(std::move(finding));
   }
@@ -73,7 +73,7 @@ void take_capture(const Capture& capture, const std::string& name, Reading* read
   const auto modules = capture.files.find("/proc/modules");
   const auto driver = capture.files.find("/proc/driver/nvidia/version");
   if (modules == capture.files.end() || driver == capture.files.end()) return;
-  HostState host;
+  doctor::HostState host;
   host.node = capture.host;
   host.modules.emplace();
   for (const std::string& line : base::split(modules->second, '\n')) {
@@ -174,8 +174,8 @@ bool is_name(std::string_view text) {
 
 // Lines NAME=VALUE, as NCCL reads them in /etc/nccl.conf and `env` prints them. Nothing when there
 // is another kind of line, or no variable of NCCL or CUDA.
-std::vector<Setting> settings_of(std::string_view text, const std::string& name) {
-  std::vector<Setting> settings;
+std::vector<doctor::Setting> settings_of(std::string_view text, const std::string& name) {
+  std::vector<doctor::Setting> settings;
   std::size_t number = 0;
   for (std::string line : base::split(text, '\n')) {
     ++number;
@@ -204,7 +204,7 @@ constexpr FileFormat kFormats[] = {
      }},
     {"graph", is_graph,
      [](std::string_view text, const std::string& name, Reading* reading) {
-       reading->graph = parse_graph(std::string(text), name);
+       reading->graph = graph::parse_graph(std::string(text), name);
      }},
     {"NCCL topology", is_topology_file,
      [](std::string_view text, const std::string& name, Reading* reading) {
@@ -233,7 +233,7 @@ constexpr FileFormat kFormats[] = {
      }},
     {"ibnetdiscover", is_fabric,
      [](std::string_view text, const std::string& name, Reading* reading) {
-       reading->graph = read_ibnetdiscover(text, name, &reading->findings);
+       reading->graph = fabric::read_ibnetdiscover(text, name, &reading->findings);
      }},
     {"topology.conf", is_topology_conf,
      [](std::string_view text, const std::string& name, Reading* reading) {
@@ -272,4 +272,4 @@ Reading read_any(std::string_view whole, const std::string& name) {
                                           ": its format is none of those that are known: " + known);
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -8,15 +8,15 @@
 #include "topology/doctor/doctor.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct Reading {
   std::string format;  // "graph", "capture", "cluster description", "NCCL topology", "variables"
-  Graph graph;
-  std::vector<TopologyFile> topology_files;
-  std::vector<HostState> hosts;
-  std::vector<Finding> findings;  // of reading: what was left out, and why
-  std::vector<Setting>
+  graph::Graph graph;
+  std::vector<doctor::TopologyFile> topology_files;
+  std::vector<doctor::HostState> hosts;
+  std::vector<graph::Finding> findings;  // of reading: what was left out, and why
+  std::vector<doctor::Setting>
       settings;  // of a capture, of nccl.conf, or of what `env` printed: NCCL's and CUDA's
 };
 
@@ -25,4 +25,4 @@ struct Reading {
 // well-formed.
 [[nodiscard]] Reading read_any(std::string_view text, const std::string& name);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -7,7 +7,7 @@
 #include "topology/graph/hostlist.h"
 #include "topology/sources/slurm_topology.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 using View = std::string_view;
@@ -60,9 +60,9 @@ std::optional<Gpus> parse_gres(View gres) {
 
 }  // namespace
 
-Graph read_scontrol_nodes(std::string_view text, const std::string& place) {
-  Graph graph;
-  const std::uint32_t source = graph.add_source(Source::Slurm, place);
+graph::Graph read_scontrol_nodes(std::string_view text, const std::string& place) {
+  graph::Graph graph;
+  const std::uint32_t source = graph.add_source(graph::Source::Slurm, place);
   std::size_t number = 0;
   for (const std::string& line : base::split(text, '\n')) {
     ++number;
@@ -77,33 +77,34 @@ Graph read_scontrol_nodes(std::string_view text, const std::string& place) {
     }
     std::vector<std::string> names;
     try {
-      names = expand_hostlist(name, 1);
+      names = graph::expand_hostlist(name, 1);
     } catch (const base::Error& error) {
       refuse(error.what());
     }
     if (names != std::vector<std::string>{name}) refuse("names several nodes in one line");
     if (value_of(line, "State").empty())
       refuse("node " + name + " has no State; the line is cut off");
-    if (graph.find(name) != kNoVertex) refuse("a second line for node " + name);
-    const VertexIndex node = graph.add(Kind::Node, name);
-    graph.set(node, key::kNodeState, base::printable(value_of(line, "State")), source);
+    if (graph.find(name) != graph::kNoVertex) refuse("a second line for node " + name);
+    const graph::VertexIndex node = graph.add(graph::Kind::Node, name);
+    graph.set(node, graph::key::kNodeState, base::printable(value_of(line, "State")), source);
     const auto set_number = [&](const char* from, const char* to, std::int64_t times) {
       const auto value = base::parse_integer(value_of(line, from));
       constexpr std::int64_t kMost = std::int64_t{1} << 42;  // times a megabyte is below 2^63
       if (value && *value >= 0 && *value < kMost) graph.set(node, to, *value * times, source);
     };
-    set_number("CPUTot", key::kCpuCount, 1);
-    set_number("RealMemory", key::kMemory, std::int64_t{1} << 20);
+    set_number("CPUTot", graph::key::kCpuCount, 1);
+    set_number("RealMemory", graph::key::kMemory, std::int64_t{1} << 20);
     const View features = value_of(line, "ActiveFeatures");
-    if (!says_nothing(features)) graph.set(node, key::kFeatures, base::printable(features), source);
+    if (!says_nothing(features))
+      graph.set(node, graph::key::kFeatures, base::printable(features), source);
     const View gres = value_of(line, "Gres");
     if (says_nothing(gres)) continue;
     const auto gpus = parse_gres(gres);
     if (!gpus) continue;
-    graph.set(node, key::kGpuCount, gpus->count, source);
+    graph.set(node, graph::key::kGpuCount, gpus->count, source);
     if (!gpus->types.empty()) {
-      graph.set(node, key::kGpuType, base::join({gpus->types.begin(), gpus->types.end()}, ","),
-                source);
+      graph.set(node, graph::key::kGpuType,
+                base::join({gpus->types.begin(), gpus->types.end()}, ","), source);
     }
   }
   if (number == 0 || graph.vertices().empty()) {
@@ -112,4 +113,4 @@ Graph read_scontrol_nodes(std::string_view text, const std::string& place) {
   return graph;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "topology/sources/switch_lines.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 using View = std::string_view;
@@ -152,8 +152,8 @@ void read_scontrol_line(const SwitchReader& reader, std::size_t number, View lin
 
 }  // namespace
 
-Graph read_topology_conf(std::string_view text, const std::string& place) {
-  Graph graph;
+graph::Graph read_topology_conf(std::string_view text, const std::string& place) {
+  graph::Graph graph;
   SwitchReader reader(place, &graph);
   SlurmFabric fabric;
   fabric.name = "slurm";
@@ -179,8 +179,8 @@ Graph read_topology_conf(std::string_view text, const std::string& place) {
   return graph;
 }
 
-Graph read_scontrol_topology(std::string_view text, const std::string& place) {
-  Graph graph;
+graph::Graph read_scontrol_topology(std::string_view text, const std::string& place) {
+  graph::Graph graph;
   SwitchReader reader(place, &graph);
   SlurmFabric fabric;
   fabric.name = "slurm";
@@ -264,8 +264,8 @@ SlurmFabric read_yaml_topology(const SwitchReader& reader, Table& entry) {
 
 }  // namespace
 
-Graph read_topology_yaml(std::string_view text, const std::string& place) {
-  Graph graph;
+graph::Graph read_topology_yaml(std::string_view text, const std::string& place) {
+  graph::Graph graph;
   SwitchReader reader(place, &graph);
   std::vector<Table> entries = Table::parse_list(text, place);
   if (entries.empty()) reader.refuse(0, "names no topology; is it a topology.yaml?");
@@ -273,4 +273,4 @@ Graph read_topology_yaml(std::string_view text, const std::string& place) {
   return graph;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -9,7 +9,7 @@
 #include "topology/graph/hostlist.h"
 #include "topology/sources/slurm_topology.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr std::size_t kMostRealNames = 8;  // in the comment of one switch
@@ -34,7 +34,7 @@ struct SlurmTree {
 
 bool is_slurm_name(const std::string& name) {
   try {
-    return expand_hostlist(name, 1) == std::vector<std::string>{name};
+    return graph::expand_hostlist(name, 1) == std::vector<std::string>{name};
   } catch (const base::Error&) {
     return false;
   }
@@ -42,16 +42,17 @@ bool is_slurm_name(const std::string& name) {
 
 class TreeMaker {
  public:
-  explicit TreeMaker(const Graph& graph) : graph_(graph), shape_(graph) {}
+  explicit TreeMaker(const graph::Graph& graph) : graph_(graph), shape_(graph) {}
 
   SlurmTree make() {
     const auto chosen = fabrics();
     const auto groups = shape_.groups(chosen);
     if (chosen.size() == 1) {
-      tree_.block_sizes = text_of(graph_, graph_.vertex(chosen[0]).facts, key::kBlockSizes);
+      tree_.block_sizes =
+          graph::text_of(graph_, graph_.vertex(chosen[0]).facts, graph::key::kBlockSizes);
     }
-    for (const TierGroup& group : groups) collect_names(group);
-    for (const TierGroup& group : groups) {
+    for (const fabric::TierGroup& group : groups) collect_names(group);
+    for (const fabric::TierGroup& group : groups) {
       const std::size_t made = add(group);
       if (made != kNone) tree_.roots.push_back(made);
     }
@@ -66,24 +67,24 @@ class TreeMaker {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  [[nodiscard]] bool is_of_slurm(VertexIndex fabric) const {
+  [[nodiscard]] bool is_of_slurm(graph::VertexIndex fabric) const {
     const auto& facts = graph_.vertex(fabric).facts;
-    return std::any_of(facts.begin(), facts.end(), [this](const Fact& fact) {
-      return graph_.sources()[fact.source].source == Source::Slurm;
+    return std::any_of(facts.begin(), facts.end(), [this](const graph::Fact& fact) {
+      return graph_.sources()[fact.source].source == graph::Source::Slurm;
     });
   }
 
   // Discovered ones before what somebody wrote by hand; of Slurm's own, one: others are other views
   // of the same nodes.
-  [[nodiscard]] std::vector<VertexIndex> fabrics() const {
-    std::vector<VertexIndex> found, of_slurm;
-    for (const VertexIndex fabric : graph_.of_kind(Kind::Fabric)) {
+  [[nodiscard]] std::vector<graph::VertexIndex> fabrics() const {
+    std::vector<graph::VertexIndex> found, of_slurm;
+    for (const graph::VertexIndex fabric : graph_.of_kind(graph::Kind::Fabric)) {
       (is_of_slurm(fabric) ? of_slurm : found).push_back(fabric);
     }
     if (!found.empty() || of_slurm.empty()) return found;
-    const auto has_nodes = [this](VertexIndex fabric) {
+    const auto has_nodes = [this](graph::VertexIndex fabric) {
       return std::any_of(shape_.attachments().begin(), shape_.attachments().end(),
-                         [&](const FabricShape::Attachment& end) {
+                         [&](const fabric::FabricShape::Attachment& end) {
                            return shape_.switches()[end.leaf].fabric == fabric;
                          });
     };
@@ -92,22 +93,22 @@ class TreeMaker {
   }
 
   // Names that stay as they are, so that no made-up one is the same.
-  void collect_names(const TierGroup& group) {
+  void collect_names(const fabric::TierGroup& group) {
     if (group.switches.size() == 1) {
-      const std::string name = name_for_people(graph_, group.switches.front());
+      const std::string name = fabric::name_for_people(graph_, group.switches.front());
       if (is_slurm_name(name)) ++own_names_[name];
     }
-    for (const TierGroup& below : group.below) collect_names(below);
+    for (const fabric::TierGroup& below : group.below) collect_names(below);
   }
 
-  void name(const TierGroup& group, SlurmSwitch* made) {
+  void name(const fabric::TierGroup& group, SlurmSwitch* made) {
     std::vector<std::string> real;
-    for (const VertexIndex vertex : group.switches) {
-      real.push_back(name_for_people(graph_, vertex));
+    for (const graph::VertexIndex vertex : group.switches) {
+      real.push_back(fabric::name_for_people(graph_, vertex));
     }
     if (real.size() == 1) {
-      made->real = base::printable(
-          text_of(graph_, graph_.vertex(group.switches.front()).facts, key::kDescription));
+      made->real = base::printable(graph::text_of(
+          graph_, graph_.vertex(group.switches.front()).facts, graph::key::kDescription));
       if (own_names_.count(real[0]) != 0 && own_names_[real[0]] == 1) {
         made->name = real[0];
         return;
@@ -126,14 +127,14 @@ class TreeMaker {
   }
 
   // The group's place in the tree, or kNone where it has no node.
-  std::size_t add(const TierGroup& group) {
+  std::size_t add(const fabric::TierGroup& group) {
     SlurmSwitch made;
     made.level = group.level;
-    for (const TierGroup& below : group.below) {
+    for (const fabric::TierGroup& below : group.below) {
       const std::size_t child = add(below);
       if (child != kNone) made.below.push_back(child);
     }
-    for (const VertexIndex node : group.nodes) made.nodes.push_back(graph_.vertex(node).id);
+    for (const graph::VertexIndex node : group.nodes) made.nodes.push_back(graph_.vertex(node).id);
     if (made.nodes.empty() && made.below.empty()) return kNone;
     name(group, &made);
     if (!made.nodes.empty() && !made.below.empty()) {
@@ -152,8 +153,8 @@ class TreeMaker {
     return tree_.switches.size() - 1;
   }
 
-  const Graph& graph_;
-  const FabricShape shape_;
+  const graph::Graph& graph_;
+  const fabric::FabricShape shape_;
   std::map<std::string, int> own_names_;
   std::map<int, int> numbers_;  // of made-up names, by level
   SlurmTree tree_;
@@ -162,7 +163,7 @@ class TreeMaker {
 std::string names_below(const SlurmTree& tree, const SlurmSwitch& one) {
   std::vector<std::string> names;
   for (const std::size_t child : one.below) names.push_back(tree.switches[child].name);
-  return compress_hosts(names);
+  return graph::compress_hosts(names);
 }
 
 struct Block {
@@ -171,18 +172,19 @@ struct Block {
 };
 
 // Nodes whose GPUs one NVLink domain joins; empty where there is no domain of several nodes.
-std::vector<Block> nvlink_blocks(const Graph& graph) {
-  std::map<VertexIndex, std::set<std::string>> nodes;
-  const auto domain_of = [&graph](VertexIndex vertex) {
-    while (vertex != kNoVertex && graph.vertex(vertex).kind != Kind::NvlinkDomain) {
+std::vector<Block> nvlink_blocks(const graph::Graph& graph) {
+  std::map<graph::VertexIndex, std::set<std::string>> nodes;
+  const auto domain_of = [&graph](graph::VertexIndex vertex) {
+    while (vertex != graph::kNoVertex && graph.vertex(vertex).kind != graph::Kind::NvlinkDomain) {
       vertex = graph.vertex(vertex).parent;
     }
     return vertex;
   };
-  for (const Link& link : graph.links()) {
+  for (const graph::Link& link : graph.links()) {
     for (const auto& [end, other] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
-      const VertexIndex domain = domain_of(other), node = graph.node_of(end);
-      if (domain != kNoVertex && node != kNoVertex) nodes[domain].insert(graph.vertex(node).id);
+      const graph::VertexIndex domain = domain_of(other), node = graph.node_of(end);
+      if (domain != graph::kNoVertex && node != graph::kNoVertex)
+        nodes[domain].insert(graph.vertex(node).id);
     }
   }
   std::vector<Block> blocks;
@@ -199,7 +201,7 @@ struct Blocks {
   std::vector<std::string> sizes;
 };
 
-Blocks blocks_of(const Graph& graph, const SlurmTree& tree) {
+Blocks blocks_of(const graph::Graph& graph, const SlurmTree& tree) {
   Blocks made{nvlink_blocks(graph), {}};
   auto& blocks = made.blocks;
   if (blocks.empty()) {
@@ -249,48 +251,48 @@ void add_labels(const SlurmTree& tree, std::size_t number, std::vector<std::stri
 
 }  // namespace
 
-std::string write_tree_conf(const Graph& graph) {
+std::string write_tree_conf(const graph::Graph& graph) {
   const SlurmTree tree = TreeMaker(graph).make();
   std::string text;
   for (const SlurmSwitch& one : tree.switches) {
     text += comment(one.name, one.real) + "SwitchName=" + one.name +
             (one.nodes.empty() ? " Switches=" + names_below(tree, one)
-                               : " Nodes=" + compress_hosts(one.nodes)) +
+                               : " Nodes=" + graph::compress_hosts(one.nodes)) +
             "\n";
   }
   return text;
 }
 
-std::string write_block_conf(const Graph& graph) {
+std::string write_block_conf(const graph::Graph& graph) {
   const auto [blocks, sizes] = blocks_of(graph, TreeMaker(graph).make());
   std::string text;
   for (const Block& block : blocks) {
     text += comment(block.name, block.real) + "BlockName=" + block.name +
-            " Nodes=" + compress_hosts(block.nodes) + "\n";
+            " Nodes=" + graph::compress_hosts(block.nodes) + "\n";
   }
   return text + "BlockSizes=" + base::join(sizes, ",") + "\n";
 }
 
-std::string write_topology_yaml(const Graph& graph) {
+std::string write_topology_yaml(const graph::Graph& graph) {
   const SlurmTree tree = TreeMaker(graph).make();
   const auto [blocks, sizes] = blocks_of(graph, tree);
   std::string text = "- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n";
   for (const SlurmSwitch& one : tree.switches) {
     text += "      - switch: " + quoted(one.name) + "\n        " +
             (one.nodes.empty() ? "children: " + quoted(names_below(tree, one))
-                               : "nodes: " + quoted(compress_hosts(one.nodes))) +
+                               : "nodes: " + quoted(graph::compress_hosts(one.nodes))) +
             "\n";
   }
   text += "- topology: block\n  cluster_default: false\n  block:\n    block_sizes: [" +
           base::join(sizes, ", ") + "]\n    blocks:\n";
   for (const Block& block : blocks) {
     text += "      - block: " + quoted(block.name) +
-            "\n        nodes: " + quoted(compress_hosts(block.nodes)) + "\n";
+            "\n        nodes: " + quoted(graph::compress_hosts(block.nodes)) + "\n";
   }
   return text;
 }
 
-std::string write_topology_labels(const Graph& graph) {
+std::string write_topology_labels(const graph::Graph& graph) {
   const SlurmTree tree = TreeMaker(graph).make();
   std::map<std::string, std::string> labels;
   for (const Block& block : nvlink_blocks(graph)) {
@@ -304,4 +306,4 @@ std::string write_topology_labels(const Graph& graph) {
   return text;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -8,7 +8,7 @@
 #include "topology/sources/smi_text.h"
 #include "topology/sources/smi_topo.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 // Far above any GPU's.
@@ -45,7 +45,7 @@ class LinkList {
 
  private:
   [[noreturn]] void fail(std::string_view line, const std::string& what) const {
-    fail_at(context_.place, at_ + 1, "'" + std::string(line.substr(0, 80)) + "' " + what);
+    graph::fail_at(context_.place, at_ + 1, "'" + std::string(line.substr(0, 80)) + "' " + what);
   }
 
   // "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5269…)"
@@ -92,20 +92,20 @@ class LinkList {
 
 }  // namespace
 
-Graph read_smi_nvlink(std::string_view text, const SmiContext& context) {
+graph::Graph read_smi_nvlink(std::string_view text, const SmiContext& context) {
   const std::vector<SmiGpu> gpus = LinkList(text, context).read();
-  Graph graph;
-  const std::uint32_t source = graph.add_source(Source::NvidiaSmi, context.place);
-  const std::uint32_t derived = graph.add_source(Source::Derived, context.place);
-  const VertexIndex node = graph.add(Kind::Node, context.node);
+  graph::Graph graph;
+  const std::uint32_t source = graph.add_source(graph::Source::NvidiaSmi, context.place);
+  const std::uint32_t derived = graph.add_source(graph::Source::Derived, context.place);
+  const graph::VertexIndex node = graph.add(graph::Kind::Node, context.node);
   for (const SmiGpu& gpu : gpus) {
-    const VertexIndex vertex =
-        graph.add(Kind::Gpu, context.node + "/gpu#" + std::to_string(gpu.index), node);
-    graph.set(vertex, key::kIndex, gpu.index, source);
-    graph.set(vertex, key::kModel, gpu.model, source);
-    graph.set(vertex, key::kUuid, gpu.uuid, source);
-    if (const auto sm = compute_capability_of(gpu.model)) {
-      graph.set(vertex, key::kComputeCapability, *sm, derived);
+    const graph::VertexIndex vertex =
+        graph.add(graph::Kind::Gpu, context.node + "/gpu#" + std::to_string(gpu.index), node);
+    graph.set(vertex, graph::key::kIndex, gpu.index, source);
+    graph.set(vertex, graph::key::kModel, gpu.model, source);
+    graph.set(vertex, graph::key::kUuid, gpu.uuid, source);
+    if (const auto sm = graph::compute_capability_of(gpu.model)) {
+      graph.set(vertex, graph::key::kComputeCapability, *sm, derived);
     }
     std::int64_t up = 0, down = 0;
     std::optional<double> slowest;
@@ -114,11 +114,11 @@ Graph read_smi_nvlink(std::string_view text, const SmiContext& context) {
       if (speed && (!slowest || *speed < *slowest)) slowest = speed;
     }
     if (gpu.links.empty() && !gpu.unavailable) continue;
-    graph.set(vertex, key::kNvlinks, up, source);
-    if (!gpu.links.empty()) graph.set(vertex, key::kNvlinksDown, down, source);
-    if (slowest) graph.set(vertex, key::kNvlinkRate, *slowest, source);
+    graph.set(vertex, graph::key::kNvlinks, up, source);
+    if (!gpu.links.empty()) graph.set(vertex, graph::key::kNvlinksDown, down, source);
+    if (slowest) graph.set(vertex, graph::key::kNvlinkRate, *slowest, source);
   }
   return graph;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

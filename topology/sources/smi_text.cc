@@ -4,7 +4,7 @@
 #include "topology/graph/reader_error.h"
 #include "topology/sources/smi_topo.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 // Without "ESC [ … letter".
@@ -26,7 +26,8 @@ std::string without_escapes(std::string_view line) {
 
 std::vector<std::string> smi_lines(std::string_view text, const std::string& place) {
   if (text.size() > kMostSmiBytes) {
-    fail_at(place, 0, "it has " + base::human_bytes(text.size()) + ", too much for nvidia-smi");
+    graph::fail_at(place, 0,
+                   "it has " + base::human_bytes(text.size()) + ", too much for nvidia-smi");
   }
   std::vector<std::string> lines;
   for (const std::string& line : base::split(text, '\n')) {
@@ -57,4 +58,4 @@ bool smi_is_cpu_list(std::string_view text) {
   return true;
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -13,7 +13,7 @@
 #include "topology/graph/reader_error.h"
 #include "topology/sources/smi_text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr const char* kLabels[] = {"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"};
@@ -58,10 +58,10 @@ std::string counted(std::size_t count, const char* what) {
 
 class Matrix {
  public:
-  Matrix(std::string_view text, const SmiContext& context, std::vector<Finding>* findings)
+  Matrix(std::string_view text, const SmiContext& context, std::vector<graph::Finding>* findings)
       : context_(context), findings_(findings), lines_(smi_lines(text, context.place)) {}
 
-  Graph read() {
+  graph::Graph read() {
     read_header();
     read_rows();
     check_cells();
@@ -74,7 +74,7 @@ class Matrix {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    fail_at(context_.place, at_ < lines_.size() ? at_ + 1 : 0, what);
+    graph::fail_at(context_.place, at_ < lines_.size() ? at_ + 1 : 0, what);
   }
 
   // Cells of a line; labels at the end of a header are one cell each, also between blanks.
@@ -177,7 +177,7 @@ class Matrix {
   // Names of NICs follow the matrix, so those of a matrix that is cut off have none, and would
   // stand beside themselves once another source is merged.
   void keep_gpus(std::size_t rows) {
-    Finding finding;
+    graph::Finding finding;
     finding.id = "reading.cut_off";
     finding.subject = context_.place;
     std::vector<Device> gpus;
@@ -256,7 +256,7 @@ class Matrix {
     for (std::string& cell : cells) {
       if (cell == "N/A") cell.clear();
     }
-    if (!cells[0].empty() && !parse_cpu_list(cells[0])) {
+    if (!cells[0].empty() && !graph::parse_cpu_list(cells[0])) {
       fail("'" + base::printable(cells[0].substr(0, 40)) + "' is not a list of CPUs");
     }
     device->cpus = cells[0];
@@ -299,15 +299,15 @@ class Matrix {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (cells_[i][j] != cells_[j][i]) {
-          fail_at(context_.place, 0,
-                  devices_[j].column + " and " + devices_[i].column + " are connected by " +
-                      cells_[j][i] + " in one row and by " + cells_[i][j] +
-                      " in the other; run nvidia-smi topo -m again");
+          graph::fail_at(context_.place, 0,
+                         devices_[j].column + " and " + devices_[i].column + " are connected by " +
+                             cells_[j][i] + " in one row and by " + cells_[i][j] +
+                             " in the other; run nvidia-smi topo -m again");
         }
         if (nvlinks_in(cells_[i][j]) && !(devices_[i].is_gpu() && devices_[j].is_gpu())) {
-          fail_at(context_.place, 0,
-                  devices_[j].column + " and " + devices_[i].column +
-                      " cannot be connected by NVLinks (" + cells_[i][j] + ")");
+          graph::fail_at(context_.place, 0,
+                         devices_[j].column + " and " + devices_[i].column +
+                             " cannot be connected by NVLinks (" + cells_[i][j] + ")");
         }
       }
     }
@@ -343,9 +343,9 @@ class Matrix {
   }
 
   void add_devices() {
-    source_ = graph_.add_source(Source::NvidiaSmi, context_.place);
-    derived_ = graph_.add_source(Source::Derived, context_.place);
-    node_ = graph_.add(Kind::Node, context_.node);
+    source_ = graph_.add_source(graph::Source::NvidiaSmi, context_.place);
+    derived_ = graph_.add_source(graph::Source::Derived, context_.place);
+    node_ = graph_.add(graph::Kind::Node, context_.node);
     for (const Device& device : devices_) {
       const auto gpu = device.number_after("GPU");
       vertices_.push_back(gpu ? add_gpu(device, *gpu) : add_nic(device));
@@ -353,17 +353,18 @@ class Matrix {
     add_cpus();
   }
 
-  VertexIndex add_gpu(const Device& device, std::int64_t index) {
-    const VertexIndex gpu = graph_.add(Kind::Gpu, context_.node + "/gpu#" + std::to_string(index),
-                                       numa_vertex(device.numa));
-    graph_.set(gpu, key::kIndex, index, source_);
-    if (device.numa) graph_.set(gpu, key::kNuma, *device.numa, source_);
-    if (!device.cpus.empty()) graph_.set(gpu, key::kCpus, device.cpus, source_);
-    if (device.gpu_numa) graph_.set(gpu, key::kGpuNuma, *device.gpu_numa, source_);
+  graph::VertexIndex add_gpu(const Device& device, std::int64_t index) {
+    const graph::VertexIndex gpu =
+        graph_.add(graph::Kind::Gpu, context_.node + "/gpu#" + std::to_string(index),
+                   numa_vertex(device.numa));
+    graph_.set(gpu, graph::key::kIndex, index, source_);
+    if (device.numa) graph_.set(gpu, graph::key::kNuma, *device.numa, source_);
+    if (!device.cpus.empty()) graph_.set(gpu, graph::key::kCpus, device.cpus, source_);
+    if (device.gpu_numa) graph_.set(gpu, graph::key::kGpuNuma, *device.gpu_numa, source_);
     if (context_.model.empty()) return gpu;
-    graph_.set(gpu, key::kModel, context_.model, source_);
-    if (const auto sm = compute_capability_of(context_.model)) {
-      graph_.set(gpu, key::kComputeCapability, *sm, derived_);
+    graph_.set(gpu, graph::key::kModel, context_.model, source_);
+    if (const auto sm = graph::compute_capability_of(context_.model)) {
+      graph_.set(gpu, graph::key::kComputeCapability, *sm, derived_);
     }
     return gpu;
   }
@@ -380,23 +381,23 @@ class Matrix {
     return numa;
   }
 
-  VertexIndex add_nic(const Device& device) {
+  graph::VertexIndex add_nic(const Device& device) {
     const auto number = device.number_after("NIC");
     const auto named = legend_.find(device.column);
     const std::string name = !number ? device.column : named == legend_.end() ? "" : named->second;
     const auto numa = numa_beside(device);
-    const VertexIndex nic = graph_.add(
-        Kind::Nic,
+    const graph::VertexIndex nic = graph_.add(
+        graph::Kind::Nic,
         context_.node + (name.empty() ? "/nic#" + std::to_string(*number) : "/nic:" + name),
         numa_vertex(numa));
-    if (!name.empty()) graph_.set(nic, key::kName, name, source_);
-    if (numa) graph_.set(nic, key::kNuma, *numa, derived_);
+    if (!name.empty()) graph_.set(nic, graph::key::kName, name, source_);
+    if (numa) graph_.set(nic, graph::key::kNuma, *numa, derived_);
     return nic;
   }
 
-  VertexIndex numa_vertex(std::optional<std::int64_t> numa) {
+  graph::VertexIndex numa_vertex(std::optional<std::int64_t> numa) {
     if (!numa || *numa < 0) return node_;
-    return graph_.add(Kind::Numa, context_.node + "/numa:" + std::to_string(*numa), node_);
+    return graph_.add(graph::Kind::Numa, context_.node + "/numa:" + std::to_string(*numa), node_);
   }
 
   // A domain has the CPUs that all of its GPUs are near to; where they differ (a container sees
@@ -409,7 +410,8 @@ class Matrix {
       }
     }
     for (const auto& [numa, lists] : cpus) {
-      if (lists.size() == 1) graph_.set(numa_vertex(numa), key::kCpus, *lists.begin(), source_);
+      if (lists.size() == 1)
+        graph_.set(numa_vertex(numa), graph::key::kCpus, *lists.begin(), source_);
     }
   }
 
@@ -417,15 +419,15 @@ class Matrix {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       for (std::size_t j = 0; j < devices_.size(); ++j) {
         if (i == j) continue;
-        graph_.set(vertices_[i], key::kPath + graph_.vertex(vertices_[j]).id, cells_[i][j],
+        graph_.set(vertices_[i], graph::key::kPath + graph_.vertex(vertices_[j]).id, cells_[i][j],
                    source_);
       }
     }
   }
 
   void add_nvlinks() {
-    const auto sm = compute_capability_of(context_.model);
-    const int most = sm ? nvlinks_of(*sm) : kMostNvlinks;
+    const auto sm = graph::compute_capability_of(context_.model);
+    const int most = sm ? graph::nvlinks_of(*sm) : graph::kMostNvlinks;
     std::vector<int> sums(devices_.size()), largest(devices_.size());
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       for (const std::string& cell : cells_[i]) {
@@ -439,10 +441,11 @@ class Matrix {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       if (sums[i] == 0) continue;
       const std::int64_t links = switched ? largest[i] : sums[i];
-      graph_.set(vertices_[i], key::kNvlinks, links, source_);
+      graph_.set(vertices_[i], graph::key::kNvlinks, links, source_);
       if (switched) {
-        add_link(vertices_[i], graph_.add(Kind::NvSwitch, context_.node + "/nvswitch#0", node_),
-                 links, sm);
+        add_link(vertices_[i],
+                 graph_.add(graph::Kind::NvSwitch, context_.node + "/nvswitch#0", node_), links,
+                 sm);
         continue;
       }
       for (std::size_t j = 0; j < i; ++j) {
@@ -453,16 +456,17 @@ class Matrix {
     }
   }
 
-  void add_link(VertexIndex a, VertexIndex b, std::int64_t count, std::optional<std::int64_t> sm) {
-    const std::uint32_t link = graph_.connect(LinkKind::NvLink, a, b);
-    graph_.set_link(link, key::kCount, count, source_);
-    const auto speed = sm ? nvlink_gb_per_s(*sm) : std::nullopt;
+  void add_link(graph::VertexIndex a, graph::VertexIndex b, std::int64_t count,
+                std::optional<std::int64_t> sm) {
+    const std::uint32_t link = graph_.connect(graph::LinkKind::NvLink, a, b);
+    graph_.set_link(link, graph::key::kCount, count, source_);
+    const auto speed = sm ? graph::nvlink_gb_per_s(*sm) : std::nullopt;
     if (speed)
-      graph_.set_link(link, key::kBandwidth, *speed * static_cast<double>(count), derived_);
+      graph_.set_link(link, graph::key::kBandwidth, *speed * static_cast<double>(count), derived_);
   }
 
   const SmiContext& context_;
-  std::vector<Finding>* findings_;  // null: what is cut off is refused
+  std::vector<graph::Finding>* findings_;  // null: what is cut off is refused
   std::vector<std::string> lines_;
   std::size_t at_ = 0;
   bool is_cut_ = false;
@@ -471,17 +475,17 @@ class Matrix {
   std::vector<std::vector<std::string>> cells_;
   std::map<std::string, std::string, std::less<>> legend_;
 
-  Graph graph_;
+  graph::Graph graph_;
   std::uint32_t source_ = 0, derived_ = 0;
-  VertexIndex node_ = kNoVertex;
-  std::vector<VertexIndex> vertices_;  // by column
+  graph::VertexIndex node_ = graph::kNoVertex;
+  std::vector<graph::VertexIndex> vertices_;  // by column
 };
 
 }  // namespace
 
-Graph read_smi_topo(std::string_view text, const SmiContext& context,
-                    std::vector<Finding>* findings) {
+graph::Graph read_smi_topo(std::string_view text, const SmiContext& context,
+                           std::vector<graph::Finding>* findings) {
   return Matrix(text, context, findings).read();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -8,7 +8,7 @@
 #include "topology/graph/finding.h"
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct SmiContext {
   std::string node;   // the machine's name
@@ -32,11 +32,11 @@ inline constexpr std::size_t kMostSmiDevices = 512;
 // Throws Code::User for what is no such matrix, is cut off, contradicts itself, or is the matrix of
 // `nvidia-smi topo -p2p`, which tells what is allowed and not how it is connected. With `findings`,
 // a matrix that is cut off behind the rows of its GPUs gives these, and says what is left out.
-[[nodiscard]] Graph read_smi_topo(std::string_view text, const SmiContext& context,
-                                  std::vector<Finding>* findings = nullptr);
+[[nodiscard]] graph::Graph read_smi_topo(std::string_view text, const SmiContext& context,
+                                         std::vector<graph::Finding>* findings = nullptr);
 
 // `nvidia-smi nvlink -s`: index, model and UUID of every GPU that has NVLinks, how many of them are
 // up and down, and the speed of one. Empty text is a machine without NVLinks. Throws as above.
-[[nodiscard]] Graph read_smi_nvlink(std::string_view text, const SmiContext& context);
+[[nodiscard]] graph::Graph read_smi_nvlink(std::string_view text, const SmiContext& context);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "topology/graph/hostlist.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 // All names of a text together: each node on every one of four levels of the largest cluster.
-constexpr std::size_t kMostNames = 4 * kMostHosts;
+constexpr std::size_t kMostNames = 4 * graph::kMostHosts;
 constexpr std::size_t kMostShown = 80;
 
 std::string shown(std::string_view text) {
@@ -21,10 +21,10 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-SwitchReader::SwitchReader(std::string place, Graph* graph)
+SwitchReader::SwitchReader(std::string place, graph::Graph* graph)
     : place_(std::move(place)),
       graph_(*graph),
-      source_(graph->add_source(Source::Slurm, place_)),
+      source_(graph->add_source(graph::Source::Slurm, place_)),
       names_left_(kMostNames) {}
 
 void SwitchReader::refuse(std::size_t line, const std::string& why) const {
@@ -37,7 +37,7 @@ std::vector<std::string> SwitchReader::expand(std::size_t line, const std::strin
     refuse(line, "more than " + std::to_string(kMostNames) + " names in one topology");
   }
   try {
-    auto names = expand_hostlist(hostlist, std::min(names_left_, kMostHosts));
+    auto names = graph::expand_hostlist(hostlist, std::min(names_left_, graph::kMostHosts));
     names_left_ -= names.size();
     return names;
   } catch (const base::Error& error) {
@@ -51,24 +51,25 @@ class SwitchReader::Fabric {
   Fabric(SwitchReader& reader, const SlurmFabric& text) : reader_(reader), text_(text) {}
 
   void add() {
-    Graph& graph = reader_.graph_;
+    graph::Graph& graph = reader_.graph_;
     check_lines();
     const std::string id = "fabric:" + text_.name;
-    if (graph.find(id) != kNoVertex) {
+    if (graph.find(id) != graph::kNoVertex) {
       reader_.refuse(text_.line, "a second topology " + shown(text_.name));
     }
-    const VertexIndex fabric = graph.add(Kind::Fabric, id);
+    const graph::VertexIndex fabric = graph.add(graph::Kind::Fabric, id);
     const char* const kind = text_.lines.empty()            ? "flat"
                              : text_.lines.front().is_block ? "block"
                                                             : "tree";
-    graph.set(fabric, key::kTopology, std::string(kind), reader_.source_);
+    graph.set(fabric, graph::key::kTopology, std::string(kind), reader_.source_);
     add_sizes(fabric);
     for (const SwitchLine& line : text_.lines) {
-      const VertexIndex vertex = graph.add(Kind::FabricSwitch, id_of(line.name), fabric);
+      const graph::VertexIndex vertex =
+          graph.add(graph::Kind::FabricSwitch, id_of(line.name), fabric);
       vertices_.push_back(vertex);
-      graph.set(vertex, key::kName, line.name, reader_.source_);
+      graph.set(vertex, graph::key::kName, line.name, reader_.source_);
       if (!line.description.empty()) {
-        graph.set(vertex, key::kDescription, line.description, reader_.source_);
+        graph.set(vertex, graph::key::kDescription, line.description, reader_.source_);
       }
     }
     find_levels();
@@ -122,7 +123,7 @@ class SwitchReader::Fabric {
     }
   }
 
-  void add_sizes(VertexIndex fabric) {
+  void add_sizes(graph::VertexIndex fabric) {
     const auto& sizes = text_.block_sizes;
     if (sizes.empty()) return;
     std::string listed;
@@ -135,7 +136,7 @@ class SwitchReader::Fabric {
       }
       listed += (listed.empty() ? "" : ",") + std::to_string(size);
     }
-    reader_.graph_.set(fabric, key::kBlockSizes, listed, reader_.source_);
+    reader_.graph_.set(fabric, graph::key::kBlockSizes, listed, reader_.source_);
   }
 
   // 0 for a leaf, else one more than the highest switch below. Refuses rings.
@@ -165,21 +166,22 @@ class SwitchReader::Fabric {
       }
     }
     for (std::size_t i = 0; i < level.size(); ++i) {
-      reader_.graph_.set(vertices_[i], key::kLevel, std::int64_t{level[i]}, reader_.source_);
+      reader_.graph_.set(vertices_[i], graph::key::kLevel, std::int64_t{level[i]}, reader_.source_);
     }
   }
 
   void add_links(std::size_t number) {
-    Graph& graph = reader_.graph_;
+    graph::Graph& graph = reader_.graph_;
     const SwitchLine& line = text_.lines[number];
     for (const std::size_t child : below_[number]) {
-      graph.connect(LinkKind::Fabric, vertices_[number], vertices_[child]);
+      graph.connect(graph::LinkKind::Fabric, vertices_[number], vertices_[child]);
     }
     const auto names =
         line.nodes.empty() ? std::vector<std::string>{} : reader_.expand(line.line, line.nodes);
     if (below_[number].empty()) {
       for (const std::string& name : names) {
-        graph.connect(LinkKind::Fabric, vertices_[number], graph.add(Kind::Node, name));
+        graph.connect(graph::LinkKind::Fabric, vertices_[number],
+                      graph.add(graph::Kind::Node, name));
       }
       return;
     }
@@ -200,7 +202,8 @@ class SwitchReader::Fabric {
         if (!seen.insert(one).second) continue;
         open.insert(open.end(), below_[one].begin(), below_[one].end());
         if (!below_[one].empty()) continue;
-        for (const std::string& name : expand_hostlist(text_.lines[one].nodes)) found.insert(name);
+        for (const std::string& name : graph::expand_hostlist(text_.lines[one].nodes))
+          found.insert(name);
       }
       if (found == names) continue;
       reader_.refuse(text_.lines[number].line,
@@ -216,7 +219,7 @@ class SwitchReader::Fabric {
   const SlurmFabric& text_;
   std::map<std::string, std::size_t> number_of_;  // of lines, by name
   std::vector<std::vector<std::size_t>> below_;
-  std::vector<VertexIndex> vertices_;
+  std::vector<graph::VertexIndex> vertices_;
   std::map<std::size_t, std::set<std::string>> upper_nodes_;
 };
 
@@ -247,4 +250,4 @@ std::optional<std::vector<KeyValue>> split_pairs(std::string_view line) {
   }
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

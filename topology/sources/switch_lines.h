@@ -10,7 +10,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct SwitchLine {
   std::size_t line = 0;
@@ -34,7 +34,7 @@ struct SlurmFabric {
 
 class SwitchReader {
  public:
-  SwitchReader(std::string place, Graph* graph);
+  SwitchReader(std::string place, graph::Graph* graph);
   void add(const SlurmFabric& fabric);
   [[noreturn]] void refuse(std::size_t line, const std::string& why) const;
 
@@ -43,7 +43,7 @@ class SwitchReader {
   [[nodiscard]] std::vector<std::string> expand(std::size_t line, const std::string& hostlist);
 
   std::string place_;
-  Graph& graph_;
+  graph::Graph& graph_;
   std::uint32_t source_;
   std::size_t names_left_;
 };
@@ -55,4 +55,4 @@ struct KeyValue {
 // Nothing when a word is none.
 [[nodiscard]] std::optional<std::vector<KeyValue>> split_pairs(std::string_view line);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

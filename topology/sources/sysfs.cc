@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "base/text.h"
-#include "topology/sources/capture.h"
 #include "topology/graph/figures.h"
+#include "topology/sources/capture.h"
 #include "topology/sources/pci_config.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr const char* kPciRoot = "/sys/bus/pci/devices/";
@@ -47,10 +47,10 @@ class Reader {
  public:
   explicit Reader(const Capture& capture)
       : capture_(capture),
-        source_(graph_.add_source(Source::Sysfs, capture.host)),
-        node_(graph_.add(Kind::Node, capture.host)) {}
+        source_(graph_.add_source(graph::Source::Sysfs, capture.host)),
+        node_(graph_.add(graph::Kind::Node, capture.host)) {}
 
-  Graph read() {
+  graph::Graph read() {
     read_machine();
     read_numa();
     read_pci();
@@ -65,10 +65,10 @@ class Reader {
     const auto found = capture_.files.find(path);
     return found == capture_.files.end() ? "" : found->second;
   }
-  void set(VertexIndex vertex, const char* name, Value value) {
+  void set(graph::VertexIndex vertex, const char* name, graph::Value value) {
     graph_.set(vertex, name, std::move(value), source_);
   }
-  void set_text(VertexIndex vertex, const char* name, const std::string& text) {
+  void set_text(graph::VertexIndex vertex, const char* name, const std::string& text) {
     if (!text.empty()) set(vertex, name, text);
   }
   // Names directly below a directory, of all captured paths.
@@ -89,8 +89,8 @@ class Reader {
   }
 
   void read_machine() {
-    set_text(node_, key::kModel, file("/sys/class/dmi/id/product_name"));
-    set_text(node_, key::kDriver, file("/sys/module/nvidia/version"));
+    set_text(node_, graph::key::kModel, file("/sys/class/dmi/id/product_name"));
+    set_text(node_, graph::key::kDriver, file("/sys/module/nvidia/version"));
     const std::string cpus = file("/proc/cpuinfo");
     for (const std::string& line : base::split(cpus, '\n')) {
       if (line.empty()) break;  // the first processor is enough
@@ -98,10 +98,10 @@ class Reader {
       if (colon == std::string::npos) continue;
       const std::string name = trimmed(line.substr(0, colon));
       const std::string value = trimmed(line.substr(colon + 1));
-      if (name == "vendor_id") set_text(node_, key::kVendor, value);
+      if (name == "vendor_id") set_text(node_, graph::key::kVendor, value);
       if (name == "model name") set_text(node_, "cpu_model", value);
       if (name == "flags" && (" " + value + " ").find(" hypervisor ") != std::string::npos) {
-        set(node_, key::kVirtual, std::int64_t{1});
+        set(node_, graph::key::kVirtual, std::int64_t{1});
       }
     }
     if (capture_.files.count("/sys/kernel/mm/memory_peers/nv_mem/version") > 0 ||
@@ -116,39 +116,39 @@ class Reader {
     }
   }
 
-  VertexIndex numa(std::int64_t number) {
-    return graph_.add(Kind::Numa, capture_.host + "/numa:" + std::to_string(number), node_);
+  graph::VertexIndex numa(std::int64_t number) {
+    return graph_.add(graph::Kind::Numa, capture_.host + "/numa:" + std::to_string(number), node_);
   }
 
   void read_numa() {
-    std::vector<std::pair<std::int64_t, VertexIndex>> domains;
+    std::vector<std::pair<std::int64_t, graph::VertexIndex>> domains;
     for (const std::string& name : entries(kNumaRoot)) {
       const auto number = name.rfind("node", 0) == 0 ? base::parse_integer(name.substr(4))
                                                      : std::optional<std::int64_t>();
       if (!number) continue;
-      const VertexIndex domain = numa(*number);
+      const graph::VertexIndex domain = numa(*number);
       domains.emplace_back(*number, domain);
-      set(domain, key::kIndex, *number);
-      set_text(domain, key::kCpus, file(kNumaRoot + name + "/cpulist"));
+      set(domain, graph::key::kIndex, *number);
+      set_text(domain, graph::key::kCpus, file(kNumaRoot + name + "/cpulist"));
     }
     for (std::size_t i = 0; i < domains.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        graph_.connect(LinkKind::Smp, domains[i].second, domains[j].second);
+        graph_.connect(graph::LinkKind::Smp, domains[i].second, domains[j].second);
       }
     }
   }
 
   // What a device hangs below: its PCIe switches, its NUMA domain, or the node.
-  VertexIndex place_of(const std::string& bus) {
+  graph::VertexIndex place_of(const std::string& bus) {
     const std::string directory = kPciRoot + bus;
     const auto number = base::parse_integer(file(directory + "/numa_node"));
-    VertexIndex place = number && *number >= 0 ? numa(*number) : node_;
+    graph::VertexIndex place = number && *number >= 0 ? numa(*number) : node_;
     const auto path = capture_.links.find(directory);
     if (path == capture_.links.end()) return place;
     for (const auto& [above, port] : switches_above(path->second)) {
-      const VertexIndex bridge =
-          graph_.add(Kind::PciSwitch, capture_.host + "/pci:" + above, place);
-      set(bridge, key::kBusId, above);
+      const graph::VertexIndex bridge =
+          graph_.add(graph::Kind::PciSwitch, capture_.host + "/pci:" + above, place);
+      set(bridge, graph::key::kBusId, above);
       connect_pcie(bridge, place, above);
       const std::string control = file(kPciRoot + port + "/" + kAcsControl);
       if (!control.empty()) acs_controls_[bridge][port] = control;
@@ -164,12 +164,12 @@ class Reader {
         const std::optional<std::uint16_t> control = hexadecimal(text);
         if (control && redirects(*control)) redirecting.push_back(port);
       }
-      set(bridge, key::kAcs, std::int64_t{redirecting.empty() ? 0 : 1});
-      set_text(bridge, key::kAcsPorts, base::join(redirecting, " "));
+      set(bridge, graph::key::kAcs, std::int64_t{redirecting.empty() ? 0 : 1});
+      set_text(bridge, graph::key::kAcsPorts, base::join(redirecting, " "));
     }
   }
 
-  void connect_pcie(VertexIndex device, VertexIndex above, const std::string& bus) {
+  void connect_pcie(graph::VertexIndex device, graph::VertexIndex above, const std::string& bus) {
     const std::string directory = kPciRoot + bus;
     for (const char* name : {"class", "vendor", "device", "subsystem_vendor", "subsystem_device"}) {
       set_text(device, (std::string("pci.") + name).c_str(), file(directory + "/" + name));
@@ -178,17 +178,17 @@ class Reader {
     const auto most_speed = leading_number(file(directory + "/max_link_speed"));
     const auto width = base::parse_integer(file(directory + "/current_link_width"));
     const auto most_width = base::parse_integer(file(directory + "/max_link_width"));
-    if (speed) set(device, key::kPcieSpeed, *speed);
-    if (most_speed) set(device, key::kPcieMaxSpeed, *most_speed);
-    if (width && *width > 0 && *width <= 32) set(device, key::kPcieWidth, *width);
+    if (speed) set(device, graph::key::kPcieSpeed, *speed);
+    if (most_speed) set(device, graph::key::kPcieMaxSpeed, *most_speed);
+    if (width && *width > 0 && *width <= 32) set(device, graph::key::kPcieWidth, *width);
     if (most_width && *most_width > 0 && *most_width <= 32) {
-      set(device, key::kPcieMaxWidth, *most_width);
+      set(device, graph::key::kPcieMaxWidth, *most_width);
     }
-    const auto link = graph_.connect(LinkKind::Pcie, device, above);
+    const auto link = graph_.connect(graph::LinkKind::Pcie, device, above);
     // Idle GPUs sit at the lowest speed; the width is what it is.
     const double lanes = static_cast<double>(width.value_or(most_width.value_or(0)));
-    const double rate = pcie_gb_per_s(most_speed.value_or(speed.value_or(0)), lanes);
-    if (rate > 0) graph_.set_link(link, key::kBandwidth, rate, source_);
+    const double rate = graph::pcie_gb_per_s(most_speed.value_or(speed.value_or(0)), lanes);
+    if (rate > 0) graph_.set_link(link, graph::key::kBandwidth, rate, source_);
   }
 
   void read_pci() {
@@ -202,34 +202,35 @@ class Reader {
       const bool nvswitch =
           type.rfind("0x0680", 0) == 0 && file(kPciRoot + name + "/vendor") == "0x10de";
       if (!gpu && !nvswitch) continue;
-      const std::string bus = normal_bus_id(name).value_or(name);
-      const VertexIndex place = place_of(name);
-      const VertexIndex device =
-          graph_.add(gpu ? Kind::Gpu : Kind::NvSwitch,
+      const std::string bus = graph::normal_bus_id(name).value_or(name);
+      const graph::VertexIndex place = place_of(name);
+      const graph::VertexIndex device =
+          graph_.add(gpu ? graph::Kind::Gpu : graph::Kind::NvSwitch,
                      capture_.host + (gpu ? "/gpu:" : "/nvswitch:") + bus, place);
-      set(device, key::kBusId, bus);
-      if (gpu) set(device, key::kIndex, gpus++);
+      set(device, graph::key::kBusId, bus);
+      if (gpu) set(device, graph::key::kIndex, gpus++);
       set_text(device, "local_cpus", file(kPciRoot + name + "/local_cpulist"));
       if (const auto number = base::parse_integer(file(kPciRoot + name + "/numa_node"))) {
-        set(device, key::kNuma, *number);
+        set(device, graph::key::kNuma, *number);
       }
       connect_pcie(device, place, name);
     }
   }
 
   // A network card's vertex below the PCI device that `link` leads to.
-  VertexIndex nic(const std::string& name, const std::string& link) {
-    VertexIndex place = node_;
+  graph::VertexIndex nic(const std::string& name, const std::string& link) {
+    graph::VertexIndex place = node_;
     std::string bus;
     const auto device = capture_.links.find(link);
     if (device != capture_.links.end()) bus = last_part(device->second);
-    if (normal_bus_id(bus)) place = place_of(bus);
-    const VertexIndex card = graph_.add(Kind::Nic, capture_.host + "/nic:" + name, place);
-    set(card, key::kName, name);
-    if (!normal_bus_id(bus)) return card;
-    set(card, key::kBusId, *normal_bus_id(bus));
+    if (graph::normal_bus_id(bus)) place = place_of(bus);
+    const graph::VertexIndex card =
+        graph_.add(graph::Kind::Nic, capture_.host + "/nic:" + name, place);
+    set(card, graph::key::kName, name);
+    if (!graph::normal_bus_id(bus)) return card;
+    set(card, graph::key::kBusId, *graph::normal_bus_id(bus));
     if (const auto number = base::parse_integer(file(kPciRoot + bus + "/numa_node"))) {
-      set(card, key::kNuma, *number);
+      set(card, graph::key::kNuma, *number);
     }
     connect_pcie(card, place, bus);
     return card;
@@ -238,11 +239,11 @@ class Reader {
   void read_hcas() {
     for (const std::string& name : entries(kInfiniband)) {
       const std::string directory = kInfiniband + name;
-      const VertexIndex card = nic(name, directory + "/device");
-      set_text(card, key::kModel, file(directory + "/hca_type"));
+      const graph::VertexIndex card = nic(name, directory + "/device");
+      set_text(card, graph::key::kModel, file(directory + "/hca_type"));
       set_text(card, "firmware", file(directory + "/fw_ver"));
       set_text(card, "board", file(directory + "/board_id"));
-      set_text(card, key::kGuid, file(directory + "/node_guid"));
+      set_text(card, graph::key::kGuid, file(directory + "/node_guid"));
       // Facts are of the first port that is there; a second one has names of its own.
       bool first = true;
       for (const std::string& port : entries(directory + "/ports/")) {
@@ -253,24 +254,24 @@ class Reader {
     }
   }
 
-  void read_port(VertexIndex card, const std::string& directory, const std::string& port,
+  void read_port(graph::VertexIndex card, const std::string& directory, const std::string& port,
                  const std::string& prefix) {
-    const auto put = [&](const char* name, Value value) {
+    const auto put = [&](const char* name, graph::Value value) {
       set(card, (prefix + name).c_str(), std::move(value));
     };
-    if (const auto number = base::parse_integer(port)) put(key::kPort, *number);
+    if (const auto number = base::parse_integer(port)) put(graph::key::kPort, *number);
     const std::string state = file(directory + "/state");  // "4: ACTIVE"
     if (const std::size_t colon = state.find(": "); colon != std::string::npos) {
       std::string word = state.substr(colon + 2);
       for (char& c : word) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-      put(key::kState, word);
+      put(graph::key::kState, word);
     }
     const std::string layer = file(directory + "/link_layer");
-    if (!layer.empty()) put(key::kLinkLayer, layer);
+    if (!layer.empty()) put(graph::key::kLinkLayer, layer);
     const std::string rate = file(directory + "/rate");  // "400 Gb/sec (4X NDR)"
     if (!rate.empty()) put("rate", rate);
     if (const auto gigabits = leading_number(rate)) {
-      put(key::kSpeed, static_cast<std::int64_t>(std::llround(*gigabits * 1000)));
+      put(graph::key::kSpeed, static_cast<std::int64_t>(std::llround(*gigabits * 1000)));
     }
     for (const char* counter : {"symbol_error", "link_downed", "link_error_recovery",
                                 "port_rcv_errors", "port_xmit_discards"}) {
@@ -283,26 +284,29 @@ class Reader {
   void read_network_cards() {
     for (const std::string& name : entries(kNet)) {
       const auto device = capture_.links.find(kNet + name + "/device");
-      if (device == capture_.links.end() || !normal_bus_id(last_part(device->second))) continue;
-      const std::string bus = *normal_bus_id(last_part(device->second));
-      const auto cards = graph_.below(node_, Kind::Nic);
-      const bool known = std::any_of(cards.begin(), cards.end(), [&](VertexIndex card) {
-        return text_of(graph_, graph_.vertex(card).facts, key::kBusId) == bus;
+      if (device == capture_.links.end() || !graph::normal_bus_id(last_part(device->second)))
+        continue;
+      const std::string bus = *graph::normal_bus_id(last_part(device->second));
+      const auto cards = graph_.below(node_, graph::Kind::Nic);
+      const bool known = std::any_of(cards.begin(), cards.end(), [&](graph::VertexIndex card) {
+        return graph::text_of(graph_, graph_.vertex(card).facts, graph::key::kBusId) == bus;
       });
       if (known) continue;
-      const VertexIndex card = nic(name, kNet + name + "/device");
-      set(card, key::kLinkLayer, "Ethernet");
-      set_text(card, key::kState, file(kNet + name + "/operstate") == "up" ? "active" : "down");
+      const graph::VertexIndex card = nic(name, kNet + name + "/device");
+      set(card, graph::key::kLinkLayer, "Ethernet");
+      set_text(card, graph::key::kState,
+               file(kNet + name + "/operstate") == "up" ? "active" : "down");
       const auto speed = base::parse_integer(file(kNet + name + "/speed"));
-      if (speed && *speed > 0) set(card, key::kSpeed, *speed);
+      if (speed && *speed > 0) set(card, graph::key::kSpeed, *speed);
     }
   }
 
   const Capture& capture_;
-  std::map<VertexIndex, std::map<std::string, std::string>> acs_controls_;  // by switch and port
-  Graph graph_;
+  std::map<graph::VertexIndex, std::map<std::string, std::string>>
+      acs_controls_;  // by switch and port
+  graph::Graph graph_;
   std::uint32_t source_;
-  VertexIndex node_;
+  graph::VertexIndex node_;
 };
 
 }  // namespace
@@ -364,7 +368,7 @@ bool is_pci_gpu(const std::string& text) { return text.rfind("0x0302", 0) == 0; 
 std::vector<PciSwitchPorts> switches_above(const std::string& device) {
   std::vector<std::string> chain;
   for (const std::string& part : base::split(device, '/')) {
-    if (normal_bus_id(part)) chain.push_back(*normal_bus_id(part));
+    if (graph::normal_bus_id(part)) chain.push_back(*graph::normal_bus_id(part));
   }
   std::vector<PciSwitchPorts> switches;
   for (std::size_t i = chain.size(); i >= 4; i -= 2) {
@@ -374,6 +378,6 @@ std::vector<PciSwitchPorts> switches_above(const std::string& device) {
   return switches;
 }
 
-Graph read_sysfs(const Capture& capture) { return Reader(capture).read(); }
+graph::Graph read_sysfs(const Capture& capture) { return Reader(capture).read(); }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

@@ -7,7 +7,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 
 struct Capture;
 
@@ -33,6 +33,6 @@ struct PciSwitchPorts {
 [[nodiscard]] bool is_pci_bridge(const std::string& text);
 [[nodiscard]] bool is_pci_gpu(const std::string& text);
 
-[[nodiscard]] Graph read_sysfs(const Capture& capture);
+[[nodiscard]] graph::Graph read_sysfs(const Capture& capture);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

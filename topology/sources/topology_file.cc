@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::topology {
+namespace regatta::topology::sources {
 namespace {
 
 constexpr std::size_t kDeepest = 64;
@@ -34,7 +34,7 @@ class Scanner {
  public:
   Scanner(std::string_view text, const std::string& path) : text_(text) { file_.path = path; }
 
-  TopologyFile scan() {
+  doctor::TopologyFile scan() {
     std::size_t at = 0;
     while ((at = text_.find('<', at)) != std::string_view::npos) {
       if (text_.substr(at, 4) == "<!--") {
@@ -116,21 +116,21 @@ class Scanner {
     const Element& element = open_.back();
     if (element.name == "pci" && !element.has_bridge_below && file_.devices.size() < kMostKept) {
       // What is no bus id is not in the machine either.
-      file_.devices.push_back(normal_bus_id(element.bus_id).value_or(element.bus_id));
+      file_.devices.push_back(graph::normal_bus_id(element.bus_id).value_or(element.bus_id));
     }
     open_.pop_back();
   }
 
   std::string_view text_;
-  TopologyFile file_;
+  doctor::TopologyFile file_;
   std::vector<Element> open_;
   bool has_system_ = false;
 };
 
 }  // namespace
 
-TopologyFile scan_topology_file(std::string_view text, const std::string& path) {
+doctor::TopologyFile scan_topology_file(std::string_view text, const std::string& path) {
   return Scanner(text, path).scan();
 }
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::sources

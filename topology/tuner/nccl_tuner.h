@@ -78,9 +78,9 @@ static_assert(offsetof(NcclTunerV5, get_coll_info) == 2 * sizeof(void*));
 [[gnu::visibility("default")]] extern const NcclTunerV4 ncclTunerPlugin_v4;
 [[gnu::visibility("default")]] extern const NcclTunerV5 ncclTunerPlugin_v5;
 
-// Asked by regatta-train before it lets NCCL load the plug-in (trainer/plugins/tuner_agreement.cc): the
-// build that it is of, and what is wrong with a plan.tuner (null: nothing, and the rest is filled
-// in), in the judgement of the very code that will read it.
+// Asked by regatta-train before it lets NCCL load the plug-in (trainer/plugins/tuner_agreement.cc):
+// the build that it is of, and what is wrong with a plan.tuner (null: nothing, and the rest is
+// filled in), in the judgement of the very code that will read it.
 [[gnu::visibility("default")]] const char* regatta_tuner_version();
 [[gnu::visibility("default")]] const char* regatta_tuner_complaint(const void* file,
                                                                    std::size_t size, int* ranks,

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "trainer/step/buckets.h"
 #include "trainer/samples/random_samples.h"
+#include "trainer/step/buckets.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -22,11 +22,13 @@ constexpr const char* kEverything = "everything";
 struct Switches {
   bool unpadded = true, fused = true, balanced = true, overlap = true, sharded = true,
        graphs = true;
-  ClipMode clip = ClipMode::Bucket;
+  contract::ClipMode clip = contract::ClipMode::Bucket;
   friend bool operator==(const Switches&, const Switches&) = default;
 };
 
-Switches nothing() { return {false, false, false, false, false, false, ClipMode::Global}; }
+Switches nothing() {
+  return {false, false, false, false, false, false, contract::ClipMode::Global};
+}
 
 enum class Needs { Nothing, Ranks, Gpu };
 
@@ -44,14 +46,16 @@ constexpr Idea kIdeas[] = {
     {"balance", Needs::Ranks, [](Switches* s, bool on) { s->balanced = on; }},
     {"overlap", Needs::Ranks, [](Switches* s, bool on) { s->overlap = on; }},
     {"bucket clipping", Needs::Nothing,
-     [](Switches* s, bool on) { s->clip = on ? ClipMode::Bucket : ClipMode::Global; }},
+     [](Switches* s, bool on) {
+       s->clip = on ? contract::ClipMode::Bucket : contract::ClipMode::Global;
+     }},
     {"sharding", Needs::Ranks, [](Switches* s, bool on) { s->sharded = on; }}};
 
-constexpr std::pair<const char*, ClipMode> kClipModes[] = {
-    {"none", ClipMode::None},
-    {"global", ClipMode::Global},
-    {"bucket", ClipMode::Bucket},
-    {"rank", ClipMode::Rank},
+constexpr std::pair<const char*, contract::ClipMode> kClipModes[] = {
+    {"none", contract::ClipMode::None},
+    {"global", contract::ClipMode::Global},
+    {"bucket", contract::ClipMode::Bucket},
+    {"rank", contract::ClipMode::Rank},
 };
 
 struct Row {
@@ -95,29 +99,32 @@ std::vector<Row> rows_of(int ranks, bool on_host) {
 
 class Ablation {
  public:
-  Ablation(RankBench& bench, const LengthTable& lengths, const BenchAblationOptions& options)
+  Ablation(RankBench& bench, const contract::LengthTable& lengths,
+           const BenchAblationOptions& options)
       : bench_(bench),
         options_(options),
-        table_(make_tensor_table(options.shape)),
+        table_(contract::make_tensor_table(options.shape)),
         longest_(static_cast<std::int32_t>(
             std::min<std::int64_t>(lengths.longest(), options.shape.max_positions))),
-        samples_(random_samples(lengths, options.shape,
-                                std::int64_t{options.samples} * options.steps)) {}
+        samples_(samples::random_samples(lengths, options.shape,
+                                         std::int64_t{options.samples} * options.steps)) {}
 
   [[nodiscard]] BenchWay way(const Switches& switches) const {
     BenchWay way;
     way.config = bench_.config(options_.shape, options_.samples);
     way.config.data.max_length = longest_;
-    way.config.balance.strategy = switches.balanced ? Balance::GlobalPresort : Balance::None;
+    way.config.balance.strategy =
+        switches.balanced ? contract::Balance::GlobalPresort : contract::Balance::None;
     way.config.buckets.overlap = switches.overlap;
     way.config.sharding = {switches.sharded, switches.overlap};
     way.config.clip = switches.clip;
     way.config.graphs = switches.graphs;
-    way.buckets = buckets_of_bytes(table_, bucket_bytes());
-    way.samples = switches.unpadded ? samples_ : padded_samples(samples_, longest_);
+    way.buckets = step::buckets_of_bytes(table_, bucket_bytes());
+    way.samples = switches.unpadded ? samples_ : samples::padded_samples(samples_, longest_);
     way.fused = switches.fused;
     if (options_.link_gigabits > 0) {
-      way.link = LinkModel{1e-6 * options_.link_microseconds, 1e9 / 8 * options_.link_gigabits};
+      way.link =
+          ranks::LinkModel{1e-6 * options_.link_microseconds, 1e9 / 8 * options_.link_gigabits};
     }
     return way;
   }
@@ -137,7 +144,7 @@ class Ablation {
     (*json)["parameters"] = table_.parameter_count;
     (*json)["lengths"] = options_.lengths_name;
     (*json)["longest"] = longest_;
-    (*json)["buckets"] = buckets_of_bytes(table_, bucket_bytes()).size();
+    (*json)["buckets"] = step::buckets_of_bytes(table_, bucket_bytes()).size();
     (*json)["bucket_bytes"] = bucket_bytes();
     (*json)["samples"] = options_.samples;
     (*json)["useful_tokens"] = useful_tokens();
@@ -150,9 +157,9 @@ class Ablation {
  private:
   RankBench& bench_;
   const BenchAblationOptions& options_;
-  TensorTable table_;
+  contract::TensorTable table_;
   std::int32_t longest_;
-  SampleStream samples_;
+  samples::SampleStream samples_;
 };
 
 Json to_json(const Row& row, const Row& everything, double useful_tokens, bool on_host) {
@@ -226,7 +233,7 @@ std::string line_of(const Json& row) {
 
 }  // namespace
 
-std::string bench_ablation(RankBench& bench, const LengthTable& lengths,
+std::string bench_ablation(RankBench& bench, const contract::LengthTable& lengths,
                            const BenchAblationOptions& options) {
   const int ranks = bench.group().ranks();
   const bool on_host = bench.device().is_on_host();
@@ -276,4 +283,4 @@ std::string bench_ablation_table(const std::string& json) {
   return table;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

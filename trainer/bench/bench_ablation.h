@@ -8,10 +8,10 @@
 #include "trainer/bench/bench_ranks.h"
 #include "trainer/contract/length_table.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 struct BenchAblationOptions {
-  ModelShape shape;  // vocabulary set
+  contract::ModelShape shape;  // vocabulary set
   std::string model_name, lengths_name;
   int samples = 16;  // per step, over all ranks
   int steps = 4;     // measured of each way, in each of `rounds`
@@ -35,10 +35,10 @@ struct BenchAblationOptions {
 // the ratio made within each round; rows that mean the same way share its figures; a row that
 // cannot be measured here says why (`skipped`). Collective. Throws Code::User for a link on a GPU,
 // and for fewer samples than ranks.
-[[nodiscard]] std::string bench_ablation(RankBench& bench, const LengthTable& lengths,
+[[nodiscard]] std::string bench_ablation(RankBench& bench, const contract::LengthTable& lengths,
                                          const BenchAblationOptions& options);
 
 // The same for people.
 [[nodiscard]] std::string bench_ablation_table(const std::string& json);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

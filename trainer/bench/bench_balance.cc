@@ -13,7 +13,7 @@
 #include "base/philox.h"
 #include "trainer/contract/balance.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -31,7 +31,7 @@ struct Shares {
 struct Way {
   const char* name;
   const char* source;  // where it comes from
-  BalanceOptions options;
+  contract::BalanceOptions options;
   bool padded = false;  // rows of `packed` compute all their positions
   bool moves = false;   // samples to their ranks, instead of being read there
 };
@@ -56,25 +56,25 @@ Json statistics(std::vector<double> values) {
   return {{"mean", mean}, {"p95", values[rank]}};
 }
 
-StratumLimits strata_of(const LengthTable& lengths) {
-  return stratum_limits(lengths.evenly(kStratumSamples));
+contract::StratumLimits strata_of(const contract::LengthTable& lengths) {
+  return contract::stratum_limits(lengths.evenly(contract::kStratumSamples));
 }
 
 class BalanceBench {
  public:
-  BalanceBench(const LengthTable& lengths, const BenchBalanceOptions& options)
+  BalanceBench(const contract::LengthTable& lengths, const BenchBalanceOptions& options)
       : lengths_(lengths), options_(options), strata_(strata_of(lengths)) {
     // Forward and backward FLOP of a sample's layers (training_flops without the heads).
     for (std::int64_t length = 0; length <= lengths.longest(); ++length) {
-      cost_.push_back(training_flops(options.shape, {0, length, length * length, 0}));
+      cost_.push_back(contract::training_flops(options.shape, {0, length, length * length, 0}));
     }
   }
 
   Json measure(const std::vector<Way>& ways) {
     std::vector<Series> series(ways.size());
     for (int step = 0; step < options_.steps; ++step) {
-      if (step % kWindowSteps == 0) draw_window(step / kWindowSteps);
-      const std::size_t begin = static_cast<std::size_t>(step % kWindowSteps) * batch();
+      if (step % contract::kWindowSteps == 0) draw_window(step / contract::kWindowSteps);
+      const std::size_t begin = static_cast<std::size_t>(step % contract::kWindowSteps) * batch();
       const std::span<const std::int32_t> in_turn(window_.data() + begin, batch());
       std::vector<std::int32_t> stratified;
       for (std::size_t i = begin; i < begin + batch(); ++i) {
@@ -82,7 +82,7 @@ class BalanceBench {
       }
       dealt_.clear();
       for (std::size_t i = 0; i < ways.size(); ++i) {
-        const bool strata = ways[i].options.strategy == Balance::Stratified;
+        const bool strata = ways[i].options.strategy == contract::Balance::Stratified;
         add(share(strata ? stratified : in_turn, ways[i]), &series[i]);
       }
     }
@@ -104,7 +104,7 @@ class BalanceBench {
   std::size_t batch() const { return static_cast<std::size_t>(options_.batch); }
   // The length of a sample depends on the seed and its number, as in a run.
   void draw_window(int window) {
-    window_.resize(kWindowSteps * batch());
+    window_.resize(contract::kWindowSteps * batch());
     for (std::size_t i = 0; i < window_.size(); i += 4) {  // as many draws in a block
       base::PhiloxStream random(options_.seed, static_cast<std::uint32_t>(i / 4),
                                 static_cast<std::uint32_t>(window), kLengthsSite);
@@ -113,7 +113,7 @@ class BalanceBench {
             static_cast<std::int32_t>(lengths_.quantile(static_cast<double>(random.uniform())));
       }
     }
-    order_ = stratified_order(window_, options_.batch, options_.ranks, strata_);
+    order_ = contract::stratified_order(window_, options_.batch, options_.ranks, strata_);
   }
 
   double cost_of(std::int32_t length) const { return cost_[static_cast<std::size_t>(length)]; }
@@ -132,15 +132,17 @@ class BalanceBench {
   }
 
   // `exchange` is `global presort` that knows its lengths from elsewhere; once is enough.
-  const Assignment& deal(std::span<const std::int32_t> lengths, BalanceOptions how) {
-    if (how.strategy == Balance::Exchange) how.strategy = Balance::GlobalPresort;
+  const contract::Assignment& deal(std::span<const std::int32_t> lengths,
+                                   contract::BalanceOptions how) {
+    if (how.strategy == contract::Balance::Exchange)
+      how.strategy = contract::Balance::GlobalPresort;
     const auto [at, fresh] = dealt_.try_emplace({how.strategy, how.deal, how.ranks_per_node});
-    if (fresh) at->second = assign(lengths, how);
+    if (fresh) at->second = contract::assign(lengths, how);
     return at->second;
   }
 
   Shares dealt(std::span<const std::int32_t> lengths, const Way& way) {
-    const Assignment& assignment = deal(lengths, way.options);
+    const contract::Assignment& assignment = deal(lengths, way.options);
     Shares shares;
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
       double tokens = 0, cost = 0;
@@ -155,7 +157,7 @@ class BalanceBench {
       shares.cost.push_back(cost);
       shares.useful_cost += cost;
     }
-    if (way.options.strategy == Balance::Exchange) {
+    if (way.options.strategy == contract::Balance::Exchange) {
       shares.bytes += kBytesPerLength * static_cast<double>(lengths.size());
     }
     return shares;
@@ -167,7 +169,7 @@ class BalanceBench {
     Shares shares;
     shares.tokens.assign(static_cast<std::size_t>(options_.ranks), 0);
     shares.cost.assign(static_cast<std::size_t>(options_.ranks), 0);
-    const auto rows = packed_rows(lengths, longest, options_.ranks);
+    const auto rows = contract::packed_rows(lengths, longest, options_.ranks);
     for (std::size_t row = 0; row < rows.size(); ++row) {
       shares.tokens[row % shares.tokens.size()] += longest;
       shares.cost[row % shares.cost.size()] += cost_of(longest);
@@ -178,37 +180,41 @@ class BalanceBench {
     return shares;
   }
 
-  const LengthTable& lengths_;
+  const contract::LengthTable& lengths_;
   const BenchBalanceOptions& options_;
-  StratumLimits strata_;
+  contract::StratumLimits strata_;
   std::vector<double> cost_;  // of each length
   // Lengths of one window, and in which order its steps take them when they are stratified.
   std::vector<std::int32_t> window_, order_;
-  std::map<std::tuple<Balance, Deal, int>, Assignment> dealt_;  // of this step
+  std::map<std::tuple<contract::Balance, contract::Deal, int>, contract::Assignment>
+      dealt_;  // of this step
 };
 
-std::vector<Way> ways_of(const LengthTable& lengths, const BenchBalanceOptions& options) {
-  const auto way = [&, strata = strata_of(lengths)](Balance strategy, Deal deal, int node) {
-    return BalanceOptions{
+std::vector<Way> ways_of(const contract::LengthTable& lengths, const BenchBalanceOptions& options) {
+  const auto way = [&, strata = strata_of(lengths)](contract::Balance strategy, contract::Deal deal,
+                                                    int node) {
+    return contract::BalanceOptions{
         strategy, deal, options.ranks, node, static_cast<std::int32_t>(lengths.longest()), strata};
   };
   const int node = options.ranks_per_node;
-  constexpr Deal kLongest = Deal::LongestFirst;
+  constexpr contract::Deal kLongest = contract::Deal::LongestFirst;
   constexpr bool kMoves = true;
   return {
-      {"none", "", way(Balance::None, kLongest, 1)},
-      {"stratified", "Samsung, without exchange", way(Balance::Stratified, kLongest, 1)},
-      {"stratified, node snake", "Samsung", way(Balance::Stratified, Deal::Snake, node), false,
-       kMoves},
-      {"stratified, node longest-first", "ours", way(Balance::Stratified, kLongest, node), false,
-       kMoves},
-      {"global stride", "Baidu", way(Balance::GlobalPresort, Deal::Stride, 1), false, kMoves},
-      {"global snake", "ours", way(Balance::GlobalPresort, Deal::Snake, 1)},
-      {"global longest-first", "ours", way(Balance::GlobalPresort, kLongest, 1)},
-      {"exchange, read again", "ours", way(Balance::Exchange, kLongest, 1)},
-      {"exchange, moved", "ours", way(Balance::Exchange, kLongest, 1), false, kMoves},
-      {"packed rows, padded", "NVIDIA, Graphcore", way(Balance::Packed, kLongest, 1), true},
-      {"packed rows, unpadded", "ours", way(Balance::Packed, kLongest, 1)},
+      {"none", "", way(contract::Balance::None, kLongest, 1)},
+      {"stratified", "Samsung, without exchange", way(contract::Balance::Stratified, kLongest, 1)},
+      {"stratified, node snake", "Samsung",
+       way(contract::Balance::Stratified, contract::Deal::Snake, node), false, kMoves},
+      {"stratified, node longest-first", "ours", way(contract::Balance::Stratified, kLongest, node),
+       false, kMoves},
+      {"global stride", "Baidu", way(contract::Balance::GlobalPresort, contract::Deal::Stride, 1),
+       false, kMoves},
+      {"global snake", "ours", way(contract::Balance::GlobalPresort, contract::Deal::Snake, 1)},
+      {"global longest-first", "ours", way(contract::Balance::GlobalPresort, kLongest, 1)},
+      {"exchange, read again", "ours", way(contract::Balance::Exchange, kLongest, 1)},
+      {"exchange, moved", "ours", way(contract::Balance::Exchange, kLongest, 1), false, kMoves},
+      {"packed rows, padded", "NVIDIA, Graphcore", way(contract::Balance::Packed, kLongest, 1),
+       true},
+      {"packed rows, unpadded", "ours", way(contract::Balance::Packed, kLongest, 1)},
   };
 }
 
@@ -231,7 +237,7 @@ void check_options(const BenchBalanceOptions& options) {
   }
 }
 
-Json describe(const char* benchmark, const LengthTable& lengths,
+Json describe(const char* benchmark, const contract::LengthTable& lengths,
               const BenchBalanceOptions& options) {
   Json json;
   json["benchmark"] = benchmark;
@@ -248,7 +254,8 @@ Json describe(const char* benchmark, const LengthTable& lengths,
 
 }  // namespace
 
-std::string bench_balance(const LengthTable& lengths, const BenchBalanceOptions& options) {
+std::string bench_balance(const contract::LengthTable& lengths,
+                          const BenchBalanceOptions& options) {
   check_options(options);
   Json json = describe("balance", lengths, options);
   json["batch"] = options.batch;
@@ -256,7 +263,8 @@ std::string bench_balance(const LengthTable& lengths, const BenchBalanceOptions&
   return json.dump(2) + "\n";
 }
 
-std::string bench_small_batches(const LengthTable& lengths, const BenchBalanceOptions& options) {
+std::string bench_small_batches(const contract::LengthTable& lengths,
+                                const BenchBalanceOptions& options) {
   Json json = describe("small batches", lengths, options);
   for (const int samples : kSmallBatches) {
     BenchBalanceOptions small = options;
@@ -313,4 +321,4 @@ std::string bench_small_batches_table(const std::string& json) {
   return table;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

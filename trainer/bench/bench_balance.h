@@ -7,10 +7,10 @@
 #include "trainer/contract/length_table.h"
 #include "trainer/contract/model_shape.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 struct BenchBalanceOptions {
-  ModelShape shape;  // for the cost of a length; vocabulary set
+  contract::ModelShape shape;  // for the cost of a length; vocabulary set
   std::string model_name = "large", lengths_name;
   int ranks = 8;
   int ranks_per_node = 8;  // divides ranks
@@ -27,7 +27,7 @@ struct BenchBalanceOptions {
 // one run of random lengths, dealt by the functions that training uses. Throws Code::User for
 // options that do not fit together.
 // `strata` are the limits of the length classes of `stratified`, as a run on such lengths has them.
-[[nodiscard]] std::string bench_balance(const LengthTable& lengths,
+[[nodiscard]] std::string bench_balance(const contract::LengthTable& lengths,
                                         const BenchBalanceOptions& options);
 constexpr double kBytesPerToken =
     2.42;                              // of a parcel (sample_parcel.h), Wikipedia in 30,522 pieces
@@ -40,9 +40,9 @@ constexpr double kBytesPerLength = 4;  // as `exchange` gathers them
 // samples for each rank, whatever options.batch is. The paper on stratified batches (Samsung, arXiv
 // 2402.02447) leaves this open.
 constexpr int kSmallBatches[] = {1, 2, 4, 8, 16};
-[[nodiscard]] std::string bench_small_batches(const LengthTable& lengths,
+[[nodiscard]] std::string bench_small_batches(const contract::LengthTable& lengths,
                                               const BenchBalanceOptions& options);
 // For people: a line for each way, a column for each batch, largest / mean of tokens.
 [[nodiscard]] std::string bench_small_batches_table(const std::string& json);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

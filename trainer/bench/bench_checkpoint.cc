@@ -19,16 +19,16 @@
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 #include "trainer/bench/bench_ranks.h"
-#include "trainer/step/buckets.h"
+#include "trainer/model/initial_weights.h"
 #include "trainer/run/checkpoint_keeper.h"
 #include "trainer/run/checkpoint_writer.h"
-#include "trainer/model/initial_weights.h"
-#include "trainer/samples/random_samples.h"
-#include "trainer/step/snapshot.h"
 #include "trainer/run/stop_signals.h"
+#include "trainer/samples/random_samples.h"
+#include "trainer/step/buckets.h"
+#include "trainer/step/snapshot.h"
 #include "trainer/step/train_loop.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -63,14 +63,15 @@ class Scratch {
   base::Path path_;
 };
 
-RunConfig run_config(const BenchCheckpointOptions& options, const ModelShape& shape, int samples) {
-  RunConfig config;
+contract::RunConfig run_config(const BenchCheckpointOptions& options,
+                               const contract::ModelShape& shape, int samples) {
+  contract::RunConfig config;
   config.name = "bench";
   config.model = shape;
   config.data.path = "/random";
   config.data.max_length = shape.max_positions;
   config.optimizer.learning_rate = 1e-4;
-  config.optimizer.schedule = ScheduleKind::Constant;
+  config.optimizer.schedule = contract::ScheduleKind::Constant;
   config.batch_size = samples;
   config.keep_last = 1;
   config.seed = kSeed;
@@ -92,25 +93,25 @@ std::vector<float> random_floats(std::int64_t size) {
   return values;
 }
 
-StateShard shard_of(const TensorTable& table, const std::vector<float>& values) {
-  StateShard shard;
+step::StateShard shard_of(const contract::TensorTable& table, const std::vector<float>& values) {
+  step::StateShard shard;
   shard.parameters = shard.first_moment = shard.second_moment = values.data();
-  shard.pieces = whole_state(table);
+  shard.pieces = step::whole_state(table);
   return shard;
 }
 
-std::uint64_t state_bytes(const TensorTable& table) {
+std::uint64_t state_bytes(const contract::TensorTable& table) {
   return 3 * 4 * static_cast<std::uint64_t>(table.arena_size);
 }
 
 // What a run on one rank has that saves and resumes.
 class SavingRun {
  public:
-  SavingRun(Device& device, base::Clock& clock, const RunConfig& config, SampleStream samples,
-            const base::Path& directory)
+  SavingRun(device::Device& device, base::Clock& clock, const contract::RunConfig& config,
+            samples::SampleStream samples, const base::Path& directory)
       : clock_(clock),
-        table_(make_tensor_table(config.model)),
-        directory_(RunDirectory::create(files(), directory, to_json(config))),
+        table_(contract::make_tensor_table(config.model)),
+        directory_(contract::RunDirectory::create(files(), directory, contract::to_json(config))),
         fence_(directory_, directory_.take_epoch()),
         keeper_(files(), clock, directory_, fence_, config, table_, "random",
                 directory_.create_attempt().execution, device.description()),
@@ -119,12 +120,12 @@ class SavingRun {
   SavingRun(const SavingRun&) = delete;
   SavingRun& operator=(const SavingRun&) = delete;
 
-  [[nodiscard]] const TensorTable& table() const { return table_; }
-  [[nodiscard]] CheckpointKeeper& keeper() { return keeper_; }
-  [[nodiscard]] TrainLoop& loop() { return loop_; }
-  [[nodiscard]] const std::vector<CheckpointRecord>& written() const { return written_; }
+  [[nodiscard]] const contract::TensorTable& table() const { return table_; }
+  [[nodiscard]] run::CheckpointKeeper& keeper() { return keeper_; }
+  [[nodiscard]] step::TrainLoop& loop() { return loop_; }
+  [[nodiscard]] const std::vector<contract::CheckpointRecord>& written() const { return written_; }
 
-  void prepare_to_save(Device& device) {
+  void prepare_to_save(device::Device& device) {
     snapshot_.emplace(device, table_, loop_.pieces(), 0, 1, true);
     writer_.emplace(keeper_, communicator_.host(), clock_, 1, -1);
   }
@@ -144,61 +145,63 @@ class SavingRun {
   void settle() { keep(writer_->settle()); }
 
  private:
-  static topology::Plan plan_of(const TensorTable& table) {
-    topology::Plan plan;
+  static topology::plan::Plan plan_of(const contract::TensorTable& table) {
+    topology::plan::Plan plan;
     plan.ranks = 1;
-    plan.buckets = buckets_of_bytes(table, 0);
+    plan.buckets = step::buckets_of_bytes(table, 0);
     return plan;
   }
-  TrainLoopOptions wishes() {
-    TrainLoopOptions options;
+  step::TrainLoopOptions wishes() {
+    step::TrainLoopOptions options;
     options.wishes = [this] {
-      StepFlags flags;
-      flags.stop = take_requests().stop;
+      step::StepFlags flags;
+      flags.stop = run::take_requests().stop;
       if (!writer_) return flags;
-      const CheckpointWriter::Progress progress = writer_->progress();
+      const run::CheckpointWriter::Progress progress = writer_->progress();
       flags.writing = progress.writing;
       flags.write_failed = progress.failed;
       return flags;
     };
     return options;
   }
-  void keep(const std::vector<CheckpointRecord>& records) {
-    for (const CheckpointRecord& record : records) {
+  void keep(const std::vector<contract::CheckpointRecord>& records) {
+    for (const contract::CheckpointRecord& record : records) {
       if (record.status == "failed") throw base::Error(base::Code::Operator, record.message);
       if (record.status == "written") written_.push_back(record);
     }
   }
 
   base::Clock& clock_;
-  TensorTable table_;
-  RunDirectory directory_;
-  Fence fence_;
-  SingleCommunicator communicator_;
-  CheckpointKeeper keeper_;
-  std::vector<CheckpointRecord> written_;
+  contract::TensorTable table_;
+  contract::RunDirectory directory_;
+  contract::Fence fence_;
+  ranks::SingleCommunicator communicator_;
+  run::CheckpointKeeper keeper_;
+  std::vector<contract::CheckpointRecord> written_;
   std::int64_t done_ = 0;
-  TrainLoop loop_;
-  std::optional<Snapshot> snapshot_;
-  std::optional<CheckpointWriter> writer_;  // its thread ends before what it writes
+  step::TrainLoop loop_;
+  std::optional<step::Snapshot> snapshot_;
+  std::optional<run::CheckpointWriter> writer_;  // its thread ends before what it writes
 };
 
-double median_over(const std::vector<CheckpointRecord>& records, double CheckpointRecord::*value) {
+double median_over(const std::vector<contract::CheckpointRecord>& records,
+                   double contract::CheckpointRecord::*value) {
   std::vector<double> values;
-  for (const CheckpointRecord& record : records) values.push_back(record.*value);
+  for (const contract::CheckpointRecord& record : records) values.push_back(record.*value);
   return median_of(std::move(values));
 }
 
 class OverheadBench {
  public:
-  OverheadBench(Device& device, base::Clock& clock, const LengthTable& lengths,
+  OverheadBench(device::Device& device, base::Clock& clock, const contract::LengthTable& lengths,
                 const BenchCheckpointOptions& options, base::Path directory)
       : device_(device),
         clock_(clock),
         lengths_(lengths),
         options_(options),
         directory_(std::move(directory)),
-        weights_(initial_weights(make_tensor_table(options.shape), kSeed, options.threads)) {}
+        weights_(model::initial_weights(contract::make_tensor_table(options.shape), kSeed,
+                                        options.threads)) {}
 
   [[nodiscard]] Json measure() {
     const int samples = options_.samples > 0 ? options_.samples : samples_of_a_step();
@@ -219,7 +222,7 @@ class OverheadBench {
       }
       extra.push_back(with.back() - without.back());
     }
-    const std::vector<CheckpointRecord> records(
+    const std::vector<contract::CheckpointRecord> records(
         run->written().begin() + static_cast<std::ptrdiff_t>(first), run->written().end());
     const double more = median_of(extra);
     Json json;
@@ -232,11 +235,11 @@ class OverheadBench {
     json["extra_seconds"] = more;
     json["extra_seconds_of_rounds"] = extra;
     json["percent_at_one_per_60_s"] = 100 * more / kSavedEverySeconds;
-    json["stall_seconds"] = median_over(records, &CheckpointRecord::stall_seconds);
-    json["copy_seconds"] = median_over(records, &CheckpointRecord::copy_seconds);
-    json["whole_after_seconds"] = median_over(records, &CheckpointRecord::seconds);
-    json["write_seconds"] = median_over(records, &CheckpointRecord::write_seconds);
-    json["sync_seconds"] = median_over(records, &CheckpointRecord::sync_seconds);
+    json["stall_seconds"] = median_over(records, &contract::CheckpointRecord::stall_seconds);
+    json["copy_seconds"] = median_over(records, &contract::CheckpointRecord::copy_seconds);
+    json["whole_after_seconds"] = median_over(records, &contract::CheckpointRecord::seconds);
+    json["write_seconds"] = median_over(records, &contract::CheckpointRecord::write_seconds);
+    json["sync_seconds"] = median_over(records, &contract::CheckpointRecord::sync_seconds);
     json["blocks_that_waited_for_the_writer"] = unfinished;
     return json;
   }
@@ -245,8 +248,8 @@ class OverheadBench {
   std::unique_ptr<SavingRun> make_run(const char* name, int samples, std::int64_t period) {
     auto run = std::make_unique<SavingRun>(
         device_, clock_, run_config(options_, options_.shape, samples),
-        random_samples(lengths_, options_.shape, period), directory_ / name);
-    TrainingState start;
+        samples::random_samples(lengths_, options_.shape, period), directory_ / name);
+    step::TrainingState start;
     start.parameters = weights_;
     run->loop().load(start);
     return run;
@@ -277,9 +280,9 @@ class OverheadBench {
     return clock_.monotonic_seconds() - start;
   }
 
-  Device& device_;
+  device::Device& device_;
   base::Clock& clock_;
-  const LengthTable& lengths_;
+  const contract::LengthTable& lengths_;
   const BenchCheckpointOptions& options_;
   base::Path directory_;
   std::vector<float> weights_;
@@ -295,7 +298,7 @@ class WriterBench {
         options_(options),
         directory_(directory),
         store_(files(), directory / "checkpoints"),
-        table_(make_tensor_table(options.shape)),
+        table_(contract::make_tensor_table(options.shape)),
         values_(random_floats(table_.arena_size)) {
     files().create_directory(directory_);
   }
@@ -331,9 +334,9 @@ class WriterBench {
 
   double write(int step) {
     const checkpoint::CheckpointName name{step, "bench"};
-    const StateShard shard = shard_of(table_, values_);
-    const auto model = model_tensors(table_, shard);
-    const auto optimizer = optimizer_tensors(table_, shard, nullptr);
+    const step::StateShard shard = shard_of(table_, values_);
+    const auto model = step::model_tensors(table_, shard);
+    const auto optimizer = step::optimizer_tensors(table_, shard, nullptr);
     const double start = clock_.monotonic_seconds();
     bytes_ =
         store_.write_shard(name, checkpoint::shard_file(checkpoint::kModel, 0, 1), model, clock_)
@@ -374,7 +377,7 @@ class WriterBench {
   const BenchCheckpointOptions& options_;
   base::Path directory_;
   checkpoint::CheckpointStore store_;
-  TensorTable table_;
+  contract::TensorTable table_;
   std::vector<float> values_;
   std::uint64_t bytes_ = 0;
 };
@@ -400,7 +403,8 @@ Json bench_digest(const base::Clock& clock, std::int64_t bytes) {
 
 // Why a state cannot be written and resumed here: the copy that is written, then weights, gradients
 // and moments of the loop, what is read, and the page cache.
-std::optional<std::string> no_room(const TensorTable& table, const base::Path& directory) {
+std::optional<std::string> no_room(const contract::TensorTable& table,
+                                   const base::Path& directory) {
   const std::uint64_t state = state_bytes(table);
   const std::uint64_t memory = state * 10 / 3 + state / 3;
   const auto available = base::available_memory();
@@ -426,28 +430,28 @@ void read_all(const base::Path& directory) {
   }
 }
 
-Json bench_resume(Device& device, base::Clock& clock, const LengthTable& lengths,
+Json bench_resume(device::Device& device, base::Clock& clock, const contract::LengthTable& lengths,
                   const BenchCheckpointOptions& options, const base::Path& directory) {
   Json json{{"model", options.resume_model_name}};
-  if (const auto reason = no_room(make_tensor_table(options.resume_shape), directory)) {
+  if (const auto reason = no_room(contract::make_tensor_table(options.resume_shape), directory)) {
     json["skipped"] = *reason;
     return json;
   }
   SavingRun run(device, clock, run_config(options, options.resume_shape, 1),
-                random_samples(lengths, options.resume_shape, 1), directory / "resume");
-  const CheckpointRecord record = [&] {
+                samples::random_samples(lengths, options.resume_shape, 1), directory / "resume");
+  const contract::CheckpointRecord record = [&] {
     const std::vector<float> values = random_floats(run.table().arena_size);
     return run.keeper().write(1, shard_of(run.table(), values), std::nullopt).front();
   }();
   if (record.status != "written") throw base::Error(base::Code::Operator, record.message);
   read_all(directory / "resume" / "checkpoints" / record.name);
   const double before = clock.monotonic_seconds();
-  Snapshot whole(device, run.table(), whole_state(run.table()), 0, 1, true);
+  step::Snapshot whole(device, run.table(), step::whole_state(run.table()), 0, 1, true);
   const double reserved = clock.monotonic_seconds() - before;  // at every start, resumed or not
   std::vector<double> seconds, found, loaded;
   for (int round = 0; round < std::min(options.rounds, kMostResumes); ++round) {
     const double start = clock.monotonic_seconds();
-    std::vector<CheckpointRecord> skipped;
+    std::vector<contract::CheckpointRecord> skipped;
     const auto resumed = run.keeper().load(&whole, &skipped);
     base::check(resumed && resumed->step == 1, "what was written is found");
     const double read = clock.monotonic_seconds();
@@ -474,7 +478,8 @@ const std::vector<std::string>& bench_checkpoint_parts() {
   return parts;
 }
 
-std::string bench_checkpoint(Device& device, base::Clock& clock, const LengthTable& lengths,
+std::string bench_checkpoint(device::Device& device, base::Clock& clock,
+                             const contract::LengthTable& lengths,
                              const BenchCheckpointOptions& options) {
   const auto& known = bench_checkpoint_parts();
   for (const std::string& part : options.parts) {
@@ -493,10 +498,10 @@ std::string bench_checkpoint(Device& device, base::Clock& clock, const LengthTab
   Json json;
   json["benchmark"] = "checkpoint";
   json["model"] = options.model_name;
-  json["parameters"] = make_tensor_table(options.shape).parameter_count;
+  json["parameters"] = contract::make_tensor_table(options.shape).parameter_count;
   json["lengths"] = options.lengths_name;
   json["device"] = device.description();
-  json["dtype"] = name_of(options.precision);
+  json["dtype"] = contract::name_of(options.precision);
   json["threads"] = options.threads;
   json["optimizer"] = "adamw";
   json["load_average_before"] = load;
@@ -513,4 +518,4 @@ std::string bench_checkpoint(Device& device, base::Clock& clock, const LengthTab
   return json.dump(2) + "\n";
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -12,21 +12,21 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 // In the order in which they run.
 [[nodiscard]] const std::vector<std::string>& bench_checkpoint_parts();
 
 struct BenchCheckpointOptions {
-  ModelShape shape;  // vocabulary set; of overhead and writer
+  contract::ModelShape shape;  // vocabulary set; of overhead and writer
   std::string model_name;
-  ModelShape resume_shape;  // vocabulary set
+  contract::ModelShape resume_shape;  // vocabulary set
   std::string resume_model_name;
   std::string lengths_name;
   base::Path directory;            // exists; what is written below it is removed again
   std::vector<std::string> parts;  // of bench_checkpoint_parts(); empty: all
-  Precision precision = Precision::Float32;
-  AttentionKind attention = AttentionKind::Automatic;
+  contract::Precision precision = contract::Precision::Float32;
+  contract::AttentionKind attention = contract::AttentionKind::Automatic;
   int samples = 0;  // per step; 0: so many that a step takes about step_seconds
   double step_seconds = 1.5;
   int rounds = 4;
@@ -46,8 +46,8 @@ struct BenchCheckpointOptions {
 //             verifying and reading it, then loading it into the device; {"skipped": "…"} where
 //             memory or disk are too small
 // Throws Code::User for an unknown part, Code::Operator when a checkpoint cannot be written.
-[[nodiscard]] std::string bench_checkpoint(Device& device, base::Clock& clock,
-                                           const LengthTable& lengths,
+[[nodiscard]] std::string bench_checkpoint(device::Device& device, base::Clock& clock,
+                                           const contract::LengthTable& lengths,
                                            const BenchCheckpointOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

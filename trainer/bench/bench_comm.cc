@@ -14,13 +14,13 @@
 #include "trainer/ranks/node_layout.h"
 #include "trainer/run/stop_signals.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using topology::Collective;
+using topology::nccl::Collective;
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr std::int64_t kElementBytes = 4;
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
@@ -47,18 +47,18 @@ std::vector<float> sums_of(int ranks) {
 // One collective, in one piece of memory that all sizes share.
 class Calls {
  public:
-  Calls(Device& device, Communicator& communicator, const base::Clock& clock, Collective collective,
-        std::int64_t most_bytes)
+  Calls(device::Device& device, ranks::Communicator& communicator, const base::Clock& clock,
+        Collective collective, std::int64_t most_bytes)
       : device_(device),
         communicator_(communicator),
         clock_(clock),
         collective_(collective),
-        memory_(device, most_bytes / kElementBytes, Dtype::Float32),
+        memory_(device, most_bytes / kElementBytes, device::Dtype::Float32),
         host_(device, most_bytes) {}
 
   // How many elements of this rank are wrong.
   [[nodiscard]] std::int64_t wrong_elements(std::int64_t bytes) {
-    const View view = view_of(bytes);
+    const device::View view = view_of(bytes);
     const bool gathers = collective_ == Collective::AllGather;
     float* numbers = host_.floats();
     // All-gather: every part has what its elements' places say, so the answer is known.
@@ -86,7 +86,7 @@ class Calls {
 
   // Of one of `calls` calls in a row, on this rank.
   [[nodiscard]] double seconds(std::int64_t bytes, int calls) {
-    const View view = view_of(bytes);
+    const device::View view = view_of(bytes);
     device_.wait_host(device_.record(kCompute));
     communicator_.host().barrier();
     const double start = clock_.monotonic_seconds();
@@ -96,32 +96,32 @@ class Calls {
   }
 
  private:
-  [[nodiscard]] View view_of(std::int64_t bytes) const {
+  [[nodiscard]] device::View view_of(std::int64_t bytes) const {
     return memory_.view().slice(0, bytes / kElementBytes);
   }
-  void call(View view) {
-    const Pending pending = collective_ == Collective::AllReduce
-                                ? communicator_.all_reduce_sum(kCompute, view)
-                            : collective_ == Collective::ReduceScatter
-                                ? communicator_.reduce_scatter_sum(kCompute, view)
-                                : communicator_.all_gather(kCompute, view);
+  void call(device::View view) {
+    const ranks::Pending pending = collective_ == Collective::AllReduce
+                                       ? communicator_.all_reduce_sum(kCompute, view)
+                                   : collective_ == Collective::ReduceScatter
+                                       ? communicator_.reduce_scatter_sum(kCompute, view)
+                                       : communicator_.all_gather(kCompute, view);
     communicator_.finish(kCompute, pending);
   }
 
-  Device& device_;
-  Communicator& communicator_;
+  device::Device& device_;
+  ranks::Communicator& communicator_;
   const base::Clock& clock_;
   Collective collective_;
-  DeviceMemory memory_;
-  HostMemory host_;
+  device::DeviceMemory memory_;
+  device::HostMemory host_;
 };
 
 // The largest of all ranks; throws on all of them when one was asked to stop.
-double agreed_largest(HostCollectives& host, double mine) {
+double agreed_largest(ranks::HostCollectives& host, double mine) {
   struct Told {
     double value, stop;
   };
-  const Told told{mine, take_requests().stop ? 1.0 : 0.0};
+  const Told told{mine, run::take_requests().stop ? 1.0 : 0.0};
   std::vector<Told> all(static_cast<std::size_t>(host.ranks()));
   host.all_gather(&told, sizeof told, all.data());
   double largest = mine;
@@ -197,12 +197,12 @@ std::int64_t nccl_version_of(const std::string& library) {
   return 10000 * major + 100 * minor + patch;
 }
 
-std::vector<std::string> host_names(HostCollectives& host) {
-  const HostName mine = this_host_name();
-  std::vector<HostName> all(static_cast<std::size_t>(host.ranks()));
+std::vector<std::string> host_names(ranks::HostCollectives& host) {
+  const ranks::HostName mine = ranks::this_host_name();
+  std::vector<ranks::HostName> all(static_cast<std::size_t>(host.ranks()));
   host.all_gather(mine.data(), sizeof mine, all.data());
   std::vector<std::string> names;
-  for (const HostName& name : all) names.emplace_back(name.data());
+  for (const ranks::HostName& name : all) names.emplace_back(name.data());
   return names;
 }
 
@@ -232,8 +232,9 @@ std::vector<std::int64_t> comm_sizes(Collective collective, const CommSizes& siz
                           std::to_string(sizes.factor) +
                           "; begin with at least 1, end no lower, and step by more than 1");
   }
-  const std::int64_t least =
-      collective == Collective::AllReduce ? kElementBytes : kElementBytes * kPartAlignment * parts;
+  const std::int64_t least = collective == Collective::AllReduce
+                                 ? kElementBytes
+                                 : kElementBytes * ranks::kPartAlignment * parts;
   std::vector<std::int64_t> found;
   const auto add = [&](double bytes) {
     const std::int64_t whole = (std::llround(bytes) + least - 1) / least * least;
@@ -251,21 +252,22 @@ std::vector<std::int64_t> comm_sizes(Collective collective, const CommSizes& siz
   return found;
 }
 
-std::vector<CommRow> measure_collective(Device& device, Communicator& communicator,
+std::vector<CommRow> measure_collective(device::Device& device, ranks::Communicator& communicator,
                                         const base::Clock& clock, Collective collective,
                                         const std::vector<std::int64_t>& bytes, int rounds) {
   base::check(!bytes.empty() && rounds > 0, "there is something to measure");
   Calls calls(device, communicator, clock, collective,
               *std::max_element(bytes.begin(), bytes.end()));
-  HostCollectives& host = communicator.host();
+  ranks::HostCollectives& host = communicator.host();
   std::vector<CommRow> rows;
   std::vector<int> in_a_row;
   for (const std::int64_t size : bytes) {
     const double wrong = agreed_largest(host, static_cast<double>(calls.wrong_elements(size)));
     if (wrong > 0) {
       throw base::Error(base::Code::Operator,
-                        std::string(topology::name_of(collective)) + " of " + std::to_string(size) +
-                            " bytes gave " + std::to_string(std::llround(wrong)) +
+                        std::string(topology::nccl::name_of(collective)) + " of " +
+                            std::to_string(size) + " bytes gave " +
+                            std::to_string(std::llround(wrong)) +
                             " wrong elements on a rank; check the network and its library");
     }
     rows.push_back({size, {}});
@@ -289,7 +291,7 @@ CommReport bench_comm(RankBench& bench, const BenchCommOptions& options) {
     throw base::Error(base::Code::User,
                       "an artificial link is for ranks of the CPU; leave it out on GPUs");
   }
-  const std::unique_ptr<Communicator> communicator = bench.communicator(options.link);
+  const std::unique_ptr<ranks::Communicator> communicator = bench.communicator(options.link);
   CommReport report;
   report.collective = options.collective;
   report.hosts = host_names(bench.group().host());
@@ -380,4 +382,4 @@ std::string comm_json(const CommReport& report) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

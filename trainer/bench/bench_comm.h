@@ -13,7 +13,7 @@
 #include "trainer/ranks/communicator.h"
 #include "trainer/ranks/delayed_communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 // Bytes of a call as nccl-tests counts them: of the whole view, which a rank sends of a
 // reduce-scatter and receives of an all-gather.
@@ -24,7 +24,7 @@ struct CommSizes {
 // From the least in steps to the most, which is always one of them; by growing bytes, each once.
 // Whole elements of float32, and of reduce-scatter and all-gather `parts` whole parts, so sizes may
 // be rounded up. Throws Code::User for sizes that are none.
-[[nodiscard]] std::vector<std::int64_t> comm_sizes(topology::Collective collective,
+[[nodiscard]] std::vector<std::int64_t> comm_sizes(topology::nccl::Collective collective,
                                                    const CommSizes& sizes, int parts);
 
 struct CommRow {
@@ -37,21 +37,19 @@ struct CommRow {
 // all ranks, where one is wrong. Then rounds: in each, all sizes in turn, so that a disturbance
 // does not hit one size only; of each as many calls in a row as take about 5 ms, at most 20.
 // Collective; every rank returns the same. Throws Code::User when a signal asked to stop.
-[[nodiscard]] std::vector<CommRow> measure_collective(Device& device, Communicator& communicator,
-                                                      const base::Clock& clock,
-                                                      topology::Collective collective,
-                                                      const std::vector<std::int64_t>& bytes,
-                                                      int rounds);
+[[nodiscard]] std::vector<CommRow> measure_collective(
+    device::Device& device, ranks::Communicator& communicator, const base::Clock& clock,
+    topology::nccl::Collective collective, const std::vector<std::int64_t>& bytes, int rounds);
 
 // What was measured, on what.
 struct CommReport {
-  topology::Collective collective = topology::Collective::AllReduce;
+  topology::nccl::Collective collective = topology::nccl::Collective::AllReduce;
   std::vector<CommRow> rows;
   std::vector<std::string> hosts;  // of each rank
   std::string device;              // Device::description()
   std::string shared_object;       // file of NCCL or MPI: "libmpi.so.40.30.4"; "" if not found
-  std::optional<LinkModel> link;   // artificial
-  double load_average = 0;         // of rank 0's machine, before
+  std::optional<ranks::LinkModel> link;  // artificial
+  double load_average = 0;               // of rank 0's machine, before
 };
 
 // As nccl-tests prints, and as its -J writes, with our own in an object `regatta`; both are read by
@@ -59,15 +57,15 @@ struct CommReport {
 [[nodiscard]] std::string comm_table(const CommReport& report);
 [[nodiscard]] std::string comm_json(const CommReport& report);
 // "all_reduce_perf": nccl-tests' program for it.
-[[nodiscard]] const char* comm_program(topology::Collective collective);
+[[nodiscard]] const char* comm_program(topology::nccl::Collective collective);
 
 struct BenchCommOptions {
-  topology::Collective collective = topology::Collective::AllReduce;
+  topology::nccl::Collective collective = topology::nccl::Collective::AllReduce;
   CommSizes sizes;
   int rounds = 5;
-  std::optional<LinkModel> link;
+  std::optional<ranks::LinkModel> link;
 };
 // Collective. Throws Code::User for one rank, and for a link between GPUs.
 [[nodiscard]] CommReport bench_comm(RankBench& bench, const BenchCommOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -22,7 +22,7 @@
 #include "trainer/run/stop_signals.h"
 #include "trainer/step/train_loop.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 struct Machine {
@@ -50,31 +50,31 @@ struct BenchOptions {
         ->check(CLI::IsMember({"float32", "tf32", "bfloat16", "float16"}));
     app->add_option("--attention", attention,
                     "automatic, streamed, resident, wgmma, grouped or reference")
-        ->check(CLI::IsMember(attention_names()));
+        ->check(CLI::IsMember(contract::attention_names()));
     app->add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   }
-  [[nodiscard]] Precision precision() const {
-    if (dtype == "tf32") return Precision::Tf32;
-    if (dtype == "bfloat16") return Precision::BFloat16;
-    return dtype == "float16" ? Precision::Float16 : Precision::Float32;
+  [[nodiscard]] contract::Precision precision() const {
+    if (dtype == "tf32") return contract::Precision::Tf32;
+    if (dtype == "bfloat16") return contract::Precision::BFloat16;
+    return dtype == "float16" ? contract::Precision::Float16 : contract::Precision::Float32;
   }
-  [[nodiscard]] DeviceKind kind() const {
-    return device == "cuda" ? DeviceKind::Cuda : DeviceKind::Cpu;
+  [[nodiscard]] contract::DeviceKind kind() const {
+    return device == "cuda" ? contract::DeviceKind::Cuda : contract::DeviceKind::Cpu;
   }
-  [[nodiscard]] AttentionKind attention_kind() const {
-    const auto& names = attention_names();
-    return static_cast<AttentionKind>(std::find(names.begin(), names.end(), attention) -
-                                      names.begin());
+  [[nodiscard]] contract::AttentionKind attention_kind() const {
+    const auto& names = contract::attention_names();
+    return static_cast<contract::AttentionKind>(std::find(names.begin(), names.end(), attention) -
+                                                names.begin());
   }
-  [[nodiscard]] std::unique_ptr<Device> make(const Machine& machine) const {
-    return make_device(
+  [[nodiscard]] std::unique_ptr<device::Device> make(const Machine& machine) const {
+    return plugins::make_device(
         {kind(), precision(), attention_kind(), threads > 0 ? threads : machine.cores, 0},
         machine.place.device);
   }
-  [[nodiscard]] ModelShape shape() const {
-    ModelShape shape = preset_shape(model);
+  [[nodiscard]] contract::ModelShape shape() const {
+    contract::ModelShape shape = contract::preset_shape(model);
     shape.vocabulary = vocabulary;
-    shape.gelu = gelu == "tanh" ? Gelu::Tanh : Gelu::Erf;
+    shape.gelu = gelu == "tanh" ? contract::Gelu::Tanh : contract::Gelu::Erf;
     return shape;
   }
 };
@@ -107,10 +107,11 @@ class BenchStep {
     options_.lengths_name = common_.lengths.name();
     options_.attention_name = common_.attention;
     options_.precision = common_.precision();
-    options_.optimizer = optimizer_ == "lamb" ? OptimizerKind::Lamb : OptimizerKind::AdamW;
+    options_.optimizer =
+        optimizer_ == "lamb" ? contract::OptimizerKind::Lamb : contract::OptimizerKind::AdamW;
     options_.threads = common_.threads > 0 ? common_.threads : machine_.cores;
-    const LengthTable table = common_.lengths.table(machine_.place.device.program);
-    const std::unique_ptr<Device> device = common_.make(machine_);
+    const contract::LengthTable table = common_.lengths.table(machine_.place.device.program);
+    const std::unique_ptr<device::Device> device = common_.make(machine_);
     std::fputs(bench_step(*device, base::system_clock(), table, options_).c_str(), stdout);
     return 0;
   }
@@ -148,9 +149,9 @@ class BenchKernels {
     options_.lengths_name = common_.lengths.name();
     options_.dtype_name = common_.dtype;
     options_.attention_name = common_.attention;
-    options_.dtype = compute_dtype(common_.precision());
-    const LengthTable table = common_.lengths.table(machine_.place.device.program);
-    const std::unique_ptr<Device> device = common_.make(machine_);
+    options_.dtype = step::compute_dtype(common_.precision());
+    const contract::LengthTable table = common_.lengths.table(machine_.place.device.program);
+    const std::unique_ptr<device::Device> device = common_.make(machine_);
     const std::string json = bench_kernels(*device, base::system_clock(), table, options_);
     std::fputs(bench_kernels_table(json).c_str(), stderr);
     std::fputs(json.c_str(), stdout);
@@ -184,10 +185,10 @@ class BenchBalance {
     return app;
   }
   int run() {
-    options_.shape = preset_shape(options_.model_name);
+    options_.shape = contract::preset_shape(options_.model_name);
     options_.shape.vocabulary = 30522;
     options_.lengths_name = lengths_.name();
-    const LengthTable table = lengths_.table(machine_.place.device.program);
+    const contract::LengthTable table = lengths_.table(machine_.place.device.program);
     const std::string json =
         small_ ? bench_small_batches(table, options_) : bench_balance(table, options_);
     std::fputs((small_ ? bench_small_batches_table(json) : bench_balance_table(json)).c_str(),
@@ -204,13 +205,14 @@ class BenchBalance {
 };
 
 // Of a benchmark that trains on several ranks: what it prints where rank 0 is.
-int train_on_ranks(const Machine& machine, const RunConfig& config, RankBenchOptions options,
+int train_on_ranks(const Machine& machine, const contract::RunConfig& config,
+                   RankBenchOptions options,
                    const std::function<std::string(RankBench& bench)>& measure,
                    const std::function<std::string(const std::string& json)>& table) {
   options.place = machine.place.device;
   options.cores = machine.cores;
   options.threads = config.threads;
-  return on_ranks(config, machine.place, [&](RankGroup& group) {
+  return on_ranks(config, machine.place, [&](plugins::RankGroup& group) {
     RankBench bench(group, base::system_clock(), options);
     const std::string json = measure(bench);
     if (group.rank() != 0) return;
@@ -252,8 +254,8 @@ class BenchOverlap {
       if (rounds_ > 0) tried.rounds = rounds_;
       if (tried.samples < ranks_) tried.samples = ranks_;
     }
-    const LengthTable lengths = lengths_.table(machine_.place.device.program);
-    RunConfig config;
+    const contract::LengthTable lengths = lengths_.table(machine_.place.device.program);
+    contract::RunConfig config;
     config.ranks = ranks_;
     config.threads = threads_;
     return train_on_ranks(
@@ -300,12 +302,13 @@ class BenchAblation {
     options_.shape = preset ? common_.shape() : bench_shape(common_.model);
     options_.model_name = common_.model;
     options_.lengths_name = common_.lengths.name();
-    const LengthTable lengths = common_.lengths.table(machine_.place.device.program);
-    RunConfig config;
+    const contract::LengthTable lengths = common_.lengths.table(machine_.place.device.program);
+    contract::RunConfig config;
     config.ranks = ranks_;
     config.threads = common_.threads;
     config.device = common_.kind();
-    if (config.device == DeviceKind::Cpu && common_.precision() != Precision::Float32) {
+    if (config.device == contract::DeviceKind::Cpu &&
+        common_.precision() != contract::Precision::Float32) {
       throw base::Error(base::Code::User, "dtype is " + common_.dtype +
                                               ", but the CPU computes in float32; set --device "
                                               "cuda, or leave out --dtype");
@@ -333,8 +336,8 @@ struct LinkOptions {
     app->add_option("--link-latency-us", latency_us, "its latency, each collective")
         ->check(CLI::Range(0.0, 1e7));
   }
-  [[nodiscard]] std::optional<LinkModel> model() const {
-    if (gb_per_s > 0) return LinkModel{latency_us * 1e-6, gb_per_s * 1e9};
+  [[nodiscard]] std::optional<ranks::LinkModel> model() const {
+    if (gb_per_s > 0) return ranks::LinkModel{latency_us * 1e-6, gb_per_s * 1e9};
     if (latency_us == 0) return std::nullopt;
     throw base::Error(base::Code::User,
                       "a link's latency is given without its rate; add --link-gb-per-s");
@@ -376,13 +379,14 @@ class BenchComm {
   int run() {
     options_.link = link_.model();
     if (collectives_.empty()) collectives_ = {"all-reduce", "reduce-scatter", "all-gather"};
-    RunConfig config;
+    contract::RunConfig config;
     config.ranks = ranks_;
     RankBenchOptions options;
-    options.device = config.device = device_ == "cuda" ? DeviceKind::Cuda : DeviceKind::Cpu;
+    options.device = config.device =
+        device_ == "cuda" ? contract::DeviceKind::Cuda : contract::DeviceKind::Cpu;
     options.place = machine_.place.device;
     options.cores = machine_.cores;
-    return on_ranks(config, machine_.place, [&](RankGroup& group) {
+    return on_ranks(config, machine_.place, [&](plugins::RankGroup& group) {
       RankBench bench(group, base::system_clock(), options);
       for (const std::string& name : collectives_) measure(bench, name);
     });
@@ -390,7 +394,7 @@ class BenchComm {
 
  private:
   void measure(RankBench& bench, const std::string& name) {
-    using topology::Collective;
+    using topology::nccl::Collective;
     options_.collective = name == "all-reduce"       ? Collective::AllReduce
                           : name == "reduce-scatter" ? Collective::ReduceScatter
                                                      : Collective::AllGather;
@@ -457,8 +461,8 @@ class BenchPlan {
       cases.push_back(case_);
       cases.back().link = link;
     }
-    const LengthTable lengths = lengths_.table(machine_.place.device.program);
-    RunConfig config;
+    const contract::LengthTable lengths = lengths_.table(machine_.place.device.program);
+    contract::RunConfig config;
     config.ranks = ranks_;
     config.threads = threads_;
     std::string text;
@@ -511,7 +515,7 @@ class BenchCheckpoint {
   int run() {
     options_.shape = common_.shape();
     options_.model_name = common_.model;
-    options_.resume_shape = preset_shape(resume_model_);
+    options_.resume_shape = contract::preset_shape(resume_model_);
     options_.resume_shape.vocabulary = common_.vocabulary;
     options_.resume_model_name = resume_model_;
     options_.lengths_name = common_.lengths.name();
@@ -519,9 +523,9 @@ class BenchCheckpoint {
     options_.precision = common_.precision();
     options_.attention = common_.attention_kind();
     options_.threads = common_.threads > 0 ? common_.threads : machine_.cores;
-    const LengthTable table = common_.lengths.table(machine_.place.device.program);
-    catch_stop_signals();  // what was written so far is removed
-    const std::unique_ptr<Device> device = common_.make(machine_);
+    const contract::LengthTable table = common_.lengths.table(machine_.place.device.program);
+    run::catch_stop_signals();  // what was written so far is removed
+    const std::unique_ptr<device::Device> device = common_.make(machine_);
     std::fputs(bench_checkpoint(*device, base::system_clock(), table, options_).c_str(), stdout);
     return 0;
   }
@@ -581,4 +585,4 @@ int BenchCommands::run() {
   return 2;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -9,7 +9,7 @@ namespace CLI {
 class App;
 }
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 class BenchCommands {
  public:
@@ -29,4 +29,4 @@ class BenchCommands {
   std::unique_ptr<Commands> commands_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

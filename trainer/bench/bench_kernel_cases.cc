@@ -8,10 +8,10 @@
 #include "trainer/contract/random_site.h"
 #include "trainer/samples/permutation.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr std::uint64_t kSeed = 1;
 constexpr std::uint32_t kSite = 1001;
 // Length of the random numbers that everything is filled from, over and over; not a power of two,
@@ -29,13 +29,14 @@ std::string dimensions(std::initializer_list<std::int64_t> sizes) {
 
 // Pieces as text has them: the r-th most frequent as often as 1/r (Zipf), most masked positions
 // one and the same piece; so the embedding's gradient has long and short segments.
-Sample text_like_sample(std::int64_t length, std::int64_t number, const ModelShape& shape) {
+samples::Sample text_like_sample(std::int64_t length, std::int64_t number,
+                                 const contract::ModelShape& shape) {
   base::PhiloxStream random(kSeed, static_cast<std::uint32_t>(number), 0, kSite);
   const auto piece = [&] {
     const double u = static_cast<double>(random.below(1U << 24U)) * 0x1p-24;
     return static_cast<std::int32_t>(std::pow(static_cast<double>(shape.vocabulary), u)) - 1;
   };
-  Sample sample;
+  samples::Sample sample;
   for (std::int64_t i = 0; i < length; ++i) {
     sample.ids.push_back(piece());
     sample.types.push_back(i < length / 2 ? 0 : 1);
@@ -54,27 +55,29 @@ Sample text_like_sample(std::int64_t length, std::int64_t number, const ModelSha
 
 }  // namespace
 
-KernelCases::KernelCases(Device& device, const LengthTable& lengths,
+KernelCases::KernelCases(device::Device& device, const contract::LengthTable& lengths,
                          const BenchKernelsOptions& options)
     : device_(device),
       options_(options),
       shape_(options.shape),
-      table_(make_tensor_table(options.shape)),
+      table_(contract::make_tensor_table(options.shape)),
       inputs_(device) {
   make_random();
   make_batch(lengths);
   make_arena();
   const std::int64_t h = shape_.hidden;
-  for (View* view : {&hidden_, &residual_, &branch_, &output_}) {
+  for (device::View* view : {&hidden_, &residual_, &branch_, &output_}) {
     *view = activations(room_.tokens * h);
   }
-  for (View* view : {&qkv_, &dqkv_}) *view = activations(room_.tokens * 3 * h);
-  for (View* view : {&inner_, &activated_, &dinner_}) {
+  for (device::View* view : {&qkv_, &dqkv_}) *view = activations(room_.tokens * 3 * h);
+  for (device::View* view : {&inner_, &activated_, &dinner_}) {
     *view = activations(room_.tokens * shape_.feed_forward);
   }
-  for (View* view : {&masked_a_, &masked_b_, &masked_c_}) *view = activations(room_.masked * h);
-  logits_ = activations(room_.masked * vocabulary_rows(shape_));
-  for (View* view : {&first_a_, &first_b_, &first_c_}) *view = activations(room_.samples * h);
+  for (device::View* view : {&masked_a_, &masked_b_, &masked_c_})
+    *view = activations(room_.masked * h);
+  logits_ = activations(room_.masked * contract::vocabulary_rows(shape_));
+  for (device::View* view : {&first_a_, &first_b_, &first_c_})
+    *view = activations(room_.samples * h);
   next_logits_ = activations(room_.samples * 2);
   mean_ = constants(room_.tokens, 0);
   rstd_ = constants(room_.tokens, 1);
@@ -99,29 +102,29 @@ KernelCases::KernelCases(Device& device, const LengthTable& lengths,
   add_optimizer();
 }
 
-View KernelCases::allocate(std::int64_t count, Dtype dtype) {
+device::View KernelCases::allocate(std::int64_t count, device::Dtype dtype) {
   memory_.emplace_back(device_, count, dtype);
   return memory_.back().view();
 }
 
-View KernelCases::activations(std::int64_t count) {
-  const View view = allocate(count, options_.dtype);
+device::View KernelCases::activations(std::int64_t count) {
+  const device::View view = allocate(count, options_.dtype);
   fill(view, random_);
   return view;
 }
 
-View KernelCases::constants(std::int64_t count, float value) {
-  const View view = allocate(count, Dtype::Float32);
+device::View KernelCases::constants(std::int64_t count, float value) {
+  const device::View view = allocate(count, device::Dtype::Float32);
   const std::vector<float> values(static_cast<std::size_t>(count), value);
   device_.copy_to_device(kCompute, view, values.data());
   device_.synchronize();  // `values` ends here
   return view;
 }
 
-void KernelCases::fill(View view, View source) {
+void KernelCases::fill(device::View view, device::View source) {
   for (std::int64_t begin = 0; begin < view.size; begin += source.size) {
     const std::int64_t count = std::min(source.size, view.size - begin);
-    if (view.dtype == Dtype::Float32) {
+    if (view.dtype == device::Dtype::Float32) {
       device_.copy(kCompute, view.slice(begin, count), source.slice(0, count));
     } else {
       device_.convert(kCompute, view.slice(begin, count), source.slice(0, count));
@@ -134,19 +137,19 @@ void KernelCases::make_random() {
   std::normal_distribution<float> normal;
   std::vector<float> values(static_cast<std::size_t>(kRandomCount));
   for (float& value : values) value = normal(generator);
-  random_ = allocate(kRandomCount, Dtype::Float32);
+  random_ = allocate(kRandomCount, device::Dtype::Float32);
   device_.copy_to_device(kCompute, random_, values.data());
   device_.synchronize();
   for (float& value : values) value *= 0.03F;
-  small_ = allocate(kRandomCount, Dtype::Float32);
+  small_ = allocate(kRandomCount, device::Dtype::Float32);
   device_.copy_to_device(kCompute, small_, values.data());
   device_.synchronize();
 }
 
 // The middle quantiles of the length table, in an order that has nothing to do with length.
-void KernelCases::make_batch(const LengthTable& lengths) {
-  const Permutation order(static_cast<std::uint64_t>(options_.samples), kSeed, 0);
-  std::vector<Sample> samples;
+void KernelCases::make_batch(const contract::LengthTable& lengths) {
+  const samples::Permutation order(static_cast<std::uint64_t>(options_.samples), kSeed, 0);
+  std::vector<samples::Sample> samples;
   std::vector<std::int32_t> ordinals;
   for (int i = 0; i < options_.samples; ++i) {
     const double u =
@@ -157,35 +160,35 @@ void KernelCases::make_batch(const LengthTable& lengths) {
     sizes_.tokens += length;
     sizes_.squared_tokens += length * length;
   }
-  const PackedBatch batch = collate(samples, ordinals);
+  const samples::PackedBatch batch = samples::collate(samples, ordinals);
   sizes_.samples = batch.samples();
   sizes_.masked = batch.masked();
   std::vector<std::int32_t> ids = batch.ids;
   std::sort(ids.begin(), ids.end());
   distinct_pieces_ = std::unique(ids.begin(), ids.end()) - ids.begin();
-  RoomPolicy policy;
+  model::RoomPolicy policy;
   policy.token_bucket = device_.token_bucket();
   policy.mask_fraction = kMaskFraction;
   if (policy.token_bucket > 1) policy.max_length = shape_.max_positions;
-  room_ = room_for(batch, policy);
+  room_ = model::room_for(batch, policy);
   inputs_.reserve(room_);
   inputs_.upload(batch, {1, 1.0F / static_cast<float>(sizes_.masked), 1.0F}, room_);
 }
 
 void KernelCases::make_arena() {
   const std::int64_t size = table_.arena_size;
-  for (View* view : {&parameters_, &gradients_, &first_moment_, &second_moment_}) {
-    *view = allocate(size, Dtype::Float32);
+  for (device::View* view : {&parameters_, &gradients_, &first_moment_, &second_moment_}) {
+    *view = allocate(size, device::Dtype::Float32);
   }
   fill(parameters_, small_);
   fill(gradients_, small_);
   device_.fill_zero(kCompute, first_moment_);
   device_.fill_zero(kCompute, second_moment_);
-  if (options_.dtype != Dtype::Float32) {
+  if (options_.dtype != device::Dtype::Float32) {
     compute_copy_ = allocate(size, options_.dtype);
     fill(compute_copy_, small_);
   }
-  for (const TensorEntry& entry : table_.tensors) {
+  for (const contract::TensorEntry& entry : table_.tensors) {
     tensors_.push_back({entry.offset, entry.size, entry.weight_decay, entry.trust_ratio});
   }
 }
@@ -193,8 +196,9 @@ void KernelCases::make_arena() {
 KernelCases::Linear KernelCases::linear(const std::string& name, const std::string& matrix,
                                         const std::string& bias, std::int64_t outputs,
                                         double calls) const {
-  const View weights = options_.dtype == Dtype::Float32 ? parameters_ : compute_copy_;
-  const TensorEntry& entry = table_.at(matrix);
+  const device::View weights =
+      options_.dtype == device::Dtype::Float32 ? parameters_ : compute_copy_;
+  const contract::TensorEntry& entry = table_.at(matrix);
   const std::int64_t inputs = entry.shape.back();
   const std::int64_t bias_offset = table_.at(bias).offset;
   return {name,
@@ -207,17 +211,18 @@ KernelCases::Linear KernelCases::linear(const std::string& name, const std::stri
           calls};
 }
 
-Dropout KernelCases::dropout(bool on) const {
-  return {on ? dropout_threshold(options_.dropout) : 0, kSeed, attention_dropout_site(0)};
+device::Dropout KernelCases::dropout(bool on) const {
+  return {on ? contract::dropout_threshold(options_.dropout) : 0, kSeed,
+          contract::attention_dropout_site(0)};
 }
 
 double KernelCases::bytes_of(std::int64_t elements) const {
-  return static_cast<double>(elements * size_of(options_.dtype));
+  return static_cast<double>(elements * device::size_of(options_.dtype));
 }
 
 double KernelCases::identity_bytes() const { return 8.0 * static_cast<double>(room_.tokens); }
 
-void KernelCases::add_product(const std::string& name, double calls, const Gemm& op) {
+void KernelCases::add_product(const std::string& name, double calls, const device::Gemm& op) {
   KernelCase entry;
   entry.name = name;
   entry.group = "product";
@@ -230,8 +235,9 @@ void KernelCases::add_product(const std::string& name, double calls, const Gemm&
 }
 
 // y = x·Wᵀ + bias, and its GELU when a place for the pre-activation is given.
-void KernelCases::add_linear_forward(const Linear& linear, View x, View y, View pre_activation) {
-  Gemm op;
+void KernelCases::add_linear_forward(const Linear& linear, device::View x, device::View y,
+                                     device::View pre_activation) {
+  device::Gemm op;
   op.n = linear.outputs;
   op.k = linear.inputs;
   op.m = x.size / op.k;
@@ -241,16 +247,17 @@ void KernelCases::add_linear_forward(const Linear& linear, View x, View y, View 
   op.transpose_b = true;
   op.bias = linear.bias;
   if (pre_activation.size > 0) {
-    op.activation = shape_.gelu == Gelu::Tanh ? Activation::GeluTanh : Activation::GeluErf;
+    op.activation = shape_.gelu == contract::Gelu::Tanh ? device::Activation::GeluTanh
+                                                        : device::Activation::GeluErf;
     op.pre_activation = pre_activation;
   }
   add_product(linear.name + ".forward", linear.calls, op);
 }
 
 // dW += dyᵀ·x and dx = dy·W, with the tails that trainer/model/bert.cc asks for.
-void KernelCases::add_linear_backward(const Linear& linear, View x, View dy, View dx,
-                                      const BackwardStyle& style) {
-  Gemm weights;
+void KernelCases::add_linear_backward(const Linear& linear, device::View x, device::View dy,
+                                      device::View dx, const BackwardStyle& style) {
+  device::Gemm weights;
   weights.m = linear.outputs;
   weights.n = linear.inputs;
   weights.k = x.size / linear.inputs;
@@ -261,7 +268,7 @@ void KernelCases::add_linear_backward(const Linear& linear, View x, View dy, Vie
   weights.beta = 1;
   if (style.bias) weights.a_column_sums = linear.bias_gradient;
   add_product(linear.name + ".weight_gradient", linear.calls, weights);
-  Gemm input;
+  device::Gemm input;
   input.m = weights.k;
   input.n = linear.inputs;
   input.k = linear.outputs;
@@ -270,7 +277,8 @@ void KernelCases::add_linear_backward(const Linear& linear, View x, View dy, Vie
   input.c = dx;
   input.beta = style.accumulate ? 1.0F : 0.0F;
   if (style.gelu_input.size > 0) {
-    input.activation = shape_.gelu == Gelu::Tanh ? Activation::GeluTanh : Activation::GeluErf;
+    input.activation = shape_.gelu == contract::Gelu::Tanh ? device::Activation::GeluTanh
+                                                           : device::Activation::GeluErf;
     input.gelu_input = style.gelu_input;
   }
   add_product(linear.name + ".input_gradient", linear.calls, input);
@@ -306,8 +314,8 @@ void KernelCases::add_head_products() {
   const std::int64_t h = shape_.hidden;
   const Linear transform = linear("mlm_transform", "cls.predictions.transform.dense.weight",
                                   "cls.predictions.transform.dense.bias", h, 1);
-  const Linear decoder =
-      linear("decoder", kWordEmbedding, "cls.predictions.bias", vocabulary_rows(shape_), 1);
+  const Linear decoder = linear("decoder", kWordEmbedding, "cls.predictions.bias",
+                                contract::vocabulary_rows(shape_), 1);
   const Linear pooler =
       linear("pooler", "bert.pooler.dense.weight", "bert.pooler.dense.bias", h, 1);
   const Linear next =
@@ -324,8 +332,8 @@ void KernelCases::add_head_products() {
   add_linear_backward(next, first_a_, next_logits_, first_b_, style);
 }
 
-AttentionForward KernelCases::attention_forward(bool with_dropout) const {
-  AttentionForward op;
+device::AttentionForward KernelCases::attention_forward(bool with_dropout) const {
+  device::AttentionForward op;
   op.qkv = qkv_;
   op.out = output_;
   op.lse = lse_;
@@ -346,13 +354,13 @@ void KernelCases::add_attention(bool with_dropout) {
       std::to_string(sizes_.samples) + " samples, " + dimensions({sizes_.tokens, shape_.hidden});
   entry.calls_per_step = in_step ? shape_.layers : 0;
   entry.flop = 4.0 * shape_.hidden * static_cast<double>(sizes_.squared_tokens);
-  const AttentionForward forward = attention_forward(with_dropout);
+  const device::AttentionForward forward = attention_forward(with_dropout);
   entry.enqueue = [this, forward] { device_.attention_forward(kCompute, forward); };
   entry.reset = [this] { fill(qkv_, random_); };
   KernelCase back = entry;
   add(std::move(entry));
 
-  AttentionBackward op;
+  device::AttentionBackward op;
   op.qkv = forward.qkv;
   op.out = forward.out;
   op.lse = forward.lse;
@@ -372,8 +380,8 @@ void KernelCases::add_attention(bool with_dropout) {
   add(std::move(back));
 }
 
-LayerNormForward KernelCases::norm_forward(bool with_dropout) const {
-  LayerNormForward op;
+device::LayerNormForward KernelCases::norm_forward(bool with_dropout) const {
+  device::LayerNormForward op;
   op.x = branch_;
   op.residual = residual_;
   op.gamma = gamma_;
@@ -401,7 +409,7 @@ void KernelCases::add_layer_norms(bool with_dropout) {
   entry.calls_per_step = in_step ? 2 * shape_.layers : 0;
   entry.bytes = bytes_of(4 * elements) + 8.0 * static_cast<double>(room_.tokens) +
                 (with_dropout ? identity_bytes() : 0);
-  const LayerNormForward forward = norm_forward(with_dropout);
+  const device::LayerNormForward forward = norm_forward(with_dropout);
   entry.enqueue = [this, forward] { device_.layer_norm_forward(kCompute, forward); };
   entry.reset = [this] {
     fill(branch_, random_);
@@ -410,7 +418,7 @@ void KernelCases::add_layer_norms(bool with_dropout) {
   KernelCase back = entry;
   add(std::move(entry));
 
-  LayerNormBackward op;
+  device::LayerNormBackward op;
   op.dy = branch_;
   op.z = hidden_;
   op.mean = mean_;
@@ -420,11 +428,11 @@ void KernelCases::add_layer_norms(bool with_dropout) {
   op.tokens = forward.tokens;
   op.dresidual = residual_;
   op.dx = output_;
-  const TensorEntry& dgamma = table_.at(std::string(kLayer) + "output.LayerNorm.weight");
+  const contract::TensorEntry& dgamma = table_.at(std::string(kLayer) + "output.LayerNorm.weight");
   op.dgamma = gradients_.slice(dgamma.offset, shape_.hidden);
-  const TensorEntry& dbeta = table_.at(std::string(kLayer) + "output.LayerNorm.bias");
+  const contract::TensorEntry& dbeta = table_.at(std::string(kLayer) + "output.LayerNorm.bias");
   op.dbeta = gradients_.slice(dbeta.offset, shape_.hidden);
-  const TensorEntry& dbias = table_.at(std::string(kLayer) + "output.dense.bias");
+  const contract::TensorEntry& dbias = table_.at(std::string(kLayer) + "output.dense.bias");
   op.dbias = gradients_.slice(dbias.offset, shape_.hidden);
   back.name = "layer_norm.backward" + suffix;
   back.enqueue = [this, op] { device_.layer_norm_backward(kCompute, op); };
@@ -435,4 +443,4 @@ void KernelCases::add_layer_norms(bool with_dropout) {
   add(std::move(back));
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -3,10 +3,10 @@
 #include "trainer/bench/bench_kernel_cases.h"
 #include "trainer/contract/random_site.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 
 std::string rows_text(std::int64_t rows, std::int64_t columns) {
   return std::to_string(rows) + "x" + std::to_string(columns);
@@ -17,7 +17,7 @@ std::string rows_text(std::int64_t rows, std::int64_t columns) {
 // The MLM head's LayerNorm: no residual, no dropout, and backward writes one gradient.
 void KernelCases::add_masked_layer_norm() {
   const std::int64_t elements = room_.masked * shape_.hidden;
-  LayerNormForward forward = norm_forward(false);
+  device::LayerNormForward forward = norm_forward(false);
   forward.x = masked_a_;
   forward.residual = {};
   forward.z = masked_b_;
@@ -35,7 +35,7 @@ void KernelCases::add_masked_layer_norm() {
   KernelCase back = entry;
   add(std::move(entry));
 
-  LayerNormBackward op;
+  device::LayerNormBackward op;
   op.dy = masked_c_;
   op.z = masked_b_;
   op.mean = forward.mean;
@@ -61,12 +61,14 @@ void KernelCases::add_masked_layer_norm() {
 // occur and of the positions.
 void KernelCases::add_embeddings() {
   const std::int64_t h = shape_.hidden;
-  const View weights = options_.dtype == Dtype::Float32 ? parameters_ : compute_copy_;
-  const auto table_of = [&](const View& arena, const char* name) {
-    const TensorEntry& entry = table_.at(std::string("bert.embeddings.") + name + ".weight");
+  const device::View weights =
+      options_.dtype == device::Dtype::Float32 ? parameters_ : compute_copy_;
+  const auto table_of = [&](const device::View& arena, const char* name) {
+    const contract::TensorEntry& entry =
+        table_.at(std::string("bert.embeddings.") + name + ".weight");
     return arena.slice(entry.offset, entry.size);
   };
-  EmbeddingForward forward;
+  device::EmbeddingForward forward;
   forward.ids = inputs_.ids();
   forward.types = inputs_.types();
   forward.word = table_of(weights, "word_embeddings");
@@ -93,7 +95,7 @@ void KernelCases::add_embeddings() {
   KernelCase back = entry;
   add(std::move(entry));
 
-  EmbeddingBackward op;
+  device::EmbeddingBackward op;
   op.ids = forward.ids;
   op.types = forward.types;
   op.sorted = inputs_.sorted();
@@ -119,7 +121,7 @@ void KernelCases::add_embeddings() {
   back.reset = [this] {
     fill(hidden_, random_);
     fill(branch_, random_);
-    LayerNormForward statistics = norm_forward(false);  // mean and rstd of hidden_
+    device::LayerNormForward statistics = norm_forward(false);  // mean and rstd of hidden_
     statistics.x = hidden_;
     statistics.residual = {};
     device_.layer_norm_forward(kCompute, statistics);
@@ -128,11 +130,11 @@ void KernelCases::add_embeddings() {
 }
 
 void KernelCases::add_losses() {
-  CrossEntropy op;
+  device::CrossEntropy op;
   op.logits = logits_;
   op.labels = inputs_.masked_labels();
   op.classes = shape_.vocabulary;
-  op.stride = vocabulary_rows(shape_);
+  op.stride = contract::vocabulary_rows(shape_);
   op.scale = inputs_.mlm_scale();
   op.sums = sums_;
   KernelCase entry;
@@ -146,7 +148,7 @@ void KernelCases::add_losses() {
   entry.reset = [this] { fill(logits_, random_); };
   add(std::move(entry));
 
-  CrossEntropy next = op;
+  device::CrossEntropy next = op;
   next.logits = next_logits_;
   next.labels = inputs_.next_sentence_labels();
   next.classes = 2;
@@ -167,13 +169,13 @@ void KernelCases::add_rows() {
   const std::int64_t h = shape_.hidden;
   struct Selection {
     const char* suffix;
-    View index, rows;
+    device::View index, rows;
   };
   for (const Selection& selection : {Selection{"masked", inputs_.masked_rows(), masked_a_},
                                      Selection{"first", inputs_.first_rows(), first_a_}}) {
     const std::int64_t count = selection.index.size;
-    const View index = selection.index;
-    const View rows = selection.rows;
+    const device::View index = selection.index;
+    const device::View rows = selection.rows;
     KernelCase entry;
     entry.name = std::string("gather_rows.") + selection.suffix;
     entry.group = "rows";
@@ -200,15 +202,15 @@ void KernelCases::add_rows() {
 
 // GELU of the feed-forward layer as an operation of its own is what the products' tails save.
 void KernelCases::add_activations() {
-  const bool tanh_form = shape_.gelu == Gelu::Tanh;
+  const bool tanh_form = shape_.gelu == contract::Gelu::Tanh;
   struct Elementwise {
     const char* name;
     double calls;
-    View x;
+    device::View x;
     std::int64_t views;  // read and written
     std::function<void()> enqueue;
   };
-  const View x = inner_, y = activated_, dx = dinner_;
+  const device::View x = inner_, y = activated_, dx = dinner_;
   const Elementwise cases[] = {
       {"gelu.forward", 0, x, 2,
        [this, x, y, tanh_form] { device_.gelu_forward(kCompute, x, y, tanh_form); }},
@@ -226,7 +228,8 @@ void KernelCases::add_activations() {
       {"add_column_sums", 0, qkv_, 1,
        [this] {
          const std::int64_t columns = 3 * shape_.hidden;
-         const TensorEntry& bias = table_.at("bert.encoder.layer.0.attention.self.query.bias");
+         const contract::TensorEntry& bias =
+             table_.at("bert.encoder.layer.0.attention.self.query.bias");
          device_.add_column_sums(kCompute, qkv_, columns, gradients_.slice(bias.offset, columns));
        }},
   };
@@ -239,7 +242,7 @@ void KernelCases::add_activations() {
     entry.bytes = bytes_of(e.views * e.x.size);
     entry.enqueue = e.enqueue;
     entry.reset = [this] {
-      for (const View& view :
+      for (const device::View& view :
            {hidden_, output_, qkv_, inner_, activated_, first_a_, first_b_, masked_a_, masked_b_}) {
         fill(view, random_);
       }
@@ -268,7 +271,7 @@ void KernelCases::add_fills_and_copies() {
          [this] { device_.fill_zero(kCompute, output_); });
   simple("copy", 0, output_.size, bytes_of(2 * output_.size),
          [this] { device_.copy(kCompute, output_, hidden_); });
-  if (options_.dtype != Dtype::Float32) {
+  if (options_.dtype != device::Dtype::Float32) {
     simple("convert", 0, arena, 6 * parameters,
            [this] { device_.convert(kCompute, compute_copy_, parameters_); });
   }
@@ -279,17 +282,17 @@ void KernelCases::add_fills_and_copies() {
 void KernelCases::add_optimizer() {
   const auto parameters = static_cast<double>(parameters_.size);
   const double copy_bytes = static_cast<double>(compute_copy_.bytes());
-  const View norm = constants(1, 1.0F);
-  std::vector<float> scalar_values(kStepScalars, 0.0F);
-  scalar_values[kLearningRate] = 1e-7F;
-  scalar_values[kBiasCorrection1] = 0.1F;
-  scalar_values[kBiasCorrection2] = 0.001F;
-  scalar_values[kClipNorm] = 1.0F;
-  scalar_values[kInverseLossScale] = 1.0F;
-  const View scalars = allocate(kStepScalars, Dtype::Float32);
+  const device::View norm = constants(1, 1.0F);
+  std::vector<float> scalar_values(device::kStepScalars, 0.0F);
+  scalar_values[device::kLearningRate] = 1e-7F;
+  scalar_values[device::kBiasCorrection1] = 0.1F;
+  scalar_values[device::kBiasCorrection2] = 0.001F;
+  scalar_values[device::kClipNorm] = 1.0F;
+  scalar_values[device::kInverseLossScale] = 1.0F;
+  const device::View scalars = allocate(device::kStepScalars, device::Dtype::Float32);
   device_.copy_to_device(kCompute, scalars, scalar_values.data());
   device_.synchronize();
-  OptimizerUpdate op;
+  device::OptimizerUpdate op;
   op.parameters = parameters_;
   op.gradients = gradients_;
   op.first_moment = first_moment_;
@@ -332,4 +335,4 @@ void KernelCases::add_optimizer() {
   add(std::move(entry));
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "trainer/bench/bench_kernel_cases.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr double kTera = 1e12;
 // Launches replayed as one (Device::repeat), and how long such a group should last.
 constexpr std::int64_t kMaxGroup = 64;
@@ -32,7 +32,7 @@ struct Timing {
 // Times calls in batches between two synchronisations, by the host's clock.
 class Stopwatch {
  public:
-  Stopwatch(Device& device, const base::Clock& clock, const BenchKernelsOptions& options)
+  Stopwatch(device::Device& device, const base::Clock& clock, const BenchKernelsOptions& options)
       : device_(device), clock_(clock), options_(options) {}
 
   Timing measure(const std::function<void()>& enqueue, const std::function<void()>& reset) {
@@ -78,7 +78,7 @@ class Stopwatch {
     return clock_.monotonic_seconds() - start;
   }
 
-  Device& device_;
+  device::Device& device_;
   const base::Clock& clock_;
   const BenchKernelsOptions& options_;
   std::uint64_t next_key_ = 0;
@@ -86,7 +86,7 @@ class Stopwatch {
 
 // Numbers in [-0.5, 0.5), the same piece over and over: products and copies of zeros can be faster
 // than those of data. The piece's length is no power of two, so that rows of a matrix differ.
-void fill_with_numbers(Device& device, const View& view) {
+void fill_with_numbers(device::Device& device, const device::View& view) {
   constexpr std::int64_t kPiece = (std::int64_t{1} << 20) + 64 * 17;
   std::vector<float> values(static_cast<std::size_t>(std::min(kPiece, view.size)));
   std::uint32_t state = 1;
@@ -94,12 +94,13 @@ void fill_with_numbers(Device& device, const View& view) {
     state = state * 1664525U + 1013904223U;
     value = static_cast<float>(state >> 8U) * 0x1p-24F - 0.5F;
   }
-  const DeviceMemory floats(device, static_cast<std::int64_t>(values.size()), Dtype::Float32);
+  const device::DeviceMemory floats(device, static_cast<std::int64_t>(values.size()),
+                                    device::Dtype::Float32);
   device.copy_to_device(kCompute, floats.view(), values.data());
   for (std::int64_t begin = 0; begin < view.size; begin += floats.view().size) {
     const std::int64_t count = std::min(floats.view().size, view.size - begin);
-    const View from = floats.view().slice(0, count);
-    if (view.dtype == Dtype::Float32) {
+    const device::View from = floats.view().slice(0, count);
+    if (view.dtype == device::Dtype::Float32) {
       device.copy(kCompute, view.slice(begin, count), from);
     } else {
       device.convert(kCompute, view.slice(begin, count), from);
@@ -115,14 +116,14 @@ struct Ceilings {
   std::int64_t copy_bytes = 0;
 };
 
-double product_rate(Device& device, Stopwatch& stopwatch, Dtype dtype, std::int64_t side,
-                    double* seconds) {
-  const DeviceMemory a(device, side * side, dtype);
-  const DeviceMemory b(device, side * side, dtype);
-  const DeviceMemory c(device, side * side, dtype);
+double product_rate(device::Device& device, Stopwatch& stopwatch, device::Dtype dtype,
+                    std::int64_t side, double* seconds) {
+  const device::DeviceMemory a(device, side * side, dtype);
+  const device::DeviceMemory b(device, side * side, dtype);
+  const device::DeviceMemory c(device, side * side, dtype);
   fill_with_numbers(device, a.view());
   fill_with_numbers(device, b.view());
-  Gemm op;
+  device::Gemm op;
   op.m = op.n = op.k = side;
   op.a = a.view();
   op.b = b.view();
@@ -136,12 +137,13 @@ double product_rate(Device& device, Stopwatch& stopwatch, Dtype dtype, std::int6
 
 // Bytes read and written a second by a copy too large for a cache, or as large as there is room
 // for.
-void measure_copy(Device& device, Stopwatch& stopwatch, std::int64_t bytes, Ceilings* ceilings) {
+void measure_copy(device::Device& device, Stopwatch& stopwatch, std::int64_t bytes,
+                  Ceilings* ceilings) {
   for (;; bytes /= 2) {
     try {
       const std::int64_t count = std::max(bytes, kSmallestCopy) / 4;
-      const DeviceMemory from(device, count, Dtype::Float32);
-      const DeviceMemory to(device, count, Dtype::Float32);
+      const device::DeviceMemory from(device, count, device::Dtype::Float32);
+      const device::DeviceMemory to(device, count, device::Dtype::Float32);
       fill_with_numbers(device, from.view());
       const Timing timing =
           stopwatch.measure([&] { device.copy(kCompute, to.view(), from.view()); }, {});
@@ -155,7 +157,7 @@ void measure_copy(Device& device, Stopwatch& stopwatch, std::int64_t bytes, Ceil
   }
 }
 
-Ceilings measure_ceilings(Device& device, Stopwatch& stopwatch,
+Ceilings measure_ceilings(device::Device& device, Stopwatch& stopwatch,
                           const BenchKernelsOptions& options) {
   Ceilings ceilings;
   measure_copy(device, stopwatch, options.copy_bytes, &ceilings);
@@ -192,7 +194,8 @@ Json json_of(const KernelCase& entry, const Timing& timing, const Ceilings& ceil
 
 }  // namespace
 
-std::string bench_kernels(Device& device, const base::Clock& clock, const LengthTable& lengths,
+std::string bench_kernels(device::Device& device, const base::Clock& clock,
+                          const contract::LengthTable& lengths,
                           const BenchKernelsOptions& options) {
   if (!device.computes_in(options.dtype)) {
     throw base::Error(base::Code::User, device.description() + " does not compute in " +
@@ -209,7 +212,7 @@ std::string bench_kernels(Device& device, const base::Clock& clock, const Length
   json["device"] = device.description();
   json["dtype"] = options.dtype_name;
   json["attention"] = options.attention_name;
-  json["gelu"] = options.shape.gelu == Gelu::Tanh ? "tanh" : "erf";
+  json["gelu"] = options.shape.gelu == contract::Gelu::Tanh ? "tanh" : "erf";
   json["lengths"] = options.lengths_name;
   json["dropout"] = options.dropout;
   json["samples"] = cases.sizes().samples;
@@ -273,4 +276,4 @@ std::string bench_kernels_table(const std::string& json) {
   return table;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

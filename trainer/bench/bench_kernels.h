@@ -9,19 +9,19 @@
 #include "trainer/contract/model_shape.h"
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 struct BenchKernelsOptions {
-  ModelShape shape;  // vocabulary set
+  contract::ModelShape shape;  // vocabulary set
   std::string model_name, lengths_name;
-  std::string dtype_name;        // only reported: "tf32" is Float32 on a device made for it
-  std::string attention_name;    // only reported
-  Dtype dtype = Dtype::Float32;  // of activations
-  double dropout = 0.1;          // of the cases that have it
-  int samples = 96;              // of the batch
-  int repetitions = 7;           // batches of calls; the median counts
-  double batch_seconds = 0.01;   // a batch of calls lasts about this long, or one call
-  int product_side = 8192;       // of the largest square product tried for the ceiling
+  std::string dtype_name;      // only reported: "tf32" is Float32 on a device made for it
+  std::string attention_name;  // only reported
+  device::Dtype dtype = device::Dtype::Float32;  // of activations
+  double dropout = 0.1;                          // of the cases that have it
+  int samples = 96;                              // of the batch
+  int repetitions = 7;                           // batches of calls; the median counts
+  double batch_seconds = 0.01;  // a batch of calls lasts about this long, or one call
+  int product_side = 8192;      // of the largest square product tried for the ceiling
   std::int64_t copy_bytes = std::int64_t{1} << 30;  // of the copy for the ceiling; halved to fit
 };
 
@@ -30,11 +30,11 @@ struct BenchKernelsOptions {
 // measured in the same run (products and attention: the best square product of the same type; all
 // else: a large copy). A call runs on the same memory as the one before, so what fits a cache stays
 // in it. Throws Code::User if the device does not compute in the type.
-[[nodiscard]] std::string bench_kernels(Device& device, const base::Clock& clock,
-                                        const LengthTable& lengths,
+[[nodiscard]] std::string bench_kernels(device::Device& device, const base::Clock& clock,
+                                        const contract::LengthTable& lengths,
                                         const BenchKernelsOptions& options);
 
 // The same figures for people: one line per operation.
 [[nodiscard]] std::string bench_kernels_table(const std::string& json);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 constexpr std::uint64_t kMaxTableBytes = 1U << 20U;
@@ -33,14 +33,14 @@ void BenchLengths::add(CLI::App* app) {
                   "tokens");
 }
 
-LengthTable BenchLengths::table(const base::Path& program) const {
+contract::LengthTable BenchLengths::table(const base::Path& program) const {
   base::FileSystem& files = base::posix_file_system();
   const base::Path path = path_.empty() ? default_table(files, program) : base::Path(path_);
-  return LengthTable::parse(files.read(path, kMaxTableBytes), path.string());
+  return contract::LengthTable::parse(files.read(path, kMaxTableBytes), path.string());
 }
 
 std::string BenchLengths::name() const {
   return path_.empty() ? kDefaultTable : base::Path(path_).filename().string();
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

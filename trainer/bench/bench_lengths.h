@@ -10,7 +10,7 @@ namespace CLI {
 class App;
 }
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 // The option is a member, filled by the parser after add().
 class BenchLengths {
@@ -18,11 +18,11 @@ class BenchLengths {
   void add(CLI::App* app);
   // The table named, or the one that comes with `program` (the path of this one): installed under
   // the same prefix, else in the source tree. Throws Code::NotFound when it is nowhere.
-  [[nodiscard]] LengthTable table(const base::Path& program) const;
+  [[nodiscard]] contract::LengthTable table(const base::Path& program) const;
   [[nodiscard]] std::string name() const;  // of the file, without its folder
 
  private:
   std::string path_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "trainer/samples/random_samples.h"
 #include "trainer/step/buckets.h"
 #include "trainer/step/gradient_reducer.h"
-#include "trainer/samples/random_samples.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -17,9 +17,9 @@ using Json = nlohmann::ordered_json;
 // Of what is computed: the time in which the link carries all gradients.
 constexpr double kCommunicationShare = 0.5;
 
-double embedding_share(const TensorTable& table) {
+double embedding_share(const contract::TensorTable& table) {
   std::int64_t embeddings = 0;
-  for (const TensorEntry& tensor : table.tensors) {
+  for (const contract::TensorEntry& tensor : table.tensors) {
     if (tensor.name.rfind("bert.embeddings.", 0) == 0) embeddings += tensor.size;
   }
   return static_cast<double>(embeddings) / static_cast<double>(table.parameter_count);
@@ -37,9 +37,9 @@ struct Round {
 };
 
 Round measure(RankBench& bench, const OverlapCase& tried, const BenchWay& way,
-              const std::vector<ArenaSlice>& slices) {
+              const std::vector<step::ArenaSlice>& slices) {
   double bytes = 0;
-  for (const ArenaSlice& slice : slices) bytes += 4.0 * static_cast<double>(slice.size);
+  for (const step::ArenaSlice& slice : slices) bytes += 4.0 * static_cast<double>(slice.size);
   BenchWay overlapping = way, plain = way;
   plain.config.buckets.overlap = false;
   Round round;
@@ -48,7 +48,7 @@ Round measure(RankBench& bench, const OverlapCase& tried, const BenchWay& way,
   round.real_exposed = alone.exposed_seconds;
   // Every rank has the same figures, so all make the same link.
   round.bytes_per_second = bytes / (kCommunicationShare * round.computed);
-  overlapping.link = plain.link = LinkModel{0, round.bytes_per_second};
+  overlapping.link = plain.link = ranks::LinkModel{0, round.bytes_per_second};
   const BenchFigures hidden = bench.run(overlapping, tried.steps);
   round.overlap = hidden.seconds;
   round.first_ready = hidden.first_ready_seconds;
@@ -58,8 +58,8 @@ Round measure(RankBench& bench, const OverlapCase& tried, const BenchWay& way,
   return round;
 }
 
-Json to_json(const OverlapCase& tried, const TensorTable& table,
-             const std::vector<ArenaSlice>& slices, const std::vector<Round>& rounds) {
+Json to_json(const OverlapCase& tried, const contract::TensorTable& table,
+             const std::vector<step::ArenaSlice>& slices, const std::vector<Round>& rounds) {
   const auto median = [&](auto&& of_round) {
     std::vector<double> values;
     for (const Round& round : rounds) values.push_back(of_round(round));
@@ -107,7 +107,7 @@ OverlapCase overlap_case(const std::string& model) {
   return {model, 16, 3, 3, 2 * kMebi};
 }
 
-std::string bench_overlap(RankBench& bench, const LengthTable& lengths,
+std::string bench_overlap(RankBench& bench, const contract::LengthTable& lengths,
                           const std::vector<OverlapCase>& cases) {
   if (bench.group().ranks() == 1 || !bench.device().is_on_host()) {
     throw base::Error(base::Code::User,
@@ -118,13 +118,14 @@ std::string bench_overlap(RankBench& bench, const LengthTable& lengths,
   json["benchmark"] = "overlap";
   bench.describe(&json);
   for (const OverlapCase& tried : cases) {
-    const ModelShape shape = bench_shape(tried.model);
-    const TensorTable table = make_tensor_table(shape);
+    const contract::ModelShape shape = bench_shape(tried.model);
+    const contract::TensorTable table = contract::make_tensor_table(shape);
     BenchWay way;
     way.config = bench.config(shape, tried.samples);
-    way.buckets = buckets_of_bytes(table, tried.bucket_bytes);
-    way.samples = random_samples(lengths, shape, std::int64_t{tried.samples} * tried.steps);
-    const std::vector<ArenaSlice> slices = slices_of(table, way.buckets);
+    way.buckets = step::buckets_of_bytes(table, tried.bucket_bytes);
+    way.samples =
+        samples::random_samples(lengths, shape, std::int64_t{tried.samples} * tried.steps);
+    const std::vector<step::ArenaSlice> slices = step::slices_of(table, way.buckets);
     std::vector<Round> rounds;
     (void)bench.run(way, 1);  // the process's first steps are slower
     for (int i = 0; i < tried.rounds; ++i) rounds.push_back(measure(bench, tried, way, slices));
@@ -154,4 +155,4 @@ std::string bench_overlap_table(const std::string& json) {
   return table;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -8,7 +8,7 @@
 #include "trainer/bench/bench_ranks.h"
 #include "trainer/contract/length_table.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 // One model to show it on.
 struct OverlapCase {
@@ -29,10 +29,10 @@ struct OverlapCase {
 // + C/2): t_last is the last bucket's transfer, which nothing can hide, t_first when the first
 // bucket is ready. Returns JSON on rank 0: medians of rounds, ratios made within each round.
 // Collective. Throws Code::User for one rank, and for a GPU.
-[[nodiscard]] std::string bench_overlap(RankBench& bench, const LengthTable& lengths,
+[[nodiscard]] std::string bench_overlap(RankBench& bench, const contract::LengthTable& lengths,
                                         const std::vector<OverlapCase>& cases);
 
 // The same for people.
 [[nodiscard]] std::string bench_overlap_table(const std::string& json);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -7,21 +7,21 @@
 #include <utility>
 
 #include "base/error.h"
-#include "topology/plan/bucket_choice.h"
 #include "topology/nccl/communication_curve.h"
+#include "topology/plan/bucket_choice.h"
 #include "topology/plan/step_gantt.h"
 #include "topology/plan/step_timeline_json.h"
 #include "trainer/bench/bench_comm.h"
-#include "trainer/step/buckets.h"
 #include "trainer/samples/random_samples.h"
+#include "trainer/step/buckets.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using topology::Bucket;
-using topology::CommunicationCurve;
-using topology::StepInputs;
+using topology::nccl::CommunicationCurve;
+using topology::plan::Bucket;
+using topology::plan::StepInputs;
 
 constexpr std::int64_t kElementBytes = 4;
 constexpr std::int64_t kStandardBytes = std::int64_t{25} << 20;
@@ -38,13 +38,14 @@ struct LinkShape {
 constexpr LinkShape kLinks[] = {
     {"none", 0, 0}, {"balanced", 0, 1}, {"latency", 0.15, 0.2}, {"slow", 0.02, 2}};
 
-std::optional<LinkModel> link_of(const PlanCase& tried, const StepMarks& marks, double bytes) {
+std::optional<ranks::LinkModel> link_of(const PlanCase& tried, const StepMarks& marks,
+                                        double bytes) {
   if (tried.given) return tried.given;
   for (const LinkShape& shape : kLinks) {
     if (tried.link != shape.name) continue;
     if (shape.bytes <= 0) return std::nullopt;
     const double backward = marks.backward - marks.forward;
-    return LinkModel{shape.latency * backward, bytes / (shape.bytes * backward)};
+    return ranks::LinkModel{shape.latency * backward, bytes / (shape.bytes * backward)};
   }
   throw base::Error(base::Code::User,
                     "there is no link '" + tried.link + "'; use none, balanced, latency or slow");
@@ -68,14 +69,14 @@ struct Cut {
 
 // Everything about one case.
 struct Trial {
-  TensorTable table;
+  contract::TensorTable table;
   BenchWay way;                      // over the real link; buckets as announced
   std::unique_ptr<BenchRun> marked;  // of that
   int marked_steps = 0;              // taken
   StepInputs inputs;
-  std::optional<LinkModel> link;
+  std::optional<ranks::LinkModel> link;
   std::optional<CommunicationCurve> curve;
-  topology::Plan plan;
+  topology::plan::Plan plan;
   std::vector<Cut> cuts;      // the standard first, the planned second
   std::vector<double> again;  // 25 MB a second time, of each round
 
@@ -106,15 +107,15 @@ StepMarks median_marks(const std::vector<StepMarks>& all) {
   return marks;
 }
 
-CommunicationCurve measured_curve(RankBench& bench, const std::optional<LinkModel>& link,
+CommunicationCurve measured_curve(RankBench& bench, const std::optional<ranks::LinkModel>& link,
                                   std::int64_t bytes) {
   constexpr int kRounds = 5;
   constexpr std::int64_t kLeast = 4096;
   constexpr double kFactor = 4;
-  const std::unique_ptr<Communicator> communicator = bench.communicator(link);
+  const std::unique_ptr<ranks::Communicator> communicator = bench.communicator(link);
   const std::vector<CommRow> rows = measure_collective(
-      bench.device(), *communicator, bench.clock(), topology::Collective::AllReduce,
-      comm_sizes(topology::Collective::AllReduce, {std::min(kLeast, bytes), bytes, kFactor},
+      bench.device(), *communicator, bench.clock(), topology::nccl::Collective::AllReduce,
+      comm_sizes(topology::nccl::Collective::AllReduce, {std::min(kLeast, bytes), bytes, kFactor},
                  communicator->parts()),
       kRounds);
   std::vector<CommunicationCurve::Point> samples;
@@ -126,13 +127,13 @@ CommunicationCurve measured_curve(RankBench& bench, const std::optional<LinkMode
   return CommunicationCurve::measured(std::move(samples));
 }
 
-Trial planned_trial(RankBench& bench, const LengthTable& lengths, const PlanCase& tried) {
-  const ModelShape shape = bench_shape(tried.model);
+Trial planned_trial(RankBench& bench, const contract::LengthTable& lengths, const PlanCase& tried) {
+  const contract::ModelShape shape = bench_shape(tried.model);
   Trial trial;
-  trial.table = make_tensor_table(shape);
+  trial.table = contract::make_tensor_table(shape);
   trial.way.config = bench.config(shape, tried.samples);
-  trial.way.buckets = buckets_as_announced(trial.table);
-  trial.way.samples = random_samples(lengths, shape, tried.samples);
+  trial.way.buckets = step::buckets_as_announced(trial.table);
+  trial.way.samples = samples::random_samples(lengths, shape, tried.samples);
   const int steps = 2 * tried.rounds + kWarmUps;
   trial.marked = bench.open(trial.way, steps);
   std::vector<StepMarks> marks;
@@ -144,9 +145,10 @@ Trial planned_trial(RankBench& bench, const LengthTable& lengths, const PlanCase
   const std::int64_t bytes = trial.inputs.tensors.back().end_byte;
   trial.link = link_of(tried, median_marks(marks), static_cast<double>(bytes));
   trial.curve = measured_curve(bench, trial.link, bytes);
-  topology::ChoiceOptions options;
+  topology::plan::ChoiceOptions options;
   options.curve_error = kCurveError;
-  trial.plan = topology::plan_buckets(trial.inputs, *trial.curve, bench.group().ranks(), options);
+  trial.plan =
+      topology::plan::plan_buckets(trial.inputs, *trial.curve, bench.group().ranks(), options);
   const auto add = [&](const char* name, std::vector<Bucket> buckets) {
     BenchWay way = trial.way;
     way.link = trial.link;
@@ -154,10 +156,10 @@ Trial planned_trial(RankBench& bench, const LengthTable& lengths, const PlanCase
     trial.cuts.push_back({name, std::move(buckets), bench.open(way, steps)});
     for (int i = 0; i < kWarmUps; ++i) (void)trial.cuts.back().step_seconds();
   };
-  add("25 MB", buckets_of_bytes(trial.table, kStandardBytes));
+  add("25 MB", step::buckets_of_bytes(trial.table, kStandardBytes));
   add("planned", trial.plan.buckets);
-  add("one bucket", buckets_of_bytes(trial.table, 0));
-  add("a layer", buckets_per_layer(trial.table));
+  add("one bucket", step::buckets_of_bytes(trial.table, 0));
+  add("a layer", step::buckets_per_layer(trial.table));
   return trial;
 }
 
@@ -174,7 +176,8 @@ void run_round(int round, Trial* trial) {
   if (round % 2 == 1) std::reverse(turns.begin(), turns.end());
   for (const auto& turn : turns) turn();
   for (Cut& cut : trial->cuts) {
-    cut.predicted.push_back(run_step(inputs, cut.buckets, *trial->curve).step_seconds);
+    cut.predicted.push_back(
+        topology::plan::run_step(inputs, cut.buckets, *trial->curve).step_seconds);
   }
 }
 
@@ -198,7 +201,7 @@ Json to_json(const PlanCase& tried, const Trial& trial) {
     json["curve"].push_back({{"bytes", point.bytes}, {"seconds", point.seconds}});
   }
   json["why"] = trial.plan.why;
-  json["timeline"] = topology::json_of(*trial.plan.timeline);
+  json["timeline"] = topology::plan::json_of(*trial.plan.timeline);
   for (const Cut& cut : trial.cuts) {
     json["cuts"].push_back({{"name", cut.name},
                             {"buckets", cut.buckets.size()},
@@ -226,7 +229,8 @@ std::string to_text(const PlanCase& tried, const Trial& trial) {
                   trial.link->bytes_per_second / 1e9, 1e3 * trial.link->latency_seconds);
     text += line;
   }
-  text += "\n" + trial.plan.why + "\npredicted " + gantt_text(*trial.plan.timeline) +
+  text += "\n" + trial.plan.why + "\npredicted " +
+          topology::plan::gantt_text(*trial.plan.timeline) +
           "cut         buckets  predicted, ms  measured, ms  ratio\n";
   for (const Cut& cut : trial.cuts) {
     std::snprintf(line, sizeof line, "%-11s %7zu  %13.1f  %12.1f  %5.3f\n", cut.name.c_str(),
@@ -249,8 +253,8 @@ std::vector<std::string> plan_links() {
   return names;
 }
 
-StepInputs measured_inputs(const TensorTable& table, const StepMarks& marks) {
-  const std::vector<Bucket> groups = buckets_as_announced(table);
+StepInputs measured_inputs(const contract::TensorTable& table, const StepMarks& marks) {
+  const std::vector<Bucket> groups = step::buckets_as_announced(table);
   base::check(marks.ready.size() == groups.size(), "each group's ready time was measured");
   StepInputs inputs;
   inputs.forward_seconds = marks.forward;
@@ -261,7 +265,7 @@ StepInputs measured_inputs(const TensorTable& table, const StepMarks& marks) {
     // Medians of different steps, so that one may cross another.
     ready = std::min(std::max(ready, marks.ready[group]), marks.backward);
     for (int i = groups[group].begin_tensor; i < groups[group].end_tensor; ++i) {
-      const TensorEntry& tensor = table.tensors[static_cast<std::size_t>(i)];
+      const contract::TensorEntry& tensor = table.tensors[static_cast<std::size_t>(i)];
       inputs.tensors.push_back(
           {kElementBytes * tensor.offset, kElementBytes * (tensor.offset + tensor.size), ready});
     }
@@ -279,7 +283,7 @@ double noise_of_median(const std::vector<double>& values) {
          std::sqrt(static_cast<double>(values.size()));
 }
 
-PlanBench bench_plan(RankBench& bench, const LengthTable& lengths,
+PlanBench bench_plan(RankBench& bench, const contract::LengthTable& lengths,
                      const std::vector<PlanCase>& cases) {
   if (bench.group().ranks() == 1 || !bench.device().is_on_host()) {
     throw base::Error(base::Code::User,
@@ -300,4 +304,4 @@ PlanBench bench_plan(RankBench& bench, const LengthTable& lengths,
   return result;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -10,12 +10,12 @@
 #include "trainer/bench/bench_ranks.h"
 #include "trainer/contract/length_table.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 struct PlanCase {
   std::string model;  // of bench_shape()
   std::string link;   // of plan_links(), unless `given`
-  std::optional<LinkModel> given{};
+  std::optional<ranks::LinkModel> given{};
   int samples = 16;  // per step, over all ranks; every step trains on the same
   int rounds = 15;
 };
@@ -27,8 +27,8 @@ struct PlanCase {
 
 // The planner's inputs of a step that was measured with a bucket for each group in which gradients
 // are announced (buckets_as_announced). Ready times never fall, and none is after backward.
-[[nodiscard]] topology::StepInputs measured_inputs(const TensorTable& table,
-                                                   const StepMarks& marks);
+[[nodiscard]] topology::plan::StepInputs measured_inputs(const contract::TensorTable& table,
+                                                         const StepMarks& marks);
 
 struct PlanBench {
   std::string json, text;  // on every rank alike
@@ -44,10 +44,10 @@ struct PlanBench {
 // * Noise of either: half of the 95 % interval of that median, by how far rounds lie from it.
 // Collective. Throws Code::User for one rank, for a GPU, whose host knows of no ready times, and
 // for a link that is none.
-[[nodiscard]] PlanBench bench_plan(RankBench& bench, const LengthTable& lengths,
+[[nodiscard]] PlanBench bench_plan(RankBench& bench, const contract::LengthTable& lengths,
                                    const std::vector<PlanCase>& cases);
 
 // Of the median of `values`: 2 · √(π/2) · deviation / √n, the deviation by that of the median.
 [[nodiscard]] double noise_of_median(const std::vector<double>& values);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

@@ -9,14 +9,14 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
-#include "trainer/ranks/borrowed_communicator.h"
+#include "trainer/device/unfused_device.h"
 #include "trainer/model/initial_weights.h"
+#include "trainer/ranks/borrowed_communicator.h"
 #include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
 #include "trainer/step/train_loop.h"
-#include "trainer/device/unfused_device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
@@ -27,7 +27,7 @@ struct Measured {
   double data = 0, forward = 0, backward = 0, reduce = 0, optimizer = 0;
 };
 
-Measured measured(const StepRecord& record) {
+Measured measured(const contract::StepRecord& record) {
   Measured step;
   step.seconds = record.seconds;
   step.exposed = record.exposed_seconds;
@@ -46,7 +46,7 @@ Measured measured(const StepRecord& record) {
 
 // Of all ranks, in their order.
 template <typename Number>
-std::vector<Number> gathered(HostCollectives& host, const std::vector<Number>& mine) {
+std::vector<Number> gathered(ranks::HostCollectives& host, const std::vector<Number>& mine) {
   std::vector<Number> all(mine.size() * static_cast<std::size_t>(host.ranks()));
   host.all_gather(mine.data(), static_cast<std::int64_t>(mine.size() * sizeof(Number)), all.data());
   return all;
@@ -109,13 +109,13 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-ModelShape bench_shape(const std::string& model) {
+contract::ModelShape bench_shape(const std::string& model) {
   if (model != kSmallEmbedding) {
-    ModelShape shape = preset_shape(model);
+    contract::ModelShape shape = contract::preset_shape(model);
     shape.vocabulary = 30522;
     return shape;
   }
-  ModelShape shape;
+  contract::ModelShape shape;
   shape.layers = 8;
   shape.hidden = 256;
   shape.heads = 4;
@@ -125,47 +125,47 @@ ModelShape bench_shape(const std::string& model) {
   return shape;
 }
 
-int on_ranks(const RunConfig& config, const BenchPlace& place,
-             const std::function<void(RankGroup& group)>& body) {
-  const std::optional<RankPlace> rank = rank_place(place.variables);
-  if (config.ranks > 1) catch_stop_signals();
+int on_ranks(const contract::RunConfig& config, const BenchPlace& place,
+             const std::function<void(plugins::RankGroup& group)>& body) {
+  const std::optional<ranks::RankPlace> rank = ranks::rank_place(place.variables);
+  if (config.ranks > 1) run::catch_stop_signals();
   if (!rank && config.ranks > 1) {
-    return launch_ranks(
-        {mpirun_of(place.variables), place.device.program, place.arguments, config.ranks});
+    return run::launch_ranks(
+        {run::mpirun_of(place.variables), place.device.program, place.arguments, config.ranks});
   }
-  stop_with_launcher(place.variables);
-  RankGroup group(base::posix_file_system(), base::Path("."), config, rank,
-                  {place.device.program, place.device.plugin_directory}, place.variables);
+  run::stop_with_launcher(place.variables);
+  plugins::RankGroup group(base::posix_file_system(), base::Path("."), config, rank,
+                           {place.device.program, place.device.plugin_directory}, place.variables);
   try {
     body(group);
   } catch (...) {
     group.abandon();
     throw;
   }
-  return rank_exit_code(place.variables, group.rank(), 0);
+  return run::rank_exit_code(place.variables, group.rank(), 0);
 }
 
-RankBench::RankBench(RankGroup& group, base::Clock& clock, const RankBenchOptions& options)
+RankBench::RankBench(plugins::RankGroup& group, base::Clock& clock, const RankBenchOptions& options)
     : group_(group), clock_(clock), options_(options) {
   if (options_.threads == 0) {
     options_.threads = std::max(1, options_.cores / group.ranks_per_node());
   }
   getloadavg(&load_, 1);
-  device_ = make_device({options_.device, options_.precision, options_.attention, options_.threads,
-                         group.local_rank()},
-                        options_.place);
+  device_ = plugins::make_device({options_.device, options_.precision, options_.attention,
+                                  options_.threads, group.local_rank()},
+                                 options_.place);
   communicator_ = &group_.communicator(*device_, !device_->is_on_host());
 }
 
 RankBench::~RankBench() = default;
 
-RunConfig RankBench::config(const ModelShape& shape, int samples) const {
-  RunConfig config;
+contract::RunConfig RankBench::config(const contract::ModelShape& shape, int samples) const {
+  contract::RunConfig config;
   config.name = "bench";
   config.model = shape;
   config.data.max_length = shape.max_positions;
   config.optimizer.learning_rate = 1e-4;
-  config.optimizer.schedule = ScheduleKind::Constant;
+  config.optimizer.schedule = contract::ScheduleKind::Constant;
   config.batch_size = samples;
   config.seed = kSeed;
   config.device = options_.device;
@@ -177,45 +177,49 @@ RunConfig RankBench::config(const ModelShape& shape, int samples) const {
   return config;
 }
 
-Device& RankBench::device_of(const BenchWay& way) {
+device::Device& RankBench::device_of(const BenchWay& way) {
   if (way.fused) return *device_;
   if (unfused_ == nullptr) {
     // Sums over several ranks belong to the device that they were made for.
     if (!device_->is_on_host() && group_.ranks() == 1) {
-      reference_ = make_device({options_.device, options_.precision, AttentionKind::Reference,
-                                options_.threads, group_.local_rank()},
-                               options_.place);
+      reference_ = plugins::make_device(
+          {options_.device, options_.precision, contract::AttentionKind::Reference,
+           options_.threads, group_.local_rank()},
+          options_.place);
     }
-    unfused_ = make_unfused_device(reference_ != nullptr ? *reference_ : *device_);
+    unfused_ = device::make_unfused_device(reference_ != nullptr ? *reference_ : *device_);
   }
   return *unfused_;
 }
 
-std::unique_ptr<Communicator> RankBench::communicator(const std::optional<LinkModel>& link) {
-  std::unique_ptr<Communicator> borrowed = std::make_unique<BorrowedCommunicator>(*communicator_);
-  return link ? make_delayed_communicator(std::move(borrowed), clock_, *link) : std::move(borrowed);
+std::unique_ptr<ranks::Communicator> RankBench::communicator(
+    const std::optional<ranks::LinkModel>& link) {
+  std::unique_ptr<ranks::Communicator> borrowed =
+      std::make_unique<ranks::BorrowedCommunicator>(*communicator_);
+  return link ? ranks::make_delayed_communicator(std::move(borrowed), clock_, *link)
+              : std::move(borrowed);
 }
 
 std::unique_ptr<BenchRun> RankBench::open(const BenchWay& way, int steps) {
-  RunConfig config = way.config;
+  contract::RunConfig config = way.config;
   config.steps = steps;
-  topology::Plan plan;
+  topology::plan::Plan plan;
   plan.ranks = config.ranks;
   plan.buckets = way.buckets;
-  TrainLoopOptions options;
+  step::TrainLoopOptions options;
   options.wishes = [] {
-    StepFlags flags;
-    flags.stop = take_requests().stop;
+    step::StepFlags flags;
+    flags.stop = run::take_requests().stop;
     return flags;
   };
-  std::unique_ptr<Communicator> ranks = communicator(way.link);
-  auto loop = std::make_unique<TrainLoop>(device_of(way), *ranks, clock_, config, plan, way.samples,
-                                          std::move(options));
-  if (group_.rank() == 0 && weights_of_ != model_fingerprint(config.model)) {
-    weights_ = initial_weights(loop->model().table(), config.seed, options_.threads);
-    weights_of_ = model_fingerprint(config.model);
+  std::unique_ptr<ranks::Communicator> ranks = communicator(way.link);
+  auto loop = std::make_unique<step::TrainLoop>(device_of(way), *ranks, clock_, config, plan,
+                                                way.samples, std::move(options));
+  if (group_.rank() == 0 && weights_of_ != contract::model_fingerprint(config.model)) {
+    weights_ = model::initial_weights(loop->model().table(), config.seed, options_.threads);
+    weights_of_ = contract::model_fingerprint(config.model);
   }
-  TrainingState start;
+  step::TrainingState start;
   start.parameters = weights_;
   loop->load(start);
   return std::make_unique<BenchRun>(std::move(ranks), std::move(loop));
@@ -234,19 +238,20 @@ BenchFigures RankBench::run(const BenchWay& way, int steps) {
   return figures_of(gathered(group_.host(), mine), mine.size());
 }
 
-BenchRun::BenchRun(std::unique_ptr<Communicator> communicator, std::unique_ptr<TrainLoop> loop)
+BenchRun::BenchRun(std::unique_ptr<ranks::Communicator> communicator,
+                   std::unique_ptr<step::TrainLoop> loop)
     : communicator_(std::move(communicator)), loop_(std::move(loop)) {}
 
 BenchRun::~BenchRun() = default;
 
-StepRecord BenchRun::take(std::int64_t step) {
-  StepRecord taken = loop_->step(step);
+contract::StepRecord BenchRun::take(std::int64_t step) {
+  contract::StepRecord taken = loop_->step(step);
   if (loop_->agreed().stop) throw base::Error(base::Code::User, "stopped by a signal");
   return taken;
 }
 
 StepMarks BenchRun::marks(std::int64_t step) {
-  const StepRecord record = take(step);
+  const contract::StepRecord record = take(step);
   const double forward = record.data_seconds + record.forward_seconds;
   const double backward = forward + record.backward_seconds;
   std::vector<double> mine{forward, backward, backward + record.reduce_seconds, record.seconds};
@@ -264,8 +269,8 @@ void RankBench::describe(nlohmann::ordered_json* json) const {
   (*json)["threads_per_rank"] = options_.threads;
   (*json)["cores"] = options_.cores;
   (*json)["device"] = device_->description();
-  (*json)["dtype"] = name_of(options_.precision);
+  (*json)["dtype"] = contract::name_of(options_.precision);
   (*json)["load_average_before"] = load_;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

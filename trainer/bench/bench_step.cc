@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "trainer/model/bert.h"
 #include "trainer/model/initial_weights.h"
-#include "trainer/step/optimizer.h"
 #include "trainer/samples/random_samples.h"
+#include "trainer/step/optimizer.h"
 #include "trainer/step/train_loop.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
@@ -31,22 +31,23 @@ std::int64_t peak_resident_bytes() {
 
 struct Timing {
   double seconds = 0, forward = 0, backward = 0, optimizer = 0;
-  BatchSizes sizes;
+  contract::BatchSizes sizes;
 };
 
 class StepBench {
  public:
-  StepBench(Device& device, const base::Clock& clock, const LengthTable& lengths,
+  StepBench(device::Device& device, const base::Clock& clock, const contract::LengthTable& lengths,
             const BenchStepOptions& options)
       : device_(device),
         clock_(clock),
-        samples_(
-            random_samples(lengths, options.shape, std::int64_t{options.samples} * options.steps)),
+        samples_(samples::random_samples(lengths, options.shape,
+                                         std::int64_t{options.samples} * options.steps)),
         options_(options),
         model_(device, options.shape, model_options(device, options)),
-        optimizer_(device, communicator_, model_.table(), whole_state(model_.table()),
+        optimizer_(device, communicator_, model_.table(), step::whole_state(model_.table()),
                    optimizer_config(options), 1.0) {
-    const std::vector<float> weights = initial_weights(model_.table(), kSeed, options.threads);
+    const std::vector<float> weights =
+        model::initial_weights(model_.table(), kSeed, options.threads);
     device_.copy_to_device(0, model_.parameters(), weights.data());
     model_.renew_compute_copy();
     device_.synchronize();
@@ -90,8 +91,8 @@ class StepBench {
  private:
   struct Work {
     int number = 0;  // of the step, from 1
-    std::vector<PackedBatch> batches;
-    BatchSizes sizes;
+    std::vector<samples::PackedBatch> batches;
+    contract::BatchSizes sizes;
   };
 
   Work work_of(int step) {
@@ -99,7 +100,7 @@ class StepBench {
     work.number = step + options_.warmup_steps + 1;
     const int most = options_.micro > 0 ? options_.micro : options_.samples;
     for (int begin = 0; begin < options_.samples; begin += most) {
-      std::vector<Sample> samples;
+      std::vector<samples::Sample> samples;
       std::vector<std::int32_t> ordinals;
       for (int ordinal = begin; ordinal < std::min(begin + most, options_.samples); ++ordinal) {
         ordinals.push_back(ordinal);
@@ -109,29 +110,30 @@ class StepBench {
         work.sizes.tokens += length;
         work.sizes.squared_tokens += length * length;
       }
-      work.batches.push_back(collate(samples, ordinals));
+      work.batches.push_back(samples::collate(samples, ordinals));
       work.sizes.samples += work.batches.back().samples();
       work.sizes.masked += work.batches.back().masked();
     }
     return work;
   }
 
-  static OptimizerConfig optimizer_config(const BenchStepOptions& options) {
-    OptimizerConfig config;
+  static contract::OptimizerConfig optimizer_config(const BenchStepOptions& options) {
+    contract::OptimizerConfig config;
     config.kind = options.optimizer;
     config.learning_rate = 1e-4;
     return config;
   }
 
-  static BertOptions model_options(const Device& device, const BenchStepOptions& options) {
-    RunConfig config;
+  static model::BertOptions model_options(const device::Device& device,
+                                          const BenchStepOptions& options) {
+    contract::RunConfig config;
     config.dtype = options.precision;
     config.token_bucket = options.token_bucket;
     config.graphs = options.graphs;
     config.data.max_length = options.shape.max_positions;
     config.dropout = config.attention_dropout = options.dropout;
     config.seed = kSeed;
-    return bert_options(config, device);
+    return step::bert_options(config, device);
   }
 
   // done(phase) is called behind each phase.
@@ -139,10 +141,10 @@ class StepBench {
   void enqueue(const Work& work, const Done& done) {
     model_.zero_gradients();
     model_.reset_statistics();
-    for (const PackedBatch& batch : work.batches) {
+    for (const samples::PackedBatch& batch : work.batches) {
       model_.upload(batch, static_cast<std::int32_t>(work.number),
                     {work.sizes.masked, work.sizes.samples});
-      model_.forward(Mode::Training);
+      model_.forward(model::Mode::Training);
       done(&Timing::forward);
       model_.backward();
       done(&Timing::backward);
@@ -151,13 +153,13 @@ class StepBench {
     done(&Timing::optimizer);
   }
 
-  Device& device_;
+  device::Device& device_;
   const base::Clock& clock_;
-  SampleStream samples_;
+  samples::SampleStream samples_;
   const BenchStepOptions& options_;
-  Bert model_;
-  SingleCommunicator communicator_;
-  Optimizer optimizer_;
+  model::Bert model_;
+  ranks::SingleCommunicator communicator_;
+  step::Optimizer optimizer_;
 };
 
 // Share of the time for which a device that is not the host has nothing to do between steps.
@@ -176,8 +178,8 @@ double idle_share(StepBench& bench, int steps) {
 
 }  // namespace
 
-std::string bench_step(Device& device, const base::Clock& clock, const LengthTable& lengths,
-                       const BenchStepOptions& options) {
+std::string bench_step(device::Device& device, const base::Clock& clock,
+                       const contract::LengthTable& lengths, const BenchStepOptions& options) {
   StepBench bench(device, clock, lengths, options);
   for (int step = -options.warmup_steps; step < 0; ++step) (void)bench.run(step, false);
   if (device.token_bucket() > 1) {
@@ -210,25 +212,25 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
   nlohmann::ordered_json json;
   json["benchmark"] = "step";
   json["model"] = options.model_name;
-  json["parameters"] = make_tensor_table(options.shape).parameter_count;
+  json["parameters"] = contract::make_tensor_table(options.shape).parameter_count;
   json["vocabulary"] = options.shape.vocabulary;
   json["lengths"] = options.lengths_name;
   json["mean_length"] =
       static_cast<double>(sum.sizes.tokens) / static_cast<double>(sum.sizes.samples);
   json["device"] = device.description();
-  json["dtype"] = name_of(options.precision);
-  json["gelu"] = options.shape.gelu == Gelu::Tanh ? "tanh" : "erf";
+  json["dtype"] = contract::name_of(options.precision);
+  json["gelu"] = options.shape.gelu == contract::Gelu::Tanh ? "tanh" : "erf";
   json["attention"] = options.attention_name;
   json["graphs"] = options.graphs;
   json["micro"] = options.micro;
   json["threads"] = options.threads;
-  json["optimizer"] = options.optimizer == OptimizerKind::Lamb ? "lamb" : "adamw";
+  json["optimizer"] = options.optimizer == contract::OptimizerKind::Lamb ? "lamb" : "adamw";
   json["dropout"] = options.dropout;
   json["samples_per_step"] = options.samples;
   json["steps"] = options.steps;
   json["tokens_per_second"] = static_cast<double>(sum.sizes.tokens) / sum.seconds;
   json["samples_per_second"] = static_cast<double>(sum.sizes.samples) / sum.seconds;
-  json["gflop_per_second"] = training_flops(options.shape, sum.sizes) / sum.seconds / 1e9;
+  json["gflop_per_second"] = contract::training_flops(options.shape, sum.sizes) / sum.seconds / 1e9;
   json["step_seconds"] = {{"median", seconds[seconds.size() / 2]},
                           {"least", seconds.front()},
                           {"most", seconds.back()}};
@@ -243,4 +245,4 @@ std::string bench_step(Device& device, const base::Clock& clock, const LengthTab
   return json.dump(2) + "\n";
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

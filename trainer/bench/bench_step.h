@@ -8,16 +8,16 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::bench {
 
 struct BenchStepOptions {
-  ModelShape shape;  // vocabulary set
+  contract::ModelShape shape;  // vocabulary set
   std::string model_name;
   std::string lengths_name;
   std::string attention_name = "automatic";  // only reported
-  OptimizerKind optimizer = OptimizerKind::AdamW;
+  contract::OptimizerKind optimizer = contract::OptimizerKind::AdamW;
   double dropout = 0.1;
-  Precision precision = Precision::Float32;
+  contract::Precision precision = contract::Precision::Float32;
   int token_bucket = 0;  // 0: as the device likes
   bool graphs = true;
   int samples = 16;      // per step
@@ -34,7 +34,8 @@ struct BenchStepOptions {
 // that wait after each phase, which the measured ones do not. On a GPU also idle_share: of a step's
 // time, what the GPU waits for the host between steps; from the same steps enqueued twice, waiting
 // for each one's end as training does, and without waiting.
-[[nodiscard]] std::string bench_step(Device& device, const base::Clock& clock,
-                                     const LengthTable& lengths, const BenchStepOptions& options);
+[[nodiscard]] std::string bench_step(device::Device& device, const base::Clock& clock,
+                                     const contract::LengthTable& lengths,
+                                     const BenchStepOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::bench

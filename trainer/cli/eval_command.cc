@@ -5,7 +5,7 @@
 
 #include "trainer/cli/option_checks.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cli {
 
 CLI::App* EvalCommand::add(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
@@ -26,10 +26,10 @@ CLI::App* EvalCommand::add(CLI::App& program) {
 int EvalCommand::run() {
   options_.checkpoint = checkpoint_;
   options_.dataset = dataset_;
-  const CheckpointEvaluation evaluation =
-      evaluate_checkpoint(base::posix_file_system(), base::system_clock(), options_);
-  std::fputs((json_ ? to_json(evaluation) : to_text(evaluation)).c_str(), stdout);
+  const run::CheckpointEvaluation evaluation =
+      run::evaluate_checkpoint(base::posix_file_system(), base::system_clock(), options_);
+  std::fputs((json_ ? run::to_json(evaluation) : run::to_text(evaluation)).c_str(), stdout);
   return 0;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cli

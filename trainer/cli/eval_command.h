@@ -9,19 +9,19 @@ namespace CLI {
 class App;
 }
 
-namespace regatta::trainer {
+namespace regatta::trainer::cli {
 
 // Options are members, filled by the parser between add() and run().
 class EvalCommand {
  public:
-  explicit EvalCommand(const DevicePlace& place) { options_.place = place; }
+  explicit EvalCommand(const plugins::DevicePlace& place) { options_.place = place; }
   CLI::App* add(CLI::App& program);
   [[nodiscard]] int run();
 
  private:
-  EvaluationOptions options_;
+  run::EvaluationOptions options_;
   std::string checkpoint_, dataset_;
   bool json_ = false;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cli

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cli {
 
 CLI::App* ExportCommand::add(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
@@ -34,12 +34,14 @@ int ExportCommand::run() {
   options_.output = output_;
   options_.vocabulary = vocabulary_;
   options_.question_head = question_head_;
-  if (model_ == "encoder") options_.model = HuggingFaceClass::Encoder;
-  if (model_ == "question-answering") options_.model = HuggingFaceClass::ForQuestionAnswering;
-  const ExportReport report = export_model(base::posix_file_system(), options_);
+  if (model_ == "encoder") options_.model = interchange::HuggingFaceClass::Encoder;
+  if (model_ == "question-answering")
+    options_.model = interchange::HuggingFaceClass::ForQuestionAnswering;
+  const interchange::ExportReport report =
+      interchange::export_model(base::posix_file_system(), options_);
   for (const std::string& note : report.notes) std::printf("%s\n", note.c_str());
   std::printf("%s: %s, %lld tensors, %s -> %s\n", report.checkpoint.c_str(),
-              name_of(options_.model), static_cast<long long>(report.tensors),
+              interchange::name_of(options_.model), static_cast<long long>(report.tensors),
               base::human_bytes(report.bytes).c_str(), base::printable(output_).c_str());
   return 0;
 }
@@ -64,12 +66,12 @@ int ImportCommand::run() {
   options_.run_file = run_file_;
   options_.run_directory = run_directory_;
   options_.vocabulary = vocabulary_;
-  const ImportReport report =
-      import_model(base::posix_file_system(), base::system_clock(), options_);
+  const interchange::ImportReport report =
+      interchange::import_model(base::posix_file_system(), base::system_clock(), options_);
   for (const std::string& note : report.notes) std::printf("%s\n", note.c_str());
   std::printf("%s -> %s; go on with: regatta-train run --directory %s\n", report.checkpoint.c_str(),
               base::printable(run_directory_).c_str(), base::printable(run_directory_).c_str());
   return 0;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cli

@@ -10,7 +10,7 @@ namespace CLI {
 class App;
 }
 
-namespace regatta::trainer {
+namespace regatta::trainer::cli {
 
 // Options are members, filled by the parser between add() and run().
 class ExportCommand {
@@ -19,7 +19,7 @@ class ExportCommand {
   [[nodiscard]] int run();
 
  private:
-  ExportOptions options_;
+  interchange::ExportOptions options_;
   std::string checkpoint_, output_, model_ = "pretraining", vocabulary_, question_head_;
 };
 
@@ -29,8 +29,8 @@ class ImportCommand {
   [[nodiscard]] int run();
 
  private:
-  ImportOptions options_;
+  interchange::ImportOptions options_;
   std::string from_, run_file_, run_directory_, vocabulary_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cli

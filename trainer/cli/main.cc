@@ -19,28 +19,29 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "trainer/bench/bench_commands.h"
+#include "trainer/cli/eval_command.h"
+#include "trainer/cli/interchange_commands.h"
+#include "trainer/cli/option_checks.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
-#include "trainer/run/end_on_signal.h"
-#include "trainer/cli/eval_command.h"
-#include "trainer/cli/interchange_commands.h"
-#include "trainer/run/launcher.h"
 #include "trainer/plugins/make_device.h"
-#include "trainer/step/memory_needs.h"
-#include "trainer/cli/option_checks.h"
-#include "trainer/watch/process_stacks.h"
-#include "trainer/samples/sampler.h"
+#include "trainer/run/end_on_signal.h"
+#include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
-#include "trainer/step/train_loop.h"
 #include "trainer/run/training_run.h"
+#include "trainer/samples/sampler.h"
+#include "trainer/step/memory_needs.h"
+#include "trainer/step/train_loop.h"
+#include "trainer/watch/process_stacks.h"
 
 namespace {
 
 using namespace regatta;  // this file only
 using namespace regatta::trainer;
+using namespace regatta::trainer::cli;
 
 constexpr std::uint64_t kMaxTextBytes = 1U << 20U;
 constexpr std::size_t kShownDifferences = 8;
@@ -52,7 +53,7 @@ std::string program_path() {
 }
 
 // A line on a terminal for each phase, rewritten; nothing when stderr is no terminal.
-void show_progress(const PrepareProgress& progress) {
+void show_progress(const data::PrepareProgress& progress) {
   if (isatty(2) == 0) return;
   const std::string done = base::human_bytes(progress.done);
   if (progress.total == 0) {  // standard input: no end in sight
@@ -70,8 +71,8 @@ void show_progress(const PrepareProgress& progress) {
 
 // The one place where the environment is read: where plug-ins lie, and where timed products are
 // remembered.
-DevicePlace device_place() {
-  DevicePlace place;
+plugins::DevicePlace device_place() {
+  plugins::DevicePlace place;
   place.program = program_path();
   if (const char* directory = std::getenv("REGATTA_PLUGIN_DIR")) place.plugin_directory = directory;
   if (const char* cache = std::getenv("REGATTA_CACHE_DIR")) {
@@ -117,8 +118,8 @@ class Prepare {
     options_.vocabulary = vocabulary_;
     options_.lower_case = !cased_;
     options_.partial = &partial_;
-    const EndOnSignal ending([this] { end(); });
-    const PrepareReport report = prepared(ending);
+    const run::EndOnSignal ending([this] { end(); });
+    const data::PrepareReport report = prepared(ending);
     std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
                 static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
                 base::human_bytes(report.bytes).c_str(),
@@ -135,9 +136,10 @@ class Prepare {
   }
 
  private:
-  PrepareReport prepared(const EndOnSignal& ending) {
+  data::PrepareReport prepared(const run::EndOnSignal& ending) {
     try {
-      PrepareReport report = prepare(options_, base::posix_file_system(), show_progress);
+      data::PrepareReport report =
+          data::prepare(options_, base::posix_file_system(), show_progress);
       ending.pass();
       return report;
     } catch (const std::exception&) {
@@ -146,7 +148,7 @@ class Prepare {
     }
   }
   void end() {
-    const bool is_made = partial_.end() == PartialDataset::End::WasMade;
+    const bool is_made = partial_.end() == data::PartialDataset::End::WasMade;
     std::error_code error;
     const bool stays = !is_made && std::filesystem::exists(output_, error);
     std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s%s\n",
@@ -154,11 +156,11 @@ class Prepare {
                  base::printable(output_).c_str(), stays ? ", and what is there stays" : "");
   }
 
-  PrepareOptions options_;
+  data::PrepareOptions options_;
   std::vector<std::string> inputs_;
   std::string output_, vocabulary_;
   bool cased_ = false;
-  PartialDataset partial_;
+  data::PartialDataset partial_;
 };
 
 class Run {
@@ -201,34 +203,36 @@ class Run {
     }
     base::FileSystem& files = base::posix_file_system();
     if (!file_.empty()) {
-      const RunConfig config = config_from_file();
-      (void)with_ranks(config, options_);  // more ranks than samples are refused before it is made
+      const contract::RunConfig config = config_from_file();
+      (void)run::with_ranks(config,
+                            options_);  // more ranks than samples are refused before it is made
       make_or_compare(files, config);
     }
-    catch_stop_signals();
+    run::catch_stop_signals();
     options_.place = device_place();
-    options_.variables = process_variables();
-    options_.rank_place = rank_place(options_.variables);
-    const RunDirectory directory = RunDirectory::open(files, directory_);
+    options_.variables = ranks::process_variables();
+    options_.rank_place = ranks::rank_place(options_.variables);
+    const contract::RunDirectory directory = contract::RunDirectory::open(files, directory_);
     if (!options_.rank_place && ranks_of(directory) > 1) return launch(directory);
     return train_here(files, directory);
   }
 
  private:
   // What the dataset decides is filled in.
-  static void complete(RunConfig* config) {
+  static void complete(contract::RunConfig* config) {
     if (config->model.vocabulary != 0) return;
     config->model.vocabulary =
-        static_cast<int>(Dataset::open(config->data.path).vocabulary().size());
+        static_cast<int>(data::Dataset::open(config->data.path).vocabulary().size());
   }
   // A run's file does not change; who names another one means another run.
-  void make_or_compare(base::FileSystem& files, RunConfig config) const {
+  void make_or_compare(base::FileSystem& files, contract::RunConfig config) const {
     const base::Path run_json = base::Path(directory_) / "run.json";
     if (!files.exists(run_json)) {
-      (void)RunDirectory::create(files, directory_, to_json(config));
+      (void)contract::RunDirectory::create(files, directory_, contract::to_json(config));
       return;
     }
-    RunConfig there = parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
+    contract::RunConfig there =
+        contract::parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
     std::error_code error;
     if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
       config.data.path = there.data.path;  // spelled in another way
@@ -237,25 +241,25 @@ class Run {
       complete(&there);
       complete(&config);
     }
-    const std::vector<KeyDifference> found = differences(there, config);
+    const std::vector<contract::KeyDifference> found = contract::differences(there, config);
     if (found.empty()) return;
     throw base::Error(base::Code::User,
                       file_ + " is not the run file of " + directory_ + ": " +
-                          to_text(found, kShownDifferences) +
+                          contract::to_text(found, kShownDifferences) +
                           "; leave the file out to go on with the run as it is, or name another "
                           "directory");
   }
   // 1 where run.json cannot be read: then the one rank finds out, and says so.
-  [[nodiscard]] int ranks_of(const RunDirectory& directory) const {
+  [[nodiscard]] int ranks_of(const contract::RunDirectory& directory) const {
     try {
-      return config_of(directory, options_).ranks;
+      return run::config_of(directory, options_).ranks;
     } catch (const base::Error&) {
       return 1;
     }
   }
-  [[nodiscard]] int launch(const RunDirectory& directory) const {
-    Launch launch;
-    launch.mpirun = mpirun_of(options_.variables);
+  [[nodiscard]] int launch(const contract::RunDirectory& directory) const {
+    run::MpiLaunch launch;
+    launch.mpirun = run::mpirun_of(options_.variables);
     launch.program = options_.place.program;
     launch.arguments = {"run", "--directory", std::filesystem::absolute(directory.path()).string()};
     if (options_.ranks > 0) {
@@ -270,39 +274,40 @@ class Run {
                               {"--deadline-utc", std::to_string(*options_.deadline_utc)});
     }
     launch.ranks = ranks_of(directory);
-    return launch_ranks(launch);
+    return run::launch_ranks(launch);
   }
-  [[nodiscard]] int train_here(base::FileSystem& files, const RunDirectory& directory) const {
-    stop_with_launcher(options_.variables);
-    const TrainingEnd end = train(files, base::system_clock(), directory, options_);
+  [[nodiscard]] int train_here(base::FileSystem& files,
+                               const contract::RunDirectory& directory) const {
+    run::stop_with_launcher(options_.variables);
+    const run::TrainingEnd end = run::train(files, base::system_clock(), directory, options_);
     const int code = static_cast<int>(end.code);
     const int rank = options_.rank_place ? options_.rank_place->rank : 0;
-    return end.agreed ? rank_exit_code(options_.variables, rank, code) : code;
+    return end.agreed ? run::rank_exit_code(options_.variables, rank, code) : code;
   }
-  [[nodiscard]] RunConfig config_from_file() const {
-    RunConfig config =
-        parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
+  [[nodiscard]] contract::RunConfig config_from_file() const {
+    contract::RunConfig config =
+        contract::parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
     config.data.path =
         std::filesystem::absolute(base::Path(file_)).parent_path() / config.data.path;
     return config;
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.
   [[nodiscard]] int print_completed() const {
-    RunConfig config = with_ranks(config_from_file(), options_);
+    contract::RunConfig config = run::with_ranks(config_from_file(), options_);
     if (options_.threads > 0) config.threads = options_.threads;
     complete(&config);
-    const MemoryNeeds needs =
-        memory_needs(config, bert_options(config, config.device == DeviceKind::Cpu ? 1 : 256),
-                     workspace_bytes(config.device, config.attention));
-    const std::string text = to_json(config);
+    const step::MemoryNeeds needs = step::memory_needs(
+        config, step::bert_options(config, config.device == contract::DeviceKind::Cpu ? 1 : 256),
+        plugins::workspace_bytes(config.device, config.attention));
+    const std::string text = contract::to_json(config);
     // With other ranks than its own a file may ask for what does not go together.
-    (void)parse_run_config(text, file_ + " with --ranks " + std::to_string(config.ranks));
-    std::fputs(describe(needs, config).c_str(), stderr);
+    (void)contract::parse_run_config(text, file_ + " with --ranks " + std::to_string(config.ranks));
+    std::fputs(step::describe(needs, config).c_str(), stderr);
     std::fputs(text.c_str(), stdout);
     return 0;
   }
 
-  TrainingRunOptions options_;
+  run::TrainingRunOptions options_;
   std::string directory_, file_;
   bool dry_run_ = false;
   std::optional<double> deadline_seconds_;
@@ -320,14 +325,15 @@ class Baseline {
     return app;
   }
   [[nodiscard]] int run() const {
-    const Dataset dataset = Dataset::open(dataset_);
-    std::printf("%.6f\n", constant_guess_accuracy(evaluation_samples(dataset, data_, samples_)));
+    const data::Dataset dataset = data::Dataset::open(dataset_);
+    std::printf("%.6f\n", samples::constant_guess_accuracy(
+                              samples::evaluation_samples(dataset, data_, samples_)));
     return 0;
   }
 
  private:
   std::string dataset_;
-  DataConfig data_;
+  contract::DataConfig data_;
   int samples_ = 1024;
 };
 
@@ -351,7 +357,8 @@ class Stacks {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     std::fputs(
-        describe_run(directory_, base::printable(node != nullptr ? node : host), seconds_).c_str(),
+        watch::describe_run(directory_, base::printable(node != nullptr ? node : host), seconds_)
+            .c_str(),
         stdout);
     return 0;
   }
@@ -391,8 +398,8 @@ int run_program(int argc, char** argv) {
   EvalCommand evaluator(device_place());
   ExportCommand exporter;
   ImportCommand importer;
-  BenchCommands bench(
-      {device_place(), process_variables(), {argv + std::min(argc, 1), argv + argc}},
+  bench::BenchCommands bench(
+      {device_place(), ranks::process_variables(), {argv + std::min(argc, 1), argv + argc}},
       base::usable_cores());
   struct Command {
     CLI::App* app;
@@ -433,7 +440,7 @@ int main(int argc, char** argv) {
   } catch (const base::Error& error) {
     std::fprintf(stderr, "regatta-train: %s\n", base::printable(error.what()).c_str());
     const bool training = argc > 1 && std::string(argv[1]) == "run";
-    return training ? static_cast<int>(exit_code_of(error.code()))
+    return training ? static_cast<int>(contract::exit_code_of(error.code()))
                     : base::meaning(error.code()).exit_code;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "regatta-train: %s\n", base::printable(error.what()).c_str());

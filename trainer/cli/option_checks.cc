@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace regatta::trainer {
+namespace regatta::trainer::cli {
 
 CLI::Validator between(double low, double high) {
   char range[64];
@@ -25,4 +25,4 @@ CLI::Validator not_empty() {
           "TEXT"};
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cli

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 // Places by falling length, equal lengths in their order, so that every rank computes the same.
@@ -306,4 +306,4 @@ std::vector<std::vector<std::int32_t>> packed_rows(std::span<const std::int32_t>
   return rows;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 enum class Balance {
   None,           // in turn
@@ -80,4 +80,4 @@ constexpr int kRowSamples = 3;
 [[nodiscard]] std::vector<std::vector<std::int32_t>> packed_rows(
     std::span<const std::int32_t> lengths, std::int32_t row_length, int ranks);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 // What `regatta-train run` returns; schedulers and the controller decide from it alone.
 enum class ExitCode : int {
@@ -33,4 +33,4 @@ enum class ExitCode : int {
   return ExitCode::Developer;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -352,4 +352,4 @@ JournalChunk parse_journal(std::string_view bytes) {
   return chunk;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 struct StartRecord {
   int attempt = 0;
@@ -170,4 +170,4 @@ struct JournalChunk {
 // Splits what was read from an offset; a torn last line is left for the next read.
 [[nodiscard]] JournalChunk parse_journal(std::string_view bytes);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

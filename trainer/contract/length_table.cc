@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 LengthTable LengthTable::parse(std::string_view text, const std::string& source) {
   LengthTable table;
@@ -66,4 +66,4 @@ std::vector<std::int32_t> LengthTable::evenly(int count) const {
   return lengths;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

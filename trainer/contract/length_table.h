@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 // How long samples are: shares of length ranges, lengths even within a range. Text form: lines
 // `low,high,fraction` (tokens, inclusive; fractions need not add up to 1), `#` starts a comment.
@@ -30,4 +30,4 @@ class LengthTable {
   std::vector<Range> ranges_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

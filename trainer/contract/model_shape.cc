@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 // Adds entries one after another; `align` starts a new aligned group.
@@ -152,4 +152,4 @@ double training_flops(const ModelShape& shape, const BatchSizes& batch) {
   return 3 * (shape.layers * (linear + attention) + mlm_head + nsp_head);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

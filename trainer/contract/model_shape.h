@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 enum class Gelu { Erf, Tanh };  // part of the model: a backend never swaps one for the other
 
@@ -79,4 +79,4 @@ struct BatchSizes {
 // 3·[L·(2(4h² + 2hf)·Σs + 4h·Σs²) + Σm·(2h² + 2hV) + samples·(2h² + 4h)].
 [[nodiscard]] double training_flops(const ModelShape& shape, const BatchSizes& batch);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 constexpr double kDecay = 0.98;  // a step's weight, from one observed step to the next
@@ -109,4 +109,4 @@ void NoiseScale::restore(const State& state) {
            state[5], state[6], state[7], state[8], state[9]};
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

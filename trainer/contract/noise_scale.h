@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 // Of one step with the mean gradient ḡ, and the mean gradient h of a random half of its samples.
 // In any norm: the optimizer's preconditioner may have divided both.
@@ -63,4 +63,4 @@ class NoiseScale {
   Sums sums_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -4,7 +4,7 @@
 
 #include "base/document.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 // Names in lower case, without "_" and "-".
 inline constexpr base::OtherName kOtherNames[] = {
@@ -110,4 +110,4 @@ inline constexpr base::OtherName kOtherNames[] = {
     {"randomseed", "seed"},
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 enum class RandomSite : std::uint32_t {
   Permutation = 1,     // the sampler's order of samples
@@ -48,4 +48,4 @@ constexpr std::uint32_t attention_block(std::uint32_t head, std::uint32_t query,
   return (head * 4096 + query) * 512 + key / 8;  // 32 bits hold 2048 heads
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -4,7 +4,7 @@
 #include "checkpoint/retention.h"
 #include "trainer/contract/run_config.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 inline checkpoint::RetentionPolicy retention_policy(const RunConfig& config) {
   const bool loss = config.target && config.target->metric == TargetMetric::MlmLoss;
@@ -17,4 +17,4 @@ inline checkpoint::RetentionPolicy retention_policy(const RunConfig& config) {
   return policy;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "trainer/contract/other_names.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 using base::Table;
@@ -373,4 +373,4 @@ std::string model_fingerprint(const ModelShape& shape) {
   return base::digest_of(text);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -11,7 +11,7 @@
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/slurm_resources.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 enum class OptimizerKind { AdamW, Lamb };
 enum class ScheduleKind { Constant, Linear, Polynomial };
@@ -147,4 +147,4 @@ struct RunConfig {
 // fits a run only if these agree.
 [[nodiscard]] std::string model_fingerprint(const ModelShape& shape);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

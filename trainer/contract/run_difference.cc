@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -69,4 +69,4 @@ std::string to_text(const std::vector<KeyDifference>& differences, std::size_t m
   return base::join(parts, ", ");
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

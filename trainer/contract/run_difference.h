@@ -6,7 +6,7 @@
 
 #include "trainer/contract/run_config.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 struct KeyDifference {
   std::string key;   // "optimizer.learning_rate"
@@ -23,4 +23,4 @@ struct KeyDifference {
 // environment without their values.
 [[nodiscard]] std::string to_text(const std::vector<KeyDifference>& differences, std::size_t most);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

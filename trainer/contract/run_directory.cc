@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 constexpr std::uint64_t kMaxRunJson = std::uint64_t{1} << 20U;
@@ -144,4 +144,4 @@ std::int64_t RunDirectory::newest_epoch() const {
   return newest;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

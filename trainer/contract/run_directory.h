@@ -10,7 +10,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 struct AttemptName {
   int number = 0;         // 1, 2, …
@@ -64,4 +64,4 @@ class Fence {
   std::int64_t epoch_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

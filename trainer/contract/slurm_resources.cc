@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 using base::Table;
@@ -556,4 +556,4 @@ nlohmann::ordered_json slurm_resources_json(const SlurmResources& resources) {
   return json;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -10,7 +10,7 @@
 
 #include "base/document.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 
 // Through the srun options of a container plug-in (Pyxis: --container-image, --container-mounts).
 struct SlurmContainer {
@@ -67,4 +67,4 @@ struct SlurmResources {
 // As read_slurm_resources reads it: every key, in a fixed order.
 [[nodiscard]] nlohmann::ordered_json slurm_resources_json(const SlurmResources& resources);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

@@ -124,8 +124,8 @@ struct Head {
   float scale;
   DropoutRow mask;
 
-  Head(const TokenIdentity& identity, const Dropout& dropout, int64_t heads, const View& out,
-       const View& lse, int64_t sample, int64_t head)
+  Head(const device::TokenIdentity& identity, const device::Dropout& dropout, int64_t heads,
+       const device::View& out, const device::View& lse, int64_t sample, int64_t head)
       : first(identity.cumulative.ints()[sample]),
         length(identity.cumulative.ints()[sample + 1] - first),
         hidden(out.size / (lse.size / heads)),
@@ -148,7 +148,7 @@ struct Head {
   void draw(int64_t query, float* factors) const {
     DropoutRow row = mask;
     row.first_block =
-        attention_block(static_cast<uint32_t>(index), static_cast<uint32_t>(query), 0);
+        contract::attention_block(static_cast<uint32_t>(index), static_cast<uint32_t>(query), 0);
     dropout_factors(row, length, factors);
   }
 };
@@ -185,7 +185,7 @@ int64_t attention_scratch(int64_t length, int64_t head_size, bool backward) {
   return pieces.used();
 }
 
-void attention_forward(const AttentionForward& op, int64_t sample, int64_t head_index,
+void attention_forward(const device::AttentionForward& op, int64_t sample, int64_t head_index,
                        float* scratch) {
   const Head head(op.tokens, op.dropout, op.heads, op.out, op.lse, sample, head_index);
   const Sizes sizes(head.length, head.size);
@@ -223,7 +223,7 @@ void attention_forward(const AttentionForward& op, int64_t sample, int64_t head_
   }
 }
 
-void attention_backward(const AttentionBackward& op, int64_t sample, int64_t head_index,
+void attention_backward(const device::AttentionBackward& op, int64_t sample, int64_t head_index,
                         float* scratch) {
   const Head head(op.tokens, op.dropout, op.heads, op.out, op.lse, sample, head_index);
   const Sizes sizes(head.length, head.size);

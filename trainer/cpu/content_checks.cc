@@ -4,11 +4,11 @@
 
 namespace regatta::trainer::cpu {
 
-void check_computable(const View& activation) {
-  base::check(activation.dtype == Dtype::Float32, "the CPU device computes in float32");
+void check_computable(const device::View& activation) {
+  base::check(activation.dtype == device::Dtype::Float32, "the CPU device computes in float32");
 }
 
-void check_indexes(const View& index, std::int64_t least, std::int64_t bound,
+void check_indexes(const device::View& index, std::int64_t least, std::int64_t bound,
                    std::string_view invariant) {
   const std::int32_t* values = index.ints();
   for (std::int64_t i = 0; i < index.size; ++i) {
@@ -16,7 +16,7 @@ void check_indexes(const View& index, std::int64_t least, std::int64_t bound,
   }
 }
 
-void check_offsets(const TokenIdentity& tokens, std::int64_t count) {
+void check_offsets(const device::TokenIdentity& tokens, std::int64_t count) {
   const std::int32_t* first = tokens.cumulative.ints();
   const std::int64_t samples = tokens.cumulative.size - 1;
   base::check(first[0] == 0 && first[samples] <= count,

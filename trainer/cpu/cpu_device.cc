@@ -13,7 +13,7 @@
 #include "trainer/device/half_types.h"
 #include "trainer/device/shape_checks.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cpu {
 namespace {
 
 using cpu::kElements;
@@ -35,7 +35,7 @@ std::int64_t chunk_count(std::int64_t rows) {
   return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
-class CpuDevice final : public Device {
+class CpuDevice final : public device::Device {
  public:
   CpuDevice(const CpuOptions& options, const Kernels& kernels)
       : kernels_(kernels),
@@ -52,7 +52,7 @@ class CpuDevice final : public Device {
            (onednn ? "oneDNN " + cpu::onednn_version() : "");
   }
 
-  bool computes_in(Dtype dtype) const override { return dtype == Dtype::Float32; }
+  bool computes_in(device::Dtype dtype) const override { return dtype == device::Dtype::Float32; }
 
   void* allocate(std::int64_t bytes) override { return memory_.allocate(bytes); }
   void release(void* memory) override { memory_.release(memory); }
@@ -60,62 +60,67 @@ class CpuDevice final : public Device {
   void* allocate_host(std::int64_t bytes) override { return host_memory_.allocate(bytes); }
   void release_host(void* memory) override { host_memory_.release(memory); }
 
-  Stream make_stream() override { return ++last_stream_; }
-  Event record(Stream stream) override {
+  device::Stream make_stream() override { return ++last_stream_; }
+  device::Event record(device::Stream stream) override {
     check_stream(stream);
     return ++last_event_;
   }
-  void wait(Stream stream, Event event) override {
+  void wait(device::Stream stream, device::Event event) override {
     check_stream(stream);
     wait_host(event);
   }
-  void wait_host(Event event) override {
+  void wait_host(device::Event event) override {
     base::check(event >= 1 && event <= last_event_, "an event is recorded before it is waited for");
   }
   void synchronize() override {}
 
-  void copy_to_device(Stream stream, View to, const void* from) override {
+  void copy_to_device(device::Stream stream, device::View to, const void* from) override {
     check_stream(stream);
     copy_bytes(to.data, from, to.bytes());
   }
-  void copy_to_host(Stream stream, void* to, View from) override {
+  void copy_to_host(device::Stream stream, void* to, device::View from) override {
     check_stream(stream);
     copy_bytes(to, from.data, from.bytes());
   }
-  void copy(Stream stream, View to, View from) override {
+  void copy(device::Stream stream, device::View to, device::View from) override {
     check_stream(stream);
-    check_copy(to, from);
+    device::check_copy(to, from);
     copy_bytes(to.data, from.data, to.bytes());
   }
-  void convert(Stream stream, View to, View from) override;
-  void fill_zero(Stream stream, View to) override {
+  void convert(device::Stream stream, device::View to, device::View from) override;
+  void fill_zero(device::Stream stream, device::View to) override {
     check_stream(stream);
     set_zero(to);
   }
 
-  void gemm(Stream stream, const Gemm& op) override;
-  void add_column_sums(Stream stream, View x, std::int64_t columns, View sum) override;
-  void gelu_forward(Stream stream, View x, View y, bool tanh_form) override;
-  void gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) override;
-  void tanh_forward(Stream stream, View x, View y) override;
-  void tanh_backward(Stream stream, View y, View dy, View dx) override;
-  void add(Stream stream, View x, View y) override;
-  void gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) override;
-  void scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
-                        View to) override;
-  void embedding_forward(Stream stream, const EmbeddingForward& op) override;
-  void embedding_backward(Stream stream, const EmbeddingBackward& op) override;
-  void layer_norm_forward(Stream stream, const LayerNormForward& op) override;
-  void layer_norm_backward(Stream stream, const LayerNormBackward& op) override;
-  void attention_forward(Stream stream, const AttentionForward& op) override;
-  void attention_backward(Stream stream, const AttentionBackward& op) override;
-  void cross_entropy(Stream stream, const CrossEntropy& op) override;
-  void sum_of_squares(Stream stream, View x, View result) override;
-  void limit_norm(Stream stream, View x, View squared_norm, View limit) override;
-  void update(Stream stream, const OptimizerUpdate& op) override;
+  void gemm(device::Stream stream, const device::Gemm& op) override;
+  void add_column_sums(device::Stream stream, device::View x, std::int64_t columns,
+                       device::View sum) override;
+  void gelu_forward(device::Stream stream, device::View x, device::View y, bool tanh_form) override;
+  void gelu_backward(device::Stream stream, device::View x, device::View dy, device::View dx,
+                     bool tanh_form) override;
+  void tanh_forward(device::Stream stream, device::View x, device::View y) override;
+  void tanh_backward(device::Stream stream, device::View y, device::View dy,
+                     device::View dx) override;
+  void add(device::Stream stream, device::View x, device::View y) override;
+  void gather_rows(device::Stream stream, device::View from, device::View index,
+                   std::int64_t columns, device::View to) override;
+  void scatter_add_rows(device::Stream stream, device::View from, device::View index,
+                        std::int64_t columns, device::View to) override;
+  void embedding_forward(device::Stream stream, const device::EmbeddingForward& op) override;
+  void embedding_backward(device::Stream stream, const device::EmbeddingBackward& op) override;
+  void layer_norm_forward(device::Stream stream, const device::LayerNormForward& op) override;
+  void layer_norm_backward(device::Stream stream, const device::LayerNormBackward& op) override;
+  void attention_forward(device::Stream stream, const device::AttentionForward& op) override;
+  void attention_backward(device::Stream stream, const device::AttentionBackward& op) override;
+  void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override;
+  void sum_of_squares(device::Stream stream, device::View x, device::View result) override;
+  void limit_norm(device::Stream stream, device::View x, device::View squared_norm,
+                  device::View limit) override;
+  void update(device::Stream stream, const device::OptimizerUpdate& op) override;
 
  private:
-  void check_stream(Stream stream) const {
+  void check_stream(device::Stream stream) const {
     base::check(stream >= 0 && stream <= last_stream_, "a stream comes from make_stream");
   }
   template <typename Body>
@@ -128,15 +133,15 @@ class CpuDevice final : public Device {
                    static_cast<std::size_t>(end - begin));
     });
   }
-  void set_zero(const View& to) {
+  void set_zero(const device::View& to) {
     pool_.parallel_for(to.bytes(), 4 * kElements, [&](std::int64_t begin, std::int64_t end) {
       std::memset(static_cast<char*>(to.data) + begin, 0, static_cast<std::size_t>(end - begin));
     });
   }
   // Runs one(sample, head, scratch) for every head of every sample that has tokens.
   template <typename One>
-  void for_each_head(const TokenIdentity& tokens, std::int64_t heads, std::int64_t scratch_floats,
-                     One one);
+  void for_each_head(const device::TokenIdentity& tokens, std::int64_t heads,
+                     std::int64_t scratch_floats, One one);
   // Runs chunk(begin, end, partial) on chunks of rows, each filling `width` floats of its own;
   // returns with the sums over all chunks, added in order, in the first `width` floats of
   // `partials`.
@@ -146,11 +151,11 @@ class CpuDevice final : public Device {
   const Kernels kernels_;
   base::ThreadPool pool_;
   cpu::ScratchPool scratch_;
-  cpu::HostMemory memory_, host_memory_;
+  cpu::AlignedMemory memory_, host_memory_;
   cpu::ProductContext product_;
   cpu::OptimizerContext optimizer_;
-  Stream last_stream_ = 0;
-  Event last_event_ = 0;
+  device::Stream last_stream_ = 0;
+  device::Event last_event_ = 0;
 };
 
 template <typename Chunk>
@@ -166,30 +171,32 @@ void CpuDevice::sum_over_rows(std::int64_t rows, std::int64_t width, float* part
   }
 }
 
-void CpuDevice::convert(Stream stream, View to, View from) {
+void CpuDevice::convert(device::Stream stream, device::View to, device::View from) {
   check_stream(stream);
-  check_convert(to, from);
+  device::check_convert(to, from);
   const auto each = [&](auto* out, const auto* in, auto rounded) {
     elementwise(to.size, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) out[i] = rounded(in[i]);
     });
   };
-  if (to.dtype == Dtype::Float32) {
+  if (to.dtype == device::Dtype::Float32) {
     const auto* bits = static_cast<const std::uint16_t*>(from.data);
-    each(to.floats(), bits, from.dtype == Dtype::BFloat16 ? float_from_bf16 : float_from_fp16);
+    each(to.floats(), bits,
+         from.dtype == device::Dtype::BFloat16 ? device::float_from_bf16 : device::float_from_fp16);
   } else {
     auto* bits = static_cast<std::uint16_t*>(to.data);
-    each(bits, from.floats(), to.dtype == Dtype::BFloat16 ? bf16_from_float : fp16_from_float);
+    each(bits, from.floats(),
+         to.dtype == device::Dtype::BFloat16 ? device::bf16_from_float : device::fp16_from_float);
   }
 }
 
 // An epilogue is what the separate operation does: results are the same bits.
-void CpuDevice::gemm(Stream stream, const Gemm& op) {
+void CpuDevice::gemm(device::Stream stream, const device::Gemm& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.a);
-  const bool tanh_form = op.activation == Activation::GeluTanh;
-  Gemm product = op;
+  const bool tanh_form = op.activation == device::Activation::GeluTanh;
+  device::Gemm product = op;
   if (op.pre_activation.size != 0) product.c = op.pre_activation;
   if (op.a_column_sums.size != 0) add_column_sums(stream, op.a, op.m, op.a_column_sums);
   cpu::multiply(product_, product);
@@ -198,9 +205,10 @@ void CpuDevice::gemm(Stream stream, const Gemm& op) {
   if (op.c_column_sums.size != 0) add_column_sums(stream, op.c, op.n, op.c_column_sums);
 }
 
-void CpuDevice::add_column_sums(Stream stream, View x, std::int64_t columns, View sum) {
+void CpuDevice::add_column_sums(device::Stream stream, device::View x, std::int64_t columns,
+                                device::View sum) {
   check_stream(stream);
-  check_column_sums(x, columns, sum);
+  device::check_column_sums(x, columns, sum);
   cpu::check_computable(x);
   const std::int64_t rows = x.size / columns;
   if (rows == 0) return;
@@ -212,18 +220,20 @@ void CpuDevice::add_column_sums(Stream stream, View x, std::int64_t columns, Vie
   kernels_.add(partials.floats(), sum.floats(), columns);
 }
 
-void CpuDevice::gelu_forward(Stream stream, View x, View y, bool tanh_form) {
+void CpuDevice::gelu_forward(device::Stream stream, device::View x, device::View y,
+                             bool tanh_form) {
   check_stream(stream);
-  check_elementwise(x, y);
+  device::check_elementwise(x, y);
   cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.gelu_forward(x.floats() + begin, y.floats() + begin, end - begin, tanh_form);
   });
 }
 
-void CpuDevice::gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) {
+void CpuDevice::gelu_backward(device::Stream stream, device::View x, device::View dy,
+                              device::View dx, bool tanh_form) {
   check_stream(stream);
-  check_elementwise(x, dy, dx);
+  device::check_elementwise(x, dy, dx);
   cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.gelu_backward(x.floats() + begin, dy.floats() + begin, dx.floats() + begin,
@@ -231,18 +241,19 @@ void CpuDevice::gelu_backward(Stream stream, View x, View dy, View dx, bool tanh
   });
 }
 
-void CpuDevice::tanh_forward(Stream stream, View x, View y) {
+void CpuDevice::tanh_forward(device::Stream stream, device::View x, device::View y) {
   check_stream(stream);
-  check_elementwise(x, y);
+  device::check_elementwise(x, y);
   cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.tanh_forward(x.floats() + begin, y.floats() + begin, end - begin);
   });
 }
 
-void CpuDevice::tanh_backward(Stream stream, View y, View dy, View dx) {
+void CpuDevice::tanh_backward(device::Stream stream, device::View y, device::View dy,
+                              device::View dx) {
   check_stream(stream);
-  check_elementwise(y, dy, dx);
+  device::check_elementwise(y, dy, dx);
   cpu::check_computable(y);
   elementwise(y.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.tanh_backward(y.floats() + begin, dy.floats() + begin, dx.floats() + begin,
@@ -250,18 +261,19 @@ void CpuDevice::tanh_backward(Stream stream, View y, View dy, View dx) {
   });
 }
 
-void CpuDevice::add(Stream stream, View x, View y) {
+void CpuDevice::add(device::Stream stream, device::View x, device::View y) {
   check_stream(stream);
-  check_elementwise(x, y);
+  device::check_elementwise(x, y);
   cpu::check_computable(x);
   elementwise(x.size, [&](std::int64_t begin, std::int64_t end) {
     kernels_.add(x.floats() + begin, y.floats() + begin, end - begin);
   });
 }
 
-void CpuDevice::gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) {
+void CpuDevice::gather_rows(device::Stream stream, device::View from, device::View index,
+                            std::int64_t columns, device::View to) {
   check_stream(stream);
-  check_row_selection(from, index, columns, to);
+  device::check_row_selection(from, index, columns, to);
   cpu::check_computable(from);
   cpu::check_indexes(index, -1, from.size / columns, "a gathered row exists");
   pool_.parallel_for(
@@ -278,10 +290,10 @@ void CpuDevice::gather_rows(Stream stream, View from, View index, std::int64_t c
       });
 }
 
-void CpuDevice::scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
-                                 View to) {
+void CpuDevice::scatter_add_rows(device::Stream stream, device::View from, device::View index,
+                                 std::int64_t columns, device::View to) {
   check_stream(stream);
-  check_row_selection(to, index, columns, from);
+  device::check_row_selection(to, index, columns, from);
   cpu::check_computable(to);
   cpu::check_indexes(index, -1, to.size / columns, "a row to scatter to exists");
   pool_.parallel_for(index.size, rows_at_a_time(columns),
@@ -294,9 +306,9 @@ void CpuDevice::scatter_add_rows(Stream stream, View from, View index, std::int6
                      });
 }
 
-void CpuDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
+void CpuDevice::embedding_forward(device::Stream stream, const device::EmbeddingForward& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.x);
   const std::int64_t h = op.gamma.size;
   cpu::check_indexes(op.ids, 0, op.word.size / h, "a token's id is in the vocabulary");
@@ -309,9 +321,9 @@ void CpuDevice::embedding_forward(Stream stream, const EmbeddingForward& op) {
   });
 }
 
-void CpuDevice::embedding_backward(Stream stream, const EmbeddingBackward& op) {
+void CpuDevice::embedding_backward(device::Stream stream, const device::EmbeddingBackward& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.x);
   const std::int64_t h = op.gamma.size;
   const std::int64_t count = op.ids.size;
@@ -338,9 +350,9 @@ void CpuDevice::embedding_backward(Stream stream, const EmbeddingBackward& op) {
   });
 }
 
-void CpuDevice::layer_norm_forward(Stream stream, const LayerNormForward& op) {
+void CpuDevice::layer_norm_forward(device::Stream stream, const device::LayerNormForward& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.x);
   const std::int64_t h = op.gamma.size;
   pool_.parallel_for(op.mean.size, rows_at_a_time(h), [&](std::int64_t begin, std::int64_t end) {
@@ -349,9 +361,9 @@ void CpuDevice::layer_norm_forward(Stream stream, const LayerNormForward& op) {
   });
 }
 
-void CpuDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) {
+void CpuDevice::layer_norm_backward(device::Stream stream, const device::LayerNormBackward& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.z);
   const std::int64_t h = op.gamma.size;
   const std::int64_t rows = op.mean.size;
@@ -368,7 +380,7 @@ void CpuDevice::layer_norm_backward(Stream stream, const LayerNormBackward& op) 
 }
 
 template <typename One>
-void CpuDevice::for_each_head(const TokenIdentity& tokens, std::int64_t heads,
+void CpuDevice::for_each_head(const device::TokenIdentity& tokens, std::int64_t heads,
                               std::int64_t scratch_floats, One one) {
   const std::int32_t* first = tokens.cumulative.ints();
   pool_.parallel_for((tokens.cumulative.size - 1) * heads, 1,
@@ -382,9 +394,9 @@ void CpuDevice::for_each_head(const TokenIdentity& tokens, std::int64_t heads,
                      });
 }
 
-void CpuDevice::attention_forward(Stream stream, const AttentionForward& op) {
+void CpuDevice::attention_forward(device::Stream stream, const device::AttentionForward& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.qkv);
   const std::int64_t count = op.lse.size / op.heads;
   cpu::check_offsets(op.tokens, count);
@@ -402,9 +414,9 @@ void CpuDevice::attention_forward(Stream stream, const AttentionForward& op) {
   }
 }
 
-void CpuDevice::attention_backward(Stream stream, const AttentionBackward& op) {
+void CpuDevice::attention_backward(device::Stream stream, const device::AttentionBackward& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.qkv);
   const std::int64_t count = op.lse.size / op.heads;
   cpu::check_offsets(op.tokens, count);
@@ -419,9 +431,9 @@ void CpuDevice::attention_backward(Stream stream, const AttentionBackward& op) {
   set_zero(op.dqkv.slice(used * width, (count - used) * width));
 }
 
-void CpuDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
+void CpuDevice::cross_entropy(device::Stream stream, const device::CrossEntropy& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   cpu::check_computable(op.logits);
   cpu::check_indexes(op.labels, -1, op.classes, "a label is one of the classes");
   const std::int64_t rows = op.labels.size;
@@ -444,24 +456,25 @@ void CpuDevice::cross_entropy(Stream stream, const CrossEntropy& op) {
   op.sums.floats()[2] += static_cast<float>(labelled);
 }
 
-void CpuDevice::sum_of_squares(Stream stream, View x, View result) {
+void CpuDevice::sum_of_squares(device::Stream stream, device::View x, device::View result) {
   check_stream(stream);
-  check_sum_of_squares(x, result);
+  device::check_sum_of_squares(x, result);
   cpu::sum_of_squares(optimizer_, x, result);
 }
 
-void CpuDevice::limit_norm(Stream stream, View x, View squared_norm, View limit) {
+void CpuDevice::limit_norm(device::Stream stream, device::View x, device::View squared_norm,
+                           device::View limit) {
   check_stream(stream);
-  check_limit_norm(x, squared_norm, limit);
+  device::check_limit_norm(x, squared_norm, limit);
   cpu::limit_norm(optimizer_, x, squared_norm, limit);
 }
 
-void CpuDevice::update(Stream stream, const OptimizerUpdate& op) {
+void CpuDevice::update(device::Stream stream, const device::OptimizerUpdate& op) {
   check_stream(stream);
-  check_shapes(op);
+  device::check_shapes(op);
   if (!cpu::update(optimizer_, op) || op.compute_copy.size == 0) return;
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
-    const OptimizerTensor& tensor = op.tensors[i];
+    const device::OptimizerTensor& tensor = op.tensors[i];
     convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
             op.parameters.slice(tensor.offset, tensor.size));
   }
@@ -498,7 +511,7 @@ std::vector<std::string> cpu_instruction_sets() {
   return sets;
 }
 
-std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
+std::unique_ptr<device::Device> make_cpu_device(const CpuOptions& options) {
   if (options.threads < 1) {
     throw base::Error(base::Code::User, "the CPU device was asked for " +
                                             std::to_string(options.threads) +
@@ -512,10 +525,10 @@ std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   return std::make_unique<CpuDevice>(options, kernels_of(isa));
 }
 
-std::unique_ptr<Device> make_cpu_device(int threads) {
+std::unique_ptr<device::Device> make_cpu_device(int threads) {
   CpuOptions options;
   options.threads = threads;
   return make_cpu_device(options);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cpu

@@ -9,7 +9,7 @@
 
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cpu {
 
 // Who multiplies matrices. Fastest is oneDNN where a is transposed (weight gradients) and it was
 // compiled in, the built-in product otherwise: README, decision 2. OneDnn without oneDNN is
@@ -26,7 +26,7 @@ struct CpuOptions {
 [[nodiscard]] std::vector<std::string> cpu_instruction_sets();
 
 // Throws Code::User for an instruction set that the machine lacks or fewer threads than 1.
-[[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);
-[[nodiscard]] std::unique_ptr<Device> make_cpu_device(int threads);
+[[nodiscard]] std::unique_ptr<device::Device> make_cpu_device(const CpuOptions& options);
+[[nodiscard]] std::unique_ptr<device::Device> make_cpu_device(int threads);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cpu

@@ -56,7 +56,7 @@ float exponentials(float* x, int64_t n, float most) {
 
 }  // namespace
 
-void cross_entropy(const CrossEntropy& op, int64_t begin, int64_t end, float* losses,
+void cross_entropy(const device::CrossEntropy& op, int64_t begin, int64_t end, float* losses,
                    float* correct) {
   const int64_t n = op.classes;
   const int64_t stride = op.row_stride();

@@ -7,7 +7,8 @@
 
 namespace regatta::trainer::cpu::REGATTA_ISA {
 
-void embedding_forward(const EmbeddingForward& op, int64_t begin, int64_t end, float* scratch) {
+void embedding_forward(const device::EmbeddingForward& op, int64_t begin, int64_t end,
+                       float* scratch) {
   const int64_t h = op.gamma.size;
   const bool drop = op.dropout.threshold != 0;
   for (int64_t t = begin; t < end; ++t) {
@@ -27,8 +28,8 @@ void embedding_forward(const EmbeddingForward& op, int64_t begin, int64_t end, f
   }
 }
 
-void embedding_backward(const EmbeddingBackward& op, int64_t begin, int64_t end, float* partial,
-                        float* scratch) {
+void embedding_backward(const device::EmbeddingBackward& op, int64_t begin, int64_t end,
+                        float* partial, float* scratch) {
   const int64_t h = op.gamma.size;
   clear(partial, 2 * h + op.dtype_rows.size);
   for (int64_t t = begin; t < end; ++t) {
@@ -44,7 +45,7 @@ void embedding_backward(const EmbeddingBackward& op, int64_t begin, int64_t end,
   }
 }
 
-void word_gradient(const EmbeddingBackward& op, int64_t begin, int64_t end) {
+void word_gradient(const device::EmbeddingBackward& op, int64_t begin, int64_t end) {
   const int64_t h = op.gamma.size;
   const int64_t tokens = op.ids.size;
   const std::int32_t* sorted = op.sorted.ints();
@@ -59,7 +60,7 @@ void word_gradient(const EmbeddingBackward& op, int64_t begin, int64_t end) {
   }
 }
 
-void position_gradient(const EmbeddingBackward& op, int64_t begin, int64_t end) {
+void position_gradient(const device::EmbeddingBackward& op, int64_t begin, int64_t end) {
   const int64_t h = op.gamma.size;
   const std::int32_t* first = op.tokens.cumulative.ints();
   const int64_t samples = op.tokens.cumulative.size - 1;

@@ -25,21 +25,25 @@ void set_rows(const float* row, int64_t rows, int64_t columns, float* to);
 double sum_of_squares(const float* x, int64_t n);
 
 int64_t row_scratch(int64_t hidden);
-void layer_norm_forward(const LayerNormForward& op, int64_t begin, int64_t end, float* scratch);
-void layer_norm_backward(const LayerNormBackward& op, int64_t begin, int64_t end, float* partial,
-                         float* scratch);
-
-void embedding_forward(const EmbeddingForward& op, int64_t begin, int64_t end, float* scratch);
-void embedding_backward(const EmbeddingBackward& op, int64_t begin, int64_t end, float* partial,
+void layer_norm_forward(const device::LayerNormForward& op, int64_t begin, int64_t end,
                         float* scratch);
-void word_gradient(const EmbeddingBackward& op, int64_t begin, int64_t end);
-void position_gradient(const EmbeddingBackward& op, int64_t begin, int64_t end);
+void layer_norm_backward(const device::LayerNormBackward& op, int64_t begin, int64_t end,
+                         float* partial, float* scratch);
+
+void embedding_forward(const device::EmbeddingForward& op, int64_t begin, int64_t end,
+                       float* scratch);
+void embedding_backward(const device::EmbeddingBackward& op, int64_t begin, int64_t end,
+                        float* partial, float* scratch);
+void word_gradient(const device::EmbeddingBackward& op, int64_t begin, int64_t end);
+void position_gradient(const device::EmbeddingBackward& op, int64_t begin, int64_t end);
 
 int64_t attention_scratch(int64_t length, int64_t head_size, bool backward);
-void attention_forward(const AttentionForward& op, int64_t sample, int64_t head, float* scratch);
-void attention_backward(const AttentionBackward& op, int64_t sample, int64_t head, float* scratch);
+void attention_forward(const device::AttentionForward& op, int64_t sample, int64_t head,
+                       float* scratch);
+void attention_backward(const device::AttentionBackward& op, int64_t sample, int64_t head,
+                        float* scratch);
 
-void cross_entropy(const CrossEntropy& op, int64_t begin, int64_t end, float* losses,
+void cross_entropy(const device::CrossEntropy& op, int64_t begin, int64_t end, float* losses,
                    float* correct);
 
 void adamw(const AdamConstants& constants, const AdamRange& range, float rate);

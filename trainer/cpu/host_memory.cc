@@ -25,11 +25,11 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-HostMemory::~HostMemory() {
+AlignedMemory::~AlignedMemory() {
   for (const auto& [memory, bytes] : blocks_) std::free(memory);
 }
 
-void* HostMemory::allocate(std::int64_t bytes) {
+void* AlignedMemory::allocate(std::int64_t bytes) {
   base::check(bytes >= 0, "an allocation has no negative size");
   const std::optional<std::uint64_t> available = base::available_memory();
   const auto refuse = [&] {
@@ -58,7 +58,7 @@ void* HostMemory::allocate(std::int64_t bytes) {
   return memory;
 }
 
-void HostMemory::release(void* memory) {
+void AlignedMemory::release(void* memory) {
   if (memory == nullptr) return;
   const auto found = blocks_.find(memory);
   base::check(found != blocks_.end(), "only memory of this device is released, and once");

@@ -10,12 +10,12 @@
 
 namespace regatta::trainer::cpu {
 
-class HostMemory {
+class AlignedMemory {
  public:
-  HostMemory() = default;
-  ~HostMemory();
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
+  AlignedMemory() = default;
+  ~AlignedMemory();
+  AlignedMemory(const AlignedMemory&) = delete;
+  AlignedMemory& operator=(const AlignedMemory&) = delete;
 
   // Aligned to 256 bytes; contents undefined. Throws Code::Operator when the machine has less than
   // `bytes` left.

@@ -66,34 +66,34 @@ struct Kernels {
 
   // layernorm.cc: rows [begin, end). `partial` [2, h] receives dgamma, dbeta of these rows.
   std::int64_t (*row_scratch)(std::int64_t hidden) = nullptr;
-  void (*layer_norm_forward)(const LayerNormForward& op, std::int64_t begin, std::int64_t end,
-                             float* scratch) = nullptr;
-  void (*layer_norm_backward)(const LayerNormBackward& op, std::int64_t begin, std::int64_t end,
-                              float* partial, float* scratch) = nullptr;
+  void (*layer_norm_forward)(const device::LayerNormForward& op, std::int64_t begin,
+                             std::int64_t end, float* scratch) = nullptr;
+  void (*layer_norm_backward)(const device::LayerNormBackward& op, std::int64_t begin,
+                              std::int64_t end, float* partial, float* scratch) = nullptr;
 
   // embedding.cc: tokens [begin, end). `partial` [2 + types, h]: dgamma, dbeta, then the type rows.
-  void (*embedding_forward)(const EmbeddingForward& op, std::int64_t begin, std::int64_t end,
-                            float* scratch) = nullptr;
-  void (*embedding_backward)(const EmbeddingBackward& op, std::int64_t begin, std::int64_t end,
-                             float* partial, float* scratch) = nullptr;
+  void (*embedding_forward)(const device::EmbeddingForward& op, std::int64_t begin,
+                            std::int64_t end, float* scratch) = nullptr;
+  void (*embedding_backward)(const device::EmbeddingBackward& op, std::int64_t begin,
+                             std::int64_t end, float* partial, float* scratch) = nullptr;
   // Segments of equal ids that start in [begin, end) of `sorted`.
-  void (*word_gradient)(const EmbeddingBackward& op, std::int64_t begin,
+  void (*word_gradient)(const device::EmbeddingBackward& op, std::int64_t begin,
                         std::int64_t end) = nullptr;
   // Positions [begin, end).
-  void (*position_gradient)(const EmbeddingBackward& op, std::int64_t begin,
+  void (*position_gradient)(const device::EmbeddingBackward& op, std::int64_t begin,
                             std::int64_t end) = nullptr;
 
   // attention.cc: one head of one sample that is not empty.
   std::int64_t (*attention_scratch)(std::int64_t length, std::int64_t head_size,
                                     bool backward) = nullptr;
-  void (*attention_forward)(const AttentionForward& op, std::int64_t sample, std::int64_t head,
-                            float* scratch) = nullptr;
-  void (*attention_backward)(const AttentionBackward& op, std::int64_t sample, std::int64_t head,
-                             float* scratch) = nullptr;
+  void (*attention_forward)(const device::AttentionForward& op, std::int64_t sample,
+                            std::int64_t head, float* scratch) = nullptr;
+  void (*attention_backward)(const device::AttentionBackward& op, std::int64_t sample,
+                             std::int64_t head, float* scratch) = nullptr;
 
   // cross_entropy.cc: rows [begin, end); losses[r], and correct[r] 0 or 1.
-  void (*cross_entropy)(const CrossEntropy& op, std::int64_t begin, std::int64_t end, float* losses,
-                        float* correct) = nullptr;
+  void (*cross_entropy)(const device::CrossEntropy& op, std::int64_t begin, std::int64_t end,
+                        float* losses, float* correct) = nullptr;
 
   // optimizer.cc
   void (*adamw)(const AdamConstants& constants, const AdamRange& range, float rate) = nullptr;

@@ -9,7 +9,8 @@ namespace regatta::trainer::cpu::REGATTA_ISA {
 
 int64_t row_scratch(int64_t hidden) { return dropout_room(hidden); }
 
-void layer_norm_forward(const LayerNormForward& op, int64_t begin, int64_t end, float* scratch) {
+void layer_norm_forward(const device::LayerNormForward& op, int64_t begin, int64_t end,
+                        float* scratch) {
   const int64_t h = op.gamma.size;
   const bool has_residual = op.residual.size != 0;
   for (int64_t r = begin; r < end; ++r) {
@@ -29,8 +30,8 @@ void layer_norm_forward(const LayerNormForward& op, int64_t begin, int64_t end, 
   }
 }
 
-void layer_norm_backward(const LayerNormBackward& op, int64_t begin, int64_t end, float* partial,
-                         float* scratch) {
+void layer_norm_backward(const device::LayerNormBackward& op, int64_t begin, int64_t end,
+                         float* partial, float* scratch) {
   const int64_t h = op.gamma.size;
   clear(partial, 2 * h);
   for (int64_t r = begin; r < end; ++r) {

@@ -18,10 +18,10 @@ constexpr std::int64_t pieces(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }
 
-Operand left_operand(const Gemm& op) {
+Operand left_operand(const device::Gemm& op) {
   return {op.a.floats(), op.transpose_a ? 1 : op.k, op.transpose_a ? op.m : 1};
 }
-Operand right_operand(const Gemm& op) {
+Operand right_operand(const device::Gemm& op) {
   return {op.b.floats(), op.transpose_b ? 1 : op.n, op.transpose_b ? op.k : 1};
 }
 
@@ -41,7 +41,7 @@ struct Grid {
   }
 };
 
-void set_bias(const ProductContext& context, const Gemm& op, const Slice& slice, bool add) {
+void set_bias(const ProductContext& context, const device::Gemm& op, const Slice& slice, bool add) {
   for (std::int64_t r = slice.row; r < slice.row + slice.rows; ++r) {
     float* row = op.c.floats() + r * op.n + slice.column;
     const float* bias = op.bias.floats() + slice.column;
@@ -58,7 +58,7 @@ void set_bias(const ProductContext& context, const Gemm& op, const Slice& slice,
 constexpr std::int64_t built_in_rows(std::int64_t m) { return m > 1024 ? 96 : 48; }
 constexpr std::int64_t kBuiltInColumns = 256;
 
-void multiply_built_in(const ProductContext& context, const Gemm& op) {
+void multiply_built_in(const ProductContext& context, const device::Gemm& op) {
   const Kernels& kernels = context.kernels;
   const Operand a = left_operand(op);
   const Operand b = right_operand(op);
@@ -94,7 +94,7 @@ void multiply_built_in(const ProductContext& context, const Gemm& op) {
 // oneDNN packs both operands anew for every slice, so slices are as large as they can be while
 // there is work for several threads: halved until one is at most 2·2²⁴ FLOPs (a third of a
 // millisecond), or 64 × 64.
-Grid onednn_grid(const Gemm& op) {
+Grid onednn_grid(const device::Gemm& op) {
   constexpr std::int64_t kMost = 256;
   constexpr std::int64_t kLeast = 64;
   constexpr std::int64_t kWork = std::int64_t{1} << 24;
@@ -106,7 +106,7 @@ Grid onednn_grid(const Gemm& op) {
   return grid;
 }
 
-void multiply_onednn(const ProductContext& context, const Gemm& op) {
+void multiply_onednn(const ProductContext& context, const device::Gemm& op) {
   const Operand a = left_operand(op);
   const Operand b = right_operand(op);
   const Grid grid = onednn_grid(op);
@@ -150,7 +150,7 @@ std::string onednn_version() {
 #endif
 }
 
-void multiply(const ProductContext& context, const Gemm& op) {
+void multiply(const ProductContext& context, const device::Gemm& op) {
   if (op.m == 0 || op.n == 0) return;
 #if defined(REGATTA_HAVE_ONEDNN)
   const bool fastest = context.products == CpuProducts::Fastest && op.transpose_a;

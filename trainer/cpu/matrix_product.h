@@ -22,6 +22,6 @@ struct ProductContext {
   CpuProducts products = CpuProducts::Fastest;
 };
 
-void multiply(const ProductContext& context, const Gemm& op);
+void multiply(const ProductContext& context, const device::Gemm& op);
 
 }  // namespace regatta::trainer::cpu

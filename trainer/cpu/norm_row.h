@@ -7,12 +7,12 @@
 
 namespace regatta::trainer::cpu::REGATTA_ISA {
 
-inline DropoutRow token_row(const Dropout& dropout, const TokenIdentity& tokens, int64_t token,
-                            int64_t hidden) {
+inline DropoutRow token_row(const device::Dropout& dropout, const device::TokenIdentity& tokens,
+                            int64_t token, int64_t hidden) {
   DropoutRow row;
   row.seed = dropout.seed;
-  row.first_block = row_block(static_cast<uint32_t>(tokens.position.ints()[token]), 0,
-                              static_cast<uint32_t>(hidden));
+  row.first_block = contract::row_block(static_cast<uint32_t>(tokens.position.ints()[token]), 0,
+                                        static_cast<uint32_t>(hidden));
   row.ordinal = static_cast<uint32_t>(tokens.ordinal.ints()[token]);
   row.step = static_cast<uint32_t>(tokens.step.ints()[0]);
   row.site = dropout.site;

@@ -7,7 +7,7 @@
 namespace regatta::trainer::cpu {
 namespace {
 
-AdamRange range_of(const OptimizerUpdate& op, const OptimizerTensor& tensor) {
+AdamRange range_of(const device::OptimizerUpdate& op, const device::OptimizerTensor& tensor) {
   return {op.parameters.floats() + tensor.offset, op.gradients.floats() + tensor.offset,
           op.first_moment.floats() + tensor.offset, op.second_moment.floats() + tensor.offset,
           tensor.size};
@@ -54,7 +54,8 @@ void lamb_step(const OptimizerContext& context, const AdamConstants& constants,
 }
 
 void update_tensor(const OptimizerContext& context, const AdamConstants& constants,
-                   const OptimizerUpdate& op, const OptimizerTensor& tensor, float rate) {
+                   const device::OptimizerUpdate& op, const device::OptimizerTensor& tensor,
+                   float rate) {
   const AdamRange range = range_of(op, tensor);
   if (!op.lamb) {
     context.pool.parallel_for(tensor.size, kElements, [&](std::int64_t begin, std::int64_t end) {
@@ -64,17 +65,17 @@ void update_tensor(const OptimizerContext& context, const AdamConstants& constan
   }
   const auto sums = [&] { return op.tensor_norms.floats() + 2 * tensor.number; };
   switch (op.part) {
-    case UpdatePart::Whole:
+    case device::UpdatePart::Whole:
       lamb_step(context, constants, range, tensor.trust_ratio,
                 lamb_moments(context, constants, range), rate);
       return;
-    case UpdatePart::Moments: {
+    case device::UpdatePart::Moments: {
       const SquaredNorms norms = lamb_moments(context, constants, range);
       sums()[0] += static_cast<float>(norms.parameters);
       sums()[1] += static_cast<float>(norms.update);
       return;
     }
-    case UpdatePart::Weights:
+    case device::UpdatePart::Weights:
       lamb_step(context, constants, range, tensor.trust_ratio,
                 {static_cast<double>(sums()[0]), static_cast<double>(sums()[1])}, rate);
       return;
@@ -83,7 +84,8 @@ void update_tensor(const OptimizerContext& context, const AdamConstants& constan
 
 }  // namespace
 
-void sum_of_squares(const OptimizerContext& context, const View& x, const View& result) {
+void sum_of_squares(const OptimizerContext& context, const device::View& x,
+                    const device::View& result) {
   double total = 0;
   for (const double chunk :
        of_chunks<double>(context.pool, x.size, [&](std::int64_t begin, std::int64_t end) {
@@ -94,8 +96,8 @@ void sum_of_squares(const OptimizerContext& context, const View& x, const View& 
   result.floats()[0] = static_cast<float>(total);
 }
 
-void limit_norm(const OptimizerContext& context, const View& x, const View& squared_norm,
-                const View& limit) {
+void limit_norm(const OptimizerContext& context, const device::View& x,
+                const device::View& squared_norm, const device::View& limit) {
   const float norm = std::sqrt(squared_norm.floats()[0]);
   const float most = limit.floats()[0];
   if (!std::isfinite(norm) || !(norm > 0 && norm > most)) return;
@@ -104,26 +106,27 @@ void limit_norm(const OptimizerContext& context, const View& x, const View& squa
   });
 }
 
-bool update(const OptimizerContext& context, const OptimizerUpdate& op) {
+bool update(const OptimizerContext& context, const device::OptimizerUpdate& op) {
   const float squared_norm = op.squared_norm.floats()[0];
   if (!std::isfinite(squared_norm)) return false;
   const float* scalars = op.scalars.floats();
-  const float norm = std::sqrt(squared_norm) * scalars[kInverseLossScale];
+  const float norm = std::sqrt(squared_norm) * scalars[device::kInverseLossScale];
   AdamConstants constants;
-  constants.factor =
-      scalars[kClipNorm] > 0 && norm > scalars[kClipNorm] ? scalars[kClipNorm] / norm : 1.0F;
-  constants.factor *= scalars[kInverseLossScale];
+  constants.factor = scalars[device::kClipNorm] > 0 && norm > scalars[device::kClipNorm]
+                         ? scalars[device::kClipNorm] / norm
+                         : 1.0F;
+  constants.factor *= scalars[device::kInverseLossScale];
   constants.beta1 = op.beta1;
   constants.beta2 = op.beta2;
   constants.epsilon = op.epsilon;
-  constants.correction1 = scalars[kBiasCorrection1];
-  constants.correction2 = scalars[kBiasCorrection2];
+  constants.correction1 = scalars[device::kBiasCorrection1];
+  constants.correction2 = scalars[device::kBiasCorrection2];
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
-    const OptimizerTensor& tensor = op.tensors[i];
+    const device::OptimizerTensor& tensor = op.tensors[i];
     constants.weight_decay = tensor.weight_decay ? op.weight_decay : 0.0F;
-    update_tensor(context, constants, op, tensor, scalars[kLearningRate]);
+    update_tensor(context, constants, op, tensor, scalars[device::kLearningRate]);
   }
-  return op.part != UpdatePart::Moments;
+  return op.part != device::UpdatePart::Moments;
 }
 
 }  // namespace regatta::trainer::cpu

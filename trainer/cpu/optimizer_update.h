@@ -12,10 +12,11 @@ struct OptimizerContext {
   const Kernels& kernels;
 };
 
-void sum_of_squares(const OptimizerContext& context, const View& x, const View& result);
-void limit_norm(const OptimizerContext& context, const View& x, const View& squared_norm,
-                const View& limit);
+void sum_of_squares(const OptimizerContext& context, const device::View& x,
+                    const device::View& result);
+void limit_norm(const OptimizerContext& context, const device::View& x,
+                const device::View& squared_norm, const device::View& limit);
 // Leaves the compute copy to the caller; returns whether weights changed.
-[[nodiscard]] bool update(const OptimizerContext& context, const OptimizerUpdate& op);
+[[nodiscard]] bool update(const OptimizerContext& context, const device::OptimizerUpdate& op);
 
 }  // namespace regatta::trainer::cpu

@@ -11,9 +11,11 @@ namespace regatta::trainer::cuda {
 namespace {
 
 // Product i of the batch alone.
-Gemm single(const BatchedProduct& op, std::int64_t i) {
-  const auto part = [i](const View& all, std::int64_t size) { return all.slice(i * size, size); };
-  Gemm gemm;
+device::Gemm single(const BatchedProduct& op, std::int64_t i) {
+  const auto part = [i](const device::View& all, std::int64_t size) {
+    return all.slice(i * size, size);
+  };
+  device::Gemm gemm;
   gemm.m = op.m;
   gemm.n = op.n;
   gemm.k = op.k;
@@ -28,7 +30,7 @@ Gemm single(const BatchedProduct& op, std::int64_t i) {
 
 }  // namespace
 
-void BatchedProducts::run(const Launch& at, const BatchedProduct& op) {
+void BatchedProducts::run(const KernelLaunch& at, const BatchedProduct& op) {
   if (op.batch == 0) return;
   const Key key{op.m,           op.n,       op.k,          op.transpose_a,
                 op.transpose_b, op.a.dtype, op.accumulate, op.usual_batch};

@@ -26,7 +26,7 @@ namespace regatta::trainer::cuda {
 struct BatchedProduct {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  View a, b, c;
+  device::View a, b, c;
   bool accumulate = false;
   std::int64_t batch = 1;
   std::int64_t usual_batch = 1;  // what the algorithm is chosen for
@@ -39,13 +39,13 @@ class BatchedProducts {
 
   // Only enqueues; leaves at.scratch alone. A shape without an algorithm is computed by product.cu,
   // one launch a product. Throws Code::Developer if the library fails on what it has suggested.
-  void run(const Launch& at, const BatchedProduct& op);
+  void run(const KernelLaunch& at, const BatchedProduct& op);
 
  private:
   struct Key {
     std::int64_t m, n, k;
     bool transpose_a, transpose_b;
-    Dtype type;
+    device::Dtype type;
     bool accumulate;
     std::int64_t usual_batch;
 

@@ -25,23 +25,23 @@
 #include "trainer/cuda/trace_range.h"
 #include "trainer/device/shape_checks.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cuda {
 namespace {
 
 using cuda::check;
-using cuda::Launch;
+using cuda::KernelLaunch;
 
 // Graphs and timed products are kept per token count: BERT-base on 8 GPUs has about 11 counts at
 // 256, for 0.9 % of padding.
 constexpr std::int64_t kTokenBucket = 256;
 
 // A launch, and its range on a profiler's time line for as long as the expression lasts.
-struct TracedLaunch : Launch {
-  TracedLaunch(const Launch& launch, const char* name) : Launch(launch), range(name) {}
+struct TracedLaunch : KernelLaunch {
+  TracedLaunch(const KernelLaunch& launch, const char* name) : KernelLaunch(launch), range(name) {}
   cuda::TraceRange range;
 };
 
-class CudaDevice final : public Device, public cuda::NativeStreams {
+class CudaDevice final : public device::Device, public cuda::NativeStreams {
  public:
   CudaDevice(CudaOptions options, cuda::DeviceReport report)
       : options_(std::move(options)),
@@ -60,14 +60,15 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   }
 
   int gpu() const override { return options_.index; }
-  cudaStream_t native(Stream stream) override {
+  cudaStream_t native(device::Stream stream) override {
     graphs_.refuse_capture("a collective");
     return raw(stream);
   }
 
   std::string description() const override;
-  bool computes_in(Dtype dtype) const override {
-    return dtype == Dtype::Float32 || dtype == Dtype::BFloat16 || dtype == Dtype::Float16;
+  bool computes_in(device::Dtype dtype) const override {
+    return dtype == device::Dtype::Float32 || dtype == device::Dtype::BFloat16 ||
+           dtype == device::Dtype::Float16;
   }
   bool is_on_host() const override { return false; }
   std::int64_t token_bucket() const override { return kTokenBucket; }
@@ -86,21 +87,21 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
   }
   void release_host(void* memory) override { memory_.release_host(memory); }
 
-  Stream make_stream() override {
+  device::Stream make_stream() override {
     enter();
     graphs_.refuse_capture("making a stream");
     streams_.emplace_back();
-    return static_cast<Stream>(streams_.size()) - 1;
+    return static_cast<device::Stream>(streams_.size()) - 1;
   }
-  Event record(Stream stream) override {
+  device::Event record(device::Stream stream) override {
     graphs_.refuse_capture("recording an event");
     return events_.record(raw(stream));
   }
-  void wait(Stream stream, Event event) override {
+  void wait(device::Stream stream, device::Event event) override {
     graphs_.refuse_capture("waiting for an event");
     events_.wait(raw(stream), event);
   }
-  void wait_host(Event event) override {
+  void wait_host(device::Event event) override {
     enter();
     graphs_.refuse_capture("waiting on the host");
     products_.save();
@@ -114,7 +115,8 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
     events_.all_done();
   }
 
-  void repeat(Stream stream, std::uint64_t key, const std::function<void()>& enqueue) override {
+  void repeat(device::Stream stream, std::uint64_t key,
+              const std::function<void()>& enqueue) override {
     const cuda::TraceRange range("repeat");
     graphs_.repeat(raw(stream), key, enqueue);
   }
@@ -123,98 +125,104 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
     graphs_.forget();
   }
 
-  void copy_to_device(Stream stream, View to, const void* from) override {
+  void copy_to_device(device::Stream stream, device::View to, const void* from) override {
     copy_bytes(stream, to.data, from, to.bytes(), cudaMemcpyHostToDevice);
   }
-  void copy_to_host(Stream stream, void* to, View from) override {
+  void copy_to_host(device::Stream stream, void* to, device::View from) override {
     copy_bytes(stream, to, from.data, from.bytes(), cudaMemcpyDeviceToHost);
   }
-  void copy(Stream stream, View to, View from) override {
-    check_copy(to, from);
+  void copy(device::Stream stream, device::View to, device::View from) override {
+    device::check_copy(to, from);
     copy_bytes(stream, to.data, from.data, from.bytes(), cudaMemcpyDeviceToDevice);
   }
-  void convert(Stream stream, View to, View from) override {
-    check_convert(to, from);
+  void convert(device::Stream stream, device::View to, device::View from) override {
+    device::check_convert(to, from);
     cuda::convert(at(stream), to, from);
   }
-  void fill_zero(Stream stream, View to) override {
+  void fill_zero(device::Stream stream, device::View to) override {
     const cudaStream_t queue = raw(stream);
     if (to.size == 0) return;
     check(cudaMemsetAsync(to.data, 0, static_cast<std::size_t>(to.bytes()), queue),
           "clearing memory");
   }
 
-  void gemm(Stream stream, const Gemm& op) override {
-    check_shapes(op);
+  void gemm(device::Stream stream, const device::Gemm& op) override {
+    device::check_shapes(op);
     products_.run(at(stream), op, graphs_.capturing());
   }
-  void add_column_sums(Stream stream, View x, std::int64_t columns, View sum) override {
-    check_column_sums(x, columns, sum);
+  void add_column_sums(device::Stream stream, device::View x, std::int64_t columns,
+                       device::View sum) override {
+    device::check_column_sums(x, columns, sum);
     cuda::add_column_sums(at(stream), x, columns, sum);
   }
-  void gelu_forward(Stream stream, View x, View y, bool tanh_form) override {
-    check_elementwise(x, y);
+  void gelu_forward(device::Stream stream, device::View x, device::View y,
+                    bool tanh_form) override {
+    device::check_elementwise(x, y);
     cuda::gelu_forward(at(stream), x, y, tanh_form);
   }
-  void gelu_backward(Stream stream, View x, View dy, View dx, bool tanh_form) override {
-    check_elementwise(x, dy, dx);
+  void gelu_backward(device::Stream stream, device::View x, device::View dy, device::View dx,
+                     bool tanh_form) override {
+    device::check_elementwise(x, dy, dx);
     cuda::gelu_backward(at(stream), x, dy, dx, tanh_form);
   }
-  void tanh_forward(Stream stream, View x, View y) override {
-    check_elementwise(x, y);
+  void tanh_forward(device::Stream stream, device::View x, device::View y) override {
+    device::check_elementwise(x, y);
     cuda::tanh_forward(at(stream), x, y);
   }
-  void tanh_backward(Stream stream, View y, View dy, View dx) override {
-    check_elementwise(y, dy, dx);
+  void tanh_backward(device::Stream stream, device::View y, device::View dy,
+                     device::View dx) override {
+    device::check_elementwise(y, dy, dx);
     cuda::tanh_backward(at(stream), y, dy, dx);
   }
-  void add(Stream stream, View x, View y) override {
-    check_elementwise(x, y);
+  void add(device::Stream stream, device::View x, device::View y) override {
+    device::check_elementwise(x, y);
     cuda::add(at(stream), x, y);
   }
 
-  void gather_rows(Stream stream, View from, View index, std::int64_t columns, View to) override {
-    check_row_selection(from, index, columns, to);
+  void gather_rows(device::Stream stream, device::View from, device::View index,
+                   std::int64_t columns, device::View to) override {
+    device::check_row_selection(from, index, columns, to);
     cuda::gather_rows(at(stream), from, index, columns, to);
   }
-  void scatter_add_rows(Stream stream, View from, View index, std::int64_t columns,
-                        View to) override {
-    check_row_selection(to, index, columns, from);
+  void scatter_add_rows(device::Stream stream, device::View from, device::View index,
+                        std::int64_t columns, device::View to) override {
+    device::check_row_selection(to, index, columns, from);
     cuda::scatter_add_rows(at(stream), from, index, columns, to);
   }
 
-  void embedding_forward(Stream stream, const EmbeddingForward& op) override {
-    check_shapes(op);
+  void embedding_forward(device::Stream stream, const device::EmbeddingForward& op) override {
+    device::check_shapes(op);
     cuda::embedding_forward(at(stream), op);
   }
-  void embedding_backward(Stream stream, const EmbeddingBackward& op) override {
-    check_shapes(op);
+  void embedding_backward(device::Stream stream, const device::EmbeddingBackward& op) override {
+    device::check_shapes(op);
     cuda::embedding_backward(at(stream), op);
   }
-  void layer_norm_forward(Stream stream, const LayerNormForward& op) override {
-    check_shapes(op);
+  void layer_norm_forward(device::Stream stream, const device::LayerNormForward& op) override {
+    device::check_shapes(op);
     cuda::layer_norm_forward(at(stream), op);
   }
-  void layer_norm_backward(Stream stream, const LayerNormBackward& op) override {
-    check_shapes(op);
+  void layer_norm_backward(device::Stream stream, const device::LayerNormBackward& op) override {
+    device::check_shapes(op);
     cuda::layer_norm_backward(at(stream), op);
   }
-  void attention_forward(Stream stream, const AttentionForward& op) override;
-  void attention_backward(Stream stream, const AttentionBackward& op) override;
-  void cross_entropy(Stream stream, const CrossEntropy& op) override {
-    check_shapes(op);
+  void attention_forward(device::Stream stream, const device::AttentionForward& op) override;
+  void attention_backward(device::Stream stream, const device::AttentionBackward& op) override;
+  void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override {
+    device::check_shapes(op);
     cuda::cross_entropy(at(stream), op);
   }
 
-  void sum_of_squares(Stream stream, View x, View result) override {
-    check_sum_of_squares(x, result);
+  void sum_of_squares(device::Stream stream, device::View x, device::View result) override {
+    device::check_sum_of_squares(x, result);
     cuda::sum_of_squares(at(stream), x, result);
   }
-  void limit_norm(Stream stream, View x, View squared_norm, View limit) override {
-    check_limit_norm(x, squared_norm, limit);
+  void limit_norm(device::Stream stream, device::View x, device::View squared_norm,
+                  device::View limit) override {
+    device::check_limit_norm(x, squared_norm, limit);
     cuda::limit_norm(at(stream), x, squared_norm, limit);
   }
-  void update(Stream stream, const OptimizerUpdate& op) override;
+  void update(device::Stream stream, const device::OptimizerUpdate& op) override;
 
  private:
   struct Queue {
@@ -224,15 +232,15 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
 
   // Every call may come from another thread than the one before.
   void enter() const { check(cudaSetDevice(options_.index), "choosing the GPU"); }
-  Queue& queue(Stream stream) {
+  Queue& queue(device::Stream stream) {
     base::check(stream >= 0 && static_cast<std::size_t>(stream) < streams_.size(),
                 "a stream comes from make_stream");
     enter();
     return streams_[static_cast<std::size_t>(stream)];
   }
-  cudaStream_t raw(Stream stream) { return queue(stream).stream.get(); }
+  cudaStream_t raw(device::Stream stream) { return queue(stream).stream.get(); }
   // `name`: of the operation that calls this.
-  TracedLaunch at(Stream stream, const char* name = __builtin_FUNCTION()) {
+  TracedLaunch at(device::Stream stream, const char* name = __builtin_FUNCTION()) {
     Queue& mine = queue(stream);
     if (mine.scratch == nullptr) {
       graphs_.refuse_capture("allocating scratch memory");
@@ -240,14 +248,14 @@ class CudaDevice final : public Device, public cuda::NativeStreams {
     }
     return {{mine.stream.get(), report_.facts, mine.scratch, cuda::kScratchBytes}, name};
   }
-  void copy_bytes(Stream stream, void* to, const void* from, std::int64_t bytes,
+  void copy_bytes(device::Stream stream, void* to, const void* from, std::int64_t bytes,
                   cudaMemcpyKind kind) {
     const cudaStream_t target = raw(stream);
     if (bytes == 0) return;
     check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, target), "copying");
   }
   // Whether the fused kernels do this attention.
-  bool is_fused(Dtype dtype, std::int64_t head_size) const {
+  bool is_fused(device::Dtype dtype, std::int64_t head_size) const {
     return options_.attention != CudaAttention::Reference &&
            cuda::attention_is_fused(dtype, head_size);
   }
@@ -293,10 +301,12 @@ std::string CudaDevice::description() const {
   return text;
 }
 
-std::int64_t head_size_of(const View& out, const View& lse) { return out.size / lse.size; }
+std::int64_t head_size_of(const device::View& out, const device::View& lse) {
+  return out.size / lse.size;
+}
 
-void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
-  check_shapes(op);
+void CudaDevice::attention_forward(device::Stream stream, const device::AttentionForward& op) {
+  device::check_shapes(op);
   if (!is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
     cuda::attention_forward_reference(at(stream), batched_, op);
   } else if (grouped_) {
@@ -314,8 +324,8 @@ void CudaDevice::attention_forward(Stream stream, const AttentionForward& op) {
   }
 }
 
-void CudaDevice::attention_backward(Stream stream, const AttentionBackward& op) {
-  check_shapes(op);
+void CudaDevice::attention_backward(device::Stream stream, const device::AttentionBackward& op) {
+  device::check_shapes(op);
   if (!is_fused(op.out.dtype, head_size_of(op.out, op.lse))) {
     cuda::attention_backward_reference(at(stream), batched_, op);
   } else if (grouped_) {
@@ -329,8 +339,8 @@ void CudaDevice::attention_backward(Stream stream, const AttentionBackward& op) 
   }
 }
 
-void CudaDevice::update(Stream stream, const OptimizerUpdate& op) {
-  check_shapes(op);
+void CudaDevice::update(device::Stream stream, const device::OptimizerUpdate& op) {
+  device::check_shapes(op);
   const TracedLaunch here = at(stream);
   if (op.tensor_count == 0) return;
   const cuda::OptimizerTableView* table = tables_.find(op.tensors, op.tensor_count);
@@ -349,7 +359,7 @@ void CudaDevice::update(Stream stream, const OptimizerUpdate& op) {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
+std::unique_ptr<device::Device> make_cuda_device(const CudaOptions& options) {
   cuda::DeviceReport report = cuda::examine_device(options.index);
   if (options.attention == CudaAttention::Wgmma && report.facts.architecture != 90) {
     throw base::Error(base::Code::User, "attention: wgmma needs a GPU of compute capability 9.0, " +
@@ -361,4 +371,4 @@ std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   return std::make_unique<CudaDevice>(options, std::move(report));
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cuda

@@ -1,9 +1,9 @@
 // The CUDA device: one NVIDIA GPU of compute capability 8.0 or newer; float32, bfloat16 or float16
 // activations, sums in float32. Needs none of CUDA's headers. Every program but the tests reaches
-// it through the plug-in (trainer/plugins/cuda_plugin.h), so that machines without CUDA run the same
-// program. One thread at a time may use a device. The same calls give the same bits on the same
-// kind of GPU; between processes only with one gemm_cache_file, or with tune_products off (README,
-// decision "Timed products").
+// it through the plug-in (trainer/plugins/cuda_plugin.h), so that machines without CUDA run the
+// same program. One thread at a time may use a device. The same calls give the same bits on the
+// same kind of GPU; between processes only with one gemm_cache_file, or with tune_products off
+// (README, decision "Timed products").
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cuda {
 
 // Automatic: the fused kernels where they cover type and head size, the reference elsewhere; and
 // forward the faster of Streamed and Resident, timed at a shape's first use (tune_products off:
@@ -42,6 +42,6 @@ struct CudaOptions {
 
 // Throws Code::Operator where there is no driver, no GPU, or either is too old, saying which and
 // what would do; Code::User for an index beyond the GPUs there are.
-[[nodiscard]] std::unique_ptr<Device> make_cuda_device(const CudaOptions& options);
+[[nodiscard]] std::unique_ptr<device::Device> make_cuda_device(const CudaOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cuda

@@ -7,7 +7,7 @@
 
 namespace regatta::trainer::cuda {
 
-Event EventPool::record(cudaStream_t stream) {
+device::Event EventPool::record(cudaStream_t stream) {
   if (pending_.size() >= kPending) recycle_done();
   if (idle_.empty()) idle_.emplace_back();
   OwnEvent event = std::move(idle_.back());
@@ -17,13 +17,13 @@ Event EventPool::record(cudaStream_t stream) {
   return last_;
 }
 
-void EventPool::wait(cudaStream_t stream, Event event) {
+void EventPool::wait(cudaStream_t stream, device::Event event) {
   const auto found = find(event);
   if (found == pending_.end()) return;
   check(cudaStreamWaitEvent(stream, found->event.get(), 0), "waiting for an event");
 }
 
-void EventPool::wait_host(Event event) {
+void EventPool::wait_host(device::Event event) {
   const auto found = find(event);
   if (found == pending_.end()) return;
   check(cudaEventSynchronize(found->event.get()), "waiting for the GPU");
@@ -36,11 +36,11 @@ void EventPool::all_done() {
   pending_.clear();
 }
 
-std::deque<EventPool::Pending>::iterator EventPool::find(Event event) {
+std::deque<EventPool::Pending>::iterator EventPool::find(device::Event event) {
   base::check(event >= 1 && event <= last_, "an event is recorded before it is waited for");
   const auto found = std::lower_bound(
       pending_.begin(), pending_.end(), event,
-      [](const Pending& pending, Event number) { return pending.number < number; });
+      [](const Pending& pending, device::Event number) { return pending.number < number; });
   return found != pending_.end() && found->number == event ? found : pending_.end();
 }
 

@@ -17,25 +17,25 @@ class EventPool {
   // ahead than that makes more of them.
   static constexpr std::size_t kPending = 64;
 
-  [[nodiscard]] Event record(cudaStream_t stream);
+  [[nodiscard]] device::Event record(cudaStream_t stream);
   // Waiting for one that is done costs nothing, however old it is.
-  void wait(cudaStream_t stream, Event event);
-  void wait_host(Event event);
+  void wait(cudaStream_t stream, device::Event event);
+  void wait_host(device::Event event);
   // Everything recorded is done: the host has synchronised with the GPU.
   void all_done();
 
  private:
   struct Pending {
-    Event number;
+    device::Event number;
     OwnEvent event;
   };
   // The end for one that is done.
-  [[nodiscard]] std::deque<Pending>::iterator find(Event event);
+  [[nodiscard]] std::deque<Pending>::iterator find(device::Event event);
   void recycle_done();
 
   std::deque<Pending> pending_;  // in the order of their numbers
   std::vector<OwnEvent> idle_;
-  Event last_ = 0;
+  device::Event last_ = 0;
 };
 
 }  // namespace regatta::trainer::cuda

@@ -8,7 +8,7 @@
 namespace regatta::trainer::cuda {
 namespace {
 
-double time_of(const Launch& at, const AttentionForward& op, ForwardWay way) {
+double time_of(const KernelLaunch& at, const device::AttentionForward& op, ForwardWay way) {
   return *best_microseconds(at.stream, [&] {
     attention_forward_fused(at, op, way);
     return true;
@@ -17,7 +17,8 @@ double time_of(const Launch& at, const AttentionForward& op, ForwardWay way) {
 
 }  // namespace
 
-void ForwardChoice::run(const Launch& at, const AttentionForward& op, bool capturing) {
+void ForwardChoice::run(const KernelLaunch& at, const device::AttentionForward& op,
+                        bool capturing) {
   const std::int64_t head_size = op.out.size / op.lse.size;
   // Up to two stages the streamed way keeps all keys and values, too.
   const bool one_way = op.tokens.max_length <= 2 * kForwardKeys ||

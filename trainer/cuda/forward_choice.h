@@ -17,7 +17,7 @@ class ForwardChoice {
   explicit ForwardChoice(bool tune) : tune_(tune) {}
 
   // Enqueues the operation; at a shape's first use outside of a capture several times, and waits.
-  void run(const Launch& at, const AttentionForward& op, bool capturing);
+  void run(const KernelLaunch& at, const device::AttentionForward& op, bool capturing);
 
   // "resident for 3 of 5 shapes", or nothing before the first choice.
   [[nodiscard]] std::string description() const;
@@ -25,7 +25,7 @@ class ForwardChoice {
  private:
   // Type, head size, heads, whether there is dropout, tokens, samples, stages of the longest.
   using Shape =
-      std::tuple<Dtype, std::int64_t, int, bool, std::int64_t, std::int64_t, std::int64_t>;
+      std::tuple<device::Dtype, std::int64_t, int, bool, std::int64_t, std::int64_t, std::int64_t>;
 
   bool tune_;
   std::map<Shape, ForwardWay> chosen_;

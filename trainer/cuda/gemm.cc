@@ -29,8 +29,8 @@ std::string size_text(const GemmKey& key) {
 
 // The product with results that a trial may write as often as it likes: those that accumulate are
 // redirected to `memory`.
-Gemm trial_of(const Gemm& op, void* memory) {
-  Gemm trial = op;
+device::Gemm trial_of(const device::Gemm& op, void* memory) {
+  device::Gemm trial = op;
   auto* bytes = static_cast<unsigned char*>(memory);
   if (op.beta != 0.0F) {
     trial.c.data = bytes;
@@ -40,12 +40,12 @@ Gemm trial_of(const Gemm& op, void* memory) {
   if (op.a_column_sums.data != nullptr) trial.a_column_sums.data = bytes;
   return trial;
 }
-std::int64_t trial_bytes(const Gemm& op) {
+std::int64_t trial_bytes(const device::Gemm& op) {
   return (op.beta != 0.0F ? (op.c.bytes() + 255) / 256 * 256 : 0) + op.c_column_sums.bytes() +
          op.a_column_sums.bytes();
 }
 
-void* sums_of(const Launch& at) {
+void* sums_of(const KernelLaunch& at) {
   return static_cast<unsigned char*>(at.scratch) + kWorkspaceBytes;
 }
 
@@ -79,7 +79,7 @@ std::string GemmEngine::version() const {
          "." + std::to_string(number % 100);
 }
 
-void GemmEngine::run(const Launch& at, const Gemm& op, bool capturing) {
+void GemmEngine::run(const KernelLaunch& at, const device::Gemm& op, bool capturing) {
   base::check(op.gelu_input.data == nullptr || op.gelu_input.data != op.c.data || op.c.size == 0,
               "an activation's input is not overwritten by its gradient");
   if (op.m == 0 || op.n == 0) {
@@ -90,8 +90,8 @@ void GemmEngine::run(const Launch& at, const Gemm& op, bool capturing) {
   execute(at, op, key, plan_of(at, op, key, capturing), capturing);
 }
 
-void GemmEngine::execute(const Launch& at, const Gemm& op, const GemmKey& key, const GemmPlan& plan,
-                         bool capturing) {
+void GemmEngine::execute(const KernelLaunch& at, const device::Gemm& op, const GemmKey& key,
+                         const GemmPlan& plan, bool capturing) {
   switch (plan.path) {
     case GemmPath::BuiltIn:
       built_in_product(at, op);
@@ -112,8 +112,8 @@ void GemmEngine::execute(const Launch& at, const Gemm& op, const GemmKey& key, c
   }
 }
 
-cublasStatus_t GemmEngine::call_library(const Launch& at, const Gemm& op, const GemmKey& key,
-                                        const GemmAlgorithm& algorithm) const {
+cublasStatus_t GemmEngine::call_library(const KernelLaunch& at, const device::Gemm& op,
+                                        const GemmKey& key, const GemmAlgorithm& algorithm) const {
   base::check(at.scratch_bytes >= kWorkspaceBytes + 4 * (op.m + op.n),
               "the scratch memory holds the library's workspace and column sums");
   // The library overwrites column sums; the contract adds to them.
@@ -121,13 +121,14 @@ cublasStatus_t GemmEngine::call_library(const Launch& at, const Gemm& op, const 
       LibraryCall(op, key, sums_of(at)).enqueue(handle_.get(), at, algorithm);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (key.tail == GemmTail::InputSums) {
-    add(at, {sums_of(at), op.a_column_sums.size, Dtype::Float32}, op.a_column_sums);
+    add(at, {sums_of(at), op.a_column_sums.size, device::Dtype::Float32}, op.a_column_sums);
   }
   return status;
 }
 
-void GemmEngine::finish_separately(const Launch& at, const Gemm& op, GemmTail tail) const {
-  const bool tanh_form = op.activation == Activation::GeluTanh;
+void GemmEngine::finish_separately(const KernelLaunch& at, const device::Gemm& op,
+                                   GemmTail tail) const {
+  const bool tanh_form = op.activation == device::Activation::GeluTanh;
   switch (tail) {
     case GemmTail::None:
       base::check(false, "a product without a tail has nothing to separate");
@@ -154,8 +155,8 @@ void GemmEngine::finish_separately(const Launch& at, const Gemm& op, GemmTail ta
 
 // ---------------------------------------------------------------- choosing
 
-const GemmPlan& GemmEngine::plan_of(const Launch& at, const Gemm& op, const GemmKey& key,
-                                    bool capturing) {
+const GemmPlan& GemmEngine::plan_of(const KernelLaunch& at, const device::Gemm& op,
+                                    const GemmKey& key, bool capturing) {
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
   if (!tail_can_fuse(key)) {
     GemmPlan separate;
@@ -178,7 +179,8 @@ const GemmPlan& GemmEngine::plan_of(const Launch& at, const Gemm& op, const Gemm
   return plans_[key] = untimed_plan(at, op, key);
 }
 
-GemmPlan GemmEngine::untimed_plan(const Launch& at, const Gemm& op, const GemmKey& key) const {
+GemmPlan GemmEngine::untimed_plan(const KernelLaunch& at, const device::Gemm& op,
+                                  const GemmKey& key) const {
   GemmPlan plan;
   const std::vector<GemmAlgorithm> found =
       LibraryCall(op, key, sums_of(at)).algorithms(handle_.get(), 1);
@@ -191,7 +193,7 @@ GemmPlan GemmEngine::untimed_plan(const Launch& at, const Gemm& op, const GemmKe
   return plan;
 }
 
-std::optional<GemmPlan> GemmEngine::timed_plan(const Launch& at, const Gemm& op,
+std::optional<GemmPlan> GemmEngine::timed_plan(const KernelLaunch& at, const device::Gemm& op,
                                                const GemmKey& key) {
   const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(trial_bytes(op), 1));
   void* raw = nullptr;
@@ -201,7 +203,7 @@ std::optional<GemmPlan> GemmEngine::timed_plan(const Launch& at, const Gemm& op,
   }
   const DevicePointer memory = DevicePointer::adopt(raw);
   check(cudaMemsetAsync(raw, 0, bytes, at.stream), "clearing memory to time products");
-  const Gemm trial = trial_of(op, raw);
+  const device::Gemm trial = trial_of(op, raw);
   std::vector<GemmPlan> candidates;
   const std::vector<GemmAlgorithm> offered =
       LibraryCall(trial, key, sums_of(at)).algorithms(handle_.get(), kCandidates);
@@ -220,8 +222,8 @@ std::optional<GemmPlan> GemmEngine::timed_plan(const Launch& at, const Gemm& op,
   return timed.empty() ? GemmPlan{} : fastest(timed);          // built in, if nothing else runs
 }
 
-std::optional<double> GemmEngine::microseconds(const Launch& at, const Gemm& op, const GemmKey& key,
-                                               const GemmPlan& plan) {
+std::optional<double> GemmEngine::microseconds(const KernelLaunch& at, const device::Gemm& op,
+                                               const GemmKey& key, const GemmPlan& plan) {
   return best_microseconds(at.stream, [&] {
     if (plan.path != GemmPath::Library) {
       execute(at, op, key, plan, false);

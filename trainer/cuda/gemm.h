@@ -43,7 +43,7 @@ class GemmEngine {
 
   // The shapes are checked. Uses the first half of at.scratch as the library's workspace, and a
   // little of the second.
-  void run(const Launch& at, const Gemm& op, bool capturing);
+  void run(const KernelLaunch& at, const device::Gemm& op, bool capturing);
 
   // Writes what was timed since the last call to the cache file: nothing where nothing was. Called
   // whenever the host waits, so that the choices behind whatever it then reads, a checkpoint say,
@@ -61,18 +61,21 @@ class GemmEngine {
     void operator()(cublasLtContext* handle) const { static_cast<void>(cublasLtDestroy(handle)); }
   };
 
-  const GemmPlan& plan_of(const Launch& at, const Gemm& op, const GemmKey& key, bool capturing);
-  [[nodiscard]] GemmPlan untimed_plan(const Launch& at, const Gemm& op, const GemmKey& key) const;
+  const GemmPlan& plan_of(const KernelLaunch& at, const device::Gemm& op, const GemmKey& key,
+                          bool capturing);
+  [[nodiscard]] GemmPlan untimed_plan(const KernelLaunch& at, const device::Gemm& op,
+                                      const GemmKey& key) const;
   // Nothing if there is no memory to try on.
-  [[nodiscard]] std::optional<GemmPlan> timed_plan(const Launch& at, const Gemm& op,
+  [[nodiscard]] std::optional<GemmPlan> timed_plan(const KernelLaunch& at, const device::Gemm& op,
                                                    const GemmKey& key);
-  void execute(const Launch& at, const Gemm& op, const GemmKey& key, const GemmPlan& plan,
-               bool capturing);
-  [[nodiscard]] cublasStatus_t call_library(const Launch& at, const Gemm& op, const GemmKey& key,
+  void execute(const KernelLaunch& at, const device::Gemm& op, const GemmKey& key,
+               const GemmPlan& plan, bool capturing);
+  [[nodiscard]] cublasStatus_t call_library(const KernelLaunch& at, const device::Gemm& op,
+                                            const GemmKey& key,
                                             const GemmAlgorithm& algorithm) const;
-  void finish_separately(const Launch& at, const Gemm& op, GemmTail tail) const;
+  void finish_separately(const KernelLaunch& at, const device::Gemm& op, GemmTail tail) const;
   // The best of three after one, or nothing if the plan does not run.
-  [[nodiscard]] std::optional<double> microseconds(const Launch& at, const Gemm& op,
+  [[nodiscard]] std::optional<double> microseconds(const KernelLaunch& at, const device::Gemm& op,
                                                    const GemmKey& key, const GemmPlan& plan);
   void load();
 

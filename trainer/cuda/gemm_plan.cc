@@ -25,21 +25,21 @@ constexpr std::array<std::string_view, 8> kTails = {
 constexpr std::array<std::string_view, 3> kPaths = {"library", "separate", "built-in"};
 constexpr std::size_t kFields = 13 + std::tuple_size_v<GemmAlgorithm>;
 
-GemmType type_of(Dtype dtype, bool tensor_float32) {
-  base::check(dtype != Dtype::Float8E4M3 && dtype != Dtype::Float8E5M2,
+GemmType type_of(device::Dtype dtype, bool tensor_float32) {
+  base::check(dtype != device::Dtype::Float8E4M3 && dtype != device::Dtype::Float8E5M2,
               "products of FP8 are not there yet: they need scales that Gemm does not carry");
   switch (dtype) {
-    case Dtype::BFloat16:
+    case device::Dtype::BFloat16:
       return GemmType::BFloat16;
-    case Dtype::Float16:
+    case device::Dtype::Float16:
       return GemmType::Float16;
     default:
-      base::check(dtype == Dtype::Float32, "a product reads float32, bfloat16 or float16");
+      base::check(dtype == device::Dtype::Float32, "a product reads float32, bfloat16 or float16");
       return tensor_float32 ? GemmType::TensorFloat32 : GemmType::Float32;
   }
 }
 
-GemmTail tail_of(const Gemm& op) {
+GemmTail tail_of(const device::Gemm& op) {
   const bool bias = op.bias.size != 0;
   if (op.pre_activation.data != nullptr) return bias ? GemmTail::GeluBias : GemmTail::Gelu;
   if (op.gelu_input.data != nullptr) {
@@ -49,9 +49,10 @@ GemmTail tail_of(const Gemm& op) {
   return bias ? GemmTail::Bias : GemmTail::None;
 }
 
-int alignment_of(const Gemm& op) {
+int alignment_of(const device::Gemm& op) {
   std::uintptr_t bits = 16;
-  for (const View* view : {&op.a, &op.b, &op.c, &op.bias, &op.pre_activation, &op.gelu_input}) {
+  for (const device::View* view :
+       {&op.a, &op.b, &op.c, &op.bias, &op.pre_activation, &op.gelu_input}) {
     bits |= reinterpret_cast<std::uintptr_t>(view->data);
   }
   return static_cast<int>(bits & (~bits + 1));
@@ -149,7 +150,7 @@ std::string entry_text(const GemmKey& key, const GemmPlan& plan) {
 
 }  // namespace
 
-GemmKey key_of(const Gemm& op, bool tensor_float32) {
+GemmKey key_of(const device::Gemm& op, bool tensor_float32) {
   GemmKey key;
   key.m = op.m;
   key.n = op.n;
@@ -157,10 +158,10 @@ GemmKey key_of(const Gemm& op, bool tensor_float32) {
   key.transpose_a = op.transpose_a;
   key.transpose_b = op.transpose_b;
   key.type = type_of(op.a.dtype, tensor_float32);
-  key.float_result = op.c.dtype == Dtype::Float32;
+  key.float_result = op.c.dtype == device::Dtype::Float32;
   key.accumulate = op.beta != 0.0F;
   key.tail = tail_of(op);
-  key.tanh_form = op.activation == Activation::GeluTanh;
+  key.tanh_form = op.activation == device::Activation::GeluTanh;
   key.alignment = alignment_of(op);
   return key;
 }
@@ -184,8 +185,8 @@ bool tail_can_fuse(const GemmKey& key) {
   return false;
 }
 
-Gemm without_tail(const Gemm& op, GemmTail tail) {
-  Gemm rest = op;
+device::Gemm without_tail(const device::Gemm& op, GemmTail tail) {
+  device::Gemm rest = op;
   switch (tail) {
     case GemmTail::None:
       break;
@@ -196,11 +197,11 @@ Gemm without_tail(const Gemm& op, GemmTail tail) {
     case GemmTail::GeluBias:
       rest.c = op.pre_activation;
       rest.pre_activation = {};
-      rest.activation = Activation::None;
+      rest.activation = device::Activation::None;
       break;
     case GemmTail::GeluGradient:
       rest.gelu_input = {};
-      rest.activation = Activation::None;
+      rest.activation = device::Activation::None;
       break;
     case GemmTail::GeluGradientSums:
       rest.c_column_sums = {};

@@ -48,7 +48,7 @@ struct GemmKey {
 };
 
 // Aborts for FP8 inputs: not yet.
-[[nodiscard]] GemmKey key_of(const Gemm& op, bool tensor_float32);
+[[nodiscard]] GemmKey key_of(const device::Gemm& op, bool tensor_float32);
 
 // Whether cuBLASLt's documented conditions let one call do the key's tail to this device's contract
 // (the heuristic may still refuse): GELU only in its tanh form and with a result of 16 bits, its
@@ -58,7 +58,7 @@ struct GemmKey {
 [[nodiscard]] bool tail_can_fuse(const GemmKey& key);
 
 // The product that remains when the outermost part of the tail is done by a kernel of its own.
-[[nodiscard]] Gemm without_tail(const Gemm& op, GemmTail tail);
+[[nodiscard]] device::Gemm without_tail(const device::Gemm& op, GemmTail tail);
 
 enum class GemmPath : std::uint8_t {
   Library,   // one library call, tail included, with `algorithm`

@@ -20,14 +20,15 @@ void check(cublasStatus_t status, const char* what) {
                                                cublasLtGetStatusString(status) + ")");
 }
 
-cudaDataType_t library_type(Dtype dtype) {
+cudaDataType_t library_type(device::Dtype dtype) {
   switch (dtype) {
-    case Dtype::BFloat16:
+    case device::Dtype::BFloat16:
       return CUDA_R_16BF;
-    case Dtype::Float16:
+    case device::Dtype::Float16:
       return CUDA_R_16F;
     default:
-      base::check(dtype == Dtype::Float32, "the library multiplies float32 and 16-bit types");
+      base::check(dtype == device::Dtype::Float32,
+                  "the library multiplies float32 and 16-bit types");
       return CUDA_R_32F;
   }
 }
@@ -87,7 +88,7 @@ bool has_fixed_order(const cublasLtMatmulAlgo_t& algorithm) {
 
 }  // namespace
 
-LibraryCall::LibraryCall(const Gemm& op, const GemmKey& key, void* sums)
+LibraryCall::LibraryCall(const device::Gemm& op, const GemmKey& key, void* sums)
     : a_(op.b.data),
       b_(op.a.data),
       c_(op.c.data),
@@ -113,7 +114,7 @@ LibraryCall::LibraryCall(const BatchedProduct& op)
       alignment_(16),
       workspace_bytes_(0) {
   make_operation(CUBLAS_COMPUTE_32F, op.transpose_a, op.transpose_b);
-  const auto layout = [&](const View& view, std::int64_t rows, std::int64_t columns) {
+  const auto layout = [&](const device::View& view, std::int64_t rows, std::int64_t columns) {
     Layout result = layout_of(view.dtype, rows, columns);
     set(result.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(op.batch));
     set(result.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
@@ -132,7 +133,8 @@ void LibraryCall::make_operation(cublasComputeType_t compute, bool transpose_a, 
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
 }
 
-LibraryCall::Layout LibraryCall::layout_of(Dtype dtype, std::int64_t rows, std::int64_t columns) {
+LibraryCall::Layout LibraryCall::layout_of(device::Dtype dtype, std::int64_t rows,
+                                           std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
   check(cublasLtMatrixLayoutCreate(&layout, library_type(dtype), static_cast<std::uint64_t>(rows),
                                    static_cast<std::uint64_t>(columns), rows),
@@ -140,14 +142,14 @@ LibraryCall::Layout LibraryCall::layout_of(Dtype dtype, std::int64_t rows, std::
   return Layout(layout);
 }
 
-void LibraryCall::set_epilogue(const Gemm& op, const GemmKey& key, void* sums) {
+void LibraryCall::set_epilogue(const device::Gemm& op, const GemmKey& key, void* sums) {
   set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key.tail));
   const bool sums_out = key.tail == GemmTail::InputSums;
   if (sums_out || op.bias.size != 0) {
     void* vector = sums_out ? sums : op.bias.data;
     set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   }
-  const View& matrix = op.gelu_input.data != nullptr ? op.gelu_input : op.pre_activation;
+  const device::View& matrix = op.gelu_input.data != nullptr ? op.gelu_input : op.pre_activation;
   if (matrix.data != nullptr) {
     set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, matrix.data);
     set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, op.n);
@@ -200,7 +202,7 @@ bool LibraryCall::accepts(cublasLtHandle_t handle, const GemmAlgorithm& algorith
          has_fixed_order(algo);
 }
 
-cublasStatus_t LibraryCall::enqueue(cublasLtHandle_t handle, const Launch& at,
+cublasStatus_t LibraryCall::enqueue(cublasLtHandle_t handle, const KernelLaunch& at,
                                     const GemmAlgorithm& algorithm) const {
   const cublasLtMatmulAlgo_t algo = library_algorithm(algorithm);
   const float alpha = 1;

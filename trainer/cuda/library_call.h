@@ -23,14 +23,14 @@ constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 class LibraryCall {
  public:
   // key.tail can be fused. `sums` takes the column sums of InputSums.
-  LibraryCall(const Gemm& op, const GemmKey& key, void* sums);
+  LibraryCall(const device::Gemm& op, const GemmKey& key, void* sums);
   // A strided batch, in float32 arithmetic and without a workspace.
   explicit LibraryCall(const BatchedProduct& op);
 
   // At most `count` algorithms with an order of sums that is fixed; none if the library refuses.
   [[nodiscard]] std::vector<GemmAlgorithm> algorithms(cublasLtHandle_t handle, int count) const;
   [[nodiscard]] bool accepts(cublasLtHandle_t handle, const GemmAlgorithm& algorithm) const;
-  [[nodiscard]] cublasStatus_t enqueue(cublasLtHandle_t handle, const Launch& at,
+  [[nodiscard]] cublasStatus_t enqueue(cublasLtHandle_t handle, const KernelLaunch& at,
                                        const GemmAlgorithm& algorithm) const;
 
  private:
@@ -47,8 +47,9 @@ class LibraryCall {
   using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, DestroyLayout>;
 
   void make_operation(cublasComputeType_t compute, bool transpose_a, bool transpose_b);
-  [[nodiscard]] static Layout layout_of(Dtype dtype, std::int64_t rows, std::int64_t columns);
-  void set_epilogue(const Gemm& op, const GemmKey& key, void* sums);
+  [[nodiscard]] static Layout layout_of(device::Dtype dtype, std::int64_t rows,
+                                        std::int64_t columns);
+  void set_epilogue(const device::Gemm& op, const GemmKey& key, void* sums);
 
   const void* a_;  // the library's
   const void* b_;

@@ -15,7 +15,7 @@ class NativeStreams {
   [[nodiscard]] virtual int gpu() const = 0;
   // Lives as long as the device. Throws while repeat() captures: what is asked for by whom waits on
   // events of its own cannot be replayed.
-  [[nodiscard]] virtual cudaStream_t native(Stream stream) = 0;
+  [[nodiscard]] virtual cudaStream_t native(device::Stream stream) = 0;
 };
 
 }  // namespace regatta::trainer::cuda

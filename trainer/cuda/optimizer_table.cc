@@ -12,18 +12,18 @@
 namespace regatta::trainer::cuda {
 namespace {
 
-bool is_same(const OptimizerTensor& a, const OptimizerTensor& b) {
+bool is_same(const device::OptimizerTensor& a, const device::OptimizerTensor& b) {
   return a.offset == b.offset && a.size == b.size && a.weight_decay == b.weight_decay &&
          a.trust_ratio == b.trust_ratio && a.number == b.number;
 }
 
 }  // namespace
 
-OptimizerChunks chunks_of(const OptimizerTensor* tensors, std::int64_t count) {
+OptimizerChunks chunks_of(const device::OptimizerTensor* tensors, std::int64_t count) {
   OptimizerChunks result;
   std::unordered_map<std::int64_t, std::size_t> last;  // tensor of each number
   for (std::int64_t i = 0; i < count; ++i) {
-    const OptimizerTensor& tensor = tensors[i];
+    const device::OptimizerTensor& tensor = tensors[i];
     OptimizerTensorChunks mine;
     mine.first = static_cast<std::int32_t>(result.chunks.size());
     mine.trust_ratio = tensor.trust_ratio ? 1 : 0;
@@ -51,7 +51,7 @@ OptimizerChunks chunks_of(const OptimizerTensor* tensors, std::int64_t count) {
 }
 
 struct OptimizerTables::Table {
-  std::vector<OptimizerTensor> key;
+  std::vector<device::OptimizerTensor> key;
   DevicePointer memory;
   OptimizerTableView view;
 };
@@ -61,7 +61,7 @@ OptimizerTables::~OptimizerTables() = default;
 bool OptimizerTables::full() const { return tables_.size() >= kMaxTables; }
 void OptimizerTables::clear() { tables_.clear(); }
 
-const OptimizerTableView* OptimizerTables::find(const OptimizerTensor* tensors,
+const OptimizerTableView* OptimizerTables::find(const device::OptimizerTensor* tensors,
                                                 std::int64_t count) const {
   for (const std::unique_ptr<Table>& table : tables_) {
     if (std::equal(table->key.begin(), table->key.end(), tensors, tensors + count, is_same)) {
@@ -71,7 +71,7 @@ const OptimizerTableView* OptimizerTables::find(const OptimizerTensor* tensors,
   return nullptr;
 }
 
-const OptimizerTableView& OptimizerTables::make(const OptimizerTensor* tensors,
+const OptimizerTableView& OptimizerTables::make(const device::OptimizerTensor* tensors,
                                                 std::int64_t count) {
   const OptimizerChunks chunks = chunks_of(tensors, count);
   const std::size_t chunk_bytes = chunks.chunks.size() * sizeof(OptimizerChunk);

@@ -37,7 +37,7 @@ struct OptimizerChunks {
   std::vector<OptimizerChunk> chunks;  // table order; an empty tensor has none
   std::vector<OptimizerTensorChunks> tensors;
 };
-[[nodiscard]] OptimizerChunks chunks_of(const OptimizerTensor* tensors, std::int64_t count);
+[[nodiscard]] OptimizerChunks chunks_of(const device::OptimizerTensor* tensors, std::int64_t count);
 
 // A table in device memory.
 struct OptimizerTableView {
@@ -60,11 +60,11 @@ class OptimizerTables {
   OptimizerTables& operator=(const OptimizerTables&) = delete;
 
   // The table of these tensors, or null: then make it, outside of any capture.
-  [[nodiscard]] const OptimizerTableView* find(const OptimizerTensor* tensors,
+  [[nodiscard]] const OptimizerTableView* find(const device::OptimizerTensor* tensors,
                                                std::int64_t count) const;
   // Uploads through pinned memory on a stream of its own and waits for that alone (microseconds),
   // so whatever is enqueued afterwards, on any stream, sees the table. Throws base::Error.
-  const OptimizerTableView& make(const OptimizerTensor* tensors, std::int64_t count);
+  const OptimizerTableView& make(const device::OptimizerTensor* tensors, std::int64_t count);
   [[nodiscard]] bool full() const;
   // Only when nothing enqueued or captured uses a table.
   void clear();
@@ -76,6 +76,7 @@ class OptimizerTables {
 
 // Any part. op.scalars, op.squared_norm, op.tensor_norms and the table are read on the device: the
 // same launches for every step. LAMB needs 16 bytes of scratch per chunk and 4 per tensor.
-void update(const Launch& at, const OptimizerUpdate& op, const OptimizerTableView& table);
+void update(const KernelLaunch& at, const device::OptimizerUpdate& op,
+            const OptimizerTableView& table);
 
 }  // namespace regatta::trainer::cuda

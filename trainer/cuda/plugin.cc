@@ -2,8 +2,9 @@
 
 using namespace regatta::trainer;  // this file only
 
-const char* regatta_cuda_plugin_version() { return kCudaPluginVersion; }
+const char* regatta_cuda_plugin_version() { return cuda::kCudaPluginVersion; }
 
-Device* regatta_make_cuda_device(const CudaOptions* options, PluginError* error) {
-  return made_or_null([&] { return make_cuda_device(*options); }, error);
+device::Device* regatta_make_cuda_device(const cuda::CudaOptions* options,
+                                         device::PluginError* error) {
+  return device::made_or_null([&] { return cuda::make_cuda_device(*options); }, error);
 }

@@ -3,12 +3,12 @@
 // options may cross as C++; exceptions of the factories do not.
 #pragma once
 
-#include "trainer/ranks/communicator.h"
 #include "trainer/cuda/cuda_device.h"
-#include "trainer/nccl/nccl_options.h"
 #include "trainer/device/plugin_entry.h"
+#include "trainer/nccl/nccl_options.h"
+#include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::cuda {
 
 // Counts up with every change to Device, Communicator, their options or these functions.
 #define REGATTA_CUDA_INTERFACE "3"
@@ -19,20 +19,24 @@ constexpr const char* kCudaVersionFunction = "regatta_cuda_plugin_version";
 constexpr const char* kCudaMakeFunction = "regatta_make_cuda_device";
 constexpr const char* kNcclMakeFunction = "regatta_make_nccl_communicator";
 
-using CudaMakeFunction = Device*(const CudaOptions*, PluginError*);
-using NcclMakeFunction = Communicator*(Device*, NcclHost*, const NcclOptions*, PluginError*);
+using CudaMakeFunction = device::Device*(const CudaOptions*, device::PluginError*);
+using NcclMakeFunction = ranks::Communicator*(device::Device*, nccl::NcclHost*,
+                                              const nccl::NcclOptions*, device::PluginError*);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::cuda
 
 extern "C" {
 // The plug-in's kCudaPluginVersion. Static.
 [[gnu::visibility("default")]] const char* regatta_cuda_plugin_version();
 // A new device that the caller deletes, or null with the error filled in.
-[[gnu::visibility("default")]] regatta::trainer::Device* regatta_make_cuda_device(
-    const regatta::trainer::CudaOptions* options, regatta::trainer::PluginError* error);
+[[gnu::visibility("default")]] regatta::trainer::device::Device* regatta_make_cuda_device(
+    const regatta::trainer::cuda::CudaOptions* options,
+    regatta::trainer::device::PluginError* error);
 // The same of communicators. `device` is of the function above, and outlives what is made; `host`
 // is moved from.
-[[gnu::visibility("default")]] regatta::trainer::Communicator* regatta_make_nccl_communicator(
-    regatta::trainer::Device* device, regatta::trainer::NcclHost* host,
-    const regatta::trainer::NcclOptions* options, regatta::trainer::PluginError* error);
+[[gnu::visibility("default")]] regatta::trainer::ranks::Communicator*
+regatta_make_nccl_communicator(regatta::trainer::device::Device* device,
+                               regatta::trainer::nccl::NcclHost* host,
+                               const regatta::trainer::nccl::NcclOptions* options,
+                               regatta::trainer::device::PluginError* error);
 }

@@ -7,8 +7,8 @@
 namespace regatta::trainer::cuda {
 
 // c = a·b (+ c) for every size, type, alignment and transposition of Gemm; no bias, no epilogue.
-void built_in_product(const Launch& at, const Gemm& op);
+void built_in_product(const KernelLaunch& at, const device::Gemm& op);
 // c[r, j] += bias[j]; one type.
-void add_bias(const Launch& at, View c, View bias);
+void add_bias(const KernelLaunch& at, device::View c, device::View bias);
 
 }  // namespace regatta::trainer::cuda

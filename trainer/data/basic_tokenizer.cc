@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 BasicTokenizer::BasicTokenizer(bool lower_case)
     : characters_(unicode::Characters::instance()), lower_case_(lower_case) {}
@@ -78,4 +78,4 @@ bool BasicTokenizer::final_sigma(std::size_t index) const {
   return after == token_.size() || !characters_.cased(token_[after]);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

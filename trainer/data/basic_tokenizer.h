@@ -15,7 +15,7 @@
 
 #include "trainer/data/unicode.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // What one byte tells the fast path.
 enum ByteClass : std::uint8_t {
@@ -120,4 +120,4 @@ class BasicTokenizer {
   std::vector<Word> words_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 using base::Code;
@@ -248,4 +248,4 @@ std::span<const TokenId> Dataset::tokens_between(Split split, std::int64_t begin
   return shard.ids.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(end - begin));
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -11,7 +11,7 @@
 #include "trainer/data/dataset_format.h"
 #include "trainer/data/vocabulary.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // A file mapped for reading.
 class MappedFile {
@@ -34,7 +34,7 @@ class MappedFile {
 // Immutable: any thread may read. Spans stay valid as long as the dataset.
 class Dataset {
  public:
-  using Split = trainer::Split;
+  using Split = data::Split;
 
   // Code::NotFound if `directory` has no manifest; Code::User, with the advice to run prepare
   // again, if a file is absent, was cut short or changed: sizes and headers of all files are
@@ -94,4 +94,4 @@ class Dataset {
   std::array<SplitData, 2> splits_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -8,7 +8,7 @@
 #include "trainer/data/document_encoder.h"
 #include "trainer/data/unicode.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -136,4 +136,4 @@ std::string fingerprint_of(const Manifest& manifest) {
   return base::digest_of(rules.dump());
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

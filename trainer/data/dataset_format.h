@@ -9,7 +9,7 @@
 
 #include "trainer/data/word_piece.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 inline constexpr int kDatasetVersion = 1;
 inline constexpr char kManifestName[] = "dataset.json";
@@ -70,4 +70,4 @@ struct Manifest {
 // What makes two datasets the same: format, tokenizer rules, vocabulary, split and documents.
 [[nodiscard]] std::string fingerprint_of(const Manifest& manifest);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

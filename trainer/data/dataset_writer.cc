@@ -4,7 +4,7 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "dataset files are little-endian");
@@ -125,4 +125,4 @@ std::string to_json(const std::array<const LengthHistogram*, 2>& lengths) {
   return json.dump() + "\n";
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

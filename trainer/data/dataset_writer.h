@@ -15,7 +15,7 @@
 #include "trainer/data/dataset_format.h"
 #include "trainer/data/vocabulary.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // One file, written once from front to back through a buffer; knows its size and digest.
 class DigestedFile {
@@ -78,4 +78,4 @@ class SplitWriter {
 // The text of lengths.json.
 [[nodiscard]] std::string to_json(const std::array<const LengthHistogram*, 2>& lengths);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -4,7 +4,7 @@
 
 #include "trainer/data/documents.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 DocumentEncoder::DocumentEncoder(const WordPiece& pieces, const Vocabulary& vocabulary)
     : tokenizer_(pieces) {
@@ -53,4 +53,4 @@ void DocumentEncoder::add_sentence(std::size_t begin, std::size_t end,
   if (end > begin) out.sentence_tokens.push_back(static_cast<std::uint32_t>(end - begin));
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

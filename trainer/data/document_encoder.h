@@ -8,7 +8,7 @@
 #include "trainer/data/tokenizer.h"
 #include "trainer/data/vocabulary.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // A line of more tokens is a paragraph and is split at the ends of its sentences.
 inline constexpr std::size_t kLongestLine = 64;
@@ -40,4 +40,4 @@ class DocumentEncoder {
   std::vector<std::size_t> ends_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 // A record: this, then the text.
@@ -110,4 +110,4 @@ std::uint64_t DocumentSpill::largest_low() const {
   return largest;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -10,7 +10,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // XXH3-128 of a document's text.
 struct DocumentKey {
@@ -70,4 +70,4 @@ class DocumentSpill {
   std::array<Partition, kPartitions> partitions_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

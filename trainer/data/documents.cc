@@ -5,7 +5,7 @@
 
 #include "trainer/data/unicode.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\f\v";
@@ -117,4 +117,4 @@ void split_sentences(std::string_view line, std::vector<std::string_view>& sente
   add(line.size());
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

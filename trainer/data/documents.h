@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // The offset behind the last blank line of `text`, which begins at the start of a line; 0 if there
 // is none. A blank line holds nothing but ASCII white space and ends with a line feed.
@@ -26,4 +26,4 @@ std::int64_t split_documents(std::string_view text, std::vector<std::string>& do
 // ends none.
 void split_sentences(std::string_view line, std::vector<std::string_view>& sentences);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

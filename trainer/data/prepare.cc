@@ -23,7 +23,7 @@
 #include "trainer/data/text_source.h"
 #include "trainer/data/vocabulary_trainer.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 using base::Code;
@@ -571,4 +571,4 @@ PrepareReport prepare(const PrepareOptions& options, base::FileSystem& files,
   return Preparation(options, files, progress).run();
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -9,7 +9,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // What a preparation has made so far beside its output, for a thread that ends the process: either
 // that removes it, or it becomes the dataset, whole and with nothing left of the one before.
@@ -93,4 +93,4 @@ struct PrepareReport {
 [[nodiscard]] PrepareReport prepare(const PrepareOptions& options, base::FileSystem& files,
                                     const PrepareProgressCallback& progress = {});
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

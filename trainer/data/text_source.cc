@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 using base::Code;
@@ -284,4 +284,4 @@ void TextSource::read(std::size_t limit, std::string& text) {
 std::uint64_t TextSource::consumed() const { return file_->consumed(); }
 const std::string& TextSource::name() const { return file_->name(); }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

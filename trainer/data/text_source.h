@@ -9,7 +9,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // The files that `inputs` stand for, in a fixed order: a directory stands for every regular file
 // below it whose path has no component that begins with '.', sorted; "-" for standard input. A file
@@ -50,4 +50,4 @@ class TextSource {
   bool at_start_ = true;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 [[nodiscard]] std::uint64_t load(const char* bytes, std::size_t count) {
@@ -110,4 +110,4 @@ void Tokenizer::append_chunk(std::string_view chunk, std::vector<TokenId>& ids) 
   invalid_sequences_ += basic_.invalid_sequences();
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -12,7 +12,7 @@
 #include "trainer/data/vocabulary.h"
 #include "trainer/data/word_piece.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 // One object per thread; `pieces` is shared and must outlive it. It keeps a cache of words, which
 // changes the speed only.
@@ -52,4 +52,4 @@ class Tokenizer {
   std::int64_t invalid_sequences_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -5,7 +5,7 @@
 
 #include "trainer/data/unicode_tables.h"
 
-namespace regatta::trainer::unicode {
+namespace regatta::trainer::data::unicode {
 namespace {
 
 constexpr char32_t kCodePoints = 0x110000;
@@ -229,4 +229,4 @@ void Characters::canonical_order(std::u32string& text) const {
   }
 }
 
-}  // namespace regatta::trainer::unicode
+}  // namespace regatta::trainer::data::unicode

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace regatta::trainer::unicode {
+namespace regatta::trainer::data::unicode {
 
 inline constexpr char kVersion[] = "14.0.0";
 inline constexpr char32_t kReplacement = 0xFFFD;
@@ -98,4 +98,4 @@ class Characters {
   std::u32string pool_;
 };
 
-}  // namespace regatta::trainer::unicode
+}  // namespace regatta::trainer::data::unicode

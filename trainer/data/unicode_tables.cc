@@ -2,7 +2,7 @@
 // clang-format off
 #include "trainer/data/unicode_tables.h"
 
-namespace regatta::trainer::unicode_tables {
+namespace regatta::trainer::data::unicode_tables {
 
 const Range kProperties[] = {
     {0x0,0x1F,1}, {0x20,0x20,2}, {0x21,0x23,4}, {0x25,0x26,4}, {0x27,0x27,36}, {0x28,0x2A,4},
@@ -1053,4 +1053,4 @@ const std::uint32_t kDecompositions[] = {
 };
 const std::size_t kDecompositionsSize = sizeof(kDecompositions) / sizeof(kDecompositions[0]);
 
-}  // namespace regatta::trainer::unicode_tables
+}  // namespace regatta::trainer::data::unicode_tables

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace regatta::trainer::unicode_tables {
+namespace regatta::trainer::data::unicode_tables {
 
 struct Range {
   std::uint32_t first;
@@ -30,4 +30,4 @@ extern const std::size_t kLowerSize;
 extern const std::uint32_t kDecompositions[];
 extern const std::size_t kDecompositionsSize;
 
-}  // namespace regatta::trainer::unicode_tables
+}  // namespace regatta::trainer::data::unicode_tables

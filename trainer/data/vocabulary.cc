@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "trainer/data/unicode.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 using base::Code;
@@ -87,4 +87,4 @@ std::string Vocabulary::text() const {
 
 std::string Vocabulary::digest() const { return base::digest_of(text()); }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

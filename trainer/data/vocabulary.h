@@ -9,7 +9,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 using TokenId = std::int32_t;
 
@@ -54,4 +54,4 @@ class Vocabulary {
   SpecialTokens special_{};
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "trainer/data/unicode.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 using base::Code;
@@ -238,4 +238,4 @@ std::string train_vocabulary(const WordCounts& words, int size) {
   return text;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

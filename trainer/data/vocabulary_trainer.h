@@ -9,7 +9,7 @@
 #include "trainer/data/basic_tokenizer.h"
 #include "trainer/data/word_piece.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 using WordCounts = std::unordered_map<std::string, std::uint64_t>;
 
@@ -41,4 +41,4 @@ inline constexpr int kLargestVocabulary = 1'000'000;
 // Code::User if `size` is outside the limits above or there are no words.
 [[nodiscard]] std::string train_vocabulary(const WordCounts& words, int size);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 namespace {
 
 constexpr std::string_view kContinuation = "##";
@@ -168,4 +168,4 @@ void WordPiece::append(std::string_view word, int code_points, std::vector<Token
   ids.push_back(unknown_);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -11,7 +11,7 @@
 
 #include "trainer/data/vocabulary.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::data {
 
 struct TokenizerOptions {
   bool lower_case = true;  // also drops accents
@@ -73,4 +73,4 @@ class WordPiece {
   std::size_t edge_mask_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::data

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 std::int64_t size_of(Dtype dtype) {
   switch (dtype) {
@@ -66,4 +66,4 @@ HostMemory::~HostMemory() {
   if (device_ != nullptr) device_->release_host(data_);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

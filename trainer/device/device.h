@@ -29,7 +29,7 @@
 #include <memory>
 #include <string>
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 enum class Dtype : std::uint8_t { Float32, BFloat16, Float16, Float8E4M3, Float8E5M2, Int32, Byte };
 [[nodiscard]] std::int64_t size_of(Dtype dtype);
@@ -328,4 +328,4 @@ class Device {
   virtual void update(Stream stream, const OptimizerUpdate& op) = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 namespace {
 
 constexpr Stream kCompute = 0;
@@ -40,4 +40,4 @@ double product_flops(Device& device, const base::Clock& clock, Dtype dtype) {
   return 2 * n * n * n / std::max(best, 1e-9);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

@@ -4,7 +4,7 @@
 
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 class ForwardingDevice : public Device {
  public:
@@ -96,4 +96,4 @@ class ForwardingDevice : public Device {
   Device& inner_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 [[nodiscard]] inline float float_from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
@@ -46,4 +46,4 @@ namespace regatta::trainer {
   return static_cast<std::uint16_t>(sign | (rounded - 0x38000000U) >> 13U);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

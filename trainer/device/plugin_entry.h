@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 struct PluginError {
   int code = 0;             // base::Code
@@ -40,4 +40,4 @@ std::unique_ptr<Made> owned_or_throw(Made* made, const PluginError& error) {
   return std::unique_ptr<Made>(made);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

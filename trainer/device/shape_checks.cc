@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 namespace {
 
 using base::check;
@@ -262,4 +262,4 @@ void check_limit_norm(const View& x, const View& squared_norm, const View& limit
         "a squared norm and its limit are one float32 each");
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

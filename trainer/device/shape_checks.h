@@ -1,11 +1,11 @@
-// The sizes and types that trainer/device/device.h promises, checked on entry to every operation of every
-// device. They only read the views' sizes and types, never their memory. A wrong one aborts: it is
-// a bug.
+// The sizes and types that trainer/device/device.h promises, checked on entry to every operation of
+// every device. They only read the views' sizes and types, never their memory. A wrong one aborts:
+// it is a bug.
 #pragma once
 
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 void check_shapes(const Gemm& op);
 void check_shapes(const EmbeddingForward& op);
@@ -29,4 +29,4 @@ void check_row_selection(const View& many, const View& index, std::int64_t colum
 void check_sum_of_squares(const View& x, const View& result);
 void check_limit_norm(const View& x, const View& squared_norm, const View& limit);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

@@ -3,7 +3,7 @@
 #include "trainer/device/forwarding_device.h"
 #include "trainer/device/shape_checks.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 namespace {
 
 class UnfusedDevice final : public ForwardingDevice {
@@ -63,4 +63,4 @@ std::unique_ptr<Device> make_unfused_device(Device& inner) {
   return std::make_unique<UnfusedDevice>(inner);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

@@ -6,7 +6,7 @@
 
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::device {
 
 // `inner`, which outlives it, but for:
 // * products: GELU, GELU's derivative and column sums each take a pass of their own. The bias stays
@@ -19,4 +19,4 @@ namespace regatta::trainer {
 // results but for rounding, where a 16-bit type holds what the fused operation keeps in float32.
 [[nodiscard]] std::unique_ptr<Device> make_unfused_device(Device& inner);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::device

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -98,10 +98,11 @@ class ConfigReader {
   const std::string& source_;
 };
 
-Gelu gelu_of(const ConfigReader& reader) {
+contract::Gelu gelu_of(const ConfigReader& reader) {
   const std::string name = reader.text("hidden_act", "gelu");
-  if (name == "gelu" || name == "gelu_python") return Gelu::Erf;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Gelu::Tanh;
+  if (name == "gelu" || name == "gelu_python") return contract::Gelu::Erf;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
+    return contract::Gelu::Tanh;
   reader.fail("hidden_act", "is '" + base::printable(name.substr(0, 40)) +
                                 "'; this trainer computes gelu (erf) and gelu_new (tanh)");
 }
@@ -125,7 +126,7 @@ const char* name_of(HuggingFaceClass model) {
 }
 
 std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model) {
-  const ModelShape& shape = config.shape;
+  const contract::ModelShape& shape = config.shape;
   Json json;
   json["architectures"] = {name_of(model)};
   json["model_type"] = "bert";
@@ -134,7 +135,7 @@ std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model)
   json["num_hidden_layers"] = shape.layers;
   json["num_attention_heads"] = shape.heads;
   json["intermediate_size"] = shape.feed_forward;
-  json["hidden_act"] = shape.gelu == Gelu::Tanh ? "gelu_new" : "gelu";
+  json["hidden_act"] = shape.gelu == contract::Gelu::Tanh ? "gelu_new" : "gelu";
   json["hidden_dropout_prob"] = config.dropout;
   json["attention_probs_dropout_prob"] = config.attention_dropout;
   json["max_position_embeddings"] = shape.max_positions;
@@ -168,7 +169,7 @@ HuggingFaceConfig parse_config(const std::string& text, const std::string& sourc
                                                "'; only absolute positions can be imported");
   }
   HuggingFaceConfig config;
-  ModelShape& shape = config.shape;
+  contract::ModelShape& shape = config.shape;
   shape.vocabulary = reader.size("vocab_size");
   shape.hidden = reader.size("hidden_size");
   shape.layers = reader.size("num_hidden_layers");
@@ -182,7 +183,7 @@ HuggingFaceConfig parse_config(const std::string& text, const std::string& sourc
   config.attention_dropout = reader.number("attention_probs_dropout_prob", 0.1, 1);
   config.pad = reader.size("pad_token_id", 0);
   try {
-    check_shape(shape);
+    contract::check_shape(shape);
   } catch (const base::Error& error) {
     throw base::Error(base::Code::User, source + ": " + error.what());
   }
@@ -252,4 +253,4 @@ std::optional<bool> lower_case_of(const std::string& text, const std::string& so
   return it->get<bool>();
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

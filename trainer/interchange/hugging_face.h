@@ -10,7 +10,7 @@
 #include "trainer/contract/model_shape.h"
 #include "trainer/data/vocabulary.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 inline constexpr char kConfigFile[] = "config.json";
 inline constexpr char kTokenizerConfigFile[] = "tokenizer_config.json";
@@ -24,10 +24,11 @@ enum class HuggingFaceClass {
 [[nodiscard]] const char* name_of(HuggingFaceClass model);
 
 struct HuggingFaceConfig {
-  ModelShape shape;  // vocabulary: rows of the word embedding, which may be more than pieces
+  contract::ModelShape
+      shape;  // vocabulary: rows of the word embedding, which may be more than pieces
   double dropout = 0.1;
   double attention_dropout = 0.1;
-  TokenId pad = 0;
+  data::TokenId pad = 0;
 };
 
 [[nodiscard]] std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model);
@@ -53,4 +54,4 @@ struct HuggingFaceConfig {
 // do_lower_case of a tokenizer_config.json, if it says. Throws Code::User when it is not JSON.
 [[nodiscard]] std::optional<bool> lower_case_of(const std::string& text, const std::string& source);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

@@ -7,7 +7,7 @@
 #include "trainer/device/half_types.h"
 #include "trainer/interchange/hugging_face.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 constexpr char kWeightsFile[] = "model.safetensors";
@@ -55,7 +55,7 @@ void HuggingFaceWeights::fail(const std::string& what) const {
   throw base::Error(base::Code::User, base::printable(path_.string()) + ": " + what);
 }
 
-HuggingFaceWeights::Stored HuggingFaceWeights::find(const TensorEntry& entry) const {
+HuggingFaceWeights::Stored HuggingFaceWeights::find(const contract::TensorEntry& entry) const {
   std::vector<std::string> names;
   std::vector<std::string> copies;
   for (const std::string& name : imported_names(entry.name)) {
@@ -69,7 +69,7 @@ HuggingFaceWeights::Stored HuggingFaceWeights::find(const TensorEntry& entry) co
   return {names.empty() ? "" : names.front(), copies, shape};
 }
 
-bool HuggingFaceWeights::has(const TensorEntry& entry) const {
+bool HuggingFaceWeights::has(const contract::TensorEntry& entry) const {
   const Stored stored = find(entry);
   if (stored.name.empty()) return false;
   (void)weights_of(stored.name, stored.shape);
@@ -77,7 +77,7 @@ bool HuggingFaceWeights::has(const TensorEntry& entry) const {
   return true;
 }
 
-void HuggingFaceWeights::read(const TensorEntry& entry, std::span<float> values) {
+void HuggingFaceWeights::read(const contract::TensorEntry& entry, std::span<float> values) {
   const Stored stored = find(entry);
   used_.insert(stored.name);
   const std::vector<float> found = read_all(stored.name, stored.shape);
@@ -114,7 +114,7 @@ std::vector<float> HuggingFaceWeights::read_all(const std::string& name,
     std::vector<std::uint16_t> bits(values.size());
     reader_.read(name, info.dtype, shape, std::as_writable_bytes(std::span(bits)));
     std::transform(bits.begin(), bits.end(), values.begin(),
-                   info.dtype == "F16" ? float_from_fp16 : float_from_bf16);
+                   info.dtype == "F16" ? device::float_from_fp16 : device::float_from_bf16);
   } else {
     reader_.read(name, "F32", shape, std::as_writable_bytes(std::span(values)));
   }
@@ -130,4 +130,4 @@ std::vector<std::string> HuggingFaceWeights::unused() const {
   return names;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

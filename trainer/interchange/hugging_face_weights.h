@@ -10,7 +10,7 @@
 #include "checkpoint/safetensors.h"
 #include "trainer/contract/model_shape.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 class HuggingFaceWeights {
  public:
@@ -21,11 +21,11 @@ class HuggingFaceWeights {
 
   // Whether the file has the tensor, by one of its names; reads the file's header only. Throws
   // Code::User for another shape or type, and for a tensor under two names at once.
-  [[nodiscard]] bool has(const TensorEntry& entry) const;
+  [[nodiscard]] bool has(const contract::TensorEntry& entry) const;
   // Fills `values` (as many as the entry has) with a tensor that it has(), F16 and BF16 widened. Of
   // tensors with a row or element per piece the first ones are taken, and the rest is cut. Throws
   // Code::User also for a decoder that is not the word embedding.
-  void read(const TensorEntry& entry, std::span<float> values);
+  void read(const contract::TensorEntry& entry, std::span<float> values);
   // Names that read() has not asked for.
   [[nodiscard]] std::vector<std::string> unused() const;
 
@@ -37,7 +37,7 @@ class HuggingFaceWeights {
     std::vector<std::string> copies;
     std::vector<std::int64_t> shape;
   };
-  [[nodiscard]] Stored find(const TensorEntry& entry) const;
+  [[nodiscard]] Stored find(const contract::TensorEntry& entry) const;
   // F32, F16 or BF16.
   [[nodiscard]] const checkpoint::TensorInfo& weights_of(
       const std::string& name, const std::vector<std::int64_t>& shape) const;
@@ -51,4 +51,4 @@ class HuggingFaceWeights {
   std::set<std::string> used_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

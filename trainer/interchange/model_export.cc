@@ -9,14 +9,14 @@
 #include "checkpoint/joined_reader.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
-#include "trainer/run/checkpoint_choice.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset_format.h"
 #include "trainer/interchange/question_head.h"
 #include "trainer/interchange/staged_directory.h"
+#include "trainer/run/checkpoint_choice.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 using base::Code;
@@ -31,22 +31,23 @@ constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;  // the small fil
 std::string shown(const Path& path) { return base::printable(path.string()); }
 
 struct Words {
-  Vocabulary vocabulary;
+  data::Vocabulary vocabulary;
   bool lower_case = true;
   std::string data_fingerprint;  // empty: not known
 };
 
 // The vocabulary and rules that the model was trained with.
-Words words_of(base::FileSystem& files, const RunConfig& config, const ExportOptions& options) {
+Words words_of(base::FileSystem& files, const contract::RunConfig& config,
+               const ExportOptions& options) {
   if (!options.vocabulary.empty()) {
-    return {Vocabulary::load(options.vocabulary, files), !options.cased, ""};
+    return {data::Vocabulary::load(options.vocabulary, files), !options.cased, ""};
   }
   const Path dataset = config.data.path;
   try {
-    const Manifest manifest =
-        parse_manifest(files.read(dataset / kManifestName, kMaxDatasetManifest));
-    Words words{Vocabulary::load(dataset / kVocabularyName, files), manifest.tokenizer.lower_case,
-                manifest.fingerprint};
+    const data::Manifest manifest =
+        data::parse_manifest(files.read(dataset / data::kManifestName, kMaxDatasetManifest));
+    Words words{data::Vocabulary::load(dataset / data::kVocabularyName, files),
+                manifest.tokenizer.lower_case, manifest.fingerprint};
     if (words.vocabulary.digest() != manifest.vocabulary_digest) {
       throw Error(Code::User, "its vocab.txt has changed");
     }
@@ -58,8 +59,9 @@ Words words_of(base::FileSystem& files, const RunConfig& config, const ExportOpt
 }
 
 // Throws Code::User unless the checkpoint is of this model and data.
-void check_fit(const checkpoint::Entry& entry, const ModelShape& shape, const Words& words) {
-  if (entry.manifest->model_fingerprint != model_fingerprint(shape)) {
+void check_fit(const checkpoint::Entry& entry, const contract::ModelShape& shape,
+               const Words& words) {
+  if (entry.manifest->model_fingerprint != contract::model_fingerprint(shape)) {
     throw Error(Code::User, entry.name +
                                 " is of another model than the run file with a vocabulary of " +
                                 std::to_string(shape.vocabulary) +
@@ -77,7 +79,7 @@ class TensorFile {
  public:
   TensorFile(base::FileSystem& files, const Path& checkpoint, const char* kind)
       : reader_(checkpoint::JoinedReader::open(files, checkpoint, kind)) {}
-  void add(const TensorEntry& entry, const std::string& stored, const std::string& name) {
+  void add(const contract::TensorEntry& entry, const std::string& stored, const std::string& name) {
     std::vector<float>& values = values_.emplace_back(static_cast<std::size_t>(entry.size));
     reader_.read(stored, "F32", entry.shape, std::as_writable_bytes(std::span(values)));
     tensors_.push_back({name, "F32", entry.shape, std::as_bytes(std::span(values))});
@@ -96,20 +98,20 @@ class TensorFile {
   std::vector<NamedTensor> tensors_;
 };
 
-TensorFile model_tensors(base::FileSystem& files, const Path& checkpoint, const TensorTable& table,
-                         HuggingFaceClass model) {
+TensorFile model_tensors(base::FileSystem& files, const Path& checkpoint,
+                         const contract::TensorTable& table, HuggingFaceClass model) {
   TensorFile file(files, checkpoint, checkpoint::kModel);
-  for (const TensorEntry& entry : table.tensors) {
+  for (const contract::TensorEntry& entry : table.tensors) {
     if (const auto name = exported_name(entry.name, model)) file.add(entry, entry.name, *name);
   }
   return file;
 }
 
 TensorFile optimizer_tensors(base::FileSystem& files, const Path& checkpoint,
-                             const TensorTable& table) {
+                             const contract::TensorTable& table) {
   TensorFile file(files, checkpoint, checkpoint::kOptimizer);
   for (const char* moment : {checkpoint::kFirstMoment, checkpoint::kSecondMoment}) {
-    for (const TensorEntry& entry : table.tensors) {
+    for (const contract::TensorEntry& entry : table.tensors) {
       file.add(entry, moment + entry.name, moment + entry.name);
     }
   }
@@ -143,7 +145,7 @@ StagedDirectory::Existing check_output(base::FileSystem& files, const ExportOpti
 }
 
 void add_question_head(base::FileSystem& files, const ExportOptions& options,
-                       const RunConfig& config, TensorFile* file, ExportReport* report) {
+                       const contract::RunConfig& config, TensorFile* file, ExportReport* report) {
   const std::int64_t hidden = config.model.hidden;
   QuestionHead head;
   if (options.question_head.empty()) {
@@ -177,9 +179,10 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
                           const base::Clock& clock) {
   check_options(options);
   const StagedDirectory::Existing existing = check_output(files, options);
-  const CheckpointPlace place = checkpoint_place(files, options.checkpoint);
-  const RunDirectory run = RunDirectory::open(files, place.run);
-  RunConfig config = parse_run_config(run.run_json(), (place.run / "run.json").string());
+  const run::CheckpointPlace place = run::checkpoint_place(files, options.checkpoint);
+  const contract::RunDirectory run = contract::RunDirectory::open(files, place.run);
+  contract::RunConfig config =
+      contract::parse_run_config(run.run_json(), (place.run / "run.json").string());
   const Words words = words_of(files, config, options);
   if (config.model.vocabulary != 0 && config.model.vocabulary != words.vocabulary.size()) {
     throw Error(Code::User, "the run file's model has a vocabulary of " +
@@ -190,13 +193,13 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
   }
   config.model.vocabulary = words.vocabulary.size();
   const CheckpointStore store(files, run.checkpoints_path());
-  const ChosenCheckpoint chosen = choose_checkpoint(
+  const run::ChosenCheckpoint chosen = run::choose_checkpoint(
       files, clock, store, place.name, "regatta-train export",
       [&](const checkpoint::Entry& entry) { check_fit(entry, config.model, words); });
 
   StagedDirectory staged(files, options.output, existing,
                          "choose another output, or replace an earlier export with --force");
-  const TensorTable table = make_tensor_table(config.model);
+  const contract::TensorTable table = contract::make_tensor_table(config.model);
   ExportReport report{chosen.path.filename().string(), chosen.manifest.step, 0, 0, {}};
   {
     TensorFile model = model_tensors(files, chosen.path, table, options.model);
@@ -217,7 +220,7 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
   const HuggingFaceConfig described{config.model, config.dropout, config.attention_dropout,
                                     words.vocabulary.special().pad};
   staged.write(kConfigFile, config_json(described, options.model));
-  staged.write(kVocabularyName, words.vocabulary.text());
+  staged.write(data::kVocabularyName, words.vocabulary.text());
   staged.write(kTokenizerConfigFile,
                tokenizer_config_json(words.lower_case, config.model.max_positions));
   staged.write(kSpecialTokensFile, special_tokens_json());
@@ -225,4 +228,4 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
   return report;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "trainer/interchange/hugging_face.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 // Of optimizer.safetensors in an exported directory: the optimizer steps behind its moments.
 inline constexpr char kStepMetadata[] = "step";
@@ -42,4 +42,4 @@ struct ExportReport {
 ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
                           const base::Clock& clock = base::system_clock());
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

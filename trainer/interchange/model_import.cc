@@ -11,18 +11,18 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
-#include "trainer/run/checkpoint_keeper.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/interchange/hugging_face.h"
 #include "trainer/interchange/hugging_face_weights.h"
-#include "trainer/model/initial_weights.h"
 #include "trainer/interchange/model_export.h"
 #include "trainer/interchange/staged_directory.h"
 #include "trainer/interchange/tensorflow_weights.h"
+#include "trainer/model/initial_weights.h"
+#include "trainer/run/checkpoint_keeper.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 using base::Code;
@@ -40,9 +40,9 @@ constexpr const char* kOptionalParts[] = {"bert.pooler.", "cls.predictions.",
 // Where weights are from.
 struct WeightSource {
   std::string name;
-  std::function<bool(const TensorEntry& entry)> has;
+  std::function<bool(const contract::TensorEntry& entry)> has;
   // Fills the values with a tensor that it has.
-  std::function<void(const TensorEntry& entry, std::span<float> values)> read;
+  std::function<void(const contract::TensorEntry& entry, std::span<float> values)> read;
 };
 
 void check_finite(const std::string& name, std::span<const float> values,
@@ -65,17 +65,17 @@ struct Missing {
   std::vector<std::string> parts;
 };
 
-Missing missing_in(const WeightSource& source, const TensorTable& table) {
+Missing missing_in(const WeightSource& source, const contract::TensorTable& table) {
   Missing missing;
-  for (const TensorEntry& entry : table.tensors) {
+  for (const contract::TensorEntry& entry : table.tensors) {
     if (!source.has(entry)) missing.names.push_back(entry.name);
   }
   for (const char* part : kOptionalParts) {
     const auto in_part = [&](const std::string& name) { return is_of_part(name, part); };
     const auto lost = std::count_if(missing.names.begin(), missing.names.end(), in_part);
-    const auto all =
-        std::count_if(table.tensors.begin(), table.tensors.end(),
-                      [&](const TensorEntry& entry) { return is_of_part(entry.name, part); });
+    const auto all = std::count_if(
+        table.tensors.begin(), table.tensors.end(),
+        [&](const contract::TensorEntry& entry) { return is_of_part(entry.name, part); });
     if (lost != all) continue;
     missing.parts.push_back(part);
     missing.names.erase(std::remove_if(missing.names.begin(), missing.names.end(), in_part),
@@ -85,14 +85,15 @@ Missing missing_in(const WeightSource& source, const TensorTable& table) {
 }
 
 // Fills the tensors of the parts as for a new run.
-void initialise_parts(const TensorTable& table, std::uint64_t seed,
+void initialise_parts(const contract::TensorTable& table, std::uint64_t seed,
                       const std::vector<std::string>& parts, std::vector<float>* arena,
                       std::vector<std::string>* notes) {
   if (parts.empty()) return;
-  const std::vector<float> initial = initial_weights(table, seed);  // large, and seldom needed
+  const std::vector<float> initial =
+      model::initial_weights(table, seed);  // large, and seldom needed
   for (const std::string& part : parts) {
     notes->push_back("no " + part + "*: initialised as for a new run");
-    for (const TensorEntry& entry : table.tensors) {
+    for (const contract::TensorEntry& entry : table.tensors) {
       if (!is_of_part(entry.name, part)) continue;
       std::copy_n(initial.begin() + entry.offset, entry.size, arena->begin() + entry.offset);
     }
@@ -101,7 +102,7 @@ void initialise_parts(const TensorTable& table, std::uint64_t seed,
 
 // The arena with every tensor that the source has; optional parts that it lacks are initialised.
 // Names and shapes come first: a wrong file costs neither the time nor the memory of a model.
-std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
+std::vector<float> read_parameters(const contract::TensorTable& table, std::uint64_t seed,
                                    const WeightSource& source, std::vector<std::string>* notes) {
   const Missing missing = missing_in(source, table);
   if (!missing.names.empty()) {
@@ -111,7 +112,7 @@ std::vector<float> read_parameters(const TensorTable& table, std::uint64_t seed,
                                 "; name a whole BERT model");
   }
   std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
-  for (const TensorEntry& entry : table.tensors) {
+  for (const contract::TensorEntry& entry : table.tensors) {
     const auto in = [&](const std::string& part) { return is_of_part(entry.name, part); };
     if (std::any_of(missing.parts.begin(), missing.parts.end(), in)) continue;
     const std::span<float> values(arena.data() + entry.offset,
@@ -132,8 +133,8 @@ void compare(std::vector<std::string>* differences, const std::string& key, cons
 }
 
 // Everything that must agree but the vocabulary, in one message.
-void check_shape_agrees(const ModelShape& ours, const ModelShape& theirs, const Path& run_file,
-                        const Path& config_file) {
+void check_shape_agrees(const contract::ModelShape& ours, const contract::ModelShape& theirs,
+                        const Path& run_file, const Path& config_file) {
   std::vector<std::string> differences;
   compare(&differences, "layers", ours.layers, "num_hidden_layers", theirs.layers);
   compare(&differences, "hidden", ours.hidden, "hidden_size", theirs.hidden);
@@ -144,8 +145,9 @@ void check_shape_agrees(const ModelShape& ours, const ModelShape& theirs, const 
           theirs.max_positions);
   compare(&differences, "token_types", ours.token_types, "type_vocab_size", theirs.token_types);
   if (ours.gelu != theirs.gelu) {
-    differences.push_back(std::string("gelu is ") + (ours.gelu == Gelu::Erf ? "erf" : "tanh") +
-                          ", hidden_act means " + (theirs.gelu == Gelu::Erf ? "erf" : "tanh"));
+    differences.push_back(
+        std::string("gelu is ") + (ours.gelu == contract::Gelu::Erf ? "erf" : "tanh") +
+        ", hidden_act means " + (theirs.gelu == contract::Gelu::Erf ? "erf" : "tanh"));
   }
   if (ours.layer_norm_epsilon != theirs.layer_norm_epsilon) {
     differences.push_back("LayerNorm adds 1e-12 here, layer_norm_eps differs");
@@ -155,17 +157,17 @@ void check_shape_agrees(const ModelShape& ours, const ModelShape& theirs, const 
                               ": " + base::join(differences, "; ") + "; change the run file");
 }
 
-void check_vocabulary(base::FileSystem& files, const Path& path, const Dataset& dataset,
+void check_vocabulary(base::FileSystem& files, const Path& path, const data::Dataset& dataset,
                       std::int64_t rows) {
   if (!files.exists(path)) {
     throw Error(Code::NotFound, "no " + shown(path) +
                                     ", so nobody knows what the model's ids mean; name its " +
                                     "vocab.txt with --vocab");
   }
-  const Vocabulary theirs = Vocabulary::load(path, files);
-  const Vocabulary& ours = dataset.vocabulary();
+  const data::Vocabulary theirs = data::Vocabulary::load(path, files);
+  const data::Vocabulary& ours = dataset.vocabulary();
   const std::string advice = "; prepare the data with --vocab " + shown(path);
-  for (TokenId id = 0; id < std::min(theirs.size(), ours.size()); ++id) {
+  for (data::TokenId id = 0; id < std::min(theirs.size(), ours.size()); ++id) {
     if (theirs.piece(id) == ours.piece(id)) continue;
     throw Error(Code::User, shown(path) + ": line " + std::to_string(id + 1) + " is '" +
                                 base::printable(theirs.piece(id)) + "', in the dataset it is '" +
@@ -182,7 +184,7 @@ void check_vocabulary(base::FileSystem& files, const Path& path, const Dataset& 
   }
 }
 
-void check_case(base::FileSystem& files, const Path& path, const Dataset& dataset) {
+void check_case(base::FileSystem& files, const Path& path, const data::Dataset& dataset) {
   if (!files.exists(path)) return;
   const auto theirs = lower_case_of(files.read(path, kMaxText), shown(path));
   const bool ours = dataset.manifest().tokenizer.lower_case;
@@ -195,16 +197,17 @@ void check_case(base::FileSystem& files, const Path& path, const Dataset& datase
 
 // What `run` starts from, as it will read it.
 struct Run {
-  RunConfig config;  // as in run.json
-  Dataset dataset;
-  ModelShape shape;  // with the dataset's vocabulary
+  contract::RunConfig config;  // as in run.json
+  data::Dataset dataset;
+  contract::ModelShape shape;  // with the dataset's vocabulary
 };
 
 Run open_run(base::FileSystem& files, const Path& run_file) {
-  RunConfig config = parse_run_config(files.read(run_file, kMaxText), run_file.string());
+  contract::RunConfig config =
+      contract::parse_run_config(files.read(run_file, kMaxText), run_file.string());
   config.data.path = std::filesystem::absolute(run_file).parent_path() / config.data.path;
-  Dataset dataset = Dataset::open(config.data.path);
-  ModelShape shape = config.model;
+  data::Dataset dataset = data::Dataset::open(config.data.path);
+  contract::ModelShape shape = config.model;
   const auto pieces = static_cast<int>(dataset.vocabulary().size());
   if (shape.vocabulary != 0 && shape.vocabulary != pieces) {
     throw Error(Code::User, shown(run_file) + ": model.vocabulary is " +
@@ -216,18 +219,18 @@ Run open_run(base::FileSystem& files, const Path& run_file) {
 }
 
 struct Imported {
-  TrainingState state;
+  step::TrainingState state;
   std::int64_t step = 0;
 };
 
-void zero_moments(const TensorTable& table, TrainingState* state) {
+void zero_moments(const contract::TensorTable& table, step::TrainingState* state) {
   state->first_moment.assign(static_cast<std::size_t>(table.arena_size), 0.0F);
   state->second_moment = state->first_moment;
 }
 
 // optimizer.safetensors of an exported directory; returns the step.
-std::int64_t read_moments(base::FileSystem& files, const Path& path, const TensorTable& table,
-                          TrainingState* state) {
+std::int64_t read_moments(base::FileSystem& files, const Path& path,
+                          const contract::TensorTable& table, step::TrainingState* state) {
   if (!files.exists(path)) {
     throw Error(Code::NotFound,
                 "no " + shown(path) + "; export with --with-optimizer, or import " + "without");
@@ -243,7 +246,7 @@ std::int64_t read_moments(base::FileSystem& files, const Path& path, const Tenso
   zero_moments(table, state);
   for (const auto& [prefix, moments] : {std::pair(checkpoint::kFirstMoment, &state->first_moment),
                                         {checkpoint::kSecondMoment, &state->second_moment}}) {
-    for (const TensorEntry& entry : table.tensors) {
+    for (const contract::TensorEntry& entry : table.tensors) {
       const std::span<float> values(moments->data() + entry.offset,
                                     static_cast<std::size_t>(entry.size));
       reader.read(prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values));
@@ -269,18 +272,20 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
   const HuggingFaceConfig theirs =
       parse_config(files.read(config_file, kMaxText), shown(config_file));
   check_shape_agrees(run.shape, theirs.shape, options.run_file, config_file);
-  check_vocabulary(files,
-                   options.vocabulary.empty() ? options.from / kVocabularyName : options.vocabulary,
-                   run.dataset, theirs.shape.vocabulary);
+  check_vocabulary(
+      files, options.vocabulary.empty() ? options.from / data::kVocabularyName : options.vocabulary,
+      run.dataset, theirs.shape.vocabulary);
   check_case(files, options.from / kTokenizerConfigFile, run.dataset);
 
   HuggingFaceWeights weights(files, options.from, theirs.shape.vocabulary);
-  const TensorTable table = make_tensor_table(run.shape);
+  const contract::TensorTable table = contract::make_tensor_table(run.shape);
   Imported imported;
   imported.state.parameters = read_parameters(
       table, run.config.seed,
-      {shown(options.from), [&](const TensorEntry& entry) { return weights.has(entry); },
-       [&](const TensorEntry& entry, std::span<float> values) { weights.read(entry, values); }},
+      {shown(options.from), [&](const contract::TensorEntry& entry) { return weights.has(entry); },
+       [&](const contract::TensorEntry& entry, std::span<float> values) {
+         weights.read(entry, values);
+       }},
       notes);
   note_leftovers(theirs.shape.vocabulary - run.shape.vocabulary, weights.unused(), notes);
   if (options.with_optimizer) {
@@ -293,13 +298,13 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
 }
 
 // The moments of every parameter that was not initialised anew.
-void read_moments(TensorflowWeights& weights, const TensorTable& table,
+void read_moments(TensorflowWeights& weights, const contract::TensorTable& table,
                   const std::set<std::string>& initialised, const std::string& source,
-                  TrainingState* state) {
+                  step::TrainingState* state) {
   for (const auto& [kind, moments] :
        {std::pair(checkpoint::TensorflowKind::First, &state->first_moment),
         {checkpoint::TensorflowKind::Second, &state->second_moment}}) {
-    for (const TensorEntry& entry : table.tensors) {
+    for (const contract::TensorEntry& entry : table.tensors) {
       if (initialised.count(entry.name) > 0) continue;
       const std::span<float> values(moments->data() + entry.offset,
                                     static_cast<std::size_t>(entry.size));
@@ -316,7 +321,8 @@ void check_tensorflow_config(base::FileSystem& files, const Path& config_file,
                              const ImportOptions& options, const Run& run,
                              std::vector<std::string>* notes) {
   if (files.exists(config_file)) {
-    ModelShape theirs = parse_config(files.read(config_file, kMaxText), shown(config_file)).shape;
+    contract::ModelShape theirs =
+        parse_config(files.read(config_file, kMaxText), shown(config_file)).shape;
     theirs.gelu = run.shape.gelu;
     check_shape_agrees(run.shape, theirs, options.run_file, config_file);
   } else {
@@ -324,7 +330,7 @@ void check_tensorflow_config(base::FileSystem& files, const Path& config_file,
   }
   // Google's first code computed erf, the later one tanh; bert_config.json says "gelu" for both.
   notes->push_back(std::string("TensorFlow checkpoints do not tell which gelu they are for; ") +
-                   "the run file says " + (run.shape.gelu == Gelu::Erf ? "erf" : "tanh"));
+                   "the run file says " + (run.shape.gelu == contract::Gelu::Erf ? "erf" : "tanh"));
 }
 
 // PREFIX.index and PREFIX.data-…, as google-research/bert writes them; bert_config.json and
@@ -338,20 +344,20 @@ Imported from_tensorflow(base::FileSystem& files, const ImportOptions& options, 
   TensorflowWeights weights(
       files, prefix,
       options.with_optimizer ? checkpoint::Moments::Read : checkpoint::Moments::Skip);
-  check_vocabulary(files,
-                   options.vocabulary.empty() ? directory / kVocabularyName : options.vocabulary,
-                   run.dataset, weights.rows());
-  const TensorTable table = make_tensor_table(run.shape);
+  check_vocabulary(
+      files, options.vocabulary.empty() ? directory / data::kVocabularyName : options.vocabulary,
+      run.dataset, weights.rows());
+  const contract::TensorTable table = contract::make_tensor_table(run.shape);
   Imported imported;
   std::set<std::string> initialised;
   imported.state.parameters =
       read_parameters(table, run.config.seed,
                       {shown(prefix),
-                       [&](const TensorEntry& entry) {
+                       [&](const contract::TensorEntry& entry) {
                          if (!weights.has(entry)) initialised.insert(entry.name);
                          return weights.has(entry);
                        },
-                       [&](const TensorEntry& entry, std::span<float> values) {
+                       [&](const contract::TensorEntry& entry, std::span<float> values) {
                          (void)weights.read(entry, checkpoint::TensorflowKind::Parameter, values);
                        }},
                       notes);
@@ -397,13 +403,13 @@ ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
   }
 
   StagedDirectory staged(files, options.run_directory, StagedDirectory::Existing::Refuse, taken);
-  const RunDirectory directory =
-      RunDirectory::create(files, staged.path() / "run", to_json(run.config));
+  const contract::RunDirectory directory =
+      contract::RunDirectory::create(files, staged.path() / "run", contract::to_json(run.config));
   run.config.model = run.shape;
-  const TensorTable table = make_tensor_table(run.shape);
-  CheckpointKeeper keeper(files, clock, directory, Fence(directory, 0), run.config, table,
-                          run.dataset.fingerprint(), base::random_hex(8));
-  const CheckpointRecord written =
+  const contract::TensorTable table = contract::make_tensor_table(run.shape);
+  run::CheckpointKeeper keeper(files, clock, directory, contract::Fence(directory, 0), run.config,
+                               table, run.dataset.fingerprint(), base::random_hex(8));
+  const contract::CheckpointRecord written =
       keeper.write(imported.step, imported.state.whole(table), std::nullopt).front();
   if (written.status != "written") throw Error(Code::Operator, written.message);
   staged.publish_inner(directory.path());
@@ -412,4 +418,4 @@ ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
   return report;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

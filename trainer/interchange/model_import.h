@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 struct ImportOptions {
   base::Path from;           // a Hugging Face directory, or the prefix of a TensorFlow checkpoint
@@ -31,4 +31,4 @@ struct ImportReport {
 ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
                           const ImportOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

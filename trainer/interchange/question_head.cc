@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors.h"
 #include "trainer/contract/random_site.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 constexpr double kDeviation = 0.02;
@@ -27,7 +27,7 @@ QuestionHead initial_question_head(std::int64_t hidden, std::uint64_t seed) {
   for (std::size_t element = 0; element < head.weight.size(); ++element) {
     const base::PhiloxCounter bits =
         base::philox(seed, {static_cast<std::uint32_t>(element), kOrdinal, 0,
-                            static_cast<std::uint32_t>(RandomSite::Initialisation)});
+                            static_cast<std::uint32_t>(contract::RandomSite::Initialisation)});
     const double radius = std::sqrt(-2.0 * std::log((bits[0] + 1.0) * 0x1p-32));  // Box–Muller
     const double angle = 2.0 * std::numbers::pi * bits[1] * 0x1p-32;
     head.weight[element] = static_cast<float>(kDeviation * radius * std::cos(angle));
@@ -55,4 +55,4 @@ QuestionHead read_question_head(base::FileSystem& files, const base::Path& path,
   return head;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

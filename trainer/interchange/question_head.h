@@ -8,7 +8,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 inline constexpr char kQuestionWeight[] = "qa_outputs.weight";
 inline constexpr char kQuestionBias[] = "qa_outputs.bias";
@@ -28,4 +28,4 @@ struct QuestionHead {
 [[nodiscard]] QuestionHead read_question_head(base::FileSystem& files, const base::Path& path,
                                               std::int64_t hidden);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 base::Path without_trailing_slash(const base::Path& path) {
@@ -64,4 +64,4 @@ void StagedDirectory::move_into_place(const base::Path& from) {
   if (replaces) files_.remove_tree(old);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

@@ -5,7 +5,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 class StagedDirectory {
  public:
@@ -37,4 +37,4 @@ class StagedDirectory {
   bool published_ = false;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

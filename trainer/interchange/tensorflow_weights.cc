@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "trainer/interchange/hugging_face.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 namespace {
 
 constexpr char kWordEmbedding[] = "bert.embeddings.word_embeddings.weight";
@@ -34,11 +34,11 @@ const checkpoint::ImportedTensor* TensorflowWeights::find(const std::string& nam
   return it == by_name_.end() ? nullptr : &imported_.tensors[it->second];
 }
 
-bool TensorflowWeights::has(const TensorEntry& entry) const {
+bool TensorflowWeights::has(const contract::TensorEntry& entry) const {
   return find(entry.name, checkpoint::TensorflowKind::Parameter) != nullptr;
 }
 
-bool TensorflowWeights::read(const TensorEntry& entry, checkpoint::TensorflowKind kind,
+bool TensorflowWeights::read(const contract::TensorEntry& entry, checkpoint::TensorflowKind kind,
                              std::span<float> values) {
   const checkpoint::ImportedTensor* const tensor = find(entry.name, kind);
   if (tensor == nullptr) return false;
@@ -75,4 +75,4 @@ std::vector<std::string> TensorflowWeights::unused() const {
   return names;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

@@ -12,7 +12,7 @@
 #include "checkpoint/tensorflow_bundle.h"
 #include "trainer/contract/model_shape.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::interchange {
 
 class TensorflowWeights {
  public:
@@ -20,10 +20,10 @@ class TensorflowWeights {
   TensorflowWeights(base::FileSystem& files, const base::Path& prefix, checkpoint::Moments moments);
 
   // Whether there is such a tensor.
-  [[nodiscard]] bool has(const TensorEntry& entry) const;
+  [[nodiscard]] bool has(const contract::TensorEntry& entry) const;
   // Fills `values` (as many as the entry has) with the tensor or a moment of it; false when there
   // is none. Rows beyond the vocabulary are cut. Throws Code::User for another shape.
-  [[nodiscard]] bool read(const TensorEntry& entry, checkpoint::TensorflowKind kind,
+  [[nodiscard]] bool read(const contract::TensorEntry& entry, checkpoint::TensorflowKind kind,
                           std::span<float> values);
   // Of the word embedding; 0 without one.
   [[nodiscard]] std::int64_t rows() const;
@@ -42,4 +42,4 @@ class TensorflowWeights {
   std::set<std::string> used_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::interchange

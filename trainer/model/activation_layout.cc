@@ -1,16 +1,16 @@
 #include "trainer/model/activation_layout.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
 
 class Placer {
  public:
-  Placer(std::int64_t hidden, Dtype compute) : hidden_(hidden), compute_(compute) {}
+  Placer(std::int64_t hidden, device::Dtype compute) : hidden_(hidden), compute_(compute) {}
 
   Buffer activations(std::int64_t count) { return place(count, compute_); }
-  Buffer floats(std::int64_t count) { return place(count, Dtype::Float32); }
+  Buffer floats(std::int64_t count) { return place(count, device::Dtype::Float32); }
   NormBuffers norm(std::int64_t rows) {
     NormBuffers buffers;
     buffers.z = activations(rows * hidden_);
@@ -22,14 +22,14 @@ class Placer {
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:
-  Buffer place(std::int64_t count, Dtype dtype) {
+  Buffer place(std::int64_t count, device::Dtype dtype) {
     const Buffer buffer{bytes_, count, dtype};
-    bytes_ = (bytes_ + count * size_of(dtype) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = (bytes_ + count * device::size_of(dtype) + kAlignment - 1) / kAlignment * kAlignment;
     return buffer;
   }
 
   std::int64_t hidden_;
-  Dtype compute_;
+  device::Dtype compute_;
   std::int64_t bytes_ = 0;
 };
 
@@ -41,7 +41,8 @@ BatchRoom with_headroom(BatchRoom room) {
   return room;
 }
 
-ActivationLayout activation_layout(const ModelShape& shape, const BatchRoom& room, Dtype compute) {
+ActivationLayout activation_layout(const contract::ModelShape& shape, const BatchRoom& room,
+                                   device::Dtype compute) {
   const std::int64_t tokens = room.tokens;
   const std::int64_t hidden = shape.hidden;
   Placer place(hidden, compute);
@@ -67,7 +68,7 @@ ActivationLayout activation_layout(const ModelShape& shape, const BatchRoom& roo
   layout.masked_inner = place.activations(room.masked * hidden);
   layout.masked_activated = place.activations(room.masked * hidden);
   layout.masked_gradient = place.activations(room.masked * hidden);
-  layout.logits = place.activations(room.masked * vocabulary_rows(shape));
+  layout.logits = place.activations(room.masked * contract::vocabulary_rows(shape));
   layout.masked_norm = place.norm(room.masked);
   layout.first_hidden = place.activations(room.samples * hidden);
   layout.pooled = place.activations(room.samples * hidden);
@@ -77,4 +78,4 @@ ActivationLayout activation_layout(const ModelShape& shape, const BatchRoom& roo
   return layout;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

@@ -5,16 +5,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/model/batch_room.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/device/device.h"
+#include "trainer/model/batch_room.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 
 struct Buffer {
   std::int64_t offset = 0;  // bytes from the block's start, a multiple of 256
   std::int64_t size = 0;    // elements
-  Dtype dtype = Dtype::Float32;
+  device::Dtype dtype = device::Dtype::Float32;
 };
 
 // T tokens, B samples, M masked rows of the room; h hidden, f feed-forward, V vocabulary_rows.
@@ -42,7 +42,7 @@ struct ActivationLayout {
 [[nodiscard]] BatchRoom with_headroom(BatchRoom room);
 
 // Activations are of the compute type; statistics of LayerNorm and attention are float32.
-[[nodiscard]] ActivationLayout activation_layout(const ModelShape& shape, const BatchRoom& room,
-                                                 Dtype compute);
+[[nodiscard]] ActivationLayout activation_layout(const contract::ModelShape& shape,
+                                                 const BatchRoom& room, device::Dtype compute);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

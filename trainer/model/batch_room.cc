@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;  // elements: 256 bytes
@@ -24,7 +24,7 @@ void put(const std::vector<std::int32_t>& values, std::int64_t count, std::int32
 
 }  // namespace
 
-BatchRoom room_for(const PackedBatch& batch, const RoomPolicy& policy) {
+BatchRoom room_for(const samples::PackedBatch& batch, const RoomPolicy& policy) {
   base::check(policy.token_bucket >= 1, "a token bucket holds at least one token");
   BatchRoom room{batch.tokens(), batch.samples(), batch.masked(),
                  std::max(policy.max_length, batch.max_length)};
@@ -57,7 +57,7 @@ InputLayout input_layout(const BatchRoom& room) {
   return layout;
 }
 
-void write_inputs(const PackedBatch& batch, const StepInputs& step, const BatchRoom& room,
+void write_inputs(const samples::PackedBatch& batch, const StepInputs& step, const BatchRoom& room,
                   std::int32_t* block) {
   base::check(batch.tokens() <= room.tokens && batch.samples() <= room.samples &&
                   batch.masked() <= room.masked,
@@ -90,4 +90,4 @@ void write_inputs(const PackedBatch& batch, const StepInputs& step, const BatchR
   block[layout.loss_scales + 1] = std::bit_cast<std::int32_t>(step.nsp_scale);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

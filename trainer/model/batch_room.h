@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "trainer/samples/batch.h"
 #include "trainer/device/device.h"
+#include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 
 // Sizes of everything a forward and backward pass touches.
 struct BatchRoom {
@@ -24,7 +24,7 @@ struct RoomPolicy {
 
 // With a bucket above 1, `masked` is fixed by tokens and samples (⌈fraction·T⌉ + B: each sample
 // rounds up at most once and masks at least one), and `samples` is a multiple of 8.
-[[nodiscard]] BatchRoom room_for(const PackedBatch& batch, const RoomPolicy& policy);
+[[nodiscard]] BatchRoom room_for(const samples::PackedBatch& batch, const RoomPolicy& policy);
 
 // The inputs of a pass, one block of int32: what goes to the device in a single copy. Offsets in
 // elements, aligned to 256 bytes.
@@ -44,7 +44,7 @@ struct StepInputs {
   float mlm_scale = 0, nsp_scale = 0;
 };
 // Fills all of block[0, input_layout(room).size): the batch, and padding that changes nothing.
-void write_inputs(const PackedBatch& batch, const StepInputs& step, const BatchRoom& room,
+void write_inputs(const samples::PackedBatch& batch, const StepInputs& step, const BatchRoom& room,
                   std::int32_t* block);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

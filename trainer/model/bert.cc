@@ -3,27 +3,27 @@
 #include "base/error.h"
 #include "trainer/contract/random_site.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr char kWordEmbedding[] = "bert.embeddings.word_embeddings.weight";
 
 }  // namespace
 
-Bert::Bert(Device& device, const ModelShape& shape, const BertOptions& options)
+Bert::Bert(device::Device& device, const contract::ModelShape& shape, const BertOptions& options)
     : device_(device),
       shape_(shape),
-      table_(make_tensor_table(shape)),
+      table_(contract::make_tensor_table(shape)),
       options_(options),
-      parameters_(device, table_.arena_size, Dtype::Float32),
-      gradients_(device, table_.arena_size, Dtype::Float32),
+      parameters_(device, table_.arena_size, device::Dtype::Float32),
+      gradients_(device, table_.arena_size, device::Dtype::Float32),
       inputs_(device),
-      statistics_(device, 6, Dtype::Float32) {
-  check_shape(shape);
+      statistics_(device, 6, device::Dtype::Float32) {
+  contract::check_shape(shape);
   base::check(device.computes_in(options.compute), "the device computes in the compute type");
-  if (options.compute != Dtype::Float32) {
-    compute_copy_ = DeviceMemory(device, table_.arena_size, options.compute);
+  if (options.compute != device::Dtype::Float32) {
+    compute_copy_ = device::DeviceMemory(device, table_.arena_size, options.compute);
   }
   // The gaps between tensors stay zero.
   device_.fill_zero(kCompute, parameters_.view());
@@ -37,28 +37,29 @@ void Bert::renew_compute_copy() {
   }
 }
 
-View Bert::parameter(const std::string& name) const {
-  const TensorEntry& entry = table_.at(name);
+device::View Bert::parameter(const std::string& name) const {
+  const contract::TensorEntry& entry = table_.at(name);
   return parameters_.view().slice(entry.offset, entry.size);
 }
 
-View Bert::weight(std::int64_t offset, std::int64_t size) const {
-  const View& all = options_.compute == Dtype::Float32 ? parameters_.view() : compute_copy_.view();
+device::View Bert::weight(std::int64_t offset, std::int64_t size) const {
+  const device::View& all =
+      options_.compute == device::Dtype::Float32 ? parameters_.view() : compute_copy_.view();
   return all.slice(offset, size);
 }
 
-View Bert::weight(const std::string& name) const {
-  const TensorEntry& entry = table_.at(name);
+device::View Bert::weight(const std::string& name) const {
+  const contract::TensorEntry& entry = table_.at(name);
   return weight(entry.offset, entry.size);
 }
 
-View Bert::gradient(const std::string& name) const {
-  const TensorEntry& entry = table_.at(name);
+device::View Bert::gradient(const std::string& name) const {
+  const contract::TensorEntry& entry = table_.at(name);
   return gradients_.view().slice(entry.offset, entry.size);
 }
 
 Bert::Linear Bert::linear(const std::string& name) const {
-  const TensorEntry& entry = table_.at(name + ".weight");
+  const contract::TensorEntry& entry = table_.at(name + ".weight");
   return {weight(name + ".weight"), weight(name + ".bias"), gradient(name + ".weight"),
           gradient(name + ".bias"), entry.shape[0],         entry.shape[1]};
 }
@@ -77,7 +78,7 @@ Bert::Linear Bert::query_key_value(int layer) const {
   base::check(table_.at(prefix + "value.weight").offset == matrix + 2 * hidden * hidden &&
                   table_.at(prefix + "value.bias").offset == bias + 2 * hidden,
               "query, key and value lie side by side");
-  const View gradients = gradients_.view();
+  const device::View gradients = gradients_.view();
   return {weight(matrix, 3 * hidden * hidden),
           weight(bias, 3 * hidden),
           gradients.slice(matrix, 3 * hidden * hidden),
@@ -88,10 +89,10 @@ Bert::Linear Bert::query_key_value(int layer) const {
 
 // The word embedding, with the gaps that round the vocabulary up (vocabulary_rows).
 Bert::Linear Bert::decoder() const {
-  const std::int64_t rows = vocabulary_rows(shape_);
+  const std::int64_t rows = contract::vocabulary_rows(shape_);
   const std::int64_t matrix = table_.at(kWordEmbedding).offset;
   const std::int64_t bias = table_.at("cls.predictions.bias").offset;
-  const View gradients = gradients_.view();
+  const device::View gradients = gradients_.view();
   return {weight(matrix, rows * shape_.hidden),
           weight(bias, rows),
           gradients.slice(matrix, rows * shape_.hidden),
@@ -115,9 +116,9 @@ void Bert::bind_parameters() {
   embedding_norm_ = norm("bert.embeddings.LayerNorm");
 }
 
-View Bert::at(const Buffer& buffer) const {
-  const View& all = activations_.view();
-  base::check(buffer.offset + buffer.size * size_of(buffer.dtype) <= all.bytes(),
+device::View Bert::at(const Buffer& buffer) const {
+  const device::View& all = activations_.view();
+  base::check(buffer.offset + buffer.size * device::size_of(buffer.dtype) <= all.bytes(),
               "activations lie in their memory");
   return {static_cast<char*>(all.data) + buffer.offset, buffer.size, buffer.dtype};
 }
@@ -132,11 +133,11 @@ void Bert::reserve(const BatchRoom& room) {
   if (!inputs_fit) inputs_.reserve(ample);
   if (bytes > activations_.view().bytes()) {
     activations_ = {};  // given back first: the two need not fit side by side
-    activations_ = DeviceMemory(device_, bytes, Dtype::Byte);
+    activations_ = device::DeviceMemory(device_, bytes, device::Dtype::Byte);
   }
 }
 
-void Bert::upload(const PackedBatch& batch, std::int32_t step, const LossScale& scale) {
+void Bert::upload(const samples::PackedBatch& batch, std::int32_t step, const LossScale& scale) {
   const BatchRoom room = room_for(batch, options_.room);
   reserve(room);
   if (!(room == room_)) layout_ = activation_layout(shape_, room, options_.compute);
@@ -147,13 +148,14 @@ void Bert::upload(const PackedBatch& batch, std::int32_t step, const LossScale& 
                  room);
 }
 
-Dropout Bert::dropout_at(std::uint32_t site, double probability) const {
+device::Dropout Bert::dropout_at(std::uint32_t site, double probability) const {
   if (mode_ == Mode::Evaluation) return {};
-  return {dropout_threshold(probability), options_.dropout.seed, site};
+  return {contract::dropout_threshold(probability), options_.dropout.seed, site};
 }
 
-Activation Bert::activation() const {
-  return shape_.gelu == Gelu::Tanh ? Activation::GeluTanh : Activation::GeluErf;
+device::Activation Bert::activation() const {
+  return shape_.gelu == contract::Gelu::Tanh ? device::Activation::GeluTanh
+                                             : device::Activation::GeluErf;
 }
 
 void Bert::run(Pass pass) {
@@ -186,8 +188,9 @@ int Bert::first_tensor_of_layer(int layer) const {
                                         ".output.LayerNorm.weight");
 }
 
-void Bert::apply(const Linear& linear, View x, std::int64_t count, View y, View pre_activation) {
-  Gemm op;
+void Bert::apply(const Linear& linear, device::View x, std::int64_t count, device::View y,
+                 device::View pre_activation) {
+  device::Gemm op;
   op.m = count;
   op.n = linear.outputs;
   op.k = linear.inputs;
@@ -203,9 +206,9 @@ void Bert::apply(const Linear& linear, View x, std::int64_t count, View y, View 
   device_.gemm(kCompute, op);
 }
 
-void Bert::apply_backward(const Linear& linear, View x, View dy, std::int64_t count, View dx,
-                          const LinearBackward& how) {
-  Gemm weights;  // dW += dyᵀ·x, db += column sums of dy
+void Bert::apply_backward(const Linear& linear, device::View x, device::View dy, std::int64_t count,
+                          device::View dx, const LinearBackward& how) {
+  device::Gemm weights;  // dW += dyᵀ·x, db += column sums of dy
   weights.m = linear.outputs;
   weights.n = linear.inputs;
   weights.k = count;
@@ -216,7 +219,7 @@ void Bert::apply_backward(const Linear& linear, View x, View dy, std::int64_t co
   weights.beta = 1;
   if (!how.bias_is_done) weights.a_column_sums = linear.bias_gradient;
   device_.gemm(kCompute, weights);
-  Gemm input;  // dx (+)= dy·W
+  device::Gemm input;  // dx (+)= dy·W
   input.m = count;
   input.n = linear.inputs;
   input.k = linear.outputs;
@@ -237,7 +240,7 @@ void Bert::enqueue_forward(const Needed& needed) {
   };
   const auto all = static_cast<int>(table_.tensors.size());
   need(first_tensor_of_layer(-1), all);
-  EmbeddingForward embedding;
+  device::EmbeddingForward embedding;
   embedding.ids = inputs_.ids();
   embedding.types = inputs_.types();
   embedding.word = weight(kWordEmbedding);
@@ -246,15 +249,15 @@ void Bert::enqueue_forward(const Needed& needed) {
   embedding.gamma = embedding_norm_.gamma;
   embedding.beta = embedding_norm_.beta;
   embedding.epsilon = shape_.layer_norm_epsilon;
-  embedding.dropout =
-      dropout_at(static_cast<std::uint32_t>(RandomSite::EmbeddingDropout), options_.dropout.hidden);
+  embedding.dropout = dropout_at(static_cast<std::uint32_t>(contract::RandomSite::EmbeddingDropout),
+                                 options_.dropout.hidden);
   embedding.tokens = inputs_.identity();
   embedding.x = at(layout_.embedding.z);
   embedding.mean = at(layout_.embedding.mean);
   embedding.rstd = at(layout_.embedding.rstd);
   embedding.y = at(layout_.embedding.y);
   device_.embedding_forward(kCompute, embedding);
-  View hidden = embedding.y;
+  device::View hidden = embedding.y;
   for (int layer = 0; layer < shape_.layers; ++layer) {
     need(first_tensor_of_layer(layer), first_tensor_of_layer(layer - 1));
     layer_forward(layer, hidden);
@@ -265,26 +268,27 @@ void Bert::enqueue_forward(const Needed& needed) {
   if (room_.masked > 0) mlm_forward(hidden);
 }
 
-void Bert::layer_forward(int layer, View x) {
+void Bert::layer_forward(int layer, device::View x) {
   const LayerParameters& parameters = layers_[static_cast<std::size_t>(layer)];
   const LayerBuffers& kept = layout_.layers[static_cast<std::size_t>(layer)];
   const std::int64_t tokens = room_.tokens;
-  const View branch = at(layout_.branch);
+  const device::View branch = at(layout_.branch);
 
   apply(parameters.query_key_value, x, tokens, at(kept.qkv));
-  AttentionForward attention;
+  device::AttentionForward attention;
   attention.qkv = at(kept.qkv);
   attention.out = at(kept.attention);
   attention.lse = at(kept.lse);
   attention.heads = shape_.heads;
-  attention.dropout = dropout_at(attention_dropout_site(layer), options_.dropout.attention);
+  attention.dropout =
+      dropout_at(contract::attention_dropout_site(layer), options_.dropout.attention);
   attention.tokens = inputs_.identity();
   device_.attention_forward(kCompute, attention);
   apply(parameters.attention_output, attention.out, tokens, branch);
 
-  const auto add_and_norm = [&](const Norm& norm, const NormBuffers& buffers, View residual,
+  const auto add_and_norm = [&](const Norm& norm, const NormBuffers& buffers, device::View residual,
                                 std::uint32_t site) {
-    LayerNormForward op;
+    device::LayerNormForward op;
     op.x = branch;
     op.residual = residual;
     op.gamma = norm.gamma;
@@ -299,21 +303,22 @@ void Bert::layer_forward(int layer, View x) {
     device_.layer_norm_forward(kCompute, op);
     return op.y;
   };
-  const View middle = add_and_norm(parameters.attention_norm, kept.attention_norm, x,
-                                   attention_output_dropout_site(layer));
+  const device::View middle = add_and_norm(parameters.attention_norm, kept.attention_norm, x,
+                                           contract::attention_output_dropout_site(layer));
   apply(parameters.intermediate, middle, tokens, at(kept.activated), at(kept.inner));
   apply(parameters.output, at(kept.activated), tokens, branch);
-  add_and_norm(parameters.output_norm, kept.output_norm, middle, output_dropout_site(layer));
+  add_and_norm(parameters.output_norm, kept.output_norm, middle,
+               contract::output_dropout_site(layer));
 }
 
 // Next-sentence head: hidden state of [CLS] → pooler with tanh → two logits.
-void Bert::nsp_forward(View hidden) {
-  const View first = at(layout_.first_hidden);
-  const View pooled = at(layout_.pooled);
+void Bert::nsp_forward(device::View hidden) {
+  const device::View first = at(layout_.first_hidden);
+  const device::View pooled = at(layout_.pooled);
   device_.gather_rows(kCompute, hidden, inputs_.first_rows(), shape_.hidden, first);
   apply(pooler_, first, room_.samples, pooled);
   device_.tanh_forward(kCompute, pooled, pooled);
-  CrossEntropy loss;
+  device::CrossEntropy loss;
   loss.logits = at(layout_.next_logits);
   apply(next_sentence_, pooled, room_.samples, loss.logits);
   loss.labels = inputs_.next_sentence_labels();
@@ -325,10 +330,10 @@ void Bert::nsp_forward(View hidden) {
 }
 
 // Masked rows only: gather → dense → GELU → LayerNorm → word embeddingᵀ + bias.
-void Bert::mlm_forward(View hidden) {
-  const View gathered = at(layout_.masked_hidden);
+void Bert::mlm_forward(device::View hidden) {
+  const device::View gathered = at(layout_.masked_hidden);
   device_.gather_rows(kCompute, hidden, inputs_.masked_rows(), shape_.hidden, gathered);
-  LayerNormForward op;
+  device::LayerNormForward op;
   op.x = at(layout_.masked_activated);
   apply(mlm_transform_, gathered, room_.masked, op.x, at(layout_.masked_inner));
   op.gamma = mlm_norm_.gamma;
@@ -340,12 +345,12 @@ void Bert::mlm_forward(View hidden) {
   op.y = at(layout_.masked_norm.y);
   device_.layer_norm_forward(kCompute, op);
 
-  CrossEntropy loss;
+  device::CrossEntropy loss;
   loss.logits = at(layout_.logits);
   apply(decoder(), op.y, room_.masked, loss.logits);
   loss.labels = inputs_.masked_labels();
   loss.classes = shape_.vocabulary;
-  loss.stride = vocabulary_rows(shape_);
+  loss.stride = contract::vocabulary_rows(shape_);
   loss.scale = inputs_.mlm_scale();
   loss.evaluate = mode_ == Mode::Evaluation;
   loss.sums = statistics_.view().slice(0, 3);
@@ -353,7 +358,7 @@ void Bert::mlm_forward(View hidden) {
 }
 
 void Bert::enqueue_backward(const Ready& ready) {
-  const View dhidden = at(layout_.gradient_a);
+  const device::View dhidden = at(layout_.gradient_a);
   device_.fill_zero(kCompute, dhidden);
   nsp_backward(dhidden);
   if (room_.masked > 0) mlm_backward(dhidden);
@@ -365,7 +370,7 @@ void Bert::enqueue_backward(const Ready& ready) {
     layer_backward(layer, at(input.y), dhidden, ready);
   }
   if (ready) ready(first_tensor_of_layer(-1));
-  EmbeddingBackward op;
+  device::EmbeddingBackward op;
   op.ids = inputs_.ids();
   op.types = inputs_.types();
   op.sorted = inputs_.sorted();
@@ -373,8 +378,8 @@ void Bert::enqueue_backward(const Ready& ready) {
   op.x = at(layout_.embedding.z);
   op.mean = at(layout_.embedding.mean);
   op.rstd = at(layout_.embedding.rstd);
-  op.dropout =
-      dropout_at(static_cast<std::uint32_t>(RandomSite::EmbeddingDropout), options_.dropout.hidden);
+  op.dropout = dropout_at(static_cast<std::uint32_t>(contract::RandomSite::EmbeddingDropout),
+                          options_.dropout.hidden);
   op.tokens = inputs_.identity();
   op.dy = dhidden;
   op.dword = gradient(kWordEmbedding);
@@ -386,9 +391,9 @@ void Bert::enqueue_backward(const Ready& ready) {
   if (ready) ready(static_cast<int>(table_.tensors.size()));
 }
 
-void Bert::nsp_backward(View dhidden) {
-  const View pooled = at(layout_.pooled);
-  const View dpooled = at(layout_.first_gradient);
+void Bert::nsp_backward(device::View dhidden) {
+  const device::View pooled = at(layout_.pooled);
+  const device::View dpooled = at(layout_.first_gradient);
   apply_backward(next_sentence_, pooled, at(layout_.next_logits), room_.samples, dpooled);
   device_.tanh_backward(kCompute, pooled, dpooled, dpooled);
   // `pooled` is not needed any more and takes the gradient of the gathered rows.
@@ -396,11 +401,11 @@ void Bert::nsp_backward(View dhidden) {
   device_.scatter_add_rows(kCompute, pooled, inputs_.first_rows(), shape_.hidden, dhidden);
 }
 
-void Bert::mlm_backward(View dhidden) {
-  const View dmasked = at(layout_.masked_gradient);
-  const View inner = at(layout_.masked_inner);
+void Bert::mlm_backward(device::View dhidden) {
+  const device::View dmasked = at(layout_.masked_gradient);
+  const device::View inner = at(layout_.masked_inner);
   apply_backward(decoder(), at(layout_.masked_norm.y), at(layout_.logits), room_.masked, dmasked);
-  LayerNormBackward op;
+  device::LayerNormBackward op;
   op.dy = dmasked;
   op.z = at(layout_.masked_norm.z);
   op.mean = at(layout_.masked_norm.mean);
@@ -411,7 +416,7 @@ void Bert::mlm_backward(View dhidden) {
   op.dgamma = mlm_norm_.gamma_gradient;
   op.dbeta = mlm_norm_.beta_gradient;
   device_.layer_norm_backward(kCompute, op);
-  device_.gelu_backward(kCompute, inner, dmasked, dmasked, shape_.gelu == Gelu::Tanh);
+  device_.gelu_backward(kCompute, inner, dmasked, dmasked, shape_.gelu == contract::Gelu::Tanh);
   // `inner` is not needed any more and takes the gradient of the gathered rows.
   apply_backward(mlm_transform_, at(layout_.masked_hidden), dmasked, room_.masked, inner);
   device_.scatter_add_rows(kCompute, inner, inputs_.masked_rows(), shape_.hidden, dhidden);
@@ -419,9 +424,9 @@ void Bert::mlm_backward(View dhidden) {
 
 // dy comes in as the gradient of LayerNorm's output and leaves as that of the residual; dbranch is
 // that of the branch, and dbias sums it.
-void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site, View dy,
-                         View dbranch, View dbias) {
-  LayerNormBackward op;
+void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site,
+                         device::View dy, device::View dbranch, device::View dbias) {
+  device::LayerNormBackward op;
   op.dy = dy;
   op.z = at(kept.z);
   op.mean = at(kept.mean);
@@ -438,22 +443,22 @@ void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_
 }
 
 // dy comes in as the gradient of the layer's output and leaves as that of its input x.
-void Bert::layer_backward(int layer, View x, View dy, const Ready& ready) {
+void Bert::layer_backward(int layer, device::View x, device::View dy, const Ready& ready) {
   const auto ready_before = [&](const char* name) {
     if (ready) ready(tensors_before("bert.encoder.layer." + std::to_string(layer) + name));
   };
   const LayerParameters& parameters = layers_[static_cast<std::size_t>(layer)];
   const LayerBuffers& kept = layout_.layers[static_cast<std::size_t>(layer)];
   const std::int64_t tokens = room_.tokens;
-  const View dbranch = at(layout_.gradient_b);
-  const View dinner = at(layout_.gradient_inner);
+  const device::View dbranch = at(layout_.gradient_b);
+  const device::View dinner = at(layout_.gradient_inner);
   LinearBackward with_gelu;
   with_gelu.bias_is_done = true;
   with_gelu.gelu_input = at(kept.inner);
   LinearBackward onto_residual;
   onto_residual.accumulate = true;
-  norm_backward(parameters.output_norm, kept.output_norm, output_dropout_site(layer), dy, dbranch,
-                parameters.output.bias_gradient);
+  norm_backward(parameters.output_norm, kept.output_norm, contract::output_dropout_site(layer), dy,
+                dbranch, parameters.output.bias_gradient);
   apply_backward(parameters.output, at(kept.activated), dbranch, tokens, dinner, with_gelu);
   ready_before(".intermediate.dense.bias");
   apply_backward(parameters.intermediate, at(kept.attention_norm.y), dinner, tokens, dy,
@@ -461,16 +466,17 @@ void Bert::layer_backward(int layer, View x, View dy, const Ready& ready) {
   ready_before(".attention.output.LayerNorm.weight");
 
   norm_backward(parameters.attention_norm, kept.attention_norm,
-                attention_output_dropout_site(layer), dy, dbranch,
+                contract::attention_output_dropout_site(layer), dy, dbranch,
                 parameters.attention_output.bias_gradient);
-  AttentionBackward attention;
+  device::AttentionBackward attention;
   attention.qkv = at(kept.qkv);
   attention.out = at(kept.attention);
   attention.lse = at(kept.lse);
   attention.dout = at(layout_.branch);
   attention.dqkv = at(layout_.gradient_qkv);
   attention.heads = shape_.heads;
-  attention.dropout = dropout_at(attention_dropout_site(layer), options_.dropout.attention);
+  attention.dropout =
+      dropout_at(contract::attention_dropout_site(layer), options_.dropout.attention);
   attention.tokens = inputs_.identity();
   LinearBackward without_bias;
   without_bias.bias_is_done = true;
@@ -493,4 +499,4 @@ Statistics Bert::statistics_of(const float* sums) {
   return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

@@ -9,13 +9,13 @@
 #include <tuple>
 #include <vector>
 
-#include "trainer/model/activation_layout.h"
-#include "trainer/samples/batch.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/device/device.h"
+#include "trainer/model/activation_layout.h"
 #include "trainer/model/input_feed.h"
+#include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 
 enum class Mode { Training, Evaluation };
 
@@ -27,7 +27,8 @@ struct DropoutConfig {
 
 struct BertOptions {
   DropoutConfig dropout;
-  Dtype compute = Dtype::Float32;  // of activations, and of the weights that products read
+  device::Dtype compute =
+      device::Dtype::Float32;  // of activations, and of the weights that products read
   RoomPolicy room;
   bool repeat = true;  // let the device replay passes of one shape (Device::repeat)
 };
@@ -55,28 +56,28 @@ struct Statistics {
 struct LinearBackward {
   bool accumulate = false;    // dx += instead of dx =
   bool bias_is_done = false;  // the producer of dy has summed its columns
-  View gelu_input;            // given: dx is multiplied by GELU's derivative there
+  device::View gelu_input;    // given: dx is multiplied by GELU's derivative there
 };
 
 class Bert {
  public:
   // Allocates parameters and gradients (undefined until filled). The device outlives the model and
   // computes in options.compute.
-  Bert(Device& device, const ModelShape& shape, const BertOptions& options);
+  Bert(device::Device& device, const contract::ModelShape& shape, const BertOptions& options);
 
-  [[nodiscard]] const ModelShape& shape() const { return shape_; }
-  [[nodiscard]] const TensorTable& table() const { return table_; }
-  [[nodiscard]] View parameters() const { return parameters_.view(); }
-  [[nodiscard]] View gradients() const { return gradients_.view(); }
+  [[nodiscard]] const contract::ModelShape& shape() const { return shape_; }
+  [[nodiscard]] const contract::TensorTable& table() const { return table_; }
+  [[nodiscard]] device::View parameters() const { return parameters_.view(); }
+  [[nodiscard]] device::View gradients() const { return gradients_.view(); }
   // The weights that products read, of the compute type; empty when those are the parameters.
-  [[nodiscard]] View compute_copy() const { return compute_copy_.view(); }
+  [[nodiscard]] device::View compute_copy() const { return compute_copy_.view(); }
   // Enqueues its renewal. The optimizer keeps it up to date; whoever else writes parameters() calls
   // this.
   void renew_compute_copy();
 
   // Enqueues the upload of a batch; `step` is the number of the optimizer step, for dropout. Both
   // may be changed as soon as this returns.
-  void upload(const PackedBatch& batch, std::int32_t step, const LossScale& scale);
+  void upload(const samples::PackedBatch& batch, std::int32_t step, const LossScale& scale);
   // Called during forward before tensors [begin, end) of the table are read: what brings them is
   // enqueued before they are.
   using Needed = std::function<void(int begin, int end)>;
@@ -98,20 +99,20 @@ class Bert {
 
   // All activations of the current room: for tests, which fill it to show that stale values and
   // padding change nothing.
-  [[nodiscard]] View activation_memory() const { return activations_.view(); }
+  [[nodiscard]] device::View activation_memory() const { return activations_.view(); }
   // Of the uploaded batch's room: where each buffer lies, and one of them.
   [[nodiscard]] const ActivationLayout& layout() const { return layout_; }
-  [[nodiscard]] View view_of(const Buffer& buffer) const { return at(buffer); }
+  [[nodiscard]] device::View view_of(const Buffer& buffer) const { return at(buffer); }
   // Grows the memory for a batch, as upload() would.
   void reserve(const BatchRoom& room);
 
  private:
   struct Linear {
-    View weight, bias, weight_gradient, bias_gradient;
+    device::View weight, bias, weight_gradient, bias_gradient;
     std::int64_t outputs = 0, inputs = 0;
   };
   struct Norm {
-    View gamma, beta, gamma_gradient, beta_gradient;
+    device::View gamma, beta, gamma_gradient, beta_gradient;
   };
   struct LayerParameters {
     Linear query_key_value, attention_output, intermediate, output;
@@ -119,43 +120,44 @@ class Bert {
   };
   enum class Pass { Forward, Backward };
 
-  [[nodiscard]] View parameter(const std::string& name) const;
-  [[nodiscard]] View weight(const std::string& name) const;
-  [[nodiscard]] View weight(std::int64_t offset, std::int64_t size) const;
-  [[nodiscard]] View gradient(const std::string& name) const;
+  [[nodiscard]] device::View parameter(const std::string& name) const;
+  [[nodiscard]] device::View weight(const std::string& name) const;
+  [[nodiscard]] device::View weight(std::int64_t offset, std::int64_t size) const;
+  [[nodiscard]] device::View gradient(const std::string& name) const;
   [[nodiscard]] Linear linear(const std::string& name) const;
   [[nodiscard]] Norm norm(const std::string& name) const;
   [[nodiscard]] Linear query_key_value(int layer) const;
   [[nodiscard]] Linear decoder() const;
   void bind_parameters();
-  [[nodiscard]] Dropout dropout_at(std::uint32_t site, double probability) const;
-  [[nodiscard]] View at(const Buffer& buffer) const;
-  [[nodiscard]] Activation activation() const;
+  [[nodiscard]] device::Dropout dropout_at(std::uint32_t site, double probability) const;
+  [[nodiscard]] device::View at(const Buffer& buffer) const;
+  [[nodiscard]] device::Activation activation() const;
   void run(Pass pass);
   [[nodiscard]] int tensors_before(const std::string& name) const;
   // Where a layer's tensors begin in the table; −1: the embeddings'.
   [[nodiscard]] int first_tensor_of_layer(int layer) const;
 
-  void apply(const Linear& linear, View x, std::int64_t rows, View y, View pre_activation = {});
+  void apply(const Linear& linear, device::View x, std::int64_t rows, device::View y,
+             device::View pre_activation = {});
   // dx = dy·W, and weight and bias gradients are added.
-  void apply_backward(const Linear& linear, View x, View dy, std::int64_t rows, View dx,
-                      const LinearBackward& how = {});
+  void apply_backward(const Linear& linear, device::View x, device::View dy, std::int64_t rows,
+                      device::View dx, const LinearBackward& how = {});
   void enqueue_forward(const Needed& needed);
   void enqueue_backward(const Ready& ready);
-  void layer_forward(int layer, View x);
-  void layer_backward(int layer, View x, View dy, const Ready& ready);
-  void mlm_forward(View hidden);
-  void mlm_backward(View dhidden);
-  void nsp_forward(View hidden);
-  void nsp_backward(View dhidden);
-  void norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site, View dy,
-                     View dbranch, View dbias);
+  void layer_forward(int layer, device::View x);
+  void layer_backward(int layer, device::View x, device::View dy, const Ready& ready);
+  void mlm_forward(device::View hidden);
+  void mlm_backward(device::View dhidden);
+  void nsp_forward(device::View hidden);
+  void nsp_backward(device::View dhidden);
+  void norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site, device::View dy,
+                     device::View dbranch, device::View dbias);
 
-  Device& device_;
-  ModelShape shape_;
-  TensorTable table_;
+  device::Device& device_;
+  contract::ModelShape shape_;
+  contract::TensorTable table_;
   BertOptions options_;
-  DeviceMemory parameters_, gradients_, compute_copy_;
+  device::DeviceMemory parameters_, gradients_, compute_copy_;
   std::vector<LayerParameters> layers_;
   Linear mlm_transform_, pooler_, next_sentence_;
   Norm embedding_norm_, mlm_norm_;
@@ -164,12 +166,12 @@ class Bert {
   Mode mode_ = Mode::Evaluation;
   BatchRoom room_;  // of the uploaded batch
   ActivationLayout layout_;
-  DeviceMemory activations_;
-  DeviceMemory statistics_;  // [6]: MLM loss, hits, count; NSP loss, hits, count
+  device::DeviceMemory activations_;
+  device::DeviceMemory statistics_;  // [6]: MLM loss, hits, count; NSP loss, hits, count
   // Keys of Device::repeat: one per shape, mode and pass, in the order of first use.
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, Mode, Pass>,
            std::uint64_t>
       keys_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

@@ -7,7 +7,7 @@
 #include "base/thread_pool.h"
 #include "trainer/contract/random_site.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 namespace {
 
 constexpr double kDeviation = 0.02;
@@ -16,8 +16,9 @@ constexpr std::int64_t kGrain = 1 << 14;  // elements that a thread draws at a t
 // Box–Muller; draws again (the next `attempt`) outside two deviations.
 float truncated_normal(std::uint64_t seed, std::uint32_t element, std::uint32_t tensor) {
   for (std::uint32_t attempt = 0;; ++attempt) {
-    const base::PhiloxCounter bits = base::philox(
-        seed, {element, tensor, attempt, static_cast<std::uint32_t>(RandomSite::Initialisation)});
+    const base::PhiloxCounter bits =
+        base::philox(seed, {element, tensor, attempt,
+                            static_cast<std::uint32_t>(contract::RandomSite::Initialisation)});
     const double radius = std::sqrt(-2.0 * std::log((bits[0] + 1.0) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * bits[1] * 0x1p-32;
     const double value = radius * std::cos(angle);
@@ -31,11 +32,12 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 }  // namespace
 
-std::vector<float> initial_weights(const TensorTable& table, std::uint64_t seed, int threads) {
+std::vector<float> initial_weights(const contract::TensorTable& table, std::uint64_t seed,
+                                   int threads) {
   std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
   base::ThreadPool pool(threads);
   for (std::size_t index = 0; index < table.tensors.size(); ++index) {
-    const TensorEntry& tensor = table.tensors[index];
+    const contract::TensorEntry& tensor = table.tensors[index];
     float* const values = arena.data() + tensor.offset;
     if (tensor.weight_decay) {
       pool.parallel_for(tensor.size, kGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -51,4 +53,4 @@ std::vector<float> initial_weights(const TensorTable& table, std::uint64_t seed,
   return arena;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

@@ -1,13 +1,13 @@
 #include "trainer/model/input_feed.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::model {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 
 }  // namespace
 
-InputFeed::InputFeed(Device& device) : device_(device), copies_(device.make_stream()) {}
+InputFeed::InputFeed(device::Device& device) : device_(device), copies_(device.make_stream()) {}
 
 InputFeed::~InputFeed() { device_.synchronize(); }
 
@@ -19,15 +19,16 @@ void InputFeed::reserve(const BatchRoom& room) {
   if (has_room(room)) return;
   device_.synchronize();
   capacity_ = input_layout(room).size;
-  inputs_ = DeviceMemory(device_, capacity_, Dtype::Int32);
+  inputs_ = device::DeviceMemory(device_, capacity_, device::Dtype::Int32);
   for (Slot& slot : slots_) {
-    slot.host = HostMemory(device_, 4 * capacity_);
-    slot.staging = DeviceMemory(device_, capacity_, Dtype::Int32);
+    slot.host = device::HostMemory(device_, 4 * capacity_);
+    slot.staging = device::DeviceMemory(device_, capacity_, device::Dtype::Int32);
     slot.copied = slot.taken = 0;
   }
 }
 
-void InputFeed::upload(const PackedBatch& batch, const StepInputs& step, const BatchRoom& room) {
+void InputFeed::upload(const samples::PackedBatch& batch, const StepInputs& step,
+                       const BatchRoom& room) {
   reserve(room);
   room_ = room;
   layout_ = input_layout(room);
@@ -36,7 +37,7 @@ void InputFeed::upload(const PackedBatch& batch, const StepInputs& step, const B
   if (slot.copied != 0) device_.wait_host(slot.copied);
   write_inputs(batch, step, room, slot.host.ints());
   if (slot.taken != 0) device_.wait(copies_, slot.taken);
-  const View staging = slot.staging.view().slice(0, layout_.size);
+  const device::View staging = slot.staging.view().slice(0, layout_.size);
   device_.copy_to_device(copies_, staging, slot.host.ints());
   slot.copied = device_.record(copies_);
   device_.wait(kCompute, slot.copied);
@@ -44,19 +45,19 @@ void InputFeed::upload(const PackedBatch& batch, const StepInputs& step, const B
   slot.taken = device_.record(kCompute);
 }
 
-View InputFeed::ints(std::int64_t offset, std::int64_t count) const {
+device::View InputFeed::ints(std::int64_t offset, std::int64_t count) const {
   return inputs_.view().slice(offset, count);
 }
 
-View InputFeed::scale(std::int64_t index) const {
-  View view = ints(layout_.loss_scales + index, 1);
-  view.dtype = Dtype::Float32;  // the same 32 bits
+device::View InputFeed::scale(std::int64_t index) const {
+  device::View view = ints(layout_.loss_scales + index, 1);
+  view.dtype = device::Dtype::Float32;  // the same 32 bits
   return view;
 }
 
-TokenIdentity InputFeed::identity() const {
+device::TokenIdentity InputFeed::identity() const {
   return {ints(layout_.ordinals, room_.tokens), ints(layout_.positions, room_.tokens),
           ints(layout_.cumulative, room_.samples + 1), ints(layout_.step, 1), room_.max_length};
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::model

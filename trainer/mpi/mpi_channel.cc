@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 namespace {
 
 // MPI counts in int.
@@ -35,7 +35,7 @@ struct Freight {
   [[nodiscard]] std::byte* at(std::size_t r) { return bytes.data() + offsets[r]; }
 };
 
-class MpiChannel final : public HostCollectives {
+class MpiChannel final : public ranks::HostCollectives {
  public:
   MpiChannel(const MpiComm& comm, MpiProgress& progress)
       : comm_(comm), progress_(progress), lane_(progress.open_lane()) {}
@@ -71,7 +71,7 @@ class MpiChannel final : public HostCollectives {
     });
   }
 
-  [[nodiscard]] Parcels all_to_all(const Parcels& to) override {
+  [[nodiscard]] ranks::Parcels all_to_all(const ranks::Parcels& to) override {
     const auto ranks = static_cast<std::size_t>(comm_.ranks());
     const auto me = static_cast<std::size_t>(comm_.rank());
     base::check(to.size() == ranks, "there is a parcel for each rank");
@@ -99,7 +99,7 @@ class MpiChannel final : public HostCollectives {
             "an exchange of host values");
     }));
     progress_.run(lane_, std::move(job));
-    Parcels from(ranks);
+    ranks::Parcels from(ranks);
     for (std::size_t r = 0; r < ranks; ++r) from[r].assign(in.at(r), in.at(r) + in.counts[r]);
     from[me] = to[me];
     return from;
@@ -124,8 +124,9 @@ class MpiChannel final : public HostCollectives {
 
 }  // namespace
 
-std::unique_ptr<HostCollectives> make_mpi_channel(const MpiComm& comm, MpiProgress& progress) {
+std::unique_ptr<ranks::HostCollectives> make_mpi_channel(const MpiComm& comm,
+                                                         MpiProgress& progress) {
   return std::make_unique<MpiChannel>(comm, progress);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -16,7 +16,7 @@
 #include "trainer/mpi/sum_stages.h"
 #include "trainer/ranks/node_layout.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // MPI counts in int
@@ -31,12 +31,12 @@ struct Layout {
 };
 
 int found_ranks_per_node(int ranks) {
-  std::vector<HostName> names(static_cast<std::size_t>(ranks));
-  const HostName mine = this_host_name();
+  std::vector<ranks::HostName> names(static_cast<std::size_t>(ranks));
+  const ranks::HostName mine = ranks::this_host_name();
   check(MPI_Allgather(mine.data(), sizeof mine, MPI_BYTE, names.data(), sizeof mine, MPI_BYTE,
                       MPI_COMM_WORLD),
         "a gather of host names");
-  return ranks_per_node(names);
+  return ranks::ranks_per_node(names);
 }
 
 // The library is named to say that MPI runs.
@@ -66,7 +66,7 @@ struct SumComms {
   MpiComm node_exchange, across_exchange, across_gather;
 };
 
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public ranks::Communicator {
  public:
   explicit MpiCommunicator(const MpiOptions& options) : layout_(find_layout(library_, options)) {}
   ~MpiCommunicator() override {
@@ -83,23 +83,23 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] int part() const override { return layout_.part(); }
   [[nodiscard]] int parts() const override { return layout_.parts; }
 
-  [[nodiscard]] Pending all_reduce_sum(Stream, View x) override {
+  [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream, device::View x) override {
     MpiJob job;
     add_sum(&job, x, all_reduce_comms_);
     job.push_back(make_gather_stage(all_reduce_gather_, x.floats(), x.size));
     return begin(all_reduce_lane_, std::move(job), x);
   }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream, View x) override {
+  [[nodiscard]] ranks::Pending reduce_scatter_sum(device::Stream, device::View x) override {
     MpiJob job;
     add_sum(&job, x, reduce_scatter_comms_);
     return begin(reduce_scatter_lane_, std::move(job), x);
   }
-  [[nodiscard]] Pending all_gather(Stream, View x) override {
+  [[nodiscard]] ranks::Pending all_gather(device::Stream, device::View x) override {
     MpiJob job;
     job.push_back(make_gather_stage(all_gather_comm_, x.floats(), x.size));
     return begin(all_gather_lane_, std::move(job), x);
   }
-  [[nodiscard]] Pending broadcast(Stream, View x, int root) override {
+  [[nodiscard]] ranks::Pending broadcast(device::Stream, device::View x, int root) override {
     base::check(root >= 0 && root < ranks(), "the root is a rank");
     return begin(broadcast_lane_, x, [this, x, root](MPI_Request* request) {
       check(MPI_Ibcast(x.data, static_cast<int>(x.size), MPI_FLOAT, root, broadcast_comm_.get(),
@@ -107,7 +107,7 @@ class MpiCommunicator final : public Communicator {
             "a broadcast");
     });
   }
-  [[nodiscard]] Pending send(Stream, View x, int to) override {
+  [[nodiscard]] ranks::Pending send(device::Stream, device::View x, int to) override {
     base::check(to >= 0 && to < ranks() && to != rank(), "one sends to another rank");
     return begin(point_lane_, x, [this, x, to](MPI_Request* request) {
       check(
@@ -115,7 +115,7 @@ class MpiCommunicator final : public Communicator {
           "a send");
     });
   }
-  [[nodiscard]] Pending receive(Stream, View x, int from) override {
+  [[nodiscard]] ranks::Pending receive(device::Stream, device::View x, int from) override {
     base::check(from >= 0 && from < ranks() && from != rank(), "one receives from another rank");
     return begin(point_lane_, x, [this, x, from](MPI_Request* request) {
       check(MPI_Irecv(x.data, static_cast<int>(x.size), MPI_FLOAT, from, 0, point_comm_.get(),
@@ -124,11 +124,13 @@ class MpiCommunicator final : public Communicator {
     });
   }
   [[nodiscard]] std::string library() const override { return mpi_library_name(); }
-  void finish(Stream, Pending pending) override { progress_.wait(pending); }
-  [[nodiscard]] double done_at(Pending pending) override { return progress_.done_at(pending); }
+  void finish(device::Stream, ranks::Pending pending) override { progress_.wait(pending); }
+  [[nodiscard]] double done_at(ranks::Pending pending) override {
+    return progress_.done_at(pending);
+  }
 
-  [[nodiscard]] HostCollectives& host() override { return *host_; }
-  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
+  [[nodiscard]] ranks::HostCollectives& host() override { return *host_; }
+  [[nodiscard]] std::unique_ptr<ranks::HostCollectives> open_channel() override {
     const std::scoped_lock lock(opening_);
     MPI_Comm comm = MPI_COMM_NULL;
     MpiJob job;
@@ -136,7 +138,7 @@ class MpiCommunicator final : public Communicator {
       check(MPI_Comm_idup(opening_comm_.get(), &comm, request), "opening a channel");
     }));
     // The rest are calls of MPI as well, so they are the progress thread's.
-    std::unique_ptr<HostCollectives> channel;
+    std::unique_ptr<ranks::HostCollectives> channel;
     job.push_back(mpi_stage([&](MPI_Request*) {
       channels_.emplace_back(library_, comm);
       channel = make_mpi_channel(channels_.back(), progress_);
@@ -146,20 +148,20 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  [[nodiscard]] Pending begin(int lane, MpiJob job, View x) {
-    base::check(x.dtype == Dtype::Float32 && x.size <= kMostElements,
+  [[nodiscard]] ranks::Pending begin(int lane, MpiJob job, device::View x) {
+    base::check(x.dtype == device::Dtype::Float32 && x.size <= kMostElements,
                 "collectives are of float32, and fit MPI's counts");
     return progress_.begin(lane, std::move(job));
   }
   template <typename Post>
-  [[nodiscard]] Pending begin(int lane, View x, Post post) {
+  [[nodiscard]] ranks::Pending begin(int lane, device::View x, Post post) {
     MpiJob job;
     job.push_back(mpi_stage(std::move(post)));
     return begin(lane, std::move(job), x);
   }
 
   // The sum over all ranks in this rank's part of x.
-  void add_sum(MpiJob* job, View x, const SumComms& comms) {
+  void add_sum(MpiJob* job, device::View x, const SumComms& comms) {
     job->push_back(make_sum_stage(comms.node_exchange, x.floats(), x.size, scratch_));
     if (layout_.nodes() == 1) return;
     float* mine = x.floats() + part_begin(x.size);
@@ -189,13 +191,13 @@ class MpiCommunicator final : public Communicator {
   int all_reduce_lane_ = progress_.open_lane(), reduce_scatter_lane_ = progress_.open_lane(),
       all_gather_lane_ = progress_.open_lane(), broadcast_lane_ = progress_.open_lane(),
       point_lane_ = progress_.open_lane(), opening_lane_ = progress_.open_lane();
-  std::unique_ptr<HostCollectives> host_ = make_mpi_channel(host_comm_, progress_);
+  std::unique_ptr<ranks::HostCollectives> host_ = make_mpi_channel(host_comm_, progress_);
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(const MpiOptions& options) {
+std::unique_ptr<ranks::Communicator> make_mpi_communicator(const MpiOptions& options) {
   return std::make_unique<MpiCommunicator>(options);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -12,7 +12,7 @@
 
 #include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 
 struct MpiOptions {
   // 0: flat. Else hierarchical: so many consecutive ranks are a node; kRanksPerNodeAsFound: as
@@ -28,6 +28,6 @@ constexpr int kRanksPerNodeAsFound = -1;
 // Initialises MPI; one communicator per process, and none after it. Throws Code::Operator when MPI
 // cannot be started or does not allow threads, Code::User when the ranks are no multiple of
 // ranks_per_node.
-[[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(const MpiOptions& options);
+[[nodiscard]] std::unique_ptr<ranks::Communicator> make_mpi_communicator(const MpiOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 
 void check(int status, const char* what) {
   if (status == MPI_SUCCESS) return;
@@ -70,4 +70,4 @@ MpiComm::~MpiComm() {
   if (comm_ != MPI_COMM_NULL && !library_.is_lost()) MPI_Comm_free(&comm_);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <string>
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 
 // Throws Code::Retry with MPI's own words: what fails at run time is a rank or the network.
 void check(int status, const char* what);
@@ -57,4 +57,4 @@ class MpiComm {
   int ranks_ = 1;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

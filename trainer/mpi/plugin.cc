@@ -2,8 +2,9 @@
 
 using namespace regatta::trainer;  // this file only
 
-const char* regatta_mpi_plugin_version() { return kMpiPluginVersion; }
+const char* regatta_mpi_plugin_version() { return mpi::kMpiPluginVersion; }
 
-Communicator* regatta_make_mpi_communicator(const MpiOptions* options, PluginError* error) {
-  return made_or_null([options] { return make_mpi_communicator(*options); }, error);
+ranks::Communicator* regatta_make_mpi_communicator(const mpi::MpiOptions* options,
+                                                   device::PluginError* error) {
+  return device::made_or_null([options] { return mpi::make_mpi_communicator(*options); }, error);
 }

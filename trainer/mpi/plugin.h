@@ -1,11 +1,11 @@
 // Between regatta-train and libregatta-mpi.so: as trainer/cuda/plugin.h.
 #pragma once
 
-#include "trainer/ranks/communicator.h"
-#include "trainer/mpi/mpi_communicator.h"
 #include "trainer/device/plugin_entry.h"
+#include "trainer/mpi/mpi_communicator.h"
+#include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 
 // Counts up with every change to Communicator, HostCollectives or these functions.
 #define REGATTA_MPI_INTERFACE "2"
@@ -15,13 +15,13 @@ constexpr const char* kMpiPluginFile = "libregatta-mpi.so";
 constexpr const char* kMpiVersionFunction = "regatta_mpi_plugin_version";
 constexpr const char* kMpiMakeFunction = "regatta_make_mpi_communicator";
 
-using MpiMakeFunction = Communicator*(const MpiOptions*, PluginError*);
+using MpiMakeFunction = ranks::Communicator*(const MpiOptions*, device::PluginError*);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi
 
 extern "C" {
 [[gnu::visibility("default")]] const char* regatta_mpi_plugin_version();
 // A new communicator that the caller deletes, or null with the error filled in.
-[[gnu::visibility("default")]] regatta::trainer::Communicator* regatta_make_mpi_communicator(
-    const regatta::trainer::MpiOptions* options, regatta::trainer::PluginError* error);
+[[gnu::visibility("default")]] regatta::trainer::ranks::Communicator* regatta_make_mpi_communicator(
+    const regatta::trainer::mpi::MpiOptions* options, regatta::trainer::device::PluginError* error);
 }

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 namespace {
 
 // Between two looks at what is under way: long enough to leave the core to whoever computes on it
@@ -168,4 +168,4 @@ bool MpiProgress::advance(Lane* lane) {
   return true;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -18,7 +18,7 @@
 
 #include "trainer/mpi/mpi_library.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 
 // One operation of MPI and what follows it. Both calls come from the progress thread and may throw.
 class MpiStage {
@@ -116,4 +116,4 @@ class MpiProgress {
   std::jthread thread_;  // last: it uses all of the above
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

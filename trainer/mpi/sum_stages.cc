@@ -5,7 +5,7 @@
 
 #include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 namespace {
 
 constexpr std::size_t kBlock = 1024;  // elements whose sums stay in the nearest cache
@@ -86,7 +86,8 @@ class GatherStage final : public MpiStage {
 
 MpiCuts::MpiCuts(std::int64_t size, int ranks) {
   const std::int64_t even = (size + ranks - 1) / ranks;
-  const std::int64_t part = (even + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+  const std::int64_t part =
+      (even + ranks::kPartAlignment - 1) / ranks::kPartAlignment * ranks::kPartAlignment;
   for (int r = 0; r < ranks; ++r) {
     const std::int64_t begin = std::min(size, part * r);
     offsets.push_back(static_cast<int>(begin));
@@ -119,4 +120,4 @@ std::unique_ptr<MpiStage> make_gather_stage(const MpiComm& comm, float* data, st
   return std::make_unique<GatherStage>(comm, data, size);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -8,7 +8,7 @@
 
 #include "trainer/mpi/progress.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::mpi {
 
 // Where each rank's part of `size` elements lies: as Communicator::part_size.
 struct MpiCuts {
@@ -41,4 +41,4 @@ class MpiScratch {
 [[nodiscard]] std::unique_ptr<MpiStage> make_gather_stage(const MpiComm& comm, float* data,
                                                           std::int64_t size);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::mpi

@@ -23,22 +23,22 @@ DoneTimes::DoneTimes(const Table& table, const base::Clock& clock)
   }
 }
 
-void DoneTimes::record(Pending number, NativeStream stream) {
+void DoneTimes::record(ranks::Pending number, NativeStream stream) {
   resolve_done();
   if (clock_.monotonic_seconds() - last_try_ > kComparisonSeconds) compare(kLongestGap);
-  OwnEvent event = take_event();
+  TableEvent event = take_event();
   table_.event_record(event.get(), stream);
   const auto since = std::prev(comparisons_.end());
   ++since->users;
   marks_.emplace(number, Mark{std::move(event), since});
 }
 
-void DoneTimes::wait(NativeStream stream, Pending number) {
+void DoneTimes::wait(NativeStream stream, ranks::Pending number) {
   const auto mark = marks_.find(number);
   if (mark != marks_.end()) table_.stream_wait_event(stream, mark->second.event.get());
 }
 
-double DoneTimes::at(Pending number) {
+double DoneTimes::at(ranks::Pending number) {
   const auto mark = marks_.find(number);
   if (mark != marks_.end()) {
     base::check(table_.event_is_done(mark->second.event.get()),
@@ -50,9 +50,9 @@ double DoneTimes::at(Pending number) {
   return done.seconds;
 }
 
-OwnEvent DoneTimes::take_event() {
-  if (idle_.empty()) return OwnEvent(table_);
-  OwnEvent event = std::move(idle_.back());
+TableEvent DoneTimes::take_event() {
+  if (idle_.empty()) return TableEvent(table_);
+  TableEvent event = std::move(idle_.back());
   idle_.pop_back();
   return event;
 }
@@ -62,7 +62,7 @@ bool DoneTimes::compare(double longest_gap) {
   double best = longest_gap;
   bool found = false;
   for (int tries = 0; tries < kTries && (!found || best > kGoodGap); ++tries) {
-    OwnEvent event = take_event();
+    TableEvent event = take_event();
     const double before = clock_.monotonic_seconds();
     table_.event_record(event.get(), stream_.get());
     double after = before;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "trainer/ranks/communicator.h"
 #include "trainer/nccl/nccl_table.h"
+#include "trainer/ranks/communicator.h"
 
 namespace regatta::trainer::nccl {
 
@@ -19,7 +19,7 @@ namespace regatta::trainer::nccl {
 // Where the GPU is so busy that even this stream does not get through, an older comparison serves.
 class DoneTimes {
  public:
-  static constexpr Pending kKept = 4096;
+  static constexpr ranks::Pending kKept = 4096;
   static constexpr double kComparisonSeconds = 1;
   static constexpr double kGoodGap = 50e-6;
   static constexpr double kLongestGap = 1e-3;
@@ -29,25 +29,25 @@ class DoneTimes {
   DoneTimes(const Table& table, const base::Clock& clock);
 
   // What `stream` has so far is what `number` is. Numbers come once each, in any order.
-  void record(Pending number, NativeStream stream);
+  void record(ranks::Pending number, NativeStream stream);
   // Nothing when it is over.
-  void wait(NativeStream stream, Pending number);
+  void wait(NativeStream stream, ranks::Pending number);
   // In seconds of `clock`. The collective is over, and among the last kKept.
-  [[nodiscard]] double at(Pending number);
+  [[nodiscard]] double at(ranks::Pending number);
 
  private:
   struct Comparison {
-    OwnEvent event;
+    TableEvent event;
     double seconds = 0;
     int users = 0;  // marks
   };
   struct Mark {
-    OwnEvent event;
+    TableEvent event;
     std::list<Comparison>::iterator since;
   };
-  using Marks = std::map<Pending, Mark>;
+  using Marks = std::map<ranks::Pending, Mark>;
 
-  [[nodiscard]] OwnEvent take_event();
+  [[nodiscard]] TableEvent take_event();
   // Whether it got through within `seconds` on any try.
   bool compare(double longest_gap);
   void resolve_done();
@@ -55,13 +55,13 @@ class DoneTimes {
 
   const Table& table_;
   const base::Clock& clock_;
-  OwnStream stream_;
-  std::vector<OwnEvent> idle_;
+  TableStream stream_;
+  std::vector<TableEvent> idle_;
   std::list<Comparison> comparisons_;  // the last is the newest
   double last_try_ = 0;
   Marks marks_;  // not known to be over
   struct Done {
-    Pending number = 0;
+    ranks::Pending number = 0;
     double seconds = 0;
   };
   std::vector<Done> done_;  // number modulo kKept

@@ -10,7 +10,7 @@
 #include "trainer/nccl/done_times.h"
 #include "trainer/nccl/session.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::nccl {
 namespace {
 
 using nccl::Comm;
@@ -19,9 +19,9 @@ using nccl::Result;
 
 // Host values of ranks whose collectives are alive: what a stream carries after an abort must not
 // become a decision.
-class GuardedHost final : public HostCollectives {
+class GuardedHost final : public ranks::HostCollectives {
  public:
-  GuardedHost(HostCollectives& values, nccl::Session& session)
+  GuardedHost(ranks::HostCollectives& values, nccl::Session& session)
       : values_(values), session_(session) {}
   [[nodiscard]] int rank() const override { return values_.rank(); }
   [[nodiscard]] int ranks() const override { return values_.ranks(); }
@@ -37,7 +37,7 @@ class GuardedHost final : public HostCollectives {
     session_.check_alive();
     values_.all_gather(bytes, count, all);
   }
-  [[nodiscard]] Parcels all_to_all(const Parcels& to) override {
+  [[nodiscard]] ranks::Parcels all_to_all(const ranks::Parcels& to) override {
     session_.check_alive();
     return values_.all_to_all(to);
   }
@@ -47,11 +47,11 @@ class GuardedHost final : public HostCollectives {
   }
 
  private:
-  HostCollectives& values_;
+  ranks::HostCollectives& values_;
   nccl::Session& session_;
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public ranks::Communicator {
  public:
   NcclCommunicator(nccl::Table table, NcclHost host, const NcclOptions& options)
       : table_(std::move(table)),
@@ -67,7 +67,7 @@ class NcclCommunicator final : public Communicator {
     return options_.ranks_per_node > 0 ? options_.ranks_per_node : ranks_;
   }
 
-  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+  [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream stream, device::View x) override {
     if (!begin(stream, stream_.get(), x)) return 0;
     const char* what = "an all-reduce";
     if (session_.cross() == nullptr) {
@@ -79,7 +79,7 @@ class NcclCommunicator final : public Communicator {
     }
     return record();
   }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
+  [[nodiscard]] ranks::Pending reduce_scatter_sum(device::Stream stream, device::View x) override {
     if (!begin(stream, stream_.get(), x)) return 0;
     const char* what = "a reduce-scatter";
     reduce_scatter(what, x);
@@ -87,12 +87,12 @@ class NcclCommunicator final : public Communicator {
     return record();
   }
   // What ranks of one place hold is the same, so it need not leave the node.
-  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
+  [[nodiscard]] ranks::Pending all_gather(device::Stream stream, device::View x) override {
     if (!begin(stream, stream_.get(), x)) return 0;
     gather("an all-gather", x);
     return record();
   }
-  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
+  [[nodiscard]] ranks::Pending broadcast(device::Stream stream, device::View x, int root) override {
     base::check(root >= 0 && root < ranks_, "the root is a rank");
     if (!begin(stream, stream_.get(), x)) return 0;
     session_.run(session_.world(), "a broadcast", [&] {
@@ -100,14 +100,14 @@ class NcclCommunicator final : public Communicator {
     });
     return record();
   }
-  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
+  [[nodiscard]] ranks::Pending send(device::Stream stream, device::View x, int to) override {
     return note(stream, {true, x, to, 0});
   }
-  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
+  [[nodiscard]] ranks::Pending receive(device::Stream stream, device::View x, int from) override {
     return note(stream, {false, x, from, 0});
   }
 
-  void finish(Stream stream, Pending pending) override {
+  void finish(device::Stream stream, ranks::Pending pending) override {
     session_.check_alive();
     base::check(pending >= 0 && pending <= last_, "a collective is begun before it is finished");
     table_.enter();
@@ -117,7 +117,7 @@ class NcclCommunicator final : public Communicator {
     if (is_noted) exchange();
     times_.wait(table_.native_stream(stream), pending);
   }
-  [[nodiscard]] double done_at(Pending pending) override {
+  [[nodiscard]] double done_at(ranks::Pending pending) override {
     session_.check_alive();
     if (pending == 0) return 0;
     table_.enter();
@@ -130,8 +130,8 @@ class NcclCommunicator final : public Communicator {
            "." + std::to_string(version % 100);
   }
 
-  [[nodiscard]] HostCollectives& host() override { return guarded_; }
-  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
+  [[nodiscard]] ranks::HostCollectives& host() override { return guarded_; }
+  [[nodiscard]] std::unique_ptr<ranks::HostCollectives> open_channel() override {
     session_.check_alive();
     return host_.open_channel();
   }
@@ -139,14 +139,14 @@ class NcclCommunicator final : public Communicator {
  private:
   struct Message {
     bool is_sent = false;
-    View x;
+    device::View x;
     int other = 0;
-    Pending number = 0;
+    ranks::Pending number = 0;
   };
 
   // `own` waits for what `stream` has so far. False: there is nothing to move.
-  [[nodiscard]] bool begin(Stream stream, NativeStream own, View x) {
-    base::check(x.dtype == Dtype::Float32, "collectives are of float32");
+  [[nodiscard]] bool begin(device::Stream stream, NativeStream own, device::View x) {
+    base::check(x.dtype == device::Dtype::Float32, "collectives are of float32");
     session_.check_alive();
     if (x.size == 0) return false;
     table_.enter();
@@ -154,24 +154,26 @@ class NcclCommunicator final : public Communicator {
     table_.stream_wait_event(own, before_.get());
     return true;
   }
-  [[nodiscard]] Pending record() {
+  [[nodiscard]] ranks::Pending record() {
     times_.record(++last_, stream_.get());
     return last_;
   }
 
-  [[nodiscard]] View own_part(View x) const {
+  [[nodiscard]] device::View own_part(device::View x) const {
     return x.slice(part_begin(x.size), part_count(x.size));
   }
   // Whether NCCL's own reduce-scatter and all-gather, which know equal parts only, stay inside x.
-  [[nodiscard]] bool has_equal_parts(View x) const { return part_size(x.size) * parts() == x.size; }
+  [[nodiscard]] bool has_equal_parts(device::View x) const {
+    return part_size(x.size) * parts() == x.size;
+  }
 
   // May be of an empty part.
-  void all_reduce(Comm comm, const char* what, View x) {
+  void all_reduce(Comm comm, const char* what, device::View x) {
     if (x.size == 0) return;
     session_.run(comm, what,
                  [&] { return table_.all_reduce(x.floats(), x.size, comm, stream_.get()); });
   }
-  void reduce_scatter(const char* what, View x) {
+  void reduce_scatter(const char* what, device::View x) {
     const Comm comm = session_.node();
     if (has_equal_parts(x)) {
       session_.run(comm, what, [&] {
@@ -182,7 +184,7 @@ class NcclCommunicator final : public Communicator {
       for_each_part(what, x, table_.reduce);
     }
   }
-  void gather(const char* what, View x) {
+  void gather(const char* what, device::View x) {
     const Comm comm = session_.node();
     if (has_equal_parts(x)) {
       session_.run(comm, what, [&] {
@@ -195,7 +197,7 @@ class NcclCommunicator final : public Communicator {
   }
   // One launch of a collective for each part that is not empty, its root the part's holder.
   template <typename Rooted>
-  void for_each_part(const char* what, View x, const Rooted& rooted) {
+  void for_each_part(const char* what, device::View x, const Rooted& rooted) {
     const std::int64_t part = part_size(x.size);
     session_.run_group(session_.node(), what, [&] {
       for (int root = 0; part * root < x.size; ++root) {
@@ -207,7 +209,7 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
-  [[nodiscard]] Pending note(Stream stream, Message message) {
+  [[nodiscard]] ranks::Pending note(device::Stream stream, Message message) {
     base::check(message.other >= 0 && message.other < ranks_ && message.other != rank_,
                 "messages go to and come from another rank");
     if (!begin(stream, peer_stream_.get(), message.x)) return 0;
@@ -220,7 +222,7 @@ class NcclCommunicator final : public Communicator {
     const Comm comm = session_.peers();
     session_.run_group(comm, "sending and receiving", [&] {
       for (const Message& message : noted_) {
-        const View& x = message.x;
+        const device::View& x = message.x;
         const Result result =
             message.is_sent
                 ? table_.send(x.floats(), x.size, message.other, comm, peer_stream_.get())
@@ -239,20 +241,20 @@ class NcclCommunicator final : public Communicator {
   const int rank_;
   const int ranks_;
   const bool entered_ = (table_.enter(), true);  // before the streams
-  nccl::OwnStream stream_{table_};
-  nccl::OwnStream peer_stream_{table_};
-  nccl::OwnEvent before_{table_};  // whoever waits for it waits for its last place before that
+  nccl::TableStream stream_{table_};
+  nccl::TableStream peer_stream_{table_};
+  nccl::TableEvent before_{table_};  // whoever waits for it waits for its last place before that
   nccl::DoneTimes times_{table_, base::system_clock()};
   std::vector<Message> noted_;
-  Pending last_ = 0;
+  ranks::Pending last_ = 0;
   nccl::Session session_{table_, *host_.values, base::system_clock(), options_};
   GuardedHost guarded_{*host_.values, session_};
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(nccl::Table table, NcclHost host,
-                                                     const NcclOptions& options) {
+std::unique_ptr<ranks::Communicator> make_nccl_communicator(nccl::Table table, NcclHost host,
+                                                            const NcclOptions& options) {
   const int per_node = options.ranks_per_node;
   if (per_node < 0 || (per_node > 0 && host.values->ranks() % per_node != 0)) {
     throw base::Error(base::Code::User, std::to_string(host.values->ranks()) +
@@ -264,4 +266,4 @@ std::unique_ptr<Communicator> make_nccl_communicator(nccl::Table table, NcclHost
   return std::make_unique<NcclCommunicator>(std::move(table), std::move(host), options);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::nccl

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "trainer/ranks/communicator.h"
 #include "trainer/nccl/nccl_options.h"
 #include "trainer/nccl/nccl_table.h"
+#include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::nccl {
 
 // A collective runs on a stream of the communicator's own, from when the caller's stream has done
 // what it had so far; finish() lets the caller's stream wait, and blocks no thread. Whatever is
@@ -30,7 +30,7 @@ namespace regatta::trainer {
 //
 // Collective. Throws Code::Retry when the ranks do not get together in time, Code::Operator for
 // settings of NCCL that it refuses, Code::User when ranks_per_node does not divide the ranks.
-[[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(nccl::Table table, NcclHost host,
-                                                                   const NcclOptions& options);
+[[nodiscard]] std::unique_ptr<ranks::Communicator> make_nccl_communicator(
+    nccl::Table table, NcclHost host, const NcclOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::nccl

@@ -6,7 +6,7 @@
 
 #include "trainer/ranks/host_collectives.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::nccl {
 
 struct NcclOptions {
   // Ranks r·n to r·n + n − 1 share a node: sums go through the node first. 0: flat.
@@ -19,14 +19,14 @@ struct NcclOptions {
   double farewell_seconds = 10;
   // Called by make_nccl_communicator before NCCL's first communicator, on all ranks; may talk to
   // the other ranks, and set variables that NCCL reads. The version is NCCL's: 22809 for 2.28.9.
-  std::function<void(HostCollectives& host, int nccl_version)> before_first{};
+  std::function<void(ranks::HostCollectives& host, int nccl_version)> before_first{};
 };
 
 // How ranks meet, and where host values go: of MPI or TCP, NCCL does not care.
 struct NcclHost {
-  std::unique_ptr<HostCollectives> values;
+  std::unique_ptr<ranks::HostCollectives> values;
   // For Communicator::open_channel.
-  std::function<std::unique_ptr<HostCollectives>()> open_channel;
+  std::function<std::unique_ptr<ranks::HostCollectives>()> open_channel;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::nccl

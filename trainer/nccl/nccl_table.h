@@ -41,7 +41,7 @@ struct Table {
   // The thread's calls after it are for this rank's GPU.
   std::function<void()> enter;
   // The stream behind a number of the device's.
-  std::function<NativeStream(Stream)> native_stream;
+  std::function<NativeStream(device::Stream)> native_stream;
 
   std::function<Result(UniqueId*)> get_unique_id;
   // The address stays valid until the communicator is no longer InProgress: what splits may be
@@ -75,12 +75,12 @@ struct Table {
 };
 
 // Owners of streams and events; the table outlives them.
-class OwnStream {
+class TableStream {
  public:
-  explicit OwnStream(const Table& table) : table_(table), stream_(table.stream_create()) {}
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-  ~OwnStream() { table_.stream_destroy(stream_); }
+  explicit TableStream(const Table& table) : table_(table), stream_(table.stream_create()) {}
+  TableStream(const TableStream&) = delete;
+  TableStream& operator=(const TableStream&) = delete;
+  ~TableStream() { table_.stream_destroy(stream_); }
   [[nodiscard]] NativeStream get() const { return stream_; }
 
  private:
@@ -88,18 +88,18 @@ class OwnStream {
   NativeStream stream_;
 };
 
-class OwnEvent {
+class TableEvent {
  public:
-  explicit OwnEvent(const Table& table) : table_(&table), event_(table.event_create()) {}
-  OwnEvent(OwnEvent&& other) noexcept : table_(other.table_), event_(other.event_) {
+  explicit TableEvent(const Table& table) : table_(&table), event_(table.event_create()) {}
+  TableEvent(TableEvent&& other) noexcept : table_(other.table_), event_(other.event_) {
     other.event_ = nullptr;
   }
-  OwnEvent& operator=(OwnEvent&& other) noexcept {
+  TableEvent& operator=(TableEvent&& other) noexcept {
     std::swap(table_, other.table_);
     std::swap(event_, other.event_);
     return *this;
   }
-  ~OwnEvent() {
+  ~TableEvent() {
     if (event_ != nullptr) table_->event_destroy(event_);
   }
   [[nodiscard]] NativeEvent get() const { return event_; }

@@ -24,7 +24,7 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
-Session::Session(const Table& table, HostCollectives& host, const base::Clock& clock,
+Session::Session(const Table& table, ranks::HostCollectives& host, const base::Clock& clock,
                  const NcclOptions& options)
     : table_(table), clock_(clock), options_(options) {
   try {
@@ -55,7 +55,7 @@ Session::~Session() {
   }
 }
 
-Comm Session::join(HostCollectives& host) {
+Comm Session::join(ranks::HostCollectives& host) {
   struct Invitation {
     Result result = Result::Success;
     UniqueId id = {};

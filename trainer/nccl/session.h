@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "trainer/ranks/host_collectives.h"
 #include "trainer/nccl/nccl_options.h"
 #include "trainer/nccl/nccl_table.h"
+#include "trainer/ranks/host_collectives.h"
 
 namespace regatta::trainer::nccl {
 
@@ -23,7 +23,7 @@ namespace regatta::trainer::nccl {
 class Session {
  public:
   // Collective. The table, the clock and the options outlive the session.
-  Session(const Table& table, HostCollectives& host, const base::Clock& clock,
+  Session(const Table& table, ranks::HostCollectives& host, const base::Clock& clock,
           const NcclOptions& options);
   // Collective unless given up; gives up by itself while an exception is under way.
   ~Session();
@@ -45,7 +45,7 @@ class Session {
   void give_up() noexcept;
 
  private:
-  [[nodiscard]] Comm join(HostCollectives& host);
+  [[nodiscard]] Comm join(ranks::HostCollectives& host);
   [[nodiscard]] Comm split(const char* what, int color, int key);
   void settle(Comm comm, const char* what, double seconds);
   void watch(const std::stop_token& stop);

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 namespace {
 
 constexpr std::uint64_t kMaxProgramBytes = std::uint64_t{1} << 30U;
@@ -63,4 +63,4 @@ void write_environment(base::FileSystem& files, const base::Path& path,
   base::replace_file(files, path, json.dump(2) + "\n");
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

@@ -4,7 +4,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
 struct Environment {
   std::string program;  // path of the running trainer
@@ -25,4 +25,4 @@ struct Environment {
 void write_environment(base::FileSystem& files, const base::Path& path,
                        const Environment& environment);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

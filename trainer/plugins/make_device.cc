@@ -5,34 +5,34 @@
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/plugins/cuda_plugin.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 namespace {
 
 // A pass of every token bucket between the shortest and the longest micro-batch, forward and
 // backward: about 11 buckets of 256 with balanced lengths, 50 without (facts: trainer.md F4).
 constexpr int kMaxGraphs = 128;
 
-CudaAttention cuda_attention(AttentionKind kind) {
+cuda::CudaAttention cuda_attention(contract::AttentionKind kind) {
   switch (kind) {
-    case AttentionKind::Streamed:
-      return CudaAttention::Streamed;
-    case AttentionKind::Resident:
-      return CudaAttention::Resident;
-    case AttentionKind::Wgmma:
-      return CudaAttention::Wgmma;
-    case AttentionKind::Grouped:
-      return CudaAttention::Grouped;
-    case AttentionKind::Reference:
-      return CudaAttention::Reference;
-    case AttentionKind::Automatic:
+    case contract::AttentionKind::Streamed:
+      return cuda::CudaAttention::Streamed;
+    case contract::AttentionKind::Resident:
+      return cuda::CudaAttention::Resident;
+    case contract::AttentionKind::Wgmma:
+      return cuda::CudaAttention::Wgmma;
+    case contract::AttentionKind::Grouped:
+      return cuda::CudaAttention::Grouped;
+    case contract::AttentionKind::Reference:
+      return cuda::CudaAttention::Reference;
+    case contract::AttentionKind::Automatic:
       break;
   }
-  return CudaAttention::Automatic;
+  return cuda::CudaAttention::Automatic;
 }
 
-CudaOptions cuda_options(const DeviceRequest& request, const DevicePlace& place) {
-  CudaOptions options;
-  options.tf32 = request.precision == Precision::Tf32;
+cuda::CudaOptions cuda_options(const DeviceRequest& request, const DevicePlace& place) {
+  cuda::CudaOptions options;
+  options.tf32 = request.precision == contract::Precision::Tf32;
   options.attention = cuda_attention(request.attention);
   options.gemm_cache_file = place.products_file;
   options.max_graphs = kMaxGraphs;
@@ -40,28 +40,30 @@ CudaOptions cuda_options(const DeviceRequest& request, const DevicePlace& place)
   return options;
 }
 
-std::unique_ptr<Device> cuda_device(const DeviceRequest& request, const DevicePlace& place) {
+std::unique_ptr<device::Device> cuda_device(const DeviceRequest& request,
+                                            const DevicePlace& place) {
   return load_cuda_device({place.program, place.plugin_directory}, cuda_options(request, place));
 }
 
 }  // namespace
 
-std::int64_t workspace_bytes(DeviceKind kind, AttentionKind attention) {
-  if (kind == DeviceKind::Cpu) return 0;
+std::int64_t workspace_bytes(contract::DeviceKind kind, contract::AttentionKind attention) {
+  if (kind == contract::DeviceKind::Cpu) return 0;
   // 64 MiB a stream (trainer/cuda/README.md); grouped attention has three more streams.
-  return (attention == AttentionKind::Grouped ? 4 : 1) * (std::int64_t{64} << 20);
+  return (attention == contract::AttentionKind::Grouped ? 4 : 1) * (std::int64_t{64} << 20);
 }
 
-std::unique_ptr<Device> make_device(const DeviceRequest& request, const DevicePlace& place) {
-  if (request.kind == DeviceKind::Cuda) return cuda_device(request, place);
-  if (request.kind == DeviceKind::Auto) {
+std::unique_ptr<device::Device> make_device(const DeviceRequest& request,
+                                            const DevicePlace& place) {
+  if (request.kind == contract::DeviceKind::Cuda) return cuda_device(request, place);
+  if (request.kind == contract::DeviceKind::Auto) {
     try {
       return cuda_device(request, place);
     } catch (const base::Error& error) {
       base::log(base::LogLevel::Info, std::string("training on the CPU: ") + error.what());
     }
   }
-  return make_cpu_device(request.threads);
+  return cpu::make_cpu_device(request.threads);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

@@ -8,7 +8,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/device/device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
 // What the machine, rather than the run, decides.
 struct DevicePlace {
@@ -18,19 +18,20 @@ struct DevicePlace {
 };
 
 struct DeviceRequest {
-  DeviceKind kind = DeviceKind::Cpu;
-  Precision precision = Precision::Float32;
-  AttentionKind attention = AttentionKind::Automatic;
+  contract::DeviceKind kind = contract::DeviceKind::Cpu;
+  contract::Precision precision = contract::Precision::Float32;
+  contract::AttentionKind attention = contract::AttentionKind::Automatic;
   int threads = 1;     // of the CPU device
   int local_rank = 0;  // among the ranks of this machine: which GPU
 };
 
 // Bytes a device keeps for its own products and sums, for memory_needs.
-[[nodiscard]] std::int64_t workspace_bytes(DeviceKind kind, AttentionKind attention);
+[[nodiscard]] std::int64_t workspace_bytes(contract::DeviceKind kind,
+                                           contract::AttentionKind attention);
 
 // Throws what the plug-in says when a GPU was asked for and cannot be had; for Auto that is a line
 // in the log, and the CPU it is.
-[[nodiscard]] std::unique_ptr<Device> make_device(const DeviceRequest& request,
-                                                  const DevicePlace& place);
+[[nodiscard]] std::unique_ptr<device::Device> make_device(const DeviceRequest& request,
+                                                          const DevicePlace& place);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

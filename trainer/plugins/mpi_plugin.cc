@@ -2,16 +2,18 @@
 
 #include "trainer/mpi/plugin.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
-std::unique_ptr<Communicator> load_mpi_communicator(const PluginPlace& place,
-                                                    const MpiOptions& options) {
-  const Plugin plugin(place, {kMpiPluginFile, "the MPI communicator",
-                              "build with Open MPI (Debian: libopenmpi-dev), name its directory in "
-                              "REGATTA_PLUGIN_DIR, or set ranks: 1",
-                              "MPI's own libraries", kMpiVersionFunction, kMpiPluginVersion});
-  PluginError error;
-  return owned_or_throw(plugin.entry<MpiMakeFunction>(kMpiMakeFunction)(&options, &error), error);
+std::unique_ptr<ranks::Communicator> load_mpi_communicator(const PluginPlace& place,
+                                                           const mpi::MpiOptions& options) {
+  const Plugin plugin(place,
+                      {mpi::kMpiPluginFile, "the MPI communicator",
+                       "build with Open MPI (Debian: libopenmpi-dev), name its directory in "
+                       "REGATTA_PLUGIN_DIR, or set ranks: 1",
+                       "MPI's own libraries", mpi::kMpiVersionFunction, mpi::kMpiPluginVersion});
+  device::PluginError error;
+  return device::owned_or_throw(
+      plugin.entry<mpi::MpiMakeFunction>(mpi::kMpiMakeFunction)(&options, &error), error);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

@@ -6,10 +6,10 @@
 #include "trainer/mpi/mpi_communicator.h"
 #include "trainer/plugins/plugin_loader.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
 // The communicator of make_mpi_communicator. Throws what that throws, and what Plugin throws.
-[[nodiscard]] std::unique_ptr<Communicator> load_mpi_communicator(const PluginPlace& place,
-                                                                  const MpiOptions& options);
+[[nodiscard]] std::unique_ptr<ranks::Communicator> load_mpi_communicator(
+    const PluginPlace& place, const mpi::MpiOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

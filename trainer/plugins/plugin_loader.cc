@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) {
@@ -64,4 +64,4 @@ void* Plugin::find(const char* name) const {
   return address;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

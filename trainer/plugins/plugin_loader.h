@@ -7,7 +7,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
 struct PluginPlace {
   base::Path program;    // the running program: looked for beside it, and in lib directories near
@@ -49,4 +49,4 @@ class Plugin {
   void* library_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

@@ -7,14 +7,14 @@
 #include "trainer/ranks/node_layout.h"
 #include "trainer/ranks/rank_agreement.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 namespace {
 
 // For all ranks to come to rank 0.
 constexpr double kMeetSeconds = 120;
 
 // What only the processes of one job step share, and no later one has again.
-std::string step_of(const Variables& variables) {
+std::string step_of(const ranks::Variables& variables) {
   std::string name = "slurm";
   for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}) {
     const char* value = variables(part);
@@ -25,9 +25,10 @@ std::string step_of(const Variables& variables) {
 
 }  // namespace
 
-RankGroup::RankGroup(base::FileSystem& files, const base::Path& run, const RunConfig& config,
-                     const std::optional<RankPlace>& place, const PluginPlace& plugins,
-                     const Variables& variables)
+RankGroup::RankGroup(base::FileSystem& files, const base::Path& run,
+                     const contract::RunConfig& config,
+                     const std::optional<ranks::RankPlace>& place, const PluginPlace& plugins,
+                     const ranks::Variables& variables)
     : files_(files), run_(run), config_(config), plugins_(plugins), variables_(variables) {
   const int found = place ? place->ranks : 1;
   if (found != config.ranks) {
@@ -38,29 +39,29 @@ RankGroup::RankGroup(base::FileSystem& files, const base::Path& run, const RunCo
                           "; start as many, or change ranks");
   }
   if (found == 1) {
-    first_ = std::make_unique<SingleCommunicator>();
+    first_ = std::make_unique<ranks::SingleCommunicator>();
     host_ = &first_->host();
     return;
   }
   local_rank_ = place->local_rank;
-  const bool may_use_gpu = config.device != DeviceKind::Cpu;
+  const bool may_use_gpu = config.device != contract::DeviceKind::Cpu;
   try {
-    MpiOptions options;
-    if (config.hierarchical && config.device == DeviceKind::Cpu) {
+    mpi::MpiOptions options;
+    if (config.hierarchical && config.device == contract::DeviceKind::Cpu) {
       options.ranks_per_node =
-          config.ranks_per_node > 0 ? config.ranks_per_node : kRanksPerNodeAsFound;
+          config.ranks_per_node > 0 ? config.ranks_per_node : mpi::kRanksPerNodeAsFound;
     }
     first_ = load_mpi_communicator(plugins, options);
     host_ = &first_->host();
   } catch (const base::Error& error) {
     if (!may_use_gpu || place->source != "Slurm") throw;
     base::log(base::LogLevel::Info, std::string("ranks meet over TCP: ") + error.what());
-    tcp_ = FileRendezvous(files, run, step_of(variables)).meet(*place, kMeetSeconds);
+    tcp_ = ranks::FileRendezvous(files, run, step_of(variables)).meet(*place, kMeetSeconds);
     host_ = tcp_.get();
   }
   base::check(host_->ranks() == found, "all ranks have met");
   ranks_per_node_ =
-      config.ranks_per_node > 0 ? config.ranks_per_node : trainer::ranks_per_node(*host_);
+      config.ranks_per_node > 0 ? config.ranks_per_node : trainer::ranks::ranks_per_node(*host_);
 }
 
 void RankGroup::abandon() noexcept {
@@ -69,14 +70,14 @@ void RankGroup::abandon() noexcept {
   if (tcp_ != nullptr) tcp_->abandon();
 }
 
-Communicator& RankGroup::communicator(Device& device, bool is_cuda) {
+ranks::Communicator& RankGroup::communicator(device::Device& device, bool is_cuda) {
   if (ranks() == 1 || (!is_cuda && first_ != nullptr)) return *first_;
   if (!is_cuda) {
     throw base::Error(base::Code::Operator,
                       "several ranks on CPUs need the MPI communicator; install Open MPI and build "
                       "libregatta-mpi.so, or set ranks: 1");
   }
-  NcclHost host;
+  nccl::NcclHost host;
   if (first_ != nullptr) {
     host.values = first_->open_channel();
     host.open_channel = [this] { return first_->open_channel(); };
@@ -84,19 +85,19 @@ Communicator& RankGroup::communicator(Device& device, bool is_cuda) {
     host.values = tcp_->open_channel();
     host.open_channel = [this] { return tcp_->open_channel(); };
   }
-  NcclOptions options;
+  nccl::NcclOptions options;
   if (config_.hierarchical) options.ranks_per_node = ranks_per_node_;
-  options.before_first = [this](HostCollectives& values, int version) {
+  options.before_first = [this](ranks::HostCollectives& values, int version) {
     give_tuner(values, version);
   };
   nccl_ = load_nccl_communicator(plugins_, device, std::move(host), options);
   return *nccl_;
 }
 
-void RankGroup::give_tuner(HostCollectives& host, int nccl_version) {
+void RankGroup::give_tuner(ranks::HostCollectives& host, int nccl_version) {
   tuner_ =
       tuner_offer(files_, run_ / "plan.tuner", plugins_, variables_, host.ranks(), nccl_version);
-  const TunerVerdict verdict = judge_offers(texts_of_ranks(host, tuner_.text));
+  const TunerVerdict verdict = judge_offers(ranks::texts_of_ranks(host, tuner_.text));
   act_on(verdict, tuner_);
   tuner_warning_ = verdict.warning;
   if (host.rank() != 0) return;
@@ -106,4 +107,4 @@ void RankGroup::give_tuner(HostCollectives& host, int nccl_version) {
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

@@ -4,22 +4,22 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/ranks/communicator.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/plugins/plugin_loader.h"
-#include "trainer/ranks/rendezvous.h"
 #include "trainer/plugins/tuner_agreement.h"
+#include "trainer/ranks/communicator.h"
+#include "trainer/ranks/rendezvous.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
 class RankGroup {
  public:
   // `place`: as rank_place() finds; nothing: alone. Ranks that Slurm started without MPI meet by a
   // file in `run`, the run's directory. Throws Code::User when there are not as many ranks as the
   // run file says. Collective.
-  RankGroup(base::FileSystem& files, const base::Path& run, const RunConfig& config,
-            const std::optional<RankPlace>& place, const PluginPlace& plugins,
-            const Variables& variables);
+  RankGroup(base::FileSystem& files, const base::Path& run, const contract::RunConfig& config,
+            const std::optional<ranks::RankPlace>& place, const PluginPlace& plugins,
+            const ranks::Variables& variables);
 
   [[nodiscard]] int rank() const { return host().rank(); }
   [[nodiscard]] int ranks() const { return host().ranks(); }
@@ -27,10 +27,10 @@ class RankGroup {
   // As the run file says, or as found.
   [[nodiscard]] int ranks_per_node() const { return ranks_per_node_; }
   // For setup, before there is a device.
-  [[nodiscard]] HostCollectives& host() const { return *host_; }
+  [[nodiscard]] ranks::HostCollectives& host() const { return *host_; }
   // What gradients on `device` are summed with: MPI on CPUs, NCCL on GPUs. Called once; the device
   // outlives the group.
-  [[nodiscard]] Communicator& communicator(Device& device, bool is_cuda);
+  [[nodiscard]] ranks::Communicator& communicator(device::Device& device, bool is_cuda);
   // Why NCCL does not choose as the run's plan says; "" where it does, or there is no plan for it.
   [[nodiscard]] const std::string& tuner_warning() const { return tuner_warning_; }
 
@@ -38,21 +38,21 @@ class RankGroup {
   void abandon() noexcept;
 
  private:
-  void give_tuner(HostCollectives& host, int nccl_version);
+  void give_tuner(ranks::HostCollectives& host, int nccl_version);
 
   base::FileSystem& files_;
   base::Path run_;
-  RunConfig config_;
+  contract::RunConfig config_;
   PluginPlace plugins_;
-  Variables variables_;
+  ranks::Variables variables_;
   TunerOffer tuner_;
   std::string tuner_warning_;
   int local_rank_ = 0;
   int ranks_per_node_ = 1;
-  std::unique_ptr<TcpHost> tcp_;         // of ranks without MPI
-  std::unique_ptr<Communicator> first_;  // alone, or over MPI
-  std::unique_ptr<Communicator> nccl_;
-  HostCollectives* host_ = nullptr;  // of one of the above
+  std::unique_ptr<ranks::TcpHost> tcp_;         // of ranks without MPI
+  std::unique_ptr<ranks::Communicator> first_;  // alone, or over MPI
+  std::unique_ptr<ranks::Communicator> nccl_;
+  ranks::HostCollectives* host_ = nullptr;  // of one of the above
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

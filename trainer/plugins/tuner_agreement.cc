@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "trainer/plugins/environment.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 namespace {
 
 constexpr std::uint64_t kMostPlanBytes = std::uint64_t{1} << 20;
@@ -29,7 +29,7 @@ Plugin load_tuner(const PluginPlace& plugins) {
                           "libc", "regatta_tuner_version", "regatta-tuner 1 of " REGATTA_VERSION});
 }
 
-const char* value_of(const Variables& variables, const char* name) {
+const char* value_of(const ranks::Variables& variables, const char* name) {
   const char* value = variables ? variables(name) : nullptr;
   return value == nullptr ? "" : value;
 }
@@ -39,7 +39,7 @@ std::string version_text(int version) {
 }
 
 // Why NCCL or the plug-in would not obey a plan; "": they would.
-std::string other_wishes(const Variables& variables) {
+std::string other_wishes(const ranks::Variables& variables) {
   for (const char* name : {"NCCL_ALGO", "NCCL_PROTO"}) {
     if (*value_of(variables, name) != '\0') return std::string(name) + " is set";
   }
@@ -110,7 +110,7 @@ std::string difference(const std::vector<std::string>& texts) {
 }  // namespace
 
 TunerOffer tuner_offer(base::FileSystem& files, const base::Path& plan, const PluginPlace& plugins,
-                       const Variables& variables, int ranks, int nccl_version) {
+                       const ranks::Variables& variables, int ranks, int nccl_version) {
   TunerOffer offer;
   const std::string own = value_of(variables, "NCCL_TUNER_PLUGIN");
   const bool is_there = files.exists(plan);
@@ -157,4 +157,4 @@ void act_on(const TunerVerdict& verdict, const TunerOffer& offer) {
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

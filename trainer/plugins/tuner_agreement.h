@@ -7,11 +7,11 @@
 
 #include "base/file_system.h"
 #include "base/unique_fd.h"
-#include "trainer/ranks/host_collectives.h"
 #include "trainer/plugins/plugin_loader.h"
+#include "trainer/ranks/host_collectives.h"
 #include "trainer/ranks/rendezvous.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::plugins {
 
 // What one rank could give to NCCL.
 struct TunerOffer {
@@ -27,7 +27,7 @@ struct TunerOffer {
 // `plan`: the run's plan.tuner, which need not be there. nccl_version: of the library that is
 // loaded, 22809 for 2.28.9. Never throws for what is wrong with plan or plug-in: the text says it.
 [[nodiscard]] TunerOffer tuner_offer(base::FileSystem& files, const base::Path& plan,
-                                     const PluginPlace& plugins, const Variables& variables,
+                                     const PluginPlace& plugins, const ranks::Variables& variables,
                                      int ranks, int nccl_version);
 
 struct TunerVerdict {
@@ -47,4 +47,4 @@ struct TunerVerdict {
 // long as communicators are made.
 void act_on(const TunerVerdict& verdict, const TunerOffer& offer);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::plugins

@@ -7,7 +7,7 @@
 
 #include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // The owner lives as long.
 class BorrowedCommunicator : public Communicator {
@@ -17,25 +17,25 @@ class BorrowedCommunicator : public Communicator {
   [[nodiscard]] int ranks() const override { return owner_->ranks(); }
   [[nodiscard]] int part() const override { return owner_->part(); }
   [[nodiscard]] int parts() const override { return owner_->parts(); }
-  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+  [[nodiscard]] Pending all_reduce_sum(device::Stream stream, device::View x) override {
     return owner_->all_reduce_sum(stream, x);
   }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
+  [[nodiscard]] Pending reduce_scatter_sum(device::Stream stream, device::View x) override {
     return owner_->reduce_scatter_sum(stream, x);
   }
-  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
+  [[nodiscard]] Pending all_gather(device::Stream stream, device::View x) override {
     return owner_->all_gather(stream, x);
   }
-  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
+  [[nodiscard]] Pending broadcast(device::Stream stream, device::View x, int root) override {
     return owner_->broadcast(stream, x, root);
   }
-  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
+  [[nodiscard]] Pending send(device::Stream stream, device::View x, int to) override {
     return owner_->send(stream, x, to);
   }
-  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
+  [[nodiscard]] Pending receive(device::Stream stream, device::View x, int from) override {
     return owner_->receive(stream, x, from);
   }
-  void finish(Stream stream, Pending pending) override { owner_->finish(stream, pending); }
+  void finish(device::Stream stream, Pending pending) override { owner_->finish(stream, pending); }
   [[nodiscard]] double done_at(Pending pending) override { return owner_->done_at(pending); }
   void abandon() noexcept override { owner_->abandon(); }
   [[nodiscard]] HostCollectives& host() override { return owner_->host(); }
@@ -48,4 +48,4 @@ class BorrowedCommunicator : public Communicator {
   Communicator* owner_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -9,7 +9,7 @@
 #include "trainer/device/device.h"
 #include "trainer/ranks/host_collectives.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // A collective under way; 0 is one that is done.
 using Pending = std::int64_t;
@@ -34,18 +34,18 @@ class Communicator {
   [[nodiscard]] virtual int parts() const { return ranks(); }
 
   // In place.
-  [[nodiscard]] virtual Pending all_reduce_sum(Stream stream, View x) = 0;
+  [[nodiscard]] virtual Pending all_reduce_sum(device::Stream stream, device::View x) = 0;
   // Part part() becomes the sum over all ranks; the other parts are undefined afterwards.
-  [[nodiscard]] virtual Pending reduce_scatter_sum(Stream stream, View x) = 0;
+  [[nodiscard]] virtual Pending reduce_scatter_sum(device::Stream stream, device::View x) = 0;
   // Every part becomes what the rank that holds it had there.
-  [[nodiscard]] virtual Pending all_gather(Stream stream, View x) = 0;
-  [[nodiscard]] virtual Pending broadcast(Stream stream, View x, int root) = 0;
+  [[nodiscard]] virtual Pending all_gather(device::Stream stream, device::View x) = 0;
+  [[nodiscard]] virtual Pending broadcast(device::Stream stream, device::View x, int root) = 0;
   // To and from one other rank; sends to one rank arrive in their order. Begun in either order on
   // the two ranks.
-  [[nodiscard]] virtual Pending send(Stream stream, View x, int to) = 0;
-  [[nodiscard]] virtual Pending receive(Stream stream, View x, int from) = 0;
+  [[nodiscard]] virtual Pending send(device::Stream stream, device::View x, int to) = 0;
+  [[nodiscard]] virtual Pending receive(device::Stream stream, device::View x, int from) = 0;
   // What `stream` enqueues from now on comes after the collective.
-  virtual void finish(Stream stream, Pending pending) = 0;
+  virtual void finish(device::Stream stream, Pending pending) = 0;
   // When a finished collective was over, in this host's monotonic seconds (base::Clock); known
   // once what was enqueued after finish() has run. For the journal: kept for the last 4096.
   [[nodiscard]] virtual double done_at(Pending pending) = 0;
@@ -81,13 +81,13 @@ class SingleCommunicator final : public Communicator {
  public:
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int ranks() const override { return 1; }
-  [[nodiscard]] Pending all_reduce_sum(Stream, View) override { return 0; }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream, View) override { return 0; }
-  [[nodiscard]] Pending all_gather(Stream, View) override { return 0; }
-  [[nodiscard]] Pending broadcast(Stream, View, int) override { return 0; }
-  [[nodiscard]] Pending send(Stream, View, int) override { return 0; }
-  [[nodiscard]] Pending receive(Stream, View, int) override { return 0; }
-  void finish(Stream, Pending) override {}
+  [[nodiscard]] Pending all_reduce_sum(device::Stream, device::View) override { return 0; }
+  [[nodiscard]] Pending reduce_scatter_sum(device::Stream, device::View) override { return 0; }
+  [[nodiscard]] Pending all_gather(device::Stream, device::View) override { return 0; }
+  [[nodiscard]] Pending broadcast(device::Stream, device::View, int) override { return 0; }
+  [[nodiscard]] Pending send(device::Stream, device::View, int) override { return 0; }
+  [[nodiscard]] Pending receive(device::Stream, device::View, int) override { return 0; }
+  void finish(device::Stream, Pending) override {}
   [[nodiscard]] double done_at(Pending) override { return 0; }
   void abandon() noexcept override {}
   [[nodiscard]] HostCollectives& host() override { return host_; }
@@ -99,4 +99,4 @@ class SingleCommunicator final : public Communicator {
   SingleHost host_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 namespace {
 
 constexpr std::size_t kTimesKept = 4096;  // as Communicator::done_at says
@@ -26,25 +26,25 @@ class DelayedCommunicator final : public Communicator {
   [[nodiscard]] int part() const override { return inner_->part(); }
   [[nodiscard]] int parts() const override { return inner_->parts(); }
 
-  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+  [[nodiscard]] Pending all_reduce_sum(device::Stream stream, device::View x) override {
     return begin(x, inner_->all_reduce_sum(stream, x));
   }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream stream, View x) override {
+  [[nodiscard]] Pending reduce_scatter_sum(device::Stream stream, device::View x) override {
     return begin(x, inner_->reduce_scatter_sum(stream, x), kHalf);
   }
-  [[nodiscard]] Pending all_gather(Stream stream, View x) override {
+  [[nodiscard]] Pending all_gather(device::Stream stream, device::View x) override {
     return begin(x, inner_->all_gather(stream, x), kHalf);
   }
-  [[nodiscard]] Pending broadcast(Stream stream, View x, int root) override {
+  [[nodiscard]] Pending broadcast(device::Stream stream, device::View x, int root) override {
     return begin(x, inner_->broadcast(stream, x, root));
   }
-  [[nodiscard]] Pending send(Stream stream, View x, int to) override {
+  [[nodiscard]] Pending send(device::Stream stream, device::View x, int to) override {
     return begin(x, inner_->send(stream, x, to));
   }
-  [[nodiscard]] Pending receive(Stream stream, View x, int from) override {
+  [[nodiscard]] Pending receive(device::Stream stream, device::View x, int from) override {
     return begin(x, inner_->receive(stream, x, from));
   }
-  void finish(Stream stream, Pending pending) override {
+  void finish(device::Stream stream, Pending pending) override {
     const auto found = transfers_.find(pending);
     if (found == transfers_.end()) return;  // 0, or finished long ago
     inner_->finish(stream, found->second.inner);
@@ -72,7 +72,7 @@ class DelayedCommunicator final : public Communicator {
     bool finished = false;
   };
 
-  [[nodiscard]] Pending begin(View x, Pending inner, double share = 1) {
+  [[nodiscard]] Pending begin(device::View x, Pending inner, double share = 1) {
     link_free_ = std::max(link_free_, clock_.monotonic_seconds()) +
                  link_.seconds(share * static_cast<double>(x.bytes()));
     while (transfers_.size() >= kTimesKept && transfers_.begin()->second.finished) {
@@ -97,4 +97,4 @@ std::unique_ptr<Communicator> make_delayed_communicator(std::unique_ptr<Communic
   return std::make_unique<DelayedCommunicator>(std::move(inner), clock, link);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "trainer/ranks/communicator.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // One link that carries one collective after the other: each takes latency + bytes / rate from when
 // it begins and the link is free. An all-reduce moves its bytes once over it, its two halves, a
@@ -26,4 +26,4 @@ struct LinkModel {
 [[nodiscard]] std::unique_ptr<Communicator> make_delayed_communicator(
     std::unique_ptr<Communicator> inner, base::Clock& clock, const LinkModel& link);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

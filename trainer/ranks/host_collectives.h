@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // Bytes for each rank, or from each.
 using Parcels = std::vector<std::vector<std::byte>>;
@@ -45,4 +45,4 @@ class SingleHost final : public HostCollectives {
   void barrier() override {}
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

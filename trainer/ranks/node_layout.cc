@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 HostName this_host_name() {
   HostName name{};
@@ -39,4 +39,4 @@ int ranks_per_node(HostCollectives& host) {
   return ranks_per_node(names);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

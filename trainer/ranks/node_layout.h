@@ -6,7 +6,7 @@
 
 #include "trainer/ranks/host_collectives.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 using HostName = std::array<char, 256>;  // zeros behind the name
 
@@ -19,4 +19,4 @@ using HostName = std::array<char, 256>;  // zeros behind the name
 // The same, asked of all ranks.
 [[nodiscard]] int ranks_per_node(HostCollectives& host);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 namespace {
 
 constexpr std::size_t kMaxText = 1000;
@@ -76,4 +76,4 @@ std::string text_of_rank_0(HostCollectives& host, const std::string& text) {
   return copy;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "trainer/ranks/host_collectives.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // What all ranks of a run throw together: none is lost, and none waits for another.
 struct AgreedError : base::Error {
@@ -30,4 +30,4 @@ void same_everywhere(HostCollectives& host, const std::string& what, const std::
 // Rank 0's text, everywhere.
 [[nodiscard]] std::string text_of_rank_0(HostCollectives& host, const std::string& text);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 namespace {
 
 constexpr std::uint64_t kHelloMark = 0x316f6c6c65684752;
@@ -223,4 +223,4 @@ base::Socket join_rank_0(const std::vector<std::string>& hosts, int port,
   return socket;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

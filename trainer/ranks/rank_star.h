@@ -14,7 +14,7 @@
 
 #include "base/socket.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // Rank 0 knows best who is missing: what all wait for, the others wait for some seconds longer.
 constexpr int kLongerThanRank0 = 5;
@@ -37,4 +37,4 @@ struct StarOptions {
 [[nodiscard]] base::Socket join_rank_0(const std::vector<std::string>& hosts, int port,
                                        const StarOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -12,7 +12,7 @@
 #include "base/socket.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
@@ -217,4 +217,4 @@ MeetingPoint FileRendezvous::wait(double seconds) {
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -12,7 +12,7 @@
 #include "base/file_system.h"
 #include "trainer/ranks/tcp_host.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 // Like getenv: null when there is no such variable.
 using Variables = std::function<const char*(const char*)>;
@@ -60,4 +60,4 @@ class FileRendezvous {
 [[nodiscard]] std::string to_text(const MeetingPoint& point);
 [[nodiscard]] std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

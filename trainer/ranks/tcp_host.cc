@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "trainer/ranks/rank_star.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 namespace {
 
 constexpr std::uint32_t kMark = 0x32486352;
@@ -437,4 +437,4 @@ void TcpHost::barrier() {
   distribute_same(call, {}, 0);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -16,7 +16,7 @@
 #include "base/socket.h"
 #include "trainer/ranks/host_collectives.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::ranks {
 
 struct TcpHostOptions {
   int rank = 0;
@@ -95,4 +95,4 @@ class TcpHost final : public HostCollectives {
   std::string failure_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::ranks

@@ -13,16 +13,16 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
-#include "trainer/step/buckets.h"
 #include "trainer/device/device_peak.h"
-#include "trainer/plugins/environment.h"
-#include "trainer/watch/hang_report.h"
 #include "trainer/model/initial_weights.h"
-#include "trainer/run/launcher.h"
+#include "trainer/plugins/environment.h"
 #include "trainer/ranks/rank_agreement.h"
+#include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
+#include "trainer/step/buckets.h"
+#include "trainer/watch/hang_report.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
@@ -30,8 +30,9 @@ constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
 constexpr double kSlowDisk = 200e6;
 
 // The run file, with what it leaves to the dataset and to the machine filled in.
-RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset, RunConfig config,
-                          const TrainingRunOptions& options, int ranks_per_node) {
+contract::RunConfig complete_config(const contract::RunDirectory& directory,
+                                    const data::Dataset& dataset, contract::RunConfig config,
+                                    const TrainingRunOptions& options, int ranks_per_node) {
   const int pieces = static_cast<int>(dataset.vocabulary().size());
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
     throw base::Error(
@@ -49,7 +50,7 @@ RunConfig complete_config(const RunDirectory& directory, const Dataset& dataset,
 }
 
 // What Slurm calls the node that it started this rank on; else the machine's own name.
-std::string host_name(const Variables& variables) {
+std::string host_name(const ranks::Variables& variables) {
   const char* node = variables ? variables("SLURMD_NODENAME") : nullptr;
   if (node != nullptr && *node != '\0') return base::printable(node);
   char host[256] = "";
@@ -57,59 +58,65 @@ std::string host_name(const Variables& variables) {
   return base::printable(host);
 }
 
-std::string slurm_job(const Variables& variables) {
+std::string slurm_job(const ranks::Variables& variables) {
   const char* job = variables ? variables("SLURM_JOB_ID") : nullptr;
   return job == nullptr ? "" : base::printable(job);
 }
 
-std::optional<double> target_value(const RunConfig& config, double baseline) {
+std::optional<double> target_value(const contract::RunConfig& config, double baseline) {
   if (!config.target) return std::nullopt;
   if (config.target->value) return config.target->value;
   return *config.target->times_baseline * baseline;
 }
 
-bool meets(const RunConfig& config, const std::optional<double>& target, const EvalRecord& record) {
+bool meets(const contract::RunConfig& config, const std::optional<double>& target,
+           const contract::EvalRecord& record) {
   if (!target) return false;
-  return config.target->metric == TargetMetric::MlmAccuracy ? record.mlm_accuracy >= *target
-                                                            : record.mlm_loss <= *target;
+  return config.target->metric == contract::TargetMetric::MlmAccuracy
+             ? record.mlm_accuracy >= *target
+             : record.mlm_loss <= *target;
 }
 
 // The plan of the run directory, or what the run file says about buckets.
-topology::Plan plan_of(base::FileSystem& files, const RunDirectory& directory,
-                       const RunConfig& config, const TensorTable& table, bool is_cuda) {
+topology::plan::Plan plan_of(base::FileSystem& files, const contract::RunDirectory& directory,
+                             const contract::RunConfig& config, const contract::TensorTable& table,
+                             bool is_cuda) {
   const base::Path path = directory.path() / "plan.json";
   const auto tensors = static_cast<int>(table.tensors.size());
-  if (config.buckets.by == BucketPolicy::Plan && files.exists(path)) {
-    topology::Plan plan =
-        topology::parse_plan(files.read(path, kMaxPlanBytes), path.string(), tensors);
+  if (config.buckets.by == contract::BucketPolicy::Plan && files.exists(path)) {
+    topology::plan::Plan plan =
+        topology::plan::parse_plan(files.read(path, kMaxPlanBytes), path.string(), tensors);
     if (plan.ranks == config.ranks) return plan;
     base::log(base::LogLevel::Warning, path.string() + " is for " + std::to_string(plan.ranks) +
                                            " ranks, and is not used; plan again");
   }
-  topology::Plan plan;
+  topology::plan::Plan plan;
   plan.ranks = config.ranks;
-  plan.buckets = default_buckets(config, table, is_cuda);
+  plan.buckets = step::default_buckets(config, table, is_cuda);
   return plan;
 }
 
 }  // namespace
 
-Attempt::Inputs::Inputs(const Attempt& attempt, const RunConfig& parsed)
-    : dataset(Dataset::open(parsed.data.path)),
+AttemptRunner::Inputs::Inputs(const AttemptRunner& attempt, const contract::RunConfig& parsed)
+    : dataset(data::Dataset::open(parsed.data.path)),
       config(complete_config(attempt.directory_, dataset, parsed, attempt.options_,
                              attempt.group_.ranks_per_node())),
-      training(dataset, Split::Training, config.data, config.seed, config.shuffle_labels),
-      evaluation(evaluation_samples(dataset, config.data, config.evaluate_samples)),
-      baseline(constant_guess_accuracy(evaluation)),
-      device(make_device({config.device, config.dtype, config.attention, config.threads,
-                          attempt.group_.local_rank()},
-                         attempt.options_.place)) {
-  (void)bert_options(config, *device);  // throws where the device does not compute in this type
+      training(dataset, data::Split::Training, config.data, config.seed, config.shuffle_labels),
+      evaluation(samples::evaluation_samples(dataset, config.data, config.evaluate_samples)),
+      baseline(samples::constant_guess_accuracy(evaluation)),
+      device(plugins::make_device({config.device, config.dtype, config.attention, config.threads,
+                                   attempt.group_.local_rank()},
+                                  attempt.options_.place)) {
+  (void)step::bert_options(config,
+                           *device);  // throws where the device does not compute in this type
 }
 
-Attempt::Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
-                 const AttemptName& name, const Fence& fence, JournalWriter& journal,
-                 RankGroup& group, const RunConfig& config, const TrainingRunOptions& options)
+AttemptRunner::AttemptRunner(base::FileSystem& files, base::Clock& clock,
+                             const contract::RunDirectory& directory,
+                             const contract::AttemptName& name, const contract::Fence& fence,
+                             JournalWriter& journal, plugins::RankGroup& group,
+                             const contract::RunConfig& config, const TrainingRunOptions& options)
     : files_(files),
       clock_(clock),
       directory_(directory),
@@ -120,44 +127,45 @@ Attempt::Attempt(base::FileSystem& files, base::Clock& clock, const RunDirectory
       config_(config),
       options_(options) {}
 
-EndRecord Attempt::run() {
+contract::EndRecord AttemptRunner::run() {
   begin_ = clock_.monotonic_seconds();
-  journal_.write(PhaseRecord{"loading"});
+  journal_.write(contract::PhaseRecord{"loading"});
   std::unique_ptr<Inputs> inputs;
-  together(group_.host(), [&] { inputs = std::make_unique<Inputs>(*this, config_); });
-  same_everywhere(group_.host(), "the dataset's fingerprint", inputs->dataset.fingerprint());
+  ranks::together(group_.host(), [&] { inputs = std::make_unique<Inputs>(*this, config_); });
+  ranks::same_everywhere(group_.host(), "the dataset's fingerprint", inputs->dataset.fingerprint());
   config_ = inputs->config;
   evaluation_ = std::move(inputs->evaluation);
   target_ = target_value(config_, inputs->baseline);
 
-  Device& device = *inputs->device;
-  Communicator& real = group_.communicator(device, !device.is_on_host());
-  Communicator& communicator = options_.around ? options_.around(real) : real;
-  if (!group_.tuner_warning().empty()) journal_.write(WarningRecord{group_.tuner_warning()});
+  device::Device& device = *inputs->device;
+  ranks::Communicator& real = group_.communicator(device, !device.is_on_host());
+  ranks::Communicator& communicator = options_.around ? options_.around(real) : real;
+  if (!group_.tuner_warning().empty())
+    journal_.write(contract::WarningRecord{group_.tuner_warning()});
   device_ = &device;
   communicator_ = &communicator;
   const double peak = peak_flops(device);
-  const TensorTable table = make_tensor_table(config_.model);
-  topology::Plan plan = agreed_plan(table, device);
-  hosts_ = texts_of_ranks(group_.host(), host_name(options_.variables));
-  const std::unique_ptr<Watchdog> watchdog = make_watchdog();
+  const contract::TensorTable table = contract::make_tensor_table(config_.model);
+  topology::plan::Plan plan = agreed_plan(table, device);
+  hosts_ = ranks::texts_of_ranks(group_.host(), host_name(options_.variables));
+  const std::unique_ptr<watch::Watchdog> watchdog = make_watchdog();
   watchdog_ = watchdog.get();
-  TrainLoopOptions options;
+  step::TrainLoopOptions options;
   options.peak_flops = peak;
   options.peak_is_measured = config_.peak_tflops == 0;
   options.wishes = [this] { return wishes(); };
   if (watchdog_ != nullptr) {
-    options.beat = [this](std::int64_t step, Phase phase) { watchdog_->beat(step, phase); };
+    options.beat = [this](std::int64_t step, watch::Phase phase) { watchdog_->beat(step, phase); };
   }
-  TrainLoop loop(device, communicator, clock_, config_, plan, stream_of(inputs->training),
-                 std::move(options));
+  step::TrainLoop loop(device, communicator, clock_, config_, plan,
+                       samples::stream_of(inputs->training), std::move(options));
   loop_ = &loop;
   CheckpointKeeper keeper(files_, clock_, directory_, fence_, config_, table,
                           inputs->dataset.fingerprint(), name_.execution, device.description());
   keeper_ = &keeper;
   // The writer's thread ends before the loop whose state it writes.
   struct Ending {
-    Attempt* attempt;
+    AttemptRunner* attempt;
     ~Ending() {
       attempt->writer_.reset();
       attempt->snapshot_.reset();
@@ -169,40 +177,45 @@ EndRecord Attempt::run() {
   learn_plan(table, start, &plan);
   writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
   if (writes()) {
-    write_environment(files_, directory_.attempt_path(name_) / "environment.json",
-                      {options_.place.program, device.description(), name_of(config_.dtype),
-                       config_.ranks, config_.threads, inputs->dataset.fingerprint(),
-                       model_fingerprint(config_.model), slurm_job(options_.variables)});
+    plugins::write_environment(
+        files_, directory_.attempt_path(name_) / "environment.json",
+        {options_.place.program, device.description(), contract::name_of(config_.dtype),
+         config_.ranks, config_.threads, inputs->dataset.fingerprint(),
+         contract::model_fingerprint(config_.model), slurm_job(options_.variables)});
     announce(*inputs, table, plan, start, peak);
   }
   return train(start.step);
 }
 
 // Of all ranks: what the run file says, or as fast as each rank's device multiplies.
-double Attempt::peak_flops(Device& device) const {
+double AttemptRunner::peak_flops(device::Device& device) const {
   double peak = config_.peak_tflops * 1e12;
-  if (peak == 0) peak = product_flops(device, clock_, compute_dtype(config_.dtype));
+  if (peak == 0) peak = device::product_flops(device, clock_, step::compute_dtype(config_.dtype));
   group_.host().all_reduce_sum(&peak, 1);
   return peak;
 }
 
 // Rank 0's, so that a file that changes while ranks start cannot part them.
-topology::Plan Attempt::agreed_plan(const TensorTable& table, const Device& device) const {
+topology::plan::Plan AttemptRunner::agreed_plan(const contract::TensorTable& table,
+                                                const device::Device& device) const {
   std::string text;
-  together(group_.host(), [&] {
-    if (writes()) text = to_json(plan_of(files_, directory_, config_, table, !device.is_on_host()));
+  ranks::together(group_.host(), [&] {
+    if (writes())
+      text = topology::plan::to_json(
+          plan_of(files_, directory_, config_, table, !device.is_on_host()));
   });
-  return topology::parse_plan(text_of_rank_0(group_.host(), text), "rank 0's plan",
-                              static_cast<int>(table.tensors.size()));
+  return topology::plan::parse_plan(ranks::text_of_rank_0(group_.host(), text), "rank 0's plan",
+                                    static_cast<int>(table.tensors.size()));
 }
 
 // What the run starts with beside its plan: what it, or another one on the like, has found before.
-void Attempt::learn_plan(const TensorTable& table, const Resumed& start, topology::Plan* plan) {
-  PlanSituation situation;
+void AttemptRunner::learn_plan(const contract::TensorTable& table, const Resumed& start,
+                               topology::plan::Plan* plan) {
+  step::PlanSituation situation;
   situation.communicator = communicator_->library();
-  situation.device = text_of_rank_0(group_.host(), device_->description());
+  situation.device = ranks::text_of_rank_0(group_.host(), device_->description());
   situation.first_step = start.step;
-  situation.standard = default_buckets(config_, table, !device_->is_on_host());
+  situation.standard = step::default_buckets(config_, table, !device_->is_on_host());
   situation.kept = start.plan;
   learning_.emplace(files_, clock_, group_.host(), directory_, config_, table, *plan, situation);
   plan->buckets = learning_->buckets();
@@ -210,48 +223,50 @@ void Attempt::learn_plan(const TensorTable& table, const Resumed& start, topolog
 }
 
 // All ranks know the same of the step, so all have the same buckets in the next.
-void Attempt::learn_from_step(std::int64_t done, bool was_writing) {
+void AttemptRunner::learn_from_step(std::int64_t done, bool was_writing) {
   if (!learning_->is_trying()) return;
-  StepPace pace = loop_->pace();
+  step::StepPace pace = loop_->pace();
   pace.disturbed = pace.disturbed || was_writing;
-  const std::optional<TrialRecord> found = learning_->observe(done, pace);
+  const std::optional<contract::TrialRecord> found = learning_->observe(done, pace);
   loop_->cut(learning_->buckets());
   if (!found) return;
   journal_.write(*found);
   if (writes()) base::log(base::LogLevel::Info, "buckets: " + found->why);
 }
 
-std::unique_ptr<Watchdog> Attempt::make_watchdog() {
+std::unique_ptr<watch::Watchdog> AttemptRunner::make_watchdog() {
   if (config_.ranks == 1 || config_.watchdog_seconds == 0) return nullptr;
-  WatchdogOptions options;
+  watch::WatchdogOptions options;
   options.least_seconds = config_.watchdog_seconds;
-  const auto trip = [this](const Trip& why) { give_up(why); };
-  const auto report = [this](const HeartbeatRecord& record) {
+  const auto trip = [this](const watch::Trip& why) { give_up(why); };
+  const auto report = [this](const contract::HeartbeatRecord& record) {
     try {
       journal_.write(record);
     } catch (const Fenced&) {  // the training thread finds out, too
     }
   };
-  auto watchdog = std::make_unique<Watchdog>(group_.host(), clock_, options, trip, report);
-  watchdog->beat(0, Phase::Loading);
+  auto watchdog = std::make_unique<watch::Watchdog>(group_.host(), clock_, options, trip, report);
+  watchdog->beat(0, watch::Phase::Loading);
   return watchdog;
 }
 
 // On the watchdog's thread. Others stand still: nothing can be waited for.
-void Attempt::give_up(const Trip& trip) {
+void AttemptRunner::give_up(const watch::Trip& trip) {
   base::log(base::LogLevel::Error, trip.why);
-  EndRecord end;
+  contract::EndRecord end;
   end.reason = "failed";
-  end.exit_code = static_cast<int>(ExitCode::Retry);
+  end.exit_code = static_cast<int>(contract::ExitCode::Retry);
   end.message = trip.why;
   journal_.write_end(end);
   if (trip.hangs) {
     const auto blamed = static_cast<std::size_t>(trip.rank);
-    HangPlaces places;
+    watch::HangPlaces places;
     places.report = directory_.attempt_path(name_) / "hang.json";
-    if (const char* request = options_.variables(kDumpRequestVariable)) places.request = request;
-    report_hang(files_, clock_, places,
-                hang_json(trip, blamed < hosts_.size() ? hosts_[blamed] : "", group_.rank()));
+    if (const char* request = options_.variables(watch::kDumpRequestVariable))
+      places.request = request;
+    watch::report_hang(
+        files_, clock_, places,
+        watch::hang_json(trip, blamed < hosts_.size() ? hosts_[blamed] : "", group_.rank()));
   }
   try {
     // Rank 0, whose word this is otherwise, may be the one that stands still.
@@ -262,12 +277,12 @@ void Attempt::give_up(const Trip& trip) {
   std::_Exit(end.exit_code);
 }
 
-StepFlags Attempt::wishes() {
+step::StepFlags AttemptRunner::wishes() {
   const Requests requests = take_requests();
   // A rank alone finds out when it journals the step; several must leave together.
   const bool fenced = config_.ranks > 1 && writes() && !fence_.holds();
   const CheckpointWriter::Progress progress = writer_->progress();
-  StepFlags flags;
+  step::StepFlags flags;
   flags.stop = requests.stop;
   flags.checkpoint = requests.checkpoint;
   flags.fenced = fenced;
@@ -277,18 +292,18 @@ StepFlags Attempt::wishes() {
   return flags;
 }
 
-Resumed Attempt::load_state(const std::optional<std::int64_t>& diverged_at) {
-  const TensorTable& table = loop_->model().table();
+Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at) {
+  const contract::TensorTable& table = loop_->model().table();
   Resumed start;
-  std::optional<Snapshot> other;  // where this rank's own snapshot is of a part only
-  TrainingState first;
-  StateShard state;
-  together(group_.host(), [&] {
+  std::optional<step::Snapshot> other;  // where this rank's own snapshot is of a part only
+  step::TrainingState first;
+  step::StateShard state;
+  ranks::together(group_.host(), [&] {
     if (!writes()) return;
-    const bool whole = is_whole(snapshot_->shard(), table);
-    if (!whole) other.emplace(*device_, table, whole_state(table), 0, 1, true);
-    Snapshot& into = whole ? *snapshot_ : *other;
-    std::vector<CheckpointRecord> skipped;
+    const bool whole = step::is_whole(snapshot_->shard(), table);
+    if (!whole) other.emplace(*device_, table, step::whole_state(table), 0, 1, true);
+    step::Snapshot& into = whole ? *snapshot_ : *other;
+    std::vector<contract::CheckpointRecord> skipped;
     const std::optional<Resumed> resumed = diverged_at
                                                ? keeper_->load_before(*diverged_at, &into, &skipped)
                                                : keeper_->load(&into, &skipped);
@@ -297,7 +312,7 @@ Resumed Attempt::load_state(const std::optional<std::int64_t>& diverged_at) {
       start = *resumed;
       state = into.shard();
     } else {
-      first.parameters = initial_weights(table, config_.seed, config_.threads);
+      first.parameters = model::initial_weights(table, config_.seed, config_.threads);
       state = first.whole(table);
     }
   });
@@ -313,8 +328,9 @@ Resumed Attempt::load_state(const std::optional<std::int64_t>& diverged_at) {
   return start;
 }
 
-void Attempt::tell_skipped(const std::vector<CheckpointRecord>& skipped, bool found_another) {
-  for (const CheckpointRecord& record : skipped) {
+void AttemptRunner::tell_skipped(const std::vector<contract::CheckpointRecord>& skipped,
+                                 bool found_another) {
+  for (const contract::CheckpointRecord& record : skipped) {
     journal_.write(record);
     base::log(base::LogLevel::Warning,
               "checkpoint " + record.name + " is passed over: " + record.message);
@@ -324,13 +340,14 @@ void Attempt::tell_skipped(const std::vector<CheckpointRecord>& skipped, bool fo
                            std::to_string(skipped.size()) +
                            " passed over): training begins anew; stop it where one of them can be "
                            "restored";
-  journal_.write(WarningRecord{text});
+  journal_.write(contract::WarningRecord{text});
   base::log(base::LogLevel::Warning, text);
 }
 
-void Attempt::announce(const Inputs& inputs, const TensorTable& table, const topology::Plan& plan,
-                       const Resumed& start, double peak_flops) {
-  StartRecord record;
+void AttemptRunner::announce(const Inputs& inputs, const contract::TensorTable& table,
+                             const topology::plan::Plan& plan, const Resumed& start,
+                             double peak_flops) {
+  contract::StartRecord record;
   record.attempt = name_.number;
   record.execution = name_.execution;
   record.epoch = fence_.epoch();
@@ -351,13 +368,13 @@ void Attempt::announce(const Inputs& inputs, const TensorTable& table, const top
   record.device = inputs.device->description();
   record.peak_flops = peak_flops;
   if (config_.ranks > 1) {
-    for (const ArenaSlice& slice : slices_of(table, plan.buckets)) {
+    for (const step::ArenaSlice& slice : step::slices_of(table, plan.buckets)) {
       record.bucket_bytes.push_back(4 * slice.size);
     }
   }
   record.first_step = start.step;
   record.checkpoint = start.name;
-  record.metric = metric_of(config_);
+  record.metric = contract::metric_of(config_);
   record.target = target_;
   record.baseline = inputs.baseline;
   journal_.write(record);
@@ -368,34 +385,34 @@ void Attempt::announce(const Inputs& inputs, const TensorTable& table, const top
 }
 
 // Once, of a figure in the run file that cannot be the device's.
-void Attempt::warn_of_peak(double mfu) {
+void AttemptRunner::warn_of_peak(double mfu) {
   if (mfu <= 1 || warned_of_peak_) return;
   warned_of_peak_ = true;
   std::ostringstream text;
   text << "statistics.peak_tflops is " << config_.peak_tflops << ", and a rank computes at "
        << std::setprecision(3) << mfu * config_.peak_tflops
        << ", so MFU is more than 100 %; set it to the device's peak, or leave it out";
-  journal_.write(WarningRecord{text.str()});
+  journal_.write(contract::WarningRecord{text.str()});
 }
 
-EndRecord Attempt::train(std::int64_t done) {
+contract::EndRecord AttemptRunner::train(std::int64_t done) {
   // An attempt that resumes where an evaluation was due may have lost its record: it is repeated.
   if (done == 0 || evaluation_due(done)) {
     if (evaluate(done) && config_.stop_at_target) return finish("target", done);
   }
-  journal_.write(PhaseRecord{"training"});
+  journal_.write(contract::PhaseRecord{"training"});
   while (done < config_.steps) {
     const bool was_writing = writer_->step_under_way() >= 0;
-    StepRecord step;
+    contract::StepRecord step;
     try {
       step = loop_->step(++done);
-    } catch (const Diverged& error) {  // on all ranks; what was being written is told, too
+    } catch (const step::Diverged& error) {  // on all ranks; what was being written is told, too
       journal(writer_->settle());
       const std::optional<std::int64_t> back = go_back(error);
       if (!back) return diverged(error);
       done = *back;
       // What was wanted at the step that did not count.
-      const StepFlags& agreed = loop_->agreed();
+      const step::StepFlags& agreed = loop_->agreed();
       if (agreed.fenced) throw Fenced{};
       if (agreed.stop) return finish("stopped", done);
       if (agreed.out_of_time) return finish("deadline", done);
@@ -407,7 +424,7 @@ EndRecord Attempt::train(std::int64_t done) {
     }
     journal_.write(step);
     warn_of_peak(step.mfu);
-    const StepFlags& agreed = loop_->agreed();
+    const step::StepFlags& agreed = loop_->agreed();
     if (agreed.fenced) throw Fenced{};
     learn_from_step(done, was_writing);
     journal(writer_->follow({agreed.writing, agreed.write_failed}));
@@ -422,27 +439,29 @@ EndRecord Attempt::train(std::int64_t done) {
   return finish("steps", done);
 }
 
-bool Attempt::evaluation_due(std::int64_t done) const {
+bool AttemptRunner::evaluation_due(std::int64_t done) const {
   return done % config_.evaluate_every == 0 || done == config_.steps;
 }
 
-bool Attempt::evaluate(std::int64_t done) {
-  EvalRecord record = loop_->evaluate(evaluation_, done);
+bool AttemptRunner::evaluate(std::int64_t done) {
+  contract::EvalRecord record = loop_->evaluate(evaluation_, done);
   record.target_met = meets(config_, target_, record);
-  metric_ = config_.target && config_.target->metric == TargetMetric::MlmLoss ? record.mlm_loss
-                                                                              : record.mlm_accuracy;
+  metric_ = config_.target && config_.target->metric == contract::TargetMetric::MlmLoss
+                ? record.mlm_loss
+                : record.mlm_accuracy;
   journal_.write(record);
   return record.target_met;
 }
 
 // How many ranks write checkpoints; reserves the memory for this one's part.
-int Attempt::prepare_snapshot(const TensorTable& table) {
+int AttemptRunner::prepare_snapshot(const contract::TensorTable& table) {
   const bool sharded = config_.sharding.optimizer && communicator_->parts() > 1;
   const int writers = sharded ? communicator_->parts() : 1;
   const bool has_shard = group_.rank() < writers;
-  const std::vector<StatePiece> pieces = has_shard ? loop_->pieces() : std::vector<StatePiece>();
+  const std::vector<step::StatePiece> pieces =
+      has_shard ? loop_->pieces() : std::vector<step::StatePiece>();
   const double needed =
-      has_shard ? static_cast<double>(Snapshot::bytes(table, pieces, writes())) : 0.0;
+      has_shard ? static_cast<double>(step::Snapshot::bytes(table, pieces, writes())) : 0.0;
   // Ranks of a node share its memory.
   std::vector<double> all(static_cast<std::size_t>(config_.ranks));
   group_.host().all_gather(&needed, sizeof needed, all.data());
@@ -450,7 +469,7 @@ int Attempt::prepare_snapshot(const TensorTable& table) {
       static_cast<std::ptrdiff_t>(group_.rank() / config_.ranks_per_node * config_.ranks_per_node);
   const auto last = std::min<std::ptrdiff_t>(config_.ranks, first + config_.ranks_per_node);
   const double of_node = std::accumulate(all.begin() + first, all.begin() + last, 0.0);
-  together(group_.host(), [&] {
+  ranks::together(group_.host(), [&] {
     const auto available = base::available_memory();
     if (available && of_node > static_cast<double>(*available)) {
       throw base::Error(base::Code::Operator,
@@ -461,7 +480,7 @@ int Attempt::prepare_snapshot(const TensorTable& table) {
                             " left; use more memory, or more ranks with sharding.optimizer: true");
     }
   });
-  together(group_.host(), [&] {
+  ranks::together(group_.host(), [&] {
     if (has_shard) snapshot_.emplace(*device_, table, pieces, group_.rank(), writers, writes());
   });
   if (options_.deadline_utc) {
@@ -471,8 +490,8 @@ int Attempt::prepare_snapshot(const TensorTable& table) {
   return writers;
 }
 
-void Attempt::journal(const std::vector<CheckpointRecord>& records) {
-  for (const CheckpointRecord& record : records) {
+void AttemptRunner::journal(const std::vector<contract::CheckpointRecord>& records) {
+  for (const contract::CheckpointRecord& record : records) {
     journal_.write(record);
     if (record.status == "written") deadline_.saved(record.seconds);
     if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
@@ -480,9 +499,9 @@ void Attempt::journal(const std::vector<CheckpointRecord>& records) {
 }
 
 // Training stands still for a copy; where the one before is still being written, for that, too.
-void Attempt::checkpoint(std::int64_t done) {
+void AttemptRunner::checkpoint(std::int64_t done) {
   if (writer_->saved_step() == done || writer_->step_under_way() == done) return;
-  if (watchdog_ != nullptr) watchdog_->beat(done, Phase::Checkpointing);
+  if (watchdog_ != nullptr) watchdog_->beat(done, watch::Phase::Checkpointing);
   journal(writer_->settle());
   keeper_->keep_plan(learning_->found());
   const double since = clock_.monotonic_seconds();
@@ -491,21 +510,21 @@ void Attempt::checkpoint(std::int64_t done) {
   if (!config_.checkpoint_async) journal(writer_->settle());
 }
 
-EndRecord Attempt::finish(const std::string& reason, std::int64_t done) {
+contract::EndRecord AttemptRunner::finish(const std::string& reason, std::int64_t done) {
   checkpoint(done);
   journal(writer_->settle());
-  EndRecord end;
+  contract::EndRecord end;
   end.reason = reason;
   end.step = done;
-  end.exit_code = static_cast<int>(reason == "stopped"    ? ExitCode::Stopped
-                                   : reason == "deadline" ? ExitCode::Continue
-                                                          : ExitCode::Finished);
+  end.exit_code = static_cast<int>(reason == "stopped"    ? contract::ExitCode::Stopped
+                                   : reason == "deadline" ? contract::ExitCode::Continue
+                                                          : contract::ExitCode::Finished);
   if (writer_->saved_step() != done) {
     end.reason = "failed";
-    end.exit_code = static_cast<int>(ExitCode::Operator);
+    end.exit_code = static_cast<int>(contract::ExitCode::Operator);
     end.message = "the last checkpoint could not be written; make room on the disk and resume";
   }
   return end;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

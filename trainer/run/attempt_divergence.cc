@@ -1,27 +1,27 @@
 // What an attempt does about a step that diverged.
 #include "base/error.h"
 #include "base/log.h"
-#include "trainer/run/attempt.h"
 #include "trainer/ranks/rank_agreement.h"
+#include "trainer/run/attempt.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 // The run's history from now on: which samples its steps take, and what its checkpoints say.
-void Attempt::take_up(const std::vector<Rollback>& rollbacks) {
+void AttemptRunner::take_up(const std::vector<Rollback>& rollbacks) {
   rollbacks_ = rollbacks;
   keeper_->keep_rollbacks(rollbacks_);
   loop_->skip(skipped_steps(rollbacks_));
 }
 
-std::optional<std::int64_t> Attempt::go_back(const Diverged& error) {
-  if (config_.on_divergence == OnDivergence::Stop) return std::nullopt;
+std::optional<std::int64_t> AttemptRunner::go_back(const step::Diverged& error) {
+  if (config_.on_divergence == contract::OnDivergence::Stop) return std::nullopt;
   if (std::ssize(rollbacks_) >= config_.max_rollbacks) return std::nullopt;
   // Of ranks that have moved on and one that still reads, the latter is furthest behind.
-  if (watchdog_ != nullptr) watchdog_->beat(0, Phase::Loading);
+  if (watchdog_ != nullptr) watchdog_->beat(0, watch::Phase::Loading);
   Resumed back;
   try {
     back = load_state(error.step);
-  } catch (const AgreedError& failure) {  // on all ranks, before any state was touched
+  } catch (const ranks::AgreedError& failure) {  // on all ranks, before any state was touched
     if (writes()) base::log(base::LogLevel::Warning, failure.what());
     return std::nullopt;
   }
@@ -30,7 +30,7 @@ std::optional<std::int64_t> Attempt::go_back(const Diverged& error) {
   take_up(rollbacks);
   writer_->go_back();
   metric_ = back.metric;
-  DivergenceRecord record = record_of(error);
+  contract::DivergenceRecord record = record_of(error);
   record.action = "rollback";
   record.checkpoint = back.name;
   record.checkpoint_step = back.step;
@@ -45,8 +45,8 @@ std::optional<std::int64_t> Attempt::go_back(const Diverged& error) {
   return back.step;
 }
 
-DivergenceRecord Attempt::record_of(const Diverged& error) const {
-  DivergenceRecord record;
+contract::DivergenceRecord AttemptRunner::record_of(const step::Diverged& error) const {
+  contract::DivergenceRecord record;
   record.step = error.step;
   record.quantity = error.first.quantity;
   record.tensor = error.first.tensor;
@@ -56,16 +56,16 @@ DivergenceRecord Attempt::record_of(const Diverged& error) const {
   return record;
 }
 
-EndRecord Attempt::diverged(const Diverged& error) {
-  DivergenceRecord record = record_of(error);
+contract::EndRecord AttemptRunner::diverged(const step::Diverged& error) {
+  contract::DivergenceRecord record = record_of(error);
   record.action = "stop";
   if (writes()) {
     const Resumed good = keeper_->newest();
     record.checkpoint = good.name;
     record.checkpoint_step = good.step;
   }
-  const bool is_last =
-      config_.on_divergence == OnDivergence::Rollback && record.rollbacks >= config_.max_rollbacks;
+  const bool is_last = config_.on_divergence == contract::OnDivergence::Rollback &&
+                       record.rollbacks >= config_.max_rollbacks;
   record.message =
       std::string(error.what()) + ": training diverged" +
       (is_last ? " after " + std::to_string(record.rollbacks) +
@@ -74,14 +74,14 @@ EndRecord Attempt::diverged(const Diverged& error) {
       (record.checkpoint.empty() ? "; there is no checkpoint before it"
                                  : "; last good checkpoint: " + record.checkpoint) +
       "; lower optimizer.learning_rate" +
-      (config_.clip == ClipMode::None ? ", or clip the gradient" : "");
+      (config_.clip == contract::ClipMode::None ? ", or clip the gradient" : "");
   journal_.write(record);
-  EndRecord end;
+  contract::EndRecord end;
   end.reason = "diverged";
   end.step = error.step;
-  end.exit_code = static_cast<int>(ExitCode::User);
+  end.exit_code = static_cast<int>(contract::ExitCode::User);
   end.message = record.message;
   return end;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 using base::Code;
@@ -66,4 +66,4 @@ ChosenCheckpoint choose_checkpoint(base::FileSystem& files, const base::Clock& c
               "no checkpoint in " + shown(store.directory()) + "; train until one is written");
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -11,7 +11,7 @@
 #include "checkpoint/held_mark.h"
 #include "checkpoint/store.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 struct CheckpointPlace {
   base::Path run;
@@ -34,4 +34,4 @@ struct ChosenCheckpoint {
     const std::string& name, const std::string& reader,
     const std::function<void(const checkpoint::Entry&)>& check_fit);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -12,47 +12,47 @@
 #include "base/thread_pool.h"
 #include "checkpoint/joined_reader.h"
 #include "checkpoint/shards.h"
-#include "trainer/run/checkpoint_choice.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
-#include "trainer/step/evaluation.h"
+#include "trainer/run/checkpoint_choice.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/evaluation.h"
 #include "trainer/step/train_loop.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 using base::Code;
 using base::Error;
 using base::Path;
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr int kMostRanks = 1 << 20;
 
 std::string shown(const Path& path) { return base::printable(path.string()); }
 
 // The data to evaluate on, and what the model was trained on as far as it is known.
 struct Data {
-  Dataset evaluated;
-  std::optional<Dataset> own;  // nothing: it is the same, or gone
+  data::Dataset evaluated;
+  std::optional<data::Dataset> own;  // nothing: it is the same, or gone
 
   [[nodiscard]] bool is_own() const { return !own; }
 };
 
-Data open_data(const RunConfig& config, const EvaluationOptions& options,
+Data open_data(const contract::RunConfig& config, const EvaluationOptions& options,
                CheckpointEvaluation* evaluation) {
   if (options.dataset.empty()) {
     try {
-      return {Dataset::open(config.data.path), std::nullopt};
+      return {data::Dataset::open(config.data.path), std::nullopt};
     } catch (const Error& error) {
       throw Error(error.code(),
                   std::string(error.what()) + "; name another dataset with --dataset");
     }
   }
-  Data data{Dataset::open(options.dataset), std::nullopt};
+  Data data{data::Dataset::open(options.dataset), std::nullopt};
   try {
-    data.own = Dataset::open(config.data.path);
+    data.own = data::Dataset::open(config.data.path);
   } catch (const Error&) {
     evaluation->notes.push_back("the run's own dataset " + shown(config.data.path) +
                                 " cannot be read, so only the size of the vocabulary is compared");
@@ -67,9 +67,9 @@ Data open_data(const RunConfig& config, const EvaluationOptions& options,
   return data;
 }
 
-void check_fit(const checkpoint::Entry& entry, const RunConfig& config, const Data& data,
+void check_fit(const checkpoint::Entry& entry, const contract::RunConfig& config, const Data& data,
                const EvaluationOptions& options) {
-  if (entry.manifest->model_fingerprint != model_fingerprint(config.model)) {
+  if (entry.manifest->model_fingerprint != contract::model_fingerprint(config.model)) {
     throw Error(Code::User, entry.name + " is of another model than the run file with a " +
                                 "vocabulary of " + std::to_string(config.model.vocabulary) +
                                 " pieces; name a dataset of its vocabulary with --dataset");
@@ -89,11 +89,12 @@ int ranks_of(const checkpoint::Manifest& manifest) {
   return ranks && *ranks >= 1 && *ranks <= kMostRanks ? static_cast<int>(*ranks) : 1;
 }
 
-void load_weights(base::FileSystem& files, const Path& checkpoint, Device& device, Bert& model) {
+void load_weights(base::FileSystem& files, const Path& checkpoint, device::Device& device,
+                  model::Bert& model) {
   const auto reader = checkpoint::JoinedReader::open(files, checkpoint, checkpoint::kModel);
-  const TensorTable& table = model.table();
+  const contract::TensorTable& table = model.table();
   std::vector<float> weights(static_cast<std::size_t>(table.arena_size), 0.0F);
-  for (const TensorEntry& entry : table.tensors) {
+  for (const contract::TensorEntry& entry : table.tensors) {
     const std::span<float> values(weights.data() + entry.offset,
                                   static_cast<std::size_t>(entry.size));
     reader.read(entry.name, "F32", entry.shape, std::as_writable_bytes(values));
@@ -109,8 +110,9 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
                                          const EvaluationOptions& options) {
   CheckpointEvaluation evaluation;
   const CheckpointPlace place = checkpoint_place(files, options.checkpoint);
-  const RunDirectory run = RunDirectory::open(files, place.run);
-  RunConfig config = parse_run_config(run.run_json(), (place.run / "run.json").string());
+  const contract::RunDirectory run = contract::RunDirectory::open(files, place.run);
+  contract::RunConfig config =
+      contract::parse_run_config(run.run_json(), (place.run / "run.json").string());
   const Data data = open_data(config, options, &evaluation);
   const auto pieces = static_cast<int>(data.evaluated.vocabulary().size());
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
@@ -129,30 +131,31 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
                           chosen.passed_over.end());
   if (options.threads > 0) config.threads = options.threads;
   if (config.threads == 0) config.threads = base::usable_cores();
-  const std::unique_ptr<Device> device = make_device(
+  const std::unique_ptr<device::Device> device = plugins::make_device(
       {config.device, config.dtype, config.attention, config.threads, 0}, options.place);
-  Bert model(*device, config.model, bert_options(config, *device));
+  model::Bert model(*device, config.model, step::bert_options(config, *device));
   load_weights(files, chosen.path, *device, model);
-  const std::vector<Sample> samples =
-      evaluation_samples(data.evaluated, config.data, config.evaluate_samples);
+  const std::vector<samples::Sample> samples =
+      samples::evaluation_samples(data.evaluated, config.data, config.evaluate_samples);
   evaluation.run = config.name;
   evaluation.checkpoint = chosen.path.filename().string();
   evaluation.dataset = data.evaluated.directory();
   evaluation.device = device->description();
   evaluation.ranks = ranks_of(chosen.manifest);
   const double start = clock.monotonic_seconds();
-  EvaluationSums sums{};
+  step::EvaluationSums sums{};
   for (int rank = 0; rank < evaluation.ranks; ++rank) {
-    const EvaluationSums share = evaluate_share(*device, model, samples, rank, evaluation.ranks);
+    const step::EvaluationSums share =
+        step::evaluate_share(*device, model, samples, rank, evaluation.ranks);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += share[i];
   }
-  evaluation.result = evaluation_of(sums, chosen.manifest.step);
+  evaluation.result = step::evaluation_of(sums, chosen.manifest.step);
   evaluation.result.seconds = clock.monotonic_seconds() - start;
   return evaluation;
 }
 
 std::string to_text(const CheckpointEvaluation& evaluation) {
-  const EvalRecord& result = evaluation.result;
+  const contract::EvalRecord& result = evaluation.result;
   std::string text;
   for (const std::string& note : evaluation.notes) text += note + "\n";
   const auto line = [&](const char* name, const std::string& value) {
@@ -177,7 +180,7 @@ std::string to_text(const CheckpointEvaluation& evaluation) {
 }
 
 std::string to_json(const CheckpointEvaluation& evaluation) {
-  const EvalRecord& result = evaluation.result;
+  const contract::EvalRecord& result = evaluation.result;
   nlohmann::ordered_json json;
   json["run"] = evaluation.run;
   json["checkpoint"] = evaluation.checkpoint;
@@ -194,4 +197,4 @@ std::string to_json(const CheckpointEvaluation& evaluation) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

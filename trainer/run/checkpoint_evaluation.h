@@ -9,13 +9,13 @@
 #include "trainer/contract/journal.h"
 #include "trainer/plugins/make_device.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 struct EvaluationOptions {
   base::Path checkpoint;  // of a run (RUN/checkpoints/step-…), or a run directory: its newest whole
   base::Path dataset;     // whose held-out split counts; empty: the run's own
   int threads = 0;        // 0: as the run file says, else all cores that this process may use
-  DevicePlace place;
+  plugins::DevicePlace place;
 };
 
 struct CheckpointEvaluation {
@@ -24,7 +24,7 @@ struct CheckpointEvaluation {
   base::Path dataset;
   std::string device;
   int ranks = 1;                   // in whose order sums were made
-  EvalRecord result;               // of the checkpoint's step
+  contract::EvalRecord result;     // of the checkpoint's step
   std::vector<std::string> notes;  // one line each
 };
 
@@ -41,4 +41,4 @@ struct CheckpointEvaluation {
 [[nodiscard]] std::string to_text(const CheckpointEvaluation& evaluation);
 [[nodiscard]] std::string to_json(const CheckpointEvaluation& evaluation);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

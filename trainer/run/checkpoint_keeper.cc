@@ -10,17 +10,17 @@
 #include "checkpoint/shards.h"
 #include "trainer/contract/retention_policy.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 using checkpoint::CheckpointStore;
 using checkpoint::TensorPlace;
 
 // Where the table's tensors lie in an arena.
-std::vector<TensorPlace> places_in(const TensorTable& table, const std::string& prefix,
+std::vector<TensorPlace> places_in(const contract::TensorTable& table, const std::string& prefix,
                                    float* arena) {
   std::vector<TensorPlace> places;
-  for (const TensorEntry& entry : table.tensors) {
+  for (const contract::TensorEntry& entry : table.tensors) {
     const std::span<float> values(arena + entry.offset, static_cast<std::size_t>(entry.size));
     places.push_back({prefix + entry.name, "F32", entry.shape, std::as_writable_bytes(values)});
   }
@@ -46,8 +46,9 @@ std::vector<std::unique_ptr<checkpoint::HeldMark>> mark_all(base::FileSystem& fi
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& clock,
-                                   const RunDirectory& directory, const Fence& fence,
-                                   const RunConfig& config, const TensorTable& table,
+                                   const contract::RunDirectory& directory,
+                                   const contract::Fence& fence, const contract::RunConfig& config,
+                                   const contract::TensorTable& table,
                                    const std::string& data_fingerprint,
                                    const std::string& execution, const std::string& device)
     : files_(files),
@@ -66,13 +67,13 @@ checkpoint::CheckpointName CheckpointKeeper::name_of(std::int64_t step) const {
   return {step, execution_ + (rollbacks_.empty() ? "" : "r" + std::to_string(rollbacks_.size()))};
 }
 
-std::optional<Resumed> CheckpointKeeper::load(Snapshot* whole,
-                                              std::vector<CheckpointRecord>* skipped) {
+std::optional<Resumed> CheckpointKeeper::load(step::Snapshot* whole,
+                                              std::vector<contract::CheckpointRecord>* skipped) {
   return load_one_of(std::nullopt, whole, skipped);
 }
 
-std::optional<Resumed> CheckpointKeeper::load_before(std::int64_t step, Snapshot* whole,
-                                                     std::vector<CheckpointRecord>* skipped) {
+std::optional<Resumed> CheckpointKeeper::load_before(
+    std::int64_t step, step::Snapshot* whole, std::vector<contract::CheckpointRecord>* skipped) {
   const std::vector<checkpoint::Entry> all = store().list();
   std::vector<std::string> names =
       rollback_targets(all, rollbacks_, step, config_.checkpoint_every);
@@ -83,8 +84,8 @@ std::optional<Resumed> CheckpointKeeper::load_before(std::int64_t step, Snapshot
   while (!names.empty()) {
     const std::optional<Resumed> found = load_one_of(names, whole, skipped);
     if (!found) break;
-    if (is_finite(whole->shard(), table_)) return found;
-    CheckpointRecord record;
+    if (step::is_finite(whole->shard(), table_)) return found;
+    contract::CheckpointRecord record;
     record.step = found->step;
     record.name = found->name;
     record.status = "skipped";
@@ -96,9 +97,9 @@ std::optional<Resumed> CheckpointKeeper::load_before(std::int64_t step, Snapshot
 }
 
 std::optional<Resumed> CheckpointKeeper::load_one_of(
-    const std::optional<std::vector<std::string>>& names, Snapshot* whole,
-    std::vector<CheckpointRecord>* skipped) {
-  base::check(is_whole(whole->shard(), table_), "the snapshot is of the whole state");
+    const std::optional<std::vector<std::string>>& names, step::Snapshot* whole,
+    std::vector<contract::CheckpointRecord>* skipped) {
+  base::check(step::is_whole(whole->shard(), table_), "the snapshot is of the whole state");
   const CheckpointStore checkpoints = store();
   const auto marks = mark_all(files_, clock_, checkpoints);
   Resumed resumed;
@@ -110,19 +111,19 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
     optimizer.push_back(std::move(place));
   }
   optimizer.push_back(
-      {kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(loss_scale)), true});
-  NoiseStates noise = {};
-  optimizer.push_back({kNoiseScale,
+      {step::kLossScale, "F32", {2}, std::as_writable_bytes(std::span<float>(loss_scale)), true});
+  step::NoiseStates noise = {};
+  optimizer.push_back({step::kNoiseScale,
                        "F64",
-                       {2, static_cast<std::int64_t>(NoiseScale::kStateSize)},
+                       {2, static_cast<std::int64_t>(contract::NoiseScale::kStateSize)},
                        std::as_writable_bytes(std::span(&noise, 1)),
                        true});
-  const std::string fingerprint = model_fingerprint(config_.model);
+  const std::string fingerprint = contract::model_fingerprint(config_.model);
   const checkpoint::LatestLoaded latest =
       names ? checkpoints.load_first(*names, fingerprint, data_fingerprint_, model, optimizer)
             : checkpoints.load_latest(fingerprint, data_fingerprint_, model, optimizer);
   for (const checkpoint::Skipped& entry : latest.skipped) {
-    CheckpointRecord record;
+    contract::CheckpointRecord record;
     record.name = entry.name;
     record.status = "skipped";
     record.message = entry.reason;
@@ -139,8 +140,8 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
   const auto has = [&absent](const char* name) {
     return std::find(absent.begin(), absent.end(), name) == absent.end();
   };
-  whole->set_noise(has(kNoiseScale) ? noise : NoiseStates{});
-  const bool scaled = has(kLossScale);
+  whole->set_noise(has(step::kNoiseScale) ? noise : step::NoiseStates{});
+  const bool scaled = has(step::kLossScale);
   whole->set_loss_scale(scaled ? static_cast<double>(loss_scale[0]) : 0,
                         scaled ? static_cast<std::int64_t>(loss_scale[1]) : 0);
   return resumed;
@@ -161,12 +162,12 @@ Resumed CheckpointKeeper::newest() const {
   return found;
 }
 
-void CheckpointKeeper::write_shard(std::int64_t step, const StateShard& shard) {
+void CheckpointKeeper::write_shard(std::int64_t step, const step::StateShard& shard) {
   CheckpointStore checkpoints = store();
   const float loss_scale[2] = {static_cast<float>(shard.loss_scale),
                                static_cast<float>(shard.good_steps)};
-  const auto model = model_tensors(table_, shard);
-  const auto optimizer = optimizer_tensors(table_, shard, loss_scale);
+  const auto model = step::model_tensors(table_, shard);
+  const auto optimizer = step::optimizer_tensors(table_, shard, loss_scale);
   // Who writes the weights looks for room for everybody.
   const bool first = !model.empty();
   const std::uint64_t whole = first ? 3 * 4 * static_cast<std::uint64_t>(table_.arena_size) : 0;
@@ -187,28 +188,28 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
   manifest.epoch = fence_.epoch();
   manifest.step = step;
   manifest.samples = step * config_.batch_size;
-  manifest.model_fingerprint = model_fingerprint(config_.model);
+  manifest.model_fingerprint = contract::model_fingerprint(config_.model);
   manifest.data_fingerprint = data_fingerprint_;
-  manifest.metric = metric ? metric_of(config_) : "";
+  manifest.metric = metric ? contract::metric_of(config_) : "";
   manifest.value = metric;
   manifest.plan = plan_;
   manifest.rollbacks = rollbacks_;
   manifest.utc_seconds = clock_.utc_seconds();
   manifest.versions = {{"regatta", REGATTA_VERSION},
                        {"compiler", __VERSION__},
-                       {"dtype", ::regatta::trainer::name_of(config_.dtype)},
+                       {"dtype", ::regatta::trainer::contract::name_of(config_.dtype)},
                        {"ranks", std::to_string(config_.ranks)}};
   if (!device_.empty()) manifest.versions["device"] = device_;
   return manifest;
 }
 
-std::vector<CheckpointRecord> CheckpointKeeper::commit(std::int64_t step, int parts,
-                                                       const std::optional<double>& metric) {
+std::vector<contract::CheckpointRecord> CheckpointKeeper::commit(
+    std::int64_t step, int parts, const std::optional<double>& metric) {
   std::vector<std::string> shards{checkpoint::shard_file(checkpoint::kModel, 0, 1)};
   for (int part = 0; part < parts; ++part) {
     shards.push_back(checkpoint::shard_file(checkpoint::kOptimizer, part, parts));
   }
-  CheckpointRecord record;
+  contract::CheckpointRecord record;
   record.step = step;
   record.name = name_of(step).text();
   try {
@@ -221,14 +222,14 @@ std::vector<CheckpointRecord> CheckpointKeeper::commit(std::int64_t step, int pa
     return abandon(step, error);
   }
   record.status = "written";
-  std::vector<CheckpointRecord> records{record};
-  for (const CheckpointRecord& removed : remove_old(step)) records.push_back(removed);
+  std::vector<contract::CheckpointRecord> records{record};
+  for (const contract::CheckpointRecord& removed : remove_old(step)) records.push_back(removed);
   return records;
 }
 
-std::vector<CheckpointRecord> CheckpointKeeper::abandon(std::int64_t step,
-                                                        const base::Error& error) {
-  CheckpointRecord record;
+std::vector<contract::CheckpointRecord> CheckpointKeeper::abandon(std::int64_t step,
+                                                                  const base::Error& error) {
+  contract::CheckpointRecord record;
   record.step = step;
   record.name = name_of(step).text();
   record.status = "failed";
@@ -244,8 +245,8 @@ std::vector<CheckpointRecord> CheckpointKeeper::abandon(std::int64_t step,
   return {record};
 }
 
-std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const StateShard& whole,
-                                                      const std::optional<double>& metric) {
+std::vector<contract::CheckpointRecord> CheckpointKeeper::write(
+    std::int64_t step, const step::StateShard& whole, const std::optional<double>& metric) {
   try {
     write_shard(step, whole);
   } catch (const base::Error& error) {
@@ -254,23 +255,23 @@ std::vector<CheckpointRecord> CheckpointKeeper::write(std::int64_t step, const S
   return commit(step, 1, metric);
 }
 
-std::vector<CheckpointRecord> CheckpointKeeper::remove_old(std::int64_t step) const {
-  std::vector<CheckpointRecord> records;
+std::vector<contract::CheckpointRecord> CheckpointKeeper::remove_old(std::int64_t step) const {
+  std::vector<contract::CheckpointRecord> records;
   CheckpointStore checkpoints = store();
   try {
     const checkpoint::RetentionOutcome outcome =
-        checkpoint::apply_retention(files_, checkpoints, retention_policy(config_),
+        checkpoint::apply_retention(files_, checkpoints, contract::retention_policy(config_),
                                     {name_of(step).execution, clock_.utc_seconds(),
                                      checkpoint::RetentionRound::Mode::Apply, damaged_});
     for (const std::string& name : outcome.removed) {
-      CheckpointRecord removed;
+      contract::CheckpointRecord removed;
       removed.step = step;
       removed.name = name;
       removed.status = "removed";
       records.push_back(removed);
     }
   } catch (const base::Error& error) {
-    CheckpointRecord failed;
+    contract::CheckpointRecord failed;
     failed.step = step;
     failed.name = name_of(step).text();
     failed.status = "failed";
@@ -280,4 +281,4 @@ std::vector<CheckpointRecord> CheckpointKeeper::remove_old(std::int64_t step) co
   return records;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -16,7 +16,7 @@
 #include "trainer/run/rollback.h"
 #include "trainer/step/snapshot.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 struct Resumed {
   std::int64_t step = 0;
@@ -29,8 +29,9 @@ struct Resumed {
 // Calls may come from any thread, one at a time.
 class CheckpointKeeper {
  public:
-  CheckpointKeeper(base::FileSystem& files, const base::Clock& clock, const RunDirectory& directory,
-                   const Fence& fence, const RunConfig& config, const TensorTable& table,
+  CheckpointKeeper(base::FileSystem& files, const base::Clock& clock,
+                   const contract::RunDirectory& directory, const contract::Fence& fence,
+                   const contract::RunConfig& config, const contract::TensorTable& table,
                    const std::string& data_fingerprint, const std::string& execution,
                    const std::string& device = "");  // its description, for people
 
@@ -38,14 +39,14 @@ class CheckpointKeeper {
   // the state; nothing when there is none at all, and then `whole` holds anything. Those passed
   // over are appended to `skipped`. Code::User when all there are belong to another model or other
   // data.
-  [[nodiscard]] std::optional<Resumed> load(Snapshot* whole,
-                                            std::vector<CheckpointRecord>* skipped);
+  [[nodiscard]] std::optional<Resumed> load(step::Snapshot* whole,
+                                            std::vector<contract::CheckpointRecord>* skipped);
 
   // The same of the checkpoint to go back to after a divergence at `step` (rollback_targets), of
   // those whose numbers are all finite. Nothing when the run has no checkpoint so far; Code::User
   // when none of those it has can be used.
-  [[nodiscard]] std::optional<Resumed> load_before(std::int64_t step, Snapshot* whole,
-                                                   std::vector<CheckpointRecord>* skipped);
+  [[nodiscard]] std::optional<Resumed> load_before(
+      std::int64_t step, step::Snapshot* whole, std::vector<contract::CheckpointRecord>* skipped);
 
   // The newest that is whole by its manifest; step -1 when there is none, or no list of them.
   [[nodiscard]] Resumed newest() const;
@@ -57,35 +58,37 @@ class CheckpointKeeper {
 
   // Writes this rank's files of the checkpoint of `step`. Throws what CheckpointStore::write_shard
   // does.
-  void write_shard(std::int64_t step, const StateShard& shard);
+  void write_shard(std::int64_t step, const step::StateShard& shard);
   // Rank 0's, when all `parts` shards are written: makes the checkpoint whole and applies
   // retention; one record for each thing done. A failure (disk full) is a record, not an exception.
-  [[nodiscard]] std::vector<CheckpointRecord> commit(std::int64_t step, int parts,
-                                                     const std::optional<double>& metric);
+  [[nodiscard]] std::vector<contract::CheckpointRecord> commit(std::int64_t step, int parts,
+                                                               const std::optional<double>& metric);
   // Rank 0's instead, when a shard could not be written and no rank writes any more: removes what
   // there is of the checkpoint.
-  [[nodiscard]] std::vector<CheckpointRecord> abandon(std::int64_t step, const base::Error& error);
+  [[nodiscard]] std::vector<contract::CheckpointRecord> abandon(std::int64_t step,
+                                                                const base::Error& error);
   // Of a state that one process holds: shard and commit, or abandon.
-  [[nodiscard]] std::vector<CheckpointRecord> write(std::int64_t step, const StateShard& whole,
-                                                    const std::optional<double>& metric);
+  [[nodiscard]] std::vector<contract::CheckpointRecord> write(std::int64_t step,
+                                                              const step::StateShard& whole,
+                                                              const std::optional<double>& metric);
 
  private:
   [[nodiscard]] checkpoint::CheckpointStore store() const;
   // Of `names`, in their order; of all, the newest first, where there are none.
   [[nodiscard]] std::optional<Resumed> load_one_of(
-      const std::optional<std::vector<std::string>>& names, Snapshot* whole,
-      std::vector<CheckpointRecord>* skipped);
+      const std::optional<std::vector<std::string>>& names, step::Snapshot* whole,
+      std::vector<contract::CheckpointRecord>* skipped);
   [[nodiscard]] checkpoint::CheckpointName name_of(std::int64_t step) const;
   [[nodiscard]] checkpoint::Manifest manifest_of(std::int64_t step,
                                                  const std::optional<double>& metric) const;
-  [[nodiscard]] std::vector<CheckpointRecord> remove_old(std::int64_t step) const;
+  [[nodiscard]] std::vector<contract::CheckpointRecord> remove_old(std::int64_t step) const;
 
   base::FileSystem& files_;
   const base::Clock& clock_;
-  RunDirectory directory_;
-  Fence fence_;
-  RunConfig config_;
-  TensorTable table_;
+  contract::RunDirectory directory_;
+  contract::Fence fence_;
+  contract::RunConfig config_;
+  contract::TensorTable table_;
   std::string data_fingerprint_;
   std::string execution_;
   std::string device_;
@@ -94,4 +97,4 @@ class CheckpointKeeper {
   std::set<std::string> damaged_;  // that were found to be when they were read
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

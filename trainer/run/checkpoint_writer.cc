@@ -6,7 +6,7 @@
 
 #include "trainer/ranks/rank_agreement.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 // An error of any kind as one that can be told.
@@ -17,7 +17,7 @@ base::Error as_error(const std::exception& error) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(CheckpointKeeper& keeper, HostCollectives& host,
+CheckpointWriter::CheckpointWriter(CheckpointKeeper& keeper, ranks::HostCollectives& host,
                                    const base::Clock& clock, int writers, std::int64_t saved_step)
     : keeper_(keeper), host_(host), clock_(clock), writers_(writers), saved_step_(saved_step) {}
 
@@ -29,7 +29,7 @@ bool CheckpointWriter::Outcome::failed() const {
   return failure.has_value() || (!records.empty() && records.front().status == "failed");
 }
 
-void CheckpointWriter::start(const std::function<std::vector<CheckpointRecord>()>& work) {
+void CheckpointWriter::start(const std::function<std::vector<contract::CheckpointRecord>()>& work) {
   outcome_ = {};
   job_ = std::async(std::launch::async, [this, work] {
     Outcome outcome;
@@ -43,7 +43,7 @@ void CheckpointWriter::start(const std::function<std::vector<CheckpointRecord>()
   });
 }
 
-void CheckpointWriter::begin(std::int64_t step, const StateShard* shard,
+void CheckpointWriter::begin(std::int64_t step, const step::StateShard* shard,
                              const std::optional<double>& metric, double since) {
   base::check(stage_ == Stage::Idle, "one checkpoint is written at a time");
   stage_ = Stage::Shards;
@@ -57,7 +57,7 @@ void CheckpointWriter::begin(std::int64_t step, const StateShard* shard,
   start([this, shard, step, metric, alone = writers_ == 1] {
     if (alone) return keeper_.write(step, *shard, metric);
     keeper_.write_shard(step, *shard);
-    return std::vector<CheckpointRecord>();
+    return std::vector<contract::CheckpointRecord>();
   });
 }
 
@@ -73,7 +73,7 @@ CheckpointWriter::Progress CheckpointWriter::progress() {
   return {job_.valid(), outcome_.failed()};
 }
 
-std::vector<CheckpointRecord> CheckpointWriter::follow(const Progress& any) {
+std::vector<contract::CheckpointRecord> CheckpointWriter::follow(const Progress& any) {
   if (stage_ == Stage::Idle || any.writing) return {};
   if (stage_ == Stage::Commit || writers_ == 1) return end(!any.failed && !abandoned_);
   stage_ = Stage::Commit;
@@ -91,33 +91,33 @@ std::vector<CheckpointRecord> CheckpointWriter::follow(const Progress& any) {
 // Collective: that of the lowest rank that failed.
 base::Error CheckpointWriter::agreed_failure() {
   try {
-    together(host_, [this] {
+    ranks::together(host_, [this] {
       if (outcome_.failure) throw base::Error(*outcome_.failure);
     });
-  } catch (const AgreedError& error) {
+  } catch (const ranks::AgreedError& error) {
     return {error.code(), error.what()};
   }
   return {base::Code::Developer, "no rank says why its shard could not be written"};
 }
 
-std::vector<CheckpointRecord> CheckpointWriter::end(bool good) {
+std::vector<contract::CheckpointRecord> CheckpointWriter::end(bool good) {
   stage_ = Stage::Idle;
   if (good) saved_step_ = step_;
   if (host_.rank() != 0) return {};
   if (outcome_.failure) outcome_.records = keeper_.abandon(step_, *outcome_.failure);
-  std::vector<CheckpointRecord> records = std::move(outcome_.records);
+  std::vector<contract::CheckpointRecord> records = std::move(outcome_.records);
   const double end = outcome_.end;
   outcome_ = {};
   if (records.empty()) return records;
-  CheckpointRecord& record = records.front();
+  contract::CheckpointRecord& record = records.front();
   record.seconds = end - since_;
   record.stall_seconds = stall_seconds_;
   record.copy_seconds = copy_seconds_;
   return records;
 }
 
-std::vector<CheckpointRecord> CheckpointWriter::settle() {
-  std::vector<CheckpointRecord> records;
+std::vector<contract::CheckpointRecord> CheckpointWriter::settle() {
+  std::vector<contract::CheckpointRecord> records;
   while (stage_ != Stage::Idle) {
     const double start = clock_.monotonic_seconds();
     if (job_.valid()) job_.wait();
@@ -125,11 +125,11 @@ std::vector<CheckpointRecord> CheckpointWriter::settle() {
     double sums[2] = {mine.writing ? 1.0 : 0.0, mine.failed ? 1.0 : 0.0};
     host_.all_reduce_sum(sums, 2);
     stall_seconds_ += clock_.monotonic_seconds() - start;
-    for (CheckpointRecord& record : follow({sums[0] > 0, sums[1] > 0})) {
+    for (contract::CheckpointRecord& record : follow({sums[0] > 0, sums[1] > 0})) {
       records.push_back(std::move(record));
     }
   }
   return records;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -17,18 +17,18 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "trainer/run/checkpoint_keeper.h"
 #include "trainer/contract/journal.h"
 #include "trainer/ranks/host_collectives.h"
+#include "trainer/run/checkpoint_keeper.h"
 #include "trainer/step/snapshot.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 class CheckpointWriter {
  public:
   // Everything passed by reference outlives the writer. The first `writers` ranks have shards; -1
   // for `saved_step`: there is no good checkpoint yet.
-  CheckpointWriter(CheckpointKeeper& keeper, HostCollectives& host, const base::Clock& clock,
+  CheckpointWriter(CheckpointKeeper& keeper, ranks::HostCollectives& host, const base::Clock& clock,
                    int writers, std::int64_t saved_step);
   // Waits for this rank's files; a checkpoint that the ranks had not agreed on stays unfinished.
   ~CheckpointWriter();
@@ -42,14 +42,14 @@ class CheckpointWriter {
   // Of this rank, to be told with its step.
   [[nodiscard]] Progress progress();
   // After every step, with what any rank told in it. Collective. Returns what rank 0 journals.
-  [[nodiscard]] std::vector<CheckpointRecord> follow(const Progress& any);
+  [[nodiscard]] std::vector<contract::CheckpointRecord> follow(const Progress& any);
 
   // Collective; waits until nothing is under way.
-  [[nodiscard]] std::vector<CheckpointRecord> settle();
+  [[nodiscard]] std::vector<contract::CheckpointRecord> settle();
 
   // Nothing is under way. Training has stood still since `since` (monotonic seconds), to copy.
   // `shard` stays as it is until nothing is under way again; null on ranks without one.
-  void begin(std::int64_t step, const StateShard* shard, const std::optional<double>& metric,
+  void begin(std::int64_t step, const step::StateShard* shard, const std::optional<double>& metric,
              double since);
 
   // The run has gone back: that it has is in no checkpoint so far. Nothing is under way.
@@ -62,18 +62,18 @@ class CheckpointWriter {
  private:
   enum class Stage { Idle, Shards, Commit };
   struct Outcome {
-    std::vector<CheckpointRecord> records;  // of a commit
-    std::optional<base::Error> failure;     // of a shard
-    double end = 0;                         // monotonic seconds
+    std::vector<contract::CheckpointRecord> records;  // of a commit
+    std::optional<base::Error> failure;               // of a shard
+    double end = 0;                                   // monotonic seconds
     [[nodiscard]] bool failed() const;
   };
 
-  void start(const std::function<std::vector<CheckpointRecord>()>& work);
+  void start(const std::function<std::vector<contract::CheckpointRecord>()>& work);
   [[nodiscard]] base::Error agreed_failure();
-  [[nodiscard]] std::vector<CheckpointRecord> end(bool good);
+  [[nodiscard]] std::vector<contract::CheckpointRecord> end(bool good);
 
   CheckpointKeeper& keeper_;
-  HostCollectives& host_;
+  ranks::HostCollectives& host_;
   const base::Clock& clock_;
   int writers_;
   std::int64_t saved_step_;
@@ -87,4 +87,4 @@ class CheckpointWriter {
   std::future<Outcome> job_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 bool Deadline::is_due(double now) {
   if (before_ >= 0) {
@@ -14,4 +14,4 @@ bool Deadline::is_due(double now) {
   return at_ - now < 2 * (save_ + step);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 // Seconds of one monotonic clock throughout.
 class Deadline {
@@ -28,4 +28,4 @@ class Deadline {
   std::size_t next_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 constexpr timespec kLook = {0, 50'000'000};  // how long its end may take
@@ -50,4 +50,4 @@ void EndOnSignal::serve() {
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 // While it lives, INT, TERM and HUP (those that the process does not ignore) call `clean` on a
 // thread of their own, and then end the process as they would have without. Made before any other
@@ -31,4 +31,4 @@ class EndOnSignal {
   std::thread thread_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

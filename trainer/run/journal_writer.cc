@@ -3,34 +3,34 @@
 #include "base/error.h"
 #include "base/log.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 JournalWriter::JournalWriter(base::FileSystem& files, base::Clock& clock,
-                             const RunDirectory& directory, const AttemptName& attempt,
-                             const Fence& fence)
+                             const contract::RunDirectory& directory,
+                             const contract::AttemptName& attempt, const contract::Fence& fence)
     : clock_(clock),
       fence_(fence),
       file_(files.open(directory.journal_path(attempt), base::FileSystem::Open::CreateNew)),
       start_(clock.monotonic_seconds()) {}
 
-JournalWriter::JournalWriter(base::Clock& clock, const Fence& fence)
+JournalWriter::JournalWriter(base::Clock& clock, const contract::Fence& fence)
     : clock_(clock), fence_(fence), start_(clock.monotonic_seconds()) {}
 
 double JournalWriter::seconds() const { return clock_.monotonic_seconds() - start_; }
 
-void JournalWriter::append(JournalRecord& record) {
+void JournalWriter::append(contract::JournalRecord& record) {
   if (file_ == nullptr) return;
   if (!fence_.holds()) throw Fenced{};
   put(record);
 }
 
-void JournalWriter::write_end(const EndRecord& end) {
-  JournalRecord record;
+void JournalWriter::write_end(const contract::EndRecord& end) {
+  contract::JournalRecord record;
   record.body = end;
   put(record);
 }
 
-void JournalWriter::put(JournalRecord& record) {
+void JournalWriter::put(contract::JournalRecord& record) {
   if (file_ == nullptr) return;
   const std::scoped_lock lock(mutex_);
   record.sequence = sequence_++;
@@ -38,7 +38,7 @@ void JournalWriter::put(JournalRecord& record) {
   record.seconds = seconds();
   try {
     // After a failed write the line so far is closed first, so that it damages no other.
-    file_->append((torn_ ? "\n" : "") + to_line(record));
+    file_->append((torn_ ? "\n" : "") + contract::to_line(record));
     torn_ = false;
   } catch (const base::Error& error) {
     if (dropped_++ == 0) {
@@ -48,4 +48,4 @@ void JournalWriter::put(JournalRecord& record) {
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

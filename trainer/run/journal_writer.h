@@ -9,39 +9,40 @@
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 // Appends records to an attempt's journal, numbered and stamped. Thread-safe.
 class JournalWriter {
  public:
   // Creates the journal; time counts from now.
-  JournalWriter(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
-                const AttemptName& attempt, const Fence& fence);
+  JournalWriter(base::FileSystem& files, base::Clock& clock,
+                const contract::RunDirectory& directory, const contract::AttemptName& attempt,
+                const contract::Fence& fence);
   // Of ranks other than 0: writes nothing.
-  JournalWriter(base::Clock& clock, const Fence& fence);
+  JournalWriter(base::Clock& clock, const contract::Fence& fence);
 
   // Throws Fenced when a newer attempt owns the run. A full disk only loses the line: training goes
   // on.
   template <typename Body>
   void write(const Body& body) {
-    JournalRecord record;
+    contract::JournalRecord record;
     record.body = body;
     append(record);
-    if constexpr (std::is_same_v<Body, StartRecord>) last_step_ = body.first_step;
-    if constexpr (std::is_same_v<Body, StepRecord>) last_step_ = body.step;
+    if constexpr (std::is_same_v<Body, contract::StartRecord>) last_step_ = body.first_step;
+    if constexpr (std::is_same_v<Body, contract::StepRecord>) last_step_ = body.step;
   }
   // The last word of an attempt: written whether the fence holds or not.
-  void write_end(const EndRecord& end);
+  void write_end(const contract::EndRecord& end);
   [[nodiscard]] double seconds() const;
   // The last one that was told, or the one that the attempt starts after; on every rank.
   [[nodiscard]] std::int64_t last_step() const { return last_step_; }
 
  private:
-  void append(JournalRecord& record);
-  void put(JournalRecord& record);
+  void append(contract::JournalRecord& record);
+  void put(contract::JournalRecord& record);
 
   base::Clock& clock_;
-  Fence fence_;
+  contract::Fence fence_;
   std::unique_ptr<base::WritableFile> file_;  // null: nothing is written
   double start_;
   std::int64_t last_step_ = 0;  // of the training thread
@@ -54,4 +55,4 @@ class JournalWriter {
 // Thrown where an attempt finds that a newer one owns the run.
 struct Fenced {};
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -14,7 +14,7 @@
 #include "trainer/contract/exit_code.h"
 #include "trainer/run/stop_signals.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 // Between two looks at mpirun and at the signals.
@@ -47,13 +47,13 @@ class ExitFile {
 };
 
 bool is_exit_code(std::int64_t code) {
-  return code == static_cast<int>(ExitCode::Finished) ||
-         (code >= static_cast<int>(ExitCode::User) &&
-          code <= static_cast<int>(ExitCode::Continue)) ||
-         code == static_cast<int>(ExitCode::Developer);
+  return code == static_cast<int>(contract::ExitCode::Finished) ||
+         (code >= static_cast<int>(contract::ExitCode::User) &&
+          code <= static_cast<int>(contract::ExitCode::Continue)) ||
+         code == static_cast<int>(contract::ExitCode::Developer);
 }
 
-base::Command mpirun(const Launch& launch, const base::Path& exit_file) {
+base::Command mpirun(const MpiLaunch& launch, const base::Path& exit_file) {
   base::Command command;
   command.arguments = {launch.mpirun};
   // Ranks have threads of their own, and more ranks than cores are right for trials.
@@ -74,12 +74,12 @@ base::Command mpirun(const Launch& launch, const base::Path& exit_file) {
 
 }  // namespace
 
-std::string mpirun_of(const Variables& variables) {
+std::string mpirun_of(const ranks::Variables& variables) {
   const char* program = variables(kMpirunVariable);
   return program != nullptr ? program : "mpirun";
 }
 
-int launch_ranks(const Launch& launch) {
+int launch_ranks(const MpiLaunch& launch) {
   const ExitFile exit_file;
   pid_t child = 0;
   try {
@@ -110,25 +110,25 @@ int launch_ranks(const Launch& launch) {
                 (end->code ? "returned " + std::to_string(*end->code)
                            : "was ended by signal " + std::to_string(end->signal.value_or(0))) +
                 "); the run can go on from its last checkpoint");
-  return static_cast<int>(ExitCode::Retry);
+  return static_cast<int>(contract::ExitCode::Retry);
 }
 
-void stop_with_launcher(const Variables& variables) {
+void stop_with_launcher(const ranks::Variables& variables) {
   const char* launcher = variables(kLauncherVariable);
   if (launcher == nullptr) return;
   if (const auto process = base::parse_integer(launcher)) stop_with(*process);
 }
 
-void leave_exit_code(const Variables& variables, int code) {
+void leave_exit_code(const ranks::Variables& variables, int code) {
   const char* exit_file = variables(kExitFileVariable);
   if (exit_file == nullptr) return;
   base::replace_file(base::posix_file_system(), exit_file, std::to_string(code));
 }
 
-int rank_exit_code(const Variables& variables, int rank, int code) {
+int rank_exit_code(const ranks::Variables& variables, int rank, int code) {
   if (variables(kExitFileVariable) == nullptr) return code;
   if (rank == 0) leave_exit_code(variables, code);
   return 0;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 std::int64_t skipped_steps(const std::vector<Rollback>& rollbacks) {
   std::int64_t steps = 0;
   for (const Rollback& each : rollbacks) steps += each.from_step - each.to_step;
@@ -33,4 +33,4 @@ std::vector<std::string> rollback_targets(const std::vector<checkpoint::Entry>& 
   return names;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

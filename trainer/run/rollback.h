@@ -12,7 +12,7 @@
 
 #include "checkpoint/store.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 using checkpoint::Rollback;
 
@@ -28,4 +28,4 @@ using checkpoint::Rollback;
     const std::vector<checkpoint::Entry>& checkpoints, const std::vector<Rollback>& rollbacks,
     std::int64_t diverged_at, std::int64_t every);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

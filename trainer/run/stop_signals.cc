@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <thread>
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 constexpr auto kLauncherLook = std::chrono::seconds(1);
@@ -54,4 +54,4 @@ void stop_with(long launcher) {
 
 Requests take_requests() { return {stop_requested.load(), checkpoint_requested.exchange(false)}; }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 // What signals have asked for. TERM and INT: write a checkpoint and stop. USR2: write a checkpoint
 // and go on. A second TERM or INT changes nothing: stopping is already as fast as is safe.
@@ -17,4 +17,4 @@ void stop_with(long launcher);
 // What was asked since the last call; `stop` stays set for ever.
 [[nodiscard]] Requests take_requests();
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

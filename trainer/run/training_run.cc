@@ -6,21 +6,22 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "trainer/run/attempt.h"
 #include "trainer/plugins/environment.h"
-#include "trainer/run/journal_writer.h"
-#include "trainer/ranks/rank_agreement.h"
 #include "trainer/plugins/rank_group.h"
+#include "trainer/ranks/rank_agreement.h"
+#include "trainer/run/attempt.h"
+#include "trainer/run/journal_writer.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 namespace {
 
 // A network file system may show a new directory late.
 constexpr int kLooks = 100;
 constexpr auto kLook = std::chrono::milliseconds(100);
 
-EndRecord failure(ExitCode code, const std::string& reason, const std::string& message) {
-  EndRecord end;
+contract::EndRecord failure(contract::ExitCode code, const std::string& reason,
+                            const std::string& message) {
+  contract::EndRecord end;
   end.reason = reason;
   end.exit_code = static_cast<int>(code);
   end.message = message;
@@ -29,19 +30,20 @@ EndRecord failure(ExitCode code, const std::string& reason, const std::string& m
 
 // Who writes under which name and epoch: rank 0 takes both, the others are told.
 struct Identity {
-  AttemptName name;
+  contract::AttemptName name;
   std::int64_t epoch = 0;
 };
 
-Identity take_identity(RunDirectory& directory, HostCollectives& host) {
+Identity take_identity(contract::RunDirectory& directory, ranks::HostCollectives& host) {
   Identity identity;
-  together(host, [&] {
+  ranks::together(host, [&] {
     if (host.rank() != 0) return;
     identity.name = directory.create_attempt();
     identity.epoch = directory.take_epoch();
   });
-  const std::string name = text_of_rank_0(host, host.rank() == 0 ? identity.name.text() : "");
-  identity.name = parse_attempt_name(name).value_or(identity.name);
+  const std::string name =
+      ranks::text_of_rank_0(host, host.rank() == 0 ? identity.name.text() : "");
+  identity.name = contract::parse_attempt_name(name).value_or(identity.name);
   host.broadcast(&identity.epoch, sizeof identity.epoch, 0);
   return identity;
 }
@@ -49,9 +51,9 @@ Identity take_identity(RunDirectory& directory, HostCollectives& host) {
 // Every rank sees the directory that rank 0 has just made, whose name nobody could know before, and
 // runs the same program.
 void check_ranks(base::FileSystem& files, const base::Path& attempt, const base::Path& program,
-                 HostCollectives& host) {
+                 ranks::HostCollectives& host) {
   if (host.ranks() == 1) return;
-  together(host, [&] {
+  ranks::together(host, [&] {
     for (int look = 0; look < kLooks && !files.exists(attempt); ++look) {
       std::this_thread::sleep_for(kLook);
     }
@@ -61,12 +63,13 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
                             "; put the run directory on a file system that all nodes share");
     }
   });
-  same_everywhere(host, "regatta-train (XXH3-128)", digest_of_file(files, program));
+  ranks::same_everywhere(host, "regatta-train (XXH3-128)", plugins::digest_of_file(files, program));
 }
 
 // With other ranks than the file's, what it says of nodes may not hold.
-void tell_of_nodes(const RunDirectory& directory, const RunConfig& config, int found) {
-  const RunConfig said = parse_run_config(directory.run_json(), "run.json");
+void tell_of_nodes(const contract::RunDirectory& directory, const contract::RunConfig& config,
+                   int found) {
+  const contract::RunConfig said = contract::parse_run_config(directory.run_json(), "run.json");
   if (said.ranks_per_node == 0 || config.ranks_per_node != 0) return;
   base::log(base::LogLevel::Info, "the run file's ranks_per_node, " +
                                       std::to_string(said.ranks_per_node) +
@@ -74,7 +77,7 @@ void tell_of_nodes(const RunDirectory& directory, const RunConfig& config, int f
                                       " ranks; as found, it is " + std::to_string(found));
 }
 
-TrainingEnd ended(JournalWriter& journal, EndRecord end, bool agreed, bool tells) {
+TrainingEnd ended(JournalWriter& journal, contract::EndRecord end, bool agreed, bool tells) {
   if (end.step == 0) end.step = journal.last_step();
   journal.write_end(end);
   if (tells || !agreed) {
@@ -82,17 +85,19 @@ TrainingEnd ended(JournalWriter& journal, EndRecord end, bool agreed, bool tells
     base::log(base::LogLevel::Info,
               "ended: " + end.reason + " at step " + std::to_string(end.step));
   }
-  return {static_cast<ExitCode>(end.exit_code), agreed};
+  return {static_cast<contract::ExitCode>(end.exit_code), agreed};
 }
 
 }  // namespace
 
-RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options) {
+contract::RunConfig config_of(const contract::RunDirectory& directory,
+                              const TrainingRunOptions& options) {
   return with_ranks(
-      parse_run_config(directory.run_json(), (directory.path() / "run.json").string()), options);
+      contract::parse_run_config(directory.run_json(), (directory.path() / "run.json").string()),
+      options);
 }
 
-RunConfig with_ranks(RunConfig config, const TrainingRunOptions& options) {
+contract::RunConfig with_ranks(contract::RunConfig config, const TrainingRunOptions& options) {
   if (options.ranks == 0 || options.ranks == config.ranks) return config;
   if (options.ranks > config.batch_size) {
     throw base::Error(base::Code::User,
@@ -106,16 +111,17 @@ RunConfig with_ranks(RunConfig config, const TrainingRunOptions& options) {
   return config;
 }
 
-TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirectory& directory,
-                  const TrainingRunOptions& options) {
-  RunDirectory owned = directory;
-  const RunConfig config = config_of(owned, options);
-  RankGroup group(files, owned.path(), config, options.rank_place,
-                  {options.place.program, options.place.plugin_directory}, options.variables);
+TrainingEnd train(base::FileSystem& files, base::Clock& clock,
+                  const contract::RunDirectory& directory, const TrainingRunOptions& options) {
+  contract::RunDirectory owned = directory;
+  const contract::RunConfig config = config_of(owned, options);
+  plugins::RankGroup group(files, owned.path(), config, options.rank_place,
+                           {options.place.program, options.place.plugin_directory},
+                           options.variables);
   const bool first = group.rank() == 0;
   if (first) tell_of_nodes(owned, config, group.ranks_per_node());
   const Identity identity = take_identity(owned, group.host());
-  const Fence fence(owned, identity.epoch);
+  const contract::Fence fence(owned, identity.epoch);
   std::optional<JournalWriter> journal;
   if (first) {
     journal.emplace(files, clock, owned, identity.name, fence);
@@ -124,22 +130,25 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock, const RunDirector
   }
   try {
     check_ranks(files, owned.attempt_path(identity.name), options.place.program, group.host());
-    Attempt attempt(files, clock, owned, identity.name, fence, *journal, group, config, options);
+    AttemptRunner attempt(files, clock, owned, identity.name, fence, *journal, group, config,
+                          options);
     return ended(*journal, attempt.run(), true, first);
   } catch (const Fenced&) {
-    return ended(*journal, failure(ExitCode::Fenced, "fenced", "a newer attempt owns the run"),
+    return ended(*journal,
+                 failure(contract::ExitCode::Fenced, "fenced", "a newer attempt owns the run"),
                  true, first);
-  } catch (const AgreedError& error) {
-    return ended(*journal, failure(exit_code_of(error.code()), "failed", error.what()), true,
-                 first);
+  } catch (const ranks::AgreedError& error) {
+    return ended(*journal, failure(contract::exit_code_of(error.code()), "failed", error.what()),
+                 true, first);
   } catch (const base::Error& error) {
     group.abandon();
-    return ended(*journal, failure(exit_code_of(error.code()), "failed", error.what()), false,
-                 first);
+    return ended(*journal, failure(contract::exit_code_of(error.code()), "failed", error.what()),
+                 false, first);
   } catch (const std::exception& error) {
     group.abandon();
-    return ended(*journal, failure(ExitCode::Developer, "failed", error.what()), false, first);
+    return ended(*journal, failure(contract::ExitCode::Developer, "failed", error.what()), false,
+                 first);
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

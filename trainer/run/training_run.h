@@ -5,35 +5,37 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
-#include "trainer/ranks/communicator.h"
 #include "trainer/contract/exit_code.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/plugins/make_device.h"
+#include "trainer/ranks/communicator.h"
 #include "trainer/ranks/rendezvous.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::run {
 
 struct TrainingRunOptions {
   int threads = 0;  // these two override the run file's; 0: as it says
   int ranks = 0;
   std::optional<double> deadline_utc;  // when it has to have saved and ended
-  DevicePlace place;
-  Variables variables;                  // of the environment
-  std::optional<RankPlace> rank_place;  // of this process; nothing: alone
+  plugins::DevicePlace place;
+  ranks::Variables variables;                  // of the environment
+  std::optional<ranks::RankPlace> rank_place;  // of this process; nothing: alone
   // Empty, but in tests: what gradients are summed with instead. It outlives the run.
-  std::function<Communicator&(Communicator& real)> around;
+  std::function<ranks::Communicator&(ranks::Communicator& real)> around;
 };
 
 struct TrainingEnd {
-  ExitCode code = ExitCode::Finished;
+  contract::ExitCode code = contract::ExitCode::Finished;
   bool agreed = true;  // all ranks return the same, and none was lost
 };
 
 // With the options' number of ranks in it. Code::User when that is more than the batch has samples.
-[[nodiscard]] RunConfig with_ranks(RunConfig config, const TrainingRunOptions& options);
+[[nodiscard]] contract::RunConfig with_ranks(contract::RunConfig config,
+                                             const TrainingRunOptions& options);
 // The run file of a directory, with_ranks.
-[[nodiscard]] RunConfig config_of(const RunDirectory& directory, const TrainingRunOptions& options);
+[[nodiscard]] contract::RunConfig config_of(const contract::RunDirectory& directory,
+                                            const TrainingRunOptions& options);
 
 // One attempt at a run, from its directory: takes the next attempt and epoch, resumes from the
 // newest good checkpoint, trains until the target, the last step or a stop signal, and journals
@@ -41,6 +43,7 @@ struct TrainingEnd {
 // end record and to the log, and comes back as exit code; only what happens before there is a
 // journal is thrown.
 [[nodiscard]] TrainingEnd train(base::FileSystem& files, base::Clock& clock,
-                                const RunDirectory& directory, const TrainingRunOptions& options);
+                                const contract::RunDirectory& directory,
+                                const TrainingRunOptions& options);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::run

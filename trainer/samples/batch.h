@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 // One pre-training sample: [CLS] A [SEP] B [SEP] after masking.
 struct Sample {
@@ -40,4 +40,4 @@ struct PackedBatch {
 [[nodiscard]] PackedBatch collate(const std::vector<Sample>& samples,
                                   const std::vector<std::int32_t>& ordinals);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 BatchPrefetcher::BatchPrefetcher(Collect collect, std::int64_t last_step)
     : collect_(std::move(collect)), last_step_(last_step) {}
@@ -29,4 +29,4 @@ void BatchPrefetcher::forget() {
   next_ = {};
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -8,7 +8,7 @@
 
 #include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 struct StepBatches {
   std::vector<PackedBatch> batches;
@@ -41,4 +41,4 @@ class BatchPrefetcher {
   std::future<StepBatches> next_;  // its destructor waits
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

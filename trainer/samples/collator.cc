@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 PackedBatch collate(const std::vector<Sample>& samples, const std::vector<std::int32_t>& ordinals) {
   base::check(samples.size() == ordinals.size(), "every sample has an ordinal");
@@ -38,4 +38,4 @@ PackedBatch collate(const std::vector<Sample>& samples, const std::vector<std::i
   return batch;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -4,7 +4,7 @@
 #include "base/philox.h"
 #include "trainer/contract/random_site.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 Permutation::Permutation(std::uint64_t size, std::uint64_t seed, std::uint32_t epoch)
     : size_(size), seed_(seed), epoch_(epoch) {
@@ -21,7 +21,7 @@ std::uint64_t Permutation::operator()(std::uint64_t index) const {
     for (std::uint32_t round = 0; round < 4; ++round) {
       const base::PhiloxCounter mixed =
           base::philox(seed_, {static_cast<std::uint32_t>(right), round, epoch_,
-                               static_cast<std::uint32_t>(RandomSite::Permutation)});
+                               static_cast<std::uint32_t>(contract::RandomSite::Permutation)});
       const std::uint64_t next = left ^ (mixed[0] & mask);
       left = right;
       right = next;
@@ -31,4 +31,4 @@ std::uint64_t Permutation::operator()(std::uint64_t index) const {
   return index;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 // A pseudo-random permutation of [0, size), any element in O(1) and without memory: four Feistel
 // rounds of Philox on the smallest even number of bits that holds `size`, walked until the value
@@ -19,4 +19,4 @@ class Permutation {
   std::uint32_t half_bits_ = 1;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

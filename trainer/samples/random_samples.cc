@@ -7,14 +7,14 @@
 #include "base/philox.h"
 #include "trainer/samples/permutation.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
 constexpr std::uint32_t kBenchSite = 1000;
 constexpr double kMaskFraction = 0.15;
 
-Sample random_sample(std::int32_t length, std::int64_t number, const ModelShape& shape) {
+Sample random_sample(std::int32_t length, std::int64_t number, const contract::ModelShape& shape) {
   base::PhiloxStream random(kSeed, static_cast<std::uint32_t>(number), 0, kBenchSite);
   const auto pieces = static_cast<std::uint32_t>(shape.vocabulary);
   Sample sample;
@@ -33,7 +33,7 @@ Sample random_sample(std::int32_t length, std::int64_t number, const ModelShape&
 
 }  // namespace
 
-SampleStream random_samples(const LengthTable& lengths, const ModelShape& shape,
+SampleStream random_samples(const contract::LengthTable& lengths, const contract::ModelShape& shape,
                             std::int64_t period) {
   const Permutation order(static_cast<std::uint64_t>(period), kSeed, 0);
   const auto length = [lengths, order, period, longest = shape.max_positions](std::int64_t number) {
@@ -62,4 +62,4 @@ SampleStream padded_samples(SampleStream samples, std::int32_t length) {
   return stream;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

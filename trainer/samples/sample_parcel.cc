@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 namespace {
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -164,4 +164,4 @@ std::vector<PlacedSample> open_parcel(std::span<const std::byte> parcel, std::in
   return samples;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -8,7 +8,7 @@
 
 #include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 // A sample and its place in the step's batch.
 struct PlacedSample {
@@ -31,4 +31,4 @@ struct PlacedSample {
                                                     std::int32_t max_length);
 constexpr std::size_t kParcelDigest = 16;
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -6,7 +6,7 @@
 
 #include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 // Pure functions of the number (0 is the run's first sample); thread-safe.
 struct SampleStream {
@@ -15,4 +15,4 @@ struct SampleStream {
   std::function<std::int32_t(std::int64_t number)> length;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -10,7 +10,7 @@
 #include "trainer/contract/random_site.h"
 #include "trainer/samples/permutation.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 namespace {
 
 constexpr std::size_t kSpecials = 3;          // [CLS], [SEP], [SEP]
@@ -19,11 +19,11 @@ constexpr std::uint64_t kEvaluationSeed = 0;  // the same masks for every run
 constexpr std::size_t kPassesKept = 2;
 
 base::PhiloxStream draws(std::uint64_t seed, std::uint32_t index, std::uint32_t epoch,
-                         RandomSite site) {
+                         contract::RandomSite site) {
   return {seed, index, epoch, static_cast<std::uint32_t>(site)};
 }
 
-using Tokens = std::span<const TokenId>;
+using Tokens = std::span<const data::TokenId>;
 
 // Cuts the longer segment (the second on a tie) at a random end until both fit.
 void truncate(Tokens* a, Tokens* b, std::size_t limit, base::PhiloxStream* random) {
@@ -43,8 +43,9 @@ struct SampleSource::Pair {
   base::PhiloxStream random;  // after the draws so far
 };
 
-SampleSource::SampleSource(const Dataset& dataset, Split split, const DataConfig& config,
-                           std::uint64_t seed, bool shuffle_labels)
+SampleSource::SampleSource(const data::Dataset& dataset, data::Split split,
+                           const contract::DataConfig& config, std::uint64_t seed,
+                           bool shuffle_labels)
     : dataset_(dataset),
       split_(split),
       config_(config),
@@ -53,9 +54,10 @@ SampleSource::SampleSource(const Dataset& dataset, Split split, const DataConfig
   const std::lock_guard lock(mutex_);
   size_ = std::ssize(pass(0));
   if (size_ == 0) {
-    throw base::Error(base::Code::User, std::string("the dataset has no ") +
-                                            (split == Split::HeldOut ? "held-out" : "training") +
-                                            " samples; prepare it again from more text");
+    throw base::Error(base::Code::User,
+                      std::string("the dataset has no ") +
+                          (split == data::Split::HeldOut ? "held-out" : "training") +
+                          " samples; prepare it again from more text");
   }
 }
 
@@ -65,7 +67,7 @@ SampleSource::Pass SampleSource::make_pass(std::uint32_t epoch) const {
   Pass made;
   for (std::int64_t document = 0; document < documents; ++document) {
     const auto stream = static_cast<std::uint32_t>(document);
-    base::PhiloxStream random = draws(seed_, stream, epoch, RandomSite::Chunks);
+    base::PhiloxStream random = draws(seed_, stream, epoch, contract::RandomSite::Chunks);
     std::size_t target = limit;
     if (random.uniform() < static_cast<float>(config_.short_fraction)) {
       target = 2 + random.below(static_cast<std::uint32_t>(limit - 1));
@@ -122,7 +124,7 @@ Tokens SampleSource::sentences(std::uint32_t document, std::uint32_t first,
 
 SampleSource::Pair SampleSource::segments(const SampleSlot& slot, std::uint32_t index,
                                           std::uint32_t epoch) const {
-  base::PhiloxStream random = draws(seed_, index, epoch, RandomSite::Segments);
+  base::PhiloxStream random = draws(seed_, index, epoch, contract::RandomSite::Segments);
   const std::size_t limit = static_cast<std::size_t>(config_.max_length) - kSpecials;
   Tokens a = sentences(slot.document, slot.first_sentence, slot.a);
   Tokens b = sentences(slot.document, slot.first_sentence + slot.a, slot.b);
@@ -152,7 +154,7 @@ Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
   const auto stream = static_cast<std::uint32_t>(index);
   Pair pair = segments(slot(index, epoch), stream, epoch);
   truncate(&pair.a, &pair.b, pair.limit, &pair.random);
-  const Vocabulary& vocabulary = dataset_.vocabulary();
+  const data::Vocabulary& vocabulary = dataset_.vocabulary();
   Sample sample;
   sample.ids.reserve(pair.a.size() + pair.b.size() + kSpecials);
   sample.ids.push_back(vocabulary.special().classify);
@@ -190,8 +192,8 @@ std::int32_t SampleSource::length_at(std::int64_t number) const {
 // Of the positions that hold no special piece, mask_fraction of the sample's length (at least one)
 // are predicted: 80 % become [MASK], 10 % stay, 10 % become any piece of the vocabulary.
 void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch) const {
-  const Vocabulary& vocabulary = dataset_.vocabulary();
-  base::PhiloxStream random = draws(seed_, index, epoch, RandomSite::Masking);
+  const data::Vocabulary& vocabulary = dataset_.vocabulary();
+  base::PhiloxStream random = draws(seed_, index, epoch, contract::RandomSite::Masking);
   std::vector<std::int32_t> candidates;
   for (std::size_t position = 0; position < sample->ids.size(); ++position) {
     const std::int32_t id = sample->ids[position];
@@ -209,7 +211,7 @@ void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch
   }
   candidates.resize(count);
   std::sort(candidates.begin(), candidates.end());
-  base::PhiloxStream other = draws(seed_, index, epoch, RandomSite::ShuffledLabels);
+  base::PhiloxStream other = draws(seed_, index, epoch, contract::RandomSite::ShuffledLabels);
   for (const std::int32_t position : candidates) {
     std::int32_t& id = sample->ids[static_cast<std::size_t>(position)];
     std::int32_t label = id;
@@ -247,13 +249,13 @@ double constant_guess_accuracy(const std::vector<Sample>& samples) {
   return total == 0 ? 0.0 : static_cast<double>(most) / static_cast<double>(total);
 }
 
-std::vector<Sample> evaluation_samples(const Dataset& dataset, const DataConfig& config,
-                                       int count) {
-  const SampleSource source(dataset, Split::HeldOut, config, kEvaluationSeed);
+std::vector<Sample> evaluation_samples(const data::Dataset& dataset,
+                                       const contract::DataConfig& config, int count) {
+  const SampleSource source(dataset, data::Split::HeldOut, config, kEvaluationSeed);
   std::vector<Sample> samples;
   const std::int64_t size = std::min<std::int64_t>(count, source.size());
   for (std::int64_t number = 0; number < size; ++number) samples.push_back(source.at(number));
   return samples;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "trainer/samples/batch.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/samples/batch.h"
 #include "trainer/samples/sample_stream.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 // A pair of a pass before truncation: consecutive sentences of one document.
 struct SampleSlot {
@@ -35,8 +35,8 @@ struct SampleSlot {
 class SampleSource {
  public:
   // seed: of masks, pairs and order. Throws Code::User when the split holds no sample.
-  SampleSource(const Dataset& dataset, Split split, const DataConfig& config, std::uint64_t seed,
-               bool shuffle_labels = false);
+  SampleSource(const data::Dataset& dataset, data::Split split, const contract::DataConfig& config,
+               std::uint64_t seed, bool shuffle_labels = false);
 
   // Samples that a run takes of each pass: as many as the first one has.
   [[nodiscard]] std::int64_t size() const { return size_; }
@@ -65,13 +65,14 @@ class SampleSource {
   [[nodiscard]] Visit visit(std::int64_t number) const;
   [[nodiscard]] Pair segments(const SampleSlot& slot, std::uint32_t index,
                               std::uint32_t epoch) const;
-  [[nodiscard]] std::span<const TokenId> sentences(std::uint32_t document, std::uint32_t first,
-                                                   std::uint32_t count) const;
+  [[nodiscard]] std::span<const data::TokenId> sentences(std::uint32_t document,
+                                                         std::uint32_t first,
+                                                         std::uint32_t count) const;
   void mask(Sample* sample, std::uint32_t index, std::uint32_t epoch) const;
 
-  const Dataset& dataset_;
-  Split split_;
-  DataConfig config_;
+  const data::Dataset& dataset_;
+  data::Split split_;
+  contract::DataConfig config_;
   std::uint64_t seed_;
   bool shuffle_labels_;
   std::int64_t size_ = 0;
@@ -87,7 +88,7 @@ class SampleSource {
 [[nodiscard]] double constant_guess_accuracy(const std::vector<Sample>& samples);
 
 // The fixed evaluation set of a dataset: at most `count` held-out samples with fixed masks.
-[[nodiscard]] std::vector<Sample> evaluation_samples(const Dataset& dataset,
-                                                     const DataConfig& config, int count);
+[[nodiscard]] std::vector<Sample> evaluation_samples(const data::Dataset& dataset,
+                                                     const contract::DataConfig& config, int count);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

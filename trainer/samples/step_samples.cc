@@ -10,7 +10,7 @@
 #include "trainer/contract/balance.h"
 #include "trainer/samples/sample_parcel.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 namespace {
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -20,46 +20,47 @@ std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 // Places of a step belong to ranks in turn before balancing: place p is of rank p mod R.
 struct StepSamples::State {
   SampleStream samples;
-  HostCollectives& channel;
+  ranks::HostCollectives& channel;
   std::int64_t batch;
   std::int32_t max_length;
-  Balance strategy;
-  ExchangeWay exchange;
-  BalanceOptions options;
+  contract::Balance strategy;
+  contract::ExchangeWay exchange;
+  contract::BalanceOptions options;
   int rank;
 
   // Of `stratified`: the places of one window in the order in which its steps take them.
   std::int64_t window = -1;
   std::vector<std::int32_t> window_lengths, window_order;
 
-  [[nodiscard]] bool stratified() const { return strategy == Balance::Stratified; }
+  [[nodiscard]] bool stratified() const { return strategy == contract::Balance::Stratified; }
 
   void find_strata() {
     std::vector<std::int32_t> lengths;
-    for (std::int64_t i = 0; i < kStratumSamples; ++i) lengths.push_back(samples.length(i));
-    options.strata = stratum_limits(lengths);
+    for (std::int64_t i = 0; i < contract::kStratumSamples; ++i)
+      lengths.push_back(samples.length(i));
+    options.strata = contract::stratum_limits(lengths);
   }
   void find_window(std::int64_t step) {
     if (options.strata[0] == 0) find_strata();
-    const std::int64_t wanted = (step - 1) / kWindowSteps;
+    const std::int64_t wanted = (step - 1) / contract::kWindowSteps;
     if (wanted == window) return;
     window = -1;  // should a length not be had
-    window_lengths.resize(index(kWindowSteps * batch));
+    window_lengths.resize(index(contract::kWindowSteps * batch));
     for (std::int64_t i = 0; i < std::ssize(window_lengths); ++i) {
-      window_lengths[index(i)] = samples.length(wanted * kWindowSteps * batch + i);
+      window_lengths[index(i)] = samples.length(wanted * contract::kWindowSteps * batch + i);
     }
-    window_order =
-        stratified_order(window_lengths, static_cast<int>(batch), options.ranks, options.strata);
+    window_order = contract::stratified_order(window_lengths, static_cast<int>(batch),
+                                              options.ranks, options.strata);
     window = wanted;
   }
   // Of the window, what place of the step takes.
   [[nodiscard]] std::int32_t window_place(std::int64_t step, std::int64_t place) const {
-    return window_order[index((step - 1) % kWindowSteps * batch + place)];
+    return window_order[index((step - 1) % contract::kWindowSteps * batch + place)];
   }
   // The run's number of the sample at a place of the step.
   [[nodiscard]] std::int64_t number(std::int64_t step, std::int64_t place) const {
     if (!stratified()) return (step - 1) * batch + place;
-    return window * kWindowSteps * batch + window_place(step, place);
+    return window * contract::kWindowSteps * batch + window_place(step, place);
   }
 
   // Of all places, read here.
@@ -95,16 +96,16 @@ struct StepSamples::State {
   }
 
   // A rank's places of the step, ascending.
-  [[nodiscard]] Assignment assignment(std::int64_t step) const {
+  [[nodiscard]] contract::Assignment assignment(std::int64_t step) const {
     std::vector<std::int32_t> known;
-    if (options.ranks == 1 || strategy == Balance::None) {
+    if (options.ranks == 1 || strategy == contract::Balance::None) {
       known.assign(index(batch), 1);  // nobody looks
     } else {
-      known = strategy == Balance::Exchange ? gathered_lengths(step) : lengths(step);
+      known = strategy == contract::Balance::Exchange ? gathered_lengths(step) : lengths(step);
     }
-    BalanceOptions how = options;
-    if (options.ranks == 1) how.strategy = Balance::None;
-    Assignment places = assign(known, how);
+    contract::BalanceOptions how = options;
+    if (options.ranks == 1) how.strategy = contract::Balance::None;
+    contract::Assignment places = contract::assign(known, how);
     for (std::vector<std::int32_t>& rank_places : places) {
       std::sort(rank_places.begin(), rank_places.end());
     }
@@ -122,9 +123,9 @@ struct StepSamples::State {
 
   // Every rank makes its own samples and sends them to the ranks that train on them.
   [[nodiscard]] StepShare move(std::int64_t step) const {
-    const Assignment places = assignment(step);
+    const contract::Assignment places = assignment(step);
     std::map<std::int32_t, Sample> here;
-    Parcels to(index(options.ranks));
+    ranks::Parcels to(index(options.ranks));
     StepShare share;
     for (int other = 0; other < options.ranks; ++other) {
       std::vector<PlacedSample> made;
@@ -139,7 +140,7 @@ struct StepSamples::State {
         share.moved_bytes += std::ssize(to[index(other)]);
       }
     }
-    const Parcels from = channel.all_to_all(to);
+    const ranks::Parcels from = channel.all_to_all(to);
     base::check(from.size() == to.size(), "every rank sends a parcel");
     share.ordinals = places[index(rank)];
     for (int other = 0; other < options.ranks; ++other) {
@@ -168,11 +169,12 @@ struct StepSamples::State {
   }
 };
 
-StepSamples::StepSamples(const RunConfig& config, SampleStream samples, HostCollectives& channel) {
+StepSamples::StepSamples(const contract::RunConfig& config, SampleStream samples,
+                         ranks::HostCollectives& channel) {
   base::check(config.batch_size > 0 && config.ranks > 0 && config.ranks_per_node > 0 &&
                   channel.ranks() == config.ranks,
               "a batch for all ranks");
-  const bool node = config.balance.strategy == Balance::Stratified;
+  const bool node = config.balance.strategy == contract::Balance::Stratified;
   if (node && config.ranks % config.ranks_per_node != 0) {
     throw base::Error(base::Code::User, std::to_string(config.ranks) +
                                             " ranks are not whole nodes of " +
@@ -180,12 +182,12 @@ StepSamples::StepSamples(const RunConfig& config, SampleStream samples, HostColl
                                             ", which balance.strategy stratified needs; use another"
                                             " strategy, or set ranks_per_node to a divisor");
   }
-  const BalanceOptions options{config.balance.strategy,
-                               config.balance.deal,
-                               config.ranks,
-                               node ? config.ranks_per_node : 1,
-                               static_cast<std::int32_t>(config.data.max_length),
-                               {}};
+  const contract::BalanceOptions options{config.balance.strategy,
+                                         config.balance.deal,
+                                         config.ranks,
+                                         node ? config.ranks_per_node : 1,
+                                         static_cast<std::int32_t>(config.data.max_length),
+                                         {}};
   state_.reset(new State{std::move(samples),
                          channel,
                          config.batch_size,
@@ -204,9 +206,9 @@ StepSamples::~StepSamples() = default;
 StepShare StepSamples::share(std::int64_t step) {
   base::check(step >= 1, "step 1 is the first");
   if (state_->stratified()) state_->find_window(step);
-  const bool moves = state_->strategy == Balance::Exchange &&
-                     state_->exchange == ExchangeWay::Move && state_->options.ranks > 1;
+  const bool moves = state_->strategy == contract::Balance::Exchange &&
+                     state_->exchange == contract::ExchangeWay::Move && state_->options.ranks > 1;
   return moves ? state_->move(step) : state_->read(step);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

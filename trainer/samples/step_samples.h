@@ -9,7 +9,7 @@
 #include "trainer/ranks/host_collectives.h"
 #include "trainer/samples/sample_stream.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::samples {
 
 struct StepShare {
   std::vector<std::int32_t> ordinals;  // places in the step's batch, ascending
@@ -21,7 +21,8 @@ class StepSamples {
  public:
   // config: batch_size, ranks, ranks_per_node (resolved, at least 1), balance, data.max_length.
   // `channel` carries lengths and samples of `exchange`; others do not touch it. Both outlive this.
-  StepSamples(const RunConfig& config, SampleStream samples, HostCollectives& channel);
+  StepSamples(const contract::RunConfig& config, SampleStream samples,
+              ranks::HostCollectives& channel);
   ~StepSamples();
   StepSamples(const StepSamples&) = delete;
   StepSamples& operator=(const StepSamples&) = delete;
@@ -35,4 +36,4 @@ class StepSamples {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::samples

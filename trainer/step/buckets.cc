@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
 // Where the run file leaves it open. Shared memory moves 1 to 4 MB fastest (they fit caches); 25 is
@@ -30,9 +30,10 @@ std::string block_of(const std::string& name) {
 }
 
 // A bucket for each run of neighbours that `group` calls alike.
-std::vector<topology::Bucket> buckets_by(
-    const TensorTable& table, const std::function<std::string(const std::string& name)>& group) {
-  std::vector<topology::Bucket> buckets;
+std::vector<topology::plan::Bucket> buckets_by(
+    const contract::TensorTable& table,
+    const std::function<std::string(const std::string& name)>& group) {
+  std::vector<topology::plan::Bucket> buckets;
   std::string last;
   for (int i = 0; i < static_cast<int>(table.tensors.size()); ++i) {
     const std::string here = group(table.tensors[static_cast<std::size_t>(i)].name);
@@ -45,10 +46,11 @@ std::vector<topology::Bucket> buckets_by(
 
 }  // namespace
 
-std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table, std::int64_t bytes) {
+std::vector<topology::plan::Bucket> buckets_of_bytes(const contract::TensorTable& table,
+                                                     std::int64_t bytes) {
   const auto count = static_cast<int>(table.tensors.size());
   if (bytes == 0) return {{0, count}};
-  std::vector<topology::Bucket> buckets;
+  std::vector<topology::plan::Bucket> buckets;
   std::int64_t size = 0;
   for (int i = 0; i < count; ++i) {
     const std::int64_t more = table.tensors[static_cast<std::size_t>(i)].size * 4;
@@ -62,22 +64,23 @@ std::vector<topology::Bucket> buckets_of_bytes(const TensorTable& table, std::in
   return buckets;
 }
 
-std::vector<topology::Bucket> default_buckets(const RunConfig& config, const TensorTable& table,
-                                              bool is_cuda) {
-  if (config.ranks == 1 || config.buckets.by == BucketPolicy::One) {
+std::vector<topology::plan::Bucket> default_buckets(const contract::RunConfig& config,
+                                                    const contract::TensorTable& table,
+                                                    bool is_cuda) {
+  if (config.ranks == 1 || config.buckets.by == contract::BucketPolicy::One) {
     return buckets_of_bytes(table, 0);
   }
-  if (config.buckets.by == BucketPolicy::PerLayer) return buckets_per_layer(table);
+  if (config.buckets.by == contract::BucketPolicy::PerLayer) return buckets_per_layer(table);
   const std::int64_t usual = is_cuda ? kGpuBucketBytes : kCpuBucketBytes;
   return buckets_of_bytes(table, config.buckets.bytes > 0 ? config.buckets.bytes : usual);
 }
 
-std::vector<topology::Bucket> buckets_per_layer(const TensorTable& table) {
+std::vector<topology::plan::Bucket> buckets_per_layer(const contract::TensorTable& table) {
   return buckets_by(table, part_of);
 }
 
-std::vector<topology::Bucket> buckets_as_announced(const TensorTable& table) {
+std::vector<topology::plan::Bucket> buckets_as_announced(const contract::TensorTable& table) {
   return buckets_by(table, block_of);
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -10,19 +10,19 @@
 #include "trainer/device/half_types.h"
 #include "trainer/ranks/rank_agreement.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements on the host at a time
 
 // Looks at device memory through a piece of host memory.
 class Looker {
  public:
-  explicit Looker(Device& device) : device_(device), memory_(device, 4 * kChunk) {}
+  explicit Looker(device::Device& device) : device_(device), memory_(device, 4 * kChunk) {}
 
   // The first element that is not finite.
-  [[nodiscard]] std::optional<std::int64_t> first_bad(const View& view) {
+  [[nodiscard]] std::optional<std::int64_t> first_bad(const device::View& view) {
     for (std::int64_t begin = 0; begin < view.size; begin += kChunk) {
       const std::int64_t count = fetch(view, begin);
       for (std::int64_t i = 0; i < count; ++i) {
@@ -31,7 +31,7 @@ class Looker {
     }
     return std::nullopt;
   }
-  [[nodiscard]] double sum_of_squares(const View& view) {
+  [[nodiscard]] double sum_of_squares(const device::View& view) {
     double sum = 0;
     for (std::int64_t begin = 0; begin < view.size; begin += kChunk) {
       const std::int64_t count = fetch(view, begin);
@@ -44,20 +44,21 @@ class Looker {
   }
 
  private:
-  std::int64_t fetch(const View& view, std::int64_t begin) {
+  std::int64_t fetch(const device::View& view, std::int64_t begin) {
     const std::int64_t count = std::min(kChunk, view.size - begin);
     device_.copy_to_host(kCompute, memory_.floats(), view.slice(begin, count));
     device_.wait_host(device_.record(kCompute));
     return count;
   }
-  [[nodiscard]] float at(Dtype dtype, std::int64_t i) const {
-    if (dtype == Dtype::Float32) return memory_.floats()[i];
+  [[nodiscard]] float at(device::Dtype dtype, std::int64_t i) const {
+    if (dtype == device::Dtype::Float32) return memory_.floats()[i];
     const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(memory_.ints())[i];
-    return dtype == Dtype::BFloat16 ? float_from_bf16(bits) : float_from_fp16(bits);
+    return dtype == device::Dtype::BFloat16 ? device::float_from_bf16(bits)
+                                            : device::float_from_fp16(bits);
   }
 
-  Device& device_;
-  HostMemory memory_;
+  device::Device& device_;
+  device::HostMemory memory_;
 };
 
 struct Found {
@@ -65,16 +66,16 @@ struct Found {
   NotFinite what;
 };
 
-std::int64_t rows_of(const PackedBatch& batch, ForwardBuffer::Rows rows) {
+std::int64_t rows_of(const samples::PackedBatch& batch, ForwardBuffer::Rows rows) {
   if (rows == ForwardBuffer::Rows::Tokens) return batch.tokens();
   return rows == ForwardBuffer::Rows::Masked ? batch.masked() : batch.samples();
 }
 
-Found bad_weight(Device& device, const Bert& model) {
+Found bad_weight(device::Device& device, const model::Bert& model) {
   Looker looker(device);
-  const std::vector<TensorEntry>& tensors = model.table().tensors;
+  const std::vector<contract::TensorEntry>& tensors = model.table().tensors;
   for (std::size_t i = tensors.size(); i-- > 0;) {  // forward goes through the table backwards
-    const TensorEntry& entry = tensors[i];
+    const contract::TensorEntry& entry = tensors[i];
     if (looker.first_bad(model.parameters().slice(entry.offset, entry.size))) {
       return {static_cast<std::int64_t>(tensors.size() - i), {entry.name, "weight", 0}};
     }
@@ -82,17 +83,17 @@ Found bad_weight(Device& device, const Bert& model) {
   return {};
 }
 
-Found bad_buffer(Device& device, Bert& model, const StepTaken& taken) {
+Found bad_buffer(device::Device& device, model::Bert& model, const StepTaken& taken) {
   Looker looker(device);
   Found found;
-  for (const PackedBatch& batch : taken.batches) {
+  for (const samples::PackedBatch& batch : taken.batches) {
     model.upload(batch, static_cast<std::int32_t>(taken.step), taken.scale);
-    model.forward(Mode::Training);
+    model.forward(model::Mode::Training);
     const std::vector<ForwardBuffer> buffers = forward_buffers(model.shape(), model.layout());
     const std::int64_t all = std::min<std::int64_t>(std::ssize(buffers), found.place);
     for (std::int64_t place = 0; place < all; ++place) {
       const ForwardBuffer& buffer = buffers[static_cast<std::size_t>(place)];
-      View filled = model.view_of(buffer.buffer);
+      device::View filled = model.view_of(buffer.buffer);
       if (buffer.rows != ForwardBuffer::Rows::All) {
         filled = filled.slice(0, rows_of(batch, buffer.rows) * buffer.columns);
       }
@@ -107,11 +108,11 @@ Found bad_buffer(Device& device, Bert& model, const StepTaken& taken) {
   return found;
 }
 
-Found bad_gradient(Device& device, const Bert& model, const StepTaken& taken) {
+Found bad_gradient(device::Device& device, const model::Bert& model, const StepTaken& taken) {
   Looker looker(device);
-  const std::vector<TensorEntry>& tensors = model.table().tensors;
+  const std::vector<contract::TensorEntry>& tensors = model.table().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorEntry& entry = tensors[i];
+    const contract::TensorEntry& entry = tensors[i];
     double squares = 0;
     for (const StatePiece& piece : taken.pieces) {
       const std::int64_t begin = std::max(entry.offset, piece.arena_begin);
@@ -131,7 +132,7 @@ Found bad_gradient(Device& device, const Bert& model, const StepTaken& taken) {
 // What the first rank of those has that found the first thing. A rank that cannot look (memory)
 // finds nothing, rather than leave the others waiting.
 template <typename Search>
-NotFinite first_of_all(HostCollectives& host, const Search& search) {
+NotFinite first_of_all(ranks::HostCollectives& host, const Search& search) {
   Found mine;
   try {
     mine = search();
@@ -140,19 +141,19 @@ NotFinite first_of_all(HostCollectives& host, const Search& search) {
   }
   std::vector<std::int64_t> places(static_cast<std::size_t>(host.ranks()));
   host.all_gather(&mine.place, sizeof mine.place, places.data());
-  const auto tensors = texts_of_ranks(host, mine.what.tensor);
-  const auto quantities = texts_of_ranks(host, mine.what.quantity);
+  const auto tensors = ranks::texts_of_ranks(host, mine.what.tensor);
+  const auto quantities = ranks::texts_of_ranks(host, mine.what.quantity);
   const auto first = std::min_element(places.begin(), places.end()) - places.begin();
   const auto rank = static_cast<std::size_t>(first);
   return {tensors[rank], quantities[rank], static_cast<int>(first)};
 }
 
-void add_layer(const ModelShape& shape, int layer, const LayerBuffers& kept,
+void add_layer(const contract::ModelShape& shape, int layer, const model::LayerBuffers& kept,
                std::vector<ForwardBuffer>* buffers) {
   using Rows = ForwardBuffer::Rows;
   const std::string prefix = "bert.encoder.layer." + std::to_string(layer) + ".";
   const auto add = [&](const char* quantity, const std::vector<std::string>& names,
-                       const Buffer& buffer, std::int64_t columns) {
+                       const model::Buffer& buffer, std::int64_t columns) {
     std::vector<std::string> tensors;
     for (const std::string& name : names) tensors.push_back(prefix + name + ".weight");
     buffers->push_back({quantity, tensors, buffer, Rows::Tokens, columns});
@@ -181,8 +182,8 @@ std::string to_text(const NotFinite& found, int ranks) {
 }
 
 // The loss turns logits into their gradient in place, which is no number where they are none.
-std::vector<ForwardBuffer> forward_buffers(const ModelShape& shape,
-                                           const ActivationLayout& layout) {
+std::vector<ForwardBuffer> forward_buffers(const contract::ModelShape& shape,
+                                           const model::ActivationLayout& layout) {
   using Rows = ForwardBuffer::Rows;
   const std::int64_t h = shape.hidden;
   const std::string embeddings = "bert.embeddings.";
@@ -193,7 +194,7 @@ std::vector<ForwardBuffer> forward_buffers(const ModelShape& shape,
   for (int layer = 0; layer < shape.layers; ++layer) {
     add_layer(shape, layer, layout.layers[static_cast<std::size_t>(layer)], &buffers);
   }
-  const auto add = [&](const std::string& tensor, const Buffer& buffer, Rows rows,
+  const auto add = [&](const std::string& tensor, const model::Buffer& buffer, Rows rows,
                        std::int64_t columns) {
     buffers.push_back({"output", {tensor}, buffer, rows, columns});
   };
@@ -201,11 +202,12 @@ std::vector<ForwardBuffer> forward_buffers(const ModelShape& shape,
   add("cls.seq_relationship.weight", layout.next_logits, Rows::Samples, 2);
   add(transform + "dense.weight", layout.masked_inner, Rows::Masked, h);
   add(transform + "LayerNorm.weight", layout.masked_norm.y, Rows::Masked, h);
-  add(embeddings + "word_embeddings.weight", layout.logits, Rows::Masked, vocabulary_rows(shape));
+  add(embeddings + "word_embeddings.weight", layout.logits, Rows::Masked,
+      contract::vocabulary_rows(shape));
   return buffers;
 }
 
-NotFinite first_not_finite(Device& device, HostCollectives& host, Bert& model,
+NotFinite first_not_finite(device::Device& device, ranks::HostCollectives& host, model::Bert& model,
                            const StepTaken& taken) {
   NotFinite found = first_of_all(host, [&] { return bad_weight(device, model); });
   if (!found.tensor.empty()) return found;
@@ -214,4 +216,4 @@ NotFinite first_not_finite(Device& device, HostCollectives& host, Bert& model,
   return first_of_all(host, [&] { return bad_gradient(device, model, taken); });
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "trainer/model/bert.h"
 #include "trainer/device/device.h"
+#include "trainer/model/bert.h"
 #include "trainer/ranks/host_collectives.h"
 #include "trainer/step/optimizer.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 struct NotFinite {
   std::string tensor;    // of the tensor table; empty: nothing was found
@@ -26,19 +26,19 @@ struct ForwardBuffer {
   enum class Rows { Tokens, Masked, Samples, All };  // All: padding is zero
   const char* quantity = "output";   // or "input", which no other weight's product is
   std::vector<std::string> tensors;  // side by side in a row, equally wide
-  Buffer buffer;
+  model::Buffer buffer;
   Rows rows = Rows::Tokens;
   std::int64_t columns = 0;
 };
 // In the order in which forward fills them; all are there until backward begins.
-[[nodiscard]] std::vector<ForwardBuffer> forward_buffers(const ModelShape& shape,
-                                                         const ActivationLayout& layout);
+[[nodiscard]] std::vector<ForwardBuffer> forward_buffers(const contract::ModelShape& shape,
+                                                         const model::ActivationLayout& layout);
 
 // The step as this rank has taken it.
 struct StepTaken {
   std::int64_t step = 0;
-  const std::vector<PackedBatch>& batches;
-  LossScale scale;
+  const std::vector<samples::PackedBatch>& batches;
+  model::LossScale scale;
   const std::vector<StatePiece>& pieces;  // where this rank has summed gradients
 };
 
@@ -47,7 +47,7 @@ struct StepTaken {
 // gradients in the order in which backward finishes them, where one whose squared norm overflows
 // float32 counts, too, because the whole one does then. The first on any rank, and the same on all.
 // Collective; the model's weights are whole and nobody works on it.
-[[nodiscard]] NotFinite first_not_finite(Device& device, HostCollectives& host, Bert& model,
-                                         const StepTaken& taken);
+[[nodiscard]] NotFinite first_not_finite(device::Device& device, ranks::HostCollectives& host,
+                                         model::Bert& model, const StepTaken& taken);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

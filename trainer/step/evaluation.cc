@@ -2,26 +2,26 @@
 
 #include <algorithm>
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 
 }  // namespace
 
-EvaluationSums evaluate_share(Device& device, Bert& model, const std::vector<Sample>& samples,
-                              int rank, int ranks) {
+EvaluationSums evaluate_share(device::Device& device, model::Bert& model,
+                              const std::vector<samples::Sample>& samples, int rank, int ranks) {
   EvaluationSums totals{};
-  const HostMemory results(device, 4 * static_cast<std::int64_t>(totals.size()));
+  const device::HostMemory results(device, 4 * static_cast<std::int64_t>(totals.size()));
   model.reset_statistics();
-  std::vector<Sample> chunk;
+  std::vector<samples::Sample> chunk;
   std::vector<std::int32_t> ordinals;
   std::int64_t tokens = 0;
   const auto flush = [&] {
     if (chunk.empty()) return;
-    const PackedBatch batch = collate(chunk, ordinals);
+    const samples::PackedBatch batch = samples::collate(chunk, ordinals);
     model.upload(batch, 0, {});
-    model.forward(Mode::Evaluation);
+    model.forward(model::Mode::Evaluation);
     model.read_statistics(results.floats());
     model.reset_statistics();
     device.wait_host(device.record(kCompute));
@@ -43,8 +43,8 @@ EvaluationSums evaluate_share(Device& device, Bert& model, const std::vector<Sam
   return totals;
 }
 
-EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step) {
-  EvalRecord record;
+contract::EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step) {
+  contract::EvalRecord record;
   record.step = step;
   record.mlm_loss = sums[0] / std::max(1.0, sums[2]);
   record.mlm_accuracy = sums[1] / std::max(1.0, sums[2]);
@@ -53,4 +53,4 @@ EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step) {
   return record;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/samples/batch.h"
-#include "trainer/model/bert.h"
 #include "trainer/contract/journal.h"
 #include "trainer/device/device.h"
+#include "trainer/model/bert.h"
+#include "trainer/samples/batch.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Evaluation packs this many tokens at a time, and at most one sample more: bounded memory,
 // whatever the set.
@@ -21,11 +21,11 @@ using EvaluationSums = std::array<double, 6>;
 
 // Of samples r, r + R, … as rank r of R ranks scores them: the bits depend on R, and on nothing
 // else, so one process can score every rank's share in turn.
-[[nodiscard]] EvaluationSums evaluate_share(Device& device, Bert& model,
-                                            const std::vector<Sample>& samples, int rank,
+[[nodiscard]] EvaluationSums evaluate_share(device::Device& device, model::Bert& model,
+                                            const std::vector<samples::Sample>& samples, int rank,
                                             int ranks);
 
 // Of all ranks' sums, added in rank order. `step` only labels it; its time is the caller's.
-[[nodiscard]] EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step);
+[[nodiscard]] contract::EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -4,24 +4,24 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 
 }  // namespace
 
-std::vector<ArenaSlice> slices_of(const TensorTable& table,
-                                  const std::vector<topology::Bucket>& buckets) {
+std::vector<ArenaSlice> slices_of(const contract::TensorTable& table,
+                                  const std::vector<topology::plan::Bucket>& buckets) {
   base::check(!buckets.empty() && buckets.front().begin_tensor == 0 &&
                   buckets.back().end_tensor == static_cast<int>(table.tensors.size()),
               "buckets cover the tensor table");
   std::vector<ArenaSlice> slices;
-  for (const topology::Bucket& bucket : buckets) {
+  for (const topology::plan::Bucket& bucket : buckets) {
     ArenaSlice slice;
     slice.begin = table.tensors[static_cast<std::size_t>(bucket.begin_tensor)].offset;
     for (int i = bucket.begin_tensor; i < bucket.end_tensor; ++i) {
-      const TensorEntry& tensor = table.tensors[static_cast<std::size_t>(i)];
+      const contract::TensorEntry& tensor = table.tensors[static_cast<std::size_t>(i)];
       slice.size = tensor.offset + tensor.size - slice.begin;
       slice.parameters += tensor.size;
     }
@@ -37,10 +37,10 @@ double bucket_limit(double clip_norm, std::int64_t bucket_parameters, std::int64
          ranks;
 }
 
-GradientReducer::GradientReducer(Device& device, Communicator& communicator,
-                                 const base::Clock& clock, const Bert& model,
-                                 const std::vector<topology::Bucket>& buckets,
-                                 const RunConfig& config)
+GradientReducer::GradientReducer(device::Device& device, ranks::Communicator& communicator,
+                                 const base::Clock& clock, const model::Bert& model,
+                                 const std::vector<topology::plan::Bucket>& buckets,
+                                 const contract::RunConfig& config)
     : device_(device),
       communicator_(communicator),
       clock_(clock),
@@ -50,13 +50,13 @@ GradientReducer::GradientReducer(Device& device, Communicator& communicator,
       overlap_(config.buckets.overlap),
       sharded_(config.sharding.optimizer) {
   const auto most = static_cast<std::int64_t>(model.table().tensors.size()) + 1;
-  limits_ = DeviceMemory(device, most, Dtype::Float32);
-  local_norms_ = DeviceMemory(device, most, Dtype::Float32);
-  host_limits_ = HostMemory(device, 4 * most);
+  limits_ = device::DeviceMemory(device, most, device::Dtype::Float32);
+  local_norms_ = device::DeviceMemory(device, most, device::Dtype::Float32);
+  host_limits_ = device::HostMemory(device, 4 * most);
   cut(buckets);
 }
 
-void GradientReducer::cut(const std::vector<topology::Bucket>& buckets) {
+void GradientReducer::cut(const std::vector<topology::plan::Bucket>& buckets) {
   base::check(pending_.empty(), "no reduction is under way");
   buckets_ = buckets;
   slices_ = slices_of(model_.table(), buckets);
@@ -69,16 +69,16 @@ void GradientReducer::cut(const std::vector<topology::Bucket>& buckets) {
 }
 
 // Of this cut.
-View GradientReducer::used(const DeviceMemory& memory) const {
+device::View GradientReducer::used(const device::DeviceMemory& memory) const {
   return memory.view().slice(0, static_cast<std::int64_t>(limit_values_.size()));
 }
 
-View GradientReducer::gradient(const ArenaSlice& slice) const {
+device::View GradientReducer::gradient(const ArenaSlice& slice) const {
   return model_.gradients().slice(slice.begin, slice.size);
 }
 
 bool GradientReducer::overlaps() const {
-  return overlap_ && clip_ != ClipMode::Rank && communicator_.ranks() > 1;
+  return overlap_ && clip_ != contract::ClipMode::Rank && communicator_.ranks() > 1;
 }
 
 void GradientReducer::begin(double loss_scale, double start) {
@@ -87,7 +87,7 @@ void GradientReducer::begin(double loss_scale, double start) {
   exposed_ = 0;
   launched_.clear();
   finished_.clear();
-  if (clip_ != ClipMode::Bucket && clip_ != ClipMode::Rank) return;
+  if (clip_ != contract::ClipMode::Bucket && clip_ != contract::ClipMode::Rank) return;
   float* limits = host_limits_.floats();
   for (std::size_t i = 0; i < limit_values_.size(); ++i) {
     limits[i] = static_cast<float>(limit_values_[i] * loss_scale);
@@ -102,10 +102,10 @@ void GradientReducer::ready(int tensors) {
 }
 
 void GradientReducer::launch(std::size_t bucket) {
-  const View whole = gradient(slices_[bucket]);
-  if (clip_ == ClipMode::Bucket) {
+  const device::View whole = gradient(slices_[bucket]);
+  if (clip_ == contract::ClipMode::Bucket) {
     const auto index = static_cast<std::int64_t>(bucket);
-    const View norm = local_norms_.view().slice(index, 1);
+    const device::View norm = local_norms_.view().slice(index, 1);
     device_.sum_of_squares(kCompute, whole, norm);
     device_.limit_norm(kCompute, whole, norm, limits_.view().slice(index, 1));
   }
@@ -115,15 +115,15 @@ void GradientReducer::launch(std::size_t bucket) {
 }
 
 void GradientReducer::finish() {
-  if (clip_ == ClipMode::Rank) {  // needs the norm of all of it before any of it may go
+  if (clip_ == contract::ClipMode::Rank) {  // needs the norm of all of it before any of it may go
     const auto last = static_cast<std::int64_t>(limit_values_.size()) - 1;
-    const View norm = local_norms_.view().slice(last, 1);
+    const device::View norm = local_norms_.view().slice(last, 1);
     device_.sum_of_squares(kCompute, model_.gradients(), norm);
     device_.limit_norm(kCompute, model_.gradients(), norm, limits_.view().slice(last, 1));
   }
   ready(static_cast<int>(model_.table().tensors.size()));
   const double mark = clock_.monotonic_seconds();
-  for (const Pending pending : pending_) communicator_.finish(kCompute, pending);
+  for (const ranks::Pending pending : pending_) communicator_.finish(kCompute, pending);
   exposed_ = clock_.monotonic_seconds() - mark;
   finished_.swap(pending_);
   pending_.clear();
@@ -133,10 +133,10 @@ GradientReducer::Spans GradientReducer::spans() const {
   Spans spans;
   if (communicator_.ranks() == 1) return spans;
   spans.launched = launched_;
-  for (const Pending pending : finished_) {
+  for (const ranks::Pending pending : finished_) {
     spans.finished.push_back(communicator_.done_at(pending) - start_);
   }
   return spans;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

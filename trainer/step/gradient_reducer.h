@@ -7,19 +7,19 @@
 
 #include "base/clock.h"
 #include "topology/plan/plan.h"
+#include "trainer/contract/run_config.h"
 #include "trainer/model/bert.h"
 #include "trainer/ranks/communicator.h"
-#include "trainer/contract/run_config.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // A slice of the arena.
 struct ArenaSlice {
   std::int64_t begin = 0, size = 0;  // elements
   std::int64_t parameters = 0;       // of it, without the gaps between tensors
 };
-[[nodiscard]] std::vector<ArenaSlice> slices_of(const TensorTable& table,
-                                                const std::vector<topology::Bucket>& buckets);
+[[nodiscard]] std::vector<ArenaSlice> slices_of(const contract::TensorTable& table,
+                                                const std::vector<topology::plan::Bucket>& buckets);
 
 // What rank r's part of a bucket may have as norm, for gradients that are already divided by the
 // global count: c·√(n_b/n)/R. The concatenation of all buckets, summed over all ranks, then stays
@@ -29,12 +29,13 @@ struct ArenaSlice {
 
 class GradientReducer {
  public:
-  GradientReducer(Device& device, Communicator& communicator, const base::Clock& clock,
-                  const Bert& model, const std::vector<topology::Bucket>& buckets,
-                  const RunConfig& config);
+  GradientReducer(device::Device& device, ranks::Communicator& communicator,
+                  const base::Clock& clock, const model::Bert& model,
+                  const std::vector<topology::plan::Bucket>& buckets,
+                  const contract::RunConfig& config);
 
   // Between two steps: from the next one on in these buckets.
-  void cut(const std::vector<topology::Bucket>& buckets);
+  void cut(const std::vector<topology::plan::Bucket>& buckets);
 
   // Before the last backward of a step. `loss_scale`: that the gradients carry. `start`: the
   // step's, for spans.
@@ -58,25 +59,25 @@ class GradientReducer {
 
  private:
   void launch(std::size_t bucket);
-  [[nodiscard]] View gradient(const ArenaSlice& slice) const;
-  [[nodiscard]] View used(const DeviceMemory& memory) const;
+  [[nodiscard]] device::View gradient(const ArenaSlice& slice) const;
+  [[nodiscard]] device::View used(const device::DeviceMemory& memory) const;
 
-  Device& device_;
-  Communicator& communicator_;
+  device::Device& device_;
+  ranks::Communicator& communicator_;
   const base::Clock& clock_;
-  const Bert& model_;
-  std::vector<topology::Bucket> buckets_;
+  const model::Bert& model_;
+  std::vector<topology::plan::Bucket> buckets_;
   std::vector<ArenaSlice> slices_;
-  ClipMode clip_;
+  contract::ClipMode clip_;
   double clip_norm_;
   bool overlap_, sharded_;
-  std::vector<double> limit_values_;   // of each bucket, then of the rank; no loss scale
-  DeviceMemory limits_, local_norms_;  // float32, as limit_values_; of any cut
-  HostMemory host_limits_;
-  std::vector<Pending> pending_;  // of this step's buckets, in order
-  std::vector<Pending> finished_;
+  std::vector<double> limit_values_;           // of each bucket, then of the rank; no loss scale
+  device::DeviceMemory limits_, local_norms_;  // float32, as limit_values_; of any cut
+  device::HostMemory host_limits_;
+  std::vector<ranks::Pending> pending_;  // of this step's buckets, in order
+  std::vector<ranks::Pending> finished_;
   std::vector<double> launched_;
   double start_ = 0, exposed_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

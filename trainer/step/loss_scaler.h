@@ -7,14 +7,15 @@
 
 #include "trainer/contract/run_config.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 class LossScaler {
  public:
   // Other precisions than Float16 have the factor 1 for ever.
-  explicit LossScaler(Precision precision)
-      : dynamic_(precision == Precision::Float16), factor_(dynamic_ ? kFirst : 1.0) {}
-  LossScaler(Precision precision, double factor, std::int64_t good_steps) : LossScaler(precision) {
+  explicit LossScaler(contract::Precision precision)
+      : dynamic_(precision == contract::Precision::Float16), factor_(dynamic_ ? kFirst : 1.0) {}
+  LossScaler(contract::Precision precision, double factor, std::int64_t good_steps)
+      : LossScaler(precision) {
     if (!dynamic_ || factor <= 0) return;
     factor_ = factor;
     good_steps_ = good_steps;
@@ -51,4 +52,4 @@ class LossScaler {
   std::int64_t good_steps_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

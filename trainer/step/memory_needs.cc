@@ -6,12 +6,13 @@
 #include "base/text.h"
 #include "trainer/step/train_loop.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
 // The largest batch: `samples` of full length, as many masked positions as there can be.
-PackedBatch largest_batch(const RunConfig& config, std::int64_t samples, std::int64_t tokens) {
-  PackedBatch batch;
+samples::PackedBatch largest_batch(const contract::RunConfig& config, std::int64_t samples,
+                                   std::int64_t tokens) {
+  samples::PackedBatch batch;
   batch.ids.resize(static_cast<std::size_t>(tokens));
   batch.next_sentence_labels.resize(static_cast<std::size_t>(samples));
   const double masked = config.data.mask_fraction * static_cast<double>(tokens);
@@ -21,7 +22,7 @@ PackedBatch largest_batch(const RunConfig& config, std::int64_t samples, std::in
 }
 
 // Among how many ranks the optimizer's state is divided.
-int moment_parts(const RunConfig& config) {
+int moment_parts(const contract::RunConfig& config) {
   if (!config.sharding.optimizer) return 1;
   const bool by_node = config.hierarchical && config.ranks_per_node > 0;
   return by_node ? config.ranks_per_node : config.ranks;
@@ -29,7 +30,7 @@ int moment_parts(const RunConfig& config) {
 
 }  // namespace
 
-MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
+MemoryNeeds memory_needs(const contract::RunConfig& config, const model::BertOptions& options,
                          std::int64_t workspace) {
   const std::int64_t share = (config.batch_size + config.ranks - 1) / config.ranks;
   const std::int64_t samples =
@@ -39,21 +40,22 @@ MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
   const std::int64_t tokens = std::max(samples * length, kEvaluationTokens + length);
   MemoryNeeds needs;
   needs.of_evaluation = tokens > samples * length;
-  needs.room = with_headroom(
-      room_for(largest_batch(config, std::max(samples, tokens / length), tokens), options.room));
-  const std::int64_t arena = make_tensor_table(config.model).arena_size;
-  needs.parameters = arena * size_of(Dtype::Float32);
-  if (options.compute != Dtype::Float32) needs.parameters += arena * size_of(options.compute);
-  needs.gradients = arena * size_of(Dtype::Float32);
-  needs.moments = 2 * arena * size_of(Dtype::Float32) / moment_parts(config);
+  needs.room = model::with_headroom(model::room_for(
+      largest_batch(config, std::max(samples, tokens / length), tokens), options.room));
+  const std::int64_t arena = contract::make_tensor_table(config.model).arena_size;
+  needs.parameters = arena * device::size_of(device::Dtype::Float32);
+  if (options.compute != device::Dtype::Float32)
+    needs.parameters += arena * device::size_of(options.compute);
+  needs.gradients = arena * device::size_of(device::Dtype::Float32);
+  needs.moments = 2 * arena * device::size_of(device::Dtype::Float32) / moment_parts(config);
   if (measures_noise(config)) needs.statistics = needs.moments / 2;
-  needs.activations = activation_layout(config.model, needs.room, options.compute).bytes;
-  needs.inputs = 3 * 4 * input_layout(needs.room).size;
+  needs.activations = model::activation_layout(config.model, needs.room, options.compute).bytes;
+  needs.inputs = 3 * 4 * model::input_layout(needs.room).size;
   needs.workspace = workspace;
   return needs;
 }
 
-std::string describe(const MemoryNeeds& needs, const RunConfig& config) {
+std::string describe(const MemoryNeeds& needs, const contract::RunConfig& config) {
   std::string text;
   const auto line = [&](const char* name, std::int64_t bytes, const std::string& note) {
     char row[160];
@@ -77,4 +79,4 @@ std::string describe(const MemoryNeeds& needs, const RunConfig& config) {
   return text;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "trainer/model/bert.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/model/bert.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Bytes of one rank.
 struct MemoryNeeds {
@@ -18,7 +18,7 @@ struct MemoryNeeds {
   std::int64_t activations = 0;  // of the largest micro-batch: every sample as long as can be
   std::int64_t inputs = 0;
   std::int64_t workspace = 0;  // of the device's products and sums
-  BatchRoom room;              // that activations and inputs were reckoned for
+  model::BatchRoom room;       // that activations and inputs were reckoned for
   bool of_evaluation = false;  // which takes more room than any micro-batch
 
   [[nodiscard]] std::int64_t total() const {
@@ -27,10 +27,10 @@ struct MemoryNeeds {
 };
 
 // config.model.vocabulary is known. An upper bound; a run with shorter samples takes less.
-[[nodiscard]] MemoryNeeds memory_needs(const RunConfig& config, const BertOptions& options,
-                                       std::int64_t workspace);
+[[nodiscard]] MemoryNeeds memory_needs(const contract::RunConfig& config,
+                                       const model::BertOptions& options, std::int64_t workspace);
 
 // A table for people, one line each, and what to change when it is too much.
-[[nodiscard]] std::string describe(const MemoryNeeds& needs, const RunConfig& config);
+[[nodiscard]] std::string describe(const MemoryNeeds& needs, const contract::RunConfig& config);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

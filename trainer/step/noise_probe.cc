@@ -6,17 +6,17 @@
 #include "base/philox.h"
 #include "trainer/contract/random_site.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr int kDifference = 0, kWhole = 1;
 
 }  // namespace
 
 std::vector<bool> half_of_step(std::uint64_t seed, std::int64_t step, int batch) {
   base::PhiloxStream random(seed, 0, static_cast<std::uint32_t>(step),
-                            static_cast<std::uint32_t>(RandomSite::Halves));
+                            static_cast<std::uint32_t>(contract::RandomSite::Halves));
   std::vector<std::size_t> places(static_cast<std::size_t>(batch));
   std::iota(places.begin(), places.end(), std::size_t{0});
   std::vector<bool> half(places.size(), false);
@@ -27,14 +27,14 @@ std::vector<bool> half_of_step(std::uint64_t seed, std::int64_t step, int batch)
   return half;
 }
 
-NoiseProbe::NoiseProbe(Device& device, const Bert& model, Optimizer& optimizer)
+NoiseProbe::NoiseProbe(device::Device& device, const model::Bert& model, Optimizer& optimizer)
     : device_(device),
       model_(model),
       optimizer_(optimizer),
       tensors_(static_cast<std::int64_t>(model.table().tensors.size())),
-      kept_(device, optimizer.second_moment().size, Dtype::Float32),
-      norms_(device, 2, Dtype::Float32),
-      tensor_norms_(device, 4 * tensors_, Dtype::Float32),
+      kept_(device, optimizer.second_moment().size, device::Dtype::Float32),
+      norms_(device, 2, device::Dtype::Float32),
+      tensor_norms_(device, 4 * tensors_, device::Dtype::Float32),
       host_norms_(device, 4 * 2),
       host_tensor_norms_(device, 4 * 4 * tensors_) {
   device_.fill_zero(kCompute, kept_.view());  // between pieces, for good
@@ -49,12 +49,12 @@ void NoiseProbe::keep_gradients() {
 
 void NoiseProbe::keep_half() { keep_gradients(); }
 
-View NoiseProbe::preconditioned_sums(int which) const {
+device::View NoiseProbe::preconditioned_sums(int which) const {
   return tensor_norms_.view().slice(which * 2 * tensors_, 2 * tensors_);
 }
 
 void NoiseProbe::measure_kept(int which, std::int64_t updates) {
-  const View norm = norms_.view().slice(which, 1);
+  const device::View norm = norms_.view().slice(which, 1);
   optimizer_.sum_squares(kept_.view(), norm);
   if (preconditions_) {
     optimizer_.add_preconditioned(model_, kept_.view(), norm, updates, preconditioned_sums(which));
@@ -90,4 +90,4 @@ NoiseNorms NoiseProbe::norms() const {
   return norms;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -11,12 +11,12 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/model/bert.h"
 #include "trainer/contract/noise_scale.h"
 #include "trainer/device/device.h"
+#include "trainer/model/bert.h"
 #include "trainer/step/optimizer.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Whether each place of the step's batch is in the half: batch / 2 of them, by a fair draw for each
 // step. Balancing has no part in it, nor has the order of samples within the step, which is not
@@ -39,7 +39,7 @@ class NoiseProbe {
   static constexpr std::int64_t kLeastUpdates = 5;  // as Pollux
 
   // Everything passed outlives the probe.
-  NoiseProbe(Device& device, const Bert& model, Optimizer& optimizer);
+  NoiseProbe(device::Device& device, const model::Bert& model, Optimizer& optimizer);
 
   // −h lies in the model's gradients, summed over ranks: enqueues its copy.
   void keep_half();
@@ -50,20 +50,20 @@ class NoiseProbe {
   [[nodiscard]] NoiseNorms norms() const;
 
  private:
-  [[nodiscard]] View preconditioned_sums(int which) const;
+  [[nodiscard]] device::View preconditioned_sums(int which) const;
   void keep_gradients();
   void measure_kept(int which, std::int64_t updates);
 
-  Device& device_;
-  const Bert& model_;
+  device::Device& device_;
+  const model::Bert& model_;
   Optimizer& optimizer_;
   std::int64_t tensors_;
   bool preconditions_ = false;  // in the last measure()
-  DeviceMemory kept_;           // as the moments lie: −h, then ḡ − h, then ḡ
-  DeviceMemory norms_;          // float32 [2]
-  DeviceMemory
+  device::DeviceMemory kept_;   // as the moments lie: −h, then ḡ − h, then ḡ
+  device::DeviceMemory norms_;  // float32 [2]
+  device::DeviceMemory
       tensor_norms_;  // float32 [2][2 · tensors], as Optimizer::add_preconditioned has them
-  HostMemory host_norms_, host_tensor_norms_;
+  device::HostMemory host_norms_, host_tensor_norms_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

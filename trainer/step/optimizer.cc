@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 
-bool is_whole(const std::vector<StatePiece>& pieces, const TensorTable& table) {
+bool is_whole(const std::vector<StatePiece>& pieces, const contract::TensorTable& table) {
   return pieces.size() == 1 && pieces[0].arena_begin == 0 && pieces[0].size == table.arena_size;
 }
 
@@ -20,11 +20,12 @@ std::int64_t state_size(const std::vector<StatePiece>& pieces) {
 }
 
 // What lies in the piece of each tensor, relative to it.
-std::vector<OptimizerTensor> tensors_in(const StatePiece& piece, const TensorTable& table) {
-  std::vector<OptimizerTensor> tensors;
+std::vector<device::OptimizerTensor> tensors_in(const StatePiece& piece,
+                                                const contract::TensorTable& table) {
+  std::vector<device::OptimizerTensor> tensors;
   const std::int64_t piece_end = piece.arena_begin + piece.size;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
-    const TensorEntry& tensor = table.tensors[i];
+    const contract::TensorEntry& tensor = table.tensors[i];
     const std::int64_t begin = std::max(tensor.offset, piece.arena_begin);
     const std::int64_t end = std::min(tensor.offset + tensor.size, piece_end);
     if (begin >= end) continue;
@@ -36,63 +37,69 @@ std::vector<OptimizerTensor> tensors_in(const StatePiece& piece, const TensorTab
 
 }  // namespace
 
-std::vector<StatePiece> whole_state(const TensorTable& table) { return {{0, table.arena_size, 0}}; }
+std::vector<StatePiece> whole_state(const contract::TensorTable& table) {
+  return {{0, table.arena_size, 0}};
+}
 
-std::vector<StatePiece> sharded_state(const TensorTable& table,
-                                      const std::vector<topology::Bucket>& buckets,
-                                      const Communicator& communicator) {
+std::vector<StatePiece> sharded_state(const contract::TensorTable& table,
+                                      const std::vector<topology::plan::Bucket>& buckets,
+                                      const ranks::Communicator& communicator) {
   std::vector<StatePiece> pieces;
   std::int64_t state_end = 0;
-  for (const topology::Bucket& bucket : buckets) {
+  for (const topology::plan::Bucket& bucket : buckets) {
     base::check(bucket.begin_tensor >= 0 && bucket.begin_tensor < bucket.end_tensor &&
                     static_cast<std::size_t>(bucket.end_tensor) <= table.tensors.size(),
                 "a bucket holds tensors of the table");
-    const TensorEntry& first = table.tensors[static_cast<std::size_t>(bucket.begin_tensor)];
-    const TensorEntry& last = table.tensors[static_cast<std::size_t>(bucket.end_tensor) - 1];
+    const contract::TensorEntry& first =
+        table.tensors[static_cast<std::size_t>(bucket.begin_tensor)];
+    const contract::TensorEntry& last =
+        table.tensors[static_cast<std::size_t>(bucket.end_tensor) - 1];
     const std::int64_t size = last.offset + last.size - first.offset;
     const std::int64_t count = communicator.part_count(size);
     if (count == 0) continue;
-    const std::int64_t begin = (state_end + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    const std::int64_t begin =
+        (state_end + ranks::kPartAlignment - 1) / ranks::kPartAlignment * ranks::kPartAlignment;
     pieces.push_back({first.offset + communicator.part_begin(size), count, begin});
     state_end = begin + count;
   }
   return pieces;
 }
 
-Optimizer::Optimizer(Device& device, Communicator& communicator, const TensorTable& table,
-                     std::vector<StatePiece> pieces, const OptimizerConfig& config,
-                     double clip_norm)
+Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
+                     const contract::TensorTable& table, std::vector<StatePiece> pieces,
+                     const contract::OptimizerConfig& config, double clip_norm)
     : device_(device),
       communicator_(communicator),
       config_(config),
       clip_norm_(clip_norm),
       pieces_(std::move(pieces)),
       sharded_(!is_whole(pieces_, table)),
-      first_moment_(device, state_size(pieces_), Dtype::Float32),
-      second_moment_(device, state_size(pieces_), Dtype::Float32),
-      scalars_(device, kStepScalars, Dtype::Float32),
-      squared_norm_(device, 1, Dtype::Float32),
-      host_scalars_(device, 4 * kStepScalars),
-      probe_scalars_(device, kStepScalars, Dtype::Float32),
-      host_probe_scalars_(device, 4 * kStepScalars) {
+      first_moment_(device, state_size(pieces_), device::Dtype::Float32),
+      second_moment_(device, state_size(pieces_), device::Dtype::Float32),
+      scalars_(device, device::kStepScalars, device::Dtype::Float32),
+      squared_norm_(device, 1, device::Dtype::Float32),
+      host_scalars_(device, 4 * device::kStepScalars),
+      probe_scalars_(device, device::kStepScalars, device::Dtype::Float32),
+      host_probe_scalars_(device, 4 * device::kStepScalars) {
   device_.fill_zero(kCompute, first_moment_.view());
   device_.fill_zero(kCompute, second_moment_.view());
   for (const StatePiece& piece : pieces_) tensors_.push_back(tensors_in(piece, table));
   if (!sharded_) return;
-  piece_norms_ = DeviceMemory(device, static_cast<std::int64_t>(pieces_.size()), Dtype::Float32);
-  if (config_.kind == OptimizerKind::Lamb) {
-    tensor_norms_ =
-        DeviceMemory(device, 2 * static_cast<std::int64_t>(table.tensors.size()), Dtype::Float32);
+  piece_norms_ = device::DeviceMemory(device, static_cast<std::int64_t>(pieces_.size()),
+                                      device::Dtype::Float32);
+  if (config_.kind == contract::OptimizerKind::Lamb) {
+    tensor_norms_ = device::DeviceMemory(
+        device, 2 * static_cast<std::int64_t>(table.tensors.size()), device::Dtype::Float32);
   }
 }
 
-void Optimizer::sum_over_parts(View x) {
+void Optimizer::sum_over_parts(device::View x) {
   // Ranks of the same place in their nodes hold the same part: the first node's count.
   if (communicator_.rank() >= communicator_.parts()) device_.fill_zero(kCompute, x);
   communicator_.finish(kCompute, communicator_.all_reduce_sum(kCompute, x));
 }
 
-void Optimizer::sum_squares(const Bert& model) {
+void Optimizer::sum_squares(const model::Bert& model) {
   if (!sharded_) {
     device_.sum_of_squares(kCompute, model.gradients(), squared_norm_.view());
     return;
@@ -107,9 +114,9 @@ void Optimizer::sum_squares(const Bert& model) {
   sum_over_parts(squared_norm_.view());
 }
 
-OptimizerUpdate Optimizer::update_of(const Bert& model, std::size_t piece) const {
+device::OptimizerUpdate Optimizer::update_of(const model::Bert& model, std::size_t piece) const {
   const StatePiece& mine = pieces_[piece];
-  OptimizerUpdate op;
+  device::OptimizerUpdate op;
   op.parameters = model.parameters().slice(mine.arena_begin, mine.size);
   op.gradients = model.gradients().slice(mine.arena_begin, mine.size);
   if (!sharded_) op.compute_copy = model.compute_copy();
@@ -121,43 +128,43 @@ OptimizerUpdate Optimizer::update_of(const Bert& model, std::size_t piece) const
   op.beta2 = static_cast<float>(config_.beta2);
   op.epsilon = static_cast<float>(config_.epsilon);
   op.weight_decay = static_cast<float>(config_.weight_decay);
-  op.lamb = config_.kind == OptimizerKind::Lamb;
+  op.lamb = config_.kind == contract::OptimizerKind::Lamb;
   op.scalars = scalars_.view();
   op.squared_norm = squared_norm_.view();
   op.tensor_norms = tensor_norms_.view();
   return op;
 }
 
-void Optimizer::update_pieces(const Bert& model, UpdatePart part) {
+void Optimizer::update_pieces(const model::Bert& model, device::UpdatePart part) {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    OptimizerUpdate op = update_of(model, i);
+    device::OptimizerUpdate op = update_of(model, i);
     op.part = part;
     device_.update(kCompute, op);
   }
 }
 
-void Optimizer::update(const Bert& model, const Step& step) {
+void Optimizer::update(const model::Bert& model, const Step& step) {
   const auto number = static_cast<double>(step.number);
   float* scalars = host_scalars_.floats();
-  std::fill(scalars, scalars + kStepScalars, 0.0F);
-  scalars[kLearningRate] = static_cast<float>(step.learning_rate);
-  scalars[kBiasCorrection1] = static_cast<float>(1.0 - std::pow(config_.beta1, number));
-  scalars[kBiasCorrection2] = static_cast<float>(1.0 - std::pow(config_.beta2, number));
-  scalars[kClipNorm] = static_cast<float>(clip_norm_);
-  scalars[kInverseLossScale] = static_cast<float>(1.0 / step.loss_scale);
+  std::fill(scalars, scalars + device::kStepScalars, 0.0F);
+  scalars[device::kLearningRate] = static_cast<float>(step.learning_rate);
+  scalars[device::kBiasCorrection1] = static_cast<float>(1.0 - std::pow(config_.beta1, number));
+  scalars[device::kBiasCorrection2] = static_cast<float>(1.0 - std::pow(config_.beta2, number));
+  scalars[device::kClipNorm] = static_cast<float>(clip_norm_);
+  scalars[device::kInverseLossScale] = static_cast<float>(1.0 / step.loss_scale);
   device_.copy_to_device(kCompute, scalars_.view(), scalars);
   sum_squares(model);
-  if (!sharded_ || config_.kind != OptimizerKind::Lamb) {
-    update_pieces(model, UpdatePart::Whole);
+  if (!sharded_ || config_.kind != contract::OptimizerKind::Lamb) {
+    update_pieces(model, device::UpdatePart::Whole);
     return;
   }
   device_.fill_zero(kCompute, tensor_norms_.view());
-  update_pieces(model, UpdatePart::Moments);
+  update_pieces(model, device::UpdatePart::Moments);
   sum_over_parts(tensor_norms_.view());
-  update_pieces(model, UpdatePart::Weights);
+  update_pieces(model, device::UpdatePart::Weights);
 }
 
-void Optimizer::sum_squares(View x, View result) {
+void Optimizer::sum_squares(device::View x, device::View result) {
   device_.sum_of_squares(kCompute, x, result);
   if (sharded_) sum_over_parts(result);
 }
@@ -165,17 +172,18 @@ void Optimizer::sum_squares(View x, View result) {
 // The first part of an update of LAMB that changes nothing: β1 = 1 keeps the first moment, which is
 // x, β2 = 1 the second, and without decay the update is x̂ = x/(√v̂ + ε). The gradient does not
 // matter; the parameters stand in for it, as they are finite.
-void Optimizer::add_preconditioned(const Bert& model, View x, View squared_norm,
-                                   std::int64_t updates, View tensor_norms) {
+void Optimizer::add_preconditioned(const model::Bert& model, device::View x,
+                                   device::View squared_norm, std::int64_t updates,
+                                   device::View tensor_norms) {
   float* scalars = host_probe_scalars_.floats();
-  std::fill(scalars, scalars + kStepScalars, 0.0F);
-  scalars[kBiasCorrection1] = 1;
-  scalars[kBiasCorrection2] =
+  std::fill(scalars, scalars + device::kStepScalars, 0.0F);
+  scalars[device::kBiasCorrection1] = 1;
+  scalars[device::kBiasCorrection2] =
       static_cast<float>(1.0 - std::pow(config_.beta2, static_cast<double>(updates)));
-  scalars[kInverseLossScale] = 1;
+  scalars[device::kInverseLossScale] = 1;
   device_.copy_to_device(kCompute, probe_scalars_.view(), scalars);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    OptimizerUpdate op = update_of(model, i);
+    device::OptimizerUpdate op = update_of(model, i);
     op.first_moment = x.slice(pieces_[i].state_begin, pieces_[i].size);
     op.gradients = op.parameters;
     op.compute_copy = {};
@@ -183,7 +191,7 @@ void Optimizer::add_preconditioned(const Bert& model, View x, View squared_norm,
     op.beta2 = 1;
     op.weight_decay = 0;
     op.lamb = true;
-    op.part = UpdatePart::Moments;
+    op.part = device::UpdatePart::Moments;
     op.scalars = probe_scalars_.view();
     op.squared_norm = squared_norm;
     op.tensor_norms = tensor_norms;
@@ -196,4 +204,4 @@ void Optimizer::read_squared_norm(float* value) {
   device_.copy_to_host(kCompute, value, squared_norm_.view());
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

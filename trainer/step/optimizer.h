@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "topology/plan/plan.h"
+#include "trainer/contract/run_config.h"
 #include "trainer/model/bert.h"
 #include "trainer/ranks/communicator.h"
-#include "trainer/contract/run_config.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Which part of the optimizer's state a rank holds: of every bucket, the communicator's part.
 // Pieces follow one another in the moments, each from a multiple of kPartAlignment elements on.
@@ -18,25 +18,26 @@ struct StatePiece {
   std::int64_t state_begin = 0;  // element of this rank's moments
 };
 // Whole: one piece, the arena.
-[[nodiscard]] std::vector<StatePiece> whole_state(const TensorTable& table);
+[[nodiscard]] std::vector<StatePiece> whole_state(const contract::TensorTable& table);
 // A bucket reaches from its first tensor to the end of its last; a part without elements is left
 // out.
-[[nodiscard]] std::vector<StatePiece> sharded_state(const TensorTable& table,
-                                                    const std::vector<topology::Bucket>& buckets,
-                                                    const Communicator& communicator);
+[[nodiscard]] std::vector<StatePiece> sharded_state(
+    const contract::TensorTable& table, const std::vector<topology::plan::Bucket>& buckets,
+    const ranks::Communicator& communicator);
 
 // AdamW or LAMB over the flat arena, with global-norm clipping folded into the update. Owns the
 // moments of its pieces.
 class Optimizer {
  public:
   // Moments start at zero. `communicator` sums norms over ranks where pieces are not the whole.
-  Optimizer(Device& device, Communicator& communicator, const TensorTable& table,
-            std::vector<StatePiece> pieces, const OptimizerConfig& config, double clip_norm);
+  Optimizer(device::Device& device, ranks::Communicator& communicator,
+            const contract::TensorTable& table, std::vector<StatePiece> pieces,
+            const contract::OptimizerConfig& config, double clip_norm);
 
   [[nodiscard]] const std::vector<StatePiece>& pieces() const { return pieces_; }
   // Of this rank's pieces, at their state_begin; zeros between.
-  [[nodiscard]] View first_moment() const { return first_moment_.view(); }
-  [[nodiscard]] View second_moment() const { return second_moment_.view(); }
+  [[nodiscard]] device::View first_moment() const { return first_moment_.view(); }
+  [[nodiscard]] device::View second_moment() const { return second_moment_.view(); }
 
   struct Step {
     std::int64_t number = 1;  // 1 is the first
@@ -46,36 +47,38 @@ class Optimizer {
   // Enqueues the update of the model's parameters within the pieces (and, where the pieces are the
   // whole, of the copy that products read) from its summed gradients. One call between two
   // synchronisations: the scalars' host copy is reused.
-  void update(const Bert& model, const Step& step);
+  void update(const model::Bert& model, const Step& step);
   // Enqueues sums over all ranks' pieces of x, which lies as the moments do, with zeros between. Σ
   // x² into `result`, float32 [1]:
-  void sum_squares(View x, View result);
+  void sum_squares(device::View x, device::View result);
   // Σ (x/(√v̂ + ε))² of each tensor n is added to tensor_norms[2n + 1] (float32, two a tensor), v̂
   // being the second moment after `updates` updates, bias-corrected. Nothing where `squared_norm`
   // (Σ x²) is not finite. Between two synchronisations always with the same `updates`.
-  void add_preconditioned(const Bert& model, View x, View squared_norm, std::int64_t updates,
-                          View tensor_norms);
+  void add_preconditioned(const model::Bert& model, device::View x, device::View squared_norm,
+                          std::int64_t updates, device::View tensor_norms);
   // Enqueues the copy of Σ g² of the last update, over all ranks' pieces, to the host.
   void read_squared_norm(float* value);
 
  private:
   // Sums over the ranks that hold the parts of one whole. Hierarchical: those of one node.
-  void sum_over_parts(View x);
-  void sum_squares(const Bert& model);
-  void update_pieces(const Bert& model, UpdatePart part);
-  [[nodiscard]] OptimizerUpdate update_of(const Bert& model, std::size_t piece) const;
+  void sum_over_parts(device::View x);
+  void sum_squares(const model::Bert& model);
+  void update_pieces(const model::Bert& model, device::UpdatePart part);
+  [[nodiscard]] device::OptimizerUpdate update_of(const model::Bert& model,
+                                                  std::size_t piece) const;
 
-  Device& device_;
-  Communicator& communicator_;
-  OptimizerConfig config_;
+  device::Device& device_;
+  ranks::Communicator& communicator_;
+  contract::OptimizerConfig config_;
   double clip_norm_;
   std::vector<StatePiece> pieces_;
   bool sharded_;
-  std::vector<std::vector<OptimizerTensor>> tensors_;  // of each piece
-  DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_, tensor_norms_;
-  HostMemory host_scalars_;
-  DeviceMemory probe_scalars_;  // of add_preconditioned
-  HostMemory host_probe_scalars_;
+  std::vector<std::vector<device::OptimizerTensor>> tensors_;  // of each piece
+  device::DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_,
+      tensor_norms_;
+  device::HostMemory host_scalars_;
+  device::DeviceMemory probe_scalars_;  // of add_preconditioned
+  device::HostMemory host_probe_scalars_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -6,16 +6,17 @@
 #include "base/log.h"
 #include "trainer/ranks/rank_agreement.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
 // Empty: buckets may change between steps.
-std::string why_fixed(const RunConfig& config) {
+std::string why_fixed(const contract::RunConfig& config) {
   if (config.ranks == 1) return "one rank sums nothing";
   if (config.deterministic) return "deterministic is true";
-  if (config.buckets.by != BucketPolicy::Plan) return "buckets.by says how to cut";
+  if (config.buckets.by != contract::BucketPolicy::Plan) return "buckets.by says how to cut";
   if (config.sharding.optimizer) return "parts of sharded buckets belong to ranks";
-  if (config.clip == ClipMode::Bucket) return "clip.mode is bucket, which other buckets change";
+  if (config.clip == contract::ClipMode::Bucket)
+    return "clip.mode is bucket, which other buckets change";
   return "";
 }
 
@@ -27,15 +28,15 @@ base::Path folder_of_runs(const base::Path& run) {
 
 }  // namespace
 
-PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock, HostCollectives& host,
-                           const RunDirectory& directory, const RunConfig& config,
-                           const TensorTable& table, const topology::Plan& plan,
-                           const PlanSituation& situation)
+PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock,
+                           ranks::HostCollectives& host, const contract::RunDirectory& directory,
+                           const contract::RunConfig& config, const contract::TensorTable& table,
+                           const topology::plan::Plan& plan, const PlanSituation& situation)
     : files_(files),
       clock_(clock),
       table_(table),
       writes_(host.rank() == 0),
-      plans_(folder_of_runs(directory.path()) / topology::kPlansFolder) {
+      plans_(folder_of_runs(directory.path()) / topology::plan::kPlansFolder) {
   cuts_ = {{"plan", plan.buckets}};
   const std::string fixed = why_fixed(config);
   may_change_ = fixed.empty();
@@ -48,27 +49,27 @@ PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock, Ho
   key_.topology = plan.topology;
   key_.communicator = situation.communicator + (config.hierarchical ? ", hierarchical" : "");
   key_.device = situation.device;
-  key_.model = model_fingerprint(config.model);
+  key_.model = contract::model_fingerprint(config.model);
   key_.ranks = config.ranks;
   key_.ranks_per_node = config.ranks_per_node;
   if (plan.buckets != situation.standard) planned_ = plan.buckets;
 
   // What rank 0 reads all judge alike.
-  if (const auto kept = kept_plan(text_of_rank_0(host, situation.kept))) {
+  if (const auto kept = kept_plan(ranks::text_of_rank_0(host, situation.kept))) {
     cuts_ = {{"kept", kept->plan.buckets}};
-    found_ = to_json(*kept);
+    found_ = topology::plan::to_json(*kept);
     return;
   }
   const auto tensors = static_cast<int>(table.tensors.size());
   std::string text;
   if (writes_ && planned_.empty()) {
-    const auto stored = read_stored_plan(files, plans_, key_, tensors);
-    if (stored) text = to_json(*stored);
+    const auto stored = topology::plan::read_stored_plan(files, plans_, key_, tensors);
+    if (stored) text = topology::plan::to_json(*stored);
   }
-  const std::string read = text_of_rank_0(host, text);
+  const std::string read = ranks::text_of_rank_0(host, text);
   KnownCuts known{situation.standard, planned_, {}};
   if (!read.empty()) {
-    known.remembered = topology::parse_stored_plan(read, "rank 0's", tensors).plan.buckets;
+    known.remembered = topology::plan::parse_stored_plan(read, "rank 0's", tensors).plan.buckets;
   }
   if (config.steps - situation.first_step < kLeastStepsLeft) {
     if (!known.remembered.empty()) cuts_ = {{"remembered", known.remembered}};
@@ -83,11 +84,11 @@ PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock, Ho
 }
 
 // Nothing where it was found on another layout, or beside another plan.json.
-std::optional<topology::StoredPlan> PlanLearning::kept_plan(const std::string& text) const {
+std::optional<topology::plan::StoredPlan> PlanLearning::kept_plan(const std::string& text) const {
   if (text.empty()) return std::nullopt;
   try {
-    auto kept = topology::parse_stored_plan(text, "the checkpoint's plan",
-                                            static_cast<int>(table_.tensors.size()));
+    auto kept = topology::plan::parse_stored_plan(text, "the checkpoint's plan",
+                                                  static_cast<int>(table_.tensors.size()));
     if (kept.key == key_ && kept.planned == planned_) return kept;
   } catch (const base::Error& error) {
     if (writes_) base::log(base::LogLevel::Warning, error.what());
@@ -95,18 +96,19 @@ std::optional<topology::StoredPlan> PlanLearning::kept_plan(const std::string& t
   return std::nullopt;
 }
 
-const std::vector<topology::Bucket>& PlanLearning::buckets() const {
+const std::vector<topology::plan::Bucket>& PlanLearning::buckets() const {
   return cuts_[trial_ ? trial_->current() : current_].buckets;
 }
 
-std::optional<TrialRecord> PlanLearning::observe(std::int64_t step, const StepPace& pace) {
+std::optional<contract::TrialRecord> PlanLearning::observe(std::int64_t step,
+                                                           const StepPace& pace) {
   base::check(trial_.has_value(), "a trial is on");
   trial_->observe(pace);
   if (!trial_->is_over()) return std::nullopt;
   const TrialResult result = trial_->result();
   current_ = result.winner;
   trial_.reset();
-  TrialRecord record;
+  contract::TrialRecord record;
   record.step = step;
   record.steps = result.steps;
   record.rounds = result.rounds;
@@ -119,10 +121,10 @@ std::optional<TrialRecord> PlanLearning::observe(std::int64_t step, const StepPa
   record.gain = result.gain;
   record.noise = result.noise;
   record.why = result.why;
-  for (const topology::Bucket& bucket : buckets()) {
+  for (const topology::plan::Bucket& bucket : buckets()) {
     std::int64_t elements = 0;
     for (int i = bucket.begin_tensor; i < bucket.end_tensor; ++i) {
-      const TensorEntry& tensor = table_.tensors[static_cast<std::size_t>(i)];
+      const contract::TensorEntry& tensor = table_.tensors[static_cast<std::size_t>(i)];
       elements = tensor.offset + tensor.size -
                  table_.tensors[static_cast<std::size_t>(bucket.begin_tensor)].offset;
     }
@@ -132,8 +134,8 @@ std::optional<TrialRecord> PlanLearning::observe(std::int64_t step, const StepPa
   return record;
 }
 
-void PlanLearning::remember(const TrialRecord& record) {
-  topology::StoredPlan stored;
+void PlanLearning::remember(const contract::TrialRecord& record) {
+  topology::plan::StoredPlan stored;
   stored.key = key_;
   stored.plan.ranks = key_.ranks;
   stored.plan.buckets = buckets();
@@ -146,14 +148,14 @@ void PlanLearning::remember(const TrialRecord& record) {
   }
   stored.planned = planned_;
   stored.utc_seconds = clock_.utc_seconds();
-  found_ = to_json(stored);
+  found_ = topology::plan::to_json(stored);
   if (!writes_) return;
   try {
-    write_stored_plan(files_, plans_, stored);
+    topology::plan::write_stored_plan(files_, plans_, stored);
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning,
               std::string("later runs will not know what this one found: ") + error.what());
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

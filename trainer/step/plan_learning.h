@@ -24,13 +24,13 @@
 #include "trainer/ranks/host_collectives.h"
 #include "trainer/step/plan_trial.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 struct PlanSituation {
-  std::string communicator;                // Communicator::library()
-  std::string device;                      // of rank 0
-  std::int64_t first_step = 0;             // done already
-  std::vector<topology::Bucket> standard;  // without a plan
+  std::string communicator;                      // Communicator::library()
+  std::string device;                            // of rank 0
+  std::int64_t first_step = 0;                   // done already
+  std::vector<topology::plan::Bucket> standard;  // without a plan
   std::string kept;  // rank 0: what the checkpoint resumed from says of the plan
 };
 
@@ -41,12 +41,13 @@ class PlanLearning {
 
   // `plan`: of plan.json, else with the standard buckets. Collective; rank 0 reads and writes
   // files. Everything passed by reference outlives the object, `config` and `plan` excepted.
-  PlanLearning(base::FileSystem& files, const base::Clock& clock, HostCollectives& host,
-               const RunDirectory& directory, const RunConfig& config, const TensorTable& table,
-               const topology::Plan& plan, const PlanSituation& situation);
+  PlanLearning(base::FileSystem& files, const base::Clock& clock, ranks::HostCollectives& host,
+               const contract::RunDirectory& directory, const contract::RunConfig& config,
+               const contract::TensorTable& table, const topology::plan::Plan& plan,
+               const PlanSituation& situation);
 
   // Of the next step; until observe() is told of it, of the last.
-  [[nodiscard]] const std::vector<topology::Bucket>& buckets() const;
+  [[nodiscard]] const std::vector<topology::plan::Bucket>& buckets() const;
   [[nodiscard]] bool is_trying() const { return trial_.has_value(); }
   // False: the buckets are always the plan's.
   [[nodiscard]] bool may_change() const { return may_change_; }
@@ -55,26 +56,27 @@ class PlanLearning {
   [[nodiscard]] bool has_first_buckets() const { return !trial_ || trial_->current() == 0; }
   // After each step while it is trying, on all ranks with the same figures. The record when that
   // was the trial's last step.
-  [[nodiscard]] std::optional<TrialRecord> observe(std::int64_t step, const StepPace& pace);
+  [[nodiscard]] std::optional<contract::TrialRecord> observe(std::int64_t step,
+                                                             const StepPace& pace);
   // For the manifests of checkpoints; empty: nothing was found.
   [[nodiscard]] const std::string& found() const { return found_; }
 
  private:
-  [[nodiscard]] std::optional<topology::StoredPlan> kept_plan(const std::string& text) const;
-  void remember(const TrialRecord& record);
+  [[nodiscard]] std::optional<topology::plan::StoredPlan> kept_plan(const std::string& text) const;
+  void remember(const contract::TrialRecord& record);
 
   base::FileSystem& files_;
   const base::Clock& clock_;
-  const TensorTable& table_;
+  const contract::TensorTable& table_;
   bool writes_;  // rank 0
   base::Path plans_;
-  topology::PlanKey key_;
+  topology::plan::PlanKey key_;
   bool may_change_ = false;
-  std::vector<topology::Bucket> planned_;  // plan.json's; empty: there is none
-  std::vector<Cut> cuts_;                  // the first: what there was
-  std::size_t current_ = 0;                // when no trial is on
+  std::vector<topology::plan::Bucket> planned_;  // plan.json's; empty: there is none
+  std::vector<Cut> cuts_;                        // the first: what there was
+  std::size_t current_ = 0;                      // when no trial is on
   std::optional<PlanTrial> trial_;
   std::string found_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -39,7 +39,7 @@ std::size_t interval_rank(std::size_t count) {
   return k;
 }
 
-std::int64_t elements_of(const TensorTable& table, const topology::Bucket& bucket) {
+std::int64_t elements_of(const contract::TensorTable& table, const topology::plan::Bucket& bucket) {
   std::int64_t elements = 0;
   for (int i = bucket.begin_tensor; i < bucket.end_tensor; ++i) {
     elements += table.tensors[static_cast<std::size_t>(i)].size;
@@ -48,7 +48,7 @@ std::int64_t elements_of(const TensorTable& table, const topology::Bucket& bucke
 }
 
 // The border within the bucket that leaves its halves most alike.
-int middle_of(const TensorTable& table, const topology::Bucket& bucket) {
+int middle_of(const contract::TensorTable& table, const topology::plan::Bucket& bucket) {
   const std::int64_t all = elements_of(table, bucket);
   std::int64_t before = 0, least = std::numeric_limits<std::int64_t>::max();
   int border = bucket.begin_tensor + 1;
@@ -75,8 +75,9 @@ double saved(double ratio) { return 1 - ratio; }
 
 }  // namespace
 
-std::vector<topology::Bucket> pairs_joined(const std::vector<topology::Bucket>& buckets) {
-  std::vector<topology::Bucket> joined;
+std::vector<topology::plan::Bucket> pairs_joined(
+    const std::vector<topology::plan::Bucket>& buckets) {
+  std::vector<topology::plan::Bucket> joined;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (i % 2 == 0) {
       joined.push_back(buckets[i]);
@@ -87,13 +88,13 @@ std::vector<topology::Bucket> pairs_joined(const std::vector<topology::Bucket>& 
   return joined;
 }
 
-std::vector<topology::Bucket> large_halved(const TensorTable& table,
-                                           const std::vector<topology::Bucket>& buckets) {
+std::vector<topology::plan::Bucket> large_halved(
+    const contract::TensorTable& table, const std::vector<topology::plan::Bucket>& buckets) {
   std::int64_t all = 0;
-  for (const topology::Bucket& bucket : buckets) all += elements_of(table, bucket);
+  for (const topology::plan::Bucket& bucket : buckets) all += elements_of(table, bucket);
   const auto count = static_cast<std::int64_t>(buckets.size());
-  std::vector<topology::Bucket> halved;
-  for (const topology::Bucket& bucket : buckets) {
+  std::vector<topology::plan::Bucket> halved;
+  for (const topology::plan::Bucket& bucket : buckets) {
     const bool large = elements_of(table, bucket) * count >= all;
     if (!large || bucket.end_tensor - bucket.begin_tensor < 2) {
       halved.push_back(bucket);
@@ -106,9 +107,9 @@ std::vector<topology::Bucket> large_halved(const TensorTable& table,
   return halved;
 }
 
-std::vector<Cut> cuts_to_try(const TensorTable& table, const KnownCuts& known) {
+std::vector<Cut> cuts_to_try(const contract::TensorTable& table, const KnownCuts& known) {
   std::vector<Cut> cuts;
-  const auto add = [&](const char* name, std::vector<topology::Bucket> buckets) {
+  const auto add = [&](const char* name, std::vector<topology::plan::Bucket> buckets) {
     const bool known_already = std::any_of(cuts.begin(), cuts.end(),
                                            [&](const Cut& cut) { return cut.buckets == buckets; });
     if (!buckets.empty() && !known_already) cuts.push_back({name, std::move(buckets)});
@@ -277,4 +278,4 @@ TrialResult PlanTrial::result() const {
   return result;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -21,29 +21,30 @@
 #include "trainer/contract/model_shape.h"
 #include "trainer/step/step_pace.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 struct Cut {
   std::string name;  // default, plan, remembered, coarser, finer
-  std::vector<topology::Bucket> buckets;
+  std::vector<topology::plan::Bucket> buckets;
 };
 
 // Neighbours joined two by two.
-[[nodiscard]] std::vector<topology::Bucket> pairs_joined(
-    const std::vector<topology::Bucket>& buckets);
+[[nodiscard]] std::vector<topology::plan::Bucket> pairs_joined(
+    const std::vector<topology::plan::Bucket>& buckets);
 // Buckets of at least the mean size, halved at the tensor border next to their middle.
-[[nodiscard]] std::vector<topology::Bucket> large_halved(
-    const TensorTable& table, const std::vector<topology::Bucket>& buckets);
+[[nodiscard]] std::vector<topology::plan::Bucket> large_halved(
+    const contract::TensorTable& table, const std::vector<topology::plan::Bucket>& buckets);
 
 // Empty: there is none.
 struct KnownCuts {
-  std::vector<topology::Bucket> standard;    // without a plan
-  std::vector<topology::Bucket> planned;     // plan.json's
-  std::vector<topology::Bucket> remembered;  // measured by a run before
+  std::vector<topology::plan::Bucket> standard;    // without a plan
+  std::vector<topology::plan::Bucket> planned;     // plan.json's
+  std::vector<topology::plan::Bucket> remembered;  // measured by a run before
 };
 // What is worth a try, each cut once. First comes what stays in doubt: the one remembered, else the
 // default. The neighbours are of the one remembered, else of the plan's, else of the default.
-[[nodiscard]] std::vector<Cut> cuts_to_try(const TensorTable& table, const KnownCuts& known);
+[[nodiscard]] std::vector<Cut> cuts_to_try(const contract::TensorTable& table,
+                                           const KnownCuts& known);
 
 struct TrialResult {
   std::size_t winner = 0;
@@ -100,4 +101,4 @@ class PlanTrial {
   std::size_t winner_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -4,7 +4,7 @@
 
 #include "trainer/contract/run_config.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Learning rate of optimizer step `step` (1 is the first) of a run of `steps`. Warm-up grows
 // linearly from 0 and ends at `warmup_steps` w with the full rate; after it, until decay_steps d
@@ -14,7 +14,7 @@ namespace regatta::trainer {
 // it, and end_learning_rate is for the steps after it. So no step is taken at rate 0; the warm-up
 // is a step ahead of transformers', whose first step has rate 0. (google-research/bert,
 // optimization.py: without warm-up the same with power 1; with it, the decay starts at step 1.)
-[[nodiscard]] double learning_rate(const OptimizerConfig& config, std::int64_t steps,
+[[nodiscard]] double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps,
                                    std::int64_t step);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -13,7 +13,7 @@
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
 using checkpoint::NamedTensor;
@@ -29,11 +29,11 @@ std::int64_t state_elements(const std::vector<StatePiece>& pieces) {
 }
 
 // What of each tensor lies in the pieces; `values` is laid out as they say.
-void add_pieces(const TensorTable& table, const std::string& prefix,
+void add_pieces(const contract::TensorTable& table, const std::string& prefix,
                 const std::vector<StatePiece>& pieces, const float* values,
                 std::vector<NamedTensor>* tensors) {
   for (const StatePiece& piece : pieces) {
-    for (const TensorEntry& entry : table.tensors) {
+    for (const contract::TensorEntry& entry : table.tensors) {
       const std::int64_t begin = std::max(piece.arena_begin, entry.offset);
       const std::int64_t end = std::min(piece.arena_begin + piece.size, entry.offset + entry.size);
       if (begin >= end) continue;
@@ -49,9 +49,9 @@ void add_pieces(const TensorTable& table, const std::string& prefix,
 }
 
 // Zeroed, which also makes the pages: gigabytes, so by several threads.
-HostMemory touched(Device& device, std::int64_t elements) {
+device::HostMemory touched(device::Device& device, std::int64_t elements) {
   if (elements == 0) return {};
-  HostMemory memory(device, kFloat * elements);
+  device::HostMemory memory(device, kFloat * elements);
   constexpr std::int64_t kLarge = 16 << 20;  // elements for which a thread is worth its start
   const std::int64_t parts = std::clamp<std::int64_t>(elements / kLarge, 1, base::usable_cores());
   std::vector<std::jthread> threads;
@@ -67,12 +67,12 @@ HostMemory touched(Device& device, std::int64_t elements) {
 
 }  // namespace
 
-bool is_whole(const StateShard& shard, const TensorTable& table) {
+bool is_whole(const StateShard& shard, const contract::TensorTable& table) {
   return shard.parameters != nullptr && shard.pieces.size() == 1 &&
          shard.pieces[0].arena_begin == 0 && shard.pieces[0].size == table.arena_size;
 }
 
-bool is_finite(const StateShard& whole, const TensorTable& table) {
+bool is_finite(const StateShard& whole, const contract::TensorTable& table) {
   base::check(is_whole(whole, table), "the state is a whole one");
   for (const float* values : {whole.parameters, whole.first_moment, whole.second_moment}) {
     if (values == nullptr) continue;
@@ -83,7 +83,7 @@ bool is_finite(const StateShard& whole, const TensorTable& table) {
   return true;
 }
 
-StateShard TrainingState::whole(const TensorTable& table) const {
+StateShard TrainingState::whole(const contract::TensorTable& table) const {
   const auto of = [&](const std::vector<float>& values) {
     base::check(values.empty() || static_cast<std::int64_t>(values.size()) == table.arena_size,
                 "the state has the arena's size");
@@ -100,7 +100,8 @@ StateShard TrainingState::whole(const TensorTable& table) const {
   return shard;
 }
 
-std::vector<NamedTensor> model_tensors(const TensorTable& table, const StateShard& shard) {
+std::vector<NamedTensor> model_tensors(const contract::TensorTable& table,
+                                       const StateShard& shard) {
   std::vector<NamedTensor> tensors;
   if (shard.parameters != nullptr) {
     add_pieces(table, "", whole_state(table), shard.parameters, &tensors);
@@ -108,8 +109,8 @@ std::vector<NamedTensor> model_tensors(const TensorTable& table, const StateShar
   return tensors;
 }
 
-std::vector<NamedTensor> optimizer_tensors(const TensorTable& table, const StateShard& shard,
-                                           const float* loss_scale) {
+std::vector<NamedTensor> optimizer_tensors(const contract::TensorTable& table,
+                                           const StateShard& shard, const float* loss_scale) {
   std::vector<NamedTensor> tensors;
   add_pieces(table, checkpoint::kFirstMoment, shard.pieces, shard.first_moment, &tensors);
   add_pieces(table, checkpoint::kSecondMoment, shard.pieces, shard.second_moment, &tensors);
@@ -119,14 +120,14 @@ std::vector<NamedTensor> optimizer_tensors(const TensorTable& table, const State
   if (shard.noise != NoiseStates{} && shard.part == 0) {
     tensors.push_back({kNoiseScale,
                        "F64",
-                       {2, static_cast<std::int64_t>(NoiseScale::kStateSize)},
+                       {2, static_cast<std::int64_t>(contract::NoiseScale::kStateSize)},
                        std::as_bytes(std::span(&shard.noise, 1))});
   }
   return tensors;
 }
 
-Snapshot::Snapshot(Device& device, const TensorTable& table, std::vector<StatePiece> pieces,
-                   int part, int parts, bool with_parameters)
+Snapshot::Snapshot(device::Device& device, const contract::TensorTable& table,
+                   std::vector<StatePiece> pieces, int part, int parts, bool with_parameters)
     : parameters_(touched(device, with_parameters ? table.arena_size : 0)),
       first_moment_(touched(device, state_elements(pieces))),
       second_moment_(touched(device, state_elements(pieces))) {
@@ -138,8 +139,8 @@ Snapshot::Snapshot(Device& device, const TensorTable& table, std::vector<StatePi
   shard_.parts = parts;
 }
 
-std::int64_t Snapshot::bytes(const TensorTable& table, const std::vector<StatePiece>& pieces,
-                             bool with_parameters) {
+std::int64_t Snapshot::bytes(const contract::TensorTable& table,
+                             const std::vector<StatePiece>& pieces, bool with_parameters) {
   return kFloat * ((with_parameters ? table.arena_size : 0) + 2 * state_elements(pieces));
 }
 
@@ -148,4 +149,4 @@ void Snapshot::set_loss_scale(double factor, std::int64_t good_steps) {
   shard_.good_steps = good_steps;
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -11,10 +11,10 @@
 #include "trainer/device/device.h"
 #include "trainer/step/optimizer.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Of the noise scale: preconditioned, raw. All zeros: nothing observed.
-using NoiseStates = std::array<NoiseScale::State, 2>;
+using NoiseStates = std::array<contract::NoiseScale::State, 2>;
 
 // What one rank writes of a checkpoint. Borrowed memory, float32.
 struct StateShard {
@@ -31,9 +31,9 @@ struct StateShard {
 };
 
 // All of it.
-[[nodiscard]] bool is_whole(const StateShard& shard, const TensorTable& table);
+[[nodiscard]] bool is_whole(const StateShard& shard, const contract::TensorTable& table);
 // Of a whole one: all weights and moments are finite.
-[[nodiscard]] bool is_finite(const StateShard& whole, const TensorTable& table);
+[[nodiscard]] bool is_finite(const StateShard& whole, const contract::TensorTable& table);
 
 // The weights and moments of a run at one step; arena order. No moments: they are zero.
 struct TrainingState {
@@ -43,17 +43,16 @@ struct TrainingState {
   NoiseStates noise = {};
 
   // Borrows from this.
-  [[nodiscard]] StateShard whole(const TensorTable& table) const;
+  [[nodiscard]] StateShard whole(const contract::TensorTable& table) const;
 };
 
 // The tensors of a shard's files, by name; ranges of tensors where pieces cut them
 // (checkpoint/shards.h). Bytes are borrowed from the shard, and `loss_scale`, float32 [2]: factor,
 // steps without overflow, from the caller.
-[[nodiscard]] std::vector<checkpoint::NamedTensor> model_tensors(const TensorTable& table,
+[[nodiscard]] std::vector<checkpoint::NamedTensor> model_tensors(const contract::TensorTable& table,
                                                                  const StateShard& shard);
-[[nodiscard]] std::vector<checkpoint::NamedTensor> optimizer_tensors(const TensorTable& table,
-                                                                     const StateShard& shard,
-                                                                     const float* loss_scale);
+[[nodiscard]] std::vector<checkpoint::NamedTensor> optimizer_tensors(
+    const contract::TensorTable& table, const StateShard& shard, const float* loss_scale);
 
 // float16 runs only: the factor and its steps without overflow.
 constexpr char kLossScale[] = "loss_scale";
@@ -67,10 +66,10 @@ class Snapshot {
  public:
   // Of the given pieces of the moments, and of the weights where `with_parameters`. Throws
   // Code::Operator when there is not the memory.
-  Snapshot(Device& device, const TensorTable& table, std::vector<StatePiece> pieces, int part,
-           int parts, bool with_parameters);
+  Snapshot(device::Device& device, const contract::TensorTable& table,
+           std::vector<StatePiece> pieces, int part, int parts, bool with_parameters);
 
-  [[nodiscard]] static std::int64_t bytes(const TensorTable& table,
+  [[nodiscard]] static std::int64_t bytes(const contract::TensorTable& table,
                                           const std::vector<StatePiece>& pieces,
                                           bool with_parameters);
 
@@ -84,8 +83,8 @@ class Snapshot {
   [[nodiscard]] const StateShard& shard() const { return shard_; }
 
  private:
-  HostMemory parameters_, first_moment_, second_moment_;
+  device::HostMemory parameters_, first_moment_, second_moment_;
   StateShard shard_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // How long a step took all ranks together; every rank has the same figures.
 struct StepPace {
@@ -9,4 +9,4 @@ struct StepPace {
   bool disturbed = false;  // some rank waited for its samples, or wrote a checkpoint
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

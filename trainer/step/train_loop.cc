@@ -8,15 +8,15 @@
 #include "base/error.h"
 #include "trainer/step/schedule.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 constexpr int kSumCount = 6;
 
-BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
-  BatchSizes sizes;
-  for (const PackedBatch& batch : batches) {
+contract::BatchSizes sizes_of(const std::vector<samples::PackedBatch>& batches) {
+  contract::BatchSizes sizes;
+  for (const samples::PackedBatch& batch : batches) {
     sizes.samples += batch.samples();
     sizes.tokens += batch.tokens();
     sizes.masked += batch.masked();
@@ -29,42 +29,44 @@ BatchSizes sizes_of(const std::vector<PackedBatch>& batches) {
 }
 
 // Of at most `most` samples each; 0: one of all.
-std::vector<PackedBatch> micro_batches(const StepShare& share, int most) {
-  std::vector<PackedBatch> batches;
+std::vector<samples::PackedBatch> micro_batches(const samples::StepShare& share, int most) {
+  std::vector<samples::PackedBatch> batches;
   const std::ptrdiff_t all = std::ssize(share.samples);
   const std::ptrdiff_t step = most > 0 ? most : std::max<std::ptrdiff_t>(1, all);
   for (std::ptrdiff_t from = 0; from < all; from += step) {
     const std::ptrdiff_t to = std::min(all, from + step);
-    batches.push_back(collate({share.samples.begin() + from, share.samples.begin() + to},
-                              {share.ordinals.begin() + from, share.ordinals.begin() + to}));
+    batches.push_back(
+        samples::collate({share.samples.begin() + from, share.samples.begin() + to},
+                         {share.ordinals.begin() + from, share.ordinals.begin() + to}));
   }
   return batches;
 }
 
 // Where nobody has found how many ranks share a node, each has its own.
-RunConfig on_nodes(RunConfig config) {
+contract::RunConfig on_nodes(contract::RunConfig config) {
   config.ranks_per_node = std::max(1, config.ranks_per_node);
   return config;
 }
 
-NoiseScale noise_scale_of(const RunConfig& config) {
+contract::NoiseScale noise_scale_of(const contract::RunConfig& config) {
   return {config.batch_size, std::max(1, config.base_batch)};
 }
 
 }  // namespace
 
-bool measures_noise(const RunConfig& config) {
-  return config.statistics_every > 0 && config.batch_size >= 2 && config.clip != ClipMode::Bucket &&
-         config.clip != ClipMode::Rank;
+bool measures_noise(const contract::RunConfig& config) {
+  return config.statistics_every > 0 && config.batch_size >= 2 &&
+         config.clip != contract::ClipMode::Bucket && config.clip != contract::ClipMode::Rank;
 }
 
-Dtype compute_dtype(Precision precision) {
-  if (precision == Precision::BFloat16) return Dtype::BFloat16;
-  return precision == Precision::Float16 ? Dtype::Float16 : Dtype::Float32;
+device::Dtype compute_dtype(contract::Precision precision) {
+  if (precision == contract::Precision::BFloat16) return device::Dtype::BFloat16;
+  return precision == contract::Precision::Float16 ? device::Dtype::Float16
+                                                   : device::Dtype::Float32;
 }
 
-BertOptions bert_options(const RunConfig& config, std::int64_t token_bucket) {
-  BertOptions options;
+model::BertOptions bert_options(const contract::RunConfig& config, std::int64_t token_bucket) {
+  model::BertOptions options;
   options.dropout = {config.dropout, config.attention_dropout, config.seed};
   options.compute = compute_dtype(config.dtype);
   options.room.token_bucket = config.token_bucket > 0 ? config.token_bucket : token_bucket;
@@ -74,17 +76,18 @@ BertOptions bert_options(const RunConfig& config, std::int64_t token_bucket) {
   return options;
 }
 
-BertOptions bert_options(const RunConfig& config, const Device& device) {
+model::BertOptions bert_options(const contract::RunConfig& config, const device::Device& device) {
   if (!device.computes_in(compute_dtype(config.dtype))) {
-    throw base::Error(base::Code::User, "dtype is " + name_of(config.dtype) + ", but this is " +
-                                            device.description() +
+    throw base::Error(base::Code::User, "dtype is " + contract::name_of(config.dtype) +
+                                            ", but this is " + device.description() +
                                             "; set dtype: float32, or device: cuda");
   }
   return bert_options(config, device.token_bucket());
 }
 
-TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
-                     const RunConfig& config, const topology::Plan& plan, SampleStream samples,
+TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
+                     const base::Clock& clock, const contract::RunConfig& config,
+                     const topology::plan::Plan& plan, samples::SampleStream samples,
                      TrainLoopOptions options)
     : device_(device),
       communicator_(communicator),
@@ -93,11 +96,11 @@ TrainLoop::TrainLoop(Device& device, Communicator& communicator, const base::Clo
       options_(std::move(options)),
       model_(device, config.model, bert_options(config, device)),
       reducer_(device, communicator, clock, model_, plan.buckets, config),
-      optimizer_(device, communicator, model_.table(),
-                 config.sharding.optimizer
-                     ? sharded_state(model_.table(), plan.buckets, communicator)
-                     : whole_state(model_.table()),
-                 config.optimizer, config.clip == ClipMode::Global ? config.clip_norm : 0.0),
+      optimizer_(
+          device, communicator, model_.table(),
+          config.sharding.optimizer ? sharded_state(model_.table(), plan.buckets, communicator)
+                                    : whole_state(model_.table()),
+          config.optimizer, config.clip == contract::ClipMode::Global ? config.clip_norm : 0.0),
       gatherer_(device, communicator, clock, model_, plan.buckets),
       slices_(slices_of(model_.table(), plan.buckets)),
       loss_scaler_(config.dtype),
@@ -123,34 +126,34 @@ TrainLoop::~TrainLoop() {
 
 // The gradient of the step's half alone, with the step's masks, before the step begins: h, negated,
 // so that adding the step's own leaves the difference.
-void TrainLoop::measure_half(const std::vector<PackedBatch>& half, std::int64_t step,
-                             const LossScale& scale) {
-  if (options_.beat) options_.beat(step, Phase::Forward);
+void TrainLoop::measure_half(const std::vector<samples::PackedBatch>& half, std::int64_t step,
+                             const model::LossScale& scale) {
+  if (options_.beat) options_.beat(step, watch::Phase::Forward);
   model_.zero_gradients();
   reducer_.begin(scale.factor, 0);
-  for (const PackedBatch& batch : half) {
+  for (const samples::PackedBatch& batch : half) {
     model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(Mode::Training, needed_weights());
+    model_.forward(model::Mode::Training, needed_weights());
     model_.backward();
   }
   reducer_.finish();
   noise_probe_->keep_half();
 }
 
-Bert::Needed TrainLoop::needed_weights() {
+model::Bert::Needed TrainLoop::needed_weights() {
   if (!gatherer_.is_busy()) return nullptr;
   return [this](int begin, int end) { gatherer_.finish(begin, end); };
 }
 
 // sampler → balancer → collator: this rank's share of the step, packed.
-StepBatches TrainLoop::collect_micro_batches(std::int64_t step) {
-  const StepShare share = samples_.share(step + skipped_steps_);
-  StepBatches batches;
+samples::StepBatches TrainLoop::collect_micro_batches(std::int64_t step) {
+  const samples::StepShare share = samples_.share(step + skipped_steps_);
+  samples::StepBatches batches;
   batches.moved_bytes = share.moved_bytes;
   batches.batches = micro_batches(share, config_.micro_batch_size);
   if (!measures_noise_of(step)) return batches;
   const std::vector<bool> in_half = half_of_step(config_.seed, step, config_.batch_size);
-  StepShare half;
+  samples::StepShare half;
   for (std::size_t i = 0; i < share.samples.size(); ++i) {
     if (!in_half[static_cast<std::size_t>(share.ordinals[i])]) continue;
     half.ordinals.push_back(share.ordinals[i]);
@@ -164,8 +167,8 @@ bool TrainLoop::measures_noise_of(std::int64_t step) const {
   return measures_noise(config_) && step % config_.statistics_every == 0;
 }
 
-StepRecord TrainLoop::step(std::int64_t step) {
-  StepRecord record;
+contract::StepRecord TrainLoop::step(std::int64_t step) {
+  contract::StepRecord record;
   record.step = step;
   const double start = clock_.monotonic_seconds();
   double mark = start;
@@ -174,15 +177,15 @@ StepRecord TrainLoop::step(std::int64_t step) {
     *phase += now - mark;
     mark = now;
   };
-  const auto enter = [&](Phase phase) {
+  const auto enter = [&](watch::Phase phase) {
     if (options_.beat) options_.beat(step, phase);
   };
 
-  enter(Phase::Data);
-  const BatchPrefetcher::Taken taken = prefetcher_.take(step);
-  const std::vector<PackedBatch>& batches = taken.step.batches;
+  enter(watch::Phase::Data);
+  const samples::BatchPrefetcher::Taken taken = prefetcher_.take(step);
+  const std::vector<samples::PackedBatch>& batches = taken.step.batches;
   record.input_stalled = taken.stalled;
-  const BatchSizes sizes = sizes_of(batches);
+  const contract::BatchSizes sizes = sizes_of(batches);
   const auto [scale, half_scale] = agree_on_scales(sizes, sizes_of(taken.step.half));
   lap(&record.data_seconds);
   const bool measures = measures_noise_of(step);
@@ -192,25 +195,25 @@ StepRecord TrainLoop::step(std::int64_t step) {
   model_.zero_gradients();
   model_.reset_statistics();
   reducer_.begin(scale.factor, start);
-  for (const PackedBatch& batch : batches) {
-    enter(Phase::Forward);
+  for (const samples::PackedBatch& batch : batches) {
+    enter(watch::Phase::Forward);
     model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(Mode::Training, needed_weights());
+    model_.forward(model::Mode::Training, needed_weights());
     lap(&record.forward_seconds);
-    enter(Phase::Backward);
+    enter(watch::Phase::Backward);
     const bool overlap = &batch == &batches.back() && reducer_.overlaps();
     model_.backward(overlap ? [this](int tensors) { reducer_.ready(tensors); }
-                            : Bert::Ready(nullptr));
+                            : model::Bert::Ready(nullptr));
     lap(&record.backward_seconds);
   }
-  enter(Phase::Reduce);
+  enter(watch::Phase::Reduce);
   reducer_.finish();
   record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   lap(&record.reduce_seconds);
   if (measures) noise_probe_->measure(step - 1);
   lap(&record.statistics_seconds);
 
-  enter(Phase::Optimizer);
+  enter(watch::Phase::Optimizer);
   record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
   update(step, record.learning_rate, scale.factor);
   float* results = results_.floats();
@@ -220,8 +223,8 @@ StepRecord TrainLoop::step(std::int64_t step) {
   lap(&record.optimizer_seconds);
 
   record.seconds = clock_.monotonic_seconds() - start;
-  const std::vector<RankStep> ranks =
-      tell(what_this_rank_did(sizes, Bert::statistics_of(results), taken.step.moved_bytes, record));
+  const std::vector<RankStep> ranks = tell(what_this_rank_did(
+      sizes, model::Bert::statistics_of(results), taken.step.moved_bytes, record));
   record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
   record.seconds = clock_.monotonic_seconds() - start;
   pace_.disturbed = pace_.disturbed || measures;
@@ -234,8 +237,8 @@ StepRecord TrainLoop::step(std::int64_t step) {
 }
 
 // Of the step, and of the half that is measured alone, negated; by what all ranks counted.
-std::pair<LossScale, LossScale> TrainLoop::agree_on_scales(const BatchSizes& step,
-                                                           const BatchSizes& half) {
+std::pair<model::LossScale, model::LossScale> TrainLoop::agree_on_scales(
+    const contract::BatchSizes& step, const contract::BatchSizes& half) {
   double masked[] = {static_cast<double>(step.masked), static_cast<double>(half.masked)};
   communicator_.host().all_reduce_sum(masked, 2);
   const auto count = [](double x) {
@@ -246,8 +249,9 @@ std::pair<LossScale, LossScale> TrainLoop::agree_on_scales(const BatchSizes& ste
           {count(masked[1]), config_.batch_size / 2, -factor}};
 }
 
-void TrainLoop::diverge(const StepRecord& record, const std::vector<PackedBatch>& batches,
-                        const LossScale& scale) {
+void TrainLoop::diverge(const contract::StepRecord& record,
+                        const std::vector<samples::PackedBatch>& batches,
+                        const model::LossScale& scale) {
   gatherer_.finish_all();
   const NotFinite first = first_not_finite(device_, communicator_.host(), model_,
                                            {record.step, batches, scale, optimizer_.pieces()});
@@ -258,17 +262,17 @@ void TrainLoop::diverge(const StepRecord& record, const std::vector<PackedBatch>
                  record.step, first);
 }
 
-TrainLoop::RankStep TrainLoop::what_this_rank_did(const BatchSizes& sizes,
-                                                  const Statistics& statistics,
+TrainLoop::RankStep TrainLoop::what_this_rank_did(const contract::BatchSizes& sizes,
+                                                  const model::Statistics& statistics,
                                                   std::int64_t moved_bytes,
-                                                  const StepRecord& record) const {
+                                                  const contract::StepRecord& record) const {
   RankStep mine;
   mine.mlm_loss = statistics.mlm_loss;
   mine.nsp_loss = statistics.nsp_loss;
   mine.samples = static_cast<double>(sizes.samples);
   mine.tokens = static_cast<double>(sizes.tokens);
   mine.masked = static_cast<double>(sizes.masked);
-  mine.flops = training_flops(model_.shape(), sizes);
+  mine.flops = contract::training_flops(model_.shape(), sizes);
   mine.moved_bytes = static_cast<double>(moved_bytes);
   mine.seconds = record.seconds;
   mine.input_stalled = record.input_stalled ? 1 : 0;
@@ -310,8 +314,8 @@ std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
   return ranks;
 }
 
-void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& scale,
-                         StepRecord* record) {
+void TrainLoop::describe(const std::vector<RankStep>& ranks, const model::LossScale& scale,
+                         contract::StepRecord* record) {
   RankStep sum;
   double most_tokens = 0;
   for (const RankStep& rank : ranks) {
@@ -352,9 +356,9 @@ void TrainLoop::describe(const std::vector<RankStep>& ranks, const LossScale& sc
   describe_noise(record);
 }
 
-void TrainLoop::observe_noise(std::int64_t half_masked, const LossScale& scale) {
+void TrainLoop::observe_noise(std::int64_t half_masked, const model::LossScale& scale) {
   const NoiseNorms norms = noise_probe_->norms();
-  const auto observe = [&](double difference, double whole, NoiseScale* into) {
+  const auto observe = [&](double difference, double whole, contract::NoiseScale* into) {
     const double unscaled = 1 / (scale.factor * scale.factor);
     into->observe({difference * unscaled, whole * unscaled, static_cast<double>(half_masked),
                    static_cast<double>(scale.masked - half_masked)});
@@ -364,31 +368,32 @@ void TrainLoop::observe_noise(std::int64_t half_masked, const LossScale& scale) 
   observe(norms.preconditioned->difference, norms.preconditioned->whole, &noise_scale_);
 }
 
-void TrainLoop::describe_noise(StepRecord* record) const {
+void TrainLoop::describe_noise(contract::StepRecord* record) const {
   record->noise_scale = noise_scale_.samples();
   record->efficiency = noise_scale_.efficiency();
   if (record->efficiency) {
     record->goodput = *record->efficiency * static_cast<double>(record->samples) / record->seconds;
   }
-  if (const std::optional<NoiseInterval> interval = noise_scale_.interval()) {
+  if (const std::optional<contract::NoiseInterval> interval = noise_scale_.interval()) {
     record->noise_scale_low = interval->low;
     record->noise_scale_high = interval->high;
   }
   record->raw_noise_scale = raw_noise_scale_.samples();
-  if (const std::optional<NoiseInterval> interval = raw_noise_scale_.interval()) {
+  if (const std::optional<contract::NoiseInterval> interval = raw_noise_scale_.interval()) {
     record->raw_noise_scale_low = interval->low;
     record->raw_noise_scale_high = interval->high;
   }
 }
 
-EvalRecord TrainLoop::evaluate(const std::vector<Sample>& samples, std::int64_t step) {
+contract::EvalRecord TrainLoop::evaluate(const std::vector<samples::Sample>& samples,
+                                         std::int64_t step) {
   const double start = clock_.monotonic_seconds();
-  if (options_.beat) options_.beat(step, Phase::Evaluating);
+  if (options_.beat) options_.beat(step, watch::Phase::Evaluating);
   gatherer_.finish_all();
   EvaluationSums sums =
       evaluate_share(device_, model_, samples, communicator_.rank(), communicator_.ranks());
   communicator_.host().all_reduce_sum(sums.data(), static_cast<int>(sums.size()));
-  EvalRecord record = evaluation_of(sums, step);
+  contract::EvalRecord record = evaluation_of(sums, step);
   record.seconds = clock_.monotonic_seconds() - start;
   return record;
 }
@@ -422,13 +427,13 @@ void TrainLoop::load(const StateShard& whole) {
 
 // Bucket by bucket the whole travels, and each rank keeps its pieces: a state fits any number of
 // ranks, and no rank ever holds all of it.
-void TrainLoop::load_moment(View moment, const float* from) {
+void TrainLoop::load_moment(device::View moment, const float* from) {
   const bool source = communicator_.rank() == 0;
   if (!config_.sharding.optimizer) {
     if (source) device_.copy_to_device(kCompute, moment, from);
     return communicator_.finish(kCompute, communicator_.broadcast(kCompute, moment, 0));
   }
-  for_each_bucket([&](const ArenaSlice& slice, View whole) {
+  for_each_bucket([&](const ArenaSlice& slice, device::View whole) {
     if (source) device_.copy_to_device(kCompute, whole, from + slice.begin);
     communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
     for (const StatePiece& piece : pieces_in(slice)) {
@@ -438,10 +443,10 @@ void TrainLoop::load_moment(View moment, const float* from) {
   });
 }
 
-void TrainLoop::for_each_bucket(const std::function<void(const ArenaSlice&, View)>& body) {
+void TrainLoop::for_each_bucket(const std::function<void(const ArenaSlice&, device::View)>& body) {
   std::int64_t largest = 0;
   for (const ArenaSlice& slice : slices_) largest = std::max(largest, slice.size);
-  const DeviceMemory memory(device_, largest, Dtype::Float32);
+  const device::DeviceMemory memory(device_, largest, device::Dtype::Float32);
   for (const ArenaSlice& slice : slices_) {
     body(slice, memory.view().slice(0, slice.size));
   }
@@ -461,7 +466,7 @@ std::vector<StatePiece> TrainLoop::pieces_in(const ArenaSlice& slice) const {
   return found;
 }
 
-void TrainLoop::cut(const std::vector<topology::Bucket>& buckets) {
+void TrainLoop::cut(const std::vector<topology::plan::Bucket>& buckets) {
   base::check(!config_.sharding.optimizer, "parts of the state belong to no bucket");
   reducer_.cut(buckets);
 }
@@ -488,4 +493,4 @@ void TrainLoop::snapshot(Snapshot* to) {
   device_.synchronize();
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -11,38 +11,40 @@
 
 #include "base/clock.h"
 #include "topology/plan/plan.h"
-#include "trainer/samples/batch_prefetcher.h"
-#include "trainer/model/bert.h"
-#include "trainer/ranks/communicator.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/noise_scale.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/model/bert.h"
+#include "trainer/ranks/communicator.h"
+#include "trainer/ranks/rank_agreement.h"
+#include "trainer/samples/batch_prefetcher.h"
+#include "trainer/samples/sample_stream.h"
+#include "trainer/samples/step_samples.h"
 #include "trainer/step/divergence.h"
 #include "trainer/step/evaluation.h"
 #include "trainer/step/gradient_reducer.h"
 #include "trainer/step/loss_scaler.h"
 #include "trainer/step/noise_probe.h"
 #include "trainer/step/optimizer.h"
-#include "trainer/ranks/rank_agreement.h"
-#include "trainer/samples/sample_stream.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/step_pace.h"
-#include "trainer/samples/step_samples.h"
-#include "trainer/watch/watchdog.h"
 #include "trainer/step/weight_gatherer.h"
+#include "trainer/watch/watchdog.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 // Whether the run looks at its gradient's noise on some steps. Gradients that ranks limit before
 // they are summed tell nothing of the others.
-[[nodiscard]] bool measures_noise(const RunConfig& config);
+[[nodiscard]] bool measures_noise(const contract::RunConfig& config);
 
-[[nodiscard]] Dtype compute_dtype(Precision precision);
+[[nodiscard]] device::Dtype compute_dtype(contract::Precision precision);
 // How a run file's model runs on a device that likes tokens in buckets of `token_bucket`.
-[[nodiscard]] BertOptions bert_options(const RunConfig& config, std::int64_t token_bucket);
+[[nodiscard]] model::BertOptions bert_options(const contract::RunConfig& config,
+                                              std::int64_t token_bucket);
 // The same for a device at hand. Throws Code::User when it does not compute in the run file's
 // dtype.
-[[nodiscard]] BertOptions bert_options(const RunConfig& config, const Device& device);
+[[nodiscard]] model::BertOptions bert_options(const contract::RunConfig& config,
+                                              const device::Device& device);
 
 // What changes control flow. Each rank says what it wants, and all act on what any wanted, at the
 // same step (design decision 11).
@@ -56,15 +58,15 @@ struct TrainLoopOptions {
   double peak_flops = 0;          // per second, all ranks; 0: mfu is not told
   bool peak_is_measured = false;  // it is raised by a step that computes faster
   // Called as each phase begins, and at the end of each step; both may be empty.
-  std::function<void(std::int64_t step, Phase)> beat;
+  std::function<void(std::int64_t step, watch::Phase)> beat;
   std::function<StepFlags()> wishes;
 };
 
 // The loss or the gradient is not finite, as all ranks find at the same step. No rank is within the
 // step any more.
-struct Diverged : AgreedError {
+struct Diverged : ranks::AgreedError {
   Diverged(const std::string& message, std::int64_t at, NotFinite what)
-      : AgreedError(base::Code::User, message), step(at), first(std::move(what)) {}
+      : ranks::AgreedError(base::Code::User, message), step(at), first(std::move(what)) {}
   std::int64_t step;
   NotFinite first;
 };
@@ -73,18 +75,18 @@ class TrainLoop {
  public:
   // Everything passed by reference outlives the loop. config.ranks is the communicator's number.
   // Collective, as all calls below.
-  TrainLoop(Device& device, Communicator& communicator, const base::Clock& clock,
-            const RunConfig& config, const topology::Plan& plan, SampleStream samples,
-            TrainLoopOptions options = {});
+  TrainLoop(device::Device& device, ranks::Communicator& communicator, const base::Clock& clock,
+            const contract::RunConfig& config, const topology::plan::Plan& plan,
+            samples::SampleStream samples, TrainLoopOptions options = {});
   // After a failure other ranks may be anywhere: what is under way is abandoned.
   ~TrainLoop();
   TrainLoop(const TrainLoop&) = delete;
   TrainLoop& operator=(const TrainLoop&) = delete;
 
-  [[nodiscard]] const Bert& model() const { return model_; }
+  [[nodiscard]] const model::Bert& model() const { return model_; }
 
   // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks.
-  StepRecord step(std::int64_t step);
+  contract::StepRecord step(std::int64_t step);
   // What any rank wanted in the last step.
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
   // How long it took; the same on all ranks.
@@ -93,14 +95,14 @@ class TrainLoop {
   // Sums the gradient in these buckets from the next step on. Not with sharded state, whose parts
   // are those of the buckets that the loop began with. Changes no bit where the communicator's sums
   // do not depend on buckets (MPI), unless the run clips by bucket.
-  void cut(const std::vector<topology::Bucket>& buckets);
+  void cut(const std::vector<topology::plan::Bucket>& buckets);
 
   // From the next step on, step s takes the samples of step s + `steps`. Collective.
   void skip(std::int64_t steps);
 
   // Accuracy and loss over `samples`, each scored once, shared out among ranks. `step` only labels
   // the record.
-  EvalRecord evaluate(const std::vector<Sample>& samples, std::int64_t step);
+  contract::EvalRecord evaluate(const std::vector<samples::Sample>& samples, std::int64_t step);
 
   // From rank 0's state, a whole one; others pass what they like. Without moments they are zero.
   void load(const StateShard& whole);
@@ -119,49 +121,53 @@ class TrainLoop {
     double seconds = 0, input_stalled = 0;
   };
 
-  [[nodiscard]] StepBatches collect_micro_batches(std::int64_t step);
+  [[nodiscard]] samples::StepBatches collect_micro_batches(std::int64_t step);
   [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
-  [[nodiscard]] Bert::Needed needed_weights();
-  [[nodiscard]] std::pair<LossScale, LossScale> agree_on_scales(const BatchSizes& step,
-                                                                const BatchSizes& half);
-  void measure_half(const std::vector<PackedBatch>& half, std::int64_t step,
-                    const LossScale& scale);
-  void observe_noise(std::int64_t half_masked, const LossScale& scale);
-  void describe_noise(StepRecord* record) const;
+  [[nodiscard]] model::Bert::Needed needed_weights();
+  [[nodiscard]] std::pair<model::LossScale, model::LossScale> agree_on_scales(
+      const contract::BatchSizes& step, const contract::BatchSizes& half);
+  void measure_half(const std::vector<samples::PackedBatch>& half, std::int64_t step,
+                    const model::LossScale& scale);
+  void observe_noise(std::int64_t half_masked, const model::LossScale& scale);
+  void describe_noise(contract::StepRecord* record) const;
   void update(std::int64_t step, double learning_rate, double loss_scale);
-  [[nodiscard]] RankStep what_this_rank_did(const BatchSizes& sizes, const Statistics& statistics,
+  [[nodiscard]] RankStep what_this_rank_did(const contract::BatchSizes& sizes,
+                                            const model::Statistics& statistics,
                                             std::int64_t moved_bytes,
-                                            const StepRecord& record) const;
+                                            const contract::StepRecord& record) const;
   // Tells the others, and agrees with them: what each rank did.
   [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
-  void describe(const std::vector<RankStep>& ranks, const LossScale& scale, StepRecord* record);
-  [[noreturn]] void diverge(const StepRecord& record, const std::vector<PackedBatch>& batches,
-                            const LossScale& scale);
-  void load_moment(View moment, const float* from);
+  void describe(const std::vector<RankStep>& ranks, const model::LossScale& scale,
+                contract::StepRecord* record);
+  [[noreturn]] void diverge(const contract::StepRecord& record,
+                            const std::vector<samples::PackedBatch>& batches,
+                            const model::LossScale& scale);
+  void load_moment(device::View moment, const float* from);
   // With an array of the bucket's size; waits for all at the end.
-  void for_each_bucket(const std::function<void(const ArenaSlice&, View whole)>& body);
+  void for_each_bucket(const std::function<void(const ArenaSlice&, device::View whole)>& body);
   [[nodiscard]] std::vector<StatePiece> pieces_in(const ArenaSlice& slice) const;
 
-  Device& device_;
-  Communicator& communicator_;
+  device::Device& device_;
+  ranks::Communicator& communicator_;
   const base::Clock& clock_;
-  RunConfig config_;
+  contract::RunConfig config_;
   TrainLoopOptions options_;
-  Bert model_;
+  model::Bert model_;
   GradientReducer reducer_;
   Optimizer optimizer_;
   WeightGatherer gatherer_;
   std::vector<ArenaSlice> slices_;  // of the plan's buckets
   LossScaler loss_scaler_;
-  std::optional<NoiseProbe> noise_probe_;     // nothing: the run does not look
-  NoiseScale noise_scale_, raw_noise_scale_;  // of preconditioned gradients, and as they are
+  std::optional<NoiseProbe> noise_probe_;  // nothing: the run does not look
+  contract::NoiseScale noise_scale_,
+      raw_noise_scale_;  // of preconditioned gradients, and as they are
   StepFlags agreed_;
   StepPace pace_;
-  HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
-  std::unique_ptr<HostCollectives> channel_;  // of the prefetcher's thread
+  device::HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
+  std::unique_ptr<ranks::HostCollectives> channel_;  // of the prefetcher's thread
   std::int64_t skipped_steps_ = 0;
-  StepSamples samples_;
-  BatchPrefetcher prefetcher_;  // last: its thread reads the members above
+  samples::StepSamples samples_;
+  samples::BatchPrefetcher prefetcher_;  // last: its thread reads the members above
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

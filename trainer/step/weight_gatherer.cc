@@ -2,15 +2,16 @@
 
 #include "base/error.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 namespace {
 
-constexpr Stream kCompute = 0;
+constexpr device::Stream kCompute = 0;
 
 }  // namespace
 
-WeightGatherer::WeightGatherer(Device& device, Communicator& communicator, const base::Clock& clock,
-                               const Bert& model, const std::vector<topology::Bucket>& buckets)
+WeightGatherer::WeightGatherer(device::Device& device, ranks::Communicator& communicator,
+                               const base::Clock& clock, const model::Bert& model,
+                               const std::vector<topology::plan::Bucket>& buckets)
     : device_(device),
       communicator_(communicator),
       clock_(clock),
@@ -50,4 +51,4 @@ void WeightGatherer::finish(int begin, int end) {
 
 void WeightGatherer::finish_all() { finish(0, buckets_.back().end_tensor); }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

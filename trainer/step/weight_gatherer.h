@@ -11,12 +11,13 @@
 #include "trainer/ranks/communicator.h"
 #include "trainer/step/gradient_reducer.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::step {
 
 class WeightGatherer {
  public:
-  WeightGatherer(Device& device, Communicator& communicator, const base::Clock& clock,
-                 const Bert& model, const std::vector<topology::Bucket>& buckets);
+  WeightGatherer(device::Device& device, ranks::Communicator& communicator,
+                 const base::Clock& clock, const model::Bert& model,
+                 const std::vector<topology::plan::Bucket>& buckets);
 
   // Begins to gather all buckets, in the order in which forward reads them: the table's end first.
   void launch();
@@ -28,16 +29,16 @@ class WeightGatherer {
   [[nodiscard]] double exposed_seconds() const { return exposed_; }
 
  private:
-  Device& device_;
-  Communicator& communicator_;
+  device::Device& device_;
+  ranks::Communicator& communicator_;
   const base::Clock& clock_;
-  const Bert& model_;
-  std::vector<topology::Bucket> buckets_;
+  const model::Bert& model_;
+  std::vector<topology::plan::Bucket> buckets_;
   std::vector<ArenaSlice> slices_;
-  std::vector<Pending> pending_;  // by bucket
+  std::vector<ranks::Pending> pending_;  // by bucket
   std::vector<bool> under_way_;
   std::size_t left_ = 0;
   double exposed_ = 0;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::step

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 namespace {
 
 constexpr std::chrono::milliseconds kLook(200);
@@ -67,4 +67,4 @@ void report_hang(base::FileSystem& files, base::Clock& clock, const HangPlaces& 
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

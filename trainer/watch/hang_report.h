@@ -8,7 +8,7 @@
 #include "base/file_system.h"
 #include "trainer/watch/watchdog.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 
 // Where a tripping rank asks for the stacks of all ranks (orchestrator/slurm/README.md).
 constexpr const char* kDumpRequestVariable = "REGATTA_DUMP_REQUEST";
@@ -29,4 +29,4 @@ struct HangPlaces {
 void report_hang(base::FileSystem& files, base::Clock& clock, const HangPlaces& places,
                  const std::string& json);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "trainer/ranks/rendezvous.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20U;  // of a file in /proc
@@ -58,7 +58,7 @@ std::optional<int> rank_of(pid_t process) {
     if (equals != std::string::npos) variables[item.substr(0, equals)] = item.substr(equals + 1);
   }
   try {
-    const auto place = rank_place([&](const char* name) -> const char* {
+    const auto place = ranks::rank_place([&](const char* name) -> const char* {
       const auto found = variables.find(name);
       return found == variables.end() ? nullptr : found->second.c_str();
     });
@@ -179,4 +179,4 @@ std::string describe_run(const base::Path& run_directory, const std::string& nod
   return base::join(texts, "\n") + "\n";
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

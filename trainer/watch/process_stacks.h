@@ -9,7 +9,7 @@
 
 #include "base/file_system.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 
 // Ids of the processes that train in this run directory (`run --directory <it>`), sorted. A
 // relative path, here or there, is one from the process's working directory; links are not
@@ -26,4 +26,4 @@ namespace regatta::trainer {
 [[nodiscard]] std::string describe_run(const base::Path& run_directory, const std::string& node,
                                        double seconds);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

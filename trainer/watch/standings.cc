@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 namespace {
 
 constexpr std::array<const char*, 8> kNames = {
@@ -132,4 +132,4 @@ std::optional<Trip> verdict(const std::vector<Standing>& standings, double silen
                   base::human_seconds(last->limit) + ")" + rest());
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

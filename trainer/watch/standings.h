@@ -8,7 +8,7 @@
 
 #include "trainer/watch/watchdog.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 
 enum class Presence {
   Here,
@@ -42,4 +42,4 @@ struct Standing {
 // Ranks as (step phase seconds), the furthest behind first, at most eight, then how many more.
 [[nodiscard]] std::string listing(std::vector<Standing> standings);
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 namespace {
 
 struct Header {
@@ -141,4 +141,4 @@ void WatchLink::flush() {
   }
 }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

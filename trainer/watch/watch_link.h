@@ -10,7 +10,7 @@
 #include "base/socket.h"
 #include "trainer/watch/standings.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 
 enum class WatchKind : std::uint32_t { Beat = 1, Answer, Trip, Goodbye, Failed };
 
@@ -45,4 +45,4 @@ class WatchLink {
   std::string in_, out_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

@@ -27,7 +27,7 @@
 #include "trainer/watch/standings.h"
 #include "trainer/watch/watch_link.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 namespace {
 
 constexpr auto kReportEvery = std::chrono::seconds(1);
@@ -52,7 +52,7 @@ std::uint64_t machine_id() {
   return id;
 }
 
-bool on_one_machine(HostCollectives& host) {
+bool on_one_machine(ranks::HostCollectives& host) {
   const std::uint64_t own = machine_id();
   std::vector<std::uint64_t> all(static_cast<std::size_t>(host.ranks()));
   host.all_gather(&own, sizeof own, all.data());
@@ -60,7 +60,7 @@ bool on_one_machine(HostCollectives& host) {
 }
 
 // Links to the other ranks on rank 0, by rank; to rank 0 on the others.
-std::vector<WatchLink> connect(HostCollectives& host, const WatchdogOptions& options) {
+std::vector<WatchLink> connect(ranks::HostCollectives& host, const WatchdogOptions& options) {
   std::vector<WatchLink> links;
   if (host.ranks() == 1) return links;
   const bool near = on_one_machine(host) && options.address.empty();
@@ -68,37 +68,38 @@ std::vector<WatchLink> connect(HostCollectives& host, const WatchdogOptions& opt
   std::array<char, kMostMeetingBytes> text{};
   if (host.rank() == 0) {
     listener.emplace(near ? "127.0.0.1" : "", 0);
-    MeetingPoint point;
+    ranks::MeetingPoint point;
     point.hosts = near ? std::vector<std::string>{"127.0.0.1"} : base::own_addresses();
     if (!options.address.empty()) point.hosts = {options.address};
     point.port = listener->port();
     const std::string hex = base::random_hex(8);
     std::from_chars(hex.data(), hex.data() + hex.size(), point.secret, 16);
-    const std::string words = to_text(point);
+    const std::string words = ranks::to_text(point);
     std::memcpy(text.data(), words.data(), std::min(words.size(), text.size() - 1));
   }
   host.broadcast(text.data(), static_cast<std::int64_t>(text.size()), 0);
-  const std::optional<MeetingPoint> point = parse_meeting_point(text.data());
+  const std::optional<ranks::MeetingPoint> point = ranks::parse_meeting_point(text.data());
   if (!point) {
     throw base::Error(base::Code::Operator, "the watchdog's address \"" +
                                                 base::printable(options.address.substr(0, 100)) +
                                                 "\" is not a host; give a name or an address");
   }
-  const StarOptions star{host.rank(), host.ranks(), point->secret, 0, kConnectSeconds};
+  const ranks::StarOptions star{host.rank(), host.ranks(), point->secret, 0, kConnectSeconds};
   if (host.rank() != 0) {
-    links.emplace_back(join_rank_0(point->hosts, point->port, star));
+    links.emplace_back(ranks::join_rank_0(point->hosts, point->port, star));
     return links;
   }
-  for (base::Socket& socket : accept_ranks(*listener, star)) links.emplace_back(std::move(socket));
+  for (base::Socket& socket : ranks::accept_ranks(*listener, star))
+    links.emplace_back(std::move(socket));
   return links;
 }
 
 }  // namespace
 
 struct Watchdog::State {
-  State(HostCollectives& host, const base::Clock& the_clock, const WatchdogOptions& the_options,
-        std::function<void(const Trip&)> the_trip,
-        std::function<void(const HeartbeatRecord&)> the_report)
+  State(ranks::HostCollectives& host, const base::Clock& the_clock,
+        const WatchdogOptions& the_options, std::function<void(const Trip&)> the_trip,
+        std::function<void(const contract::HeartbeatRecord&)> the_report)
       : clock(the_clock),
         options(the_options),
         trip(std::move(the_trip)),
@@ -175,7 +176,7 @@ struct Watchdog::State {
   const base::Clock& clock;
   const WatchdogOptions options;
   const std::function<void(const Trip&)> trip;
-  const std::function<void(const HeartbeatRecord&)> report;
+  const std::function<void(const contract::HeartbeatRecord&)> report;
   const int rank;
 
   std::mutex mutex;  // held for moments only: the training thread comes here in every phase
@@ -400,9 +401,9 @@ void Watchdog::State::part(WatchKind words) {
   }
 }
 
-Watchdog::Watchdog(HostCollectives& host, const base::Clock& clock, const WatchdogOptions& options,
-                   std::function<void(const Trip&)> trip,
-                   std::function<void(const HeartbeatRecord&)> report)
+Watchdog::Watchdog(ranks::HostCollectives& host, const base::Clock& clock,
+                   const WatchdogOptions& options, std::function<void(const Trip&)> trip,
+                   std::function<void(const contract::HeartbeatRecord&)> report)
     : state_(std::make_unique<State>(host, clock, options, std::move(trip), std::move(report))) {
   State& state = *state_;
   if (host.rank() == 0 && host.ranks() > 1 && state.report) {
@@ -435,4 +436,4 @@ Watchdog::~Watchdog() {
 
 void Watchdog::beat(std::int64_t step, Phase phase) { state_->enter(step, phase); }
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

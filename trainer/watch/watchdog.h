@@ -12,7 +12,7 @@
 #include "trainer/contract/journal.h"
 #include "trainer/ranks/host_collectives.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::watch {
 
 enum class Phase { Loading, Data, Forward, Backward, Reduce, Optimizer, Evaluating, Checkpointing };
 [[nodiscard]] const char* name_of(Phase phase);
@@ -62,9 +62,9 @@ class Watchdog {
   // and for how long; it is expected to end the process (exit code 22). On
   // rank 0 `report` is called once a second with the rank that is furthest behind. With one rank
   // there is no connection, and the rank watches itself.
-  Watchdog(HostCollectives& host, const base::Clock& clock, const WatchdogOptions& options,
+  Watchdog(ranks::HostCollectives& host, const base::Clock& clock, const WatchdogOptions& options,
            std::function<void(const Trip&)> trip,
-           std::function<void(const HeartbeatRecord&)> report);
+           std::function<void(const contract::HeartbeatRecord&)> report);
   // Ends the watch: no trip after this has begun. Ranks may end in any order.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -78,4 +78,4 @@ class Watchdog {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::watch

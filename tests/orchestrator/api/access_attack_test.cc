@@ -80,8 +80,8 @@ class AttackTest : public testing::Test {
 
   base::Path state() const { return folder_.path() / "state"; }
   base::Path log() const { return folder_.path() / "serve.log"; }
-  std::string server() const { return "unix:" + socket_path(state()).string(); }
-  std::string token() const { return read_token(token_path(state())); }
+  std::string server() const { return "unix:" + site::socket_path(state()).string(); }
+  std::string token() const { return site::read_token(site::token_path(state())); }
   int port() const { return std::stoi(url_.substr(url_.rfind(':') + 1)); }
 
   void serve() {
@@ -209,13 +209,13 @@ TEST_F(AttackTest, AnotherUserReachesNeitherSocketNorToken) {
     };
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, socket_path(state()).c_str(), sizeof address.sun_path - 1);
+    std::strncpy(address.sun_path, site::socket_path(state()).c_str(), sizeof address.sun_path - 1);
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     say(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address));
-    say(::open(token_path(state()).c_str(), O_RDONLY));
-    say(::open(token_path(state()).c_str(), O_WRONLY));
-    say(::unlink(socket_path(state()).c_str()));
-    say(::rename(socket_path(state()).c_str(), "/tmp/taken.sock"));
+    say(::open(site::token_path(state()).c_str(), O_RDONLY));
+    say(::open(site::token_path(state()).c_str(), O_WRONLY));
+    say(::unlink(site::socket_path(state()).c_str()));
+    say(::rename(site::socket_path(state()).c_str(), "/tmp/taken.sock"));
     return out;
   };
   const std::string denied = "Permission denied; ";
@@ -354,15 +354,15 @@ TEST_F(AttackTest, ServeRefusesATokenThatOthersMayKnow) {
     EXPECT_EQ(output.text, "");
     return output.errors;
   };
-  ::chmod(token_path(state()).c_str(), 0644);
+  ::chmod(site::token_path(state()).c_str(), 0644);
   EXPECT_THAT(refusal(), HasSubstr("can be read or written by others"));
-  tests::write_file(token_path(state()), "password\n");
-  ::chmod(token_path(state()).c_str(), 0600);
+  tests::write_file(site::token_path(state()), "password\n");
+  ::chmod(site::token_path(state()).c_str(), 0600);
   EXPECT_THAT(refusal(), HasSubstr("is damaged"));
-  std::filesystem::remove(token_path(state()));
+  std::filesystem::remove(site::token_path(state()));
   ::chmod(state().c_str(), 0777);
   EXPECT_THAT(refusal(), HasSubstr("others can write into the data directory"));
-  EXPECT_FALSE(std::filesystem::exists(token_path(state())));
+  EXPECT_FALSE(std::filesystem::exists(site::token_path(state())));
   ::chmod(state().c_str(), 0700);
   serve();
   EXPECT_EQ(regatta({"ls"}).exit.code, 0);
@@ -386,7 +386,7 @@ TEST_F(AttackTest, TheDefaultPlacesAreFoundAndSaid) {
   const base::Output stranger = regatta({"ls"}, tcp);
   EXPECT_EQ(stranger.exit.code, 4);
   EXPECT_THAT(stranger.errors, HasSubstr("answers its own user only"));
-  tcp["REGATTA_TOKEN_FILE"] = token_path(state()).string();
+  tcp["REGATTA_TOKEN_FILE"] = site::token_path(state()).string();
   EXPECT_EQ(regatta({"ls"}, tcp).exit.code, 0);
   EXPECT_THAT(regatta({"open"}, tcp).errors, HasSubstr("over the controller's socket"));
 }
@@ -401,7 +401,7 @@ TEST_F(AttackTest, TheSocketMayLieDeep) {
                        "--trainer", kTrainer, "--allow-privileged"};
   command.output_path = log();
   server_ = base::spawn(command);
-  const std::string address = "unix:" + socket_path(deep / "state").string();
+  const std::string address = "unix:" + site::socket_path(deep / "state").string();
   EXPECT_TRUE(eventually([&] {
     return regatta({"ls", "--server", address}).exit.code == 0;
   })) << read_all(log());

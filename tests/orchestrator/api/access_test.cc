@@ -20,9 +20,9 @@ const std::string kToken(64, 'a');
 class AccessTest : public testing::Test {
  protected:
   // What the socket's peer or, without one, somebody on TCP is answered; 0: it goes on to the API.
-  static Request over_tcp(const std::string& method, const std::string& path,
-                          const std::string& token = "", const std::string& body = "") {
-    Request request;
+  static api::Request over_tcp(const std::string& method, const std::string& path,
+                               const std::string& token = "", const std::string& body = "") {
+    api::Request request;
     request.method = method;
     request.path = path;
     request.body = body;
@@ -30,15 +30,15 @@ class AccessTest : public testing::Test {
     if (!token.empty()) request.headers["authorization"] = "Bearer " + token;
     return request;
   }
-  static Request over_socket(uid_t uid, const std::string& method, const std::string& path,
-                             const std::string& body = "") {
-    Request request = over_tcp(method, path, "", body);
+  static api::Request over_socket(uid_t uid, const std::string& method, const std::string& path,
+                                  const std::string& body = "") {
+    api::Request request = over_tcp(method, path, "", body);
     request.peer = {};
     request.peer.local_socket = true;
     request.peer.uid = uid;
     return request;
   }
-  int status(const Request& request) {
+  int status(const api::Request& request) {
     const auto answer = access_.answer(request);
     return answer ? answer->status : 0;
   }
@@ -47,7 +47,7 @@ class AccessTest : public testing::Test {
     EXPECT_EQ(answer->status, 201);
     return Json::parse(answer->body).at("ticket");
   }
-  Response exchange(const std::string& ticket) {
+  api::Response exchange(const std::string& ticket) {
     return *access_.answer(
         over_tcp("POST", "/api/v1/session", "", Json{{"ticket", ticket}}.dump()));
   }
@@ -56,7 +56,7 @@ class AccessTest : public testing::Test {
   }
 
   SimulatedClock clock_;
-  Access access_{{kToken, "http://127.0.0.1:8420", kOwner}, clock_};
+  api::Access access_{{kToken, "http://127.0.0.1:8420", kOwner}, clock_};
 };
 
 // Access stands before the API, so that a route that comes later cannot be forgotten: whatever
@@ -106,11 +106,11 @@ TEST_F(AccessTest, OnlyTheWholeTokenIsTheToken) {
            Row{kToken, 401},
            Row{"Basic " + kToken, 401},
        }) {
-    Request request = over_tcp("GET", "/api/v1/runs");
+    api::Request request = over_tcp("GET", "/api/v1/runs");
     request.headers["authorization"] = row.header;
     EXPECT_EQ(status(request), row.status) << row.header.substr(0, 80);
   }
-  Request request = over_tcp("GET", "/api/v1/runs");
+  api::Request request = over_tcp("GET", "/api/v1/runs");
   request.query["token"] = kToken;
   request.headers["cookie"] = "token=" + kToken;
   EXPECT_EQ(status(request), 401) << "nowhere else, least of all in an address or a cookie";
@@ -129,7 +129,7 @@ TEST_F(AccessTest, ATicketIsForASessionOnce) {
   const std::string first = ticket();
   EXPECT_GE(first.size(), 32U) << "128 bits";
   EXPECT_EQ(status(over_tcp("GET", "/api/v1/runs", first)), 401) << "it is not a token itself";
-  const Response opened = exchange(first);
+  const api::Response opened = exchange(first);
   EXPECT_EQ(opened.status, 201);
   const std::string token = Json::parse(opened.body).at("token");
   EXPECT_NE(token, kToken);
@@ -148,7 +148,7 @@ TEST_F(AccessTest, ATicketEndsAfterAMinute) {
 }
 
 TEST_F(AccessTest, ATicketOfAnotherControllerIsNone) {
-  Access other({kToken, "http://127.0.0.1:8421", kOwner}, clock_);
+  api::Access other({kToken, "http://127.0.0.1:8421", kOwner}, clock_);
   const auto made = other.answer(over_socket(kOwner, "POST", "/api/v1/tickets"));
   EXPECT_EQ(exchange(Json::parse(made->body).at("ticket")).status, 401);
 }
@@ -187,14 +187,14 @@ TEST_F(AccessTest, SessionsEndWithoutUseAndAfterAWeek) {
 
 TEST_F(AccessTest, TicketsAndSessionsAreBounded) {
   const std::string oldest_ticket = ticket();
-  for (std::size_t i = 0; i < kMostTickets; ++i) {
+  for (std::size_t i = 0; i < api::kMostTickets; ++i) {
     clock_.now = clock_.now + 0.1;
     (void)ticket();
   }
   EXPECT_EQ(exchange(oldest_ticket).status, 401);
   const std::string unused = session();
   const std::string used = session();
-  for (std::size_t i = 0; i < kMostSessions - 1; ++i) {
+  for (std::size_t i = 0; i < api::kMostSessions - 1; ++i) {
     clock_.now = clock_.now + 0.1;
     EXPECT_EQ(status(over_tcp("GET", "/api/v1/runs", used)), 0);
     (void)session();
@@ -213,7 +213,7 @@ TEST_F(AccessTest, StrangersDoNotShutTheOwnerOut) {
 }
 
 TEST_F(AccessTest, AnswersDoNotHoldTheToken) {
-  for (const Request& request :
+  for (const api::Request& request :
        {over_tcp("GET", "/api/v1/runs", kToken.substr(1)), over_tcp("GET", "/api/v1/runs"),
         over_tcp("POST", "/api/v1/tickets", kToken),
         over_socket(kOwner, "POST", "/api/v1/tickets")}) {

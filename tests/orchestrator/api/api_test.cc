@@ -5,17 +5,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/api/server.h"
 #include "orchestrator/cli/client.h"
 #include "orchestrator/runs/run_records.h"
-#include "orchestrator/api/server.h"
 #include "tests/orchestrator/api/raw_http.h"
 #include "tests/orchestrator/support.h"
 
-namespace regatta::orchestrator {
+namespace regatta::orchestrator::api {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using testing::HasSubstr, testing::Not;
 using tests::JournalAuthor;
 using tests::RawAnswer;
 using tests::request_text;
@@ -33,8 +32,8 @@ class ApiTest : public testing::Test {
     server_.start();
   }
 
-  ControllerOptions options() const {
-    ControllerOptions settings;
+  control::ControllerOptions options() const {
+    control::ControllerOptions settings;
     settings.runs_directory = folder_.path() / "runs";
     return settings;
   }
@@ -60,15 +59,16 @@ class ApiTest : public testing::Test {
   void ticks(int count = 3) {
     for (int i = 0; i < count; ++i) controller_.tick();
   }
-  trainer::RunDirectory directory(const std::string& id) {
-    return trainer::RunDirectory::open(base::posix_file_system(), store_.run(id)->directory);
+  trainer::contract::RunDirectory directory(const std::string& id) {
+    return trainer::contract::RunDirectory::open(base::posix_file_system(),
+                                                 store_.run(id)->directory);
   }
 
   tests::TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  Store store_;
-  Controller controller_;
+  store::Store store_;
+  control::Controller controller_;
   Api api_;
   HttpServer server_;
 };
@@ -155,7 +155,7 @@ TEST_F(ApiTest, TellsARunAndItsSeries) {
     if (i % 10 == 0) journal.evaluation(1.5 + i, i, 0.01 * i);
   }
   journal.checkpoint(32, 30);
-  trainer::WarningRecord warning;
+  trainer::contract::WarningRecord warning;
   warning.message = "hot \x1b[31m<script>";
   journal.add(33, warning);
   ticks();
@@ -205,7 +205,7 @@ TEST_F(ApiTest, TellsWhatACheckpointCostAndWhyOneFailed) {
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start(1);
   journal.step(2, 10, 1.0);
-  trainer::CheckpointRecord saved;
+  trainer::contract::CheckpointRecord saved;
   saved.step = 10;
   saved.name = "step-10";
   saved.status = "written";
@@ -220,7 +220,7 @@ TEST_F(ApiTest, TellsWhatACheckpointCostAndWhyOneFailed) {
   ticks();
   EXPECT_TRUE(json(get("/api/v1/runs/" + id))["warnings"].empty());
 
-  trainer::CheckpointRecord failed;
+  trainer::contract::CheckpointRecord failed;
   failed.step = 30;
   failed.name = "step-30";
   failed.status = "failed";
@@ -267,7 +267,7 @@ TEST_F(ApiTest, TellsHowTheRanksDo) {
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start_four_ranks(1);
   for (int i = 1; i <= 3; ++i) journal.add(1 + i, JournalAuthor::step_of_four_ranks(i));
-  journal.add(4.5, trainer::HeartbeatRecord{4, 2, "for\x1b[31mward", 0.25});
+  journal.add(4.5, trainer::contract::HeartbeatRecord{4, 2, "for\x1b[31mward", 0.25});
   ticks();
   clock_.now += 7;
   const Json run = json(get("/api/v1/runs/" + id));
@@ -308,10 +308,10 @@ TEST_F(ApiTest, SendsAtMost512Buckets) {
   const std::string id = submit();
   ticks();
   JournalAuthor journal(directory(id), clock_.utc_seconds());
-  trainer::StartRecord start;
+  trainer::contract::StartRecord start;
   start.ranks = 2;
   journal.start(1, 0, 1, start);
-  trainer::StepRecord step = JournalAuthor::step_of_four_ranks(1);
+  trainer::contract::StepRecord step = JournalAuthor::step_of_four_ranks(1);
   step.bucket_launched.assign(8000, 0.1);
   step.bucket_finished.assign(8000, 0.2);
   journal.add(2, step);
@@ -330,7 +330,7 @@ TEST_F(ApiTest, SendsAtMostTwoThousandStepRows) {
   journal.start(0);
   std::string lines;
   for (int i = 1; i <= 5000; ++i) {
-    trainer::StepRecord step;
+    trainer::contract::StepRecord step;
     step.step = i;
     lines += journal.line(i, step);
   }
@@ -358,7 +358,7 @@ TEST_F(ApiTest, SendsLogsByOffsetInWholeCharacters) {
   const std::string id = submit();
   EXPECT_EQ(json(get("/api/v1/runs/" + id + "/logs"))["text"], "");
   ticks();
-  const base::Path log = launch_log_path(store_.run(id)->directory, 1);
+  const base::Path log = runs::launch_log_path(store_.run(id)->directory, 1);
   tests::write_file(log, "one\ntwo \xC3");  // cut within a character
   const Json first = json(get("/api/v1/runs/" + id + "/logs"));
   EXPECT_EQ(first["text"], "one\ntwo ");
@@ -530,12 +530,12 @@ TEST_F(ApiTest, PageNeverLeavesItsFolder) {
 }
 
 TEST_F(ApiTest, ClientSpeaksIt) {
-  const Client client({server_.url() + "/"}, 10);
+  const cli::Client client({server_.url() + "/"}, 10);
   EXPECT_EQ(client.get("/version")["scheduler"], "scripted");
   const Json run = client.post("/runs", tests::run_file(), {{"Idempotency-Key", "k"}});
-  EXPECT_EQ(client.get("/runs/" + path_part(run["id"]))["name"], "demo");
+  EXPECT_EQ(client.get("/runs/" + cli::path_part(run["id"]))["name"], "demo");
   try {
-    (void)client.get("/runs/" + path_part("a%b?c#d&e"));
+    (void)client.get("/runs/" + cli::path_part("a%b?c#d&e"));
     FAIL();
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::NotFound);
@@ -580,7 +580,7 @@ TEST(HttpServer, HidesWhatAHandlerThrows) {
 TEST(ClientErrors, ArePlain) {
   const auto error_of = [](const std::string& url) -> std::string {
     try {
-      (void)Client({url}, 2).get("/version");
+      (void)cli::Client({url}, 2).get("/version");
     } catch (const base::Error& error) {
       return std::string(base::meaning(error.code()).name) + ": " + error.what();
     }
@@ -597,4 +597,4 @@ TEST(ClientErrors, ArePlain) {
 }
 
 }  // namespace
-}  // namespace regatta::orchestrator
+}  // namespace regatta::orchestrator::api

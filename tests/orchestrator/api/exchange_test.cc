@@ -13,27 +13,27 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-RequestHead head_of(const std::string& method, const std::string& target,
-                    const std::string& headers = "") {
-  ReadHead read = read_head(tests::request_text(method, target, headers));
+api::RequestHead head_of(const std::string& method, const std::string& target,
+                         const std::string& headers = "") {
+  api::ReadHead read = api::read_head(tests::request_text(method, target, headers));
   base::check(read.head.has_value(), "a head that can be read");
   return std::move(*read.head);
 }
 
 // The request as its handler gets it.
-Request asked(const RequestHead& head, const std::string& body = "") {
-  Request seen;
+api::Request asked(const api::RequestHead& head, const std::string& body = "") {
+  api::Request seen;
   seen.path = "nobody was asked";
-  const std::string wire = exchange(head, body, {}, [&](const Request& request) {
+  const std::string wire = api::exchange(head, body, {}, [&](const api::Request& request) {
     seen = request;
-    return Response{};
+    return api::Response{};
   });
   EXPECT_THAT(wire, StartsWith("HTTP/1.1 200 OK\r\n"));
   return seen;
 }
 
-std::string answered(const std::string& method, const Response& response) {
-  return exchange(head_of(method, "/"), "", {}, [&](const Request&) { return response; });
+std::string answered(const std::string& method, const api::Response& response) {
+  return api::exchange(head_of(method, "/"), "", {}, [&](const api::Request&) { return response; });
 }
 
 TEST(Exchange, PathsAreDecodedOnce) {
@@ -44,7 +44,7 @@ TEST(Exchange, PathsAreDecodedOnce) {
       {"/a//b/", "/a//b/"}, {"/%3F?x", "/?"},   {"/%C3%A9", "/\u00e9"}, {"/a??b", "/a"}};
   for (const std::string method : {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}) {
     for (const auto& [target, path] : paths) {
-      const Request request = asked(head_of(method, target));
+      const api::Request request = asked(head_of(method, target));
       EXPECT_EQ(request.path, path) << method << " " << target;
       EXPECT_EQ(request.method, method == "HEAD" ? "GET" : method);
     }
@@ -64,11 +64,12 @@ TEST(Exchange, QueriesLoseNothing) {
 
 TEST(Exchange, PathsAreBounded) {
   for (const std::string method : {"GET", "POST"}) {
-    const std::string longest = "/" + std::string(kMaxPath - 1, 'a');
+    const std::string longest = "/" + std::string(api::kMaxPath - 1, 'a');
     EXPECT_EQ(asked(head_of(method, longest)).path, longest);
     for (const std::string& target : {longest + "%61", "/" + std::string(8000, '%')}) {
-      const std::string wire = exchange(head_of(method, target), "", {},
-                                        [](const Request&) -> Response { throw std::exception(); });
+      const std::string wire =
+          api::exchange(head_of(method, target), "", {},
+                        [](const api::Request&) -> api::Response { throw std::exception(); });
       EXPECT_THAT(wire, StartsWith("HTTP/1.1 414 "));
       EXPECT_THAT(wire, HasSubstr("\"code\":\"path_too_long\""));
     }
@@ -76,24 +77,24 @@ TEST(Exchange, PathsAreBounded) {
 }
 
 TEST(Exchange, BodiesAreTheSameBytes) {
-  std::string body = "GET / HTTP/1.1\r\n\r\n0\r\n\r\n" + std::string(kMaxBody, '\0');
-  body.resize(kMaxBody);
+  std::string body = "GET / HTTP/1.1\r\n\r\n0\r\n\r\n" + std::string(api::kMaxBody, '\0');
+  body.resize(api::kMaxBody);
   EXPECT_EQ(asked(head_of("POST", "/x"), body).body, body);
   EXPECT_EQ(asked(head_of("POST", "/x"), "").body, "");
 }
 
 TEST(Exchange, HeadersReachTheHandlerAsSentAndTheLibraryNot) {
-  const Response long_text{200, "text/html", std::string(50000, 'a'), {}};
+  const api::Response long_text{200, "text/html", std::string(50000, 'a'), {}};
   for (const std::string method : {"GET", "POST"}) {
-    const RequestHead head =
+    const api::RequestHead head =
         head_of(method, "/x",
                 "Range: bytes=0-99999\r\nIf-Range: x\r\nExpect: 100-continue\r\n"
                 "Connection: keep-alive\r\nAccept-Encoding: gzip, br\r\n"
                 "Content-Encoding: gzip\r\nREMOTE_ADDR: 1.2.3.4\r\n"
                 "Content-Type: multipart/form-data; boundary=x\r\n"
                 "X: a%0d%0aY%3A b\r\nX: c\r\n");
-    Request seen;
-    const std::string wire = exchange(head, "a body", {}, [&](const Request& request) {
+    api::Request seen;
+    const std::string wire = api::exchange(head, "a body", {}, [&](const api::Request& request) {
       seen = request;
       return long_text;
     });
@@ -101,7 +102,7 @@ TEST(Exchange, HeadersReachTheHandlerAsSentAndTheLibraryNot) {
     EXPECT_EQ(seen.headers["remote_addr"], "1.2.3.4");
     EXPECT_EQ(seen.headers["range"], "bytes=0-99999");
     EXPECT_EQ(seen.body, method == "POST" ? "a body" : "");
-    EXPECT_EQ(flaw_of(wire, long_text, Body::Sent), "") << wire.substr(0, 600);
+    EXPECT_EQ(api::flaw_of(wire, long_text, api::Body::Sent), "") << wire.substr(0, 600);
     EXPECT_THAT(wire, StartsWith("HTTP/1.1 200 OK\r\n")) << "no 100 before it, no 206";
     EXPECT_THAT(wire, Not(HasSubstr("Content-Encoding")));
     EXPECT_THAT(wire, HasSubstr("\r\nConnection: close\r\n"));
@@ -112,33 +113,37 @@ TEST(Exchange, EveryStatusHasOneWholeAnswer) {
   for (const int status : {200, 201, 202, 204, 302, 303, 304, 400, 401, 403, 404, 405, 408, 409,
                            411, 413, 414, 415, 416, 417, 422, 429, 431, 500, 501, 503, 505, 507}) {
     for (const std::string& text : {std::string(), std::string("some text\n")}) {
-      const Response response{status, "text/plain", text, {{"X-Y", "z"}}};
+      const api::Response response{status, "text/plain", text, {{"X-Y", "z"}}};
       for (const std::string method : {"GET", "HEAD", "POST"}) {
         const std::string wire = answered(method, response);
-        const Body body = method == "HEAD" ? Body::LeftOut : Body::Sent;
-        EXPECT_EQ(flaw_of(wire, response, body), "") << wire;
+        const api::Body body = method == "HEAD" ? api::Body::LeftOut : api::Body::Sent;
+        EXPECT_EQ(api::flaw_of(wire, response, body), "") << wire;
         EXPECT_EQ(tests::flaw_of(wire, method == "HEAD"), "") << wire;
         EXPECT_THAT(wire, HasSubstr("\r\nX-Y: z\r\n"));
         EXPECT_THAT(wire, HasSubstr("\r\nX-Frame-Options: DENY\r\n"));
         EXPECT_THAT(wire, Not(HasSubstr("Accept-Ranges"))) << "none are served";
         EXPECT_EQ(wire.find(" Internal") != std::string::npos, status == 500) << wire;
       }
-      EXPECT_EQ(flaw_of(to_wire(response, Body::Sent), response, Body::Sent), "");
-      EXPECT_EQ(flaw_of(to_wire(response, Body::LeftOut), response, Body::LeftOut), "");
+      EXPECT_EQ(api::flaw_of(api::to_wire(response, api::Body::Sent), response, api::Body::Sent),
+                "");
+      EXPECT_EQ(
+          api::flaw_of(api::to_wire(response, api::Body::LeftOut), response, api::Body::LeftOut),
+          "");
     }
   }
 }
 
 TEST(Exchange, AnswersWithAFlawAreHeldBack) {
   const std::string secret = "somebody's token";
-  const std::vector<Response> wrong{{200, "text/plain", secret, {{"Content-Length", "5"}}},
-                                    {200, "text/plain", secret, {{"content-length", "16"}}},
-                                    {200, "text/plain", secret, {{"Transfer-Encoding", "chunked"}}},
-                                    {304, "text/plain", "", {{"transfer-encoding", "identity"}}},
-                                    {100, "text/plain", secret, {}},
-                                    {0, "text/plain", secret, {}},
-                                    {2000, "text/plain", secret, {}}};
-  for (const Response& each : wrong) {
+  const std::vector<api::Response> wrong{
+      {200, "text/plain", secret, {{"Content-Length", "5"}}},
+      {200, "text/plain", secret, {{"content-length", "16"}}},
+      {200, "text/plain", secret, {{"Transfer-Encoding", "chunked"}}},
+      {304, "text/plain", "", {{"transfer-encoding", "identity"}}},
+      {100, "text/plain", secret, {}},
+      {0, "text/plain", secret, {}},
+      {2000, "text/plain", secret, {}}};
+  for (const api::Response& each : wrong) {
     for (const std::string method : {"GET", "HEAD", "POST"}) {
       const std::string wire = answered(method, each);
       EXPECT_THAT(wire, StartsWith("HTTP/1.1 500 Internal Server Error\r\n")) << each.status;
@@ -146,9 +151,10 @@ TEST(Exchange, AnswersWithAFlawAreHeldBack) {
       EXPECT_THAT(wire, Not(HasSubstr(secret)));
     }
   }
-  const std::string thrown = exchange(head_of("GET", "/"), "", {}, [](const Request&) -> Response {
-    throw 1;  // what nobody catches by name
-  });
+  const std::string thrown =
+      api::exchange(head_of("GET", "/"), "", {}, [](const api::Request&) -> api::Response {
+        throw 1;  // what nobody catches by name
+      });
   EXPECT_THAT(thrown, StartsWith("HTTP/1.1 500 Internal Server Error\r\n"));
   EXPECT_EQ(tests::flaw_of(thrown, false), "");
 }
@@ -166,7 +172,7 @@ struct Wrong {
   std::string wire;
   int status;
   std::string body;
-  Body sent;
+  api::Body sent;
   const char* flaw;
 };
 
@@ -174,47 +180,52 @@ TEST(Flaws, OfAnswersAreSeen) {
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const std::string four = "Content-Length: 4\r\n";
   const std::vector<Wrong> table{
-      {"good", ok + four + "\r\nbody", 200, "body", Body::Sent, ""},
-      {"good HEAD", ok + four + "\r\n", 200, "body", Body::LeftOut, ""},
-      {"good empty", ok + "Content-Length: 0\r\n\r\n", 200, "", Body::Sent, ""},
-      {"good 304", "HTTP/1.1 304 Not Modified\r\n\r\n", 304, "", Body::Sent, ""},
-      {"nothing", "", 200, "", Body::Sent, "its head has no end"},
-      {"head cut", ok + four, 200, "body", Body::Sent, "its head has no end"},
-      {"other status", ok + four + "\r\nbody", 404, "body", Body::Sent, "its status line"},
-      {"HTTP/1.0", "HTTP/1.0 200 OK\r\n" + four + "\r\nbody", 200, "body", Body::Sent,
+      {"good", ok + four + "\r\nbody", 200, "body", api::Body::Sent, ""},
+      {"good HEAD", ok + four + "\r\n", 200, "body", api::Body::LeftOut, ""},
+      {"good empty", ok + "Content-Length: 0\r\n\r\n", 200, "", api::Body::Sent, ""},
+      {"good 304", "HTTP/1.1 304 Not Modified\r\n\r\n", 304, "", api::Body::Sent, ""},
+      {"nothing", "", 200, "", api::Body::Sent, "its head has no end"},
+      {"head cut", ok + four, 200, "body", api::Body::Sent, "its head has no end"},
+      {"other status", ok + four + "\r\nbody", 404, "body", api::Body::Sent, "its status line"},
+      {"HTTP/1.0", "HTTP/1.0 200 OK\r\n" + four + "\r\nbody", 200, "body", api::Body::Sent,
        "its status line"},
-      {"status 1", "HTTP/1.1 1 \r\n" + four + "\r\nbody", 1, "body", Body::Sent, "its status line"},
+      {"status 1", "HTTP/1.1 1 \r\n" + four + "\r\nbody", 1, "body", api::Body::Sent,
+       "its status line"},
       {"100 first", "HTTP/1.1 100 Continue\r\n\r\n" + ok + four + "\r\nbody", 200, "body",
-       Body::Sent, "its status line"},
-      {"two status lines", ok + ok + four + "\r\nbody", 200, "body", Body::Sent,
+       api::Body::Sent, "its status line"},
+      {"two status lines", ok + ok + four + "\r\nbody", 200, "body", api::Body::Sent,
        "a line of its head"},
-      {"bare line feed", ok + "A: b\nC: d\r\n" + four + "\r\nbody", 200, "body", Body::Sent,
+      {"bare line feed", ok + "A: b\nC: d\r\n" + four + "\r\nbody", 200, "body", api::Body::Sent,
        "a line of its head"},
-      {"no colon", ok + "A\r\n" + four + "\r\nbody", 200, "body", Body::Sent, "a line of its head"},
-      {"no length", ok + "\r\nbody", 200, "body", Body::Sent, "it has 0 lengths"},
-      {"two lengths", ok + four + four + "\r\nbody", 200, "body", Body::Sent, "it has 2 lengths"},
-      {"two cases", ok + four + "content-LENGTH: 4\r\n\r\nbody", 200, "body", Body::Sent,
+      {"no colon", ok + "A\r\n" + four + "\r\nbody", 200, "body", api::Body::Sent,
+       "a line of its head"},
+      {"no length", ok + "\r\nbody", 200, "body", api::Body::Sent, "it has 0 lengths"},
+      {"two lengths", ok + four + four + "\r\nbody", 200, "body", api::Body::Sent,
        "it has 2 lengths"},
-      {"length and more", ok + "Content-Length: 4, 4\r\n\r\nbody", 200, "body", Body::Sent,
+      {"two cases", ok + four + "content-LENGTH: 4\r\n\r\nbody", 200, "body", api::Body::Sent,
+       "it has 2 lengths"},
+      {"length and more", ok + "Content-Length: 4, 4\r\n\r\nbody", 200, "body", api::Body::Sent,
        "its length is 4, 4 and its body has 4 bytes"},
-      {"the range", ok + "Content-Length: 10\r\n\r\nbody+other", 200, "body", Body::Sent,
+      {"the range", ok + "Content-Length: 10\r\n\r\nbody+other", 200, "body", api::Body::Sent,
        "its length is 10 and its body has 4 bytes"},
-      {"too few", ok + four + "\r\nbod", 200, "body", Body::Sent, "3 bytes follow its head, not 4"},
-      {"too many", ok + four + "\r\nbodyX", 200, "body", Body::Sent, "5 bytes follow its head"},
-      {"second answer", ok + four + "\r\nbody" + ok + four + "\r\nbody", 200, "body", Body::Sent,
-       "bytes follow its head"},
-      {"other bytes", ok + four + "\r\nBODY", 200, "body", Body::Sent, "other bytes"},
-      {"HEAD with body", ok + four + "\r\nbody", 200, "body", Body::LeftOut,
+      {"too few", ok + four + "\r\nbod", 200, "body", api::Body::Sent,
+       "3 bytes follow its head, not 4"},
+      {"too many", ok + four + "\r\nbodyX", 200, "body", api::Body::Sent,
+       "5 bytes follow its head"},
+      {"second answer", ok + four + "\r\nbody" + ok + four + "\r\nbody", 200, "body",
+       api::Body::Sent, "bytes follow its head"},
+      {"other bytes", ok + four + "\r\nBODY", 200, "body", api::Body::Sent, "other bytes"},
+      {"HEAD with body", ok + four + "\r\nbody", 200, "body", api::Body::LeftOut,
        "4 bytes follow its head, not 0"},
-      {"chunked", ok + "transfer-encoding: chunked\r\n\r\n0\r\n\r\n", 200, "", Body::Sent,
+      {"chunked", ok + "transfer-encoding: chunked\r\n\r\n0\r\n\r\n", 200, "", api::Body::Sent,
        "it has a Transfer-Encoding"},
-      {"304 with length", "HTTP/1.1 304 x\r\n" + four + "\r\n", 304, "", Body::Sent,
+      {"304 with length", "HTTP/1.1 304 x\r\n" + four + "\r\n", 304, "", api::Body::Sent,
        "it has a length and no body"},
-      {"204 with body", "HTTP/1.1 204 x\r\n\r\nbody", 204, "body", Body::Sent,
+      {"204 with body", "HTTP/1.1 204 x\r\n\r\nbody", 204, "body", api::Body::Sent,
        "bytes follow its head"}};
   for (const Wrong& each : table) {
     const std::string flaw =
-        flaw_of(each.wire, {each.status, "text/plain", each.body, {}}, each.sent);
+        api::flaw_of(each.wire, {each.status, "text/plain", each.body, {}}, each.sent);
     if (each.flaw[0] == '\0') {
       EXPECT_EQ(flaw, "") << each.name;
     } else {

@@ -122,7 +122,7 @@ class FileAttack : public testing::Test {
 
   base::Path elsewhere() const { return folder_.path() / "elsewhere"; }
   base::Path state() const { return folder_.path() / "state"; }
-  std::string socket() const { return "unix:" + socket_path(state()).string(); }
+  std::string socket() const { return "unix:" + site::socket_path(state()).string(); }
   void script(const std::string& text) { tests::write_file(folder_.path() / "data/script", text); }
   std::string log() const {
     return base::posix_file_system().read(folder_.path() / "serve.log", 1 << 26);
@@ -147,7 +147,7 @@ class FileAttack : public testing::Test {
   }
   bool answers() const {
     try {
-      (void)Client({socket()}, 30).get("/version");
+      (void)cli::Client({socket()}, 30).get("/version");
       return true;
     } catch (const base::Error&) {
       return false;
@@ -162,7 +162,7 @@ class FileAttack : public testing::Test {
     EXPECT_EQ(output.exit.code, 0) << output.errors;
     return output.text.substr(0, output.text.find('\n'));
   }
-  Json show(const std::string& id) { return Client({socket()}, 30).get("/runs/" + id); }
+  Json show(const std::string& id) { return cli::Client({socket()}, 30).get("/runs/" + id); }
   bool succeeds(const std::string& id) {
     return eventually([&] { return show(id)["state"] == "succeeded"; });
   }
@@ -219,7 +219,7 @@ class FileAttack : public testing::Test {
       std::string answer;
       const double took = seconds_of([&] {
         try {
-          answer = Client({socket()}, 30).get("/runs/" + id + view).dump();
+          answer = cli::Client({socket()}, 30).get("/runs/" + id + view).dump();
         } catch (const base::Error& error) {
           answer = error.what();
         }
@@ -351,7 +351,7 @@ TEST_F(FileAttack, TheNextControllerStartsWithAllOfIt) {
       return false;
     }
   }));
-  for (const Json& run : Client({socket()}, 30).get("/runs")["runs"]) {
+  for (const Json& run : cli::Client({socket()}, 30).get("/runs")["runs"]) {
     expect_views(run["id"].get<std::string>());
   }
   expect_ends();

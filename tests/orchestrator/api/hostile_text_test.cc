@@ -23,12 +23,14 @@ class HostileTextTest : public ControllerFixture {
  protected:
   HostileTextTest() : ControllerFixture(1) { connect(); }
   void connect() {
-    api_ = std::make_unique<Api>(*controller_, base::posix_file_system(), clock_, base::Path());
+    api_ =
+        std::make_unique<api::Api>(*controller_, base::posix_file_system(), clock_, base::Path());
   }
-  Response ask(const std::string& method, const std::string& path, const std::string& body = "",
-               const std::map<std::string, std::string>& query = {},
-               const std::map<std::string, std::string>& headers = {}) {
-    Request request;
+  api::Response ask(const std::string& method, const std::string& path,
+                    const std::string& body = "",
+                    const std::map<std::string, std::string>& query = {},
+                    const std::map<std::string, std::string>& headers = {}) {
+    api::Request request;
     request.method = method;
     request.path = "/api/v1/" + path;
     for (const auto& [name, value] : query) request.query.emplace(name, value);
@@ -42,23 +44,23 @@ class HostileTextTest : public ControllerFixture {
   }
   // A run directory as somebody makes it by hand, with a journal.
   void make_by_hand(const std::string& name) {
-    const auto made = trainer::RunDirectory::create(
+    const auto made = trainer::contract::RunDirectory::create(
         base::posix_file_system(), folder_.path() / "runs" / name, tests::run_file());
     tests::JournalAuthor journal(made, clock_.utc_seconds());
     journal.start(1);
     journal.step(2, 1);
   }
 
-  std::unique_ptr<Api> api_;
+  std::unique_ptr<api::Api> api_;
 };
 
 TEST_F(HostileTextTest, ValuesOfTheEnvironmentAreInNoAnswerAndNoLog) {
   testing::internal::CaptureStdout();
-  const Response created = ask("POST", "runs", with_secret(), {}, {{"idempotency-key", "k"}});
+  const api::Response created = ask("POST", "runs", with_secret(), {}, {{"idempotency-key", "k"}});
   ASSERT_EQ(created.status, 201) << created.body;
   const std::string id = Json::parse(created.body)["id"];
   ticks();
-  std::vector<Response> answers{created};
+  std::vector<api::Response> answers{created};
   answers.push_back(ask("POST", "runs", with_secret(), {}, {{"idempotency-key", "k"}}));
   EXPECT_EQ(answers.back().status, 200);
   answers.push_back(
@@ -83,7 +85,7 @@ TEST_F(HostileTextTest, ValuesOfTheEnvironmentAreInNoAnswerAndNoLog) {
   answers.push_back(ask("GET", "nodes"));
   answers.push_back(ask("GET", "version"));
   answers.push_back(ask("POST", "runs/" + id + "/cancel"));
-  for (const Response& answer : answers) EXPECT_THAT(answer.body, Not(HasSubstr("s3cret")));
+  for (const api::Response& answer : answers) EXPECT_THAT(answer.body, Not(HasSubstr("s3cret")));
   EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("s3cret")));
 
   const Json config = Json::parse(ask("GET", "runs/" + id).body)["config"];
@@ -94,7 +96,7 @@ TEST_F(HostileTextTest, ValuesOfTheEnvironmentAreInNoAnswerAndNoLog) {
   EXPECT_EQ(ask("GET", "runs/" + id, "", {{"secrets", "true"}}).status, 403) << "over TCP";
   EXPECT_EQ(ask("GET", "runs/" + id, "", {{"secrets", "yes"}}).status, 400);
   EXPECT_THAT(ask("GET", "runs/" + id, "", {{"secrets", "false"}}).body, Not(HasSubstr(kSecret)));
-  Request owner{"GET", "/api/v1/runs/" + id, {{"secrets", "true"}}, {}, "", {}};
+  api::Request owner{"GET", "/api/v1/runs/" + id, {{"secrets", "true"}}, {}, "", {}};
   owner.peer.local_socket = true;
   EXPECT_THAT(api_->handle(owner).body, HasSubstr(kSecret)) << "over the socket, when asked";
   owner.query.clear();
@@ -104,15 +106,16 @@ TEST_F(HostileTextTest, ValuesOfTheEnvironmentAreInNoAnswerAndNoLog) {
 }
 
 TEST_F(HostileTextTest, ConfigurationThatIsNotUnderstoodIsNotShown) {
-  EXPECT_EQ(shown_config("{\"slurm\": {\"environment\": {\"A\": \"" + kSecret).dump(), "null");
-  EXPECT_EQ(shown_config("[\"" + kSecret + "\"]").dump(), "null");
-  EXPECT_EQ(shown_config(R"({"slurm":{"environment":["A=x"]}})").dump(),
+  EXPECT_EQ(api::shown_config("{\"slurm\": {\"environment\": {\"A\": \"" + kSecret).dump(), "null");
+  EXPECT_EQ(api::shown_config("[\"" + kSecret + "\"]").dump(), "null");
+  EXPECT_EQ(api::shown_config(R"({"slurm":{"environment":["A=x"]}})").dump(),
             R"({"slurm":{"environment":null}})");
-  EXPECT_EQ(shown_config(R"({"slurm":{"environment":{"A":{"B":"x"}},"qos":"q"}})").dump(),
+  EXPECT_EQ(api::shown_config(R"({"slurm":{"environment":{"A":{"B":"x"}},"qos":"q"}})").dump(),
             R"({"slurm":{"environment":{"A":null},"qos":"q"}})");
-  EXPECT_EQ(shown_config(R"({"slurm":null,"seed":1})").dump(), R"({"slurm":null,"seed":1})");
-  EXPECT_EQ(whole_config(R"({"slurm":{"environment":{"A":"x"}}})")["slurm"]["environment"]["A"],
-            "x");
+  EXPECT_EQ(api::shown_config(R"({"slurm":null,"seed":1})").dump(), R"({"slurm":null,"seed":1})");
+  EXPECT_EQ(
+      api::whole_config(R"({"slurm":{"environment":{"A":"x"}}})")["slurm"]["environment"]["A"],
+      "x");
 }
 
 TEST_F(HostileTextTest, DirectoriesWithNamesThatDeceiveAreLeftOut) {
@@ -129,7 +132,7 @@ TEST_F(HostileTextTest, DirectoriesWithNamesThatDeceiveAreLeftOut) {
   connect();
   for (int i = 0; i < 100; ++i) ticks(1);
   const std::string log = testing::internal::GetCapturedStdout();
-  const Response list = ask("GET", "runs");
+  const api::Response list = ask("GET", "runs");
   ASSERT_EQ(list.status, 200);
   std::set<std::string> ids;
   const Json answer = Json::parse(list.body);
@@ -155,31 +158,31 @@ TEST_F(HostileTextTest, AnswersAreJsonWhateverAJournalSays) {
   ticks();
   tests::JournalAuthor journal(directory(id), clock_.utc_seconds());
   const std::string bad = "\xff\xed\xa0\x80\u202E\x1b[2J\xc2";
-  trainer::StartRecord start;
+  trainer::contract::StartRecord start;
   start.device = bad;
   start.host = bad;
   start.hosts = {bad, "node2"};
   journal.start(1, 0, 1234, start);
   journal.step(2, 1);
-  trainer::CheckpointRecord saved;
+  trainer::contract::CheckpointRecord saved;
   saved.step = 1;
   saved.name = bad;
   saved.status = "written";
   saved.message = bad;
   journal.add(3, saved);
-  trainer::WarningRecord warning;
+  trainer::contract::WarningRecord warning;
   warning.message = bad;
   journal.add(4, warning);
   journal.append("{\"type\":\"warning\",\"message\":\"" + bad + "\"}\n");
   ticks();
   std::filesystem::create_directories(directory(id).path() / "checkpoints" / bad);
   for (const std::string view : {"", "/metrics", "/logs", "/checkpoints", "/explain"}) {
-    const Response answer = ask("GET", "runs/" + id + view);
+    const api::Response answer = ask("GET", "runs/" + id + view);
     EXPECT_EQ(answer.status, 200) << view << answer.body;
     EXPECT_TRUE(Json::accept(answer.body)) << view;
     EXPECT_THAT(answer.body, Not(HasSubstr("\x1b"))) << view;
   }
-  const Response list = ask("GET", "runs");
+  const api::Response list = ask("GET", "runs");
   EXPECT_TRUE(Json::accept(list.body));
   EXPECT_TRUE(Json::accept(ask("GET", "nodes").body));
 }

@@ -19,7 +19,7 @@ class RemovalTest : public CkptTest {
     write(10);
     controller_.cancel(id_);
     ticks();
-    EXPECT_EQ(store_.run(id_)->state, RunState::Cancelled);
+    EXPECT_EQ(store_.run(id_)->state, runs::RunState::Cancelled);
   }
   void ticks() {
     for (int i = 0; i < 4; ++i) controller_.tick();

@@ -22,8 +22,8 @@ using tests::RawAnswer;
 using tests::request_text;
 
 // Answers who asks and with what.
-Response echo(const Request& request) {
-  Response response;
+api::Response echo(const api::Request& request) {
+  api::Response response;
   response.content_type = "text/plain";
   response.body = request.method + " " + request.path + " " + request.body + "\n" +
                   (request.peer.local_socket ? "uid " + std::to_string(request.peer.uid) + " pid " +
@@ -41,12 +41,12 @@ std::string refusal_of(const std::function<void()>& action) {
   return "nothing";
 }
 
-ServerOptions only_unix(const base::Path& path) { return {"127.0.0.1", kNoPort, path}; }
+api::ServerOptions only_unix(const base::Path& path) { return {"127.0.0.1", api::kNoPort, path}; }
 
 TEST(UnixSocket, TellsWhoAsks) {
   const tests::TemporaryDirectory folder;
   const base::Path path = folder.path() / "s";
-  HttpServer server({"127.0.0.1", 0, path}, echo);
+  api::HttpServer server({"127.0.0.1", 0, path}, echo);
   server.start();
   struct stat found {};
   ASSERT_EQ(::stat(path.c_str(), &found), 0);
@@ -62,7 +62,7 @@ TEST(UnixSocket, TellsWhoAsks) {
 TEST(UnixSocket, TakesAnyHostAndNoOrigin) {
   const tests::TemporaryDirectory folder;
   const base::Path path = folder.path() / "s";
-  HttpServer server(only_unix(path), echo);
+  api::HttpServer server(only_unix(path), echo);
   server.start();
   EXPECT_EQ(server.port(), 0);
   EXPECT_EQ(server.url(), "");
@@ -78,24 +78,25 @@ TEST(UnixSocket, LongPathsWork) {
   const tests::TemporaryDirectory folder;
   const base::Path deep = folder.path() / std::string(100, 'a') / std::string(100, 'b');
   std::filesystem::create_directories(deep);
-  HttpServer server(only_unix(deep / "socket"), echo);
+  api::HttpServer server(only_unix(deep / "socket"), echo);
   server.start();
   std::filesystem::create_symlink(deep, folder.path() / "d");
   EXPECT_EQ(
       tests::send_unix((folder.path() / "d" / "socket").string(), request_text("GET", "/")).status,
       200);
-  EXPECT_THAT(
-      refusal_of([&] { const HttpServer other(only_unix(deep / std::string(65, 's')), echo); }),
-      HasSubstr("operator: the socket's name"));
+  EXPECT_THAT(refusal_of([&] {
+                const api::HttpServer other(only_unix(deep / std::string(65, 's')), echo);
+              }),
+              HasSubstr("operator: the socket's name"));
 }
 
 TEST(UnixSocket, ReplacesADeadServersAndNoOther) {
   const tests::TemporaryDirectory folder;
   const base::Path path = folder.path() / "s";
   {
-    HttpServer first(only_unix(path), echo);
+    api::HttpServer first(only_unix(path), echo);
     first.start();
-    EXPECT_THAT(refusal_of([&] { const HttpServer second(only_unix(path), echo); }),
+    EXPECT_THAT(refusal_of([&] { const api::HttpServer second(only_unix(path), echo); }),
                 HasSubstr("operator: a controller already answers on " + path.string()));
     EXPECT_EQ(tests::send_unix(path.string(), request_text("GET", "/")).status, 200);
   }
@@ -109,24 +110,25 @@ TEST(UnixSocket, ReplacesADeadServersAndNoOther) {
     ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   }
   ASSERT_TRUE(std::filesystem::exists(path));
-  HttpServer again(only_unix(path), echo);
+  api::HttpServer again(only_unix(path), echo);
   again.start();
   EXPECT_EQ(tests::send_unix(path.string(), request_text("GET", "/")).status, 200);
   // Somebody else's file at the same place is left alone.
   std::filesystem::remove(path);
   tests::write_file(path, "mine");
-  EXPECT_THAT(refusal_of([&] { const HttpServer other(only_unix(path), echo); }),
+  EXPECT_THAT(refusal_of([&] { const api::HttpServer other(only_unix(path), echo); }),
               HasSubstr("is not a socket"));
 }
 
 TEST(UnixSocket, NeedsItsFolder) {
-  EXPECT_THAT(refusal_of([] { const HttpServer server(only_unix("/no/such/folder/s"), echo); }),
-              HasSubstr("/no/such/folder/s"));
+  EXPECT_THAT(
+      refusal_of([] { const api::HttpServer server(only_unix("/no/such/folder/s"), echo); }),
+      HasSubstr("/no/such/folder/s"));
 }
 
 // What tests of connections share: a server with short limits, and connections held open.
 struct Held {
-  explicit Held(const ConnectionLimits& limits, HttpServer::Handler handler = echo)
+  explicit Held(const api::ConnectionLimits& limits, api::HttpServer::Handler handler = echo)
       : server({"127.0.0.1", 0, {}, limits}, std::move(handler)) {
     server.start();
   }
@@ -144,7 +146,7 @@ struct Held {
     if (tests::send_raw(server.port(), request).status != 200) return 1000;
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
-  HttpServer server;
+  api::HttpServer server;
 };
 const std::string kVersion = request_text("GET", "/api/v1/version");
 // A machine may be busy; the version before let nobody through for a minute.
@@ -159,8 +161,8 @@ struct Request1 {
 };
 
 TEST(Ranges, NeverMakeAnAnswerLongerThanItsBody) {
-  const Held held({}, [](const Request& request) {
-    Response response;
+  const Held held({}, [](const api::Request& request) {
+    api::Response response;
     response.body = "an answer of 23 bytes.\n";
     if (request.path == "/none") response.body.clear();
     if (request.path == "/same") response.status = 304;
@@ -203,7 +205,7 @@ TEST(Ranges, NeverMakeAnAnswerLongerThanItsBody) {
 
 TEST(Requests, PipelinedSecondIsNeverRead) {
   std::atomic<int> calls = 0;
-  const Held held({}, [&](const Request& request) {
+  const Held held({}, [&](const api::Request& request) {
     ++calls;
     return echo(request);
   });
@@ -244,7 +246,8 @@ struct Refused {
 };
 class Refusals : public testing::TestWithParam<Refused> {};
 TEST_P(Refusals, HaveWordsOfTheirOwn) {
-  const Held held({}, [](const Request&) -> Response { throw std::runtime_error("was let in"); });
+  const Held held(
+      {}, [](const api::Request&) -> api::Response { throw std::runtime_error("was let in"); });
   const std::string answer = tests::receive_all(held.open(GetParam().request));
   EXPECT_EQ(tests::flaw_of(answer, false), "") << answer;
   const RawAnswer parsed = tests::parse_answer(answer);
@@ -381,7 +384,7 @@ TEST(SlowConnections, KeepNobodyWaiting) {
 }
 
 TEST(SlowConnections, AreEndedInTime) {
-  ConnectionLimits limits;
+  api::ConnectionLimits limits;
   limits.first_byte_seconds = 2;
   limits.head_seconds = 3;
   limits.request_seconds = 4;
@@ -398,11 +401,11 @@ TEST(SlowConnections, AreEndedInTime) {
 }
 
 TEST(SlowConnections, WhoNeverReadsIsDropped) {
-  ConnectionLimits limits;
+  api::ConnectionLimits limits;
   limits.answer_seconds = 10;
   limits.unsent_bytes = std::size_t{48} << 20U;
-  const Held held(limits, [](const Request& request) {
-    return Response{
+  const Held held(limits, [](const api::Request& request) {
+    return api::Response{
         200, "text/plain", std::string(request.path == "/big" ? 16U << 20U : 2U, 'x'), {}};
   });
   const auto descriptors = [] {
@@ -428,7 +431,7 @@ TEST(SlowConnections, WhoNeverReadsIsDropped) {
 }
 
 TEST(Connections, OfOnePeerGiveWayLongestIdleFirst) {
-  ConnectionLimits limits;
+  api::ConnectionLimits limits;
   limits.per_peer = 8;
   const Held held(limits);
   std::vector<base::UniqueFd> idle;
@@ -446,8 +449,8 @@ struct Gate {
   std::promise<void> opened;
   std::shared_future<void> open = opened.get_future().share();
   std::atomic<int> inside = 0;
-  HttpServer::Handler handler() {
-    return [this](const Request& request) {
+  api::HttpServer::Handler handler() {
+    return [this](const api::Request& request) {
       if (request.path == "/wait") {
         ++inside;
         open.wait();
@@ -489,7 +492,7 @@ TEST(Lanes, SlowReadsKeepNeitherWritesNorTheVersionWaiting) {
 
 TEST(Lanes, WhatIsUnderWayIsAnsweredAtTheEnd) {
   Gate gate;
-  auto held = std::make_unique<Held>(ConnectionLimits{}, gate.handler());
+  auto held = std::make_unique<Held>(api::ConnectionLimits{}, gate.handler());
   const base::UniqueFd working = held->open(request_text("POST", "/wait", "", "x"));
   const base::UniqueFd idle = held->open("GET /");
   EXPECT_TRUE(tests::eventually([&] { return gate.inside == 1; }));

@@ -20,7 +20,7 @@
 
 namespace regatta::tests {
 
-using orchestrator::SlurmJob;
+using orchestrator::batch::SlurmJob;
 
 constexpr double kTimeoutSeconds = 120;
 
@@ -142,8 +142,8 @@ class Bench {
   void set(const std::string& name, const std::string& value) { variables[name] = value; }
 
   [[nodiscard]] base::Command command() {
-    const base::Path script = orchestrator::script_path(job);
-    write_file(script, orchestrator::batch_script(job));
+    const base::Path script = orchestrator::batch::script_path(job);
+    write_file(script, orchestrator::batch::batch_script(job));
     std::filesystem::permissions(script, std::filesystem::perms::owner_all);
     base::Command command;
     command.arguments = {script.string()};
@@ -190,7 +190,7 @@ class Bench {
 
  private:
   void write_tool(const base::Path& path, const std::string& name, const std::string& text) {
-    write_file(path, "#!/bin/bash\ndir=" + orchestrator::shell_word(tools_.string()) +
+    write_file(path, "#!/bin/bash\ndir=" + orchestrator::batch::shell_word(tools_.string()) +
                          "\nme=" + name + kRecorder + text);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }

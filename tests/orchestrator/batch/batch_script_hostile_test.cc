@@ -130,10 +130,10 @@ TEST_P(HostileTexts, ArriveLiterally) {
     bench.job.resources.container = {"img" + row.text, {}, {"--container-name=" + row.text}};
     write_file(bench.tool("code"), "25");
     bench.job.resources.requeue = false;  // so that sbatch is called, too
-    const std::string script = batch_script(bench.job);
+    const std::string script = batch::batch_script(bench.job);
     ASSERT_EQ(("\n" + script).find("\n#SBATCH"), std::string::npos) << "sbatch would read it";
     ASSERT_EQ(bench.run(), 25) << bench.said.substr(0, 4000);
-    ASSERT_TRUE(passes_bash_n(script_path(bench.job)));
+    ASSERT_TRUE(passes_bash_n(batch::script_path(bench.job)));
     const auto step = bench.trainer_step();
     ASSERT_TRUE(step.has_value());
     EXPECT_EQ(value_of(*step, "HOSTILE"), row.text);
@@ -145,7 +145,7 @@ TEST_P(HostileTexts, ArriveLiterally) {
     EXPECT_THAT(step->arguments, Contains(bench.job.trainer.string()));
     const std::vector<Call> successors = bench.calls("sbatch");
     ASSERT_EQ(successors.size(), 1U);
-    std::vector<std::string> expected = sbatch_arguments(bench.job);
+    std::vector<std::string> expected = batch::sbatch_arguments(bench.job);
     expected.insert(expected.end() - 1, "--dependency=afternotok:77");
     EXPECT_EQ(successors[0].arguments, expected);
     for (const base::Path& place : {bench.tool(""), bench.job.run_directory,
@@ -160,7 +160,7 @@ TEST(BatchScriptRun, SetupsPassBashWhateverTheyHold) {
   for (const Hostile& row : hostile_texts()) {
     SCOPED_TRACE(row.name);
     bench.job.resources.setup = row.text;
-    write_file(bench.tool("setup.sh"), batch_script(bench.job));
+    write_file(bench.tool("setup.sh"), batch::batch_script(bench.job));
     EXPECT_TRUE(passes_bash_n(bench.tool("setup.sh")));
   }
 }

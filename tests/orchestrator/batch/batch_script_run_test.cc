@@ -253,7 +253,7 @@ TEST(BatchScriptRun, DecidesFromTheStepsExitCode) {
     const std::vector<Call> successors = bench.calls("sbatch");
     ASSERT_EQ(static_cast<int>(successors.size()), row.successors) << bench.said;
     if (row.successors == 0) continue;
-    std::vector<std::string> expected = sbatch_arguments(bench.job);
+    std::vector<std::string> expected = batch::sbatch_arguments(bench.job);
     expected.insert(expected.end() - 1, "--dependency=afternotok:77");
     EXPECT_EQ(successors[0].arguments, expected);
     EXPECT_EQ(value_of(successors[0], "SLURM_JOB_ID"), "(absent)");
@@ -438,14 +438,14 @@ TEST(BatchScriptRun, ARequeueThatEndsTheRequestIsOne) {
 TEST(BatchScriptRun, MissingProgramsAreTheOperatorsCase) {
   Bench bench;
   // A PATH of its own, for this machine may have a real srun.
-  bench.job.resources.setup = "PATH=" + shell_word(bench.tool("few").string());
+  bench.job.resources.setup = "PATH=" + batch::shell_word(bench.tool("few").string());
   std::filesystem::create_directories(bench.tool("few"));
   EXPECT_EQ(bench.run(), 21) << bench.said;
   EXPECT_THAT(bench.said, HasSubstr("no srun in PATH"));
   Bench unwritable;
   std::filesystem::remove_all(unwritable.job.run_directory / "submit");
   base::Command command;
-  const std::string script = batch_script(unwritable.job);
+  const std::string script = batch::batch_script(unwritable.job);
   write_file(unwritable.tool("job.sh"), script);
   command.arguments = {"/bin/bash", "-p", unwritable.tool("job.sh").string()};
   command.environment = unwritable.variables;

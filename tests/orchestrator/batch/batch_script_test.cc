@@ -19,8 +19,8 @@ using testing::StartsWith;
 using tests::expect_golden;
 using tests::text_of;
 
-SlurmJob plain_job() {
-  SlurmJob job;
+batch::SlurmJob plain_job() {
+  batch::SlurmJob job;
   job.token = "0123456789abcdef";
   job.run_name = "demo";
   job.run_directory = "/runs/demo-1";
@@ -28,8 +28,8 @@ SlurmJob plain_job() {
   return job;
 }
 
-SlurmJob four_nodes() {
-  SlurmJob job = plain_job();
+batch::SlurmJob four_nodes() {
+  batch::SlurmJob job = plain_job();
   job.resources.partition = "main";
   job.resources.min_nodes = job.resources.max_nodes = 4;
   job.resources.cpus_per_rank = 2;
@@ -40,8 +40,8 @@ SlurmJob four_nodes() {
   return job;
 }
 
-SlurmJob gpus_with_plan() {
-  SlurmJob job = plain_job();
+batch::SlurmJob gpus_with_plan() {
+  batch::SlurmJob job = plain_job();
   job.resources.partition = "gpu";
   job.resources.account = "ml";
   job.resources.min_nodes = job.resources.max_nodes = 8;
@@ -64,23 +64,23 @@ SlurmJob gpus_with_plan() {
   return job;
 }
 
-SlurmJob container() {
-  SlurmJob job = four_nodes();
+batch::SlurmJob container() {
+  batch::SlurmJob job = four_nodes();
   job.resources.container = {
       "docker://registry/regatta:1", {"/runs:/runs", "/data:/data:ro"}, {"--container-writable"}};
   job.resources.setup = "module load cuda\nexport OMP_PROC_BIND=close\n";
   return job;
 }
 
-SlurmJob no_requeue() {
-  SlurmJob job = plain_job();
+batch::SlurmJob no_requeue() {
+  batch::SlurmJob job = plain_job();
   job.resources.requeue = false;
   job.resources.options = {"--nice=10", "--mail-type=END"};
   return job;
 }
 
-SlurmJob node_range() {
-  SlurmJob job = plain_job();
+batch::SlurmJob node_range() {
+  batch::SlurmJob job = plain_job();
   job.resources.min_nodes = 2;
   job.resources.max_nodes = 8;
   job.resources.ranks_per_node = 2;
@@ -96,13 +96,13 @@ TEST(BatchScript, IsTheOneThatWasAgreed) {
   expect_golden("container.txt", text_of(container()));
   expect_golden("no_requeue.txt", text_of(no_requeue()));
   expect_golden("node_range.txt", text_of(node_range()));
-  expect_golden("whole_script.txt", batch_script(container()));
+  expect_golden("whole_script.txt", batch::batch_script(container()));
 }
 
 TEST(BatchScript, EveryOptionIsOneArgumentAndTheScriptComesLast) {
-  for (const SlurmJob& job :
+  for (const batch::SlurmJob& job :
        {plain_job(), four_nodes(), gpus_with_plan(), container(), no_requeue(), node_range()}) {
-    const std::vector<std::string> arguments = sbatch_arguments(job);
+    const std::vector<std::string> arguments = batch::sbatch_arguments(job);
     EXPECT_EQ(arguments.back(), "/runs/demo-1/submit/0123456789abcdef.sh");
     for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
       EXPECT_EQ(arguments[i].substr(0, 2), "--") << arguments[i];
@@ -116,7 +116,7 @@ TEST(BatchScript, EveryOptionIsOneArgumentAndTheScriptComesLast) {
 }
 
 TEST(BatchScript, OptionsThatNobodyAskedForAreLeftToSlurm) {
-  const std::vector<std::string> arguments = sbatch_arguments(plain_job());
+  const std::vector<std::string> arguments = batch::sbatch_arguments(plain_job());
   for (const char* name : {"--partition", "--account", "--qos", "--time", "--signal", "--switches",
                            "--segment", "--exclude", "--mem", "--gpus-per-node", "--constraint",
                            "--cpus-per-task", "--reservation"}) {
@@ -125,11 +125,11 @@ TEST(BatchScript, OptionsThatNobodyAskedForAreLeftToSlurm) {
 }
 
 TEST(BatchScript, PercentSignsOfThePathAreNotSlurmsPatterns) {
-  SlurmJob job = plain_job();
+  batch::SlurmJob job = plain_job();
   job.run_directory = "/runs/100%j %%x";
-  EXPECT_THAT(sbatch_arguments(job),
+  EXPECT_THAT(batch::sbatch_arguments(job),
               Contains("--output=/runs/100%%j %%%%x/submit/0123456789abcdef-%j.out"));
-  EXPECT_THAT(sbatch_arguments(job), Contains("--chdir=/runs/100%j %%x"));
+  EXPECT_THAT(batch::sbatch_arguments(job), Contains("--chdir=/runs/100%j %%x"));
 }
 
 // sbatch: "sig_time … an integer between 0 and 65535".
@@ -137,62 +137,75 @@ TEST(BatchScript, TheSignalComesNoEarlierThanSlurmCanSay) {
   const std::pair<int, const char*> rows[] = {
       {65535, "--signal=USR2@65535"}, {65536, "--signal=USR2@65535"}, {100, "--signal=USR2@100"}};
   for (const auto& [seconds, option] : rows) {
-    SlurmJob job = plain_job();
+    batch::SlurmJob job = plain_job();
     job.signal_seconds = seconds;
-    EXPECT_THAT(sbatch_arguments(job), testing::Contains(option)) << seconds;
+    EXPECT_THAT(batch::sbatch_arguments(job), testing::Contains(option)) << seconds;
   }
 }
 
 TEST(BatchScript, RefusesWhatCannotBeHandedOver) {
   struct Row {
     const char* name;
-    void (*spoil)(SlurmJob*);
+    void (*spoil)(batch::SlurmJob*);
     const char* message;
   };
   static const std::string nul("a\0b", 3);
   const Row rows[] = {
-      {"no token", [](SlurmJob* j) { j->token = ""; }, "the token"},
-      {"a token of another kind", [](SlurmJob* j) { j->token = "../../etc/passwd"; }, "the token"},
-      {"a relative run", [](SlurmJob* j) { j->run_directory = "runs/x"; }, "an absolute path"},
-      {"an empty run", [](SlurmJob* j) { j->run_directory = ""; }, "an absolute path"},
-      {"a run in a line break", [](SlurmJob* j) { j->run_directory = "/a\n#SBATCH"; }, "control"},
-      {"a run with NUL", [](SlurmJob* j) { j->run_directory = "/" + nul; }, "control"},
-      {"a run with a backslash", [](SlurmJob* j) { j->run_directory = "/a\\b"; }, "backslashes"},
-      {"a very long run", [](SlurmJob* j) { j->run_directory = "/" + std::string(3900, 'x'); },
-       "3900 bytes"},
-      {"a relative trainer", [](SlurmJob* j) { j->trainer = "regatta-train"; }, "absolute"},
-      {"a trainer with ESC", [](SlurmJob* j) { j->trainer = "/\x1b[2J"; }, "control"},
-      {"a relative Slurm", [](SlurmJob* j) { j->slurm_directory = "bin"; }, "absolute"},
-      {"a name with NUL", [](SlurmJob* j) { j->run_name = nul; }, "no NUL"},
-      {"a name of 1 MB", [](SlurmJob* j) { j->run_name.assign(1 << 20, 'x'); }, "128 KiB"},
-      {"a setup with NUL", [](SlurmJob* j) { j->resources.setup = nul; }, "NUL"},
-      {"a setup of 5 MB", [](SlurmJob* j) { j->resources.setup.assign(5 << 20, ' '); }, "shorten"},
-      {"a variable with NUL", [](SlurmJob* j) { j->resources.environment["A"] = nul; }, "NUL"},
+      {"no token", [](batch::SlurmJob* j) { j->token = ""; }, "the token"},
+      {"a token of another kind", [](batch::SlurmJob* j) { j->token = "../../etc/passwd"; },
+       "the token"},
+      {"a relative run", [](batch::SlurmJob* j) { j->run_directory = "runs/x"; },
+       "an absolute path"},
+      {"an empty run", [](batch::SlurmJob* j) { j->run_directory = ""; }, "an absolute path"},
+      {"a run in a line break", [](batch::SlurmJob* j) { j->run_directory = "/a\n#SBATCH"; },
+       "control"},
+      {"a run with NUL", [](batch::SlurmJob* j) { j->run_directory = "/" + nul; }, "control"},
+      {"a run with a backslash", [](batch::SlurmJob* j) { j->run_directory = "/a\\b"; },
+       "backslashes"},
+      {"a very long run",
+       [](batch::SlurmJob* j) { j->run_directory = "/" + std::string(3900, 'x'); }, "3900 bytes"},
+      {"a relative trainer", [](batch::SlurmJob* j) { j->trainer = "regatta-train"; }, "absolute"},
+      {"a trainer with ESC", [](batch::SlurmJob* j) { j->trainer = "/\x1b[2J"; }, "control"},
+      {"a relative Slurm", [](batch::SlurmJob* j) { j->slurm_directory = "bin"; }, "absolute"},
+      {"a name with NUL", [](batch::SlurmJob* j) { j->run_name = nul; }, "no NUL"},
+      {"a name of 1 MB", [](batch::SlurmJob* j) { j->run_name.assign(1 << 20, 'x'); }, "128 KiB"},
+      {"a setup with NUL", [](batch::SlurmJob* j) { j->resources.setup = nul; }, "NUL"},
+      {"a setup of 5 MB", [](batch::SlurmJob* j) { j->resources.setup.assign(5 << 20, ' '); },
+       "shorten"},
+      {"a variable with NUL", [](batch::SlurmJob* j) { j->resources.environment["A"] = nul; },
+       "NUL"},
       {"a variable of 1 MB",
-       [](SlurmJob* j) { j->resources.environment["A"].assign(1 << 20, 'x'); }, "put it in a file"},
-      {"a variable without name", [](SlurmJob* j) { j->resources.environment[""] = "x"; },
+       [](batch::SlurmJob* j) { j->resources.environment["A"].assign(1 << 20, 'x'); },
+       "put it in a file"},
+      {"a variable without name", [](batch::SlurmJob* j) { j->resources.environment[""] = "x"; },
        "the variable ''"},
       {"a variable that begins with a digit",
-       [](SlurmJob* j) { j->resources.environment["1A"] = "x"; }, "the variable '1A'"},
-      {"a variable named as an option", [](SlurmJob* j) { j->resources.environment["-i"] = "x"; },
-       "the variable '-i'"},
-      {"a variable with =", [](SlurmJob* j) { j->plan_environment["A=B"] = "x"; }, "the variable"},
-      {"a variable with a line break", [](SlurmJob* j) { j->plan_environment["A\nB"] = "x"; },
-       "the variable 'A\\nB'"},
-      {"an option with NUL", [](SlurmJob* j) { j->resources.options = {"--x=" + nul}; }, "no NUL"},
+       [](batch::SlurmJob* j) { j->resources.environment["1A"] = "x"; }, "the variable '1A'"},
+      {"a variable named as an option",
+       [](batch::SlurmJob* j) { j->resources.environment["-i"] = "x"; }, "the variable '-i'"},
+      {"a variable with =", [](batch::SlurmJob* j) { j->plan_environment["A=B"] = "x"; },
+       "the variable"},
+      {"a variable with a line break",
+       [](batch::SlurmJob* j) { j->plan_environment["A\nB"] = "x"; }, "the variable 'A\\nB'"},
+      {"an option with NUL", [](batch::SlurmJob* j) { j->resources.options = {"--x=" + nul}; },
+       "no NUL"},
       {"an option of 1 MB",
-       [](SlurmJob* j) { j->resources.options = {"--x=" + std::string(1 << 20, 'x')}; }, "128 KiB"},
+       [](batch::SlurmJob* j) { j->resources.options = {"--x=" + std::string(1 << 20, 'x')}; },
+       "128 KiB"},
       {"options of 2 MB",
-       [](SlurmJob* j) { j->resources.options.assign(20, "--x=" + std::string(100'000, 'x')); },
+       [](batch::SlurmJob* j) {
+         j->resources.options.assign(20, "--x=" + std::string(100'000, 'x'));
+       },
        "use at most 1000000"},
-      {"a container with NUL", [](SlurmJob* j) { j->resources.container.image = nul; }, "NUL"},
+      {"a container with NUL", [](batch::SlurmJob* j) { j->resources.container.image = nul; },
+       "NUL"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    SlurmJob job = plain_job();
+    batch::SlurmJob job = plain_job();
     row.spoil(&job);
     try {
-      (void)batch_script(job);
+      (void)batch::batch_script(job);
       ADD_FAILURE() << "accepted";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -204,12 +217,12 @@ TEST(BatchScript, RefusesWhatCannotBeHandedOver) {
 
 TEST(BatchScript, OnlyHarmlessVariablesOfTheSubmitterReachTheJob) {
   for (const char* name : {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "SLURM_CONF", "TZ"}) {
-    EXPECT_TRUE(may_reach_job(name)) << name;
+    EXPECT_TRUE(batch::may_reach_job(name)) << name;
   }
   for (const char* name :
        {"", "LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "SBATCH_PARTITION", "SLURM_JOB_ID",
         "REGATTA_TOKEN", "PATHS", "LC", "AWS_SECRET_ACCESS_KEY", "BASH_FUNC_srun%%", "TMPDIR"}) {
-    EXPECT_FALSE(may_reach_job(name)) << name;
+    EXPECT_FALSE(batch::may_reach_job(name)) << name;
   }
 }
 

@@ -13,13 +13,13 @@
 namespace regatta::tests {
 
 // The arguments, one a line, and what of the script is this job's.
-inline std::string text_of(const orchestrator::SlurmJob& job) {
-  const std::string script = orchestrator::batch_script(job);
-  const std::string_view head = orchestrator::batch_script_head();
-  const std::string_view body = orchestrator::batch_script_body();
+inline std::string text_of(const orchestrator::batch::SlurmJob& job) {
+  const std::string script = orchestrator::batch::batch_script(job);
+  const std::string_view head = orchestrator::batch::batch_script_head();
+  const std::string_view body = orchestrator::batch::batch_script_body();
   EXPECT_EQ(script.substr(0, head.size()), head);
   EXPECT_EQ(script.substr(script.size() - body.size()), body);
-  return base::join(orchestrator::sbatch_arguments(job), "\n") + "\n\n" +
+  return base::join(orchestrator::batch::sbatch_arguments(job), "\n") + "\n\n" +
          script.substr(head.size(), script.size() - head.size() - body.size());
 }
 

@@ -25,13 +25,13 @@ constexpr const char* kPlan = R"({"ranks": 8, "bucket_ends": [3, 9], "why": "sai
   "environment": {"NCCL_IB_HCA": "mlx5_0,mlx5_1", "NCCL_DEBUG": "WARN"},
   "switches": "1@30", "segment": 2, "exclude": ["gpu[13-14]"]})";
 
-trainer::RunConfig config_with(const std::string& slurm) {
-  return trainer::parse_run_config(
+trainer::contract::RunConfig config_with(const std::string& slurm) {
+  return trainer::contract::parse_run_config(
       "name: planned\ndata: {path: /data}\nranks: 8\nslurm: {nodes: 2, " + slurm + "}\n", "run");
 }
 
-SlurmJob launch() {
-  SlurmJob job;
+batch::SlurmJob launch() {
+  batch::SlurmJob job;
   job.token = "0123456789abcdef";
   job.run_directory = "/runs/planned-1";
   job.trainer = "/opt/regatta/bin/regatta-train";
@@ -48,39 +48,41 @@ class RunJob : public testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(run_, ignored);
   }
-  std::optional<topology::Plan> plan(const std::string& text, int ranks = 8) {
+  std::optional<topology::plan::Plan> plan(const std::string& text, int ranks = 8) {
     std::ofstream(run_ / "plan.json") << text;
-    return plan_of_run(base::posix_file_system(), run_, ranks);
+    return batch::plan_of_run(base::posix_file_system(), run_, ranks);
   }
   base::Path run_;
 };
 
 TEST_F(RunJob, ThePlanReachesTheScript) {
-  const trainer::RunConfig config =
+  const trainer::contract::RunConfig config =
       config_with("switches: 4, exclude: [gpu07], environment: {NCCL_DEBUG: INFO}");
-  const SlurmJob job = job_of_run(launch(), config, plan(kPlan));
+  const batch::SlurmJob job = batch::job_of_run(launch(), config, plan(kPlan));
   tests::expect_golden("from_plan.txt", tests::text_of(job));
-  const std::vector<std::string> arguments = sbatch_arguments(job);
+  const std::vector<std::string> arguments = batch::sbatch_arguments(job);
   EXPECT_THAT(arguments, Contains("--switches=1@30"));
   EXPECT_THAT(arguments, Contains("--segment=2"));
   EXPECT_THAT(arguments, Contains("--exclude=gpu07,gpu[13-14]"));
   EXPECT_THAT(arguments, Contains("--nodes=2"));
   const std::string variables = "\nenvironment=('NCCL_DEBUG=INFO' 'NCCL_IB_HCA=mlx5_0,mlx5_1')\n";
-  EXPECT_NE(batch_script(job).find(variables), std::string::npos) << "the run's own win";
+  EXPECT_NE(batch::batch_script(job).find(variables), std::string::npos) << "the run's own win";
 }
 
 TEST_F(RunJob, NodesThatTheLaunchAvoidsStay) {
-  SlurmJob avoiding = launch();
+  batch::SlurmJob avoiding = launch();
   avoiding.exclude = {"gpu01"};
-  const SlurmJob job = job_of_run(avoiding, config_with("requeue: true"), plan(kPlan));
+  const batch::SlurmJob job =
+      batch::job_of_run(avoiding, config_with("requeue: true"), plan(kPlan));
   EXPECT_THAT(job.exclude, ElementsAre("gpu01", "gpu[13-14]"));
 }
 
 TEST_F(RunJob, WithoutAPlanNothingIsAsked) {
-  EXPECT_FALSE(plan_of_run(base::posix_file_system(), run_, 8));
-  const SlurmJob job = job_of_run(launch(), config_with("requeue: true"), std::nullopt);
+  EXPECT_FALSE(batch::plan_of_run(base::posix_file_system(), run_, 8));
+  const batch::SlurmJob job =
+      batch::job_of_run(launch(), config_with("requeue: true"), std::nullopt);
   for (const char* name : {"--switches", "--segment", "--exclude"}) {
-    EXPECT_THAT(sbatch_arguments(job), Not(Contains(StartsWith(name))));
+    EXPECT_THAT(batch::sbatch_arguments(job), Not(Contains(StartsWith(name))));
   }
   EXPECT_TRUE(job.plan_environment.empty());
 }
@@ -110,9 +112,9 @@ TEST_F(RunJob, SlurmSignalsBeforeTheEndOfALongLimitOnly) {
   for (const Row& row : {Row{"requeue: true", 0}, Row{"time_limit: 1", 0}, Row{"time_limit: 19", 0},
                          Row{"time_limit: 20", 120}, Row{"time_limit: 2-00:00:00", 120}}) {
     SCOPED_TRACE(row.limit);
-    const SlurmJob job = job_of_run(launch(), config_with(row.limit), std::nullopt);
+    const batch::SlurmJob job = batch::job_of_run(launch(), config_with(row.limit), std::nullopt);
     EXPECT_EQ(job.signal_seconds, row.seconds);
-    const std::vector<std::string> arguments = sbatch_arguments(job);
+    const std::vector<std::string> arguments = batch::sbatch_arguments(job);
     if (row.seconds > 0) {
       EXPECT_THAT(arguments, Contains("--signal=USR2@120"));
     } else {

@@ -32,11 +32,11 @@ TEST(ShellWords, AreReadAsTheyWereGiven) {
         Row{"a\nb", "$'a\\012b'"}, Row{"\n'\\7", "$'\\012\\047\\1347'"},
         Row{"\xc3\xa9", "$'\\303\\251'"}, Row{"!", "'!'"}, Row{"-n", "'-n'"}, Row{"a=b", "'a=b'"},
         Row{"*?[", "'*?['"}}) {
-    EXPECT_EQ(shell_word(row.text), row.word);
-    EXPECT_EQ(read_by_bash(shell_word(row.text), "C"), std::string(row.text) + "\x1e");
+    EXPECT_EQ(batch::shell_word(row.text), row.word);
+    EXPECT_EQ(read_by_bash(batch::shell_word(row.text), "C"), std::string(row.text) + "\x1e");
   }
-  EXPECT_EQ(shell_words({}), "");
-  EXPECT_EQ(shell_words({"a", "", "b c"}), "'a' '' 'b c'");
+  EXPECT_EQ(batch::shell_words({}), "");
+  EXPECT_EQ(batch::shell_words({"a", "", "b c"}), "'a' '' 'b c'");
 }
 
 TEST(ShellWords, HoldEveryByteAndRandomBytesInEveryLocale) {
@@ -58,7 +58,7 @@ TEST(ShellWords, HoldEveryByteAndRandomBytesInEveryLocale) {
   }
   std::string expected;
   for (const std::string& text : texts) expected += text + "\x1e";
-  const std::string words = shell_words(texts);
+  const std::string words = batch::shell_words(texts);
   EXPECT_TRUE(
       std::all_of(words.begin(), words.end(), [](char c) { return c >= 0x20 && c < 0x7F; }));
   for (const char* locale : {"C", "C.UTF-8"}) {
@@ -69,7 +69,7 @@ TEST(ShellWords, HoldEveryByteAndRandomBytesInEveryLocale) {
 TEST(ShellWords, HoldAMegabyte) {
   std::string text;
   while (text.size() < 1'000'000) text += "a'\n\xff";
-  const std::string word = shell_word(text);
+  const std::string word = batch::shell_word(text);
   EXPECT_LT(word.size(), 4 * text.size());
 }
 
@@ -77,14 +77,14 @@ TEST(ShellWords, RefuseNul) {
   for (const std::string& text :
        {std::string(1, '\0'), std::string("a\0b", 3), std::string("a\0", 2)}) {
     try {
-      (void)shell_word(text);
+      (void)batch::shell_word(text);
       ADD_FAILURE() << "accepted";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
       EXPECT_NE(std::string(error.what()).find("NUL"), std::string::npos);
     }
   }
-  EXPECT_THROW((void)shell_words({"a", std::string("\0", 1)}), base::Error);
+  EXPECT_THROW((void)batch::shell_words({"a", std::string("\0", 1)}), base::Error);
 }
 
 }  // namespace

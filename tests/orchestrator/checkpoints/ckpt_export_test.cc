@@ -84,7 +84,7 @@ TEST_F(CkptTest, AnExportHasADeadlineAndEndsWithItsOwner) {
   const std::string name = write(7);
   base::FileSystem& files = base::posix_file_system();
   {
-    CheckpointExports exports(files, {trainer(), 0.3});
+    checkpoints::CheckpointExports exports(files, {trainer(), 0.3});
     (void)exports.start(run_, name, {});
     Json status;
     EXPECT_TRUE(tests::eventually([&] {
@@ -96,7 +96,7 @@ TEST_F(CkptTest, AnExportHasADeadlineAndEndsWithItsOwner) {
     EXPECT_TRUE(files.list(run_ / "exports").empty()) << "nothing of it stays";
   }
   {
-    CheckpointExports exports(files, {trainer(), 3600});
+    checkpoints::CheckpointExports exports(files, {trainer(), 3600});
     (void)exports.start(run_, name, {});
     EXPECT_TRUE(tests::eventually(
         [&] { return files.exists(run_ / "exports" / (name + ".partial-00") / "arguments"); }));
@@ -108,7 +108,7 @@ TEST_F(CkptTest, AnExportHasADeadlineAndEndsWithItsOwner) {
 
 TEST_F(CkptTest, ExportsNeedATrainerAndGoThroughNoLink) {
   const std::string name = write(7);
-  CheckpointExports none(base::posix_file_system(), {});
+  checkpoints::CheckpointExports none(base::posix_file_system(), {});
   try {
     (void)none.start(run_, name, {});
     ADD_FAILURE() << "started";
@@ -169,19 +169,19 @@ TEST(TrainerProgram, IsLookedForBesideThisOneAndInPath) {
   const base::Path program = at / "build" / "orchestrator" / "regatta";
   const std::string search = ":" + (at / "empty").string() + ":" + (at / "bin").string();
   try {
-    (void)find_trainer("", program, search);
+    (void)runs::find_trainer("", program, search);
     ADD_FAILURE() << "found";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::Operator);
     EXPECT_THAT(error.what(), HasSubstr("cannot find regatta-train"));
   }
   const base::Path in_path = make("bin");
-  EXPECT_EQ(find_trainer("", program, search), in_path);
+  EXPECT_EQ(runs::find_trainer("", program, search), in_path);
   const base::Path in_build = make("build/trainer");
-  EXPECT_EQ(find_trainer("", program, search), in_build);
+  EXPECT_EQ(runs::find_trainer("", program, search), in_build);
   const base::Path beside = make("build/orchestrator");
-  EXPECT_EQ(find_trainer("", program, search), beside);
-  EXPECT_EQ(find_trainer(in_path.string(), program, search), in_path)
+  EXPECT_EQ(runs::find_trainer("", program, search), beside);
+  EXPECT_EQ(runs::find_trainer(in_path.string(), program, search), in_path)
       << "what is named comes first";
 }
 

@@ -21,8 +21,8 @@ class CkptTest : public testing::Test {
   using Json = nlohmann::ordered_json;
   CkptTest();
 
-  ControllerOptions options() const {
-    ControllerOptions settings;
+  control::ControllerOptions options() const {
+    control::ControllerOptions settings;
     settings.runs_directory = folder_.path() / "runs";
     return settings;
   }
@@ -84,10 +84,10 @@ class CkptTest : public testing::Test {
   tests::TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  Store store_;
-  Controller controller_;
-  Api api_;
-  HttpServer server_;
+  store::Store store_;
+  control::Controller controller_;
+  api::Api api_;
+  api::HttpServer server_;
   std::string id_;
   base::Path run_;
 };

@@ -44,11 +44,11 @@ TEST_F(CkptTest, ListsWhatIsThereAndWhyItStays) {
 }
 
 TEST_F(CkptTest, AddsToWhatTheJournalSays) {
-  tests::JournalAuthor journal(trainer::RunDirectory::open(base::posix_file_system(), run_),
-                               clock_.utc_seconds());
+  tests::JournalAuthor journal(
+      trainer::contract::RunDirectory::open(base::posix_file_system(), run_), clock_.utc_seconds());
   journal.start(0);
   const std::string name = write(3);
-  trainer::CheckpointRecord record;
+  trainer::contract::CheckpointRecord record;
   record.step = 3;
   record.name = name;
   record.status = "written";
@@ -101,13 +101,13 @@ TEST_F(CkptTest, VerifiesEveryByte) {
 TEST_F(CkptTest, LargeOnesAreForTheCommand) {
   const std::string name = write(7);
   write(6);
-  CheckpointApi small(base::posix_file_system(), clock_, {{}, 100});
-  Request request;
+  api::CheckpointApi small(base::posix_file_system(), clock_, {{}, 100});
+  api::Request request;
   request.method = "POST";
-  const orchestrator::Run run = controller_.find(id_);
+  const orchestrator::runs::Run run = controller_.find(id_);
   for (const std::vector<std::string>& parts :
        {std::vector<std::string>{name, "verify"}, std::vector<std::string>{"gc"}}) {
-    const Response response = small.handle(request, run, parts);
+    const api::Response response = small.handle(request, run, parts);
     EXPECT_EQ(response.status, 413);
     EXPECT_THAT(response.body, HasSubstr("regatta ckpt " + parts.back() + " --directory"));
   }

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "orchestrator/api/api.h"
 #include "orchestrator/api/node_json.h"
-#include "orchestrator/slurm/node_table.h"
 #include "orchestrator/cli/nodes_text.h"
+#include "orchestrator/slurm/node_table.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -22,12 +22,12 @@ using Json = nlohmann::ordered_json;
 // The API on a controller without processes.
 class NodesApiTest : public testing::Test {
  protected:
-  Json nodes(NodeTable* table) {
-    Api api(controller_, base::posix_file_system(), clock_, folder_.path(), {}, table);
+  Json nodes(slurm::NodeTable* table) {
+    api::Api api(controller_, base::posix_file_system(), clock_, folder_.path(), {}, table);
     return Json::parse(api.handle({"GET", "/api/v1/nodes", {}, {}, ""}).body);
   }
   int status(const std::string& method, const std::string& path) {
-    Api api(controller_, base::posix_file_system(), clock_, folder_.path());
+    api::Api api(controller_, base::posix_file_system(), clock_, folder_.path());
     return api.handle({method, path, {}, {}, ""}).status;
   }
   std::string submit() {
@@ -39,12 +39,12 @@ class NodesApiTest : public testing::Test {
   tests::TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  Store store_{folder_.path() / "state"};
-  Controller controller_{base::posix_file_system(),
-                         clock_,
-                         store_,
-                         scheduler_,
-                         {folder_.path() / "runs", 1, {}, 0.25}};
+  store::Store store_{folder_.path() / "state"};
+  control::Controller controller_{base::posix_file_system(),
+                                  clock_,
+                                  store_,
+                                  scheduler_,
+                                  {folder_.path() / "runs", 1, {}, 0.25}};
 };
 
 TEST_F(NodesApiTest, WithoutSlurmTheNodeIsThisMachine) {
@@ -65,14 +65,14 @@ TEST_F(NodesApiTest, WithoutSlurmTheNodeIsThisMachine) {
 }
 
 TEST_F(NodesApiTest, TellsTheTableAndThatSomebodyLooks) {
-  NodeTable table;
+  slurm::NodeTable table;
   EXPECT_FALSE(table.is_wanted(clock_.monotonic_seconds()));
   EXPECT_TRUE(nodes(&table)["taken_at"].is_null());
   EXPECT_TRUE(table.is_wanted(clock_.monotonic_seconds()));
   const std::string id = submit();
-  NodeRow row;
+  slurm::NodeRow row;
   row.name = "node01";
-  row.state = parse_node_state("IDLE+DRAIN");
+  row.state = slurm::parse_node_state("IDLE+DRAIN");
   row.reason = "\x1b[31m\xff";
   table.fill({{row}, 0}, clock_.utc_seconds());
   table.set_jobs({{scheduler_.launches.at(0).token, "node[01-02]"}});
@@ -83,14 +83,14 @@ TEST_F(NodesApiTest, TellsTheTableAndThatSomebodyLooks) {
   EXPECT_EQ(answer["nodes"][0]["reason"], "\x1b[31m\xEF\xBF\xBD");
   EXPECT_EQ(answer["nodes"][0]["runs"], Json({id}));
   EXPECT_TRUE(answer["trouble"].is_null());
-  scheduler_.slurm = Contact{1.7e9, "squeue did not answer in time", {}};
+  scheduler_.slurm = runs::Contact{1.7e9, "squeue did not answer in time", {}};
   EXPECT_EQ(nodes(&table)["trouble"], "squeue did not answer in time") << "nor will scontrol";
 }
 
 TEST_F(NodesApiTest, WhoAsksIsSomebodyWhoLooks) {
   const std::string id = submit();
-  Api api(controller_, base::posix_file_system(), clock_, folder_.path());
-  scheduler_.slurm = Contact{1.7e9, "no answer", {}};
+  api::Api api(controller_, base::posix_file_system(), clock_, folder_.path());
+  scheduler_.slurm = runs::Contact{1.7e9, "no answer", {}};
   Json run = Json::parse(api.handle({"GET", "/api/v1/runs/" + id, {}, {}, ""}).body);
   EXPECT_EQ(run["slurm"]["trouble"], "no answer");
   EXPECT_EQ(scheduler_.looks, 0) << "a page reads that every second";
@@ -103,24 +103,24 @@ TEST_F(NodesApiTest, WhoAsksIsSomebodyWhoLooks) {
 
 constexpr double kNow = 1.7e9;
 
-NodeRow node(const std::string& name, const std::string& state,
-             const std::vector<std::string>& partitions = {"main"}) {
-  NodeRow row;
+slurm::NodeRow node(const std::string& name, const std::string& state,
+                    const std::vector<std::string>& partitions = {"main"}) {
+  slurm::NodeRow row;
   row.name = name;
-  row.state = parse_node_state(state);
+  row.state = slurm::parse_node_state(state);
   row.cpus = 32;
-  row.cpus_allocated = row.state.base == NodeBase::Allocated ? 32 : 0;
+  row.cpus_allocated = row.state.base == slurm::NodeBase::Allocated ? 32 : 0;
   row.memory_bytes = 256e9;
   row.memory_free_bytes = 200e9;
-  row.gpus = Gpus{8, {{"h100", 8}}};
-  row.gpus_allocated = row.state.base == NodeBase::Allocated ? 8 : 0;
+  row.gpus = slurm::Gpus{8, {{"h100", 8}}};
+  row.gpus_allocated = row.state.base == slurm::NodeBase::Allocated ? 8 : 0;
   row.partitions = partitions;
   return row;
 }
 
 // Six nodes with everything that can be said of them.
-NodesAnswer six_nodes() {
-  NodesAnswer answer;
+api::NodesAnswer six_nodes() {
+  api::NodesAnswer answer;
   answer.scheduler = "slurm_cli";
   answer.now_utc = kNow;
   answer.nodes.taken_utc = kNow - 12;
@@ -132,18 +132,18 @@ NodesAnswer six_nodes() {
   answer.nodes.jobs = {
       {"t1", "node[03-04]"}, {"t2", "node04"}, {"t3", "node[3-"}, {"old", "node01"}};
   answer.run_by_token = {{"t1", "demo-4f2a91"}, {"t2", "other-1"}, {"t3", "odd-1"}};
-  answer.events = {{"node02", kNow - 720, Blame::NodeFailed, "demo-4f2a91", "", 1},
-                   {"node09", kNow, Blame::Hung, "demo-4f2a91", "", 1}};
+  answer.events = {{"node02", kNow - 720, slurm::Blame::NodeFailed, "demo-4f2a91", "", 1},
+                   {"node09", kNow, slurm::Blame::Hung, "demo-4f2a91", "", 1}};
   return answer;
 }
 
 TEST(NodeTable, KeepsWhatItKnewAndSaysWhatIsMissing) {
-  NodeTable table;
+  slurm::NodeTable table;
   EXPECT_FALSE(table.snapshot().taken_utc);
   table.fail("no answer");
   EXPECT_EQ(table.snapshot().trouble, "no answer");
   table.fill({{node("b", "IDLE"), node("a", "IDLE")}, 0}, 5);
-  NodeSnapshot known = table.snapshot();
+  slurm::NodeSnapshot known = table.snapshot();
   EXPECT_EQ(known.taken_utc, 5);
   EXPECT_EQ(known.trouble, "");
   ASSERT_EQ(known.rows.size(), 2U);
@@ -157,7 +157,7 @@ TEST(NodeTable, KeepsWhatItKnewAndSaysWhatIsMissing) {
 }
 
 TEST(NodeTable, IsWantedForAWhile) {
-  NodeTable table;
+  slurm::NodeTable table;
   EXPECT_FALSE(table.is_wanted(0));
   table.want(100);
   EXPECT_TRUE(table.is_wanted(100));
@@ -165,14 +165,14 @@ TEST(NodeTable, IsWantedForAWhile) {
   EXPECT_FALSE(table.is_wanted(400));
 }
 
-trainer::SlurmResources in_partition(const std::string& partition) {
-  trainer::SlurmResources wanted;
+trainer::contract::SlurmResources in_partition(const std::string& partition) {
+  trainer::contract::SlurmResources wanted;
   wanted.partition = partition;
   return wanted;
 }
 
 TEST(NodeTable, UsableNodes) {
-  NodeSnapshot nodes;
+  slurm::NodeSnapshot nodes;
   nodes.rows = {node("a", "IDLE", {"main", "high"}),
                 node("b", "ALLOCATED"),
                 node("c", "IDLE+DRAIN"),
@@ -180,33 +180,33 @@ TEST(NodeTable, UsableNodes) {
                 node("e", "IDLE+NOT_RESPONDING"),
                 node("f", "MIXED", {"high"}),
                 node("g", "IDLE", {})};
-  EXPECT_THAT(*usable_nodes(nodes, in_partition("")), ElementsAre("a", "b", "f", "g"));
-  EXPECT_THAT(*usable_nodes(nodes, in_partition("main")), ElementsAre("a", "b"));
-  EXPECT_THAT(*usable_nodes(nodes, in_partition("high")), ElementsAre("a", "f"));
-  EXPECT_THAT(*usable_nodes(nodes, in_partition("hig")), IsEmpty());
-  trainer::SlurmResources wanted = in_partition("");
+  EXPECT_THAT(*slurm::usable_nodes(nodes, in_partition("")), ElementsAre("a", "b", "f", "g"));
+  EXPECT_THAT(*slurm::usable_nodes(nodes, in_partition("main")), ElementsAre("a", "b"));
+  EXPECT_THAT(*slurm::usable_nodes(nodes, in_partition("high")), ElementsAre("a", "f"));
+  EXPECT_THAT(*slurm::usable_nodes(nodes, in_partition("hig")), IsEmpty());
+  trainer::contract::SlurmResources wanted = in_partition("");
   wanted.exclude = {"a,b", "f"};
-  EXPECT_THAT(*usable_nodes(nodes, wanted), testing::Not(testing::Contains("f")));
+  EXPECT_THAT(*slurm::usable_nodes(nodes, wanted), testing::Not(testing::Contains("f")));
   wanted.constraint = "no such feature";
-  EXPECT_THAT(*usable_nodes(nodes, wanted), IsEmpty());
+  EXPECT_THAT(*slurm::usable_nodes(nodes, wanted), IsEmpty());
   wanted.constraint = "fast&big";
-  EXPECT_FALSE(usable_nodes(nodes, wanted)) << "Slurm's to decide";
+  EXPECT_FALSE(slurm::usable_nodes(nodes, wanted)) << "Slurm's to decide";
 }
 
 TEST(NodesText, ShowsReservationsThatAreNotOver) {
-  NodesAnswer answer;
+  api::NodesAnswer answer;
   answer.scheduler = "slurm_cli";
   answer.now_utc = 1000;
   answer.nodes.rows = {node("a", "IDLE")};
   answer.nodes.taken_utc = 1000;
   answer.nodes.reservations = {{"over", 100, 1000, false, "a"},
                                {"m\x1b[1m", 5000, 5000 + 4 * 3600, true, "a[1-4]"}};
-  const Json json = nodes_json(answer);
+  const Json json = api::nodes_json(answer);
   ASSERT_EQ(json["reservations"].size(), 1U);
   EXPECT_EQ(json["reservations"][0]["starts_at"], "1970-01-01T01:23:20.000Z");
   ::setenv("TZ", "EAST-5:30", 1);
   ::tzset();
-  const std::string text = nodes_text(json, {});
+  const std::string text = cli::nodes_text(json, {});
   ::unsetenv("TZ");
   ::tzset();
   EXPECT_THAT(text, HasSubstr("1970-01-01 06:53:20"));
@@ -216,28 +216,28 @@ TEST(NodesText, ShowsReservationsThatAreNotOver) {
 }
 
 TEST(NodeTable, DeadNodes) {
-  NodeSnapshot nodes;
+  slurm::NodeSnapshot nodes;
   nodes.rows = {node("a", "IDLE"), node("b", "IDLE+DRAIN"), node("c", "DOWN"),
                 node("d", "ALLOCATED+NOT_RESPONDING"), node("e", "DOWN+DRAIN")};
-  EXPECT_THAT(dead_nodes(nodes), ElementsAre("c", "d", "e"));
+  EXPECT_THAT(slurm::dead_nodes(nodes), ElementsAre("c", "d", "e"));
 }
 
 TEST(NodeTable, SaysWhatNoNodeHas) {
-  NodeSnapshot nodes;
+  slurm::NodeSnapshot nodes;
   nodes.rows = {node("a", "IDLE", {"main"}), node("b", "DOWN", {"main"}),
                 node("c", "IDLE", {"big"})};
-  for (NodeRow& row : nodes.rows) {
+  for (slurm::NodeRow& row : nodes.rows) {
     row.cpus = row.name == "c" ? 64 : 16;
     row.memory_bytes = 64e9;
-    row.gpus = Gpus{row.name == "c" ? 8 : 4, {}};
+    row.gpus = slurm::Gpus{row.name == "c" ? 8 : 4, {}};
   }
   const auto told = [&](const auto& change) {
-    trainer::SlurmResources wanted = in_partition("main");
+    trainer::contract::SlurmResources wanted = in_partition("main");
     wanted.ranks_per_node = 4;
     change(&wanted);
-    return why_no_node(nodes, wanted);
+    return slurm::why_no_node(nodes, wanted);
   };
-  using R = trainer::SlurmResources;
+  using R = trainer::contract::SlurmResources;
   EXPECT_EQ(told([](R*) {}), "");
   EXPECT_THAT(told([](R* r) { r->exclude = {"a,b"}; }),
               HasSubstr("slurm.exclude leaves 0 of the 2 nodes of partition main"));
@@ -261,25 +261,25 @@ TEST(NodeTable, SaysWhatNoNodeHas) {
 
 TEST(ThisMachine, TellsItsGpus) {
   const tests::TemporaryDirectory folder;
-  NodeRow row = this_machine(folder.path());
+  slurm::NodeRow row = slurm::this_machine(folder.path());
   EXPECT_FALSE(row.name.empty());
   EXPECT_GT(row.cpus.value_or(0), 0);
   EXPECT_GT(row.memory_bytes.value_or(0), row.memory_free_bytes.value_or(1e30));
   EXPECT_FALSE(row.gpus);
-  EXPECT_TRUE(can_work(row.state));
+  EXPECT_TRUE(slurm::can_work(row.state));
   for (const char* bus : {"0000:01:00.0", "0000:02:00.0"}) {
     const base::Path path = folder.path() / "driver" / "nvidia" / "gpus" / bus;
     std::filesystem::create_directories(path);
     tests::write_file(path / "information", "Model: \t\t NVIDIA H200\nIRQ:   11\n");
   }
-  row = this_machine(folder.path());
+  row = slurm::this_machine(folder.path());
   ASSERT_TRUE(row.gpus);
   EXPECT_EQ(row.gpus->count, 2);
   EXPECT_EQ(row.gpus->by_type.at("NVIDIA H200"), 2);
 }
 
 TEST(NodesJson, JoinsRunsAndSuspicions) {
-  const Json json = nodes_json(six_nodes());
+  const Json json = api::nodes_json(six_nodes());
   EXPECT_EQ(json["scheduler"], "slurm_cli");
   EXPECT_EQ(json["taken_at"], "2023-11-14T22:13:08.000Z");
   EXPECT_EQ(json["age_seconds"], 12);
@@ -302,24 +302,24 @@ TEST(NodesJson, JoinsRunsAndSuspicions) {
 }
 
 TEST(NodesJson, NothingIsKnownAtFirst) {
-  NodesAnswer answer;
+  api::NodesAnswer answer;
   answer.nodes.trouble = "no answer";
-  const Json json = nodes_json(answer);
+  const Json json = api::nodes_json(answer);
   EXPECT_TRUE(json["taken_at"].is_null());
   EXPECT_TRUE(json["age_seconds"].is_null());
   EXPECT_EQ(json["trouble"], "no answer");
   EXPECT_EQ(json["nodes"], Json::array());
-  EXPECT_EQ(nodes_text(json, {}), "");
+  EXPECT_EQ(cli::nodes_text(json, {}), "");
 }
 
 // As a terminal gets it from a controller: invalid UTF-8 does not survive JSON.
-Json received(const NodesAnswer& answer) {
-  return Json::parse(nodes_json(answer).dump(-1, ' ', false, Json::error_handler_t::replace));
+Json received(const api::NodesAnswer& answer) {
+  return Json::parse(api::nodes_json(answer).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 TEST(NodesText, GroupsEqualNodesAndNamesProblems) {
   EXPECT_EQ(
-      nodes_text(received(six_nodes()), {}),
+      cli::nodes_text(received(six_nodes()), {}),
       "STATE      COUNT  GPUS FREE   CPUS FREE  MEMORY FREE       PARTITIONS  NODES        RUNS\n"
       "idle       2      16/16 h100  64/64      400 GB of 512 GB  main        node[01-02]  \n"
       "allocated  1      0/8 h100    0/32       200 GB of 256 GB  main        node03       "
@@ -341,42 +341,42 @@ TEST(NodesText, GroupsEqualNodesAndNamesProblems) {
 }
 
 TEST(NodesText, OneKindOfNodeNeedsNoTotal) {
-  NodesAnswer answer = six_nodes();
+  api::NodesAnswer answer = six_nodes();
   answer.nodes.rows.resize(2);
   answer.nodes.rows[1].memory_free_bytes = std::nullopt;
   answer.events.clear();
   answer.nodes.jobs.clear();
-  EXPECT_EQ(nodes_text(received(answer), {}),
+  EXPECT_EQ(cli::nodes_text(received(answer), {}),
             "STATE  COUNT  GPUS FREE   CPUS FREE  MEMORY FREE       PARTITIONS  NODES\n"
             "idle   2      16/16 h100  64/64      200 GB of 512 GB  main        node[01-02]\n");
 }
 
 TEST(NodesText, WhatIsNotKnownIsNotMadeUp) {
-  NodesAnswer answer = six_nodes();
+  api::NodesAnswer answer = six_nodes();
   answer.nodes.rows.resize(1);
-  NodeRow& row = answer.nodes.rows[0];
+  slurm::NodeRow& row = answer.nodes.rows[0];
   row.gpus = std::nullopt;
   row.gpus_allocated = std::nullopt;
   row.cpus_allocated = std::nullopt;
   row.memory_bytes = std::nullopt;
   row.partitions = {};
-  EXPECT_EQ(nodes_text(received(answer), {}),
+  EXPECT_EQ(cli::nodes_text(received(answer), {}),
             "STATE  COUNT  GPUS FREE  CPUS FREE  MEMORY FREE  PARTITIONS  NODES\n"
             "idle   1      -          ?/32       -                        node01\n");
   // Of another controller: what is of the wrong kind is as if it was not there.
-  EXPECT_EQ(nodes_text(Json::parse(R"({"nodes": [{}, {"name": 7}, {"name": "n1", "gpus": 3,
+  EXPECT_EQ(cli::nodes_text(Json::parse(R"({"nodes": [{}, {"name": 7}, {"name": "n1", "gpus": 3,
                        "runs": "x", "usable": 1, "cpus": [], "reason": {}}]})"),
-                       {}),
-            nodes_text(Json::parse(R"({"nodes": [{"name": "n1"}]})"), {}));
+                            {}),
+            cli::nodes_text(Json::parse(R"({"nodes": [{"name": "n1"}]})"), {}));
 }
 
 TEST(NodesText, OnlyTheNodesThatAreAskedFor) {
   const Json all = received(six_nodes());
-  const Json some = only_nodes(all, {"node[05-06]", "node01"});
+  const Json some = cli::only_nodes(all, {"node[05-06]", "node01"});
   ASSERT_EQ(some["nodes"].size(), 3U);
   EXPECT_EQ(some["nodes"][0]["name"], "node01");
   EXPECT_EQ(some["taken_at"], all["taken_at"]);
-  EXPECT_THAT(nodes_text(all, {"node06"}), Not(HasSubstr("node05")));
+  EXPECT_THAT(cli::nodes_text(all, {"node06"}), Not(HasSubstr("node05")));
   struct Case {
     const char* name;
     base::Code code;
@@ -389,7 +389,7 @@ TEST(NodesText, OnlyTheNodesThatAreAskedFor) {
                         {"\x1b[2J", base::Code::User, "\\x1b"}};
   for (const Case& item : cases) {
     try {
-      (void)nodes_text(all, {item.name});
+      (void)cli::nodes_text(all, {item.name});
       ADD_FAILURE() << item.name;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), item.code) << item.name;
@@ -399,13 +399,13 @@ TEST(NodesText, OnlyTheNodesThatAreAskedFor) {
 }
 
 TEST(NodesText, ManyProblemsAreCounted) {
-  NodesAnswer answer;
+  api::NodesAnswer answer;
   answer.nodes.taken_utc = kNow;
   for (int i = 100; i < 400; ++i) {
     answer.nodes.rows.push_back(node("n" + std::to_string(i), "IDLE+DRAIN"));
     answer.nodes.rows.back().reason = std::string(159, 'x') + "\xE2\x98\x83" + "hidden";
   }
-  const std::string text = nodes_text(received(answer), {});
+  const std::string text = cli::nodes_text(received(answer), {});
   EXPECT_THAT(text, HasSubstr("n[100-399]"));
   EXPECT_THAT(text, HasSubstr("n139 "));
   EXPECT_THAT(text, Not(HasSubstr("n140 ")));

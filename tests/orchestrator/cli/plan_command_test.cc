@@ -53,7 +53,7 @@ TEST_F(PlanCommand, EveryFormIsOfTheSamePlan) {
     return output.text;
   };
   const std::string json = with({"-o", "json", "--directory", folder_.path().string()});
-  const topology::Plan made = topology::parse_plan(json, "stdout", std::nullopt);
+  const topology::plan::Plan made = topology::plan::parse_plan(json, "stdout", std::nullopt);
   EXPECT_EQ(made.ranks, 64);
   EXPECT_EQ(tests::file_text(folder_.path() / "plan.json"), json);
   EXPECT_THAT(with({}), HasSubstr("64 ranks on 8 nodes of 8 NVIDIA H100"));
@@ -61,7 +61,8 @@ TEST_F(PlanCommand, EveryFormIsOfTheSamePlan) {
   EXPECT_THAT(with({"-o", "csv"}), HasSubstr("allreduce,"));
   EXPECT_THAT(with({"-o", "env"}), HasSubstr("NCCL's own choices stay"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "plan.tuner")) << "nothing to tell";
-  const trainer::RunConfig back = trainer::parse_run_config(with({"-o", "run"}), "stdout");
+  const trainer::contract::RunConfig back =
+      trainer::contract::parse_run_config(with({"-o", "run"}), "stdout");
   EXPECT_EQ(back.ranks, 64);
   for (const auto& decision : made.decisions) {
     if (decision.key == "sharding.optimizer") {
@@ -192,8 +193,8 @@ TEST_F(PlanCommand, OffersARankForEveryGpu) {
   }
   const std::string text = tests::file_text(run);
   file("run.yaml", text + "ranks: 8\nranks_per_node: 4\nslurm: {nodes: 2, ranks_per_node: 4}\n");
-  const trainer::RunConfig written =
-      trainer::parse_run_config(with({"--ranks", "16", "-o", "run"}).text, "stdout");
+  const trainer::contract::RunConfig written =
+      trainer::contract::parse_run_config(with({"--ranks", "16", "-o", "run"}).text, "stdout");
   EXPECT_EQ(written.ranks, 16);
   EXPECT_EQ(written.slurm->max_nodes, 4);
   EXPECT_THAT(with({"--ranks", "18"}).errors, HasSubstr("18 ranks are not a multiple of the 4"));
@@ -276,11 +277,11 @@ TEST_F(PlanCommand, TakesALogOfOneWay) {
     const base::Output output = plan({run, "--cluster", kExamples + "dgx-h100.yaml", "--vocabulary",
                                       "30522", "--measured", own, "--measured", log, "-o", "json"});
     EXPECT_EQ(output.exit.code, 0) << output.errors;
-    return topology::parse_plan(output.text, "stdout", std::nullopt);
+    return topology::plan::parse_plan(output.text, "stdout", std::nullopt);
   };
-  const topology::Plan plan = planned("Ring/Simple=" + ring);
+  const topology::plan::Plan plan = planned("Ring/Simple=" + ring);
   ASSERT_FALSE(plan.tuner.ranges.empty());
-  EXPECT_EQ(plan.tuner.ranges.back().way.algorithm, topology::Algorithm::Ring);
+  EXPECT_EQ(plan.tuner.ranges.back().way.algorithm, topology::nccl::Algorithm::Ring);
   EXPECT_TRUE(plan.tuner.ranges.back().measured);
   EXPECT_TRUE(planned(ring).tuner.ranges.empty()) << "as NCCL's own choice";
 }

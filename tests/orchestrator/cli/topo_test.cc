@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 using tests::TemporaryDirectory;
 using tests::write_file;
-using topology::Kind;
+using topology::graph::Kind;
 
 const std::string kRegatta = std::string(REGATTA_BINARY_DIR) + "/orchestrator/regatta";
 const base::Path kExamples = base::Path(REGATTA_SOURCE_DIR) / "topology" / "examples";
@@ -44,7 +44,7 @@ TEST(TopoHere, ACaptureTellsTheSame) {
   EXPECT_EQ(regatta({"topo", file}).text, regatta({"topo"}).text);
   const base::Output again = regatta({"topo", file, "-o", "json"});
   EXPECT_EQ(again.exit.code, 0);
-  EXPECT_EQ(topology::parse_graph(again.text, "stdout").of_kind(Kind::Node).size(), 1U);
+  EXPECT_EQ(topology::graph::parse_graph(again.text, "stdout").of_kind(Kind::Node).size(), 1U);
   const base::Output doctor = regatta({"doctor", file, "-o", "json"});
   EXPECT_TRUE(nlohmann::json::accept(doctor.text)) << doctor.text << doctor.errors;
 }
@@ -82,7 +82,7 @@ TEST_P(TopoExample, IsShownAndWrittenInEveryForm) {
   EXPECT_THAT(text.text, HasSubstr(GetParam().words));
   EXPECT_THAT(text.text, Not(HasSubstr("no fabric is known")));
   const base::Output json = regatta({"topo", file, "-o", "json"});
-  EXPECT_EQ(topology::to_json(topology::parse_graph(json.text, "stdout")), json.text);
+  EXPECT_EQ(topology::graph::to_json(topology::graph::parse_graph(json.text, "stdout")), json.text);
   for (const char* form : {"slurm", "slurm-block", "slurm-yaml"}) {
     const TemporaryDirectory folder;
     const base::Output written = regatta({"topo", file, "-o", form});
@@ -126,9 +126,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(TopoRefusesTo, WriteSlurmsFileWithoutAFabric) {
   const TemporaryDirectory folder;
-  topology::Graph graph;
+  topology::graph::Graph graph;
   graph.add(Kind::Node, "n1");
-  write_file(folder.path() / "graph.json", topology::to_json(graph));
+  write_file(folder.path() / "graph.json", topology::graph::to_json(graph));
   const base::Output done =
       regatta({"topo", (folder.path() / "graph.json").string(), "-o", "slurm"});
   EXPECT_EQ(done.exit.code, 7);
@@ -136,20 +136,20 @@ TEST(TopoRefusesTo, WriteSlurmsFileWithoutAFabric) {
 }
 
 TEST(TopologyText, ShowsHostileNamesHarmlessly) {
-  topology::Graph graph;
+  topology::graph::Graph graph;
   graph.add(Kind::Node, "n\x1b[31m1\n");
-  const std::string text = topology_text(graph);
+  const std::string text = cli::topology_text(graph);
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
   EXPECT_THAT(text, HasSubstr("nothing is known of what is in it"));
 }
 
 TEST(TopologyText, NodesThatAreAlikeAreToldOnce) {
-  topology::Graph graph;
+  topology::graph::Graph graph;
   for (int i = 1; i <= 1024; ++i) {
     const std::string name = "node" + std::to_string(i);
     graph.add(Kind::Numa, name + "/numa:0", graph.add(Kind::Node, name));
   }
-  const std::string text = topology_text(graph);
+  const std::string text = cli::topology_text(graph);
   EXPECT_THAT(text, HasSubstr("1024 nodes node[1-1024]\n"));
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 5);
 }

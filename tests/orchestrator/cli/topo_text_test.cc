@@ -13,10 +13,10 @@ using testing::HasSubstr;
 using testing::Not;
 using tests::TemporaryDirectory;
 using tests::write_file;
-using topology::Graph;
+using topology::graph::Graph;
 
 Graph graph_of(const std::vector<std::string>& files) {
-  return machines_of({files, {}, false, ""}, {}, "topo");
+  return cli::machines_of({files, {}, false, ""}, {}, "topo");
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -32,17 +32,18 @@ TEST(TopoText, PortsOfAdaptersAreNics) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const std::string file = tests::shared_path("topologies/nccl-xml/oci-H100-topology.xml").string();
   const Graph graph = graph_of({file});
-  EXPECT_THAT(topology_text(graph), HasSubstr("8 GPUs, 16 NICs, 4 NVSwitches\n"));
-  const auto node = graph.of_kind(topology::Kind::Node).front();
-  EXPECT_EQ(count_of(topology::write_nccl_xml(graph, node), "<net "), 16U);
-  EXPECT_EQ(topology_text(graph_of({file, file})), topology_text(graph)) << "the same machine";
+  EXPECT_THAT(cli::topology_text(graph), HasSubstr("8 GPUs, 16 NICs, 4 NVSwitches\n"));
+  const auto node = graph.of_kind(topology::graph::Kind::Node).front();
+  EXPECT_EQ(count_of(topology::sources::write_nccl_xml(graph, node), "<net "), 16U);
+  EXPECT_EQ(cli::topology_text(graph_of({file, file})), cli::topology_text(graph))
+      << "the same machine";
 }
 
 TEST(TopoText, OneSwitchIsNotSeveral) {
   REGATTA_NEED_SHARED("topologies/smi-topo");
   const std::string file =
       tests::shared_path("topologies/smi-topo/dgx-a100-8gpu-10nic.txt").string();
-  const std::string text = topology_text(graph_of({file}));
+  const std::string text = cli::topology_text(graph_of({file}));
   EXPECT_THAT(text, HasSubstr("8 GPUs, 10 NICs, 1 NVSwitch\n"));
   EXPECT_THAT(text, Not(HasSubstr("NVSwitches")));
 }
@@ -54,7 +55,7 @@ TEST(TopoText, WhatIsLeftOutIsSaidWithWhatToDo) {
   testing::internal::CaptureStderr();
   const Graph graph = graph_of({file.string()});
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(topology_text(graph), HasSubstr("1 GPU, no NIC"));
+  EXPECT_THAT(cli::topology_text(graph), HasSubstr("1 GPU, no NIC"));
   EXPECT_THAT(said,
               HasSubstr("regatta topo: " + file.string() + ": the matrix is cut off at the "));
   EXPECT_THAT(said, HasSubstr("1 GPU read, 1 NIC left out; give the whole output of nvidia-smi"));

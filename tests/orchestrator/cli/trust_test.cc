@@ -13,8 +13,8 @@
 
 #include "base/unique_fd.h"
 #include "orchestrator/cli/client.h"
-#include "orchestrator/site/data_directory.h"
 #include "orchestrator/files/trusted_peer.h"
+#include "orchestrator/site/data_directory.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -51,21 +51,21 @@ class TrustTest : public testing::Test {
 TEST_F(TrustTest, ATokenIsKeptOverRestarts) {
   base::FileSystem& files = base::posix_file_system();
   ::chmod(folder_.path().c_str(), 0700);
-  const std::string first = keep_token(files, folder_.path());
+  const std::string first = site::keep_token(files, folder_.path());
   EXPECT_EQ(first.size(), 64U);
   struct stat status {};
   ASSERT_EQ(::stat(path("token").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777U, 0600U);
-  EXPECT_EQ(keep_token(files, folder_.path()), first);
-  EXPECT_EQ(read_token(path("token")), first);
+  EXPECT_EQ(site::keep_token(files, folder_.path()), first);
+  EXPECT_EQ(site::read_token(path("token")), first);
   files.remove_file(path("token"));
-  EXPECT_NE(keep_token(files, folder_.path()), first);
+  EXPECT_NE(site::keep_token(files, folder_.path()), first);
 }
 
 TEST_F(TrustTest, TokenFilesThatMayBeKnownAreRefused) {
   const std::string good(64, 'a');
   for (const mode_t mode : {0640U, 0604U, 0660U, 0602U, 0610U, 0644U}) {
-    EXPECT_THAT(error_of([&] { (void)read_token(token_file(good + "\n", mode)); }),
+    EXPECT_THAT(error_of([&] { (void)site::read_token(token_file(good + "\n", mode)); }),
                 HasSubstr("operator: the token " + path("token").string() +
                           " can be read or written by others"))
         << std::oct << mode;
@@ -73,27 +73,32 @@ TEST_F(TrustTest, TokenFilesThatMayBeKnownAreRefused) {
   for (const std::string& text :
        {std::string(), std::string("\n"), good.substr(1), good + "a", std::string(64, 'A'),
         good + "\n\n", "\n" + good, std::string(64, '\0'), std::string(1 << 20, 'a')}) {
-    EXPECT_THAT(error_of([&] { (void)read_token(token_file(text)); }), HasSubstr("is damaged"));
+    EXPECT_THAT(error_of([&] { (void)site::read_token(token_file(text)); }),
+                HasSubstr("is damaged"));
   }
-  EXPECT_EQ(read_token(token_file(good)), good) << "without a line break, as a text editor may";
+  EXPECT_EQ(site::read_token(token_file(good)), good)
+      << "without a line break, as a text editor may";
 
   std::filesystem::create_symlink(path("token"), path("link"));
-  EXPECT_THAT(error_of([&] { (void)read_token(path("link")); }), HasSubstr("symbolic link"));
+  EXPECT_THAT(error_of([&] { (void)site::read_token(path("link")); }), HasSubstr("symbolic link"));
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(error_of([&] { (void)read_token(path("pipe")); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(error_of([&] { (void)read_token(folder_.path()); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(error_of([&] { (void)read_token(path("absent")); }), HasSubstr("not_found: "));
+  EXPECT_THAT(error_of([&] { (void)site::read_token(path("pipe")); }),
+              HasSubstr("not a regular file"));
+  EXPECT_THAT(error_of([&] { (void)site::read_token(folder_.path()); }),
+              HasSubstr("not a regular file"));
+  EXPECT_THAT(error_of([&] { (void)site::read_token(path("absent")); }), HasSubstr("not_found: "));
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's file";
   ASSERT_EQ(::chown(path("token").c_str(), kNobody, kNobody), 0);
-  EXPECT_THAT(error_of([&] { (void)read_token(path("token")); }),
+  EXPECT_THAT(error_of([&] { (void)site::read_token(path("token")); }),
               HasSubstr("belongs to user 65534, not to you"));
 }
 
 TEST_F(TrustTest, ADirectoryThatOthersWriteToHoldsNoToken) {
   for (const mode_t mode : {0777U, 0770U, 0702U, 01777U}) {
     ::chmod(folder_.path().c_str(), mode);
-    EXPECT_THAT(error_of([&] { (void)keep_token(base::posix_file_system(), folder_.path()); }),
-                HasSubstr("others can write into the data directory"))
+    EXPECT_THAT(
+        error_of([&] { (void)site::keep_token(base::posix_file_system(), folder_.path()); }),
+        HasSubstr("others can write into the data directory"))
         << std::oct << mode;
   }
   EXPECT_FALSE(std::filesystem::exists(path("token")));
@@ -148,7 +153,7 @@ TEST_F(TrustTest, NothingIsSentToASocketThatAnotherUserPlanted) {
   std::filesystem::create_directory(open);
   ::chmod(open.c_str(), 0777);
   PlantedSocket planted(open / "controller.sock");
-  const Client client({"unix:" + (open / "controller.sock").string()}, 5);
+  const cli::Client client({"unix:" + (open / "controller.sock").string()}, 5);
   EXPECT_THAT(error_of([&] { client.post("/runs", "secret", {}); }),
               HasSubstr("nothing was sent to unix:"));
   EXPECT_EQ(planted.heard(), "");
@@ -156,7 +161,7 @@ TEST_F(TrustTest, NothingIsSentToASocketThatAnotherUserPlanted) {
 
 TEST_F(TrustTest, SocketsThatNobodyAnswersAreSaidPlainly) {
   const auto ask = [](const base::Path& socket) {
-    return error_of([&] { (void)Client({"unix:" + socket.string()}, 5).get("/version"); });
+    return error_of([&] { (void)cli::Client({"unix:" + socket.string()}, 5).get("/version"); });
   };
   EXPECT_THAT(ask(path("absent.sock")), HasSubstr("retry: cannot reach the controller at unix:"));
   EXPECT_THAT(ask(path("absent.sock")), HasSubstr("start it with 'regatta serve'"));
@@ -164,7 +169,8 @@ TEST_F(TrustTest, SocketsThatNobodyAnswersAreSaidPlainly) {
   EXPECT_THAT(ask(path("file")), HasSubstr("cannot reach the controller"));
   const base::Path deep = path(std::string(200, 'd'));
   EXPECT_THAT(ask(deep / "controller.sock"), HasSubstr("cannot reach the controller"));
-  EXPECT_THAT(error_of([] { const Client client({}, 5); }), HasSubstr("name it with --server"));
+  EXPECT_THAT(error_of([] { const cli::Client client({}, 5); }),
+              HasSubstr("name it with --server"));
 }
 
 TEST_F(TrustTest, ATokenNeverLeavesTheMachineInTheClear) {
@@ -172,13 +178,17 @@ TEST_F(TrustTest, ATokenNeverLeavesTheMachineInTheClear) {
   for (const char* server : {"http://10.0.0.1:8420", "http://127.0.0.1.evil.example",
                              "http://127.0.0.1@evil.example", "http://0.0.0.0:1"}) {
     EXPECT_THAT(error_of([&] {
-                  const Client client({server, file.string()}, 1);
+                  const cli::Client client({server, file.string()}, 1);
                 }),
                 HasSubstr("the token is not sent to"))
         << server;
   }
   for (const char* server : {"http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1/"}) {
-    EXPECT_EQ(error_of([&] { const Client client({server, file.string()}, 1); }), "") << server;
+    EXPECT_EQ(error_of([&] {
+                const cli::Client client({server, file.string()}, 1);
+              }),
+              "")
+        << server;
   }
 }
 
@@ -208,7 +218,7 @@ TEST_F(TrustTest, NoTokenIsSentToAPortOfAnotherUser) {
   int port = 0;
   ASSERT_EQ(::read(told[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
   const base::Path file = token_file(std::string(64, 'a'));
-  const Client client({"http://127.0.0.1:" + std::to_string(port), file.string()}, 5);
+  const cli::Client client({"http://127.0.0.1:" + std::to_string(port), file.string()}, 5);
   EXPECT_THAT(error_of([&] { (void)client.get("/runs"); }),
               HasSubstr("nothing was sent to http://127.0.0.1:"));
   int status = 0;
@@ -250,7 +260,8 @@ TEST(Listeners, EveryoneOnThePortMustBeOurs) {
            Row{"damage", "0: x y z\n\n0: 0100007G:20E4 0 0A 0 0 0 1000\n", "127.0.0.1", false},
            Row{"nothing", "", "127.0.0.1", false},
        }) {
-    const std::string why = why_not_own_listener(head + each.table, each.address, 8420, 1000);
+    const std::string why =
+        files::why_not_own_listener(head + each.table, each.address, 8420, 1000);
     EXPECT_EQ(why.empty(), each.ours) << each.name << ": " << why;
   }
 }

@@ -18,15 +18,15 @@ class AdoptTest : public ControllerFixture {
  protected:
   AdoptTest() : ControllerFixture(2) { ticks(); }
 
-  trainer::RunDirectory make(const std::string& name,
-                             const std::map<std::string, std::string>& beside = {}) {
-    return trainer::RunDirectory::create(base::posix_file_system(), folder_.path() / "runs" / name,
-                                         tests::run_file(), beside);
+  trainer::contract::RunDirectory make(const std::string& name,
+                                       const std::map<std::string, std::string>& beside = {}) {
+    return trainer::contract::RunDirectory::create(
+        base::posix_file_system(), folder_.path() / "runs" / name, tests::run_file(), beside);
   }
   // Begun now, on this machine or on another one.
-  JournalAuthor begin(const trainer::RunDirectory& directory, const std::string& host) {
+  JournalAuthor begin(const trainer::contract::RunDirectory& directory, const std::string& host) {
     JournalAuthor journal(directory, clock_.utc_seconds());
-    trainer::StartRecord record;
+    trainer::contract::StartRecord record;
     record.host = host;
     journal.start(0.1, 0, 77, record);
     return journal;
@@ -41,25 +41,25 @@ class AdoptTest : public ControllerFixture {
 };
 
 TEST_F(AdoptTest, FindsARunThatIsStartedByHand) {
-  const trainer::RunDirectory directory = make("mine");
+  const trainer::contract::RunDirectory directory = make("mine");
   pass(11);
   EXPECT_EQ(store_->run("mine"), std::nullopt) << "nothing has begun";
-  scheduler_.reports["p77"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  scheduler_.reports["p77"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
   JournalAuthor journal = begin(directory, "");
   journal.step(1, 1);
   pass(11);
-  EXPECT_EQ(state("mine"), RunState::Running);
+  EXPECT_EQ(state("mine"), runs::RunState::Running);
   EXPECT_EQ(run("mine").summary.step, 1);
   journal.end(2, 0);
   scheduler_.reports.clear();
   ticks();
-  EXPECT_EQ(state("mine"), RunState::Succeeded);
+  EXPECT_EQ(state("mine"), runs::RunState::Succeeded);
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
 TEST_F(AdoptTest, LeavesARunThatIsBeingSubmitted) {
-  const SubmissionRecord submission{"theirs", 1, Wanted::Run, std::nullopt, ""};
-  begin(make("theirs", {{kSubmissionName, submission_text(submission)}}), "");
+  const runs::SubmissionRecord submission{"theirs", 1, runs::Wanted::Run, std::nullopt, ""};
+  begin(make("theirs", {{runs::kSubmissionName, runs::submission_text(submission)}}), "");
   pass(11);
   EXPECT_TRUE(store_->ids().empty());
 }
@@ -67,36 +67,37 @@ TEST_F(AdoptTest, LeavesARunThatIsBeingSubmitted) {
 TEST_F(AdoptTest, TellsOfWhatCannotBeReadAndGoesOn) {
   std::filesystem::create_directories(folder_.path() / "runs" / "bad" / "attempts");
   tests::write_file(folder_.path() / "runs" / "bad" / "run.json", "{}");
-  begin(trainer::RunDirectory::open(base::posix_file_system(), folder_.path() / "runs" / "bad"),
+  begin(trainer::contract::RunDirectory::open(base::posix_file_system(),
+                                              folder_.path() / "runs" / "bad"),
         "");
   tests::write_file(folder_.path() / "runs" / "bad" / "run.json", "{\"steps\": \"many\"}");
-  scheduler_.reports["p77"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  scheduler_.reports["p77"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
   begin(make("good"), "");
   pass(11);
-  EXPECT_EQ(state("good"), RunState::Running);
+  EXPECT_EQ(state("good"), runs::RunState::Running);
   EXPECT_EQ(store_->run("bad"), std::nullopt);
 }
 
 TEST_F(AdoptTest, FollowsTheJournalOfARunElsewhere) {
   JournalAuthor journal = begin(make("far"), "other-machine");
   pass(11);
-  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(state("far"), runs::RunState::Running);
   for (int i = 1; i <= 3; ++i) {
-    pass(kSilentSeconds - 100);
+    pass(control::kSilentSeconds - 100);
     journal.step(i * 500, i);
     ticks();
-    EXPECT_EQ(state("far"), RunState::Running) << i;
+    EXPECT_EQ(state("far"), runs::RunState::Running) << i;
   }
   journal.end(2000, 0);
   ticks();
-  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(state("far"), runs::RunState::Succeeded);
 }
 
 TEST_F(AdoptTest, ASilentJournalIsAnEnd) {
   begin(make("far"), "other-machine");
   pass(11);
-  pass(kSilentSeconds);
-  EXPECT_EQ(state("far"), RunState::Stopped);
+  pass(control::kSilentSeconds);
+  EXPECT_EQ(state("far"), runs::RunState::Stopped);
   EXPECT_THAT(run("far").error, HasSubstr("its journal has been silent for 10 min"));
 }
 
@@ -104,40 +105,40 @@ TEST_F(AdoptTest, WhatWasWrittenWhileNoControllerLookedIsNoSilence) {
   JournalAuthor journal = begin(make("far"), "other-machine");
   pass(11);
   close();
-  clock_.now += 2 * kSilentSeconds;
-  journal.step(2 * kSilentSeconds, 7);
+  clock_.now += 2 * control::kSilentSeconds;
+  journal.step(2 * control::kSilentSeconds, 7);
   open();
   ticks();
-  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(state("far"), runs::RunState::Running);
   EXPECT_EQ(run("far").summary.step, 7);
 }
 
 TEST_F(AdoptTest, WhatWasSilentAndGoesOnIsShownAgain) {
   JournalAuthor journal = begin(make("far"), "other-machine");
-  pass(kSilentSeconds + 30);
-  EXPECT_EQ(state("far"), RunState::Stopped);
+  pass(control::kSilentSeconds + 30);
+  EXPECT_EQ(state("far"), runs::RunState::Stopped);
   journal.step(700, 3);
   pass(70);
-  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(state("far"), runs::RunState::Running);
   journal.end(800, 0);
   ticks();
-  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(state("far"), runs::RunState::Succeeded);
 }
 
 TEST_F(AdoptTest, AClockThatIsBehindIsNoSilence) {
-  const trainer::RunDirectory directory = make("far");
+  const trainer::contract::RunDirectory directory = make("far");
   begin(directory, "other-machine").end(2, 25);
   pass(11);
-  JournalAuthor second(directory, clock_.utc_seconds() - 5 * kSilentSeconds);
-  trainer::StartRecord record;
+  JournalAuthor second(directory, clock_.utc_seconds() - 5 * control::kSilentSeconds);
+  trainer::contract::StartRecord record;
   record.host = "slow-clock";
   second.start(0.1, 0, 78, record);
   pass(70);
-  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(state("far"), runs::RunState::Running);
 }
 
 TEST_F(AdoptTest, TwoAttemptsAtOnceEndWithTheOneThatWasNotFenced) {
-  const trainer::RunDirectory directory = make("far");
+  const trainer::contract::RunDirectory directory = make("far");
   JournalAuthor first = begin(directory, "other-machine");
   JournalAuthor second = begin(directory, "third-machine");
   pass(11);
@@ -145,21 +146,21 @@ TEST_F(AdoptTest, TwoAttemptsAtOnceEndWithTheOneThatWasNotFenced) {
   ticks();
   first.end(1, 23);
   pass(100);
-  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_EQ(state("far"), runs::RunState::Stopped);
   EXPECT_LE(store_->launches(run("far").number).size(), 3U) << "no launch a tick";
 }
 
 TEST_F(AdoptTest, ADirectoryMadeAnewKeepsTheOldRun) {
   const base::Path path = folder_.path() / "runs" / "far";
-  const trainer::RunDirectory directory = make("far");
+  const trainer::contract::RunDirectory directory = make("far");
   begin(directory, "other-machine").end(1, 0);
   begin(directory, "other-machine").end(1, 0);
   pass(11);
-  ASSERT_EQ(state("far"), RunState::Succeeded);
+  ASSERT_EQ(state("far"), runs::RunState::Succeeded);
   std::filesystem::remove_all(path);
   begin(make("far"), "other-machine");
   pass(200);
-  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(state("far"), runs::RunState::Succeeded);
   EXPECT_EQ(store_->launches(run("far").number).size(), 1U);
 }
 
@@ -170,68 +171,68 @@ TEST_F(AdoptTest, WhatRunsElsewhereTakesNoPlace) {
   const std::string first = submit();
   const std::string second = submit();
   ticks();
-  EXPECT_EQ(state(first), RunState::Starting);
-  EXPECT_EQ(state(second), RunState::Starting);
+  EXPECT_EQ(state(first), runs::RunState::Starting);
+  EXPECT_EQ(state(second), runs::RunState::Starting);
 }
 
 TEST_F(AdoptTest, AProcessHereThatCannotBeNamedIsFollowedUntilItIsGone) {
   JournalAuthor journal = begin(make("near"), "");
   pass(11);
-  EXPECT_EQ(state("near"), RunState::Running) << "by a relative path, say";
+  EXPECT_EQ(state("near"), runs::RunState::Running) << "by a relative path, say";
   close();
   scheduler_.gone.insert(77);
   lose_the_store();
   ticks();
-  EXPECT_EQ(state("near"), RunState::Stopped);
+  EXPECT_EQ(state("near"), runs::RunState::Stopped);
 }
 
 TEST_F(AdoptTest, SilenceCountsFromTheLastRecordForANewController) {
   begin(make("far"), "other-machine");
   pass(11);
   close();
-  clock_.now += kSilentSeconds;
+  clock_.now += control::kSilentSeconds;
   open();
   ticks();
-  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_EQ(state("far"), runs::RunState::Stopped);
 }
 
 TEST_F(AdoptTest, ARequeuedJobGoesOn) {
-  const trainer::RunDirectory directory = make("far");
+  const trainer::contract::RunDirectory directory = make("far");
   JournalAuthor first = begin(directory, "other-machine");
   first.step(1, 1);
   first.checkpoint(1.5, 1);
   first.end(2, 25);
   pass(11);
-  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_EQ(state("far"), runs::RunState::Stopped);
   pass(70);
-  EXPECT_EQ(state("far"), RunState::Stopped) << "nothing has begun again";
+  EXPECT_EQ(state("far"), runs::RunState::Stopped) << "nothing has begun again";
   JournalAuthor second(directory, clock_.utc_seconds());
   pass(70);
-  EXPECT_EQ(state("far"), RunState::Stopped) << "its journal is empty";
-  trainer::StartRecord record;
+  EXPECT_EQ(state("far"), runs::RunState::Stopped) << "its journal is empty";
+  trainer::contract::StartRecord record;
   record.host = "third-machine";
   second.start(0.1, 1, 78, record);
   second.step(1, 2);
   pass(70);
-  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(state("far"), runs::RunState::Running);
   EXPECT_EQ(run("far").summary.step, 2);
   EXPECT_EQ(run("far").ended_utc, std::nullopt);
   second.end(2, 0);
   ticks();
-  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(state("far"), runs::RunState::Succeeded);
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
 TEST_F(AdoptTest, AnAttemptBetweenTwoLooksCountsToo) {
-  const trainer::RunDirectory directory = make("far");
+  const trainer::contract::RunDirectory directory = make("far");
   begin(directory, "other-machine").end(2, 24);
   pass(11);
-  EXPECT_EQ(state("far"), RunState::Stopped);
+  EXPECT_EQ(state("far"), runs::RunState::Stopped);
   JournalAuthor second = begin(directory, "other-machine");
   second.step(1, 5);
   second.end(2, 0);
   pass(70);
-  EXPECT_EQ(state("far"), RunState::Succeeded);
+  EXPECT_EQ(state("far"), runs::RunState::Succeeded);
   EXPECT_EQ(run("far").summary.step, 5);
 }
 
@@ -245,7 +246,7 @@ TEST_F(AdoptTest, WhatIsOnlyKnownByItsJournalCannotBeCancelled) {
     EXPECT_EQ(error.code(), base::Code::Conflict);
     EXPECT_THAT(error.what(), HasSubstr("scancel"));
   }
-  EXPECT_EQ(state("far"), RunState::Running);
+  EXPECT_EQ(state("far"), runs::RunState::Running);
   EXPECT_TRUE(scheduler_.stopped.empty());
 }
 

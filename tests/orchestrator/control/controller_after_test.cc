@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "orchestrator/control/dependencies.h"
 #include "orchestrator/api/explain.h"
+#include "orchestrator/control/dependencies.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 
 namespace regatta::orchestrator {
@@ -62,18 +62,18 @@ TEST_F(AfterTest, BeginsWhenTheOthersHaveSucceeded) {
   EXPECT_EQ(run(last).wait.category, "dependency");
   EXPECT_EQ(run(last).wait.clears, "by itself");
   end(first, 0);
-  ASSERT_EQ(state(first), RunState::Succeeded);
+  ASSERT_EQ(state(first), runs::RunState::Succeeded);
   EXPECT_THAT(run(last).reason, HasSubstr("waits for " + second + ", which is starting"));
   EXPECT_EQ(scheduler_.launches.size(), 2U);
   end(second, 0);
-  EXPECT_EQ(state(last), RunState::Starting);
+  EXPECT_EQ(state(last), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), 3U);
   ticks(20);
   EXPECT_EQ(scheduler_.launches.size(), 3U) << "once";
   // Nothing is left to wait for.
   const std::string later = submit_after({last, first});
   end(last, 0);
-  EXPECT_EQ(state(later), RunState::Starting);
+  EXPECT_EQ(state(later), runs::RunState::Starting);
 }
 
 // A client that lost the answer asks again, perhaps much later.
@@ -83,7 +83,7 @@ TEST_F(AfterTest, TheSameKeyIsTheSameRunWhateverBecameOfTheOthers) {
   const auto ask = [&] { return controller_->submit(tests::run_file(), "key", {first}); };
   const std::string second = ask().run.id;
   end(first, 0);
-  ASSERT_EQ(state(second), RunState::Starting);
+  ASSERT_EQ(state(second), runs::RunState::Starting);
   (void)controller_->remove(first, {});
   const auto again = ask();
   EXPECT_EQ(again.run.id, second);
@@ -96,7 +96,7 @@ TEST_F(AfterTest, TakesNoPlaceWhileItWaits) {
   for (int i = 0; i < 5; ++i) (void)submit_after({first});
   const std::string free = submit();
   ticks();
-  EXPECT_EQ(state(free), RunState::Starting);
+  EXPECT_EQ(state(free), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), 2U);
   end(first, 0);
   EXPECT_EQ(scheduler_.launches.size(), 3U) << "one place is free for five";
@@ -116,23 +116,23 @@ TEST_P(EndsOtherwise, WaitsForAResume) {
   if (GetParam().cancel) controller_->cancel(first);
   ticks();
   end(first, GetParam().code);
-  ASSERT_TRUE(is_over(state(first)));
-  EXPECT_EQ(state(last), RunState::Queued);
+  ASSERT_TRUE(runs::is_over(state(first)));
+  EXPECT_EQ(state(last), runs::RunState::Queued);
   EXPECT_EQ(run(last).reason, "waits for " + first + ", which " + GetParam().words +
                                   "; this run will not begin unless that one goes on and succeeds");
   EXPECT_EQ(run(last).wait.action,
             "`regatta resume " + first + "`, or `regatta cancel " + last + "`");
   EXPECT_EQ(run(last).wait.clears, "never");
-  const RunParts parts = read_parts(*store_, run(last).number);
-  EXPECT_THAT(explain_text(explain_json(run(last), parts, {}, std::nullopt, 0)),
+  const api::RunParts parts = api::read_parts(*store_, run(last).number);
+  EXPECT_THAT(api::explain_text(api::explain_json(run(last), parts, {}, std::nullopt, 0)),
               HasSubstr("now     it waits for " + first));
   controller_->resume(first);
   ticks();
   EXPECT_EQ(run(last).wait.clears, "by itself");
   scheduler_.end("h2", 0);
   ticks(4);
-  EXPECT_EQ(state(first), RunState::Succeeded);
-  EXPECT_EQ(state(last), RunState::Starting);
+  EXPECT_EQ(state(first), runs::RunState::Succeeded);
+  EXPECT_EQ(state(last), runs::RunState::Starting);
 }
 INSTANTIATE_TEST_SUITE_P(Controller, EndsOtherwise,
                          testing::Values(Otherwise{"stopped", 24, false, "was stopped"},
@@ -154,10 +154,10 @@ TEST_F(AfterTest, OutlivesTheControllerAndItsStore) {
     }
     ticks(4);
     EXPECT_EQ(run(last).after, Names{first}) << store_is_lost;
-    EXPECT_EQ(state(last), RunState::Queued) << store_is_lost;
+    EXPECT_EQ(state(last), runs::RunState::Queued) << store_is_lost;
     EXPECT_EQ(scheduler_.launches.size(), launches);
     end(first, 0);
-    EXPECT_EQ(state(last), RunState::Starting) << store_is_lost;
+    EXPECT_EQ(state(last), runs::RunState::Starting) << store_is_lost;
     end(last, 0);
   }
 }
@@ -172,14 +172,14 @@ TEST_F(AfterTest, SaysThatWhatItWaitsForWasRemoved) {
   for (const bool store_is_lost : {false, true}) {
     if (store_is_lost) lose_the_store();
     ticks(4);
-    EXPECT_EQ(state(last), RunState::Queued);
+    EXPECT_EQ(state(last), runs::RunState::Queued);
     EXPECT_EQ(run(last).reason,
               "waits for " + first + ", which was removed, so this run will never begin");
     EXPECT_EQ(run(last).wait.action, "`regatta cancel " + last + "`");
   }
   controller_->cancel(last);
   ticks(4);
-  EXPECT_EQ(state(last), RunState::Cancelled);
+  EXPECT_EQ(state(last), runs::RunState::Cancelled);
 }
 
 TEST_F(AfterTest, CancelledItWaitsAgainWhenItIsResumed) {
@@ -188,13 +188,13 @@ TEST_F(AfterTest, CancelledItWaitsAgainWhenItIsResumed) {
   ticks();
   controller_->cancel(last);
   ticks(4);
-  ASSERT_EQ(state(last), RunState::Cancelled);
+  ASSERT_EQ(state(last), runs::RunState::Cancelled);
   controller_->resume(last);
   ticks(4);
-  EXPECT_EQ(state(last), RunState::Queued);
+  EXPECT_EQ(state(last), runs::RunState::Queued);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
   end(first, 0);
-  EXPECT_EQ(state(last), RunState::Starting);
+  EXPECT_EQ(state(last), runs::RunState::Starting);
 }
 
 TEST_F(AfterTest, WhatHasBegunGoesOn) {
@@ -221,7 +221,7 @@ TEST_F(AfterTest, RefusesWhatCannotBeWaitedFor) {
     }
   };
   EXPECT_EQ(code({first, "nobody"}), base::Code::NotFound);
-  EXPECT_EQ(code(Names(kMostAfter + 1, first)), base::Code::User);
+  EXPECT_EQ(code(Names(control::kMostAfter + 1, first)), base::Code::User);
   EXPECT_EQ(directories(), 1U);
   const auto made = controller_->submit(tests::run_file(), "key", {first});
   EXPECT_EQ(controller_->submit(tests::run_file(), "key", {first}).run.id, made.run.id);
@@ -233,31 +233,31 @@ TEST_F(AfterTest, RefusesWhatCannotBeWaitedFor) {
 }
 
 TEST(Blockage, NamesFirstWhatNeedsSomebody) {
-  const auto made = [](const std::string& id, RunState state) {
-    orchestrator::Run run;
+  const auto made = [](const std::string& id, runs::RunState state) {
+    orchestrator::runs::Run run;
     run.id = id;
     run.state = state;
     return run;
   };
-  const orchestrator::Run run = made("mine", RunState::Queued);
-  const Dependency done{"done", made("done", RunState::Succeeded)};
-  const Dependency queued{"queued", made("queued", RunState::Queued)};
-  const Dependency failed{"failed", made("failed", RunState::Failed)};
-  const Dependency gone{"gone", std::nullopt};
-  const Dependency unread{"unread", std::nullopt, true};
-  EXPECT_FALSE(blockage_of(run, {}));
-  EXPECT_FALSE(blockage_of(run, {done, done}));
-  EXPECT_EQ(blockage_of(run, {done, queued})->reason, "waits for queued, which is queued");
-  EXPECT_EQ(blockage_of(run, {unread, queued})->reason,
+  const orchestrator::runs::Run run = made("mine", runs::RunState::Queued);
+  const control::Dependency done{"done", made("done", runs::RunState::Succeeded)};
+  const control::Dependency queued{"queued", made("queued", runs::RunState::Queued)};
+  const control::Dependency failed{"failed", made("failed", runs::RunState::Failed)};
+  const control::Dependency gone{"gone", std::nullopt};
+  const control::Dependency unread{"unread", std::nullopt, true};
+  EXPECT_FALSE(control::blockage_of(run, {}));
+  EXPECT_FALSE(control::blockage_of(run, {done, done}));
+  EXPECT_EQ(control::blockage_of(run, {done, queued})->reason, "waits for queued, which is queued");
+  EXPECT_EQ(control::blockage_of(run, {unread, queued})->reason,
             "waits for unread, which has not been read yet, and for 1 more run");
-  EXPECT_THAT(blockage_of(run, {queued, failed, done})->reason,
+  EXPECT_THAT(control::blockage_of(run, {queued, failed, done})->reason,
               HasSubstr("waits for failed, which failed; this run will not begin"));
-  EXPECT_THAT(blockage_of(run, {queued, failed, gone})->reason,
+  EXPECT_THAT(control::blockage_of(run, {queued, failed, gone})->reason,
               HasSubstr("waits for gone, which was removed, so this run will never begin, and for "
                         "2 more runs"));
-  Dependency resumed = failed;
-  resumed.run->wanted = Wanted::Resume;
-  EXPECT_EQ(blockage_of(run, {resumed})->reason, "waits for failed, which is queued");
+  control::Dependency resumed = failed;
+  resumed.run->wanted = runs::Wanted::Resume;
+  EXPECT_EQ(control::blockage_of(run, {resumed})->reason, "waits for failed, which is queued");
 }
 
 }  // namespace

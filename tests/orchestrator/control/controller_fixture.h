@@ -16,12 +16,12 @@ class ControllerFixture : public testing::Test {
   explicit ControllerFixture(int parallel) : parallel_(parallel) { open(); }
 
   void open() {
-    store_ = std::make_unique<Store>(folder_.path() / "state");
-    ControllerOptions options;
+    store_ = std::make_unique<store::Store>(folder_.path() / "state");
+    control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
     options.parallel = parallel_;
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
+    controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                        scheduler_, options);
     controller_->adopt();
   }
   void close() {
@@ -40,18 +40,18 @@ class ControllerFixture : public testing::Test {
       clock_.now += 0.25;
     }
   }
-  orchestrator::Run run(const std::string& id) { return *store_->run(id); }
-  RunState state(const std::string& id) { return run(id).state; }
-  trainer::RunDirectory directory(const std::string& id) {
-    return trainer::RunDirectory::open(base::posix_file_system(), run(id).directory);
+  orchestrator::runs::Run run(const std::string& id) { return *store_->run(id); }
+  runs::RunState state(const std::string& id) { return run(id).state; }
+  trainer::contract::RunDirectory directory(const std::string& id) {
+    return trainer::contract::RunDirectory::open(base::posix_file_system(), run(id).directory);
   }
 
   int parallel_;
   tests::TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<control::Controller> controller_;
 };
 
 }  // namespace regatta::orchestrator

@@ -47,13 +47,13 @@ TEST_F(ForeignTest, AHealthyJobIsLeftAlone) {
   journal.start(0.1);
   journal.step(1, 1);
   ticks();
-  ASSERT_EQ(state(id), RunState::Running);
+  ASSERT_EQ(state(id), runs::RunState::Running);
   restart("local");
   scheduler_.reports.clear();  // a process of that handle is not here
   wait_long();
   journal.step(2, 2);
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   EXPECT_EQ(run(id).summary.step, 2) << "its journal is read";
   EXPECT_THAT(run(id).reason, HasSubstr("belongs to Slurm"));
   EXPECT_EQ(scheduler_.launches.size(), launches_) << "started beside it";
@@ -62,7 +62,7 @@ TEST_F(ForeignTest, AHealthyJobIsLeftAlone) {
   restart("slurm_cli");
   scheduler_.end("h1", 0);
   ticks();
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_EQ(run(id).reason, "");
 }
 
@@ -84,7 +84,7 @@ TEST_F(ForeignTest, ALostStoreChangesNothing) {
   lose_the_store();
   wait_long();
   EXPECT_EQ(run(id).scheduler, "slurm");
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), launches_);
 }
 
@@ -94,10 +94,10 @@ TEST_F(ForeignTest, OneThatWaitsKeepsNoOtherFromItsPlace) {
   ASSERT_EQ(launches_, 0U);
   const std::string own = submit();
   wait_long();
-  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(state(id), runs::RunState::Queued);
   EXPECT_THAT(run(id).reason, HasSubstr("--scheduler slurm_cli"));
   EXPECT_EQ(run(own).scheduler, "local");
-  EXPECT_EQ(state(own), RunState::Starting);
+  EXPECT_EQ(state(own), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
@@ -106,7 +106,7 @@ TEST_F(ForeignTest, AJobTakesNoPlaceOfAProcess) {
   restart("local");
   const std::string own = submit();
   ticks();
-  EXPECT_EQ(state(own), RunState::Starting);
+  EXPECT_EQ(state(own), runs::RunState::Starting);
 }
 
 TEST_F(ForeignTest, IsCancelledWhereNothingOfItRuns) {
@@ -114,7 +114,7 @@ TEST_F(ForeignTest, IsCancelledWhereNothingOfItRuns) {
   restart("local");
   EXPECT_TRUE(controller_->cancel(waits));
   ticks();
-  EXPECT_EQ(state(waits), RunState::Cancelled);
+  EXPECT_EQ(state(waits), runs::RunState::Cancelled);
 }
 
 TEST_F(ForeignTest, ACancellationThatNobodyCouldCarryOutIsRefused) {
@@ -145,14 +145,15 @@ TEST_F(ForeignTest, AnOlderRecordIsUnderstood) {
   restart("slurm_cli");
   const std::string id = submit();
   ticks();
-  auto submission = *read_submission(base::posix_file_system(), run(id).directory);
+  auto submission = *runs::read_submission(base::posix_file_system(), run(id).directory);
   EXPECT_EQ(std::exchange(submission.scheduler, ""), "slurm");
-  write_submission(base::posix_file_system(), run(id).directory, submission);
+  runs::write_submission(base::posix_file_system(), run(id).directory, submission);
   for (const auto& [handle, scheduler] : std::map<std::string, std::string>{
            {"slurm:12:0123456789abcdef", "slurm"}, {"4711:815:b4a3ee3c-boot", "local"}, {"", ""}}) {
-    Launch launch = read_launches(base::posix_file_system(), directory(id).path()).at(0);
+    runs::Launch launch =
+        runs::read_launches(base::posix_file_system(), directory(id).path()).at(0);
     launch.handle = handle;
-    write_launch(base::posix_file_system(), directory(id).path(), launch);
+    runs::write_launch(base::posix_file_system(), directory(id).path(), launch);
     scheduler_.called = "else";
     lose_the_store();
     EXPECT_EQ(run(id).scheduler, scheduler) << handle;
@@ -163,12 +164,12 @@ TEST_F(ForeignTest, NothingIsStartedWhileTheSchedulerIsAway) {
   scheduler_.away = "Slurm has not answered yet";
   const std::string id = submit();
   wait_long();
-  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(state(id), runs::RunState::Queued);
   EXPECT_EQ(run(id).reason, "Slurm has not answered yet");
   EXPECT_TRUE(scheduler_.launches.empty());
   scheduler_.away.clear();
   ticks();
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   EXPECT_EQ(run(id).failures, 0);
 }
 

@@ -35,7 +35,7 @@ struct End {
   const char* name;
   std::vector<int> codes;  // of its launches
   bool cancel;
-  RunState state;
+  runs::RunState state;
 };
 class Ends : public RebuildTest, public testing::WithParamInterface<End> {};
 TEST_P(Ends, AreFinal) {
@@ -48,7 +48,7 @@ TEST_P(Ends, AreFinal) {
     wait_for_the_next_attempt();
   }
   ticks();
-  const orchestrator::Run before = run(id);
+  const orchestrator::runs::Run before = run(id);
   ASSERT_EQ(before.state, GetParam().state);
   const std::size_t launches = scheduler_.launches.size();
   const bool knows = GetParam().name[0] != 'u';
@@ -70,13 +70,14 @@ TEST_P(Ends, AreFinal) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Controller, Ends,
-    testing::Values(End{"failed_for_good", {22, 22, 22, 22, 22}, false, RunState::Failed},
-                    End{"unknown_to_the_scheduler", {22, 22, 22, 22, 22}, false, RunState::Failed},
-                    End{"bad_input", {20}, false, RunState::Failed},
-                    End{"succeeded", {0}, false, RunState::Succeeded},
-                    End{"succeeded_late", {22, 22, 0}, false, RunState::Succeeded},
-                    End{"stopped", {24}, false, RunState::Stopped},
-                    End{"cancelled", {24}, true, RunState::Cancelled}),
+    testing::Values(
+        End{"failed_for_good", {22, 22, 22, 22, 22}, false, runs::RunState::Failed},
+        End{"unknown_to_the_scheduler", {22, 22, 22, 22, 22}, false, runs::RunState::Failed},
+        End{"bad_input", {20}, false, runs::RunState::Failed},
+        End{"succeeded", {0}, false, runs::RunState::Succeeded},
+        End{"succeeded_late", {22, 22, 0}, false, runs::RunState::Succeeded},
+        End{"stopped", {24}, false, runs::RunState::Stopped},
+        End{"cancelled", {24}, true, runs::RunState::Cancelled}),
     [](const auto& each) { return std::string(each.param.name); });
 
 TEST_F(RebuildTest, ACancellationOfWhatNeverRanIsFinal) {
@@ -87,7 +88,7 @@ TEST_F(RebuildTest, ACancellationOfWhatNeverRanIsFinal) {
   lose_the_store();  // at once: it was acknowledged
   scheduler_.refuse_for_now = false;
   for (int i = 0; i < 10; ++i) wait_for_the_next_attempt();
-  EXPECT_EQ(state(id), RunState::Cancelled);
+  EXPECT_EQ(state(id), runs::RunState::Cancelled);
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
@@ -99,7 +100,7 @@ TEST_F(RebuildTest, WhatWasRefusedForNowIsTriedAgain) {
   scheduler_.refuse_for_now = false;
   lose_the_store();
   for (int i = 0; i < 3; ++i) wait_for_the_next_attempt();
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
@@ -107,12 +108,12 @@ TEST_F(RebuildTest, WhatCouldNotBeStartedIsNotTriedAgain) {
   scheduler_.refuse = true;
   const std::string id = submit();
   ticks();
-  ASSERT_EQ(state(id), RunState::Failed);
+  ASSERT_EQ(state(id), runs::RunState::Failed);
   const std::string error = run(id).error;
   scheduler_.refuse = false;
   lose_the_store();
   for (int i = 0; i < 10; ++i) wait_for_the_next_attempt();
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_EQ(run(id).error, error);
   EXPECT_TRUE(scheduler_.launches.empty());
 }
@@ -120,7 +121,7 @@ TEST_F(RebuildTest, WhatCouldNotBeStartedIsNotTriedAgain) {
 // Their journals say how they ended, to every store anew.
 TEST_F(RebuildTest, RunsMadeByHandKeepTheirOutcome) {
   for (const auto& [name, code] : {std::pair("good", 0), std::pair("bad", 20)}) {
-    const auto made = trainer::RunDirectory::create(
+    const auto made = trainer::contract::RunDirectory::create(
         base::posix_file_system(), folder_.path() / "runs" / name, tests::run_file());
     JournalAuthor journal(made, clock_.utc_seconds());
     journal.start(0.1);
@@ -129,8 +130,8 @@ TEST_F(RebuildTest, RunsMadeByHandKeepTheirOutcome) {
   for (int loss = 0; loss < 3; ++loss) {
     lose_the_store();
     for (int i = 0; i < 10; ++i) wait_for_the_next_attempt();
-    EXPECT_EQ(state("good"), RunState::Succeeded) << loss;
-    EXPECT_EQ(state("bad"), RunState::Failed) << loss;
+    EXPECT_EQ(state("good"), runs::RunState::Succeeded) << loss;
+    EXPECT_EQ(state("bad"), runs::RunState::Failed) << loss;
     EXPECT_EQ(run("good").error, "") << loss;
     EXPECT_NE(run("bad").error, "") << loss;
   }
@@ -141,7 +142,7 @@ TEST_F(RebuildTest, AnAttemptThatCannotBeReadIsNoNewStart) {
   const std::string id = submit();
   controller_->cancel(id);
   ticks();
-  ASSERT_EQ(state(id), RunState::Cancelled);
+  ASSERT_EQ(state(id), runs::RunState::Cancelled);
   const double ended = run(id).ended_utc.value();
   const base::Path attempt = base::Path(run(id).directory) / "attempts" / "1-0123456789abcdef";
   std::filesystem::create_directories(attempt);
@@ -150,7 +151,7 @@ TEST_F(RebuildTest, AnAttemptThatCannotBeReadIsNoNewStart) {
   lose_the_store();
   for (int i = 0; i < 10; ++i) {
     wait_for_the_next_attempt();
-    EXPECT_EQ(state(id), RunState::Cancelled) << i;
+    EXPECT_EQ(state(id), runs::RunState::Cancelled) << i;
   }
   EXPECT_EQ(run(id).ended_utc, ended);
 }
@@ -161,10 +162,11 @@ TEST_F(RebuildTest, WhatRunsIsNeverShownAsQueued) {
   end(22);  // state.json is of this end
   wait_for_the_next_attempt();
   ticks();
-  ASSERT_EQ(state(id), RunState::Starting);
+  ASSERT_EQ(state(id), runs::RunState::Starting);
   ASSERT_EQ(scheduler_.launches.size(), 2U);
   lose_the_store();
-  EXPECT_EQ(state(id), RunState::Starting) << "before anybody has looked at its second launch";
+  EXPECT_EQ(state(id), runs::RunState::Starting)
+      << "before anybody has looked at its second launch";
   ticks();
   EXPECT_EQ(scheduler_.launches.size(), 2U);
 }
@@ -181,13 +183,13 @@ TEST_F(RebuildTest, FailuresInARowAreCountedOn) {
   lose_the_store();
   ticks();
   EXPECT_EQ(run(id).failures, 3);
-  EXPECT_EQ(state(id), RunState::Starting) << "the fourth is at work";
+  EXPECT_EQ(state(id), runs::RunState::Starting) << "the fourth is at work";
   EXPECT_EQ(scheduler_.launches.size(), 4U);
   end(22);
   wait_for_the_next_attempt();
   end(22);
   wait_for_the_next_attempt();
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_EQ(scheduler_.launches.size(), 5U);
 }
 
@@ -196,7 +198,7 @@ TEST_F(RebuildTest, ACancellationThatCouldNotBeWrittenDownIsWrittenLater) {
   for (const bool restart : {false, true}) {
     const std::string id = submit();
     ticks();
-    const base::Path submission = base::Path(run(id).directory) / kSubmissionName;
+    const base::Path submission = base::Path(run(id).directory) / runs::kSubmissionName;
     std::filesystem::remove(submission);
     std::filesystem::create_directories(submission / "full");
     EXPECT_TRUE(controller_->cancel(id));
@@ -208,9 +210,9 @@ TEST_F(RebuildTest, ACancellationThatCouldNotBeWrittenDownIsWrittenLater) {
     }
     std::filesystem::remove_all(submission);
     wait_for_the_next_attempt();
-    const auto written = read_submission(base::posix_file_system(), run(id).directory);
+    const auto written = runs::read_submission(base::posix_file_system(), run(id).directory);
     ASSERT_TRUE(written);
-    EXPECT_EQ(written->wanted, Wanted::Cancel);
+    EXPECT_EQ(written->wanted, runs::Wanted::Cancel);
   }
 }
 
@@ -222,16 +224,17 @@ TEST_F(RebuildTest, WhatCouldNotBeWrittenDownIsWrittenLater) {
   end(22);
   wait_for_the_next_attempt();
   end(20);
-  ASSERT_EQ(state(id), RunState::Failed);
+  ASSERT_EQ(state(id), runs::RunState::Failed);
   EXPECT_FALSE(run(id).settled) << "nothing says so in its directory";
-  for (const Launch& launch : read_launches(base::posix_file_system(), run(id).directory)) {
+  for (const runs::Launch& launch :
+       runs::read_launches(base::posix_file_system(), run(id).directory)) {
     EXPECT_FALSE(launch.over) << "without a state that would be the end of its run";
   }
   std::filesystem::remove_all(state_file);
   for (int i = 0; i < 3; ++i) wait_for_the_next_attempt();
   EXPECT_TRUE(run(id).settled);
-  ASSERT_TRUE(read_state(base::posix_file_system(), run(id).directory));
-  const auto launches = read_launches(base::posix_file_system(), run(id).directory);
+  ASSERT_TRUE(runs::read_state(base::posix_file_system(), run(id).directory));
+  const auto launches = runs::read_launches(base::posix_file_system(), run(id).directory);
   ASSERT_EQ(launches.size(), 2U);
   EXPECT_TRUE(launches[0].over && launches[1].over);
 }
@@ -253,7 +256,7 @@ TEST_F(RebuildTest, ProgressCountsOnce) {
     end(22);
     wait_for_the_next_attempt();
   }
-  EXPECT_EQ(state(id), RunState::Failed) << "step 10 is not progress of the fourth attempt";
+  EXPECT_EQ(state(id), runs::RunState::Failed) << "step 10 is not progress of the fourth attempt";
 }
 
 TEST_F(RebuildTest, OrderAndTimesSurvive) {
@@ -265,7 +268,7 @@ TEST_F(RebuildTest, OrderAndTimesSurvive) {
   ticks();
   const auto list = [&] {
     std::vector<std::pair<std::string, double>> rows;
-    for (const RunRow& row : store_->list({}).rows) {
+    for (const store::RunRow& row : store_->list({}).rows) {
       rows.push_back({row.run.id, row.run.created_utc});
     }
     return rows;
@@ -278,14 +281,14 @@ TEST_F(RebuildTest, OrderAndTimesSurvive) {
 }
 
 TEST_F(RebuildTest, ARunMadeByHandKeepsItsTime) {
-  const auto made = trainer::RunDirectory::create(
+  const auto made = trainer::contract::RunDirectory::create(
       base::posix_file_system(), folder_.path() / "runs" / "mine", tests::run_file());
   JournalAuthor journal(made, 1000);
   journal.start(0.5);
   journal.end(2, 0);
   lose_the_store();
   ticks();
-  EXPECT_EQ(state("mine"), RunState::Succeeded);
+  EXPECT_EQ(state("mine"), runs::RunState::Succeeded);
   EXPECT_DOUBLE_EQ(run("mine").created_utc, 1000);
   lose_the_store();
   ticks();
@@ -312,10 +315,10 @@ TEST_F(RebuildTest, WithoutAStateTheNewestLaunchSaysThatItHadEnded) {
   const std::size_t launches = scheduler_.launches.size();
   lose_the_store();
   for (int i = 0; i < 10; ++i) wait_for_the_next_attempt();
-  EXPECT_EQ(state(failed), RunState::Stopped);
+  EXPECT_EQ(state(failed), runs::RunState::Stopped);
   EXPECT_THAT(run(failed).error, HasSubstr("regatta resume"));
-  EXPECT_EQ(state(done), RunState::Succeeded);
-  EXPECT_EQ(state(busy), RunState::Starting) << "its process is at work";
+  EXPECT_EQ(state(done), runs::RunState::Succeeded);
+  EXPECT_EQ(state(busy), runs::RunState::Starting) << "its process is at work";
   EXPECT_EQ(scheduler_.launches.size(), launches);
 }
 
@@ -326,7 +329,7 @@ TEST_F(RebuildTest, AnOldStoresEndsAreWrittenDown) {
   const base::Path state_file = base::Path(run(id).directory) / "state.json";
   ASSERT_TRUE(std::filesystem::exists(state_file));
   std::filesystem::remove(state_file);
-  orchestrator::Run unsettled = run(id);
+  orchestrator::runs::Run unsettled = run(id);
   unsettled.settled = false;
   store_->update_run(unsettled);
   close();
@@ -344,10 +347,10 @@ TEST_F(RebuildTest, DamagedRecordsAreAsGoodAsNone) {
   for (const char* text : {"", "{", "[]", R"({"state": "splendid"})", R"({"state": 7})",
                            R"({"state": "failed", "failures": "many"})"}) {
     tests::write_file(directory / "state.json", text);
-    EXPECT_EQ(read_state(base::posix_file_system(), directory), std::nullopt) << text;
+    EXPECT_EQ(runs::read_state(base::posix_file_system(), directory), std::nullopt) << text;
     lose_the_store();
     ticks();
-    EXPECT_EQ(state(id), RunState::Stopped) << text;
+    EXPECT_EQ(state(id), runs::RunState::Stopped) << text;
     EXPECT_EQ(scheduler_.launches.size(), 1U) << text;
   }
 }
@@ -368,7 +371,7 @@ TEST_F(RebuildTest, WhatCannotBeReadAtTheStartIsReadLater) {
   clock_.now += 11;
   ticks();
   ASSERT_NE(store_->run(id), std::nullopt);
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
@@ -376,8 +379,8 @@ TEST_F(RebuildTest, ADiskThatFailsIsNoMissingRecord) {
   const std::string id = submit();
   tests::FaultyFileSystem files(base::posix_file_system());
   files.fail_at(1, tests::Fault::ForEver);
-  EXPECT_THROW((void)read_submission(files, run(id).directory), base::Error);
-  EXPECT_THROW((void)read_state(files, run(id).directory), base::Error);
+  EXPECT_THROW((void)runs::read_submission(files, run(id).directory), base::Error);
+  EXPECT_THROW((void)runs::read_state(files, run(id).directory), base::Error);
 }
 
 TEST_F(RebuildTest, WhatACrashLeftIsRemoved) {
@@ -413,7 +416,7 @@ TEST_F(RebuildTest, ADirectoryThatIsAwayForAMomentIsNoLoss) {
     std::filesystem::rename(directory, folder_.path() / "elsewhere");
     clock_.now += 50;
     ticks();
-    EXPECT_FALSE(is_over(state(id)));
+    EXPECT_FALSE(runs::is_over(state(id)));
     std::filesystem::rename(folder_.path() / "elsewhere", directory);
     clock_.now += 50;
     ticks();
@@ -421,7 +424,7 @@ TEST_F(RebuildTest, ADirectoryThatIsAwayForAMomentIsNoLoss) {
   scheduler_.refuse_for_now = false;
   clock_.now += 900;
   ticks();
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
 }
 
 TEST_F(RebuildTest, WhatAnotherUserLaidDownIsNeverStarted) {
@@ -431,8 +434,8 @@ TEST_F(RebuildTest, WhatAnotherUserLaidDownIsNeverStarted) {
   ASSERT_EQ(::chown(directory.c_str(), 65534, 65534), 0);
   lose_the_store();
   for (int i = 0; i < 3; ++i) wait_for_the_next_attempt();
-  EXPECT_EQ(state(id), RunState::Stopped);
-  EXPECT_EQ(run(id).wanted, Wanted::Observe);
+  EXPECT_EQ(state(id), runs::RunState::Stopped);
+  EXPECT_EQ(run(id).wanted, runs::Wanted::Observe);
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
@@ -455,7 +458,7 @@ TEST_F(RebuildTest, AFileSystemThatIsNotMountedHasLostNothing) {
   std::filesystem::create_directories(runs);
   scheduler_.reports.clear();
   ticks(10);
-  EXPECT_FALSE(is_over(state(id)));
+  EXPECT_FALSE(runs::is_over(state(id)));
   std::filesystem::remove(runs);
   std::filesystem::rename(folder_.path() / "elsewhere", runs);
   ticks();
@@ -470,11 +473,11 @@ TEST_F(RebuildTest, WhatCannotBeReadIsNotLost) {
   std::filesystem::create_directory(run_json);
   scheduler_.end(handle(), 0);
   ticks();
-  EXPECT_FALSE(is_over(state(id)));
+  EXPECT_FALSE(runs::is_over(state(id)));
   std::filesystem::remove(run_json);
   std::filesystem::rename(folder_.path() / "aside", run_json);
   ticks();
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
 }
 
 TEST_F(RebuildTest, WhatCannotBeReadCanBeEnded) {
@@ -486,7 +489,7 @@ TEST_F(RebuildTest, WhatCannotBeReadCanBeEnded) {
   EXPECT_TRUE(controller_->cancel(id));
   ticks();
   EXPECT_THAT(scheduler_.stopped, testing::Contains(handle()));
-  EXPECT_EQ(state(id), RunState::Stopping);
+  EXPECT_EQ(state(id), runs::RunState::Stopping);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class RemoveTest : public ControllerFixture {
     ticks();
     scheduler_.end("h" + std::to_string(scheduler_.launches.size()), code);
     ticks(4);
-    EXPECT_TRUE(is_over(state(id)));
+    EXPECT_TRUE(runs::is_over(state(id)));
     return id;
   }
   base::Path runs() const { return folder_.path() / "runs"; }
@@ -51,11 +51,12 @@ class RemoveTest : public ControllerFixture {
   }
   // Rows of all tables but node_events.
   std::int64_t rows() {
-    Database database(folder_.path() / "state" / "store.sqlite", Database::Access::ReadOnly);
+    store::Database database(folder_.path() / "state" / "store.sqlite",
+                             store::Database::Access::ReadOnly);
     std::int64_t sum = 0;
     for (const std::string table : {"runs", "launches", "attempts", "steps", "evaluations",
                                     "checkpoints", "warnings", "timelines"}) {
-      Statement ask = database.prepare("SELECT count(*) FROM " + table);
+      store::Statement ask = database.prepare("SELECT count(*) FROM " + table);
       EXPECT_TRUE(ask.step());
       sum += ask.integer(0);
     }
@@ -69,7 +70,7 @@ class RemoveTest : public ControllerFixture {
     return store.write(sample.contents, tests::always).name;
   }
   void expect_refused(const std::string& id, const std::string& why,
-                      base::Code code = base::Code::Conflict, RemoveOptions options = {}) {
+                      base::Code code = base::Code::Conflict, control::RemoveOptions options = {}) {
     for (const bool dry_run : {true, false}) {
       options.dry_run = dry_run;
       try {
@@ -89,7 +90,7 @@ TEST_F(RemoveTest, TakesTheDirectoryAndAllRows) {
   tests::write_file(runs() / id / "launches" / "1.log", std::string(1000, 'x'));
   (void)write_checkpoint(id, 5);
   ASSERT_GT(rows(), 5);
-  const Removal dry = controller_->remove(id, {true, false});
+  const control::Removal dry = controller_->remove(id, {true, false});
   EXPECT_EQ(names(), Names{id}) << "a dry run changes nothing";
   EXPECT_GE(dry.use.logs, 1000U);
   EXPECT_GT(dry.use.checkpoints, 0U);
@@ -100,7 +101,7 @@ TEST_F(RemoveTest, TakesTheDirectoryAndAllRows) {
     if (each.is_regular_file()) bytes += each.file_size();
   }
   EXPECT_EQ(dry.use.bytes(), bytes);
-  const Removal removal = controller_->remove(id, {});
+  const control::Removal removal = controller_->remove(id, {});
   EXPECT_EQ(removal.use.bytes(), bytes);
   EXPECT_EQ(removal.left, "");
   EXPECT_EQ(names(), Names{});
@@ -110,7 +111,7 @@ TEST_F(RemoveTest, TakesTheDirectoryAndAllRows) {
   EXPECT_EQ(rows(), 0);
   // Nothing of it is taken for the next one's.
   const std::string next = ended(0);
-  EXPECT_EQ(state(next), RunState::Succeeded);
+  EXPECT_EQ(state(next), runs::RunState::Succeeded);
   EXPECT_EQ(run(next).summary.step, 1);
 }
 
@@ -121,11 +122,11 @@ TEST_F(RemoveTest, BeforeTheLoopHasLetGoOfIt) {
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start(0.1);
   scheduler_.end("h1", 20);
-  while (!is_over(state(id))) controller_->tick();
+  while (!runs::is_over(state(id))) controller_->tick();
   journal.step(1, 1);
   journal.step(2, 2);
-  const Attempt attempt = store_->attempts(run(id).number).at(0);
-  const orchestrator::Run gone = run(id);
+  const runs::Attempt attempt = store_->attempts(run(id).number).at(0);
+  const orchestrator::runs::Run gone = run(id);
   (void)controller_->remove(id, {});
   store_->put_launch(gone.number, {});
   store_->append(gone, attempt, {});
@@ -166,17 +167,17 @@ TEST_F(RemoveTest, OnlyWhatIsOverAndOfNoUseToOthers) {
 }
 
 TEST_F(RemoveTest, ByHandOnlyWithItsEnd) {
-  const auto made =
-      trainer::RunDirectory::create(base::posix_file_system(), runs() / "mine", tests::run_file());
+  const auto made = trainer::contract::RunDirectory::create(base::posix_file_system(),
+                                                            runs() / "mine", tests::run_file());
   JournalAuthor journal(made, clock_.utc_seconds());
-  trainer::StartRecord record;
+  trainer::contract::StartRecord record;
   record.host = "elsewhere";
   journal.start(0.1, 0, 77, record);
   clock_.now += 11;
   ticks(4);
   clock_.now += 700;
   ticks(4);
-  ASSERT_EQ(state("mine"), RunState::Stopped);
+  ASSERT_EQ(state("mine"), runs::RunState::Stopped);
   expect_refused("mine", "does not say that its process has ended");
   journal.end(1, 24);
   clock_.now += 70;
@@ -203,8 +204,8 @@ TEST_F(RemoveTest, IsFinishedByTheNextController) {
   for (const bool store_is_lost : {false, true}) {
     const std::string id = ended();
     close();
-    const base::Path away = move_run_away(base::posix_file_system(), runs() / id);
-    EXPECT_EQ(id_of_removed(away.filename().string()), id);
+    const base::Path away = control::move_run_away(base::posix_file_system(), runs() / id);
+    EXPECT_EQ(control::id_of_removed(away.filename().string()), id);
     if (store_is_lost) std::filesystem::remove_all(folder_.path() / "state");
     open();
     ticks(4);
@@ -263,8 +264,8 @@ class RemoveElsewhere : public RemoveTest {
  protected:
   void open_with(base::FileSystem& files) {
     close();
-    store_ = std::make_unique<Store>(folder_.path() / "state");
-    ControllerOptions options;
+    store_ = std::make_unique<store::Store>(folder_.path() / "state");
+    control::ControllerOptions options;
     options.runs_directory = runs();
     options.beside = [this](const base::Path&, const std::function<void()>& work) {
       if (done_ == 0) {
@@ -275,7 +276,8 @@ class RemoveElsewhere : public RemoveTest {
       }
       return true;
     };
-    controller_ = std::make_unique<Controller>(files, clock_, *store_, scheduler_, options);
+    controller_ =
+        std::make_unique<control::Controller>(files, clock_, *store_, scheduler_, options);
     ticks(4);
   }
 
@@ -294,9 +296,9 @@ TEST_F(RemoveElsewhere, WhatCannotBeRemovedIsWholeOrGone) {
     EXPECT_THAT(error.what(), HasSubstr("cannot rename"));
   }
   EXPECT_EQ(names(), Names{id});
-  EXPECT_TRUE(is_over(state(id)));
+  EXPECT_TRUE(runs::is_over(state(id)));
   files.no_rename = false;
-  const Removal removal = controller_->remove(id, {});
+  const control::Removal removal = controller_->remove(id, {});
   EXPECT_THAT(removal.left, HasSubstr("not permitted"));
   EXPECT_EQ(rows(), 0);
   ticks(4);
@@ -347,42 +349,44 @@ TEST_F(RemoveTest, AnArchiveKeepsTheBestTheNewestAndPinnedOnes) {
     for (const auto& entry : store.list()) found.push_back(entry.name);
     return found;
   };
-  const Archival dry = controller_->archive(id, DryRun::Yes);
+  const control::Archival dry = controller_->archive(id, control::DryRun::Yes);
   EXPECT_EQ(left().size(), 5U);
   EXPECT_FALSE(run(id).archived);
   EXPECT_EQ(dry.files.removed.size(), 2U);
   EXPECT_EQ(dry.files.exports, 777U);
-  const Archival archival = controller_->archive(id, DryRun::No);
+  const control::Archival archival = controller_->archive(id, control::DryRun::No);
   EXPECT_EQ(left(), (Names{all[4], all[2], all[1]}));
   EXPECT_GT(archival.files.removed.at(0).bytes, 0U);
   EXPECT_FALSE(std::filesystem::exists(runs() / id / "exports"));
   EXPECT_TRUE(store_->steps(run(id).number, 0, 10).size() == 1) << "the curve stays";
-  EXPECT_EQ(controller_->archive(id, DryRun::No).files.removed.size(), 0U) << "again";
+  EXPECT_EQ(controller_->archive(id, control::DryRun::No).files.removed.size(), 0U) << "again";
   const std::string other = ended();
-  const auto listed = [&](Archived archived, std::optional<RunState> state = {}) {
+  const auto listed = [&](store::Archived archived, std::optional<runs::RunState> state = {}) {
     Names found;
-    RunFilter filter;
+    store::RunFilter filter;
     filter.archived = archived;
     filter.state = state;
-    for (const RunRow& row : store_->list(filter).rows) found.push_back(row.run.id);
+    for (const store::RunRow& row : store_->list(filter).rows) found.push_back(row.run.id);
     return found;
   };
   for (const bool store_is_lost : {false, true}) {
     if (store_is_lost) lose_the_store();
     ticks(4);
-    for (const std::optional<RunState> with : {std::optional<RunState>(), {RunState::Failed}}) {
-      EXPECT_EQ(listed(Archived::Hidden, with), Names{other}) << store_is_lost;
-      EXPECT_EQ(listed(Archived::Only, with), Names{id}) << store_is_lost;
-      EXPECT_EQ(listed(Archived::Also, with), (Names{other, id})) << store_is_lost;
+    for (const std::optional<runs::RunState> with :
+         {std::optional<runs::RunState>(), {runs::RunState::Failed}}) {
+      EXPECT_EQ(listed(store::Archived::Hidden, with), Names{other}) << store_is_lost;
+      EXPECT_EQ(listed(store::Archived::Only, with), Names{id}) << store_is_lost;
+      EXPECT_EQ(listed(store::Archived::Also, with), (Names{other, id})) << store_is_lost;
     }
   }
   controller_->resume(id);
   ticks(4);
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   EXPECT_FALSE(run(id).archived);
   lose_the_store();
   EXPECT_FALSE(run(id).archived);
-  EXPECT_THROW((void)controller_->archive(id, DryRun::No), base::Error) << "it is not over";
+  EXPECT_THROW((void)controller_->archive(id, control::DryRun::No), base::Error)
+      << "it is not over";
 }
 
 TEST_F(RemoveTest, AnArchiveDoesNotTrustANewestThatIsDamaged) {
@@ -394,17 +398,17 @@ TEST_F(RemoveTest, AnArchiveDoesNotTrustANewestThatIsDamaged) {
   stream.seekp(-1, std::ios::end);
   stream.put('\x7f');
   stream.close();
-  const Archival archival = controller_->archive(id, DryRun::No);
+  const control::Archival archival = controller_->archive(id, control::DryRun::No);
   EXPECT_TRUE(archival.files.removed.empty());
   EXPECT_TRUE(std::filesystem::exists(runs() / id / "checkpoints" / good));
 }
 
 TEST(RemovedName, OnlyWhatARemovalMakes) {
-  EXPECT_EQ(id_of_removed(".removed-demo-4f2a91-0123abcd"), "demo-4f2a91");
+  EXPECT_EQ(control::id_of_removed(".removed-demo-4f2a91-0123abcd"), "demo-4f2a91");
   for (const char* const name :
        {"demo", ".removed-", ".removed-demo", ".removed--0123abcd", ".removed-demo-0123abcg",
         ".removed-demo-0123abc", "removed-a-01234567"}) {
-    EXPECT_EQ(id_of_removed(name), std::nullopt) << name;
+    EXPECT_EQ(control::id_of_removed(name), std::nullopt) << name;
   }
 }
 

@@ -24,7 +24,7 @@ class ResumeTest : public ControllerFixture {
     ticks();
     scheduler_.end(handle(), code);
     ticks(4);
-    EXPECT_TRUE(is_over(state(id)));
+    EXPECT_TRUE(runs::is_over(state(id)));
     return id;
   }
   void expect_refused(const std::string& id, const std::string& why) {
@@ -42,7 +42,7 @@ struct Over {
   const char* name;
   int code;
   bool cancel;
-  RunState state;
+  runs::RunState state;
 };
 class Ended : public ResumeTest, public testing::WithParamInterface<Over> {};
 TEST_P(Ended, GoesOn) {
@@ -60,7 +60,7 @@ TEST_P(Ended, GoesOn) {
   clock_.now += 1000;
   EXPECT_TRUE(controller_->resume(id));
   ticks();
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   EXPECT_EQ(run(id).error, "");
   EXPECT_EQ(run(id).ended_utc, std::nullopt);
   EXPECT_EQ(run(id).failures, 0);
@@ -71,22 +71,22 @@ TEST_P(Ended, GoesOn) {
   second.start(0.1);
   second.step(1, 2);
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   EXPECT_EQ(run(id).summary.step, 2) << "the same curve";
   second.end(2, 0);
   scheduler_.end(handle(), 0);
   ticks(4);
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
   // A lost store knows no older end.
   lose_the_store();
   ticks(4);
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_EQ(scheduler_.launches.size(), 2U);
 }
 INSTANTIATE_TEST_SUITE_P(Controller, Ended,
-                         testing::Values(Over{"stopped", 24, false, RunState::Stopped},
-                                         Over{"cancelled", 24, true, RunState::Cancelled},
-                                         Over{"failed", 20, false, RunState::Failed}),
+                         testing::Values(Over{"stopped", 24, false, runs::RunState::Stopped},
+                                         Over{"cancelled", 24, true, runs::RunState::Cancelled},
+                                         Over{"failed", 20, false, runs::RunState::Failed}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 // The controller is killed before its loop has written anything of it.
@@ -99,24 +99,25 @@ TEST_F(ResumeTest, BeginsAnewAlsoWhereTheStoreIsLost) {
     clock_.now += 100;
   }
   ticks();
-  ASSERT_EQ(state(id), RunState::Failed);
+  ASSERT_EQ(state(id), runs::RunState::Failed);
   ASSERT_GT(run(id).failures, 0);
   EXPECT_TRUE(controller_->resume(id));
   lose_the_store();
-  EXPECT_FALSE(is_over(state(id)));
+  EXPECT_FALSE(runs::is_over(state(id)));
   EXPECT_EQ(run(id).failures, 0);
   EXPECT_EQ(run(id).ended_utc, std::nullopt);
   EXPECT_EQ(run(id).error, "");
   ticks();
   scheduler_.end(handle(), 22);
   ticks(4);
-  EXPECT_FALSE(is_over(state(id))) << "one early end is not five";
+  EXPECT_FALSE(runs::is_over(state(id))) << "one early end is not five";
 }
 
 TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
   const std::string id = ended(24);
   const auto slurm = [&](const std::string& text) {
-    return trainer::parse_run_config(text, "run.json").slurm.value_or(trainer::SlurmResources{});
+    return trainer::contract::parse_run_config(text, "run.json")
+        .slurm.value_or(trainer::contract::SlurmResources{});
   };
   const std::string before = run(id).config;
   for (const char* bad :
@@ -128,8 +129,8 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User) << bad << error.what();
     }
-    EXPECT_TRUE(is_over(state(id)));
-    EXPECT_EQ(run(id).wanted, Wanted::Run);
+    EXPECT_TRUE(runs::is_over(state(id)));
+    EXPECT_EQ(run(id).wanted, runs::Wanted::Run);
     EXPECT_EQ(run(id).config, before);
   }
   EXPECT_TRUE(controller_->resume(
@@ -146,7 +147,7 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
   EXPECT_EQ(slurm(written).memory_per_node_mib, 64 * 1024);
   EXPECT_EQ(slurm(run(id).config).qos, "long");
   ticks();
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   EXPECT_FALSE(controller_->resume(id, "{}")) << "it asks for nothing else";
   EXPECT_FALSE(controller_->resume(id, R"({"slurm": {"qos": "long"}})"));
   try {
@@ -163,7 +164,7 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
 TEST_F(ResumeTest, MergesMappingsAndTakesKeysAway) {
   const std::string id = ended(24);
   const auto slurm = [&] {
-    return trainer::parse_run_config(run(id).config, "run.json").slurm.value();
+    return trainer::contract::parse_run_config(run(id).config, "run.json").slurm.value();
   };
   EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"environment": {"A": "1", "B": "2"}}})"));
   ticks();
@@ -189,14 +190,14 @@ TEST_F(ResumeTest, IsRefusedWhereNothingCanBeResumed) {
   controller_->cancel(stopping);
   ticks();
   expect_refused(stopping, "is stopping");
-  const auto by_hand = trainer::RunDirectory::create(
+  const auto by_hand = trainer::contract::RunDirectory::create(
       base::posix_file_system(), folder_.path() / "runs" / "mine", tests::run_file());
   JournalAuthor journal(by_hand, clock_.utc_seconds());
   journal.start(0.1);
   journal.end(1, 24);
   clock_.now += 11;
   ticks(4);
-  ASSERT_EQ(state("mine"), RunState::Stopped);
+  ASSERT_EQ(state("mine"), runs::RunState::Stopped);
   expect_refused("mine", "regatta-train run --directory");
 }
 
@@ -214,7 +215,7 @@ TEST_F(ResumeTest, ItFailsAgainForWhatMadeItFail) {
   ticks();
   scheduler_.end(handle(), 20);
   ticks(4);
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_TRUE(controller_->resume(id));
 }
 
@@ -227,10 +228,10 @@ TEST_F(ResumeTest, CountsItsFailuresAnew) {
     ticks(4);
   };
   for (int i = 0; i < 5; ++i) fail();
-  ASSERT_EQ(state(id), RunState::Failed);
+  ASSERT_EQ(state(id), runs::RunState::Failed);
   controller_->resume(id);
   fail();
-  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(state(id), runs::RunState::Queued);
   EXPECT_EQ(run(id).failures, 1);
 }
 
@@ -247,11 +248,11 @@ TEST_F(ResumeTest, OutlivesTheController) {
       open();
     }
     ticks(4);
-    EXPECT_EQ(state(id), RunState::Starting) << store_is_lost;
+    EXPECT_EQ(state(id), runs::RunState::Starting) << store_is_lost;
     EXPECT_EQ(scheduler_.launches.size(), launches + 1) << store_is_lost;
     scheduler_.end(handle(), 0);
     ticks(4);
-    EXPECT_EQ(state(id), RunState::Succeeded);
+    EXPECT_EQ(state(id), runs::RunState::Succeeded);
   }
 }
 
@@ -260,7 +261,7 @@ TEST_F(ResumeTest, CanBeCancelledBeforeItHasBegun) {
   EXPECT_TRUE(controller_->resume(id));
   EXPECT_TRUE(controller_->cancel(id));
   ticks(4);
-  EXPECT_TRUE(is_over(state(id)));
+  EXPECT_TRUE(runs::is_over(state(id)));
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 

@@ -20,14 +20,14 @@ using tests::JournalAuthor;
 class ScheduleTest : public testing::Test {
  protected:
   ScheduleTest() {
-    store_ = std::make_unique<Store>(folder_.path() / "state");
+    store_ = std::make_unique<store::Store>(folder_.path() / "state");
     open();
     rounds();
   }
   void open(int parallel = 1000, double submit_seconds = 20) {
     controller_.reset();
     waiting_.clear();
-    ControllerOptions options;
+    control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
     options.parallel = parallel;
     options.submit_seconds = submit_seconds;
@@ -36,8 +36,8 @@ class ScheduleTest : public testing::Test {
       waiting_.emplace_back(directory, std::move(work));
       return true;
     };
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
+    controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                        scheduler_, options);
   }
 
   // Rounds, and between them whatever is not of the hung directories.
@@ -54,20 +54,21 @@ class ScheduleTest : public testing::Test {
   }
   // Submitted as by a handler, whose own work is done at once.
   std::string add(const std::string& id) {
-    NewRun run;
+    store::NewRun run;
     run.id = id;
     run.name = id;
     run.config = "{}";
     run.created_utc = clock_.utc_seconds();
-    const auto made = trainer::RunDirectory::create(
+    const auto made = trainer::contract::RunDirectory::create(
         base::posix_file_system(), folder_.path() / "runs" / id, tests::run_file());
     run.directory = made.path().string();
     store_->add_run(run);
     return id;
   }
-  RunState state(const std::string& id) { return store_->run(id)->state; }
-  trainer::RunDirectory directory(const std::string& id) {
-    return trainer::RunDirectory::open(base::posix_file_system(), store_->run(id)->directory);
+  runs::RunState state(const std::string& id) { return store_->run(id)->state; }
+  trainer::contract::RunDirectory directory(const std::string& id) {
+    return trainer::contract::RunDirectory::open(base::posix_file_system(),
+                                                 store_->run(id)->directory);
   }
 
   std::set<std::string> hung;
@@ -76,15 +77,15 @@ class ScheduleTest : public testing::Test {
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
   std::list<std::pair<base::Path, std::function<void()>>> waiting_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<control::Controller> controller_;
 };
 
 TEST_F(ScheduleTest, ARunStartedByHandElsewhereIsCancelledAtNoMoment) {
   const base::Path path = folder_.path() / "runs" / "far";
   const auto made =
-      trainer::RunDirectory::create(base::posix_file_system(), path, tests::run_file());
-  trainer::StartRecord record;
+      trainer::contract::RunDirectory::create(base::posix_file_system(), path, tests::run_file());
+  trainer::contract::StartRecord record;
   record.host = "other-machine";
   JournalAuthor(made, clock_.utc_seconds()).start(0.1, 0, 77, record);
   std::map<base::Code, int> answers;
@@ -109,7 +110,7 @@ TEST_F(ScheduleTest, ARunStartedByHandElsewhereIsCancelledAtNoMoment) {
   }
   EXPECT_GT(answers[base::Code::NotFound], 0);
   EXPECT_GT(answers[base::Code::Retry], 0) << "found, and not yet visited";
-  EXPECT_EQ(store_->run("far")->wanted, Wanted::Observe);
+  EXPECT_EQ(store_->run("far")->wanted, runs::Wanted::Observe);
 }
 
 class HungTest : public ScheduleTest {
@@ -125,14 +126,14 @@ class HungTest : public ScheduleTest {
     return store_->launches(store_->run(id)->number).back().handle;
   }
   // In place of the fixture's controller, with what is done beside its loop; all is adopted.
-  void open_with(double cancel_seconds, SideWork::Start beside) {
+  void open_with(double cancel_seconds, files::SideWork::Start beside) {
     controller_.reset();
-    ControllerOptions options;
+    control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
     options.cancel_seconds = cancel_seconds;
     options.beside = std::move(beside);
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
+    controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                        scheduler_, options);
     controller_->adopt();
     for (int i = 0; i < 4; ++i) controller_->tick();
     ASSERT_TRUE(controller_->adoption().done);
@@ -145,13 +146,13 @@ TEST_F(HungTest, CostsItsOwnRunOnly) {
   journal.start(0.1);
   journal.step(1, 1);
   rounds();
-  EXPECT_EQ(state("live"), RunState::Running);
+  EXPECT_EQ(state("live"), runs::RunState::Running);
   EXPECT_EQ(store_->run("live")->summary.step, 1);
   journal.end(2, 0);
   scheduler_.end(handle("live"), 0);
   rounds();
-  EXPECT_EQ(state("live"), RunState::Succeeded);
-  EXPECT_EQ(state("dead"), RunState::Starting);
+  EXPECT_EQ(state("live"), runs::RunState::Succeeded);
+  EXPECT_EQ(state("dead"), runs::RunState::Starting);
   const auto of_dead = std::count_if(waiting_.begin(), waiting_.end(), [](const auto& work) {
     return work.first.filename() == "dead";
   });
@@ -161,14 +162,14 @@ TEST_F(HungTest, CostsItsOwnRunOnly) {
 TEST_F(HungTest, ItsRunCanBeEndedAllTheSame) {
   hung = {"dead"};
   rounds();
-  store_->set_wanted(store_->run("dead")->number, Wanted::Cancel);
+  store_->set_wanted(store_->run("dead")->number, runs::Wanted::Cancel);
   open();  // as good as being told
   clock_.now += 10;
   rounds();
   clock_.now += 10;
   rounds();
   EXPECT_THAT(scheduler_.stopped, testing::Contains(handle("dead")));
-  EXPECT_EQ(state("dead"), RunState::Stopping);
+  EXPECT_EQ(state("dead"), runs::RunState::Stopping);
 }
 
 // A cancellation waits a while for a directory to note it.
@@ -205,26 +206,27 @@ TEST_F(HungTest, WhoWaitsForItKeepsNobodyElse) {
   }
   for (const auto& work : works) work();
   waits.join();
-  EXPECT_EQ(store_->run("dead")->wanted, Wanted::Cancel);
+  EXPECT_EQ(store_->run("dead")->wanted, runs::Wanted::Cancel);
   controller_.reset();
 }
 
 TEST_F(HungTest, ACancellationWaitsTwoSecondsForItAndCountsAllTheSame) {
   bool dead = false;
   std::vector<std::function<void()>> never;
-  open_with(ControllerOptions().cancel_seconds, [&](const base::Path&, std::function<void()> work) {
-    if (dead) {
-      never.push_back(std::move(work));
-    } else {
-      work();
-    }
-    return true;
-  });
+  open_with(control::ControllerOptions().cancel_seconds,
+            [&](const base::Path&, std::function<void()> work) {
+              if (dead) {
+                never.push_back(std::move(work));
+              } else {
+                work();
+              }
+              return true;
+            });
   dead = true;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(controller_->cancel("dead"));
   EXPECT_GE(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2);
-  EXPECT_EQ(store_->run("dead")->wanted, Wanted::Cancel);
+  EXPECT_EQ(store_->run("dead")->wanted, runs::Wanted::Cancel);
   controller_.reset();
 }
 
@@ -236,13 +238,13 @@ TEST_F(HungTest, ItsEndIsNoLossOfItsRun) {
     clock_.now += 60;
     rounds();
   }
-  EXPECT_FALSE(is_over(state("dead"))) << "nobody knows what its journal says";
+  EXPECT_FALSE(runs::is_over(state("dead"))) << "nobody knows what its journal says";
   JournalAuthor journal(directory("dead"), clock_.utc_seconds());
   journal.start(0.1);
   journal.end(1, 0);
   hung.clear();
   rounds(8);
-  EXPECT_EQ(state("dead"), RunState::Succeeded);
+  EXPECT_EQ(state("dead"), runs::RunState::Succeeded);
   EXPECT_EQ(scheduler_.launches.size(), 2U);
 }
 
@@ -251,17 +253,17 @@ TEST_F(HungTest, WhatIsRefusedIsTriedAgain) {
   refuses = true;
   open();
   rounds();
-  EXPECT_EQ(state("dead"), RunState::Starting);
+  EXPECT_EQ(state("dead"), runs::RunState::Starting);
   EXPECT_FALSE(controller_->adoption().done);
   refuses = false;
   rounds(8);
-  EXPECT_EQ(state("dead"), RunState::Failed);
+  EXPECT_EQ(state("dead"), runs::RunState::Failed);
   EXPECT_TRUE(controller_->adoption().done);
 }
 
 TEST_F(ScheduleTest, NothingIsStartedBeforeTheRunsDirectoryWasRead) {
   hung = {"old"};
-  const auto made = trainer::RunDirectory::create(
+  const auto made = trainer::contract::RunDirectory::create(
       base::posix_file_system(), folder_.path() / "runs" / "old", tests::run_file());
   JournalAuthor journal(made, clock_.utc_seconds());
   journal.start(0.1);
@@ -279,18 +281,19 @@ TEST_F(ScheduleTest, NothingIsStartedBeforeTheRunsDirectoryWasRead) {
 // The store is lost, and the runs directory takes its time.
 TEST_F(ScheduleTest, NoRunIsShownAsQueuedForBeingReadLate) {
   const std::string id = add("works");
-  const trainer::RunDirectory works = directory(id);
-  Launch launch;
+  const trainer::contract::RunDirectory works = directory(id);
+  runs::Launch launch;
   launch.number = 1;
   launch.token = "0123456789abcdef";
   launch.handle = "h1";
-  write_launch(base::posix_file_system(), works.path(), launch);
-  write_submission(base::posix_file_system(), works.path(), {id, 1, Wanted::Run, std::nullopt, ""});
-  scheduler_.reports["h1"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  runs::write_launch(base::posix_file_system(), works.path(), launch);
+  runs::write_submission(base::posix_file_system(), works.path(),
+                         {id, 1, runs::Wanted::Run, std::nullopt, ""});
+  scheduler_.reports["h1"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
   controller_.reset();
   store_.reset();
   std::filesystem::remove_all(folder_.path() / "state");
-  store_ = std::make_unique<Store>(folder_.path() / "state");
+  store_ = std::make_unique<store::Store>(folder_.path() / "state");
   open();
   int seen = 0;
   for (int step = 0; step < 40; ++step) {
@@ -302,7 +305,7 @@ TEST_F(ScheduleTest, NoRunIsShownAsQueuedForBeingReadLate) {
     const auto run = store_->run(id);
     if (!run) continue;
     ++seen;
-    EXPECT_EQ(run->state, RunState::Starting) << "at look " << seen;
+    EXPECT_EQ(run->state, runs::RunState::Starting) << "at look " << seen;
   }
   EXPECT_GT(seen, 10);
   EXPECT_TRUE(scheduler_.launches.empty());
@@ -310,8 +313,8 @@ TEST_F(ScheduleTest, NoRunIsShownAsQueuedForBeingReadLate) {
 
 TEST_F(ScheduleTest, AKeyWaitsUntilItsRunMayBeKnown) {
   hung = {"old"};
-  (void)trainer::RunDirectory::create(base::posix_file_system(), folder_.path() / "runs" / "old",
-                                      tests::run_file());
+  (void)trainer::contract::RunDirectory::create(base::posix_file_system(),
+                                                folder_.path() / "runs" / "old", tests::run_file());
   open();
   controller_->tick();
   const auto submit = [&] { return controller_->submit(tests::run_file(), "key").run.id; };
@@ -350,7 +353,7 @@ TEST_F(ScheduleTest, AllFreePlacesAreGivenAtOnce) {
   EXPECT_EQ(scheduler_.launches.size(), std::size_t{2 * kPlaces});
   EXPECT_LE(taken, 4);
   std::set<std::string> started;
-  for (const LaunchRequest& launch : scheduler_.launches) {
+  for (const runs::LaunchRequest& launch : scheduler_.launches) {
     started.insert(launch.run_directory.filename().string());
   }
   for (int i = 0; i < 2 * kPlaces; ++i) EXPECT_EQ(started.count("run-" + std::to_string(i)), 1U);
@@ -370,11 +373,11 @@ TEST_F(ScheduleTest, OneThatHangsLetsOthersHaveThePlace) {
   rounds();
   scheduler_.end("h1", 0);
   rounds();
-  EXPECT_EQ(state("busy"), RunState::Succeeded);
+  EXPECT_EQ(state("busy"), runs::RunState::Succeeded);
   EXPECT_EQ(scheduler_.launches.size(), 1U) << "it comes first, and may answer yet";
   clock_.now += 10;
   rounds();
-  EXPECT_EQ(state("next"), RunState::Starting);
+  EXPECT_EQ(state("next"), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), 2U);
 }
 
@@ -402,7 +405,7 @@ TEST_F(ScheduleTest, ManyThatHangLeaveRoomForTheRest) {
     rounds();
     clock_.now += 10;
   }
-  EXPECT_EQ(state("live"), RunState::Starting);
+  EXPECT_EQ(state("live"), runs::RunState::Starting);
 }
 
 // Old ones cost nothing, and of those that are open each has its turn.
@@ -410,9 +413,9 @@ TEST(Schedule, VisitsEachOpenRunAboutOnceAMillisecondOfThem) {
   const tests::TemporaryDirectory folder;
   tests::SimulatedClock clock;
   tests::ScriptedScheduler scheduler;
-  Store store(folder.path() / "state");
+  store::Store store(folder.path() / "state");
   std::map<std::string, int> visits;
-  ControllerOptions options;
+  control::ControllerOptions options;
   options.runs_directory = folder.path() / "runs";
   options.parallel = 1000;
   options.beside = [&](const base::Path& directory, const std::function<void()>& work) {
@@ -422,21 +425,21 @@ TEST(Schedule, VisitsEachOpenRunAboutOnceAMillisecondOfThem) {
   };
   constexpr int kOpen = 400;
   for (int i = 0; i < kOpen; ++i) {
-    NewRun run;
+    store::NewRun run;
     run.id = run.name = "run-" + std::to_string(i);
     run.config = "{}";
-    run.wanted = Wanted::Observe;
-    run.state = RunState::Starting;
+    run.wanted = runs::Wanted::Observe;
+    run.state = runs::RunState::Starting;
     run.directory = (options.runs_directory / run.id).string();
-    Launch launch;
+    runs::Launch launch;
     launch.number = 1;
     launch.handle = "h";
     store.put_launch(store.add_run(run), launch);
     std::filesystem::create_directories(base::Path(run.directory) / "attempts");
     tests::write_file(base::Path(run.directory) / "run.json", "{}");
   }
-  scheduler.reports["h"] = {ProcessState::Running, std::nullopt, std::nullopt};
-  Controller controller(base::posix_file_system(), clock, store, scheduler, options);
+  scheduler.reports["h"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
+  control::Controller controller(base::posix_file_system(), clock, store, scheduler, options);
   controller.tick();
   visits.clear();
   const double begin = clock.now;
@@ -445,7 +448,7 @@ TEST(Schedule, VisitsEachOpenRunAboutOnceAMillisecondOfThem) {
     clock.now += 0.01;
   }
   int least = 1000, most = 0;
-  for (const orchestrator::Run& run : store.unfinished_runs()) {
+  for (const orchestrator::runs::Run& run : store.unfinished_runs()) {
     least = std::min(least, visits[run.id]);
     most = std::max(most, visits[run.id]);
   }

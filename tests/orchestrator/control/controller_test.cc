@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "orchestrator/store/database.h"
 #include "orchestrator/runs/run_records.h"
+#include "orchestrator/store/database.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 
 namespace regatta::orchestrator {
@@ -22,21 +22,21 @@ class ControllerTest : public ControllerFixture {
 
 TEST_F(ControllerTest, RunsARunToItsEnd) {
   const std::string id = submit();
-  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(state(id), runs::RunState::Queued);
   ticks();
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   ASSERT_EQ(scheduler_.launches.size(), 1U);
   EXPECT_EQ(scheduler_.launches[0].run_directory, run(id).directory);
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start(0.1);
   journal.step(1, 1);
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   journal.evaluation(2, 1, 0.7);
   journal.end(2.1, 0);
   scheduler_.end("h1", 0);
   ticks();
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_DOUBLE_EQ(*run(id).summary.time_to_accuracy_seconds, 1.5);
   EXPECT_TRUE(run(id).drained);
   EXPECT_TRUE(store_->unfinished_runs().empty());
@@ -53,11 +53,11 @@ TEST_F(ControllerTest, StartsNoMoreThanAllowedAndInOrder) {
   EXPECT_EQ(run(second).reason, "waits for a free slot (serve --parallel)");
   controller_->cancel(second);
   ticks();
-  EXPECT_EQ(state(second), RunState::Cancelled);
+  EXPECT_EQ(state(second), runs::RunState::Cancelled);
   scheduler_.end("h1", 0);
   ticks();
-  EXPECT_EQ(state(first), RunState::Succeeded);
-  EXPECT_EQ(state(third), RunState::Starting);
+  EXPECT_EQ(state(first), runs::RunState::Succeeded);
+  EXPECT_EQ(state(third), runs::RunState::Starting);
   EXPECT_EQ(scheduler_.launches.size(), 2U);
 }
 
@@ -70,7 +70,7 @@ TEST_F(ControllerTest, StartsAgainAfterALossAndGivesUpWithoutProgress) {
     scheduler_.end_by_signal("h" + std::to_string(attempt), 9);
     ticks(1);
   }
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_THAT(run(id).error, HasSubstr("5 attempts"));
   EXPECT_THAT(run(id).error, HasSubstr("signal 9"));
 }
@@ -80,7 +80,7 @@ TEST_F(ControllerTest, WaitsBeforeItStartsAgain) {
   ticks();
   scheduler_.end("h1", 22);
   ticks(1);
-  ASSERT_EQ(state(id), RunState::Queued);
+  ASSERT_EQ(state(id), runs::RunState::Queued);
   ticks(2);  // half a second of the one that it waits
   EXPECT_EQ(scheduler_.launches.size(), 1U);
   clock_.now += 1;
@@ -95,7 +95,7 @@ TEST_F(ControllerTest, ReportsWhatTheJournalSaysOfAFailure) {
   journal.end(0.1, 20, "no dataset there");
   scheduler_.end("h1", 20);
   ticks();
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_EQ(run(id).error, "no dataset there");
 }
 
@@ -112,7 +112,7 @@ TEST_F(ControllerTest, FailsARunThatCannotBeStarted) {
   scheduler_.refuse = true;
   const std::string id = submit();
   ticks();
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_THAT(run(id).error, HasSubstr("no such program"));
 }
 
@@ -123,13 +123,13 @@ TEST_F(ControllerTest, CancelsByTermAndThenByKill) {
   EXPECT_FALSE(controller_->cancel(id)) << "twice changes nothing";
   ticks();
   EXPECT_EQ(scheduler_.stopped, std::vector<std::string>{"h1"});
-  EXPECT_EQ(state(id), RunState::Stopping);
+  EXPECT_EQ(state(id), runs::RunState::Stopping);
   clock_.now += 61;
   ticks(2);
   EXPECT_EQ(scheduler_.killed, std::vector<std::string>{"h1"});
   scheduler_.end_by_signal("h1", 9);
   ticks();
-  EXPECT_EQ(state(id), RunState::Cancelled);
+  EXPECT_EQ(state(id), runs::RunState::Cancelled);
   EXPECT_FALSE(controller_->cancel(id));
 }
 
@@ -144,7 +144,7 @@ TEST_F(ControllerTest, GoesOnAfterARestart) {
   journal.step(2, 2);
   open();
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   EXPECT_EQ(scheduler_.launches.size(), 1U) << "the attempt went on, no second one was started";
   EXPECT_EQ(store_->steps(run(id).number, 0, 100).size(), 2U);
 }
@@ -159,7 +159,7 @@ TEST_F(ControllerTest, FindsAnAttemptWhoseHandleWasNeverWritten) {
   ticks();
   EXPECT_EQ(scheduler_.launches.size(), 1U);
   EXPECT_EQ(store_->launches(run(id).number).at(0).handle, "h1");
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
 }
 
 // Nobody can say whether the submission came through: it is looked up, however long that takes,
@@ -170,7 +170,7 @@ TEST_F(ControllerTest, LooksAnAmbiguousSubmissionUp) {
   const std::string id = submit();
   ticks(50);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   close();
   open();  // and by another controller
   ticks(50);
@@ -181,7 +181,7 @@ TEST_F(ControllerTest, LooksAnAmbiguousSubmissionUp) {
   EXPECT_EQ(scheduler_.launches.size(), 1U);
   scheduler_.end("h1", 0);
   ticks();
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
 }
 
 TEST_F(ControllerTest, RepeatsASubmissionThatIsKnownToBeLost) {
@@ -189,7 +189,7 @@ TEST_F(ControllerTest, RepeatsASubmissionThatIsKnownToBeLost) {
   scheduler_.answers = false;
   const std::string id = submit();
   ticks(50);
-  EXPECT_EQ(state(id), RunState::Starting);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
   scheduler_.lose_submissions = false;
   scheduler_.answers = true;
   for (int tick = 0; tick < 40 && scheduler_.launches.empty(); ++tick) ticks();
@@ -200,13 +200,14 @@ TEST_F(ControllerTest, RepeatsASubmissionThatIsKnownToBeLost) {
 TEST_F(ControllerTest, TellsWhyTheSchedulerKeepsItWaiting) {
   const std::string id = submit();
   ticks();
-  scheduler_.reports["h1"] = {ProcessState::Waiting, std::nullopt, std::nullopt,
+  scheduler_.reports["h1"] = {runs::ProcessState::Waiting, std::nullopt, std::nullopt,
                               "waits in Slurm: its turn has not come"};
   ticks();
-  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(state(id), runs::RunState::Queued);
   EXPECT_EQ(run(id).reason, "waits in Slurm: its turn has not come");
   EXPECT_EQ(scheduler_.launches.size(), 1U);
-  scheduler_.reports["h1"] = {ProcessState::Gone, std::nullopt, std::nullopt, "node node07 failed"};
+  scheduler_.reports["h1"] = {runs::ProcessState::Gone, std::nullopt, std::nullopt,
+                              "node node07 failed"};
   ticks(1);
   EXPECT_THAT(run(id).reason, HasSubstr("node node07 failed"));
 }
@@ -220,7 +221,7 @@ TEST_F(ControllerTest, StartsAgainWhatWasNeverStarted) {
   close();
   open();
   ticks(1);
-  EXPECT_EQ(state(id), RunState::Queued);
+  EXPECT_EQ(state(id), runs::RunState::Queued);
   clock_.now += 2;
   ticks();
   EXPECT_EQ(scheduler_.launches.size(), 2U);
@@ -237,7 +238,7 @@ TEST_F(ControllerTest, JudgesByTheJournalWhatEndedWhileItWasAway) {
   scheduler_.reports.clear();  // not a child of the new one: gone without a code
   open();
   ticks();
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
 }
 
 TEST_F(ControllerTest, RebuildsALostStoreFromTheRunDirectories) {
@@ -258,18 +259,18 @@ TEST_F(ControllerTest, RebuildsALostStoreFromTheRunDirectories) {
       controller_->submit(tests::run_file("/other"), std::string("key-1")).run.id;
   const std::string dropped = submit();
   controller_->cancel(dropped);
-  const orchestrator::Run before = run(done);
+  const orchestrator::runs::Run before = run(done);
 
   scheduler_.reports.erase("h1");
   lose_the_store();
   ticks();
-  EXPECT_EQ(state(done), RunState::Succeeded);
+  EXPECT_EQ(state(done), runs::RunState::Succeeded);
   EXPECT_EQ(run(done).created_utc, before.created_utc);
   EXPECT_EQ(run(done).summary.time_to_accuracy_seconds, before.summary.time_to_accuracy_seconds);
   EXPECT_EQ(run(done).ended_utc, before.ended_utc);
-  EXPECT_EQ(state(busy), RunState::Running);
-  EXPECT_EQ(state(waiting), RunState::Queued);
-  EXPECT_EQ(state(dropped), RunState::Cancelled);
+  EXPECT_EQ(state(busy), runs::RunState::Running);
+  EXPECT_EQ(state(waiting), runs::RunState::Queued);
+  EXPECT_EQ(state(dropped), runs::RunState::Cancelled);
   EXPECT_EQ(scheduler_.launches.size(), 2U);
   const auto again = controller_->submit(tests::run_file("/other"), std::string("key-1"));
   EXPECT_FALSE(again.created) << "the idempotency key is in the run directory too";
@@ -277,20 +278,20 @@ TEST_F(ControllerTest, RebuildsALostStoreFromTheRunDirectories) {
 }
 
 TEST_F(ControllerTest, ShowsButNeverStartsARunMadeByHand) {
-  const auto made = trainer::RunDirectory::create(
+  const auto made = trainer::contract::RunDirectory::create(
       base::posix_file_system(), folder_.path() / "runs" / "mine", tests::run_file());
   JournalAuthor journal(made, 1000);
   journal.start(0.1, 0, 77);
   journal.step(1, 1);
-  scheduler_.reports["p77"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  scheduler_.reports["p77"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
   close();
   open();
   ticks();
-  EXPECT_EQ(state("mine"), RunState::Running);
+  EXPECT_EQ(state("mine"), runs::RunState::Running);
   EXPECT_EQ(run("mine").summary.step, 1);
   scheduler_.reports.clear();
   ticks();
-  EXPECT_EQ(state("mine"), RunState::Stopped);
+  EXPECT_EQ(state("mine"), runs::RunState::Stopped);
   EXPECT_TRUE(scheduler_.launches.empty());
 }
 
@@ -299,14 +300,14 @@ TEST_F(ControllerTest, FollowsTheAttemptThatFencedItsOwn) {
   ticks();
   JournalAuthor journal(directory(id), 1000);
   journal.start(0.1, 0, 88);  // someone ran the trainer by hand
-  scheduler_.reports["p88"] = {ProcessState::Running, std::nullopt, std::nullopt};
+  scheduler_.reports["p88"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
   scheduler_.end("h1", 23);
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   journal.end(3, 0);
   scheduler_.reports.erase("p88");
   ticks();
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
@@ -315,10 +316,10 @@ TEST_F(ControllerTest, LetsGoOfARunWhoseDirectoryIsGone) {
   (void)submit();
   std::filesystem::remove_all(run(id).directory);
   ticks();
-  EXPECT_EQ(state(id), RunState::Queued) << "perhaps it comes back";
+  EXPECT_EQ(state(id), runs::RunState::Queued) << "perhaps it comes back";
   clock_.now += 61;
   ticks();
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_THAT(run(id).error, HasSubstr("is gone"));
   EXPECT_EQ(store_->unfinished_runs().size(), 1U) << "the other one";
 }
@@ -330,15 +331,15 @@ TEST_F(ControllerTest, OneThatWaitsAndLosesItsDirectoryKeepsNobodyWaiting) {
   ASSERT_EQ(run(second).reason, "waits for a free slot (serve --parallel)");
   std::filesystem::remove_all(run(second).directory);
   ticks();
-  EXPECT_EQ(state(second), RunState::Queued) << "not given up yet";
+  EXPECT_EQ(state(second), runs::RunState::Queued) << "not given up yet";
   const std::string third = submit();
   scheduler_.end("h1", 0);
   ticks();
-  EXPECT_EQ(state(first), RunState::Succeeded);
-  EXPECT_EQ(state(third), RunState::Starting);
+  EXPECT_EQ(state(first), runs::RunState::Succeeded);
+  EXPECT_EQ(state(third), runs::RunState::Starting);
   clock_.now += 61;
   ticks();
-  EXPECT_EQ(state(second), RunState::Failed);
+  EXPECT_EQ(state(second), runs::RunState::Failed);
 }
 
 TEST_F(ControllerTest, ReadsWhatAnOldAttemptWroteLate) {
@@ -371,7 +372,7 @@ TEST_F(ControllerTest, JudgesByTheWholeJournal) {
   journal.end(1, 0);
   scheduler_.reports.clear();
   ticks(20);
-  EXPECT_EQ(state(id), RunState::Succeeded);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
@@ -379,7 +380,8 @@ TEST_F(ControllerTest, JudgesByTheWholeJournal) {
 TEST_F(ControllerTest, TheEndOfALaunchIsStoredWithWhatFollowsFromIt) {
   const std::string id = submit();
   ticks();
-  Database other(folder_.path() / "state" / "store.sqlite", Database::Access::ReadWrite);
+  store::Database other(folder_.path() / "state" / "store.sqlite",
+                        store::Database::Access::ReadWrite);
   other.execute(
       "CREATE TRIGGER refuse BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'refused'); END");
   scheduler_.end("h1", 20);
@@ -388,7 +390,7 @@ TEST_F(ControllerTest, TheEndOfALaunchIsStoredWithWhatFollowsFromIt) {
   other.execute("DROP TRIGGER refuse");
   ticks();
   EXPECT_TRUE(store_->launches(run(id).number).back().over);
-  EXPECT_EQ(state(id), RunState::Failed);
+  EXPECT_EQ(state(id), runs::RunState::Failed);
 }
 
 TEST_F(ControllerTest, IgnoresStrangeThingsInTheRunsDirectory) {
@@ -404,11 +406,11 @@ TEST_F(ControllerTest, IgnoresStrangeThingsInTheRunsDirectory) {
 }
 
 TEST_F(ControllerTest, SecondControllerOfTheRunsDirectoryIsRefused) {
-  Store other(folder_.path() / "other-state");
-  ControllerOptions options;
+  store::Store other(folder_.path() / "other-state");
+  control::ControllerOptions options;
   options.runs_directory = folder_.path() / "runs";
   try {
-    const Controller second(base::posix_file_system(), clock_, other, scheduler_, options);
+    const control::Controller second(base::posix_file_system(), clock_, other, scheduler_, options);
     FAIL() << "two controllers would start each run twice";
   } catch (const base::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("in use by another controller"));

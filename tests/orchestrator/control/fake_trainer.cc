@@ -42,8 +42,8 @@ void on_stop(int) { stop_requested = 1; }
 class FakeTrainer {
  public:
   explicit FakeTrainer(const base::Path& path)
-      : directory_(RunDirectory::open(base::posix_file_system(), path)),
-        config_(parse_run_config(directory_.run_json(), "run.json")) {
+      : directory_(contract::RunDirectory::open(base::posix_file_system(), path)),
+        config_(contract::parse_run_config(directory_.run_json(), "run.json")) {
     std::istringstream lines(files_.read(base::Path(config_.data.path) / "script", 65536));
     for (std::string line; std::getline(lines, line);) {
       const std::size_t space = line.find(' ');
@@ -59,10 +59,10 @@ class FakeTrainer {
     }
     if (script_.count("ignore_term") > 0) ::signal(SIGTERM, SIG_IGN);
     for (std::int64_t i = number("tree", 0); i > 0; --i) grow(2);
-    const AttemptName name = directory_.create_attempt();
-    const Fence fence(directory_, directory_.take_epoch());
+    const contract::AttemptName name = directory_.create_attempt();
+    const contract::Fence fence(directory_, directory_.take_epoch());
     journal_ = files_.open(directory_.journal_path(name), base::FileSystem::Open::CreateNew);
-    write(PhaseRecord{"loading"});
+    write(contract::PhaseRecord{"loading"});
     if (script_.count("exit") > 0) {
       const std::string& text = script_["exit"];
       const auto code = static_cast<int>(*base::parse_integer(text.substr(0, text.find(' '))));
@@ -82,16 +82,16 @@ class FakeTrainer {
 
   template <typename Body>
   void write(const Body& body) {
-    JournalRecord record;
+    contract::JournalRecord record;
     record.sequence = sequence_++;
     record.utc_seconds = clock_.utc_seconds();
     record.seconds = clock_.monotonic_seconds() - start_;
     record.body = body;
-    journal_->append(to_line(record));
+    journal_->append(contract::to_line(record));
   }
 
   int end(const std::string& reason, std::int64_t step, int code, const std::string& message) {
-    EndRecord record;
+    contract::EndRecord record;
     record.reason = reason;
     record.step = step;
     record.exit_code = code;
@@ -123,8 +123,9 @@ class FakeTrainer {
     return newest;
   }
 
-  void announce(const AttemptName& name, const Fence& fence, std::int64_t first) {
-    StartRecord record;
+  void announce(const contract::AttemptName& name, const contract::Fence& fence,
+                std::int64_t first) {
+    contract::StartRecord record;
     record.attempt = name.number;
     record.execution = name.execution;
     record.epoch = fence.epoch();
@@ -146,13 +147,13 @@ class FakeTrainer {
     if (config_.target) record.target = config_.target->value;
     record.baseline = 0.01;
     write(record);
-    write(PhaseRecord{"training"});
+    write(contract::PhaseRecord{"training"});
   }
 
   void checkpoint(std::int64_t step) {
     const std::string name = "step-" + std::to_string(step);
     if (!files_.create_directory(directory_.checkpoints_path() / name)) return;
-    CheckpointRecord record;
+    contract::CheckpointRecord record;
     record.step = step;
     record.name = name;
     record.status = "written";
@@ -160,7 +161,7 @@ class FakeTrainer {
     write(record);
   }
 
-  void several_ranks(StepRecord* record) {
+  void several_ranks(contract::StepRecord* record) {
     record->forward_seconds = 0.003;
     record->backward_seconds = 0.005;
     record->bucket_launched = {0.005, 0.008};
@@ -174,14 +175,14 @@ class FakeTrainer {
     record->goodput = 0.8 * static_cast<double>(record->samples) / record->seconds;
     record->mfu = 0.4;
     record->utilisation = 0.9;
-    write(HeartbeatRecord{record->step, 1, "backward", 0.004});
+    write(contract::HeartbeatRecord{record->step, 1, "backward", 0.004});
   }
 
-  int train(std::int64_t step, const Fence& fence) {
+  int train(std::int64_t step, const contract::Fence& fence) {
     while (step < config_.steps) {
-      if (!fence.holds()) return static_cast<int>(ExitCode::Fenced);
+      if (!fence.holds()) return static_cast<int>(contract::ExitCode::Fenced);
       ++step;
-      StepRecord record;
+      contract::StepRecord record;
       record.step = step;
       record.loss = 10.0 / static_cast<double>(step);
       record.mlm_loss = record.loss;
@@ -191,7 +192,7 @@ class FakeTrainer {
       if (number("ranks", 1) > 1) several_ranks(&record);
       write(record);
       if (step % config_.evaluate_every == 0 || step == config_.steps) {
-        EvalRecord evaluation;
+        contract::EvalRecord evaluation;
         evaluation.step = step;
         evaluation.mlm_accuracy = static_cast<double>(step) / static_cast<double>(config_.steps);
         evaluation.mlm_loss = record.loss;
@@ -213,7 +214,7 @@ class FakeTrainer {
       while (step == number("hold_at", 0) && !is_there("go") && stop_requested == 0) pause(2);
       if (stop_requested != 0) {
         checkpoint(step);
-        return end("stopped", step, static_cast<int>(ExitCode::Stopped), "");
+        return end("stopped", step, static_cast<int>(contract::ExitCode::Stopped), "");
       }
       pause(number("pause_ms", 1));
     }
@@ -228,8 +229,8 @@ class FakeTrainer {
   base::FileSystem& files_ = base::posix_file_system();
   base::Clock& clock_ = base::system_clock();
   double start_ = clock_.monotonic_seconds();
-  RunDirectory directory_;
-  RunConfig config_;
+  contract::RunDirectory directory_;
+  contract::RunConfig config_;
   std::map<std::string, std::string> script_;
   std::unique_ptr<base::WritableFile> journal_;
   std::int64_t sequence_ = 0;

@@ -19,10 +19,10 @@ class FollowerTest : public testing::Test {
  protected:
   FollowerTest()
       : store_(folder_.path() / "state"),
-        directory_(trainer::RunDirectory::create(base::posix_file_system(), folder_.path() / "run",
-                                                 tests::run_file())),
+        directory_(trainer::contract::RunDirectory::create(
+            base::posix_file_system(), folder_.path() / "run", tests::run_file())),
         follower_(store_) {
-    NewRun run;
+    store::NewRun run;
     run.id = "run";
     run.name = "run";
     run.directory = directory_.path().string();
@@ -30,29 +30,29 @@ class FollowerTest : public testing::Test {
   }
 
   // As the controller does: follow and store.
-  Followed follow() {
-    const Followed followed = follow_with(&follower_);
+  control::Followed follow() {
+    const control::Followed followed = follow_with(&follower_);
     store_.update_run(run_);
     return followed;
   }
-  Followed follow_with(Follower* follower) {
-    std::vector<Attempt> attempts = store_.attempts(run_.number);
-    const ReadingOrder order = follower->order(run_, attempts);
-    return follower->take(&run_, &attempts, read_run(base::posix_file_system(), order));
+  control::Followed follow_with(control::Follower* follower) {
+    std::vector<runs::Attempt> attempts = store_.attempts(run_.number);
+    const control::ReadingOrder order = follower->order(run_, attempts);
+    return follower->take(&run_, &attempts, control::read_run(base::posix_file_system(), order));
   }
   // A controller that died and came back.
   void restart() { run_ = *store_.run(run_.number); }
   std::vector<std::int64_t> steps() {
     std::vector<std::int64_t> out;
-    for (const StepRow& row : store_.steps(run_.number, 0, 100000)) out.push_back(row.step);
+    for (const store::StepRow& row : store_.steps(run_.number, 0, 100000)) out.push_back(row.step);
     return out;
   }
 
   TemporaryDirectory folder_;
-  Store store_;
-  trainer::RunDirectory directory_;
-  Follower follower_;
-  orchestrator::Run run_;
+  store::Store store_;
+  trainer::contract::RunDirectory directory_;
+  control::Follower follower_;
+  orchestrator::runs::Run run_;
 };
 
 TEST_F(FollowerTest, ReadsWhatIsThere) {
@@ -63,7 +63,7 @@ TEST_F(FollowerTest, ReadsWhatIsThere) {
   journal.evaluation(3, 1, 0.2);
   journal.checkpoint(3.5, 1);
   EXPECT_TRUE(follow().read_any);
-  const RunSummary& summary = run_.summary;
+  const runs::RunSummary& summary = run_.summary;
   EXPECT_EQ(summary.step, 1);
   EXPECT_EQ(summary.steps, 100);
   EXPECT_EQ(summary.samples, 8);
@@ -82,7 +82,7 @@ TEST_F(FollowerTest, LeavesATornLineForLater) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
   const std::string line = [&] {
-    trainer::StepRecord step;
+    trainer::contract::StepRecord step;
     step.step = 1;
     step.seconds = 0.5;
     return journal.line(2, step);
@@ -111,7 +111,7 @@ TEST_F(FollowerTest, ReadsInChunksOfBoundedSize) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
   for (int i = 1; i <= 200; ++i) journal.step(1 + i, i);
-  Follower small(store_, 2000);
+  control::Follower small(store_, 2000);
   int calls = 1;
   while (follow_with(&small).more) ++calls;
   EXPECT_GT(calls, 10);
@@ -145,7 +145,7 @@ TEST_F(FollowerTest, ReadsAttemptsInOrderHoweverLateItComes) {
   JournalAuthor second(directory_, 1010);
   second.start(1, 1);
   second.step(2, 2);
-  Follower small(store_, 700);
+  control::Follower small(store_, 700);
   while (follow_with(&small).more) {
   }
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2}));
@@ -187,13 +187,13 @@ class FollowedTarget : public FollowerTest, public testing::WithParamInterface<C
   // Evaluations at these seconds after the first step began; the last one met the target, or none.
   void journal(const std::vector<double>& seconds, bool is_met) {
     JournalAuthor journal(directory_, 1000);
-    trainer::StartRecord start;
+    trainer::contract::StartRecord start;
     start.metric = GetParam().metric;
     start.target = GetParam().target;
     journal.add(1, start);
     journal.step(2, 1, 1.0);
     for (const double at : seconds) {
-      trainer::EvalRecord record;
+      trainer::contract::EvalRecord record;
       record.mlm_accuracy = accuracy_at(at);
       record.mlm_loss = loss_at(at);
       record.target_met = is_met && at == seconds.back();
@@ -205,7 +205,7 @@ class FollowedTarget : public FollowerTest, public testing::WithParamInterface<C
 
 TEST_P(FollowedTarget, IsPredictedWhereItsMetricGoesTheRightWay) {
   journal({10, 20, 40}, false);
-  const RunSummary& summary = run_.summary;
+  const runs::RunSummary& summary = run_.summary;
   const bool is_loss = GetParam().metric == std::string("mlm_loss");
   EXPECT_EQ(summary.value, is_loss ? loss_at(40) : accuracy_at(40));
   EXPECT_FALSE(summary.time_to_accuracy_seconds);
@@ -258,7 +258,7 @@ TEST_F(FollowerTest, TheNewestCheckpointIsTheLastThatWasWritten) {
 TEST_F(FollowerTest, ARemovedCheckpointKeepsItsStep) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
-  trainer::CheckpointRecord record;
+  trainer::contract::CheckpointRecord record;
   record.step = 200;
   record.name = "step-0000000200-0123456789abcdef";
   record.status = "written";
@@ -267,7 +267,7 @@ TEST_F(FollowerTest, ARemovedCheckpointKeepsItsStep) {
   record.status = "removed";
   journal.add(3, record);
   follow();
-  const auto rows = checkpoints_json(store_, run_)["checkpoints"];
+  const auto rows = api::checkpoints_json(store_, run_)["checkpoints"];
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0]["status"], "removed");
   EXPECT_EQ(rows[0]["step"], 200);
@@ -276,7 +276,7 @@ TEST_F(FollowerTest, ARemovedCheckpointKeepsItsStep) {
 TEST_F(FollowerTest, IgnoresNumbersThatAreNone) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
-  trainer::StepRecord step;
+  trainer::contract::StepRecord step;
   step.step = 1;
   step.loss = NAN;
   step.seconds = 1;
@@ -288,7 +288,7 @@ TEST_F(FollowerTest, IgnoresNumbersThatAreNone) {
 
 // Shares of time and rates weigh by time; what is counted per step does not.
 TEST(RecentFigures, WeighByTimeWhatIsAShareOfIt) {
-  std::vector<StepRow> rows(2);
+  std::vector<store::StepRow> rows(2);
   rows[0].step_seconds = 3;
   rows[1].step_seconds = 1;
   rows[0].samples = rows[1].samples = 8;
@@ -298,7 +298,7 @@ TEST(RecentFigures, WeighByTimeWhatIsAShareOfIt) {
   rows[1].imbalance = rows[1].moved_bytes = 1;
   rows[0].exposed_seconds = 0.6;
   rows[1].exposed_seconds = 0.6;
-  const RecentFigures figures = recent_figures(rows);
+  const store::RecentFigures figures = store::recent_figures(rows);
   EXPECT_DOUBLE_EQ(*figures.samples_per_second, 4);
   for (const auto& share : {figures.mfu, figures.utilisation, figures.goodput}) {
     EXPECT_DOUBLE_EQ(share.value(), (3 * 0.4 + 1 * 0.8) / 4);
@@ -320,10 +320,10 @@ TEST_F(FollowerTest, TellsHowTheRanksDo) {
   EXPECT_FALSE(attempt().slowest);
   EXPECT_FALSE(store_.timeline(attempt().row)) << "no step yet";
   for (int i = 1; i <= 3; ++i) journal.add(1 + i, JournalAuthor::step_of_four_ranks(i));
-  journal.add(4.5, trainer::HeartbeatRecord{4, 2, "forward", 0.5});
+  journal.add(4.5, trainer::contract::HeartbeatRecord{4, 2, "forward", 0.5});
   follow();
   restart();
-  const RunSummary& summary = run_.summary;
+  const runs::RunSummary& summary = run_.summary;
   EXPECT_DOUBLE_EQ(*summary.mfu, 0.25);
   EXPECT_DOUBLE_EQ(*summary.utilisation, 0.875);
   EXPECT_DOUBLE_EQ(*summary.exposed_share, 0.1);
@@ -356,7 +356,7 @@ TEST_F(FollowerTest, AfterATrialBucketsHaveTheWinnersSizes) {
   JournalAuthor journal(directory_, 1000);
   journal.start_four_ranks(1);
   journal.add(2, JournalAuthor::step_of_four_ranks(1));
-  trainer::TrialRecord trial;
+  trainer::contract::TrialRecord trial;
   trial.step = 1;
   trial.cuts = {"default", "coarser"};
   trial.winner = "coarser";
@@ -365,7 +365,7 @@ TEST_F(FollowerTest, AfterATrialBucketsHaveTheWinnersSizes) {
   follow();
   EXPECT_FALSE(store_.timeline(store_.attempts(run_.number).at(0).row))
       << "the step before had other buckets";
-  trainer::StepRecord step = JournalAuthor::step_of_four_ranks(2);
+  trainer::contract::StepRecord step = JournalAuthor::step_of_four_ranks(2);
   step.bucket_launched = {0.3};
   step.bucket_finished = {0.45};
   journal.add(3, step);
@@ -384,7 +384,7 @@ TEST_F(FollowerTest, ARollbackTakesTheStepBackAndIsTold) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
   for (const int step : {1, 2, 3}) journal.step(1 + step, step);
-  trainer::DivergenceRecord divergence;
+  trainer::contract::DivergenceRecord divergence;
   divergence.step = 4;
   divergence.action = "rollback";
   divergence.checkpoint = "step-2";
@@ -413,13 +413,13 @@ TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {
   JournalAuthor first(directory_, 1000);
   first.start_four_ranks(1);
   first.add(2, JournalAuthor::step_of_four_ranks(1));
-  first.add(2.5, trainer::HeartbeatRecord{2, 2, "forward", 0.5});
+  first.add(2.5, trainer::contract::HeartbeatRecord{2, 2, "forward", 0.5});
   follow();
   JournalAuthor second(directory_, 1010);
   second.start(1, 1);
   second.step(2, 2);
   follow();
-  const RunSummary& summary = run_.summary;
+  const runs::RunSummary& summary = run_.summary;
   for (const auto& figure :
        {summary.mfu, summary.utilisation, summary.exposed_share, summary.imbalance,
         summary.moved_bytes, summary.goodput, summary.noise_scale, summary.noise_scale_low,
@@ -433,12 +433,12 @@ TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {
 
 TEST_F(FollowerTest, TakesStrangeFiguresOfRanks) {
   JournalAuthor journal(directory_, 1000);
-  trainer::StartRecord start;
+  trainer::contract::StartRecord start;
   start.ranks = -3;
   start.peak_flops = NAN;
   start.bucket_bytes = {-1};
   journal.start(1, 0, 1, start);
-  trainer::StepRecord step;
+  trainer::contract::StepRecord step;
   step.step = 1;
   step.seconds = 0;
   step.mfu = NAN;
@@ -446,12 +446,12 @@ TEST_F(FollowerTest, TakesStrangeFiguresOfRanks) {
   step.bucket_launched = {NAN, 2, 3};
   step.bucket_finished = {1};
   journal.add(2, step);
-  journal.add(3, trainer::HeartbeatRecord{1, -7, std::string(100'000, 'x'), NAN});
+  journal.add(3, trainer::contract::HeartbeatRecord{1, -7, std::string(100'000, 'x'), NAN});
   follow();
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1}));
   EXPECT_EQ(run_.summary.mfu, std::nullopt);
   EXPECT_EQ(run_.summary.utilisation, std::nullopt);
-  const Attempt attempt = store_.attempts(run_.number).at(0);
+  const runs::Attempt attempt = store_.attempts(run_.number).at(0);
   EXPECT_EQ(attempt.ranks, 1);
   EXPECT_EQ(attempt.peak_flops, 0);
   const auto timeline = store_.timeline(attempt.row);

@@ -56,7 +56,9 @@ class HungMount : public testing::Test {
   }
 
   void script(const std::string& text) { tests::write_file(folder_.path() / "data/script", text); }
-  std::string socket() const { return "unix:" + socket_path(folder_.path() / "state").string(); }
+  std::string socket() const {
+    return "unix:" + site::socket_path(folder_.path() / "state").string();
+  }
   void serve() {
     base::Command command;
     command.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta",
@@ -85,7 +87,7 @@ class HungMount : public testing::Test {
       }
     }));
   }
-  Json get(const std::string& path) { return Client({socket()}, 30).get(path); }
+  Json get(const std::string& path) { return cli::Client({socket()}, 30).get(path); }
   std::string submit() {
     base::Command command;
     command.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta", "submit",
@@ -140,9 +142,10 @@ TEST_F(HungMount, CostsTheRunOnItAndNothingElse) {
   EXPECT_FALSE(get("/runs/" + dead)["ended_at"].is_string()) << "nobody knows";
   EXPECT_LT(seconds_of([&] { (void)get("/runs/" + dead + "/explain"); }), kSoon + 1);
 
-  EXPECT_LT(
-      seconds_of([&] { (void)Client({socket()}, 30).post("/runs/" + dead + "/cancel", "", {}); }),
-      kSoon);
+  EXPECT_LT(seconds_of([&] {
+              (void)cli::Client({socket()}, 30).post("/runs/" + dead + "/cancel", "", {});
+            }),
+            kSoon);
   EXPECT_TRUE(eventually([&] { return ::kill(trainer, 0) != 0; })) << "it is ended all the same";
   const std::string last = submit();
   EXPECT_TRUE(becomes(last, "succeeded"));

@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "orchestrator/control/controller.h"
 #include "orchestrator/api/explain.h"
-#include "orchestrator/control/node_judge.h"
 #include "orchestrator/api/run_json.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/control/node_judge.h"
+#include "orchestrator/files/troubles.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/text/terminal.h"
-#include "orchestrator/files/troubles.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 
 namespace regatta::orchestrator {
@@ -35,19 +35,19 @@ class LifecycleTest : public ControllerFixture {
     open();
   }
   Json explanation(const std::string& id) {
-    return explain_json(run(id), read_parts(*store_, run(id).number), {}, scheduler_.slurm,
-                        clock_.utc_seconds());
+    return api::explain_json(run(id), api::read_parts(*store_, run(id).number), {},
+                             scheduler_.slurm, clock_.utc_seconds());
   }
-  ProcessReport& report(const std::string& handle) { return scheduler_.reports[handle]; }
-  void wait_in_slurm(const std::string& handle, Cause cause, const std::string& words) {
+  runs::ProcessReport& report(const std::string& handle) { return scheduler_.reports[handle]; }
+  void wait_in_slurm(const std::string& handle, runs::Cause cause, const std::string& words) {
     report(handle) = {};
-    report(handle).state = ProcessState::Waiting;
+    report(handle).state = runs::ProcessState::Waiting;
     report(handle).cause = cause;
     report(handle).words = words;
   }
-  void end(const std::string& handle, Cause cause, const std::string& words) {
+  void end(const std::string& handle, runs::Cause cause, const std::string& words) {
     report(handle) = {};
-    report(handle).state = ProcessState::Gone;
+    report(handle).state = runs::ProcessState::Gone;
     report(handle).cause = cause;
     report(handle).words = words;
   }
@@ -60,29 +60,29 @@ class LifecycleTest : public ControllerFixture {
 TEST_F(LifecycleTest, AJobThatIsStuckIsReplacedAlsoByTheNextController) {
   const std::string id = submit();
   ticks();
-  wait_in_slurm("h1", Cause::Stuck, "Slurm holds it after a failed launch");
+  wait_in_slurm("h1", runs::Cause::Stuck, "Slurm holds it after a failed launch");
   ticks();
   EXPECT_THAT(scheduler_.killed, ElementsAre("h1"));
   EXPECT_EQ(scheduler_.launches.size(), 1U) << "never two jobs";
   reopen();
-  end("h1", Cause::Cancelled, "its job was cancelled");
+  end("h1", runs::Cause::Cancelled, "its job was cancelled");
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  EXPECT_EQ(run(id).state, runs::RunState::Queued) << run(id).error;
   clock_.now += 100;
   ticks();
   EXPECT_EQ(scheduler_.launches.size(), 2U);
-  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).state, runs::RunState::Starting);
   EXPECT_EQ(run(id).failures, 1);
 }
 
 TEST_F(LifecycleTest, AJobThatSomebodyCancelledIsNotStartedAgain) {
   const std::string id = submit();
   ticks();
-  end("h1", Cause::Cancelled, "its job was cancelled");
+  end("h1", runs::Cause::Cancelled, "its job was cancelled");
   ticks();
   clock_.now += 1000;
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Stopped);
+  EXPECT_EQ(run(id).state, runs::RunState::Stopped);
   EXPECT_EQ(scheduler_.launches.size(), 1U);
   EXPECT_THAT(explanation(id)["summary"], HasSubstr("somebody cancelled its job"));
   EXPECT_EQ(explanation(id)["launches"][0]["cause"], "cancelled");
@@ -94,17 +94,17 @@ TEST_F(LifecycleTest, ADivergenceIsNotCalledARefusal) {
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start(1);
   journal.step(2, 1, 1.0);
-  trainer::EndRecord last;
+  trainer::contract::EndRecord last;
   last.reason = "diverged";
   last.step = 1;
   last.exit_code = 20;
   last.message = "the loss is not finite at step 2; lower optimizer.learning_rate";
   journal.add(3, last);
   report("h1") = {};
-  report("h1").state = ProcessState::Gone;
+  report("h1").state = runs::ProcessState::Gone;
   report("h1").exit_code = 20;
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Failed);
+  EXPECT_EQ(run(id).state, runs::RunState::Failed);
   const Json told = explanation(id);
   EXPECT_EQ(told["launches"][0]["what"], "diverged");
   EXPECT_EQ(told["attempts"][0]["what"], "diverged: " + last.message);
@@ -117,10 +117,10 @@ TEST_F(LifecycleTest, ARollbackIsExplainedWhileTheAttemptRuns) {
   journal.start(1);
   journal.step(2, 1, 1.0);
   report("h1") = {};
-  report("h1").state = ProcessState::Running;
+  report("h1").state = runs::ProcessState::Running;
   ticks();
   EXPECT_EQ(explanation(id)["attempts"][0]["what"], "runs");
-  trainer::DivergenceRecord divergence;
+  trainer::contract::DivergenceRecord divergence;
   divergence.step = 2;
   divergence.action = "rollback";
   divergence.checkpoint_step = 0;
@@ -129,14 +129,14 @@ TEST_F(LifecycleTest, ARollbackIsExplainedWhileTheAttemptRuns) {
   ticks();
   const Json told = explanation(id);
   EXPECT_EQ(told["attempts"][0]["what"], "runs: " + divergence.message);
-  EXPECT_THAT(explain_text(told), HasSubstr("runs: the loss is not finite at step 2"));
+  EXPECT_THAT(api::explain_text(told), HasSubstr("runs: the loss is not finite at step 2"));
 }
 
 TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
   scheduler_.refuse_for_now = true;
   const std::string id = submit();
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Queued);
+  EXPECT_EQ(run(id).state, runs::RunState::Queued);
   EXPECT_THAT(run(id).reason, HasSubstr("the partition is down"));
   EXPECT_TRUE(run(id).wait.next_start_utc.has_value());
   ticks(20);
@@ -146,7 +146,7 @@ TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {
   clock_.now += 60;
   ticks();
   EXPECT_EQ(scheduler_.launches.size(), 1U);
-  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).state, runs::RunState::Starting);
   EXPECT_EQ(run(id).failures, 0);
 }
 
@@ -170,7 +170,7 @@ TEST_F(LifecycleTest, WhatIsRefusedAgainIsAskedForLessOften) {
   scheduler_.refuse_for_now = false;
   clock_.now += 900;
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).state, runs::RunState::Starting);
   scheduler_.refuse_for_now = true;
   scheduler_.end("h1", 22);
   ticks();
@@ -203,7 +203,7 @@ TEST_F(LifecycleTest, ManyThatAreRefusedAskInTurns) {
   scheduler_.refuse_for_now = false;
   clock_.now += 1000;
   ticks();
-  for (const std::string& id : ids) EXPECT_EQ(run(id).state, RunState::Starting);
+  for (const std::string& id : ids) EXPECT_EQ(run(id).state, runs::RunState::Starting);
 }
 
 // Its partition, account or QOS was changed: what has trained waits until it is changed again.
@@ -215,7 +215,7 @@ TEST_F(LifecycleTest, NoRefusalEndsARunThatWasLaunchedBefore) {
   ticks();
   clock_.now += 2;
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  EXPECT_EQ(run(id).state, runs::RunState::Queued) << run(id).error;
   const Json told = explanation(id);
   EXPECT_THAT(told["summary"], HasSubstr("refused, and asked for again: cannot start"));
   EXPECT_THAT(told["next"], HasSubstr("the next attempt is started in "));
@@ -224,15 +224,15 @@ TEST_F(LifecycleTest, NoRefusalEndsARunThatWasLaunchedBefore) {
     clock_.now += 100;
     ticks();
   }
-  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  EXPECT_EQ(run(id).state, runs::RunState::Queued) << run(id).error;
   EXPECT_LE(store_->launches(run(id).number).size(), 20U);
   reopen();
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Queued) << run(id).error;
+  EXPECT_EQ(run(id).state, runs::RunState::Queued) << run(id).error;
   scheduler_.refuse = false;
   clock_.now += 1000;
   ticks();
-  EXPECT_EQ(run(id).state, RunState::Starting);
+  EXPECT_EQ(run(id).state, runs::RunState::Starting);
   EXPECT_EQ(run(id).failures, 1);
 }
 
@@ -249,7 +249,7 @@ TEST_F(LifecycleTest, ARefusalIsTold) {
 TEST_F(LifecycleTest, AWaitIsToldAsSlurmTellsIt) {
   const std::string id = submit();
   ticks();
-  wait_in_slurm("h1", Cause::None, "waits in Slurm: others are before it");
+  wait_in_slurm("h1", runs::Cause::None, "waits in Slurm: others are before it");
   report("h1").category = "queue";
   report("h1").clears = "by itself";
   report("h1").expected_start = 1.8e9;
@@ -260,12 +260,12 @@ TEST_F(LifecycleTest, AWaitIsToldAsSlurmTellsIt) {
   EXPECT_EQ(waiting["expected_start"], "2027-01-15T08:00:00.000Z");
   ::setenv("TZ", "EAST-5:30", 1);  // texts are in local time, JSON is not
   ::tzset();
-  const std::string text = explain_text(explanation(id));
+  const std::string text = api::explain_text(explanation(id));
   ::unsetenv("TZ");
   ::tzset();
   EXPECT_THAT(text, HasSubstr("Slurm expects to start it "));
   EXPECT_THAT(text, HasSubstr(" (2027-01-15 13:30:00)"));
-  wait_in_slurm("h1", Cause::Impossible, "no node has so many GPUs");
+  wait_in_slurm("h1", runs::Cause::Impossible, "no node has so many GPUs");
   report("h1").clears = "never";
   ticks();
   EXPECT_THAT(explanation(id)["next"], HasSubstr("until somebody changes what it asks for"));
@@ -275,15 +275,15 @@ TEST_F(LifecycleTest, ASilentSlurmIsTold) {
   const std::string id = submit();
   ticks();
   EXPECT_TRUE(explanation(id)["slurm"].is_null()) << "nobody has to be asked";
-  scheduler_.slurm = Contact{};
-  EXPECT_THAT(explain_text(explanation(id)), HasSubstr("Slurm has not answered yet"));
+  scheduler_.slurm = runs::Contact{};
+  EXPECT_THAT(api::explain_text(explanation(id)), HasSubstr("Slurm has not answered yet"));
   const double answered = clock_.utc_seconds();
   scheduler_.slurm->answered_utc = answered;
   clock_.now += 8;
   EXPECT_EQ(explanation(id)["slurm"]["answered_at"], base::iso8601(answered));
   EXPECT_EQ(explanation(id)["slurm"]["age_seconds"], 8);
   EXPECT_TRUE(explanation(id)["slurm"]["trouble"].is_null());
-  EXPECT_THAT(explain_text(explanation(id)), HasSubstr("slurm   answered 8.0 s ago"));
+  EXPECT_THAT(api::explain_text(explanation(id)), HasSubstr("slurm   answered 8.0 s ago"));
   EXPECT_THAT(explanation(id)["next"], HasSubstr("training begins"));
 
   clock_.now += 182;
@@ -291,16 +291,17 @@ TEST_F(LifecycleTest, ASilentSlurmIsTold) {
   const Json told = explanation(id);
   EXPECT_EQ(told["slurm"]["trouble"], scheduler_.slurm->trouble);
   EXPECT_THAT(told["next"], HasSubstr("not known until Slurm answers"));
-  EXPECT_THAT(explain_text(told),
-              HasSubstr("Slurm has not answered since " + local_time(base::iso8601(answered)) +
-                        " (3 min 10 s): squeue ended with code 1: no \\x1b"));
+  EXPECT_THAT(
+      api::explain_text(told),
+      HasSubstr("Slurm has not answered since " + text::local_time(base::iso8601(answered)) +
+                " (3 min 10 s): squeue ended with code 1: no \\x1b"));
 }
 
 TEST_F(LifecycleTest, ACancellationThatSlurmIsNotToldIsShown) {
   const std::string id = submit();
   ticks();
-  report("h1").state = ProcessState::Unknown;
-  scheduler_.slurm = Contact{clock_.utc_seconds() - 60, "no answer", clock_.utc_seconds()};
+  report("h1").state = runs::ProcessState::Unknown;
+  scheduler_.slurm = runs::Contact{clock_.utc_seconds() - 60, "no answer", clock_.utc_seconds()};
   EXPECT_TRUE(controller_->cancel(id));
   ticks();
   const Json told = explanation(id);
@@ -308,9 +309,9 @@ TEST_F(LifecycleTest, ACancellationThatSlurmIsNotToldIsShown) {
   EXPECT_THAT(told["summary"], HasSubstr("Slurm has not been told so far"));
   EXPECT_THAT(told["next"], HasSubstr("it is stopped when Slurm answers"));
   EXPECT_EQ(told["slurm"]["cancel_waits_since"], base::iso8601(*scheduler_.slurm->end_waits_utc));
-  EXPECT_THAT(
-      explain_text(told),
-      HasSubstr("waits since " + local_time(base::iso8601(*scheduler_.slurm->end_waits_utc))));
+  EXPECT_THAT(api::explain_text(told),
+              HasSubstr("waits since " +
+                        text::local_time(base::iso8601(*scheduler_.slurm->end_waits_utc))));
 }
 
 // Else a Slurm that was away for a minute would kill what was to save.
@@ -318,11 +319,11 @@ TEST_F(LifecycleTest, AGraceBeginsWhenTheRequestWasPassedOn) {
   const std::string id = submit();
   ticks();
   EXPECT_TRUE(controller_->cancel(id));
-  scheduler_.slurm = Contact{clock_.utc_seconds(), "no answer", clock_.utc_seconds()};
+  scheduler_.slurm = runs::Contact{clock_.utc_seconds(), "no answer", clock_.utc_seconds()};
   ticks(4 * 300);
-  EXPECT_EQ(state(id), RunState::Stopping);
+  EXPECT_EQ(state(id), runs::RunState::Stopping);
   EXPECT_THAT(scheduler_.killed, IsEmpty());
-  scheduler_.slurm = Contact{clock_.utc_seconds(), "", {}};
+  scheduler_.slurm = runs::Contact{clock_.utc_seconds(), "", {}};
   ticks(4 * 45);
   EXPECT_THAT(scheduler_.killed, IsEmpty());
   ticks(4 * 30);
@@ -341,7 +342,7 @@ TEST_F(LifecycleTest, TheNodeOfAHungRankIsAvoidedByTheJobThatWaitsAgain) {
   tests::write_file(attempt_path(id) / "hang.json",
                     R"({"rank": 2, "host": "node03.example", "why": "rank 2 stood still"})");
   journal.end(30, 22, "rank 2 stood still");
-  wait_in_slurm("h1", Cause::None, "waits in Slurm: it begins again soon");
+  wait_in_slurm("h1", runs::Cause::None, "waits in Slurm: it begins again soon");
   ticks();
   ASSERT_EQ(scheduler_.avoided.size(), 1U) << "told once";
   EXPECT_EQ(scheduler_.avoided[0].first, "h1");
@@ -364,7 +365,7 @@ TEST_F(LifecycleTest, TheNodeOfAHungRankIsAvoidedByTheJobThatWaitsAgain) {
 }
 
 TEST_F(LifecycleTest, NoNodeIsAvoidedThatTheRunNeeds) {
-  store_->judge(std::nullopt, {{"node01", clock_.utc_seconds(), Blame::Hung, "r", "", 1}});
+  store_->judge(std::nullopt, {{"node01", clock_.utc_seconds(), slurm::Blame::Hung, "r", "", 1}});
   scheduler_.usable = std::vector<std::string>{"node01"};
   (void)submit();
   ticks();
@@ -382,21 +383,22 @@ TEST_F(LifecycleTest, ADeadNodeTakesAllTheBlame) {
   journal.start(0.1);
   journal.end(5, 22, "a rank is gone");
   ticks();
-  EXPECT_EQ(suspicions(store_->node_events(), clock_.utc_seconds(), {}).size(), 4U) << "shared";
+  EXPECT_EQ(slurm::suspicions(store_->node_events(), clock_.utc_seconds(), {}).size(), 4U)
+      << "shared";
   scheduler_.lost = {"node03", "node77"};
   for (int i = 0; i < 3; ++i) {
     clock_.now += 6;
     ticks();
   }
   const auto score_of_node03 = [&] {
-    const auto suspects = suspicions(store_->node_events(), clock_.utc_seconds(), {});
+    const auto suspects = slurm::suspicions(store_->node_events(), clock_.utc_seconds(), {});
     EXPECT_EQ(suspects.size(), 1U);
     EXPECT_EQ(suspects.at(0).node, "node03");
     return suspects.at(0).score;
   };
   EXPECT_NEAR(score_of_node03(), 1, 0.05);
   report("h1").suspects = {"node03"};
-  end("h1", Cause::NodeFailure, "node node03 failed");
+  end("h1", runs::Cause::NodeFailure, "node node03 failed");
   clock_.now += 120;
   ticks();
   EXPECT_NEAR(score_of_node03(), 1, 0.05) << "once";
@@ -416,7 +418,8 @@ TEST_F(LifecycleTest, ANodeThatDiesLongAfterAnEarlyEndIsNotToBlame) {
   scheduler_.lost = {"node02"};
   clock_.now += 6;
   ticks();
-  for (const NodeEvent& event : store_->node_events()) EXPECT_EQ(event.blame, Blame::Shared);
+  for (const slurm::NodeEvent& event : store_->node_events())
+    EXPECT_EQ(event.blame, slurm::Blame::Shared);
 }
 
 TEST_F(LifecycleTest, ASuspendedJobIsShownAsSuspended) {
@@ -425,11 +428,11 @@ TEST_F(LifecycleTest, ASuspendedJobIsShownAsSuspended) {
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start(0.1);
   ticks();
-  report("h1").category = kSuspended;
+  report("h1").category = runs::kSuspended;
   report("h1").words = "is suspended";
   report("h1").action = "scontrol resume 12";
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   const Json told = explanation(id);
   EXPECT_THAT(told["summary"], HasSubstr("suspended by Slurm"));
   EXPECT_EQ(told["waiting"]["category"], "suspended");
@@ -449,14 +452,14 @@ TEST_F(LifecycleTest, ALostStoreJudgesAgain) {
   JournalAuthor journal(directory(id), clock_.utc_seconds());
   journal.start(0.1);
   tests::write_file(attempt_path(id) / "hang.json", R"({"host": "node02", "why": "silent"})");
-  end("h1", Cause::NodeFailure, "a node failed");
+  end("h1", runs::Cause::NodeFailure, "a node failed");
   ticks();
   ASSERT_EQ(store_->node_events().size(), 1U);
   lose_the_store();
   ticks();
   ASSERT_EQ(store_->node_events().size(), 1U);
   EXPECT_EQ(store_->node_events()[0].node, "node02");
-  const Launch launch = store_->launches(run(id).number).front();
+  const runs::Launch launch = store_->launches(run(id).number).front();
   EXPECT_EQ(launch.cause, "node failure");
   EXPECT_EQ(launch.words, "a node failed");
 }
@@ -473,7 +476,7 @@ TEST_F(LifecycleTest, EveryAttemptOfAJobIsTold) {
   JournalAuthor silent(directory(id), clock_.utc_seconds());
   silent.start(0.1);
   ticks();
-  end("h1", Cause::NodeFailure, "node \x1b[31mnode03 failed");
+  end("h1", runs::Cause::NodeFailure, "node \x1b[31mnode03 failed");
   ticks();
   const Json attempts = explanation(id)["attempts"];
   ASSERT_EQ(attempts.size(), 3U);
@@ -481,7 +484,7 @@ TEST_F(LifecycleTest, EveryAttemptOfAJobIsTold) {
   EXPECT_EQ(attempts[1]["what"], "saved when its time was over, to go on in another attempt");
   EXPECT_THAT(attempts[2]["what"], HasSubstr("left no exit code"));
   EXPECT_EQ(attempts[2]["launch"], 1);
-  const std::string text = explain_text(explanation(id));
+  const std::string text = api::explain_text(explanation(id));
   EXPECT_THAT(text, HasSubstr("attempt 3"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
 }
@@ -490,7 +493,7 @@ struct Start {
   const char* name;
   int exit_code;                  // of the attempt, which lasts 5 s
   std::optional<double> started;  // seconds after the attempt's start
-  RunState state;
+  runs::RunState state;
 };
 class LastStart : public ControllerFixture, public testing::WithParamInterface<Start> {
  protected:
@@ -507,27 +510,29 @@ TEST_P(LastStart, DecidesHowAJobEnded) {
   journal.checkpoint(4, 40);
   journal.end(5, row.exit_code);
   ticks();
-  EXPECT_EQ(state(id), RunState::Running);
+  EXPECT_EQ(state(id), runs::RunState::Running);
   scheduler_.end_by_signal("h1", 11);
   if (row.started) scheduler_.reports["h1"].started = begun + *row.started;
   ticks();
   EXPECT_EQ(state(id), row.state) << run(id).error;
-  if (row.state == RunState::Queued) {
+  if (row.state == runs::RunState::Queued) {
     EXPECT_THAT(run(id).reason, HasSubstr("signal 11"));
   }
 }
-INSTANTIATE_TEST_SUITE_P(Codes, LastStart,
-                         testing::Values(Start{"its_own_attempt", 24, -1.0, RunState::Stopped},
-                                         Start{"an_earlier_one", 24, 20.0, RunState::Queued},
-                                         Start{"not_known", 24, std::nullopt, RunState::Stopped},
-                                         Start{"done_earlier", 0, 20.0, RunState::Succeeded}),
-                         [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Codes, LastStart,
+    testing::Values(Start{"its_own_attempt", 24, -1.0, runs::RunState::Stopped},
+                    Start{"an_earlier_one", 24, 20.0, runs::RunState::Queued},
+                    Start{"not_known", 24, std::nullopt, runs::RunState::Stopped},
+                    Start{"done_earlier", 0, 20.0, runs::RunState::Succeeded}),
+    [](const auto& row) { return row.param.name; });
 
 TEST(CauseNames, AreReadBack) {
-  for (int i = 0; i <= static_cast<int>(Cause::Impossible); ++i) {
-    EXPECT_EQ(parse_cause(name_of(static_cast<Cause>(i))), static_cast<Cause>(i));
+  for (int i = 0; i <= static_cast<int>(runs::Cause::Impossible); ++i) {
+    EXPECT_EQ(runs::parse_cause(runs::name_of(static_cast<runs::Cause>(i))),
+              static_cast<runs::Cause>(i));
   }
-  EXPECT_EQ(parse_cause("nonsense"), Cause::None);
+  EXPECT_EQ(runs::parse_cause("nonsense"), runs::Cause::None);
 }
 
 TEST(LaunchLogs, AreFoundForProcessesAndJobs) {
@@ -545,13 +550,13 @@ TEST(LaunchLogs, AreFoundForProcessesAndJobs) {
         "submit/0123456789abcdef-x-0.log"}) {
     tests::write_file(root / name, "x");
   }
-  Launch process;
+  runs::Launch process;
   process.number = 1;
-  Launch job;
+  runs::Launch job;
   job.number = 2;
   job.token = token;
   std::vector<std::string> names;
-  for (const base::Path& path : launch_logs(files, root, {process, job})) {
+  for (const base::Path& path : runs::launch_logs(files, root, {process, job})) {
     names.push_back(path.filename().string());
   }
   EXPECT_THAT(names, ElementsAre("1.log", token + "-9-0.log", token + "-9-2.log",
@@ -566,7 +571,7 @@ std::string said(const std::function<void()>& work) {
 }
 
 TEST(Troubles, AreNewsOnceUntilTheyPass) {
-  Troubles troubles;
+  files::Troubles troubles;
   EXPECT_THAT(said([&] { troubles.tell("run a", "no room", 0); }), HasSubstr("run a: no room"));
   EXPECT_EQ(said([&] { troubles.tell("run a", "no room", 100); }), "");
   EXPECT_THAT(said([&] { troubles.tell("run a", "no disk", 200); }), HasSubstr("no disk"));
@@ -575,7 +580,7 @@ TEST(Troubles, AreNewsOnceUntilTheyPass) {
 }
 
 TEST(Troubles, OfManyAreAFewAMinuteAndANumber) {
-  Troubles troubles;
+  files::Troubles troubles;
   const std::string first = said([&] {
     for (int i = 0; i < 30; ++i) troubles.tell("run " + std::to_string(i), "no room", 0);
   });

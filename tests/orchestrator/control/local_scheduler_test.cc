@@ -22,8 +22,8 @@ class LocalSchedulerTest : public testing::Test {
     const base::Path data = folder_.path() / "data";
     std::filesystem::create_directories(data);
     script("hold_at 1\n");
-    const auto made = trainer::RunDirectory::create(base::posix_file_system(), run(),
-                                                    tests::run_file(data.string()));
+    const auto made = trainer::contract::RunDirectory::create(base::posix_file_system(), run(),
+                                                              tests::run_file(data.string()));
     journal_folder_ = made.path() / "attempts";
   }
   ~LocalSchedulerTest() override {
@@ -64,15 +64,16 @@ class LocalSchedulerTest : public testing::Test {
 
   tests::TemporaryDirectory folder_;
   base::Path journal_folder_;
-  LocalScheduler scheduler_;
+  control::LocalScheduler scheduler_;
   std::vector<std::string> started_;
 };
 
 TEST_F(LocalSchedulerTest, StartsStopsAndTellsTheExitCode) {
   const std::string handle = submit("token");
-  EXPECT_EQ(scheduler_.poll(handle).state, ProcessState::Running);
+  EXPECT_EQ(scheduler_.poll(handle).state, runs::ProcessState::Running);
   scheduler_.stop(handle);
-  ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  ASSERT_TRUE(
+      eventually([&] { return scheduler_.poll(handle).state == runs::ProcessState::Ended; }));
   EXPECT_EQ(scheduler_.poll(handle).exit_code, 24);
   EXPECT_EQ(scheduler_.poll(handle).exit_code, 24) << "asked again, it says the same";
   scheduler_.stop(handle);  // what is gone is left alone
@@ -82,7 +83,8 @@ TEST_F(LocalSchedulerTest, StartsStopsAndTellsTheExitCode) {
 TEST_F(LocalSchedulerTest, KillTellsTheSignal) {
   const std::string handle = submit("token");
   scheduler_.kill(handle);
-  ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  ASSERT_TRUE(
+      eventually([&] { return scheduler_.poll(handle).state == runs::ProcessState::Ended; }));
   EXPECT_EQ(scheduler_.poll(handle).signal, SIGKILL);
   EXPECT_EQ(scheduler_.poll(handle).exit_code, std::nullopt);
 }
@@ -100,10 +102,11 @@ TEST_F(LocalSchedulerTest, KillReachesEveryProcessGroupOfTheSession) {
   sleep.arguments = {"sleep", "1000"};
   sleep.new_session = true;
   const pid_t bystander = base::spawn(sleep);
-  LocalScheduler other(kTrainer);
+  control::LocalScheduler other(kTrainer);
   other.kill(handle);  // a controller that is not their parent
   EXPECT_TRUE(eventually([&] { return living().empty(); })) << living().size() << " live on";
-  EXPECT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  EXPECT_TRUE(
+      eventually([&] { return scheduler_.poll(handle).state == runs::ProcessState::Ended; }));
   EXPECT_TRUE(base::process_start_ticks(bystander).has_value());
   ::kill(bystander, SIGKILL);
   (void)base::wait_exit(bystander);
@@ -113,27 +116,29 @@ TEST_F(LocalSchedulerTest, WhatAnAttemptLeftBehindIsKilledWithItsEnd) {
   script("tree 2\nleave 1\n");
   const std::string handle = submit("token");
   ASSERT_TRUE(eventually([&] { return tree().size() == 4; }));
-  ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  ASSERT_TRUE(
+      eventually([&] { return scheduler_.poll(handle).state == runs::ProcessState::Ended; }));
   EXPECT_EQ(scheduler_.poll(handle).signal, SIGKILL);
   EXPECT_TRUE(eventually([&] { return living().empty(); })) << living().size() << " live on";
 }
 
 TEST_F(LocalSchedulerTest, AnotherControllerFindsTheProcessAgain) {
   const std::string handle = submit("0123abcd");
-  LocalScheduler other(kTrainer);
+  control::LocalScheduler other(kTrainer);
   EXPECT_EQ(other.find("0123abcd", 0).handle, handle);
   EXPECT_EQ(other.find("0123abc", 0).handle, std::nullopt) << "the whole token, not a part";
-  EXPECT_EQ(other.poll(handle).state, ProcessState::Running);
+  EXPECT_EQ(other.poll(handle).state, runs::ProcessState::Running);
   other.stop(handle);
   // Its parent reaps it; to the other it is only gone.
-  ASSERT_TRUE(eventually([&] { return other.poll(handle).state == ProcessState::Gone; }));
-  ASSERT_TRUE(eventually([&] { return scheduler_.poll(handle).state == ProcessState::Ended; }));
+  ASSERT_TRUE(eventually([&] { return other.poll(handle).state == runs::ProcessState::Gone; }));
+  ASSERT_TRUE(
+      eventually([&] { return scheduler_.poll(handle).state == runs::ProcessState::Ended; }));
   EXPECT_EQ(other.find("0123abcd", 0).handle, std::nullopt);
 }
 
 TEST_F(LocalSchedulerTest, AdoptsOnlyWhatWorksOnThisRun) {
   const std::string handle = submit("token");
-  LocalScheduler other(kTrainer);
+  control::LocalScheduler other(kTrainer);
   EXPECT_EQ(other.adopt(process_of(handle), run()), handle);
   EXPECT_EQ(other.adopt(process_of(handle), folder_.path()), std::nullopt);
   EXPECT_EQ(other.adopt(::getpid(), run()), std::nullopt) << "a reused id is another program";
@@ -146,23 +151,25 @@ TEST_F(LocalSchedulerTest, AdoptsOnlyWhatWorksOnThisRun) {
 TEST_F(LocalSchedulerTest, HandlesOfAnotherTimeAreGone) {
   const std::string handle = submit("token");
   const std::vector<std::string> parts = base::split(handle, ':');
-  LocalScheduler other(kTrainer);
+  control::LocalScheduler other(kTrainer);
   for (const std::string& stale : std::vector<std::string>{
            parts[0] + ":" + parts[1] + ":another-boot", parts[0] + ":7:" + parts[2], "", "x", "1:2",
            "-5:1:" + parts[2], "99999999999:1:" + parts[2]}) {
-    EXPECT_EQ(other.poll(stale).state, ProcessState::Gone) << stale;
+    EXPECT_EQ(other.poll(stale).state, runs::ProcessState::Gone) << stale;
     other.stop(stale);
     other.kill(stale);
   }
-  EXPECT_EQ(scheduler_.poll(handle).state, ProcessState::Running) << "none of them reached it";
-  EXPECT_EQ(other.poll(parts[0] + ":7:another-boot").cause, Cause::NodeFailure);
-  EXPECT_EQ(other.poll(parts[0] + ":7:" + parts[2]).cause, Cause::None);
-  EXPECT_EQ(other.poll("slurm:7:0123456789abcdef").cause, Cause::None) << "no machine of ours";
+  EXPECT_EQ(scheduler_.poll(handle).state, runs::ProcessState::Running)
+      << "none of them reached it";
+  EXPECT_EQ(other.poll(parts[0] + ":7:another-boot").cause, runs::Cause::NodeFailure);
+  EXPECT_EQ(other.poll(parts[0] + ":7:" + parts[2]).cause, runs::Cause::None);
+  EXPECT_EQ(other.poll("slurm:7:0123456789abcdef").cause, runs::Cause::None)
+      << "no machine of ours";
 }
 
 // It may be there again in a moment (being installed anew), so no run of a queue fails for it.
 TEST_F(LocalSchedulerTest, ATrainerThatCannotBeStartedNowIsAskedForLater) {
-  LocalScheduler broken(folder_.path() / "absent");
+  control::LocalScheduler broken(folder_.path() / "absent");
   try {
     (void)broken.submit({run(), folder_.path() / "log", "t"});
     FAIL();

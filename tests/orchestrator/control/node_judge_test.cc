@@ -15,28 +15,28 @@ struct Judged {
   const char* name;
   std::optional<int> exit_code;
   double seconds;
-  Cause cause;
-  std::optional<Hang> hang;
+  runs::Cause cause;
+  std::optional<control::Hang> hang;
   std::vector<std::string> hosts;
   std::vector<std::string> nodes;  // blamed or praised
-  Blame blame;
+  slurm::Blame blame;
   double weight;
   friend void PrintTo(const Judged& each, std::ostream* out) { *out << each.name; }
 };
 class JudgeAttempt : public testing::TestWithParam<Judged> {};
 TEST_P(JudgeAttempt, Names) {
   const Judged& row = GetParam();
-  Attempt attempt;
+  runs::Attempt attempt;
   attempt.exit_code = row.exit_code;
   attempt.last_seconds = row.seconds;
   attempt.start_utc = 1000;
   attempt.hosts = row.hosts;
-  Launch launch;
+  runs::Launch launch;
   launch.nodes = "n[1-4]";
-  launch.cause = name_of(row.cause);
-  const auto events = judge_attempt("r-1", attempt, launch, row.hang);
+  launch.cause = runs::name_of(row.cause);
+  const auto events = control::judge_attempt("r-1", attempt, launch, row.hang);
   std::vector<std::string> nodes;
-  for (const NodeEvent& event : events) {
+  for (const slurm::NodeEvent& event : events) {
     nodes.push_back(event.node);
     EXPECT_EQ(event.blame, row.blame);
     EXPECT_DOUBLE_EQ(event.weight, row.weight);
@@ -49,64 +49,112 @@ const std::vector<std::string> kAll{"n1", "n2", "n3", "n4"};
 INSTANTIATE_TEST_SUITE_P(
     Table, JudgeAttempt,
     testing::Values(
-        Judged{"hung", 22, 50, Cause::None, Hang{"n2", "silent"}, kAll, {"n2"}, Blame::Hung, 1},
+        Judged{"hung",
+               22,
+               50,
+               runs::Cause::None,
+               control::Hang{"n2", "silent"},
+               kAll,
+               {"n2"},
+               slurm::Blame::Hung,
+               1},
         Judged{"hung_by_its_whole_name",
                22,
                50,
-               Cause::None,
-               Hang{"n2.cluster", "silent"},
+               runs::Cause::None,
+               control::Hang{"n2.cluster", "silent"},
                {},
                {"n2"},
-               Blame::Hung,
+               slurm::Blame::Hung,
                1},
         Judged{"hung_on_a_host_that_nobody_knows",
                22,
                50,
-               Cause::None,
-               Hang{"x9", ""},
+               runs::Cause::None,
+               control::Hang{"x9", ""},
                kAll,
                {},
-               Blame::Hung,
+               slurm::Blame::Hung,
                1},
-        Judged{"early_end_is_shared", 22, 50, Cause::None, {}, kAll, kAll, Blame::Shared, 0.25},
+        Judged{"early_end_is_shared",
+               22,
+               50,
+               runs::Cause::None,
+               {},
+               kAll,
+               kAll,
+               slurm::Blame::Shared,
+               0.25},
         Judged{"shared_by_the_attempts_own",
                22,
                50,
-               Cause::None,
+               runs::Cause::None,
                {},
                {"n1", "n2", "n3"},
                {"n1", "n2", "n3"},
-               Blame::Shared,
+               slurm::Blame::Shared,
                1.0 / 3},
-        Judged{"alone_it_is_no_proof", 22, 50, Cause::None, {}, {"n4"}, {"n4"}, Blame::Shared, 0.5},
-        Judged{"without_a_word", {}, 50, Cause::NodeFailure, {}, {}, kAll, Blame::Shared, 0.25},
-        Judged{"preempted", {}, 50, Cause::Preempted, {}, {}, {}, Blame::Shared, 0},
-        Judged{"at_its_limit", {}, 50, Cause::TimeLimit, {}, {}, {}, Blame::Shared, 0},
-        Judged{"worked_long", 0, 600, Cause::None, {}, {}, kAll, Blame::Worked, 1},
-        Judged{"worked_until_its_limit", 25, 6000, Cause::None, {}, {}, kAll, Blame::Worked, 1},
-        Judged{"worked_too_short_to_tell", 0, 599, Cause::None, {}, {}, {}, Blame::Worked, 1},
-        Judged{"bad_input", 20, 50, Cause::None, {}, {}, {}, Blame::Shared, 0},
-        Judged{"a_bug", 70, 50, Cause::None, {}, {}, {}, Blame::Shared, 0}),
+        Judged{"alone_it_is_no_proof",
+               22,
+               50,
+               runs::Cause::None,
+               {},
+               {"n4"},
+               {"n4"},
+               slurm::Blame::Shared,
+               0.5},
+        Judged{"without_a_word",
+               {},
+               50,
+               runs::Cause::NodeFailure,
+               {},
+               {},
+               kAll,
+               slurm::Blame::Shared,
+               0.25},
+        Judged{"preempted", {}, 50, runs::Cause::Preempted, {}, {}, {}, slurm::Blame::Shared, 0},
+        Judged{"at_its_limit", {}, 50, runs::Cause::TimeLimit, {}, {}, {}, slurm::Blame::Shared, 0},
+        Judged{"worked_long", 0, 600, runs::Cause::None, {}, {}, kAll, slurm::Blame::Worked, 1},
+        Judged{"worked_until_its_limit",
+               25,
+               6000,
+               runs::Cause::None,
+               {},
+               {},
+               kAll,
+               slurm::Blame::Worked,
+               1},
+        Judged{"worked_too_short_to_tell",
+               0,
+               599,
+               runs::Cause::None,
+               {},
+               {},
+               {},
+               slurm::Blame::Worked,
+               1},
+        Judged{"bad_input", 20, 50, runs::Cause::None, {}, {}, {}, slurm::Blame::Shared, 0},
+        Judged{"a_bug", 70, 50, runs::Cause::None, {}, {}, {}, slurm::Blame::Shared, 0}),
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(JudgeReport, BlamesWhomTheSchedulerNames) {
-  ProcessReport report;
-  report.cause = Cause::NodeFailure;
+  runs::ProcessReport report;
+  report.cause = runs::Cause::NodeFailure;
   report.suspects = {"n3"};
   report.words = "node n3 failed";
-  const auto events = judge_report("r-1", report, 5);
+  const auto events = control::judge_report("r-1", report, 5);
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].blame, Blame::NodeFailed);
+  EXPECT_EQ(events[0].blame, slurm::Blame::NodeFailed);
   EXPECT_EQ(events[0].node, "n3");
 }
 
 TEST(ReadHang, IsNothingWhenDamaged) {
   TemporaryDirectory folder;
   base::FileSystem& files = base::posix_file_system();
-  EXPECT_FALSE(read_hang(files, folder.path()));
+  EXPECT_FALSE(control::read_hang(files, folder.path()));
   for (const char* text : {"", "{", "[]", R"({"host": 5})", "\xff\xfe"}) {
     tests::write_file(folder.path() / "hang.json", text);
-    EXPECT_FALSE(read_hang(files, folder.path())) << text;
+    EXPECT_FALSE(control::read_hang(files, folder.path())) << text;
   }
 }
 

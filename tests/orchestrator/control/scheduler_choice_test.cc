@@ -11,7 +11,7 @@ namespace regatta::orchestrator {
 namespace {
 
 using testing::HasSubstr;
-using Kind = SchedulerChoice::Kind;
+using Kind = control::SchedulerChoice::Kind;
 
 struct Surroundings {
   const char* name;
@@ -61,13 +61,13 @@ class Choice : public testing::TestWithParam<Case> {
       ::chmod(path.c_str(), 0755);
     }
   }
-  SchedulerChoice choose() {
+  control::SchedulerChoice choose() {
     const auto path = [&](const char* name) { return (folder_.path() / name).string(); };
     const double seconds = GetParam().surroundings.name == kSilent.name ? 1 : 60;
-    const SlurmCommands commands({path("sbatch"), path("squeue"), path("sacct"), path("scontrol"),
-                                  path("scancel"), path("sinfo")},
-                                 {seconds, seconds}, {{"PATH", "/usr/bin:/bin"}});
-    return choose_scheduler(GetParam().option, GetParam().has_slurm_runs, commands);
+    const slurm::SlurmCommands commands({path("sbatch"), path("squeue"), path("sacct"),
+                                         path("scontrol"), path("scancel"), path("sinfo")},
+                                        {seconds, seconds}, {{"PATH", "/usr/bin:/bin"}});
+    return control::choose_scheduler(GetParam().option, GetParam().has_slurm_runs, commands);
   }
 
   tests::TemporaryDirectory folder_;
@@ -76,7 +76,7 @@ class Choice : public testing::TestWithParam<Case> {
 TEST_P(Choice, Is) {
   const std::string wanted = GetParam().chosen;
   try {
-    const SchedulerChoice choice = choose();
+    const control::SchedulerChoice choice = choose();
     EXPECT_NE(wanted, "refused");
     EXPECT_EQ(choice.kind, wanted == "processes" ? Kind::Processes : Kind::Slurm);
     EXPECT_EQ(choice.cluster.has_value(), wanted == "slurm");
@@ -86,7 +86,7 @@ TEST_P(Choice, Is) {
       EXPECT_THAT(choice.why, HasSubstr("--scheduler local"));
     }
     if (choice.cluster) {
-      EXPECT_EQ(to_string(choice.cluster->version), "22.05.8");
+      EXPECT_EQ(slurm::to_string(choice.cluster->version), "22.05.8");
       EXPECT_FALSE(choice.cluster->accounting);
     }
   } catch (const base::Error& error) {

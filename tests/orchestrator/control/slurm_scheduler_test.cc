@@ -20,7 +20,7 @@ class SlurmSchedulerTest : public testing::Test {
  protected:
   SlurmSchedulerTest() {
     settings_.user = "somebody";
-    settings_.cluster = SlurmCluster{};
+    settings_.cluster = control::SlurmCluster{};
     program("squeue", "exit 0");
     program("sacct", "exit 0");
     program("scontrol", std::string(kReservations) +
@@ -45,11 +45,11 @@ class SlurmSchedulerTest : public testing::Test {
     return static_cast<std::size_t>(
         std::count(std::istreambuf_iterator<char>(lines), std::istreambuf_iterator<char>(), '\n'));
   }
-  SlurmCommands commands() const {
+  slurm::SlurmCommands commands() const {
     const auto path = [&](const char* name) { return (folder_.path() / name).string(); };
-    return SlurmCommands({path("sbatch"), path("squeue"), path("sacct"), path("scontrol"),
-                          path("scancel"), path("sinfo")},
-                         {60, 60}, {{"PATH", "/usr/bin:/bin"}});
+    return slurm::SlurmCommands({path("sbatch"), path("squeue"), path("sacct"), path("scontrol"),
+                                 path("scancel"), path("sinfo")},
+                                {60, 60}, {{"PATH", "/usr/bin:/bin"}});
   }
   // The clock goes on by so many seconds in steps, each seen by the thread a few times. Real time
   // is only given for a question that must not come.
@@ -84,12 +84,13 @@ done < ')sh" + (folder_.path() / "queue").string() +
 
   tests::TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
-  SlurmSettings settings_;
-  NodeTable nodes_;
+  control::SlurmSettings settings_;
+  slurm::NodeTable nodes_;
 };
 
 TEST_F(SlurmSchedulerTest, AsksForNodesOnlyWhileSomebodyLooks) {
-  const SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  const control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                          nodes_);
   pass(4000, 2000);
   EXPECT_EQ(calls(), 0U) << "nobody looks, and no run is open";
   EXPECT_FALSE(nodes_.snapshot().taken_utc);
@@ -97,7 +98,7 @@ TEST_F(SlurmSchedulerTest, AsksForNodesOnlyWhileSomebodyLooks) {
   nodes_.want(clock_.monotonic_seconds());
   ASSERT_TRUE(tests::eventually([&] { return nodes_.snapshot().taken_utc.has_value(); }));
   EXPECT_EQ(calls(), 1U);
-  EXPECT_THAT(*usable_nodes(nodes_.snapshot(), {}), testing::ElementsAre("node01"));
+  EXPECT_THAT(*slurm::usable_nodes(nodes_.snapshot(), {}), testing::ElementsAre("node01"));
   clock_.now = clock_.now + 50;
   ASSERT_TRUE(tests::eventually([&] { return calls() == 2; }))
       << "of reservations; the nodes are not a minute old";
@@ -111,7 +112,8 @@ TEST_F(SlurmSchedulerTest, AsksForNodesOnlyWhileSomebodyLooks) {
 }
 
 TEST_F(SlurmSchedulerTest, AsksForTheQueueAndForNodesWhileARunIsOpen) {
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   EXPECT_FALSE(scheduler.find("a-token", 0).known);
   ASSERT_TRUE(tests::eventually([&] { return calls() == 1; }));
   EXPECT_FALSE(nodes_.snapshot().taken_utc) << "the queue comes first";
@@ -138,16 +140,18 @@ TEST_F(SlurmSchedulerTest, SubmitsNothingBeforeSlurmHasAnswered) {
       "echo 'scontrol: error: Unable to contact slurm controller' >&2; exit 1; }\n"
       "echo 'AccountingStorageType = accounting_storage/none'";
   program("scontrol", config);
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   EXPECT_THAT(scheduler.why_not_now(), testing::HasSubstr("Slurm has not answered"));
-  EXPECT_EQ(scheduler.poll(handle_of(1)).state, ProcessState::Unknown);
+  EXPECT_EQ(scheduler.poll(handle_of(1)).state, runs::ProcessState::Unknown);
   ASSERT_TRUE(tests::eventually(
       [&] { return scheduler.why_not_now().find("Unable to contact") != std::string::npos; }));
   EXPECT_THAT(nodes_.snapshot().trouble, testing::HasSubstr("Unable to contact"));
   for (int minute = 0; minute < 3; ++minute) pass(60, 60);
   EXPECT_EQ(calls_of("sacct"), 0U);
   EXPECT_FALSE(scheduler.why_not_now().empty());
-  EXPECT_EQ(scheduler.poll(handle_of(1)).state, ProcessState::Unknown) << "never lost meanwhile";
+  EXPECT_EQ(scheduler.poll(handle_of(1)).state, runs::ProcessState::Unknown)
+      << "never lost meanwhile";
   tests::write_file(folder_.path() / "answers", "");
   ASSERT_TRUE(tests::eventually([&] {
     clock_.now = clock_.now + 5;
@@ -156,7 +160,7 @@ TEST_F(SlurmSchedulerTest, SubmitsNothingBeforeSlurmHasAnswered) {
   queue({"1 RUNNING " + token_of(1)});
   EXPECT_TRUE(tests::eventually([&] {
     clock_.now = clock_.now + 5;
-    return scheduler.poll(handle_of(1)).state == ProcessState::Running;
+    return scheduler.poll(handle_of(1)).state == runs::ProcessState::Running;
   }));
 }
 
@@ -171,12 +175,13 @@ TEST_F(SlurmSchedulerTest, NoCallWaitsForACommand) {
   queue(jobs);
   std::chrono::steady_clock::time_point begin;
   {
-    SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+    control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                      nodes_);
     ASSERT_TRUE(tests::eventually([&] {
       clock_.now = clock_.now + 1;
       int running = 0;
       for (int job = 1; job <= 10; ++job) {
-        running += scheduler.poll(handle_of(job)).state == ProcessState::Running ? 1 : 0;
+        running += scheduler.poll(handle_of(job)).state == runs::ProcessState::Running ? 1 : 0;
       }
       return running == 10;
     }));
@@ -190,7 +195,7 @@ TEST_F(SlurmSchedulerTest, NoCallWaitsForACommand) {
     clock_.now = clock_.now + 100;
     for (int repeat = 0; repeat < 3; ++repeat) {
       for (int job = 1; job <= 10; ++job) {
-        EXPECT_EQ(scheduler.poll(handle_of(job)).state, ProcessState::Running);
+        EXPECT_EQ(scheduler.poll(handle_of(job)).state, runs::ProcessState::Running);
         scheduler.stop(handle_of(job));
         scheduler.avoid(handle_of(job), {"node01"});
         (void)scheduler.find(token_of(job), 0);
@@ -215,12 +220,13 @@ TEST_F(SlurmSchedulerTest, ASlowEndDelaysItsOwnRunOnly) {
   program("scancel", "echo \"$@\" >> '" + (folder_.path() / "ended").string() +
                          "'; case \"$*\" in *\" 1\") " + kHang + ";; esac");
   queue({"1 RUNNING " + token_of(1), "2 RUNNING " + token_of(2), "3 PENDING " + token_of(3)});
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   const auto state = [&](int job) { return scheduler.poll(handle_of(job)).state; };
   ASSERT_TRUE(tests::eventually([&] {
     clock_.now = clock_.now + 1;
-    return state(1) == ProcessState::Running && state(2) == ProcessState::Running &&
-           state(3) == ProcessState::Waiting;
+    return state(1) == runs::ProcessState::Running && state(2) == runs::ProcessState::Running &&
+           state(3) == runs::ProcessState::Waiting;
   }));
   for (const int job : {1, 2, 3}) scheduler.stop(handle_of(job));
   std::set<std::string> ended;
@@ -248,9 +254,10 @@ TEST_F(SlurmSchedulerTest, AnEndThatFailedIsTriedAgain) {
                          "'; echo 'scancel: error: Unable to contact slurm controller' >&2; "
                          "exit 1; }");
   queue({"1 RUNNING " + token_of(1)});
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   ASSERT_TRUE(tests::eventually(
-      [&] { return scheduler.poll(handle_of(1)).state == ProcessState::Running; }));
+      [&] { return scheduler.poll(handle_of(1)).state == runs::ProcessState::Running; }));
   EXPECT_FALSE(scheduler.contact(handle_of(1))->end_waits_utc);
   scheduler.kill(handle_of(1));
   ASSERT_TRUE(tests::eventually([&] { return std::filesystem::exists(failed); }));
@@ -277,10 +284,11 @@ const std::string kNoContact =
 TEST_F(SlurmSchedulerTest, ASilentSlurmIsToldAndWhatWaitedGoesOnWithItsFirstAnswer) {
   program("scancel", kNoContact);
   queue({"1 RUNNING " + token_of(1)});
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   EXPECT_FALSE(scheduler.contact("")->answered_utc);
   ASSERT_TRUE(tests::eventually(
-      [&] { return scheduler.poll(handle_of(1)).state == ProcessState::Running; }));
+      [&] { return scheduler.poll(handle_of(1)).state == runs::ProcessState::Running; }));
   EXPECT_EQ(scheduler.contact("")->trouble, "");
   const double answered = clock_.utc_seconds();
   EXPECT_EQ(scheduler.contact("")->answered_utc, answered);
@@ -293,7 +301,7 @@ TEST_F(SlurmSchedulerTest, ASilentSlurmIsToldAndWhatWaitedGoesOnWithItsFirstAnsw
   }));
   EXPECT_THAT(scheduler.contact("")->trouble, testing::HasSubstr("Unable to contact"));
   EXPECT_EQ(scheduler.contact("")->answered_utc, answered);
-  EXPECT_EQ(scheduler.poll(handle_of(1)).state, ProcessState::Running) << "as it was";
+  EXPECT_EQ(scheduler.poll(handle_of(1)).state, runs::ProcessState::Running) << "as it was";
   scheduler.stop(handle_of(1));
   ASSERT_TRUE(tests::eventually([&] { return calls_of("scancel") == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -319,7 +327,8 @@ TEST_F(SlurmSchedulerTest, ASilentSlurmIsToldAndWhatWaitedGoesOnWithItsFirstAnsw
 TEST_F(SlurmSchedulerTest, AccountingIsAskedByIdElseForWhatIsNotOlder) {
   const base::Path asked = folder_.path() / "asked";
   program("sacct", "echo \"$@\" >> '" + asked.string() + "'");
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   (void)scheduler.poll(handle_of(7));
   (void)scheduler.find(token_of(8), clock_.utc_seconds());
   const auto questions = [&] {
@@ -340,11 +349,12 @@ TEST_F(SlurmSchedulerTest, AccountingIsAskedByIdElseForWhatIsNotOlder) {
 // The attack: an answer that stops anywhere made jobs look gone, and their runs were started again.
 TEST_F(SlurmSchedulerTest, NoJobIsGoneForAnAnswerThatIsNotWhole) {
   queue({"1 RUNNING " + token_of(1), "2 RUNNING " + token_of(2)});
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
   const auto running = [&] {
     clock_.now = clock_.now + 1;
-    return scheduler.poll(handle_of(1)).state == ProcessState::Running &&
-           scheduler.poll(handle_of(2)).state == ProcessState::Running;
+    return scheduler.poll(handle_of(1)).state == runs::ProcessState::Running &&
+           scheduler.poll(handle_of(2)).state == runs::ProcessState::Running;
   };
   ASSERT_TRUE(tests::eventually(running));
   const std::string row = R"sh(for a in "$@"; do case "$a" in --format=*) f=${a#--format=};; esac
@@ -375,11 +385,13 @@ TEST_F(SlurmSchedulerTest, AvoidingNodesIsNoReasonToBeRefused) {
           "Invalid node name specified' >&2; exit 1;; *--exclude=*) echo 8;; *) echo 7;; esac");
   settings_.trainer = "/usr/bin/true";
   const base::Path directory = folder_.path() / "run";
-  (void)trainer::RunDirectory::create(
+  (void)trainer::contract::RunDirectory::create(
       base::posix_file_system(), directory,
-      trainer::to_json(trainer::parse_run_config(tests::run_file(), "run.yaml")));
-  SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_, nodes_);
-  LaunchRequest request{directory, directory / "log", "0123456789abcdef", {}};
+      trainer::contract::to_json(
+          trainer::contract::parse_run_config(tests::run_file(), "run.yaml")));
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
+  runs::LaunchRequest request{directory, directory / "log", "0123456789abcdef", {}};
   EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcdef");
   request.token = "0123456789abcde0";
   request.avoid = {"node01"};

@@ -18,9 +18,9 @@ using testing::HasSubstr;
 using testing::Not;
 using tests::TemporaryDirectory;
 
-std::string error_of(const base::Path& path, const LockCalls& calls = {}) {
+std::string error_of(const base::Path& path, const files::LockCalls& calls = {}) {
   try {
-    (void)take_lock(path, "the store", calls);
+    (void)files::take_lock(path, "the store", calls);
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::Operator) << error.what();
     return error.what();
@@ -38,7 +38,7 @@ TEST(DirectoryLock, LocksOutASecondOne) {
   const TemporaryDirectory folder;
   const base::Path path = folder.path() / "lock";
   {
-    const base::UniqueFd first = take_lock(path, "the store");
+    const base::UniqueFd first = files::take_lock(path, "the store");
     EXPECT_THAT(error_of(path), HasSubstr("the store is in use by another controller"));
   }
   EXPECT_EQ(error_of(path), "") << "its end gives it back";
@@ -102,11 +102,12 @@ TEST(DirectoryLock, IsTheFileThatTheNameMeans) {
   const TemporaryDirectory folder;
   path = folder.path() / "lock";
   removals = 1;
-  const base::UniqueFd fd = take_lock(path, "the store", {[](int opened, int operation) {
-                                        if (removals-- > 0) std::filesystem::remove(path);
-                                        return ::flock(opened, operation);
-                                      }});
-  EXPECT_TRUE(names_same_file(path, fd)) << "not a file that was removed before it was locked";
+  const base::UniqueFd fd = files::take_lock(path, "the store", {[](int opened, int operation) {
+                                               if (removals-- > 0) std::filesystem::remove(path);
+                                               return ::flock(opened, operation);
+                                             }});
+  EXPECT_TRUE(files::names_same_file(path, fd))
+      << "not a file that was removed before it was locked";
   EXPECT_THAT(error_of(path), HasSubstr("in use"));
 }
 
@@ -152,10 +153,10 @@ TEST(NetworkFileSystem, IsKnownByItsTypeAndItsMount) {
            {0x01021994, "tmpfs", "", true},
            {0x794C7630, "overlay", "", true},
            {0x2FC12FC1, "zfs", "", true}}) {
-    const MountedFileSystem file_system{each.type, each.mounted};
-    EXPECT_EQ(network_file_system_name(file_system).value_or(""), each.network)
+    const files::MountedFileSystem file_system{each.type, each.mounted};
+    EXPECT_EQ(files::network_file_system_name(file_system).value_or(""), each.network)
         << std::hex << each.type << " " << each.mounted;
-    EXPECT_EQ(is_local_file_system(file_system), each.local)
+    EXPECT_EQ(files::is_local_file_system(file_system), each.local)
         << std::hex << each.type << " " << each.mounted;
   }
 }
@@ -165,14 +166,14 @@ TEST(NetworkFileSystem, FindsTheMountOfADevice) {
       "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
       "40 22 0:51 / /home/a\\040b rw master:3 propagate_from:2 - fuse.sshfs host:/ rw,user_id=0\n"
       "41 22 0:52 /below /data rw - nfs4 server:/ rw\nbroken\n\n";
-  EXPECT_EQ(mount_name(mounts, "8:1"), "ext4");
-  EXPECT_EQ(mount_name(mounts, "0:51"), "fuse.sshfs");
-  EXPECT_EQ(mount_name(mounts, "0:52"), "nfs4");
-  EXPECT_EQ(mount_name(mounts, "0:5"), "");
-  EXPECT_EQ(mount_name("", "8:1"), "");
-  EXPECT_NE(file_system_of("/proc").type, 0U);
-  EXPECT_EQ(file_system_of("/proc").name, "proc");
-  EXPECT_THROW((void)file_system_of("/nowhere"), base::Error);
+  EXPECT_EQ(files::mount_name(mounts, "8:1"), "ext4");
+  EXPECT_EQ(files::mount_name(mounts, "0:51"), "fuse.sshfs");
+  EXPECT_EQ(files::mount_name(mounts, "0:52"), "nfs4");
+  EXPECT_EQ(files::mount_name(mounts, "0:5"), "");
+  EXPECT_EQ(files::mount_name("", "8:1"), "");
+  EXPECT_NE(files::file_system_of("/proc").type, 0U);
+  EXPECT_EQ(files::file_system_of("/proc").name, "proc");
+  EXPECT_THROW((void)files::file_system_of("/nowhere"), base::Error);
 }
 
 }  // namespace

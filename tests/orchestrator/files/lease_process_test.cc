@@ -87,12 +87,12 @@ TEST_F(LeaseProcessTest, SecondControllerOfThisHostIsRefused) {
 
 TEST_F(LeaseProcessTest, ControllerOfAnotherHostIsRefusedWhileThatOneLives) {
   std::filesystem::create_directory(runs());
-  LeaseOptions there;
+  files::LeaseOptions there;
   there.heartbeat_seconds = 0.2;
   there.host = {"login2", "another machine", "another boot", "pid:[1]"};
   // flock says nothing of another host on NFS without lockd.
   there.calls.flock = [](int, int) { return 0; };
-  const RunsDirectoryLease lease(runs(), there);
+  const files::RunsDirectoryLease lease(runs(), there);
   const base::Output refused = base::run(command("one"), kDeadline);
   EXPECT_EQ(refused.exit.code, 1);
   EXPECT_THAT(refused.errors, AllOf(HasSubstr("on login2"), HasSubstr("its heartbeat goes on")));
@@ -102,25 +102,25 @@ TEST_F(LeaseProcessTest, ControllerOfAnotherHostIsRefusedWhileThatOneLives) {
 TEST_F(LeaseProcessTest, ControllerThatWasTakenOverEndsItself) {
   const pid_t first = serve("one");
   ASSERT_TRUE(says("one", "listens on"));
-  LeaseRecord other =
-      own_record({"login2", "another machine", "another boot", "pid:[1]"}, "theirs");
+  files::LeaseRecord other =
+      files::own_record({"login2", "another machine", "another boot", "pid:[1]"}, "theirs");
   std::filesystem::remove(lock());
-  tests::write_file(lock(), lease_text(other, 7));
+  tests::write_file(lock(), files::lease_text(other, 7));
   EXPECT_EQ(end_of(first).code, 1);
   EXPECT_TRUE(says("one", "was taken over by process"));
-  EXPECT_EQ(parse_lease(base::posix_file_system().read(lock(), 1 << 20))->id, other.id);
+  EXPECT_EQ(files::parse_lease(base::posix_file_system().read(lock(), 1 << 20))->id, other.id);
 }
 
 TEST_F(LeaseProcessTest, WaitingForAnotherHostEndsWithTerm) {
   std::filesystem::create_directory(runs());
-  LeaseRecord other =
-      own_record({"login2", "another machine", "another boot", "pid:[1]"}, "theirs");
-  tests::write_file(lock(), lease_text(other, 7));
+  files::LeaseRecord other =
+      files::own_record({"login2", "another machine", "another boot", "pid:[1]"}, "theirs");
+  tests::write_file(lock(), files::lease_text(other, 7));
   const pid_t first = serve("one");
   ASSERT_TRUE(says("one", "watching its heartbeat for 1 min 00 s"));
   ::kill(first, SIGTERM);
   EXPECT_EQ(end_of(first).code, 1);
-  EXPECT_EQ(parse_lease(base::posix_file_system().read(lock(), 1 << 20))->id, other.id);
+  EXPECT_EQ(files::parse_lease(base::posix_file_system().read(lock(), 1 << 20))->id, other.id);
 }
 
 TEST_F(LeaseProcessTest, ControllerThatEndedGivesTheDirectoryBack) {
@@ -128,7 +128,7 @@ TEST_F(LeaseProcessTest, ControllerThatEndedGivesTheDirectoryBack) {
   ASSERT_TRUE(says("one", "listens on"));
   ::kill(first, SIGTERM);
   EXPECT_EQ(end_of(first).code, 0);
-  EXPECT_TRUE(parse_lease(base::posix_file_system().read(lock(), 1 << 20))->released);
+  EXPECT_TRUE(files::parse_lease(base::posix_file_system().read(lock(), 1 << 20))->released);
 }
 
 }  // namespace

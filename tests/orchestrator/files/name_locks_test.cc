@@ -19,14 +19,14 @@ double seconds_of(const std::function<void()>& act) {
 }
 
 TEST(NameLocks, OfOtherNamesAreNoHindrance) {
-  NameLocks locks;
+  files::NameLocks locks;
   const auto first = locks.take({"a", "b"}, 0);
   EXPECT_LT(seconds_of([&] { const auto second = locks.take({"c"}, 10); }), 1);
   const auto nothing = locks.take({}, 0);
 }
 
 TEST(NameLocks, AreWaitedForAndGivenUp) {
-  NameLocks locks;
+  files::NameLocks locks;
   const auto first = locks.take({"a"}, 0);
   try {
     const auto second = locks.take({"b", "a"}, 0.05);
@@ -39,7 +39,7 @@ TEST(NameLocks, AreWaitedForAndGivenUp) {
 }
 
 TEST(NameLocks, LetOneInAtATime) {
-  NameLocks locks;
+  files::NameLocks locks;
   std::atomic<int> inside = 0;
   std::atomic<int> most = 0;
   std::vector<std::thread> threads;

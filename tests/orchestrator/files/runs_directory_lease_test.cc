@@ -26,11 +26,11 @@ using Clock = std::chrono::steady_clock;
 // As on NFS 3 without lockd between two machines: a lock for everybody.
 int always(int, int) { return 0; }
 
-HostIdentity other_host() { return {"login2", "machine-2", "boot-2", "pid:[2]"}; }
+files::HostIdentity other_host() { return {"login2", "machine-2", "boot-2", "pid:[2]"}; }
 
 // Quick, on a file system whose locks mean nothing.
-LeaseOptions quick(HostIdentity host = this_host()) {
-  LeaseOptions options;
+files::LeaseOptions quick(files::HostIdentity host = files::this_host()) {
+  files::LeaseOptions options;
   options.store = "/var/tmp/state";
   options.heartbeat_seconds = 0.05;
   options.trust_seconds = 40;  // a disk may keep a heartbeat waiting
@@ -43,7 +43,7 @@ LeaseOptions quick(HostIdentity host = this_host()) {
 }
 
 // One that finds the lease of a dead holder must not watch it: that would take a minute.
-LeaseOptions at_once(LeaseOptions options) {
+files::LeaseOptions at_once(files::LeaseOptions options) {
   options.watch_seconds = 60;
   return options;
 }
@@ -52,9 +52,9 @@ constexpr double kAtOnce = 30;  // seconds, on any disk
 class LeaseTest : public testing::Test {
  protected:
   base::Path path() const { return folder_.path() / ".controller.lock"; }
-  std::string error_of(const LeaseOptions& options) {
+  std::string error_of(const files::LeaseOptions& options) {
     try {
-      const RunsDirectoryLease lease(folder_.path(), options);
+      const files::RunsDirectoryLease lease(folder_.path(), options);
     } catch (const base::Error& error) {
       return error.what();
     }
@@ -62,17 +62,17 @@ class LeaseTest : public testing::Test {
   }
   std::string text() const { return base::posix_file_system().read(path(), 1 << 20); }
   // As if its holder had been killed there.
-  LeaseRecord leave(const HostIdentity& host, std::int64_t process = 4211) {
-    LeaseRecord record = own_record(host, "/var/tmp/theirs");
+  files::LeaseRecord leave(const files::HostIdentity& host, std::int64_t process = 4211) {
+    files::LeaseRecord record = files::own_record(host, "/var/tmp/theirs");
     record.process = process;
     record.start_ticks = 17;
-    tests::write_file(path(), lease_text(record, 41));
+    tests::write_file(path(), files::lease_text(record, 41));
     return record;
   }
   // Seconds until the lease was there; it is given back at once.
-  double seconds_to_take(const LeaseOptions& options) {
+  double seconds_to_take(const files::LeaseOptions& options) {
     const auto begin = Clock::now();
-    const RunsDirectoryLease lease(folder_.path(), options);
+    const files::RunsDirectoryLease lease(folder_.path(), options);
     EXPECT_TRUE(lease.held());
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -82,11 +82,11 @@ class LeaseTest : public testing::Test {
 };
 
 TEST_F(LeaseTest, SaysWhoHasIt) {
-  const RunsDirectoryLease lease(folder_.path(), quick());
-  const auto record = parse_lease(text());
+  const files::RunsDirectoryLease lease(folder_.path(), quick());
+  const auto record = files::parse_lease(text());
   ASSERT_TRUE(record);
   EXPECT_EQ(record->process, ::getpid());
-  EXPECT_EQ(record->host.boot, this_host().boot);
+  EXPECT_EQ(record->host.boot, files::this_host().boot);
   EXPECT_EQ(record->store, "/var/tmp/state");
   EXPECT_FALSE(record->released);
   struct stat status {};
@@ -96,7 +96,7 @@ TEST_F(LeaseTest, SaysWhoHasIt) {
 }
 
 TEST_F(LeaseTest, OneOfTwoOnThisHostThoughFlockLocksNobodyOut) {
-  const RunsDirectoryLease lease(folder_.path(), quick());
+  const files::RunsDirectoryLease lease(folder_.path(), quick());
   EXPECT_THAT(
       error_of(quick()),
       AllOf(HasSubstr("in use by another controller: process " + std::to_string(::getpid())),
@@ -106,34 +106,34 @@ TEST_F(LeaseTest, OneOfTwoOnThisHostThoughFlockLocksNobodyOut) {
 }
 
 TEST_F(LeaseTest, OneOfTwoOnTwoHostsThoughFlockLocksNobodyOut) {
-  const RunsDirectoryLease lease(folder_.path(), quick(other_host()));
+  const files::RunsDirectoryLease lease(folder_.path(), quick(other_host()));
   EXPECT_THAT(error_of(at_once(quick())),
               AllOf(HasSubstr("on login2"), HasSubstr("its heartbeat goes on")));
   EXPECT_TRUE(lease.held());
   // The server of the file system has it as a local disk, and sees no lock of its clients.
-  LeaseOptions server = at_once(quick());
+  files::LeaseOptions server = at_once(quick());
   server.local_file_system = true;
   EXPECT_THAT(error_of(server), HasSubstr("its heartbeat goes on"));
 }
 
 TEST_F(LeaseTest, OneOfManyThatComeAtOnce) {
   for (const bool left : {false, true}) {
-    if (left) leave(this_host());
-    std::vector<std::future<std::unique_ptr<RunsDirectoryLease>>> starts;
+    if (left) leave(files::this_host());
+    std::vector<std::future<std::unique_ptr<files::RunsDirectoryLease>>> starts;
     for (int i = 0; i < 8; ++i) {
-      HostIdentity host = this_host();
+      files::HostIdentity host = files::this_host();
       if (i % 2 == 1) host.boot = "boot-" + std::to_string(i);
       starts.push_back(std::async(std::launch::async, [this, host, i] {
-        LeaseOptions options = quick(host);
+        files::LeaseOptions options = quick(host);
         options.watch_seconds = 0.5 + 0.01 * i;
         try {
-          return std::make_unique<RunsDirectoryLease>(folder_.path(), options);
+          return std::make_unique<files::RunsDirectoryLease>(folder_.path(), options);
         } catch (const base::Error&) {
-          return std::unique_ptr<RunsDirectoryLease>();
+          return std::unique_ptr<files::RunsDirectoryLease>();
         }
       }));
     }
-    std::vector<std::unique_ptr<RunsDirectoryLease>> leases;
+    std::vector<std::unique_ptr<files::RunsDirectoryLease>> leases;
     for (auto& start : starts) {
       if (auto lease = start.get()) leases.push_back(std::move(lease));
     }
@@ -153,25 +153,25 @@ TEST_F(LeaseTest, OneOfManyThatComeAtOnce) {
 }
 
 TEST_F(LeaseTest, IsGivenBack) {
-  { const RunsDirectoryLease lease(folder_.path(), quick(other_host())); }
-  EXPECT_TRUE(parse_lease(text())->released);
+  { const files::RunsDirectoryLease lease(folder_.path(), quick(other_host())); }
+  EXPECT_TRUE(files::parse_lease(text())->released);
   EXPECT_LT(seconds_to_take(at_once(quick())), kAtOnce) << "nobody waits for a heartbeat";
 }
 
 TEST_F(LeaseTest, OfADeadProcessOfThisBootIsTakenAtOnce) {
-  leave(this_host(), 0x7ffffff0);
+  leave(files::this_host(), 0x7ffffff0);
   EXPECT_LT(seconds_to_take(at_once(quick())), kAtOnce);
-  leave(this_host(), ::getpid());  // the id is in use again: its start tells
+  leave(files::this_host(), ::getpid());  // the id is in use again: its start tells
   EXPECT_LT(seconds_to_take(at_once(quick())), kAtOnce);
   EXPECT_EQ(names().size(), 1U);
 }
 
 TEST_F(LeaseTest, OfAnEarlierBootIsTakenAtOnce) {
-  HostIdentity before = this_host();
+  files::HostIdentity before = files::this_host();
   before.boot = "earlier";
   before.machine = "this-machine";
   leave(before, ::getpid());
-  HostIdentity now = this_host();
+  files::HostIdentity now = files::this_host();
   now.machine = "this-machine";
   EXPECT_LT(seconds_to_take(at_once(quick(now))), kAtOnce);
   // Another machine may have the name, or the image.
@@ -185,19 +185,19 @@ TEST_F(LeaseTest, OfAnEarlierBootIsTakenAtOnce) {
 }
 
 TEST_F(LeaseTest, OfAnotherHostIsTakenWhenItsHeartbeatStandsStill) {
-  const LeaseRecord left = leave(other_host(), ::getpid());
+  const files::LeaseRecord left = leave(other_host(), ::getpid());
   EXPECT_GE(seconds_to_take(quick()), 1.0);
-  EXPECT_NE(parse_lease(text())->id, left.id);
+  EXPECT_NE(files::parse_lease(text())->id, left.id);
   EXPECT_EQ(names().size(), 1U);
 }
 
 TEST_F(LeaseTest, OfAContainerOfThisHostIsWatchedUnlessItsLockCounts) {
-  HostIdentity container = this_host();
+  files::HostIdentity container = files::this_host();
   container.processes = "pid:[7]";
   leave(container, 1);
   EXPECT_GE(seconds_to_take(quick()), 1.0);
   leave(container, 1);
-  LeaseOptions local = quick();
+  files::LeaseOptions local = quick();
   local.local_file_system = true;
   local.calls = {};
   EXPECT_LT(seconds_to_take(at_once(local)), kAtOnce)
@@ -206,7 +206,7 @@ TEST_F(LeaseTest, OfAContainerOfThisHostIsWatchedUnlessItsLockCounts) {
 
 TEST_F(LeaseTest, FileOfAnEarlierVersionIsTakenOnALocalDisk) {
   tests::write_file(path(), "");
-  LeaseOptions local = quick();
+  files::LeaseOptions local = quick();
   local.local_file_system = true;
   local.calls = {};
   EXPECT_LT(seconds_to_take(at_once(local)), kAtOnce);
@@ -217,12 +217,12 @@ TEST_F(LeaseTest, FileOfAnEarlierVersionIsTakenOnALocalDisk) {
 }
 
 TEST_F(LeaseTest, HolderThatWasTakenOverNoticesIt) {
-  LeaseOptions asleep = quick(other_host());
+  files::LeaseOptions asleep = quick(other_host());
   asleep.heartbeat_seconds = 6;  // as if it were paused
   asleep.trust_seconds = 0.5;
-  const RunsDirectoryLease old_one(folder_.path(), asleep);
+  const files::RunsDirectoryLease old_one(folder_.path(), asleep);
   EXPECT_TRUE(old_one.held());
-  const RunsDirectoryLease new_one(folder_.path(), quick());
+  const files::RunsDirectoryLease new_one(folder_.path(), quick());
   EXPECT_FALSE(old_one.held()) << "long before it looks again, by its own clock";
   EXPECT_TRUE(eventually([&] { return !old_one.loss().empty(); }));
   EXPECT_THAT(old_one.loss(),
@@ -233,15 +233,15 @@ TEST_F(LeaseTest, HolderThatWasTakenOverNoticesIt) {
 }
 
 TEST_F(LeaseTest, IsNotGivenBackByWhoLostItUnnoticed) {
-  LeaseOptions asleep = quick(other_host());
+  files::LeaseOptions asleep = quick(other_host());
   asleep.heartbeat_seconds = 60;
-  auto old_one = std::make_unique<RunsDirectoryLease>(folder_.path(), asleep);
-  const RunsDirectoryLease new_one(folder_.path(), quick());
+  auto old_one = std::make_unique<files::RunsDirectoryLease>(folder_.path(), asleep);
+  const files::RunsDirectoryLease new_one(folder_.path(), quick());
   ASSERT_EQ(old_one->loss(), "");
   old_one.reset();
-  const auto record = parse_lease(text());
+  const auto record = files::parse_lease(text());
   ASSERT_TRUE(record);
-  EXPECT_EQ(record->host.name, this_host().name);
+  EXPECT_EQ(record->host.name, files::this_host().name);
   EXPECT_FALSE(record->released);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_TRUE(new_one.held());
@@ -249,7 +249,7 @@ TEST_F(LeaseTest, IsNotGivenBackByWhoLostItUnnoticed) {
 
 TEST_F(LeaseTest, LossIsNoticedWhenItIsRemovedOrReplaced) {
   {
-    const RunsDirectoryLease lease(folder_.path(), quick());
+    const files::RunsDirectoryLease lease(folder_.path(), quick());
     std::filesystem::remove(path());
     EXPECT_TRUE(eventually([&] { return !lease.loss().empty(); }));
     EXPECT_THAT(lease.loss(), HasSubstr("has lost its lock file"));
@@ -257,22 +257,22 @@ TEST_F(LeaseTest, LossIsNoticedWhenItIsRemovedOrReplaced) {
   }
   EXPECT_TRUE(names().empty()) << "what is not there is not given back";
   {
-    const RunsDirectoryLease lease(folder_.path(), quick());
-    LeaseRecord other = own_record(other_host(), "/var/tmp/theirs");
+    const files::RunsDirectoryLease lease(folder_.path(), quick());
+    files::LeaseRecord other = files::own_record(other_host(), "/var/tmp/theirs");
     other.process = 4211;
     const base::Path beside = folder_.path() / "beside";
-    tests::write_file(beside, lease_text(other, 41));
+    tests::write_file(beside, files::lease_text(other, 41));
     std::filesystem::rename(beside, path());
     EXPECT_TRUE(eventually([&] { return !lease.loss().empty(); }));
     EXPECT_THAT(lease.loss(), HasSubstr("taken over by process 4211 on login2"));
   }
-  EXPECT_FALSE(parse_lease(text())->released) << "it is somebody else's";
+  EXPECT_FALSE(files::parse_lease(text())->released) << "it is somebody else's";
 }
 
 TEST_F(LeaseTest, SuspendsWhileTheDirectoryDoesNotAnswer) {
-  LeaseOptions options = quick();
+  files::LeaseOptions options = quick();
   options.trust_seconds = 0.5;
-  const RunsDirectoryLease lease(folder_.path(), options);
+  const files::RunsDirectoryLease lease(folder_.path(), options);
   // A link in its place cannot be opened, which says nothing of who has it.
   const base::Path aside = folder_.path() / "aside";
   std::filesystem::rename(path(), aside);
@@ -286,8 +286,8 @@ TEST_F(LeaseTest, SuspendsWhileTheDirectoryDoesNotAnswer) {
 
 TEST_F(LeaseTest, RefusesWhatFlockRefuses) {
   for (const bool there : {false, true}) {
-    if (there) leave(this_host(), 0x7ffffff0);
-    LeaseOptions options = quick();
+    if (there) leave(files::this_host(), 0x7ffffff0);
+    files::LeaseOptions options = quick();
     options.calls.flock = [](int, int) {
       errno = ENOLCK;
       return -1;
@@ -318,23 +318,23 @@ TEST_F(LeaseTest, SurvivesAFullDisk) {
     for (int i = 0; i < 100; ++i) file << std::string(4096, 'x') << std::flush;
   };
   {
-    const RunsDirectoryLease lease(disk, quick());
+    const files::RunsDirectoryLease lease(disk, quick());
     fill();
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     EXPECT_TRUE(lease.held()) << "a heartbeat needs no space";
   }
   {
-    LeaseRecord record = own_record(this_host(), "");
+    files::LeaseRecord record = files::own_record(files::this_host(), "");
     record.process = 0x7ffffff0;
     const auto keep = std::ios::in | std::ios::out | std::ios::binary;
-    std::fstream(disk / ".controller.lock", keep) << lease_text(record, 1);
-    const RunsDirectoryLease lease(disk, quick());
+    std::fstream(disk / ".controller.lock", keep) << files::lease_text(record, 1);
+    const files::RunsDirectoryLease lease(disk, quick());
     EXPECT_TRUE(lease.held()) << "and neither does taking it from a dead process";
   }
   std::filesystem::remove(disk / ".controller.lock");
   fill();
   try {
-    const RunsDirectoryLease lease(disk, quick());
+    const files::RunsDirectoryLease lease(disk, quick());
     ADD_FAILURE() << "a new one needs space";
   } catch (const base::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("the disk is full"));
@@ -342,7 +342,7 @@ TEST_F(LeaseTest, SurvivesAFullDisk) {
   EXPECT_EQ(base::posix_file_system().list(disk), std::vector<std::string>{"filler"});
   ASSERT_EQ(::mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
   try {
-    const RunsDirectoryLease lease(disk, quick());
+    const files::RunsDirectoryLease lease(disk, quick());
     ADD_FAILURE() << "nothing can be written";
   } catch (const base::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("Read-only file system"));
@@ -351,26 +351,29 @@ TEST_F(LeaseTest, SurvivesAFullDisk) {
 }
 
 TEST(LeaseRecord, IsReadAsItWasWritten) {
-  LeaseRecord record = own_record({"h\xff\x1b", "m", "b", "p"}, std::string(5000, '\x01'));
-  const std::string text = lease_text(record, 18446744073709551615U);
-  EXPECT_EQ(text.size(), kLeaseBytes);
-  EXPECT_EQ(text.substr(kBeatOffset), "18446744073709551615\n");
-  const auto read = parse_lease(text);
+  files::LeaseRecord record =
+      files::own_record({"h\xff\x1b", "m", "b", "p"}, std::string(5000, '\x01'));
+  const std::string text = files::lease_text(record, 18446744073709551615U);
+  EXPECT_EQ(text.size(), files::kLeaseBytes);
+  EXPECT_EQ(text.substr(files::kBeatOffset), "18446744073709551615\n");
+  const auto read = files::parse_lease(text);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, record.id);
   EXPECT_EQ(read->start_ticks, record.start_ticks);
-  EXPECT_EQ(holder_text(read).find('\x1b'), std::string::npos);
-  for (const std::string& bad : {std::string(), std::string("{}"), std::string(kLeaseBytes, ' '),
-                                 std::string(kLeaseBytes, '['), text + " ", text.substr(1),
-                                 "{\"id\":7}" + std::string(kLeaseBytes - 8, ' '),
-                                 "[]" + std::string(kLeaseBytes - 2, ' ')}) {
-    EXPECT_FALSE(parse_lease(bad)) << bad.substr(0, 20);
+  EXPECT_EQ(files::holder_text(read).find('\x1b'), std::string::npos);
+  for (const std::string& bad :
+       {std::string(), std::string("{}"), std::string(files::kLeaseBytes, ' '),
+        std::string(files::kLeaseBytes, '['), text + " ", text.substr(1),
+        "{\"id\":7}" + std::string(files::kLeaseBytes - 8, ' '),
+        "[]" + std::string(files::kLeaseBytes - 2, ' ')}) {
+    EXPECT_FALSE(files::parse_lease(bad)) << bad.substr(0, 20);
   }
   // A number too large for its field is no crash.
   const std::string huge = R"({"id":"x","process":1e300,"start_ticks":-5})";
-  EXPECT_EQ(judge_holder(parse_lease(huge + std::string(kLeaseBytes - huge.size(), ' ')),
-                         this_host(), false),
-            HolderState::Unknown);
+  EXPECT_EQ(files::judge_holder(
+                files::parse_lease(huge + std::string(files::kLeaseBytes - huge.size(), ' ')),
+                files::this_host(), false),
+            files::HolderState::Unknown);
 }
 
 }  // namespace

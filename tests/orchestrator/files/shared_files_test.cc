@@ -74,8 +74,8 @@ std::optional<Error> error_of(const std::function<void()>& body) {
 }
 
 // "/a/…" is on device 1, "/b/…" on device 2, and so on.
-DeviceId by_letter(const base::Path& directory) {
-  return static_cast<DeviceId>(directory.string().at(1) - 'a' + 1);
+files::DeviceId by_letter(const base::Path& directory) {
+  return static_cast<files::DeviceId>(directory.string().at(1) - 'a' + 1);
 }
 
 constexpr double kBegun = 1;  // seconds in which a thread has begun its work on any machine
@@ -84,8 +84,8 @@ class SharedFilesTest : public testing::Test {
  protected:
   ~SharedFilesTest() override { gate_->open(); }
 
-  static SharedFilesLimits limits() {
-    SharedFilesLimits limits;
+  static files::SharedFilesLimits limits() {
+    files::SharedFilesLimits limits;
     limits.stuck_seconds = kStuck;
     limits.probe_seconds = 0.1;
     return limits;
@@ -94,7 +94,7 @@ class SharedFilesTest : public testing::Test {
     return [gate = gate_] { gate->pass(); };
   }
   // Starts `count` works that hang, each of a directory of its own; how many were taken.
-  int hang(SharedFiles& shared, const std::string& folder, int count) {
+  int hang(files::SharedFiles& shared, const std::string& folder, int count) {
     int taken = 0;
     for (int i = 0; i < count; ++i) {
       taken += shared.start(folder + std::to_string(i), hanging()) ? 1 : 0;
@@ -106,7 +106,7 @@ class SharedFilesTest : public testing::Test {
 };
 
 TEST_F(SharedFilesTest, GivesWhatTheWorkReturnsOrThrows) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   EXPECT_EQ(shared.call("/a/run", 5, [] { return std::string("answer"); }), "answer");
   int done = 0;
   shared.call("/a/run", 5, [&done] { done = 1; });
@@ -120,7 +120,7 @@ TEST_F(SharedFilesTest, GivesWhatTheWorkReturnsOrThrows) {
 }
 
 TEST_F(SharedFilesTest, DeadlinesHold) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   std::optional<Error> error;
   const double took =
       seconds_of([&] { error = error_of([&] { shared.call("/a/run", kBegun, hanging()); }); });
@@ -136,7 +136,7 @@ TEST_F(SharedFilesTest, DeadlinesHold) {
 }
 
 TEST_F(SharedFilesTest, WhatAnswersTooLateIsDropped) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   const auto held = std::make_shared<int>(7);
   EXPECT_TRUE(error_of([&] {
     (void)shared.call("/a/run", kBegun, [gate = gate_, held] {
@@ -150,7 +150,7 @@ TEST_F(SharedFilesTest, WhatAnswersTooLateIsDropped) {
 }
 
 TEST_F(SharedFilesTest, OneStartedWorkForADirectory) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   EXPECT_TRUE(shared.start("/a/run", hanging()));
   EXPECT_FALSE(shared.start("/a/run", hanging()));
   EXPECT_TRUE(shared.start("/a/other", [] {}));
@@ -165,7 +165,7 @@ TEST_F(SharedFilesTest, OneStartedWorkForADirectory) {
 }
 
 TEST_F(SharedFilesTest, ADirectoryWithStuckWorkGetsNoSecondThread) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   EXPECT_TRUE(error_of([&] { shared.call("/a/run", kBegun, hanging()); }));
   ASSERT_TRUE(eventually([&] { return shared.stuck_for("/a/run").value_or(0) > 2 * kStuck; }));
   EXPECT_FALSE(shared.start("/a/run", [] {}));
@@ -181,8 +181,8 @@ TEST_F(SharedFilesTest, ADirectoryWithStuckWorkGetsNoSecondThread) {
 
 // What hung there hangs on, and keeps nothing from the new file system.
 TEST_F(SharedFilesTest, ADirectoryThatIsMountedAnewAnswers) {
-  std::atomic<DeviceId> device = 1;
-  SharedFiles shared(limits(), [&device](const base::Path&) { return device.load(); });
+  std::atomic<files::DeviceId> device = 1;
+  files::SharedFiles shared(limits(), [&device](const base::Path&) { return device.load(); });
   EXPECT_TRUE(error_of([&] { shared.call("/a/run", kBegun, hanging()); }));
   ASSERT_TRUE(eventually([&] { return shared.stuck_for("/a/run").value_or(0) > 2 * kStuck; }));
   EXPECT_TRUE(error_of([&] { shared.call("/a/run", 5, [] {}); }));
@@ -192,9 +192,9 @@ TEST_F(SharedFilesTest, ADirectoryThatIsMountedAnewAnswers) {
 }
 
 TEST_F(SharedFilesTest, FiveHundredHungDirectoriesCostFewThreads) {
-  SharedFilesLimits known_late = limits();
+  files::SharedFilesLimits known_late = limits();
   known_late.stuck_seconds = 1;  // who waits for what hangs waits so long
-  SharedFiles shared(known_late, by_letter);
+  files::SharedFiles shared(known_late, by_letter);
   EXPECT_GT(hang(shared, "/a/", 500), 0);
   ASSERT_TRUE(eventually([&] { return gate_->inside() >= 4; }));
   // The other file system never waits for this one, neither before it is known to hang nor after.
@@ -223,7 +223,7 @@ TEST_F(SharedFilesTest, FiveHundredHungDirectoriesCostFewThreads) {
 
 // What was stuck may stay so for ever (a target that is gone for good) when the rest is back.
 TEST_F(SharedFilesTest, AProbeThatIsAnsweredClosesTheBreaker) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   EXPECT_EQ(hang(shared, "/a/", 2), 2);
   // Nothing is tried meanwhile: what is answered says that the file system does not hang.
   ASSERT_TRUE(eventually([&] { return shared.stuck_for("/a/1").value_or(0) > 2 * kStuck; }));
@@ -236,7 +236,7 @@ TEST_F(SharedFilesTest, AProbeThatIsAnsweredClosesTheBreaker) {
 }
 
 TEST_F(SharedFilesTest, ManyHungFileSystemsLeaveWorkersForTheRest) {
-  SharedFiles shared(limits(), by_letter);
+  files::SharedFiles shared(limits(), by_letter);
   for (char letter = 'b'; letter <= 'z'; ++letter) {
     (void)hang(shared, std::string("/") + letter + "/", 10);
   }
@@ -250,7 +250,7 @@ TEST_F(SharedFilesTest, DestructionWaitsForNothingThatIsStuck) {
   const auto held = std::make_shared<int>(7);
   double took = 0;
   {
-    std::optional<SharedFiles> shared(std::in_place, limits(), by_letter);
+    std::optional<files::SharedFiles> shared(std::in_place, limits(), by_letter);
     EXPECT_TRUE(shared->start("/a/run", [gate = gate_, held] { gate->pass(); }));
     EXPECT_GT(hang(*shared, "/a/", 100), 0);
     ASSERT_TRUE(eventually([&] { return shared->stuck_for("/a/run").value_or(0) > 2 * kStuck; }));
@@ -265,9 +265,9 @@ TEST_F(SharedFilesTest, DestructionWaitsForNothingThatIsStuck) {
 TEST_F(SharedFilesTest, DestructionLetsRunningWorkEnd) {
   const auto done = std::make_shared<std::atomic<bool>>(false);
   {
-    SharedFilesLimits patient = limits();
+    files::SharedFilesLimits patient = limits();
     patient.stuck_seconds = 5;
-    SharedFiles shared(patient, by_letter);
+    files::SharedFiles shared(patient, by_letter);
     EXPECT_TRUE(shared.start("/a/run", [done] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       *done = true;
@@ -279,9 +279,9 @@ TEST_F(SharedFilesTest, DestructionLetsRunningWorkEnd) {
 }
 
 TEST_F(SharedFilesTest, ManyAtOnceAllEnd) {
-  SharedFilesLimits patient = limits();
+  files::SharedFilesLimits patient = limits();
   patient.stuck_seconds = 60;
-  SharedFiles shared(patient, by_letter);
+  files::SharedFiles shared(patient, by_letter);
   std::atomic<int> done = 0;
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 8; ++caller) {
@@ -300,7 +300,7 @@ TEST_F(SharedFilesTest, ManyAtOnceAllEnd) {
 
 TEST_F(SharedFilesTest, KnowsDevicesByItself) {
   tests::TemporaryDirectory folder;
-  SharedFiles shared(limits());
+  files::SharedFiles shared(limits());
   EXPECT_EQ(shared.call(folder.path(), 5, [] { return 1; }), 1);
   EXPECT_EQ(shared.call("/nowhere/at/all", 5, [] { return 2; }), 2);
 }
@@ -315,7 +315,7 @@ TEST_F(SharedFilesTest, RunsThatAreLinksAnswerForTheirOwnFileSystem) {
   ASSERT_EQ(::stat(folder.path().c_str(), &here), 0);
   ASSERT_EQ(::stat("/dev/shm", &there), 0);
   if (here.st_dev == there.st_dev) GTEST_SKIP() << "no second file system";
-  SharedFiles shared(limits());
+  files::SharedFiles shared(limits());
   for (int i = 0; i < 20; ++i) {
     const base::Path run = folder.path() / std::to_string(i);
     std::filesystem::create_directory_symlink("/dev/shm", run);
@@ -332,7 +332,7 @@ TEST_F(SharedFilesTest, RunsThatAreLinksAnswerForTheirOwnFileSystem) {
 }
 
 TEST(MountTable, FindsTheLongestMountPoint) {
-  const MountTable table(
+  const files::MountTable table(
       "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
       "23 22 0:21 / /proc rw - proc proc rw\n"
       "30 22 0:40 / /scratch rw,relatime shared:7 - lustre fs rw\n"
@@ -346,11 +346,11 @@ TEST(MountTable, FindsTheLongestMountPoint) {
   EXPECT_EQ(table.device_of("/scratch/runs/x"), makedev(0, 42)) << "the later one hides the other";
   EXPECT_EQ(table.device_of("/scratch/two words/x"), makedev(0, 41));
   EXPECT_EQ(table.device_of("/bad"), makedev(254, 0));
-  EXPECT_EQ(MountTable("").device_of("/x"), 0U);
+  EXPECT_EQ(files::MountTable("").device_of("/x"), 0U);
 }
 
 TEST(MountTable, AgreesWithStat) {
-  const MountTable table(base::posix_file_system().read("/proc/self/mountinfo", 1 << 24));
+  const files::MountTable table(base::posix_file_system().read("/proc/self/mountinfo", 1 << 24));
   for (const char* path : {"/proc", "/dev", "/sys"}) {
     struct stat status {};
     if (::stat(path, &status) != 0) continue;

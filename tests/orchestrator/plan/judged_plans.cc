@@ -14,11 +14,11 @@
 namespace regatta::tests {
 namespace {
 
-using orchestrator::PlanReport;
-using orchestrator::PlanRequest;
-using topology::Allocation;
-using topology::CommunicationCurve;
-using topology::StepInputs;
+using orchestrator::plan::PlanReport;
+using orchestrator::plan::PlanRequest;
+using topology::nccl::Allocation;
+using topology::nccl::CommunicationCurve;
+using topology::plan::StepInputs;
 
 constexpr int kSamples = 64;
 constexpr double kJitter = 0.1;
@@ -62,19 +62,20 @@ std::vector<Cluster> clusters() {
             {"gb200x1440-20rack-coreweave", gb200_racks(20)}}}};
 }
 
-PlanRequest request_of(const std::string& source, const topology::Graph& machines, int ranks) {
+PlanRequest request_of(const std::string& source, const topology::graph::Graph& machines,
+                       int ranks) {
   PlanRequest request;
-  request.config.model = trainer::preset_shape("large");
+  request.config.model = trainer::contract::preset_shape("large");
   request.config.model.vocabulary = 30522;
   request.config.data.max_length = 512;
-  request.config.dtype = trainer::Precision::BFloat16;
-  request.config.device = trainer::DeviceKind::Cuda;
+  request.config.dtype = trainer::contract::Precision::BFloat16;
+  request.config.device = trainer::contract::DeviceKind::Cuda;
   request.config.ranks = ranks;
   request.config.batch_size = ranks * kSamplesPerRank;
-  request.config.optimizer.kind = trainer::OptimizerKind::Lamb;
+  request.config.optimizer.kind = trainer::contract::OptimizerKind::Lamb;
   request.machines = machines;
   const std::string lengths = source + "/tests/data/lengths_wikipedia_512.csv";
-  request.lengths = trainer::LengthTable::parse(file_text(lengths), lengths);
+  request.lengths = trainer::contract::LengthTable::parse(file_text(lengths), lengths);
   return request;
 }
 
@@ -85,7 +86,7 @@ StepInputs jittered(const StepInputs& inputs, std::mt19937_64* engine) {
   };
   StepInputs sample = inputs;
   double ready = -1, scale = 1, latest = 0;
-  for (topology::StepTensor& tensor : sample.tensors) {
+  for (topology::plan::StepTensor& tensor : sample.tensors) {
     if (tensor.ready_seconds != ready) scale = factor();
     ready = tensor.ready_seconds;
     latest = std::max(latest, ready * scale);
@@ -95,14 +96,14 @@ StepInputs jittered(const StepInputs& inputs, std::mt19937_64* engine) {
   return sample;
 }
 
-void judge(const StepInputs& inputs, const topology::Plan& plan, const CommunicationCurve& curve,
-           JudgedPlan* row) {
-  const auto standard = topology::buckets_of_at_most(inputs, kStandardBytes);
+void judge(const StepInputs& inputs, const topology::plan::Plan& plan,
+           const CommunicationCurve& curve, JudgedPlan* row) {
+  const auto standard = topology::plan::buckets_of_at_most(inputs, kStandardBytes);
   std::mt19937_64 engine(11);
   for (int i = 0; i < kSamples; ++i) {
     const StepInputs sample = jittered(inputs, &engine);
-    const double planned = topology::run_step(sample, plan.buckets, curve).step_seconds;
-    const double usual = topology::run_step(sample, standard, curve).step_seconds;
+    const double planned = topology::plan::run_step(sample, plan.buckets, curve).step_seconds;
+    const double usual = topology::plan::run_step(sample, standard, curve).step_seconds;
     row->planned_seconds += planned / kSamples;
     row->standard_seconds += usual / kSamples;
     row->worst_ratio = std::max(row->worst_ratio, planned / usual);
@@ -115,14 +116,15 @@ std::vector<JudgedPlan> judge_plans(const std::string& source, const std::string
   std::vector<JudgedPlan> rows;
   for (const Cluster& cluster : clusters()) {
     const std::string file = source + "/topology/examples/" + cluster.name + ".yaml";
-    const auto description = topology::parse_cluster(file_text(file), file);
+    const auto description = topology::sources::parse_cluster(file_text(file), file);
     for (const int nodes : cluster.nodes) {
-      const topology::Graph machines = topology::generate(description, nodes);
+      const topology::graph::Graph machines = topology::sources::generate(description, nodes);
       const int gpus = description.kinds.front().gpus;
       const PlanRequest request = request_of(source, machines, nodes * gpus);
-      const PlanReport report = orchestrator::plan_run(request);
-      const auto choice = orchestrator::choose_nodes(machines, request.config);
-      const topology::CostModel model(topology::allocation_of(machines, choice.nodes, gpus));
+      const PlanReport report = orchestrator::plan::plan_run(request);
+      const auto choice = orchestrator::plan::choose_nodes(machines, request.config);
+      const topology::nccl::CostModel model(
+          topology::nccl::allocation_of(machines, choice.nodes, gpus));
       const StepInputs inputs = report.inputs;
       JudgedPlan row;
       row.cluster = cluster.name;
@@ -137,19 +139,19 @@ std::vector<JudgedPlan> judge_plans(const std::string& source, const std::string
         judge(inputs, report.plan, curve, &judged);
         rows.push_back(judged);
       };
-      add("the model", orchestrator::curve_of(topology::CalibratedModel(model),
-                                              topology::Collective::AllReduce, most));
+      add("the model", orchestrator::plan::curve_of(topology::nccl::CalibratedModel(model),
+                                                    topology::nccl::Collective::AllReduce, most));
       for (const Judge& other : cluster.judges) {
         const std::string name = std::string(other.log) + ".log";
-        const auto log = topology::parse_nccl_tests_log(file_text(logs + "/" + name), name);
-        const auto measured =
-            topology::MeasuredCurve::fit(topology::CostModel(other.allocation),
-                                         {*log.collective, {}}, topology::samples_of(log));
+        const auto log = topology::nccl::parse_nccl_tests_log(file_text(logs + "/" + name), name);
+        const auto measured = topology::nccl::MeasuredCurve::fit(
+            topology::nccl::CostModel(other.allocation), {*log.collective, {}},
+            topology::nccl::samples_of(log));
         add(other.log, CommunicationCurve::sampled(
                            [&](double bytes) {
                              return 1e-6 * measured
                                                .predict(model, static_cast<std::uint64_t>(bytes),
-                                                        topology::Basis::OtherMachine)
+                                                        topology::nccl::Basis::OtherMachine)
                                                .us;
                            },
                            most));

@@ -18,20 +18,20 @@ namespace regatta::orchestrator {
 namespace {
 
 using testing::HasSubstr;
-using topology::Bucket;
-using topology::CommunicationCurve;
-using topology::Plan;
-using topology::StepInputs;
-using trainer::RunConfig;
+using topology::nccl::CommunicationCurve;
+using topology::plan::Bucket;
+using topology::plan::Plan;
+using topology::plan::StepInputs;
+using trainer::contract::RunConfig;
 
 RunConfig bert(const char* preset, int ranks, int samples_per_rank) {
   RunConfig config;
-  config.model = trainer::preset_shape(preset);
+  config.model = trainer::contract::preset_shape(preset);
   config.model.vocabulary = 30522;
   config.data.max_length = 512;
   config.ranks = ranks;
   config.batch_size = ranks * samples_per_rank;
-  config.optimizer.kind = trainer::OptimizerKind::Lamb;
+  config.optimizer.kind = trainer::contract::OptimizerKind::Lamb;
   return config;
 }
 
@@ -58,15 +58,15 @@ TEST(PlanInputs, AddUpToTheFlopModel) {
     SCOPED_TRACE(row.name);
     RunConfig config = bert("base", 4, row.samples);
     config.micro_batch_size = row.micro;
-    PlanFigures figures;
+    plan::PlanFigures figures;
     figures.peak_flops = 100e12;
     figures.mean_tokens = row.mean;
     figures.mean_squared_tokens = row.squared;
-    const StepInputs inputs = plan_inputs(config, figures);
+    const StepInputs inputs = plan::plan_inputs(config, figures);
     const double tokens = row.mean > 0 ? row.mean : 512;
     const double squared = row.squared > 0 ? row.squared : tokens * tokens;
     const auto flops = [&](double samples) {
-      return trainer::training_flops(
+      return trainer::contract::training_flops(
           config.model, {std::llround(samples), std::llround(samples * tokens),
                          std::llround(samples * squared), std::llround(samples * tokens * 0.15)});
     };
@@ -78,11 +78,11 @@ TEST(PlanInputs, AddUpToTheFlopModel) {
 
 TEST(PlanInputs, GetReadyAsTheTrainerAnnounces) {
   const RunConfig config = bert("large", 8, 4);
-  PlanFigures figures;
+  plan::PlanFigures figures;
   figures.peak_flops = 989e12;
   figures.memory_bytes_per_second = 3.35e12;
-  const StepInputs inputs = plan_inputs(config, figures);
-  const trainer::TensorTable table = trainer::make_tensor_table(config.model);
+  const StepInputs inputs = plan::plan_inputs(config, figures);
+  const trainer::contract::TensorTable table = trainer::contract::make_tensor_table(config.model);
   ASSERT_EQ(inputs.tensors.size(), table.tensors.size());
   std::set<double> times;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
@@ -91,7 +91,7 @@ TEST(PlanInputs, GetReadyAsTheTrainerAnnounces) {
     EXPECT_EQ(inputs.tensors[i].end_byte - inputs.tensors[i].begin_byte, 4 * table.tensors[i].size);
   }
   EXPECT_EQ(times.size(), 1U + 4 * 24 + 1);  // heads, four for each layer, embeddings
-  EXPECT_EQ(buckets_as_ready(inputs).size(), times.size());
+  EXPECT_EQ(topology::plan::buckets_as_ready(inputs).size(), times.size());
   const auto ready = [&](const std::string& name) {
     for (std::size_t i = 0; i < table.tensors.size(); ++i) {
       if (table.tensors[i].name == name) return inputs.tensors[i].ready_seconds;
@@ -113,35 +113,37 @@ TEST(PlanInputs, GetReadyAsTheTrainerAnnounces) {
 }
 
 TEST(PlanInputs, FollowTheRunFile) {
-  PlanFigures figures;
+  plan::PlanFigures figures;
   figures.peak_flops = 100e12;
   figures.memory_bytes_per_second = 1e12;
   RunConfig config = bert("tiny", 4, 4);
-  const double global = plan_inputs(config, figures).tail_seconds;
-  config.clip = trainer::ClipMode::None;
-  EXPECT_NEAR(plan_inputs(config, figures).tail_seconds / global, 42.0 / 46, 1e-9);
-  config.optimizer.kind = trainer::OptimizerKind::AdamW;
-  EXPECT_NEAR(plan_inputs(config, figures).tail_seconds / global, 28.0 / 46, 1e-9);
+  const double global = plan::plan_inputs(config, figures).tail_seconds;
+  config.clip = trainer::contract::ClipMode::None;
+  EXPECT_NEAR(plan::plan_inputs(config, figures).tail_seconds / global, 42.0 / 46, 1e-9);
+  config.optimizer.kind = trainer::contract::OptimizerKind::AdamW;
+  EXPECT_NEAR(plan::plan_inputs(config, figures).tail_seconds / global, 28.0 / 46, 1e-9);
   config.sharding.optimizer = true;
-  EXPECT_NEAR(plan_inputs(config, figures).tail_seconds / global, 7.0 / 46, 1e-9);
-  config.clip = trainer::ClipMode::Rank;  // nothing may go before all is known
-  StepInputs inputs = plan_inputs(config, figures);
+  EXPECT_NEAR(plan::plan_inputs(config, figures).tail_seconds / global, 7.0 / 46, 1e-9);
+  config.clip = trainer::contract::ClipMode::Rank;  // nothing may go before all is known
+  StepInputs inputs = plan::plan_inputs(config, figures);
   EXPECT_EQ(inputs.tensors.front().ready_seconds, inputs.compute_seconds);
-  config.clip = trainer::ClipMode::Bucket;
+  config.clip = trainer::contract::ClipMode::Bucket;
   config.buckets.overlap = false;
-  inputs = plan_inputs(config, figures);
+  inputs = plan::plan_inputs(config, figures);
   EXPECT_EQ(inputs.tensors.front().ready_seconds, inputs.compute_seconds);
-  EXPECT_EQ(plan_buckets(inputs, CommunicationCurve::of_line(1e-3, 10), 4).buckets.size(), 1U);
+  EXPECT_EQ(
+      topology::plan::plan_buckets(inputs, CommunicationCurve::of_line(1e-3, 10), 4).buckets.size(),
+      1U);
   // The run's own peak, where nobody knows better.
   figures.peak_flops = 0;
   config.peak_tflops = 50;
-  EXPECT_NEAR(plan_inputs(config, figures).compute_seconds / inputs.compute_seconds, 2, 0.1);
+  EXPECT_NEAR(plan::plan_inputs(config, figures).compute_seconds / inputs.compute_seconds, 2, 0.1);
 }
 
 TEST(PlanInputs, RefuseWhatNobodyKnows) {
   struct Row {
     const char* name;
-    PlanFigures figures;
+    plan::PlanFigures figures;
     int vocabulary;
     const char* message;
   };
@@ -161,7 +163,7 @@ TEST(PlanInputs, RefuseWhatNobodyKnows) {
     RunConfig config = bert("tiny", 2, 2);
     config.model.vocabulary = row.vocabulary;
     try {
-      (void)plan_inputs(config, row.figures);
+      (void)plan::plan_inputs(config, row.figures);
       ADD_FAILURE() << "accepted";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -196,12 +198,12 @@ CommunicationCurve curve_of(const System& system, int nodes, double latency = 1,
 }
 
 StepInputs inputs_of(const System& system, int nodes, const char* preset, int samples) {
-  PlanFigures figures;
+  plan::PlanFigures figures;
   figures.peak_flops = system.peak_flops;
   figures.memory_bytes_per_second = system.memory_bytes_per_second;
   figures.mean_tokens = 254.5;  // of the dataset of MLPerf
   figures.mean_squared_tokens = 254.5 * 254.5 * 1.5;
-  return plan_inputs(bert(preset, system.gpus_per_node * nodes, samples), figures);
+  return plan::plan_inputs(bert(preset, system.gpus_per_node * nodes, samples), figures);
 }
 
 // Each group on its own, or all alike: not the planner's own generator, and other seeds.
@@ -209,7 +211,7 @@ StepInputs jittered(const StepInputs& inputs, bool alike, std::minstd_rand* rand
   std::uniform_real_distribution<double> factor(0.9, 1.1);
   StepInputs sample = inputs;
   double now = factor(*random), before = -1, latest = 0;
-  for (topology::StepTensor& tensor : sample.tensors) {
+  for (topology::plan::StepTensor& tensor : sample.tensors) {
     if (!alike && tensor.ready_seconds > before) now = factor(*random);
     before = tensor.ready_seconds;
     latest = std::max(latest, tensor.ready_seconds * now);
@@ -224,10 +226,10 @@ struct Judged {
 };
 
 Judged judge(const System& system, int nodes, const StepInputs& inputs, const Plan& plan) {
-  const std::vector<Bucket> standard = buckets_of_at_most(inputs, 25 << 20);
+  const std::vector<Bucket> standard = topology::plan::buckets_of_at_most(inputs, 25 << 20);
   const auto ratio = [&](const StepInputs& step, const CommunicationCurve& curve) {
-    return run_step(step, plan.buckets, curve).step_seconds /
-           run_step(step, standard, curve).step_seconds;
+    return topology::plan::run_step(step, plan.buckets, curve).step_seconds /
+           topology::plan::run_step(step, standard, curve).step_seconds;
   };
   Judged judged;
   judged.gain = 1 - ratio(inputs, curve_of(system, nodes));
@@ -256,7 +258,8 @@ TEST(PlanOfExamples, NeverLosesOnePercentToJitter) {
     for (int nodes = 2; nodes <= 128; nodes *= 2) {
       SCOPED_TRACE(std::string(system.name) + ", " + std::to_string(nodes) + " nodes");
       const StepInputs inputs = inputs_of(system, nodes, "large", nodes <= 8 ? 48 : 8);
-      const Plan plan = plan_buckets(inputs, curve_of(system, nodes), nodes * system.gpus_per_node);
+      const Plan plan = topology::plan::plan_buckets(inputs, curve_of(system, nodes),
+                                                     nodes * system.gpus_per_node);
       const Judged judged = judge(system, nodes, inputs, plan);
       worst = std::max(worst, judged.worst);
       EXPECT_LE(judged.worst, 0.01);
@@ -279,7 +282,7 @@ TEST(PlanOfExamples, ThousandNodesInASecond) {
     const auto begun = std::chrono::steady_clock::now();
     StepInputs inputs = inputs_of(kSystems[1], 1024, "large", 4);
     inputs.slowdown = slowdown;
-    const Plan plan = plan_buckets(inputs, curve_of(kSystems[1], 1024), 8192);
+    const Plan plan = topology::plan::plan_buckets(inputs, curve_of(kSystems[1], 1024), 8192);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     rusage usage{};
@@ -290,11 +293,11 @@ TEST(PlanOfExamples, ThousandNodesInASecond) {
         slowdown, seconds, usage.ru_maxrss, plan.why.c_str());
     EXPECT_EQ(plan.buckets.back().end_tensor, static_cast<int>(inputs.tensors.size()));
     EXPECT_LT(usage.ru_maxrss, 200'000);
-    const std::string text = topology::to_json(plan);
+    const std::string text = topology::plan::to_json(plan);
     EXPECT_LT(text.size(), 1U << 20);  // what parse_plan() takes
-    EXPECT_EQ(
-        topology::to_json(topology::parse_plan(text, "plan.json", plan.buckets.back().end_tensor)),
-        text);
+    EXPECT_EQ(topology::plan::to_json(
+                  topology::plan::parse_plan(text, "plan.json", plan.buckets.back().end_tensor)),
+              text);
   }
 }
 

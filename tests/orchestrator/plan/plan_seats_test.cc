@@ -9,14 +9,14 @@ namespace regatta::orchestrator {
 namespace {
 
 using testing::ElementsAre;
-using topology::Graph;
-using topology::Kind;
-using topology::VertexIndex;
-namespace key = topology::key;
+using topology::graph::Graph;
+using topology::graph::Kind;
+using topology::graph::VertexIndex;
+namespace key = topology::graph::key;
 
 std::vector<std::string> nics_of(const Graph& graph, const std::string& node, int ranks) {
   std::vector<std::string> nics;
-  for (const topology::Seat& seat : seats_of(graph, {graph.find(node)}, ranks)) {
+  for (const topology::plan::Seat& seat : plan::seats_of(graph, {graph.find(node)}, ranks)) {
     nics.push_back(seat.nic);
   }
   return nics;
@@ -26,7 +26,7 @@ std::vector<std::string> nics_of(const Graph& graph, const std::string& node, in
 TEST(PlanSeats, PortsOfAnAdapterAreNicsOfTheirOwn) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   Graph graph;
-  graph.merge(topology::read_nccl_xml(
+  graph.merge(topology::sources::read_nccl_xml(
       tests::file_text(tests::shared_path("topologies/nccl-xml/oci-H100-topology.xml")),
       {"n1", "oci-H100-topology.xml"}));
   EXPECT_EQ(graph.of_kind(Kind::Nic).size(), 16U);
@@ -37,7 +37,7 @@ TEST(PlanSeats, PortsOfAnAdapterAreNicsOfTheirOwn) {
 // A GPU at NUMA domain 0 with a socket interface beside it; the RDMA NIC is at domain 1.
 Graph far_from_its_nic(bool has_rdma) {
   Graph graph;
-  const auto source = graph.add_source(topology::Source::Sysfs, "n1");
+  const auto source = graph.add_source(topology::graph::Source::Sysfs, "n1");
   const VertexIndex node = graph.add(Kind::Node, "n1");
   const VertexIndex near = graph.add(Kind::Numa, "n1/numa:0", node);
   const VertexIndex far = graph.add(Kind::Numa, "n1/numa:1", node);
@@ -59,11 +59,11 @@ Graph tree_of(int leaves) {
   const VertexIndex spine = graph.add(Kind::FabricSwitch, "switch:spine", fabric);
   for (int i = 0; i < leaves; ++i) {
     const VertexIndex leaf = graph.add(Kind::FabricSwitch, "switch:" + std::to_string(i), fabric);
-    graph.connect(topology::LinkKind::Fabric, leaf, spine);
+    graph.connect(topology::graph::LinkKind::Fabric, leaf, spine);
     for (int j = 0; j < 4; ++j) {
       const std::string name = "n" + std::to_string(4 * i + j);
       const VertexIndex nic = graph.add(Kind::Nic, name + "/nic:0", graph.add(Kind::Node, name));
-      graph.connect(topology::LinkKind::Fabric, nic, leaf);
+      graph.connect(topology::graph::LinkKind::Fabric, nic, leaf);
     }
   }
   return graph;
@@ -74,7 +74,7 @@ TEST(PlanSeats, NodesOfATreeWaitForOneSwitch) {
     const Graph graph = tree_of(leaves);
     auto all = graph.of_kind(Kind::Node);
     all.resize(nodes);
-    return placement_of(graph, all).switches;
+    return plan::placement_of(graph, all).switches;
   };
   EXPECT_EQ(switches(2, 2), "1@10");
   EXPECT_EQ(switches(2, 4), "1@10") << "as many as are below a leaf";

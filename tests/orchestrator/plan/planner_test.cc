@@ -6,9 +6,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "orchestrator/cli/plan_text.h"
 #include "orchestrator/plan/plan_decisions.h"
 #include "orchestrator/plan/plan_seats.h"
-#include "orchestrator/cli/plan_text.h"
 #include "tests/shared_data.h"
 #include "tests/topology/nccl/allocations.h"
 #include "tests/topology/sources/examples.h"
@@ -21,49 +21,49 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-using topology::Collective;
-using topology::Decision;
-using topology::Graph;
+using topology::graph::Graph;
+using topology::nccl::Collective;
+using topology::plan::PlanDecision;
 
-trainer::RunConfig bert(const char* preset, int ranks, int samples_per_rank) {
-  trainer::RunConfig config;
-  config.model = trainer::preset_shape(preset);
+trainer::contract::RunConfig bert(const char* preset, int ranks, int samples_per_rank) {
+  trainer::contract::RunConfig config;
+  config.model = trainer::contract::preset_shape(preset);
   config.model.vocabulary = 30522;
   config.data.max_length = 512;
-  config.dtype = trainer::Precision::BFloat16;
-  config.device = trainer::DeviceKind::Cuda;
+  config.dtype = trainer::contract::Precision::BFloat16;
+  config.device = trainer::contract::DeviceKind::Cuda;
   config.ranks = ranks;
   config.batch_size = ranks * samples_per_rank;
-  config.optimizer.kind = trainer::OptimizerKind::Lamb;
+  config.optimizer.kind = trainer::contract::OptimizerKind::Lamb;
   return config;
 }
 
 Graph machines(const char* name, int nodes) {
-  return topology::generate(topology::example(name), nodes);
+  return topology::sources::generate(topology::example(name), nodes);
 }
 
-PlanRequest request(const char* cluster, int nodes, int ranks) {
-  PlanRequest made;
+plan::PlanRequest request(const char* cluster, int nodes, int ranks) {
+  plan::PlanRequest made;
   made.config = bert("large", ranks, 16);
   made.machines = machines(cluster, nodes);
   return made;
 }
 
-trainer::LengthTable wikipedia() {
+trainer::contract::LengthTable wikipedia() {
   const std::string file = REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv";
-  return trainer::LengthTable::parse(tests::file_text(file), file);
+  return trainer::contract::LengthTable::parse(tests::file_text(file), file);
 }
 
-const Decision& decision(const topology::Plan& plan, const std::string& key) {
-  for (const Decision& each : plan.decisions) {
+const PlanDecision& decision(const topology::plan::Plan& plan, const std::string& key) {
+  for (const PlanDecision& each : plan.decisions) {
     if (each.key == key) return each;
   }
   throw std::runtime_error("no decision on " + key);
 }
 
-std::string refusal(const PlanRequest& refused) {
+std::string refusal(const plan::PlanRequest& refused) {
   try {
-    (void)plan_run(refused);
+    (void)plan::plan_run(refused);
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
     return error.what();
@@ -79,8 +79,8 @@ TEST(Planner, PlansEveryExampleCluster) {
   for (const Row& row : {Row{"pcie-100gbe", 4, 16}, Row{"dgx-a100", 8, 64}, Row{"dgx-h100", 8, 64},
                          Row{"hgx-h200", 1, 8}, Row{"gb200-nvl72", 18, 72}}) {
     SCOPED_TRACE(row.cluster);
-    const PlanReport report = plan_run(request(row.cluster, row.nodes, row.ranks));
-    const topology::Plan& plan = report.plan;
+    const plan::PlanReport report = plan::plan_run(request(row.cluster, row.nodes, row.ranks));
+    const topology::plan::Plan& plan = report.plan;
     EXPECT_EQ(plan.ranks, row.ranks);
     EXPECT_FALSE(plan.measured);
     EXPECT_THAT(report.notes, IsEmpty());
@@ -100,35 +100,37 @@ TEST(Planner, PlansEveryExampleCluster) {
     EXPECT_EQ(chosen, 1) << plan.cut;
     EXPECT_THAT(names, testing::IsSupersetOf({"25 MB", "one bucket", "Megatron-Core's rule",
                                               "as ready", "programme"}));
-    for (const Decision& each : plan.decisions) {
+    for (const PlanDecision& each : plan.decisions) {
       EXPECT_FALSE(each.why.empty());
       EXPECT_GE(each.options.size(), 2U);
     }
     const auto tensors = static_cast<int>(report.inputs.tensors.size());
-    const topology::Plan back = topology::parse_plan(topology::to_json(plan), "plan.json", tensors);
-    EXPECT_EQ(topology::to_json(back), topology::to_json(plan));
-    EXPECT_EQ(topology::to_json(plan_run(request(row.cluster, row.nodes, row.ranks)).plan),
-              topology::to_json(plan))
+    const topology::plan::Plan back =
+        topology::plan::parse_plan(topology::plan::to_json(plan), "plan.json", tensors);
+    EXPECT_EQ(topology::plan::to_json(back), topology::plan::to_json(plan));
+    EXPECT_EQ(
+        topology::plan::to_json(plan::plan_run(request(row.cluster, row.nodes, row.ranks)).plan),
+        topology::plan::to_json(plan))
         << "the same request gives the same plan";
   }
 }
 
 TEST(Planner, FastLinksWaitLessThanSlowOnes) {
   const auto exposed = [](const char* cluster, int nodes, int ranks) {
-    return plan_run(request(cluster, nodes, ranks)).plan.timeline->exposed_seconds;
+    return plan::plan_run(request(cluster, nodes, ranks)).plan.timeline->exposed_seconds;
   };
   EXPECT_GT(exposed("pcie-100gbe", 16, 64), 5 * exposed("dgx-h100", 8, 64));
 }
 
 TEST(Planner, OneRankHasOneBucketAndNothingToDecide) {
-  const PlanReport report = plan_run(request("dgx-h100", 1, 1));
+  const plan::PlanReport report = plan::plan_run(request("dgx-h100", 1, 1));
   EXPECT_EQ(report.plan.buckets.size(), 1U);
   EXPECT_EQ(report.plan.timeline->exposed_seconds, 0);
   EXPECT_THAT(report.plan.decisions, IsEmpty());
 }
 
 TEST(Planner, RefusesWhatItCannotPlan) {
-  PlanRequest one = request("dgx-a100", 2, 24);
+  plan::PlanRequest one = request("dgx-a100", 2, 24);
   EXPECT_THAT(refusal(one), HasSubstr("needs 3 nodes with 8 GPUs, and there are 2"));
   one = request("dgx-a100", 2, 12);
   EXPECT_THAT(refusal(one), HasSubstr("12 ranks do not fill nodes of 8"));
@@ -145,12 +147,13 @@ TEST(Planner, RefusesWhatItCannotPlan) {
 }
 
 // A log of 16 ranks that took twice what NCCL's model reckons, at every size.
-MeasuredLog log_of(const char* name, const topology::CostModel& model, int ranks, double factor) {
-  MeasuredLog measured{name, {}};
+plan::MeasuredLog log_of(const char* name, const topology::nccl::CostModel& model, int ranks,
+                         double factor) {
+  plan::MeasuredLog measured{name, {}};
   measured.log.collective = Collective::AllReduce;
   measured.log.ranks = ranks;
   for (std::uint64_t bytes = 1024; bytes <= (std::uint64_t{1} << 31); bytes *= 2) {
-    topology::NcclTestRow row;
+    topology::nccl::NcclTestRow row;
     row.bytes = bytes;
     row.in_place_us = factor * model.choice({.bytes = bytes}).us;
     measured.log.rows.push_back(row);
@@ -159,17 +162,17 @@ MeasuredLog log_of(const char* name, const topology::CostModel& model, int ranks
 }
 
 TEST(Planner, MeasurementsReplaceTheModel) {
-  PlanRequest with = request("dgx-a100", 2, 16);
-  const NodeChoice choice = choose_nodes(with.machines, with.config);
-  const topology::CostModel model(
-      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  plan::PlanRequest with = request("dgx-a100", 2, 16);
+  const plan::NodeChoice choice = plan::choose_nodes(with.machines, with.config);
+  const topology::nccl::CostModel model(
+      topology::nccl::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
   with.measured = {log_of("ours.log", model, 16, 1.5), log_of("other.log", model, 32, 1.5)};
-  const PlanReport slow = plan_run(with);
+  const plan::PlanReport slow = plan::plan_run(with);
   EXPECT_TRUE(slow.plan.measured);
   ASSERT_EQ(slow.notes.size(), 1U);
   EXPECT_THAT(slow.notes.front(), HasSubstr("other.log was left out: "));
-  const PlanReport prior = plan_run(request("dgx-a100", 2, 16));
-  const auto longest = [](const PlanReport& report) {
+  const plan::PlanReport prior = plan::plan_run(request("dgx-a100", 2, 16));
+  const auto longest = [](const plan::PlanReport& report) {
     const auto curve = report.plan.timeline->communication_seconds;
     return curve;
   };
@@ -181,15 +184,15 @@ TEST(Planner, MeasurementsReplaceTheModel) {
 }
 
 TEST(Planner, WithoutMachinesALogIsEnough) {
-  PlanRequest with = request("dgx-a100", 2, 16);
-  const NodeChoice choice = choose_nodes(with.machines, with.config);
-  const topology::CostModel model(
-      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
-  PlanRequest without = with;
+  plan::PlanRequest with = request("dgx-a100", 2, 16);
+  const plan::NodeChoice choice = plan::choose_nodes(with.machines, with.config);
+  const topology::nccl::CostModel model(
+      topology::nccl::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  plan::PlanRequest without = with;
   without.machines = Graph();
   without.config.peak_tflops = 312;
   without.measured = {log_of("ours.log", model, 16, 1)};
-  const PlanReport report = plan_run(without);
+  const plan::PlanReport report = plan::plan_run(without);
   EXPECT_TRUE(report.plan.measured);
   EXPECT_THAT(report.machines, HasSubstr("as measured"));
   EXPECT_THAT(report.plan.seats, IsEmpty());
@@ -198,20 +201,20 @@ TEST(Planner, WithoutMachinesALogIsEnough) {
 }
 
 // A log of sums that take 50 us and a microsecond for 100 kB.
-MeasuredLog line_log(int ranks) {
-  MeasuredLog measured{"line.log", {}};
+plan::MeasuredLog line_log(int ranks) {
+  plan::MeasuredLog measured{"line.log", {}};
   measured.log.collective = Collective::AllReduce;
   measured.log.ranks = ranks;
   for (std::uint64_t bytes = 1024; bytes <= (std::uint64_t{1} << 31); bytes *= 2) {
-    topology::NcclTestRow row;
+    topology::nccl::NcclTestRow row;
     row.bytes = bytes;
     row.in_place_us = 50 + static_cast<double>(bytes) / 1e5;
     measured.log.rows.push_back(row);
   }
   return measured;
 }
-PlanRequest without_machines(int ranks) {
-  PlanRequest made;
+plan::PlanRequest without_machines(int ranks) {
+  plan::PlanRequest made;
   made.config = bert("large", ranks, 16);
   made.config.peak_tflops = 312;
   made.measured = {line_log(ranks)};
@@ -219,21 +222,21 @@ PlanRequest without_machines(int ranks) {
 }
 
 TEST(Planner, SumsTakeWhatTheModelOrTheLogSays) {
-  const PlanReport measured = plan_run(without_machines(16));
-  for (const topology::BucketSpan& span : measured.plan.timeline->buckets) {
+  const plan::PlanReport measured = plan::plan_run(without_machines(16));
+  for (const topology::plan::BucketSpan& span : measured.plan.timeline->buckets) {
     EXPECT_NEAR(span.end_seconds - span.start_seconds,
                 50e-6 + static_cast<double>(span.bytes) / 100e9, 1e-9);
   }
-  const PlanRequest with = request("dgx-a100", 2, 16);
-  const NodeChoice choice = choose_nodes(with.machines, with.config);
-  const topology::CostModel model(
-      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  const plan::PlanRequest with = request("dgx-a100", 2, 16);
+  const plan::NodeChoice choice = plan::choose_nodes(with.machines, with.config);
+  const topology::nccl::CostModel model(
+      topology::nccl::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
   const auto seconds_of = [&](double bytes) {
     return 1e-6 * model.choice({.bytes = static_cast<std::uint64_t>(bytes)}).us;
   };
   // The curve has a point at every quarter of an octave.
-  const PlanReport report = plan_run(with);
-  for (const topology::BucketSpan& span : report.plan.timeline->buckets) {
+  const plan::PlanReport report = plan::plan_run(with);
+  for (const topology::plan::BucketSpan& span : report.plan.timeline->buckets) {
     const auto bytes = static_cast<double>(span.bytes);
     EXPECT_GE(span.end_seconds - span.start_seconds, seconds_of(bytes / std::exp2(0.25)));
     EXPECT_LE(span.end_seconds - span.start_seconds, seconds_of(bytes * std::exp2(0.25)));
@@ -242,10 +245,10 @@ TEST(Planner, SumsTakeWhatTheModelOrTheLogSays) {
 
 // An all-reduce is a reduce-scatter and a gather, so half of it is the first.
 TEST(Planner, AShardedRunReducesAndScatters) {
-  PlanRequest with = without_machines(16);
+  plan::PlanRequest with = without_machines(16);
   with.config.sharding.optimizer = true;
-  const PlanReport report = plan_run(with);
-  for (const topology::BucketSpan& span : report.plan.timeline->buckets) {
+  const plan::PlanReport report = plan::plan_run(with);
+  for (const topology::plan::BucketSpan& span : report.plan.timeline->buckets) {
     EXPECT_NEAR(span.end_seconds - span.start_seconds,
                 25e-6 + static_cast<double>(span.bytes) / 200e9, 1e-9);
   }
@@ -254,56 +257,59 @@ TEST(Planner, AShardedRunReducesAndScatters) {
 TEST(Planner, PassesOverNodesWithTooFewGpus) {
   Graph graph;
   for (const auto& [name, gpus] : {std::pair("a", 2), std::pair("b", 4), std::pair("c", 4)}) {
-    const topology::VertexIndex node = graph.add(topology::Kind::Node, name);
+    const topology::graph::VertexIndex node = graph.add(topology::graph::Kind::Node, name);
     for (int i = 0; i < gpus; ++i) {
-      graph.add(topology::Kind::Gpu, name + ("/gpu#" + std::to_string(i)), node);
+      graph.add(topology::graph::Kind::Gpu, name + ("/gpu#" + std::to_string(i)), node);
     }
   }
-  trainer::RunConfig config = bert("base", 8, 1);
+  trainer::contract::RunConfig config = bert("base", 8, 1);
   config.ranks_per_node = 4;
-  EXPECT_THAT(choose_nodes(graph, config).nodes, ElementsAre(graph.find("b"), graph.find("c")));
+  EXPECT_THAT(plan::choose_nodes(graph, config).nodes,
+              ElementsAre(graph.find("b"), graph.find("c")));
 }
 
 // Half of the samples have 100 tokens, half 300: 200 in the mean, and squares of 50,000.
 TEST(Planner, TakesTheMomentsOfItsLengths) {
-  PlanRequest with = without_machines(16);
+  plan::PlanRequest with = without_machines(16);
   with.given.efficiency = 0.5;
-  with.lengths = trainer::LengthTable::parse("100,100,1\n300,300,1\n", "lengths");
-  PlanFigures figures;
+  with.lengths = trainer::contract::LengthTable::parse("100,100,1\n300,300,1\n", "lengths");
+  plan::PlanFigures figures;
   figures.peak_flops = 312e12;
   figures.efficiency = 0.5;
   figures.mean_tokens = 200;
   figures.mean_squared_tokens = 50'000;
-  EXPECT_DOUBLE_EQ(plan_run(with).inputs.compute_seconds,
-                   plan_inputs(with.config, figures).compute_seconds);
+  EXPECT_DOUBLE_EQ(plan::plan_run(with).inputs.compute_seconds,
+                   plan::plan_inputs(with.config, figures).compute_seconds);
 }
 
 // Uneven shares lengthen the step as much as the slowest rank's; a part of it is no rank's share,
 // and few samples fill a device less.
 TEST(Planner, TheSlowestRankDecides) {
   const auto wiki = wikipedia();
-  const auto compute = [&](trainer::Balance strategy) {
-    PlanRequest with = request("dgx-h100", 1, 8);
+  const auto compute = [&](trainer::contract::Balance strategy) {
+    plan::PlanRequest with = request("dgx-h100", 1, 8);
     with.lengths = wiki;
     with.config.balance.strategy = strategy;
-    return plan_run(with).inputs.compute_seconds;
+    return plan::plan_run(with).inputs.compute_seconds;
   };
-  const trainer::RunConfig config = bert("large", 8, 16);
-  const double uneven = imbalance_of(config, trainer::Balance::None, 8, wiki) - 1;
+  const trainer::contract::RunConfig config = bert("large", 8, 16);
+  const double uneven = plan::imbalance_of(config, trainer::contract::Balance::None, 8, wiki) - 1;
   ASSERT_GT(uneven, 0.1);
-  const double longer =
-      compute(trainer::Balance::None) / compute(trainer::Balance::GlobalPresort) - 1;
+  const double longer = compute(trainer::contract::Balance::None) /
+                            compute(trainer::contract::Balance::GlobalPresort) -
+                        1;
   EXPECT_GT(longer, uneven / 2);
   EXPECT_LT(longer, uneven * 3 / 2);
 }
 
 TEST(Planner, TakesOnlyStoredPlansThatFit) {
-  PlanRequest with = request("dgx-a100", 2, 16);
-  const int tensors = plan_run(with).plan.buckets.back().end_tensor;
+  plan::PlanRequest with = request("dgx-a100", 2, 16);
+  const int tensors = plan::plan_run(with).plan.buckets.back().end_tensor;
   const auto stored = [&](const char* why, int ranks, double utc_seconds) {
-    topology::StoredPlan plan;
-    plan.key = {"", "NCCL 2.28.9", "an A100", trainer::model_fingerprint(with.config.model), ranks,
-                8};
+    topology::plan::StoredPlan plan;
+    plan.key = {"",        "NCCL 2.28.9",
+                "an A100", trainer::contract::model_fingerprint(with.config.model),
+                ranks,     8};
     plan.plan.ranks = ranks;
     plan.plan.buckets = {{0, 1}, {1, tensors}};
     plan.plan.why = why;
@@ -312,72 +318,72 @@ TEST(Planner, TakesOnlyStoredPlansThatFit) {
   };
   with.stored = {stored("the older one", 16, 5), stored("the newer one", 16, 6),
                  stored("of more ranks", 32, 9), stored("the oldest one", 16, 4)};
-  EXPECT_THAT(plan_run(with).plan.why, HasSubstr("the newer one"));
+  EXPECT_THAT(plan::plan_run(with).plan.why, HasSubstr("the newer one"));
   with.stored = {stored("of more ranks", 32, 9)};
-  EXPECT_THAT(plan_run(with).plan.why, Not(HasSubstr("of more ranks")));
+  EXPECT_THAT(plan::plan_run(with).plan.why, Not(HasSubstr("of more ranks")));
 }
 
 // NCCL's own choice was measured twice as slow as the model says, ring with Simple as fast as it
 // says.
 TEST(Planner, NcclIsToldWhatWasMeasuredToBeFaster) {
-  PlanRequest with = request("dgx-a100", 2, 16);
-  const NodeChoice choice = choose_nodes(with.machines, with.config);
-  const topology::CostModel model(
-      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
-  MeasuredLog ring = log_of("ring.log", model, 16, 1);
-  ring.way = topology::Way{topology::Algorithm::Ring, topology::Protocol::Simple};
+  plan::PlanRequest with = request("dgx-a100", 2, 16);
+  const plan::NodeChoice choice = plan::choose_nodes(with.machines, with.config);
+  const topology::nccl::CostModel model(
+      topology::nccl::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  plan::MeasuredLog ring = log_of("ring.log", model, 16, 1);
+  ring.way = topology::nccl::Way{topology::nccl::Algorithm::Ring, topology::nccl::Protocol::Simple};
   for (auto& row : ring.log.rows) {
     row.in_place_us = *model.time_us({.bytes = row.bytes}, *ring.way);
   }
   with.measured = {log_of("own.log", model, 16, 2), ring};
-  const PlanReport report = plan_run(with);
+  const plan::PlanReport report = plan::plan_run(with);
   ASSERT_FALSE(report.plan.tuner.ranges.empty());
-  const topology::TunedRange& range = report.plan.tuner.ranges.back();
-  EXPECT_EQ(range.way.algorithm, topology::Algorithm::Ring);
+  const topology::plan::TunedRange& range = report.plan.tuner.ranges.back();
+  EXPECT_EQ(range.way.algorithm, topology::nccl::Algorithm::Ring);
   EXPECT_TRUE(range.measured);
   EXPECT_LT(range.us, range.default_us);
-  EXPECT_THAT(plan_table(report), HasSubstr("NCCL: AllReduce of "));
+  EXPECT_THAT(cli::plan_table(report), HasSubstr("NCCL: AllReduce of "));
   EXPECT_THAT(report.example_csv, HasSubstr("allreduce,"));
   const auto tensors = static_cast<int>(report.inputs.tensors.size());
-  const std::string json = topology::to_json(report.plan);
-  EXPECT_EQ(topology::to_json(topology::parse_plan(json, "plan.json", tensors)), json);
+  const std::string json = topology::plan::to_json(report.plan);
+  EXPECT_EQ(topology::plan::to_json(topology::plan::parse_plan(json, "plan.json", tensors)), json);
   with.measured.pop_back();
-  const PlanReport slow = plan_run(with);
+  const plan::PlanReport slow = plan::plan_run(with);
   EXPECT_TRUE(slow.plan.tuner.ranges.empty());
   EXPECT_LT(report.plan.timeline->step_seconds, slow.plan.timeline->step_seconds);
 }
 
 TEST(Planner, ARunForTheCpuIsToldOfGpus) {
-  PlanRequest with = request("dgx-a100", 2, 16);
-  with.config.device = trainer::DeviceKind::Cpu;
-  EXPECT_THAT(plan_run(with).notes, ElementsAre(HasSubstr("the run is for the CPU")));
+  plan::PlanRequest with = request("dgx-a100", 2, 16);
+  with.config.device = trainer::contract::DeviceKind::Cpu;
+  EXPECT_THAT(plan::plan_run(with).notes, ElementsAre(HasSubstr("the run is for the CPU")));
 }
 
 TEST(Planner, TwoLogsOfTheSameAreTold) {
-  PlanRequest with = request("dgx-a100", 2, 16);
-  const NodeChoice choice = choose_nodes(with.machines, with.config);
-  const topology::CostModel model(
-      topology::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
+  plan::PlanRequest with = request("dgx-a100", 2, 16);
+  const plan::NodeChoice choice = plan::choose_nodes(with.machines, with.config);
+  const topology::nccl::CostModel model(
+      topology::nccl::allocation_of(with.machines, choice.nodes, choice.ranks_per_node));
   with.measured = {log_of("first.log", model, 16, 1), log_of("second.log", model, 16, 1)};
-  EXPECT_THAT(plan_run(with).notes,
+  EXPECT_THAT(plan::plan_run(with).notes,
               ElementsAre("second.log takes the place of an earlier log of the same"));
 }
 
 TEST(Planner, ReadsNamesOfMeasurements) {
-  EXPECT_EQ(parse_measured("a=b/c.log").file, "a=b/c.log");
-  EXPECT_EQ(parse_measured("Ring/LL128=x/y.log").file, "x/y.log");
-  EXPECT_EQ(parse_measured("Ring/LL128=x").way->protocol, topology::Protocol::Ll128);
-  EXPECT_EQ(parse_measured("NVLSTree/Simple/16=x").way->channels, 16);
-  EXPECT_FALSE(parse_measured("/tmp/x.log").way);
+  EXPECT_EQ(plan::parse_measured("a=b/c.log").file, "a=b/c.log");
+  EXPECT_EQ(plan::parse_measured("Ring/LL128=x/y.log").file, "x/y.log");
+  EXPECT_EQ(plan::parse_measured("Ring/LL128=x").way->protocol, topology::nccl::Protocol::Ll128);
+  EXPECT_EQ(plan::parse_measured("NVLSTree/Simple/16=x").way->channels, 16);
+  EXPECT_FALSE(plan::parse_measured("/tmp/x.log").way);
   for (const char* bad : {"Rung/LL=x", "Ring/LL256=x", "Ring/LL/0=x", "Ring/LL/65=x"}) {
-    EXPECT_THROW((void)parse_measured(bad), base::Error) << bad;
+    EXPECT_THROW((void)plan::parse_measured(bad), base::Error) << bad;
   }
 }
 
 TEST(PlanSeats, GpusTakeTheirNearestNics) {
   const Graph graph = machines("dgx-a100", 2);
-  const NodeChoice choice = choose_nodes(graph, bert("base", 16, 1));
-  const auto seats = seats_of(graph, choice.nodes, 8);
+  const plan::NodeChoice choice = plan::choose_nodes(graph, bert("base", 16, 1));
+  const auto seats = plan::seats_of(graph, choice.nodes, 8);
   ASSERT_EQ(seats.size(), 16U);
   std::set<std::string> nics;
   for (int i = 0; i < 8; ++i) nics.insert(seats[static_cast<std::size_t>(i)].nic);
@@ -399,44 +405,46 @@ TEST(PlanSeats, PlacementFollowsTheFabric) {
                          Row{"gb200-nvl72", 36, 4, "", 4}, Row{"dgx-h100", 64, 1, "", 0}}) {
     SCOPED_TRACE(std::string(row.cluster) + " " + std::to_string(row.used));
     const Graph graph = machines(row.cluster, row.nodes);
-    auto nodes = graph.of_kind(topology::Kind::Node);
+    auto nodes = graph.of_kind(topology::graph::Kind::Node);
     nodes.resize(static_cast<std::size_t>(row.used));
-    const topology::Placement placement = placement_of(graph, nodes);
+    const topology::plan::Placement placement = plan::placement_of(graph, nodes);
     EXPECT_EQ(placement.switches, row.switches);
     EXPECT_EQ(placement.segment, row.segment);
   }
 }
 
 TEST(PlanDecisions, ShardingPaysWhereTheOptimizerIsLongAndLinksAreFast) {
-  const PlanReport fast = plan_run(request("hgx-h200", 1, 8));
-  const Decision& sharded = decision(fast.plan, "sharding.optimizer");
+  const plan::PlanReport fast = plan::plan_run(request("hgx-h200", 1, 8));
+  const PlanDecision& sharded = decision(fast.plan, "sharding.optimizer");
   EXPECT_EQ(sharded.run_file, "false");
   ASSERT_EQ(sharded.options.size(), 2U);
   EXPECT_LT(sharded.options[1].step_seconds, sharded.options[0].step_seconds);
 }
 
 TEST(PlanDecisions, PresortedSamplesBeatDealtOnes) {
-  PlanRequest with = request("dgx-h100", 1, 8);
+  plan::PlanRequest with = request("dgx-h100", 1, 8);
   with.lengths = wikipedia();
-  with.config.balance.strategy = trainer::Balance::None;
-  const PlanReport report = plan_run(with);
-  const Decision& balance = decision(report.plan, "balance.strategy");
+  with.config.balance.strategy = trainer::contract::Balance::None;
+  const plan::PlanReport report = plan::plan_run(with);
+  const PlanDecision& balance = decision(report.plan, "balance.strategy");
   EXPECT_EQ(balance.run_file, "none");
   EXPECT_NE(balance.choice, "none");
   EXPECT_THAT(balance.why, HasSubstr("would save"));
-  EXPECT_THAT(planned_run_file(with.config, report.plan),
+  EXPECT_THAT(cli::planned_run_file(with.config, report.plan),
               HasSubstr("\"strategy\": \"" + balance.choice + "\""));
 }
 
 TEST(PlanDecisions, ImbalanceHasKnownLimits) {
-  const trainer::RunConfig config = bert("base", 8, 16);
-  const auto alike = trainer::LengthTable::parse("128,128,1\n", "t");
-  for (const auto strategy : {trainer::Balance::None, trainer::Balance::GlobalPresort}) {
-    EXPECT_NEAR(imbalance_of(config, strategy, 8, alike), 1, 1e-12);
+  const trainer::contract::RunConfig config = bert("base", 8, 16);
+  const auto alike = trainer::contract::LengthTable::parse("128,128,1\n", "t");
+  for (const auto strategy :
+       {trainer::contract::Balance::None, trainer::contract::Balance::GlobalPresort}) {
+    EXPECT_NEAR(plan::imbalance_of(config, strategy, 8, alike), 1, 1e-12);
   }
   const auto wiki = wikipedia();
-  const double dealt = imbalance_of(config, trainer::Balance::None, 8, wiki);
-  const double sorted = imbalance_of(config, trainer::Balance::GlobalPresort, 8, wiki);
+  const double dealt = plan::imbalance_of(config, trainer::contract::Balance::None, 8, wiki);
+  const double sorted =
+      plan::imbalance_of(config, trainer::contract::Balance::GlobalPresort, 8, wiki);
   EXPECT_GT(dealt, 1.1);
   EXPECT_LT(sorted, 1.02);
 }
@@ -445,31 +453,31 @@ TEST(PlanDecisions, ImbalanceHasKnownLimits) {
 // them each. By NCCL's model of large sums it cannot beat what NCCL itself does on trees.
 TEST(PlanDecisions, HierarchicalSumsAreThreeCalls) {
   const auto allocation = topology::h100_nodes(8);
-  const auto curve = hierarchical_curve(allocation, 1e9);
+  const auto curve = plan::hierarchical_curve(allocation, 1e9);
   ASSERT_TRUE(curve);
-  topology::Allocation node = topology::h100_nodes(1), across = topology::h100_nodes(8);
+  topology::nccl::Allocation node = topology::h100_nodes(1), across = topology::h100_nodes(8);
   across.ranks_per_node = 1;
   across.nics = 1;
-  const topology::CostModel within(node), between(across);
+  const topology::nccl::CostModel within(node), between(across);
   const std::uint64_t bytes = std::uint64_t{1} << 28;
   const double expected = within.choice({Collective::ReduceScatter, bytes}).us +
                           between.choice({Collective::AllReduce, bytes / 8}).us +
                           within.choice({Collective::AllGather, bytes}).us;
   EXPECT_NEAR(1e6 * curve->seconds(static_cast<double>(bytes)), expected, 0.02 * expected);
-  EXPECT_FALSE(hierarchical_curve(topology::h100_nodes(1), 1e9));
+  EXPECT_FALSE(plan::hierarchical_curve(topology::h100_nodes(1), 1e9));
   across.nodes = 8;
-  EXPECT_FALSE(hierarchical_curve(across, 1e9)) << "one rank a node";
+  EXPECT_FALSE(plan::hierarchical_curve(across, 1e9)) << "one rank a node";
 }
 
 // A NIC for two ranks of a node: each has half of it.
 TEST(PlanDecisions, HierarchicalSumsShareTheNics) {
-  topology::Allocation allocation = topology::h100_nodes(8), across = topology::h100_nodes(8);
+  topology::nccl::Allocation allocation = topology::h100_nodes(8), across = topology::h100_nodes(8);
   allocation.nics = 4;
-  const auto curve = hierarchical_curve(allocation, 1e9);
+  const auto curve = plan::hierarchical_curve(allocation, 1e9);
   ASSERT_TRUE(curve);
   across.ranks_per_node = across.nics = 1;
   across.gb_per_s_a_nic = 25;
-  const topology::CostModel within(topology::h100_nodes(1)), between(across);
+  const topology::nccl::CostModel within(topology::h100_nodes(1)), between(across);
   const std::uint64_t bytes = std::uint64_t{1} << 28;
   const double expected = within.choice({Collective::ReduceScatter, bytes}).us +
                           between.choice({Collective::AllReduce, bytes / 8}).us +
@@ -479,11 +487,11 @@ TEST(PlanDecisions, HierarchicalSumsShareTheNics) {
 
 // On links where a gather of all weights takes longer than forward, forward hides as much of it.
 TEST(PlanDecisions, AGatherHidesBehindTheNextForward) {
-  PlanRequest with = request("pcie-100gbe", 4, 16);
-  const PlanReport hidden = plan_run(with);
+  plan::PlanRequest with = request("pcie-100gbe", 4, 16);
+  const plan::PlanReport hidden = plan::plan_run(with);
   with.config.sharding.overlap_gather = false;
-  const PlanReport waited = plan_run(with);
-  const auto sharded = [](const PlanReport& report) {
+  const plan::PlanReport waited = plan::plan_run(with);
+  const auto sharded = [](const plan::PlanReport& report) {
     return decision(report.plan, "sharding.optimizer").options.at(1).step_seconds;
   };
   EXPECT_NEAR(sharded(waited) - sharded(hidden), hidden.inputs.forward_seconds, 1e-9);
@@ -493,11 +501,11 @@ TEST(PlanDecisions, WhatSavesTooLittleStays) {
   int small = 0, large = 0;
   for (const auto& [cluster, ranks] : {std::pair("pcie-100gbe", 16), std::pair("dgx-a100", 32),
                                        std::pair("dgx-h100", 64), std::pair("hgx-h200", 8)}) {
-    const PlanReport report = plan_run(request(cluster, 8, ranks));
-    for (const Decision& each : report.plan.decisions) {
+    const plan::PlanReport report = plan::plan_run(request(cluster, 8, ranks));
+    for (const PlanDecision& each : report.plan.decisions) {
       SCOPED_TRACE(std::string(cluster) + " " + each.key);
       double own = 0, best = HUGE_VAL;
-      for (const Decision::Option& option : each.options) {
+      for (const PlanDecision::Option& option : each.options) {
         best = std::min(best, option.step_seconds);
         if (option.value == each.run_file) own = option.step_seconds;
       }
@@ -514,29 +522,31 @@ TEST(PlanDecisions, WhatSavesTooLittleStays) {
 // Two ranks of one sample each, of 64 or 512 tokens: a step is even, or the longer one's share of
 // both is what it costs. The mean of 16 steps has a whole number of uneven ones.
 TEST(PlanDecisions, ImbalanceOfTwoRanksByHand) {
-  const trainer::RunConfig config = bert("base", 2, 1);
+  const trainer::contract::RunConfig config = bert("base", 2, 1);
   const auto flops = [&](std::int64_t tokens) {
-    return trainer::training_flops(config.model, {1, tokens, tokens * tokens, tokens * 15 / 100});
+    return trainer::contract::training_flops(config.model,
+                                             {1, tokens, tokens * tokens, tokens * 15 / 100});
   };
   const double uneven = 2 * flops(512) / (flops(64) + flops(512)) - 1;
-  const auto lengths = trainer::LengthTable::parse("64,64,1\n512,512,1\n", "t");
-  const double steps = 16 * (imbalance_of(config, trainer::Balance::None, 2, lengths) - 1) / uneven;
+  const auto lengths = trainer::contract::LengthTable::parse("64,64,1\n512,512,1\n", "t");
+  const double steps =
+      16 * (plan::imbalance_of(config, trainer::contract::Balance::None, 2, lengths) - 1) / uneven;
   EXPECT_NEAR(steps, std::round(steps), 1e-9);
   EXPECT_GT(steps, 0);
   EXPECT_LT(steps, 16);
 }
 
 TEST(PlanText, SaysWhatWasChosenAndWhy) {
-  PlanRequest with = request("pcie-100gbe", 4, 16);
+  plan::PlanRequest with = request("pcie-100gbe", 4, 16);
   with.lengths = wikipedia();
-  const PlanReport report = plan_run(with);
-  const std::string text = plan_table(report);
+  const plan::PlanReport report = plan::plan_run(with);
+  const std::string text = cli::plan_table(report);
   for (const char* part : {"16 ranks on 4 nodes of 4", "modelled", "25 MB", "one bucket", "chosen",
                            "sharding.optimizer", "balance.strategy", "clip.mode", "hierarchical",
                            "seats: 16 ranks on 4 nodes like"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
-  const std::string sentences = plan_sentences(report);
+  const std::string sentences = cli::plan_sentences(report);
   EXPECT_THAT(sentences, HasSubstr("give a log of all_reduce_perf with --measured"));
   EXPECT_THAT(sentences, HasSubstr("hide behind backward"));
   EXPECT_THAT(sentences, HasSubstr(report.plan.why));

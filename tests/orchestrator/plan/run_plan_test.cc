@@ -16,17 +16,17 @@ namespace {
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-trainer::RunConfig two_ranks() {
-  trainer::RunConfig config;
-  config.model = trainer::preset_shape("tiny");
+trainer::contract::RunConfig two_ranks() {
+  trainer::contract::RunConfig config;
+  config.model = trainer::contract::preset_shape("tiny");
   config.model.vocabulary = 1000;
   config.data.path = "/data/set";
   config.ranks = 2;
   return config;
 }
 
-topology::Plan a_plan() {
-  topology::Plan plan;
+topology::plan::Plan a_plan() {
+  topology::plan::Plan plan;
   plan.ranks = 2;
   plan.buckets = {{0, 3}, {3, 40}};
   plan.why = "because";
@@ -35,7 +35,7 @@ topology::Plan a_plan() {
 
 std::string refusal(const std::string& body) {
   try {
-    (void)parse_submitted(body);
+    (void)plan::parse_submitted(body);
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
     return error.what();
@@ -44,22 +44,23 @@ std::string refusal(const std::string& body) {
 }
 
 TEST(SubmittedRun, CarriesAPlanOrNone) {
-  const SubmittedRun bare{two_ranks(), {}};
-  const SubmittedRun planned{two_ranks(), a_plan()};
-  EXPECT_FALSE(parse_submitted(submitted_body(bare)).plan);
-  const SubmittedRun back = parse_submitted(submitted_body(planned));
+  const plan::SubmittedRun bare{two_ranks(), {}};
+  const plan::SubmittedRun planned{two_ranks(), a_plan()};
+  EXPECT_FALSE(plan::parse_submitted(plan::submitted_body(bare)).plan);
+  const plan::SubmittedRun back = plan::parse_submitted(plan::submitted_body(planned));
   ASSERT_TRUE(back.plan);
-  EXPECT_EQ(topology::to_json(*back.plan), topology::to_json(a_plan()));
-  EXPECT_EQ(trainer::to_json(back.config), trainer::to_json(two_ranks()));
+  EXPECT_EQ(topology::plan::to_json(*back.plan), topology::plan::to_json(a_plan()));
+  EXPECT_EQ(trainer::contract::to_json(back.config), trainer::contract::to_json(two_ranks()));
   EXPECT_EQ(back.digest(), planned.digest());
   EXPECT_NE(bare.digest(), planned.digest());
 }
 
 TEST(SubmittedRun, RefusesABadPlan) {
-  SubmittedRun run{two_ranks(), a_plan()};
+  plan::SubmittedRun run{two_ranks(), a_plan()};
   run.plan->ranks = 4;
-  EXPECT_THAT(refusal(submitted_body(run)), HasSubstr("plan: it is for 4 ranks and the run has 2"));
-  Json json = Json::parse(submitted_body(SubmittedRun{two_ranks(), {}}));
+  EXPECT_THAT(refusal(plan::submitted_body(run)),
+              HasSubstr("plan: it is for 4 ranks and the run has 2"));
+  Json json = Json::parse(plan::submitted_body(plan::SubmittedRun{two_ranks(), {}}));
   json["plan"] = "x";
   EXPECT_THAT(refusal(json.dump()), HasSubstr("plan"));
   json["plan"] = {{"bucket_ends", {5, 3}}};
@@ -72,22 +73,24 @@ class RunPlans : public ControllerFixture {
  protected:
   RunPlans() : ControllerFixture(1) {}
   // Opens another controller that plans.
-  void plan_with(const RunPlanner& planner) {
+  void plan_with(const plan::RunPlanner& planner) {
     close();
-    store_ = std::make_unique<Store>(folder_.path() / "state");
-    ControllerOptions options;
+    store_ = std::make_unique<store::Store>(folder_.path() / "state");
+    control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
-    options.plan = [&planner](const trainer::RunConfig& run) { return planner.plan(run); };
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
+    options.plan = [&planner](const trainer::contract::RunConfig& run) {
+      return planner.plan(run);
+    };
+    controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                        scheduler_, options);
   }
-  std::string submit_run(const SubmittedRun& asked) {
-    return controller_->submit(submitted_body(asked), std::nullopt).run.id;
+  std::string submit_run(const plan::SubmittedRun& asked) {
+    return controller_->submit(plan::submitted_body(asked), std::nullopt).run.id;
   }
-  std::optional<topology::Plan> plan_of(const std::string& id) {
+  std::optional<topology::plan::Plan> plan_of(const std::string& id) {
     const base::Path path = directory(id).path() / "plan.json";
     if (!std::filesystem::exists(path)) return std::nullopt;
-    return topology::parse_plan(tests::file_text(path), path.string(), std::nullopt);
+    return topology::plan::parse_plan(tests::file_text(path), path.string(), std::nullopt);
   }
 };
 
@@ -96,9 +99,9 @@ TEST_F(RunPlans, LieInTheRunDirectoryAndAreShown) {
   ASSERT_TRUE(plan_of(id));
   EXPECT_EQ(plan_of(id)->why, "because");
   EXPECT_FALSE(plan_of(submit_run({two_ranks(), {}})));
-  Api api(*controller_, base::posix_file_system(), clock_, {});
+  api::Api api(*controller_, base::posix_file_system(), clock_, {});
   const auto get = [&](const std::string& run) {
-    Request request;
+    api::Request request;
     request.method = "GET";
     request.path = "/api/v1/runs/" + run + "/plan";
     return api.handle(request);
@@ -109,39 +112,41 @@ TEST_F(RunPlans, LieInTheRunDirectoryAndAreShown) {
 }
 
 TEST_F(RunPlans, AreOfTheMachinesThatTheControllerKnows) {
-  const RunPlanner planner(base::posix_file_system(),
-                           topology::generate(topology::example("dgx-a100"), 2), {},
-                           folder_.path() / "runs");
+  const plan::RunPlanner planner(base::posix_file_system(),
+                                 topology::sources::generate(topology::example("dgx-a100"), 2), {},
+                                 folder_.path() / "runs");
   plan_with(planner);
-  trainer::RunConfig config = two_ranks();
+  trainer::contract::RunConfig config = two_ranks();
   EXPECT_FALSE(plan_of(submit_run({config, {}}))) << "on the CPU";
-  config.device = trainer::DeviceKind::Cuda;
+  config.device = trainer::contract::DeviceKind::Cuda;
   const auto planned = plan_of(submit_run({config, {}}));
   ASSERT_TRUE(planned);
   EXPECT_EQ(planned->ranks, 2);
   EXPECT_TRUE(planned->timeline);
   EXPECT_EQ(plan_of(submit_run({config, a_plan()}))->why, "because") << "its own counts";
-  config.buckets.by = trainer::BucketPolicy::One;
+  config.buckets.by = trainer::contract::BucketPolicy::One;
   EXPECT_FALSE(plan_of(submit_run({config, {}})));
-  config.buckets.by = trainer::BucketPolicy::Plan;
+  config.buckets.by = trainer::contract::BucketPolicy::Plan;
   config.ranks = config.batch_size = 4096;
   EXPECT_FALSE(plan_of(submit_run({config, {}}))) << "too large for these machines, not refused";
   config = two_ranks();
-  config.device = trainer::DeviceKind::Cuda;
+  config.device = trainer::contract::DeviceKind::Cuda;
   config.model.vocabulary = 0;
   EXPECT_FALSE(plan_of(submit_run({config, {}}))) << "the dataset is not there";
 }
 
 TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
   const base::Path runs = folder_.path() / "runs";
-  trainer::RunConfig config = two_ranks();
-  config.device = trainer::DeviceKind::Cuda;
-  const RunPlanner planner(base::posix_file_system(),
-                           topology::generate(topology::example("dgx-a100"), 2), {}, runs);
+  trainer::contract::RunConfig config = two_ranks();
+  config.device = trainer::contract::DeviceKind::Cuda;
+  const plan::RunPlanner planner(base::posix_file_system(),
+                                 topology::sources::generate(topology::example("dgx-a100"), 2), {},
+                                 runs);
   const auto before = planner.plan(config);
   ASSERT_TRUE(before);
-  topology::StoredPlan stored;
-  stored.key = {"", "NCCL 2.28.9", "an A100", trainer::model_fingerprint(config.model), 2, 2};
+  topology::plan::StoredPlan stored;
+  stored.key = {"", "NCCL 2.28.9", "an A100", trainer::contract::model_fingerprint(config.model), 2,
+                2};
   stored.plan.ranks = 2;
   stored.plan.measured = true;
   const int tensors = before->buckets.back().end_tensor;
@@ -150,7 +155,8 @@ TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
   stored.plan.why = "finer won";
   stored.plan.alternatives = {{"finer", 2, 0.1, 0.1}};
   stored.utc_seconds = 5;
-  topology::write_stored_plan(base::posix_file_system(), runs / topology::kPlansFolder, stored);
+  topology::plan::write_stored_plan(base::posix_file_system(), runs / topology::plan::kPlansFolder,
+                                    stored);
   const auto after = planner.plan(config);
   ASSERT_TRUE(after);
   EXPECT_TRUE(after->measured);
@@ -164,7 +170,8 @@ TEST_F(RunPlans, StartFromWhatEarlierRunsFound) {
     stored.key.topology = topology;
     stored.plan.why = why;
     stored.utc_seconds = seconds;
-    topology::write_stored_plan(base::posix_file_system(), runs / topology::kPlansFolder, stored);
+    topology::plan::write_stored_plan(base::posix_file_system(),
+                                      runs / topology::plan::kPlansFolder, stored);
   };
   ASSERT_EQ(before->topology.size(), 32U);
   store(std::string(32, 'f'), "of another cluster", 9);

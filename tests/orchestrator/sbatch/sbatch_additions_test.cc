@@ -10,22 +10,24 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-using Options = std::vector<GivenOption>;
+using Options = std::vector<sbatch::GivenOption>;
 using Variables = std::map<std::string, std::string>;  // sbatch's
 
 constexpr const char* kToken = "0123456789abcdef";
 
-KnownNode node(const std::string& name, double suspicion, bool usable = true) {
+sbatch::KnownNode node(const std::string& name, double suspicion, bool usable = true) {
   return {name, usable, suspicion, suspicion > 0 ? "hung under demo-1" : "", {"main"}};
 }
 
-SbatchAdditions additions_of(const Options& options, const Variables& environment = {},
-                             const std::vector<KnownNode>& nodes = {}, const Options& script = {}) {
-  return sbatch_additions(options_that_count(script, environment, options), kToken, nodes);
+sbatch::SbatchAdditions additions_of(const Options& options, const Variables& environment = {},
+                                     const std::vector<sbatch::KnownNode>& nodes = {},
+                                     const Options& script = {}) {
+  return sbatch::sbatch_additions(sbatch::options_that_count(script, environment, options), kToken,
+                                  nodes);
 }
 
 std::vector<std::string> added(const Options& options, const Variables& environment = {},
-                               const std::vector<KnownNode>& nodes = {}) {
+                               const std::vector<sbatch::KnownNode>& nodes = {}) {
   return additions_of(options, environment, nodes).arguments;
 }
 
@@ -62,7 +64,7 @@ TEST(SbatchAdditions, VariablesCountMoreThanTheScript) {
   EXPECT_THAT(
       additions_of({{"output", "%j", 0}}, {{"SBATCH_OUTPUT", "train.log"}}, {}, script).arguments,
       Contains("--open-mode=append"));
-  std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
+  std::vector<sbatch::KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
   nodes.push_back({"d1", true, 3, "hung", {"debug"}});
   nodes.push_back({"d2", true, 0, "", {"debug"}});
   EXPECT_THAT(additions_of({}, {{"SBATCH_PARTITION", "debug"}}, nodes, script).arguments,
@@ -71,7 +73,7 @@ TEST(SbatchAdditions, VariablesCountMoreThanTheScript) {
 }
 
 TEST(SbatchAdditions, KeepOffSuspectedNodes) {
-  const std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5), node("n3", 0.8)};
+  const std::vector<sbatch::KnownNode> nodes = {node("n1", 0), node("n2", 1.5), node("n3", 0.8)};
   const auto additions = additions_of({}, {}, nodes);
   EXPECT_TRUE(additions.avoids);
   EXPECT_THAT(additions.arguments, Contains("--exclude=n2"));
@@ -79,8 +81,8 @@ TEST(SbatchAdditions, KeepOffSuspectedNodes) {
 }
 
 TEST(SbatchAdditions, LeaveAsManyNodesAsTheJobNeeds) {
-  const std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5), node("n3", 2),
-                                        node("n4", 0, false)};
+  const std::vector<sbatch::KnownNode> nodes = {node("n1", 0), node("n2", 1.5), node("n3", 2),
+                                                node("n4", 0, false)};
   EXPECT_THAT(added({{"nodes", "1", 0}}, {}, nodes), Contains("--exclude=n3,n2"));
   EXPECT_THAT(added({{"nodes", "2-3", 0}}, {}, nodes), Contains("--exclude=n3"))
       << "the worst first";
@@ -93,7 +95,7 @@ TEST(SbatchAdditions, LeaveAsManyNodesAsTheJobNeeds) {
 }
 
 TEST(SbatchAdditions, ExcludeNothingWhereTheNodesAreNotForUsToCount) {
-  const std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
+  const std::vector<sbatch::KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
   for (const char* const name :
        {"ntasks", "gpus", "constraint", "nodelist", "exclude", "reservation", "clusters", "gres"}) {
     EXPECT_FALSE(additions_of({{name, "1", 0}}, {}, nodes).avoids) << name;
@@ -106,7 +108,7 @@ TEST(SbatchAdditions, ExcludeNothingWhereTheNodesAreNotForUsToCount) {
 }
 
 TEST(SbatchAdditions, LookAtTheJobsPartitionsOnly) {
-  std::vector<KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
+  std::vector<sbatch::KnownNode> nodes = {node("n1", 0), node("n2", 1.5)};
   nodes.push_back({"d1", true, 3, "hung", {"debug", "all"}});
   nodes.push_back({"d2", true, 0, "", {"debug"}});
   EXPECT_THAT(added({{"partition", "main", 0}}, {}, nodes), Contains("--exclude=n2"));

@@ -12,12 +12,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-std::string shown(const std::optional<SbatchFinding>& finding) {
+std::string shown(const std::optional<sbatch::SbatchFinding>& finding) {
   if (!finding) return "";
   return std::to_string(finding->line) + ": " + finding->text + " [" + finding->id + "]";
 }
 
-std::string of_time(const std::string& value) { return shown(time_finding({{"time", value, 3}})); }
+std::string of_time(const std::string& value) {
+  return shown(sbatch::time_finding({{"time", value, 3}}));
+}
 
 TEST(SbatchLints, MinutesThatMayBeHours) {
   EXPECT_EQ(of_time("1:00"),
@@ -30,15 +32,16 @@ TEST(SbatchLints, MinutesThatMayBeHours) {
                                   ":30", "1:0", "1:000", "a:00", "1:0x", "UNLIMITED", "99:59"}) {
     EXPECT_EQ(of_time(value), "") << value;
   }
-  EXPECT_EQ(shown(time_finding({})), "");
-  EXPECT_EQ(shown(time_finding({{"time", "1:00", 2}, {"time", "2:00:00", 0}})), "");
+  EXPECT_EQ(shown(sbatch::time_finding({})), "");
+  EXPECT_EQ(shown(sbatch::time_finding({{"time", "1:00", 2}, {"time", "2:00:00", 0}})), "");
 }
 
 // Words of one command line; each stands on the line that its number in the list gives.
-std::vector<GivenOption> options_of(const std::vector<std::string>& words) {
-  auto options = parse_sbatch_command(words, [](const std::string&) { return false; }).options;
+std::vector<sbatch::GivenOption> options_of(const std::vector<std::string>& words) {
+  auto options =
+      sbatch::parse_sbatch_command(words, [](const std::string&) { return false; }).options;
   int line = 0;
-  for (GivenOption& option : options) option.line = ++line;
+  for (sbatch::GivenOption& option : options) option.line = ++line;
   return options;
 }
 
@@ -70,7 +73,7 @@ TEST(SbatchLints, GpuOptionsThatDisagree) {
       {{"--gres=gpu:2", "--gres=nvme:1"}, "2: only the last --gres counts, and --gres=gpu:2 of"},
   };
   for (const Case& c : cases) {
-    EXPECT_THAT(shown(gpu_finding(options_of(c.words))), HasSubstr(c.wanted))
+    EXPECT_THAT(shown(sbatch::gpu_finding(options_of(c.words))), HasSubstr(c.wanted))
         << testing::PrintToString(c.words);
   }
 }
@@ -100,17 +103,17 @@ TEST(SbatchLints, GpuOptionsThatAgree) {
       {"--gpus=x", "--gres=gpu:-1", "--gpus-per-node=", "--gpus-per-task=99999999999999999999"},
   };
   for (const auto& words : cases) {
-    EXPECT_EQ(shown(gpu_finding(options_of(words))), "") << testing::PrintToString(words);
+    EXPECT_EQ(shown(sbatch::gpu_finding(options_of(words))), "") << testing::PrintToString(words);
   }
   // A command line overrides on purpose.
-  EXPECT_EQ(shown(gpu_finding({{"gres", "gpu:4", 2}, {"gres", "gpu:2", 0}})), "");
+  EXPECT_EQ(shown(sbatch::gpu_finding({{"gres", "gpu:4", 2}, {"gres", "gpu:2", 0}})), "");
 }
 
 std::string of_steps(const std::string& script,
                      const std::vector<std::string>& words = {"-n2", "-c4"},
                      const std::map<std::string, std::string>& environment = {}) {
-  return shown(step_cpus_finding(read_sbatch_script("#!/bin/sh\n" + script + "\n"),
-                                 options_of(words), environment));
+  return shown(sbatch::step_cpus_finding(sbatch::read_sbatch_script("#!/bin/sh\n" + script + "\n"),
+                                         options_of(words), environment));
 }
 
 TEST(SbatchLints, StepsThatLoseCpus) {
@@ -127,8 +130,8 @@ TEST(SbatchLints, StepsThatLoseCpus) {
 }
 
 std::string of_gpu_steps(const std::string& job, const std::string& script) {
-  return shown(step_gpus_finding(read_sbatch_script("#!/bin/sh\n" + script + "\n"),
-                                 options_of(base::split(job, ' '))));
+  return shown(sbatch::step_gpus_finding(sbatch::read_sbatch_script("#!/bin/sh\n" + script + "\n"),
+                                         options_of(base::split(job, ' '))));
 }
 
 // As Slurm 22.05.8 answered, row by row; tests/slurm/sbatch_test.py asks the real one again.
@@ -207,12 +210,14 @@ TEST(SbatchLints, StepsThatKeepTheirCpus) {
 }
 
 TEST(SbatchLints, ReleasesInWhichStepsLoseCpus) {
-  for (const SlurmVersion& version : {SlurmVersion{22, 5, 8}, SlurmVersion{23, 2, 0}}) {
-    EXPECT_TRUE(srun_forgets_cpus(version));
+  for (const slurm::SlurmVersion& version :
+       {slurm::SlurmVersion{22, 5, 8}, slurm::SlurmVersion{23, 2, 0}}) {
+    EXPECT_TRUE(sbatch::srun_forgets_cpus(version));
   }
-  for (const SlurmVersion& version :
-       {SlurmVersion{21, 8, 8}, SlurmVersion{23, 11, 0}, SlurmVersion{24, 5, 1}, SlurmVersion{}}) {
-    EXPECT_FALSE(srun_forgets_cpus(version));
+  for (const slurm::SlurmVersion& version :
+       {slurm::SlurmVersion{21, 8, 8}, slurm::SlurmVersion{23, 11, 0},
+        slurm::SlurmVersion{24, 5, 1}, slurm::SlurmVersion{}}) {
+    EXPECT_FALSE(sbatch::srun_forgets_cpus(version));
   }
 }
 
@@ -220,9 +225,10 @@ TEST(SbatchLints, ScriptsAboveTheLimit) {
   const char* const refusal =
       "sbatch: error: Batch job submission failed: Pathname of a file, directory or other "
       "parameter too long";
-  EXPECT_THAT(size_hint(refusal, 4200012), HasSubstr("has 4200012 bytes, and slurmctld takes 4"));
-  EXPECT_EQ(size_hint(refusal, 1000), "");
-  EXPECT_EQ(size_hint("sbatch: error: invalid partition", 4200012), "");
+  EXPECT_THAT(sbatch::size_hint(refusal, 4200012),
+              HasSubstr("has 4200012 bytes, and slurmctld takes 4"));
+  EXPECT_EQ(sbatch::size_hint(refusal, 1000), "");
+  EXPECT_EQ(sbatch::size_hint("sbatch: error: invalid partition", 4200012), "");
 }
 
 // As Slurm 22.05.8 prints them.
@@ -237,8 +243,8 @@ constexpr const char* kReservations =
     "Flags=SPEC_NODES TRES=cpu=8 Users=root State=INACTIVE\n";
 constexpr double kStart = 1795484842;  // 2026-11-24T01:47:22 UTC
 
-PartitionRow partition(const std::string& name, const std::string& nodes) {
-  PartitionRow row;
+slurm::PartitionRow partition(const std::string& name, const std::string& nodes) {
+  slurm::PartitionRow row;
   row.name = name;
   row.nodes = nodes;
   row.is_default = name == "main";
@@ -246,7 +252,7 @@ PartitionRow partition(const std::string& name, const std::string& nodes) {
 }
 
 TEST(SbatchMaintenance, ReservationsAreRead) {
-  const auto found = parse_reservations(kReservations);
+  const auto found = slurm::parse_reservations(kReservations);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].name, "maint1");
   EXPECT_EQ(found[0].start, kStart);
@@ -254,19 +260,19 @@ TEST(SbatchMaintenance, ReservationsAreRead) {
   EXPECT_EQ(found[0].nodes, "node[01-02]");
   EXPECT_TRUE(found[0].maintenance);
   EXPECT_FALSE(found[1].maintenance);
-  EXPECT_THAT(parse_reservations("No reservations in the system\n"), IsEmpty());
-  EXPECT_THAT(parse_reservations("ReservationName=x StartTime=soon\n=\n"), IsEmpty());
-  EXPECT_EQ(coming_maintenance(found, kStart - 1).size(), 1U);
-  EXPECT_THAT(coming_maintenance(found, kStart), IsEmpty());
+  EXPECT_THAT(slurm::parse_reservations("No reservations in the system\n"), IsEmpty());
+  EXPECT_THAT(slurm::parse_reservations("ReservationName=x StartTime=soon\n=\n"), IsEmpty());
+  EXPECT_EQ(sbatch::coming_maintenance(found, kStart - 1).size(), 1U);
+  EXPECT_THAT(sbatch::coming_maintenance(found, kStart), IsEmpty());
 }
 
 TEST(SbatchMaintenance, LimitsThatReachIntoItAreTold) {
   auto main = partition("main", "node[01-02]");
   main.max_seconds = std::numeric_limits<double>::infinity();
-  const std::vector<PartitionRow> partitions = {main, partition("more", "node[01-03]")};
+  const std::vector<slurm::PartitionRow> partitions = {main, partition("more", "node[01-03]")};
   const auto told = [&](const std::vector<std::string>& words, double ahead = 7200) {
-    return shown(maintenance_finding(options_of(words), parse_reservations(kReservations),
-                                     partitions, kStart - ahead));
+    return shown(sbatch::maintenance_finding(
+        options_of(words), slurm::parse_reservations(kReservations), partitions, kStart - ahead));
   };
   EXPECT_THAT(told({"-t3:00:00"}),
               testing::AllOf(StartsWith("1: the job waits until the maintenance maint1 is over"),

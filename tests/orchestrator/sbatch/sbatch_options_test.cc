@@ -19,9 +19,10 @@ bool ends_in_sh(const std::string& word) { return word.ends_with(".sh"); }
 
 // "nodes=2", and "+script.sh" for the script.
 std::vector<std::string> told(const std::vector<std::string>& arguments) {
-  const SbatchCommand command = parse_sbatch_command(arguments, ends_in_sh);
+  const sbatch::SbatchCommand command = sbatch::parse_sbatch_command(arguments, ends_in_sh);
   std::vector<std::string> out;
-  for (const GivenOption& option : command.options) out.push_back(option.name + "=" + option.value);
+  for (const sbatch::GivenOption& option : command.options)
+    out.push_back(option.name + "=" + option.value);
   if (command.heterogeneous) out.emplace_back(":");
   if (command.script) out.push_back("+" + *command.script);
   return out;
@@ -44,7 +45,7 @@ TEST(SbatchOptions, AreReadAsGetoptReadsThem) {
 
 TEST(SbatchOptions, OurOwnAreReadBeforeTheScriptOnly) {
   const auto own = [](const std::vector<std::string>& arguments) {
-    return parse_sbatch_command(arguments, ends_in_sh).own_words;
+    return sbatch::parse_sbatch_command(arguments, ends_in_sh).own_words;
   };
   EXPECT_THAT(told({"--freeze", "job.sh"}), ElementsAre("freeze=", "+job.sh"));
   EXPECT_THAT(told({"--freeze", "job", "--freeze=v1"}), ElementsAre("freeze=", "+job"));
@@ -55,9 +56,9 @@ TEST(SbatchOptions, OurOwnAreReadBeforeTheScriptOnly) {
       ElementsAre(2u, 5u))
       << "that of -J is a name, and the last one the script's";
   EXPECT_THAT(own({"--", "--freeze"}), IsEmpty());
-  EXPECT_EQ(parse_sbatch_command({"-N", "2", "job.sh", "x"}, ends_in_sh).script_at, 2u);
-  EXPECT_EQ(parse_sbatch_command({"--", "job.sh", "x"}, ends_in_sh).script_at, 1u);
-  EXPECT_EQ(parse_sbatch_command({"--wrap=x"}, ends_in_sh).script_at, 1u);
+  EXPECT_EQ(sbatch::parse_sbatch_command({"-N", "2", "job.sh", "x"}, ends_in_sh).script_at, 2u);
+  EXPECT_EQ(sbatch::parse_sbatch_command({"--", "job.sh", "x"}, ends_in_sh).script_at, 1u);
+  EXPECT_EQ(sbatch::parse_sbatch_command({"--wrap=x"}, ends_in_sh).script_at, 1u);
 }
 
 TEST(SbatchOptions, WhatFollowsTheScriptIsTheScripts) {
@@ -86,16 +87,17 @@ TEST(SbatchOptions, OfSeveralJobsTheFirstOnesCount) {
 }
 
 TEST(SbatchOptions, TheLastOneOfAName) {
-  const SbatchCommand command = parse_sbatch_command({"-N1", "--nodes=3"}, ends_in_sh);
-  ASSERT_NE(find_option(command.options, "nodes"), nullptr);
-  EXPECT_EQ(find_option(command.options, "nodes")->value, "3");
-  EXPECT_EQ(find_option(command.options, "ntasks"), nullptr);
+  const sbatch::SbatchCommand command =
+      sbatch::parse_sbatch_command({"-N1", "--nodes=3"}, ends_in_sh);
+  ASSERT_NE(sbatch::find_option(command.options, "nodes"), nullptr);
+  EXPECT_EQ(sbatch::find_option(command.options, "nodes")->value, "3");
+  EXPECT_EQ(sbatch::find_option(command.options, "ntasks"), nullptr);
 }
 
 TEST(SbatchOptions, WhateverTheWordsNothingIsLost) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"-"}, {""}, {"--"}, {"-N"}, {"--nodes"}, {"--="}, {":"}, {"-\xff"}}) {
-    (void)parse_sbatch_command(words, ends_in_sh);
+    (void)sbatch::parse_sbatch_command(words, ends_in_sh);
   }
   EXPECT_THAT(told({"-", "x"}), ElementsAre("+-"));
   EXPECT_THAT(told({"-N"}), ElementsAre("nodes="));
@@ -125,12 +127,12 @@ TEST(SbatchOptions, AreThoseOfTheInstalledSbatch) {
     if (dashes > 6 || line[first] != '-') continue;
     const std::size_t end = line.find_first_of(" =[", dashes);
     const std::string name = line.substr(dashes + 2, end - dashes - 2);
-    const auto all = sbatch_options();
+    const auto all = sbatch::sbatch_options();
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const auto& option) { return option.name == name; });
     ASSERT_NE(found, all.end()) << line;
     if (end != std::string::npos && line[end] == '=') {
-      EXPECT_EQ(found->argument, Argument::Required) << line;
+      EXPECT_EQ(found->argument, sbatch::Argument::Required) << line;
     }
     if (first < dashes) {
       EXPECT_EQ(found->letter, line[first + 1]) << line;

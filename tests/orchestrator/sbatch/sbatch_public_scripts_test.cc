@@ -44,16 +44,16 @@ constexpr Row kTable[] = {
 };
 
 // As `regatta sbatch SCRIPT` finds them on Slurm 22.05.
-std::vector<SbatchFinding> findings_of(const std::string& text, const base::Path& folder) {
-  const SbatchScript script = read_sbatch_script(text);
-  std::vector<SbatchFinding> all = script.findings;
-  const auto options = options_that_count(script.options, {}, {});
-  const auto folders = sbatch_folder_findings(options, folder);
+std::vector<sbatch::SbatchFinding> findings_of(const std::string& text, const base::Path& folder) {
+  const sbatch::SbatchScript script = sbatch::read_sbatch_script(text);
+  std::vector<sbatch::SbatchFinding> all = script.findings;
+  const auto options = sbatch::options_that_count(script.options, {}, {});
+  const auto folders = sbatch::sbatch_folder_findings(options, folder);
   all.insert(all.end(), folders.begin(), folders.end());
   if (script.heterogeneous) return all;
-  for (const auto& found :
-       {time_finding(options), gpu_finding(options), step_cpus_finding(script, options, {}),
-        step_gpus_finding(script, options)}) {
+  for (const auto& found : {sbatch::time_finding(options), sbatch::gpu_finding(options),
+                            sbatch::step_cpus_finding(script, options, {}),
+                            sbatch::step_gpus_finding(script, options)}) {
     if (found) all.push_back(*found);
   }
   return all;
@@ -66,7 +66,7 @@ TEST(SbatchPublicScripts, HaveExactlyTheFindingsThatWereJudged) {
   for (const auto& entry : std::filesystem::directory_iterator(tests::shared_path(kScripts))) {
     if (entry.path().extension() != ".sbatch") continue;
     const std::string name = entry.path().stem().string();
-    for (const SbatchFinding& finding :
+    for (const sbatch::SbatchFinding& finding :
          findings_of(tests::file_text(entry.path()), folder.path())) {
       found.push_back(name + ":" + std::to_string(finding.line) + " " + finding.id);
       if (std::getenv("SHOW_FINDINGS") != nullptr)

@@ -12,28 +12,28 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::vector<std::string> options_of(const SbatchScript& script) {
+std::vector<std::string> options_of(const sbatch::SbatchScript& script) {
   std::vector<std::string> out;
-  for (const GivenOption& option : script.options) {
+  for (const sbatch::GivenOption& option : script.options) {
     out.push_back(std::to_string(option.line) + " " + option.name + "=" + option.value);
   }
   return out;
 }
 
 std::vector<std::string> options_of(std::string_view text) {
-  return options_of(read_sbatch_script(text));
+  return options_of(sbatch::read_sbatch_script(text));
 }
 
 std::vector<std::string> findings_of(std::string_view text) {
   std::vector<std::string> out;
-  for (const SbatchFinding& finding : read_sbatch_script(text).findings) {
+  for (const sbatch::SbatchFinding& finding : sbatch::read_sbatch_script(text).findings) {
     out.push_back(std::to_string(finding.line) + ": " + finding.text);
   }
   return out;
 }
 
 TEST(SbatchScript, OptionsStandBeforeTheFirstCommand) {
-  const auto script = read_sbatch_script(
+  const auto script = sbatch::read_sbatch_script(
       "#!/bin/bash\n\n# words\n#SBATCH -N 2 --partition=main\n##SBATCH --hold\n"
       "#SBATCH --comment='a b' -J \"c\\\"d\" # and why\n\nsrun hostname\n");
   EXPECT_THAT(options_of(script),
@@ -80,19 +80,22 @@ TEST(SbatchScript, TellsOfWordsThatAreNoOptions) {
 }
 
 TEST(SbatchScript, OptionsOfOtherJobsAreLeftOut) {
-  const auto script = read_sbatch_script("#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n");
+  const auto script =
+      sbatch::read_sbatch_script("#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n");
   EXPECT_TRUE(script.heterogeneous);
   EXPECT_THAT(options_of(script), ElementsAre("2 nodes=1"));
 }
 
 TEST(SbatchScript, SeesDirectivesOfOtherSystems) {
-  EXPECT_TRUE(read_sbatch_script("#!/bin/sh\n#PBS -o run.log\n").has_others);
-  EXPECT_TRUE(read_sbatch_script("#!/bin/sh\n#BSUB -q main\ntrue\n").has_others);
-  EXPECT_FALSE(read_sbatch_script("#!/bin/sh\ntrue\n#PBS -o run.log\n").has_others);
+  EXPECT_TRUE(sbatch::read_sbatch_script("#!/bin/sh\n#PBS -o run.log\n").has_others);
+  EXPECT_TRUE(sbatch::read_sbatch_script("#!/bin/sh\n#BSUB -q main\ntrue\n").has_others);
+  EXPECT_FALSE(sbatch::read_sbatch_script("#!/bin/sh\ntrue\n#PBS -o run.log\n").has_others);
 }
 
 TEST(SbatchScript, SeesWhereTheTrainerRunsAsAStep) {
-  const auto line = [](std::string_view text) { return read_sbatch_script(text).trainer_line; };
+  const auto line = [](std::string_view text) {
+    return sbatch::read_sbatch_script(text).trainer_line;
+  };
   EXPECT_EQ(line("#!/bin/sh\nmodule load x\nsrun regatta-train run --directory d run.yaml\n"), 3);
   EXPECT_EQ(line("#!/bin/sh\nsrun --mpi=pmix \\\n  /opt/regatta-train run \\\n  run.yaml\n"), 2);
   EXPECT_EQ(line("#!/bin/sh\nregatta-train run run.yaml\n"), 0) << "a signal for steps misses it";
@@ -111,15 +114,16 @@ TEST(SbatchScript, HostileTextsAreQuotedHarmlessly) {
                                    "expands it")));
   for (const char* const text :
        {"", "\n", "#SBATCH", "#SBATCH '", "#SBATCH \\", "#SBATCH --", "\\\n"}) {
-    (void)read_sbatch_script(text);
+    (void)sbatch::read_sbatch_script(text);
   }
 }
 
 TEST(SbatchFolders, ThatAreMissingAreTold) {
   const tests::TemporaryDirectory folder;
-  const auto told = [&](std::vector<GivenOption> options) {
+  const auto told = [&](std::vector<sbatch::GivenOption> options) {
     std::vector<std::string> out;
-    for (const SbatchFinding& finding : sbatch_folder_findings(options, folder.path())) {
+    for (const sbatch::SbatchFinding& finding :
+         sbatch::sbatch_folder_findings(options, folder.path())) {
       out.push_back(std::to_string(finding.line) + ": " + finding.text);
     }
     return out;

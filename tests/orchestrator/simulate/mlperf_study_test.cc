@@ -21,17 +21,17 @@ using Json = nlohmann::json;
 
 const std::string kSource = REGATTA_SOURCE_DIR;
 
-const MlperfStudy& study() {
-  static const MlperfStudy made = study_mlperf(mlperf_rows());
+const simulate::MlperfStudy& study() {
+  static const simulate::MlperfStudy made = simulate::study_mlperf(simulate::mlperf_rows());
   return made;
 }
 
 TEST(MlperfStudy, IsFittedToSmallRowsOnly) {
-  std::vector<MlperfRow> rows = mlperf_rows();
-  for (MlperfRow& row : rows) {
+  std::vector<simulate::MlperfRow> rows = simulate::mlperf_rows();
+  for (simulate::MlperfRow& row : rows) {
     if (row.gpus != 8 && row.gpus != 64) row.minutes *= 3;
   }
-  const MlperfStudy other = study_mlperf(rows);
+  const simulate::MlperfStudy other = simulate::study_mlperf(rows);
   EXPECT_EQ(other.efficiencies, study().efficiencies);
   EXPECT_EQ(other.overhead_seconds, study().overhead_seconds);
   ASSERT_EQ(other.predictions.size(), study().predictions.size());
@@ -40,10 +40,10 @@ TEST(MlperfStudy, IsFittedToSmallRowsOnly) {
   }
   EXPECT_GT(other.large_error, study().large_error) << "or the errors are of something else";
   // A small row does change it.
-  rows = mlperf_rows();
+  rows = simulate::mlperf_rows();
   ASSERT_EQ(rows.front().gpus, 8);
   rows.front().minutes *= 1.2;
-  EXPECT_NE(study_mlperf(rows).efficiencies, study().efficiencies);
+  EXPECT_NE(simulate::study_mlperf(rows).efficiencies, study().efficiencies);
 }
 
 TEST(MlperfStudy, LargeRowsAreAsFarOffAsTheResultsFileSays) {
@@ -55,7 +55,8 @@ TEST(MlperfStudy, LargeRowsAreAsFarOffAsTheResultsFileSays) {
               1e-6);
   EXPECT_EQ(results.at("rows").size(), study().predictions.size());
   int large = 0;
-  for (const MlperfPrediction& each : study().predictions) large += each.row.gpus > 64 ? 1 : 0;
+  for (const simulate::MlperfPrediction& each : study().predictions)
+    large += each.row.gpus > 64 ? 1 : 0;
   EXPECT_EQ(study().large_rows, large);
 }
 
@@ -68,26 +69,27 @@ TEST(MlperfStudy, WhatIsFittedIsPossible) {
   EXPECT_GT(study().overhead_seconds, 0);
   EXPECT_LT(study().overhead_seconds, 0.03);
   EXPECT_LT(study().fitted_error, 0.05);
-  EXPECT_THROW((void)study_mlperf({}), base::Error);
+  EXPECT_THROW((void)simulate::study_mlperf({}), base::Error);
 }
 
 // What is assumed is taken up by what is fitted, or else would have to be known better.
 TEST(MlperfStudy, DoesNotHangOnWhatIsAssumed) {
   struct Row {
     const char* name;
-    MlperfAssumptions assumptions;
+    simulate::MlperfAssumptions assumptions;
   };
   const Row rows[] = {{"as assumed", {}},
                       {"kernels of 2 us", {2e-6}},
                       {"kernels of 8 us", {8e-6}},
-                      {"memory at 0.5", {kKernelSeconds, 0.5}},
-                      {"memory at 1", {kKernelSeconds, 1}},
-                      {"sums half as long", {kKernelSeconds, kMemoryShare, 0.5}},
-                      {"sums twice as long", {kKernelSeconds, kMemoryShare, 2}}};
+                      {"memory at 0.5", {plan::kKernelSeconds, 0.5}},
+                      {"memory at 1", {plan::kKernelSeconds, 1}},
+                      {"sums half as long", {plan::kKernelSeconds, plan::kMemoryShare, 0.5}},
+                      {"sums twice as long", {plan::kKernelSeconds, plan::kMemoryShare, 2}}};
   std::printf("%-20s %12s %14s %14s\n", "", "overhead, ms", "A100 v2.1, %", "large rows, %");
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    const MlperfStudy other = study_mlperf(mlperf_rows(), row.assumptions);
+    const simulate::MlperfStudy other =
+        simulate::study_mlperf(simulate::mlperf_rows(), row.assumptions);
     std::printf("%-20s %12.2f %14.1f %14.1f\n", row.name, 1e3 * other.overhead_seconds,
                 100 * other.efficiencies.at("A100 v2.1"), 100 * other.large_error);
     EXPECT_LE(other.large_error, 0.3);
@@ -98,11 +100,12 @@ TEST(MlperfStudy, DoesNotHangOnWhatIsAssumed) {
 TEST(MlperfStudy, DoesNotHangOnOneSubmitter) {
   for (const char* left_out : {"v1.0", "v1.1", "v2.0", "Paddle", "HPE", "Hazy"}) {
     SCOPED_TRACE(left_out);
-    std::vector<MlperfRow> rows = mlperf_rows();
-    std::erase_if(rows, [&](const MlperfRow& row) {
-      return is_small(row) && row.gpu == MlperfGpu::A100 && row.software == std::string(left_out);
+    std::vector<simulate::MlperfRow> rows = simulate::mlperf_rows();
+    std::erase_if(rows, [&](const simulate::MlperfRow& row) {
+      return simulate::is_small(row) && row.gpu == simulate::MlperfGpu::A100 &&
+             row.software == std::string(left_out);
     });
-    const MlperfStudy other = study_mlperf(rows);
+    const simulate::MlperfStudy other = simulate::study_mlperf(rows);
     std::printf("without %-8s overhead %5.2f ms, large rows %4.1f %%\n", left_out,
                 1e3 * other.overhead_seconds, 100 * other.large_error);
     EXPECT_LE(other.large_error, 0.2);
@@ -127,47 +130,48 @@ TEST(MlperfStudy, RowsAreThoseOfTheLogs) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.submitter + std::to_string(row.gpus));
     int found = 0;
-    for (const MlperfRow& each : mlperf_rows()) {
+    for (const simulate::MlperfRow& each : simulate::mlperf_rows()) {
       if (each.round != std::string(row.round) || each.gpus != row.gpus ||
           each.submitter != std::string(row.submitter)) {
         continue;
       }
       ++found;
-      EXPECT_NEAR(samples_per_second(each) / row.samples_per_second, 1, 0.01);
+      EXPECT_NEAR(simulate::samples_per_second(each) / row.samples_per_second, 1, 0.01);
     }
     EXPECT_EQ(found, 1);
   }
 }
 
 TEST(MlperfStudy, MachinesAreThoseOfTheExamples) {
-  for (const MlperfGpu gpu : {MlperfGpu::A100, MlperfGpu::H100}) {
-    SCOPED_TRACE(name_of(gpu));
-    const std::string file = gpu == MlperfGpu::A100 ? "dgx-a100.yaml" : "dgx-h100.yaml";
-    const Cluster cluster =
-        Cluster::read(tests::file_text(kSource + "/topology/examples/" + file), file);
-    const topology::Allocation example = cluster.machines(16, 0).allocation;
-    const topology::Allocation ours = mlperf_allocation(gpu, 128);
+  for (const simulate::MlperfGpu gpu : {simulate::MlperfGpu::A100, simulate::MlperfGpu::H100}) {
+    SCOPED_TRACE(simulate::name_of(gpu));
+    const std::string file = gpu == simulate::MlperfGpu::A100 ? "dgx-a100.yaml" : "dgx-h100.yaml";
+    const plan::Cluster cluster =
+        plan::Cluster::read(tests::file_text(kSource + "/topology/examples/" + file), file);
+    const topology::nccl::Allocation example = cluster.machines(16, 0).allocation;
+    const topology::nccl::Allocation ours = simulate::mlperf_allocation(gpu, 128);
     for (const double bytes : {1e6, 30e6, 700e6}) {
-      EXPECT_NEAR(network_of(ours, nullptr, false).sum.seconds(bytes),
-                  network_of(example, nullptr, false).sum.seconds(bytes), 1e-9);
+      EXPECT_NEAR(plan::network_of(ours, nullptr, false).sum.seconds(bytes),
+                  plan::network_of(example, nullptr, false).sum.seconds(bytes), 1e-9);
     }
-    EXPECT_EQ(mlperf_allocation(gpu, 4).nodes, 1);
-    EXPECT_EQ(mlperf_allocation(gpu, 4).ranks_per_node, 4);
+    EXPECT_EQ(simulate::mlperf_allocation(gpu, 4).nodes, 1);
+    EXPECT_EQ(simulate::mlperf_allocation(gpu, 4).ranks_per_node, 4);
   }
-  const Cluster rack = Cluster::read(
+  const plan::Cluster rack = plan::Cluster::read(
       tests::file_text(kSource + "/topology/examples/gb200-nvl72.yaml"), "gb200-nvl72.yaml");
   for (const int gpus : {8, 72}) {
-    const topology::Allocation example = rack.machines(gpus / 4, 0).allocation;
-    const topology::Allocation ours = mlperf_allocation(MlperfGpu::Gb200, gpus);
+    const topology::nccl::Allocation example = rack.machines(gpus / 4, 0).allocation;
+    const topology::nccl::Allocation ours =
+        simulate::mlperf_allocation(simulate::MlperfGpu::Gb200, gpus);
     EXPECT_EQ(ours.nodes, 1) << "to NCCL";
     EXPECT_EQ(ours.ranks_per_node, gpus);
     if (gpus < 72) continue;  // NCCL takes a part of a rack for several nodes
-    EXPECT_NEAR(network_of(ours, nullptr, false).sum.seconds(700e6) /
-                    network_of(example, nullptr, false).sum.seconds(700e6),
+    EXPECT_NEAR(plan::network_of(ours, nullptr, false).sum.seconds(700e6) /
+                    plan::network_of(example, nullptr, false).sum.seconds(700e6),
                 1, 0.05);
   }
-  EXPECT_EQ(mlperf_allocation(MlperfGpu::Gb200, 512).nodes, 8);
-  EXPECT_EQ(mlperf_allocation(MlperfGpu::Gb200, 512).ranks_per_node, 64);
+  EXPECT_EQ(simulate::mlperf_allocation(simulate::MlperfGpu::Gb200, 512).nodes, 8);
+  EXPECT_EQ(simulate::mlperf_allocation(simulate::MlperfGpu::Gb200, 512).ranks_per_node, 64);
 }
 
 // Blackwell's entries: 49 % too fast with the share of A100s.
@@ -175,9 +179,10 @@ TEST(MlperfStudy, BlackwellHasSharesOfItsOwn) {
   EXPECT_LT(study().efficiencies.at("B200 v5"), 0.5);
   EXPECT_LT(study().efficiencies.at("GB200 v5"), 0.5);
   std::map<std::string, int> rows;
-  for (const MlperfPrediction& each : study().predictions) {
-    if (each.row.gpu != MlperfGpu::B200 && each.row.gpu != MlperfGpu::Gb200) continue;
-    ++rows[name_of(each.row.gpu)];
+  for (const simulate::MlperfPrediction& each : study().predictions) {
+    if (each.row.gpu != simulate::MlperfGpu::B200 && each.row.gpu != simulate::MlperfGpu::Gb200)
+      continue;
+    ++rows[simulate::name_of(each.row.gpu)];
     SCOPED_TRACE(each.row.submitter + std::to_string(each.row.gpus));
     EXPECT_LT(std::abs(each.error), each.is_fitted ? 0.05 : each.row.gpus <= 64 ? 0.25 : 1.0);
   }
@@ -188,10 +193,10 @@ TEST(MlperfStudy, BlackwellHasSharesOfItsOwn) {
 // The table of peak_share.cc says what the study fits.
 TEST(PeakShare, IsWhatTheStudyFits) {
   std::map<std::string, std::pair<double, double>> ranges;
-  for (const MlperfPrediction& each : study().predictions) {
+  for (const simulate::MlperfPrediction& each : study().predictions) {
     if (!each.is_fitted) continue;
     auto [found, is_new] =
-        ranges.try_emplace(name_of(each.row.gpu), each.efficiency, each.efficiency);
+        ranges.try_emplace(simulate::name_of(each.row.gpu), each.efficiency, each.efficiency);
     found->second.first = std::min(found->second.first, each.efficiency);
     found->second.second = std::max(found->second.second, each.efficiency);
   }
@@ -203,38 +208,40 @@ TEST(PeakShare, IsWhatTheStudyFits) {
   ASSERT_EQ(ranges.size(), models.size());
   for (const auto& [gpu, model] : models) {
     SCOPED_TRACE(gpu);
-    const PeakShare share = peak_share_of(device_figures(model), trainer::Precision::BFloat16);
+    const plan::PeakShare share =
+        plan::peak_share_of(plan::device_figures(model), trainer::contract::Precision::BFloat16);
     EXPECT_TRUE(share.fitted);
     EXPECT_NEAR(share.low, ranges.at(gpu).first, 0.006);
     EXPECT_NEAR(share.high, ranges.at(gpu).second, 0.006);
-    EXPECT_EQ(share.value, std::min(kUsualEfficiency, share.high));
+    EXPECT_EQ(share.value, std::min(plan::kUsualEfficiency, share.high));
   }
 }
 
 TEST(PeakShare, IsWideWhereNothingIsPublished) {
-  const DeviceFigures* const b200 = device_figures("NVIDIA B200");
-  for (const PeakShare& share :
-       {peak_share_of(nullptr, trainer::Precision::BFloat16),
-        peak_share_of(device_figures("NVIDIA L40S"), trainer::Precision::BFloat16),
-        peak_share_of(b200, trainer::Precision::Tf32)}) {
+  const plan::DeviceFigures* const b200 = plan::device_figures("NVIDIA B200");
+  for (const plan::PeakShare& share :
+       {plan::peak_share_of(nullptr, trainer::contract::Precision::BFloat16),
+        plan::peak_share_of(plan::device_figures("NVIDIA L40S"),
+                            trainer::contract::Precision::BFloat16),
+        plan::peak_share_of(b200, trainer::contract::Precision::Tf32)}) {
     EXPECT_FALSE(share.fitted);
     EXPECT_LT(share.low, share.value);
     EXPECT_GT(share.high, share.value);
     EXPECT_GT(share.high / share.low, 1.6);
     EXPECT_THAT(share.basis, HasSubstr("no published result"));
     // It would have held B200's.
-    EXPECT_LE(share.low, peak_share_of(b200, trainer::Precision::BFloat16).value);
+    EXPECT_LE(share.low, plan::peak_share_of(b200, trainer::contract::Precision::BFloat16).value);
   }
 }
 
 TEST(MlperfStudy, TextSaysWhatIsFittedAndWhatIsNot) {
-  const std::string text = mlperf_text(study());
+  const std::string text = simulate::mlperf_text(study());
   EXPECT_THAT(text, HasSubstr("A100 v1.1"));
   EXPECT_THAT(text, HasSubstr("fitted"));
   EXPECT_THAT(text, HasSubstr("predicted"));
   EXPECT_THAT(text, HasSubstr("median error"));
-  const Json json = Json::parse(mlperf_json(study()));
-  EXPECT_EQ(json.at("rows").size(), mlperf_rows().size());
+  const Json json = Json::parse(simulate::mlperf_json(study()));
+  EXPECT_EQ(json.at("rows").size(), simulate::mlperf_rows().size());
 }
 
 }  // namespace

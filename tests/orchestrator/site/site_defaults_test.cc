@@ -31,25 +31,26 @@ std::string error_of(const std::function<void()>& act, base::Code code) {
   return "no error";
 }
 
-std::vector<std::string> paths_of(const std::vector<DefaultsPlace>& places) {
+std::vector<std::string> paths_of(const std::vector<site::DefaultsPlace>& places) {
   std::vector<std::string> paths;
-  for (const DefaultsPlace& place : places) {
+  for (const site::DefaultsPlace& place : places) {
     paths.push_back(place.path.string() + (place.must_exist ? "!" : ""));
   }
   return paths;
 }
 
 TEST(DefaultsPlaces, AreTheUsersBeforeTheSites) {
-  Environment environment;
-  EXPECT_THAT(paths_of(defaults_places(environment)), ElementsAre("/etc/regatta/config.yaml"));
+  site::ProgramEnvironment environment;
+  EXPECT_THAT(paths_of(site::defaults_places(environment)),
+              ElementsAre("/etc/regatta/config.yaml"));
   environment.home = "/home/u";
-  EXPECT_THAT(paths_of(defaults_places(environment)),
+  EXPECT_THAT(paths_of(site::defaults_places(environment)),
               ElementsAre("/home/u/.config/regatta/config.yaml", "/etc/regatta/config.yaml"));
   environment.whole = {{"XDG_CONFIG_HOME", "/x"}, {"REGATTA_SITE_CONFIG", "/opt/regatta.yaml"}};
-  EXPECT_THAT(paths_of(defaults_places(environment)),
+  EXPECT_THAT(paths_of(site::defaults_places(environment)),
               ElementsAre("/x/regatta/config.yaml", "/opt/regatta.yaml!"));
   environment.whole = {{"REGATTA_CONFIG", "/mine.yaml"}, {"REGATTA_SITE_CONFIG", ""}};
-  EXPECT_THAT(paths_of(defaults_places(environment)), ElementsAre("/mine.yaml!"));
+  EXPECT_THAT(paths_of(site::defaults_places(environment)), ElementsAre("/mine.yaml!"));
 }
 
 class Defaults : public testing::Test {
@@ -58,10 +59,10 @@ class Defaults : public testing::Test {
     tests::write_file(folder_.path() / name, text);
     return folder_.path() / name;
   }
-  static std::vector<DefaultsFile> read(const std::vector<base::Path>& paths) {
-    std::vector<DefaultsPlace> places;
+  static std::vector<site::DefaultsFile> read(const std::vector<base::Path>& paths) {
+    std::vector<site::DefaultsPlace> places;
     for (const base::Path& path : paths) places.push_back({path, false});
-    return read_defaults(places);
+    return site::read_defaults(places);
   }
   tests::TemporaryDirectory folder_;
 };
@@ -75,7 +76,7 @@ TEST_F(Defaults, FilesThatAreNotThereSayNothing) {
   EXPECT_TRUE(read({write("empty.yaml", "\n# partition: later\n")})[0].slurm_keys.empty());
   EXPECT_THAT(error_of(
                   [&] {
-                    (void)read_defaults({{folder_.path() / "absent.yaml", true}});
+                    (void)site::read_defaults({{folder_.path() / "absent.yaml", true}});
                   },
                   base::Code::Operator),
               HasSubstr("absent.yaml"));
@@ -117,18 +118,18 @@ TEST_F(Defaults, OfTheRunsDirectoryNameItsUser) {
   const std::string name = ::getpwuid(::geteuid())->pw_name;
   const base::Path site = write("site.yaml", "runs: /scratch/%u/runs-%u\n");
   EXPECT_EQ(read({site})[0].runs, "/scratch/" + name + "/runs-" + name);
-  Environment environment;
+  site::ProgramEnvironment environment;
   environment.whole = {{"REGATTA_CONFIG", ""}, {"REGATTA_SITE_CONFIG", site.string()}};
-  EXPECT_EQ(default_runs_directory(environment), "/scratch/" + name + "/runs-" + name);
+  EXPECT_EQ(site::default_runs_directory(environment), "/scratch/" + name + "/runs-" + name);
   environment.runs = "/r";
-  EXPECT_EQ(default_runs_directory(environment), "/r");
+  EXPECT_EQ(site::default_runs_directory(environment), "/r");
   environment = {};
   environment.whole = {{"REGATTA_CONFIG", ""}, {"REGATTA_SITE_CONFIG", ""}};
-  EXPECT_EQ(default_runs_directory(environment), std::nullopt);
+  EXPECT_EQ(site::default_runs_directory(environment), std::nullopt);
 }
 
-trainer::RunConfig run_of(const std::string& text) {
-  return trainer::parse_run_config("data: {path: /d}\n" + text, "f");
+trainer::contract::RunConfig run_of(const std::string& text) {
+  return trainer::contract::parse_run_config("data: {path: /d}\n" + text, "f");
 }
 
 TEST_F(Defaults, OfTheRunStandBeforeTheUsersAndThoseBeforeTheSites) {
@@ -136,7 +137,7 @@ TEST_F(Defaults, OfTheRunStandBeforeTheUsersAndThoseBeforeTheSites) {
   const base::Path site =
       write("site.yaml", "slurm: {partition: s, account: s, qos: s, environment: {A: s, B: s}}\n");
   const auto files = read({user, site});
-  const FilledRun filled = with_defaults(
+  const site::FilledRun filled = site::with_defaults(
       run_of("ranks: 8\nranks_per_node: 4\nslurm: {partition: r, environment: {A: r}}"), files);
   EXPECT_EQ(filled.config.slurm->partition, "r");
   EXPECT_EQ(filled.config.slurm->account, "u");
@@ -146,7 +147,7 @@ TEST_F(Defaults, OfTheRunStandBeforeTheUsersAndThoseBeforeTheSites) {
   using Origins = std::map<std::string, base::Path>;
   EXPECT_EQ(filled.origins,
             (Origins{{"slurm.account", user}, {"slurm.environment.B", site}, {"slurm.qos", site}}));
-  const FilledRun bare = with_defaults(run_of("ranks: 8\nranks_per_node: 4"), files);
+  const site::FilledRun bare = site::with_defaults(run_of("ranks: 8\nranks_per_node: 4"), files);
   EXPECT_EQ(bare.config.slurm->partition, "u");
   EXPECT_EQ(bare.config.slurm->max_nodes, 2) << "as without a section";
   EXPECT_EQ(bare.config.slurm->ranks_per_node, 4);
@@ -157,24 +158,26 @@ TEST_F(Defaults, OfAContainerAreTakenKeyByKey) {
       read({write("user.yaml", "slurm: {container: {mounts: ['/u:/u']}}\n"),
             write("site.yaml", "slurm: {container: {image: /i, mounts: ['/s:/s']}}\n")});
   const auto container = [&](const std::string& text) {
-    return with_defaults(run_of(text), files).config.slurm->container;
+    return site::with_defaults(run_of(text), files).config.slurm->container;
   };
   EXPECT_EQ(container("").image, "/i");
   EXPECT_THAT(container("").mounts, ElementsAre("/u:/u"));
   EXPECT_THAT(container("slurm: {container: {mounts: ['/r:/r']}}").mounts, ElementsAre("/r:/r"));
   for (const char* alone : {"slurm: {container: {mounts: ['/r:/r']}}",
                             "slurm: {defaults: false, container: {mounts: ['/r:/r']}}"}) {
-    EXPECT_THAT(error_of([&] { (void)with_defaults(run_of(alone), {}); }, base::Code::User),
+    EXPECT_THAT(error_of([&] { (void)site::with_defaults(run_of(alone), {}); }, base::Code::User),
                 HasSubstr("slurm.container.mounts: needs slurm.container.image"));
   }
 }
 
 TEST_F(Defaults, LeaveARunAloneThatWantsNone) {
   const auto files = read({write("site.yaml", "slurm: {partition: s}\n")});
-  const trainer::RunConfig run = run_of("slurm: {defaults: false}");
-  EXPECT_EQ(trainer::to_json(with_defaults(run, files).config), trainer::to_json(run));
-  const trainer::RunConfig bare = run_of("");
-  EXPECT_EQ(trainer::to_json(with_defaults(bare, {}).config), trainer::to_json(bare));
+  const trainer::contract::RunConfig run = run_of("slurm: {defaults: false}");
+  EXPECT_EQ(trainer::contract::to_json(site::with_defaults(run, files).config),
+            trainer::contract::to_json(run));
+  const trainer::contract::RunConfig bare = run_of("");
+  EXPECT_EQ(trainer::contract::to_json(site::with_defaults(bare, {}).config),
+            trainer::contract::to_json(bare));
 }
 
 class SubmittedWithDefaults : public ControllerFixture {
@@ -182,14 +185,14 @@ class SubmittedWithDefaults : public ControllerFixture {
   SubmittedWithDefaults() : ControllerFixture(1) {}
   void fill_with(const std::string& text) {
     close();
-    store_ = std::make_unique<Store>(folder_.path() / "state");
-    ControllerOptions options;
+    store_ = std::make_unique<store::Store>(folder_.path() / "state");
+    control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
-    options.defaults = [text](const trainer::RunConfig& run) {
-      return with_defaults(run, {parse_defaults(text, "/etc/regatta/config.yaml")});
+    options.defaults = [text](const trainer::contract::RunConfig& run) {
+      return site::with_defaults(run, {site::parse_defaults(text, "/etc/regatta/config.yaml")});
     };
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
+    controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                        scheduler_, options);
     controller_->adopt();
   }
   Json written(const std::string& id) {

@@ -30,7 +30,7 @@ TEST(TrainerEnvironment, WhatIsNeededPasses) {
                                  "REGATTA_PLUGIN_DIR",
                                  "REGATTA_MPIRUN",
                                  "TSAN_OPTIONS"}) {
-    EXPECT_TRUE(may_reach_trainer(name)) << name;
+    EXPECT_TRUE(site::may_reach_trainer(name)) << name;
   }
 }
 
@@ -56,12 +56,12 @@ TEST(TrainerEnvironment, SecretsDoNotWhateverTheyBeginWith) {
                                  "SLURM_CONF",
                                  "PATHS",
                                  "DATABASE_URL"}) {
-    EXPECT_FALSE(may_reach_trainer(name)) << name;
+    EXPECT_FALSE(site::may_reach_trainer(name)) << name;
   }
 }
 
 TEST(TrainerEnvironment, ValuesStay) {
-  EXPECT_THAT(trainer_environment({{"PATH", "/bin"}, {"TOKEN", "x"}, {"LANG", ""}}),
+  EXPECT_THAT(site::trainer_environment({{"PATH", "/bin"}, {"TOKEN", "x"}, {"LANG", ""}}),
               testing::ElementsAre(testing::Pair("LANG", ""), testing::Pair("PATH", "/bin")));
 }
 

@@ -8,33 +8,33 @@ namespace regatta::orchestrator {
 namespace {
 
 const std::string kToken = "0123456789abcdef";
-const JobHandle kJob{"42", kToken};
-constexpr auto kAll = JobBook::Asked::ForAllJobs;
+const slurm::JobHandle kJob{"42", kToken};
+constexpr auto kAll = slurm::JobBook::Asked::ForAllJobs;
 
-JobRow job(const std::string& state, const std::string& id = "42",
-           const std::string& token = kToken) {
-  JobRow row;
+slurm::JobRow job(const std::string& state, const std::string& id = "42",
+                  const std::string& token = kToken) {
+  slurm::JobRow row;
   row.id = id;
-  row.state = parse_job_state(state);
+  row.state = slurm::parse_job_state(state);
   row.name = "demo";
-  row.comment = slurm_job_comment(token);
+  row.comment = batch::slurm_job_comment(token);
   return row;
 }
-JobRow with_exit(JobRow row, int code, int signal) {
-  row.exit = ExitStatus{code, signal};
+slurm::JobRow with_exit(slurm::JobRow row, int code, int signal) {
+  row.exit = slurm::ExitStatus{code, signal};
   return row;
 }
-Jobs jobs(std::vector<JobRow> rows) { return {std::move(rows), 0}; }
+slurm::Jobs jobs(std::vector<slurm::JobRow> rows) { return {std::move(rows), 0}; }
 
 class JobBookTest : public testing::Test {
  protected:
   JobBookTest() { book_.expect(kToken, "", 10); }
-  ProcessState state() const { return book_.report(kJob).state; }
-  JobBook book_{true};
+  runs::ProcessState state() const { return book_.report(kJob).state; }
+  slurm::JobBook book_{true};
 };
 
 TEST_F(JobBookTest, KnowsNothingBeforeAnAnswer) {
-  EXPECT_EQ(state(), ProcessState::Unknown);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
   EXPECT_FALSE(book_.find(kToken).known);
   EXPECT_FALSE(book_.find("ffffffffffffffff").known);
   EXPECT_TRUE(book_.has_open());
@@ -43,15 +43,15 @@ TEST_F(JobBookTest, KnowsNothingBeforeAnAnswer) {
 
 TEST_F(JobBookTest, FollowsTheQueue) {
   book_.take_queue(jobs({job("PENDING")}), 11);
-  EXPECT_EQ(state(), ProcessState::Waiting);
+  EXPECT_EQ(state(), runs::ProcessState::Waiting);
   EXPECT_NE(book_.report(kJob).words.find("waits in Slurm"), std::string::npos);
   EXPECT_EQ(book_.find(kToken).handle, kJob.text());
   for (const char* running : {"RUNNING", "CONFIGURING", "SUSPENDED", "COMPLETING"}) {
     book_.take_queue(jobs({job(running)}), 12);
-    EXPECT_EQ(state(), ProcessState::Running) << running;
+    EXPECT_EQ(state(), runs::ProcessState::Running) << running;
   }
   book_.take_queue(jobs({with_exit(job("COMPLETED"), 0, 0)}), 13);
-  EXPECT_EQ(state(), ProcessState::Ended);
+  EXPECT_EQ(state(), runs::ProcessState::Ended);
   EXPECT_EQ(book_.report(kJob).exit_code, 0);
   EXPECT_FALSE(book_.has_open());
 }
@@ -59,12 +59,12 @@ TEST_F(JobBookTest, FollowsTheQueue) {
 // An answer to a question that was asked before the submission says nothing about it.
 TEST_F(JobBookTest, AnEarlierQuestionDoesNotCount) {
   book_.take_queue(jobs({}), 9);
-  EXPECT_EQ(state(), ProcessState::Unknown);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
   EXPECT_TRUE(book_.wanted().empty());
   for (double asked = 11; asked < 11 + 59; asked += 5) {
     book_.take_queue(jobs({}), asked);
     book_.take_accounting(jobs({}), {kToken}, asked, kAll);
-    EXPECT_EQ(state(), ProcessState::Unknown) << asked;
+    EXPECT_EQ(state(), runs::ProcessState::Unknown) << asked;
   }
 }
 
@@ -72,11 +72,11 @@ TEST_F(JobBookTest, WhatVanishedIsLookedUpInAccounting) {
   book_.take_queue(jobs({job("RUNNING")}), 11);
   book_.take_queue(jobs({}), 500);
   EXPECT_EQ(book_.wanted(), std::vector<std::string>{kToken});
-  EXPECT_EQ(state(), ProcessState::Unknown) << "no verdict before accounting was asked";
+  EXPECT_EQ(state(), runs::ProcessState::Unknown) << "no verdict before accounting was asked";
   book_.take_accounting(jobs({job("RUNNING")}), {kToken}, 501, kAll);
-  EXPECT_EQ(state(), ProcessState::Unknown) << "accounting lags";
+  EXPECT_EQ(state(), runs::ProcessState::Unknown) << "accounting lags";
   book_.take_accounting(jobs({with_exit(job("FAILED"), 24, 0)}), {kToken}, 505, kAll);
-  EXPECT_EQ(state(), ProcessState::Ended);
+  EXPECT_EQ(state(), runs::ProcessState::Ended);
   EXPECT_EQ(book_.report(kJob).exit_code, 24);
   EXPECT_TRUE(book_.wanted().empty());
 }
@@ -89,37 +89,39 @@ TEST_F(JobBookTest, IsLostAfterAMinuteOfAnswers) {
   }
   EXPECT_TRUE(book_.find(kToken).known);
   EXPECT_EQ(book_.find(kToken).handle, std::nullopt);
-  EXPECT_EQ(state(), ProcessState::Gone);
+  EXPECT_EQ(state(), runs::ProcessState::Gone);
   EXPECT_TRUE(book_.wanted().empty());
 }
 
 TEST_F(JobBookTest, IsNotLostWhileOneOfTheTwoIsSilent) {
   for (double asked = 100; asked <= 1000; asked += 10) book_.take_queue(jobs({}), asked);
-  EXPECT_EQ(state(), ProcessState::Unknown) << "slurmdbd does not answer";
-  JobBook without(false);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown) << "slurmdbd does not answer";
+  slurm::JobBook without(false);
   without.expect(kToken, "", 10);
   for (double asked = 100; asked <= 160; asked += 10) {
-    EXPECT_EQ(without.report(kJob).state, ProcessState::Unknown) << asked << ": not a minute yet";
+    EXPECT_EQ(without.report(kJob).state, runs::ProcessState::Unknown)
+        << asked << ": not a minute yet";
     without.take_queue(jobs({}), asked);
   }
-  EXPECT_EQ(without.report(kJob).state, ProcessState::Gone) << "there is no accounting to ask";
+  EXPECT_EQ(without.report(kJob).state, runs::ProcessState::Gone)
+      << "there is no accounting to ask";
   EXPECT_TRUE(without.wanted().empty());
 }
 
 // After a crash of slurmctld one id was given to two jobs.
-Jobs broken(std::vector<JobRow> rows) { return {std::move(rows), 1, false}; }
+slurm::Jobs broken(std::vector<slurm::JobRow> rows) { return {std::move(rows), 1, false}; }
 
 // What a damaged answer leaves out may be there; what it shows is there.
 TEST_F(JobBookTest, AnAnswerThatIsNotWholeSaysOnlyWhatItSays) {
   book_.take_queue(jobs({job("RUNNING")}), 11);
   for (double asked = 20; asked < 200; asked += 10) {
     book_.take_queue(broken({}), asked);
-    EXPECT_EQ(state(), ProcessState::Running) << asked;
+    EXPECT_EQ(state(), runs::ProcessState::Running) << asked;
     EXPECT_TRUE(book_.wanted().empty());
     EXPECT_TRUE(book_.find(kToken).handle);
   }
   book_.take_queue(broken({with_exit(job("COMPLETED"), 0, 0)}), 200);
-  EXPECT_EQ(state(), ProcessState::Ended);
+  EXPECT_EQ(state(), runs::ProcessState::Ended);
 }
 
 TEST_F(JobBookTest, NoTokenIsLostForAnswersThatAreNotWhole) {
@@ -144,12 +146,12 @@ TEST_F(JobBookTest, NoTokenIsLostForAccountingThatIsNotWhole) {
 }
 
 TEST_F(JobBookTest, AnIdWithoutTheTokenIsAnothersJob) {
-  JobRow other = job("RUNNING");
+  slurm::JobRow other = job("RUNNING");
   other.comment.reset();
   book_.take_queue(jobs({other}), 11);
-  EXPECT_EQ(state(), ProcessState::Unknown);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
   book_.take_queue(jobs({job("RUNNING", "42", "fedcba9876543210")}), 12);
-  EXPECT_EQ(state(), ProcessState::Unknown);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
 }
 
 TEST(TokenOf, IsReadWhereverItWasPut) {
@@ -180,54 +182,55 @@ TEST(TokenOf, IsReadWhereverItWasPut) {
       {"", "/runs/demo-1/submit/0123456789abcdef.sh --more", "", "", false},
   };
   for (const Row& row : rows) {
-    JobRow job;
+    slurm::JobRow job;
     job.comment = row.comment;
     job.command = row.command;
     job.submit_line = row.submit_line;
     job.name = row.name;
-    EXPECT_EQ(token_of(job), row.ours ? std::optional(kToken) : std::nullopt)
+    EXPECT_EQ(slurm::token_of(job), row.ours ? std::optional(kToken) : std::nullopt)
         << row.comment << "|" << row.command << "|" << row.submit_line << "|" << row.name;
   }
-  EXPECT_EQ(token_of(JobRow{}), std::nullopt);
-  JobRow job;
+  EXPECT_EQ(slurm::token_of(slurm::JobRow{}), std::nullopt);
+  slurm::JobRow job;
   job.comment = "regatta:0123 regatta:fedcba9876543210";
   job.name = "regatta-" + kToken;
-  EXPECT_EQ(token_of(job), "fedcba9876543210") << "a run may have a name that looks like one";
+  EXPECT_EQ(slurm::token_of(job), "fedcba9876543210")
+      << "a run may have a name that looks like one";
 }
 
 TEST_F(JobBookTest, ARenamedJobIsTheSame) {
   book_.take_queue(jobs({job("PENDING")}), 11);
-  JobRow renamed = job("RUNNING");
+  slurm::JobRow renamed = job("RUNNING");
   renamed.name = "mine";
   book_.take_queue(jobs({renamed}), 12);
-  EXPECT_EQ(state(), ProcessState::Running);
+  EXPECT_EQ(state(), runs::ProcessState::Running);
   EXPECT_EQ(book_.row(kToken)->name, "mine");
 }
 
 // What named the token was replaced: the job that was seen is the same while it is of that time.
 TEST_F(JobBookTest, AJobThatLostItsCommentIsKnownByIdAndTime) {
-  JobRow row = job("RUNNING");
+  slurm::JobRow row = job("RUNNING");
   row.submit = 1000;
   row.user = "ada";
   book_.take_queue(jobs({row}), 11);
   row.comment = "other words";
   book_.take_queue(jobs({row}), 12);
-  EXPECT_EQ(state(), ProcessState::Running);
-  JobRow later = row;
+  EXPECT_EQ(state(), runs::ProcessState::Running);
+  slurm::JobRow later = row;
   later.submit = 2000;
   book_.take_queue(jobs({later}), 13);
-  EXPECT_EQ(state(), ProcessState::Unknown) << "the id was given away";
-  JobRow anothers = row;
+  EXPECT_EQ(state(), runs::ProcessState::Unknown) << "the id was given away";
+  slurm::JobRow anothers = row;
   anothers.user = "bob";
   book_.take_queue(jobs({anothers}), 14);
-  EXPECT_EQ(state(), ProcessState::Unknown);
-  row.comment = slurm_job_comment("fedcba9876543210");
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
+  row.comment = batch::slurm_job_comment("fedcba9876543210");
   book_.take_queue(jobs({row}), 15);
-  EXPECT_EQ(state(), ProcessState::Unknown) << "it is another launch's";
+  EXPECT_EQ(state(), runs::ProcessState::Unknown) << "it is another launch's";
   row.comment.reset();
-  row.state = parse_job_state("FAILED");
-  row.exit = ExitStatus{24, 0};
-  book_.take_accounting(jobs({row}), {kToken}, 16, JobBook::Asked::ForIds);
+  row.state = slurm::parse_job_state("FAILED");
+  row.exit = slurm::ExitStatus{24, 0};
+  book_.take_accounting(jobs({row}), {kToken}, 16, slurm::JobBook::Asked::ForIds);
   EXPECT_EQ(book_.report(kJob).exit_code, 24) << "accounting that keeps no comments";
 }
 
@@ -238,34 +241,34 @@ TEST_F(JobBookTest, AccountingIsAskedByIdWhereOneIsKnown) {
   book_.expect(kToken, "42", 12);
   EXPECT_EQ(book_.id_to_ask(kToken), "42");
   book_.take_accounting(jobs({with_exit(job("FAILED"), 22, 0)}), {kToken}, 13,
-                        JobBook::Asked::ForIds);
+                        slurm::JobBook::Asked::ForIds);
   EXPECT_EQ(book_.report(kJob).exit_code, 22);
   EXPECT_TRUE(book_.wanted().empty());
 }
 
 // A job that has used up its time may have submitted another under the same token.
 TEST_F(JobBookTest, ASuccessorIsLookedForBeforeAnEndCounts) {
-  constexpr auto kById = JobBook::Asked::ForIds;
+  constexpr auto kById = slurm::JobBook::Asked::ForIds;
   book_.expect(kToken, "42", 10);
   book_.take_queue(jobs({}), 500);
-  JobRow first = with_exit(job("FAILED"), 25, 0);
+  slurm::JobRow first = with_exit(job("FAILED"), 25, 0);
   first.start = 1000;
   book_.take_accounting(jobs({first}), {kToken}, 501, kById);
-  EXPECT_EQ(state(), ProcessState::Unknown);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
   EXPECT_EQ(book_.wanted(), std::vector<std::string>{kToken});
   EXPECT_EQ(book_.id_to_ask(kToken), "") << "its id is not known";
-  JobRow second = with_exit(job("FAILED", "43"), 25, 0);
+  slurm::JobRow second = with_exit(job("FAILED", "43"), 25, 0);
   second.start = 2000;
   book_.take_accounting(jobs({first, second}), {kToken}, 502, kAll);
-  EXPECT_EQ(state(), ProcessState::Ended) << "there is none after it";
+  EXPECT_EQ(state(), runs::ProcessState::Ended) << "there is none after it";
   EXPECT_EQ(book_.row(kToken)->id, "43");
 }
 
 TEST_F(JobBookTest, OfSeveralExecutionsTheNewestCounts) {
   book_.take_queue(jobs({}), 500);
-  JobRow first = with_exit(job("FAILED"), 22, 0);
+  slurm::JobRow first = with_exit(job("FAILED"), 22, 0);
   first.start = 1000;
-  JobRow second = with_exit(job("COMPLETED"), 0, 0);
+  slurm::JobRow second = with_exit(job("COMPLETED"), 0, 0);
   second.start = 2000;
   book_.take_accounting(jobs({second, first}), {kToken}, 501, kAll);
   EXPECT_EQ(book_.report(kJob).exit_code, 0);
@@ -273,26 +276,27 @@ TEST_F(JobBookTest, OfSeveralExecutionsTheNewestCounts) {
 
 // After a requeue at the end of its time, squeue may show the job and its successor.
 TEST_F(JobBookTest, OfSeveralJobsInTheQueueTheNewestCounts) {
-  JobRow ended = with_exit(job("COMPLETED", "42"), 23, 0);
+  slurm::JobRow ended = with_exit(job("COMPLETED", "42"), 23, 0);
   ended.start = 1000;
-  JobRow successor = job("RUNNING", "57");
+  slurm::JobRow successor = job("RUNNING", "57");
   successor.start = 2000;
-  for (const std::vector<JobRow>& rows : {std::vector{ended, successor}, {successor, ended}}) {
+  for (const std::vector<slurm::JobRow>& rows :
+       {std::vector{ended, successor}, {successor, ended}}) {
     book_.take_queue(jobs(rows), 500);
-    EXPECT_EQ(state(), ProcessState::Running);
-    EXPECT_EQ(book_.find(kToken).handle, (JobHandle{"57", kToken}.text()));
+    EXPECT_EQ(state(), runs::ProcessState::Running);
+    EXPECT_EQ(book_.find(kToken).handle, (slurm::JobHandle{"57", kToken}.text()));
   }
 }
 
 TEST(JobHandles, AreReadBackOrRefused) {
-  const auto handle = parse_job_handle(kJob.text());
+  const auto handle = slurm::parse_job_handle(kJob.text());
   ASSERT_TRUE(handle.has_value());
   EXPECT_EQ(handle->id, "42");
   EXPECT_EQ(handle->token, kToken);
   for (const char* text :
        {"", "slurm:42", "slurm:0:0123456789abcdef", "slurm:42:0123", "slurm:x:0123456789abcdef",
         "12:34:boot", "slurm:42:0123456789abcdef:"}) {
-    EXPECT_FALSE(parse_job_handle(text).has_value()) << text;
+    EXPECT_FALSE(slurm::parse_job_handle(text).has_value()) << text;
   }
 }
 

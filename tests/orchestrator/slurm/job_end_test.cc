@@ -13,21 +13,21 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using S = ProcessState;
+using S = runs::ProcessState;
 using Names = std::vector<std::string>;
 
-JobRow job(const std::string& state, int code = 0, int signal = 0) {
-  JobRow row;
+slurm::JobRow job(const std::string& state, int code = 0, int signal = 0) {
+  slurm::JobRow row;
   row.id = "42";
-  row.state = parse_job_state(state);
-  row.exit = ExitStatus{code, signal};
+  row.state = slurm::parse_job_state(state);
+  row.exit = slurm::ExitStatus{code, signal};
   row.nodes = "node[01-02]";
   return row;
 }
-JobRow waiting(const std::string& reason) {
-  JobRow row;
+slurm::JobRow waiting(const std::string& reason) {
+  slurm::JobRow row;
   row.id = "42";
-  row.state = parse_job_state("PENDING");
+  row.state = slurm::parse_job_state("PENDING");
   row.reason = reason;
   row.start = 1000.0;
   return row;
@@ -71,10 +71,10 @@ constexpr const char* kNoDirectory =
 
 struct EndRow {
   const char* name;
-  JobRow row;
+  slurm::JobRow row;
   std::string log;
   S state;
-  Cause cause;
+  runs::Cause cause;
   std::optional<int> code;
   std::optional<int> signal;
   const char* words;  // a part of them
@@ -82,25 +82,33 @@ struct EndRow {
 };
 
 std::vector<EndRow> by_state() {
-  JobRow limited = job("TIMEOUT", 0, 15);
+  slurm::JobRow limited = job("TIMEOUT", 0, 15);
   limited.limit = 600;
-  JobRow endless = job("TIMEOUT", 0, 15);
+  slurm::JobRow endless = job("TIMEOUT", 0, 15);
   endless.limit = std::numeric_limits<double>::infinity();
-  JobRow failed = job("NODE_FAIL");
+  slurm::JobRow failed = job("NODE_FAIL");
   failed.failed_node = "node07";
-  JobRow alone = job("NODE_FAIL");
+  slurm::JobRow alone = job("NODE_FAIL");
   alone.nodes = "node05";
   return {
-      {"success", job("COMPLETED"), "", S::Ended, Cause::None, 0, {}, "", {}},
-      {"retry", job("FAILED", 22), "", S::Ended, Cause::None, 22, {}, "", {}},
-      {"limit", limited, "", S::Gone, Cause::TimeLimit, {}, {}, "limit of 10 min", {}},
-      {"no limit", endless, "", S::Gone, Cause::TimeLimit, {}, {}, "its time limit was", {}},
-      {"node", job("NODE_FAIL"), "", S::Gone, Cause::NodeFailure, {}, {}, "a node failed", {}},
+      {"success", job("COMPLETED"), "", S::Ended, runs::Cause::None, 0, {}, "", {}},
+      {"retry", job("FAILED", 22), "", S::Ended, runs::Cause::None, 22, {}, "", {}},
+      {"limit", limited, "", S::Gone, runs::Cause::TimeLimit, {}, {}, "limit of 10 min", {}},
+      {"no limit", endless, "", S::Gone, runs::Cause::TimeLimit, {}, {}, "its time limit was", {}},
+      {"node",
+       job("NODE_FAIL"),
+       "",
+       S::Gone,
+       runs::Cause::NodeFailure,
+       {},
+       {},
+       "a node failed",
+       {}},
       {"the only node",
        alone,
        "",
        S::Gone,
-       Cause::NodeFailure,
+       runs::Cause::NodeFailure,
        {},
        {},
        "node node05 failed",
@@ -109,7 +117,7 @@ std::vector<EndRow> by_state() {
        failed,
        "",
        S::Gone,
-       Cause::NodeFailure,
+       runs::Cause::NodeFailure,
        {},
        {},
        "node node07 failed",
@@ -118,17 +126,17 @@ std::vector<EndRow> by_state() {
        job("NODE_FAIL"),
        kNodeLost,
        S::Gone,
-       Cause::NodeFailure,
+       runs::Cause::NodeFailure,
        {},
        {},
        "node node02 failed",
        {"node02"}},
-      {"preempted", job("PREEMPTED"), "", S::Gone, Cause::Preempted, {}, {}, "preempted", {}},
+      {"preempted", job("PREEMPTED"), "", S::Gone, runs::Cause::Preempted, {}, {}, "preempted", {}},
       {"memory",
        job("OUT_OF_MEMORY", 0, 125),
        "",
        S::Gone,
-       Cause::OutOfMemory,
+       runs::Cause::OutOfMemory,
        {},
        {},
        "more memory",
@@ -137,7 +145,7 @@ std::vector<EndRow> by_state() {
        job("CANCELLED", 0, 15),
        "",
        S::Gone,
-       Cause::Cancelled,
+       runs::Cause::Cancelled,
        {},
        {},
        "its job was cancelled",
@@ -146,7 +154,7 @@ std::vector<EndRow> by_state() {
        job("CANCELLED by 1000"),
        "",
        S::Gone,
-       Cause::Cancelled,
+       runs::Cause::Cancelled,
        {},
        {},
        "cancelled by user 1000",
@@ -155,7 +163,7 @@ std::vector<EndRow> by_state() {
        job("CANCELLED by 0"),
        kPrologOnFirst,
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "the prolog failed",
@@ -164,24 +172,24 @@ std::vector<EndRow> by_state() {
        job("CANCELLED"),
        kKilledForMemory,
        S::Gone,
-       Cause::OutOfMemory,
+       runs::Cause::OutOfMemory,
        {},
        {},
        "more memory",
        {}},
-      {"boot", job("BOOT_FAIL"), "", S::Gone, Cause::LaunchFailure, {}, {}, "boot", {}},
-      {"deadline", job("DEADLINE"), "", S::Gone, Cause::Deadline, {}, {}, "deadline", {}},
-      {"unknown", job("WARPED"), "", S::Gone, Cause::None, {}, {}, "WARPED", {}},
+      {"boot", job("BOOT_FAIL"), "", S::Gone, runs::Cause::LaunchFailure, {}, {}, "boot", {}},
+      {"deadline", job("DEADLINE"), "", S::Gone, runs::Cause::Deadline, {}, {}, "deadline", {}},
+      {"unknown", job("WARPED"), "", S::Gone, runs::Cause::None, {}, {}, "WARPED", {}},
   };
 }
 
 std::vector<EndRow> by_log() {
-  JobRow unstarted = job("FAILED", 0, 53);
-  JobRow no_exit = job("FAILED");
+  slurm::JobRow unstarted = job("FAILED", 0, 53);
+  slurm::JobRow no_exit = job("FAILED");
   no_exit.exit.reset();
-  JobRow completed = job("COMPLETED");
+  slurm::JobRow completed = job("COMPLETED");
   completed.exit.reset();
-  JobRow reason = job("FAILED", 1);
+  slurm::JobRow reason = job("FAILED", 1);
   reason.reason = "JobLaunchFailure";
   const std::string started = kStarted;
   return {
@@ -189,7 +197,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 137),
        kKilledForMemory,
        S::Ended,
-       Cause::OutOfMemory,
+       runs::Cause::OutOfMemory,
        {},
        9,
        "more memory",
@@ -198,7 +206,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 22),
        kOomKiller,
        S::Ended,
-       Cause::OutOfMemory,
+       runs::Cause::OutOfMemory,
        22,
        {},
        "more memory",
@@ -207,7 +215,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 137),
        kOldOomKiller,
        S::Ended,
-       Cause::OutOfMemory,
+       runs::Cause::OutOfMemory,
        {},
        9,
        "more memory",
@@ -216,7 +224,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 70),
        kBadAlloc,
        S::Ended,
-       Cause::OutOfMemory,
+       runs::Cause::OutOfMemory,
        70,
        {},
        "more memory",
@@ -225,7 +233,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 25),
        kOomKiller,
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        25,
        {},
        "",
@@ -234,20 +242,20 @@ std::vector<EndRow> by_log() {
        job("COMPLETED"),
        kOomKiller,
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        0,
        {},
        "",
        {}},
-      {"killed", job("FAILED", 137), kKilled, S::Ended, Cause::None, {}, 9, "", {}},
-      {"killed, sacct", job("FAILED", 9), kKilled, S::Ended, Cause::None, {}, 9, "", {}},
-      {"signal", job("FAILED", 0, 9), "", S::Ended, Cause::None, {}, 9, "", {}},
-      {"srun's own code", job("FAILED", 233), "", S::Ended, Cause::None, 233, {}, "", {}},
+      {"killed", job("FAILED", 137), kKilled, S::Ended, runs::Cause::None, {}, 9, "", {}},
+      {"killed, sacct", job("FAILED", 9), kKilled, S::Ended, runs::Cause::None, {}, 9, "", {}},
+      {"signal", job("FAILED", 0, 9), "", S::Ended, runs::Cause::None, {}, 9, "", {}},
+      {"srun's own code", job("FAILED", 233), "", S::Ended, runs::Cause::None, 233, {}, "", {}},
       {"the script's code",
        no_exit,
        "regatta: returns 21\n",
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        21,
        {},
        "",
@@ -256,7 +264,7 @@ std::vector<EndRow> by_log() {
        no_exit,
        "regatta: step ended with 137\nregatta: returns 137\n",
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        {},
        9,
        "",
@@ -265,7 +273,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 22),
        "regatta: returns 21\n",
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        22,
        {},
        "",
@@ -274,7 +282,7 @@ std::vector<EndRow> by_log() {
        no_exit,
        "regatta: returns 0\n",
        S::Gone,
-       Cause::None,
+       runs::Cause::None,
        {},
        {},
        "",
@@ -283,19 +291,19 @@ std::vector<EndRow> by_log() {
        no_exit,
        "regatta: returns 256\nregatta: returns x\nxregatta: returns 3\n",
        S::Gone,
-       Cause::None,
+       runs::Cause::None,
        {},
        {},
        "",
        {}},
-      {"completed, squeue", completed, "", S::Ended, Cause::None, 0, {}, "", {}},
-      {"no exit code", no_exit, "", S::Gone, Cause::None, {}, {}, "", {}},
-      {"a signal to its ranks", job("FAILED", 24), "", S::Ended, Cause::None, 24, {}, "", {}},
+      {"completed, squeue", completed, "", S::Ended, runs::Cause::None, 0, {}, "", {}},
+      {"no exit code", no_exit, "", S::Gone, runs::Cause::None, {}, {}, "", {}},
+      {"a signal to its ranks", job("FAILED", 24), "", S::Ended, runs::Cause::None, 24, {}, "", {}},
       {"preempted, saved",
        job("FAILED", 24),
        kPreempted,
        S::Ended,
-       Cause::Preempted,
+       runs::Cause::Preempted,
        24,
        {},
        "preempted by jobs of higher priority",
@@ -304,7 +312,7 @@ std::vector<EndRow> by_log() {
        no_exit,
        kPreempted,
        S::Ended,
-       Cause::Preempted,
+       runs::Cause::Preempted,
        24,
        {},
        "preempted by jobs of higher priority",
@@ -313,16 +321,16 @@ std::vector<EndRow> by_log() {
        job("FAILED", 143),
        kPreempted,
        S::Ended,
-       Cause::Preempted,
+       runs::Cause::Preempted,
        {},
        15,
        "preempted by jobs of higher priority",
        {}},
       {"preempted earlier",
        job("FAILED", 24),
-       job_log(started + kPreempted + started, ""),
+       slurm::job_log(started + kPreempted + started, ""),
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        24,
        {},
        "",
@@ -331,7 +339,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 22),
        kNodeLost,
        S::Gone,
-       Cause::NodeFailure,
+       runs::Cause::NodeFailure,
        {},
        {},
        "node node02 failed",
@@ -340,7 +348,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 137),
        kSilent,
        S::Gone,
-       Cause::NodeFailure,
+       runs::Cause::NodeFailure,
        {},
        {},
        "node node02 failed",
@@ -349,7 +357,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 233),
        kLaunchFailed,
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "could not be started on node node02",
@@ -358,7 +366,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 22),
        std::string(kLaunchFailed) + kNotAnswered,
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "1 of 2 nodes answered (srun returned 233); the launch failed on node node02",
@@ -367,7 +375,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 21),
        kNoTrainer,
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "node node02 cannot read and run /opt/regatta-train",
@@ -376,7 +384,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 21),
        kNoDirectory,
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "node node02 does not see",
@@ -385,7 +393,7 @@ std::vector<EndRow> by_log() {
        job("FAILED", 21),
        "regatta: no srun in PATH\n",
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        21,
        {},
        "",
@@ -394,7 +402,7 @@ std::vector<EndRow> by_log() {
        unstarted,
        "",
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "the output not written",
@@ -403,16 +411,16 @@ std::vector<EndRow> by_log() {
        reason,
        "",
        S::Gone,
-       Cause::LaunchFailure,
+       runs::Cause::LaunchFailure,
        {},
        {},
        "could not start",
        {"node01"}},
       {"of an earlier start",
        job("FAILED", 22),
-       job_log(started + kNodeLost + started, ""),
+       slurm::job_log(started + kNodeLost + started, ""),
        S::Ended,
-       Cause::None,
+       runs::Cause::None,
        22,
        {},
        "",
@@ -422,7 +430,7 @@ std::vector<EndRow> by_log() {
        "regatta: node a{b} does not see x\nsrun: error: Node failure "
        "on \x1b[31m\nsrun: error:  not responding",
        S::Gone,
-       Cause::NodeFailure,
+       runs::Cause::NodeFailure,
        {},
        {},
        "a node failed",
@@ -434,7 +442,7 @@ TEST(EndedReport, TellsTheCause) {
   for (const auto& rows : {by_state(), by_log()}) {
     for (const EndRow& row : rows) {
       SCOPED_TRACE(row.name);
-      const ProcessReport report = ended_report(row.row, row.log);
+      const runs::ProcessReport report = slurm::ended_report(row.row, row.log);
       EXPECT_EQ(report.state, row.state);
       EXPECT_EQ(report.cause, row.cause);
       EXPECT_EQ(report.exit_code, row.code);
@@ -451,34 +459,35 @@ TEST(EndedReport, TellsTheCause) {
 
 TEST(EndedReport, TellsTheLastStart) {
   for (const char* state : {"FAILED", "COMPLETED", "NODE_FAIL", "CANCELLED"}) {
-    JobRow row = job(state);
-    EXPECT_FALSE(ended_report(row).started) << state;
+    slurm::JobRow row = job(state);
+    EXPECT_FALSE(slurm::ended_report(row).started) << state;
     row.start = 1234;
-    EXPECT_EQ(ended_report(row).started, 1234) << state;
+    EXPECT_EQ(slurm::ended_report(row).started, 1234) << state;
   }
 }
 
 TEST(EndedReport, SaysWhatToDo) {
-  EXPECT_THAT(ended_report(job("OUT_OF_MEMORY")).action, HasSubstr("slurm.memory_per_node"));
-  EXPECT_THAT(ended_report(job("FAILED", 233), kLaunchFailed).action, HasSubstr("operators"));
-  EXPECT_THAT(ended_report(job("CANCELLED")).action, HasSubstr("regatta resume"));
-  EXPECT_THAT(ended_report(job("DEADLINE")).action, HasSubstr("later --deadline"));
-  EXPECT_EQ(ended_report(job("TIMEOUT")).action, "") << "the run goes on by itself";
-  EXPECT_EQ(ended_report(job("PREEMPTED")).action, "");
-  EXPECT_EQ(ended_report(job("NODE_FAIL")).action, "");
+  EXPECT_THAT(slurm::ended_report(job("OUT_OF_MEMORY")).action, HasSubstr("slurm.memory_per_node"));
+  EXPECT_THAT(slurm::ended_report(job("FAILED", 233), kLaunchFailed).action,
+              HasSubstr("operators"));
+  EXPECT_THAT(slurm::ended_report(job("CANCELLED")).action, HasSubstr("regatta resume"));
+  EXPECT_THAT(slurm::ended_report(job("DEADLINE")).action, HasSubstr("later --deadline"));
+  EXPECT_EQ(slurm::ended_report(job("TIMEOUT")).action, "") << "the run goes on by itself";
+  EXPECT_EQ(slurm::ended_report(job("PREEMPTED")).action, "");
+  EXPECT_EQ(slurm::ended_report(job("NODE_FAIL")).action, "");
 }
 
 TEST(EndedReport, NamesEachLostNodeOnce) {
   const std::string log =
       "srun: error: Node failure on node[02-03]\nsrun: error: Node failure on "
       "node03\nsrun: error: Task launch for StepId=4.0 failed on node node09: x";
-  EXPECT_THAT(ended_report(job("NODE_FAIL"), log).suspects, ElementsAre("node02", "node03"));
-  EXPECT_EQ(ended_report(job("NODE_FAIL"), log).words, "nodes node[02-03] failed");
+  EXPECT_THAT(slurm::ended_report(job("NODE_FAIL"), log).suspects, ElementsAre("node02", "node03"));
+  EXPECT_EQ(slurm::ended_report(job("NODE_FAIL"), log).words, "nodes node[02-03] failed");
 }
 
 struct WaitRow {
   const char* reason;
-  Cause cause;
+  runs::Cause cause;
   const char* category;
   const char* clears;
   bool expected;      // a start
@@ -488,29 +497,29 @@ struct WaitRow {
 
 TEST(WaitingReport, TellsTheCause) {
   const WaitRow rows[] = {
-      {"None", Cause::None, "none", "by itself", true, "waits in Slurm", ""},
-      {"Priority", Cause::None, "queue", "by itself", true, "higher priority", ""},
-      {"JobHeldUser", Cause::Held, "held", "never", false, "its owner holds it",
+      {"None", runs::Cause::None, "none", "by itself", true, "waits in Slurm", ""},
+      {"Priority", runs::Cause::None, "queue", "by itself", true, "higher priority", ""},
+      {"JobHeldUser", runs::Cause::Held, "held", "never", false, "its owner holds it",
        "scontrol release 42"},
-      {"JobHeldAdmin", Cause::Held, "held", "never", false, "an operator holds it",
+      {"JobHeldAdmin", runs::Cause::Held, "held", "never", false, "an operator holds it",
        "scontrol release 42"},
-      {"job requeued in held state", Cause::Held, "held", "never", false, "requeued and held",
+      {"job requeued in held state", runs::Cause::Held, "held", "never", false, "requeued and held",
        "scontrol release 42"},
-      {"launch failed requeued held", Cause::Stuck, "stuck", "never", false, "its launch failed",
-       "operators"},
-      {"JobHoldMaxRequeue", Cause::Stuck, "stuck", "never", false, "requeued too often",
+      {"launch failed requeued held", runs::Cause::Stuck, "stuck", "never", false,
+       "its launch failed", "operators"},
+      {"JobHoldMaxRequeue", runs::Cause::Stuck, "stuck", "never", false, "requeued too often",
        "scontrol release 42"},
-      {"PartitionNodeLimit", Cause::Impossible, "impossible", "never", false, "more or fewer nodes",
-       "ask for a number"},
-      {"PartitionTimeLimit", Cause::Impossible, "impossible", "never", false,
+      {"PartitionNodeLimit", runs::Cause::Impossible, "impossible", "never", false,
+       "more or fewer nodes", "ask for a number"},
+      {"PartitionTimeLimit", runs::Cause::Impossible, "impossible", "never", false,
        "above the partition's", "lower the time limit"},
-      {"QOSMaxGRESPerUser", Cause::None, "limit", "perhaps", true, "GPUs", "wait"},
-      {"ReqNodeNotAvail, UnavailableNodes:node01", Cause::None, "broken", "perhaps", true,
+      {"QOSMaxGRESPerUser", runs::Cause::None, "limit", "perhaps", true, "GPUs", "wait"},
+      {"ReqNodeNotAvail, UnavailableNodes:node01", runs::Cause::None, "broken", "perhaps", true,
        "UnavailableNodes:node01", "wait"},
   };
   for (const WaitRow& row : rows) {
     SCOPED_TRACE(row.reason);
-    const ProcessReport report = waiting_report(waiting(row.reason));
+    const runs::ProcessReport report = slurm::waiting_report(waiting(row.reason));
     EXPECT_EQ(report.state, S::Waiting);
     EXPECT_EQ(report.cause, row.cause);
     EXPECT_EQ(report.category, row.category);
@@ -525,31 +534,31 @@ TEST(WaitingReport, TellsTheCause) {
 }
 
 TEST(WaitingReport, NamesTheNodesOfAFailedLaunch) {
-  const JobRow row = waiting("launch failed requeued held");
-  EXPECT_TRUE(needs_log(row));
-  const ProcessReport report = waiting_report(row, kPrologOnSecond);
+  const slurm::JobRow row = waiting("launch failed requeued held");
+  EXPECT_TRUE(slurm::needs_log(row));
+  const runs::ProcessReport report = slurm::waiting_report(row, kPrologOnSecond);
   EXPECT_THAT(report.suspects, ElementsAre("node04"));
   EXPECT_THAT(report.words, HasSubstr("(node node04)"));
-  EXPECT_FALSE(needs_log(waiting("Priority")));
-  EXPECT_FALSE(needs_log(waiting("JobHeldUser")));
+  EXPECT_FALSE(slurm::needs_log(waiting("Priority")));
+  EXPECT_FALSE(slurm::needs_log(waiting("JobHeldUser")));
 }
 
 TEST(RunningReport, TellsWhere) {
-  JobRow row = job("RUNNING");
-  row.gpus_per_node = Gpus{8, {}};
+  slurm::JobRow row = job("RUNNING");
+  row.gpus_per_node = slurm::Gpus{8, {}};
   row.node_count = 2;
-  const ProcessReport report = running_report(row);
+  const runs::ProcessReport report = slurm::running_report(row);
   EXPECT_EQ(report.state, S::Running);
   EXPECT_EQ(report.nodes, "node[01-02]");
-  EXPECT_EQ(report.gpus, gpu_count(row));
+  EXPECT_EQ(report.gpus, slurm::gpu_count(row));
   EXPECT_EQ(report.category, "");
 }
 
 TEST(RunningReport, TellsThatItStandsStill) {
   for (const char* state : {"SUSPENDED", "STOPPED"}) {
-    JobRow row = job(state);
+    slurm::JobRow row = job(state);
     row.id = "12";
-    const ProcessReport report = running_report(row);
+    const runs::ProcessReport report = slurm::running_report(row);
     EXPECT_EQ(report.state, S::Running) << "it has its nodes";
     EXPECT_EQ(report.category, "suspended") << state;
     EXPECT_NE(report.action.find("scontrol resume 12"), std::string::npos) << report.action;
@@ -558,12 +567,15 @@ TEST(RunningReport, TellsThatItStandsStill) {
 
 TEST(JobLog, IsOfTheNewestStart) {
   const std::string first = "regatta: run a\none\n";
-  EXPECT_EQ(job_log(first + "regatta: run a\ntwo\n", "ranks\n"), "regatta: run a\ntwo\nranks\n");
-  EXPECT_EQ(job_log("prolog\n" + first + "regatta: run a\ntwo\n", ""), "regatta: run a\ntwo\n");
-  EXPECT_EQ(job_log(first, ""), first);
-  EXPECT_EQ(job_log("prolog", "ranks"), "prolog\nranks");
-  EXPECT_EQ(job_log("", ""), "");
-  EXPECT_EQ(job_log("say regatta: run a\n", ""), "say regatta: run a\n") << "not a line's begin";
+  EXPECT_EQ(slurm::job_log(first + "regatta: run a\ntwo\n", "ranks\n"),
+            "regatta: run a\ntwo\nranks\n");
+  EXPECT_EQ(slurm::job_log("prolog\n" + first + "regatta: run a\ntwo\n", ""),
+            "regatta: run a\ntwo\n");
+  EXPECT_EQ(slurm::job_log(first, ""), first);
+  EXPECT_EQ(slurm::job_log("prolog", "ranks"), "prolog\nranks");
+  EXPECT_EQ(slurm::job_log("", ""), "");
+  EXPECT_EQ(slurm::job_log("say regatta: run a\n", ""), "say regatta: run a\n")
+      << "not a line's begin";
 }
 
 }  // namespace

@@ -32,10 +32,10 @@ class JobLogsTest : public testing::Test {
     hung_ = on;
     changed_.notify_all();
   }
-  JobRow job(const std::string& state = "FAILED") const {
-    JobRow row;
+  slurm::JobRow job(const std::string& state = "FAILED") const {
+    slurm::JobRow row;
     row.id = "7";
-    row.state = parse_job_state(state);
+    row.state = slurm::parse_job_state(state);
     row.work_directory = folder_.path().string();
     return row;
   }
@@ -56,7 +56,7 @@ TEST_F(JobLogsTest, AreReadOnceForEachRow) {
   write(kToken + "-7.out", "regatta: run demo\nsaid\n");
   write(kToken + "-7-0.log", "old\n");
   write(kToken + "-7-1.log", "new\n");
-  JobLogs logs(files_, clock_);
+  slurm::JobLogs logs(files_, clock_);
   std::optional<std::string> text;
   ASSERT_TRUE(tests::eventually([&] { return (text = logs.find(job(), kToken)).has_value(); }));
   EXPECT_EQ(*text, "regatta: run demo\nsaid\nnew\n");
@@ -68,7 +68,7 @@ TEST_F(JobLogsTest, AreReadOnceForEachRow) {
   ASSERT_TRUE(
       tests::eventually([&] { return (text = logs.find(job("TIMEOUT"), kToken)).has_value(); }));
   EXPECT_EQ(*text, "regatta: run demo\nsaid\nnewer\n");
-  JobRow elsewhere = job();
+  slurm::JobRow elsewhere = job();
   elsewhere.work_directory = std::nullopt;
   ASSERT_TRUE(
       tests::eventually([&] { return (text = logs.find(elsewhere, "another")).has_value(); }));
@@ -77,12 +77,12 @@ TEST_F(JobLogsTest, AreReadOnceForEachRow) {
 
 TEST_F(JobLogsTest, NobodyWaitsForAFileSystemThatDoesNotAnswer) {
   hang(true);
-  JobLogs logs(files_, clock_);
-  for (double now = 0; now < JobLogs::kMostSeconds; now += 1) {
+  slurm::JobLogs logs(files_, clock_);
+  for (double now = 0; now < slurm::JobLogs::kMostSeconds; now += 1) {
     clock_.now = now;
     EXPECT_FALSE(logs.find(job(), kToken)) << "no end is decided without the log";
   }
-  clock_.now = JobLogs::kMostSeconds;
+  clock_.now = slurm::JobLogs::kMostSeconds;
   EXPECT_EQ(logs.find(job(), kToken), "") << "the row alone decides";
   hang(false);
 }

@@ -5,18 +5,20 @@
 namespace regatta::orchestrator {
 namespace {
 
-using Kind = JobWish::Kind;
+using Kind = slurm::JobWish::Kind;
 
-const JobHandle kOne{"1", "0123456789abcde1"};
-const JobHandle kTwo{"2", "0123456789abcde2"};
-const JobHandle kThree{"3", "0123456789abcde3"};
+const slurm::JobHandle kOne{"1", "0123456789abcde1"};
+const slurm::JobHandle kTwo{"2", "0123456789abcde2"};
+const slurm::JobHandle kThree{"3", "0123456789abcde3"};
 
-JobWish stop(const JobHandle& job) { return {Kind::Stop, job}; }
-JobWish kill(const JobHandle& job) { return {Kind::Kill, job}; }
-JobWish avoid(const JobHandle& job, const std::string& node) { return {Kind::Avoid, job, {node}}; }
+slurm::JobWish stop(const slurm::JobHandle& job) { return {Kind::Stop, job}; }
+slurm::JobWish kill(const slurm::JobHandle& job) { return {Kind::Kill, job}; }
+slurm::JobWish avoid(const slurm::JobHandle& job, const std::string& node) {
+  return {Kind::Avoid, job, {node}};
+}
 
 TEST(JobWishes, AreTakenInOrderKillsFirst) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   EXPECT_FALSE(wishes.take(0));
   wishes.add(stop(kTwo), 0);
   wishes.add(stop(kOne), 0);
@@ -26,13 +28,13 @@ TEST(JobWishes, AreTakenInOrderKillsFirst) {
   EXPECT_EQ(wishes.take(0), stop(kOne));
   EXPECT_FALSE(wishes.take(0));
   EXPECT_FALSE(wishes.empty()) << "under way";
-  for (const JobHandle& job : {kOne, kTwo}) wishes.finish(stop(job));
+  for (const slurm::JobHandle& job : {kOne, kTwo}) wishes.finish(stop(job));
   wishes.finish(kill(kThree));
   EXPECT_TRUE(wishes.empty());
 }
 
 TEST(JobWishes, RepeatedWishesDoNotPileUp) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   for (int i = 0; i < 100; ++i) wishes.add(stop(kOne), i);
   EXPECT_EQ(wishes.take(100), stop(kOne));
   for (int i = 0; i < 100; ++i) wishes.add(stop(kOne), i);
@@ -42,7 +44,7 @@ TEST(JobWishes, RepeatedWishesDoNotPileUp) {
 }
 
 TEST(JobWishes, AKillOvertakesAStop) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   wishes.add(stop(kOne), 0);
   wishes.add(kill(kOne), 0);
   wishes.add(stop(kOne), 0);
@@ -62,7 +64,7 @@ TEST(JobWishes, AKillOvertakesAStop) {
 }
 
 TEST(JobWishes, WhatFailedIsDueAgainLater) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   wishes.add(stop(kOne), 0);
   wishes.finish(*wishes.take(0), 10.0);
   wishes.add(stop(kOne), 1);
@@ -75,7 +77,7 @@ TEST(JobWishes, WhatFailedIsDueAgainLater) {
 }
 
 TEST(JobWishes, TellSinceWhenTheyWait) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   EXPECT_EQ(wishes.waits_since(kOne.token), std::nullopt);
   wishes.add(stop(kOne), 5);
   wishes.finish(*wishes.take(5), 10.0);
@@ -90,7 +92,7 @@ TEST(JobWishes, TellSinceWhenTheyWait) {
 }
 
 TEST(JobWishes, TheNewestNodesCount) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   wishes.add(avoid(kOne, "a"), 0);
   wishes.add(avoid(kOne, "b"), 0);
   EXPECT_EQ(wishes.take(0), avoid(kOne, "b"));
@@ -103,7 +105,7 @@ TEST(JobWishes, TheNewestNodesCount) {
 }
 
 TEST(JobWishes, AJobThatIsOverIsForgotten) {
-  JobWishes wishes;
+  slurm::JobWishes wishes;
   wishes.forget(kOne.token);
   wishes.add(stop(kOne), 0);
   wishes.forget(kOne.token);

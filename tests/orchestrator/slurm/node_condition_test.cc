@@ -43,10 +43,10 @@ TEST(NodeCondition, SaysWhatAStateMeansAndWhatToDo) {
       {"drained", "drained", kResume},
   };
   for (const Case& item : cases) {
-    NodeRow node;
+    slurm::NodeRow node;
     node.name = "node03";
-    node.state = parse_node_state(item.state);
-    const NodeCondition condition = condition_of(node);
+    node.state = slurm::parse_node_state(item.state);
+    const slurm::NodeCondition condition = slurm::condition_of(node);
     EXPECT_EQ(condition.word, item.word) << item.state;
     EXPECT_THAT(condition.action, HasSubstr(item.action)) << item.state;
     EXPECT_EQ(condition.action.empty(), *item.action == '\0') << item.state;
@@ -54,10 +54,10 @@ TEST(NodeCondition, SaysWhatAStateMeansAndWhatToDo) {
 }
 
 TEST(NodeCondition, NamesAreHarmless) {
-  NodeRow node;
+  slurm::NodeRow node;
   node.name = "n\x1b[2J";
-  node.state = parse_node_state("DOWN");
-  EXPECT_THAT(condition_of(node).action, HasSubstr("nodename=n\\x1b[2J"));
+  node.state = slurm::parse_node_state("DOWN");
+  EXPECT_THAT(slurm::condition_of(node).action, HasSubstr("nodename=n\\x1b[2J"));
 }
 
 }  // namespace

@@ -13,156 +13,175 @@ constexpr double kNow = 1'800'000'000;
 constexpr double kHour = 3600;
 
 // An event `ago` seconds before kNow.
-NodeEvent event(double ago, Blame blame, const std::string& run = "demo-4f2a91", double weight = 1,
-                const std::string& node = "node01") {
+slurm::NodeEvent event(double ago, slurm::Blame blame, const std::string& run = "demo-4f2a91",
+                       double weight = 1, const std::string& node = "node01") {
   return {node, kNow - ago, blame, run, "", weight};
 }
 
 TEST(NodeSuspicion, BlamesHaveWordsThatAreReadAgain) {
-  for (const Blame blame : {Blame::NodeFailed, Blame::LaunchFailed, Blame::Prolog, Blame::Hung,
-                            Blame::Shared, Blame::Worked}) {
-    EXPECT_EQ(parse_blame(to_string(blame)), blame);
+  for (const slurm::Blame blame :
+       {slurm::Blame::NodeFailed, slurm::Blame::LaunchFailed, slurm::Blame::Prolog,
+        slurm::Blame::Hung, slurm::Blame::Shared, slurm::Blame::Worked}) {
+    EXPECT_EQ(slurm::parse_blame(slurm::to_string(blame)), blame);
   }
-  EXPECT_EQ(parse_blame("node failed"), Blame::NodeFailed);
+  EXPECT_EQ(slurm::parse_blame("node failed"), slurm::Blame::NodeFailed);
   for (const char* text : {"", "Node failed", "node_failed", "shared "}) {
-    EXPECT_FALSE(parse_blame(text)) << text;
+    EXPECT_FALSE(slurm::parse_blame(text)) << text;
   }
 }
 
 TEST(NodeSuspicion, ANodeThatIsNamedTakesAllTheBlame) {
-  const auto nodes_blamed = [](double named_later, const std::string& run, Blame blame) {
-    std::vector<NodeEvent> events;
+  const auto nodes_blamed = [](double named_later, const std::string& run, slurm::Blame blame) {
+    std::vector<slurm::NodeEvent> events;
     for (const char* node : {"node01", "node02", "node03"}) {
-      events.push_back(event(1000, Blame::Shared, "a", 1.0 / 3, node));
+      events.push_back(event(1000, slurm::Blame::Shared, "a", 1.0 / 3, node));
     }
     events.push_back(event(1000 - named_later, blame, run, 1, "node02"));
     std::vector<std::string> nodes;
-    for (const Avoided& each : suspicions(events, kNow, {})) nodes.push_back(each.node);
+    for (const slurm::Avoided& each : slurm::suspicions(events, kNow, {}))
+      nodes.push_back(each.node);
     std::sort(nodes.begin(), nodes.end());
     return nodes;
   };
   const std::vector<std::string> all{"node01", "node02", "node03"};
   const std::vector<std::string> one{"node02"};
-  EXPECT_EQ(nodes_blamed(0, "a", Blame::NodeFailed), one);
-  EXPECT_EQ(nodes_blamed(599, "a", Blame::Hung), one);
-  EXPECT_EQ(nodes_blamed(600, "a", Blame::NodeFailed), all) << "another misfortune";
-  EXPECT_EQ(nodes_blamed(-61, "a", Blame::NodeFailed), all) << "before";
-  EXPECT_EQ(nodes_blamed(0, "b", Blame::NodeFailed), all) << "another run's";
-  EXPECT_EQ(nodes_blamed(0, "a", Blame::Shared), all);
-  EXPECT_EQ(nodes_blamed(100, "a", Blame::Worked), (std::vector<std::string>{"node01", "node03"}));
+  EXPECT_EQ(nodes_blamed(0, "a", slurm::Blame::NodeFailed), one);
+  EXPECT_EQ(nodes_blamed(599, "a", slurm::Blame::Hung), one);
+  EXPECT_EQ(nodes_blamed(600, "a", slurm::Blame::NodeFailed), all) << "another misfortune";
+  EXPECT_EQ(nodes_blamed(-61, "a", slurm::Blame::NodeFailed), all) << "before";
+  EXPECT_EQ(nodes_blamed(0, "b", slurm::Blame::NodeFailed), all) << "another run's";
+  EXPECT_EQ(nodes_blamed(0, "a", slurm::Blame::Shared), all);
+  EXPECT_EQ(nodes_blamed(100, "a", slurm::Blame::Worked),
+            (std::vector<std::string>{"node01", "node03"}));
 }
 
 TEST(NodeSuspicion, ScoresFade) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   struct Case {
     const char* name;
-    std::vector<NodeEvent> events;
+    std::vector<slurm::NodeEvent> events;
     double score;
   };
   const Case cases[] = {
       {"nothing", {}, 0},
-      {"a failure of now", {event(0, Blame::NodeFailed)}, 1},
-      {"of the future", {event(-500, Blame::Hung)}, 1},
-      {"a half-life ago", {event(2 * kHour, Blame::LaunchFailed)}, 0.5},
-      {"two half-lives ago", {event(4 * kHour, Blame::Prolog)}, 0.25},
-      {"one of four nodes", {event(0, Blame::Shared, "a", 0.25)}, 0.25},
-      {"ten half-lives ago", {event(20 * kHour, Blame::Hung)}, std::exp2(-10)},
-      {"forgotten", {event(20 * kHour + 1, Blame::Hung)}, 0},
-      {"two of two runs", {event(0, Blame::Hung, "a"), event(0, Blame::Hung, "b")}, 2},
+      {"a failure of now", {event(0, slurm::Blame::NodeFailed)}, 1},
+      {"of the future", {event(-500, slurm::Blame::Hung)}, 1},
+      {"a half-life ago", {event(2 * kHour, slurm::Blame::LaunchFailed)}, 0.5},
+      {"two half-lives ago", {event(4 * kHour, slurm::Blame::Prolog)}, 0.25},
+      {"one of four nodes", {event(0, slurm::Blame::Shared, "a", 0.25)}, 0.25},
+      {"ten half-lives ago", {event(20 * kHour, slurm::Blame::Hung)}, std::exp2(-10)},
+      {"forgotten", {event(20 * kHour + 1, slurm::Blame::Hung)}, 0},
+      {"two of two runs",
+       {event(0, slurm::Blame::Hung, "a"), event(0, slurm::Blame::Hung, "b")},
+       2},
       {"one incident",
-       {event(0, Blame::Hung), event(60, Blame::NodeFailed)},
+       {event(0, slurm::Blame::Hung), event(60, slurm::Blame::NodeFailed)},
        std::exp2(-60 / 7200.0)},
       {"an incident is as long as from its first event",
-       {event(0, Blame::Hung), event(50, Blame::Hung), event(100, Blame::Hung)},
+       {event(0, slurm::Blame::Hung), event(50, slurm::Blame::Hung),
+        event(100, slurm::Blame::Hung)},
        1 + std::exp2(-100 / 7200.0)},
-      {"two incidents", {event(0, Blame::Hung), event(7200, Blame::Hung)}, 1.5},
+      {"two incidents", {event(0, slurm::Blame::Hung), event(7200, slurm::Blame::Hung)}, 1.5},
       {"the most of an incident counts",
-       {event(0, Blame::Shared, "a", 0.25), event(0, Blame::Hung, "a"),
-        event(0, Blame::Shared, "a", 0.5)},
+       {event(0, slurm::Blame::Shared, "a", 0.25), event(0, slurm::Blame::Hung, "a"),
+        event(0, slurm::Blame::Shared, "a", 0.5)},
        1},
-      {"good work", {event(0, Blame::NodeFailed), event(0, Blame::Worked)}, 1},
-      {"good work after a failure", {event(0, Blame::Worked), event(7200, Blame::Hung)}, 0},
-      {"good work fades as well", {event(7200, Blame::Worked), event(14400, Blame::Hung)}, 0},
+      {"good work", {event(0, slurm::Blame::NodeFailed), event(0, slurm::Blame::Worked)}, 1},
+      {"good work after a failure",
+       {event(0, slurm::Blame::Worked), event(7200, slurm::Blame::Hung)},
+       0},
+      {"good work fades as well",
+       {event(7200, slurm::Blame::Worked), event(14400, slurm::Blame::Hung)},
+       0},
       {"good work within an incident's time",
-       {event(10, Blame::Worked), event(10.5, Blame::Hung, "b")},
+       {event(10, slurm::Blame::Worked), event(10.5, slurm::Blame::Hung, "b")},
        std::exp2(-10.5 / 7200) - 0.5 * std::exp2(-10 / 7200.0)},
       {"good work earns nothing",
-       {event(0, Blame::Hung), event(100, Blame::Worked), event(200, Blame::Worked)},
+       {event(0, slurm::Blame::Hung), event(100, slurm::Blame::Worked),
+        event(200, slurm::Blame::Worked)},
        1},
-      {"a weight above 1 is none", {event(0, Blame::Shared, "a", 7)}, 1},
-      {"a weight below 0 is none", {event(0, Blame::Shared, "a", -7)}, 0},
-      {"a time that is none", {event(nan, Blame::Hung), event(0, Blame::Hung)}, 1},
+      {"a weight above 1 is none", {event(0, slurm::Blame::Shared, "a", 7)}, 1},
+      {"a weight below 0 is none", {event(0, slurm::Blame::Shared, "a", -7)}, 0},
+      {"a time that is none", {event(nan, slurm::Blame::Hung), event(0, slurm::Blame::Hung)}, 1},
   };
   for (Case item : cases) {
-    std::sort(item.events.begin(), item.events.end(),
-              [](const NodeEvent& a, const NodeEvent& b) { return a.weight < b.weight; });
-    EXPECT_NEAR(score(item.events, kNow, {}), item.score, 1e-12) << item.name;
+    std::sort(
+        item.events.begin(), item.events.end(),
+        [](const slurm::NodeEvent& a, const slurm::NodeEvent& b) { return a.weight < b.weight; });
+    EXPECT_NEAR(slurm::score(item.events, kNow, {}), item.score, 1e-12) << item.name;
     std::reverse(item.events.begin(), item.events.end());
-    EXPECT_NEAR(score(item.events, kNow, {}), item.score, 1e-12) << item.name << ", reversed";
+    EXPECT_NEAR(slurm::score(item.events, kNow, {}), item.score, 1e-12)
+        << item.name << ", reversed";
   }
 }
 
 TEST(NodeSuspicion, ThePolicyDecides) {
-  SuspicionPolicy policy;
+  slurm::SuspicionPolicy policy;
   policy.half_life_seconds = 100;
   policy.worked_credit = 0.25;
-  EXPECT_NEAR(score({event(100, Blame::Hung)}, kNow, policy), 0.5, 1e-12);
-  EXPECT_NEAR(score({event(100, Blame::Hung), event(0, Blame::Worked)}, kNow, policy), 0.25, 1e-12);
-  EXPECT_FALSE(is_forgotten(event(1000, Blame::Hung), kNow, policy));
-  EXPECT_TRUE(is_forgotten(event(1001, Blame::Hung), kNow, policy));
-  EXPECT_FALSE(is_forgotten(event(-1001, Blame::Hung), kNow, policy));
+  EXPECT_NEAR(slurm::score({event(100, slurm::Blame::Hung)}, kNow, policy), 0.5, 1e-12);
+  EXPECT_NEAR(
+      slurm::score({event(100, slurm::Blame::Hung), event(0, slurm::Blame::Worked)}, kNow, policy),
+      0.25, 1e-12);
+  EXPECT_FALSE(slurm::is_forgotten(event(1000, slurm::Blame::Hung), kNow, policy));
+  EXPECT_TRUE(slurm::is_forgotten(event(1001, slurm::Blame::Hung), kNow, policy));
+  EXPECT_FALSE(slurm::is_forgotten(event(-1001, slurm::Blame::Hung), kNow, policy));
 }
 
 TEST(NodeSuspicion, SaysWhy) {
   struct Case {
     const char* name;
-    std::vector<NodeEvent> events;
+    std::vector<slurm::NodeEvent> events;
     const char* why;
   };
   const Case cases[] = {
       {"two",
-       {event(7000, Blame::Hung), event(720, Blame::NodeFailed)},
+       {event(7000, slurm::Blame::Hung), event(720, slurm::Blame::NodeFailed)},
        "2 failures in the last 2 h, the last: node failed under demo-4f2a91 12 min ago"},
       {"minutes",
-       {event(61, Blame::Hung, "a"), event(5, Blame::LaunchFailed, "b")},
+       {event(61, slurm::Blame::Hung, "a"), event(5, slurm::Blame::LaunchFailed, "b")},
        "2 failures in the last 2 min, the last: launch failed under b 5 s ago"},
-      {"one", {event(2 * kHour, Blame::Prolog)}, "prolog failed under demo-4f2a91 2 h ago"},
-      {"no run", {event(0, Blame::Hung, "")}, "a rank hung 1 s ago"},
+      {"one", {event(2 * kHour, slurm::Blame::Prolog)}, "prolog failed under demo-4f2a91 2 h ago"},
+      {"no run", {event(0, slurm::Blame::Hung, "")}, "a rank hung 1 s ago"},
       {"shared",
-       {event(90, Blame::Shared, "a", 0.25)},
+       {event(90, slurm::Blame::Shared, "a", 0.25)},
        "early end with no node named under a 2 min ago"},
       {"work is not a failure",
-       {event(7000, Blame::Hung), event(720, Blame::NodeFailed), event(7100, Blame::Worked)},
+       {event(7000, slurm::Blame::Hung), event(720, slurm::Blame::NodeFailed),
+        event(7100, slurm::Blame::Worked)},
        "2 failures in the last 2 h, the last: node failed under demo-4f2a91 12 min ago"},
       {"an incident is one",
-       {event(30, Blame::Shared, "a", 0.5), event(30, Blame::Hung, "a")},
+       {event(30, slurm::Blame::Shared, "a", 0.5), event(30, slurm::Blame::Hung, "a")},
        "a rank hung under a 30 s ago"},
   };
   for (const Case& item : cases) {
-    const std::vector<Avoided> all = suspicions(item.events, kNow, {});
+    const std::vector<slurm::Avoided> all = slurm::suspicions(item.events, kNow, {});
     ASSERT_EQ(all.size(), 1U) << item.name;
     EXPECT_EQ(all[0].why, item.why) << item.name;
   }
 }
 
 TEST(NodeSuspicion, SuspicionsAreSortedAndLeaveOutWhoIsAboveSuspicion) {
-  const std::vector<Avoided> all = suspicions(
-      {event(0, Blame::Hung, "a", 1, "node03"), event(0, Blame::Hung, "a", 1, "node02"),
-       event(0, Blame::Hung, "a", 1, "node04"), event(0, Blame::Hung, "b", 1, "node04"),
-       event(0, Blame::Shared, "c", 0.25, "node01"), event(0, Blame::Worked, "a", 1, "node05")},
-      kNow, {});
+  const std::vector<slurm::Avoided> all =
+      slurm::suspicions({event(0, slurm::Blame::Hung, "a", 1, "node03"),
+                         event(0, slurm::Blame::Hung, "a", 1, "node02"),
+                         event(0, slurm::Blame::Hung, "a", 1, "node04"),
+                         event(0, slurm::Blame::Hung, "b", 1, "node04"),
+                         event(0, slurm::Blame::Shared, "c", 0.25, "node01"),
+                         event(0, slurm::Blame::Worked, "a", 1, "node05")},
+                        kNow, {});
   std::vector<std::string> names;
-  for (const Avoided& row : all) names.push_back(row.node);
+  for (const slurm::Avoided& row : all) names.push_back(row.node);
   EXPECT_EQ(names, (std::vector<std::string>{"node04", "node02", "node03", "node01"}));
   EXPECT_NEAR(all.front().score, 2, 1e-12);
 }
 
 TEST(NodeSuspicion, AvoidsOnlyAsManyAsCanBeSpared) {
-  std::vector<NodeEvent> events;
+  std::vector<slurm::NodeEvent> events;
   for (int i = 1; i <= 6; ++i) {  // node01 is the most suspicious
-    events.push_back(event(60 * i, Blame::Hung, "a", 1, "node0" + std::to_string(i)));
+    events.push_back(event(60 * i, slurm::Blame::Hung, "a", 1, "node0" + std::to_string(i)));
   }
-  events.push_back(event(0, Blame::Shared, "a", 0.25, "node07"));
+  events.push_back(event(0, slurm::Blame::Shared, "a", 0.25, "node07"));
   using Names = std::vector<std::string>;
   const Names eight = {"node01", "node02", "node03", "node04",
                        "node05", "node06", "node07", "node08"};
@@ -195,7 +214,8 @@ TEST(NodeSuspicion, AvoidsOnlyAsManyAsCanBeSpared) {
   };
   for (const Case& item : cases) {
     Names avoided;
-    for (const Avoided& row : nodes_to_avoid(events, kNow, {}, item.usable, item.needed)) {
+    for (const slurm::Avoided& row :
+         slurm::nodes_to_avoid(events, kNow, {}, item.usable, item.needed)) {
       EXPECT_FALSE(row.why.empty());
       avoided.push_back(row.node);
     }
@@ -204,14 +224,14 @@ TEST(NodeSuspicion, AvoidsOnlyAsManyAsCanBeSpared) {
 }
 
 TEST(NodeSuspicion, TheThresholdIsWithinAvoiding) {
-  SuspicionPolicy policy;
-  const std::vector<NodeEvent> events = {event(0, Blame::Shared, "a", 0.9)};
-  EXPECT_EQ(nodes_to_avoid(events, kNow, policy, {}, 1).size(), 1U);
+  slurm::SuspicionPolicy policy;
+  const std::vector<slurm::NodeEvent> events = {event(0, slurm::Blame::Shared, "a", 0.9)};
+  EXPECT_EQ(slurm::nodes_to_avoid(events, kNow, policy, {}, 1).size(), 1U);
   policy.threshold = 0.91;
-  EXPECT_TRUE(nodes_to_avoid(events, kNow, policy, {}, 1).empty());
+  EXPECT_TRUE(slurm::nodes_to_avoid(events, kNow, policy, {}, 1).empty());
   policy = {};
   policy.most_unknown = 0;
-  EXPECT_TRUE(nodes_to_avoid(events, kNow, policy, {}, 1).empty());
+  EXPECT_TRUE(slurm::nodes_to_avoid(events, kNow, policy, {}, 1).empty());
 }
 
 }  // namespace

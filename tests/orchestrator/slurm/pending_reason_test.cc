@@ -8,8 +8,8 @@ namespace regatta::orchestrator {
 namespace {
 
 using testing::HasSubstr;
-using F = ReasonFamily;
-using C = Clears;
+using F = slurm::ReasonFamily;
+using C = slurm::Clears;
 
 struct Row {
   const char* reason;
@@ -144,8 +144,8 @@ const Row kRows[] = {
 TEST(PendingReason, EveryFamily) {
   static_assert(std::size(kRows) >= 60);
   for (const Row& row : kRows) {
-    const PendingReason reason = explain_reason(row.reason);
-    EXPECT_EQ(to_string(reason.family), to_string(row.family)) << row.reason;
+    const slurm::PendingReason reason = slurm::explain_reason(row.reason);
+    EXPECT_EQ(slurm::to_string(reason.family), slurm::to_string(row.family)) << row.reason;
     EXPECT_EQ(reason.clears, row.clears) << row.reason;
     EXPECT_THAT(reason.sentence, HasSubstr(row.sentence)) << row.reason;
     EXPECT_EQ(base::printable(reason.sentence), reason.sentence) << "printable: " << row.reason;
@@ -158,24 +158,25 @@ TEST(PendingReason, EveryFamily) {
 }
 
 TEST(PendingReason, SaysWhatToDo) {
-  EXPECT_THAT(explain_reason("JobHeldUser").action, HasSubstr("scontrol release"));
-  EXPECT_THAT(explain_reason("PartitionTimeLimit").action, HasSubstr("lower the time limit"));
-  EXPECT_THAT(explain_reason("AssocMaxWallDurationPerJobLimit").action,
+  EXPECT_THAT(slurm::explain_reason("JobHeldUser").action, HasSubstr("scontrol release"));
+  EXPECT_THAT(slurm::explain_reason("PartitionTimeLimit").action,
               HasSubstr("lower the time limit"));
-  EXPECT_THAT(explain_reason("BadConstraints").action, HasSubstr("regatta nodes"));
-  EXPECT_THAT(explain_reason("ReqNodeNotAvail, Reserved for maintenance").action,
+  EXPECT_THAT(slurm::explain_reason("AssocMaxWallDurationPerJobLimit").action,
+              HasSubstr("lower the time limit"));
+  EXPECT_THAT(slurm::explain_reason("BadConstraints").action, HasSubstr("regatta nodes"));
+  EXPECT_THAT(slurm::explain_reason("ReqNodeNotAvail, Reserved for maintenance").action,
               HasSubstr("maintenance"));
-  EXPECT_THAT(explain_reason("ReqNodeNotAvail, UnavailableNodes:n1").action,
+  EXPECT_THAT(slurm::explain_reason("ReqNodeNotAvail, UnavailableNodes:n1").action,
               HasSubstr("wait until the node is back"));
-  EXPECT_THAT(explain_reason("MoonPhase").action, HasSubstr("manual page"));
-  EXPECT_EQ(explain_reason("Priority").action, "");
+  EXPECT_THAT(slurm::explain_reason("MoonPhase").action, HasSubstr("manual page"));
+  EXPECT_EQ(slurm::explain_reason("Priority").action, "");
 }
 
 TEST(PendingReason, AnyTextIsShortAndPrintable) {
   for (const std::string& text :
        {std::string(1 << 20, 'A'), std::string(1 << 20, '('), std::string(1 << 20, ','),
         std::string("\0\0", 2), std::string("a,\xff\x80\n"), std::string(1 << 20, ')')}) {
-    const PendingReason reason = explain_reason(text);
+    const slurm::PendingReason reason = slurm::explain_reason(text);
     EXPECT_LT(reason.sentence.size(), 4000u);
     EXPECT_EQ(base::printable(reason.sentence), reason.sentence);
   }

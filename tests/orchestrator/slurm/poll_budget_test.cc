@@ -12,20 +12,20 @@ namespace regatta::orchestrator {
 namespace {
 
 struct Call {
-  PollKind kind = PollKind::Jobs;
+  slurm::PollKind kind = slurm::PollKind::Jobs;
   double start = 0;
   double end = 0;
 };
 struct Simulation {
   std::vector<Call> calls;
-  [[nodiscard]] std::vector<double> starts(PollKind kind) const {
+  [[nodiscard]] std::vector<double> starts(slurm::PollKind kind) const {
     std::vector<double> out;
     for (const Call& call : calls) {
       if (call.kind == kind) out.push_back(call.start);
     }
     return out;
   }
-  [[nodiscard]] double longest_pause(PollKind kind, double end) const {
+  [[nodiscard]] double longest_pause(slurm::PollKind kind, double end) const {
     double longest = 0;
     double before = 0;
     for (const double start : starts(kind)) {
@@ -47,12 +47,14 @@ struct Simulation {
   }
 };
 
-using Duration = std::function<double(PollKind, double)>;
-using Outcome = std::function<PollOutcome(PollKind, double)>;
-PollOutcome good(PollKind /*kind*/, double /*now*/) { return PollOutcome::Good; }
+using Duration = std::function<double(slurm::PollKind, double)>;
+using Outcome = std::function<slurm::PollOutcome(slurm::PollKind, double)>;
+slurm::PollOutcome good(slurm::PollKind /*kind*/, double /*now*/) {
+  return slurm::PollOutcome::Good;
+}
 
 // Four looks a second, as the controller has them; `before_look` may change the budget.
-Simulation simulate(PollBudget& budget, double seconds, const Duration& duration,
+Simulation simulate(slurm::PollBudget& budget, double seconds, const Duration& duration,
                     const Outcome& outcome = good,
                     const std::function<void(double)>& before_look = {}) {
   Simulation out;
@@ -73,67 +75,67 @@ Simulation simulate(PollBudget& budget, double seconds, const Duration& duration
   return out;
 }
 
-double quick(PollKind /*kind*/, double /*now*/) { return 0.05; }
+double quick(slurm::PollKind /*kind*/, double /*now*/) { return 0.05; }
 
 TEST(PollBudget, KeepsItsPaceIdleAndBusy) {
   for (const bool busy : {false, true}) {
-    PollBudget budget({});
+    slurm::PollBudget budget({});
     budget.set_busy(busy);
     const Simulation run = simulate(budget, 3600, quick);
     EXPECT_LE(run.most_per_minute(), busy ? 12u : 6u);
     const double jobs = busy ? 15 : 30;
-    EXPECT_LE(run.longest_pause(PollKind::Jobs, 3600), jobs + 3 * budget.gap() + 1);
-    EXPECT_LE(run.longest_pause(PollKind::Nodes, 3600), 2 * jobs + 3 * budget.gap() + 1);
-    EXPECT_GE(run.starts(PollKind::Jobs).size(), busy ? 200u : 90u);
-    EXPECT_GE(run.starts(PollKind::Accounting).size(), busy ? 11u : 5u);
-    EXPECT_GE(run.starts(PollKind::Cluster).size(), busy ? 5u : 2u);
+    EXPECT_LE(run.longest_pause(slurm::PollKind::Jobs, 3600), jobs + 3 * budget.gap() + 1);
+    EXPECT_LE(run.longest_pause(slurm::PollKind::Nodes, 3600), 2 * jobs + 3 * budget.gap() + 1);
+    EXPECT_GE(run.starts(slurm::PollKind::Jobs).size(), busy ? 200u : 90u);
+    EXPECT_GE(run.starts(slurm::PollKind::Accounting).size(), busy ? 11u : 5u);
+    EXPECT_GE(run.starts(slurm::PollKind::Cluster).size(), busy ? 5u : 2u);
   }
 }
 
 TEST(PollBudget, StartsWithEveryKindSoon) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   const Simulation run = simulate(budget, 40, quick);
   ASSERT_EQ(run.calls.size(), 4u);
-  EXPECT_EQ(run.calls[0].kind, PollKind::Jobs);
+  EXPECT_EQ(run.calls[0].kind, slurm::PollKind::Jobs);
 }
 
 TEST(PollBudget, AKindWithoutAnIntervalIsAskedOnlyWhenHurried) {
-  PollLimits limits;
-  for (PollPace* pace : {&limits.idle, &limits.busy}) {
-    for (std::size_t i = 1; i < kPollKinds; ++i) {
+  slurm::PollLimits limits;
+  for (slurm::PollPace* pace : {&limits.idle, &limits.busy}) {
+    for (std::size_t i = 1; i < slurm::kPollKinds; ++i) {
       pace->intervals[i] = std::numeric_limits<double>::infinity();
     }
   }
-  PollBudget budget(limits);
+  slurm::PollBudget budget(limits);
   const Simulation run = simulate(budget, 600, quick);
-  EXPECT_EQ(run.starts(PollKind::Jobs).size(), run.calls.size());
-  budget.hurry(PollKind::Accounting, 600);
+  EXPECT_EQ(run.starts(slurm::PollKind::Jobs).size(), run.calls.size());
+  budget.hurry(slurm::PollKind::Accounting, 600);
   std::size_t asked = 0;
   for (double now = 600; now < 700; now += 1) {
     const auto kind = budget.next(now);
     if (!kind) continue;
-    asked += *kind == PollKind::Accounting ? 1 : 0;
+    asked += *kind == slurm::PollKind::Accounting ? 1 : 0;
     budget.started(*kind, now);
-    budget.finished(PollOutcome::Good, now);
+    budget.finished(slurm::PollOutcome::Good, now);
   }
   EXPECT_EQ(asked, 1U);
 }
 
 TEST(PollBudget, AKindThatNobodyWantsIsNotAskedFor) {
-  PollBudget budget({});
-  for (const PollKind kind :
-       {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster, PollKind::Reservations}) {
+  slurm::PollBudget budget({});
+  for (const slurm::PollKind kind : {slurm::PollKind::Accounting, slurm::PollKind::Nodes,
+                                     slurm::PollKind::Cluster, slurm::PollKind::Reservations}) {
     budget.set_wanted(kind, false, 0);
   }
   // Nodes are wanted from 1000 to 2000 s, and somebody is in a hurry for them all the time.
   const Simulation run = simulate(budget, 3600, quick, good, [&](double now) {
-    budget.set_wanted(PollKind::Nodes, now >= 1000 && now < 2000, now);
-    if (now < 1000 || now >= 2000) budget.hurry(PollKind::Nodes, now);
+    budget.set_wanted(slurm::PollKind::Nodes, now >= 1000 && now < 2000, now);
+    if (now < 1000 || now >= 2000) budget.hurry(slurm::PollKind::Nodes, now);
   });
-  EXPECT_EQ(run.starts(PollKind::Jobs).size() + run.starts(PollKind::Nodes).size(),
+  EXPECT_EQ(run.starts(slurm::PollKind::Jobs).size() + run.starts(slurm::PollKind::Nodes).size(),
             run.calls.size());
-  EXPECT_LE(run.longest_pause(PollKind::Jobs, 3600), 30 + 2 * budget.gap());
-  const std::vector<double> nodes = run.starts(PollKind::Nodes);
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Jobs, 3600), 30 + 2 * budget.gap());
+  const std::vector<double> nodes = run.starts(slurm::PollKind::Nodes);
   ASSERT_GE(nodes.size(), 12u);
   EXPECT_LE(nodes.size(), 17u);
   EXPECT_GE(nodes.front(), 1000);
@@ -142,92 +144,95 @@ TEST(PollBudget, AKindThatNobodyWantsIsNotAskedFor) {
 }
 
 TEST(PollBudget, WantedAgainIsNoOlderThanWhatWaits) {
-  PollBudget budget({});
-  budget.set_wanted(PollKind::Nodes, false, 0);
-  budget.hurry(PollKind::Jobs, 0);
-  budget.set_wanted(PollKind::Nodes, true, 10000);
-  for (const PollKind kind : {PollKind::Accounting, PollKind::Cluster}) {
+  slurm::PollBudget budget({});
+  budget.set_wanted(slurm::PollKind::Nodes, false, 0);
+  budget.hurry(slurm::PollKind::Jobs, 0);
+  budget.set_wanted(slurm::PollKind::Nodes, true, 10000);
+  for (const slurm::PollKind kind : {slurm::PollKind::Accounting, slurm::PollKind::Cluster}) {
     budget.set_wanted(kind, false, 0);
   }
-  EXPECT_EQ(budget.next(10001), PollKind::Jobs);
+  EXPECT_EQ(budget.next(10001), slurm::PollKind::Jobs);
 }
 
 TEST(PollBudget, AsksASlowSlurmLessOften) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
-  const Simulation run = simulate(budget, 3600, [](PollKind, double) { return 4.0; });
+  const Simulation run = simulate(budget, 3600, [](slurm::PollKind, double) { return 4.0; });
   // 4 s at a share of 5 % is once in 80 s.
-  EXPECT_LE(run.starts(PollKind::Jobs).size(), 3600u / 80 + 1);
-  EXPECT_GE(run.starts(PollKind::Jobs).size(), 30u);
-  EXPECT_EQ(budget.interval(PollKind::Jobs), 80);
+  EXPECT_LE(run.starts(slurm::PollKind::Jobs).size(), 3600u / 80 + 1);
+  EXPECT_GE(run.starts(slurm::PollKind::Jobs).size(), 30u);
+  EXPECT_EQ(budget.interval(slurm::PollKind::Jobs), 80);
   (void)simulate(budget, 1, quick);
 }
 
 TEST(PollBudget, OneSlowCallIsNoSlowSlurm) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
-  const Simulation run = simulate(
-      budget, 600, [](PollKind, double now) { return now >= 100 && now < 115 ? 115 - now : 0.05; });
-  EXPECT_LE(run.longest_pause(PollKind::Jobs, 600), 15 + 30 + 2 * budget.gap());
-  EXPECT_GE(run.starts(PollKind::Jobs).size(), 600u / 15 - 8);
+  const Simulation run = simulate(budget, 600, [](slurm::PollKind, double now) {
+    return now >= 100 && now < 115 ? 115 - now : 0.05;
+  });
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Jobs, 600), 15 + 30 + 2 * budget.gap());
+  EXPECT_GE(run.starts(slurm::PollKind::Jobs).size(), 600u / 15 - 8);
 }
 
 TEST(PollBudget, ASlowAccountingDoesNotSlowTheQueue) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
-  const Simulation run = simulate(budget, 3600, [](PollKind kind, double) {
-    return kind == PollKind::Accounting ? 20.0 : 0.05;
+  const Simulation run = simulate(budget, 3600, [](slurm::PollKind kind, double) {
+    return kind == slurm::PollKind::Accounting ? 20.0 : 0.05;
   });
-  EXPECT_GE(run.starts(PollKind::Jobs).size(), 180u);
-  EXPECT_GE(run.starts(PollKind::Accounting).size(), 7u);
+  EXPECT_GE(run.starts(slurm::PollKind::Jobs).size(), 180u);
+  EXPECT_GE(run.starts(slurm::PollKind::Accounting).size(), 7u);
 }
 
 TEST(PollBudget, RecoversFromSlowness) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
   const Simulation run =
-      simulate(budget, 3600, [](PollKind, double now) { return now < 600 ? 10.0 : 0.05; });
+      simulate(budget, 3600, [](slurm::PollKind, double now) { return now < 600 ? 10.0 : 0.05; });
   std::size_t late = 0;
-  for (const double start : run.starts(PollKind::Jobs)) late += start > 3000 ? 1 : 0;
+  for (const double start : run.starts(slurm::PollKind::Jobs)) late += start > 3000 ? 1 : 0;
   EXPECT_GE(late, 30u);
 }
 
 TEST(PollBudget, BacksOffFromRateLimits) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
-  const Simulation run =
-      simulate(budget, 3600, quick, [](PollKind, double) { return PollOutcome::RateLimited; });
+  const Simulation run = simulate(
+      budget, 3600, quick, [](slurm::PollKind, double) { return slurm::PollOutcome::RateLimited; });
   // Pauses of 15, 30, … 480 s are 945 s together; then one call in 600 s.
   EXPECT_LE(run.calls.size(), 11u);
   EXPECT_GE(run.calls.size(), 7u);
-  PollBudget recovering({});
+  slurm::PollBudget recovering({});
   recovering.set_busy(true);
-  const Simulation after = simulate(recovering, 3600, quick, [](PollKind, double now) {
-    return now < 300 ? PollOutcome::RateLimited : PollOutcome::Good;
+  const Simulation after = simulate(recovering, 3600, quick, [](slurm::PollKind, double now) {
+    return now < 300 ? slurm::PollOutcome::RateLimited : slurm::PollOutcome::Good;
   });
-  EXPECT_GE(after.starts(PollKind::Jobs).size(), 150u);
+  EXPECT_GE(after.starts(slurm::PollKind::Jobs).size(), 150u);
 }
 
 TEST(PollBudget, AFailingKindIsAskedRarelyAndAlone) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
-  const Simulation run = simulate(budget, 3600, quick, [](PollKind kind, double) {
-    return kind == PollKind::Nodes ? PollOutcome::Failed : PollOutcome::Good;
+  const Simulation run = simulate(budget, 3600, quick, [](slurm::PollKind kind, double) {
+    return kind == slurm::PollKind::Nodes ? slurm::PollOutcome::Failed : slurm::PollOutcome::Good;
   });
-  EXPECT_LE(run.starts(PollKind::Nodes).size(), 20u);
-  EXPECT_LE(run.longest_pause(PollKind::Nodes, 3600), 300 + 3 * budget.gap() + 1);
-  EXPECT_GE(run.starts(PollKind::Jobs).size(), 200u);
+  EXPECT_LE(run.starts(slurm::PollKind::Nodes).size(), 20u);
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Nodes, 3600), 300 + 3 * budget.gap() + 1);
+  EXPECT_GE(run.starts(slurm::PollKind::Jobs).size(), 200u);
 }
 
-PollOutcome failed(PollKind /*kind*/, double /*now*/) { return PollOutcome::Failed; }
+slurm::PollOutcome failed(slurm::PollKind /*kind*/, double /*now*/) {
+  return slurm::PollOutcome::Failed;
+}
 
 // Refused connections take no time, and a stopped slurmctld keeps a question for 10 to 20 s.
 TEST(PollBudget, ASilentSlurmIsAskedTwiceAMinute) {
   for (const double seconds : {0.05, 10.0, 20.0}) {
-    PollBudget budget({});
+    slurm::PollBudget budget({});
     budget.set_busy(true);
     const Simulation run = simulate(
-        budget, 1800, [&](PollKind, double) { return seconds; }, failed);
+        budget, 1800, [&](slurm::PollKind, double) { return seconds; }, failed);
     EXPECT_LE(run.most_per_minute(), 12u);
     double before = 60;  // when the first questions have failed
     std::size_t later = 0;
@@ -239,117 +244,120 @@ TEST(PollBudget, ASilentSlurmIsAskedTwiceAMinute) {
     }
     EXPECT_GE(before, 1760);
     EXPECT_LE(later, 1740u / 30 + 6) << "and accounting, which is another daemon";
-    EXPECT_LE(run.longest_pause(PollKind::Jobs, 1800), 4 * 36) << "in turn with nodes and cluster";
+    EXPECT_LE(run.longest_pause(slurm::PollKind::Jobs, 1800), 4 * 36)
+        << "in turn with nodes and cluster";
   }
 }
 
 TEST(PollBudget, TheFirstAnswerEndsASilenceAtOnce) {
   for (const bool looks : {false, true}) {
-    PollBudget budget({});
+    slurm::PollBudget budget({});
     budget.set_busy(true);
     const double back = 1000;
     const Simulation run = simulate(
-        budget, 1200, [&](PollKind, double now) { return now < back ? 20.0 : 0.05; },
-        [&](PollKind, double now) { return now < back ? PollOutcome::Failed : PollOutcome::Good; },
+        budget, 1200, [&](slurm::PollKind, double now) { return now < back ? 20.0 : 0.05; },
+        [&](slurm::PollKind, double now) {
+          return now < back ? slurm::PollOutcome::Failed : slurm::PollOutcome::Good;
+        },
         [&](double now) {
-          if (looks && now == back) budget.look(PollKind::Jobs, now);
+          if (looks && now == back) budget.look(slurm::PollKind::Jobs, now);
         });
-    const auto first_after = [&](PollKind kind) {
+    const auto first_after = [&](slurm::PollKind kind) {
       for (const double start : run.starts(kind)) {
         if (start >= back) return start - back;
       }
       return 1e9;
     };
     // A question that was under way when Slurm came back is that of before.
-    EXPECT_LE(first_after(PollKind::Jobs), (looks ? 20 : 30) + 3 * budget.gap());
-    EXPECT_LE(first_after(PollKind::Nodes), (looks ? 20 : 30) + 4 * budget.gap());
+    EXPECT_LE(first_after(slurm::PollKind::Jobs), (looks ? 20 : 30) + 3 * budget.gap());
+    EXPECT_LE(first_after(slurm::PollKind::Nodes), (looks ? 20 : 30) + 4 * budget.gap());
     std::size_t jobs = 0;
-    for (const double start : run.starts(PollKind::Jobs)) jobs += start > 1040 ? 1 : 0;
+    for (const double start : run.starts(slurm::PollKind::Jobs)) jobs += start > 1040 ? 1 : 0;
     EXPECT_GE(jobs, 160u / 15 - 2) << "no pause is left of the silence";
   }
 }
 
 // What a command was answered counts as well: then all that was missed is asked for.
 TEST(PollBudget, AnAnswerToACommandEndsASilence) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
   (void)simulate(budget, 600, quick, failed);
   EXPECT_FALSE(budget.next(600.1)) << "it pauses";
   budget.answered(610);
   ASSERT_TRUE(budget.next(610));
   budget.started(*budget.next(610), 610);
-  budget.finished(PollOutcome::Good, 610.05);
+  budget.finished(slurm::PollOutcome::Good, 610.05);
   EXPECT_TRUE(budget.next(610 + budget.gap())) << "the other kinds";
 }
 
 TEST(PollBudget, WhoLooksKeepsToTheShare) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
   const Simulation slow = simulate(
-      budget, 3600, [](PollKind, double) { return 4.0; }, good,
-      [&](double now) { budget.look(PollKind::Jobs, now); });
-  EXPECT_LE(slow.starts(PollKind::Jobs).size(), 3600u / 80 + 1) << "4 s at 5 %";
-  PollBudget other({});
+      budget, 3600, [](slurm::PollKind, double) { return 4.0; }, good,
+      [&](double now) { budget.look(slurm::PollKind::Jobs, now); });
+  EXPECT_LE(slow.starts(slurm::PollKind::Jobs).size(), 3600u / 80 + 1) << "4 s at 5 %";
+  slurm::PollBudget other({});
   other.set_busy(true);
-  const Simulation fast =
-      simulate(other, 600, quick, good, [&](double now) { other.look(PollKind::Jobs, now); });
-  EXPECT_LE(fast.longest_pause(PollKind::Jobs, 600), 3 * other.gap()) << "else at once";
+  const Simulation fast = simulate(other, 600, quick, good,
+                                   [&](double now) { other.look(slurm::PollKind::Jobs, now); });
+  EXPECT_LE(fast.longest_pause(slurm::PollKind::Jobs, 600), 3 * other.gap()) << "else at once";
   EXPECT_LE(fast.most_per_minute(), 12u);
 }
 
 // What a command has changed may have come too late for the answer that was under way.
 // Somebody has the page open, and a job has to be looked up in accounting, which has no interval.
 TEST(PollBudget, WhoLooksStarvesNobody) {
-  PollLimits limits;
-  for (PollPace* pace : {&limits.idle, &limits.busy}) {
-    pace->intervals[static_cast<std::size_t>(PollKind::Accounting)] =
+  slurm::PollLimits limits;
+  for (slurm::PollPace* pace : {&limits.idle, &limits.busy}) {
+    pace->intervals[static_cast<std::size_t>(slurm::PollKind::Accounting)] =
         std::numeric_limits<double>::infinity();
   }
-  PollBudget budget(limits);
+  slurm::PollBudget budget(limits);
   budget.set_busy(true);
-  budget.set_wanted(PollKind::Cluster, false, 0);
+  budget.set_wanted(slurm::PollKind::Cluster, false, 0);
   const auto look = [&](double now) {
-    budget.look(PollKind::Jobs, now);
-    budget.look(PollKind::Nodes, now);
-    budget.hurry(PollKind::Accounting, now);
+    budget.look(slurm::PollKind::Jobs, now);
+    budget.look(slurm::PollKind::Nodes, now);
+    budget.hurry(slurm::PollKind::Accounting, now);
   };
   const Simulation run = simulate(
-      budget, 600, [](PollKind, double) { return 0.05; }, good, look);
-  EXPECT_LE(run.longest_pause(PollKind::Accounting, 600), 30);
-  EXPECT_LE(run.longest_pause(PollKind::Jobs, 600), 30);
-  EXPECT_LE(run.longest_pause(PollKind::Nodes, 600), 60);
+      budget, 600, [](slurm::PollKind, double) { return 0.05; }, good, look);
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Accounting, 600), 30);
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Jobs, 600), 30);
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Nodes, 600), 60);
   EXPECT_LE(run.most_per_minute(), 12U);
 }
 
 TEST(PollBudget, WhoHurriesDuringAQuestionIsServedByTheNext) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
-  budget.started(PollKind::Jobs, 100);
-  budget.hurry(PollKind::Jobs, 100.5);
-  budget.finished(PollOutcome::Good, 101);
-  for (const PollKind kind :
-       {PollKind::Accounting, PollKind::Nodes, PollKind::Cluster, PollKind::Reservations}) {
+  budget.started(slurm::PollKind::Jobs, 100);
+  budget.hurry(slurm::PollKind::Jobs, 100.5);
+  budget.finished(slurm::PollOutcome::Good, 101);
+  for (const slurm::PollKind kind : {slurm::PollKind::Accounting, slurm::PollKind::Nodes,
+                                     slurm::PollKind::Cluster, slurm::PollKind::Reservations}) {
     budget.set_wanted(kind, false, 101);
   }
-  EXPECT_EQ(budget.next(100 + budget.gap() + 0.1), PollKind::Jobs);
+  EXPECT_EQ(budget.next(100 + budget.gap() + 0.1), slurm::PollKind::Jobs);
 }
 
 TEST(PollBudget, HurryIsServedWithinTheBudget) {
-  PollBudget budget({});
+  slurm::PollBudget budget({});
   budget.set_busy(true);
   // Somebody who is always in a hurry neither breaks the budget nor starves the others.
-  const Simulation run =
-      simulate(budget, 3600, quick, good, [&](double now) { budget.hurry(PollKind::Jobs, now); });
+  const Simulation run = simulate(budget, 3600, quick, good,
+                                  [&](double now) { budget.hurry(slurm::PollKind::Jobs, now); });
   EXPECT_LE(run.most_per_minute(), 12u);
-  EXPECT_LE(run.longest_pause(PollKind::Jobs, 3600), 4 * budget.gap());
-  EXPECT_LE(run.longest_pause(PollKind::Nodes, 3600), 30 + 5 * budget.gap());
-  EXPECT_LE(run.longest_pause(PollKind::Cluster, 3600), 600 + 600 * 0.5);
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Jobs, 3600), 4 * budget.gap());
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Nodes, 3600), 30 + 5 * budget.gap());
+  EXPECT_LE(run.longest_pause(slurm::PollKind::Cluster, 3600), 600 + 600 * 0.5);
 }
 
 TEST(PollBudget, PropertyNeverAboveTheBudgetAndNobodyStarves) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     std::mt19937_64 random(seed);
-    PollBudget budget({});
+    slurm::PollBudget budget({});
     const double slowness = static_cast<double>(random() % 100) / 20;
     const std::uint64_t failing = random() % 8;
     bool busy = random() % 2 == 0;
@@ -357,12 +365,15 @@ TEST(PollBudget, PropertyNeverAboveTheBudgetAndNobodyStarves) {
     const double seconds = 6 * 3600;
     const Simulation run = simulate(
         budget, seconds,
-        [&](PollKind, double) { return slowness * static_cast<double>(random() % 100) / 100; },
-        [&](PollKind, double) {
-          return random() % 8 < failing / 2 ? PollOutcome::Failed : PollOutcome::Good;
+        [&](slurm::PollKind, double) {
+          return slowness * static_cast<double>(random() % 100) / 100;
+        },
+        [&](slurm::PollKind, double) {
+          return random() % 8 < failing / 2 ? slurm::PollOutcome::Failed : slurm::PollOutcome::Good;
         },
         [&](double now) {
-          if (random() % 400 == 0) budget.hurry(static_cast<PollKind>(random() % kPollKinds), now);
+          if (random() % 400 == 0)
+            budget.hurry(static_cast<slurm::PollKind>(random() % slurm::kPollKinds), now);
           if (random() % 4000 == 0) budget.set_busy(busy = !busy);
         });
     EXPECT_LE(run.most_per_minute(), 12u) << "seed " << seed;
@@ -370,9 +381,9 @@ TEST(PollBudget, PropertyNeverAboveTheBudgetAndNobodyStarves) {
       ASSERT_GE(run.calls[i].start, run.calls[i - 1].end) << "seed " << seed;
       ASSERT_GE(run.calls[i].start - run.calls[i - 1].start, 5.0) << "seed " << seed;
     }
-    const double bounds[kPollKinds] = {300, 600, 300, 1800, 650};
-    for (std::size_t i = 0; i < kPollKinds; ++i) {
-      const auto kind = static_cast<PollKind>(i);
+    const double bounds[slurm::kPollKinds] = {300, 600, 300, 1800, 650};
+    for (std::size_t i = 0; i < slurm::kPollKinds; ++i) {
+      const auto kind = static_cast<slurm::PollKind>(i);
       EXPECT_LE(run.longest_pause(kind, seconds), bounds[i] + 90)
           << "seed " << seed << " kind " << i;
     }

@@ -24,17 +24,17 @@ const std::string kShowJob =
     "TresPerNode=gres:gpu:8\n";
 
 TEST(Scontrol, Job) {
-  const auto read = parse_scontrol_job(kShowJob, "31");
+  const auto read = slurm::parse_scontrol_job(kShowJob, "31");
   ASSERT_TRUE(read);
-  const JobRow& job = *read;
+  const slurm::JobRow& job = *read;
   EXPECT_EQ(job.id, "31");
   EXPECT_EQ(job.name, "regatta-0123456789abcdef");
   EXPECT_EQ(job.user, "ada");
-  EXPECT_EQ(job.state.base, JobBase::Running);
+  EXPECT_EQ(job.state.base, slurm::JobBase::Running);
   EXPECT_EQ(job.restarts, 2);
   EXPECT_EQ(job.nodes, "node[01-02]");
   EXPECT_EQ(job.node_count, 2);
-  EXPECT_EQ(gpu_count(job), 16);
+  EXPECT_EQ(slurm::gpu_count(job), 16);
   EXPECT_EQ(job.allocated.gpus->count, 16);
   EXPECT_EQ(job.command, "/runs/a demo/submit/0123456789abcdef.sh --with arguments");
   EXPECT_EQ(job.work_directory, "/home/ada");
@@ -57,23 +57,24 @@ TEST(Scontrol, ANameThatImitatesAKeyCostsThatValue) {
   for (const Row& row : rows) {
     std::string text = kShowJob;
     text.replace(text.find("regatta-0123456789abcdef"), 24, row.name);
-    const auto job = parse_scontrol_job(text, "31");
+    const auto job = slurm::parse_scontrol_job(text, "31");
     EXPECT_EQ(job.has_value(), !row.damaged) << row.name;
     if (!job) continue;
     EXPECT_EQ(job->id, "31");
-    EXPECT_EQ(job->state.base, JobBase::Running);
+    EXPECT_EQ(job->state.base, slurm::JobBase::Running);
     EXPECT_NE(job->nodes, "evil");
   }
   std::string broken = kShowJob;
   broken.insert(broken.find(" UserId"), "\nJobId=31 JobState=COMPLETED");
-  EXPECT_FALSE(parse_scontrol_job(broken, "31"));
-  EXPECT_FALSE(parse_scontrol_job(kShowJob, "32"));
-  EXPECT_FALSE(parse_scontrol_job("", "31"));
-  EXPECT_FALSE(parse_scontrol_job("slurm_load_jobs error: Invalid job id specified\n", "31"));
+  EXPECT_FALSE(slurm::parse_scontrol_job(broken, "31"));
+  EXPECT_FALSE(slurm::parse_scontrol_job(kShowJob, "32"));
+  EXPECT_FALSE(slurm::parse_scontrol_job("", "31"));
+  EXPECT_FALSE(
+      slurm::parse_scontrol_job("slurm_load_jobs error: Invalid job id specified\n", "31"));
 }
 
 TEST(Scontrol, WaitingJobAndNewerReleases) {
-  const auto newer = parse_scontrol_job(
+  const auto newer = slurm::parse_scontrol_job(
       "JobId=5 JobName=a JobState=PENDING Reason=BeginTime NumNodes=2-4 NodeList= "
       "TimeLimit=00:01:00 "
       "ReqTRES=cpu=4,node=2,gres/gpu=16 AllocTRES=(null) NewKey=7 Restarts=0\n",
@@ -82,17 +83,17 @@ TEST(Scontrol, WaitingJobAndNewerReleases) {
   EXPECT_EQ(newer->node_count, 2);
   EXPECT_EQ(newer->nodes, std::nullopt);
   EXPECT_EQ(newer->reason, "BeginTime");
-  EXPECT_EQ(gpu_count(*newer), 16);
+  EXPECT_EQ(slurm::gpu_count(*newer), 16);
   EXPECT_EQ(newer->allocated.gpus, std::nullopt);
-  const auto older = parse_scontrol_job(
+  const auto older = slurm::parse_scontrol_job(
       "JobId=6 JobName=b JobState=PENDING TRES=cpu=4,gres/gpu:h100=2 SomethingNew=1 2 3\n", "6");
   ASSERT_TRUE(older);
-  EXPECT_EQ(gpu_count(*older), 2) << "of a waiting job, TRES is the request";
+  EXPECT_EQ(slurm::gpu_count(*older), 2) << "of a waiting job, TRES is the request";
   EXPECT_FALSE(older->allocated.gpus);
 }
 
 TEST(Scontrol, Nodes) {
-  const Nodes nodes = parse_scontrol_nodes(
+  const slurm::Nodes nodes = slurm::parse_scontrol_nodes(
       "NodeName=node01 Arch=x86_64 CoresPerSocket=16 CPUAlloc=4 CPUEfctv=32 CPUTot=32 CPULoad=0.52 "
       "AvailableFeatures=ib,h100 ActiveFeatures=ib,h100 Gres=gpu:h100:8(S:0-1) NodeAddr=127.0.0.1 "
       "NodeHostName=node01 Version=22.05.8 OS=Linux 6.1.0 #1 SMP RealMemory=256000 AllocMem=4000 "
@@ -107,7 +108,7 @@ TEST(Scontrol, Nodes) {
       "NodeName=node04\nState=IDLE\n");
   EXPECT_EQ(nodes.damaged, 1u) << "the last has no state";
   ASSERT_EQ(nodes.rows.size(), 3u);
-  EXPECT_TRUE(nodes.rows[0].state.has(NodeFlag::Drain)) << "the reason's State is none";
+  EXPECT_TRUE(nodes.rows[0].state.has(slurm::NodeFlag::Drain)) << "the reason's State is none";
   EXPECT_EQ(nodes.rows[0].reason, "drained health: xid 79 State=IDLE? [root@2026-11-21T12:00:00]");
   EXPECT_EQ(nodes.rows[1].name, "node02");
   EXPECT_EQ(nodes.rows[1].load, std::nullopt);
@@ -115,14 +116,14 @@ TEST(Scontrol, Nodes) {
   EXPECT_EQ(nodes.rows[1].gpus_allocated, 0);
   EXPECT_TRUE(nodes.rows[1].features.empty());
   EXPECT_EQ(nodes.rows[2].reason, "Not responding [slurm@x]");
-  EXPECT_FALSE(can_work(nodes.rows[2].state));
-  const Nodes drained = parse_scontrol_nodes(
+  EXPECT_FALSE(slurm::can_work(nodes.rows[2].state));
+  const slurm::Nodes drained = slurm::parse_scontrol_nodes(
       "NodeName=n1 CPUAlloc=4 CPUTot=32 CPULoad=0.52 ActiveFeatures=ib,h100 Gres=gpu:h100:8(S:0-1) "
       "OS=Linux 6.1.0 #1 RealMemory=256000 FreeMem=200000 State=MIXED+DRAIN Partitions=main,high "
       "CfgTRES=cpu=32,gres/gpu=8 AllocTRES=cpu=4,gres/gpu=2 Reason=xid 79 [root@x]\n");
   ASSERT_EQ(drained.rows.size(), 1u);
-  const NodeRow& node = drained.rows[0];
-  EXPECT_TRUE(node.state.has(NodeFlag::Drain));
+  const slurm::NodeRow& node = drained.rows[0];
+  EXPECT_TRUE(node.state.has(slurm::NodeFlag::Drain));
   EXPECT_EQ(node.gpus->by_type.at("h100"), 8);
   EXPECT_EQ(node.gpus_allocated, 2);
   EXPECT_EQ(node.load, 0.52);
@@ -154,13 +155,13 @@ TEST(Scontrol, WhatPeopleWroteAboutANodeIsNoNodeAndHidesNone) {
       {"empty", " Reason=", std::nullopt},
   };
   for (const Case& item : cases) {
-    const Nodes nodes = parse_scontrol_nodes(
+    const slurm::Nodes nodes = slurm::parse_scontrol_nodes(
         std::string("NodeName=n1 Gres=gpu:8 CPUTot=32 State=IDLE+DRAIN Partitions=main") +
         item.tail + "\nNodeName=n2 State=IDLE\n");
     EXPECT_EQ(nodes.damaged, 0u) << item.name;
     ASSERT_EQ(nodes.rows.size(), 2u) << item.name;
     EXPECT_EQ(nodes.rows[0].name, "n1") << item.name;
-    EXPECT_TRUE(nodes.rows[0].state.has(NodeFlag::Drain)) << item.name;
+    EXPECT_TRUE(nodes.rows[0].state.has(slurm::NodeFlag::Drain)) << item.name;
     EXPECT_EQ(nodes.rows[0].cpus, 32) << item.name;
     EXPECT_EQ(nodes.rows[0].gpus->count, 8) << item.name;
     EXPECT_EQ(nodes.rows[0].reason, item.reason) << item.name;
@@ -170,7 +171,7 @@ TEST(Scontrol, WhatPeopleWroteAboutANodeIsNoNodeAndHidesNone) {
 }
 
 TEST(Scontrol, Partitions) {
-  const auto partitions = parse_scontrol_partitions(
+  const auto partitions = slurm::parse_scontrol_partitions(
       "PartitionName=main AllowGroups=ALL AllowAccounts=ml,phys AllowQos=ALL AllocNodes=ALL "
       "Default=YES "
       "QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=5 Hidden=NO "
@@ -200,7 +201,7 @@ TEST(Scontrol, Partitions) {
 }
 
 TEST(Scontrol, Config) {
-  const ClusterConfig config = parse_scontrol_config(
+  const slurm::ClusterConfig config = slurm::parse_scontrol_config(
       "Configuration data as of 2026-11-21T12:00:00\n"
       "AccountingStorageType   = accounting_storage/slurmdbd\n"
       "AccountingStoreFlags    = job_comment,job_script\n"
@@ -213,7 +214,7 @@ TEST(Scontrol, Config) {
       "SLURM_VERSION           = 24.11.5\n"
       "\nCgroup Support Configuration:\nClusterName             = other\nno equals here\n= 5\n");
   EXPECT_EQ(config.cluster_name, "lab");
-  EXPECT_EQ(to_string(*config.version), "24.11.5");
+  EXPECT_EQ(slurm::to_string(*config.version), "24.11.5");
   EXPECT_EQ(config.min_job_age, 600);
   EXPECT_EQ(config.kill_wait, 30);
   EXPECT_EQ(config.requeue, true);
@@ -221,14 +222,14 @@ TEST(Scontrol, Config) {
   EXPECT_EQ(config.comments_accounted, true);
   EXPECT_EQ(config.rate_limited, true);
   EXPECT_EQ(config.values.at("Prolog"), "");
-  const ClusterConfig bare = parse_scontrol_config(
+  const slurm::ClusterConfig bare = slurm::parse_scontrol_config(
       "AccountingStorageType   = (null)\nJobRequeue = 0\nSlurmctldParameters = (null)\n"
       "AccountingStoreFlags = (null)\n");
   EXPECT_EQ(bare.accounting, false);
   EXPECT_EQ(bare.requeue, false);
   EXPECT_EQ(bare.comments_accounted, false);
   EXPECT_EQ(bare.rate_limited, false);
-  const ClusterConfig nothing = parse_scontrol_config("garbage");
+  const slurm::ClusterConfig nothing = slurm::parse_scontrol_config("garbage");
   EXPECT_EQ(nothing.accounting, std::nullopt);
   EXPECT_EQ(nothing.min_job_age, std::nullopt);
 }

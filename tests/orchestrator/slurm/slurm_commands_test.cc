@@ -37,13 +37,13 @@ class SlurmCommandsTest : public testing::Test {
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
     ::chmod(path.c_str(), 0755);
   }
-  SlurmCommands commands(double seconds = kLong) const {
+  slurm::SlurmCommands commands(double seconds = kLong) const {
     const auto path = [&](const char* name) { return (folder_ / name).string(); };
-    return SlurmCommands({path("sbatch"), path("squeue"), path("sacct"), path("scontrol"),
-                          path("scancel"), path("sinfo")},
-                         {seconds, seconds}, environment_);
+    return slurm::SlurmCommands({path("sbatch"), path("squeue"), path("sacct"), path("scontrol"),
+                                 path("scancel"), path("sinfo")},
+                                {seconds, seconds}, environment_);
   }
-  Submission submit(const std::string& body, double seconds = kLong) {
+  slurm::Submission submit(const std::string& body, double seconds = kLong) {
     program("sbatch", body);
     return commands(seconds).sbatch({"--nodes=2"}, folder_ / "job.sh");
   }
@@ -56,9 +56,10 @@ class SlurmCommandsTest : public testing::Test {
   std::map<std::string, std::string> environment_;
 };
 
-std::string kind_of(const Submission& submission) {
-  if (const auto* submitted = std::get_if<Submitted>(&submission)) return "job " + submitted->id;
-  return std::holds_alternative<Refused>(submission) ? "refused" : "ambiguous";
+std::string kind_of(const slurm::Submission& submission) {
+  if (const auto* submitted = std::get_if<slurm::Submitted>(&submission))
+    return "job " + submitted->id;
+  return std::holds_alternative<slurm::Refused>(submission) ? "refused" : "ambiguous";
 }
 
 TEST_F(SlurmCommandsTest, SbatchTellsSubmittedRefusedAndAmbiguous) {
@@ -100,16 +101,16 @@ TEST_F(SlurmCommandsTest, SbatchTellsSubmittedRefusedAndAmbiguous) {
 
 TEST_F(SlurmCommandsTest, AnSbatchThatHangsIsAmbiguousAndEnded) {
   // The deadline comes while the program and a child of its hang.
-  const Submission submission = submit("echo 17; sleep 600 & sleep 600", 0.5);
+  const slurm::Submission submission = submit("echo 17; sleep 600 & sleep 600", 0.5);
   ASSERT_EQ(kind_of(submission), "ambiguous");
-  EXPECT_THAT(std::get<Ambiguous>(submission).why, HasSubstr("did not answer in time"));
+  EXPECT_THAT(std::get<slurm::Ambiguous>(submission).why, HasSubstr("did not answer in time"));
 }
 
 TEST_F(SlurmCommandsTest, AMissingSbatchIsRefused) {
-  const Submission submission = commands().sbatch({}, folder_ / "job.sh");
+  const slurm::Submission submission = commands().sbatch({}, folder_ / "job.sh");
   ASSERT_EQ(kind_of(submission), "refused");
-  EXPECT_EQ(std::get<Refused>(submission).code, base::Code::Operator);
-  EXPECT_THAT(std::get<Refused>(submission).reason, HasSubstr("cannot start"));
+  EXPECT_EQ(std::get<slurm::Refused>(submission).code, base::Code::Operator);
+  EXPECT_THAT(std::get<slurm::Refused>(submission).reason, HasSubstr("cannot start"));
 }
 
 TEST_F(SlurmCommandsTest, ArgumentsArriveLiterally) {
@@ -131,7 +132,7 @@ TEST_F(SlurmCommandsTest, OnlyTheAllowedEnvironmentIsSeen) {
       {"SLURM_CONF", "/c"},      {"TZ", "Asia/Tokyo"},   {"SLURM_JWT", "secret"},
       {"SBATCH_PARTITION", "x"}, {"SQUEUE_FORMAT", "x"}, {"SLURM_TIME_FORMAT", "relative"},
       {"LD_PRELOAD", "/x"},      {"LANG", "de_DE"},      {"SACCT_FORMAT", "x"}};
-  environment_ = slurm_environment(whole);
+  environment_ = slurm::slurm_environment(whole);
   ASSERT_EQ(::setenv("SQUEUE_STATES", "RUNNING", 1), 0);
   program("squeue", "env > '" + (folder_ / "seen").string() + "'");
   program("sbatch", "env > '" + (folder_ / "seen_by_sbatch").string() + "'; echo 5");
@@ -170,14 +171,14 @@ TEST_F(SlurmCommandsTest, HintsForRefusals) {
       {"Requested account has breached requested QOS usage threshold", "usage decays"},
   };
   for (const auto& [text, part] : rows) {
-    EXPECT_THAT(refusal_hint(text), HasSubstr(part)) << text;
-    const Submission submission =
-        submission_of({{1, std::nullopt}, "", "sbatch: error: " + std::string(text) + "\n", false});
+    EXPECT_THAT(slurm::refusal_hint(text), HasSubstr(part)) << text;
+    const slurm::Submission submission = slurm::submission_of(
+        {{1, std::nullopt}, "", "sbatch: error: " + std::string(text) + "\n", false});
     ASSERT_EQ(kind_of(submission), "refused") << text;
-    EXPECT_THAT(std::get<Refused>(submission).hint, HasSubstr(part));
-    EXPECT_THAT(std::get<Refused>(submission).reason, HasSubstr(text));
+    EXPECT_THAT(std::get<slurm::Refused>(submission).hint, HasSubstr(part));
+    EXPECT_THAT(std::get<slurm::Refused>(submission).reason, HasSubstr(text));
   }
-  EXPECT_EQ(refusal_hint("never heard of"), "");
+  EXPECT_EQ(slurm::refusal_hint("never heard of"), "");
 }
 
 // The words are those of 22.05; sbatch names the limit in the line before.
@@ -186,14 +187,14 @@ TEST_F(SlurmCommandsTest, ALimitOnSubmittedJobsPasses) {
       "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit "
       "limit, user's size and/or time limits)\n";
   const auto asked = [&](const std::string& limit) {
-    return std::get<Refused>(
-        submission_of({{1, std::nullopt}, "", "sbatch: error: " + limit + "\n" + refusal, false},
-                      {"--account=submitjob", "--qos=a"}));
+    return std::get<slurm::Refused>(slurm::submission_of(
+        {{1, std::nullopt}, "", "sbatch: error: " + limit + "\n" + refusal, false},
+        {"--account=submitjob", "--qos=a"}));
   };
   for (const std::string limit :
        {"AssocMaxSubmitJobLimit", "AssocGrpSubmitJobsLimit", "QOSMaxSubmitJobPerUserLimit",
         "QOSGrpSubmitJobsLimit", "MaxSubmitJobsPerAccount"}) {
-    const Refused refused = asked(limit);
+    const slurm::Refused refused = asked(limit);
     EXPECT_EQ(refused.code, base::Code::Retry) << limit;
     EXPECT_THAT(refused.hint, HasSubstr("wait"));
     EXPECT_THAT(refused.reason,
@@ -201,7 +202,7 @@ TEST_F(SlurmCommandsTest, ALimitOnSubmittedJobsPasses) {
   }
   for (const std::string limit : {"QOSMaxWallDurationPerJobLimit", "QOSMaxNodePerUserLimit",
                                   "invalid account specified: submitjob", ""}) {
-    const Refused refused = asked(limit);
+    const slurm::Refused refused = asked(limit);
     EXPECT_EQ(refused.code, base::Code::User) << limit;
     EXPECT_THAT(refused.reason, HasSubstr(limit));
   }
@@ -218,9 +219,10 @@ TEST_F(SlurmCommandsTest, WhatSbatchRepeatsIsNotItsAnswer) {
       {"--partition=munge", "sbatch: error: Munge encode failed: no socket\n", "ambiguous"},
   };
   for (const auto& [argument, errors, kind] : rows) {
-    const Submission submission = submission_of({{1, std::nullopt}, "", errors, false}, {argument});
+    const slurm::Submission submission =
+        slurm::submission_of({{1, std::nullopt}, "", errors, false}, {argument});
     EXPECT_EQ(kind_of(submission), kind) << argument << ": " << errors;
-    const auto* const refused = std::get_if<Refused>(&submission);
+    const auto* const refused = std::get_if<slurm::Refused>(&submission);
     if (refused == nullptr) continue;
     EXPECT_EQ(refused->code, base::Code::User) << errors;
     EXPECT_THAT(refused->reason, HasSubstr("sbatch: ")) << "nothing is left out of the message";
@@ -229,21 +231,23 @@ TEST_F(SlurmCommandsTest, WhatSbatchRepeatsIsNotItsAnswer) {
 
 TEST_F(SlurmCommandsTest, FailuresHaveAKindAndOneLine) {
   const auto failed = [](const std::string& errors) {
-    return failure_of("squeue", {{1, std::nullopt}, "", errors, false});
+    return slurm::failure_of("squeue", {{1, std::nullopt}, "", errors, false});
   };
   EXPECT_EQ(
       failed("slurm_load_jobs error: Unable to contact slurm controller (connect failure)").kind,
-      FailureKind::Unreachable);
+      slurm::FailureKind::Unreachable);
   EXPECT_EQ(failed("slurm_load_jobs error: Socket timed out on send/recv operation").kind,
-            FailureKind::Unreachable);
+            slurm::FailureKind::Unreachable);
   EXPECT_EQ(failed("error: Rate limit exceeded, please retry momentarily").kind,
-            FailureKind::RateLimited);
-  EXPECT_EQ(failed("slurm_load_jobs error: Invalid job id specified").kind, FailureKind::NotFound);
-  EXPECT_EQ(failed("Slurm accounting storage is disabled").kind, FailureKind::Disabled);
-  EXPECT_EQ(failed("squeue: error: Invalid user: nobody").kind, FailureKind::Refused);
-  EXPECT_EQ(failure_of("squeue", {{std::nullopt, 11}, "", "", false}).kind,
-            FailureKind::Unreachable);
-  EXPECT_EQ(failure_of("squeue", {{std::nullopt, 9}, "", "", true}).kind, FailureKind::Deadline);
+            slurm::FailureKind::RateLimited);
+  EXPECT_EQ(failed("slurm_load_jobs error: Invalid job id specified").kind,
+            slurm::FailureKind::NotFound);
+  EXPECT_EQ(failed("Slurm accounting storage is disabled").kind, slurm::FailureKind::Disabled);
+  EXPECT_EQ(failed("squeue: error: Invalid user: nobody").kind, slurm::FailureKind::Refused);
+  EXPECT_EQ(slurm::failure_of("squeue", {{std::nullopt, 11}, "", "", false}).kind,
+            slurm::FailureKind::Unreachable);
+  EXPECT_EQ(slurm::failure_of("squeue", {{std::nullopt, 9}, "", "", true}).kind,
+            slurm::FailureKind::Deadline);
   const std::string message =
       failed("note\nsqueue: error: \x1b[31mbad\x07 " + std::string(100000, 'x') + "\nbye\n")
           .message;
@@ -261,7 +265,7 @@ printf '%s\n' "$f" >> ')sh" +
                         (folder_ / "formats").string() + R"sh('
 printf '%s\n' "$f" | sed 's/%A/17/g; s/%T/RUNNING/; s/%j/regatta-1/; s/%[a-zA-Z]//g')sh");
   for (int i = 0; i < 2; ++i) {
-    const Answer<Jobs> jobs = commands().squeue({.user = "ada"});
+    const slurm::Answer<slurm::Jobs> jobs = commands().squeue({.user = "ada"});
     ASSERT_TRUE(jobs.value) << jobs.failure->message;
     ASSERT_EQ(jobs.value->rows.size(), 1u);
     EXPECT_EQ(jobs.value->rows[0].id, "17");
@@ -275,18 +279,20 @@ printf '%s\n' "$f" | sed 's/%A/17/g; s/%T/RUNNING/; s/%j/regatta-1/; s/%[a-zA-Z]
 
 TEST_F(SlurmCommandsTest, QueriesThatFail) {
   program("squeue", "sleep 600");
-  EXPECT_EQ(commands(0.3).squeue({.user = "a"}).failure->kind, FailureKind::Deadline);
+  EXPECT_EQ(commands(0.3).squeue({.user = "a"}).failure->kind, slurm::FailureKind::Deadline);
   program("squeue", "head -c 10000000 /dev/zero | tr '\\0' '\\n'; exit 0");
   EXPECT_TRUE(commands().squeue({.user = "a"}).value->rows.empty());
   program("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
-  EXPECT_EQ(commands().sacct({.user = "a"}, 0, {22, 5, 8}).failure->kind, FailureKind::Disabled);
+  EXPECT_EQ(commands().sacct({.user = "a"}, 0, {22, 5, 8}).failure->kind,
+            slurm::FailureKind::Disabled);
   program("sacct", R"sh(case "$*" in *FailedNode*)
 echo 'sacct: error: Invalid field requested: "FailedNode"' >&2; exit 1;; esac)sh");
   EXPECT_TRUE(commands().sacct({.user = "a"}, 0, {25, 5, 0}).value) << "asked again without it";
-  EXPECT_EQ(commands().sinfo().failure->kind, FailureKind::Missing);
+  EXPECT_EQ(commands().sinfo().failure->kind, slurm::FailureKind::Missing);
   program("scontrol", "echo JobId=6 JobName=a JobState=RUNNING");
-  EXPECT_EQ(commands().show_job("6").value->state.base, JobBase::Running);
-  EXPECT_EQ(commands().show_job("7").failure->kind, FailureKind::Incomplete) << "another's row";
+  EXPECT_EQ(commands().show_job("6").value->state.base, slurm::JobBase::Running);
+  EXPECT_EQ(commands().show_job("7").failure->kind, slurm::FailureKind::Incomplete)
+      << "another's row";
   EXPECT_THROW((void)commands().show_job("6; reboot"), base::Error);
   program("scontrol", "echo 'ClusterName = lab'");
   EXPECT_EQ(commands().show_config().value->cluster_name, "lab");
@@ -328,9 +334,9 @@ TEST_F(SlurmCommandsTest, AnAnswerOfJobsIsWholeOrSaysThatItIsNot) {
     for (const char* const name : {"squeue", "sacct"}) {
       if (name == std::string("sacct") && row.rows > 0) continue;  // its row looks otherwise
       program(name, kRow + row.body);
-      const Answer<Jobs> answer = name == std::string("sacct")
-                                      ? commands().sacct({.user = "a"}, 0, {22, 5, 8})
-                                      : commands().squeue({.user = "a"});
+      const slurm::Answer<slurm::Jobs> answer = name == std::string("sacct")
+                                                    ? commands().sacct({.user = "a"}, 0, {22, 5, 8})
+                                                    : commands().squeue({.user = "a"});
       ASSERT_TRUE(answer.value) << row.name << ": " << answer.failure->message;
       EXPECT_EQ(answer.value->whole, row.whole) << name << ": " << row.name;
       EXPECT_EQ(answer.value->rows.size(), row.rows) << name << ": " << row.name;
@@ -345,13 +351,13 @@ TEST_F(SlurmCommandsTest, AnAnswerOfJobsIsWholeOrSaysThatItIsNot) {
 TEST_F(SlurmCommandsTest, OtherAnswersComeToTheirEndOrAreNone) {
   const std::string job = "JobId=6 JobName=a JobState=RUNNING";
   program("scontrol", "printf '%s' '" + job + "'");
-  EXPECT_EQ(commands().show_job("6").failure->kind, FailureKind::Incomplete);
+  EXPECT_EQ(commands().show_job("6").failure->kind, slurm::FailureKind::Incomplete);
   program("scontrol", "echo '" + job + "'");
   EXPECT_TRUE(commands().show_job("6").value);
   program("scontrol", "echo NodeName=a State=IDLE; printf 'NodeName=b Sta'");
-  EXPECT_EQ(commands().show_nodes().failure->kind, FailureKind::Incomplete);
+  EXPECT_EQ(commands().show_nodes().failure->kind, slurm::FailureKind::Incomplete);
   program("scontrol", "echo ClusterName = lab; printf 'MinJobA'");
-  EXPECT_EQ(commands().show_config().failure->kind, FailureKind::Incomplete);
+  EXPECT_EQ(commands().show_config().failure->kind, slurm::FailureKind::Incomplete);
   program("scancel", "printf 'whatever a site has to say'");
   EXPECT_TRUE(commands().cancel("6", "a").value);
 }
@@ -360,9 +366,9 @@ TEST_F(SlurmCommandsTest, AreGivenUpWhenNobodyWaitsAnyMore) {
   for (const char* const name : {"sbatch", "squeue", "scancel"}) program(name, "sleep 600");
   std::stop_source stop;
   stop.request_stop();
-  const SlurmCommands given_up = commands().until(stop.get_token());
-  EXPECT_EQ(given_up.squeue({.user = "a"}).failure->kind, FailureKind::Stopped);
-  EXPECT_EQ(given_up.cancel("6", "a").failure->kind, FailureKind::Stopped);
+  const slurm::SlurmCommands given_up = commands().until(stop.get_token());
+  EXPECT_EQ(given_up.squeue({.user = "a"}).failure->kind, slurm::FailureKind::Stopped);
+  EXPECT_EQ(given_up.cancel("6", "a").failure->kind, slurm::FailureKind::Stopped);
   EXPECT_EQ(kind_of(given_up.sbatch({}, folder_ / "job.sh")), "ambiguous");
 }
 
@@ -378,7 +384,7 @@ TEST_F(SlurmCommandsTest, CancelsOnlyTheJobThatHasTheName) {
   program("scancel",
           "echo 'scancel: error: Kill job error on job id 17: Invalid job id specified' >&2; "
           "exit 1");
-  EXPECT_EQ(commands().cancel("17", "n").failure->kind, FailureKind::NotFound);
+  EXPECT_EQ(commands().cancel("17", "n").failure->kind, slurm::FailureKind::NotFound);
   program("scontrol", "echo \"$@\" > '" + (folder_ / "arguments").string() + "'");
   EXPECT_TRUE(commands().requeue("17").value);
   EXPECT_EQ(file("arguments"), "requeue 17\n");
@@ -387,14 +393,14 @@ TEST_F(SlurmCommandsTest, CancelsOnlyTheJobThatHasTheName) {
 }
 
 TEST_F(SlurmCommandsTest, TheVersionIsThatOfAllPrograms) {
-  EXPECT_EQ(commands().version().failure->kind, FailureKind::Missing);
+  EXPECT_EQ(commands().version().failure->kind, slurm::FailureKind::Missing);
   for (const char* const name : {"sbatch", "squeue", "scontrol"}) {
     program(name, "echo slurm-wlm 22.05.8");
   }
-  EXPECT_EQ(commands().version().failure->kind, FailureKind::Missing);
+  EXPECT_EQ(commands().version().failure->kind, slurm::FailureKind::Missing);
   EXPECT_THAT(commands().version().failure->message, HasSubstr("scancel"));
   program("scancel", "echo slurm-wlm 22.05.8");
-  EXPECT_EQ(to_string(*commands().version().value), "22.05.8");
+  EXPECT_EQ(slurm::to_string(*commands().version().value), "22.05.8");
   program("sbatch", "echo something else");
   EXPECT_THAT(commands().version().failure->message, HasSubstr("something else"));
 }
@@ -409,13 +415,13 @@ TEST_F(SlurmCommandsTest, ToldIsWhetherSlurmIsAwayOrNotSetUp) {
                 "establish a configuration source' >&2; exit 1");
     return commands().show_config().failure->kind;
   };
-  EXPECT_EQ(kind_of("Unknown host"), FailureKind::Unconfigured);
-  EXPECT_EQ(kind_of("No address associated with name"), FailureKind::Unconfigured);
-  EXPECT_EQ(kind_of("Host name lookup failure"), FailureKind::Unreachable);
+  EXPECT_EQ(kind_of("Unknown host"), slurm::FailureKind::Unconfigured);
+  EXPECT_EQ(kind_of("No address associated with name"), slurm::FailureKind::Unconfigured);
+  EXPECT_EQ(kind_of("Host name lookup failure"), slurm::FailureKind::Unreachable);
   program("scontrol",
           "echo 'slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)' "
           ">&2; exit 1");
-  EXPECT_EQ(commands().show_config().failure->kind, FailureKind::Unreachable);
+  EXPECT_EQ(commands().show_config().failure->kind, slurm::FailureKind::Unreachable);
 }
 
 TEST(SlurmEnvironment, WhatItLeavesOutForSbatchIsNamed) {
@@ -423,8 +429,9 @@ TEST(SlurmEnvironment, WhatItLeavesOutForSbatchIsNamed) {
                                                  {"SBATCH_ACCOUNT", ""},
                                                  {"SLURM_CONF", "/c"},
                                                  {"MY_SBATCH_X", "1"}};
-  EXPECT_THAT(ignored_variables(whole), testing::ElementsAre("SBATCH_ACCOUNT", "SBATCH_PARTITION"));
-  for (const auto& [name, value] : slurm_environment(whole))
+  EXPECT_THAT(slurm::ignored_variables(whole),
+              testing::ElementsAre("SBATCH_ACCOUNT", "SBATCH_PARTITION"));
+  for (const auto& [name, value] : slurm::slurm_environment(whole))
     EXPECT_NE(name.rfind("SBATCH_", 0), 0U);
 }
 

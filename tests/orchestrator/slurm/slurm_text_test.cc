@@ -26,9 +26,9 @@ using testing::Not;
 using std::string_literals::operator""s;
 
 constexpr double kNoon = 1795262400;  // 2026-11-21T12:00:00Z
-const SlurmVersion kBookworm{22, 5, 8};
+const slurm::SlurmVersion kBookworm{22, 5, 8};
 
-std::string with_separator(std::string text, std::string_view separator = kUnitSeparator) {
+std::string with_separator(std::string text, std::string_view separator = slurm::kUnitSeparator) {
   std::string out;
   for (const char c : text) {
     if (c == '|') {
@@ -73,7 +73,7 @@ TEST(SlurmRows, CutsAndCountsDamage) {
   };
   for (const Row& row : rows) {
     const std::string text = with_separator(row.text);
-    const CutRows cut = cut_rows(text, kUnitSeparator, 3);
+    const slurm::CutRows cut = slurm::cut_rows(text, slurm::kUnitSeparator, 3);
     std::vector<std::string> printed;
     for (const auto& fields : cut.rows) {
       printed.push_back(base::join({fields.begin(), fields.end()}, ";"));
@@ -95,7 +95,7 @@ TEST(SlurmRows, IsLinearInHostileText) {
         "1\x1fR\x1f" + std::string(kBytes, 'x') +
             "\x1f"
             "1"}) {
-    (void)cut_rows(text, kUnitSeparator, 3);
+    (void)slurm::cut_rows(text, slurm::kUnitSeparator, 3);
   }
   // Some milliseconds each; a quadratic reader would need hours.
   EXPECT_LT(clock::now() - begin, std::chrono::seconds(60));
@@ -117,12 +117,12 @@ const std::string kSqueue =
     "|0|gpu:2|high|||ada|node07|None|/|run.sh|||19\n";
 
 TEST(Squeue, ReadsRows) {
-  const Jobs jobs = parse_squeue(with_separator(kSqueue), kUnitSeparator);
+  const slurm::Jobs jobs = slurm::parse_squeue(with_separator(kSqueue), slurm::kUnitSeparator);
   EXPECT_EQ(jobs.damaged, 0u);
   ASSERT_EQ(jobs.rows.size(), 3u);
-  const JobRow& running = jobs.rows[0];
+  const slurm::JobRow& running = jobs.rows[0];
   EXPECT_EQ(running.id, "17");
-  EXPECT_EQ(running.state.base, JobBase::Running);
+  EXPECT_EQ(running.state.base, slurm::JobBase::Running);
   EXPECT_EQ(running.submit, kNoon - 60);
   EXPECT_EQ(running.start, kNoon);
   EXPECT_EQ(running.end, kNoon + 3600);
@@ -132,32 +132,32 @@ TEST(Squeue, ReadsRows) {
   EXPECT_EQ(running.node_count, 4);
   EXPECT_EQ(running.cpu_count, 128);
   EXPECT_EQ(running.priority, 4294901757);
-  EXPECT_EQ(gpu_count(running), 32);
+  EXPECT_EQ(slurm::gpu_count(running), 32);
   EXPECT_EQ(running.partition, "main");
   EXPECT_EQ(running.account, "ml");
   EXPECT_EQ(running.user, "ada");
-  EXPECT_EQ(topology::expand_hostlist(*running.nodes).size(), 4u);
+  EXPECT_EQ(topology::graph::expand_hostlist(*running.nodes).size(), 4u);
   EXPECT_EQ(running.reason, std::nullopt);
   EXPECT_EQ(running.command, "/runs/demo-4f2a91/submit/00112233aabbccdd.sh");
   EXPECT_EQ(running.comment, "regatta:00112233aabbccdd");
   EXPECT_EQ(running.name, "regatta-00112233aabbccdd");
-  const JobRow& waiting = jobs.rows[1];
+  const slurm::JobRow& waiting = jobs.rows[1];
   EXPECT_EQ(waiting.start, std::nullopt);
   EXPECT_TRUE(std::isinf(*waiting.limit));
   EXPECT_EQ(waiting.reason, "Resources");
   EXPECT_EQ(waiting.nodes, std::nullopt);
   EXPECT_EQ(waiting.comment, std::nullopt);
-  EXPECT_EQ(gpu_count(waiting), std::nullopt);
-  const JobRow& ending = jobs.rows[2];
-  EXPECT_EQ(phase(ending.state), JobPhase::Ending);
+  EXPECT_EQ(slurm::gpu_count(waiting), std::nullopt);
+  const slurm::JobRow& ending = jobs.rows[2];
+  EXPECT_EQ(slurm::phase(ending.state), slurm::JobPhase::Ending);
   EXPECT_EQ(ending.limit, std::nullopt);
-  EXPECT_EQ(gpu_count(ending), 2);
+  EXPECT_EQ(slurm::gpu_count(ending), 2);
   EXPECT_EQ(ending.name, "");
 }
 
 TEST(Squeue, TheRequestHasAsManyColumnsAsTheAnswer) {
   const std::vector<std::string> arguments =
-      squeue_arguments({.user = "ada", .ids = {"17", "18"}}, kUnitSeparator);
+      slurm::squeue_arguments({.user = "ada", .ids = {"17", "18"}}, slurm::kUnitSeparator);
   EXPECT_THAT(arguments, Contains("--noheader"));
   EXPECT_THAT(arguments, Contains("--states=all"));
   EXPECT_THAT(arguments, Contains("--user=ada"));
@@ -173,7 +173,8 @@ TEST(Squeue, TheRequestHasAsManyColumnsAsTheAnswer) {
   EXPECT_EQ(columns.back(), "%A") << "the id closes the row";
   EXPECT_EQ(columns[columns.size() - 2], "%j") << "the name is the last free text";
   for (const char* const id : {"", "x", "1,2", "-1", "0", "12345678901", "1 2", "1\n2"}) {
-    EXPECT_THROW((void)squeue_arguments({.ids = {id}}, kUnitSeparator), base::Error) << id;
+    EXPECT_THROW((void)slurm::squeue_arguments({.ids = {id}}, slurm::kUnitSeparator), base::Error)
+        << id;
   }
 }
 
@@ -203,18 +204,18 @@ TEST(Squeue, HostileNamesStayInTheirPlace) {
       "\xff\xfe\x80",
       "JobState=CANCELLED",
   };
-  const std::string separator = random_separator();
-  EXPECT_NE(separator, random_separator());
+  const std::string separator = slurm::random_separator();
+  EXPECT_NE(separator, slurm::random_separator());
   for (const std::string& name : kNames) {
     const std::string shown = base::printable(name.substr(0, 40));
     const std::string text = squeue_row("1", "RUNNING", "before", separator) +
                              squeue_row("2", "PENDING", name, separator, name) +
                              squeue_row("3", "RUNNING", "after", separator);
-    const Jobs jobs = parse_squeue(text, separator);
+    const slurm::Jobs jobs = slurm::parse_squeue(text, separator);
     EXPECT_EQ(jobs.damaged, 0u) << shown;
     ASSERT_EQ(jobs.rows.size(), 3u) << shown;
     EXPECT_EQ(jobs.rows[1].id, "2");
-    EXPECT_EQ(jobs.rows[1].state.base, JobBase::Pending) << shown;
+    EXPECT_EQ(jobs.rows[1].state.base, slurm::JobBase::Pending) << shown;
     EXPECT_TRUE(jobs.rows[1].name == name) << shown;
     EXPECT_TRUE(jobs.rows[1].comment == name) << shown;
     EXPECT_EQ(jobs.rows[2].name, "after");
@@ -222,22 +223,23 @@ TEST(Squeue, HostileNamesStayInTheirPlace) {
 }
 
 TEST(Squeue, ANameThatImitatesARowIsNoneUnderARandomSeparator) {
-  const std::string forged = "x\n" + squeue_row("99", "CANCELLED", "forged", kUnitSeparator);
-  const std::string separator = random_separator();
-  const Jobs jobs = parse_squeue(squeue_row("2", "RUNNING", forged, separator), separator);
+  const std::string forged = "x\n" + squeue_row("99", "CANCELLED", "forged", slurm::kUnitSeparator);
+  const std::string separator = slurm::random_separator();
+  const slurm::Jobs jobs =
+      slurm::parse_squeue(squeue_row("2", "RUNNING", forged, separator), separator);
   ASSERT_EQ(jobs.rows.size(), 1u);
   EXPECT_EQ(jobs.rows[0].id, "2");
   EXPECT_EQ(jobs.rows[0].name, forged);
 }
 
 TEST(Squeue, ASeparatorInANameCostsOnlyItsRow) {
-  const std::string text = squeue_row("1", "RUNNING", "a", kUnitSeparator) +
+  const std::string text = squeue_row("1", "RUNNING", "a", slurm::kUnitSeparator) +
                            squeue_row("2", "RUNNING",
                                       "b\x1fPENDING\x1f"
                                       "3",
-                                      kUnitSeparator) +
-                           squeue_row("4", "RUNNING", "c", kUnitSeparator);
-  const Jobs jobs = parse_squeue(text, kUnitSeparator);
+                                      slurm::kUnitSeparator) +
+                           squeue_row("4", "RUNNING", "c", slurm::kUnitSeparator);
+  const slurm::Jobs jobs = slurm::parse_squeue(text, slurm::kUnitSeparator);
   EXPECT_EQ(jobs.damaged, 1u);
   ASSERT_EQ(jobs.rows.size(), 2u);
   EXPECT_EQ(jobs.rows[0].id, "1");
@@ -247,7 +249,7 @@ TEST(Squeue, ASeparatorInANameCostsOnlyItsRow) {
 TEST(Squeue, EveryCutOfAnAnswerKeepsWholeRowsOnly) {
   const std::string text = with_separator(kSqueue);
   for (std::size_t size = 0; size <= text.size(); ++size) {
-    const Jobs jobs = parse_squeue(text.substr(0, size), kUnitSeparator);
+    const slurm::Jobs jobs = slurm::parse_squeue(text.substr(0, size), slurm::kUnitSeparator);
     ASSERT_LE(jobs.rows.size() + jobs.damaged, 3u) << size;
     for (std::size_t i = 0; i < jobs.rows.size(); ++i) {
       ASSERT_EQ(jobs.rows[i].id, std::to_string(17 + i)) << size;
@@ -257,7 +259,8 @@ TEST(Squeue, EveryCutOfAnAnswerKeepsWholeRowsOnly) {
 
 TEST(Squeue, RowsWithoutAJobIdAreDamaged) {
   for (const char* const id : {"0", "1_2", "17+0", "abc", "12345678901", "-1"}) {
-    const Jobs jobs = parse_squeue(squeue_row(id, "RUNNING", "a", kUnitSeparator), kUnitSeparator);
+    const slurm::Jobs jobs = slurm::parse_squeue(
+        squeue_row(id, "RUNNING", "a", slurm::kUnitSeparator), slurm::kUnitSeparator);
     EXPECT_TRUE(jobs.rows.empty()) << id;
     EXPECT_EQ(jobs.damaged, 1u) << id;
   }
@@ -284,28 +287,29 @@ const std::string kSacct =
     "cpu=1|main||normal||None assigned|None|/|||evil\nname|23\n";
 
 TEST(Sacct, ReadsRows) {
-  const Jobs jobs = parse_sacct(with_separator(kSacct), kUnitSeparator, kBookworm);
+  const slurm::Jobs jobs =
+      slurm::parse_sacct(with_separator(kSacct), slurm::kUnitSeparator, kBookworm);
   EXPECT_EQ(jobs.damaged, 0u);
   ASSERT_EQ(jobs.rows.size(), 4u);
-  const JobRow& failed = jobs.rows[0];
+  const slurm::JobRow& failed = jobs.rows[0];
   EXPECT_EQ(failed.id, "21");
-  EXPECT_EQ(failed.state.base, JobBase::Failed);
+  EXPECT_EQ(failed.state.base, slurm::JobBase::Failed);
   EXPECT_EQ(failed.exit->code, 3);
   EXPECT_EQ(failed.exit->signal, 0);
   EXPECT_EQ(failed.derived_exit->code, 5);
   EXPECT_EQ(failed.elapsed, 10);
   EXPECT_EQ(failed.limit, 600);
-  EXPECT_EQ(gpu_count(failed), 32);
+  EXPECT_EQ(slurm::gpu_count(failed), 32);
   EXPECT_EQ(failed.submit_line, "sbatch --parsable /runs/demo/submit/0123456789abcdef.sh");
   EXPECT_EQ(failed.name, "regatta-0123456789abcdef");
   EXPECT_EQ(failed.comment, std::nullopt) << "without AccountingStoreFlags=job_comment";
   EXPECT_EQ(failed.restarts, std::nullopt);
   EXPECT_EQ(jobs.rows[1].state.raw, "REQUEUED");
   EXPECT_EQ(jobs.rows[1].failed_node, std::nullopt);
-  EXPECT_TRUE(ended_in_accounting(jobs.rows[1].state));
+  EXPECT_TRUE(slurm::ended_in_accounting(jobs.rows[1].state));
   EXPECT_EQ(jobs.rows[2].end, std::nullopt);
   EXPECT_EQ(jobs.rows[2].limit, std::nullopt);
-  EXPECT_EQ(jobs.rows[3].state.base, JobBase::Cancelled);
+  EXPECT_EQ(jobs.rows[3].state.base, slurm::JobBase::Cancelled);
   EXPECT_EQ(jobs.rows[3].start, std::nullopt);
   EXPECT_EQ(jobs.rows[3].nodes, std::nullopt);
   EXPECT_EQ(jobs.rows[3].user, std::nullopt);
@@ -313,10 +317,10 @@ TEST(Sacct, ReadsRows) {
 }
 
 TEST(Sacct, ColumnsFollowTheVersion) {
-  const auto format = [](const SlurmVersion& version) {
+  const auto format = [](const slurm::SlurmVersion& version) {
     std::string columns;
     for (const std::string& argument :
-         sacct_arguments({.user = "ada"}, kNoon, kUnitSeparator, version)) {
+         slurm::sacct_arguments({.user = "ada"}, kNoon, slurm::kUnitSeparator, version)) {
       if (argument.rfind("--format=", 0) == 0) columns = argument.substr(9);
     }
     return columns;
@@ -328,21 +332,23 @@ TEST(Sacct, ColumnsFollowTheVersion) {
   EXPECT_THAT(format({24, 11, 0}), HasSubstr("Restarts"));
   EXPECT_THAT(format({25, 5, 0}), HasSubstr("Restarts"));
   EXPECT_THAT(format({20, 11, 0}), Not(HasSubstr("SubmitLine")));
-  for (const SlurmVersion& version :
-       {SlurmVersion{20, 11, 0}, kBookworm, SlurmVersion{25, 11, 0}}) {
+  for (const slurm::SlurmVersion& version :
+       {slurm::SlurmVersion{20, 11, 0}, kBookworm, slurm::SlurmVersion{25, 11, 0}}) {
     // A row of that many columns is read: request and parser agree.
     const std::size_t columns = base::split(format(version), ',').size();
     std::string row = "5|COMPLETED";
     for (std::size_t i = 2; i + 2 < columns; ++i) row += "|";
     row += "|name|5\n";
-    const Jobs jobs = parse_sacct(with_separator(row), kUnitSeparator, version);
-    ASSERT_EQ(jobs.rows.size(), 1u) << to_string(version);
+    const slurm::Jobs jobs =
+        slurm::parse_sacct(with_separator(row), slurm::kUnitSeparator, version);
+    ASSERT_EQ(jobs.rows.size(), 1u) << slurm::to_string(version);
     EXPECT_EQ(jobs.rows[0].name, "name");
   }
 }
 
 TEST(Sacct, AsksFromATimeForEveryExecution) {
-  const auto arguments = sacct_arguments({.user = "n"}, kNoon + 0.7, kUnitSeparator, kBookworm);
+  const auto arguments =
+      slurm::sacct_arguments({.user = "n"}, kNoon + 0.7, slurm::kUnitSeparator, kBookworm);
   EXPECT_THAT(arguments, Contains("--starttime=2026-11-21T12:00:00"));
   EXPECT_THAT(arguments, Contains("--duplicates"));
   EXPECT_THAT(arguments, Contains("--noconvert"));
@@ -356,7 +362,7 @@ TEST(Sinfo, OneRowANode) {
       "node01|idle|0/32/0/32|256000|200000|0.10|gpu:h100:8(S:0-1)|ib,h100|high|none|node01\n"
       "node02|drained*|0/0/32/32|256000|N/A|N/A|(null)|(null)|main|health:\nxid 79|node02\n"
       "node03|down|||||||||no\n";
-  const Nodes nodes = parse_sinfo(with_separator(text), kUnitSeparator);
+  const slurm::Nodes nodes = slurm::parse_sinfo(with_separator(text), slurm::kUnitSeparator);
   EXPECT_EQ(nodes.damaged, 1u);
   ASSERT_EQ(nodes.rows.size(), 2u);
   EXPECT_EQ(nodes.rows[0].cpus, 32);
@@ -366,18 +372,18 @@ TEST(Sinfo, OneRowANode) {
   EXPECT_EQ(nodes.rows[0].reason, std::nullopt);
   EXPECT_EQ(nodes.rows[1].reason, "health:\nxid 79");
   EXPECT_EQ(nodes.rows[1].load, std::nullopt);
-  EXPECT_FALSE(can_work(nodes.rows[1].state));
-  const std::vector<std::string> arguments = sinfo_arguments(kUnitSeparator);
+  EXPECT_FALSE(slurm::can_work(nodes.rows[1].state));
+  const std::vector<std::string> arguments = slurm::sinfo_arguments(slurm::kUnitSeparator);
   EXPECT_EQ(base::split(arguments.back(), '\x1f').size(), 11u);
 }
 
 TEST(Sbatch, PrintedId) {
-  EXPECT_EQ(parse_submitted_id("123\n"), "123");
-  EXPECT_EQ(parse_submitted_id("123;lab\n"), "123");
-  EXPECT_EQ(parse_submitted_id("Welcome to lab\n\n4294967294\n\n"), "4294967294");
+  EXPECT_EQ(slurm::parse_submitted_id("123\n"), "123");
+  EXPECT_EQ(slurm::parse_submitted_id("123;lab\n"), "123");
+  EXPECT_EQ(slurm::parse_submitted_id("Welcome to lab\n\n4294967294\n\n"), "4294967294");
   for (const char* const text : {"", "\n", "0", "Submitted batch job 5", "12a", "-5", "5 6", ";lab",
                                  "123\nbye\n", "99999999999", "0x10", "1_2"}) {
-    EXPECT_EQ(parse_submitted_id(text), std::nullopt) << text;
+    EXPECT_EQ(slurm::parse_submitted_id(text), std::nullopt) << text;
   }
 }
 
@@ -401,13 +407,13 @@ TEST(RealAnswers, StatesTresAndHostlistsAreUnderstood) {
       ++jobs;
       std::vector<std::string> words;
       for (const Json& word : job["job_state"]) words.push_back(word);
-      const JobState state = parse_job_state(base::join(words, "+"));
+      const slurm::JobState state = slurm::parse_job_state(base::join(words, "+"));
       EXPECT_TRUE(state.unknown.empty()) << state.raw << " in " << file;
-      EXPECT_NE(phase(state), JobPhase::Unknown) << state.raw;
+      EXPECT_NE(slurm::phase(state), slurm::JobPhase::Unknown) << state.raw;
       const std::string list = job.value("nodes", "");
-      EXPECT_EQ(topology::expand_hostlist(list).size() > 0, !list.empty()) << list;
+      EXPECT_EQ(topology::graph::expand_hostlist(list).size() > 0, !list.empty()) << list;
       const std::string tres = job.value("tres_alloc_str", "");
-      const auto gpus = parse_tres(tres).gpus;
+      const auto gpus = slurm::parse_tres(tres).gpus;
       EXPECT_EQ(gpus.has_value(), tres.find("gres/gpu=") != std::string::npos) << tres;
     }
     for (const Json& node : answer.value("nodes", Json::array())) {
@@ -415,10 +421,10 @@ TEST(RealAnswers, StatesTresAndHostlistsAreUnderstood) {
       ++nodes;
       std::vector<std::string> words;
       for (const Json& word : node["state"]) words.push_back(word);
-      const NodeState state = parse_node_state(base::join(words, "+"));
+      const slurm::NodeState state = slurm::parse_node_state(base::join(words, "+"));
       EXPECT_TRUE(state.unknown.empty()) << state.raw << " in " << file;
       const std::string gres = node.value("gres", "");
-      EXPECT_EQ(parse_gres(gres).has_value(), gres.find("gpu") != std::string::npos) << gres;
+      EXPECT_EQ(slurm::parse_gres(gres).has_value(), gres.find("gpu") != std::string::npos) << gres;
     }
   }
   EXPECT_GT(jobs, 100);

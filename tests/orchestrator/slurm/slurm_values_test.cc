@@ -10,20 +10,20 @@ namespace regatta::orchestrator {
 namespace {
 
 constexpr double kNoon = 1795262400;  // 2026-11-21T12:00:00Z
-const SlurmVersion kBookworm{22, 5, 8};
+const slurm::SlurmVersion kBookworm{22, 5, 8};
 
 // --- values ---------------------------------------------------------------------------------
 
 TEST(SlurmValues, Times) {
-  EXPECT_EQ(parse_slurm_time("2026-11-21T12:00:00"), kNoon);
-  EXPECT_EQ(parse_slurm_time("1970-01-01T00:00:00"), 0);
-  EXPECT_EQ(parse_slurm_time("2024-02-29T00:00:01"), 1709164801);
+  EXPECT_EQ(slurm::parse_slurm_time("2026-11-21T12:00:00"), kNoon);
+  EXPECT_EQ(slurm::parse_slurm_time("1970-01-01T00:00:00"), 0);
+  EXPECT_EQ(slurm::parse_slurm_time("2024-02-29T00:00:01"), 1709164801);
   for (const char* const text :
        {"", "Unknown", "N/A", "None", "(null)", "2026-11-21", "2026-11-21 12:00:00",
         "2026-11-21T12:00", "2026-13-21T12:00:00", "2026-02-30T12:00:00", "2026-11-21T24:00:00",
         "2026-11-21T12:60:00", "1969-12-31T23:59:59", "2026-11-21T12:00:00Z", "20x6-11-21T12:00:00",
         "+026-11-21T12:00:00", "2026-00-10T00:00:00", "12:00:00"}) {
-    EXPECT_EQ(parse_slurm_time(text), std::nullopt) << text;
+    EXPECT_EQ(slurm::parse_slurm_time(text), std::nullopt) << text;
   }
 }
 
@@ -42,19 +42,20 @@ TEST(SlurmValues, Durations) {
       {"365-00:00:00", 31536000},
       {"100:00:00", 360000},
   };
-  for (const auto& [text, seconds] : rows) EXPECT_EQ(parse_slurm_duration(text), seconds) << text;
-  EXPECT_TRUE(std::isinf(parse_slurm_duration("UNLIMITED").value()));
-  EXPECT_TRUE(std::isinf(parse_slurm_duration("INFINITE").value()));
+  for (const auto& [text, seconds] : rows)
+    EXPECT_EQ(slurm::parse_slurm_duration(text), seconds) << text;
+  EXPECT_TRUE(std::isinf(slurm::parse_slurm_duration("UNLIMITED").value()));
+  EXPECT_TRUE(std::isinf(slurm::parse_slurm_duration("INFINITE").value()));
   for (const char* const text :
        {"", "INVALID", "NOT_SET", "Partition_Limit", "N/A", "-1", "1:2:3:4", "a:b", "1-", "-", ":",
         "1:", "1--2", "1.5", "1:2.", "9999999999999999", "1-1:1:1:1", "0x10"}) {
-    EXPECT_EQ(parse_slurm_duration(text), std::nullopt) << text;
+    EXPECT_EQ(slurm::parse_slurm_duration(text), std::nullopt) << text;
   }
 }
 
 TEST(SlurmValues, ExitCodes) {
   const auto exit = [](const char* text) {
-    const auto status = parse_exit_status(text);
+    const auto status = slurm::parse_exit_status(text);
     return status ? std::to_string(status->code) + "/" + std::to_string(status->signal) : "none";
   };
   EXPECT_EQ(exit("3:0"), "3/0");
@@ -66,23 +67,24 @@ TEST(SlurmValues, ExitCodes) {
 }
 
 TEST(SlurmValues, TresCountsGpusOnce) {
-  const Tres both = parse_tres("billing=32,cpu=32,gres/gpu:h100=32,gres/gpu=32,mem=128G,node=4");
+  const slurm::Tres both =
+      slurm::parse_tres("billing=32,cpu=32,gres/gpu:h100=32,gres/gpu=32,mem=128G,node=4");
   EXPECT_EQ(both.cpus, 32);
   EXPECT_EQ(both.nodes, 4);
   EXPECT_EQ(both.memory_bytes, 128.0 * (1U << 30U));
   ASSERT_TRUE(both.gpus);
   EXPECT_EQ(both.gpus->count, 32);
   EXPECT_EQ(both.gpus->by_type.at("h100"), 32);
-  EXPECT_EQ(parse_tres("cpu=1,gres/gpu=8").gpus->count, 8);
-  EXPECT_EQ(parse_tres("gres/gpu:h100=8,gres/gpu:a100=4").gpus->count, 12);
-  EXPECT_EQ(parse_tres("gres/gpu:h100=8,gres/gpu:a100=4,gres/gpu=12").gpus->count, 12);
-  EXPECT_EQ(parse_tres("mem=1024000M").memory_bytes, 1024000.0 * 1048576);
-  EXPECT_EQ(parse_tres("mem=7.50G").memory_bytes, 7.5 * (1U << 30U));
-  EXPECT_EQ(parse_tres("mem=100").memory_bytes, 100.0 * 1048576);
+  EXPECT_EQ(slurm::parse_tres("cpu=1,gres/gpu=8").gpus->count, 8);
+  EXPECT_EQ(slurm::parse_tres("gres/gpu:h100=8,gres/gpu:a100=4").gpus->count, 12);
+  EXPECT_EQ(slurm::parse_tres("gres/gpu:h100=8,gres/gpu:a100=4,gres/gpu=12").gpus->count, 12);
+  EXPECT_EQ(slurm::parse_tres("mem=1024000M").memory_bytes, 1024000.0 * 1048576);
+  EXPECT_EQ(slurm::parse_tres("mem=7.50G").memory_bytes, 7.5 * (1U << 30U));
+  EXPECT_EQ(slurm::parse_tres("mem=100").memory_bytes, 100.0 * 1048576);
   for (const char* const text :
        {"", "cpu", "cpu=", "cpu=x", "gres/gpu=-1", "gres/gpu=", "=8", ",,,", "gres/gpux=8",
         "gres/gpumem=8", "gres/gpu=99999999999999999999", "mem=x", "mem=1e99G"}) {
-    const Tres tres = parse_tres(text);
+    const slurm::Tres tres = slurm::parse_tres(text);
     EXPECT_FALSE(tres.gpus || tres.cpus || tres.nodes || tres.memory_bytes) << text;
   }
 }
@@ -103,13 +105,13 @@ TEST(SlurmValues, GresOfNodesAndRequests) {
       {"gpu:0", 0},
   };
   for (const auto& [text, count] : rows) {
-    ASSERT_TRUE(parse_gres(text)) << text;
-    EXPECT_EQ(parse_gres(text)->count, count) << text;
+    ASSERT_TRUE(slurm::parse_gres(text)) << text;
+    EXPECT_EQ(slurm::parse_gres(text)->count, count) << text;
   }
-  EXPECT_EQ(parse_gres("gpu:h100:8(S:0-1),gpu:a100:2")->by_type.at("a100"), 2);
+  EXPECT_EQ(slurm::parse_gres("gpu:h100:8(S:0-1),gpu:a100:2")->by_type.at("a100"), 2);
   for (const char* const text :
        {"", "(null)", "N/A", "mps:100", "gpus:8", "gpu:a:b:8", "((((", ")"}) {
-    EXPECT_FALSE(parse_gres(text)) << text;
+    EXPECT_FALSE(slurm::parse_gres(text)) << text;
   }
 }
 
@@ -123,12 +125,12 @@ TEST(SlurmValues, Versions) {
       {"slurm 24.05", "24.05.0"},
   };
   for (const auto& [text, version] : rows) {
-    ASSERT_TRUE(parse_slurm_version(text)) << text;
-    EXPECT_EQ(to_string(*parse_slurm_version(text)), version);
+    ASSERT_TRUE(slurm::parse_slurm_version(text)) << text;
+    EXPECT_EQ(slurm::to_string(*slurm::parse_slurm_version(text)), version);
   }
   for (const char* const text :
        {"", "slurm", "sbatch: error: no", "1.2.3.4", "x.y", "0.5", "..."}) {
-    EXPECT_FALSE(parse_slurm_version(text)) << text;
+    EXPECT_FALSE(slurm::parse_slurm_version(text)) << text;
   }
   EXPECT_TRUE(kBookworm.at_least(21, 8));
   EXPECT_TRUE(kBookworm.at_least(22, 5));
@@ -142,10 +144,10 @@ TEST(SlurmState, OfJobs) {
   struct Row {
     const char* text;
     const char* printed;
-    JobPhase phase;
+    slurm::JobPhase phase;
     bool ended_in_accounting;
   };
-  using P = JobPhase;
+  using P = slurm::JobPhase;
   const Row rows[] = {
       {"PENDING", "PENDING", P::Waiting, false},
       {"RUNNING", "RUNNING", P::Running, false},
@@ -189,13 +191,13 @@ TEST(SlurmState, OfJobs) {
       {"a\nb", "UNKNOWN(a\\nb)", P::Unknown, false},
   };
   for (const Row& row : rows) {
-    const JobState state = parse_job_state(row.text);
-    EXPECT_EQ(to_string(state), row.printed);
+    const slurm::JobState state = slurm::parse_job_state(row.text);
+    EXPECT_EQ(slurm::to_string(state), row.printed);
     EXPECT_EQ(state.raw, row.text);
-    EXPECT_EQ(phase(state), row.phase) << row.text;
-    EXPECT_EQ(ended_in_accounting(state), row.ended_in_accounting) << row.text;
+    EXPECT_EQ(slurm::phase(state), row.phase) << row.text;
+    EXPECT_EQ(slurm::ended_in_accounting(state), row.ended_in_accounting) << row.text;
   }
-  EXPECT_LE(parse_job_state(std::string(1 << 20, 'A')).raw.size(), 256u);
+  EXPECT_LE(slurm::parse_job_state(std::string(1 << 20, 'A')).raw.size(), 256u);
 }
 
 TEST(SlurmState, OfNodes) {
@@ -235,9 +237,9 @@ TEST(SlurmState, OfNodes) {
       {"", "UNKNOWN", false},
   };
   for (const Row& row : rows) {
-    const NodeState state = parse_node_state(row.text);
-    EXPECT_EQ(to_string(state), row.printed) << row.text;
-    EXPECT_EQ(can_work(state), row.can_work) << row.text;
+    const slurm::NodeState state = slurm::parse_node_state(row.text);
+    EXPECT_EQ(slurm::to_string(state), row.printed) << row.text;
+    EXPECT_EQ(slurm::can_work(state), row.can_work) << row.text;
   }
 }
 

@@ -16,12 +16,12 @@ std::string numbers(const std::string& name, std::int64_t count) {
 }  // namespace
 
 void fill_store(const base::Path& directory, const FilledStore& what) {
-  { const orchestrator::Store made(directory); }
-  orchestrator::Database store(directory / "store.sqlite",
-                               orchestrator::Database::Access::ReadWrite);
-  const std::string config = trainer::to_json(
-      trainer::parse_run_config("{name: demo, steps: 100, data: {path: /nowhere}}", "run.yaml"));
-  orchestrator::Transaction transaction(store);
+  { const orchestrator::store::Store made(directory); }
+  orchestrator::store::Database store(directory / "store.sqlite",
+                                      orchestrator::store::Database::Access::ReadWrite);
+  const std::string config = trainer::contract::to_json(trainer::contract::parse_run_config(
+      "{name: demo, steps: 100, data: {path: /nowhere}}", "run.yaml"));
+  orchestrator::store::Transaction transaction(store);
   const std::string count = std::to_string(what.runs);
   const std::string open = "i > " + std::to_string(what.runs - what.open);
   store

@@ -38,20 +38,21 @@ class FullDisk : public testing::Test {
   base::Path disk() const { return folder_.path() / "disk"; }
   base::Path reserve() const { return disk() / "state" / "reserve"; }
   void open() {
-    store_ = std::make_unique<Store>(disk() / "state");
-    ControllerOptions options;
+    store_ = std::make_unique<store::Store>(disk() / "state");
+    control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
-    controller_ = std::make_unique<Controller>(base::posix_file_system(), clock_, *store_,
-                                               scheduler_, options);
-    api_ = std::make_unique<Api>(*controller_, base::posix_file_system(), clock_, folder_.path());
+    controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                        scheduler_, options);
+    api_ =
+        std::make_unique<api::Api>(*controller_, base::posix_file_system(), clock_, folder_.path());
   }
   void close() {
     api_.reset();
     controller_.reset();
     store_.reset();
   }
-  Response post(const std::string& path, const std::string& body = "") {
-    Request request;
+  api::Response post(const std::string& path, const std::string& body = "") {
+    api::Request request;
     request.method = "POST";
     request.path = "/api/v1/" + path;
     request.body = body;
@@ -77,9 +78,9 @@ class FullDisk : public testing::Test {
   TemporaryDirectory folder_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<Controller> controller_;
-  std::unique_ptr<Api> api_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<control::Controller> controller_;
+  std::unique_ptr<api::Api> api_;
   bool mounted_ = false;
 };
 
@@ -90,7 +91,7 @@ TEST_F(FullDisk, CancelWorksAndSubmitSaysSo) {
   ASSERT_TRUE(reserve_is_allocated());
   fill();
   // What the log of writes still has room for.
-  Response response = post("runs", tests::run_file());
+  api::Response response = post("runs", tests::run_file());
   for (int i = 0; i < 1000 && response.status == 201; ++i) {
     response = post("runs", tests::run_file());
   }
@@ -100,12 +101,12 @@ TEST_F(FullDisk, CancelWorksAndSubmitSaysSo) {
   for (const std::string& id : {first, second, third}) {
     response = post("runs/" + id + "/cancel");
     EXPECT_EQ(response.status, 202) << response.body;
-    EXPECT_EQ(store_->run(id)->wanted, Wanted::Cancel);
+    EXPECT_EQ(store_->run(id)->wanted, runs::Wanted::Cancel);
     fill();  // what the reserve was, the run that filled the disk may take, too
   }
   close();
   open();
-  EXPECT_EQ(store_->run(first)->wanted, Wanted::Cancel) << "it is written down";
+  EXPECT_EQ(store_->run(first)->wanted, runs::Wanted::Cancel) << "it is written down";
   // What was refused is not there.
   EXPECT_EQ(post("runs/" + first + "/cancel").status, 200);
 }
@@ -139,23 +140,24 @@ TEST_F(FullDisk, OpensOnAFullDisk) {
 
 TEST_F(FullDisk, TakesTheReserveAgainWhenThereIsRoom) {
   const base::Path path = disk() / "r";
-  DiskReserve reserve(path);
+  files::DiskReserve reserve(path);
   ASSERT_TRUE(reserve.held());
   EXPECT_TRUE(reserve.release());
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(reserve.release()) << "there is none";
   fill();
   reserve.restore(100);
-  reserve.restore(100 + DiskReserve::kRetrySeconds + 1);
+  reserve.restore(100 + files::DiskReserve::kRetrySeconds + 1);
   EXPECT_FALSE(reserve.held()) << "the disk is full";
   EXPECT_FALSE(std::filesystem::exists(path));
   std::filesystem::remove(disk() / "filler");
   std::filesystem::remove_all(disk() / "state");
-  reserve.restore(100 + DiskReserve::kRetrySeconds + 2);
+  reserve.restore(100 + files::DiskReserve::kRetrySeconds + 2);
   EXPECT_FALSE(reserve.held()) << "it looks once a minute";
-  reserve.restore(100 + 2 * DiskReserve::kRetrySeconds + 2);
+  reserve.restore(100 + 2 * files::DiskReserve::kRetrySeconds + 2);
   EXPECT_TRUE(reserve.held());
-  EXPECT_EQ(std::filesystem::file_size(path), static_cast<std::uintmax_t>(DiskReserve::kBytes));
+  EXPECT_EQ(std::filesystem::file_size(path),
+            static_cast<std::uintmax_t>(files::DiskReserve::kBytes));
 }
 
 }  // namespace

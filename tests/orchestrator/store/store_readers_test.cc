@@ -20,7 +20,7 @@ using tests::TemporaryDirectory;
 
 TEST(Database, KeepsStatementsForTheNextTime) {
   const TemporaryDirectory folder;
-  Database database(folder.path() / "x", Database::Access::ReadWrite);
+  store::Database database(folder.path() / "x", store::Database::Access::ReadWrite);
   database.execute("CREATE TABLE numbers(value INTEGER PRIMARY KEY)");
   for (int i = 0; i < 500; ++i) {
     database.prepare("INSERT INTO numbers VALUES(?1)").bind(i).run();
@@ -34,29 +34,29 @@ TEST(Database, KeepsStatementsForTheNextTime) {
 
 TEST(Database, KeptStatementsAreReset) {
   const TemporaryDirectory folder;
-  Database writer(folder.path() / "x", Database::Access::ReadWrite);
+  store::Database writer(folder.path() / "x", store::Database::Access::ReadWrite);
   writer.execute("CREATE TABLE numbers(value INTEGER PRIMARY KEY)");
   const char* const insert = "INSERT INTO numbers VALUES(?1)";
   for (int i = 0; i < 10; ++i) writer.prepare(insert).bind(i).run();
-  Database reader(folder.path() / "x", Database::Access::ReadOnly);
+  store::Database reader(folder.path() / "x", store::Database::Access::ReadOnly);
   const char* const select = "SELECT value FROM numbers WHERE value >= ?1 ORDER BY value";
   const auto count = [&] {
-    return all<std::int64_t>(
-               *std::make_unique<Statement>(reader.prepare("SELECT value FROM numbers")),
-               [](const Statement& row) { return row.integer(0); })
+    return store::all<std::int64_t>(
+               *std::make_unique<store::Statement>(reader.prepare("SELECT value FROM numbers")),
+               [](const store::Statement& row) { return row.integer(0); })
         .size();
   };
   for (int i = 0; i < 3; ++i) {
-    Statement early = reader.prepare(select);  // left after its first row
+    store::Statement early = reader.prepare(select);  // left after its first row
     EXPECT_TRUE(early.bind(4).step());
-    Statement same = reader.prepare(select);  // while the other is in use
+    store::Statement same = reader.prepare(select);  // while the other is in use
     EXPECT_TRUE(same.bind(7).step());
     EXPECT_EQ(early.integer(0), 4);
     EXPECT_EQ(same.integer(0), 7);
   }
   EXPECT_THROW(writer.prepare(insert).bind(5).run(), base::Error) << "is there already";
   try {
-    Statement thrown = reader.prepare(select);
+    store::Statement thrown = reader.prepare(select);
     (void)thrown.bind(2).step();
     throw std::runtime_error("in the middle of the rows");
   } catch (const std::runtime_error&) {
@@ -71,15 +71,15 @@ TEST(Database, KeptStatementsAreReset) {
 // What append() writes together a snapshot reads together, however many read.
 TEST(Store, SnapshotsSeeOneState) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  Attempt attempt;
+  store::Store store(folder.path());
+  orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
   std::atomic<bool> done = false;
   std::atomic<int> reads = 0;
   const auto read = [&] {
     do {
-      Snapshot snapshot = store.snapshot();
+      store::Snapshot snapshot = store.snapshot();
       const std::int64_t step = snapshot.run("a")->summary.step;
       const auto rows = snapshot.steps(run.number, 0, 100000);
       EXPECT_EQ(static_cast<std::int64_t>(rows.size()), step);
@@ -101,14 +101,14 @@ TEST(Store, SnapshotsSeeOneState) {
 
 TEST(Store, RequestsDoNotUseUpTheControllersConnections) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
+  store::Store store(folder.path());
   store.add_run(new_run("a"));
-  std::vector<std::unique_ptr<Snapshot>> held;
+  std::vector<std::unique_ptr<store::Snapshot>> held;
   const auto start = std::chrono::steady_clock::now();
   std::string message;
   try {
     for (int i = 0; i < 100; ++i) {
-      held.emplace_back(new Snapshot(store.snapshot()));
+      held.emplace_back(new store::Snapshot(store.snapshot()));
       EXPECT_TRUE(held.back()->run("a"));
     }
   } catch (const base::Error& error) {
@@ -119,9 +119,9 @@ TEST(Store, RequestsDoNotUseUpTheControllersConnections) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << "bounded";
   EXPECT_EQ(held.size(), 8U);
   EXPECT_TRUE(store.run("a"));
-  store.set_wanted(store.run("a")->number, Wanted::Cancel);
-  EXPECT_EQ(store.run("a")->wanted, Wanted::Cancel);
-  EXPECT_EQ(held.front()->run("a")->wanted, Wanted::Run) << "of its own time";
+  store.set_wanted(store.run("a")->number, runs::Wanted::Cancel);
+  EXPECT_EQ(store.run("a")->wanted, runs::Wanted::Cancel);
+  EXPECT_EQ(held.front()->run("a")->wanted, runs::Wanted::Run) << "of its own time";
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace regatta::orchestrator {
 
-inline NewRun new_run(const std::string& id, double created = 1) {
-  NewRun run;
+inline store::NewRun new_run(const std::string& id, double created = 1) {
+  store::NewRun run;
   run.id = id;
   run.name = "demo";
   run.config = "{}";
@@ -20,11 +20,11 @@ inline NewRun new_run(const std::string& id, double created = 1) {
   return run;
 }
 
-inline trainer::JournalRecord step_record(std::int64_t sequence, std::int64_t step) {
-  trainer::JournalRecord record;
+inline trainer::contract::JournalRecord step_record(std::int64_t sequence, std::int64_t step) {
+  trainer::contract::JournalRecord record;
   record.sequence = sequence;
   record.seconds = static_cast<double>(step);
-  trainer::StepRecord body;
+  trainer::contract::StepRecord body;
   body.step = step;
   body.loss = 1;
   record.body = body;

@@ -22,13 +22,13 @@ class Stack {
  public:
   explicit Stack(const tests::FilledStore& what) : filled_(folder_.path() / "state", what) {}
 
-  Response get(const std::string& path, const std::map<std::string, std::string>& query = {}) {
+  api::Response get(const std::string& path, const std::map<std::string, std::string>& query = {}) {
     return send("GET", path, query);
   }
-  Response send(const std::string& method, const std::string& path,
-                const std::map<std::string, std::string>& query = {},
-                const std::string& body = "") {
-    Request request;
+  api::Response send(const std::string& method, const std::string& path,
+                     const std::map<std::string, std::string>& query = {},
+                     const std::string& body = "") {
+    api::Request request;
     request.method = method;
     request.path = "/api/v1/" + path;
     request.query = query;
@@ -36,11 +36,11 @@ class Stack {
     return api_.handle(request);
   }
   Json json(const std::string& path, const std::map<std::string, std::string>& query = {}) {
-    const Response response = get(path, query);
+    const api::Response response = get(path, query);
     EXPECT_EQ(response.status, 200) << path << response.body;
     return Json::parse(response.body);
   }
-  Store& store() { return store_; }
+  store::Store& store() { return store_; }
   base::Path database() const { return folder_.path() / "state" / "store.sqlite"; }
 
  private:
@@ -49,8 +49,8 @@ class Stack {
       tests::fill_store(directory, what);
     }
   };
-  ControllerOptions options() const {
-    ControllerOptions settings;
+  control::ControllerOptions options() const {
+    control::ControllerOptions settings;
     settings.runs_directory = folder_.path() / "runs";
     return settings;
   }
@@ -59,26 +59,26 @@ class Stack {
   Filled filled_;
   tests::SimulatedClock clock_;
   tests::ScriptedScheduler scheduler_;
-  Store store_{folder_.path() / "state"};
-  Controller controller_{base::posix_file_system(), clock_, store_, scheduler_, options()};
-  Api api_{controller_, base::posix_file_system(), clock_, folder_.path() / "page"};
+  store::Store store_{folder_.path() / "state"};
+  control::Controller controller_{base::posix_file_system(), clock_, store_, scheduler_, options()};
+  api::Api api_{controller_, base::posix_file_system(), clock_, folder_.path() / "page"};
 };
 
 // What ticks and followers ask and write.
-void use_as_the_controller(Store& store, const orchestrator::Run& run) {
+void use_as_the_controller(store::Store& store, const orchestrator::runs::Run& run) {
   EXPECT_EQ(store.unfinished_runs().size(), 6U);
   EXPECT_TRUE(store.unsettled_runs(10).empty());
   EXPECT_FALSE(store.submitted_with("key"));
-  Launch launch;
+  runs::Launch launch;
   launch.number = 1;
   store.put_launch(run.number, launch);
-  Attempt attempt;
+  runs::Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
-  std::vector<trainer::JournalRecord> records(4);
-  records[0].body = trainer::StepRecord{};
-  records[1].body = trainer::EvalRecord{};
-  records[2].body = trainer::CheckpointRecord{};
-  records[3].body = trainer::WarningRecord{};
+  std::vector<trainer::contract::JournalRecord> records(4);
+  records[0].body = trainer::contract::StepRecord{};
+  records[1].body = trainer::contract::EvalRecord{};
+  records[2].body = trainer::contract::CheckpointRecord{};
+  records[3].body = trainer::contract::WarningRecord{};
   store.append(run, attempt, records);
   store.judge(attempt.row, {});
   store.update_run(run);
@@ -86,7 +86,7 @@ void use_as_the_controller(Store& store, const orchestrator::Run& run) {
 }
 
 // Every route that reads the store, a submission and a cancellation; what the statements cost.
-std::map<std::string, StatementFigures> cost_of_requests(Stack& stack) {
+std::map<std::string, store::StatementFigures> cost_of_requests(Stack& stack) {
   const Json first = stack.json("runs");
   const std::string id = first["runs"].back()["id"];
   (void)stack.json("runs", {{"before", first["next"].is_string() ? first["next"] : Json("")}});
@@ -96,21 +96,21 @@ std::map<std::string, StatementFigures> cost_of_requests(Stack& stack) {
     (void)stack.json("runs", {{"archived", archived}, {"state", "failed"}, {"limit", "20"}});
   }
   for (const char* const view : {"", "/metrics", "/logs", "/explain", "/checkpoints"}) {
-    const Response response = stack.get("runs/" + id + view);
+    const api::Response response = stack.get("runs/" + id + view);
     EXPECT_EQ(response.status, 200) << view << response.body;
   }
   EXPECT_EQ(stack.get("runs/" + id + "/plan").status, 404);
   EXPECT_EQ(stack.get("runs/run07-nobody").status, 404);
   EXPECT_EQ(stack.get("runs/run07").status, 404) << "several have the name";
   EXPECT_EQ(stack.get("nodes").status, 200);
-  const Response created = stack.send("POST", "runs", {}, tests::run_file());
+  const api::Response created = stack.send("POST", "runs", {}, tests::run_file());
   EXPECT_EQ(created.status, 201) << created.body;
   const std::string fresh = Json::parse(created.body)["id"];
   EXPECT_EQ(stack.send("POST", "runs/" + fresh + "/cancel").status, 202);
   use_as_the_controller(stack.store(), *stack.store().run(fresh));
-  std::map<std::string, StatementFigures> sums;
-  for (const StatementFigures& each : stack.store().figures()) {
-    StatementFigures& sum = sums[each.sql];
+  std::map<std::string, store::StatementFigures> sums;
+  for (const store::StatementFigures& each : stack.store().figures()) {
+    store::StatementFigures& sum = sums[each.sql];
     sum.scanned += each.scanned;
     sum.sorts += each.sorts;
     sum.steps += each.steps;
@@ -130,13 +130,13 @@ TEST(StoreScale, NoRequestScansOrSorts) {
   Stack stack({300, 5, 10});
   const auto cost = cost_of_requests(stack);
   EXPECT_GT(cost.size(), 25U);
-  Database plans(stack.database(), Database::Access::ReadOnly);
+  store::Database plans(stack.database(), store::Database::Access::ReadOnly);
   for (const auto& [sql, figures] : cost) {
     EXPECT_EQ(figures.sorts, 0) << sql;
     if (answers_with_all(sql)) continue;
     EXPECT_EQ(figures.scanned, 0) << sql;
     if (!std::regex_search(sql, std::regex("^(SELECT|INSERT|UPDATE|DELETE)"))) continue;
-    Statement plan = plans.prepare("EXPLAIN QUERY PLAN " + sql);
+    store::Statement plan = plans.prepare("EXPLAIN QUERY PLAN " + sql);
     while (plan.step()) {
       const std::string step = plan.text(3);
       EXPECT_THAT(step, Not(HasSubstr("TEMP B-TREE"))) << sql;
@@ -164,11 +164,12 @@ TEST(StoreScale, ALongSeriesCostsWhatIsSent) {
   Stack few({2, 1, 3000});
   Stack many({2, 1, 60000});
   const auto steps = [](Stack& stack) {
-    const Json metrics = stack.json("runs/" + stack.store().run(RunNumber{1})->id + "/metrics");
+    const Json metrics =
+        stack.json("runs/" + stack.store().run(runs::RunNumber{1})->id + "/metrics");
     EXPECT_GT(metrics["steps"].size(), 1000U);
     EXPECT_LE(metrics["steps"].size(), 2000U);
     std::int64_t sum = 0;
-    for (const StatementFigures& each : stack.store().figures()) sum += each.steps;
+    for (const store::StatementFigures& each : stack.store().figures()) sum += each.steps;
     return static_cast<double>(sum);
   };
   const double before = steps(few);
@@ -205,7 +206,7 @@ TEST(StoreScale, PagesHoldEveryRunOnce) {
   std::map<std::string, std::string> query{{"limit", "7"}};
   for (int page = 0; page < 20; ++page) {
     if (page == 3) {  // what comes meanwhile is before the first page
-      NewRun fresh;
+      store::NewRun fresh;
       fresh.id = fresh.name = fresh.directory = "fresh";
       fresh.created_utc = 2e9;
       stack.store().add_run(fresh);
@@ -218,7 +219,7 @@ TEST(StoreScale, PagesHoldEveryRunOnce) {
   }
   std::vector<std::string> all;
   for (std::int64_t number = 100; number >= 1; --number) {
-    all.push_back(stack.store().run(RunNumber{number})->id);
+    all.push_back(stack.store().run(runs::RunNumber{number})->id);
   }
   EXPECT_EQ(seen, all);
   const Json failed = stack.json("runs", {{"limit", "20"}, {"state", "failed"}});
@@ -235,7 +236,7 @@ TEST(StoreScale, RefusesPlacesThatItDidNotMake) {
        {std::string(), std::string("1"), place.substr(1), "-" + place, place + "-",
         "7ff0000000000000-1" + std::string(), std::string(200, 'f'),
         "7ff8000000000000-1" + std::string(), place.substr(0, 17), std::string("\x1b]0;x")}) {
-    const Response response = stack.get("runs", {{"before", text}});
+    const api::Response response = stack.get("runs", {{"before", text}});
     EXPECT_EQ(response.status, 400) << text;
     EXPECT_THAT(response.body, HasSubstr("before is"));
   }
@@ -244,7 +245,7 @@ TEST(StoreScale, RefusesPlacesThatItDidNotMake) {
 TEST(StoreScale, SuggestsAmongManyRuns) {
   Stack stack({4000, 5, 10});
   const auto message = [&](const std::string& name) { return stack.get("runs/" + name).body; };
-  const std::string old = stack.store().run(RunNumber{7})->id;
+  const std::string old = stack.store().run(runs::RunNumber{7})->id;
   std::string typed = old;
   typed.back() = 'x';
   EXPECT_THAT(message(typed), HasSubstr("did you mean '" + old.substr(0, 6)));
@@ -264,7 +265,7 @@ struct Query {
 
 TEST(Routes, TakeTheQueryParametersTheyKnow) {
   Stack stack({10, 5, 10});
-  const std::string id = stack.store().run(RunNumber{10})->id;
+  const std::string id = stack.store().run(runs::RunNumber{10})->id;
   const auto runs = stack.json("runs")["runs"].size();
   for (const Query& each : std::vector<Query>{
            {"GET",
@@ -303,12 +304,12 @@ TEST(Routes, TakeTheQueryParametersTheyKnow) {
        }) {
     std::string path = each.path;
     if (const auto at = path.find("ID"); at != std::string::npos) path.replace(at, 2, id);
-    const Response response = stack.send(each.method, path, each.query, tests::run_file());
+    const api::Response response = stack.send(each.method, path, each.query, tests::run_file());
     EXPECT_EQ(response.status, each.status) << each.method << " " << path << response.body;
     EXPECT_THAT(response.body, HasSubstr(each.message)) << each.method << " " << path;
   }
   EXPECT_EQ(stack.json("runs")["runs"].size(), runs) << "nothing was submitted";
-  EXPECT_EQ(stack.store().run(id)->wanted, Wanted::Run) << "nor cancelled";
+  EXPECT_EQ(stack.store().run(id)->wanted, runs::Wanted::Run) << "nor cancelled";
 }
 
 TEST(Routes, AnotherMethodHasACodeOfItsOwn) {
@@ -319,7 +320,7 @@ TEST(Routes, AnotherMethodHasACodeOfItsOwn) {
                                                         {"GET", "runs/x/cancel"},
                                                         {"PUT", "runs/x/checkpoints/7/pin"},
                                                         {"GET", "runs/x/checkpoints/gc"}}) {
-    const Response response = stack.send(method, path);
+    const api::Response response = stack.send(method, path);
     EXPECT_EQ(response.status, 405) << path;
     EXPECT_EQ(Json::parse(response.body)["error"]["code"], "method_not_allowed") << path;
     EXPECT_EQ(response.headers.count("Allow"), 1U) << path;

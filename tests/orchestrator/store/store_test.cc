@@ -18,11 +18,11 @@ using tests::TemporaryDirectory;
 TEST(Store, KeepsRunsAcrossOpening) {
   const TemporaryDirectory folder;
   {
-    Store store(folder.path() / "state");
-    orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-    EXPECT_EQ(run.state, RunState::Queued);
+    store::Store store(folder.path() / "state");
+    orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+    EXPECT_EQ(run.state, runs::RunState::Queued);
     EXPECT_EQ(run.summary.steps, 10);
-    run.state = RunState::Failed;
+    run.state = runs::RunState::Failed;
     run.error = "why";
     run.ended_utc = 7;
     run.summary.value = 0.25;
@@ -30,10 +30,10 @@ TEST(Store, KeepsRunsAcrossOpening) {
     run.summary.phase = "training";
     store.update_run(run);
   }
-  Store store(folder.path() / "state");
+  store::Store store(folder.path() / "state");
   const auto run = store.run("a");
   ASSERT_TRUE(run);
-  EXPECT_EQ(run->state, RunState::Failed);
+  EXPECT_EQ(run->state, runs::RunState::Failed);
   EXPECT_EQ(run->error, "why");
   EXPECT_EQ(run->ended_utc, 7);
   EXPECT_EQ(run->summary.value, 0.25);
@@ -45,26 +45,26 @@ TEST(Store, KeepsRunsAcrossOpening) {
 
 TEST(Store, ListsNewestFirstByState) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
+  store::Store store(folder.path());
   store.add_run(new_run("old", 1));
-  orchestrator::Run run = *store.run(store.add_run(new_run("new", 2)));
-  run.state = RunState::Running;
+  orchestrator::runs::Run run = *store.run(store.add_run(new_run("new", 2)));
+  run.state = runs::RunState::Running;
   store.update_run(run);
   const auto all = store.list({}).rows;
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].run.id, "new");
   EXPECT_EQ(all[0].run.config, "") << "lists are without";
-  RunFilter one;
+  store::RunFilter one;
   one.limit = 1;
-  const RunList first = store.list(one);
+  const store::RunList first = store.list(one);
   ASSERT_EQ(first.rows.size(), 1U);
   one.after = first.next.value();
-  const RunList second = store.list(one);
+  const store::RunList second = store.list(one);
   ASSERT_EQ(second.rows.size(), 1U);
   EXPECT_EQ(second.rows[0].run.id, "old");
   EXPECT_FALSE(second.next);
-  RunFilter filter;
-  filter.state = RunState::Queued;
+  store::RunFilter filter;
+  filter.state = runs::RunState::Queued;
   const auto queued = store.list(filter).rows;
   ASSERT_EQ(queued.size(), 1U);
   EXPECT_EQ(queued[0].run.id, "old");
@@ -72,22 +72,22 @@ TEST(Store, ListsNewestFirstByState) {
 
 TEST(Store, ListsTheNewestLaunchAndAttempts) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
   store.add_run(new_run("b"));
   for (int number = 1; number <= 3; ++number) {
-    Launch launch;
+    runs::Launch launch;
     launch.number = number;
     launch.token = "t" + std::to_string(number);
     store.put_launch(run.number, launch);
-    Attempt attempt;
+    runs::Attempt attempt;
     attempt.row = store.add_attempt(run.number, number, "0123456789abcdef");
     attempt.started = number < 3;
     attempt.ranks = number;
     if (attempt.started) store.append(run, attempt, {});
   }
   store.add_attempt(run.number, 3, "00000000000000ff");
-  const RunList list = store.list({});
+  const store::RunList list = store.list({});
   ASSERT_EQ(list.rows.size(), 2U);
   const auto& row = list.rows[list.rows[0].run.id == "a" ? 0 : 1];
   EXPECT_EQ(row.attempts, 4);
@@ -105,33 +105,33 @@ TEST(Store, ListsTheNewestLaunchAndAttempts) {
 
 TEST(Store, WantedIsNotOverwrittenByTheTick) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run stale = *store.run(store.add_run(new_run("a")));
-  store.set_wanted(stale.number, Wanted::Cancel);
+  store::Store store(folder.path());
+  const orchestrator::runs::Run stale = *store.run(store.add_run(new_run("a")));
+  store.set_wanted(stale.number, runs::Wanted::Cancel);
   store.update_run(stale);
-  EXPECT_EQ(store.run("a")->wanted, Wanted::Cancel);
+  EXPECT_EQ(store.run("a")->wanted, runs::Wanted::Cancel);
 }
 
 TEST(Store, WhatIsResumedIsReadAgain) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  NewRun over = new_run("a");
-  over.state = RunState::Failed;
+  store::Store store(folder.path());
+  store::NewRun over = new_run("a");
+  over.state = runs::RunState::Failed;
   over.drained = true;
-  const RunNumber number = store.add_run(over);
-  store.set_wanted(number, Wanted::Cancel);
+  const runs::RunNumber number = store.add_run(over);
+  store.set_wanted(number, runs::Wanted::Cancel);
   EXPECT_TRUE(store.run("a")->drained);
-  store.set_wanted(number, Wanted::Resume);
+  store.set_wanted(number, runs::Wanted::Resume);
   EXPECT_FALSE(store.run("a")->drained);
 }
 
 TEST(Store, NothingOfARemovedRunStays) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  const orchestrator::Run other = *store.run(store.add_run(new_run("b")));
-  for (const RunNumber number : {run.number, other.number}) {
-    Launch launch;
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  const orchestrator::runs::Run other = *store.run(store.add_run(new_run("b")));
+  for (const runs::RunNumber number : {run.number, other.number}) {
+    runs::Launch launch;
     launch.number = 1;
     store.put_launch(number, launch);
     store.add_attempt(number, 1, "0123456789abcdef");
@@ -146,9 +146,9 @@ TEST(Store, NothingOfARemovedRunStays) {
 
 TEST(Store, AddsARunThatHasAPastInOneWrite) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  NewRun found = new_run("a");
-  found.state = RunState::Failed;
+  store::Store store(folder.path());
+  store::NewRun found = new_run("a");
+  found.state = runs::RunState::Failed;
   found.reason = "why it waits";
   found.error = "why it failed";
   found.failures = 5;
@@ -156,8 +156,8 @@ TEST(Store, AddsARunThatHasAPastInOneWrite) {
   found.ended_utc = 99;
   found.drained = true;
   found.settled = true;
-  const orchestrator::Run run = *store.run(store.add_run(found));
-  EXPECT_EQ(run.state, RunState::Failed);
+  const orchestrator::runs::Run run = *store.run(store.add_run(found));
+  EXPECT_EQ(run.state, runs::RunState::Failed);
   EXPECT_EQ(run.reason, "why it waits");
   EXPECT_EQ(run.error, "why it failed");
   EXPECT_EQ(run.failures, 5);
@@ -166,8 +166,8 @@ TEST(Store, AddsARunThatHasAPastInOneWrite) {
   EXPECT_TRUE(run.drained);
   EXPECT_TRUE(run.settled);
   EXPECT_TRUE(store.unfinished_runs().empty());
-  const orchestrator::Run fresh = *store.run(store.add_run(new_run("b")));
-  EXPECT_EQ(fresh.state, RunState::Queued);
+  const orchestrator::runs::Run fresh = *store.run(store.add_run(new_run("b")));
+  EXPECT_EQ(fresh.state, runs::RunState::Queued);
   EXPECT_EQ(fresh.progress_step, -1);
   EXPECT_EQ(fresh.ended_utc, std::nullopt);
   EXPECT_FALSE(fresh.drained);
@@ -176,18 +176,18 @@ TEST(Store, AddsARunThatHasAPastInOneWrite) {
 
 TEST(Store, TellsWhichEndsAreNotWrittenDown) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
+  store::Store store(folder.path());
   for (const char* const id : {"c", "a", "b"}) store.add_run(new_run(id));
   EXPECT_TRUE(store.unsettled_runs(10).empty()) << "none is over";
   EXPECT_EQ(store.ids(), (std::vector<std::string>{"a", "b", "c"}));
   for (const char* const id : {"a", "b", "c"}) {
-    orchestrator::Run run = *store.run(id);
-    run.state = RunState::Cancelled;
+    orchestrator::runs::Run run = *store.run(id);
+    run.state = runs::RunState::Cancelled;
     store.update_run(run);
   }
   EXPECT_EQ(store.unsettled_runs(10).size(), 3U);
   EXPECT_EQ(store.unsettled_runs(2).size(), 2U);
-  orchestrator::Run run = store.unsettled_runs(1).at(0);
+  orchestrator::runs::Run run = store.unsettled_runs(1).at(0);
   EXPECT_EQ(run.id, "c") << "the oldest first";
   run.settled = true;
   store.update_run(run);
@@ -197,12 +197,12 @@ TEST(Store, TellsWhichEndsAreNotWrittenDown) {
 
 TEST(Store, RefusesTheSameIdAndTheSameKeyTwice) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  NewRun first = new_run("a");
+  store::Store store(folder.path());
+  store::NewRun first = new_run("a");
   first.idempotency_key = "key";
   store.add_run(first);
   EXPECT_THROW(store.add_run(new_run("a")), base::Error);
-  NewRun second = new_run("b");
+  store::NewRun second = new_run("b");
   second.idempotency_key = "key";
   EXPECT_THROW(store.add_run(second), base::Error);
   ASSERT_TRUE(store.submitted_with("key"));
@@ -212,9 +212,9 @@ TEST(Store, RefusesTheSameIdAndTheSameKeyTwice) {
 
 TEST(Store, AppendsARecordOnce) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  Attempt attempt;
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
   store.append(run, attempt, {step_record(0, 1), step_record(1, 2)});
   const std::int64_t cursor = store.newest_cursor(run.number);
@@ -227,17 +227,17 @@ TEST(Store, CursorsGrowAndSurviveOpening) {
   const TemporaryDirectory folder;
   std::int64_t cursor = 0;
   {
-    Store store(folder.path());
-    const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-    Attempt attempt;
+    store::Store store(folder.path());
+    const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+    runs::Attempt attempt;
     attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
     store.append(run, attempt, {step_record(0, 1)});
     cursor = store.newest_cursor(run.number);
     EXPECT_GT(cursor, 0);
   }
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run("a");
-  const Attempt attempt = store.attempts(run.number).at(0);
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run("a");
+  const runs::Attempt attempt = store.attempts(run.number).at(0);
   EXPECT_TRUE(store.steps(run.number, cursor, 100).empty());
   store.append(run, attempt, {step_record(1, 2)});
   const auto rows = store.steps(run.number, cursor, 100);
@@ -248,11 +248,11 @@ TEST(Store, CursorsGrowAndSurviveOpening) {
 
 TEST(Store, ThinsLongSeriesEvenlyAndKeepsTheNewest) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  Attempt attempt;
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
-  std::vector<trainer::JournalRecord> records;
+  std::vector<trainer::contract::JournalRecord> records;
   for (int i = 0; i < 1001; ++i) records.push_back(step_record(i, i + 1));
   store.append(run, attempt, records);
   for (const int limit : {1, 7, 100, 1000}) {
@@ -269,9 +269,9 @@ TEST(Store, ThinsLongSeriesEvenlyAndKeepsTheNewest) {
 
 TEST(Store, WritesRecordsAndOffsetTogether) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  Attempt attempt;
+  store::Store store(folder.path());
+  orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
   attempt.offset = 55;
   attempt.exit_code = 0;
@@ -284,9 +284,9 @@ TEST(Store, WritesRecordsAndOffsetTogether) {
 
 TEST(Store, KeepsLaunches) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const RunNumber run = store.add_run(new_run("a"));
-  Launch launch;
+  store::Store store(folder.path());
+  const runs::RunNumber run = store.add_run(new_run("a"));
+  runs::Launch launch;
   launch.number = 1;
   launch.token = "t";
   store.put_launch(run, launch);
@@ -304,7 +304,7 @@ TEST(Store, KeepsLaunches) {
 
 std::string error_of(const base::Path& directory) {
   try {
-    const Store store(directory);
+    const store::Store store(directory);
   } catch (const base::Error& error) {
     return error.what();
   }
@@ -313,14 +313,14 @@ std::string error_of(const base::Path& directory) {
 
 TEST(Store, IsHeldByOneController) {
   const TemporaryDirectory folder;
-  const Store store(folder.path());
+  const store::Store store(folder.path());
   EXPECT_THAT(error_of(folder.path()), HasSubstr("in use by another controller"));
 }
 
 TEST(Store, RefusesANewerSchema) {
   const TemporaryDirectory folder;
-  { const Store store(folder.path()); }
-  Database(folder.path() / "store.sqlite", Database::Access::ReadWrite)
+  { const store::Store store(folder.path()); }
+  store::Database(folder.path() / "store.sqlite", store::Database::Access::ReadWrite)
       .execute("PRAGMA user_version = 99");
   EXPECT_THAT(error_of(folder.path()), HasSubstr("newer regatta"));
 }
@@ -328,8 +328,8 @@ TEST(Store, RefusesANewerSchema) {
 TEST(Store, BringsAnOldStoreUpToDate) {
   const TemporaryDirectory folder;
   {
-    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
-    old.execute(kVersion1);
+    store::Database old(folder.path() / "store.sqlite", store::Database::Access::ReadWrite);
+    old.execute(store::kVersion1);
     old.execute(
         "INSERT INTO runs(number, id, name, config, directory, created_utc, wanted, body_digest, "
         "value) VALUES(1, 'a', 'demo', '{}', '/runs/a', 1, 0, 'd', 0.25)");
@@ -342,14 +342,14 @@ TEST(Store, BringsAnOldStoreUpToDate) {
     old.execute("PRAGMA user_version = 1");
   }
   for (int opening = 0; opening < 2; ++opening) {
-    Store store(folder.path());
+    store::Store store(folder.path());
     const auto run = store.run("a");
     ASSERT_TRUE(run);
     EXPECT_EQ(run->summary.value, 0.25);
     EXPECT_EQ(run->summary.mfu, std::nullopt);
     EXPECT_TRUE(run->after.empty());
     EXPECT_FALSE(run->archived);
-    const Attempt attempt = store.attempts(run->number).at(0);
+    const runs::Attempt attempt = store.attempts(run->number).at(0);
     EXPECT_EQ(attempt.offset, 55);
     EXPECT_EQ(attempt.ranks, 1);
     EXPECT_FALSE(attempt.slowest);
@@ -375,8 +375,8 @@ TEST(Store, BringsAnOldStoreUpToDate) {
 TEST(Store, BringsAStoreOfVersion4UpToDate) {
   const TemporaryDirectory folder;
   {
-    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
-    for (int version = 0; version < 4; ++version) old.execute(kVersions[version]);
+    store::Database old(folder.path() / "store.sqlite", store::Database::Access::ReadWrite);
+    for (int version = 0; version < 4; ++version) old.execute(store::kVersions[version]);
     old.execute(
         "INSERT INTO runs(number, id, name, config, directory, created_utc, wanted, body_digest, "
         "state, drained) VALUES(1, 'over', 'demo', '{}', '/runs/over', 2, 0, 'd', 'failed', 1), "
@@ -393,23 +393,23 @@ TEST(Store, BringsAStoreOfVersion4UpToDate) {
     old.execute("INSERT INTO node_events VALUES(1, 'n1', 5, 'shared', 1, 'over', 'w')");
     old.execute("PRAGMA user_version = 4");
   }
-  Store store(folder.path());
+  store::Store store(folder.path());
   EXPECT_EQ(store.list({}).rows.at(0).run.id, "over");
   ASSERT_EQ(store.unsettled_runs(10).size(), 1U);
   EXPECT_EQ(store.unsettled_runs(10)[0].id, "over");
   ASSERT_EQ(store.unfinished_runs().size(), 1U);
   EXPECT_EQ(store.unfinished_runs()[0].id, "open");
   EXPECT_EQ(store.node_events().size(), 1U);
-  EXPECT_EQ(store.steps(RunNumber{1}, 0, 100).size(), 20U);
-  EXPECT_EQ(store.steps(RunNumber{2}, 0, 100).size(), 10U);
+  EXPECT_EQ(store.steps(runs::RunNumber{1}, 0, 100).size(), 20U);
+  EXPECT_EQ(store.steps(runs::RunNumber{2}, 0, 100).size(), 10U);
   std::vector<std::int64_t> steps;
-  for (const StepRow& row : store.steps(RunNumber{2}, 0, 5)) steps.push_back(row.step);
+  for (const store::StepRow& row : store.steps(runs::RunNumber{2}, 0, 5)) steps.push_back(row.step);
   EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 9, 15, 21, 27}));
   // New rows follow the old ones.
-  Attempt attempt = store.attempts(RunNumber{2}).at(0);
+  runs::Attempt attempt = store.attempts(runs::RunNumber{2}).at(0);
   store.append(*store.run("open"), attempt, {step_record(100, 100)});
-  EXPECT_EQ(store.steps(RunNumber{2}, 0, 100).size(), 11U);
-  EXPECT_EQ(store.steps(RunNumber{2}, 0, 1).at(0).step, 100);
+  EXPECT_EQ(store.steps(runs::RunNumber{2}, 0, 100).size(), 11U);
+  EXPECT_EQ(store.steps(runs::RunNumber{2}, 0, 1).at(0).step, 100);
 }
 
 TEST(Store, TellsTheSchedulerOfOlderRunsByTheirHandles) {
@@ -422,8 +422,8 @@ TEST(Store, TellsTheSchedulerOfOlderRunsByTheirHandles) {
       {"elsewhere", {"journal", ""}},
       {"by-hand", {"4712:815:b4a3ee3c", ""}}};
   {
-    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
-    for (int version = 0; version < 5; ++version) old.execute(kVersions[version]);
+    store::Database old(folder.path() / "store.sqlite", store::Database::Access::ReadWrite);
+    for (int version = 0; version < 5; ++version) old.execute(store::kVersions[version]);
     for (const auto& [id, each] : runs) {
       old.execute(
           "INSERT INTO runs(id, name, config, directory, created_utc, wanted, body_digest) "
@@ -437,7 +437,7 @@ TEST(Store, TellsTheSchedulerOfOlderRunsByTheirHandles) {
     }
     old.execute("PRAGMA user_version = 5");
   }
-  Store store(folder.path());
+  store::Store store(folder.path());
   for (const auto& [id, each] : runs) EXPECT_EQ(store.run(id)->scheduler, each.second) << id;
   EXPECT_TRUE(store.has_runs_of("slurm"));
   EXPECT_FALSE(store.has_runs_of("elsewhere"));
@@ -446,8 +446,8 @@ TEST(Store, TellsTheSchedulerOfOlderRunsByTheirHandles) {
 TEST(Store, AnOlderStoreLearnsTheTargetsOfItsRunFiles) {
   const TemporaryDirectory folder;
   {
-    Database old(folder.path() / "store.sqlite", Database::Access::ReadWrite);
-    for (int version = 0; version < 7; ++version) old.execute(kVersions[version]);
+    store::Database old(folder.path() / "store.sqlite", store::Database::Access::ReadWrite);
+    for (int version = 0; version < 7; ++version) old.execute(store::kVersions[version]);
     const auto add = [&](const std::string& id, const std::string& config,
                          const std::string& target) {
       old.execute(
@@ -462,7 +462,7 @@ TEST(Store, AnOlderStoreLearnsTheTargetsOfItsRunFiles) {
     add("damaged", "{", "NULL");
     old.execute("PRAGMA user_version = 7");
   }
-  Store store(folder.path());
+  store::Store store(folder.path());
   const auto summary = [&](const char* id) { return store.run(id)->summary; };
   EXPECT_EQ(summary("value").target, 6.5);
   EXPECT_EQ(summary("value").metric, "mlm_loss");
@@ -479,15 +479,15 @@ TEST(Store, AnOlderStoreLearnsTheTargetsOfItsRunFiles) {
 
 TEST(Store, KeepsHowLongACheckpointTookAndWhyOneFailed) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  Attempt attempt;
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
   attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
   EXPECT_EQ(store.checkpoint_failures(run.number).count, 0);
 
-  std::vector<trainer::JournalRecord> records(4);
+  std::vector<trainer::contract::JournalRecord> records(4);
   for (int i = 0; i < 4; ++i) {
-    trainer::CheckpointRecord body;
+    trainer::contract::CheckpointRecord body;
     body.step = 10 * (i + 1);
     body.name = "step-" + std::to_string(body.step);
     body.status = i % 2 == 0 ? "written" : "failed";
@@ -512,30 +512,30 @@ TEST(Store, KeepsHowLongACheckpointTookAndWhyOneFailed) {
   EXPECT_EQ(rows[2].sync_seconds, 0.5);
   EXPECT_EQ(rows[0].write_seconds, std::nullopt) << "the journal's null";
   EXPECT_EQ(rows[1].message, "no room, try 1");
-  const CheckpointFailures failures = store.checkpoint_failures(run.number);
+  const store::CheckpointFailures failures = store.checkpoint_failures(run.number);
   EXPECT_EQ(failures.count, 2);
   EXPECT_EQ(failures.step, 40);
   EXPECT_EQ(failures.message, "no room, try 3");
-  const RunNumber other = store.add_run(new_run("b"));
+  const runs::RunNumber other = store.add_run(new_run("b"));
   EXPECT_EQ(store.checkpoint_failures(other).count, 0);
 }
 
 TEST(Store, KeepsTheNewestTimelineOfEachAttempt) {
   const TemporaryDirectory folder;
-  Store store(folder.path());
-  const orchestrator::Run run = *store.run(store.add_run(new_run("a")));
-  Attempt attempts[2];
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempts[2];
   for (int i = 0; i < 2; ++i) {
     attempts[i].row = store.add_attempt(run.number, i + 1, "0123456789abcdef");
     attempts[i].ranks = 2;
-    trainer::JournalRecord start;
-    trainer::StartRecord body;
+    trainer::contract::JournalRecord start;
+    trainer::contract::StartRecord body;
     body.bucket_bytes = {1000 + i};
     start.body = body;
-    std::vector<trainer::JournalRecord> records{start};
+    std::vector<trainer::contract::JournalRecord> records{start};
     for (int step = 1; step <= 3; ++step) {
       records.push_back(step_record(step, step));
-      auto& record = std::get<trainer::StepRecord>(records.back().body);
+      auto& record = std::get<trainer::contract::StepRecord>(records.back().body);
       if (step < 3) {  // a step without buckets changes nothing
         record.bucket_launched = {0.125 * step};
         record.bucket_finished = {0.25 * step};
@@ -568,11 +568,11 @@ TEST(Store, CannotBeAFile) {
 TEST(StoreVersions, BelowZeroAreDamage) {
   for (const char* version : {"-1", "-5", "-100000", "-2147483648"}) {
     const tests::TemporaryDirectory folder;
-    { Store(folder.path() / "state"); }
-    Database(folder.path() / "state" / "store.sqlite", Database::Access::ReadWrite)
+    { store::Store(folder.path() / "state"); }
+    store::Database(folder.path() / "state" / "store.sqlite", store::Database::Access::ReadWrite)
         .execute(std::string("PRAGMA user_version = ") + version);
     try {
-      const Store store(folder.path() / "state");
+      const store::Store store(folder.path() / "state");
       FAIL() << version;
     } catch (const base::Error& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("the store is damaged")) << version;

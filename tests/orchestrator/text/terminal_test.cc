@@ -36,7 +36,7 @@ Json running() {
 }
 
 TEST(ProgressLine, TellsTheState) {
-  const std::string line = progress_line(running(), 200);
+  const std::string line = text::progress_line(running(), 200);
   EXPECT_EQ(line,
             "[#######-----------------------] step 25/100  mlm_accuracy 0.0831 of 0.0980  341 "
             "samples/s  target in about 35.0 s");
@@ -44,22 +44,23 @@ TEST(ProgressLine, TellsTheState) {
 
 TEST(ProgressLine, FitsTheTerminal) {
   for (const int width : {20, 40, 80, 100, 120}) {
-    EXPECT_LE(progress_line(running(), width).size(), static_cast<std::size_t>(width));
+    EXPECT_LE(text::progress_line(running(), width).size(), static_cast<std::size_t>(width));
   }
 }
 
 // 80 columns used to end within "target in about".
 TEST(ProgressLine, KeepsTheForecastIn80Columns) {
   Json run = running();
-  EXPECT_EQ(progress_line(run, 79),
+  EXPECT_EQ(text::progress_line(run, 79),
             "step 25/100  mlm_accuracy 0.0831 of 0.0980  341 samples/s  target in 35.0 s");
   run["step"] = 41200;
   run["steps"] = 400000;
   run["predicted_seconds_to_target"] = 9340.0;
-  EXPECT_EQ(progress_line(run, 79),
+  EXPECT_EQ(text::progress_line(run, 79),
             "step 41200/400000  mlm_accuracy 0.0831 of 0.0980  target in 2 h 35 min");
-  EXPECT_EQ(progress_line(run, 59), "[#----------------] step 41200/400000  target in 2 h 35 min");
-  EXPECT_EQ(progress_line(run, 40), "step 41200/400000  target in 2 h 35 min");
+  EXPECT_EQ(text::progress_line(run, 59),
+            "[#----------------] step 41200/400000  target in 2 h 35 min");
+  EXPECT_EQ(text::progress_line(run, 40), "step 41200/400000  target in 2 h 35 min");
 }
 
 std::size_t widest(const std::string& text) {
@@ -78,19 +79,19 @@ TEST(RunTable, FitsTheTerminal) {
   run["time_to_accuracy_seconds"] = 725.0;
   run["created_at"] = "2026-11-23T14:05:03.000Z";
   const Json runs = Json::array({run});
-  const std::string whole = run_table(runs);
+  const std::string whole = text::run_table(runs);
   EXPECT_THAT(whole, HasSubstr("TIME TO ACCURACY"));
   EXPECT_GT(widest(whole), 80U);
-  EXPECT_EQ(run_table(runs, 200), whole);
-  const std::string usual = run_table(runs, 80);
+  EXPECT_EQ(text::run_table(runs, 200), whole);
+  const std::string usual = text::run_table(runs, 80);
   EXPECT_LE(widest(usual), 80U);
   EXPECT_THAT(usual, HasSubstr("0.0831  0.0980  12 min 05 s"));
   EXPECT_THAT(usual, HasSubstr("  11-23 "));
-  const std::string narrow = run_table(runs, 60);
+  const std::string narrow = text::run_table(runs, 60);
   EXPECT_LE(widest(narrow), 60U);
   EXPECT_THAT(narrow, HasSubstr("perl-doc-77ab01  succeeded  4000/4000"));
   EXPECT_THAT(narrow, HasSubstr("12 min 05 s"));
-  EXPECT_THAT(run_table(runs, 10), HasSubstr("perl-doc-77ab01")) << "an id is never cut";
+  EXPECT_THAT(text::run_table(runs, 10), HasSubstr("perl-doc-77ab01")) << "an id is never cut";
 }
 
 TEST(RunTable, CutsNotesToTheTerminal) {
@@ -99,8 +100,8 @@ TEST(RunTable, CutsNotesToTheTerminal) {
   run["after"] = {"other-1"};
   run["state_text"] = "waits for other-1, which has failed: it will not begin unless it is resumed";
   const Json runs = Json::array({run});
-  EXPECT_THAT(run_table(runs), HasSubstr("unless it is resumed\n"));
-  const std::string cut = run_table(runs, 100);
+  EXPECT_THAT(text::run_table(runs), HasSubstr("unless it is resumed\n"));
+  const std::string cut = text::run_table(runs, 100);
   EXPECT_THAT(cut, HasSubstr("NOTE"));
   EXPECT_THAT(cut, HasSubstr("\u2026\n"));
   EXPECT_LE(widest(cut), 100U + 2) << "an ellipsis is three bytes";
@@ -110,7 +111,7 @@ TEST(ProgressLine, SaysWhyItWaits) {
   Json run = running();
   run["state"] = "queued";
   run["state_text"] = "waits for a free slot (serve --parallel)";
-  EXPECT_EQ(progress_line(run, 80), "demo-1: waits for a free slot (serve --parallel)");
+  EXPECT_EQ(text::progress_line(run, 80), "demo-1: waits for a free slot (serve --parallel)");
 }
 
 TEST(RunSummary, SaysWhatTheRunCameTo) {
@@ -120,7 +121,7 @@ TEST(RunSummary, SaysWhatTheRunCameTo) {
   run["value"] = 0.1012;
   run["time_to_accuracy_seconds"] = 92.4;
   run["checkpoint"] = {{"step", 400}, {"name", "step-400"}, {"path", "/r/checkpoints/step-400"}};
-  EXPECT_EQ(run_summary(run),
+  EXPECT_EQ(text::run_summary(run),
             "run               demo-1 succeeded\n"
             "target            mlm_accuracy 0.0980, reached; last 0.1012 (the best constant guess: "
             "0.0490)\n"
@@ -151,23 +152,24 @@ Json on_four_ranks() {
 }
 
 TEST(RunSummary, TellsRanksInOneLine) {
-  EXPECT_THAT(run_summary(on_four_ranks()),
+  EXPECT_THAT(text::run_summary(on_four_ranks()),
               HasSubstr("ranks             4 (2 per node) on cpu, MFU 31.2 %, utilisation 94.0 %, "
                         "goodput 297 samples/s\n"));
 }
 
 TEST(RunDetails, TellHowTheRanksDo) {
-  const std::string text = run_details(on_four_ranks());
+  const std::string text = text::run_details(on_four_ranks());
   EXPECT_THAT(text, HasSubstr("4 (2 per node) on cpu, MFU 31.2 %"));
   EXPECT_THAT(text, HasSubstr("1240 samples, statistical efficiency 87.1 %"));
   Json run = on_four_ranks();
   run["noise_scale_low"] = 1010.0;
-  EXPECT_THAT(run_details(run), HasSubstr("1240 samples (above 1010), statistical"));
+  EXPECT_THAT(text::run_details(run), HasSubstr("1240 samples (above 1010), statistical"));
   run["noise_scale_high"] = 1590.0;
-  EXPECT_THAT(run_details(run), HasSubstr("1240 samples (1010 to 1590), statistical"));
+  EXPECT_THAT(text::run_details(run), HasSubstr("1240 samples (1010 to 1590), statistical"));
   run["noise_scale"] = nullptr;
   run["noise_scale_high"] = nullptr;
-  EXPECT_THAT(run_details(run), HasSubstr("above 1010 samples, statistical efficiency 87.1 %"));
+  EXPECT_THAT(text::run_details(run),
+              HasSubstr("above 1010 samples, statistical efficiency 87.1 %"));
   EXPECT_THAT(text, HasSubstr("4.2 % of the step exposed, largest rank 1.0123 of the mean"));
   EXPECT_THAT(text, HasSubstr("rank 3 in backward for 1.2 s, 0.4 s ago"));
 }
@@ -176,23 +178,25 @@ TEST(RunDetails, ShowTheAccuracyOfARunWithoutATarget) {
   Json run = running();
   run["target"] = nullptr;
   EXPECT_THAT(
-      run_details(run),
+      text::run_details(run),
       HasSubstr("target              none; last mlm_accuracy 0.0831 (the best constant guess: "
                 "0.0490)\n"));
-  EXPECT_THAT(run_summary(run), HasSubstr("none; last mlm_accuracy 0.0831"));
+  EXPECT_THAT(text::run_summary(run), HasSubstr("none; last mlm_accuracy 0.0831"));
 }
 
 // A multiple of what the trainer computes when it starts.
 TEST(RunDetails, NameTheTargetOfAQueuedRun) {
   Json run{{"id", "demo-1"}, {"state", "queued"}, {"metric", "mlm_accuracy"}, {"target", nullptr}};
-  EXPECT_THAT(run_details(run), HasSubstr("target            none\n"));
+  EXPECT_THAT(text::run_details(run), HasSubstr("target            none\n"));
   run["target_times_baseline"] = 2;
-  EXPECT_THAT(run_details(run), HasSubstr("mlm_accuracy of 2 times the best constant guess, which "
-                                          "is computed when training starts\n"));
-  EXPECT_THAT(run_table(Json::array({run})), HasSubstr("  2 x base"));
+  EXPECT_THAT(text::run_details(run),
+              HasSubstr("mlm_accuracy of 2 times the best constant guess, which "
+                        "is computed when training starts\n"));
+  EXPECT_THAT(text::run_table(Json::array({run})), HasSubstr("  2 x base"));
   run["target"] = 0.0981;
-  EXPECT_THAT(run_details(run), HasSubstr("target            mlm_accuracy 0.0981, not reached\n"));
-  EXPECT_THAT(run_table(Json::array({run})), HasSubstr("  0.0981"));
+  EXPECT_THAT(text::run_details(run),
+              HasSubstr("target            mlm_accuracy 0.0981, not reached\n"));
+  EXPECT_THAT(text::run_table(Json::array({run})), HasSubstr("  0.0981"));
 }
 
 TEST(RunDetails, SayNothingOfARunOnOneRank) {
@@ -201,11 +205,11 @@ TEST(RunDetails, SayNothingOfARunOnOneRank) {
   for (const char* key : {"mfu", "goodput", "noise_scale", "exposed_share", "slowest", "device"}) {
     run[key] = nullptr;
   }
-  EXPECT_THAT(run_details(run), Not(HasSubstr("rank")));
-  EXPECT_THAT(run_details(run), Not(HasSubstr("noise")));
-  EXPECT_EQ(run_summary(run), run_summary(running()));
+  EXPECT_THAT(text::run_details(run), Not(HasSubstr("rank")));
+  EXPECT_THAT(text::run_details(run), Not(HasSubstr("noise")));
+  EXPECT_EQ(text::run_summary(run), text::run_summary(running()));
   run["mfu"] = 0.5;
-  EXPECT_THAT(run_summary(run), HasSubstr("1, MFU 50.0 %"));
+  EXPECT_THAT(text::run_summary(run), HasSubstr("1, MFU 50.0 %"));
 }
 
 TEST(Terminal, EscapesHostileText) {
@@ -216,8 +220,8 @@ TEST(Terminal, EscapesHostileText) {
   run["ranks"] = 2;
   run["device"] = "\x1b[31mgpu";
   run["slowest"] = {{"rank", 1}, {"phase", "\x1b[2J"}};
-  for (const std::string& text : {run_table(Json::array({run})), run_details(run), run_summary(run),
-                                  progress_line(run, 200)}) {
+  for (const std::string& text : {text::run_table(Json::array({run})), text::run_details(run),
+                                  text::run_summary(run), text::progress_line(run, 200)}) {
     EXPECT_THAT(text, Not(HasSubstr("\x1b")));
     EXPECT_THAT(text, Not(HasSubstr("\r")));
     EXPECT_THAT(text, Not(HasSubstr("\x07")));
@@ -231,38 +235,38 @@ TEST(Terminal, TakesAnswersOfAnotherShape) {
         Json{{"state", "running"}, {"steps", -1}, {"warnings", "w"}},
         Json{{"ranks", "four"}, {"mfu", true}, {"slowest", 3}, {"noise_scale", "big"}},
         Json{{"ranks", -1e300}, {"ranks_per_node", 0}, {"slowest", Json::object()}}}) {
-    EXPECT_NO_THROW((void)run_details(strange));
-    EXPECT_NO_THROW((void)run_summary(strange));
-    EXPECT_NO_THROW((void)progress_line(strange, 80));
-    EXPECT_NO_THROW((void)run_table(Json::array({strange})));
-    EXPECT_FALSE(is_over(strange));
+    EXPECT_NO_THROW((void)text::run_details(strange));
+    EXPECT_NO_THROW((void)text::run_summary(strange));
+    EXPECT_NO_THROW((void)text::progress_line(strange, 80));
+    EXPECT_NO_THROW((void)text::run_table(Json::array({strange})));
+    EXPECT_FALSE(text::is_over(strange));
   }
 }
 
 TEST(Terminal, GetsJsonWithoutWhatItWouldObey) {
   const Json run{{"error", "\u009B2J\u202Egpj \x7f \u00E9 \xff"}};
-  const std::string shown = json_text(run, 2, Reader::Terminal);
+  const std::string shown = text::json_text(run, 2, text::Audience::Terminal);
   for (const char c : shown) EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7F)) << shown;
-  const std::string piped = json_text(run, -1, Reader::Program);
+  const std::string piped = text::json_text(run, -1, text::Audience::Program);
   EXPECT_EQ(Json::parse(shown), Json::parse(piped)) << "the same to whoever parses it";
   EXPECT_NE(piped.find("\u00E9"), std::string::npos);
 }
 
 TEST(Table, PadsByCharacters) {
-  EXPECT_EQ(table({{"a", "b"}, {"\xC3\xA9\xC3\xA9", "c"}}), "a   b\n\xC3\xA9\xC3\xA9  c\n");
+  EXPECT_EQ(text::table({{"a", "b"}, {"\xC3\xA9\xC3\xA9", "c"}}), "a   b\n\xC3\xA9\xC3\xA9  c\n");
 }
 
 TEST(LocalTime, IsThatOfTheProgramsPlace) {
   ::setenv("TZ", "EST5", 1);
   ::tzset();
-  EXPECT_EQ(local_time("2026-11-21T11:48:02.125Z"), "06:48:02");
-  EXPECT_EQ(silence_text("2026-11-21T11:48:02.125Z", 185, "no \x1b answer"),
+  EXPECT_EQ(text::local_time("2026-11-21T11:48:02.125Z"), "06:48:02");
+  EXPECT_EQ(text::silence_text("2026-11-21T11:48:02.125Z", 185, "no \x1b answer"),
             "Slurm has not answered since 06:48:02 (3 min 05 s): no \\x1b answer");
   ::unsetenv("TZ");
   ::tzset();
-  EXPECT_EQ(local_time(nullptr), "");
-  EXPECT_EQ(local_time("yesterday"), "");
-  EXPECT_EQ(silence_text(nullptr, 0, ""), "Slurm has not answered yet");
+  EXPECT_EQ(text::local_time(nullptr), "");
+  EXPECT_EQ(text::local_time("yesterday"), "");
+  EXPECT_EQ(text::silence_text(nullptr, 0, ""), "Slurm has not answered yet");
 }
 
 }  // namespace

@@ -14,15 +14,15 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::vector<std::string> ids(const std::vector<Finding>& findings) {
+std::vector<std::string> ids(const std::vector<graph::Finding>& findings) {
   std::vector<std::string> list;
-  for (const Finding& finding : findings) list.push_back(finding.id);
+  for (const graph::Finding& finding : findings) list.push_back(finding.id);
   return list;
 }
 
-std::vector<Finding> findings_of_text(const std::string& text, const std::string& name) {
-  const Reading reading = read_any(text, name);
-  return diagnose({reading.graph, {}, reading.hosts, {}});
+std::vector<graph::Finding> findings_of_text(const std::string& text, const std::string& name) {
+  const sources::Reading reading = sources::read_any(text, name);
+  return doctor::diagnose({reading.graph, {}, reading.hosts, {}});
 }
 
 // Two GPUs behind a switch each, and the interfaces as NCCL dumps them.
@@ -62,13 +62,13 @@ TEST(FalseAlarms, InterfacesThatNcclReachesBySockets) {
 TEST(FalseAlarms, WhatAMachineCannotHelp) {
   for (const char* const name : {"dgx-a100", "pcie-100gbe"}) {
     Sick sick = healthy(name);
-    sick.set_all(Kind::Gpu, key::kFabricState, std::string("not supported"));
+    sick.set_all(graph::Kind::Gpu, graph::key::kFabricState, std::string("not supported"));
     EXPECT_THAT(ids(sick.findings()), IsEmpty()) << name;
   }
   Sick sick = healthy("dgx-h100");
-  sick.set_all(Kind::PciSwitch, key::kAcs, std::int64_t{1});
+  sick.set_all(graph::Kind::PciSwitch, graph::key::kAcs, std::int64_t{1});
   EXPECT_THAT(ids(sick.findings()), ElementsAre("pcie.acs"));
-  sick.set_all(Kind::Node, key::kVirtual, std::int64_t{1});
+  sick.set_all(graph::Kind::Node, graph::key::kVirtual, std::int64_t{1});
   EXPECT_THAT(ids(sick.findings()), IsEmpty());
 }
 
@@ -103,8 +103,8 @@ TEST(FalseAlarms, PublicTopologyFilesHaveNoErrors) {
         "aws-p4d-24xl-topo.xml", "aws-g5.48xl-topo.xml", "aws-p5.48xl-topo-2023.xml",
         "oci-H100-topology.xml", "oci-topo-flattened.xml", "mlperf-dgxa100_nic_affinity.xml"}) {
     const auto path = tests::shared_path("topologies/nccl-xml") / file;
-    for (const Finding& finding : findings_of_text(tests::file_text(path), file)) {
-      EXPECT_NE(finding.severity, Severity::Error) << file << ": " << finding.words;
+    for (const graph::Finding& finding : findings_of_text(tests::file_text(path), file)) {
+      EXPECT_NE(finding.severity, graph::Severity::Error) << file << ": " << finding.words;
     }
   }
 }
@@ -120,17 +120,17 @@ struct FabricPlan {
 class Fabric {
  public:
   explicit Fabric(const FabricPlan& plan) : plan_(plan) {
-    source_ = graph_.add_source(Source::Ibnetdiscover, "fabric");
-    fabric_ = graph_.add(Kind::Fabric, "fabric:ib");
-    graph_.set(fabric_, key::kLinkLayer, std::string("InfiniBand"), source_);
+    source_ = graph_.add_source(graph::Source::Ibnetdiscover, "fabric");
+    fabric_ = graph_.add(graph::Kind::Fabric, "fabric:ib");
+    graph_.set(fabric_, graph::key::kLinkLayer, std::string("InfiniBand"), source_);
     for (std::size_t leaf = 0; leaf < plan_.hosts.size(); ++leaf) add_leaf(leaf);
   }
-  [[nodiscard]] std::vector<Finding> findings() const { return diagnose({graph_}); }
-  [[nodiscard]] VertexIndex a_switch(const std::string& name) {
-    return graph_.add(Kind::FabricSwitch, "switch:" + name, fabric_);
+  [[nodiscard]] std::vector<graph::Finding> findings() const { return doctor::diagnose({graph_}); }
+  [[nodiscard]] graph::VertexIndex a_switch(const std::string& name) {
+    return graph_.add(graph::Kind::FabricSwitch, "switch:" + name, fabric_);
   }
   // As the reader writes them: cables "1-1 4xEDR, 2-2 4xEDR" and the sum of their speeds.
-  void cable(VertexIndex a, VertexIndex b, const std::vector<std::string>& rates) {
+  void cable(graph::VertexIndex a, graph::VertexIndex b, const std::vector<std::string>& rates) {
     std::string listed;
     double gb_per_s = 0;
     for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -138,19 +138,20 @@ class Fabric {
       listed += (i == 0 ? "" : ", ") + port + "-" + port + " " + rates[i];
       gb_per_s += megabits(rates[i]) / 8000;
     }
-    const auto link = graph_.connect(LinkKind::Fabric, a, b);
-    graph_.set_link(link, key::kCount, static_cast<std::int64_t>(rates.size()), source_);
-    graph_.set_link(link, key::kCables, listed, source_);
-    graph_.set_link(link, key::kBandwidth, gb_per_s, source_);
+    const auto link = graph_.connect(graph::LinkKind::Fabric, a, b);
+    graph_.set_link(link, graph::key::kCount, static_cast<std::int64_t>(rates.size()), source_);
+    graph_.set_link(link, graph::key::kCables, listed, source_);
+    graph_.set_link(link, graph::key::kBandwidth, gb_per_s, source_);
   }
-  void host(VertexIndex leaf, const std::string& rate, int adapters = 1) {
+  void host(graph::VertexIndex leaf, const std::string& rate, int adapters = 1) {
     const std::string name = "h" + std::to_string(++hosts_);
-    const VertexIndex node = graph_.add(Kind::Node, name);
+    const graph::VertexIndex node = graph_.add(graph::Kind::Node, name);
     for (int i = 0; i < adapters; ++i) {
-      const VertexIndex nic = graph_.add(Kind::Nic, name + "/nic:mlx5_" + std::to_string(i), node);
-      graph_.set(nic, key::kLinkLayer, std::string("InfiniBand"), source_);
-      graph_.set(nic, key::kState, std::string("active"), source_);
-      graph_.set(nic, key::kSpeed, static_cast<std::int64_t>(megabits(rate)), source_);
+      const graph::VertexIndex nic =
+          graph_.add(graph::Kind::Nic, name + "/nic:mlx5_" + std::to_string(i), node);
+      graph_.set(nic, graph::key::kLinkLayer, std::string("InfiniBand"), source_);
+      graph_.set(nic, graph::key::kState, std::string("active"), source_);
+      graph_.set(nic, graph::key::kSpeed, static_cast<std::int64_t>(megabits(rate)), source_);
       cable(leaf, nic, {rate});
     }
   }
@@ -162,7 +163,7 @@ class Fabric {
     return kRates.at(rate);
   }
   void add_leaf(std::size_t number) {
-    const VertexIndex leaf = a_switch("leaf" + std::to_string(number));
+    const graph::VertexIndex leaf = a_switch("leaf" + std::to_string(number));
     for (const std::string& rate : plan_.hosts[number]) host(leaf, rate);
     for (int spine = 0; spine < plan_.spines; ++spine) {
       cable(leaf, a_switch("spine" + std::to_string(spine)),
@@ -171,9 +172,9 @@ class Fabric {
   }
 
   FabricPlan plan_;
-  Graph graph_;
+  graph::Graph graph_;
   std::uint32_t source_ = 0;
-  VertexIndex fabric_ = kNoVertex;
+  graph::VertexIndex fabric_ = graph::kNoVertex;
   int hosts_ = 0;
 };
 
@@ -193,7 +194,7 @@ TEST(FalseAlarms, HostsOfAnOlderGeneration) {
   mixed.uplinks = 10;
   const auto findings = Fabric(mixed).findings();
   ASSERT_THAT(ids(findings), ElementsAre("nic.generations"));
-  EXPECT_EQ(findings[0].severity, Severity::Note);
+  EXPECT_EQ(findings[0].severity, graph::Severity::Note);
   EXPECT_THAT(findings[0].words, HasSubstr("28 NICs of "));
   EXPECT_THAT(findings[0].words, HasSubstr("20 Gbit/s where its like have 40"));
 }
@@ -204,7 +205,7 @@ TEST(FalseAlarms, AFewSlowHostsStayFindings) {
   for (auto& leaf : few.hosts) leaf.front() = "4xDDR";
   auto findings = Fabric(few).findings();
   ASSERT_THAT(ids(findings), ElementsAre("nic.slow"));
-  EXPECT_EQ(findings[0].severity, Severity::Error);
+  EXPECT_EQ(findings[0].severity, graph::Severity::Error);
   // Five of a hundred likewise.
   few = plan({hosts(100, "4xQDR")}, "4xQDR");
   few.uplinks = 50;
@@ -212,7 +213,7 @@ TEST(FalseAlarms, AFewSlowHostsStayFindings) {
   EXPECT_THAT(ids(Fabric(few).findings()), ElementsAre("nic.slow"));
   // One adapter of each of many hosts: a rail, not their generation.
   Fabric rail(plan({{}, {}}, "4xEDR"));
-  const VertexIndex leaf = rail.a_switch("leaf0");
+  const graph::VertexIndex leaf = rail.a_switch("leaf0");
   for (int i = 0; i < 6; ++i) rail.host(leaf, "4xEDR", 2);
   EXPECT_THAT(ids(rail.findings()), IsEmpty());
 }
@@ -246,7 +247,7 @@ TEST(FalseAlarms, TrueOversubscriptionStaysAFinding) {
   fabric.host(fabric.a_switch("spine0"), "4xEDR");
   const auto findings = fabric.findings();
   ASSERT_THAT(ids(findings), ElementsAre("fabric.oversubscribed"));
-  EXPECT_EQ(findings[0].severity, Severity::Warning);
+  EXPECT_EQ(findings[0].severity, graph::Severity::Warning);
   EXPECT_EQ(findings[0].subject, "switch:leaf3");
   EXPECT_THAT(findings[0].words, HasSubstr("1.5 times"));
 }
@@ -280,7 +281,7 @@ TEST(FalseAlarms, CablesOfAnOlderSwitch) {
   FabricPlan plan_of = plan(std::vector<std::vector<std::string>>(6, hosts(11, "4xEDR")), "4xEDR");
   Fabric fabric(plan_of);
   // An old leaf of which no port is faster, joined by as many slow cables as it takes.
-  const VertexIndex old = fabric.a_switch("old");
+  const graph::VertexIndex old = fabric.a_switch("old");
   for (int i = 0; i < 4; ++i) fabric.host(old, "4xQDR");
   fabric.cable(old, fabric.a_switch("spine0"), {"4xQDR", "4xQDR"});
   fabric.cable(old, fabric.a_switch("spine1"), {"4xQDR", "4xQDR"});

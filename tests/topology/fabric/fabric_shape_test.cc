@@ -21,16 +21,17 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-Graph shared_dump(const std::string& name) {
+graph::Graph shared_dump(const std::string& name) {
   std::ifstream file(regatta::tests::shared_path("topologies/ibnetdiscover") / name);
   std::stringstream text;
   text << file.rdbuf();
-  return read_ibnetdiscover(text.str(), name);
+  return fabric::read_ibnetdiscover(text.str(), name);
 }
 
-const SwitchShape& shape_of(const Graph& graph, const FabricShape& shape, const std::string& name) {
-  for (const SwitchShape& one : shape.switches()) {
-    if (name_for_people(graph, one.vertex) == name) return one;
+const fabric::SwitchShape& shape_of(const graph::Graph& graph, const fabric::FabricShape& shape,
+                                    const std::string& name) {
+  for (const fabric::SwitchShape& one : shape.switches()) {
+    if (fabric::name_for_people(graph, one.vertex) == name) return one;
   }
   ADD_FAILURE() << "no switch " << name;
   return shape.switches().front();
@@ -38,10 +39,10 @@ const SwitchShape& shape_of(const Graph& graph, const FabricShape& shape, const 
 
 TEST(FabricShape, FindsLevelsRailsAndBandwidth) {
   RailFabric fabric{2, 4, 2, 2, 1, "4xNDR", true, -1};
-  const Graph graph = read_ibnetdiscover(fabric.blocks(), "x");
-  const FabricShape shape(graph);
+  const graph::Graph graph = fabric::read_ibnetdiscover(fabric.blocks(), "x");
+  const fabric::FabricShape shape(graph);
   EXPECT_THAT(shape.rails(), ElementsAre("mlx5_0", "mlx5_1"));
-  const SwitchShape& leaf = shape_of(graph, shape, "leaf1-1");
+  const fabric::SwitchShape& leaf = shape_of(graph, shape, "leaf1-1");
   EXPECT_EQ(leaf.level, 0);
   EXPECT_EQ(leaf.rail, 1);
   EXPECT_EQ(leaf.adapters, 4);
@@ -50,51 +51,52 @@ TEST(FabricShape, FindsLevelsRailsAndBandwidth) {
   EXPECT_EQ(leaf.down_gb_per_s, 200);
   EXPECT_EQ(leaf.up_gb_per_s, 100);
   EXPECT_EQ(leaf.oversubscription(), 2);
-  const SwitchShape& spine = shape_of(graph, shape, "spine0-1");
+  const fabric::SwitchShape& spine = shape_of(graph, shape, "spine0-1");
   EXPECT_EQ(spine.level, 1);
   EXPECT_EQ(spine.rail, std::nullopt);
   EXPECT_EQ(spine.oversubscription(), std::nullopt);
 }
 
 TEST(FabricShape, NodesWithOneAdapterHaveNoRails) {
-  const Graph graph =
-      read_ibnetdiscover(RailFabric{2, 4, 1, 2, 1, "4xNDR", true, -1}.blocks(), "x");
-  const FabricShape shape(graph);
+  const graph::Graph graph =
+      fabric::read_ibnetdiscover(RailFabric{2, 4, 1, 2, 1, "4xNDR", true, -1}.blocks(), "x");
+  const fabric::FabricShape shape(graph);
   EXPECT_THAT(shape.rails(), IsEmpty());
-  for (const SwitchShape& one : shape.switches()) EXPECT_EQ(one.rail, std::nullopt);
+  for (const fabric::SwitchShape& one : shape.switches()) EXPECT_EQ(one.rail, std::nullopt);
 }
 
 TEST(FabricShape, PlanesAreRailsToo) {
   RailFabric fabric;
-  Graph graph;
+  graph::Graph graph;
   for (fabric.plane = 0; fabric.plane < fabric.rails; ++fabric.plane) {
-    graph.merge(read_ibnetdiscover(fabric.blocks(), std::to_string(fabric.plane)));
+    graph.merge(fabric::read_ibnetdiscover(fabric.blocks(), std::to_string(fabric.plane)));
   }
-  const FabricShape shape(graph);
+  const fabric::FabricShape shape(graph);
   EXPECT_THAT(shape.rails(), SizeIs(2));
   EXPECT_EQ(shape_of(graph, shape, "leaf0-1").rail, 1);
-  EXPECT_THAT(shape.groups(graph.of_kind(Kind::Fabric)), SizeIs(1)) << "one through its nodes";
-  EXPECT_THAT(shape.groups({graph.of_kind(Kind::Fabric)[0]}), SizeIs(1));
+  EXPECT_THAT(shape.groups(graph.of_kind(graph::Kind::Fabric)), SizeIs(1))
+      << "one through its nodes";
+  EXPECT_THAT(shape.groups({graph.of_kind(graph::Kind::Fabric)[0]}), SizeIs(1));
 }
 
 TEST(FabricShape, NotesLevelsAndRailsAsDerived) {
-  Graph graph = read_ibnetdiscover(RailFabric{}.blocks(), "x");
-  note_shape(&graph);
-  const std::string before = to_json(graph);
-  note_shape(&graph);
-  EXPECT_EQ(to_json(graph), before) << "once more changes nothing";
+  graph::Graph graph = fabric::read_ibnetdiscover(RailFabric{}.blocks(), "x");
+  fabric::note_shape(&graph);
+  const std::string before = graph::to_json(graph);
+  fabric::note_shape(&graph);
+  EXPECT_EQ(graph::to_json(graph), before) << "once more changes nothing";
   const auto& nic = graph.vertex(graph.find("node0003/nic:mlx5_1")).facts;
-  EXPECT_EQ(integer_of(graph, nic, key::kRail), 1);
-  const Fact* const rail = fact_of(graph, nic, key::kRail);
-  EXPECT_EQ(graph.sources()[rail->source].source, Source::Derived);
+  EXPECT_EQ(graph::integer_of(graph, nic, graph::key::kRail), 1);
+  const graph::Fact* const rail = graph::fact_of(graph, nic, graph::key::kRail);
+  EXPECT_EQ(graph.sources()[rail->source].source, graph::Source::Derived);
   const auto& spine = graph.vertex(graph.find("switch:0x0000000000005001")).facts;
-  EXPECT_EQ(integer_of(graph, spine, key::kLevel), 1);
+  EXPECT_EQ(graph::integer_of(graph, spine, graph::key::kLevel), 1);
 }
 
 TEST(FabricShape, FindsRoutes) {
   // 4 hosts of 2 × 50 GB/s below 2 uplinks of 50 GB/s for each leaf.
-  const Graph graph = read_ibnetdiscover(RailFabric{}.blocks(), "x");
-  const FabricShape shape(graph);
+  const graph::Graph graph = fabric::read_ibnetdiscover(RailFabric{}.blocks(), "x");
+  const fabric::FabricShape shape(graph);
   const auto route = [&](const char* a, const char* b) {
     return shape.route(graph.find(a), graph.find(b));
   };
@@ -110,15 +112,15 @@ TEST(FabricShape, FindsRoutes) {
   EXPECT_EQ(far->full_gb_per_s, 50) << "four hosts share two uplinks";
   EXPECT_FALSE(route("node0001", "node0001"));
 
-  Graph apart = graph;
+  graph::Graph apart = graph;
   RailFabric other{1, 1, 1, 1, 1, "4xEDR", false, -1};
   std::string text = other.blocks();
   for (std::size_t at = 0; (at = text.find("node0001", at)) != std::string::npos;)
     text[at + 4] = '9';
   for (std::size_t at = 0; (at = text.find("-0000", at)) != std::string::npos;) text[at + 1] = '9';
-  apart.merge(read_ibnetdiscover(text, "y"));
-  const FabricShape two(apart);
-  ASSERT_NE(apart.find("node9001"), kNoVertex);
+  apart.merge(fabric::read_ibnetdiscover(text, "y"));
+  const fabric::FabricShape two(apart);
+  ASSERT_NE(apart.find("node9001"), graph::kNoVertex);
   EXPECT_FALSE(two.route(apart.find("node0001"), apart.find("node9001")));
 }
 
@@ -128,16 +130,17 @@ TEST(FabricShape, ComparesNamesByNumber) {
   for (std::size_t i = 0; i < std::size(names); ++i) {
     for (std::size_t j = 0; j < std::size(names); ++j) {
       if (std::string(names[i]) == "leaf02" || std::string(names[j]) == "leaf02") continue;
-      EXPECT_EQ(natural_less(names[i], names[j]), i < j) << names[i] << " " << names[j];
+      EXPECT_EQ(fabric::natural_less(names[i], names[j]), i < j) << names[i] << " " << names[j];
     }
   }
-  EXPECT_NE(natural_less("leaf2", "leaf02"), natural_less("leaf02", "leaf2")) << "an order";
+  EXPECT_NE(fabric::natural_less("leaf2", "leaf02"), fabric::natural_less("leaf02", "leaf2"))
+      << "an order";
 }
 
 TEST(FabricText, ShowsTiersAndHostlists) {
-  Graph graph = read_ibnetdiscover(RailFabric{}.blocks(), "x");
-  graph.add(Kind::Node, "login1");
-  EXPECT_EQ(fabric_text(graph),
+  graph::Graph graph = fabric::read_ibnetdiscover(RailFabric{}.blocks(), "x");
+  graph.add(graph::Kind::Node, "login1");
+  EXPECT_EQ(fabric::fabric_text(graph),
             "fabric:0x0000000000005000 (InfiniBand): 6 switches, 8 nodes, 16 adapters\n"
             "  rail 0: mlx5_0 on 2 leaves\n"
             "  rail 1: mlx5_1 on 2 leaves\n"
@@ -147,13 +150,13 @@ TEST(FabricText, ShowsTiersAndHostlists) {
             "    4 nodes node[0005-0008]\n"
             "      2 leaves leaf1-[0-1], rail 0,1, down 200 GB/s, up 100 GB/s (2:1)\n"
             "1 node on no known fabric: login1\n");
-  EXPECT_EQ(fabric_text(Graph{}), "");
+  EXPECT_EQ(fabric::fabric_text(graph::Graph{}), "");
 }
 
 TEST(FabricText, StaysShortAtAThousandNodes) {
-  const Graph graph =
-      read_ibnetdiscover(RailFabric{16, 64, 8, 64, 1, "4xNDR", true, -1}.blocks(), "x");
-  const std::string text = fabric_text(graph);
+  const graph::Graph graph =
+      fabric::read_ibnetdiscover(RailFabric{16, 64, 8, 64, 1, "4xNDR", true, -1}.blocks(), "x");
+  const std::string text = fabric::fabric_text(graph);
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 16 * 2 + 10);
   for (const std::string& line : base::split(text, '\n')) EXPECT_LE(line.size(), 120u) << line;
 }
@@ -169,7 +172,8 @@ std::vector<std::string> findings_of(
     }
   }
   std::vector<std::string> found;
-  for (const Finding& finding : check_fabric(read_ibnetdiscover(text, "x"))) {
+  for (const graph::Finding& finding :
+       fabric::check_fabric(fabric::read_ibnetdiscover(text, "x"))) {
     found.push_back(finding.id + " " + finding.subject);
     EXPECT_FALSE(finding.words.empty() || finding.remedy.empty() || finding.evidence.empty());
   }
@@ -221,7 +225,8 @@ TEST(FabricFindings, TellWhatTheyCost) {
                                     (in_spine && line.find("leaf1-0") != std::string::npos));
     if (!lost) kept.push_back(line);
   }
-  const auto findings = check_fabric(read_ibnetdiscover(base::join(kept, "\n") + "\n", "x"));
+  const auto findings =
+      fabric::check_fabric(fabric::read_ibnetdiscover(base::join(kept, "\n") + "\n", "x"));
   ASSERT_THAT(findings, SizeIs(2));
   EXPECT_EQ(findings[0].id, "fabric.missing_cables");
   EXPECT_EQ(findings[0].subject, "leaf1-0");
@@ -245,7 +250,8 @@ TEST(FabricFindings, OfTheSharedDumps) {
   };
   for (const auto& row : rows) {
     std::map<std::string, int> found;
-    for (const Finding& finding : check_fabric(shared_dump(row.file))) ++found[finding.id];
+    for (const graph::Finding& finding : fabric::check_fabric(shared_dump(row.file)))
+      ++found[finding.id];
     EXPECT_EQ(found, row.findings) << row.file;
   }
 }
@@ -261,21 +267,21 @@ TEST(FabricShape, OfTheSharedDumps) {
               {"netloc-plafrim2-subnet0-ports-format.txt", 5, 2, 0, 5},
               {"netloc-plafrim2-subnet1-ports-format.txt", 1, 0, 0, 0}};
   for (const auto& row : rows) {
-    const Graph graph = shared_dump(row.file);
-    const FabricShape shape(graph);
+    const graph::Graph graph = shared_dump(row.file);
+    const fabric::FabricShape shape(graph);
     int leaves = 0, above = 0;
-    for (const SwitchShape& one : shape.switches()) (one.level == 0 ? leaves : above) += 1;
+    for (const fabric::SwitchShape& one : shape.switches()) (one.level == 0 ? leaves : above) += 1;
     EXPECT_EQ(leaves, row.leaves) << row.file;
     EXPECT_EQ(above, row.above) << row.file;
     EXPECT_THAT(shape.rails(), SizeIs(row.rails)) << row.file;
-    const auto groups = shape.groups(graph.of_kind(Kind::Fabric));
+    const auto groups = shape.groups(graph.of_kind(graph::Kind::Fabric));
     ASSERT_THAT(groups, SizeIs(1)) << row.file;
     EXPECT_THAT(groups[0].below, SizeIs(row.groups)) << row.file;
   }
   // 31 leaves of 17 or 18 hosts; the first of the dump: 17 × 50 down, 16 × 50 up.
-  const Graph graph = shared_dump("topograph-dgx-ndr-fabric.out");
-  const FabricShape shape(graph);
-  const SwitchShape& leaf = shape_of(graph, shape, "A09-P1-IBLEAF-04-04");
+  const graph::Graph graph = shared_dump("topograph-dgx-ndr-fabric.out");
+  const fabric::FabricShape shape(graph);
+  const fabric::SwitchShape& leaf = shape_of(graph, shape, "A09-P1-IBLEAF-04-04");
   EXPECT_EQ(leaf.rail, 3);
   EXPECT_EQ(leaf.down_gb_per_s, 850);
   EXPECT_EQ(leaf.up_gb_per_s, 800);

@@ -28,18 +28,18 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-std::string fact(const Graph& graph, const std::string& id, const char* key) {
-  const VertexIndex vertex = graph.find(id);
-  if (vertex == kNoVertex) return "no such vertex";
-  const Fact* const found = fact_of(graph, graph.vertex(vertex).facts, key);
+std::string fact(const graph::Graph& graph, const std::string& id, const char* key) {
+  const graph::VertexIndex vertex = graph.find(id);
+  if (vertex == graph::kNoVertex) return "no such vertex";
+  const graph::Fact* const found = graph::fact_of(graph, graph.vertex(vertex).facts, key);
   if (found == nullptr) return "";
   if (const auto* number = std::get_if<std::int64_t>(&found->value)) return std::to_string(*number);
-  return text_of(graph, graph.vertex(vertex).facts, key);
+  return graph::text_of(graph, graph.vertex(vertex).facts, key);
 }
 
 std::string refusal(const std::string& text) {
   try {
-    (void)read_ibnetdiscover(text, "ib.txt");
+    (void)fabric::read_ibnetdiscover(text, "ib.txt");
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
     EXPECT_EQ(base::printable(error.what()), error.what());
@@ -49,10 +49,11 @@ std::string refusal(const std::string& text) {
 }
 
 // Cables by rate, each counted once.
-std::map<std::string, int> cables_of(const Graph& graph) {
+std::map<std::string, int> cables_of(const graph::Graph& graph) {
   std::map<std::string, int> rates;
-  for (const Link& link : graph.links()) {
-    for (const std::string& cable : base::split(text_of(graph, link.facts, key::kCables), ',')) {
+  for (const graph::Link& link : graph.links()) {
+    for (const std::string& cable :
+         base::split(graph::text_of(graph, link.facts, graph::key::kCables), ',')) {
       ++rates[cable.substr(cable.rfind(' ') + 1)];
     }
   }
@@ -86,49 +87,50 @@ constexpr const char* kSmall =
     "Ca\t1 \"H-00000000000000c3\"\t\t# \"n1 mlx5_1\"\n";
 
 TEST(Ibnetdiscover, ReadsBlocks) {
-  const Graph graph = read_ibnetdiscover(kSmall, "ib.txt");
-  EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(1));
-  EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(2));
-  EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(2));
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(3)) << "an aggregation node is not an adapter";
+  const graph::Graph graph = fabric::read_ibnetdiscover(kSmall, "ib.txt");
+  EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(1));
+  EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(2));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(2));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(3))
+      << "an aggregation node is not an adapter";
   const std::string leaf = "switch:0x00000000000000a1";
   const struct {
     std::string id;
     const char* key;
     const char* value;
   } facts[] = {
-      {leaf, key::kName, "leaf1"},
-      {leaf, key::kModel, "MQM8700"},
-      {leaf, key::kGuid, "0x00000000000000a1"},
-      {leaf, key::kLid, "3"},
-      {leaf, key::kPorts, "40"},
-      {leaf, key::kPortsUnlinked, "35"},
-      {leaf, key::kSharp, "1"},
-      {"switch:0x00000000000000a2", key::kName, "a \"quoted\" spine"},
-      {"switch:0x00000000000000a2", key::kSharp, ""},
-      {"n1/nic:mlx5_0", key::kGuid, "0x00000000000000c1"},
-      {"n1/nic:mlx5_0", key::kPortGuid, "0x00000000000000c1"},
-      {"n1/nic:mlx5_0", key::kName, "mlx5_0"},
-      {"n1/nic:mlx5_0", key::kSpeed, "200000"},
-      {"n1/nic:mlx5_0", key::kLid, "11"},
-      {"n1/nic:mlx5_0", key::kState, "active"},
-      {"n1/nic:mlx5_1", key::kState, "down"},
-      {"n2/nic:HCA-1", key::kName, ""},
-      {"n2/nic:HCA-1", key::kDescription, "n2 HCA-1"},
-      {"n2/nic:HCA-1", key::kSpeed, "100000"},
+      {leaf, graph::key::kName, "leaf1"},
+      {leaf, graph::key::kModel, "MQM8700"},
+      {leaf, graph::key::kGuid, "0x00000000000000a1"},
+      {leaf, graph::key::kLid, "3"},
+      {leaf, graph::key::kPorts, "40"},
+      {leaf, graph::key::kPortsUnlinked, "35"},
+      {leaf, graph::key::kSharp, "1"},
+      {"switch:0x00000000000000a2", graph::key::kName, "a \"quoted\" spine"},
+      {"switch:0x00000000000000a2", graph::key::kSharp, ""},
+      {"n1/nic:mlx5_0", graph::key::kGuid, "0x00000000000000c1"},
+      {"n1/nic:mlx5_0", graph::key::kPortGuid, "0x00000000000000c1"},
+      {"n1/nic:mlx5_0", graph::key::kName, "mlx5_0"},
+      {"n1/nic:mlx5_0", graph::key::kSpeed, "200000"},
+      {"n1/nic:mlx5_0", graph::key::kLid, "11"},
+      {"n1/nic:mlx5_0", graph::key::kState, "active"},
+      {"n1/nic:mlx5_1", graph::key::kState, "down"},
+      {"n2/nic:HCA-1", graph::key::kName, ""},
+      {"n2/nic:HCA-1", graph::key::kDescription, "n2 HCA-1"},
+      {"n2/nic:HCA-1", graph::key::kSpeed, "100000"},
   };
   for (const auto& row : facts)
     EXPECT_EQ(fact(graph, row.id, row.key), row.value) << row.id << row.key;
 
   EXPECT_EQ(graph.vertex(graph.vertex(graph.find(leaf)).parent).id, "fabric:0x00000000000000a1");
-  const auto uplink =
-      graph.find_link(LinkKind::Fabric, graph.find(leaf), graph.find("switch:0x00000000000000a2"));
+  const auto uplink = graph.find_link(graph::LinkKind::Fabric, graph.find(leaf),
+                                      graph.find("switch:0x00000000000000a2"));
   ASSERT_TRUE(uplink);
   const auto& facts_of_link = graph.links()[*uplink].facts;
-  EXPECT_EQ(number_of(graph, facts_of_link, key::kBandwidth), 37.5);
-  EXPECT_EQ(integer_of(graph, facts_of_link, key::kCount), 2);
-  EXPECT_EQ(text_of(graph, facts_of_link, key::kRate), "4xHDR,4xEDR");
-  EXPECT_EQ(text_of(graph, facts_of_link, key::kCables), "3-1 4xHDR, 4-2 4xEDR");
+  EXPECT_EQ(graph::number_of(graph, facts_of_link, graph::key::kBandwidth), 37.5);
+  EXPECT_EQ(graph::integer_of(graph, facts_of_link, graph::key::kCount), 2);
+  EXPECT_EQ(graph::text_of(graph, facts_of_link, graph::key::kRate), "4xHDR,4xEDR");
+  EXPECT_EQ(graph::text_of(graph, facts_of_link, graph::key::kCables), "3-1 4xHDR, 4-2 4xEDR");
 }
 
 constexpr const char* kUnanswered =
@@ -145,13 +147,13 @@ std::string without(std::string text, const std::string& begin, const std::strin
 TEST(Ibnetdiscover, AnAggregationNodeWithoutBlockIsLeftOut) {
   const std::string text = without(kSmall, "\ndevid=0xcf09", "\ndevid=0x1017\ncaguid=0xc3");
   EXPECT_THAT(refusal(text), HasSubstr("of which the text says nothing"));
-  std::vector<Finding> findings;
-  const Graph graph = read_ibnetdiscover(text, "ib.txt", &findings);
-  EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(kSmall, "ib.txt")))
+  std::vector<graph::Finding> findings;
+  const graph::Graph graph = fabric::read_ibnetdiscover(text, "ib.txt", &findings);
+  EXPECT_EQ(graph::to_json(graph), graph::to_json(fabric::read_ibnetdiscover(kSmall, "ib.txt")))
       << "its switch reduces, and its port is in use";
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].id, "reading.skipped");
-  EXPECT_EQ(findings[0].severity, Severity::Note);
+  EXPECT_EQ(findings[0].severity, graph::Severity::Note);
   EXPECT_THAT(findings[0].words,
               HasSubstr("ib.txt:13: port 41 of 'MF0;leaf1:MQM8700/U1' (0x00000000000000a1) leads"));
   EXPECT_THAT(findings[0].words, HasSubstr("1 of these left out"));
@@ -167,8 +169,8 @@ TEST(Ibnetdiscover, OnlyAggregationNodesMayBeMissing) {
               "\ndevid=0xcf09", "\ndevid=0x1017\ncaguid=0xc3"),
   };
   for (const std::string& text : rows) {
-    std::vector<Finding> findings;
-    EXPECT_THROW((void)read_ibnetdiscover(text, "ib.txt", &findings), base::Error) << text;
+    std::vector<graph::Finding> findings;
+    EXPECT_THROW((void)fabric::read_ibnetdiscover(text, "ib.txt", &findings), base::Error) << text;
   }
 }
 
@@ -183,16 +185,17 @@ TEST(Ibnetdiscover, MessagesOfDevicesThatDidNotAnswerAreCounted) {
     std::string text = kSmall;
     text.insert(text.find("[3]"), message);
     text = message + text + message;
-    std::vector<Finding> findings;
-    const Graph graph = read_ibnetdiscover(text, "ib.txt", &findings);
-    EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(kSmall, "ib.txt"))) << message;
+    std::vector<graph::Finding> findings;
+    const graph::Graph graph = fabric::read_ibnetdiscover(text, "ib.txt", &findings);
+    EXPECT_EQ(graph::to_json(graph), graph::to_json(fabric::read_ibnetdiscover(kSmall, "ib.txt")))
+        << message;
     ASSERT_THAT(findings, SizeIs(1)) << message;
     EXPECT_EQ(findings[0].id, "reading.skipped");
     EXPECT_THAT(findings[0].words, HasSubstr("ib.txt:1: "));
     EXPECT_THAT(findings[0].words, HasSubstr("3 of its messages left out"));
   }
-  std::vector<Finding> findings;
-  EXPECT_THROW((void)read_ibnetdiscover(kUnanswered, "ib.txt", &findings), base::Error)
+  std::vector<graph::Finding> findings;
+  EXPECT_THROW((void)fabric::read_ibnetdiscover(kUnanswered, "ib.txt", &findings), base::Error)
       << "and nothing else";
 }
 
@@ -202,10 +205,11 @@ TEST(Ibnetdiscover, APublicFabricWithAMessageIsTheSame) {
        {"topograph-dgx-ndr-fabric.out", "netloc-plafrim2-subnet0-ports-format.txt"}) {
     const std::string whole = read_text(tests::shared_path("topologies/ibnetdiscover") / name);
     const std::size_t middle = whole.find('\n', whole.size() / 2) + 1;
-    std::vector<Finding> findings;
-    const Graph graph = read_ibnetdiscover(
+    std::vector<graph::Finding> findings;
+    const graph::Graph graph = fabric::read_ibnetdiscover(
         whole.substr(0, middle) + kUnanswered + whole.substr(middle), "ib.txt", &findings);
-    EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(whole, "ib.txt"))) << name;
+    EXPECT_EQ(graph::to_json(graph), graph::to_json(fabric::read_ibnetdiscover(whole, "ib.txt")))
+        << name;
     EXPECT_THAT(findings, SizeIs(1)) << name;
   }
 }
@@ -218,10 +222,10 @@ TEST(Ibnetdiscover, APublicFabricLosesOneAggregationNode) {
   ASSERT_NE(name, std::string::npos);
   const std::size_t begin = whole.rfind("vendid=", name);
   const std::size_t end = std::min(whole.find("vendid=", name), whole.size());
-  std::vector<Finding> findings;
-  const Graph graph =
-      read_ibnetdiscover(whole.substr(0, begin) + whole.substr(end), "ib.txt", &findings);
-  EXPECT_EQ(to_json(graph), to_json(read_ibnetdiscover(whole, "ib.txt")));
+  std::vector<graph::Finding> findings;
+  const graph::Graph graph =
+      fabric::read_ibnetdiscover(whole.substr(0, begin) + whole.substr(end), "ib.txt", &findings);
+  EXPECT_EQ(graph::to_json(graph), graph::to_json(fabric::read_ibnetdiscover(whole, "ib.txt")));
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].words, HasSubstr("1 of these left out"));
 }
@@ -249,7 +253,7 @@ TEST(Ibnetdiscover, ReadsAdapterNames) {
       {"a;b mlx5_0", "", ""},
   };
   for (const auto& row : rows) {
-    const AdapterName name = parse_adapter_name(row.description);
+    const fabric::AdapterName name = fabric::parse_adapter_name(row.description);
     EXPECT_EQ(name.host, row.host) << row.description;
     EXPECT_EQ(name.device, row.device) << row.description;
   }
@@ -273,21 +277,22 @@ TEST(Ibnetdiscover, ReadsRates) {
               {"99xNDR", 0},
               {"4xNDRx", 0},
               {"-4xNDR", 0}};
-  for (const auto& row : rows) EXPECT_EQ(parse_infiniband_rate(row.rate), row.megabits) << row.rate;
+  for (const auto& row : rows)
+    EXPECT_EQ(fabric::parse_infiniband_rate(row.rate), row.megabits) << row.rate;
 }
 
 TEST(Ibnetdiscover, BothFormsTellTheSame) {
   const RailFabric fabric;
-  const Graph blocks = read_ibnetdiscover(fabric.blocks(), "x");
-  const Graph ports = read_ibnetdiscover(fabric.ports(), "x");
-  for (const Graph* graph : {&blocks, &ports}) {
-    EXPECT_THAT(graph->of_kind(Kind::FabricSwitch), SizeIs(6));
-    EXPECT_THAT(graph->of_kind(Kind::Nic), SizeIs(16));
-    EXPECT_THAT(graph->of_kind(Kind::Node), SizeIs(8));
+  const graph::Graph blocks = fabric::read_ibnetdiscover(fabric.blocks(), "x");
+  const graph::Graph ports = fabric::read_ibnetdiscover(fabric.ports(), "x");
+  for (const graph::Graph* graph : {&blocks, &ports}) {
+    EXPECT_THAT(graph->of_kind(graph::Kind::FabricSwitch), SizeIs(6));
+    EXPECT_THAT(graph->of_kind(graph::Kind::Nic), SizeIs(16));
+    EXPECT_THAT(graph->of_kind(graph::Kind::Node), SizeIs(8));
     EXPECT_THAT(graph->links(), SizeIs(16 + 8));
-    EXPECT_EQ(fact(*graph, "switch:0x0000000000005000", key::kSharp), "1");
+    EXPECT_EQ(fact(*graph, "switch:0x0000000000005000", graph::key::kSharp), "1");
   }
-  EXPECT_EQ(fingerprint(blocks), fingerprint(ports));
+  EXPECT_EQ(graph::fingerprint(blocks), graph::fingerprint(ports));
 }
 
 TEST(Ibnetdiscover, AnAdapterWithTwoPortsIsOneInListsOfPorts) {
@@ -300,42 +305,44 @@ TEST(Ibnetdiscover, AnAdapterWithTwoPortsIsOneInListsOfPorts) {
       "CA 6 2 0xc2 4x EDR - SW 1 2 0xa1 ( 'n1 mlx4_0' - 'leaf' )\n"
       "CA 7 1 0xd1 4x EDR - SW 1 3 0xa1 ( 'n1 mlx4_0' - 'leaf' )\n"
       "CA 8 1 0xe1 4x EDR                       'n2 mlx4_0'\n";
-  const Graph graph = read_ibnetdiscover(text, "x");
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(3)) << "the third calls itself like another one";
-  EXPECT_NE(graph.find("nic:0x00000000000000d1"), kNoVertex);
-  EXPECT_EQ(fact(graph, "n1/nic:mlx4_0", key::kPortGuid), "0x00000000000000c1");
-  EXPECT_EQ(fact(graph, "switch:0x00000000000000a1", key::kPorts), "4");
-  EXPECT_EQ(fact(graph, "switch:0x00000000000000a1", key::kPortsUnlinked), "1");
-  EXPECT_EQ(fact(graph, "n2/nic:mlx4_0", key::kState), "down");
-  EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(1));
-  const auto link = graph.find_link(LinkKind::Fabric, graph.find("n1/nic:mlx4_0"),
-                                    graph.of_kind(Kind::FabricSwitch)[0]);
+  const graph::Graph graph = fabric::read_ibnetdiscover(text, "x");
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(3))
+      << "the third calls itself like another one";
+  EXPECT_NE(graph.find("nic:0x00000000000000d1"), graph::kNoVertex);
+  EXPECT_EQ(fact(graph, "n1/nic:mlx4_0", graph::key::kPortGuid), "0x00000000000000c1");
+  EXPECT_EQ(fact(graph, "switch:0x00000000000000a1", graph::key::kPorts), "4");
+  EXPECT_EQ(fact(graph, "switch:0x00000000000000a1", graph::key::kPortsUnlinked), "1");
+  EXPECT_EQ(fact(graph, "n2/nic:mlx4_0", graph::key::kState), "down");
+  EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(1));
+  const auto link = graph.find_link(graph::LinkKind::Fabric, graph.find("n1/nic:mlx4_0"),
+                                    graph.of_kind(graph::Kind::FabricSwitch)[0]);
   ASSERT_TRUE(link);
-  EXPECT_EQ(integer_of(graph, graph.links()[*link].facts, key::kCount), 2);
+  EXPECT_EQ(graph::integer_of(graph, graph.links()[*link].facts, graph::key::kCount), 2);
 }
 
 TEST(Ibnetdiscover, SeparatePartsAreSeparateFabrics) {
   RailFabric fabric;
-  Graph graph;
+  graph::Graph graph;
   for (fabric.plane = 0; fabric.plane < fabric.rails; ++fabric.plane) {
-    graph.merge(read_ibnetdiscover(fabric.blocks(), "plane" + std::to_string(fabric.plane)));
+    graph.merge(
+        fabric::read_ibnetdiscover(fabric.blocks(), "plane" + std::to_string(fabric.plane)));
   }
-  EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(2));
-  EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(8)) << "each with an adapter in both";
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(16));
-  EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(8));
-  EXPECT_THAT(check_graph(graph), IsEmpty());
+  EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(2));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(8)) << "each with an adapter in both";
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(16));
+  EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(8));
+  EXPECT_THAT(graph::check_graph(graph), IsEmpty());
 
   // The same planes in one text are as separate.
   std::string both;
   for (fabric.plane = 0; fabric.plane < fabric.rails; ++fabric.plane) both += fabric.blocks();
-  EXPECT_EQ(fingerprint(read_ibnetdiscover(both, "x")), fingerprint(graph));
+  EXPECT_EQ(graph::fingerprint(fabric::read_ibnetdiscover(both, "x")), graph::fingerprint(graph));
 
   // And the same again from another node of the same subnet adds nothing.
   const std::size_t links = graph.links().size();
   fabric.plane = 0;
-  graph.merge(read_ibnetdiscover(fabric.blocks(), "another node"));
-  EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(2));
+  graph.merge(fabric::read_ibnetdiscover(fabric.blocks(), "another node"));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(2));
   EXPECT_EQ(graph.links().size(), links);
 }
 
@@ -344,22 +351,23 @@ TEST(Ibnetdiscover, JoinsAdaptersThatNameNoHost) {
   for (std::size_t at = 0; (at = text.find("node0002 mlx5_1", at)) != std::string::npos;) {
     text.replace(at, 15, "MT4129 ConnectX7   Mellanox Technologies");
   }
-  Graph graph = read_ibnetdiscover(text, "x");
+  graph::Graph graph = fabric::read_ibnetdiscover(text, "x");
   const std::string guid = "0x" + RailFabric::hex(0x1000000 + 2 * 16 + 1);
-  ASSERT_NE(graph.find("nic:" + guid), kNoVertex);
-  Graph host;
-  const auto source = host.add_source(Source::Sysfs, "node0002");
-  const VertexIndex nic =
-      host.add(Kind::Nic, "node0002/nic:mlx5_1", host.add(Kind::Node, "node0002"));
-  host.set(nic, key::kGuid, guid, source);
-  host.set(nic, key::kSpeed, std::int64_t{400'000}, source);
+  ASSERT_NE(graph.find("nic:" + guid), graph::kNoVertex);
+  graph::Graph host;
+  const auto source = host.add_source(graph::Source::Sysfs, "node0002");
+  const graph::VertexIndex nic =
+      host.add(graph::Kind::Nic, "node0002/nic:mlx5_1", host.add(graph::Kind::Node, "node0002"));
+  host.set(nic, graph::key::kGuid, guid, source);
+  host.set(nic, graph::key::kSpeed, std::int64_t{400'000}, source);
   graph.merge(host);
-  EXPECT_EQ(graph.find("nic:" + guid), kNoVertex);
-  const VertexIndex joined = graph.find("node0002/nic:mlx5_1");
-  ASSERT_NE(joined, kNoVertex);
+  EXPECT_EQ(graph.find("nic:" + guid), graph::kNoVertex);
+  const graph::VertexIndex joined = graph.find("node0002/nic:mlx5_1");
+  ASSERT_NE(joined, graph::kNoVertex);
   EXPECT_EQ(graph.vertex(graph.node_of(joined)).id, "node0002");
-  EXPECT_TRUE(graph.find_link(LinkKind::Fabric, joined, graph.find("switch:0x0000000000010001")));
-  EXPECT_THAT(check_graph(graph), IsEmpty());
+  EXPECT_TRUE(
+      graph.find_link(graph::LinkKind::Fabric, joined, graph.find("switch:0x0000000000010001")));
+  EXPECT_THAT(graph::check_graph(graph), IsEmpty());
 }
 
 TEST(Ibnetdiscover, RefusesWhatIsNone) {
@@ -436,18 +444,20 @@ TEST(Ibnetdiscover, ReadsSharedDumps) {
   };
   for (const SharedDump& row : rows) {
     const auto path = regatta::tests::shared_path("topologies/ibnetdiscover") / row.file;
-    const Graph graph = read_ibnetdiscover(read_text(path), row.file);
-    EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(1)) << row.file;
-    EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(row.switches)) << row.file;
-    EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(row.nodes)) << row.file;
-    EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(row.adapters)) << row.file;
+    const graph::Graph graph = fabric::read_ibnetdiscover(read_text(path), row.file);
+    EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(1)) << row.file;
+    EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(row.switches)) << row.file;
+    EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(row.nodes)) << row.file;
+    EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(row.adapters)) << row.file;
     std::size_t unnamed = 0;
-    for (const VertexIndex nic : graph.of_kind(Kind::Nic)) {
-      unnamed += graph.node_of(nic) == kNoVertex ? 1 : 0;
+    for (const graph::VertexIndex nic : graph.of_kind(graph::Kind::Nic)) {
+      unnamed += graph.node_of(nic) == graph::kNoVertex ? 1 : 0;
     }
     EXPECT_EQ(unnamed, row.unnamed) << row.file;
     EXPECT_EQ(cables_of(graph), row.cables) << row.file;
-    EXPECT_EQ(to_json(parse_graph(to_json(graph), "again")), to_json(graph)) << row.file;
+    EXPECT_EQ(graph::to_json(graph::parse_graph(graph::to_json(graph), "again")),
+              graph::to_json(graph))
+        << row.file;
   }
 }
 
@@ -471,13 +481,13 @@ TEST(Ibnetdiscover, ReadsAThousandNodes) {
   for (const auto& [form, text] :
        {std::pair("blocks", fabric.blocks()), std::pair("ports", fabric.ports())}) {
     const auto start = std::chrono::steady_clock::now();
-    const Graph graph = read_ibnetdiscover(text, "x");
+    const graph::Graph graph = fabric::read_ibnetdiscover(text, "x");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     std::cout << form << ": " << base::human_bytes(text.size()) << " in " << seconds.count()
               << " s, peak memory of this process " << base::human_bytes(peak_bytes()) << "\n";
-    EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(1024));
-    EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(8192));
-    EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(128 + 64));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(1024));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(8192));
+    EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(128 + 64));
     EXPECT_THAT(graph.links(), SizeIs(8192 + 128 * 64));
   }
 }

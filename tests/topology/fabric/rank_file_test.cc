@@ -11,19 +11,20 @@ namespace {
 using testing::HasSubstr;
 
 TEST(RankFile, OfOpenMpi) {
-  EXPECT_EQ(write_open_mpi_ranks({{"n1", 0, ""}, {"n2", 0, ""}, {"n1", 1, ""}}),
+  EXPECT_EQ(fabric::write_open_mpi_ranks({{"n1", 0, ""}, {"n2", 0, ""}, {"n1", 1, ""}}),
             "rank 0=n1 slot=0\nrank 1=n2 slot=0\nrank 2=n1 slot=1\n");
-  EXPECT_EQ(write_open_mpi_ranks({{"n1", 3, "0-15,32-47"}, {"n1", 2, "16"}}),
+  EXPECT_EQ(fabric::write_open_mpi_ranks({{"n1", 3, "0-15,32-47"}, {"n1", 2, "16"}}),
             "rank 0=n1 slot=0-15,32-47\nrank 1=n1 slot=16\n");
 }
 
 TEST(RankFile, OfSlurm) {
-  EXPECT_EQ(write_slurm_ranks({{"n1", 0, ""}, {"n2", 0, ""}, {"n1", 1, ""}}), "n1\nn2\nn1\n");
+  EXPECT_EQ(fabric::write_slurm_ranks({{"n1", 0, ""}, {"n2", 0, ""}, {"n1", 1, ""}}),
+            "n1\nn2\nn1\n");
 }
 
 TEST(RankFile, GpusOfSlurm) {
   const struct {
-    std::vector<RankPlace> places;
+    std::vector<fabric::RankPlace> places;
     std::optional<std::string> map;
   } rows[] = {
       {{{"n1", 3, ""}, {"n1", 0, ""}}, "map_gpu:3,0"},
@@ -31,12 +32,12 @@ TEST(RankFile, GpusOfSlurm) {
       {{{"n1", 3, ""}, {"n2", 0, ""}, {"n1", 0, ""}, {"n2", 3, ""}}, std::nullopt},
       {{{"n1", 0, ""}, {"n1", 1, ""}, {"n2", 0, ""}}, std::nullopt},
   };
-  for (const auto& row : rows) EXPECT_EQ(slurm_gpu_map(row.places), row.map);
+  for (const auto& row : rows) EXPECT_EQ(fabric::slurm_gpu_map(row.places), row.map);
 }
 
 TEST(RankFile, RefusesWhatHasNoPlace) {
   const struct {
-    std::vector<RankPlace> places;
+    std::vector<fabric::RankPlace> places;
     const char* why;
   } rows[] = {
       {{}, "no rank has a place"},
@@ -53,7 +54,7 @@ TEST(RankFile, RefusesWhatHasNoPlace) {
       {{{"n1", 0, "-1"}}, "not a list of CPUs"},
   };
   for (const auto& row : rows) {
-    for (const auto write : {write_open_mpi_ranks, write_slurm_ranks}) {
+    for (const auto write : {fabric::write_open_mpi_ranks, fabric::write_slurm_ranks}) {
       try {
         ADD_FAILURE() << write(row.places) << " instead of: " << row.why;
       } catch (const base::Error& error) {

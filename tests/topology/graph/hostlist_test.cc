@@ -43,7 +43,7 @@ TEST(Hostlist, Expands) {
       {"n[999999999999999998-999999999999999999]", "n999999999999999998 n999999999999999999"},
   };
   for (const Expansion& row : rows) {
-    EXPECT_EQ(base::join(expand_hostlist(row.text), " "), row.names) << row.text;
+    EXPECT_EQ(base::join(graph::expand_hostlist(row.text), " "), row.names) << row.text;
   }
 }
 
@@ -64,7 +64,7 @@ TEST(Hostlist, RefusesWhatIsNone) {
                               "'a'"};
   for (const std::string& row : rows) {
     try {
-      const auto names = expand_hostlist(row);
+      const auto names = graph::expand_hostlist(row);
       ADD_FAILURE() << base::printable(row) << " gave " << base::join(names, " ");
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -75,7 +75,7 @@ TEST(Hostlist, RefusesWhatIsNone) {
 
 TEST(Hostlist, SaysThatFunctionsAreNotUnderstood) {
   try {
-    (void)expand_hostlist("feature{gpu}");
+    (void)graph::expand_hostlist("feature{gpu}");
     FAIL();
   } catch (const base::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("hostlist functions"));
@@ -83,18 +83,18 @@ TEST(Hostlist, SaysThatFunctionsAreNotUnderstood) {
 }
 
 TEST(Hostlist, IsBounded) {
-  EXPECT_EQ(expand_hostlist("n[0-65535]").size(), kMostHosts);
-  EXPECT_EQ(expand_hostlist("n[0-255]m[0-255]").size(), kMostHosts);
-  EXPECT_EQ(expand_hostlist("a,b,c", 3).size(), 3u);
+  EXPECT_EQ(graph::expand_hostlist("n[0-65535]").size(), graph::kMostHosts);
+  EXPECT_EQ(graph::expand_hostlist("n[0-255]m[0-255]").size(), graph::kMostHosts);
+  EXPECT_EQ(graph::expand_hostlist("a,b,c", 3).size(), 3u);
   for (const char* const text :
        {"n[0-65536]", "n[0-65535],m", "n[0-999999999999999999]", "n[0-255]m[0-256]",
         "n[0-99999][0-99999][0-99999][0-99999][0-99999][0-99999]"}) {
-    EXPECT_THROW((void)expand_hostlist(text), base::Error) << text;
+    EXPECT_THROW((void)graph::expand_hostlist(text), base::Error) << text;
   }
-  EXPECT_THROW((void)expand_hostlist("a,b,c", 2), base::Error);
+  EXPECT_THROW((void)graph::expand_hostlist("a,b,c", 2), base::Error);
   std::string many = "n[1";
-  for (std::size_t i = 0; i < kMostHosts; ++i) many += ",1";
-  EXPECT_THROW((void)expand_hostlist(many + "]"), base::Error);
+  for (std::size_t i = 0; i < graph::kMostHosts; ++i) many += ",1";
+  EXPECT_THROW((void)graph::expand_hostlist(many + "]"), base::Error);
 }
 
 TEST(Hostlist, Compresses) {
@@ -116,10 +116,10 @@ TEST(Hostlist, Compresses) {
   for (const Expansion& row : rows) {
     const std::string names = row.names;
     const auto list = names.empty() ? std::vector<std::string>{} : base::split(names, ' ');
-    EXPECT_EQ(compress_hosts(list), row.text) << row.names;
+    EXPECT_EQ(graph::compress_hosts(list), row.text) << row.names;
   }
   for (const char* const name : {"", "-a", "a b", "a[1]", "a,b", "a\n", "$x"}) {
-    EXPECT_THROW((void)compress_hosts({"ok", name}), base::Error) << name;
+    EXPECT_THROW((void)graph::compress_hosts({"ok", name}), base::Error) << name;
   }
 }
 
@@ -139,8 +139,8 @@ TEST(Hostlist, EverySetComesBack) {
     }
     std::vector<std::string> shuffled(names.begin(), names.end());
     std::shuffle(shuffled.begin(), shuffled.end(), random);
-    const std::string text = compress_hosts(shuffled);
-    const auto back = expand_hostlist(text);
+    const std::string text = graph::compress_hosts(shuffled);
+    const auto back = graph::expand_hostlist(text);
     EXPECT_EQ(std::set<std::string>(back.begin(), back.end()), names) << text;
     EXPECT_EQ(back.size(), names.size()) << "no name twice: " << text;
   }

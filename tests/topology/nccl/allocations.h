@@ -6,22 +6,22 @@
 namespace regatta::topology {
 
 // GB/s within: NVLinks × what NCCL takes one for (12 × 20, 18 × 20.6, 18 × 40.1).
-inline Allocation a100_nodes(int nodes, int ranks_per_node) {
-  Allocation allocation;
+inline nccl::Allocation a100_nodes(int nodes, int ranks_per_node) {
+  nccl::Allocation allocation;
   allocation.nodes = nodes;
   allocation.ranks_per_node = ranks_per_node;
   allocation.compute_capability = 80;
-  allocation.host = HostCpu::Amd;
+  allocation.host = nccl::HostCpu::Amd;
   allocation.gb_per_s_within = 240;
   allocation.nvswitch = ranks_per_node == 8;
   allocation.nics = 8;
   allocation.gb_per_s_a_nic = 25;  // HDR
-  allocation.to_nic = PathType::Pxb;
+  allocation.to_nic = graph::PathType::Pxb;
   return allocation;
 }
 
-inline Allocation h100_nodes(int nodes) {
-  Allocation allocation;
+inline nccl::Allocation h100_nodes(int nodes) {
+  nccl::Allocation allocation;
   allocation.nodes = nodes;
   allocation.ranks_per_node = 8;
   allocation.compute_capability = 90;
@@ -32,32 +32,32 @@ inline Allocation h100_nodes(int nodes) {
   return allocation;
 }
 
-inline Allocation with_sharp(Allocation allocation) {
+inline nccl::Allocation with_sharp(nccl::Allocation allocation) {
   allocation.sharp = true;
   return allocation;
 }
 
-inline Allocation b200_nodes(int nodes) {
-  Allocation allocation = h100_nodes(nodes);
+inline nccl::Allocation b200_nodes(int nodes) {
+  nccl::Allocation allocation = h100_nodes(nodes);
   allocation.compute_capability = 100;
   allocation.gb_per_s_within = 721.8;
   return allocation;
 }
 
 // Racks of 72 GPUs on one NVLink: a rack is a node to NCCL. A NIC of 400 Gbit/s per GPU.
-inline Allocation gb200_racks(int racks) {
-  Allocation allocation = b200_nodes(racks);
+inline nccl::Allocation gb200_racks(int racks) {
+  nccl::Allocation allocation = b200_nodes(racks);
   allocation.ranks_per_node = 72;
-  allocation.host = HostCpu::Other;
+  allocation.host = nccl::HostCpu::Other;
   allocation.nics = 72;
   return allocation;
 }
 
 // Four modules with 6 NVLinks between any two; a Slingshot port of 200 Gbit/s each.
-inline Allocation gh200_nodes(int nodes) {
-  Allocation allocation = h100_nodes(nodes);
+inline nccl::Allocation gh200_nodes(int nodes) {
+  nccl::Allocation allocation = h100_nodes(nodes);
   allocation.ranks_per_node = 4;
-  allocation.host = HostCpu::Other;
+  allocation.host = nccl::HostCpu::Other;
   allocation.nvswitch = false;
   allocation.nics = 4;
   allocation.gb_per_s_a_nic = 25;
@@ -65,12 +65,12 @@ inline Allocation gh200_nodes(int nodes) {
 }
 
 // Four cards below two bridges of two Intel sockets: 10 GB/s from one socket to the other.
-inline Allocation v100_pcie() {
-  Allocation allocation;
+inline nccl::Allocation v100_pcie() {
+  nccl::Allocation allocation;
   allocation.ranks_per_node = 4;
   allocation.compute_capability = 70;
   allocation.gb_per_s_within = 10;
-  allocation.within = PathType::Sys;
+  allocation.within = graph::PathType::Sys;
   return allocation;
 }
 

@@ -19,12 +19,12 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-NcclTestLog shared_log(const std::string& name) {
+nccl::NcclTestLog shared_log(const std::string& name) {
   const std::string file = name + ".log";
   std::ifstream stream(tests::shared_path("topologies/nccl-tests") / file, std::ios::binary);
   std::stringstream text;
   text << stream.rdbuf();
-  return parse_nccl_tests_log(text.str(), file);
+  return nccl::parse_nccl_tests_log(text.str(), file);
 }
 
 double median(std::vector<double> values) {
@@ -37,7 +37,7 @@ double median(std::vector<double> values) {
 struct Errors {
   std::vector<double> shares;  // |predicted − measured| ÷ measured
   int within = 0;              // of the interval
-  void add(const Prediction& predicted, const Sample& sample) {
+  void add(const nccl::Prediction& predicted, const nccl::Sample& sample) {
     shares.push_back(std::abs(predicted.us / sample.us - 1));
     if (sample.us >= predicted.low_us && sample.us <= predicted.high_us) ++within;
   }
@@ -47,23 +47,23 @@ struct Errors {
   }
 };
 
-Errors errors_of_model(const CostModel& model, const NcclTestLog& log) {
+Errors errors_of_model(const nccl::CostModel& model, const nccl::NcclTestLog& log) {
   Errors errors;
-  for (const Sample& sample : samples_of(log)) {
+  for (const nccl::Sample& sample : nccl::samples_of(log)) {
     if (sample.bytes < kMib) continue;
-    errors.add(predict_by_model(model, {*log.collective, {}}, sample.bytes), sample);
+    errors.add(nccl::predict_by_model(model, {*log.collective, {}}, sample.bytes), sample);
   }
   return errors;
 }
 
 // Every call predicted from the half that it is not of: every other size.
-Errors errors_of_halves(const CostModel& model, const NcclTestLog& log) {
-  const std::vector<Sample> samples = samples_of(log);
+Errors errors_of_halves(const nccl::CostModel& model, const nccl::NcclTestLog& log) {
+  const std::vector<nccl::Sample> samples = nccl::samples_of(log);
   Errors errors;
   for (const std::size_t half : {std::size_t{0}, std::size_t{1}}) {
-    std::vector<Sample> known;
+    std::vector<nccl::Sample> known;
     for (std::size_t i = half; i < samples.size(); i += 2) known.push_back(samples[i]);
-    const auto curve = MeasuredCurve::fit(model, {*log.collective, {}}, known);
+    const auto curve = nccl::MeasuredCurve::fit(model, {*log.collective, {}}, known);
     for (std::size_t i = 1 - half; i < samples.size(); i += 2) {
       if (samples[i].bytes >= kMib) errors.add(curve.predict(model, samples[i].bytes), samples[i]);
     }
@@ -73,7 +73,7 @@ Errors errors_of_halves(const CostModel& model, const NcclTestLog& log) {
 
 struct Log {
   const char* name;
-  Allocation allocation;
+  nccl::Allocation allocation;
 };
 const Log kLogs[] = {
     {"a100x8-1node-superbench-allreduce", a100_nodes(1, 8)},
@@ -99,8 +99,8 @@ TEST(PublicLogs, HalfOfALogPredictsTheOther) {
   int within = 0, within_model = 0, calls = 0;
   for (const Log& row : kLogs) {
     SCOPED_TRACE(row.name);
-    const NcclTestLog log = shared_log(row.name);
-    const CostModel model(row.allocation);
+    const nccl::NcclTestLog log = shared_log(row.name);
+    const nccl::CostModel model(row.allocation);
     ASSERT_EQ(log.ranks, model.ranks());
     const Errors alone = errors_of_model(model, log);
     const Errors halves = errors_of_halves(model, log);
@@ -124,12 +124,12 @@ TEST(PublicLogs, HalfOfALogPredictsTheOther) {
 // 64 MiB. Between them the factor's logarithm is a line over that of the bytes: at 8 MiB, half of
 // the way, √(1.5·1.1) = 1.2845; at 2 MiB, a sixth of it, 1.5·(1.1/1.5)^(1/6) = 1.4244.
 TEST(MeasuredCurve, IsALineBetweenLogarithms) {
-  const CostModel model(a100_nodes(1, 8));
-  const CurveKey key;
+  const nccl::CostModel model(a100_nodes(1, 8));
+  const nccl::CurveKey key;
   const auto modelled = [&](std::uint64_t bytes) {
-    return model.choice({Collective::AllReduce, bytes}).us;
+    return model.choice({nccl::Collective::AllReduce, bytes}).us;
   };
-  const auto curve = MeasuredCurve::fit(
+  const auto curve = nccl::MeasuredCurve::fit(
       model, key, {{64 * kMib, 1.1 * modelled(64 * kMib)}, {kMib, 1.5 * modelled(kMib)}});
   struct Row {
     std::uint64_t bytes;
@@ -137,7 +137,7 @@ TEST(MeasuredCurve, IsALineBetweenLogarithms) {
   };
   for (const Row& row : {Row{kMib, 1.5}, Row{2 * kMib, 1.4244}, Row{8 * kMib, 1.2845},
                          Row{64 * kMib, 1.1}, Row{4096 * kMib, 1.1}, Row{1024, 1.5}}) {
-    const Prediction predicted = curve.predict(model, row.bytes);
+    const nccl::Prediction predicted = curve.predict(model, row.bytes);
     EXPECT_NEAR(predicted.us / modelled(row.bytes), row.factor, 1e-4) << row.bytes;
     EXPECT_LT(predicted.low_us, predicted.us);
     EXPECT_GT(predicted.high_us, predicted.us);
@@ -146,43 +146,43 @@ TEST(MeasuredCurve, IsALineBetweenLogarithms) {
   EXPECT_EQ(curve.most_bytes(), 64 * kMib);
 }
 
-double width(const Prediction& predicted) { return predicted.high_us / predicted.low_us; }
+double width(const nccl::Prediction& predicted) { return predicted.high_us / predicted.low_us; }
 
 TEST(MeasuredCurve, IsLessSureWhereItKnowsLess) {
-  const CostModel model(a100_nodes(1, 8));
-  std::vector<Sample> smooth, rough;
+  const nccl::CostModel model(a100_nodes(1, 8));
+  std::vector<nccl::Sample> smooth, rough;
   for (int i = 0; i <= 6; ++i) {
     const std::uint64_t bytes = kMib << i;
-    const double us = model.choice({Collective::AllReduce, bytes}).us;
+    const double us = model.choice({nccl::Collective::AllReduce, bytes}).us;
     smooth.push_back({bytes, 1.2 * us});
     rough.push_back({bytes, (i % 2 == 0 ? 1.2 : 1.5) * us});
   }
-  const auto line = MeasuredCurve::fit(model, {}, smooth);
-  const auto zigzag = MeasuredCurve::fit(model, {}, rough);
+  const auto line = nccl::MeasuredCurve::fit(model, {}, smooth);
+  const auto zigzag = nccl::MeasuredCurve::fit(model, {}, rough);
   const std::uint64_t between = 3 * kMib;
   EXPECT_GT(width(zigzag.predict(model, between)), 1.2 * width(line.predict(model, between)));
   EXPECT_GT(width(zigzag.predict(model, between)), 1.2 * width(zigzag.predict(model, 4 * kMib)));
   EXPECT_GT(width(line.predict(model, 1024 * kMib)), width(line.predict(model, 128 * kMib)));
   EXPECT_GT(width(line.predict(model, 128 * kMib)), width(line.predict(model, 64 * kMib)));
-  EXPECT_GT(width(line.predict(model, between, Basis::OtherMachine)),
+  EXPECT_GT(width(line.predict(model, between, nccl::Basis::OtherMachine)),
             1.2 * width(line.predict(model, between)));
-  EXPECT_GT(width(predict_by_model(model, {}, between)),
-            width(line.predict(model, between, Basis::OtherMachine)));
+  EXPECT_GT(width(nccl::predict_by_model(model, {}, between)),
+            width(line.predict(model, between, nccl::Basis::OtherMachine)));
 }
 
 // As on networks with congestion: a curve that is rough over half of its sizes may have a step at
 // its others, too, where the known sizes happen to be smooth.
 TEST(MeasuredCurve, IsRoughEverywhereWhereHalfOfItIs) {
-  const CostModel model(a100_nodes(2, 8));
-  std::vector<Sample> smooth, rough;
+  const nccl::CostModel model(a100_nodes(2, 8));
+  std::vector<nccl::Sample> smooth, rough;
   for (int i = 0; i <= 12; ++i) {
     const std::uint64_t bytes = kMib << i;
-    const double us = model.choice({Collective::AllReduce, bytes}).us;
+    const double us = model.choice({nccl::Collective::AllReduce, bytes}).us;
     smooth.push_back({bytes, us});
     rough.push_back({bytes, (i % 2 == 1 && i < 8 ? 1.3 : 1.0) * us});
   }
-  const auto line = MeasuredCurve::fit(model, {}, smooth);
-  const auto uneven = MeasuredCurve::fit(model, {}, rough);
+  const auto line = nccl::MeasuredCurve::fit(model, {}, smooth);
+  const auto uneven = nccl::MeasuredCurve::fit(model, {}, rough);
   EXPECT_GT(width(uneven.predict(model, 1536 * kMib)),
             1.2 * width(line.predict(model, 1536 * kMib)));
   EXPECT_NEAR(width(uneven.predict(model, 1024 * kMib)), width(line.predict(model, 1024 * kMib)),
@@ -191,33 +191,36 @@ TEST(MeasuredCurve, IsRoughEverywhereWhereHalfOfItIs) {
 }
 
 TEST(MeasuredCurve, TakesTheMedianOfASize) {
-  const CostModel model(a100_nodes(1, 8));
-  const auto curve =
-      MeasuredCurve::fit(model, {}, {{kMib, 80}, {kMib, 500}, {kMib, 82}, {0, 30}, {kMib, 0}});
+  const nccl::CostModel model(a100_nodes(1, 8));
+  const auto curve = nccl::MeasuredCurve::fit(
+      model, {}, {{kMib, 80}, {kMib, 500}, {kMib, 82}, {0, 30}, {kMib, 0}});
   EXPECT_NEAR(curve.predict(model, kMib).us, 82, 1e-9);
 }
 
 TEST(MeasuredCurve, RefusesWhatItCannotFit) {
   struct Row {
     const char* says;
-    Allocation allocation;
-    CurveKey key;
-    std::vector<Sample> samples;
+    nccl::Allocation allocation;
+    nccl::CurveKey key;
+    std::vector<nccl::Sample> samples;
   };
-  const Way nvls = {Algorithm::Nvls, Protocol::Simple};
+  const nccl::Way nvls = {nccl::Algorithm::Nvls, nccl::Protocol::Simple};
   const Row rows[] = {
       {"no measurement of AllReduce", a100_nodes(1, 8), {}, {}},
-      {"no measurement of AllGather", a100_nodes(1, 8), {Collective::AllGather, {}}, {{0, 35}}},
+      {"no measurement of AllGather",
+       a100_nodes(1, 8),
+       {nccl::Collective::AllGather, {}},
+       {{0, 35}}},
       {"no measurement", a100_nodes(1, 8), {}, {{kMib, -1}}},
       {"no NVLS with Simple for AllReduce over 8 ranks",
        a100_nodes(1, 8),
-       {Collective::AllReduce, nvls},
+       {nccl::Collective::AllReduce, nvls},
        {{kMib, 80}}},
       {"no way for AllReduce over 1 ranks", a100_nodes(1, 1), {}, {{kMib, 80}}},
   };
   for (const Row& row : rows) {
     try {
-      (void)MeasuredCurve::fit(CostModel(row.allocation), row.key, row.samples);
+      (void)nccl::MeasuredCurve::fit(nccl::CostModel(row.allocation), row.key, row.samples);
       ADD_FAILURE() << row.says;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -227,37 +230,43 @@ TEST(MeasuredCurve, RefusesWhatItCannotFit) {
 }
 
 TEST(CalibratedModel, KeepsACurveForEachWay) {
-  const CostModel model(a100_nodes(1, 8));
-  const CurveKey by_nccl, ring = {Collective::AllReduce, Way{Algorithm::Ring, Protocol::Simple}},
-                          few = {Collective::AllReduce, Way{Algorithm::Ring, Protocol::Simple, 8}};
-  CalibratedModel calibrated(model);
-  EXPECT_EQ(calibrated.predict(by_nccl, kMib).basis, Basis::Model);
-  calibrated.add(MeasuredCurve::fit(model, ring, {{kMib, 90}}));
-  calibrated.add(MeasuredCurve::fit(model, by_nccl, {{kMib, 500}}));
-  calibrated.add(MeasuredCurve::fit(model, by_nccl, {{kMib, 75}}));
+  const nccl::CostModel model(a100_nodes(1, 8));
+  const nccl::CurveKey by_nccl,
+      ring = {nccl::Collective::AllReduce,
+              nccl::Way{nccl::Algorithm::Ring, nccl::Protocol::Simple}},
+      few = {nccl::Collective::AllReduce,
+             nccl::Way{nccl::Algorithm::Ring, nccl::Protocol::Simple, 8}};
+  nccl::CalibratedModel calibrated(model);
+  EXPECT_EQ(calibrated.predict(by_nccl, kMib).basis, nccl::Basis::Model);
+  calibrated.add(nccl::MeasuredCurve::fit(model, ring, {{kMib, 90}}));
+  calibrated.add(nccl::MeasuredCurve::fit(model, by_nccl, {{kMib, 500}}));
+  calibrated.add(nccl::MeasuredCurve::fit(model, by_nccl, {{kMib, 75}}));
   EXPECT_NEAR(calibrated.predict(ring, kMib).us, 90, 1e-9);
   EXPECT_NEAR(calibrated.predict(by_nccl, kMib).us, 75, 1e-9) << "the later one";
-  EXPECT_EQ(calibrated.predict(by_nccl, kMib).basis, Basis::Measured);
-  EXPECT_EQ(calibrated.predict(few, kMib).basis, Basis::Model) << "nobody measured 8 channels";
-  EXPECT_EQ(calibrated.predict({Collective::AllGather, {}}, kMib).basis, Basis::Model);
-  EXPECT_EQ(calibrated.predict({Collective::AllReduce, {}, ReduceOp::PreMulSum}, kMib).basis,
-            Basis::Model)
+  EXPECT_EQ(calibrated.predict(by_nccl, kMib).basis, nccl::Basis::Measured);
+  EXPECT_EQ(calibrated.predict(few, kMib).basis, nccl::Basis::Model)
+      << "nobody measured 8 channels";
+  EXPECT_EQ(calibrated.predict({nccl::Collective::AllGather, {}}, kMib).basis, nccl::Basis::Model);
+  EXPECT_EQ(
+      calibrated.predict({nccl::Collective::AllReduce, {}, nccl::ReduceOp::PreMulSum}, kMib).basis,
+      nccl::Basis::Model)
       << "a sum says nothing of an average";
 }
 
 TEST(PublicLogs, FitTheirMachineOrTellWhyNot) {
   REGATTA_NEED_SHARED("topologies/nccl-tests");
   for (const Log& row : kLogs) {
-    EXPECT_EQ(misfit(CostModel(row.allocation), shared_log(row.name)), std::nullopt) << row.name;
+    EXPECT_EQ(nccl::misfit(nccl::CostModel(row.allocation), shared_log(row.name)), std::nullopt)
+        << row.name;
   }
   struct Row {
     const char* name;
-    Allocation allocation;
+    nccl::Allocation allocation;
     const char* says;
   };
-  Allocation slow = h100_nodes(1);
+  nccl::Allocation slow = h100_nodes(1);
   slow.gb_per_s_within = 24;
-  slow.within = PathType::Phb;
+  slow.within = graph::PathType::Phb;
   slow.nvswitch = false;
   const Row rows[] = {
       {"gh200x8-2node-cscs-slingshot-BAD-no-ofi-plugin", gh200_nodes(2),
@@ -269,7 +278,7 @@ TEST(PublicLogs, FitTheirMachineOrTellWhyNot) {
       {"h100x8-1node-mlperf-v4.0-smc-bert-a", slow, "it is of another machine"},
   };
   for (const Row& row : rows) {
-    const auto why = misfit(CostModel(row.allocation), shared_log(row.name));
+    const auto why = nccl::misfit(nccl::CostModel(row.allocation), shared_log(row.name));
     ASSERT_TRUE(why) << row.name;
     EXPECT_THAT(*why, HasSubstr(row.says));
   }
@@ -277,12 +286,13 @@ TEST(PublicLogs, FitTheirMachineOrTellWhyNot) {
 
 // The reason for a log that is too slow is what its own lines allow, and no more.
 TEST(Misfit, NamesTheNetworkThatTheLogNames) {
-  const CostModel model(a100_nodes(2, 8));
-  NcclTestLog log;
-  log.collective = Collective::AllReduce;
+  const nccl::CostModel model(a100_nodes(2, 8));
+  nccl::NcclTestLog log;
+  log.collective = nccl::Collective::AllReduce;
   log.ranks = 16;
   for (std::uint64_t bytes = 4 * kMib; bytes <= 256 * kMib; bytes *= 2) {
-    log.rows.push_back({bytes, std::nullopt, 6 * model.choice({Collective::AllReduce, bytes}).us});
+    log.rows.push_back(
+        {bytes, std::nullopt, 6 * model.choice({nccl::Collective::AllReduce, bytes}).us});
   }
   struct Row {
     const char* network;
@@ -300,7 +310,7 @@ TEST(Misfit, NamesTheNetworkThatTheLogNames) {
   for (const Row& row : rows) {
     log.network = row.network;
     log.gpu_direct = row.gpu_direct;
-    const auto why = misfit(model, log);
+    const auto why = nccl::misfit(model, log);
     ASSERT_TRUE(why) << row.network;
     EXPECT_THAT(*why, HasSubstr(row.says));
     EXPECT_THAT(*why, testing::Not(HasSubstr(row.says_not)));
@@ -309,9 +319,9 @@ TEST(Misfit, NamesTheNetworkThatTheLogNames) {
 
 struct Pair {
   const char* known;
-  Allocation known_allocation;
+  nccl::Allocation known_allocation;
   const char* predicted;
-  Allocation allocation;
+  nccl::Allocation allocation;
   double most_percent;  // median; 0: known not to hold
 };
 const Pair kPairs[] = {
@@ -341,14 +351,14 @@ TEST(PublicLogs, OneMachinePredictsAnotherOfItsClass) {
               "model, then curve: median/worst, within");
   for (const Pair& row : kPairs) {
     SCOPED_TRACE(std::string(row.known) + " " + row.predicted);
-    const NcclTestLog known = shared_log(row.known), predicted = shared_log(row.predicted);
-    const CostModel model(row.allocation);
-    const auto curve = MeasuredCurve::fit(CostModel(row.known_allocation), {*known.collective, {}},
-                                          samples_of(known));
+    const nccl::NcclTestLog known = shared_log(row.known), predicted = shared_log(row.predicted);
+    const nccl::CostModel model(row.allocation);
+    const auto curve = nccl::MeasuredCurve::fit(nccl::CostModel(row.known_allocation),
+                                                {*known.collective, {}}, nccl::samples_of(known));
     Errors errors;
-    for (const Sample& sample : samples_of(predicted)) {
+    for (const nccl::Sample& sample : nccl::samples_of(predicted)) {
       if (sample.bytes < kMib) continue;
-      errors.add(curve.predict(model, sample.bytes, Basis::OtherMachine), sample);
+      errors.add(curve.predict(model, sample.bytes, nccl::Basis::OtherMachine), sample);
     }
     const Errors alone = errors_of_model(model, predicted);
     std::printf("%-40s → %-40s %6.1f %% %6.1f %% %6.1f %% %6.1f %% %d/%zu\n", row.known,

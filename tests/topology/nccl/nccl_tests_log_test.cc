@@ -21,7 +21,7 @@ using testing::SizeIs;
 
 std::string error_of(const std::string& text) {
   try {
-    (void)parse_nccl_tests_log(text, "t.log");
+    (void)nccl::parse_nccl_tests_log(text, "t.log");
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
     return error.what();
@@ -32,7 +32,7 @@ std::string error_of(const std::string& text) {
 struct SharedLog {
   const char* file;
   const char* refused;  // or "" and:
-  Collective collective;
+  nccl::Collective collective;
   int ranks, nodes;
   const char* model;
   std::size_t rows, disturbed;
@@ -41,44 +41,44 @@ struct SharedLog {
 };
 
 const SharedLog kShared[] = {
-    {"a100x32-4node-deepops-dgxa100.log", "", Collective::AllReduce, 32, 0, "", 13, 0, 4294967296,
-     43557, 43440},
-    {"a100x4-1node-sheffield-stanage.log", "", Collective::AllReduce, 4, 1, "NVIDIA A100-SXM4-80GB",
-     25, 0, 134217728, 974.9, 962.4},
-    {"a100x8-1node-superbench-allgather.log", "", Collective::AllGather, 8, 1, "A100-SXM4-40GB", 29,
-     0, 8589934592, 33646, 32669},
-    {"a100x8-1node-superbench-allreduce.log", "", Collective::AllReduce, 8, 1, "A100-SXM4-40GB", 32,
-     0, 8589934592, 63896, 63959},
-    {"a100x8-1node-superbench-reducescatter.log", "", Collective::ReduceScatter, 8, 1,
+    {"a100x32-4node-deepops-dgxa100.log", "", nccl::Collective::AllReduce, 32, 0, "", 13, 0,
+     4294967296, 43557, 43440},
+    {"a100x4-1node-sheffield-stanage.log", "", nccl::Collective::AllReduce, 4, 1,
+     "NVIDIA A100-SXM4-80GB", 25, 0, 134217728, 974.9, 962.4},
+    {"a100x8-1node-superbench-allgather.log", "", nccl::Collective::AllGather, 8, 1,
+     "A100-SXM4-40GB", 29, 0, 8589934592, 33646, 32669},
+    {"a100x8-1node-superbench-allreduce.log", "", nccl::Collective::AllReduce, 8, 1,
+     "A100-SXM4-40GB", 32, 0, 8589934592, 63896, 63959},
+    {"a100x8-1node-superbench-reducescatter.log", "", nccl::Collective::ReduceScatter, 8, 1,
      "A100-SXM4-40GB", 29, 0, 8589934592, 32464, 32502},
-    {"b200x16-2node-dstack-gcp-a4-roce.log", "", Collective::AllReduce, 16, 0, "", 11, 0,
+    {"b200x16-2node-dstack-gcp-a4-roce.log", "", nccl::Collective::AllReduce, 16, 0, "", 11, 0,
      8589934592, 23563, 23702},
-    {"b200x16-2node-dstack-lambda.log", "", Collective::AllReduce, 16, 0, "", 29, 0, 2147483648,
-     5784.75, 5728.4},
-    {"gb200x1440-20rack-coreweave.log", "", Collective::AllReduce, 1440, 0, "NVIDIA GB200", 6, 0,
-     17179869184, 84625, 84828},
-    {"gb200x72-1rack-coreweave.log", "", Collective::AllReduce, 72, 0, "NVIDIA Graphics Device", 5,
-     0, 8589934592, 20299, 20006},
-    {"gh200x8-2node-cscs-slingshot-BAD-no-ofi-plugin.log", "", Collective::AllReduce, 8, 2,
+    {"b200x16-2node-dstack-lambda.log", "", nccl::Collective::AllReduce, 16, 0, "", 29, 0,
+     2147483648, 5784.75, 5728.4},
+    {"gb200x1440-20rack-coreweave.log", "", nccl::Collective::AllReduce, 1440, 0, "NVIDIA GB200", 6,
+     0, 17179869184, 84625, 84828},
+    {"gb200x72-1rack-coreweave.log", "", nccl::Collective::AllReduce, 72, 0,
+     "NVIDIA Graphics Device", 5, 0, 8589934592, 20299, 20006},
+    {"gh200x8-2node-cscs-slingshot-BAD-no-ofi-plugin.log", "", nccl::Collective::AllReduce, 8, 2,
      "NVIDIA GH200 120GB", 25, 2, 134217728, 43293, 43396},
-    {"gh200x8-2node-cscs-slingshot-good.log", "", Collective::AllReduce, 8, 2, "NVIDIA GH200 120GB",
-     25, 1, 134217728, 1916.4, 1907.8},
+    {"gh200x8-2node-cscs-slingshot-good.log", "", nccl::Collective::AllReduce, 8, 2,
+     "NVIDIA GH200 120GB", 25, 1, 134217728, 1916.4, 1907.8},
     // Its table is of 96 GPUs, whatever the name says: busbw ÷ algbw is 1.9792 = 2·95/96 in all
     // rows.
-    {"h100x64-8node-coreweave-sharp.log", "", Collective::AllReduce, 96, 0, "", 5, 0, 8589934592,
-     43980, 44094},
-    {"h100x8-1node-mlperf-v4.0-oracle-51.2M.log", "", Collective::AllReduce, 8, 1,
+    {"h100x64-8node-coreweave-sharp.log", "", nccl::Collective::AllReduce, 96, 0, "", 5, 0,
+     8589934592, 43980, 44094},
+    {"h100x8-1node-mlperf-v4.0-oracle-51.2M.log", "", nccl::Collective::AllReduce, 8, 1,
      "NVIDIA H100 80GB HBM3", 1, 0, 53687090, 287.0, 287.6},
     {"h100x8-1node-mlperf-v4.0-oracle-FAILED.log",
      "it has no table of nccl-tests; its first line that tells of an error: srun: error: Unable to "
      "create step for job "
      "551: More processors requested than permitted",
-     Collective::AllReduce, 0, 0, "", 0, 0, 0, 0, 0},
-    {"h100x8-1node-mlperf-v4.0-smc-bert-a.log", "", Collective::AllReduce, 8, 1,
+     nccl::Collective::AllReduce, 0, 0, "", 0, 0, 0, 0, 0},
+    {"h100x8-1node-mlperf-v4.0-smc-bert-a.log", "", nccl::Collective::AllReduce, 8, 1,
      "NVIDIA H100 80GB HBM3", 6, 0, 704643072, 2693.8, 2688.5},
-    {"h100x8-1node-mlperf-v4.0-smc-bert-b.log", "", Collective::AllReduce, 8, 1,
+    {"h100x8-1node-mlperf-v4.0-smc-bert-b.log", "", nccl::Collective::AllReduce, 8, 1,
      "NVIDIA H100 80GB HBM3", 6, 0, 704643072, 2689.5, 2688.7},
-    {"v100pciex4-1node-sheffield-bessemer.log", "", Collective::AllReduce, 4, 1,
+    {"v100pciex4-1node-sheffield-bessemer.log", "", nccl::Collective::AllReduce, 4, 1,
      "Tesla V100-PCIE-32GB", 25, 0, 134217728, 21410, 21407},
 };
 
@@ -100,14 +100,14 @@ TEST(NcclTestsLog, ReadsEveryPublicLog) {
       EXPECT_EQ(error_of(text), std::string("t.log: ") + row.refused);
       continue;
     }
-    const NcclTestLog log = parse_nccl_tests_log(text, row.file);
+    const nccl::NcclTestLog log = nccl::parse_nccl_tests_log(text, row.file);
     EXPECT_EQ(log.collective, row.collective);
     EXPECT_EQ(log.ranks, row.ranks);
     EXPECT_EQ(log.nodes, row.nodes);
     EXPECT_EQ(log.gpu_model, row.model);
     ASSERT_THAT(log.rows, SizeIs(row.rows));
     std::size_t disturbed = 0;
-    for (const NcclTestRow& measured : log.rows) disturbed += measured.disturbed ? 1 : 0;
+    for (const nccl::NcclTestRow& measured : log.rows) disturbed += measured.disturbed ? 1 : 0;
     EXPECT_EQ(disturbed, row.disturbed);
     EXPECT_EQ(log.rows.back().bytes, row.bytes);
     EXPECT_EQ(log.rows.back().out_of_place_us, row.out_of_place);
@@ -119,16 +119,16 @@ TEST(NcclTestsLog, KeepsWhatPublicLogsSayBeside) {
   REGATTA_NEED_SHARED("topologies/nccl-tests");
   const auto folder = tests::shared_path("topologies/nccl-tests");
   const auto read = [&](const char* file) {
-    return parse_nccl_tests_log(tests::file_text(folder / file), file);
+    return nccl::parse_nccl_tests_log(tests::file_text(folder / file), file);
   };
-  const NcclTestLog lambda = read("b200x16-2node-dstack-lambda.log");
+  const nccl::NcclTestLog lambda = read("b200x16-2node-dstack-lambda.log");
   EXPECT_EQ(lambda.nccl_version, 22602);
   EXPECT_EQ(lambda.program, "all_reduce_perf");
-  const NcclTestLog mlperf = read("h100x8-1node-mlperf-v4.0-smc-bert-a.log");
+  const nccl::NcclTestLog mlperf = read("h100x8-1node-mlperf-v4.0-smc-bert-a.log");
   EXPECT_TRUE(mlperf.cuda_graph);
   EXPECT_TRUE(mlperf.checked);
   EXPECT_THAT(mlperf.notes, IsEmpty());
-  const NcclTestLog superbench = read("a100x8-1node-superbench-allgather.log");
+  const nccl::NcclTestLog superbench = read("a100x8-1node-superbench-allgather.log");
   EXPECT_FALSE(superbench.cuda_graph);
   EXPECT_THAT(superbench.notes, Contains("The test did not check its results."));
   EXPECT_THAT(superbench.notes, Contains(HasSubstr("by its bandwidths it is AllGather")));
@@ -154,7 +154,8 @@ TEST(NcclTestsLog, ANumberOfWrongValuesShowsThatItWasChecked) {
         Row{"v100pciex4-1node-sheffield-bessemer.log", true},
         Row{"a100x8-1node-superbench-allreduce.log", false},
         Row{"a100x8-1node-superbench-allgather.log", false}}) {
-    const NcclTestLog log = parse_nccl_tests_log(tests::file_text(folder / row.file), row.file);
+    const nccl::NcclTestLog log =
+        nccl::parse_nccl_tests_log(tests::file_text(folder / row.file), row.file);
     EXPECT_EQ(log.checked, row.checked) << row.file;
     const auto notes =
         std::count(log.notes.begin(), log.notes.end(), "The test did not check its results.");
@@ -200,7 +201,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(NcclTestsLog, IsCheckedByItsColumnsWhereNoLineSaysSo) {
   const auto checked = [](const std::string& text) {
-    return parse_nccl_tests_log(text, "x").checked;
+    return nccl::parse_nccl_tests_log(text, "x").checked;
   };
   const std::string silent = replaced(kLog, "validation: 1 ", "");
   EXPECT_TRUE(checked(silent)) << "numbers of wrong values";
@@ -213,15 +214,15 @@ TEST(NcclTestsLog, IsCheckedByItsColumnsWhereNoLineSaysSo) {
 // What carried the data, where the run was made with NCCL_DEBUG=INFO.
 TEST(NcclTestsLog, KnowsTheNetworkThatNcclNames) {
   const auto with = [](const std::string& lines) {
-    return parse_nccl_tests_log(prefixed(lines, "node01:26:26 [0] NCCL INFO ") + kLog, "x");
+    return nccl::parse_nccl_tests_log(prefixed(lines, "node01:26:26 [0] NCCL INFO ") + kLog, "x");
   };
-  EXPECT_EQ(parse_nccl_tests_log(kLog, "x").network, "");
-  const NcclTestLog efa = with(
+  EXPECT_EQ(nccl::parse_nccl_tests_log(kLog, "x").network, "");
+  const nccl::NcclTestLog efa = with(
       "NET/OFI Selected Provider is efa\nUsing network AWS Libfabric\n"
       "Channel 04 : 8[101c0] -> 0[101c0] [send] via NET/AWS Libfabric/0/GDRDMA");
   EXPECT_EQ(efa.network, "AWS Libfabric");
   EXPECT_TRUE(efa.gpu_direct);
-  const NcclTestLog tcp =
+  const nccl::NcclTestLog tcp =
       with("Using network Socket\nChannel 00 : 1[0] -> 0[0] [receive] via NET/Socket/0");
   EXPECT_EQ(tcp.network, "Socket");
   EXPECT_FALSE(tcp.gpu_direct);
@@ -262,8 +263,8 @@ TEST(NcclTestsLog, ReadsWhatLaunchersMakeOfIt) {
     const std::string text = std::string(row.name) == "-T"
                                  ? replaced(row.text, "busbw #wrong\n", "busbw #wrong timestamp\n")
                                  : row.text;
-    const NcclTestLog log = parse_nccl_tests_log(text, "t.log");
-    EXPECT_EQ(log.collective, Collective::AllReduce);
+    const nccl::NcclTestLog log = nccl::parse_nccl_tests_log(text, "t.log");
+    EXPECT_EQ(log.collective, nccl::Collective::AllReduce);
     EXPECT_EQ(log.ranks, 4);
     EXPECT_EQ(log.nodes, 2);
     EXPECT_EQ(log.nccl_version, 22809);
@@ -282,29 +283,29 @@ TEST(NcclTestsLog, TellsTheCollectiveByTheTable) {
       "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
       "1048576 65536 float none -1 50.00 20.97 15.73 0 49.00 21.40 16.05 0\n"
       "1073741824 67108864 float none -1 10000 107.37 80.53 0 10000 107.37 80.53 0\n";
-  const NcclTestLog log = parse_nccl_tests_log(gather, "t.log");
-  EXPECT_EQ(log.collective, Collective::AllGather);
+  const nccl::NcclTestLog log = nccl::parse_nccl_tests_log(gather, "t.log");
+  EXPECT_EQ(log.collective, nccl::Collective::AllGather);
   EXPECT_EQ(log.ranks, 4);
   EXPECT_THAT(log.notes, Contains("The log ends before the test's summary."));
-  EXPECT_EQ(parse_nccl_tests_log(replaced(gather, "none", "sum"), "t.log").collective,
-            Collective::ReduceScatter);
+  EXPECT_EQ(nccl::parse_nccl_tests_log(replaced(gather, "none", "sum"), "t.log").collective,
+            nccl::Collective::ReduceScatter);
   // In the oldest form a gather has neither column.
   const std::string old =
       "# size count type time algbw busbw error time algbw busbw error\n"
       "1073741824 67108864 float 10000 107.37 80.53 N/A 10000 107.37 80.53 N/A\n";
-  EXPECT_EQ(parse_nccl_tests_log(old, "t.log").collective, Collective::AllGather);
-  EXPECT_EQ(parse_nccl_tests_log("/opt/alltoall_perf -b 1G\n" + old, "t.log").collective,
+  EXPECT_EQ(nccl::parse_nccl_tests_log(old, "t.log").collective, nccl::Collective::AllGather);
+  EXPECT_EQ(nccl::parse_nccl_tests_log("/opt/alltoall_perf -b 1G\n" + old, "t.log").collective,
             std::nullopt);
-  EXPECT_EQ(
-      parse_nccl_tests_log(replaced(kLog, "all_reduce_perf", "sendrecv_perf"), "t.log").collective,
-      std::nullopt);
+  EXPECT_EQ(nccl::parse_nccl_tests_log(replaced(kLog, "all_reduce_perf", "sendrecv_perf"), "t.log")
+                .collective,
+            std::nullopt);
 }
 
 TEST(NcclTestsLog, MarksWhatWasDisturbed) {
-  const NcclTestLog log =
-      parse_nccl_tests_log(replaced(replaced(kLog, "50.00  20.97  31.46", "150.0  6.99  10.49"),
-                                    "49.00  21.40  32.10", "149.0  7.04  10.56"),
-                           "t.log");
+  const nccl::NcclTestLog log = nccl::parse_nccl_tests_log(
+      replaced(replaced(kLog, "50.00  20.97  31.46", "150.0  6.99  10.49"), "49.00  21.40  32.10",
+               "149.0  7.04  10.56"),
+      "t.log");
   EXPECT_TRUE(log.rows[0].disturbed);
   EXPECT_FALSE(log.rows[1].disturbed);
 }
@@ -349,8 +350,8 @@ TEST(NcclTestsLog, Refuses) {
       {"other ranks than it lists", replaced(kLog, "Rank  3", "Rank  7"),
        "not those of AllReduce over the 8 ranks"},
       {"only empty calls", kHead + kColumns + "0 0 float sum -1 9 0 0 0 9 0 0 0\n", "0 bytes"},
-      {"too much", std::string(kMostLogBytes + 1, ' '), "too much"},
-      {"too many rows", kHead + kColumns + prefixed(std::string(kMostLogRows, '\n'), row),
+      {"too much", std::string(nccl::kMostLogBytes + 1, ' '), "too much"},
+      {"too many rows", kHead + kColumns + prefixed(std::string(nccl::kMostLogRows, '\n'), row),
        "more than 4096 rows"},
   };
   for (const Row& bad : rows) EXPECT_THAT(error_of(bad.text), HasSubstr(bad.says)) << bad.name;
@@ -372,8 +373,9 @@ const std::string kJson = R"({"version":1,"start_time":"2026-01-01 10:00:00",
  "out_of_bounds":{"count":0,"okay":"true"},"end_time":"2026-01-01 10:00:01"})";
 
 TEST(NcclTestsLog, ReadsJson) {
-  const NcclTestLog log = parse_nccl_tests_log(kJson, "t.json");
-  EXPECT_EQ(log.collective, Collective::AllReduce) << "by the program, not by the environment";
+  const nccl::NcclTestLog log = nccl::parse_nccl_tests_log(kJson, "t.json");
+  EXPECT_EQ(log.collective, nccl::Collective::AllReduce)
+      << "by the program, not by the environment";
   EXPECT_EQ(log.ranks, 2);
   EXPECT_EQ(log.nodes, 2);
   EXPECT_EQ(log.gpu_model, "NVIDIA H100");

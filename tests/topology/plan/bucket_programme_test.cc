@@ -19,8 +19,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 // Tensors of so many bytes each, without gaps.
-StepInputs step_of(const std::vector<std::pair<std::int64_t, double>>& bytes_and_ready) {
-  StepInputs inputs;
+plan::StepInputs step_of(const std::vector<std::pair<std::int64_t, double>>& bytes_and_ready) {
+  plan::StepInputs inputs;
   std::int64_t end = 0;
   for (const auto& [bytes, ready] : bytes_and_ready) {
     inputs.tensors.push_back({end, end + bytes, ready});
@@ -30,19 +30,19 @@ StepInputs step_of(const std::vector<std::pair<std::int64_t, double>>& bytes_and
   return inputs;
 }
 
-std::vector<int> ends_of(const std::vector<Bucket>& buckets) {
+std::vector<int> ends_of(const std::vector<plan::Bucket>& buckets) {
   std::vector<int> ends;
-  for (const Bucket& bucket : buckets) ends.push_back(bucket.end_tensor);
+  for (const plan::Bucket& bucket : buckets) ends.push_back(bucket.end_tensor);
   return ends;
 }
 
 // The end of the last sum, told from the rules and not from run_step().
-double end_of(const StepInputs& inputs, const std::vector<int>& ends,
-              const CommunicationCurve& curve) {
+double end_of(const plan::StepInputs& inputs, const std::vector<int>& ends,
+              const nccl::CommunicationCurve& curve) {
   double free = 0;
   std::size_t begin = 0;
   for (const int end : ends) {
-    const StepTensor& last = inputs.tensors[static_cast<std::size_t>(end) - 1];
+    const plan::StepTensor& last = inputs.tensors[static_cast<std::size_t>(end) - 1];
     free = std::max(free, last.ready_seconds) +
            curve.seconds(static_cast<double>(last.end_byte - inputs.tensors[begin].begin_byte));
     begin = static_cast<std::size_t>(end);
@@ -70,8 +70,8 @@ class Random {
   }
   int whole(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
 
-  StepInputs step(int tensors) {
-    StepInputs inputs;
+  plan::StepInputs step(int tensors) {
+    plan::StepInputs inputs;
     std::int64_t end = 0;
     double ready = between(0, 1);
     for (int i = 0; i < tensors; ++i) {
@@ -86,14 +86,14 @@ class Random {
   }
   // A line, or any figures whatever: also where more bytes take less time, or two halves less than
   // the whole.
-  CommunicationCurve curve() {
+  nccl::CommunicationCurve curve() {
     if (whole(0, 1) == 0) {
-      return CommunicationCurve({{0, between(0, 1)}, {8000, between(1, 20)}});
+      return nccl::CommunicationCurve({{0, between(0, 1)}, {8000, between(1, 20)}});
     }
-    std::vector<CommunicationCurve::Point> points;
+    std::vector<nccl::CommunicationCurve::Point> points;
     double bytes = 0;
     for (int i = 0; i < 8; ++i) points.push_back({bytes += between(1, 2000), between(0, 5)});
-    return CommunicationCurve(points);
+    return nccl::CommunicationCurve(points);
   }
 
  private:
@@ -105,8 +105,8 @@ TEST(BucketProgramme, EqualsTheBestOfAllCuts) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    const StepInputs inputs = random.step(random.whole(1, 16));
-    const CommunicationCurve curve = random.curve();
+    const plan::StepInputs inputs = random.step(random.whole(1, 16));
+    const nccl::CommunicationCurve curve = random.curve();
     const double tolerance = seed % 3 == 0 ? random.between(0, 2) : 0;
     double best = std::numeric_limits<double>::infinity();
     std::vector<double> best_of_count(inputs.tensors.size() + 1, best);
@@ -115,7 +115,7 @@ TEST(BucketProgramme, EqualsTheBestOfAllCuts) {
       best = std::min(best, end);
       best_of_count[ends.size()] = std::min(best_of_count[ends.size()], end);
     });
-    const std::vector<int> found = ends_of(best_buckets(inputs, curve, tolerance));
+    const std::vector<int> found = ends_of(plan::best_buckets(inputs, curve, tolerance));
     const double deadline = std::max(best, inputs.compute_seconds) + tolerance;
     EXPECT_LE(end_of(inputs, found, curve), deadline);
     EXPECT_DOUBLE_EQ(end_of(inputs, found, curve), best_of_count[found.size()]);
@@ -132,25 +132,25 @@ TEST(BucketProgramme, WhatHelpsNeverHurts) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    const StepInputs inputs = random.step(random.whole(2, 40));
+    const plan::StepInputs inputs = random.step(random.whole(2, 40));
     const double latency = random.between(0, 1), rate = random.between(1e-7, 1e-6);
-    const auto best = [&](const StepInputs& step, double more_latency, double more_rate) {
-      const CommunicationCurve curve =
-          CommunicationCurve::of_line(latency + more_latency, rate * more_rate);
-      return run_step(step, best_buckets(step, curve), curve).step_seconds;
+    const auto best = [&](const plan::StepInputs& step, double more_latency, double more_rate) {
+      const nccl::CommunicationCurve curve =
+          nccl::CommunicationCurve::of_line(latency + more_latency, rate * more_rate);
+      return plan::run_step(step, plan::best_buckets(step, curve), curve).step_seconds;
     };
     const double now = best(inputs, 0, 1);
     EXPECT_LE(now, best(inputs, 0.2, 1) + 1e-12);
     EXPECT_GE(now, best(inputs, 0, 1.5) - 1e-12);
-    StepInputs later = inputs;
+    plan::StepInputs later = inputs;
     for (std::size_t i = 1; i < later.tensors.size(); ++i) later.tensors[i].ready_seconds += 0.5;
     later.compute_seconds += 0.5;
     EXPECT_LE(now, best(later, 0, 1) + 1e-12);
     EXPECT_GE(now + 0.5, best(later, 0, 1) - 1e-12);
-    const CommunicationCurve curve = CommunicationCurve::of_line(latency, rate);
+    const nccl::CommunicationCurve curve = nccl::CommunicationCurve::of_line(latency, rate);
     // Between one bucket, and the last tensor alone.
-    const StepTensor& first = inputs.tensors.front();
-    const StepTensor& last = inputs.tensors.back();
+    const plan::StepTensor& first = inputs.tensors.front();
+    const plan::StepTensor& last = inputs.tensors.back();
     const auto all_bytes = static_cast<double>(last.end_byte - first.begin_byte);
     const double one = last.ready_seconds + curve.seconds(all_bytes);
     EXPECT_LE(now, std::max(inputs.compute_seconds, one) + inputs.tail_seconds + 1e-12);
@@ -158,7 +158,7 @@ TEST(BucketProgramme, WhatHelpsNeverHurts) {
                                curve.seconds(static_cast<double>(last.end_byte - last.begin_byte)));
     std::size_t count = inputs.tensors.size() + 1;
     for (const double tolerance : {0.0, 0.1, 1.0, 1e9}) {
-      const std::size_t next = best_buckets(inputs, curve, tolerance).size();
+      const std::size_t next = plan::best_buckets(inputs, curve, tolerance).size();
       EXPECT_LE(next, count);
       count = next;
     }
@@ -170,12 +170,12 @@ TEST(BucketProgramme, WhatHelpsNeverHurts) {
 TEST(BucketProgramme, KnownAnswers) {
   struct Row {
     const char* name;
-    StepInputs inputs;
-    CommunicationCurve curve;
+    plan::StepInputs inputs;
+    nccl::CommunicationCurve curve;
     std::vector<int> ends;
   };
   const auto line = [](double latency, double bytes_per_s) {
-    return CommunicationCurve::of_line(latency, bytes_per_s * 1e-9);
+    return nccl::CommunicationCurve::of_line(latency, bytes_per_s * 1e-9);
   };
   const Row rows[] = {
       {"a single tensor", step_of({{8, 1}}), line(1, 1), {1}},
@@ -187,44 +187,46 @@ TEST(BucketProgramme, KnownAnswers) {
       {"two by hand", step_of({{20, 0}, {10, 4}}), line(1, 1), {1, 2}},
       {"bandwidth that falls with size",
        step_of({{10, 0}, {10, 0}}),
-       CommunicationCurve({{0, 0}, {10, 1}, {20, 9}}),
+       nccl::CommunicationCurve({{0, 0}, {10, 1}, {20, 9}}),
        {1, 2}},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    EXPECT_EQ(ends_of(best_buckets(row.inputs, row.curve)), row.ends);
+    EXPECT_EQ(ends_of(plan::best_buckets(row.inputs, row.curve)), row.ends);
   }
 }
 
 TEST(BucketProgramme, ManyTensorsAreCutBetweenGroups) {
   std::vector<std::pair<std::int64_t, double>> tensors;
   for (int i = 0; i < 3000; ++i) tensors.emplace_back(1000, 1.0 + i / 3);
-  const StepInputs inputs = step_of(tensors);
-  const auto buckets = best_buckets(inputs, CommunicationCurve::of_line(1e-3, 1));
+  const plan::StepInputs inputs = step_of(tensors);
+  const auto buckets = plan::best_buckets(inputs, nccl::CommunicationCurve::of_line(1e-3, 1));
   EXPECT_EQ(buckets.back().end_tensor, 3000);
-  for (const Bucket& bucket : buckets) EXPECT_EQ(bucket.begin_tensor % 3, 0);
+  for (const plan::Bucket& bucket : buckets) EXPECT_EQ(bucket.begin_tensor % 3, 0);
   for (int i = 0; i < 3000; ++i) {
     tensors[static_cast<std::size_t>(i)].second = i;
   }
-  const StepInputs apart = step_of(tensors);
-  EXPECT_EQ(best_buckets(apart, CommunicationCurve::of_line(1e-3, 1)).back().end_tensor, 3000);
+  const plan::StepInputs apart = step_of(tensors);
+  EXPECT_EQ(plan::best_buckets(apart, nccl::CommunicationCurve::of_line(1e-3, 1)).back().end_tensor,
+            3000);
   // One more than every third of them.
   tensors.emplace_back(1000, 3000);
-  const StepInputs odd = step_of(tensors);
-  EXPECT_EQ(best_buckets(odd, CommunicationCurve::of_line(1e-3, 1)).back().end_tensor, 3001);
+  const plan::StepInputs odd = step_of(tensors);
+  EXPECT_EQ(plan::best_buckets(odd, nccl::CommunicationCurve::of_line(1e-3, 1)).back().end_tensor,
+            3001);
 }
 
 TEST(BucketProgramme, RulesOfOthers) {
-  const StepInputs inputs = step_of({{10, 1}, {10, 1}, {50, 2}, {10, 3}, {20, 3}});
-  EXPECT_THAT(ends_of(one_bucket(inputs)), ElementsAre(5));
-  EXPECT_THAT(ends_of(buckets_of_at_most(inputs, 30)), ElementsAre(2, 3, 5));
-  EXPECT_THAT(ends_of(buckets_of_at_most(inputs, 1)), ElementsAre(1, 2, 3, 4, 5));
-  EXPECT_THAT(ends_of(buckets_as_ready(inputs)), ElementsAre(2, 3, 5));
+  const plan::StepInputs inputs = step_of({{10, 1}, {10, 1}, {50, 2}, {10, 3}, {20, 3}});
+  EXPECT_THAT(ends_of(plan::one_bucket(inputs)), ElementsAre(5));
+  EXPECT_THAT(ends_of(plan::buckets_of_at_most(inputs, 30)), ElementsAre(2, 3, 5));
+  EXPECT_THAT(ends_of(plan::buckets_of_at_most(inputs, 1)), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(ends_of(plan::buckets_as_ready(inputs)), ElementsAre(2, 3, 5));
   const std::int64_t forty = 4 * 40'000'000;
-  const StepInputs large = step_of({{forty - 1, 1}, {1, 2}, {forty, 3}, {1, 4}});
-  EXPECT_THAT(ends_of(megatron_buckets(large, 8)), ElementsAre(2, 3, 4));
-  EXPECT_THAT(ends_of(megatron_buckets(large, 40)), ElementsAre(2, 3, 4));
-  EXPECT_THAT(ends_of(megatron_buckets(large, 41)), ElementsAre(3, 4));
+  const plan::StepInputs large = step_of({{forty - 1, 1}, {1, 2}, {forty, 3}, {1, 4}});
+  EXPECT_THAT(ends_of(plan::megatron_buckets(large, 8)), ElementsAre(2, 3, 4));
+  EXPECT_THAT(ends_of(plan::megatron_buckets(large, 40)), ElementsAre(2, 3, 4));
+  EXPECT_THAT(ends_of(plan::megatron_buckets(large, 41)), ElementsAre(3, 4));
 }
 
 // How far the rounds are from the best of all cuts, for slowdowns up to `most`.
@@ -237,19 +239,19 @@ Rounds rounds_under(double most) {
   Rounds result;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);
-    StepInputs inputs = random.step(random.whole(2, 10));
+    plan::StepInputs inputs = random.step(random.whole(2, 10));
     inputs.slowdown = random.between(0.05, most);
-    const CommunicationCurve curve =
-        CommunicationCurve::of_line(random.between(0, 1), random.between(5e-7, 5e-6));
-    const auto seconds = [&](const std::vector<Bucket>& buckets) {
-      return run_step(inputs, buckets, curve).step_seconds;
+    const nccl::CommunicationCurve curve =
+        nccl::CommunicationCurve::of_line(random.between(0, 1), random.between(5e-7, 5e-6));
+    const auto seconds = [&](const std::vector<plan::Bucket>& buckets) {
+      return plan::run_step(inputs, buckets, curve).step_seconds;
     };
-    const double without = seconds(best_buckets(inputs, curve));
-    const double with = seconds(best_buckets_under_contention(inputs, curve));
+    const double without = seconds(plan::best_buckets(inputs, curve));
+    const double with = seconds(plan::best_buckets_under_contention(inputs, curve));
     EXPECT_LE(with, without) << seed;
     double best = with;
     each_cut(inputs.tensors.size(), [&](const std::vector<int>& ends) {
-      std::vector<Bucket> buckets;
+      std::vector<plan::Bucket> buckets;
       for (const int end : ends) {
         buckets.push_back({buckets.empty() ? 0 : buckets.back().end_tensor, end});
       }
@@ -276,30 +278,32 @@ TEST(BucketProgramme, ContentionIsTakenInRounds) {
 }
 
 TEST(PlanBuckets, OneRankReducesNothing) {
-  const Plan plan = plan_buckets(step_of({{8, 1}, {8, 2}}), CommunicationCurve::of_line(1, 1), 1);
+  const plan::Plan plan =
+      plan::plan_buckets(step_of({{8, 1}, {8, 2}}), nccl::CommunicationCurve::of_line(1, 1), 1);
   EXPECT_THAT(ends_of(plan.buckets), ElementsAre(2));
   EXPECT_FALSE(plan.timeline.has_value());
 }
 
 // 40 gradients of 10 MB, one each millisecond.
-StepInputs forty() {
+plan::StepInputs forty() {
   std::vector<std::pair<std::int64_t, double>> tensors;
   for (int i = 0; i < 40; ++i) tensors.emplace_back(10'000'000, 0.02 + 1e-3 * (i + 1));
-  StepInputs inputs = step_of(tensors);
+  plan::StepInputs inputs = step_of(tensors);
   inputs.forward_seconds = 0.02;
   inputs.tail_seconds = 0.004;
   return inputs;
 }
 
 TEST(PlanBuckets, SaysWhatItChoseAndWhy) {
-  const Plan plan = plan_buckets(forty(), CommunicationCurve::of_line(2e-3, 20), 16);
+  const plan::Plan plan =
+      plan::plan_buckets(forty(), nccl::CommunicationCurve::of_line(2e-3, 20), 16);
   EXPECT_EQ(plan.ranks, 16);
   EXPECT_EQ(plan.buckets.back().end_tensor, 40);
   EXPECT_FALSE(plan.measured);
   EXPECT_THAT(plan.why, StartsWith("programme ("));
   EXPECT_THAT(plan.why, HasSubstr("on average over 25 MB (20 buckets, "));
   std::vector<std::string> names;
-  for (const Alternative& alternative : plan.alternatives) names.push_back(alternative.name);
+  for (const plan::Alternative& alternative : plan.alternatives) names.push_back(alternative.name);
   EXPECT_THAT(names,
               ElementsAre("25 MB", "one bucket", "Megatron-Core's rule", "as ready", "programme"));
   ASSERT_TRUE(plan.timeline.has_value());
@@ -307,17 +311,18 @@ TEST(PlanBuckets, SaysWhatItChoseAndWhy) {
   EXPECT_DOUBLE_EQ(plan.alternatives.back().step_seconds, plan.timeline->step_seconds);
   EXPECT_LT(plan.alternatives.back().mean_step_seconds,
             0.99 * plan.alternatives.front().mean_step_seconds);
-  const std::string text = to_json(plan);
-  EXPECT_EQ(to_json(parse_plan(text, "plan.json", 40)), text);
+  const std::string text = plan::to_json(plan);
+  EXPECT_EQ(plan::to_json(plan::parse_plan(text, "plan.json", 40)), text);
 }
 
 // Where nothing is uncertain every sample is the step.
 TEST(PlanBuckets, WithoutJitterTheMeanIsTheStep) {
-  ChoiceOptions options;
+  plan::ChoiceOptions options;
   options.jitter = 0;
   options.curve_error = 0;
-  const Plan plan = plan_buckets(forty(), CommunicationCurve::of_line(2e-3, 20), 16, options);
-  for (const Alternative& alternative : plan.alternatives) {
+  const plan::Plan plan =
+      plan::plan_buckets(forty(), nccl::CommunicationCurve::of_line(2e-3, 20), 16, options);
+  for (const plan::Alternative& alternative : plan.alternatives) {
     EXPECT_NEAR(alternative.mean_step_seconds, alternative.step_seconds,
                 1e-12 * alternative.step_seconds)
         << alternative.name;
@@ -325,39 +330,43 @@ TEST(PlanBuckets, WithoutJitterTheMeanIsTheStep) {
 }
 
 TEST(PlanBuckets, KeepsTheDefaultBelowNoise) {
-  const Plan plan = plan_buckets(forty(), CommunicationCurve::of_line(1e-5, 400), 8);
-  EXPECT_EQ(ends_of(plan.buckets), ends_of(buckets_of_at_most(forty(), 25 << 20)));
+  const plan::Plan plan =
+      plan::plan_buckets(forty(), nccl::CommunicationCurve::of_line(1e-5, 400), 8);
+  EXPECT_EQ(ends_of(plan.buckets), ends_of(plan::buckets_of_at_most(forty(), 25 << 20)));
   EXPECT_THAT(plan.why, StartsWith("25 MB (20 buckets, 64.1 ms a step) is kept: "));
   EXPECT_THAT(plan.why, HasSubstr("less than 1 % is noise"));
   // What is noise is the caller's to say.
-  ChoiceOptions options;
+  plan::ChoiceOptions options;
   options.least_gain = 0;
-  const Plan other = plan_buckets(forty(), CommunicationCurve::of_line(1e-5, 400), 8, options);
+  const plan::Plan other =
+      plan::plan_buckets(forty(), nccl::CommunicationCurve::of_line(1e-5, 400), 8, options);
   EXPECT_NE(ends_of(other.buckets), ends_of(plan.buckets));
 }
 
 TEST(PlanBuckets, KeepsTheDefaultWhereTheOtherMayLose) {
-  ChoiceOptions options;
+  plan::ChoiceOptions options;
   options.jitter = 0.4;
   options.least_gain = 1e-4;
   int kept = 0;
   for (double latency = 1e-4; latency < 3e-3; latency *= 1.1) {
-    const CommunicationCurve curve = CommunicationCurve::of_line(latency, 15);
-    const Plan plan = plan_buckets(forty(), curve, 8, options);
+    const nccl::CommunicationCurve curve = nccl::CommunicationCurve::of_line(latency, 15);
+    const plan::Plan plan = plan::plan_buckets(forty(), curve, 8, options);
     if (plan.why.find("but loses up to ") == std::string::npos) continue;
     ++kept;
-    EXPECT_EQ(ends_of(plan.buckets), ends_of(buckets_of_at_most(forty(), 25 << 20)));
+    EXPECT_EQ(ends_of(plan.buckets), ends_of(plan::buckets_of_at_most(forty(), 25 << 20)));
     EXPECT_THAT(plan.why, HasSubstr("% where gradients are ready 40 % earlier or later"));
     options.most_loss = 1;
-    EXPECT_NE(ends_of(plan_buckets(forty(), curve, 8, options).buckets), ends_of(plan.buckets));
-    options.most_loss = ChoiceOptions().most_loss;
+    EXPECT_NE(ends_of(plan::plan_buckets(forty(), curve, 8, options).buckets),
+              ends_of(plan.buckets));
+    options.most_loss = plan::ChoiceOptions().most_loss;
   }
   EXPECT_GT(kept, 0);
 }
 
 TEST(PlanBuckets, IsTheSameEveryTime) {
-  const CommunicationCurve curve = CommunicationCurve::of_line(1e-3, 15);
-  EXPECT_EQ(to_json(plan_buckets(forty(), curve, 64)), to_json(plan_buckets(forty(), curve, 64)));
+  const nccl::CommunicationCurve curve = nccl::CommunicationCurve::of_line(1e-3, 15);
+  EXPECT_EQ(plan::to_json(plan::plan_buckets(forty(), curve, 64)),
+            plan::to_json(plan::plan_buckets(forty(), curve, 64)));
 }
 
 }  // namespace

@@ -10,15 +10,15 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::pair<int, int>> ranges(const Plan& plan) {
+std::vector<std::pair<int, int>> ranges(const plan::Plan& plan) {
   std::vector<std::pair<int, int>> out;
-  for (const Bucket& bucket : plan.buckets)
+  for (const plan::Bucket& bucket : plan.buckets)
     out.emplace_back(bucket.begin_tensor, bucket.end_tensor);
   return out;
 }
 
 TEST(Plan, DefaultIsOneBucket) {
-  const Plan plan = default_plan(7);
+  const plan::Plan plan = plan::default_plan(7);
   EXPECT_EQ(plan.ranks, 1);
   EXPECT_EQ(ranges(plan), (std::vector<std::pair<int, int>>{{0, 7}}));
   EXPECT_FALSE(plan.measured);
@@ -26,49 +26,49 @@ TEST(Plan, DefaultIsOneBucket) {
 }
 
 TEST(Plan, RoundTrips) {
-  Plan plan;
+  plan::Plan plan;
   plan.ranks = 4;
   plan.topology = "0123456789abcdef0123456789abcdef";
   plan.buckets = {{0, 2}, {2, 3}, {3, 9}};
   plan.why = "said \"so\"\nby the model";
   plan.measured = true;
-  const std::string text = to_json(plan);
-  const Plan back = parse_plan(text, "plan.json", 9);
+  const std::string text = plan::to_json(plan);
+  const plan::Plan back = plan::parse_plan(text, "plan.json", 9);
   EXPECT_EQ(back.ranks, 4);
   EXPECT_EQ(back.topology, plan.topology);
   EXPECT_EQ(ranges(back), ranges(plan));
   EXPECT_EQ(back.why, plan.why);
   EXPECT_TRUE(back.measured);
-  EXPECT_EQ(to_json(back), text);
+  EXPECT_EQ(plan::to_json(back), text);
 }
 
 TEST(Plan, PlacementRoundTrips) {
-  Plan plan;
+  plan::Plan plan;
   plan.buckets = {{0, 3}};
   plan.placement.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"},
                                 {"NCCL_IB_HCA", "mlx5_0,x y"}};
   plan.placement.switches = "2@1-00:30";
   plan.placement.segment = 8;
   plan.placement.exclude = {"node07", "gpu[01-04,9]"};
-  const std::string text = to_json(plan);
-  const Plan back = parse_plan(text, "plan.json", std::nullopt);
+  const std::string text = plan::to_json(plan);
+  const plan::Plan back = plan::parse_plan(text, "plan.json", std::nullopt);
   EXPECT_EQ(back.placement.environment, plan.placement.environment);
   EXPECT_EQ(back.placement.switches, "2@1-00:30");
   EXPECT_EQ(back.placement.segment, 8);
   EXPECT_EQ(back.placement.exclude, plan.placement.exclude);
-  EXPECT_EQ(to_json(back), text);
+  EXPECT_EQ(plan::to_json(back), text);
 }
 
 TEST(Plan, PredictionsRoundTrip) {
-  Plan plan;
+  plan::Plan plan;
   plan.ranks = 2;
   plan.buckets = {{0, 2}, {2, 3}};
   plan.alternatives = {{"one bucket", 1, 0.25, 0.5}, {"programme", 2, 0.1, 0.1}};
   plan.cut = "programme";
-  plan.timeline = StepTimeline{0.1, 0.3, 0.2, 0.05, 0.01, 0.36, {{8, 0.1, 0.1, 0.2}, {}}};
-  const std::string text = to_json(plan);
-  const Plan back = parse_plan(text, "plan.json", 3);
-  EXPECT_EQ(to_json(back), text);
+  plan.timeline = plan::StepTimeline{0.1, 0.3, 0.2, 0.05, 0.01, 0.36, {{8, 0.1, 0.1, 0.2}, {}}};
+  const std::string text = plan::to_json(plan);
+  const plan::Plan back = plan::parse_plan(text, "plan.json", 3);
+  EXPECT_EQ(plan::to_json(back), text);
   EXPECT_EQ(back.cut, "programme");
   ASSERT_EQ(back.alternatives.size(), 2U);
   EXPECT_EQ(back.alternatives[0].name, "one bucket");
@@ -81,33 +81,35 @@ TEST(Plan, PredictionsRoundTrip) {
 }
 
 TEST(Plan, SeatsDecisionsAndWaysRoundTrip) {
-  Plan plan;
+  plan::Plan plan;
   plan.ranks = 3;
   plan.buckets = {{0, 3}};
   plan.seats = {{"a", 0, "mlx5_0"}, {"a", 3, ""}, {"b", 0, "mlx5_0"}};
   plan.decisions = {{"clip.mode", "bucket", "global", "why", {{"global", 0.2}, {"bucket", 0.1}}}};
-  plan.tuner = {3, 2, 22809, {{Collective::AllReduce, 256, 1024}, {Collective::AllReduce, 4096}}};
-  plan.tuner.ranges[0].way = {Algorithm::Tree, Protocol::Ll, 8};
+  plan.tuner = {
+      3, 2, 22809, {{nccl::Collective::AllReduce, 256, 1024}, {nccl::Collective::AllReduce, 4096}}};
+  plan.tuner.ranges[0].way = {nccl::Algorithm::Tree, nccl::Protocol::Ll, 8};
   plan.tuner.ranges[1].measured = true;
-  const std::string text = to_json(plan);
-  const Plan back = parse_plan(text, "plan.json", 3);
-  EXPECT_EQ(to_json(back), text);
+  const std::string text = plan::to_json(plan);
+  const plan::Plan back = plan::parse_plan(text, "plan.json", 3);
+  EXPECT_EQ(plan::to_json(back), text);
   ASSERT_EQ(back.seats.size(), 3U);
   EXPECT_EQ(back.seats[1].gpu, 3);
   EXPECT_EQ(back.seats[2].node, "b");
   EXPECT_EQ(back.decisions.at(0).options.at(1).step_seconds, 0.1);
   EXPECT_EQ(back.tuner.ranges.at(0).way.channels, 8);
-  EXPECT_EQ(back.tuner.ranges.at(1).to_bytes, TunedRange::kNoEnd);
+  EXPECT_EQ(back.tuner.ranges.at(1).to_bytes, plan::TunedRange::kNoEnd);
 }
 
 TEST(Plan, WithoutACountTheLastEndIsIt) {
-  EXPECT_EQ(ranges(parse_plan(R"({"bucket_ends": [1, 3]})", "p", std::nullopt)),
+  EXPECT_EQ(ranges(plan::parse_plan(R"({"bucket_ends": [1, 3]})", "p", std::nullopt)),
             (std::vector<std::pair<int, int>>{{0, 1}, {1, 3}}));
-  EXPECT_THROW((void)parse_plan(R"({"bucket_ends": [3, 1]})", "p", std::nullopt), base::Error);
+  EXPECT_THROW((void)plan::parse_plan(R"({"bucket_ends": [3, 1]})", "p", std::nullopt),
+               base::Error);
 }
 
 TEST(Plan, ReadsEndsWrittenAsTexts) {
-  EXPECT_EQ(parse_plan(R"({"bucket_ends": ["1", "3"]})", "p", 3).buckets.size(), 2U);
+  EXPECT_EQ(plan::parse_plan(R"({"bucket_ends": ["1", "3"]})", "p", 3).buckets.size(), 2U);
 }
 
 TEST(Plan, NamesWhatIsWrong) {
@@ -190,7 +192,7 @@ TEST(Plan, NamesWhatIsWrong) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     try {
-      (void)parse_plan(row.text, "plan.json", 5);
+      (void)plan::parse_plan(row.text, "plan.json", 5);
       ADD_FAILURE() << "accepted";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);

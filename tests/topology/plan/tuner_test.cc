@@ -13,7 +13,7 @@
 #include "tests/topology/nccl/allocations.h"
 #include "topology/plan/tuning.h"
 
-namespace regatta::topology {
+namespace regatta::topology::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -22,20 +22,20 @@ using testing::IsEmpty;
 using testing::Pair;
 
 constexpr std::uint64_t kKib = 1024, kMib = 1024 * kKib, kGib = 1024 * kMib;
-constexpr Way kRing = {Algorithm::Ring, Protocol::Simple};
-constexpr Way kRingLl = {Algorithm::Ring, Protocol::Ll};
-constexpr Way kRingLl128 = {Algorithm::Ring, Protocol::Ll128};
-constexpr Way kTree = {Algorithm::Tree, Protocol::Simple};
-constexpr Way kNvls = {Algorithm::Nvls, Protocol::Simple};
+constexpr nccl::Way kRing = {nccl::Algorithm::Ring, nccl::Protocol::Simple};
+constexpr nccl::Way kRingLl = {nccl::Algorithm::Ring, nccl::Protocol::Ll};
+constexpr nccl::Way kRingLl128 = {nccl::Algorithm::Ring, nccl::Protocol::Ll128};
+constexpr nccl::Way kTree = {nccl::Algorithm::Tree, nccl::Protocol::Simple};
+constexpr nccl::Way kNvls = {nccl::Algorithm::Nvls, nccl::Protocol::Simple};
 
-std::string words(const Way& way) {
-  return std::string(name_of(way.algorithm)) + " " + name_of(way.protocol) + " " +
+std::string words(const nccl::Way& way) {
+  return std::string(nccl::name_of(way.algorithm)) + " " + nccl::name_of(way.protocol) + " " +
          std::to_string(way.channels);
 }
 
 std::string shown(const TunedRange& range) {
-  return std::string(name_of(range.collective)) + " " + std::to_string(range.from_bytes) + "-" +
-         (range.to_bytes == TunedRange::kNoEnd ? "" : std::to_string(range.to_bytes)) + " " +
+  return std::string(nccl::name_of(range.collective)) + " " + std::to_string(range.from_bytes) +
+         "-" + (range.to_bytes == TunedRange::kNoEnd ? "" : std::to_string(range.to_bytes)) + " " +
          words(range.way) + (range.measured ? " measured" : " modelled");
 }
 
@@ -62,10 +62,15 @@ TunerTable a_table() {
   table.ranks = 16;
   table.nodes = 2;
   table.nccl_version = 22800;
-  table.ranges = {
-      {Collective::AllReduce, 64 * kKib, kMib, {Algorithm::Ring, Protocol::Ll, 8}, 20, 30, true},
-      {Collective::AllReduce, kMib, TunedRange::kNoEnd, kTree, 100, 120.5, false},
-      {Collective::AllGather, 0, 4096, kRing, 0, 0, false}};
+  table.ranges = {{nccl::Collective::AllReduce,
+                   64 * kKib,
+                   kMib,
+                   {nccl::Algorithm::Ring, nccl::Protocol::Ll, 8},
+                   20,
+                   30,
+                   true},
+                  {nccl::Collective::AllReduce, kMib, TunedRange::kNoEnd, kTree, 100, 120.5, false},
+                  {nccl::Collective::AllGather, 0, 4096, kRing, 0, 0, false}};
   return table;
 }
 
@@ -134,7 +139,7 @@ TEST(TunerFile, RefusesTablesThatItCannotHold) {
       {"cannot be", [](TunerTable* t) { t->ranges[0].way.channels = -1; }},
       {"cannot be",
        [](TunerTable* t) {
-         t->ranges[0].way = {Algorithm::Nvls, Protocol::Simple, 8};
+         t->ranges[0].way = {nccl::Algorithm::Nvls, nccl::Protocol::Simple, 8};
        }},
       {"too many", [](TunerTable* t) { t->ranges.resize(4097); }},
   };
@@ -207,11 +212,12 @@ TEST(NcclVariables, SayOnlyWhatHoldsForEveryCall) {
     int nccl_version;
     std::string algorithms, protocols;  // "": no variables
   };
-  const auto of = [](Collective collective, std::uint64_t from, std::uint64_t to, Way way) {
+  const auto of = [](nccl::Collective collective, std::uint64_t from, std::uint64_t to,
+                     nccl::Way way) {
     return TunedRange{collective, from, to, way};
   };
-  const auto reduce = [&](std::uint64_t from, std::uint64_t to, Way way) {
-    return of(Collective::AllReduce, from, to, way);
+  const auto reduce = [&](std::uint64_t from, std::uint64_t to, nccl::Way way) {
+    return of(nccl::Collective::AllReduce, from, to, way);
   };
   const Row rows[] = {
       {"one range", {reduce(0, kGib, kTree)}, 0, "ring,tree;allreduce:tree", "allreduce:simple"},
@@ -226,7 +232,7 @@ TEST(NcclVariables, SayOnlyWhatHoldsForEveryCall) {
        "ring,tree;allreduce:ring",
        "allreduce:ll"},
       {"two collectives",
-       {reduce(0, kGib, kTree), of(Collective::AllGather, 0, kGib, kRing)},
+       {reduce(0, kGib, kTree), of(nccl::Collective::AllGather, 0, kGib, kRing)},
        0,
        "ring,tree;allgather:ring;allreduce:tree",
        "allgather:simple;allreduce:simple"},
@@ -236,8 +242,12 @@ TEST(NcclVariables, SayOnlyWhatHoldsForEveryCall) {
       {"two ways", {reduce(kMib, 2 * kMib, kTree), reduce(2 * kMib, kGib, kRing)}, 0, "", ""},
       {"never LL128", {reduce(0, kGib, kRingLl128)}, 0, "", ""},
       {"not for every type", {reduce(0, kGib, kNvls)}, 0, "", ""},
-      {"no tree of it", {of(Collective::ReduceScatter, 0, kGib, kTree)}, 0, "", ""},
-      {"channels", {reduce(0, kGib, {Algorithm::Ring, Protocol::Simple, 4})}, 0, "", ""},
+      {"no tree of it", {of(nccl::Collective::ReduceScatter, 0, kGib, kTree)}, 0, "", ""},
+      {"channels",
+       {reduce(0, kGib, {nccl::Algorithm::Ring, nccl::Protocol::Simple, 4})},
+       0,
+       "",
+       ""},
       {"too old for names", {reduce(0, kGib, kTree)}, 22304, "", ""},
       {"nothing", {}, 0, "", ""},
   };
@@ -258,7 +268,7 @@ TEST(NcclVariables, SayOnlyWhatHoldsForEveryCall) {
 
 TEST(NcclVariables, HoldToTheLargestCallThatThereCanBe) {
   TunerTable table;
-  table.ranges = {{Collective::AllReduce, kMib, TunedRange::kNoEnd, kTree}};
+  table.ranges = {{nccl::Collective::AllReduce, kMib, TunedRange::kNoEnd, kTree}};
   EXPECT_EQ(nccl_variables(table, kMib, ~std::uint64_t{0}).size(), 2U);
   table.ranges[0].to_bytes -= 1;
   EXPECT_THAT(nccl_variables(table, kMib, ~std::uint64_t{0}), IsEmpty());
@@ -278,7 +288,7 @@ std::vector<std::string> ways_of(const std::string& value, const std::string& co
 // NCCL from 2.31 on takes all algorithms away and gives back what the value names.
 TEST(NcclVariables, LeaveNoCollectiveWithoutAnAlgorithm) {
   TunerTable table;
-  table.ranges = {{Collective::AllReduce, 0, TunedRange::kNoEnd, kTree}};
+  table.ranges = {{nccl::Collective::AllReduce, 0, TunedRange::kNoEnd, kTree}};
   for (const int version : {0, 22400, 22809, 23102, 23206}) {
     table.nccl_version = version;
     const auto variables = nccl_variables(table, kMib, 64 * kMib);
@@ -292,17 +302,18 @@ TEST(NcclVariables, LeaveNoCollectiveWithoutAnAlgorithm) {
   }
 }
 
-const Allocation kMachines[] = {
+const nccl::Allocation kMachines[] = {
     a100_nodes(1, 8),         a100_nodes(4, 8), h100_nodes(1), h100_nodes(2),    b200_nodes(2),
     gb200_racks(20),          gh200_nodes(2),   v100_pcie(),   a100_nodes(4, 1), a100_nodes(1, 1),
     with_sharp(h100_nodes(8))};
 
 TEST(Tune, AModelAloneReplacesNothing) {
-  for (const Allocation& machine : kMachines) {
+  for (const nccl::Allocation& machine : kMachines) {
     TuneOptions options;
-    options.collectives = {Collective::Broadcast, Collective::Reduce, Collective::AllGather,
-                           Collective::ReduceScatter, Collective::AllReduce};
-    const CalibratedModel model{CostModel(machine)};
+    options.collectives = {nccl::Collective::Broadcast, nccl::Collective::Reduce,
+                           nccl::Collective::AllGather, nccl::Collective::ReduceScatter,
+                           nccl::Collective::AllReduce};
+    const nccl::CalibratedModel model{nccl::CostModel(machine)};
     const TunerTable table = tune(model, options);
     EXPECT_THAT(shown(table), IsEmpty());
     EXPECT_EQ(table.ranks, model.model().ranks());
@@ -312,30 +323,30 @@ TEST(Tune, AModelAloneReplacesNothing) {
 
 // Measurements at each doubling from 64 KiB to 256 MiB: `factor` times what the model says of `way`
 // (of NCCL's choice, without one).
-MeasuredCurve curve_of(const CostModel& model, const std::optional<Way>& way,
-                       const std::function<double(std::uint64_t)>& factor,
-                       Collective collective = Collective::AllReduce) {
-  std::vector<Sample> samples;
+nccl::MeasuredCurve curve_of(const nccl::CostModel& model, const std::optional<nccl::Way>& way,
+                             const std::function<double(std::uint64_t)>& factor,
+                             nccl::Collective collective = nccl::Collective::AllReduce) {
+  std::vector<nccl::Sample> samples;
   for (std::uint64_t bytes = 64 * kKib; bytes <= 256 * kMib; bytes *= 2) {
-    const Call call = {collective, bytes};
+    const nccl::Call call = {collective, bytes};
     const double us = way ? *model.time_us(call, *way) : model.choice(call).us;
     samples.push_back({bytes, us * factor(bytes)});
   }
-  return MeasuredCurve::fit(model, {collective, way}, samples);
+  return nccl::MeasuredCurve::fit(model, {collective, way}, samples);
 }
 
 // Measured times of a way as a share of those of NCCL's choice, which takes 1.4 times the model.
-MeasuredCurve share_of_choice(const CostModel& model, const Way& way,
-                              const std::function<double(std::uint64_t)>& share) {
+nccl::MeasuredCurve share_of_choice(const nccl::CostModel& model, const nccl::Way& way,
+                                    const std::function<double(std::uint64_t)>& share) {
   return curve_of(model, way, [&](std::uint64_t bytes) {
-    const Call call = {Collective::AllReduce, bytes};
+    const nccl::Call call = {nccl::Collective::AllReduce, bytes};
     return 1.4 * share(bytes) * model.choice(call).us / *model.time_us(call, way);
   });
 }
 
 TuneOptions all_reduce_to(std::uint64_t most_bytes) {
   TuneOptions options;
-  options.collectives = {Collective::AllReduce};
+  options.collectives = {nccl::Collective::AllReduce};
   options.most_bytes = most_bytes;
   return options;
 }
@@ -348,8 +359,8 @@ const TunedRange* range_of(const TunerTable& table, std::uint64_t bytes) {
 }
 
 TEST(Tune, AMeasuredGainReplacesWhatWasMeasured) {
-  const CostModel model(h100_nodes(2));
-  CalibratedModel calibrated(model);
+  const nccl::CostModel model(h100_nodes(2));
+  nccl::CalibratedModel calibrated(model);
   calibrated.add(curve_of(model, std::nullopt, [](std::uint64_t) { return 1.4; }));
   calibrated.add(share_of_choice(model, kTree, [](std::uint64_t bytes) {
     return bytes >= kMib && bytes <= 32 * kMib ? 0.7 : 1.3;
@@ -368,8 +379,8 @@ TEST(Tune, AMeasuredGainReplacesWhatWasMeasured) {
 }
 
 TEST(Tune, NeighboursOfOneWayAreOneRangeToTheLastByte) {
-  const CostModel model(h100_nodes(2));
-  CalibratedModel calibrated(model);
+  const nccl::CostModel model(h100_nodes(2));
+  nccl::CalibratedModel calibrated(model);
   calibrated.add(curve_of(model, std::nullopt, [](std::uint64_t) { return 1.4; }));
   calibrated.add(share_of_choice(model, kRing, [](std::uint64_t) { return 0.5; }));
   const std::uint64_t most = 100 * kMib + 12;
@@ -400,18 +411,18 @@ TEST(Tune, BelievesAsMuchAsTheIntervalsSay) {
       {"measured, at 0.6 of it", std::nullopt, 0.6, "Ring Simple 0", false},
       {"nothing measured", std::nullopt, std::nullopt, "", false},
   };
-  const CostModel model(h100_nodes(2));
-  const Call call = {Collective::AllReduce, 8 * kMib};
-  ASSERT_EQ(model.choice(call).way.algorithm, Algorithm::NvlsTree);
+  const nccl::CostModel model(h100_nodes(2));
+  const nccl::Call call = {nccl::Collective::AllReduce, 8 * kMib};
+  ASSERT_EQ(model.choice(call).way.algorithm, nccl::Algorithm::NvlsTree);
   for (const Gain& row : rows) {
     SCOPED_TRACE(row.name);
-    CalibratedModel calibrated(model);
+    nccl::CalibratedModel calibrated(model);
     if (row.choice) {
       calibrated.add(curve_of(model, std::nullopt, [&](std::uint64_t) { return *row.choice; }));
     }
     if (row.ring) {
       calibrated.add(curve_of(model, kRing, [&](std::uint64_t bytes) {
-        const Call one = {Collective::AllReduce, bytes};
+        const nccl::Call one = {nccl::Collective::AllReduce, bytes};
         return *row.ring * model.choice(one).us / *model.time_us(one, kRing);
       }));
     }
@@ -421,7 +432,7 @@ TEST(Tune, BelievesAsMuchAsTheIntervalsSay) {
     if (range == nullptr) continue;
     EXPECT_EQ(range->measured, row.measured);
     if (row.way == "another") {
-      EXPECT_NE(range->way.algorithm, Algorithm::NvlsTree) << "NCCL takes that by itself";
+      EXPECT_NE(range->way.algorithm, nccl::Algorithm::NvlsTree) << "NCCL takes that by itself";
     } else {
       EXPECT_EQ(words(range->way), row.way);
     }
@@ -430,9 +441,9 @@ TEST(Tune, BelievesAsMuchAsTheIntervalsSay) {
 
 // NCCL's choice was measured by the way that the model says it takes.
 TEST(Tune, KnowsTheChoiceByItsWay) {
-  const CostModel model(h100_nodes(2));
-  CalibratedModel calibrated(model);
-  calibrated.add(curve_of(model, Way{Algorithm::NvlsTree, Protocol::Simple},
+  const nccl::CostModel model(h100_nodes(2));
+  nccl::CalibratedModel calibrated(model);
+  calibrated.add(curve_of(model, nccl::Way{nccl::Algorithm::NvlsTree, nccl::Protocol::Simple},
                           [](std::uint64_t) { return 1.4; }));
   calibrated.add(share_of_choice(model, kRing, [](std::uint64_t) { return 0.8; }));
   const TunerTable table = tune(calibrated, all_reduce_to(64 * kMib));
@@ -443,9 +454,9 @@ TEST(Tune, KnowsTheChoiceByItsWay) {
 }
 
 TEST(Tune, TakesChannelsThatWereMeasured) {
-  const CostModel model(h100_nodes(1));
-  CalibratedModel calibrated(model);
-  const Way few = {Algorithm::Ring, Protocol::Simple, 12};
+  const nccl::CostModel model(h100_nodes(1));
+  nccl::CalibratedModel calibrated(model);
+  const nccl::Way few = {nccl::Algorithm::Ring, nccl::Protocol::Simple, 12};
   calibrated.add(curve_of(model, std::nullopt, [](std::uint64_t) { return 1.4; }));
   calibrated.add(share_of_choice(model, kRing, [](std::uint64_t) { return 0.9; }));
   calibrated.add(share_of_choice(model, few, [](std::uint64_t) { return 0.7; }));
@@ -460,7 +471,7 @@ TEST(Tune, TakesChannelsThatWereMeasured) {
 }
 
 // Of NCCL's measured choice at every half doubling from begin to end.
-void expect_better(const CalibratedModel& model, const TunedRange& range) {
+void expect_better(const nccl::CalibratedModel& model, const TunedRange& range) {
   for (int i = 0; i < 128; ++i) {
     const auto bytes = static_cast<std::uint64_t>(std::llround(256 * std::exp2(i / 2.0)));
     if (bytes > range.to_bytes) break;
@@ -478,14 +489,15 @@ TEST(Tune, HoldsForAnyMeasurements) {
   std::uniform_real_distribution<double> factor(0.2, 12);
   int ranges = 0;
   for (int round = 0; round < 200; ++round) {
-    const Allocation& machine = kMachines[static_cast<std::size_t>(round) % std::size(kMachines)];
-    const CostModel model(machine);
-    CalibratedModel calibrated(model);
+    const nccl::Allocation& machine =
+        kMachines[static_cast<std::size_t>(round) % std::size(kMachines)];
+    const nccl::CostModel model(machine);
+    nccl::CalibratedModel calibrated(model);
     const auto any = [&](std::uint64_t) { return factor(random); };
-    for (const Collective collective : TuneOptions{}.collectives) {
+    for (const nccl::Collective collective : TuneOptions{}.collectives) {
       if (model.ranks() < 2) break;
       calibrated.add(curve_of(model, std::nullopt, any, collective));
-      for (const Way& way : {kRing, kRingLl128, kTree, kNvls}) {
+      for (const nccl::Way& way : {kRing, kRingLl128, kTree, kNvls}) {
         if (!model.is_offered({collective, kMib}, way) || random() % 2 == 0) continue;
         calibrated.add(curve_of(model, way, any, collective));
       }
@@ -494,7 +506,7 @@ TEST(Tune, HoldsForAnyMeasurements) {
     options.most_bytes = random() % kGib;
     const TunerTable table = tune(calibrated, options);
     for (const TunedRange& range : table.ranges) {
-      const Call call = {range.collective, range.from_bytes};
+      const nccl::Call call = {range.collective, range.from_bytes};
       EXPECT_TRUE(model.is_offered(call, range.way)) << shown(range);
       EXPECT_LT(range.us, range.default_us);
       EXPECT_LE(range.to_bytes, options.most_bytes + 1);
@@ -509,24 +521,24 @@ TEST(Tune, HoldsForAnyMeasurements) {
 }
 
 TEST(Tune, OwnChoicesFillEveryGap) {
-  const CostModel model(h100_nodes(2));
+  const nccl::CostModel model(h100_nodes(2));
   TunerTable table;
   table.ranks = 16;
   table.nodes = 2;
-  table.ranges = {{Collective::AllReduce, kMib, 2 * kMib, kTree}};
+  table.ranges = {{nccl::Collective::AllReduce, kMib, 2 * kMib, kTree}};
   const TunerTable full = with_own_choices(table, model);
-  for (int i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
+  for (int i = 0; i < nccl::kCollectives; ++i) {
+    const auto collective = static_cast<nccl::Collective>(i);
     std::uint64_t covered = 0;
     for (const TunedRange& range : full.ranges) {
       if (range.collective != collective) continue;
       EXPECT_EQ(range.from_bytes, covered);
       covered = range.to_bytes;
       if (range.from_bytes < 256 ||
-          (collective == Collective::AllReduce && range.from_bytes == kMib)) {
+          (collective == nccl::Collective::AllReduce && range.from_bytes == kMib)) {
         continue;
       }
-      const Choice choice = model.choice({collective, range.from_bytes});
+      const nccl::Choice choice = model.choice({collective, range.from_bytes});
       EXPECT_EQ(range.way.algorithm, choice.way.algorithm) << shown(range);
       EXPECT_EQ(range.way.protocol, choice.way.protocol) << shown(range);
       EXPECT_EQ(range.way.channels, 0);
@@ -534,12 +546,12 @@ TEST(Tune, OwnChoicesFillEveryGap) {
     EXPECT_EQ(covered, TunedRange::kNoEnd);
   }
   ASSERT_EQ(words(range_of({16, 2, 0, {full.ranges.end() - 3, full.ranges.end()}}, kGib)->way),
-            words({Algorithm::NvlsTree, Protocol::Simple}));
-  EXPECT_THAT(with_own_choices(TunerTable{}, CostModel(a100_nodes(1, 1))).ranges, IsEmpty());
+            words({nccl::Algorithm::NvlsTree, nccl::Protocol::Simple}));
+  EXPECT_THAT(with_own_choices(TunerTable{}, nccl::CostModel(a100_nodes(1, 1))).ranges, IsEmpty());
   // What was measured stays apart from what follows by the same way.
-  const Way own = {Algorithm::NvlsTree, Protocol::Simple};
-  ASSERT_EQ(model.choice({Collective::AllReduce, 64 * kMib}).way.algorithm, own.algorithm);
-  table.ranges = {{Collective::AllReduce, 64 * kMib, kGib, own, 1, 2, true}};
+  const nccl::Way own = {nccl::Algorithm::NvlsTree, nccl::Protocol::Simple};
+  ASSERT_EQ(model.choice({nccl::Collective::AllReduce, 64 * kMib}).way.algorithm, own.algorithm);
+  table.ranges = {{nccl::Collective::AllReduce, 64 * kMib, kGib, own, 1, 2, true}};
   const TunerTable apart = with_own_choices(table, model);
   ASSERT_EQ(apart.ranges.back().from_bytes, kGib);
   EXPECT_FALSE(apart.ranges.back().measured);
@@ -552,7 +564,7 @@ TEST(Tune, PublicLogs) {
   REGATTA_NEED_SHARED("topologies/nccl-tests");
   struct Log {
     const char* name;
-    Allocation allocation;
+    nccl::Allocation allocation;
   };
   const Log logs[] = {
       {"a100x8-1node-superbench-allreduce", a100_nodes(1, 8)},
@@ -569,10 +581,10 @@ TEST(Tune, PublicLogs) {
     std::ifstream stream(tests::shared_path("topologies/nccl-tests") / file, std::ios::binary);
     std::stringstream text;
     text << stream.rdbuf();
-    const NcclTestLog log = parse_nccl_tests_log(text.str(), file);
-    const CostModel model(row.allocation);
-    CalibratedModel calibrated(model);
-    calibrated.add(MeasuredCurve::fit(model, {*log.collective, {}}, samples_of(log)));
+    const nccl::NcclTestLog log = nccl::parse_nccl_tests_log(text.str(), file);
+    const nccl::CostModel model(row.allocation);
+    nccl::CalibratedModel calibrated(model);
+    calibrated.add(nccl::MeasuredCurve::fit(model, {*log.collective, {}}, nccl::samples_of(log)));
     const TunerTable table = tune(calibrated, all_reduce_to(kGib));
     std::printf("%-44s %zu ranges\n", row.name, table.ranges.size());
     for (const TunedRange& range : table.ranges) {
@@ -584,4 +596,4 @@ TEST(Tune, PublicLogs) {
 }
 
 }  // namespace
-}  // namespace regatta::topology
+}  // namespace regatta::topology::plan

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "tests/topology/sources/examples.h"
-#include "topology/sources/fabric_layout.h"
 #include "topology/graph/figures.h"
+#include "topology/sources/fabric_layout.h"
 
 namespace regatta::topology {
 namespace {
@@ -18,9 +18,11 @@ using testing::IsEmpty;
 using testing::Pair;
 using testing::SizeIs;
 
-double link_figure(const Graph& graph, LinkKind kind, const char* a, const char* b) {
+double link_figure(const graph::Graph& graph, graph::LinkKind kind, const char* a, const char* b) {
   const auto link = graph.find_link(kind, graph.find(a), graph.find(b));
-  return link ? number_of(graph, graph.links()[*link].facts, key::kBandwidth).value_or(-1) : -2;
+  return link ? graph::number_of(graph, graph.links()[*link].facts, graph::key::kBandwidth)
+                    .value_or(-1)
+              : -2;
 }
 
 struct Gpu {
@@ -29,7 +31,7 @@ struct Gpu {
 };
 class GpuTable : public testing::TestWithParam<Gpu> {};
 TEST_P(GpuTable, FindsTheRow) {
-  const GpuFigures* const row = gpu_figures(GetParam().name);
+  const graph::GpuFigures* const row = graph::gpu_figures(GetParam().name);
   if (GetParam().words == nullptr) {
     EXPECT_EQ(row, nullptr) << row->words;
   } else {
@@ -56,7 +58,7 @@ struct Rate {
 };
 class NetworkRates : public testing::TestWithParam<Rate> {};
 TEST_P(NetworkRates, AreRead) {
-  const auto rate = network_rate(GetParam().name);
+  const auto rate = graph::network_rate(GetParam().name);
   EXPECT_EQ(rate ? rate->mbit_per_s : 0, GetParam().mbit_per_s);
   EXPECT_EQ(rate ? rate->lanes : 0, GetParam().lanes);
 }
@@ -71,13 +73,13 @@ INSTANTIATE_TEST_SUITE_P(Table, NetworkRates,
                                          Rate{"ndr", 0, 0}, Rate{"NDR400", 0, 0}));
 
 TEST(Figures, Pcie) {
-  EXPECT_NEAR(pcie_gb_per_s(32, 16), 63.0, 0.1);  // generation 5
-  EXPECT_NEAR(pcie_gb_per_s(16, 16), 31.5, 0.1);
-  EXPECT_NEAR(pcie_gb_per_s(8, 8), 7.9, 0.1);
-  EXPECT_NEAR(pcie_gb_per_s(2.5, 1), 0.25, 0.001);
-  EXPECT_NEAR(pcie_gb_per_s(64, 16), 121, 0.1);
-  EXPECT_FALSE(pcie_gt_s(0));
-  EXPECT_FALSE(pcie_gt_s(7));
+  EXPECT_NEAR(graph::pcie_gb_per_s(32, 16), 63.0, 0.1);  // generation 5
+  EXPECT_NEAR(graph::pcie_gb_per_s(16, 16), 31.5, 0.1);
+  EXPECT_NEAR(graph::pcie_gb_per_s(8, 8), 7.9, 0.1);
+  EXPECT_NEAR(graph::pcie_gb_per_s(2.5, 1), 0.25, 0.001);
+  EXPECT_NEAR(graph::pcie_gb_per_s(64, 16), 121, 0.1);
+  EXPECT_FALSE(graph::pcie_gt_s(0));
+  EXPECT_FALSE(graph::pcie_gt_s(7));
 }
 
 // Counts and figures of each example; the published ones are in its head.
@@ -94,43 +96,44 @@ struct Machine {
 class Examples : public testing::TestWithParam<Machine> {};
 TEST_P(Examples, HaveThePublishedFigures) {
   const Machine& expected = GetParam();
-  const ClusterDescription description = example(expected.name);
-  const Graph graph = cluster_graph(description);
+  const sources::ClusterDescription description = example(expected.name);
+  const graph::Graph graph = sources::cluster_graph(description);
   EXPECT_EQ(description.node_count(), expected.nodes);
-  EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(expected.nodes));
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(expected.gpus));
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(expected.nics));
-  EXPECT_THAT(graph.of_kind(Kind::Numa), SizeIs(expected.numa));
-  EXPECT_THAT(graph.of_kind(Kind::PciSwitch), SizeIs(expected.pcie_switches));
-  EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(expected.fabrics));
-  EXPECT_THAT(graph.of_kind(Kind::NvlinkDomain), SizeIs(expected.domains));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(expected.nodes));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(expected.gpus));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(expected.nics));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Numa), SizeIs(expected.numa));
+  EXPECT_THAT(graph.of_kind(graph::Kind::PciSwitch), SizeIs(expected.pcie_switches));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(expected.fabrics));
+  EXPECT_THAT(graph.of_kind(graph::Kind::NvlinkDomain), SizeIs(expected.domains));
   std::size_t leaves = 0;
-  for (const VertexIndex each : graph.of_kind(Kind::FabricSwitch)) {
-    leaves += integer_of(graph, graph.vertex(each).facts, key::kLevel) == 0 ? 1 : 0;
+  for (const graph::VertexIndex each : graph.of_kind(graph::Kind::FabricSwitch)) {
+    leaves += graph::integer_of(graph, graph.vertex(each).facts, graph::key::kLevel) == 0 ? 1 : 0;
   }
   EXPECT_EQ(leaves, expected.leaves);
-  EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(expected.switches));
-  for (const VertexIndex each : graph.of_kind(Kind::NvSwitch)) {
-    EXPECT_EQ(integer_of(graph, graph.vertex(each).facts, key::kCount), expected.nvswitches);
+  EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(expected.switches));
+  for (const graph::VertexIndex each : graph.of_kind(graph::Kind::NvSwitch)) {
+    EXPECT_EQ(graph::integer_of(graph, graph.vertex(each).facts, graph::key::kCount),
+              expected.nvswitches);
   }
-  std::map<VertexIndex, double> nvlinks;
-  for (const Link& link : graph.links()) {
-    const double figure = number_of(graph, link.facts, key::kBandwidth).value_or(0);
-    if (link.kind == LinkKind::NvLink) nvlinks[link.a] += figure, nvlinks[link.b] += figure;
-    if (link.kind == LinkKind::Fabric &&
-        (graph.vertex(link.a).kind == Kind::Nic || graph.vertex(link.b).kind == Kind::Nic)) {
+  std::map<graph::VertexIndex, double> nvlinks;
+  for (const graph::Link& link : graph.links()) {
+    const double figure = graph::number_of(graph, link.facts, graph::key::kBandwidth).value_or(0);
+    if (link.kind == graph::LinkKind::NvLink) nvlinks[link.a] += figure, nvlinks[link.b] += figure;
+    if (link.kind == graph::LinkKind::Fabric && (graph.vertex(link.a).kind == graph::Kind::Nic ||
+                                                 graph.vertex(link.b).kind == graph::Kind::Nic)) {
       EXPECT_DOUBLE_EQ(figure, expected.fabric_gb_per_s);
     }
   }
-  for (const VertexIndex gpu : graph.of_kind(Kind::Gpu)) {
+  for (const graph::VertexIndex gpu : graph.of_kind(graph::Kind::Gpu)) {
     EXPECT_DOUBLE_EQ(nvlinks[gpu], expected.nvlink_gb_per_s);
-    EXPECT_EQ(integer_of(graph, graph.vertex(gpu).facts, key::kComputeCapability),
+    EXPECT_EQ(graph::integer_of(graph, graph.vertex(gpu).facts, graph::key::kComputeCapability),
               expected.compute_capability);
   }
   const std::string host = description.kinds[0].hosts[0];
-  const VertexIndex gpu = graph.find(host + "/gpu#2");
+  const graph::VertexIndex gpu = graph.find(host + "/gpu#2");
   EXPECT_EQ(graph.vertex(graph.vertex(gpu).parent).id, host + expected.gpu_at);
-  EXPECT_THAT(check_graph(graph), IsEmpty());
+  EXPECT_THAT(graph::check_graph(graph), IsEmpty());
 }
 INSTANTIATE_TEST_SUITE_P(
     Table, Examples,
@@ -152,51 +155,54 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ClusterGraph, IsTheSameFromItsParts) {
   for (const char* name : {"dgx-a100", "pcie-100gbe", "gb200-nvl72"}) {
-    const ClusterDescription description = example(name);
-    Graph merged = fabric_graph(description);
+    const sources::ClusterDescription description = example(name);
+    graph::Graph merged = sources::fabric_graph(description);
     for (std::size_t i = 0; i < description.node_count(); ++i) {
-      merged.merge(node_graph(description, i));
+      merged.merge(sources::node_graph(description, i));
     }
-    const Graph whole = cluster_graph(description);
+    const graph::Graph whole = sources::cluster_graph(description);
     EXPECT_EQ(merged.vertices().size(), whole.vertices().size()) << name;
     EXPECT_EQ(merged.links().size(), whole.links().size()) << name;
-    EXPECT_EQ(fingerprint(merged), fingerprint(whole)) << name;
-    EXPECT_THAT(check_graph(merged), IsEmpty()) << name;
+    EXPECT_EQ(graph::fingerprint(merged), graph::fingerprint(whole)) << name;
+    EXPECT_THAT(graph::check_graph(merged), IsEmpty()) << name;
   }
-  EXPECT_THROW((void)node_graph(example("pcie-100gbe"), 16), base::Error);
+  EXPECT_THROW((void)sources::node_graph(example("pcie-100gbe"), 16), base::Error);
 }
 
 TEST(ClusterGraph, SaysWhoSaidIt) {
-  const Graph graph = cluster_graph(example("dgx-h100"));
+  const graph::Graph graph = sources::cluster_graph(example("dgx-h100"));
   const auto source_of = [&graph](const char* vertex, const char* name) {
-    const Fact* fact = fact_of(graph, graph.vertex(graph.find(vertex)).facts, name);
-    return fact == nullptr ? "none" : name_of(graph.sources()[fact->source].source);
+    const graph::Fact* fact = graph::fact_of(graph, graph.vertex(graph.find(vertex)).facts, name);
+    return fact == nullptr ? "none" : graph::name_of(graph.sources()[fact->source].source);
   };
-  EXPECT_STREQ(source_of("dgx01/gpu#0", key::kModel), "user");
-  EXPECT_STREQ(source_of("dgx01/gpu#0", key::kNvlinks), "derived");
-  EXPECT_STREQ(source_of("dgx01/nic:mlx5_0", key::kSpeed), "user");
-  EXPECT_NEAR(link_figure(graph, LinkKind::Pcie, "dgx01/gpu#0", "dgx01/pci#0"), 63.0, 0.1);
-  EXPECT_EQ(text_of(graph, graph.vertex(graph.find("dgx01/numa:1")).facts, key::kCpus),
-            "56-111,168-223");
+  EXPECT_STREQ(source_of("dgx01/gpu#0", graph::key::kModel), "user");
+  EXPECT_STREQ(source_of("dgx01/gpu#0", graph::key::kNvlinks), "derived");
+  EXPECT_STREQ(source_of("dgx01/nic:mlx5_0", graph::key::kSpeed), "user");
+  EXPECT_NEAR(link_figure(graph, graph::LinkKind::Pcie, "dgx01/gpu#0", "dgx01/pci#0"), 63.0, 0.1);
+  EXPECT_EQ(
+      graph::text_of(graph, graph.vertex(graph.find("dgx01/numa:1")).facts, graph::key::kCpus),
+      "56-111,168-223");
 }
 
 TEST(ClusterGraph, EachRailHasItsLeaf) {
-  const Graph graph = generate(example("dgx-h100"), 40);
+  const graph::Graph graph = sources::generate(example("dgx-h100"), 40);
   int railed = 0;
-  for (const Link& link : graph.links()) {
-    if (link.kind != LinkKind::Fabric) continue;
-    const auto a = integer_of(graph, graph.vertex(link.a).facts, key::kRail);
-    const auto b = integer_of(graph, graph.vertex(link.b).facts, key::kRail);
+  for (const graph::Link& link : graph.links()) {
+    if (link.kind != graph::LinkKind::Fabric) continue;
+    const auto a = graph::integer_of(graph, graph.vertex(link.a).facts, graph::key::kRail);
+    const auto b = graph::integer_of(graph, graph.vertex(link.b).facts, graph::key::kRail);
     if (a && b) {
       ++railed;
       EXPECT_EQ(a, b) << graph.vertex(link.a).id << " – " << graph.vertex(link.b).id;
     }
   }
   EXPECT_EQ(railed, 40 * 8);
-  EXPECT_EQ(link_figure(graph, LinkKind::Fabric, "dgx32/nic:mlx5_7", "switch:compute-rail7-leaf1"),
-            50);
-  EXPECT_EQ(link_figure(graph, LinkKind::Fabric, "dgx33/nic:mlx5_7", "switch:compute-rail7-leaf2"),
-            50);
+  EXPECT_EQ(
+      link_figure(graph, graph::LinkKind::Fabric, "dgx32/nic:mlx5_7", "switch:compute-rail7-leaf1"),
+      50);
+  EXPECT_EQ(
+      link_figure(graph, graph::LinkKind::Fabric, "dgx33/nic:mlx5_7", "switch:compute-rail7-leaf2"),
+      50);
 }
 
 // Every switch of a generated fabric has ports for its cables, and what goes up from the leaves is
@@ -212,30 +218,30 @@ struct Size {
 };
 class Sizes : public testing::TestWithParam<Size> {};
 TEST_P(Sizes, FitTheSwitches) {
-  ClusterDescription description = example(GetParam().example);
+  sources::ClusterDescription description = example(GetParam().example);
   description.fabrics.resize(1);
   description.fabrics[0].radix = GetParam().radix;
   description.fabrics[0].oversubscription = GetParam().oversubscription;
-  for (NicGroup& nics : description.kinds[0].nics) {
+  for (sources::NicGroup& nics : description.kinds[0].nics) {
     if (nics.fabric == "storage") nics.fabric.clear();
   }
-  const Graph graph = generate(description, GetParam().nodes);
-  std::map<VertexIndex, std::int64_t> ports;
+  const graph::Graph graph = sources::generate(description, GetParam().nodes);
+  std::map<graph::VertexIndex, std::int64_t> ports;
   std::map<std::int64_t, std::int64_t> up;  // cables from each level
-  for (const Link& link : graph.links()) {
-    if (link.kind != LinkKind::Fabric) continue;
-    const std::int64_t count = integer_of(graph, link.facts, key::kCount).value_or(0);
+  for (const graph::Link& link : graph.links()) {
+    if (link.kind != graph::LinkKind::Fabric) continue;
+    const std::int64_t count = graph::integer_of(graph, link.facts, graph::key::kCount).value_or(0);
     ports[link.a] += count;
     ports[link.b] += count;
-    const auto level = integer_of(graph, graph.vertex(link.a).facts, key::kLevel);
-    const auto other = integer_of(graph, graph.vertex(link.b).facts, key::kLevel);
+    const auto level = graph::integer_of(graph, graph.vertex(link.a).facts, graph::key::kLevel);
+    const auto other = graph::integer_of(graph, graph.vertex(link.b).facts, graph::key::kLevel);
     up[level && other ? std::min(*level, *other) : -1] += count;
   }
-  for (const VertexIndex each : graph.of_kind(Kind::FabricSwitch)) {
+  for (const graph::VertexIndex each : graph.of_kind(graph::Kind::FabricSwitch)) {
     EXPECT_LE(ports[each], GetParam().radix) << graph.vertex(each).id;
     EXPECT_GT(ports[each], 0) << graph.vertex(each).id;
   }
-  for (const VertexIndex nic : graph.of_kind(Kind::Nic)) EXPECT_LE(ports[nic], 1);
+  for (const graph::VertexIndex nic : graph.of_kind(graph::Kind::Nic)) EXPECT_LE(ports[nic], 1);
   EXPECT_EQ(up.size(), GetParam().levels);
   if (up.count(0) != 0) {
     EXPECT_GE(static_cast<double>(up[0]) * GetParam().oversubscription * 1.3,
@@ -270,7 +276,7 @@ struct Bad {
 class BadCluster : public testing::TestWithParam<Bad> {};
 TEST_P(BadCluster, IsRefused) {
   try {
-    (void)parse_cluster(GetParam().text, "c.yaml");
+    (void)sources::parse_cluster(GetParam().text, "c.yaml");
     FAIL() << "accepted";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
@@ -326,32 +332,32 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(ClusterFile, SeveralKindsShareAFabric) {
-  const Graph graph =
-      cluster_graph(parse_cluster("nodes:\n"
-                                  "  a: {count: 2, nics: {x: {rate: HDR, count: 2, fabric: f}}}\n"
-                                  "  b: {names: 'z[8-9]', nics: {x: {rate: HDR, fabric: f}}}\n"
-                                  "fabrics: {f: {rate: HDR, radix: 4}}\n",
-                                  "c.yaml"));
+  const graph::Graph graph = sources::cluster_graph(
+      sources::parse_cluster("nodes:\n"
+                             "  a: {count: 2, nics: {x: {rate: HDR, count: 2, fabric: f}}}\n"
+                             "  b: {names: 'z[8-9]', nics: {x: {rate: HDR, fabric: f}}}\n"
+                             "fabrics: {f: {rate: HDR, radix: 4}}\n",
+                             "c.yaml"));
   // Two ports down a leaf: one for each node.
-  EXPECT_EQ(link_figure(graph, LinkKind::Fabric, "a02/nic:mlx5_1", "switch:f-leaf2"), 25);
-  EXPECT_EQ(link_figure(graph, LinkKind::Fabric, "z9/nic:mlx5_0", "switch:f-leaf4"), 25);
+  EXPECT_EQ(link_figure(graph, graph::LinkKind::Fabric, "a02/nic:mlx5_1", "switch:f-leaf2"), 25);
+  EXPECT_EQ(link_figure(graph, graph::LinkKind::Fabric, "z9/nic:mlx5_0", "switch:f-leaf4"), 25);
 }
 
 TEST(ClusterFile, MeshAndPairs) {
-  const Graph pairs = cluster_graph(parse_cluster(
+  const graph::Graph pairs = sources::cluster_graph(sources::parse_cluster(
       "nodes: {n: {count: 1, gpus: {model: NVIDIA A100 80GB PCIe, count: 4, nvlink: pairs}}}",
       "c"));
-  EXPECT_EQ(link_figure(pairs, LinkKind::NvLink, "n01/gpu#2", "n01/gpu#3"), 300);
-  EXPECT_EQ(link_figure(pairs, LinkKind::NvLink, "n01/gpu#1", "n01/gpu#2"), -2) << "no link";
-  const Graph mesh = cluster_graph(parse_cluster(
+  EXPECT_EQ(link_figure(pairs, graph::LinkKind::NvLink, "n01/gpu#2", "n01/gpu#3"), 300);
+  EXPECT_EQ(link_figure(pairs, graph::LinkKind::NvLink, "n01/gpu#1", "n01/gpu#2"), -2) << "no link";
+  const graph::Graph mesh = sources::cluster_graph(sources::parse_cluster(
       "nodes: {n: {count: 1, gpus: {model: A100-SXM4-40GB, count: 4, nvlink: mesh}}}", "c"));
-  EXPECT_EQ(link_figure(mesh, LinkKind::NvLink, "n01/gpu#0", "n01/gpu#3"), 100);
+  EXPECT_EQ(link_figure(mesh, graph::LinkKind::NvLink, "n01/gpu#0", "n01/gpu#3"), 100);
 }
 
 TEST(Spread, SharesOutEvenly) {
-  EXPECT_THAT(spread(0, 5, 3), ElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 1)));
-  EXPECT_THAT(spread(1, 5, 3), ElementsAre(Pair(0, 2), Pair(1, 1), Pair(2, 2)));
-  EXPECT_THAT(spread(2, 1, 3), ElementsAre(Pair(2, 1)));
+  EXPECT_THAT(sources::spread(0, 5, 3), ElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 1)));
+  EXPECT_THAT(sources::spread(1, 5, 3), ElementsAre(Pair(0, 2), Pair(1, 1), Pair(2, 2)));
+  EXPECT_THAT(sources::spread(2, 1, 3), ElementsAre(Pair(2, 1)));
 }
 
 }  // namespace

@@ -9,10 +9,11 @@
 
 namespace regatta::topology {
 
-[[nodiscard]] inline ClusterDescription example(const std::string& name) {
+[[nodiscard]] inline sources::ClusterDescription example(const std::string& name) {
   const std::string path = std::string(REGATTA_SOURCE_DIR) + "/topology/examples/" + name + ".yaml";
   std::ifstream file(path);
-  return parse_cluster(std::string{std::istreambuf_iterator<char>(file), {}}, name + ".yaml");
+  return sources::parse_cluster(std::string{std::istreambuf_iterator<char>(file), {}},
+                                name + ".yaml");
 }
 
 }  // namespace regatta::topology

@@ -14,41 +14,42 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-std::vector<std::int64_t> numbers(const std::vector<NcclDevice>& devices) {
+std::vector<std::int64_t> numbers(const std::vector<sources::NcclDevice>& devices) {
   std::vector<std::int64_t> found;
-  for (const NcclDevice& device : devices) found.push_back(device.dev);
+  for (const sources::NcclDevice& device : devices) found.push_back(device.dev);
   return found;
 }
 
 TEST(NcclGraph, ReadsThePublicDump) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto folder = tests::shared_path("topologies/nccl-xml");
-  const auto searches =
-      parse_nccl_graphs(tests::file_text(folder / "azure-ncv4-graph.xml"), "azure-ncv4-graph.xml");
+  const auto searches = sources::parse_nccl_graphs(
+      tests::file_text(folder / "azure-ncv4-graph.xml"), "azure-ncv4-graph.xml");
   ASSERT_THAT(searches, SizeIs(3));
   const std::tuple<const char*, const char*, std::size_t> rows[] = {
       {"ring", "ring", 2}, {"tree", "balanced tree", 4}, {"collnet chain", "tree", 4}};
   for (std::size_t i = 0; i < 3; ++i) {
     const auto& [search, pattern, channels] = rows[i];
-    EXPECT_STREQ(name_of_search(searches[i].id), search);
-    EXPECT_STREQ(name_of_pattern(searches[i].pattern), pattern);
+    EXPECT_STREQ(sources::name_of_search(searches[i].id), search);
+    EXPECT_STREQ(sources::name_of_pattern(searches[i].pattern), pattern);
     EXPECT_THAT(searches[i].channels, SizeIs(channels));
     EXPECT_EQ(searches[i].gb_per_s_intra, 12);
     EXPECT_EQ(searches[i].gb_per_s_inter, 12);
-    EXPECT_EQ(searches[i].intra, PathType::Sys);
-    EXPECT_EQ(searches[i].inter, PathType::Pix);
+    EXPECT_EQ(searches[i].intra, graph::PathType::Sys);
+    EXPECT_EQ(searches[i].inter, graph::PathType::Pix);
     EXPECT_FALSE(searches[i].cross_nic);
   }
   EXPECT_THAT(numbers(searches[0].channels[1].gpus), ElementsAre(0, 3, 2, 1));
   EXPECT_THAT(searches[0].channels[1].nets, IsEmpty());
-  Graph graph = graph_of_searches(searches, "n1", "graph.xml");
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(4));
+  graph::Graph graph = sources::graph_of_searches(searches, "n1", "graph.xml");
+  EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(4));
   const auto& facts = graph.vertex(graph.find("n1")).facts;
-  EXPECT_EQ(number_of(graph, facts, "nccl.ring.gb_per_s"), 24);
-  EXPECT_EQ(integer_of(graph, facts, "nccl.collnet_chain.channels"), 4);
-  EXPECT_EQ(text_of(graph, facts, "nccl.tree.path"), "SYS");
-  graph.merge(read_nccl_xml(tests::file_text(folder / "azure-ncv4-topo.xml"), {"n1", "topo.xml"}));
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(4)) << "the same ones";
+  EXPECT_EQ(graph::number_of(graph, facts, "nccl.ring.gb_per_s"), 24);
+  EXPECT_EQ(graph::integer_of(graph, facts, "nccl.collnet_chain.channels"), 4);
+  EXPECT_EQ(graph::text_of(graph, facts, "nccl.tree.path"), "SYS");
+  graph.merge(
+      sources::read_nccl_xml(tests::file_text(folder / "azure-ncv4-topo.xml"), {"n1", "topo.xml"}));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(4)) << "the same ones";
 }
 
 // NCCL writes `dev` as "%#lx" since 2.21: "0", "0x1", …, and above 56 bits the machine.
@@ -60,29 +61,31 @@ std::string hexadecimal_dump(const std::string& gpus) {
 }
 
 TEST(NcclGraph, ReadsDevicesAsNewerVersionsWriteThem) {
-  const auto searches = parse_nccl_graphs(
+  const auto searches = sources::parse_nccl_graphs(
       hexadecimal_dump("<gpu dev=\"0\"/><gpu dev=\"0x1\"/><gpu dev=\"0xA\"/>"), "g.xml");
   EXPECT_THAT(numbers(searches.at(0).channels.at(0).gpus), ElementsAre(0, 1, 10));
   EXPECT_THAT(numbers(searches.at(0).channels.at(0).nets), ElementsAre(11, 11));
-  const Graph graph = graph_of_searches(searches, "n1", "g.xml");
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(3));
-  EXPECT_NE(graph.find("n1/gpu#10"), kNoVertex);
+  const graph::Graph graph = sources::graph_of_searches(searches, "n1", "g.xml");
+  EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(3));
+  EXPECT_NE(graph.find("n1/gpu#10"), graph::kNoVertex);
 }
 
 TEST(NcclGraph, GpusOfSeveralMachinesAreNobodys) {
   const auto of = [](const char* gpus) {
-    return parse_nccl_graphs(hexadecimal_dump(gpus), "g.xml");
+    return sources::parse_nccl_graphs(hexadecimal_dump(gpus), "g.xml");
   };
   const auto several =
       of("<gpu dev=\"0x1\"/><gpu dev=\"0x100000000000001\"/>"
          "<gpu dev=\"0xff00000000000002\"/>");
   EXPECT_THAT(several.at(0).channels.at(0).gpus,
-              ElementsAre(NcclDevice{1, 0}, NcclDevice{1, 1}, NcclDevice{2, 255}));
-  const Graph rack = graph_of_searches(several, "n1", "g.xml");
-  EXPECT_THAT(rack.of_kind(Kind::Gpu), IsEmpty()) << "which machine wrote it is not said";
-  EXPECT_EQ(integer_of(rack, rack.vertex(rack.find("n1")).facts, "nccl.ring.channels"), 1);
-  const Graph one = graph_of_searches(of("<gpu dev=\"0x100000000000003\"/>"), "n1", "g.xml");
-  EXPECT_NE(one.find("n1/gpu#3"), kNoVertex) << "all of one machine";
+              ElementsAre(sources::NcclDevice{1, 0}, sources::NcclDevice{1, 1},
+                          sources::NcclDevice{2, 255}));
+  const graph::Graph rack = sources::graph_of_searches(several, "n1", "g.xml");
+  EXPECT_THAT(rack.of_kind(graph::Kind::Gpu), IsEmpty()) << "which machine wrote it is not said";
+  EXPECT_EQ(graph::integer_of(rack, rack.vertex(rack.find("n1")).facts, "nccl.ring.channels"), 1);
+  const graph::Graph one =
+      sources::graph_of_searches(of("<gpu dev=\"0x100000000000003\"/>"), "n1", "g.xml");
+  EXPECT_NE(one.find("n1/gpu#3"), graph::kNoVertex) << "all of one machine";
 }
 
 TEST(NcclGraph, ReadsNetworksAndRefusesTheRest) {
@@ -94,7 +97,7 @@ TEST(NcclGraph, ReadsNetworksAndRefusesTheRest) {
       "nchannels=\"1\" speedintra=\"20\" speedinter=\"10.5\" typeintra=\"NVL\" typeinter=\"PXB\"";
   const std::string channel =
       "<channel><net dev=\"1\"/><gpu dev=\"3\"/><gpu dev=\"0\"/><net dev=\"2\"/></channel>";
-  const auto searches = parse_nccl_graphs(text(good, channel), "g.xml");
+  const auto searches = sources::parse_nccl_graphs(text(good, channel), "g.xml");
   ASSERT_THAT(searches, SizeIs(1));
   EXPECT_TRUE(searches[0].cross_nic);
   EXPECT_TRUE(searches[0].same_channels);
@@ -129,7 +132,7 @@ TEST(NcclGraph, ReadsNetworksAndRefusesTheRest) {
   };
   for (const auto& [bad, why] : rows) {
     try {
-      (void)parse_nccl_graphs(bad, "g.xml");
+      (void)sources::parse_nccl_graphs(bad, "g.xml");
       ADD_FAILURE() << bad << " was read";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);

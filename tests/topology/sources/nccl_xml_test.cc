@@ -22,21 +22,26 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-Graph read(std::string_view text) { return read_nccl_xml(text, {"n1", "topo.xml"}); }
-
-std::size_t links_of(const Graph& graph, LinkKind kind) {
-  return static_cast<std::size_t>(
-      std::count_if(graph.links().begin(), graph.links().end(),
-                    [&](const Link& link) { return link.kind == kind; }));
+graph::Graph read(std::string_view text) {
+  return sources::read_nccl_xml(text, {"n1", "topo.xml"});
 }
 
-double speed(const Graph& graph, LinkKind kind, const std::string& a, const std::string& b) {
+std::size_t links_of(const graph::Graph& graph, graph::LinkKind kind) {
+  return static_cast<std::size_t>(
+      std::count_if(graph.links().begin(), graph.links().end(),
+                    [&](const graph::Link& link) { return link.kind == kind; }));
+}
+
+double speed(const graph::Graph& graph, graph::LinkKind kind, const std::string& a,
+             const std::string& b) {
   const auto link = graph.find_link(kind, graph.find("n1/" + a), graph.find("n1/" + b));
-  return link ? number_of(graph, graph.links()[*link].facts, key::kBandwidth).value_or(0) : -1;
+  return link ? graph::number_of(graph, graph.links()[*link].facts, graph::key::kBandwidth)
+                    .value_or(0)
+              : -1;
 }
 
 // The same elements with the same attributes below the same parents; order of attributes aside.
-void expect_same(const XmlElement& a, const XmlElement& b) {
+void expect_same(const graph::XmlElement& a, const graph::XmlElement& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ((std::map(a.attributes.begin(), a.attributes.end())),
             (std::map(b.attributes.begin(), b.attributes.end())))
@@ -49,12 +54,13 @@ struct SharedFile {
   const char* file;
   std::size_t domains, bridges, gpus, nics, switches;
   std::size_t nvlinks, xgmi;  // as pairs
-  LinkKind kind;              // one figure, in GB/s; -1: no such link
+  graph::LinkKind kind;       // one figure, in GB/s; -1: no such link
   const char *a, *b;
   double gb_per_s;
 };
 
-constexpr LinkKind kPcie = LinkKind::Pcie, kNvl = LinkKind::NvLink, kSmp = LinkKind::Smp;
+constexpr graph::LinkKind kPcie = graph::LinkKind::Pcie, kNvl = graph::LinkKind::NvLink,
+                          kSmp = graph::LinkKind::Smp;
 
 const SharedFile kShared[] = {
     {"aws-g5.48xl-topo.xml", 2, 9, 0, 0, 0, 0, 0, kPcie, "pci:0000:00:16.0", "numa:0", 0},
@@ -93,17 +99,17 @@ TEST(NcclXml, ReadsEveryPublicFile) {
   EXPECT_EQ(files, std::size(kShared)) << "a file without a row";
   for (const SharedFile& row : kShared) {
     SCOPED_TRACE(row.file);
-    const Graph graph =
+    const graph::Graph graph =
         read(tests::file_text(tests::shared_path("topologies/nccl-xml") / row.file));
-    EXPECT_THAT(graph.of_kind(Kind::Numa), SizeIs(row.domains));
-    EXPECT_THAT(graph.of_kind(Kind::PciSwitch), SizeIs(row.bridges));
-    EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(row.gpus));
-    EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(row.nics));
-    EXPECT_THAT(graph.of_kind(Kind::NvSwitch), SizeIs(row.switches));
-    EXPECT_EQ(links_of(graph, LinkKind::NvLink), row.nvlinks);
-    EXPECT_EQ(links_of(graph, LinkKind::Xgmi), row.xgmi);
+    EXPECT_THAT(graph.of_kind(graph::Kind::Numa), SizeIs(row.domains));
+    EXPECT_THAT(graph.of_kind(graph::Kind::PciSwitch), SizeIs(row.bridges));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(row.gpus));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(row.nics));
+    EXPECT_THAT(graph.of_kind(graph::Kind::NvSwitch), SizeIs(row.switches));
+    EXPECT_EQ(links_of(graph, graph::LinkKind::NvLink), row.nvlinks);
+    EXPECT_EQ(links_of(graph, graph::LinkKind::Xgmi), row.xgmi);
     EXPECT_NEAR(speed(graph, row.kind, row.a, row.b), row.gb_per_s, 1e-9);
-    EXPECT_THAT(check_graph(graph), IsEmpty());
+    EXPECT_THAT(graph::check_graph(graph), IsEmpty());
   }
 }
 
@@ -112,15 +118,15 @@ TEST(NcclXml, WritesEveryPublicFileAsItWas) {
   for (const SharedFile& row : kShared) {
     SCOPED_TRACE(row.file);
     const std::string text = tests::file_text(tests::shared_path("topologies/nccl-xml") / row.file);
-    const Graph graph = read(text);
-    const std::string written = write_nccl_xml(graph, graph.find("n1"));
-    expect_same(parse_xml(text, "original"), parse_xml(written, "written"));
-    const Graph again = read(written);
-    EXPECT_EQ(to_json(again), to_json(graph));
-    EXPECT_EQ(write_nccl_xml(again, again.find("n1")), written);
+    const graph::Graph graph = read(text);
+    const std::string written = sources::write_nccl_xml(graph, graph.find("n1"));
+    expect_same(graph::parse_xml(text, "original"), graph::parse_xml(written, "written"));
+    const graph::Graph again = read(written);
+    EXPECT_EQ(graph::to_json(again), graph::to_json(graph));
+    EXPECT_EQ(sources::write_nccl_xml(again, again.find("n1")), written);
     // And through graph.json, which is how regatta keeps it.
-    const Graph kept = parse_graph(to_json(graph), "graph.json");
-    EXPECT_EQ(write_nccl_xml(kept, kept.find("n1")), written);
+    const graph::Graph kept = graph::parse_graph(graph::to_json(graph), "graph.json");
+    EXPECT_EQ(sources::write_nccl_xml(kept, kept.find("n1")), written);
   }
 }
 
@@ -129,14 +135,15 @@ TEST(NcclXml, EveryPublicFileIsTheSameAfterItWasMerged) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   for (const SharedFile& row : kShared) {
     SCOPED_TRACE(row.file);
-    const Graph graph =
+    const graph::Graph graph =
         read(tests::file_text(tests::shared_path("topologies/nccl-xml") / row.file));
-    Graph merged;
+    graph::Graph merged;
     for (const char* const time : {"first", "second"}) {
       merged.merge(graph);
-      EXPECT_THAT(merged.of_kind(Kind::Nic), SizeIs(row.nics)) << time;
-      EXPECT_EQ(to_json(merged), to_json(graph)) << time;
-      EXPECT_EQ(write_nccl_xml(merged, merged.find("n1")), write_nccl_xml(graph, graph.find("n1")));
+      EXPECT_THAT(merged.of_kind(graph::Kind::Nic), SizeIs(row.nics)) << time;
+      EXPECT_EQ(graph::to_json(merged), graph::to_json(graph)) << time;
+      EXPECT_EQ(sources::write_nccl_xml(merged, merged.find("n1")),
+                sources::write_nccl_xml(graph, graph.find("n1")));
     }
   }
 }
@@ -144,24 +151,25 @@ TEST(NcclXml, EveryPublicFileIsTheSameAfterItWasMerged) {
 TEST(NcclXml, APublicDumpSaysWhatItsDevicesAre) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto folder = tests::shared_path("topologies/nccl-xml");
-  const Graph oci = read(tests::file_text(folder / "oci-H100-topology.xml"));
+  const graph::Graph oci = read(tests::file_text(folder / "oci-H100-topology.xml"));
   const auto& gpu = oci.vertex(oci.find("n1/gpu:0000:89:00.0")).facts;
-  EXPECT_EQ(integer_of(oci, gpu, key::kIndex), 4);
-  EXPECT_EQ(integer_of(oci, gpu, key::kComputeCapability), 90);
-  EXPECT_EQ(integer_of(oci, gpu, key::kNvlinks), 18);
-  EXPECT_EQ(integer_of(oci, gpu, key::kGdr), 1);
-  EXPECT_EQ(integer_of(oci, gpu, key::kNuma), 1);
-  EXPECT_EQ(number_of(oci, gpu, key::kPcieMaxSpeed), 32);
-  EXPECT_EQ(integer_of(oci, gpu, key::kPcieMaxWidth), 16);
+  EXPECT_EQ(graph::integer_of(oci, gpu, graph::key::kIndex), 4);
+  EXPECT_EQ(graph::integer_of(oci, gpu, graph::key::kComputeCapability), 90);
+  EXPECT_EQ(graph::integer_of(oci, gpu, graph::key::kNvlinks), 18);
+  EXPECT_EQ(graph::integer_of(oci, gpu, graph::key::kGdr), 1);
+  EXPECT_EQ(graph::integer_of(oci, gpu, graph::key::kNuma), 1);
+  EXPECT_EQ(graph::number_of(oci, gpu, graph::key::kPcieMaxSpeed), 32);
+  EXPECT_EQ(graph::integer_of(oci, gpu, graph::key::kPcieMaxWidth), 16);
   const auto& nic = oci.vertex(oci.find("n1/nic:mlx5_17")).facts;
-  EXPECT_EQ(integer_of(oci, nic, key::kSpeed), 180000);
-  EXPECT_EQ(integer_of(oci, nic, key::kPort), 2);
-  EXPECT_EQ(text_of(oci, nic, key::kGuid), "0x966dae03001e0108");
-  EXPECT_EQ(text_of(oci, nic, key::kBusId), "") << "shared by two ports here";
-  EXPECT_EQ(text_of(oci, oci.vertex(oci.find("n1/numa:0")).facts, key::kCpus), "0-55,112-167");
+  EXPECT_EQ(graph::integer_of(oci, nic, graph::key::kSpeed), 180000);
+  EXPECT_EQ(graph::integer_of(oci, nic, graph::key::kPort), 2);
+  EXPECT_EQ(graph::text_of(oci, nic, graph::key::kGuid), "0x966dae03001e0108");
+  EXPECT_EQ(graph::text_of(oci, nic, graph::key::kBusId), "") << "shared by two ports here";
+  EXPECT_EQ(graph::text_of(oci, oci.vertex(oci.find("n1/numa:0")).facts, graph::key::kCpus),
+            "0-55,112-167");
 
-  const Graph ncv4 = read(tests::file_text(folder / "azure-ncv4-topo.xml"));
-  EXPECT_EQ(links_of(ncv4, LinkKind::NvLink), 0U) << "each GPU names itself";
+  const graph::Graph ncv4 = read(tests::file_text(folder / "azure-ncv4-topo.xml"));
+  EXPECT_EQ(links_of(ncv4, graph::LinkKind::NvLink), 0U) << "each GPU names itself";
   EXPECT_EQ(ncv4.vertex(ncv4.vertex(ncv4.find("n1/nic:eth0")).parent).id, "n1/numa:0");
 }
 
@@ -196,14 +204,15 @@ constexpr const char* kSmall = R"(<system version="1">
 )";
 
 TEST(NcclXml, ReadsSwitchesPortsAndChipLinks) {
-  const Graph graph = read(kSmall);
+  const graph::Graph graph = read(kSmall);
   EXPECT_NEAR(speed(graph, kNvl, "gpu:0000:11:00.0", "nvswitch#0"), 18 * 20.6, 1e-9);
-  EXPECT_NEAR(speed(graph, LinkKind::C2c, "gpu:0000:11:00.0", "numa:0"), 450, 1e-9);
+  EXPECT_NEAR(speed(graph, graph::LinkKind::C2c, "gpu:0000:11:00.0", "numa:0"), 450, 1e-9);
   EXPECT_NEAR(speed(graph, kPcie, "gpu:0000:21:00.0", "pci:0000:20:00.0"), 12, 1e-9);
   EXPECT_EQ(speed(graph, kPcie, "pci:0000:10:00.0", "pci:0000:20:00.0"), 0) << "no speed is said";
   EXPECT_EQ(graph.vertex(graph.find("n1/nic:p1")).parent, graph.find("n1/pci:0000:10:00.0"));
-  XmlElement first = parse_xml(kSmall, "first");
-  XmlElement second = parse_xml(write_nccl_xml(graph, graph.find("n1")), "second");
+  graph::XmlElement first = graph::parse_xml(kSmall, "first");
+  graph::XmlElement second =
+      graph::parse_xml(sources::write_nccl_xml(graph, graph.find("n1")), "second");
   // A bridge's links move behind its children.
   auto& children = first.children[0].children[0].children;
   std::rotate(children.begin(), children.begin() + 1, children.end());
@@ -273,7 +282,7 @@ TEST(NcclXml, RefusesWhatNcclWouldNotTake) {
        "without bus id"},
       {"too deep", nested(100), "deep"},
       {"too many elements", many, "more than 8192 elements"},
-      {"too long", std::string(kMostXmlBytes + 1, ' '), "at most"},
+      {"too long", std::string(graph::kMostXmlBytes + 1, ' '), "at most"},
       {"a long value", edited("name=\"p0\"", "name=\"" + std::string(5000, 'x') + "\""), "4096"},
   };
   for (const Row& row : rows) {
@@ -318,20 +327,21 @@ constexpr const char* kTunnel =
     "<net name=\"eth0\" dev=\"1\" speed=\"10000\" port=\"0\" guid=\"0x1\" gdr=\"0\"/></nic>";
 
 TEST(NcclXml, AnInterfaceBelowSeveralDomainsIsOne) {
-  const Graph graph = read(with_interfaces(kTunnel, kTunnel));
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(3));
+  const graph::Graph graph = read(with_interfaces(kTunnel, kTunnel));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(3));
   EXPECT_EQ(graph.vertex(graph.vertex(graph.find("n1/nic:tunl0")).parent).id, "n1/numa:0");
-  EXPECT_EQ(text_of(graph, graph.vertex(graph.find("n1/nic:tunl0")).facts, key::kGuid), "")
+  EXPECT_EQ(
+      graph::text_of(graph, graph.vertex(graph.find("n1/nic:tunl0")).facts, graph::key::kGuid), "")
       << "its guid is a counter";
-  EXPECT_EQ(to_json(graph), to_json(read(with_interfaces(kTunnel, ""))));
-  const std::string written = write_nccl_xml(graph, graph.find("n1"));
-  EXPECT_EQ(to_json(read(written)), to_json(graph));
+  EXPECT_EQ(graph::to_json(graph), graph::to_json(read(with_interfaces(kTunnel, ""))));
+  const std::string written = sources::write_nccl_xml(graph, graph.find("n1"));
+  EXPECT_EQ(graph::to_json(read(written)), graph::to_json(graph));
   // Other dumps of the machine count other interfaces.
-  Graph merged = graph;
+  graph::Graph merged = graph;
   std::string other = kTunnel;
   other.replace(other.find("guid=\"0x2\""), 10, "guid=\"0x5\"");
   merged.merge(read(with_interfaces(other, "")));
-  EXPECT_THAT(merged.of_kind(Kind::Nic), SizeIs(3));
+  EXPECT_THAT(merged.of_kind(graph::Kind::Nic), SizeIs(3));
 }
 
 TEST(NcclXml, AnRdmaDeviceListedTwiceIsRefused) {
@@ -345,56 +355,58 @@ TEST(NcclXml, AnRdmaDeviceListedTwiceIsRefused) {
   EXPECT_THROW((void)read(with_interfaces("", device)), base::Error) << "two bus ids";
   EXPECT_THROW((void)read(with_interfaces("", nowhere)), base::Error) << "port 1 is not a socket's";
   EXPECT_THROW((void)read(with_interfaces(kTunnel, socket)), base::Error) << "on PCIe after all";
-  EXPECT_THAT(read(with_interfaces(socket, kTunnel)).of_kind(Kind::Nic), SizeIs(3));
+  EXPECT_THAT(read(with_interfaces(socket, kTunnel)).of_kind(graph::Kind::Nic), SizeIs(3));
 }
 
 TEST(NcclXml, ReadsNvlinksToTheCpuOfPower) {
-  const Graph graph = read(
+  const graph::Graph graph = read(
       "<system version=\"1\"><cpu numaid=\"8\" arch=\"ppc64\"><pci busid=\"0004:04:00.0\" "
       "class=\"0x030200\"><gpu dev=\"0\" sm=\"70\"><nvlink target=\"0004:00:00.0\" count=\"3\" "
       "tclass=\"0x068001\"/></gpu></pci></cpu></system>");
   EXPECT_NEAR(speed(graph, kNvl, "gpu:0004:04:00.0", "numa:8"), 60, 1e-9);
-  EXPECT_THAT(graph.of_kind(Kind::NvSwitch), IsEmpty());
+  EXPECT_THAT(graph.of_kind(graph::Kind::NvSwitch), IsEmpty());
 }
 
 // What NVML and sysfs tell of a machine, without any XML.
-Graph machine(int gpus = 2) {
-  Graph graph;
-  const auto source = graph.add_source(Source::Sysfs, "n1");
-  const VertexIndex node = graph.add(Kind::Node, "n1");
-  const VertexIndex domain = graph.add(Kind::Numa, "n1/numa:0", node);
-  graph.set(domain, key::kCpus, "0-3,36-39", source);
-  graph.set(domain, key::kVendor, "GenuineIntel", source);
-  const VertexIndex bridge = graph.add(Kind::PciSwitch, "n1/pci:0000:10:00.0", domain);
-  graph.set(bridge, key::kBusId, "0000:10:00.0", source);
-  const VertexIndex nvswitch = graph.add(Kind::NvSwitch, "n1/nvswitch#0", node);
+graph::Graph machine(int gpus = 2) {
+  graph::Graph graph;
+  const auto source = graph.add_source(graph::Source::Sysfs, "n1");
+  const graph::VertexIndex node = graph.add(graph::Kind::Node, "n1");
+  const graph::VertexIndex domain = graph.add(graph::Kind::Numa, "n1/numa:0", node);
+  graph.set(domain, graph::key::kCpus, "0-3,36-39", source);
+  graph.set(domain, graph::key::kVendor, "GenuineIntel", source);
+  const graph::VertexIndex bridge =
+      graph.add(graph::Kind::PciSwitch, "n1/pci:0000:10:00.0", domain);
+  graph.set(bridge, graph::key::kBusId, "0000:10:00.0", source);
+  const graph::VertexIndex nvswitch = graph.add(graph::Kind::NvSwitch, "n1/nvswitch#0", node);
   for (int i = 0; i < gpus; ++i) {
     char bus[40];
     std::snprintf(bus, sizeof bus, "0000:%02x:00.0", 0x11 + i);
-    const VertexIndex gpu = graph.add(Kind::Gpu, std::string("n1/gpu:") + bus, bridge);
-    graph.set(gpu, key::kBusId, bus, source);
-    graph.set(gpu, key::kIndex, std::int64_t{i}, source);
-    graph.set(gpu, key::kComputeCapability, std::int64_t{90}, source);
-    graph.set(gpu, key::kPcieMaxSpeed, 32.0, source);
-    graph.set(gpu, key::kPcieMaxWidth, std::int64_t{16}, source);
-    const auto link = graph.connect(LinkKind::NvLink, gpu, nvswitch);
-    graph.set_link(link, key::kCount, std::int64_t{18}, source);
+    const graph::VertexIndex gpu =
+        graph.add(graph::Kind::Gpu, std::string("n1/gpu:") + bus, bridge);
+    graph.set(gpu, graph::key::kBusId, bus, source);
+    graph.set(gpu, graph::key::kIndex, std::int64_t{i}, source);
+    graph.set(gpu, graph::key::kComputeCapability, std::int64_t{90}, source);
+    graph.set(gpu, graph::key::kPcieMaxSpeed, 32.0, source);
+    graph.set(gpu, graph::key::kPcieMaxWidth, std::int64_t{16}, source);
+    const auto link = graph.connect(graph::LinkKind::NvLink, gpu, nvswitch);
+    graph.set_link(link, graph::key::kCount, std::int64_t{18}, source);
   }
   for (int port = 0; port < 2; ++port) {
     const std::string name = "mlx5_" + std::to_string(port);
-    const VertexIndex nic = graph.add(Kind::Nic, "n1/nic:" + name, bridge);
-    graph.set(nic, key::kName, name, source);
-    graph.set(nic, key::kBusId, "0000:0f:00." + std::to_string(port), source);
-    graph.set(nic, key::kSpeed, std::int64_t{400000}, source);
-    graph.set(nic, key::kLinkLayer, "InfiniBand", source);
-    graph.set(nic, key::kGuid, "0x946dae030050709a", source);
+    const graph::VertexIndex nic = graph.add(graph::Kind::Nic, "n1/nic:" + name, bridge);
+    graph.set(nic, graph::key::kName, name, source);
+    graph.set(nic, graph::key::kBusId, "0000:0f:00." + std::to_string(port), source);
+    graph.set(nic, graph::key::kSpeed, std::int64_t{400000}, source);
+    graph.set(nic, graph::key::kLinkLayer, "InfiniBand", source);
+    graph.set(nic, graph::key::kGuid, "0x946dae030050709a", source);
   }
   return graph;
 }
 
 TEST(NcclXmlWriter, WritesAMachineThatNobodyDumped) {
-  const Graph graph = machine();
-  EXPECT_EQ(write_nccl_xml(graph, graph.find("n1")), R"(<system version="1">
+  const graph::Graph graph = machine();
+  EXPECT_EQ(sources::write_nccl_xml(graph, graph.find("n1")), R"(<system version="1">
   <cpu numaid="0" affinity="000000f0,0000000f" vendor="GenuineIntel">
     <pci busid="0000:10:00.0" class="0x060400">
       <pci busid="0000:11:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
@@ -420,13 +432,13 @@ TEST(NcclXmlWriter, WritesAMachineThatNobodyDumped) {
 }
 
 TEST(NcclXmlWriter, CompletesASkeleton) {
-  Graph graph = read(
+  graph::Graph graph = read(
       "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:12:00.0\"/>"
       "<pci busid=\"0000:11:00.0\" link_width=\"8\"/><pci busid=\"0000:0f:00.0\"/></cpu></system>");
-  Graph known = machine();
+  graph::Graph known = machine();
   graph.merge(known);
-  const std::string text = write_nccl_xml(graph, graph.find("n1"));
-  const XmlElement cpu = parse_xml(text, "written").children.at(0);
+  const std::string text = sources::write_nccl_xml(graph, graph.find("n1"));
+  const graph::XmlElement cpu = graph::parse_xml(text, "written").children.at(0);
   ASSERT_THAT(cpu.children, SizeIs(4)) << text;
   EXPECT_EQ(*cpu.children[0].find("busid"), "0000:12:00.0") << "the skeleton's order";
   EXPECT_EQ(*cpu.children[1].find("link_width"), "8") << "its figures";
@@ -438,9 +450,9 @@ TEST(NcclXmlWriter, CompletesASkeleton) {
 }
 
 TEST(NcclXmlWriter, RefusesWhatNcclCannotRead) {
-  const auto why = [](const Graph& graph) -> std::string {
+  const auto why = [](const graph::Graph& graph) -> std::string {
     try {
-      (void)write_nccl_xml(graph, graph.find("n1"));
+      (void)sources::write_nccl_xml(graph, graph.find("n1"));
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
       return error.what();
@@ -449,20 +461,21 @@ TEST(NcclXmlWriter, RefusesWhatNcclCannotRead) {
   };
   EXPECT_THAT(why(machine(82)), HasSubstr("was written")) << "254 elements";
   EXPECT_THAT(why(machine(84)), HasSubstr("at most 256"));
-  Graph graph = machine();
-  graph.set(graph.find("n1/nic:mlx5_0"), key::kName, std::string(256, '1'), 0);
+  graph::Graph graph = machine();
+  graph.set(graph.find("n1/nic:mlx5_0"), graph::key::kName, std::string(256, '1'), 0);
   EXPECT_THAT(why(graph), HasSubstr("'name' of <net name=\"11111"));
   for (const char* const bad : {"a\"b", "a<b", "a&b", "a\nb"}) {
-    graph.set(graph.find("n1/nic:mlx5_0"), key::kName, bad, 0);
+    graph.set(graph.find("n1/nic:mlx5_0"), graph::key::kName, bad, 0);
     EXPECT_THAT(why(graph), HasSubstr("misread")) << bad;
   }
   graph = machine();
-  graph.add(Kind::Gpu, "n1/gpu#7", graph.find("n1/numa:0"));
+  graph.add(graph::Kind::Gpu, "n1/gpu#7", graph.find("n1/numa:0"));
   EXPECT_THAT(why(graph), HasSubstr("n1/gpu#7 has no bus id"));
   graph = machine();
-  graph.add(Kind::Numa, "n1/numa:1", graph.find("n1"));
-  const VertexIndex gpu = graph.add(Kind::Gpu, "n1/gpu:0000:99:00.0", graph.find("n1"));
-  graph.set(gpu, key::kBusId, "0000:99:00.0", 0);
+  graph.add(graph::Kind::Numa, "n1/numa:1", graph.find("n1"));
+  const graph::VertexIndex gpu =
+      graph.add(graph::Kind::Gpu, "n1/gpu:0000:99:00.0", graph.find("n1"));
+  graph.set(gpu, graph::key::kBusId, "0000:99:00.0", 0);
   EXPECT_THAT(why(graph), HasSubstr("NUMA domains are known, but not the one of 0000:99:00.0"));
   graph = machine(130);
   EXPECT_THAT(why(graph), HasSubstr("holds more than 128"));
@@ -474,11 +487,11 @@ TEST(NcclXmlWriter, RefusesWhatNcclCannotRead) {
 }
 
 TEST(NcclXml, TurnsGuids) {
-  EXPECT_EQ(swapped_guid("0x9a70500003ae6d94"), "0x946dae030050709a");
-  EXPECT_EQ(swapped_guid("0x8011e0003ae6d94"), "0x946dae03001e0108");
-  EXPECT_EQ(swapped_guid("0x1"), "0x0100000000000000");
+  EXPECT_EQ(sources::swapped_guid("0x9a70500003ae6d94"), "0x946dae030050709a");
+  EXPECT_EQ(sources::swapped_guid("0x8011e0003ae6d94"), "0x946dae03001e0108");
+  EXPECT_EQ(sources::swapped_guid("0x1"), "0x0100000000000000");
   for (const char* const bad : {"", "0x", "1", "0xg", "0x12345678901234567"}) {
-    EXPECT_FALSE(swapped_guid(bad)) << bad;
+    EXPECT_FALSE(sources::swapped_guid(bad)) << bad;
   }
 }
 
@@ -492,20 +505,21 @@ TEST(CpuMask, GoesBothWays) {
       {"ABCDEF00,00000000", "40-43,45-48,50-51,54-57,59,61,63", ""},
   };
   for (const auto& [mask, list, back] : rows) {
-    const auto set = parse_cpu_mask(mask);
+    const auto set = graph::parse_cpu_mask(mask);
     ASSERT_TRUE(set) << mask;
-    EXPECT_EQ(cpu_list(*set), list);
+    EXPECT_EQ(graph::cpu_list(*set), list);
     if (*back == 0) continue;
-    EXPECT_EQ(cpu_mask(*set, static_cast<std::uint32_t>(base::split(mask, ',').size() * 32)), back);
+    EXPECT_EQ(graph::cpu_mask(*set, static_cast<std::uint32_t>(base::split(mask, ',').size() * 32)),
+              back);
     if (*list != 0) {
-      EXPECT_EQ(parse_cpu_list(list), set);
+      EXPECT_EQ(graph::parse_cpu_list(list), set);
     }
   }
   for (const char* const bad : {"", ",", "0,", "123456789", "g", "-1", " 1", "1 "}) {
-    EXPECT_FALSE(parse_cpu_mask(bad)) << bad;
+    EXPECT_FALSE(graph::parse_cpu_mask(bad)) << bad;
   }
   for (const char* const bad : {"", "1-", "-1", "2-1", "a", "1,,2", "9000", "0-99999999999"}) {
-    EXPECT_FALSE(parse_cpu_list(bad)) << bad;
+    EXPECT_FALSE(graph::parse_cpu_list(bad)) << bad;
   }
 }
 

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "tests/shared_data.h"
-#include "topology/sources/collect.h"
 #include "topology/doctor/doctor.h"
 #include "topology/graph/figures.h"
+#include "topology/sources/collect.h"
 #include "topology/sources/nvml.h"
 #include "topology/sources/pci_config.h"
 #include "topology/sources/sysfs.h"
@@ -116,8 +116,8 @@ class Machine {
   fs::path root_;
 };
 
-CollectOptions options_for(const fs::path& root) {
-  CollectOptions options;
+sources::CollectOptions options_for(const fs::path& root) {
+  sources::CollectOptions options;
   options.root = root;
   options.host = "n1";
   return options;
@@ -125,14 +125,16 @@ CollectOptions options_for(const fs::path& root) {
 
 class ProbeTest : public testing::Test {
  protected:
-  Capture take(const CollectOptions& options) { return collect(options, base::system_clock()); }
-  std::string parent(const Graph& graph, const std::string& id) {
-    const VertexIndex vertex = graph.find(id);
-    if (vertex == kNoVertex) return "(no " + id + ")";
-    const VertexIndex above = graph.vertex(vertex).parent;
-    return above == kNoVertex ? "" : graph.vertex(above).id;
+  sources::Capture take(const sources::CollectOptions& options) {
+    return sources::collect(options, base::system_clock());
   }
-  const std::vector<Fact>& facts(const Graph& graph, const std::string& id) {
+  std::string parent(const graph::Graph& graph, const std::string& id) {
+    const graph::VertexIndex vertex = graph.find(id);
+    if (vertex == graph::kNoVertex) return "(no " + id + ")";
+    const graph::VertexIndex above = graph.vertex(vertex).parent;
+    return above == graph::kNoVertex ? "" : graph.vertex(above).id;
+  }
+  const std::vector<graph::Fact>& facts(const graph::Graph& graph, const std::string& id) {
     return graph.vertex(graph.find(id)).facts;
   }
 
@@ -141,33 +143,34 @@ class ProbeTest : public testing::Test {
 
 TEST_F(ProbeTest, ReadsTheTreeOfAMachine) {
   const Machine machine(folder_.path());
-  const Capture capture = take(options_for(folder_.path()));
-  const Graph graph = read_sysfs(capture);
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(2));
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(2));
-  EXPECT_THAT(graph.of_kind(Kind::Numa), SizeIs(2));
+  const sources::Capture capture = take(options_for(folder_.path()));
+  const graph::Graph graph = sources::read_sysfs(capture);
+  EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(2));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(2));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Numa), SizeIs(2));
   EXPECT_EQ(parent(graph, "n1/gpu:0000:1b:00.0"), "n1/pci:0000:11:00.0");
   EXPECT_EQ(parent(graph, "n1/nic:mlx5_0"), "n1/pci:0000:11:00.0") << "beside its GPU";
   EXPECT_EQ(parent(graph, "n1/pci:0000:11:00.0"), "n1/numa:0");
   EXPECT_EQ(parent(graph, "n1/gpu:0000:2b:00.0"), "n1/numa:1") << "a root port is not a switch";
   EXPECT_EQ(parent(graph, "n1/nic:eth0"), "n1/numa:1");
-  EXPECT_EQ(text_of(graph, facts(graph, "n1"), key::kVendor), "GenuineIntel");
-  EXPECT_EQ(text_of(graph, facts(graph, "n1"), "cpus_allowed"), "0-3");
-  EXPECT_EQ(integer_of(graph, facts(graph, "n1"), "peermem"), 1);
-  EXPECT_FALSE(integer_of(graph, facts(graph, "n1"), key::kVirtual));
+  EXPECT_EQ(graph::text_of(graph, facts(graph, "n1"), graph::key::kVendor), "GenuineIntel");
+  EXPECT_EQ(graph::text_of(graph, facts(graph, "n1"), "cpus_allowed"), "0-3");
+  EXPECT_EQ(graph::integer_of(graph, facts(graph, "n1"), "peermem"), 1);
+  EXPECT_FALSE(graph::integer_of(graph, facts(graph, "n1"), graph::key::kVirtual));
   const auto& hca = facts(graph, "n1/nic:mlx5_0");
-  EXPECT_EQ(integer_of(graph, hca, key::kSpeed), 400000);
-  EXPECT_EQ(text_of(graph, hca, key::kState), "active");
-  EXPECT_EQ(integer_of(graph, hca, "symbol_error"), 12);
+  EXPECT_EQ(graph::integer_of(graph, hca, graph::key::kSpeed), 400000);
+  EXPECT_EQ(graph::text_of(graph, hca, graph::key::kState), "active");
+  EXPECT_EQ(graph::integer_of(graph, hca, "symbol_error"), 12);
   const auto& card = facts(graph, "n1/nic:eth0");
-  EXPECT_EQ(integer_of(graph, card, key::kPcieWidth), 4);
-  EXPECT_EQ(integer_of(graph, card, key::kPcieMaxWidth), 16);
-  EXPECT_EQ(integer_of(graph, card, key::kSpeed), 25000);
-  const auto link =
-      graph.find_link(LinkKind::Pcie, graph.find("n1/gpu:0000:2b:00.0"), graph.find("n1/numa:1"));
+  EXPECT_EQ(graph::integer_of(graph, card, graph::key::kPcieWidth), 4);
+  EXPECT_EQ(graph::integer_of(graph, card, graph::key::kPcieMaxWidth), 16);
+  EXPECT_EQ(graph::integer_of(graph, card, graph::key::kSpeed), 25000);
+  const auto link = graph.find_link(graph::LinkKind::Pcie, graph.find("n1/gpu:0000:2b:00.0"),
+                                    graph.find("n1/numa:1"));
   ASSERT_TRUE(link);
   // 32 GT/s × 16 lanes × 128/130 / 8 bits
-  EXPECT_NEAR(*number_of(graph, graph.links()[*link].facts, key::kBandwidth), 63.02, 0.01);
+  EXPECT_NEAR(*graph::number_of(graph, graph.links()[*link].facts, graph::key::kBandwidth), 63.02,
+              0.01);
 }
 
 // Configuration space with these extended capabilities: where, which, and the word after the
@@ -216,10 +219,11 @@ TEST(AccessControl, IsFoundInConfigurationSpace) {
       {"pointer to the header", config_space({{0x100, kErrors, 0, 0x40}}), 0},
       {"no device any more", std::string(4096, '\xff'), 0}};
   for (const AccessControlRow& row : rows) {
-    EXPECT_EQ(acs_control(row.config), row.control) << row.name;
+    EXPECT_EQ(sources::acs_control(row.config), row.control) << row.name;
   }
-  EXPECT_TRUE(redirects(0x1D) && redirects(0x04) && redirects(0x08));
-  EXPECT_FALSE(redirects(0x00) || redirects(0x01) || redirects(0x10)) << "nothing is sent up";
+  EXPECT_TRUE(sources::redirects(0x1D) && sources::redirects(0x04) && sources::redirects(0x08));
+  EXPECT_FALSE(sources::redirects(0x00) || sources::redirects(0x01) || sources::redirects(0x10))
+      << "nothing is sent up";
 }
 
 class SwitchPortsTest : public ProbeTest {
@@ -239,14 +243,17 @@ class SwitchPortsTest : public ProbeTest {
 TEST_F(SwitchPortsTest, ThatRedirectAreNamed) {
   give("0000:12:00.0", config_space({{0x100, kAccess, 0, 0}}));
   give("0000:12:01.0", config_space({{0x100, kAccess, kRedirecting, 0}}));
-  const Capture capture = take(options_for(folder_.path()));
-  const Graph graph = read_sysfs(parse_capture(to_json(capture), "c.json"));
-  EXPECT_EQ(integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcs), 1);
-  EXPECT_EQ(text_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcsPorts), "0000:12:01.0");
+  const sources::Capture capture = take(options_for(folder_.path()));
+  const graph::Graph graph =
+      sources::read_sysfs(sources::parse_capture(sources::to_json(capture), "c.json"));
+  EXPECT_EQ(graph::integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), graph::key::kAcs), 1);
+  EXPECT_EQ(graph::text_of(graph, facts(graph, "n1/pci:0000:11:00.0"), graph::key::kAcsPorts),
+            "0000:12:01.0");
   EXPECT_THAT(capture.notes, IsEmpty());
-  const std::vector<Finding> findings = diagnose({graph});
-  const auto acs = std::find_if(findings.begin(), findings.end(),
-                                [](const Finding& finding) { return finding.id == "pcie.acs"; });
+  const std::vector<graph::Finding> findings = doctor::diagnose({graph});
+  const auto acs =
+      std::find_if(findings.begin(), findings.end(),
+                   [](const graph::Finding& finding) { return finding.id == "pcie.acs"; });
   ASSERT_NE(acs, findings.end());
   ASSERT_THAT(acs->evidence, SizeIs(1));
   EXPECT_EQ(acs->evidence[0].value, "0000:12:01.0");
@@ -255,42 +262,43 @@ TEST_F(SwitchPortsTest, ThatRedirectAreNamed) {
 TEST_F(SwitchPortsTest, ThatDoNotRedirectAreNoFinding) {
   give("0000:12:00.0", config_space({}));
   give("0000:12:01.0", config_space({{0x100, kAccess, 0x0001005FU, 0}}));
-  const Graph graph = read_sysfs(take(options_for(folder_.path())));
-  EXPECT_EQ(integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcs), 0);
-  for (const Finding& finding : diagnose({graph})) EXPECT_NE(finding.id, "pcie.acs");
+  const graph::Graph graph = sources::read_sysfs(take(options_for(folder_.path())));
+  EXPECT_EQ(graph::integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), graph::key::kAcs), 0);
+  for (const graph::Finding& finding : doctor::diagnose({graph})) EXPECT_NE(finding.id, "pcie.acs");
 }
 
 TEST_F(SwitchPortsTest, ThatOnlyRootMayReadAreANote) {
   give("0000:12:00.0", std::string(64, '\0'));
-  const Capture capture = take(options_for(folder_.path()));
+  const sources::Capture capture = take(options_for(folder_.path()));
   EXPECT_THAT(capture.notes, ElementsAre(HasSubstr("0000:12:00.0/config")));
-  const Graph graph = read_sysfs(capture);
-  EXPECT_FALSE(integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), key::kAcs));
+  const graph::Graph graph = sources::read_sysfs(capture);
+  EXPECT_FALSE(graph::integer_of(graph, facts(graph, "n1/pci:0000:11:00.0"), graph::key::kAcs));
 }
 
 TEST_F(ProbeTest, KeepsOfTheEnvironmentWhatMatters) {
-  CollectOptions options = options_for(folder_.path());
+  sources::CollectOptions options = options_for(folder_.path());
   options.environment = {{"NCCL_ALGO", "Ring"}, {"AWS_SECRET", "x"}, {"CUDA_VISIBLE_DEVICES", "0"}};
-  const Capture capture = take(options);
+  const sources::Capture capture = take(options);
   EXPECT_THAT(capture.environment, SizeIs(2));
   EXPECT_EQ(capture.environment.count("AWS_SECRET"), 0U);
 }
 
 TEST_F(ProbeTest, AnEmptyMachineIsANode) {
-  const Capture capture = take(options_for(folder_.path()));
-  const Replayed replayed = replay(capture);
+  const sources::Capture capture = take(options_for(folder_.path()));
+  const sources::Replayed replayed = sources::replay(capture);
   EXPECT_THAT(replayed.graph.vertices(), SizeIs(1));
   EXPECT_THAT(replayed.findings, IsEmpty());
 }
 
 TEST_F(ProbeTest, ACaptureIsReadBackAsItWas) {
   const Machine machine(folder_.path());
-  Capture capture = take(options_for(folder_.path()));
+  sources::Capture capture = take(options_for(folder_.path()));
   capture.notes = {"no NVML: \x1b[1mnot there"};
   capture.commands["nvidia-smi topo -m"] = {9, true, "half a line\xff"};
-  const Capture back = parse_capture(to_json(capture), "c.json");
-  EXPECT_EQ(to_json(back), to_json(capture));
-  EXPECT_EQ(to_json(replay(back).graph), to_json(replay(capture).graph));
+  const sources::Capture back = sources::parse_capture(sources::to_json(capture), "c.json");
+  EXPECT_EQ(sources::to_json(back), sources::to_json(capture));
+  EXPECT_EQ(graph::to_json(sources::replay(back).graph),
+            graph::to_json(sources::replay(capture).graph));
 }
 
 TEST(BadCapture, IsRefused) {
@@ -304,16 +312,16 @@ TEST(BadCapture, IsRefused) {
         R"({"regatta_capture": 1, "host": "n", "taken_utc": 1, "commands": {"x": 1}})",
         R"({"regatta_capture": 1, "host": "n", "taken_utc": 1, "commands": {"x":)"
         R"( {"text": "", "exit_code": "a"}}})"}) {
-    EXPECT_THROW((void)parse_capture(text, "c.json"), base::Error) << text;
+    EXPECT_THROW((void)sources::parse_capture(text, "c.json"), base::Error) << text;
   }
   EXPECT_NO_THROW(
-      (void)parse_capture(R"({"regatta_capture": 1, "host": "n", "taken_utc": 1})", ""));
+      (void)sources::parse_capture(R"({"regatta_capture": 1, "host": "n", "taken_utc": 1})", ""));
 }
 
 class NvmlTest : public ProbeTest {
  protected:
-  CollectOptions options() {
-    CollectOptions options = options_for(folder_.path());
+  sources::CollectOptions options() {
+    sources::CollectOptions options = options_for(folder_.path());
     options.nvml_child = {NVML_CHILD, library_};
     options.nvml_seconds = 60;
     options.command_seconds = 1;
@@ -324,33 +332,34 @@ class NvmlTest : public ProbeTest {
 
 TEST_F(NvmlTest, TellsGpusAndTheirLinks) {
   const Machine machine(folder_.path());
-  const Capture capture = take(options());
-  const Replayed replayed = replay(capture);
-  const Graph& graph = replayed.graph;
-  EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(2)) << "those of sysfs";
+  const sources::Capture capture = take(options());
+  const sources::Replayed replayed = sources::replay(capture);
+  const graph::Graph& graph = replayed.graph;
+  EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(2)) << "those of sysfs";
   const auto& gpu = facts(graph, "n1/gpu:0000:1b:00.0");
-  EXPECT_EQ(text_of(graph, gpu, key::kModel), "NVIDIA H100 80GB HBM3");
-  EXPECT_EQ(integer_of(graph, gpu, key::kComputeCapability), 90);
-  EXPECT_EQ(integer_of(graph, gpu, key::kNvlinks), 18);
-  EXPECT_EQ(text_of(graph, gpu, key::kFabricState), "completed");
+  EXPECT_EQ(graph::text_of(graph, gpu, graph::key::kModel), "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(graph::integer_of(graph, gpu, graph::key::kComputeCapability), 90);
+  EXPECT_EQ(graph::integer_of(graph, gpu, graph::key::kNvlinks), 18);
+  EXPECT_EQ(graph::text_of(graph, gpu, graph::key::kFabricState), "completed");
   EXPECT_EQ(parent(graph, "n1/gpu:0000:1b:00.0"), "n1/pci:0000:11:00.0");
-  EXPECT_EQ(integer_of(graph, facts(graph, "n1/gpu:0000:2b:00.0"), key::kNvlinksDown), 1);
-  const auto link = graph.find_link(LinkKind::NvLink, graph.find("n1/gpu:0000:1b:00.0"),
+  EXPECT_EQ(graph::integer_of(graph, facts(graph, "n1/gpu:0000:2b:00.0"), graph::key::kNvlinksDown),
+            1);
+  const auto link = graph.find_link(graph::LinkKind::NvLink, graph.find("n1/gpu:0000:1b:00.0"),
                                     graph.find("n1/nvswitch:0000:c1:00.0"));
   ASSERT_TRUE(link);
   const auto& link_facts = graph.links()[*link].facts;
-  EXPECT_EQ(integer_of(graph, link_facts, key::kCount), 18);
-  EXPECT_NEAR(*number_of(graph, link_facts, key::kBandwidth), 18 * 26.562, 0.01);
-  EXPECT_THAT(graph.of_kind(Kind::NvlinkDomain), SizeIs(1));
-  for (const Finding& finding : replayed.findings) ADD_FAILURE() << finding.words;
+  EXPECT_EQ(graph::integer_of(graph, link_facts, graph::key::kCount), 18);
+  EXPECT_NEAR(*graph::number_of(graph, link_facts, graph::key::kBandwidth), 18 * 26.562, 0.01);
+  EXPECT_THAT(graph.of_kind(graph::Kind::NvlinkDomain), SizeIs(1));
+  for (const graph::Finding& finding : replayed.findings) ADD_FAILURE() << finding.words;
 }
 
 // The GPUs' links run with 1 of 5 generations, as every idle GPU's do.
 TEST_F(NvmlTest, ASlowLinkIsAFindingWhereTheGpuIsAtWork) {
   const auto slow = [this] {
-    const Replayed replayed = replay(take(options()));
+    const sources::Replayed replayed = sources::replay(take(options()));
     std::vector<std::string> words;
-    for (const Finding& finding : diagnose({replayed.graph})) {
+    for (const graph::Finding& finding : doctor::diagnose({replayed.graph})) {
       if (finding.id == "pcie.speed") words.push_back(finding.words);
     }
     return words;
@@ -362,20 +371,22 @@ TEST_F(NvmlTest, ASlowLinkIsAFindingWhereTheGpuIsAtWork) {
 
 TEST_F(NvmlTest, ACallThatHangsIsAFindingAndTheOthersAreTold) {
   const Variable hang("FAKE_NVML_HANG", "nvmlDeviceGetGpuFabricInfoV:1");
-  CollectOptions short_of_time = options();
+  sources::CollectOptions short_of_time = options();
   short_of_time.nvml_seconds = 2;
-  const Replayed replayed = replay(take(short_of_time));
+  const sources::Replayed replayed = sources::replay(take(short_of_time));
   ASSERT_THAT(replayed.findings, SizeIs(1));
   EXPECT_EQ(replayed.findings[0].id, "capture.timed_out");
   EXPECT_THAT(replayed.findings[0].words, HasSubstr("nvmlDeviceGetGpuFabricInfoV(1)"));
-  const Graph& graph = replayed.graph;
-  EXPECT_EQ(integer_of(graph, facts(graph, "n1/gpu:0000:2b:00.0"), key::kNvlinks), 17);
-  EXPECT_EQ(text_of(graph, facts(graph, "n1/gpu:0000:1b:00.0"), key::kFabricState), "completed");
+  const graph::Graph& graph = replayed.graph;
+  EXPECT_EQ(graph::integer_of(graph, facts(graph, "n1/gpu:0000:2b:00.0"), graph::key::kNvlinks),
+            17);
+  EXPECT_EQ(graph::text_of(graph, facts(graph, "n1/gpu:0000:1b:00.0"), graph::key::kFabricState),
+            "completed");
 }
 
 TEST_F(NvmlTest, NoLibraryIsANote) {
   library_ = "libnvidia-ml-that-is-not-there.so.1";
-  const Capture capture = take(options());
+  const sources::Capture capture = take(options());
   EXPECT_THAT(capture.nvml, IsEmpty());
   EXPECT_THAT(capture.notes, ElementsAre(HasSubstr("no NVML: ")));
   EXPECT_THAT(capture.commands, IsEmpty()) << "nvidia-smi would know no more";
@@ -383,9 +394,9 @@ TEST_F(NvmlTest, NoLibraryIsANote) {
 
 TEST_F(NvmlTest, NoDriverIsANote) {
   const Variable fail("FAKE_NVML_FAIL", "9");
-  const Capture capture = take(options());
+  const sources::Capture capture = take(options());
   EXPECT_THAT(capture.notes, Contains(HasSubstr("NVML ended early")));
-  EXPECT_THAT(replay(capture).graph.of_kind(Kind::Gpu), IsEmpty());
+  EXPECT_THAT(sources::replay(capture).graph.of_kind(graph::Kind::Gpu), IsEmpty());
 }
 
 TEST(ReadNvml, PassesOverWhatIsNotOfTheFormat) {
@@ -398,13 +409,13 @@ TEST(ReadNvml, PassesOverWhatIsNotOfTheFormat) {
         end + "nvmlDeviceGetNvLinkState(0,1000)\", \"code\": 0, \"value\": 1}",
         end + "nvmlDeviceGetGpuFabricInfoV(0)\", \"code\": 0, \"value\": {\"state\": \"x\"}}",
         end + "nvmlDeviceGetGpuFabricInfoV(0)\", \"code\": 0, \"value\": {\"state\": 99}}"}) {
-    EXPECT_NO_THROW((void)read_nvml(lines, "n1")) << lines;
+    EXPECT_NO_THROW((void)sources::read_nvml(lines, "n1")) << lines;
   }
 }
 
 struct Chain {
   const char* path;
-  std::vector<PciSwitchPorts> switches;
+  std::vector<sources::PciSwitchPorts> switches;
 };
 TEST(SwitchesAbove, AreEveryOtherBridge) {
   const std::vector<Chain> rows{
@@ -416,15 +427,16 @@ TEST(SwitchesAbove, AreEveryOtherBridge) {
       {"/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0/0000:14:00.0/"
        "0000:1b:00.0",
        {{"0000:11:00.0", "0000:12:00.0"}, {"0000:13:00.0", "0000:14:00.0"}}}};
-  for (const Chain& row : rows) EXPECT_EQ(switches_above(row.path), row.switches) << row.path;
+  for (const Chain& row : rows)
+    EXPECT_EQ(sources::switches_above(row.path), row.switches) << row.path;
 }
 
 TEST(PcieRate, FollowsTheLineCode) {
-  EXPECT_NEAR(pcie_gb_per_s(2.5, 16), 4, 1e-9);
-  EXPECT_NEAR(pcie_gb_per_s(8, 16), 15.75, 0.01);
-  EXPECT_NEAR(pcie_gb_per_s(32, 16), 63.02, 0.01);
-  EXPECT_NEAR(pcie_gb_per_s(64, 16), 121, 1e-9);
-  EXPECT_EQ(pcie_gb_per_s(0, 16), 0);
+  EXPECT_NEAR(graph::pcie_gb_per_s(2.5, 16), 4, 1e-9);
+  EXPECT_NEAR(graph::pcie_gb_per_s(8, 16), 15.75, 0.01);
+  EXPECT_NEAR(graph::pcie_gb_per_s(32, 16), 63.02, 0.01);
+  EXPECT_NEAR(graph::pcie_gb_per_s(64, 16), 121, 1e-9);
+  EXPECT_EQ(graph::pcie_gb_per_s(0, 16), 0);
 }
 
 // The HCAs of a real machine; its files lack the links to PCIe devices.
@@ -434,25 +446,26 @@ TEST(SharedSysfs, HcasOfAnH100Machine) {
   fs::create_directories(folder.path() / "sys/class");
   fs::copy(tests::shared_path("topologies/sysfs/sys-class-infiniband-h100.0"),
            folder.path() / "sys/class/infiniband", fs::copy_options::recursive);
-  CollectOptions options;
+  sources::CollectOptions options;
   options.root = folder.path();
   options.host = "h100";
-  const Graph graph = read_sysfs(collect(options, base::system_clock()));
-  EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(9));
+  const graph::Graph graph = sources::read_sysfs(sources::collect(options, base::system_clock()));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(9));
   int fast = 0;
-  for (const VertexIndex nic : graph.of_kind(Kind::Nic)) {
-    fast += integer_of(graph, graph.vertex(nic).facts, key::kSpeed) == 400000 ? 1 : 0;
+  for (const graph::VertexIndex nic : graph.of_kind(graph::Kind::Nic)) {
+    fast += graph::integer_of(graph, graph.vertex(nic).facts, graph::key::kSpeed) == 400000 ? 1 : 0;
   }
   EXPECT_EQ(fast, 8);
 }
 
 // This machine, whatever it is.
 TEST(Live, CollectsWithoutTrouble) {
-  CollectOptions options;
+  sources::CollectOptions options;
   options.host = "here";
-  const Replayed replayed = replay(collect(options, base::system_clock()));
-  EXPECT_THAT(replayed.graph.of_kind(Kind::Node), SizeIs(1));
-  EXPECT_THAT(replayed.graph.of_kind(Kind::Numa), testing::Not(IsEmpty()));
+  const sources::Replayed replayed =
+      sources::replay(sources::collect(options, base::system_clock()));
+  EXPECT_THAT(replayed.graph.of_kind(graph::Kind::Node), SizeIs(1));
+  EXPECT_THAT(replayed.graph.of_kind(graph::Kind::Numa), testing::Not(IsEmpty()));
 }
 
 }  // namespace

@@ -22,22 +22,24 @@ using testing::SizeIs;
 
 TEST(ReadAny, TellsFormatsByTheirText) {
   const std::string cluster = "# a drawing\nnodes: {n: {count: 2}}\n";
-  const Reading description = read_any(cluster, "a");
+  const sources::Reading description = sources::read_any(cluster, "a");
   EXPECT_EQ(description.format, "cluster description");
-  EXPECT_THAT(description.graph.of_kind(Kind::Node), SizeIs(2));
-  EXPECT_EQ(read_any("{\"cluster\": \"x\", \"nodes\": {\"n\": {\"count\": 3}}}", "a").format,
-            "cluster description");
-  const Reading graph = read_any(to_json(description.graph), "a");
+  EXPECT_THAT(description.graph.of_kind(graph::Kind::Node), SizeIs(2));
+  EXPECT_EQ(
+      sources::read_any("{\"cluster\": \"x\", \"nodes\": {\"n\": {\"count\": 3}}}", "a").format,
+      "cluster description");
+  const sources::Reading graph = sources::read_any(graph::to_json(description.graph), "a");
   EXPECT_EQ(graph.format, "graph");
-  EXPECT_EQ(fingerprint(graph.graph), fingerprint(description.graph));
-  const Reading xml = read_any("\n <system version=\"1\"><cpu numaid=\"0\"/></system>", "t.xml");
+  EXPECT_EQ(graph::fingerprint(graph.graph), graph::fingerprint(description.graph));
+  const sources::Reading xml =
+      sources::read_any("\n <system version=\"1\"><cpu numaid=\"0\"/></system>", "t.xml");
   EXPECT_EQ(xml.format, "NCCL topology");
   ASSERT_THAT(xml.topology_files, SizeIs(1));
   EXPECT_EQ(xml.topology_files[0].path, "t.xml");
 }
 
 TEST(ReadAny, Captures) {
-  Capture capture;
+  sources::Capture capture;
   capture.host = "n1";
   capture.environment = {{"NCCL_ALGO", "Tree"}};
   capture.files = {
@@ -45,9 +47,9 @@ TEST(ReadAny, Captures) {
       {"/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module"},
       {"/sys/devices/system/node/node0/cpulist", "0-3"}};
   capture.notes = {"a note"};
-  Reading reading = read_any(to_json(capture), "c.json");
+  sources::Reading reading = sources::read_any(sources::to_json(capture), "c.json");
   EXPECT_EQ(reading.format, "capture");
-  EXPECT_NE(reading.graph.find("n1/numa:0"), kNoVertex);
+  EXPECT_NE(reading.graph.find("n1/numa:0"), graph::kNoVertex);
   ASSERT_THAT(reading.settings, SizeIs(1));
   EXPECT_EQ(reading.settings[0].place, "c.json environment of n1");
   ASSERT_THAT(reading.hosts, SizeIs(1));
@@ -56,13 +58,13 @@ TEST(ReadAny, Captures) {
   EXPECT_FALSE(reading.hosts[0].dma_buf);
   // The open kernel module shares memory by dma-buf.
   capture.files["/proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX Open Kernel Module";
-  EXPECT_TRUE(read_any(to_json(capture), "c").hosts.at(0).dma_buf);
+  EXPECT_TRUE(sources::read_any(sources::to_json(capture), "c").hosts.at(0).dma_buf);
   capture.files.erase("/proc/modules");
-  EXPECT_THAT(read_any(to_json(capture), "c").hosts, IsEmpty()) << "nobody knows";
+  EXPECT_THAT(sources::read_any(sources::to_json(capture), "c").hosts, IsEmpty()) << "nobody knows";
 }
 
 TEST(ReadAny, Variables) {
-  const Reading reading = read_any(
+  const sources::Reading reading = sources::read_any(
       "# nccl.conf\nNCCL_ALGO=Tree\r\n\nPATH=/bin:a=b\nCUDA_LAUNCH_BLOCKING=\nNCCL_IB_HCA==a\n",
       "c");
   EXPECT_EQ(reading.format, "variables");
@@ -94,16 +96,16 @@ TEST(ReadAny, AMatrixInAReport) {
   const std::string tabs =
       "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\tNUMA Affinity\n"
       "GPU0\tX\tNV4\tPIX\t0-3\t0\nGPU1\tNV4\tX\tSYS\t4-7\t1\nmlx5_0\tPIX\tSYS\tX\t\t\n";
-  const std::string plain = to_json(read_any(blanks, "m").graph);
+  const std::string plain = graph::to_json(sources::read_any(blanks, "m").graph);
   for (const std::string& matrix : {blanks, tabs}) {
     for (const std::string& text :
          {matrix, indented(matrix), "\n" + indented(matrix),
           "Collecting environment information...\nGPU models: \nGPU 0: NVIDIA A100\n" +
               std::string(5000, '-') + "\n\nGPU Topology:\n" + indented(matrix) +
               "\nLegend:\n\n  X    = Self\n"}) {
-      const Reading reading = read_any(text, "m");
+      const sources::Reading reading = sources::read_any(text, "m");
       EXPECT_EQ(reading.format, "nvidia-smi topo -m") << text;
-      EXPECT_EQ(to_json(reading.graph), plain) << text;
+      EXPECT_EQ(graph::to_json(reading.graph), plain) << text;
     }
   }
 }
@@ -113,9 +115,10 @@ TEST(ReadAny, APublicMatrixIsTheSameWhenItIsIndented) {
   for (const auto& entry :
        std::filesystem::directory_iterator(tests::shared_path("topologies/smi-topo"))) {
     const std::string text = tests::file_text(entry.path());
-    const Reading reading = read_any(indented(text), "m");
+    const sources::Reading reading = sources::read_any(indented(text), "m");
     EXPECT_EQ(reading.format, "nvidia-smi topo -m") << entry.path();
-    EXPECT_EQ(to_json(reading.graph), to_json(read_any(text, "m").graph)) << entry.path();
+    EXPECT_EQ(graph::to_json(reading.graph), graph::to_json(sources::read_any(text, "m").graph))
+        << entry.path();
   }
 }
 
@@ -124,20 +127,22 @@ TEST(ReadAny, AByteOrderMarkIsPassedOver) {
       "<system version=\"1\"><cpu numaid=\"0\"/></system>",
       "nodes: {n: {count: 2}}\n",
       "{\"nodes\": {\"n\": {\"count\": 3}}}",
-      to_json(Graph()),
+      graph::to_json(graph::Graph()),
       "NCCL_ALGO=Tree\n",
       "\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tSYS\t X \n",
       "SwitchName=s0 Nodes=n[1-2]\n",
   };
   for (const std::string& text : texts) {
-    const Reading plain = read_any(text, "m"), marked = read_any("\xEF\xBB\xBF" + text, "m");
+    const sources::Reading plain = sources::read_any(text, "m"),
+                           marked = sources::read_any("\xEF\xBB\xBF" + text, "m");
     EXPECT_EQ(marked.format, plain.format) << text;
-    EXPECT_EQ(to_json(marked.graph), to_json(plain.graph)) << text;
+    EXPECT_EQ(graph::to_json(marked.graph), graph::to_json(plain.graph)) << text;
     EXPECT_EQ(marked.settings.size(), plain.settings.size()) << text;
   }
   // The planner reads descriptions by itself.
-  EXPECT_EQ(to_json(cluster_graph(parse_cluster("\xEF\xBB\xBF" + texts[1], "m"))),
-            to_json(read_any(texts[1], "m").graph));
+  EXPECT_EQ(graph::to_json(
+                sources::cluster_graph(sources::parse_cluster("\xEF\xBB\xBF" + texts[1], "m"))),
+            graph::to_json(sources::read_any(texts[1], "m").graph));
 }
 
 TEST(ReadAny, PublicFilesWithAByteOrderMark) {
@@ -148,24 +153,24 @@ TEST(ReadAny, PublicFilesWithAByteOrderMark) {
         "ibnetdiscover/netloc-plafrim2-subnet0-ports-format.txt", "slurm/topograph-tree.conf",
         "misc/nvidia-smi-nvlink-s.a100.txt"}) {
     const std::string text = tests::file_text(tests::shared_path("topologies") / file);
-    EXPECT_EQ(to_json(read_any("\xEF\xBB\xBF" + text, "m").graph),
-              to_json(read_any(text, "m").graph))
+    EXPECT_EQ(graph::to_json(sources::read_any("\xEF\xBB\xBF" + text, "m").graph),
+              graph::to_json(sources::read_any(text, "m").graph))
         << file;
   }
 }
 
 TEST(ReadAny, WhatIsLeftOutIsSaid) {
-  const Reading matrix = read_any("\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n", "m.txt");
+  const sources::Reading matrix = sources::read_any("\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n", "m.txt");
   ASSERT_THAT(matrix.findings, SizeIs(1));
   EXPECT_EQ(matrix.findings[0].id, "reading.cut_off");
-  Capture capture;
+  sources::Capture capture;
   capture.host = "n1";
   capture.commands["nvidia-smi topo -m"].text = "\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n";
-  const Reading captured = read_any(to_json(capture), "c.json");
+  const sources::Reading captured = sources::read_any(sources::to_json(capture), "c.json");
   ASSERT_THAT(captured.findings, SizeIs(1));
   EXPECT_EQ(captured.findings[0].id, "reading.cut_off");
   EXPECT_THAT(captured.findings[0].words, HasSubstr("n1: nvidia-smi topo -m"));
-  const Reading fabric = read_any(
+  const sources::Reading fabric = sources::read_any(
       "ibwarn: [1] mad_rpc: no answer\n"
       "Switch\t2 \"S-00000000000000a1\"\t# \"leaf\" base port 0 lid 1 lmc 0\n"
       "[1]\t\"H-00000000000000c1\"[1](c1)\t# \"n1 mlx5_0\" lid 2 4xHDR\n"
@@ -185,7 +190,7 @@ struct Bad {
 class BadFile : public testing::TestWithParam<Bad> {};
 TEST_P(BadFile, IsRefused) {
   try {
-    (void)read_any(GetParam().text, "f");
+    (void)sources::read_any(GetParam().text, "f");
     FAIL() << "accepted";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
@@ -224,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(TopologyFile, IsScanned) {
-  const TopologyFile file = scan_topology_file(
+  const doctor::TopologyFile file = sources::scan_topology_file(
       "<?xml version=\"1.0\"?><!-- <cpu/> --><system version=\"1\">\n"
       "<cpu numaid=\"0\" affinity=\"ff,00000000\" note=\"a > b\">\n"
       "  <pci busid=\"0000:0A:00.0\" class=\"0x060400\">\n"
@@ -251,14 +256,15 @@ class PublicFiles : public testing::TestWithParam<Public> {};
 TEST_P(PublicFiles, AreScanned) {
   REGATTA_NEED_SHARED("topologies/nccl-xml");
   const auto path = tests::shared_path("topologies/nccl-xml") / GetParam().name;
-  const Reading reading = read_any(tests::file_text(path), GetParam().name);
+  const sources::Reading reading = sources::read_any(tests::file_text(path), GetParam().name);
   ASSERT_THAT(reading.topology_files, SizeIs(1));
-  const TopologyFile& file = reading.topology_files[0];
+  const doctor::TopologyFile& file = reading.topology_files[0];
   EXPECT_EQ(file.elements, GetParam().elements);
   EXPECT_THAT(file.devices, SizeIs(GetParam().devices));
   EXPECT_THAT(file.cpus, SizeIs(GetParam().cpus));
   std::vector<std::string> ids;
-  for (const Finding& finding : diagnose({reading.graph, {}, {}, reading.topology_files})) {
+  for (const graph::Finding& finding :
+       doctor::diagnose({reading.graph, {}, {}, reading.topology_files})) {
     ids.push_back(finding.id);
   }
   EXPECT_EQ(ids, GetParam().ids);
@@ -302,7 +308,7 @@ TEST_P(SharedFormats, AreRecognized) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != row.extension && *row.extension != '\0') continue;
     try {
-      const Reading reading = read_any(tests::file_text(entry.path()), name);
+      const sources::Reading reading = sources::read_any(tests::file_text(entry.path()), name);
       EXPECT_EQ(reading.format, row.format) << name;
       EXPECT_THAT(reading.findings, IsEmpty()) << name;
       ++read;
@@ -330,9 +336,9 @@ TEST(SharedFormat, NcclFilesAreTopologiesOrGraphs) {
        std::filesystem::directory_iterator(tests::shared_path("topologies/nccl-xml"))) {
     const std::string name = entry.path().filename().string();
     const bool graphs = name.find("graph") != std::string::npos;
-    const Reading reading = read_any(tests::file_text(entry.path()), name);
+    const sources::Reading reading = sources::read_any(tests::file_text(entry.path()), name);
     EXPECT_EQ(reading.format, graphs ? "NCCL graphs" : "NCCL topology") << name;
-    EXPECT_EQ(reading.graph.of_kind(Kind::Node).size(), 1U) << name;
+    EXPECT_EQ(reading.graph.of_kind(graph::Kind::Node).size(), 1U) << name;
   }
 }
 

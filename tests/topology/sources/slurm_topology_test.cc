@@ -21,7 +21,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-using Read = Graph (*)(std::string_view, const std::string&);
+using Read = graph::Graph (*)(std::string_view, const std::string&);
 
 std::string refusal(Read read, const std::string& text) {
   try {
@@ -34,17 +34,17 @@ std::string refusal(Read read, const std::string& text) {
   return "nothing refused";
 }
 
-std::string fact(const Graph& graph, const std::string& id, const char* key) {
-  const VertexIndex vertex = graph.find(id);
-  if (vertex == kNoVertex) return "no such vertex";
-  const Fact* const found = fact_of(graph, graph.vertex(vertex).facts, key);
+std::string fact(const graph::Graph& graph, const std::string& id, const char* key) {
+  const graph::VertexIndex vertex = graph.find(id);
+  if (vertex == graph::kNoVertex) return "no such vertex";
+  const graph::Fact* const found = graph::fact_of(graph, graph.vertex(vertex).facts, key);
   if (found == nullptr) return "";
   if (const auto* number = std::get_if<std::int64_t>(&found->value)) return std::to_string(*number);
-  return text_of(graph, graph.vertex(vertex).facts, key);
+  return graph::text_of(graph, graph.vertex(vertex).facts, key);
 }
 
 TEST(TopologyConf, ReadsTrees) {
-  const Graph graph = read_topology_conf(
+  const graph::Graph graph = sources::read_topology_conf(
       "# a comment\n\n"
       "SwitchName=top Switches=s[0-1] LinkSpeed=100 # before its children\n"
       "# s0=MF0;leaf zero\n"
@@ -52,16 +52,16 @@ TEST(TopologyConf, ReadsTrees) {
       "SwitchName=s1 \\\n  Nodes=\"n04,n05\"\n"
       "SwitchName=alone Nodes=n[05-06]\n",
       "t.conf");
-  EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(4));
-  EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(6));
+  EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(4));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(6));
   EXPECT_THAT(graph.links(), SizeIs(2 + 3 + 2 + 2)) << "n05 is on two leaves";
-  EXPECT_EQ(fact(graph, "fabric:slurm", key::kTopology), "tree");
-  EXPECT_EQ(fact(graph, "switch:top", key::kLevel), "1");
-  EXPECT_EQ(fact(graph, "switch:s0", key::kLevel), "0");
-  EXPECT_EQ(fact(graph, "switch:s0", key::kDescription), "MF0;leaf zero");
-  EXPECT_EQ(fact(graph, "switch:s1", key::kDescription), "");
-  EXPECT_TRUE(graph.find_link(LinkKind::Fabric, graph.find("switch:s1"), graph.find("n05")));
-  const FabricShape shape(graph);
+  EXPECT_EQ(fact(graph, "fabric:slurm", graph::key::kTopology), "tree");
+  EXPECT_EQ(fact(graph, "switch:top", graph::key::kLevel), "1");
+  EXPECT_EQ(fact(graph, "switch:s0", graph::key::kLevel), "0");
+  EXPECT_EQ(fact(graph, "switch:s0", graph::key::kDescription), "MF0;leaf zero");
+  EXPECT_EQ(fact(graph, "switch:s1", graph::key::kDescription), "");
+  EXPECT_TRUE(graph.find_link(graph::LinkKind::Fabric, graph.find("switch:s1"), graph.find("n05")));
+  const fabric::FabricShape shape(graph);
   const auto route = [&](const char* a, const char* b) {
     const auto found = shape.route(graph.find(a), graph.find(b));
     return found ? found->switches : -1;
@@ -73,11 +73,11 @@ TEST(TopologyConf, ReadsTrees) {
 }
 
 TEST(TopologyConf, ReadsBlocks) {
-  const Graph graph = read_topology_conf(
+  const graph::Graph graph = sources::read_topology_conf(
       "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes=4,8\n", "t.conf");
-  EXPECT_EQ(fact(graph, "fabric:slurm", key::kTopology), "block");
-  EXPECT_EQ(fact(graph, "fabric:slurm", key::kBlockSizes), "4,8");
-  EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(2));
+  EXPECT_EQ(fact(graph, "fabric:slurm", graph::key::kTopology), "block");
+  EXPECT_EQ(fact(graph, "fabric:slurm", graph::key::kBlockSizes), "4,8");
+  EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(2));
   EXPECT_THAT(graph.links(), SizeIs(8));
 }
 
@@ -120,7 +120,7 @@ TEST(TopologyConf, RefusesWhatSlurmDoes) {
       {"NUL", std::string("SwitchName=a\0b Nodes=n1\n", 24), "t:1:"},
   };
   for (const auto& row : rows) {
-    EXPECT_THAT(refusal(read_topology_conf, row.text), HasSubstr(row.why)) << row.name;
+    EXPECT_THAT(refusal(sources::read_topology_conf, row.text), HasSubstr(row.why)) << row.name;
   }
 }
 
@@ -146,16 +146,16 @@ constexpr const char* kYaml =
     "  flat: true\n";
 
 TEST(TopologyYaml, ReadsEveryKind) {
-  const Graph graph = read_topology_yaml(kYaml, "t.yaml");
-  EXPECT_THAT(graph.of_kind(Kind::Fabric), SizeIs(3));
-  EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(5));
-  EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(4));
-  EXPECT_EQ(fact(graph, "fabric:net", key::kTopology), "tree");
-  EXPECT_EQ(fact(graph, "fabric:racks", key::kTopology), "block");
-  EXPECT_EQ(fact(graph, "fabric:racks", key::kBlockSizes), "2,4");
-  EXPECT_EQ(fact(graph, "fabric:plain", key::kTopology), "flat");
-  EXPECT_EQ(fact(graph, "switch:net/root", key::kLevel), "1");
-  EXPECT_EQ(fact(graph, "switch:racks/b1", key::kName), "b1");
+  const graph::Graph graph = sources::read_topology_yaml(kYaml, "t.yaml");
+  EXPECT_THAT(graph.of_kind(graph::Kind::Fabric), SizeIs(3));
+  EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(5));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(4));
+  EXPECT_EQ(fact(graph, "fabric:net", graph::key::kTopology), "tree");
+  EXPECT_EQ(fact(graph, "fabric:racks", graph::key::kTopology), "block");
+  EXPECT_EQ(fact(graph, "fabric:racks", graph::key::kBlockSizes), "2,4");
+  EXPECT_EQ(fact(graph, "fabric:plain", graph::key::kTopology), "flat");
+  EXPECT_EQ(fact(graph, "switch:net/root", graph::key::kLevel), "1");
+  EXPECT_EQ(fact(graph, "switch:racks/b1", graph::key::kName), "b1");
 }
 
 TEST(TopologyYaml, RefusesWhatSlurmDoes) {
@@ -188,28 +188,28 @@ TEST(TopologyYaml, RefusesWhatSlurmDoes) {
       {"- topology: [\n", "not valid YAML"},
   };
   for (const auto& row : rows) {
-    EXPECT_THAT(refusal(read_topology_yaml, row.text), HasSubstr(row.why)) << row.text;
+    EXPECT_THAT(refusal(sources::read_topology_yaml, row.text), HasSubstr(row.why)) << row.text;
   }
 }
 
 TEST(ScontrolTopology, ReadsTreesAndBlocks) {
-  const Graph tree = read_scontrol_topology(
+  const graph::Graph tree = sources::read_scontrol_topology(
       "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-2]\n"
       "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[3-4] \n"
       "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[0-1]\n",
       "scontrol");
-  const Graph conf = read_topology_conf(
+  const graph::Graph conf = sources::read_topology_conf(
       "SwitchName=s0 Nodes=n[1-2]\nSwitchName=s1 Nodes=n[3-4]\nSwitchName=top Switches=s[0-1]\n",
       "scontrol");
-  EXPECT_EQ(to_json(tree), to_json(conf));
-  const Graph blocks = read_scontrol_topology(
+  EXPECT_EQ(graph::to_json(tree), graph::to_json(conf));
+  const graph::Graph blocks = sources::read_scontrol_topology(
       "BlockName=b1 BlockIndex=0 Nodes=n[1-4] BlockSize=4\n"
       "BlockName=b2 BlockIndex=1 Nodes=n[5-8] BlockSize=4\n"
       "AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-8] BlockSize=8\n",
       "scontrol");
-  const Graph block_conf = read_topology_conf(
+  const graph::Graph block_conf = sources::read_topology_conf(
       "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes=4,8\n", "scontrol");
-  EXPECT_EQ(to_json(blocks), to_json(block_conf));
+  EXPECT_EQ(graph::to_json(blocks), graph::to_json(block_conf));
 }
 
 TEST(ScontrolTopology, RefusesWhatIsCutOff) {
@@ -237,12 +237,12 @@ TEST(ScontrolTopology, RefusesWhatIsCutOff) {
       {"AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-8] BlockSize=8\n", "names no switch"},
   };
   for (const auto& row : rows) {
-    EXPECT_THAT(refusal(read_scontrol_topology, row.text), HasSubstr(row.why)) << row.text;
+    EXPECT_THAT(refusal(sources::read_scontrol_topology, row.text), HasSubstr(row.why)) << row.text;
   }
 }
 
 TEST(ScontrolNodes, ReadsWhatNodesHave) {
-  const Graph graph = read_scontrol_nodes(
+  const graph::Graph graph = sources::read_scontrol_nodes(
       "NodeName=n1 Arch=x86_64 CoresPerSocket=32 CPUAlloc=0 CPUEfctv=128 CPUTot=128 CPULoad=0.10 "
       "AvailableFeatures=ib,h100 ActiveFeatures=ib,h100 Gres=gpu:h100:8(S:0-1),nic:4 NodeAddr=n1 "
       "NodeHostName=n1 Version=22.05.8 OS=Linux 6.1 #1 SMP RealMemory=2063937 AllocMem=0 "
@@ -253,26 +253,26 @@ TEST(ScontrolNodes, ReadsWhatNodesHave) {
       "NodeName=n3 CPUTot=4 Gres=gpu State=IDLE Comment=ActiveFeatures=none\n"
       "NodeName=n4 CPUTot=4 Gres=(null) State=IDLE\n",
       "scontrol");
-  EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(4));
+  EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(4));
   const struct {
     const char* node;
     const char* key;
     const char* value;
   } rows[] = {
-      {"n1", key::kCpuCount, "128"},
-      {"n1", key::kFeatures, "ib,h100"},
-      {"n1", key::kGpuCount, "8"},
-      {"n1", key::kGpuType, "h100"},
-      {"n1", key::kMemory, "2164194803712"},
-      {"n2", key::kNodeState, "DOWN*"},
-      {"n2", key::kFeatures, ""},
-      {"n2", key::kGpuCount, "6"},
-      {"n2", key::kGpuType, "a100,v100"},
-      {"n2", key::kMemory, ""},
-      {"n3", key::kGpuCount, "1"},
-      {"n3", key::kGpuType, ""},
-      {"n3", key::kFeatures, ""},
-      {"n4", key::kGpuCount, ""},
+      {"n1", graph::key::kCpuCount, "128"},
+      {"n1", graph::key::kFeatures, "ib,h100"},
+      {"n1", graph::key::kGpuCount, "8"},
+      {"n1", graph::key::kGpuType, "h100"},
+      {"n1", graph::key::kMemory, "2164194803712"},
+      {"n2", graph::key::kNodeState, "DOWN*"},
+      {"n2", graph::key::kFeatures, ""},
+      {"n2", graph::key::kGpuCount, "6"},
+      {"n2", graph::key::kGpuType, "a100,v100"},
+      {"n2", graph::key::kMemory, ""},
+      {"n3", graph::key::kGpuCount, "1"},
+      {"n3", graph::key::kGpuType, ""},
+      {"n3", graph::key::kFeatures, ""},
+      {"n4", graph::key::kGpuCount, ""},
   };
   for (const auto& row : rows)
     EXPECT_EQ(fact(graph, row.node, row.key), row.value) << row.node << row.key;
@@ -295,7 +295,7 @@ TEST(ScontrolNodes, RefusesWhatIsNone) {
       {"NodeName=../x State=IDLE\n", "t:1:"},
   };
   for (const auto& row : rows) {
-    EXPECT_THAT(refusal(read_scontrol_nodes, row.text), HasSubstr(row.why)) << row.text;
+    EXPECT_THAT(refusal(sources::read_scontrol_nodes, row.text), HasSubstr(row.why)) << row.text;
   }
 }
 
@@ -310,9 +310,10 @@ TEST(SlurmWriters, TreesComeBack) {
       "# s0=MF0;real name\nSwitchName=s0 Nodes=n[1-2]\n",
   };
   for (const char* const text : texts) {
-    const Graph graph = read_topology_conf(text, "t");
-    const std::string written = write_tree_conf(graph);
-    EXPECT_EQ(to_json(read_topology_conf(written, "t")), to_json(graph)) << written;
+    const graph::Graph graph = sources::read_topology_conf(text, "t");
+    const std::string written = sources::write_tree_conf(graph);
+    EXPECT_EQ(graph::to_json(sources::read_topology_conf(written, "t")), graph::to_json(graph))
+        << written;
   }
 }
 
@@ -322,89 +323,94 @@ TEST(SlurmWriters, AChainOfSwitchesDoesNotNestAsDeep) {
   for (int i = 1; i < kSwitches; ++i) {
     text += "SwitchName=s" + std::to_string(i) + " Switches=s" + std::to_string(i - 1) + "\n";
   }
-  const Graph graph = read_topology_conf(text, "t");
-  EXPECT_EQ(fact(graph, "switch:s19999", key::kLevel), "19999");
-  const std::string written = write_tree_conf(graph);
-  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), kMostLevel + 1 + 1) << "a comment";
-  EXPECT_THAT(fabric_text(graph), HasSubstr("level 31: 19969 switches"));
+  const graph::Graph graph = sources::read_topology_conf(text, "t");
+  EXPECT_EQ(fact(graph, "switch:s19999", graph::key::kLevel), "19999");
+  const std::string written = sources::write_tree_conf(graph);
+  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), fabric::kMostLevel + 1 + 1)
+      << "a comment";
+  EXPECT_THAT(fabric::fabric_text(graph), HasSubstr("level 31: 19969 switches"));
 }
 
 TEST(SlurmWriters, BlocksAndYamlComeBack) {
-  const Graph blocks = read_topology_conf(
+  const graph::Graph blocks = sources::read_topology_conf(
       "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockName=b3 Nodes=n[9-12]\n"
       "BlockSizes=4,16\n",
       "t");
-  EXPECT_EQ(to_json(read_topology_conf(write_block_conf(blocks), "t")), to_json(blocks));
+  EXPECT_EQ(graph::to_json(sources::read_topology_conf(sources::write_block_conf(blocks), "t")),
+            graph::to_json(blocks));
 
-  const Graph tree = read_topology_conf(
+  const graph::Graph tree = sources::read_topology_conf(
       "SwitchName=s0 Nodes=n[1-2]\nSwitchName=s1 Nodes=n[3-5]\nSwitchName=top Switches=s[0-1]\n",
       "t");
-  const Graph yaml = read_topology_yaml(write_topology_yaml(tree), "t");
-  EXPECT_EQ(fact(yaml, "fabric:tree", key::kTopology), "tree");
-  EXPECT_EQ(fact(yaml, "fabric:block", key::kBlockSizes), "2,4") << "of the smallest block";
-  EXPECT_EQ(write_tree_conf(yaml), write_tree_conf(tree));
-  EXPECT_EQ(write_topology_yaml(yaml), write_topology_yaml(tree));
+  const graph::Graph yaml = sources::read_topology_yaml(sources::write_topology_yaml(tree), "t");
+  EXPECT_EQ(fact(yaml, "fabric:tree", graph::key::kTopology), "tree");
+  EXPECT_EQ(fact(yaml, "fabric:block", graph::key::kBlockSizes), "2,4") << "of the smallest block";
+  EXPECT_EQ(sources::write_tree_conf(yaml), sources::write_tree_conf(tree));
+  EXPECT_EQ(sources::write_topology_yaml(yaml), sources::write_topology_yaml(tree));
 }
 
 TEST(SlurmWriters, RailsOfAUnitAreOneLeaf) {
-  const Graph graph =
-      read_ibnetdiscover(RailFabric{3, 4, 2, 2, 1, "4xNDR", true, -1}.blocks(), "x");
-  const std::string text = write_tree_conf(graph);
+  const graph::Graph graph =
+      fabric::read_ibnetdiscover(RailFabric{3, 4, 2, 2, 1, "4xNDR", true, -1}.blocks(), "x");
+  const std::string text = sources::write_tree_conf(graph);
   EXPECT_EQ(text,
             "# leaf1=leaf0-0,leaf0-1\nSwitchName=leaf1 Nodes=node[0001-0004]\n"
             "# leaf2=leaf1-0,leaf1-1\nSwitchName=leaf2 Nodes=node[0005-0008]\n"
             "# leaf3=leaf2-0,leaf2-1\nSwitchName=leaf3 Nodes=node[0009-0012]\n"
             "# spine1=spine0-0,spine0-1\nSwitchName=spine1 Switches=leaf[1-3]\n");
-  EXPECT_THAT(read_topology_conf(text, "t").of_kind(Kind::Node), SizeIs(12));
-  EXPECT_EQ(write_block_conf(graph),
+  EXPECT_THAT(sources::read_topology_conf(text, "t").of_kind(graph::Kind::Node), SizeIs(12));
+  EXPECT_EQ(sources::write_block_conf(graph),
             "# leaf1=leaf0-0,leaf0-1\nBlockName=leaf1 Nodes=node[0001-0004]\n"
             "# leaf2=leaf1-0,leaf1-1\nBlockName=leaf2 Nodes=node[0005-0008]\n"
             "# leaf3=leaf2-0,leaf2-1\nBlockName=leaf3 Nodes=node[0009-0012]\n"
             "BlockSizes=4,8\n");
-  EXPECT_THAT(write_topology_labels(graph),
+  EXPECT_THAT(sources::write_topology_labels(graph),
               HasSubstr("node0005 network.topology.nvidia.com/leaf=leaf2 "
                         "network.topology.nvidia.com/spine=spine1\n"));
 }
 
 TEST(SlurmWriters, PlanesAreOneTree) {
   RailFabric fabric;
-  Graph graph;
+  graph::Graph graph;
   for (fabric.plane = 0; fabric.plane < fabric.rails; ++fabric.plane) {
-    graph.merge(read_ibnetdiscover(fabric.blocks(), std::to_string(fabric.plane)));
+    graph.merge(fabric::read_ibnetdiscover(fabric.blocks(), std::to_string(fabric.plane)));
   }
-  EXPECT_EQ(write_tree_conf(graph),
+  EXPECT_EQ(sources::write_tree_conf(graph),
             "# leaf1=leaf0-0,leaf0-1\nSwitchName=leaf1 Nodes=node[0001-0004]\n"
             "# leaf2=leaf1-0,leaf1-1\nSwitchName=leaf2 Nodes=node[0005-0008]\n"
             "# spine1=spine0-0,spine0-1,spine1-0,spine1-1\nSwitchName=spine1 Switches=leaf[1-2]\n");
 }
 
 TEST(SlurmWriters, DiscoveredFabricsComeBeforeWrittenOnes) {
-  Graph graph = read_topology_conf("SwitchName=old Nodes=node[0001-0008]\n", "t");
-  graph.merge(read_ibnetdiscover(RailFabric{}.blocks(), "x"));
-  EXPECT_THAT(write_tree_conf(graph), Not(HasSubstr("old")));
+  graph::Graph graph = sources::read_topology_conf("SwitchName=old Nodes=node[0001-0008]\n", "t");
+  graph.merge(fabric::read_ibnetdiscover(RailFabric{}.blocks(), "x"));
+  EXPECT_THAT(sources::write_tree_conf(graph), Not(HasSubstr("old")));
 }
 
 TEST(SlurmWriters, NvlinkDomainsAreBlocks) {
-  Graph graph = read_ibnetdiscover(RailFabric{1, 4, 1, 1, 1, "4xNDR", false, -1}.blocks(), "x");
+  graph::Graph graph =
+      fabric::read_ibnetdiscover(RailFabric{1, 4, 1, 1, 1, "4xNDR", false, -1}.blocks(), "x");
   for (int node = 1; node <= 4; ++node) {
     const std::string name = "node000" + std::to_string(node);
-    const VertexIndex domain =
-        graph.add(Kind::NvlinkDomain, node <= 2 ? "nvlink:a.1" : "nvlink:b.1");
-    graph.connect(LinkKind::NvLink, graph.add(Kind::Gpu, name + "/gpu#0", graph.find(name)),
-                  domain);
+    const graph::VertexIndex domain =
+        graph.add(graph::Kind::NvlinkDomain, node <= 2 ? "nvlink:a.1" : "nvlink:b.1");
+    graph.connect(graph::LinkKind::NvLink,
+                  graph.add(graph::Kind::Gpu, name + "/gpu#0", graph.find(name)), domain);
   }
-  EXPECT_EQ(write_block_conf(graph),
+  EXPECT_EQ(sources::write_block_conf(graph),
             "# block1=nvlink:a.1\nBlockName=block1 Nodes=node[0001-0002]\n"
             "# block2=nvlink:b.1\nBlockName=block2 Nodes=node[0003-0004]\n"
             "BlockSizes=2,4\n");
-  EXPECT_THAT(write_topology_labels(graph), HasSubstr("node0003 network.topology.nvidia.com/"
-                                                      "accelerator=block2 network"));
+  EXPECT_THAT(sources::write_topology_labels(graph),
+              HasSubstr("node0003 network.topology.nvidia.com/"
+                        "accelerator=block2 network"));
 }
 
 TEST(SlurmWriters, RefuseAGraphWithoutFabric) {
-  Graph graph;
-  graph.add(Kind::Node, "n1");
-  for (const auto write : {write_tree_conf, write_block_conf, write_topology_yaml}) {
+  graph::Graph graph;
+  graph.add(graph::Kind::Node, "n1");
+  for (const auto write :
+       {sources::write_tree_conf, sources::write_block_conf, sources::write_topology_yaml}) {
     EXPECT_THROW((void)write(graph), base::Error);
   }
 }
@@ -429,19 +435,22 @@ TEST(TopologyConf, ReadsSharedFiles) {
     std::ifstream file(regatta::tests::shared_path("topologies/slurm") / row.file);
     std::stringstream text;
     text << file.rdbuf();
-    const Graph graph = read_topology_conf(text.str(), "t");
-    EXPECT_EQ(fact(graph, "fabric:slurm", key::kTopology), row.kind) << row.file;
-    EXPECT_EQ(fact(graph, "fabric:slurm", key::kBlockSizes), row.sizes) << row.file;
-    EXPECT_THAT(graph.of_kind(Kind::FabricSwitch), SizeIs(row.switches)) << row.file;
-    EXPECT_THAT(graph.of_kind(Kind::Node), SizeIs(row.nodes)) << row.file;
+    const graph::Graph graph = sources::read_topology_conf(text.str(), "t");
+    EXPECT_EQ(fact(graph, "fabric:slurm", graph::key::kTopology), row.kind) << row.file;
+    EXPECT_EQ(fact(graph, "fabric:slurm", graph::key::kBlockSizes), row.sizes) << row.file;
+    EXPECT_THAT(graph.of_kind(graph::Kind::FabricSwitch), SizeIs(row.switches)) << row.file;
+    EXPECT_THAT(graph.of_kind(graph::Kind::Node), SizeIs(row.nodes)) << row.file;
     EXPECT_THAT(graph.links(), SizeIs(row.links)) << row.file;
     int levels = 0;
-    const FabricShape shape(graph);
-    for (const SwitchShape& one : shape.switches()) levels = std::max(levels, one.level + 1);
+    const fabric::FabricShape shape(graph);
+    for (const fabric::SwitchShape& one : shape.switches())
+      levels = std::max(levels, one.level + 1);
     EXPECT_EQ(levels, row.levels) << row.file;
     const bool is_block = std::string(row.kind) == "block";
-    const std::string written = is_block ? write_block_conf(graph) : write_tree_conf(graph);
-    EXPECT_EQ(to_json(read_topology_conf(written, "t")), to_json(graph)) << row.file;
+    const std::string written =
+        is_block ? sources::write_block_conf(graph) : sources::write_tree_conf(graph);
+    EXPECT_EQ(graph::to_json(sources::read_topology_conf(written, "t")), graph::to_json(graph))
+        << row.file;
   }
 }
 
@@ -451,9 +460,11 @@ TEST(SlurmWriters, OfTheSharedFabric) {
       regatta::tests::shared_path("topologies/ibnetdiscover/topograph-dgx-ndr-fabric.out"));
   std::stringstream text;
   text << file.rdbuf();
-  const Graph tree = read_topology_conf(write_tree_conf(read_ibnetdiscover(text.str(), "x")), "t");
-  EXPECT_THAT(tree.of_kind(Kind::FabricSwitch), SizeIs(8 + 1)) << "units of rails, and the spines";
-  EXPECT_THAT(tree.of_kind(Kind::Node), SizeIs(121));
+  const graph::Graph tree = sources::read_topology_conf(
+      sources::write_tree_conf(fabric::read_ibnetdiscover(text.str(), "x")), "t");
+  EXPECT_THAT(tree.of_kind(graph::Kind::FabricSwitch), SizeIs(8 + 1))
+      << "units of rails, and the spines";
+  EXPECT_THAT(tree.of_kind(graph::Kind::Node), SizeIs(121));
 }
 
 }  // namespace

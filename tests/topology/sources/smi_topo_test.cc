@@ -22,20 +22,20 @@ std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-SmiContext context(const std::string& model = "") { return {"n1", "topo.txt", model}; }
+sources::SmiContext context(const std::string& model = "") { return {"n1", "topo.txt", model}; }
 
-std::string fact(const Graph& graph, const std::string& id, const std::string& key) {
-  const VertexIndex index = graph.find(id);
-  if (index == kNoVertex) return "no such vertex";
-  if (const auto number = integer_of(graph, graph.vertex(index).facts, key)) {
+std::string fact(const graph::Graph& graph, const std::string& id, const std::string& key) {
+  const graph::VertexIndex index = graph.find(id);
+  if (index == graph::kNoVertex) return "no such vertex";
+  if (const auto number = graph::integer_of(graph, graph.vertex(index).facts, key)) {
     return std::to_string(*number);
   }
-  return text_of(graph, graph.vertex(index).facts, key);
+  return graph::text_of(graph, graph.vertex(index).facts, key);
 }
 
 // Everything about one pair: "NV12" of two GPUs.
-std::string path(const Graph& graph, const std::string& a, const std::string& b) {
-  return fact(graph, "n1/" + a, key::kPath + ("n1/" + b));
+std::string path(const graph::Graph& graph, const std::string& a, const std::string& b) {
+  return fact(graph, "n1/" + a, graph::key::kPath + ("n1/" + b));
 }
 
 struct SharedMatrix {
@@ -87,43 +87,47 @@ TEST(SmiTopo, ReadsEveryPublicMatrix) {
   EXPECT_EQ(files, std::size(kShared));
   for (const SharedMatrix& row : kShared) {
     SCOPED_TRACE(row.file);
-    const Graph graph =
-        read_smi_topo(read_file(tests::shared_path("topologies/smi-topo") / row.file), context());
-    EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(row.gpus));
-    EXPECT_THAT(graph.of_kind(Kind::Nic), SizeIs(row.nics));
-    EXPECT_THAT(graph.of_kind(Kind::Numa), SizeIs(row.domains));
-    EXPECT_THAT(graph.of_kind(Kind::NvSwitch), SizeIs(row.switches));
+    const graph::Graph graph = sources::read_smi_topo(
+        read_file(tests::shared_path("topologies/smi-topo") / row.file), context());
+    EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(row.gpus));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Nic), SizeIs(row.nics));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Numa), SizeIs(row.domains));
+    EXPECT_THAT(graph.of_kind(graph::Kind::NvSwitch), SizeIs(row.switches));
     ASSERT_THAT(graph.links(), SizeIs(row.links));
     if (row.links != 0) {
-      EXPECT_EQ(integer_of(graph, graph.links()[0].facts, key::kCount), row.count);
-      EXPECT_FALSE(number_of(graph, graph.links()[0].facts, key::kBandwidth)) << "no model";
+      EXPECT_EQ(graph::integer_of(graph, graph.links()[0].facts, graph::key::kCount), row.count);
+      EXPECT_FALSE(graph::number_of(graph, graph.links()[0].facts, graph::key::kBandwidth))
+          << "no model";
     }
     EXPECT_EQ(path(graph, row.a, row.b), row.type);
     EXPECT_EQ(path(graph, row.b, row.a), row.type);
-    EXPECT_EQ(fact(graph, std::string("n1/") + row.cpus_of, key::kCpus), row.cpus);
+    EXPECT_EQ(fact(graph, std::string("n1/") + row.cpus_of, graph::key::kCpus), row.cpus);
     if (*row.nic != 0) {
-      EXPECT_EQ(fact(graph, std::string("n1/") + row.nic, key::kNuma), row.numa_of_nic);
+      EXPECT_EQ(fact(graph, std::string("n1/") + row.nic, graph::key::kNuma), row.numa_of_nic);
       EXPECT_EQ(graph.vertex(graph.vertex(graph.find(std::string("n1/") + row.nic)).parent).id,
                 std::string("n1/numa:") + row.numa_of_nic);
     }
-    EXPECT_THAT(check_graph(graph), IsEmpty());
+    EXPECT_THAT(graph::check_graph(graph), IsEmpty());
   }
 }
 
 TEST(SmiTopo, APublicMatrixHasSumsOfLinks) {
   REGATTA_NEED_SHARED("topologies/smi-topo");
   const auto text = read_file(tests::shared_path("topologies/smi-topo/dgx1-v100-8gpu-4mlx5.txt"));
-  const Graph graph = read_smi_topo(text, context("Tesla V100-SXM2-32GB"));
-  for (const VertexIndex gpu : graph.of_kind(Kind::Gpu)) {
-    EXPECT_EQ(integer_of(graph, graph.vertex(gpu).facts, key::kNvlinks), 6) << "of a V100";
+  const graph::Graph graph = sources::read_smi_topo(text, context("Tesla V100-SXM2-32GB"));
+  for (const graph::VertexIndex gpu : graph.of_kind(graph::Kind::Gpu)) {
+    EXPECT_EQ(graph::integer_of(graph, graph.vertex(gpu).facts, graph::key::kNvlinks), 6)
+        << "of a V100";
   }
   const auto link =
-      graph.find_link(LinkKind::NvLink, graph.find("n1/gpu#0"), graph.find("n1/gpu#3"));
+      graph.find_link(graph::LinkKind::NvLink, graph.find("n1/gpu#0"), graph.find("n1/gpu#3"));
   ASSERT_TRUE(link);
-  EXPECT_DOUBLE_EQ(*number_of(graph, graph.links()[*link].facts, key::kBandwidth), 40);
+  EXPECT_DOUBLE_EQ(*graph::number_of(graph, graph.links()[*link].facts, graph::key::kBandwidth),
+                   40);
   // Every NVLink of the hybrid cube mesh: 8 GPUs with 6 ends each.
   std::int64_t ends = 0;
-  for (const Link& each : graph.links()) ends += 2 * *integer_of(graph, each.facts, key::kCount);
+  for (const graph::Link& each : graph.links())
+    ends += 2 * *graph::integer_of(graph, each.facts, graph::key::kCount);
   EXPECT_EQ(ends, 48);
 }
 
@@ -134,13 +138,13 @@ constexpr const char* kTwo =
     "mlx5_0\tPIX\tSYS\t X \t\t\t\t\n";
 
 TEST(SmiTopo, ReadsWhatDriversPrint) {
-  Graph graph = read_smi_topo(kTwo, context());
-  EXPECT_EQ(fact(graph, "n1/gpu#0", key::kCpus), "0-3");
-  EXPECT_EQ(fact(graph, "n1/gpu#1", key::kNuma), "1");
-  EXPECT_EQ(fact(graph, "n1/gpu#1", key::kGpuNuma), "4");
-  EXPECT_EQ(fact(graph, "n1/gpu#0", key::kGpuNuma), "");
-  EXPECT_EQ(fact(graph, "n1/nic:mlx5_0", key::kNuma), "0");
-  EXPECT_EQ(fact(graph, "n1/nic:mlx5_0", key::kName), "mlx5_0");
+  graph::Graph graph = sources::read_smi_topo(kTwo, context());
+  EXPECT_EQ(fact(graph, "n1/gpu#0", graph::key::kCpus), "0-3");
+  EXPECT_EQ(fact(graph, "n1/gpu#1", graph::key::kNuma), "1");
+  EXPECT_EQ(fact(graph, "n1/gpu#1", graph::key::kGpuNuma), "4");
+  EXPECT_EQ(fact(graph, "n1/gpu#0", graph::key::kGpuNuma), "");
+  EXPECT_EQ(fact(graph, "n1/nic:mlx5_0", graph::key::kNuma), "0");
+  EXPECT_EQ(fact(graph, "n1/nic:mlx5_0", graph::key::kName), "mlx5_0");
   EXPECT_THAT(graph.links(), SizeIs(1));
 
   // The same from a terminal: escapes, blanks for tabs, a prompt before and carriage returns.
@@ -150,7 +154,7 @@ TEST(SmiTopo, ReadsWhatDriversPrint) {
       "GPU0  X   NV4  PIX    0-3          0             N/A\r\n"
       "GPU1 NV4   X   SYS                 1             4\r\n"
       "mlx5_0 PIX SYS X\r\n";
-  EXPECT_EQ(to_json(read_smi_topo(pasted, context())), to_json(graph));
+  EXPECT_EQ(graph::to_json(sources::read_smi_topo(pasted, context())), graph::to_json(graph));
 }
 
 TEST(SmiTopo, CountsTellASwitchFromLinksBetweenTwo) {
@@ -180,11 +184,11 @@ TEST(SmiTopo, CountsTellASwitchFromLinksBetweenTwo) {
       for (int j = 0; j < row.gpus; ++j) text += std::string("\t") + (i == j ? " X " : row.cell);
       text += "\n";
     }
-    const Graph graph = read_smi_topo(text, context(row.model));
-    EXPECT_THAT(graph.of_kind(Kind::NvSwitch), SizeIs(row.switches)) << row.name;
+    const graph::Graph graph = sources::read_smi_topo(text, context(row.model));
+    EXPECT_THAT(graph.of_kind(graph::Kind::NvSwitch), SizeIs(row.switches)) << row.name;
     EXPECT_THAT(graph.links(), SizeIs(row.links)) << row.name;
-    EXPECT_NEAR(number_of(graph, graph.links()[0].facts, key::kBandwidth).value_or(0), row.gb_per_s,
-                1e-9)
+    EXPECT_NEAR(graph::number_of(graph, graph.links()[0].facts, graph::key::kBandwidth).value_or(0),
+                row.gb_per_s, 1e-9)
         << row.name;
   }
 }
@@ -195,9 +199,9 @@ TEST(SmiTopo, ALinkThatIsDownShowsInItsGpuOnly) {
       "GPU0\tX\tNV18\tNV17\n"
       "GPU1\tNV18\tX\tNV17\n"
       "GPU2\tNV17\tNV17\tX\n";
-  const Graph graph = read_smi_topo(text, context());
-  EXPECT_EQ(fact(graph, "n1/gpu#0", key::kNvlinks), "18");
-  EXPECT_EQ(fact(graph, "n1/gpu#2", key::kNvlinks), "17");
+  const graph::Graph graph = sources::read_smi_topo(text, context());
+  EXPECT_EQ(fact(graph, "n1/gpu#0", graph::key::kNvlinks), "18");
+  EXPECT_EQ(fact(graph, "n1/gpu#2", graph::key::kNvlinks), "17");
 }
 
 TEST(SmiTopo, RefusesWhatIsNoWholeMatrix) {
@@ -243,11 +247,11 @@ TEST(SmiTopo, RefusesWhatIsNoWholeMatrix) {
       {"too many cells", "\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\t0\n", "more cells"},
       {"columns behind the affinities", "\tGPU0\tCPU Affinity\tGPU1\n", "behind the affinities"},
       {"too many", many + "\n", "600 columns"},
-      {"too long", std::string(kMostSmiBytes + 1, ' '), "too much"},
+      {"too long", std::string(sources::kMostSmiBytes + 1, ' '), "too much"},
   };
   for (const Row& row : rows) {
     try {
-      (void)read_smi_topo(row.text, context());
+      (void)sources::read_smi_topo(row.text, context());
       ADD_FAILURE() << row.name << " was read";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User) << row.name;
@@ -298,7 +302,7 @@ TEST(SmiTopo, AffinitiesThatRanTogetherOrEndEarlyAreRefused) {
   };
   for (const Row& row : rows) {
     try {
-      (void)read_smi_topo(row.text, context());
+      (void)sources::read_smi_topo(row.text, context());
       EXPECT_STREQ(row.why, "") << row.name;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User) << row.name;
@@ -317,16 +321,17 @@ TEST(SmiTopo, APublicMatrixThatLostABlankIsRefused) {
   for (std::size_t at = fused.find(row_end); at != std::string::npos; at = fused.find(row_end)) {
     fused.replace(at, row_end.size(), "0-51,104-1550");
   }
-  EXPECT_THROW((void)read_smi_topo(fused, context()), base::Error);
+  EXPECT_THROW((void)sources::read_smi_topo(fused, context()), base::Error);
   // Wherever the matrix ends, no domain is another one: all that is read is as in the whole.
-  const Graph all = read_smi_topo(whole, context());
+  const graph::Graph all = sources::read_smi_topo(whole, context());
   const std::size_t last = whole.find("\nGPU7");
   const std::size_t end = std::min(whole.find('\n', last + 1), whole.size());
   for (std::size_t size = last; size < end; ++size) {
-    std::vector<Finding> findings;
+    std::vector<graph::Finding> findings;
     try {
-      const Graph graph = read_smi_topo(whole.substr(0, size), context(), &findings);
-      EXPECT_EQ(to_json(graph), to_json(all)) << whole.substr(last, size - last);
+      const graph::Graph graph =
+          sources::read_smi_topo(whole.substr(0, size), context(), &findings);
+      EXPECT_EQ(graph::to_json(graph), graph::to_json(all)) << whole.substr(last, size - last);
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
     }
@@ -342,17 +347,18 @@ TEST(SmiTopo, AMatrixThatIsCutOffGivesItsGpus) {
   const std::size_t first = whole.find("\nNIC0") + 1;
   const std::size_t end = whole.find("\nNIC9");
   ASSERT_NE(end, std::string::npos);
-  const Graph all = read_smi_topo(whole, context());
+  const graph::Graph all = sources::read_smi_topo(whole, context());
   for (std::size_t size = first; size < end; size += 7) {
     const std::string text = whole.substr(0, size);
-    EXPECT_THROW((void)read_smi_topo(text, context()), base::Error) << "nobody hears a finding";
-    std::vector<Finding> findings;
-    const Graph graph = read_smi_topo(text, context(), &findings);
-    EXPECT_THAT(graph.of_kind(Kind::Gpu), SizeIs(8));
-    EXPECT_THAT(graph.of_kind(Kind::Nic), IsEmpty()) << "their names are gone";
+    EXPECT_THROW((void)sources::read_smi_topo(text, context()), base::Error)
+        << "nobody hears a finding";
+    std::vector<graph::Finding> findings;
+    const graph::Graph graph = sources::read_smi_topo(text, context(), &findings);
+    EXPECT_THAT(graph.of_kind(graph::Kind::Gpu), SizeIs(8));
+    EXPECT_THAT(graph.of_kind(graph::Kind::Nic), IsEmpty()) << "their names are gone";
     EXPECT_EQ(graph.links().size(), all.links().size());
     EXPECT_EQ(path(graph, "gpu#0", "gpu#7"), "NV12");
-    EXPECT_EQ(fact(graph, "n1/gpu#2", key::kNuma), fact(all, "n1/gpu#2", key::kNuma));
+    EXPECT_EQ(fact(graph, "n1/gpu#2", graph::key::kNuma), fact(all, "n1/gpu#2", graph::key::kNuma));
     ASSERT_THAT(findings, SizeIs(1));
     EXPECT_EQ(findings[0].id, "reading.cut_off");
     EXPECT_THAT(findings[0].words, HasSubstr("topo.txt: the matrix is cut off at the row of NIC"));
@@ -375,9 +381,11 @@ TEST(SmiTopo, ACutThroughGpusIsRefused) {
       {"\tmlx5_0\tmlx5_1\n", 0},
   };
   for (const auto& [text, cuts] : rows) {
-    std::vector<Finding> findings;
+    std::vector<graph::Finding> findings;
     try {
-      EXPECT_THAT(read_smi_topo(text, context(), &findings).of_kind(Kind::Gpu), SizeIs(1)) << text;
+      EXPECT_THAT(sources::read_smi_topo(text, context(), &findings).of_kind(graph::Kind::Gpu),
+                  SizeIs(1))
+          << text;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User) << text;
       findings.clear();
@@ -389,17 +397,19 @@ TEST(SmiTopo, ACutThroughGpusIsRefused) {
 TEST(SmiNvlink, ReadsThePublicLists) {
   REGATTA_NEED_SHARED("topologies/misc");
   const auto folder = tests::shared_path("topologies/misc");
-  const Graph a100 = read_smi_nvlink(read_file(folder / "nvidia-smi-nvlink-s.a100.txt"), context());
-  EXPECT_THAT(a100.of_kind(Kind::Gpu), SizeIs(8));
-  for (const VertexIndex gpu : a100.of_kind(Kind::Gpu)) {
+  const graph::Graph a100 =
+      sources::read_smi_nvlink(read_file(folder / "nvidia-smi-nvlink-s.a100.txt"), context());
+  EXPECT_THAT(a100.of_kind(graph::Kind::Gpu), SizeIs(8));
+  for (const graph::VertexIndex gpu : a100.of_kind(graph::Kind::Gpu)) {
     const auto& facts = a100.vertex(gpu).facts;
-    EXPECT_EQ(integer_of(a100, facts, key::kNvlinks), 12);
-    EXPECT_EQ(integer_of(a100, facts, key::kNvlinksDown), 0);
-    EXPECT_EQ(number_of(a100, facts, key::kNvlinkRate), 25);
-    EXPECT_EQ(integer_of(a100, facts, key::kComputeCapability), 80);
+    EXPECT_EQ(graph::integer_of(a100, facts, graph::key::kNvlinks), 12);
+    EXPECT_EQ(graph::integer_of(a100, facts, graph::key::kNvlinksDown), 0);
+    EXPECT_EQ(graph::number_of(a100, facts, graph::key::kNvlinkRate), 25);
+    EXPECT_EQ(graph::integer_of(a100, facts, graph::key::kComputeCapability), 80);
   }
-  const Graph a10 = read_smi_nvlink(read_file(folder / "nvidia-smi-nvlink-s.a10.txt"), context());
-  EXPECT_THAT(a10.of_kind(Kind::Gpu), IsEmpty());
+  const graph::Graph a10 =
+      sources::read_smi_nvlink(read_file(folder / "nvidia-smi-nvlink-s.a10.txt"), context());
+  EXPECT_THAT(a10.of_kind(graph::Kind::Gpu), IsEmpty());
   EXPECT_THAT(a10.vertices(), SizeIs(1));
 }
 
@@ -412,14 +422,16 @@ TEST(SmiNvlink, CountsLinksThatAreDown) {
       "GPU 2: NVIDIA H100 PCIe (UUID: GPU-2)\n"
       "\t NVML: Unable to retrieve NVLink information as all links are inActive\n"
       "GPU 3: NVIDIA L4 (UUID: GPU-3)\n";
-  const Graph graph = read_smi_nvlink(text, context());
-  EXPECT_EQ(fact(graph, "n1/gpu#1", key::kNvlinks), "2");
-  EXPECT_EQ(fact(graph, "n1/gpu#1", key::kNvlinksDown), "1");
-  EXPECT_EQ(fact(graph, "n1/gpu#1", key::kUuid), "GPU-1");
-  EXPECT_EQ(number_of(graph, graph.vertex(graph.find("n1/gpu#1")).facts, key::kNvlinkRate), 25);
-  EXPECT_EQ(fact(graph, "n1/gpu#2", key::kNvlinks), "0");
-  EXPECT_EQ(fact(graph, "n1/gpu#2", key::kNvlinksDown), "") << "nobody says how many";
-  EXPECT_EQ(fact(graph, "n1/gpu#3", key::kNvlinks), "");
+  const graph::Graph graph = sources::read_smi_nvlink(text, context());
+  EXPECT_EQ(fact(graph, "n1/gpu#1", graph::key::kNvlinks), "2");
+  EXPECT_EQ(fact(graph, "n1/gpu#1", graph::key::kNvlinksDown), "1");
+  EXPECT_EQ(fact(graph, "n1/gpu#1", graph::key::kUuid), "GPU-1");
+  EXPECT_EQ(
+      graph::number_of(graph, graph.vertex(graph.find("n1/gpu#1")).facts, graph::key::kNvlinkRate),
+      25);
+  EXPECT_EQ(fact(graph, "n1/gpu#2", graph::key::kNvlinks), "0");
+  EXPECT_EQ(fact(graph, "n1/gpu#2", graph::key::kNvlinksDown), "") << "nobody says how many";
+  EXPECT_EQ(fact(graph, "n1/gpu#3", graph::key::kNvlinks), "");
 }
 
 TEST(SmiNvlink, RefusesOtherOutput) {
@@ -439,7 +451,7 @@ TEST(SmiNvlink, RefusesOtherOutput) {
   };
   for (const auto& [text, why] : rows) {
     try {
-      (void)read_smi_nvlink(text, context());
+      (void)sources::read_smi_nvlink(text, context());
       ADD_FAILURE() << text << " was read";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User) << text;

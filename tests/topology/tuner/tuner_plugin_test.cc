@@ -17,9 +17,9 @@
 #include "base/text.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/sanitizers.h"
+#include "topology/plan/tuner_table.h"
 #include "topology/tuner/nccl_tuner.h"
 #include "topology/tuner/plan_file.h"
-#include "topology/plan/tuner_table.h"
 
 namespace regatta::topology {
 namespace {
@@ -28,8 +28,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kKib = 1024, kMib = 1024 * kKib;
-constexpr int kAllReduce = static_cast<int>(Collective::AllReduce);
-constexpr int kAllGather = static_cast<int>(Collective::AllGather);
+constexpr int kAllReduce = static_cast<int>(nccl::Collective::AllReduce);
+constexpr int kAllGather = static_cast<int>(nccl::Collective::AllGather);
 
 // What the plug-in logged; NCCL's logger is a plain function, too.
 std::vector<std::string>& logged() {
@@ -48,18 +48,22 @@ void keep_log(int level, unsigned long, const char*, int, const char* format, ..
 
 // 16 ranks on 2 nodes: all-reduce by ring LL with 8 channels from 1 to 64 KiB, by tree Simple from
 // there to 1 MiB, by NVLSTree from 4 MiB on; all-gather by PAT from 256 B on.
-TunerTable a_table() {
-  TunerTable table;
+plan::TunerTable a_table() {
+  plan::TunerTable table;
   table.ranks = 16;
   table.nodes = 2;
   table.nccl_version = 22809;
-  const auto add = [&](Collective collective, std::uint64_t from, std::uint64_t to, Way way) {
+  const auto add = [&](nccl::Collective collective, std::uint64_t from, std::uint64_t to,
+                       nccl::Way way) {
     table.ranges.push_back({collective, from, to, way, 20, 30, true});
   };
-  add(Collective::AllGather, 256, TunedRange::kNoEnd, {Algorithm::Pat, Protocol::Simple});
-  add(Collective::AllReduce, kKib, 64 * kKib, {Algorithm::Ring, Protocol::Ll, 8});
-  add(Collective::AllReduce, 64 * kKib, kMib, {Algorithm::Tree, Protocol::Simple});
-  add(Collective::AllReduce, 4 * kMib, TunedRange::kNoEnd, {Algorithm::NvlsTree, Protocol::Simple});
+  add(nccl::Collective::AllGather, 256, plan::TunedRange::kNoEnd,
+      {nccl::Algorithm::Pat, nccl::Protocol::Simple});
+  add(nccl::Collective::AllReduce, kKib, 64 * kKib, {nccl::Algorithm::Ring, nccl::Protocol::Ll, 8});
+  add(nccl::Collective::AllReduce, 64 * kKib, kMib,
+      {nccl::Algorithm::Tree, nccl::Protocol::Simple});
+  add(nccl::Collective::AllReduce, 4 * kMib, plan::TunedRange::kNoEnd,
+      {nccl::Algorithm::NvlsTree, nccl::Protocol::Simple});
   return table;
 }
 
@@ -69,7 +73,7 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 
-using Costs = std::array<std::array<float, kProtocols>, kAlgorithms>;
+using Costs = std::array<std::array<float, nccl::kProtocols>, nccl::kAlgorithms>;
 
 // Ring with LL128 is the fastest; everything is there.
 Costs all_costs() {
@@ -83,8 +87,8 @@ const Taken kOwn = {1, 1, 0};
 Taken least(const Costs& costs, int channels) {
   Taken taken = {-1, -1, channels};
   float best = 1e30F;
-  for (int a = 0; a < kAlgorithms; ++a) {
-    for (int p = 0; p < kProtocols; ++p) {
+  for (int a = 0; a < nccl::kAlgorithms; ++a) {
+    for (int p = 0; p < nccl::kProtocols; ++p) {
       const float cost = costs[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)];
       if (cost >= 0 && cost < best) {
         best = cost;
@@ -102,7 +106,7 @@ class TunerPlugin : public testing::Test {
     logged().clear();
     for (const char* name : {"NCCL_ALGO", "NCCL_PROTO"}) unsetenv(name);
     setenv("REGATTA_TUNER", "on", 1);
-    write(to_tuner_file(a_table()));
+    write(plan::to_tuner_file(a_table()));
     library_ = dlopen(TUNER_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
   }
@@ -209,8 +213,8 @@ TEST_F(TunerPlugin, AnswersByTheTableAtItsEdges) {
       {kAllReduce, ~std::size_t{0}, nvls_tree},
       {kAllGather, 255, kOwn},
       {kAllGather, 256, pat},
-      {static_cast<int>(Collective::ReduceScatter), 2 * kKib, kOwn},
-      {static_cast<int>(Collective::Broadcast), 2 * kKib, kOwn},
+      {static_cast<int>(nccl::Collective::ReduceScatter), 2 * kKib, kOwn},
+      {static_cast<int>(nccl::Collective::Broadcast), 2 * kKib, kOwn},
       {-1, 2 * kKib, kOwn},
       {std::numeric_limits<int>::min(), 2 * kKib, kOwn},
       {5, 2 * kKib, kOwn},  // send and receive
@@ -266,48 +270,66 @@ TEST_F(TunerPlugin, Version2NamesOnlyWhatIsThereForCertain) {
   struct Row {
     const char* name;
     int nodes;
-    Collective collective;
-    Way way;
+    nccl::Collective collective;
+    nccl::Way way;
     bool collnet, nvls, named;
   };
-  const Way nvls = {Algorithm::Nvls, Protocol::Simple};
-  const Way nvls_tree = {Algorithm::NvlsTree, Protocol::Simple};
-  const Way direct = {Algorithm::CollNetDirect, Protocol::Simple};
+  const nccl::Way nvls = {nccl::Algorithm::Nvls, nccl::Protocol::Simple};
+  const nccl::Way nvls_tree = {nccl::Algorithm::NvlsTree, nccl::Protocol::Simple};
+  const nccl::Way direct = {nccl::Algorithm::CollNetDirect, nccl::Protocol::Simple};
   const Row rows[] = {
-      {"ring", 2, Collective::Broadcast, {Algorithm::Ring, Protocol::Simple}, false, false, true},
-      {"LL128", 2, Collective::AllReduce, {Algorithm::Ring, Protocol::Ll128}, true, true, false},
-      {"tree", 2, Collective::AllReduce, {Algorithm::Tree, Protocol::Ll}, false, false, true},
+      {"ring",
+       2,
+       nccl::Collective::Broadcast,
+       {nccl::Algorithm::Ring, nccl::Protocol::Simple},
+       false,
+       false,
+       true},
+      {"LL128",
+       2,
+       nccl::Collective::AllReduce,
+       {nccl::Algorithm::Ring, nccl::Protocol::Ll128},
+       true,
+       true,
+       false},
+      {"tree",
+       2,
+       nccl::Collective::AllReduce,
+       {nccl::Algorithm::Tree, nccl::Protocol::Ll},
+       false,
+       false,
+       true},
       {"tree of a gather",
        2,
-       Collective::AllGather,
-       {Algorithm::Tree, Protocol::Ll},
+       nccl::Collective::AllGather,
+       {nccl::Algorithm::Tree, nccl::Protocol::Ll},
        true,
        true,
        false},
-      {"NVLS", 1, Collective::AllReduce, nvls, false, true, true},
-      {"NVLS that is not there", 1, Collective::AllReduce, nvls, true, false, false},
-      {"NVLS between nodes", 2, Collective::AllReduce, nvls, false, true, false},
-      {"NVLS between nodes with SHARP", 2, Collective::AllReduce, nvls, true, true, true},
-      {"NVLS tree", 2, Collective::AllReduce, nvls_tree, false, true, true},
-      {"NVLS tree on one node", 1, Collective::AllReduce, nvls_tree, false, true, false},
+      {"NVLS", 1, nccl::Collective::AllReduce, nvls, false, true, true},
+      {"NVLS that is not there", 1, nccl::Collective::AllReduce, nvls, true, false, false},
+      {"NVLS between nodes", 2, nccl::Collective::AllReduce, nvls, false, true, false},
+      {"NVLS between nodes with SHARP", 2, nccl::Collective::AllReduce, nvls, true, true, true},
+      {"NVLS tree", 2, nccl::Collective::AllReduce, nvls_tree, false, true, true},
+      {"NVLS tree on one node", 1, nccl::Collective::AllReduce, nvls_tree, false, true, false},
       {"NVLS with LL",
        1,
-       Collective::AllReduce,
-       {Algorithm::Nvls, Protocol::Ll},
+       nccl::Collective::AllReduce,
+       {nccl::Algorithm::Nvls, nccl::Protocol::Ll},
        true,
        true,
        false},
-      {"direct", 2, Collective::AllReduce, direct, true, false, true},
-      {"direct without SHARP", 2, Collective::AllReduce, direct, false, false, false},
+      {"direct", 2, nccl::Collective::AllReduce, direct, true, false, true},
+      {"direct without SHARP", 2, nccl::Collective::AllReduce, direct, false, false, false},
   };
   const auto* tuner = symbol<const NcclTunerV2>("ncclTunerPlugin_v2");
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    TunerTable table;
+    plan::TunerTable table;
     table.ranks = 16;
     table.nodes = row.nodes;
-    table.ranges = {{row.collective, 256, TunedRange::kNoEnd, row.way}};
-    write(to_tuner_file(table));
+    table.ranges = {{row.collective, 256, plan::TunedRange::kNoEnd, row.way}};
+    write(plan::to_tuner_file(table));
     void* const context = open(2, 16, static_cast<std::size_t>(row.nodes));
     int algorithm = -1, protocol = -1, channels = 0;
     EXPECT_EQ(tuner->get_coll_info(context, static_cast<int>(row.collective), kKib, row.collnet,
@@ -384,7 +406,7 @@ TEST_F(TunerPlugin, StandsDownWhereSomebodyElseDecides) {
 }
 
 TEST_F(TunerPlugin, RefusesEveryDamage) {
-  const std::string good = to_tuner_file(a_table());
+  const std::string good = plan::to_tuner_file(a_table());
   ASSERT_EQ(complaint(good), nullptr);
   for (std::size_t size = 0; size < good.size(); ++size) {
     EXPECT_NE(complaint(good.substr(0, size)), nullptr) << size;
@@ -451,7 +473,7 @@ TEST_F(TunerPlugin, RefusesWhatNobodyMeans) {
        }},
       {"out of order", [](FileHead*, FileRange* r) { r->collective = 4; }},  // to no end, then more
   };
-  const std::string good = to_tuner_file(a_table());
+  const std::string good = plan::to_tuner_file(a_table());
   for (const Row& row : rows) {
     FileHead head;
     FileRange range = tuner::range_at(good.data(), 0);
@@ -486,7 +508,7 @@ TEST_F(TunerPlugin, WhatIsNoFileDoesNotStopIt) {
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   refuse(fifo, "is not a file");
   const base::Path large = directory_.path() / "large";
-  write(to_tuner_file(a_table()));
+  write(plan::to_tuner_file(a_table()));
   std::filesystem::copy_file(directory_.path() / "plan.tuner", large);
   std::filesystem::resize_file(large, 40 + 40 * std::uintmax_t{1000000});
   refuse(large, "is too long");
@@ -499,7 +521,7 @@ class TunerHost : public testing::Test {
  protected:
   std::string run(const base::Path& program, std::map<std::string, std::string> environment) {
     const base::Path file = directory_.path() / "plan.tuner";
-    std::ofstream(file, std::ios::binary) << to_tuner_file(a_table());
+    std::ofstream(file, std::ios::binary) << plan::to_tuner_file(a_table());
     environment["REGATTA_TUNER_FILE"] = file.string();
     base::Command command;
     command.arguments = {program.string(), TUNER_PLUGIN, "16", "2"};

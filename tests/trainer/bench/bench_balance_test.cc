@@ -17,18 +17,18 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-BenchBalanceOptions options_of(int ranks, int per_rank) {
-  BenchBalanceOptions options;
-  options.shape = preset_shape("large");
+bench::BenchBalanceOptions options_of(int ranks, int per_rank) {
+  bench::BenchBalanceOptions options;
+  options.shape = contract::preset_shape("large");
   options.shape.vocabulary = 30522;
   options.ranks = ranks;
   options.batch = ranks * per_rank;
   return options;
 }
 
-LengthTable default_table() {
+contract::LengthTable default_table() {
   const std::string path = REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv";
-  return LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path);
+  return contract::LengthTable::parse(base::posix_file_system().read(path, 1 << 20), path);
 }
 
 using Ways = std::map<std::string, nlohmann::json>;
@@ -39,8 +39,8 @@ Ways by_name(const nlohmann::json& measured) {
   return ways;
 }
 
-Ways ways_of(const BenchBalanceOptions& options) {
-  return by_name(nlohmann::json::parse(bench_balance(default_table(), options))["ways"]);
+Ways ways_of(const bench::BenchBalanceOptions& options) {
+  return by_name(nlohmann::json::parse(bench::bench_balance(default_table(), options))["ways"]);
 }
 
 double tokens(const nlohmann::json& way) { return way["tokens"]["mean"]; }
@@ -61,7 +61,7 @@ TEST(BenchBalance, AThousandRanksOf16) {
 }
 
 TEST(BenchBalance, FiguresFitTogether) {
-  BenchBalanceOptions options = options_of(4, 10);
+  bench::BenchBalanceOptions options = options_of(4, 10);
   options.ranks_per_node = 2;
   options.steps = 30;
   const auto ways = ways_of(options);
@@ -82,8 +82,8 @@ TEST(BenchBalance, FiguresFitTogether) {
   EXPECT_EQ(ways.at("exchange, moved")["tokens"], ways.at("global longest-first")["tokens"]);
   // Three of four samples change their rank.
   EXPECT_NEAR(ways.at("exchange, moved")["bytes_per_step"].get<double>(),
-              0.75 * kBytesPerToken * 255.3 * options.batch,
-              0.15 * kBytesPerToken * 255.3 * options.batch);
+              0.75 * bench::kBytesPerToken * 255.3 * options.batch,
+              0.15 * bench::kBytesPerToken * 255.3 * options.batch);
   EXPECT_LT(ways.at("packed rows, unpadded")["idle_share"],
             ways.at("packed rows, padded")["idle_share"]);
   EXPECT_EQ(ways_of(options), ways) << "seeded";
@@ -91,25 +91,28 @@ TEST(BenchBalance, FiguresFitTogether) {
 
 TEST(BenchBalance, RefusesWhatDoesNotFit) {
   EXPECT_THROW((void)ways_of(options_of(12, 4)), base::Error);  // nodes of 8
-  BenchBalanceOptions few = options_of(8, 1);
+  bench::BenchBalanceOptions few = options_of(8, 1);
   few.batch = 7;
   EXPECT_THROW((void)ways_of(few), base::Error);
 }
 
 TEST(BenchBalance, TableHasALineForEachWay) {
-  BenchBalanceOptions options = options_of(8, 2);
+  bench::BenchBalanceOptions options = options_of(8, 2);
   options.steps = 2;
-  const std::string table = bench_balance_table(bench_balance(default_table(), options));
+  const std::string table =
+      bench::bench_balance_table(bench::bench_balance(default_table(), options));
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 13);
 }
 
 // Classes come from the lengths at hand, and the figures say which.
 TEST(BenchBalance, ShortSamplesHaveClassesToo) {
-  const LengthTable table = LengthTable::parse("4,127,0.4\n128,128,0.6\n", "short");
-  const std::string json = bench_balance(table, options_of(8, 16));
+  const contract::LengthTable table =
+      contract::LengthTable::parse("4,127,0.4\n128,128,0.6\n", "short");
+  const std::string json = bench::bench_balance(table, options_of(8, 16));
   const auto parsed = nlohmann::json::parse(json);
-  const auto strata = parsed["strata"].get<StratumLimits>();
-  EXPECT_EQ(strata, stratum_limits(table.evenly(kStratumSamples))) << "the best, as elsewhere";
+  const auto strata = parsed["strata"].get<contract::StratumLimits>();
+  EXPECT_EQ(strata, contract::stratum_limits(table.evenly(contract::kStratumSamples)))
+      << "the best, as elsewhere";
   EXPECT_GT(strata[0], 4);
   EXPECT_GT(strata[1], strata[0]);
   EXPECT_GT(strata[2], strata[1]);
@@ -117,33 +120,33 @@ TEST(BenchBalance, ShortSamplesHaveClassesToo) {
   const std::string line = "classes of up to " + std::to_string(strata[0]) + ", " +
                            std::to_string(strata[1]) + ", " + std::to_string(strata[2]) +
                            ", and more tokens\n";
-  EXPECT_NE(bench_balance_table(json).find(line), std::string::npos);
+  EXPECT_NE(bench::bench_balance_table(json).find(line), std::string::npos);
   const Ways ways = by_name(parsed["ways"]);
   EXPECT_LT(tokens(ways.at("stratified")) - 1, (tokens(ways.at("none")) - 1) / 3);
 }
 
 TEST(BenchBalance, SmallBatchesAreTheSameBenchmark) {
-  BenchBalanceOptions options = options_of(16, 3);
+  bench::BenchBalanceOptions options = options_of(16, 3);
   options.steps = 70;  // a window and a bit
-  const std::string json = bench_small_batches(default_table(), options);
+  const std::string json = bench::bench_small_batches(default_table(), options);
   const auto parsed = nlohmann::json::parse(json);
-  ASSERT_EQ(parsed["batches"].size(), std::size(kSmallBatches));
+  ASSERT_EQ(parsed["batches"].size(), std::size(bench::kSmallBatches));
   double before = 10;
-  for (std::size_t i = 0; i < std::size(kSmallBatches); ++i) {
+  for (std::size_t i = 0; i < std::size(bench::kSmallBatches); ++i) {
     const auto& batch = parsed["batches"][i];
-    EXPECT_EQ(batch["samples_per_rank"], kSmallBatches[i]);
+    EXPECT_EQ(batch["samples_per_rank"], bench::kSmallBatches[i]);
     const Ways ways = by_name(batch["ways"]);
-    BenchBalanceOptions same = options;
-    same.batch = 16 * kSmallBatches[i];
+    bench::BenchBalanceOptions same = options;
+    same.batch = 16 * bench::kSmallBatches[i];
     EXPECT_EQ(ways, ways_of(same));
     // One sample each: nothing can be evened out. With more there is ever more to be gained.
-    if (kSmallBatches[i] == 1) {
+    if (bench::kSmallBatches[i] == 1) {
       EXPECT_EQ(ways.at("global longest-first")["tokens"], ways.at("none")["tokens"]);
     }
     EXPECT_LT(tokens(ways.at("global longest-first")), before);
     before = tokens(ways.at("global longest-first"));
   }
-  const std::string table = bench_small_batches_table(json);
+  const std::string table = bench::bench_small_batches_table(json);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 12);
 }
 

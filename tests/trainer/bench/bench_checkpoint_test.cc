@@ -16,8 +16,8 @@ using namespace regatta::trainer;  // the subject
 using nlohmann::json;
 using testing::HasSubstr;
 
-ModelShape small_shape(int hidden) {
-  ModelShape shape = preset_shape("tiny");
+contract::ModelShape small_shape(int hidden) {
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.hidden = hidden;
   shape.heads = 2;
   shape.feed_forward = 2 * hidden;
@@ -40,14 +40,14 @@ class BenchCheckpointTest : public testing::Test {
     options_.digest_bytes = 1 << 20;
   }
   json measured() {
-    const auto device = make_cpu_device(1);
-    const LengthTable lengths = LengthTable::parse("8,39,1\n", "t");
-    return json::parse(bench_checkpoint(*device, base::system_clock(), lengths, options_));
+    const auto device = cpu::make_cpu_device(1);
+    const contract::LengthTable lengths = contract::LengthTable::parse("8,39,1\n", "t");
+    return json::parse(bench::bench_checkpoint(*device, base::system_clock(), lengths, options_));
   }
   std::vector<std::string> left() { return base::posix_file_system().list(directory_.path()); }
 
   TemporaryDirectory directory_;
-  BenchCheckpointOptions options_;
+  bench::BenchCheckpointOptions options_;
 };
 
 TEST_F(BenchCheckpointTest, ReportsFiguresThatFitTogether) {

@@ -11,13 +11,13 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/ranks/thread_ranks.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "topology/nccl/nccl_tests_log.h"
 #include "trainer/bench/bench_plan.h"
+#include "trainer/cpu/cpu_device.h"
 #include "trainer/ranks/borrowed_communicator.h"
 #include "trainer/step/buckets.h"
-#include "trainer/cpu/cpu_device.h"
 
 namespace regatta::tests {
 namespace {
@@ -25,13 +25,13 @@ namespace {
 using namespace regatta::trainer;  // the subject
 using testing::ElementsAre;
 using testing::HasSubstr;
-using topology::Collective;
+using topology::nccl::Collective;
 
 TEST(CommSizes, GrowFromTheLeastToTheMost) {
   struct Row {
     const char* name;
     Collective collective;
-    CommSizes sizes;
+    bench::CommSizes sizes;
     int parts;
     std::vector<std::int64_t> expected;
   };
@@ -44,18 +44,19 @@ TEST(CommSizes, GrowFromTheLeastToTheMost) {
       {"a step that hardly steps", Collective::ReduceScatter, {512, 1024, 1.4}, 2, {512, 1024}},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(comm_sizes(row.collective, row.sizes, row.parts), row.expected) << row.name;
+    EXPECT_EQ(bench::comm_sizes(row.collective, row.sizes, row.parts), row.expected) << row.name;
   }
 }
 
 TEST(CommSizes, RefusesWhatIsNone) {
-  const CommSizes bad[] = {{0, 10, 2},
-                           {20, 10, 2},
-                           {1, 10, 1},
-                           {1, 10, std::numeric_limits<double>::quiet_NaN()},
-                           {1, 1 << 30, 1.0001}};
-  for (const CommSizes& sizes : bad) {
-    EXPECT_THROW((void)comm_sizes(Collective::AllReduce, sizes, 2), base::Error) << sizes.factor;
+  const bench::CommSizes bad[] = {{0, 10, 2},
+                                  {20, 10, 2},
+                                  {1, 10, 1},
+                                  {1, 10, std::numeric_limits<double>::quiet_NaN()},
+                                  {1, 1 << 30, 1.0001}};
+  for (const bench::CommSizes& sizes : bad) {
+    EXPECT_THROW((void)bench::comm_sizes(Collective::AllReduce, sizes, 2), base::Error)
+        << sizes.factor;
   }
 }
 
@@ -67,13 +68,13 @@ TEST(MeasureCollective, EveryCollectiveOnEveryLayout) {
     for (const Collective collective :
          {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}) {
       std::mutex mutex;
-      std::vector<std::vector<CommRow>> of_ranks;
+      std::vector<std::vector<bench::CommRow>> of_ranks;
       ThreadRanks world(row.ranks, row.node_ranks);
-      world.run([&](Communicator& communicator) {
-        const auto device = make_cpu_device(1);
-        const auto sizes = comm_sizes(collective, {4, 5000, 8}, communicator.parts());
-        auto rows =
-            measure_collective(*device, communicator, base::system_clock(), collective, sizes, 3);
+      world.run([&](ranks::Communicator& communicator) {
+        const auto device = cpu::make_cpu_device(1);
+        const auto sizes = bench::comm_sizes(collective, {4, 5000, 8}, communicator.parts());
+        auto rows = bench::measure_collective(*device, communicator, base::system_clock(),
+                                              collective, sizes, 3);
         ASSERT_EQ(rows.size(), sizes.size());
         for (std::size_t i = 0; i < rows.size(); ++i) {
           EXPECT_EQ(rows[i].bytes, sizes[i]);
@@ -94,32 +95,32 @@ TEST(MeasureCollective, EveryCollectiveOnEveryLayout) {
 }
 
 // One element of one rank is off by one after each collective of more than 100 bytes.
-class Wrong final : public BorrowedCommunicator {
+class Wrong final : public ranks::BorrowedCommunicator {
  public:
-  using BorrowedCommunicator::BorrowedCommunicator;
-  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+  using ranks::BorrowedCommunicator::BorrowedCommunicator;
+  [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream stream, device::View x) override {
     last_ = x;
-    return BorrowedCommunicator::all_reduce_sum(stream, x);
+    return ranks::BorrowedCommunicator::all_reduce_sum(stream, x);
   }
-  void finish(Stream stream, Pending pending) override {
-    BorrowedCommunicator::finish(stream, pending);
+  void finish(device::Stream stream, ranks::Pending pending) override {
+    ranks::BorrowedCommunicator::finish(stream, pending);
     if (rank() == 1 && last_.bytes() > 100) last_.floats()[last_.size - 1] += 1;
   }
 
  private:
-  View last_;
+  device::View last_;
 };
 
 TEST(MeasureCollective, AWrongElementOfOneRankEndsItOnAll) {
   std::mutex mutex;
   std::vector<std::string> messages;
   ThreadRanks world(2);
-  world.run([&](Communicator& communicator) {
-    const auto device = make_cpu_device(1);
+  world.run([&](ranks::Communicator& communicator) {
+    const auto device = cpu::make_cpu_device(1);
     Wrong wrong(communicator);
     try {
-      (void)measure_collective(*device, wrong, base::system_clock(), Collective::AllReduce,
-                               {64, 128}, 1);
+      (void)bench::measure_collective(*device, wrong, base::system_clock(), Collective::AllReduce,
+                                      {64, 128}, 1);
     } catch (const base::Error& error) {
       const std::scoped_lock lock(mutex);
       EXPECT_EQ(error.code(), base::Code::Operator);
@@ -130,22 +131,22 @@ TEST(MeasureCollective, AWrongElementOfOneRankEndsItOnAll) {
   EXPECT_THAT(messages, ElementsAre(says, says));
 }
 
-CommReport report_of(Collective collective, int ranks) {
-  CommReport report;
+bench::CommReport report_of(Collective collective, int ranks) {
+  bench::CommReport report;
   report.collective = collective;
   for (int rank = 0; rank < ranks; ++rank) report.hosts.push_back(rank < 2 ? "node01" : "node02");
   report.device = "CPU, 1 threads";
   report.shared_object = "libmpi.so.40.30.4";
-  report.link = LinkModel{25e-6, 1.5e9};
+  report.link = ranks::LinkModel{25e-6, 1.5e9};
   // 1 MB in 50 µs are 20 GB/s; medians of rounds.
   report.rows = {{768, {3e-6, 1e-6, 2e-6}}, {1'000'192, {50e-6, 500e-6, 40e-6}}};
   return report;
 }
 
 void expect_read_back(const std::string& text, Collective collective, int ranks, int nodes) {
-  const topology::NcclTestLog log = topology::parse_nccl_tests_log(text, "comm");
+  const topology::nccl::NcclTestLog log = topology::nccl::parse_nccl_tests_log(text, "comm");
   EXPECT_EQ(log.collective, collective);
-  EXPECT_EQ(log.program, comm_program(collective));
+  EXPECT_EQ(log.program, bench::comm_program(collective));
   EXPECT_EQ(log.ranks, ranks);
   EXPECT_EQ(log.nodes, nodes);
   EXPECT_EQ(log.gpu_model, "CPU, 1 threads");
@@ -162,16 +163,16 @@ TEST(CommReport, IsReadAsALogOfNcclTests) {
   for (const Collective collective :
        {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}) {
     for (const int ranks : {2, 3, 4}) {
-      SCOPED_TRACE(std::string(comm_program(collective)) + " of " + std::to_string(ranks));
-      const CommReport report = report_of(collective, ranks);
-      expect_read_back(comm_json(report), collective, ranks, ranks > 2 ? 2 : 1);
-      expect_read_back(comm_table(report), collective, ranks, ranks > 2 ? 2 : 1);
+      SCOPED_TRACE(std::string(bench::comm_program(collective)) + " of " + std::to_string(ranks));
+      const bench::CommReport report = report_of(collective, ranks);
+      expect_read_back(bench::comm_json(report), collective, ranks, ranks > 2 ? 2 : 1);
+      expect_read_back(bench::comm_table(report), collective, ranks, ranks > 2 ? 2 : 1);
     }
   }
 }
 
 TEST(CommReport, TellsWhatNcclTestsTells) {
-  const auto json = nlohmann::json::parse(comm_json(report_of(Collective::AllReduce, 4)));
+  const auto json = nlohmann::json::parse(bench::comm_json(report_of(Collective::AllReduce, 4)));
   const auto& row = json["results"][1];
   EXPECT_EQ(row["count"], 250'048);
   EXPECT_NEAR(row["in_place"]["alg_bw"].get<double>(), 20.00384, 1e-9);
@@ -182,10 +183,10 @@ TEST(CommReport, TellsWhatNcclTestsTells) {
   EXPECT_NEAR(json["regatta"]["link"]["gb_per_s"].get<double>(), 1.5, 1e-9);
   EXPECT_NEAR(json["regatta"]["link"]["latency_us"].get<double>(), 25, 1e-9);
   EXPECT_EQ(json["regatta"]["round_seconds"][0].size(), 3U);
-  CommReport gather = report_of(Collective::AllGather, 4);
+  bench::CommReport gather = report_of(Collective::AllGather, 4);
   gather.shared_object = "libnccl.so.2.28.9";
   gather.link.reset();
-  const auto other = nlohmann::json::parse(comm_json(gather));
+  const auto other = nlohmann::json::parse(bench::comm_json(gather));
   EXPECT_EQ(other["nccl_version"], 22809);
   EXPECT_EQ(other["results"][1]["count"], 62'512) << "of a rank";
   EXPECT_NEAR(other["results"][1]["in_place"]["bus_bw"].get<double>(), 0.75 * 20.00384, 1e-9);
@@ -193,15 +194,15 @@ TEST(CommReport, TellsWhatNcclTestsTells) {
 }
 
 TEST(MeasuredInputs, TakeMarksAsTheyCome) {
-  ModelShape shape = preset_shape("tiny");
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.vocabulary = 100;
-  const TensorTable table = make_tensor_table(shape);
-  const auto groups = buckets_as_announced(table);
-  StepMarks marks{1, 3, 3.5, 4, std::vector<double>(groups.size(), 2.0)};
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  const auto groups = step::buckets_as_announced(table);
+  bench::StepMarks marks{1, 3, 3.5, 4, std::vector<double>(groups.size(), 2.0)};
   marks.ready[1] = 1.5;                  // before the group that comes before it
   marks.ready[groups.size() - 2] = 2.5;  //
   marks.ready.back() = 3.2;              // after backward
-  const topology::StepInputs inputs = measured_inputs(table, marks);
+  const topology::plan::StepInputs inputs = bench::measured_inputs(table, marks);
   ASSERT_EQ(inputs.tensors.size(), table.tensors.size());
   EXPECT_EQ(inputs.forward_seconds, 1);
   EXPECT_EQ(inputs.compute_seconds, 3);
@@ -216,14 +217,15 @@ TEST(MeasuredInputs, TakeMarksAsTheyCome) {
   EXPECT_EQ(inputs.tensors[1].begin_byte, 4 * table.tensors[1].offset);
   // What run_step() demands of its inputs holds, and nothing is lost.
   const auto timeline =
-      topology::run_step(inputs, groups, topology::CommunicationCurve::of_line(0, 1e6));
+      topology::plan::run_step(inputs, groups, topology::nccl::CommunicationCurve::of_line(0, 1e6));
   EXPECT_NEAR(timeline.step_seconds, 3.5, 1e-3);
 }
 
 TEST(NoiseOfMedian, IsThatOfTheRoundsOverTheirRoot) {
-  EXPECT_EQ(noise_of_median({5, 5, 5, 5}), 0);
-  EXPECT_NEAR(noise_of_median({1, 2, 3, 4}), 2 * 1.2533 * 1.4826 * 1 / 2, 1e-9);
-  EXPECT_NEAR(noise_of_median({1, 2, 3, 4, 1000}), 2 * 1.2533 * 1.4826 * 1 / 2.23606798, 1e-6);
+  EXPECT_EQ(bench::noise_of_median({5, 5, 5, 5}), 0);
+  EXPECT_NEAR(bench::noise_of_median({1, 2, 3, 4}), 2 * 1.2533 * 1.4826 * 1 / 2, 1e-9);
+  EXPECT_NEAR(bench::noise_of_median({1, 2, 3, 4, 1000}), 2 * 1.2533 * 1.4826 * 1 / 2.23606798,
+              1e-6);
 }
 
 #ifdef REGATTA_TEST_MPI
@@ -251,11 +253,11 @@ TEST(BenchCommCommand, MeasuresMpiAndWritesAFileForEachCollective) {
   ASSERT_EQ(output.exit.code, 0) << output.errors;
   for (const Collective collective :
        {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}) {
-    std::string name = comm_program(collective);
+    std::string name = bench::comm_program(collective);
     EXPECT_THAT(output.text, HasSubstr(name));
     name = "comm-" + name.substr(0, name.find("_perf")) + ".json";
     const std::string text = text_of(directory.path() / name);
-    const topology::NcclTestLog log = topology::parse_nccl_tests_log(text, name);
+    const topology::nccl::NcclTestLog log = topology::nccl::parse_nccl_tests_log(text, name);
     EXPECT_EQ(log.collective, collective);
     EXPECT_EQ(log.ranks, 2);
     EXPECT_EQ(log.nodes, 1);
@@ -274,11 +276,11 @@ TEST(BenchCommCommand, ALinkIsWaitedFor) {
       directory.path());
   ASSERT_EQ(output.exit.code, 0) << output.errors;
   const auto log =
-      topology::parse_nccl_tests_log(text_of(directory.path() / "c.json"), "its own file");
+      topology::nccl::parse_nccl_tests_log(text_of(directory.path() / "c.json"), "its own file");
   ASSERT_EQ(log.rows.size(), 2U);
   EXPECT_GE(log.rows[0].us(), 20'000);
   EXPECT_GE(log.rows[1].us(), 30'000) << "1 MB at 0.1 GB/s are 10 ms";
-  EXPECT_EQ(topology::parse_nccl_tests_log(output.text, "the table").rows.size(), 2U);
+  EXPECT_EQ(topology::nccl::parse_nccl_tests_log(output.text, "the table").rows.size(), 2U);
 }
 
 TEST(BenchCommCommand, BadInputIsOneLine) {

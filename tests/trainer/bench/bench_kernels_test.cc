@@ -11,17 +11,17 @@
 #include "tests/trainer/device/recording_device.h"
 #include "tests/trainer/model/random_model.h"
 #include "trainer/bench/bench_kernel_cases.h"
-#include "trainer/model/bert.h"
 #include "trainer/cpu/cpu_device.h"
+#include "trainer/model/bert.h"
 
 namespace regatta::tests {
 namespace {
 
 using namespace regatta::trainer;  // the subject
 
-BenchKernelsOptions small_options() {
-  BenchKernelsOptions options;
-  options.shape = preset_shape("tiny");
+bench::BenchKernelsOptions small_options() {
+  bench::BenchKernelsOptions options;
+  options.shape = contract::preset_shape("tiny");
   options.shape.hidden = 32;
   options.shape.heads = 2;
   options.shape.feed_forward = 64;
@@ -39,10 +39,11 @@ BenchKernelsOptions small_options() {
   return options;
 }
 
-nlohmann::json run(const BenchKernelsOptions& options) {
-  const LengthTable lengths = LengthTable::parse("8,39,1\n", "t");
-  const auto device = make_cpu_device(1);
-  return nlohmann::json::parse(bench_kernels(*device, base::system_clock(), lengths, options));
+nlohmann::json run(const bench::BenchKernelsOptions& options) {
+  const contract::LengthTable lengths = contract::LengthTable::parse("8,39,1\n", "t");
+  const auto device = cpu::make_cpu_device(1);
+  return nlohmann::json::parse(
+      bench::bench_kernels(*device, base::system_clock(), lengths, options));
 }
 
 TEST(BenchKernels, TimesEveryOperationOfAStep) {
@@ -120,7 +121,7 @@ TEST(BenchKernels, TimeTimesRateIsWorkAndPercentIsOfTheCeiling) {
 // the vocabulary is rounded up by, and attention's backward, which counts the scores it computes
 // again.
 TEST(BenchKernels, CountsTheWorkOfAStep) {
-  const BenchKernelsOptions options = small_options();
+  const bench::BenchKernelsOptions options = small_options();
   const nlohmann::json json = run(options);
   double counted = 0;
   for (const auto& kernel : json["kernels"]) {
@@ -128,13 +129,15 @@ TEST(BenchKernels, CountsTheWorkOfAStep) {
       counted += kernel["flop"].get<double>() * kernel["calls_per_step"].get<double>();
     }
   }
-  const BatchSizes sizes{json["samples"], json["tokens"], json["squared_tokens"], json["masked"]};
+  const contract::BatchSizes sizes{json["samples"], json["tokens"], json["squared_tokens"],
+                                   json["masked"]};
   const double squared = static_cast<double>(sizes.squared_tokens);
   const double again = 0.5 * options.shape.layers * 4.0 * options.shape.hidden * squared;
   const double rounding =
       3.0 * 2 * options.shape.hidden * static_cast<double>(sizes.masked) *
-      static_cast<double>(vocabulary_rows(options.shape) - options.shape.vocabulary);
-  EXPECT_NEAR(counted, training_flops(options.shape, sizes) + again + rounding, 1e-9 * counted);
+      static_cast<double>(contract::vocabulary_rows(options.shape) - options.shape.vocabulary);
+  EXPECT_NEAR(counted, contract::training_flops(options.shape, sizes) + again + rounding,
+              1e-9 * counted);
 }
 
 std::map<std::string, double> counted(const std::vector<std::string>& lines, double times = 1) {
@@ -146,23 +149,23 @@ std::map<std::string, double> counted(const std::vector<std::string>& lines, dou
 // Each operation as often, with the same sizes, epilogues and sums as Bert asks for it: what
 // `bench kernels` adds up to a step is a step.
 TEST(BenchKernels, TimesTheOperationsThatBertAsksFor) {
-  for (const Gelu gelu : {Gelu::Erf, Gelu::Tanh}) {
-    BenchKernelsOptions options = small_options();
+  for (const contract::Gelu gelu : {contract::Gelu::Erf, contract::Gelu::Tanh}) {
+    bench::BenchKernelsOptions options = small_options();
     options.shape.gelu = gelu;
-    const LengthTable lengths = LengthTable::parse("8,39,1\n", "t");
-    const auto cpu = make_cpu_device(1);
+    const contract::LengthTable lengths = contract::LengthTable::parse("8,39,1\n", "t");
+    const auto cpu = cpu::make_cpu_device(1);
     std::vector<std::string> lines;
     const auto device = make_recording_device(*cpu, &lines);
     std::map<std::string, double> timed;
-    const KernelCases cases(*device, lengths, options);
-    for (const KernelCase& one : cases.cases()) {
+    const bench::KernelCases cases(*device, lengths, options);
+    for (const bench::KernelCase& one : cases.cases()) {
       lines.clear();
       one.enqueue();
       if (one.calls_per_step == 0) continue;
       for (const auto& [line, times] : counted(lines, one.calls_per_step)) timed[line] += times;
     }
 
-    std::vector<Sample> samples;
+    std::vector<samples::Sample> samples;
     std::mt19937 random(1);
     for (int i = 0; i < options.samples; ++i) {
       const auto length = std::min<std::int64_t>(lengths.quantile((i + 0.5) / options.samples),
@@ -171,15 +174,15 @@ TEST(BenchKernels, TimesTheOperationsThatBertAsksFor) {
       samples.push_back(random_sample(static_cast<int>(length), static_cast<int>(masked),
                                       options.shape, &random));
     }
-    Bert model(*device, options.shape, {{0.1, 0.1, 1}, Dtype::Float32, {}, true});
+    model::Bert model(*device, options.shape, {{0.1, 0.1, 1}, device::Dtype::Float32, {}, true});
     const std::vector<float> weights = random_weights(model.table(), 5);
     device->copy_to_device(0, model.parameters(), weights.data());
-    model.upload(collate(samples, {0, 1, 2, 3, 4, 5}), 1,
+    model.upload(samples::collate(samples, {0, 1, 2, 3, 4, 5}), 1,
                  {cases.sizes().masked, cases.sizes().samples});
     model.zero_gradients();
     model.reset_statistics();
     lines.clear();
-    model.forward(Mode::Training);
+    model.forward(model::Mode::Training);
     model.backward();
     EXPECT_EQ(timed, counted(lines));
   }
@@ -193,7 +196,7 @@ TEST(BenchKernels, LengthsAreCutToTheModelsPositions) {
 }
 
 TEST(BenchKernels, WithoutDropoutTheStepUsesTheOtherVariants) {
-  BenchKernelsOptions options = small_options();
+  bench::BenchKernelsOptions options = small_options();
   options.dropout = 0;
   const nlohmann::json json = run(options);
   std::map<std::string, double> calls;
@@ -207,8 +210,8 @@ TEST(BenchKernels, WithoutDropoutTheStepUsesTheOtherVariants) {
 }
 
 TEST(BenchKernels, RefusesATypeThatTheDeviceLacks) {
-  BenchKernelsOptions options = small_options();
-  options.dtype = Dtype::BFloat16;
+  bench::BenchKernelsOptions options = small_options();
+  options.dtype = device::Dtype::BFloat16;
   options.dtype_name = "bfloat16";
   try {
     (void)run(options);
@@ -221,7 +224,7 @@ TEST(BenchKernels, RefusesATypeThatTheDeviceLacks) {
 
 TEST(BenchKernels, TableHasALineForEveryOperation) {
   const nlohmann::json json = run(small_options());
-  const std::string table = bench_kernels_table(json.dump());
+  const std::string table = bench::bench_kernels_table(json.dump());
   for (const auto& kernel : json["kernels"]) {
     EXPECT_NE(table.find(kernel["name"].get<std::string>() + " "), std::string::npos);
   }

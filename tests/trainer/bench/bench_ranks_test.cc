@@ -22,27 +22,27 @@ using namespace regatta::trainer;  // the subject
 
 constexpr double kDeadline = 200;  // seconds for any command here, on any machine
 
-ModelShape shape_of(int positions) {
-  ModelShape shape = preset_shape("tiny");
+contract::ModelShape shape_of(int positions) {
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.vocabulary = 100;
   shape.max_positions = positions;
   return shape;
 }
 
 TEST(RandomSamples, EveryLengthAsOftenAsTheTableSays) {
-  const LengthTable table = LengthTable::parse("8,8,1\n20,20,3\n", "t");
-  const SampleStream stream = random_samples(table, shape_of(512), 40);
+  const contract::LengthTable table = contract::LengthTable::parse("8,8,1\n20,20,3\n", "t");
+  const samples::SampleStream stream = samples::random_samples(table, shape_of(512), 40);
   std::map<std::int32_t, int> counts;
   for (std::int64_t i = 0; i < 40; ++i) ++counts[stream.length(i)];
   EXPECT_EQ(counts, (std::map<std::int32_t, int>{{8, 10}, {20, 30}}));
 }
 
 TEST(RandomSamples, RepeatAfterAPeriodAndAreAsLongAsTheySay) {
-  const LengthTable table = LengthTable::parse("8,60,1\n", "t");
-  const SampleStream stream = random_samples(table, shape_of(40), 12);
+  const contract::LengthTable table = contract::LengthTable::parse("8,60,1\n", "t");
+  const samples::SampleStream stream = samples::random_samples(table, shape_of(40), 12);
   std::set<std::vector<std::int32_t>> seen;
   for (std::int64_t i = 0; i < 12; ++i) {
-    const Sample sample = stream.at(i);
+    const samples::Sample sample = stream.at(i);
     EXPECT_EQ(std::ssize(sample.ids), stream.length(i)) << i;
     EXPECT_LE(stream.length(i), 40) << "the model's positions";
     EXPECT_EQ(stream.at(i + 24).ids, sample.ids) << i;
@@ -55,11 +55,11 @@ TEST(RandomSamples, RepeatAfterAPeriodAndAreAsLongAsTheySay) {
 }
 
 TEST(RandomSamples, PaddingChangesNothingButLengths) {
-  const LengthTable table = LengthTable::parse("8,60,1\n", "t");
-  const SampleStream stream = random_samples(table, shape_of(64), 10);
-  const SampleStream padded = padded_samples(stream, 60);
+  const contract::LengthTable table = contract::LengthTable::parse("8,60,1\n", "t");
+  const samples::SampleStream stream = samples::random_samples(table, shape_of(64), 10);
+  const samples::SampleStream padded = samples::padded_samples(stream, 60);
   for (std::int64_t i = 0; i < 10; ++i) {
-    const Sample before = stream.at(i), after = padded.at(i);
+    const samples::Sample before = stream.at(i), after = padded.at(i);
     EXPECT_EQ(padded.length(i), 60);
     ASSERT_EQ(after.ids.size(), 60U);
     ASSERT_EQ(after.types.size(), 60U);
@@ -71,21 +71,21 @@ TEST(RandomSamples, PaddingChangesNothingButLengths) {
 }
 
 TEST(BenchShape, TheDefaultOverlapModelHasFewEmbeddingsAndManyBuckets) {
-  const ModelShape shape = bench_shape(kSmallEmbedding);
+  const contract::ModelShape shape = bench::bench_shape(bench::kSmallEmbedding);
   double embeddings = 0;
-  const TensorTable table = make_tensor_table(shape);
-  for (const TensorEntry& tensor : table.tensors) {
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  for (const contract::TensorEntry& tensor : table.tensors) {
     if (tensor.name.find("embeddings") != std::string::npos) {
       embeddings += static_cast<double>(tensor.size);
     }
   }
   EXPECT_LT(embeddings, 0.1 * static_cast<double>(table.parameter_count));
-  EXPECT_THROW((void)bench_shape("enormous"), base::Error);
+  EXPECT_THROW((void)bench::bench_shape("enormous"), base::Error);
 }
 
 TEST(Median, OfOddAndEvenCounts) {
-  EXPECT_EQ(median_of({3, 1, 2}), 2);
-  EXPECT_EQ(median_of({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(bench::median_of({3, 1, 2}), 2);
+  EXPECT_EQ(bench::median_of({4, 1, 2, 3}), 2.5);
 }
 
 // The real command, in a directory with a table of short samples.

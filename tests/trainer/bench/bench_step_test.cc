@@ -12,8 +12,8 @@ namespace {
 using namespace regatta::trainer;  // the subject
 
 TEST(BenchStep, ReportsRatesThatFitTogether) {
-  BenchStepOptions options;
-  options.shape = preset_shape("tiny");
+  bench::BenchStepOptions options;
+  options.shape = contract::preset_shape("tiny");
   options.shape.hidden = 32;
   options.shape.heads = 2;
   options.shape.feed_forward = 64;
@@ -23,10 +23,10 @@ TEST(BenchStep, ReportsRatesThatFitTogether) {
   options.micro = 4;
   options.steps = 5;
   options.warmup_steps = 1;
-  const LengthTable lengths = LengthTable::parse("8,39,1\n", "t");
-  const auto device = make_cpu_device(1);
+  const contract::LengthTable lengths = contract::LengthTable::parse("8,39,1\n", "t");
+  const auto device = cpu::make_cpu_device(1);
   const auto json =
-      nlohmann::json::parse(bench_step(*device, base::system_clock(), lengths, options));
+      nlohmann::json::parse(bench::bench_step(*device, base::system_clock(), lengths, options));
   const double tokens = json["tokens_per_second"];
   const double samples = json["samples_per_second"];
   // 30 samples at the 30 middle quantiles of an even distribution.

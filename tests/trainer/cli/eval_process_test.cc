@@ -48,7 +48,7 @@ class EvalProcess : public RunProcess {
   }
   static void expect_as_journalled(const base::Path& run, const json& figures) {
     int found = 0;
-    for (const EvalRecord& record : records_of<EvalRecord>(run)) {
+    for (const contract::EvalRecord& record : records_of<contract::EvalRecord>(run)) {
       if (record.step != figures["step"]) continue;
       ++found;
       EXPECT_EQ(figures["mlm_loss"].get<double>(), record.mlm_loss);
@@ -105,25 +105,25 @@ TEST_F(EvalProcess, ScoresAnotherDatasetOfTheSameVocabulary) {
     }
     return text;
   }();
-  PrepareOptions options;
+  data::PrepareOptions options;
   options.inputs = {elsewhere.path() / "text.txt"};
   options.output = elsewhere.path() / "other";
   options.vocabulary = *dataset_ / "vocab.txt";
   options.threads = 1;
   options.held_out = 0.5;
-  (void)prepare(options, base::posix_file_system(), {});
+  (void)data::prepare(options, base::posix_file_system(), {});
   const json other = figures({run.string(), "--dataset", options.output.string()});
-  const Dataset dataset = Dataset::open(options.output);
-  DataConfig data;
+  const data::Dataset dataset = data::Dataset::open(options.output);
+  contract::DataConfig data;
   data.max_length = 48;
-  EXPECT_EQ(other["samples"], evaluation_samples(dataset, data, 2000).size());
+  EXPECT_EQ(other["samples"], samples::evaluation_samples(dataset, data, 2000).size());
   EXPECT_EQ(other["dataset"], options.output.string());
   EXPECT_NE(other["mlm_loss"], own["mlm_loss"]);
 
   options.output = elsewhere.path() / "foreign";
   options.vocabulary.clear();
   options.train_vocabulary = 256;
-  (void)prepare(options, base::posix_file_system(), {});
+  (void)data::prepare(options, base::posix_file_system(), {});
   const base::Output refused = eval({run.string(), "--dataset", options.output.string()});
   EXPECT_NE(refused.exit.code, 0);
   EXPECT_NE(refused.errors.find("has another vocabulary than the run's"), std::string::npos)
@@ -135,7 +135,7 @@ TEST_F(EvalProcess, SaysWhatItScoredAndRefusesWhatIsNoCheckpoint) {
   ASSERT_EQ(run_to_end(run), 0) << log_of(run);
   const std::vector<std::string> there = checkpoints(run);
   const std::string table = eval({run.string()}).text;
-  const EvalRecord last = records_of<EvalRecord>(run).back();
+  const contract::EvalRecord last = records_of<contract::EvalRecord>(run).back();
   char loss[64];
   std::snprintf(loss, sizeof loss, "MLM loss                %.6f\n", last.mlm_loss);
   EXPECT_NE(table.find(loss), std::string::npos) << table;

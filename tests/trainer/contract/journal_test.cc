@@ -15,34 +15,34 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename Body>
-JournalRecord record(Body body, std::int64_t sequence = 7) {
+contract::JournalRecord record(Body body, std::int64_t sequence = 7) {
   return {sequence, 1795261682.125, 12.5, std::move(body)};
 }
 
 // Parses what to_line wrote; the test fails when it is not one good line.
-JournalRecord back(const JournalRecord& original) {
-  const std::string line = to_line(original);
+contract::JournalRecord back(const contract::JournalRecord& original) {
+  const std::string line = contract::to_line(original);
   EXPECT_FALSE(line.empty());
   EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
-  const auto parsed = parse_record(std::string_view(line).substr(0, line.size() - 1));
+  const auto parsed = contract::parse_record(std::string_view(line).substr(0, line.size() - 1));
   EXPECT_TRUE(parsed.has_value()) << line;
   if (!parsed) return {};
   EXPECT_EQ(parsed->sequence, original.sequence);
   EXPECT_EQ(parsed->utc_seconds, original.utc_seconds);
   EXPECT_EQ(parsed->seconds, original.seconds);
   EXPECT_EQ(parsed->body.index(), original.body.index());
-  EXPECT_EQ(to_line(*parsed), line);
+  EXPECT_EQ(contract::to_line(*parsed), line);
   return *parsed;
 }
 
 TEST(Journal, WritesOneLineOfKnownFields) {
-  EvalRecord eval;
+  contract::EvalRecord eval;
   eval.step = 100;
   eval.mlm_accuracy = 0.1;
   eval.mlm_loss = 5;
   eval.samples = 64;
   eval.target_met = true;
-  EXPECT_EQ(to_line(record(eval)),
+  EXPECT_EQ(contract::to_line(record(eval)),
             R"({"sequence":7,"utc_seconds":1795261682.125,"seconds":12.5,"type":"eval",)"
             R"("step":100,"mlm_accuracy":0.1,"mlm_loss":5.0,"nsp_accuracy":0.0,"samples":64,)"
             R"("eval_seconds":0.0,"target_met":true})"
@@ -50,7 +50,7 @@ TEST(Journal, WritesOneLineOfKnownFields) {
 }
 
 TEST(Journal, RoundTripsEveryRecord) {
-  StartRecord start;
+  contract::StartRecord start;
   start.attempt = 3;
   start.execution = "0123456789abcdef";
   start.epoch = 4;
@@ -65,26 +65,26 @@ TEST(Journal, RoundTripsEveryRecord) {
   start.metric = "mlm_loss";
   start.target = 2.5;
   start.baseline = 0.06;
-  const auto start_back = std::get<StartRecord>(back(record(start)).body);
+  const auto start_back = std::get<contract::StartRecord>(back(record(start)).body);
   EXPECT_EQ(start_back.execution, start.execution);
   EXPECT_EQ(start_back.parameters, start.parameters);
   EXPECT_EQ(start_back.target, 2.5);
   EXPECT_EQ(start_back.baseline, 0.06);
   start.target.reset();
-  EXPECT_EQ(std::get<StartRecord>(back(record(start)).body).target, std::nullopt);
+  EXPECT_EQ(std::get<contract::StartRecord>(back(record(start)).body).target, std::nullopt);
 
-  StepRecord step;
+  contract::StepRecord step;
   step.step = 1;
   step.loss = 10.5;
   step.seconds = 0.25;
   step.flops = 1.5e15;
   step.optimizer_seconds = 1e-9;
-  const auto step_back = std::get<StepRecord>(back(record(step)).body);
+  const auto step_back = std::get<contract::StepRecord>(back(record(step)).body);
   EXPECT_EQ(step_back.seconds, 0.25) << "not confused with the record's own time";
   EXPECT_EQ(step_back.flops, 1.5e15);
   EXPECT_EQ(step_back.optimizer_seconds, 1e-9);
 
-  CheckpointRecord checkpoint;
+  contract::CheckpointRecord checkpoint;
   checkpoint.step = 100;
   checkpoint.name = "step-0000000100-a";
   checkpoint.status = "failed";
@@ -95,7 +95,7 @@ TEST(Journal, RoundTripsEveryRecord) {
   checkpoint.write_seconds = 2.5;
   checkpoint.sync_seconds = 1e-9;
   checkpoint.message = "disk full";
-  const auto checkpoint_back = std::get<CheckpointRecord>(back(record(checkpoint)).body);
+  const auto checkpoint_back = std::get<contract::CheckpointRecord>(back(record(checkpoint)).body);
   EXPECT_EQ(checkpoint_back.bytes, checkpoint.bytes);
   EXPECT_EQ(checkpoint_back.seconds, 3) << "not confused with the record's own time";
   EXPECT_EQ(checkpoint_back.stall_seconds, 0.125);
@@ -104,21 +104,25 @@ TEST(Journal, RoundTripsEveryRecord) {
   EXPECT_EQ(checkpoint_back.sync_seconds, 1e-9);
   EXPECT_EQ(checkpoint_back.message, "disk full");
 
-  EXPECT_EQ(std::get<PhaseRecord>(back(record(PhaseRecord{"loading"})).body).phase, "loading");
-  EndRecord end{"failed", 12, 21, "no room"};
-  EXPECT_EQ(std::get<EndRecord>(back(record(end)).body).exit_code, 21);
-  EXPECT_EQ(std::get<UnknownRecord>(back(record(UnknownRecord{"later"})).body).type, "later");
+  EXPECT_EQ(
+      std::get<contract::PhaseRecord>(back(record(contract::PhaseRecord{"loading"})).body).phase,
+      "loading");
+  contract::EndRecord end{"failed", 12, 21, "no room"};
+  EXPECT_EQ(std::get<contract::EndRecord>(back(record(end)).body).exit_code, 21);
+  EXPECT_EQ(
+      std::get<contract::UnknownRecord>(back(record(contract::UnknownRecord{"later"})).body).type,
+      "later");
 }
 
 TEST(Journal, RoundTripsWhatManyRanksWrite) {
-  StartRecord start;
+  contract::StartRecord start;
   start.ranks = 8;
   start.ranks_per_node = 4;
   start.hosts = {"node-1", "node \"2\""};
   start.device = "NVIDIA H100 \"80\" GB";
   start.peak_flops = 7.912e15;
   start.bucket_bytes = {0, 26'214'400, std::numeric_limits<std::int64_t>::max()};
-  const auto start_back = std::get<StartRecord>(back(record(start)).body);
+  const auto start_back = std::get<contract::StartRecord>(back(record(start)).body);
   EXPECT_EQ(start_back.ranks, 8);
   EXPECT_EQ(start_back.ranks_per_node, 4);
   EXPECT_EQ(start_back.device, start.device);
@@ -126,7 +130,7 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(start_back.bucket_bytes, start.bucket_bytes);
   EXPECT_EQ(start_back.hosts, start.hosts);
 
-  StepRecord step;
+  contract::StepRecord step;
   step.exposed_seconds = 0.0125;
   step.bucket_launched = {0.1, 1.0 / 3, 0.4};
   step.bucket_finished = {0.2, 0.5, 1e-9};
@@ -143,7 +147,7 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   step.statistics_seconds = 0.0625;
   step.mfu = 0.41;
   step.utilisation = 0.93;
-  const auto step_back = std::get<StepRecord>(back(record(step)).body);
+  const auto step_back = std::get<contract::StepRecord>(back(record(step)).body);
   EXPECT_EQ(step_back.exposed_seconds, 0.0125);
   EXPECT_EQ(step_back.bucket_launched, step.bucket_launched);
   EXPECT_EQ(step_back.bucket_finished, step.bucket_finished);
@@ -161,12 +165,12 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(step_back.mfu, 0.41);
   EXPECT_EQ(step_back.utilisation, 0.93);
 
-  HeartbeatRecord heartbeat;
+  contract::HeartbeatRecord heartbeat;
   heartbeat.step = 41;
   heartbeat.rank = 3;
   heartbeat.phase = "backward";
   heartbeat.phase_seconds = 0.75;
-  const auto heartbeat_back = std::get<HeartbeatRecord>(back(record(heartbeat)).body);
+  const auto heartbeat_back = std::get<contract::HeartbeatRecord>(back(record(heartbeat)).body);
   EXPECT_EQ(heartbeat_back.step, 41);
   EXPECT_EQ(heartbeat_back.rank, 3);
   EXPECT_EQ(heartbeat_back.phase, "backward");
@@ -174,7 +178,7 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
 }
 
 TEST(Journal, TellsOfADivergence) {
-  DivergenceRecord divergence;
+  contract::DivergenceRecord divergence;
   divergence.step = 17;
   divergence.quantity = "output";
   divergence.tensor = "bert.embeddings.LayerNorm.weight";
@@ -185,7 +189,7 @@ TEST(Journal, TellsOfADivergence) {
   divergence.rollbacks = 2;
   divergence.skipped_steps = 9;
   divergence.message = "the loss is not finite";
-  const auto told = std::get<DivergenceRecord>(back(record(divergence)).body);
+  const auto told = std::get<contract::DivergenceRecord>(back(record(divergence)).body);
   EXPECT_EQ(told.step, 17);
   EXPECT_EQ(told.quantity, divergence.quantity);
   EXPECT_EQ(told.tensor, divergence.tensor);
@@ -196,12 +200,14 @@ TEST(Journal, TellsOfADivergence) {
   EXPECT_EQ(told.rollbacks, 2);
   EXPECT_EQ(told.skipped_steps, 9);
   EXPECT_EQ(told.message, divergence.message);
-  EXPECT_EQ(std::get<DivergenceRecord>(back(record(DivergenceRecord{})).body).checkpoint_step, -1)
+  EXPECT_EQ(std::get<contract::DivergenceRecord>(back(record(contract::DivergenceRecord{})).body)
+                .checkpoint_step,
+            -1)
       << "there is none";
 }
 
 TEST(Journal, TellsOfATrial) {
-  TrialRecord trial;
+  contract::TrialRecord trial;
   trial.step = 51;
   trial.steps = 48;
   trial.rounds = 11;
@@ -213,9 +219,9 @@ TEST(Journal, TellsOfATrial) {
   trial.noise = 0.0125;
   trial.why = "plan takes 25.0 % less time than default";
   trial.bucket_bytes = {1'344'904'432};
-  const std::string line = to_line(record(trial));
+  const std::string line = contract::to_line(record(trial));
   EXPECT_NE(line.find("\"type\":\"trial\""), std::string::npos) << line;
-  const auto read = std::get<TrialRecord>(back(record(trial)).body);
+  const auto read = std::get<contract::TrialRecord>(back(record(trial)).body);
   EXPECT_EQ(read.step, 51);
   EXPECT_EQ(read.steps, 48);
   EXPECT_EQ(read.rounds, 11);
@@ -227,16 +233,16 @@ TEST(Journal, TellsOfATrial) {
   EXPECT_EQ(read.noise, 0.0125);
   EXPECT_EQ(read.why, trial.why);
   EXPECT_EQ(read.bucket_bytes, trial.bucket_bytes);
-  EXPECT_FALSE(parse_record(R"({"type":"trial","cut_buckets":[1.5]})"));
-  EXPECT_FALSE(parse_record(R"({"type":"trial","cut_seconds":{}})"));
+  EXPECT_FALSE(contract::parse_record(R"({"type":"trial","cut_buckets":[1.5]})"));
+  EXPECT_FALSE(contract::parse_record(R"({"type":"trial","cut_seconds":{}})"));
 }
 
 TEST(Journal, WhatIsNotKnownYetIsAbsent) {
-  const std::string line = to_line(record(StepRecord{}));
+  const std::string line = contract::to_line(record(contract::StepRecord{}));
   for (const char* field : {"noise_scale", "efficiency", "goodput"}) {
     EXPECT_EQ(line.find(field), std::string::npos) << field;
   }
-  const auto step_back = std::get<StepRecord>(back(record(StepRecord{})).body);
+  const auto step_back = std::get<contract::StepRecord>(back(record(contract::StepRecord{})).body);
   EXPECT_EQ(step_back.noise_scale, std::nullopt);
   EXPECT_EQ(step_back.efficiency, std::nullopt);
   EXPECT_EQ(step_back.goodput, std::nullopt);
@@ -245,30 +251,30 @@ TEST(Journal, WhatIsNotKnownYetIsAbsent) {
 }
 
 TEST(Journal, ReadsWhatOneRankWroteBefore) {
-  const auto start = parse_record(R"({"type":"start","attempt":1,"steps":5})");
+  const auto start = contract::parse_record(R"({"type":"start","attempt":1,"steps":5})");
   ASSERT_TRUE(start.has_value());
-  EXPECT_EQ(std::get<StartRecord>(start->body).ranks, 1);
-  EXPECT_EQ(std::get<StartRecord>(start->body).ranks_per_node, 1);
-  EXPECT_EQ(std::get<StartRecord>(start->body).device, "");
-  EXPECT_EQ(std::get<StartRecord>(start->body).peak_flops, 0);
-  EXPECT_TRUE(std::get<StartRecord>(start->body).bucket_bytes.empty());
-  EXPECT_TRUE(std::get<StartRecord>(start->body).hosts.empty());
-  EXPECT_FALSE(parse_record(R"({"type":"start","hosts":["a",1]})"));
-  EXPECT_FALSE(parse_record(R"({"type":"start","hosts":"a"})"));
-  const auto step = parse_record(R"({"type":"step","step":5,"loss":2.5})");
+  EXPECT_EQ(std::get<contract::StartRecord>(start->body).ranks, 1);
+  EXPECT_EQ(std::get<contract::StartRecord>(start->body).ranks_per_node, 1);
+  EXPECT_EQ(std::get<contract::StartRecord>(start->body).device, "");
+  EXPECT_EQ(std::get<contract::StartRecord>(start->body).peak_flops, 0);
+  EXPECT_TRUE(std::get<contract::StartRecord>(start->body).bucket_bytes.empty());
+  EXPECT_TRUE(std::get<contract::StartRecord>(start->body).hosts.empty());
+  EXPECT_FALSE(contract::parse_record(R"({"type":"start","hosts":["a",1]})"));
+  EXPECT_FALSE(contract::parse_record(R"({"type":"start","hosts":"a"})"));
+  const auto step = contract::parse_record(R"({"type":"step","step":5,"loss":2.5})");
   ASSERT_TRUE(step.has_value());
-  EXPECT_EQ(std::get<StepRecord>(step->body).mfu, 0);
-  EXPECT_EQ(std::get<StepRecord>(step->body).imbalance, 1);
-  EXPECT_TRUE(std::get<StepRecord>(step->body).bucket_launched.empty());
+  EXPECT_EQ(std::get<contract::StepRecord>(step->body).mfu, 0);
+  EXPECT_EQ(std::get<contract::StepRecord>(step->body).imbalance, 1);
+  EXPECT_TRUE(std::get<contract::StepRecord>(step->body).bucket_launched.empty());
 }
 
 TEST(Journal, ReadsWhatWasWrittenWhileTrainingWaited) {
-  const auto old = parse_record(
+  const auto old = contract::parse_record(
       R"({"sequence":3,"utc_seconds":1795261682.5,"seconds":9.5,"type":"checkpoint","step":40,)"
       R"("name":"step-0000000040-a","status":"written","bytes":7,"checkpoint_seconds":0.25,)"
       R"("message":""})");
   ASSERT_TRUE(old.has_value());
-  const auto& checkpoint = std::get<CheckpointRecord>(old->body);
+  const auto& checkpoint = std::get<contract::CheckpointRecord>(old->body);
   EXPECT_EQ(checkpoint.bytes, 7U);
   EXPECT_EQ(checkpoint.seconds, 0.25);
   EXPECT_EQ(checkpoint.stall_seconds, 0);
@@ -278,28 +284,31 @@ TEST(Journal, ReadsWhatWasWrittenWhileTrainingWaited) {
 }
 
 TEST(Journal, ListsOfAnyLengthMakeLinesThatAreRead) {
-  StepRecord step;
+  contract::StepRecord step;
   step.bucket_launched.assign(100'000, -1.2345678901234567e-300);  // the longest text of a double
   step.bucket_finished = step.bucket_launched;
-  const auto cut = std::get<StepRecord>(back(record(step)).body).bucket_launched;
+  const auto cut = std::get<contract::StepRecord>(back(record(step)).body).bucket_launched;
   EXPECT_GE(cut.size(), 1000U);
   EXPECT_EQ(cut.front(), step.bucket_launched.front());
-  EXPECT_EQ(std::get<StepRecord>(back(record(step)).body).bucket_finished.size(), cut.size());
-  StartRecord start;
+  EXPECT_EQ(std::get<contract::StepRecord>(back(record(step)).body).bucket_finished.size(),
+            cut.size());
+  contract::StartRecord start;
   start.bucket_bytes.assign(100'000, std::numeric_limits<std::int64_t>::min());
   start.hosts.assign(100'000, std::string(64, '\x01'));
   for (std::string* text : {&start.execution, &start.host, &start.version, &start.device,
                             &start.checkpoint, &start.metric}) {
     text->assign(100'000, '\x01');
   }
-  EXPECT_EQ(std::get<StartRecord>(back(record(start)).body).bucket_bytes.size(), cut.size());
+  EXPECT_EQ(std::get<contract::StartRecord>(back(record(start)).body).bucket_bytes.size(),
+            cut.size());
 
   std::string longer = R"({"type":"step","bucket_launched":[0)";
   for (std::size_t i = 0; i < cut.size(); ++i) longer += ",0";
-  EXPECT_FALSE(parse_record(longer + "]}").has_value()) << "one more than a writer writes";
+  EXPECT_FALSE(contract::parse_record(longer + "]}").has_value())
+      << "one more than a writer writes";
 
   step.bucket_launched = {1, kNaN, kInfinity};
-  const auto odd = std::get<StepRecord>(back(record(step)).body).bucket_launched;
+  const auto odd = std::get<contract::StepRecord>(back(record(step)).body).bucket_launched;
   ASSERT_EQ(odd.size(), 3U);
   EXPECT_EQ(odd[0], 1);
   EXPECT_TRUE(std::isnan(odd[1]));
@@ -311,13 +320,17 @@ TEST(Journal, KeepsHostileTexts) {
        {std::string("two\nlines"), std::string("\"quoted\" \\ back"), std::string("\x1b[2J"),
         std::string("caf\xc3\xa9"), std::string("a\0b", 3), std::string("{\"type\":\"end\"}"),
         std::string("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[")}) {
-    EXPECT_EQ(std::get<WarningRecord>(back(record(WarningRecord{text})).body).message, text);
+    EXPECT_EQ(
+        std::get<contract::WarningRecord>(back(record(contract::WarningRecord{text})).body).message,
+        text);
   }
   // Bytes that are no UTF-8 are replaced, and no text makes a line that cannot be read again.
   EXPECT_FALSE(
-      std::get<WarningRecord>(back(record(WarningRecord{"\xff\xfe"})).body).message.empty());
+      std::get<contract::WarningRecord>(back(record(contract::WarningRecord{"\xff\xfe"})).body)
+          .message.empty());
   const std::string huge(3'000'000, '\x01');
-  const auto cut = std::get<WarningRecord>(back(record(WarningRecord{huge})).body).message;
+  const auto cut =
+      std::get<contract::WarningRecord>(back(record(contract::WarningRecord{huge})).body).message;
   EXPECT_EQ(cut, huge.substr(0, cut.size()));
   EXPECT_GE(cut.size(), 1000U);
 }
@@ -330,14 +343,14 @@ TEST(Journal, DoublesRoundTripExactly) {
     static_assert(sizeof bits == sizeof value);
     std::memcpy(&value, &bits, sizeof value);
     if (!std::isfinite(value)) continue;
-    StepRecord step;
+    contract::StepRecord step;
     step.loss = value;
-    ASSERT_EQ(std::get<StepRecord>(back(record(step)).body).loss, value);
+    ASSERT_EQ(std::get<contract::StepRecord>(back(record(step)).body).loss, value);
   }
   for (const double value : {0.1, 1e-323, 1.7976931348623157e308, -0.0, 1.0 / 3, 123456789012.0}) {
-    StepRecord step;
+    contract::StepRecord step;
     step.loss = value;
-    const double again = std::get<StepRecord>(back(record(step)).body).loss;
+    const double again = std::get<contract::StepRecord>(back(record(step)).body).loss;
     EXPECT_EQ(again, value);
     EXPECT_EQ(std::signbit(again), std::signbit(value));
   }
@@ -345,20 +358,21 @@ TEST(Journal, DoublesRoundTripExactly) {
 
 TEST(Journal, WhatIsNoNumberBecomesNullAndReadsAsNaN) {
   for (const double value : {kNaN, kInfinity, -kInfinity}) {
-    StepRecord step;
+    contract::StepRecord step;
     step.loss = value;
-    const std::string line = to_line(record(step));
+    const std::string line = contract::to_line(record(step));
     EXPECT_NE(line.find("\"loss\":null"), std::string::npos) << line;
-    EXPECT_TRUE(std::isnan(std::get<StepRecord>(back(record(step)).body).loss));
+    EXPECT_TRUE(std::isnan(std::get<contract::StepRecord>(back(record(step)).body).loss));
   }
 }
 
 TEST(Journal, IgnoresUnknownFieldsAndKeepsDefaultsOfAbsentOnes) {
-  const auto parsed = parse_record(R"({"type":"step","later":[1,{"a":[]}],"step":5,"sequence":9})");
+  const auto parsed =
+      contract::parse_record(R"({"type":"step","later":[1,{"a":[]}],"step":5,"sequence":9})");
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->sequence, 9);
-  EXPECT_EQ(std::get<StepRecord>(parsed->body).step, 5);
-  EXPECT_EQ(std::get<StepRecord>(parsed->body).loss, 0);
+  EXPECT_EQ(std::get<contract::StepRecord>(parsed->body).step, 5);
+  EXPECT_EQ(std::get<contract::StepRecord>(parsed->body).loss, 0);
 }
 
 TEST(Journal, DamagedLinesAreNoRecords) {
@@ -430,27 +444,28 @@ TEST(Journal, DamagedLinesAreNoRecords) {
       {"binary", "\x93NUMPY\x01"},
   };
   for (const Row& row : rows) {
-    EXPECT_FALSE(parse_record(row.line).has_value()) << row.name;
-    const JournalChunk chunk = parse_journal(row.line + "\n");
+    EXPECT_FALSE(contract::parse_record(row.line).has_value()) << row.name;
+    const contract::JournalChunk chunk = contract::parse_journal(row.line + "\n");
     EXPECT_EQ(chunk.damaged, 1) << row.name;
     EXPECT_EQ(chunk.consumed, row.line.size() + 1) << row.name;
   }
 }
 
 TEST(Journal, EveryTruncationOfALineIsDamagedOrTorn) {
-  StepRecord step;
+  contract::StepRecord step;
   step.loss = 1.25;
-  const std::string line = to_line(record(step));
+  const std::string line = contract::to_line(record(step));
   for (std::size_t size = 0; size + 1 < line.size(); ++size) {
-    EXPECT_FALSE(parse_record(line.substr(0, size)).has_value()) << size;
+    EXPECT_FALSE(contract::parse_record(line.substr(0, size)).has_value()) << size;
   }
 }
 
 TEST(Journal, ReadsInAnyPieces) {
   std::string text;
-  for (int i = 0; i < 20; ++i) text += to_line(record(PhaseRecord{"p" + std::to_string(i)}, i));
+  for (int i = 0; i < 20; ++i)
+    text += contract::to_line(record(contract::PhaseRecord{"p" + std::to_string(i)}, i));
   text.insert(text.find('{', text.size() / 2), "#");  // damages one line
-  const JournalChunk whole = parse_journal(text);
+  const contract::JournalChunk whole = contract::parse_journal(text);
   EXPECT_EQ(whole.records.size(), 19U);
   EXPECT_EQ(whole.damaged, 1);
   EXPECT_EQ(whole.consumed, text.size());
@@ -460,9 +475,10 @@ TEST(Journal, ReadsInAnyPieces) {
     std::size_t offset = 0;
     for (std::size_t end = 0; end < text.size() + piece; end += piece) {
       const std::size_t readable = std::min(end, text.size());
-      const JournalChunk chunk =
-          parse_journal(std::string_view(text).substr(offset, readable - offset));
-      for (const JournalRecord& found : chunk.records) sequences.push_back(found.sequence);
+      const contract::JournalChunk chunk =
+          contract::parse_journal(std::string_view(text).substr(offset, readable - offset));
+      for (const contract::JournalRecord& found : chunk.records)
+        sequences.push_back(found.sequence);
       damaged += chunk.damaged;
       offset += chunk.consumed;
     }
@@ -473,21 +489,22 @@ TEST(Journal, ReadsInAnyPieces) {
 }
 
 TEST(Journal, ATornLastLineWaits) {
-  const std::string line = to_line(record(PhaseRecord{"loading"}));
-  const JournalChunk chunk = parse_journal(line + line.substr(0, 10));
+  const std::string line = contract::to_line(record(contract::PhaseRecord{"loading"}));
+  const contract::JournalChunk chunk = contract::parse_journal(line + line.substr(0, 10));
   EXPECT_EQ(chunk.records.size(), 1U);
   EXPECT_EQ(chunk.damaged, 0);
   EXPECT_EQ(chunk.consumed, line.size());
-  EXPECT_EQ(parse_journal("").consumed, 0U);
+  EXPECT_EQ(contract::parse_journal("").consumed, 0U);
 }
 
 TEST(Journal, ALineWithoutEndDoesNotWaitForEver) {
   const std::string endless((1 << 20) + 1, 'x');
-  const JournalChunk chunk = parse_journal(endless);
+  const contract::JournalChunk chunk = contract::parse_journal(endless);
   EXPECT_EQ(chunk.consumed, endless.size());
   EXPECT_EQ(chunk.damaged, 1);
   // Its rest is one more damaged line, and what follows is read.
-  const JournalChunk rest = parse_journal("xxx\n" + to_line(record(PhaseRecord{"loading"})));
+  const contract::JournalChunk rest = contract::parse_journal(
+      "xxx\n" + contract::to_line(record(contract::PhaseRecord{"loading"})));
   EXPECT_EQ(rest.damaged, 1);
   EXPECT_EQ(rest.records.size(), 1U);
 }

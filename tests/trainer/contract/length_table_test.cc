@@ -8,7 +8,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::LengthTable;
+using trainer::contract::LengthTable;
 
 TEST(LengthTable, TheDefaultHasThePublishedMean) {
   const std::string path =

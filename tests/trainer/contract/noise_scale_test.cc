@@ -16,9 +16,9 @@ using namespace regatta::trainer;  // the subject
 
 // A step whose half counts `half` items and whose other samples count `rest`. The mean of m items
 // is drawn directly.
-HalfNorms draw_step(double half, double rest, double mean, double deviation, int dimensions,
-                    std::mt19937_64* random) {
-  HalfNorms step;
+contract::HalfNorms draw_step(double half, double rest, double mean, double deviation,
+                              int dimensions, std::mt19937_64* random) {
+  contract::HalfNorms step;
   step.half_items = half;
   step.rest = rest;
   std::normal_distribution<double> normal;
@@ -47,12 +47,12 @@ TEST(NoiseScale, OfSyntheticGradientsIsFound) {
   for (const Case& c : cases) {
     std::mt19937_64 random(1);
     const double items = c.half + c.rest;
-    NoiseScale scale(static_cast<std::int64_t>(items), 16);  // an item is a sample
+    contract::NoiseScale scale(static_cast<std::int64_t>(items), 16);  // an item is a sample
     double mean_estimate = 0;
     for (int step = 1; step <= 4000; ++step) {
       scale.observe(draw_step(c.half, c.rest, 1.0, std::sqrt(c.scale), 400, &random));
-      ASSERT_EQ(scale.samples().has_value(), step >= NoiseScale::kLeastSteps) << c.name;
-      ASSERT_EQ(scale.interval().has_value(), step >= NoiseScale::kLeastSteps) << c.name;
+      ASSERT_EQ(scale.samples().has_value(), step >= contract::NoiseScale::kLeastSteps) << c.name;
+      ASSERT_EQ(scale.interval().has_value(), step >= contract::NoiseScale::kLeastSteps) << c.name;
       if (step > 1000) mean_estimate += scale.samples().value() / 3000;
     }
     // Noise and signal have deviations of at most √(2/400)·M·n/m-fold of themselves a step, and
@@ -67,17 +67,17 @@ TEST(NoiseScale, OfSyntheticGradientsIsFound) {
 TEST(NoiseScale, IntervalsHoldTheTruthAsOftenAsTheySay) {
   constexpr int kRuns = 1500;
   for (const double scale_of_batch : {0.1, 1.0, 8.0}) {
-    for (const int steps : {NoiseScale::kLeastSteps, 40, 300}) {
+    for (const int steps : {contract::NoiseScale::kLeastSteps, 40, 300}) {
       std::mt19937_64 random(3);
       int held = 0, endless = 0;
       double width = 0;
       const int runs = steps == 300 ? kRuns / 5 : kRuns;
       for (int run = 0; run < runs; ++run) {
-        NoiseScale scale(64, 1);
+        contract::NoiseScale scale(64, 1);
         for (int step = 0; step < steps; ++step) {
           scale.observe(draw_step(30, 34, 1.0, std::sqrt(64 * scale_of_batch), 40, &random));
         }
-        const NoiseInterval interval = scale.interval().value();
+        const contract::NoiseInterval interval = scale.interval().value();
         const double truth = 64 * scale_of_batch;
         held += interval.low <= truth && (!interval.high || truth <= *interval.high) ? 1 : 0;
         endless += interval.high ? 0 : 1;
@@ -105,18 +105,18 @@ TEST(NoiseScale, IntervalsEndWhereFiellerSays) {
     int steps;
     double quantile;  // of as many degrees of freedom as the weights leave: 8.97, 98
   };
-  for (const Row& row : {Row{NoiseScale::kLeastSteps, 2.263}, Row{2000, 1.9845}}) {
+  for (const Row& row : {Row{contract::NoiseScale::kLeastSteps, 2.263}, Row{2000, 1.9845}}) {
     std::mt19937_64 random(6);
-    NoiseScale scale(1, 1);
+    contract::NoiseScale scale(1, 1);
     std::vector<double> noise, signal, weight;
     for (int step = 0; step < row.steps; ++step) {
-      const HalfNorms norms = draw_step(32, 32, 1.0, 8.0, 40, &random);
+      const contract::HalfNorms norms = draw_step(32, 32, 1.0, 8.0, 40, &random);
       scale.observe(norms);
       noise.push_back(norms.difference);
       signal.push_back(norms.whole - norms.difference);
       weight.push_back(std::pow(0.98, row.steps - 1 - step));
     }
-    const NoiseInterval interval = scale.interval().value();
+    const contract::NoiseInterval interval = scale.interval().value();
     for (const double r : {interval.low, interval.high.value()}) {
       double all = 0, all2 = 0, mean = 0, variance = 0;
       for (std::size_t i = 0; i < noise.size(); ++i) {
@@ -140,11 +140,11 @@ TEST(NoiseScale, WithoutASignalHasNoUpperEnd) {
   std::mt19937_64 random(4);
   int endless = 0, unknown = 0;
   for (int run = 0; run < 200; ++run) {
-    NoiseScale scale(64, 1);
+    contract::NoiseScale scale(64, 1);
     for (int step = 0; step < 100; ++step) {
       scale.observe(draw_step(32, 32, 0.0, 8.0, 400, &random));
     }
-    const NoiseInterval interval = scale.interval().value();
+    const contract::NoiseInterval interval = scale.interval().value();
     EXPECT_GT(interval.low, 10 * 64);
     endless += interval.high ? 0 : 1;
     if (scale.samples()) continue;
@@ -159,8 +159,8 @@ TEST(NoiseScale, WithoutASignalHasNoUpperEnd) {
 TEST(NoiseScale, IsExactForOneStepByHand) {
   // h = (3, 1) of 2 items, h' = (5, −1) of 4: ḡ = (13/3, −1/3), ‖ḡ − h‖² = 32/9, ‖ḡ‖² = 170/9;
   // noise 16/9, signal 154/9.
-  NoiseScale scale(60, 1);
-  for (int step = 0; step < NoiseScale::kLeastSteps; ++step) {
+  contract::NoiseScale scale(60, 1);
+  for (int step = 0; step < contract::NoiseScale::kLeastSteps; ++step) {
     scale.observe({32.0 / 9, 170.0 / 9, 2, 4});
   }
   const double phi = 60 * 16.0 / 154;
@@ -172,7 +172,7 @@ TEST(NoiseScale, IsExactForOneStepByHand) {
 }
 
 TEST(NoiseScale, ForgetsAtItsPace) {
-  NoiseScale scale(1, 1);
+  contract::NoiseScale scale(1, 1);
   for (int step = 0; step < 2000; ++step) scale.observe({4, 16, 2, 2});  // noise 4, signal 12
   for (int step = 0; step < 34; ++step) scale.observe({0, 16, 2, 2});    // no noise
   const double left = std::pow(0.98, 34);
@@ -181,13 +181,13 @@ TEST(NoiseScale, ForgetsAtItsPace) {
 
 TEST(NoiseScale, GoesOnFromItsState) {
   std::mt19937_64 random(5);
-  NoiseScale undisturbed(64, 4), resumed(64, 4);
+  contract::NoiseScale undisturbed(64, 4), resumed(64, 4);
   for (int step = 0; step < 60; ++step) {
-    const HalfNorms norms = draw_step(30, 34, 1.0, 9.0, 50, &random);
+    const contract::HalfNorms norms = draw_step(30, 34, 1.0, 9.0, 50, &random);
     undisturbed.observe(norms);
     if (step % 7 == 3) {  // killed, and back from what was saved
-      const NoiseScale::State saved = resumed.state();
-      resumed = NoiseScale(64, 4);
+      const contract::NoiseScale::State saved = resumed.state();
+      resumed = contract::NoiseScale(64, 4);
       resumed.restore(saved);
     }
     resumed.observe(norms);
@@ -198,17 +198,17 @@ TEST(NoiseScale, GoesOnFromItsState) {
     ASSERT_EQ(resumed.interval()->high, undisturbed.interval()->high);
   }
   ASSERT_TRUE(undisturbed.samples());
-  NoiseScale::State broken = undisturbed.state();
+  contract::NoiseScale::State broken = undisturbed.state();
   broken[3] = std::numeric_limits<double>::quiet_NaN();
   resumed.restore(broken);
   EXPECT_FALSE(resumed.samples()) << "begins anew";
-  EXPECT_EQ(resumed.state(), NoiseScale::State{});
+  EXPECT_EQ(resumed.state(), contract::NoiseScale::State{});
 }
 
 TEST(NoiseScale, PassesOverWhatSaysNothing) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  const HalfNorms nothing[] = {
+  const contract::HalfNorms nothing[] = {
       {4, 4, 0, 10},                                       // an empty half
       {4, 4, 10, 0},                                       // nothing but the half
       {4, 4, -1, 10},                                      // no counts at all
@@ -216,9 +216,9 @@ TEST(NoiseScale, PassesOverWhatSaysNothing) {
       {4, kNan, 2, 2},      {kNan, 16, 2, 2},
       {4, kInfinity, 2, 2}, {1e308, 1, 2, 1e-9},  // the weight overflows
   };
-  NoiseScale scale(60, 60);
-  for (int step = 0; step < NoiseScale::kLeastSteps; ++step) {
-    for (const HalfNorms& norms : nothing) scale.observe(norms);
+  contract::NoiseScale scale(60, 60);
+  for (int step = 0; step < contract::NoiseScale::kLeastSteps; ++step) {
+    for (const contract::HalfNorms& norms : nothing) scale.observe(norms);
     EXPECT_FALSE(scale.samples().has_value());
     EXPECT_FALSE(scale.efficiency().has_value());
     scale.observe({4, 16, 2, 2});
@@ -227,21 +227,21 @@ TEST(NoiseScale, PassesOverWhatSaysNothing) {
 }
 
 TEST(NoiseScale, StaysFiniteAtItsEdges) {
-  const HalfNorms edges[] = {
+  const contract::HalfNorms edges[] = {
       {1, 0, 2, 2},  // halves cancel: no signal
       {0, 4, 2, 2},  // they agree: no noise
       {4, 1, 2, 2},  // less gradient than noise
       {0, 0, 2, 2},  // no gradient at all
   };
-  for (const HalfNorms& norms : edges) {
-    NoiseScale scale(64, 32);
+  for (const contract::HalfNorms& norms : edges) {
+    contract::NoiseScale scale(64, 32);
     for (int step = 0; step < 20; ++step) scale.observe(norms);
     EXPECT_EQ(scale.samples().has_value(), norms.whole > norms.difference);
     EXPECT_TRUE(std::isfinite(scale.samples().value_or(0)));
     EXPECT_GE(scale.samples().value_or(0), 0.0);
     EXPECT_GT(scale.efficiency().value(), 0.49);
     EXPECT_LE(scale.efficiency().value(), 1.0);
-    const NoiseInterval interval = scale.interval().value();
+    const contract::NoiseInterval interval = scale.interval().value();
     EXPECT_TRUE(std::isfinite(interval.low));
     EXPECT_TRUE(!interval.high || std::isfinite(*interval.high));
   }

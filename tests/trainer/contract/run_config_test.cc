@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "trainer/contract/other_names.h"
 
-namespace regatta::trainer {
+namespace regatta::trainer::contract {
 namespace {
 
 using testing::HasSubstr;
@@ -597,4 +597,4 @@ TEST(RunConfig, OtherProgramsNamesLeadToKeys) {
 }
 
 }  // namespace
-}  // namespace regatta::trainer
+}  // namespace regatta::trainer::contract

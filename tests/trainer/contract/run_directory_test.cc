@@ -19,9 +19,9 @@ namespace {
 constexpr const char* kRun = "{\"name\": \"demo\"}\n";
 
 TEST(AttemptName, RoundTripsAndRefuses) {
-  const AttemptName name{3, "0123456789abcdef"};
+  const contract::AttemptName name{3, "0123456789abcdef"};
   EXPECT_EQ(name.text(), "3-0123456789abcdef");
-  const auto back = parse_attempt_name(name.text());
+  const auto back = contract::parse_attempt_name(name.text());
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->number, 3);
   EXPECT_EQ(back->execution, name.execution);
@@ -30,7 +30,7 @@ TEST(AttemptName, RoundTripsAndRefuses) {
         "-1-0123456789abcdef", "3-0123456789abcde", "3-0123456789abcdef0", "3-0123456789ABCDEF",
         "3-0123456789abcdeg", "x-0123456789abcdef", "4294967296-0123456789abcdef",
         "3 -0123456789abcdef", "3--123456789abcdef", "3-../../../etc/pass"}) {
-    EXPECT_FALSE(parse_attempt_name(bad).has_value()) << bad;
+    EXPECT_FALSE(contract::parse_attempt_name(bad).has_value()) << bad;
   }
 }
 
@@ -42,7 +42,7 @@ class RunDirectoryTest : public testing::Test {
 };
 
 TEST_F(RunDirectoryTest, CreatesTheLayout) {
-  const RunDirectory made = RunDirectory::create(files_, path_, kRun);
+  const contract::RunDirectory made = contract::RunDirectory::create(files_, path_, kRun);
   EXPECT_EQ(made.path(), path_);
   EXPECT_EQ(made.run_json(), kRun);
   EXPECT_TRUE(made.attempts().empty());
@@ -56,25 +56,25 @@ TEST_F(RunDirectoryTest, CreatesTheLayout) {
   EXPECT_EQ(status.st_mode & 0777U, 0700U);
   ASSERT_EQ(::stat((path_ / "run.json").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
-  EXPECT_EQ(RunDirectory::open(files_, path_).run_json(), kRun);
+  EXPECT_EQ(contract::RunDirectory::open(files_, path_).run_json(), kRun);
 }
 
 TEST_F(RunDirectoryTest, ASlashAtTheEndChangesNothing) {
-  EXPECT_EQ(RunDirectory::create(files_, parent_.path() / "demo/", kRun).path(), path_);
+  EXPECT_EQ(contract::RunDirectory::create(files_, parent_.path() / "demo/", kRun).path(), path_);
 }
 
 TEST_F(RunDirectoryTest, DoesNotReplaceAnything) {
-  (void)RunDirectory::create(files_, path_, kRun);
+  (void)contract::RunDirectory::create(files_, path_, kRun);
   const auto code_of = [&](const base::Path& path) {
     try {
-      (void)RunDirectory::create(files_, path, "other");
+      (void)contract::RunDirectory::create(files_, path, "other");
     } catch (const base::Error& error) {
       return error.code();
     }
     return base::Code::Developer;
   };
   EXPECT_EQ(code_of(path_), base::Code::Conflict);
-  EXPECT_EQ(RunDirectory::open(files_, path_).run_json(), kRun);
+  EXPECT_EQ(contract::RunDirectory::open(files_, path_).run_json(), kRun);
   files_.create_directory(parent_.path() / "empty");
   EXPECT_EQ(code_of(parent_.path() / "empty"), base::Code::Conflict);
   std::filesystem::create_symlink(parent_.path() / "nowhere", parent_.path() / "dangling");
@@ -87,7 +87,7 @@ TEST_F(RunDirectoryTest, OpenNeedsRunJson) {
     const base::Path path = parent_.path() / name;
     if (std::string(name) == "empty") files_.create_directory(path);
     try {
-      (void)RunDirectory::open(files_, path);
+      (void)contract::RunDirectory::open(files_, path);
       ADD_FAILURE() << name;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::NotFound) << name;
@@ -103,12 +103,12 @@ TEST_F(RunDirectoryTest, IsCompleteOrAbsentUnderEveryFault) {
       faulty.fail_at(n, fault);
       bool failed = false;
       try {
-        (void)RunDirectory::create(faulty, path_, kRun);
+        (void)contract::RunDirectory::create(faulty, path_, kRun);
       } catch (const base::Error&) {
         failed = true;
       }
       if (files_.exists(path_)) {
-        EXPECT_EQ(RunDirectory::open(files_, path_).run_json(), kRun) << n;
+        EXPECT_EQ(contract::RunDirectory::open(files_, path_).run_json(), kRun) << n;
         EXPECT_EQ(files_.list(path_).size(), 4U);
       } else {
         EXPECT_TRUE(failed) << n;
@@ -127,11 +127,11 @@ TEST_F(RunDirectoryTest, IsCompleteOrAbsentUnderEveryFault) {
 TEST_F(RunDirectoryTest, SurvivesACrashOnceMade) {
   for (const tests::Crash crash : {tests::Crash::LoseBytes, tests::Crash::LoseEverything}) {
     tests::FaultyFileSystem faulty;
-    RunDirectory made = RunDirectory::create(faulty, path_, kRun);
-    const AttemptName attempt = made.create_attempt();
+    contract::RunDirectory made = contract::RunDirectory::create(faulty, path_, kRun);
+    const contract::AttemptName attempt = made.create_attempt();
     const std::int64_t epoch = made.take_epoch();
     faulty.crash(crash);
-    const RunDirectory found = RunDirectory::open(files_, path_);
+    const contract::RunDirectory found = contract::RunDirectory::open(files_, path_);
     EXPECT_EQ(found.run_json(), kRun);
     EXPECT_EQ(found.newest_epoch(), epoch);
     ASSERT_EQ(found.attempts().size(), 1U);
@@ -142,26 +142,26 @@ TEST_F(RunDirectoryTest, SurvivesACrashOnceMade) {
 }
 
 TEST_F(RunDirectoryTest, AttemptsAreNumberedAndSorted) {
-  RunDirectory run = RunDirectory::create(files_, path_, kRun);
+  contract::RunDirectory run = contract::RunDirectory::create(files_, path_, kRun);
   for (int number = 1; number <= 11; ++number) {
-    const AttemptName attempt = run.create_attempt();
+    const contract::AttemptName attempt = run.create_attempt();
     EXPECT_EQ(attempt.number, number);
     EXPECT_EQ(run.journal_path(attempt), path_ / "attempts" / attempt.text() / "journal.jsonl");
     EXPECT_TRUE(files_.exists(run.attempt_path(attempt) / "logs"));
   }
   files_.create_directory(path_ / "attempts" / "notes");
-  const std::vector<AttemptName> attempts = run.attempts();
+  const std::vector<contract::AttemptName> attempts = run.attempts();
   ASSERT_EQ(attempts.size(), 11U);
   EXPECT_EQ(attempts[1].number, 2) << "by number, not by letters";
   EXPECT_EQ(attempts[10].number, 11);
 }
 
 TEST_F(RunDirectoryTest, EpochsGrowAndFence) {
-  RunDirectory run = RunDirectory::create(files_, path_, kRun);
-  const Fence first(run, run.take_epoch());
+  contract::RunDirectory run = contract::RunDirectory::create(files_, path_, kRun);
+  const contract::Fence first(run, run.take_epoch());
   EXPECT_EQ(first.epoch(), 1);
   EXPECT_TRUE(first.holds());
-  const Fence second(run, run.take_epoch());
+  const contract::Fence second(run, run.take_epoch());
   EXPECT_EQ(second.epoch(), 2);
   EXPECT_FALSE(first.holds());
   EXPECT_TRUE(second.holds());
@@ -174,7 +174,7 @@ TEST_F(RunDirectoryTest, EpochsGrowAndFence) {
 }
 
 TEST_F(RunDirectoryTest, RacingAttemptsShareNoEpochAndNoExecution) {
-  (void)RunDirectory::create(files_, path_, kRun);
+  (void)contract::RunDirectory::create(files_, path_, kRun);
   constexpr int kThreads = 8;
   constexpr int kRounds = 15;
   std::mutex mutex;
@@ -184,9 +184,9 @@ TEST_F(RunDirectoryTest, RacingAttemptsShareNoEpochAndNoExecution) {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&] {
-        RunDirectory run = RunDirectory::open(files_, path_);
+        contract::RunDirectory run = contract::RunDirectory::open(files_, path_);
         for (int round = 0; round < kRounds; ++round) {
-          const AttemptName attempt = run.create_attempt();
+          const contract::AttemptName attempt = run.create_attempt();
           const std::int64_t epoch = run.take_epoch();
           const std::lock_guard lock(mutex);
           EXPECT_TRUE(executions.insert(attempt.execution).second);
@@ -197,10 +197,10 @@ TEST_F(RunDirectoryTest, RacingAttemptsShareNoEpochAndNoExecution) {
   }
   EXPECT_EQ(epochs.size(), std::size_t{kThreads * kRounds});
   EXPECT_EQ(*epochs.rbegin(), kThreads * kRounds) << "no number is skipped";
-  const RunDirectory run = RunDirectory::open(files_, path_);
+  const contract::RunDirectory run = contract::RunDirectory::open(files_, path_);
   EXPECT_EQ(run.attempts().size(), std::size_t{kThreads * kRounds});
   int holding = 0;
-  for (const std::int64_t epoch : epochs) holding += Fence(run, epoch).holds() ? 1 : 0;
+  for (const std::int64_t epoch : epochs) holding += contract::Fence(run, epoch).holds() ? 1 : 0;
   EXPECT_EQ(holding, 1);
 }
 
@@ -213,7 +213,7 @@ TEST_F(RunDirectoryTest, OneOfManyCreatorsWins) {
       for (int i = 0; i < 6; ++i) {
         threads.emplace_back([&, i] {
           try {
-            (void)RunDirectory::create(files_, path_, std::to_string(i));
+            (void)contract::RunDirectory::create(files_, path_, std::to_string(i));
             ++made;
           } catch (const base::Error& error) {
             EXPECT_EQ(error.code(), base::Code::Conflict) << error.what();
@@ -225,7 +225,7 @@ TEST_F(RunDirectoryTest, OneOfManyCreatorsWins) {
     EXPECT_EQ(made, 1);
     EXPECT_EQ(refused, 5);
     EXPECT_EQ(files_.list(parent_.path()).size(), 1U);
-    EXPECT_EQ(RunDirectory::open(files_, path_).run_json().size(), 1U);
+    EXPECT_EQ(contract::RunDirectory::open(files_, path_).run_json().size(), 1U);
     files_.remove_tree(path_);
   }
 }

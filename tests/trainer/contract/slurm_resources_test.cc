@@ -15,34 +15,35 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-RunConfig parse(const std::string& text) {
-  return parse_run_config("data: {path: /d}\n" + text + "\n", "f");
+contract::RunConfig parse(const std::string& text) {
+  return contract::parse_run_config("data: {path: /d}\n" + text + "\n", "f");
 }
 
-SlurmResources slurm(const std::string& text) { return *parse(text).slurm; }
+contract::SlurmResources slurm(const std::string& text) { return *parse(text).slurm; }
 
 TEST(SlurmResources, AreAbsentWhereTheFileSaysNothing) {
   EXPECT_FALSE(parse("steps: 1").slurm.has_value());
   EXPECT_FALSE(parse("slurm:").slurm.has_value());
   EXPECT_FALSE(parse("slurm: ~").slurm.has_value());
-  EXPECT_EQ(to_json(parse("steps: 1")).find("slurm"), std::string::npos);
+  EXPECT_EQ(contract::to_json(parse("steps: 1")).find("slurm"), std::string::npos);
 }
 
 TEST(SlurmResources, OfAFileWithoutThemComeFromItsRanks) {
-  const SlurmResources one_node = slurm_resources_of(parse("ranks: 8"));
+  const contract::SlurmResources one_node = contract::slurm_resources_of(parse("ranks: 8"));
   EXPECT_EQ(one_node.min_nodes, 1);
   EXPECT_EQ(one_node.max_nodes, 1);
   EXPECT_EQ(one_node.ranks_per_node, 8);
   EXPECT_TRUE(one_node.requeue);
-  const SlurmResources two = slurm_resources_of(parse("ranks: 8\nranks_per_node: 4"));
+  const contract::SlurmResources two =
+      contract::slurm_resources_of(parse("ranks: 8\nranks_per_node: 4"));
   EXPECT_EQ(two.min_nodes, 2);
   EXPECT_EQ(two.max_nodes, 2);
   EXPECT_EQ(two.ranks_per_node, 4);
-  EXPECT_EQ(slurm_resources_of(parse("slurm: {partition: p}")).partition, "p");
+  EXPECT_EQ(contract::slurm_resources_of(parse("slurm: {partition: p}")).partition, "p");
 }
 
 TEST(SlurmResources, ReadsEveryKey) {
-  const RunConfig config = parse(R"yaml(ranks: 32
+  const contract::RunConfig config = parse(R"yaml(ranks: 32
 slurm:
   partition: gpu,gpu-long
   account: ml.team
@@ -70,7 +71,7 @@ slurm:
     ulimit -l unlimited
   environment: {NCCL_DEBUG: WARN, EMPTY: "", ODD: "a\nb $(c) 'd'"}
 )yaml");
-  const SlurmResources& read = *config.slurm;
+  const contract::SlurmResources& read = *config.slurm;
   EXPECT_EQ(read.partition, "gpu,gpu-long");
   EXPECT_EQ(read.account, "ml.team");
   EXPECT_EQ(read.qos, "high");
@@ -95,8 +96,8 @@ slurm:
   EXPECT_EQ(read.setup, "module load cuda\nulimit -l unlimited\n");
   EXPECT_THAT(read.environment, ElementsAre(std::pair("EMPTY", ""), std::pair("NCCL_DEBUG", "WARN"),
                                             std::pair("ODD", "a\nb $(c) 'd'")));
-  const std::string text = to_json(config);
-  EXPECT_EQ(to_json(parse_run_config(text, "g")), text);
+  const std::string text = contract::to_json(config);
+  EXPECT_EQ(contract::to_json(contract::parse_run_config(text, "g")), text);
 }
 
 constexpr const char* kAllDefaults = R"yaml(slurm:
@@ -118,15 +119,15 @@ constexpr const char* kAllDefaults = R"yaml(slurm:
   environment: {A: "1", B: "2"}
 )yaml";
 
-SlurmResources defaults(const std::string& text) {
+contract::SlurmResources defaults(const std::string& text) {
   base::Table root = base::Table::parse(text, "d");
-  return read_slurm_defaults(root);
+  return contract::read_slurm_defaults(root);
 }
 
 TEST(SlurmDefaults, FillEveryKeyThatIsEmpty) {
   std::vector<std::string> keys;
-  const SlurmResources filled =
-      with_slurm_defaults(slurm("slurm: {nodes: 1}"), defaults(kAllDefaults), &keys);
+  const contract::SlurmResources filled =
+      contract::with_slurm_defaults(slurm("slurm: {nodes: 1}"), defaults(kAllDefaults), &keys);
   EXPECT_THAT(
       keys, testing::UnorderedElementsAre(
                 "partition", "account", "qos", "reservation", "time_limit", "gpu_type",
@@ -134,9 +135,9 @@ TEST(SlurmDefaults, FillEveryKeyThatIsEmpty) {
                 "container.image", "container.mounts", "container.arguments", "setup",
                 "options.nice", "options.licenses", "environment.A", "environment.B"));
   // Whatever key the section will get: it is filled, or belongs to a run alone.
-  const auto given = slurm_resources_json(defaults(kAllDefaults));
-  const auto got = slurm_resources_json(filled);
-  const auto empty = slurm_resources_json(SlurmResources{});
+  const auto given = contract::slurm_resources_json(defaults(kAllDefaults));
+  const auto got = contract::slurm_resources_json(filled);
+  const auto empty = contract::slurm_resources_json(contract::SlurmResources{});
   for (const auto& [key, value] : empty.items()) {
     const bool of_a_run = key == "nodes" || key == "ranks_per_node" || key == "gpus_per_rank" ||
                           key == "requeue" || key == "defaults";
@@ -165,9 +166,10 @@ TEST(SlurmDefaults, ChangeNothingThatTheRunSays) {
   environment: {A: "x", B: "y"}
 )yaml";
   std::vector<std::string> keys;
-  const SlurmResources run = slurm(own);
-  EXPECT_EQ(slurm_resources_json(with_slurm_defaults(run, defaults(kAllDefaults), &keys)),
-            slurm_resources_json(run));
+  const contract::SlurmResources run = slurm(own);
+  EXPECT_EQ(contract::slurm_resources_json(
+                contract::with_slurm_defaults(run, defaults(kAllDefaults), &keys)),
+            contract::slurm_resources_json(run));
   EXPECT_TRUE(keys.empty());
 }
 
@@ -190,8 +192,8 @@ TEST(SlurmDefaults, HaveNoOptionForWhatHasAKey) {
 
 TEST(SlurmDefaults, GiveWayToABeginningOfAnOptionsName) {
   std::vector<std::string> keys;
-  EXPECT_THAT(with_slurm_defaults(slurm("slurm: {options: [--lic=mine]}"),
-                                  defaults("slurm: {options: [--licenses=site]}"), &keys)
+  EXPECT_THAT(contract::with_slurm_defaults(slurm("slurm: {options: [--lic=mine]}"),
+                                            defaults("slurm: {options: [--licenses=site]}"), &keys)
                   .options,
               ElementsAre("--lic=mine"));
 }
@@ -206,26 +208,26 @@ TEST(SlurmResources, TheirCommentHasNoTokenOfItsOwn) {
 
 TEST(SlurmDefaults, AddOptionsAndVariablesOneByOne) {
   std::vector<std::string> keys;
-  const SlurmResources filled = with_slurm_defaults(
+  const contract::SlurmResources filled = contract::with_slurm_defaults(
       slurm("slurm: {options: [--nice=7], environment: {A: x}}"), defaults(kAllDefaults), &keys);
   EXPECT_THAT(filled.options, ElementsAre("--nice=7", "--licenses=l"));
   EXPECT_THAT(filled.environment, ElementsAre(std::pair("A", "x"), std::pair("B", "2")));
 }
 
 TEST(SlurmResources, DefaultsReadBackAsThemselves) {
-  const RunConfig config = parse("slurm: {nodes: 1}");
-  const std::string text = to_json(config);
-  EXPECT_EQ(to_json(parse_run_config(text, "g")), text);
+  const contract::RunConfig config = parse("slurm: {nodes: 1}");
+  const std::string text = contract::to_json(config);
+  EXPECT_EQ(contract::to_json(contract::parse_run_config(text, "g")), text);
   EXPECT_EQ(config.slurm->memory_per_node_mib, std::nullopt);
   EXPECT_EQ(config.slurm->time_limit_minutes, 0);
 }
 
 TEST(SlurmResources, WithoutASectionRanksShareOneNode) {
-  SlurmResources resources = slurm_resources_of(parse("ranks: 8"));
+  contract::SlurmResources resources = contract::slurm_resources_of(parse("ranks: 8"));
   EXPECT_EQ(resources.ranks_per_node, 8);
   EXPECT_EQ(resources.min_nodes, 1);
   EXPECT_EQ(resources.max_nodes, 1);
-  resources = slurm_resources_of(parse("ranks: 8\nranks_per_node: 4"));
+  resources = contract::slurm_resources_of(parse("ranks: 8\nranks_per_node: 4"));
   EXPECT_EQ(resources.ranks_per_node, 4);
   EXPECT_EQ(resources.min_nodes, 2);
   EXPECT_EQ(resources.max_nodes, 2);
@@ -254,7 +256,7 @@ TEST(SlurmResources, NodesAndRanksGiveDefaultsToEachOther) {
       EXPECT_THROW((void)parse(row.text), base::Error);
       continue;
     }
-    const SlurmResources read = slurm(row.text);
+    const contract::SlurmResources read = slurm(row.text);
     EXPECT_EQ(read.min_nodes, row.low);
     EXPECT_EQ(read.max_nodes, row.high);
     EXPECT_EQ(read.ranks_per_node, row.per_node);

@@ -12,10 +12,10 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::AttentionBackward;
-using trainer::Dtype;
-using trainer::cuda::Launch;
+using trainer::cuda::KernelLaunch;
 using trainer::cuda::LengthClass;
+using trainer::device::AttentionBackward;
+using trainer::device::Dtype;
 
 constexpr std::array<Dtype, 2> kTypes{Dtype::BFloat16, Dtype::Float16};
 // What a block may have on any architecture, on A100 and on H100: so much that one block has a head
@@ -26,8 +26,8 @@ class AttentionBackwardTest : public testing::Test {
  protected:
   ~AttentionBackwardTest() override { emulation::set_order({}); }
 
-  [[nodiscard]] Launch at(std::int64_t shared_bytes = 227 * 1024) {
-    Launch launch;
+  [[nodiscard]] KernelLaunch at(std::int64_t shared_bytes = 227 * 1024) {
+    KernelLaunch launch;
     launch.facts.shared_bytes = shared_bytes;
     launch.scratch = scratch_.data();
     launch.scratch_bytes = static_cast<std::int64_t>(scratch_.size() * sizeof(Scratch));

@@ -11,11 +11,11 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::AttentionBackward;
-using trainer::Dtype;
 using trainer::cuda::DeviceFacts;
-using trainer::cuda::Launch;
+using trainer::cuda::KernelLaunch;
 using trainer::cuda::LengthClass;
+using trainer::device::AttentionBackward;
+using trainer::device::Dtype;
 
 constexpr std::array<Dtype, 2> kTypes{Dtype::BFloat16, Dtype::Float16};
 constexpr DeviceFacts kHopper{90, 1, 227 * 1024};
@@ -24,8 +24,8 @@ class AttentionWgmmaTest : public testing::Test {
  protected:
   ~AttentionWgmmaTest() override { emulation::set_order({}); }
 
-  [[nodiscard]] Launch at(const DeviceFacts& facts = kHopper) {
-    Launch launch;
+  [[nodiscard]] KernelLaunch at(const DeviceFacts& facts = kHopper) {
+    KernelLaunch launch;
     launch.facts = facts;
     launch.scratch = scratch_.data();
     launch.scratch_bytes = static_cast<std::int64_t>(scratch_.size() * sizeof(Scratch));
@@ -85,7 +85,7 @@ TEST_F(AttentionWgmmaTest, DrawsTheMasksOfTheContract) {
   }
   problem.run_again();
   run(problem);
-  const float scale = trainer::dropout_scale(problem.problem.dropout().threshold);
+  const float scale = trainer::contract::dropout_scale(problem.problem.dropout().threshold);
   for (int head = 0; head < kHeads; ++head) {
     for (int j = 0; j < kLength; ++j) {
       for (int c = 0; c < 64; ++c) {

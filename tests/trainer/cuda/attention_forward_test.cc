@@ -12,11 +12,11 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
 using trainer::cuda::AttentionTile;
 using trainer::cuda::ForwardWay;
-using trainer::cuda::Launch;
+using trainer::cuda::KernelLaunch;
 using trainer::cuda::LengthClass;
+using trainer::device::Dtype;
 
 constexpr std::array<Dtype, 2> kTypes{Dtype::BFloat16, Dtype::Float16};
 
@@ -24,8 +24,8 @@ class AttentionForwardTest : public testing::TestWithParam<ForwardWay> {
  protected:
   ~AttentionForwardTest() override { emulation::set_order({}); }
 
-  [[nodiscard]] Launch at(std::int64_t shared_bytes = 227 * 1024) {
-    Launch launch;
+  [[nodiscard]] KernelLaunch at(std::int64_t shared_bytes = 227 * 1024) {
+    KernelLaunch launch;
     launch.facts.shared_bytes = shared_bytes;
     launch.scratch = scratch_.data();
     launch.scratch_bytes = static_cast<std::int64_t>(scratch_.size() * sizeof(Scratch));
@@ -217,7 +217,7 @@ TEST_P(AttentionForwardTest, WritesZerosForTokensOfNoSample) {
 TEST_P(AttentionForwardTest, ReadsLengthsFromTheDeviceOnly) {
   AttentionProblem first({{200, 1, 1, 90}, 1, 64, 0.1, 1, 0, 0, {4, 3, 2, 1}}, Dtype::BFloat16);
   AttentionProblem second({{73, 73, 73, 73}, 1, 64, 0.1, 1, 0, 0, {4, 3, 2, 1}}, Dtype::BFloat16);
-  trainer::AttentionForward op = second.forward();
+  trainer::device::AttentionForward op = second.forward();
   op.tokens.max_length = first.forward().tokens.max_length;
   trainer::cuda::attention_forward_fused(at(), op, GetParam());
   expect_formula(second);
@@ -292,8 +292,8 @@ TEST_P(AttentionForwardTest, ListsTilesLongestSamplesFirst) {
     std::vector<std::int32_t> cumulative{0};
     for (const int length : c.lengths) cumulative.push_back(cumulative.back() + length);
     const std::int64_t tokens = cumulative.back() + c.padding;
-    const trainer::View view{cumulative.data(), static_cast<std::int64_t>(cumulative.size()),
-                             Dtype::Int32};
+    const trainer::device::View view{cumulative.data(),
+                                     static_cast<std::int64_t>(cumulative.size()), Dtype::Int32};
     const auto list = trainer::cuda::build_tiles(at(), view, tokens, c.rows, c.which);
     const auto expected = plain_list(c);
     if (list.bound == 0) {

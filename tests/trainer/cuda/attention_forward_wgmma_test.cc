@@ -11,9 +11,9 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
 using trainer::cuda::DeviceFacts;
-using trainer::cuda::Launch;
+using trainer::cuda::KernelLaunch;
+using trainer::device::Dtype;
 
 constexpr std::array<Dtype, 2> kTypes{Dtype::BFloat16, Dtype::Float16};
 constexpr DeviceFacts kHopper{90, 1, 227 * 1024};
@@ -22,8 +22,8 @@ class AttentionForwardWgmmaTest : public testing::Test {
  protected:
   ~AttentionForwardWgmmaTest() override { emulation::set_order({}); }
 
-  [[nodiscard]] Launch at(const DeviceFacts& facts = kHopper) {
-    Launch launch;
+  [[nodiscard]] KernelLaunch at(const DeviceFacts& facts = kHopper) {
+    KernelLaunch launch;
     launch.facts = facts;
     launch.scratch = scratch_.data();
     launch.scratch_bytes = static_cast<std::int64_t>(scratch_.size() * sizeof(Scratch));
@@ -118,7 +118,7 @@ TEST_F(AttentionForwardWgmmaTest, DrawsTheMasksOfTheContract) {
     }
   }
   run(problem);
-  const float scale = trainer::dropout_scale(problem.dropout().threshold);
+  const float scale = trainer::contract::dropout_scale(problem.dropout().threshold);
   for (int i = 0; i < kLength; ++i) {
     for (int head = 0; head < 2; ++head) {
       for (int c = 0; c < 64; ++c) {

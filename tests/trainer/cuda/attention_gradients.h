@@ -17,7 +17,7 @@ constexpr std::int64_t kReferenceBytes = std::int64_t{4} << 20;  // scratch of t
 // A problem with its forward results, by the reference attention, and gradients that start as NaN.
 class GradientProblem {
  public:
-  GradientProblem(const AttentionShape& shape, trainer::Dtype dtype)
+  GradientProblem(const AttentionShape& shape, trainer::device::Dtype dtype)
       : problem(shape, dtype), forward_(problem.forward()) {
     run_again();
     std::mt19937 generator(43);
@@ -27,8 +27,8 @@ class GradientProblem {
     }
     dqkv.assign(problem.qkv().size(), 0x7FFF);
   }
-  [[nodiscard]] trainer::AttentionBackward op() {
-    trainer::AttentionBackward op;
+  [[nodiscard]] trainer::device::AttentionBackward op() {
+    trainer::device::AttentionBackward op;
     op.qkv = forward_.qkv;
     op.out = forward_.out;
     op.lse = forward_.lse;
@@ -52,7 +52,7 @@ class GradientProblem {
   std::vector<std::uint16_t> dout, dqkv;
 
  private:
-  trainer::AttentionForward forward_;
+  trainer::device::AttentionForward forward_;
 };
 
 // One head's rows, as Real.
@@ -104,7 +104,7 @@ std::vector<Real> gradients_by_formula(GradientProblem& at, bool stored_out, Rou
       std::vector<Real> dq(rows.q.size(), Real(0));
       std::vector<Real> dk = dq;
       std::vector<Real> dv = dq;
-      const Real keep = Real(trainer::dropout_scale(at.problem.dropout().threshold));
+      const Real keep = Real(trainer::contract::dropout_scale(at.problem.dropout().threshold));
       for (int i = 0; i < rows.length; ++i) {
         std::vector<Real> p;
         for (int j = 0; j < rows.length; ++j) p.push_back(rows.dot(rows.q, i, rows.k, j) * scale);

@@ -10,19 +10,19 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
 using trainer::cuda::ForwardWay;
 using trainer::cuda::GroupedAttention;
-using trainer::cuda::Launch;
+using trainer::cuda::KernelLaunch;
 using trainer::cuda::length_classes;
+using trainer::device::Dtype;
 
 struct Gradient {
   std::vector<std::uint16_t> dout, dqkv;
-  trainer::AttentionBackward op;
+  trainer::device::AttentionBackward op;
 };
 // Backward of a problem whose forward has run.
 Gradient gradient_of(AttentionProblem& problem) {
-  const trainer::AttentionForward forward = problem.forward();
+  const trainer::device::AttentionForward forward = problem.forward();
   Gradient gradient;
   gradient.dout = problem.qkv();
   gradient.dout.resize(problem.out().size());
@@ -40,8 +40,8 @@ Gradient gradient_of(AttentionProblem& problem) {
 
 class GroupedAttentionTest : public testing::Test {
  protected:
-  [[nodiscard]] Launch at(cudaStream_t stream = nullptr) {
-    Launch launch;
+  [[nodiscard]] KernelLaunch at(cudaStream_t stream = nullptr) {
+    KernelLaunch launch;
     launch.stream = stream;
     launch.facts.shared_bytes = 227 * 1024;
     launch.scratch = scratch_.data();

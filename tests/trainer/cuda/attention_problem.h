@@ -21,12 +21,12 @@ namespace regatta::tests {
 // Rounds to a 16-bit type and back.
 class Half {
  public:
-  explicit Half(trainer::Dtype dtype) : bf16_(dtype == trainer::Dtype::BFloat16) {}
+  explicit Half(trainer::device::Dtype dtype) : bf16_(dtype == trainer::device::Dtype::BFloat16) {}
   [[nodiscard]] std::uint16_t bits(float x) const {
-    return bf16_ ? trainer::bf16_from_float(x) : trainer::fp16_from_float(x);
+    return bf16_ ? trainer::device::bf16_from_float(x) : trainer::device::fp16_from_float(x);
   }
   [[nodiscard]] float value(std::uint16_t bits) const {
-    return bf16_ ? trainer::float_from_bf16(bits) : trainer::float_from_fp16(bits);
+    return bf16_ ? trainer::device::float_from_bf16(bits) : trainer::device::float_from_fp16(bits);
   }
   [[nodiscard]] float rounded(float x) const { return value(bits(x)); }
   [[nodiscard]] float unit() const { return bf16_ ? 0x1p-9F : 0x1p-12F; }  // of a rounding
@@ -49,7 +49,7 @@ struct AttentionShape {
 // One problem's memory. Outputs start as NaN.
 class AttentionProblem {
  public:
-  AttentionProblem(AttentionShape shape, trainer::Dtype dtype)
+  AttentionProblem(AttentionShape shape, trainer::device::Dtype dtype)
       : shape_(std::move(shape)), dtype_(dtype), half_(dtype), cumulative_{0} {
     for (std::size_t s = 0; s < shape_.lengths.size(); ++s) {
       const int ordinal =
@@ -93,11 +93,11 @@ class AttentionProblem {
     return static_cast<std::size_t>(head * tokens() + token);
   }
   [[nodiscard]] bool kept(std::size_t sample, int head, int query, int key) const {
-    const trainer::Dropout drop = dropout();
+    const trainer::device::Dropout drop = dropout();
     if (drop.threshold == 0) return true;
-    const std::uint32_t block = trainer::attention_block(static_cast<std::uint32_t>(head),
-                                                         static_cast<std::uint32_t>(query),
-                                                         static_cast<std::uint32_t>(key));
+    const std::uint32_t block = trainer::contract::attention_block(
+        static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(query),
+        static_cast<std::uint32_t>(key));
     const auto ordinal = ordinal_[static_cast<std::size_t>(cumulative_[sample])];
     const base::PhiloxCounter words = base::philox(
         drop.seed,
@@ -105,32 +105,32 @@ class AttentionProblem {
     const auto element = static_cast<std::uint32_t>(key % 8);
     return (words[element / 2] >> (16 * (element % 2)) & 0xFFFFU) >= drop.threshold;
   }
-  [[nodiscard]] trainer::Dropout dropout() const {
-    return {trainer::dropout_threshold(shape_.dropout), 0x123456789ABCDEF0U, 64};
+  [[nodiscard]] trainer::device::Dropout dropout() const {
+    return {trainer::contract::dropout_threshold(shape_.dropout), 0x123456789ABCDEF0U, 64};
   }
 
-  [[nodiscard]] trainer::AttentionForward forward() {
-    trainer::AttentionForward op;
+  [[nodiscard]] trainer::device::AttentionForward forward() {
+    trainer::device::AttentionForward op;
     op.qkv = {qkv_.data(), static_cast<std::int64_t>(qkv_.size()), dtype_};
     op.out = {out_.data(), static_cast<std::int64_t>(out_.size()), dtype_};
-    op.lse = {lse_.data(), static_cast<std::int64_t>(lse_.size()), trainer::Dtype::Float32};
+    op.lse = {lse_.data(), static_cast<std::int64_t>(lse_.size()), trainer::device::Dtype::Float32};
     op.heads = shape_.heads;
     op.dropout = dropout();
     op.tokens.ordinal = ints(ordinal_);
     op.tokens.position = ints(position_);
     op.tokens.cumulative = ints(cumulative_);
-    op.tokens.step = {&step_, 1, trainer::Dtype::Int32};
+    op.tokens.step = {&step_, 1, trainer::device::Dtype::Int32};
     op.tokens.max_length = *std::max_element(shape_.lengths.begin(), shape_.lengths.end());
     return op;
   }
 
  private:
-  [[nodiscard]] static trainer::View ints(std::vector<std::int32_t>& values) {
-    return {values.data(), static_cast<std::int64_t>(values.size()), trainer::Dtype::Int32};
+  [[nodiscard]] static trainer::device::View ints(std::vector<std::int32_t>& values) {
+    return {values.data(), static_cast<std::int64_t>(values.size()), trainer::device::Dtype::Int32};
   }
 
   AttentionShape shape_;
-  trainer::Dtype dtype_;
+  trainer::device::Dtype dtype_;
   Half half_;
   std::vector<std::int32_t> ordinal_, position_, cumulative_;
   std::int32_t step_ = 12345;
@@ -150,7 +150,7 @@ AttentionAnswer<Real> attention_by_formula(const AttentionProblem& problem,
                                            const std::vector<std::uint16_t>& qkv, Round round16) {
   const AttentionShape& shape = problem.shape();
   const Half half = problem.half();
-  const Real keep = Real(trainer::dropout_scale(problem.dropout().threshold));
+  const Real keep = Real(trainer::contract::dropout_scale(problem.dropout().threshold));
   AttentionAnswer<Real> answer{std::vector<Real>(problem.out().size(), Real(0)),
                                std::vector<Real>(problem.lse().size(), Real(0))};
   const auto element = [&](int which, int token, int head, int c) {

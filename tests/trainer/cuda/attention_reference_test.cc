@@ -14,8 +14,8 @@ namespace regatta::tests {
 namespace {
 
 using testing::HasSubstr;
-using trainer::Dtype;
-using trainer::View;
+using trainer::device::Dtype;
+using trainer::device::View;
 
 constexpr Dtype kTypes[] = {Dtype::Float32, Dtype::BFloat16, Dtype::Float16};
 constexpr std::int64_t kPlenty = std::int64_t{16} << 20;  // one chunk for every case here
@@ -95,8 +95,8 @@ class Attention {
 
  public:
   Tensor qkv, dout, out, dqkv;
-  trainer::AttentionForward forward;
-  trainer::AttentionBackward backward;
+  trainer::device::AttentionForward forward;
+  trainer::device::AttentionBackward backward;
 };
 
 Attention finished(const AttentionShape& shape, Dtype dtype, std::int64_t scratch_bytes) {
@@ -200,7 +200,7 @@ TEST_F(ReferenceAttentionTest, DrawsTheMasksOfTheFusedKernels) {
   ReferenceAttention(kPlenty).forward(reference.forward);
 
   Tensor fused(Dtype::BFloat16, std::vector<float>(problem.out().size(), NAN));
-  trainer::AttentionForward op = reference.forward;
+  trainer::device::AttentionForward op = reference.forward;
   op.out = fused.view();
   std::vector<float> lse(problem.lse().size());
   op.lse.data = lse.data();

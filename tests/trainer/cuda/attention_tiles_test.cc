@@ -174,9 +174,9 @@ TEST(AttentionDropout, NamesTheBlocksOfTheContract) {
     for (const int query : {0, 1, 511, 4095}) {
       for (const int key : {0, 7, 8, 511, 4095}) {
         EXPECT_EQ(trainer::cuda::attention_draws_block(head, query, key),
-                  trainer::attention_block(static_cast<std::uint32_t>(head),
-                                           static_cast<std::uint32_t>(query),
-                                           static_cast<std::uint32_t>(key)));
+                  trainer::contract::attention_block(static_cast<std::uint32_t>(head),
+                                                     static_cast<std::uint32_t>(query),
+                                                     static_cast<std::uint32_t>(key)));
       }
     }
   }
@@ -185,8 +185,8 @@ TEST(AttentionDropout, NamesTheBlocksOfTheContract) {
 TEST(AttentionDropout, DrawsWhatPhiloxDraws) {
   std::mt19937_64 generator(3);
   for (int i = 0; i < 200; ++i) {
-    const trainer::Dropout dropout{static_cast<std::uint32_t>(generator() % 65536), generator(),
-                                   static_cast<std::uint32_t>(generator())};
+    const trainer::device::Dropout dropout{static_cast<std::uint32_t>(generator() % 65536),
+                                           generator(), static_cast<std::uint32_t>(generator())};
     const auto ordinal = static_cast<std::uint32_t>(generator());
     const auto step = static_cast<std::uint32_t>(generator());
     const auto block = static_cast<std::uint32_t>(generator());

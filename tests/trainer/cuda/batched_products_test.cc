@@ -21,18 +21,19 @@ float integer(std::int64_t i, int step) { return static_cast<float>(i * step % 7
 struct Operand {
   std::vector<float> values;
   std::vector<std::uint16_t> halves;
-  Dtype dtype;
+  device::Dtype dtype;
 
-  Operand(std::int64_t count, int step, Dtype type) : dtype(type) {
+  Operand(std::int64_t count, int step, device::Dtype type) : dtype(type) {
     for (std::int64_t i = 0; i < count; ++i) {
       const float x = integer(i, step);
       values.push_back(x);
-      halves.push_back(type == Dtype::BFloat16 ? bf16_from_float(x) : fp16_from_float(x));
+      halves.push_back(type == device::Dtype::BFloat16 ? device::bf16_from_float(x)
+                                                       : device::fp16_from_float(x));
     }
   }
-  [[nodiscard]] View view() {
+  [[nodiscard]] device::View view() {
     const auto size = static_cast<std::int64_t>(values.size());
-    if (dtype == Dtype::Float32) return {values.data(), size, dtype};
+    if (dtype == device::Dtype::Float32) return {values.data(), size, dtype};
     return {halves.data(), size, dtype};
   }
 };
@@ -49,7 +50,8 @@ class BatchedProductsTest : public testing::Test {
   ~BatchedProductsTest() override { emulation::library() = {}; }
 
   void check_all_forms() {
-    for (const Dtype dtype : {Dtype::Float32, Dtype::BFloat16, Dtype::Float16}) {
+    for (const device::Dtype dtype :
+         {device::Dtype::Float32, device::Dtype::BFloat16, device::Dtype::Float16}) {
       for (int form = 0; form < 8; ++form) {
         SCOPED_TRACE(std::to_string(form) + " of type " + std::to_string(static_cast<int>(dtype)));
         check_form(dtype, (form & 1) != 0, (form & 2) != 0, (form & 4) != 0);
@@ -63,7 +65,7 @@ class BatchedProductsTest : public testing::Test {
     void operator()(cublasLtContext* handle) const { static_cast<void>(cublasLtDestroy(handle)); }
   };
 
-  void check_form(Dtype dtype, bool transpose_a, bool transpose_b, bool accumulate) {
+  void check_form(device::Dtype dtype, bool transpose_a, bool transpose_b, bool accumulate) {
     Operand a(kBatch * kM * kK, 3, dtype);
     Operand b(kBatch * kK * kN, 5, dtype);
     std::vector<float> c(kBatch * kM * kN, 10);
@@ -76,7 +78,7 @@ class BatchedProductsTest : public testing::Test {
     op.transpose_b = transpose_b;
     op.a = a.view();
     op.b = b.view();
-    op.c = {c.data(), kBatch * kM * kN, Dtype::Float32};
+    op.c = {c.data(), kBatch * kM * kN, device::Dtype::Float32};
     op.accumulate = accumulate;
     op.batch = kBatch;
     op.usual_batch = 9;
@@ -121,7 +123,7 @@ TEST_F(BatchedProductsTest, OfNoneAreNothing) {
 
 // Partial sums would need a workspace, which attention uses for its matrices.
 TEST_F(BatchedProductsTest, AreOfferedAlgorithmsWithoutAWorkspaceOnly) {
-  Operand a(kBatch * kM * kK, 3, Dtype::Float32);
+  Operand a(kBatch * kM * kK, 3, device::Dtype::Float32);
   BatchedProduct op;
   op.m = kM;
   op.n = kM;

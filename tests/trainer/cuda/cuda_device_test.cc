@@ -35,11 +35,11 @@ class CudaDeviceTest : public testing::Test {
     emulation::fault(cudaSuccess);
     emulation::library() = {};
   }
-  [[nodiscard]] static std::unique_ptr<Device> make(int max_graphs = 32) {
-    CudaOptions options;
+  [[nodiscard]] static std::unique_ptr<device::Device> make(int max_graphs = 32) {
+    cuda::CudaOptions options;
     options.tune_products = false;
     options.max_graphs = max_graphs;
-    return make_cuda_device(options);
+    return cuda::make_cuda_device(options);
   }
 };
 
@@ -85,10 +85,10 @@ std::vector<Refusal> refusals() {
 TEST_F(CudaDeviceTest, RefusesWithWordsOfItsOwnForEveryReason) {
   for (const Refusal& c : refusals()) {
     emulation::configure(c.facts);
-    CudaOptions options;
+    cuda::CudaOptions options;
     options.index = c.index;
     try {
-      static_cast<void>(make_cuda_device(options));
+      static_cast<void>(cuda::make_cuda_device(options));
       ADD_FAILURE() << c.name << " was accepted";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), c.code) << c.name;
@@ -99,11 +99,11 @@ TEST_F(CudaDeviceTest, RefusesWithWordsOfItsOwnForEveryReason) {
 }
 
 TEST_F(CudaDeviceTest, RefusesWarpgroupProductsWhereThereAreNone) {
-  CudaOptions options;
-  options.attention = trainer::CudaAttention::Wgmma;
+  cuda::CudaOptions options;
+  options.attention = trainer::cuda::CudaAttention::Wgmma;
   emulation::configure(emulation::facts_of(80));
   try {
-    static_cast<void>(trainer::make_cuda_device(options));
+    static_cast<void>(trainer::cuda::make_cuda_device(options));
     FAIL() << "made";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
@@ -115,29 +115,29 @@ TEST_F(CudaDeviceTest, RefusesWarpgroupProductsWhereThereAreNone) {
         << error.what();
   }
   emulation::configure(emulation::facts_of(90));
-  EXPECT_NE(trainer::make_cuda_device(options)->description().find("attention wgmma"),
+  EXPECT_NE(trainer::cuda::make_cuda_device(options)->description().find("attention wgmma"),
             std::string::npos);
 }
 
 TEST_F(CudaDeviceTest, EntryPointsTurnErrorsIntoCodeAndMessage) {
-  EXPECT_STREQ(regatta_cuda_plugin_version(), kCudaPluginVersion);
+  EXPECT_STREQ(regatta_cuda_plugin_version(), cuda::kCudaPluginVersion);
   for (const Refusal& c : refusals()) {
     emulation::configure(c.facts);
-    CudaOptions options;
+    cuda::CudaOptions options;
     options.index = c.index;
-    PluginError error;
+    device::PluginError error;
     EXPECT_EQ(regatta_make_cuda_device(&options, &error), nullptr) << c.name;
     EXPECT_EQ(error.code, static_cast<int>(c.code)) << c.name;
     EXPECT_THAT(error.message, HasSubstr(c.words.front())) << c.name;
   }
   reset();
   emulation::library().starts = false;
-  PluginError error;
-  const CudaOptions options;
+  device::PluginError error;
+  const cuda::CudaOptions options;
   EXPECT_EQ(regatta_make_cuda_device(&options, &error), nullptr);
   EXPECT_THAT(error.message, HasSubstr("cuBLASLt does not start"));
   reset();
-  const std::unique_ptr<Device> device(regatta_make_cuda_device(&options, &error));
+  const std::unique_ptr<device::Device> device(regatta_make_cuda_device(&options, &error));
   ASSERT_NE(device, nullptr);
   EXPECT_EQ(device->token_bucket(), 256);
 }
@@ -148,7 +148,7 @@ TEST_F(CudaDeviceTest, StartSurvivesEveryFailingCall) {
   int failures = 0;
   for (std::int64_t n = 0;; ++n) {
     emulation::fail_call(n, cudaErrorUnknown);
-    std::unique_ptr<Device> device;
+    std::unique_ptr<device::Device> device;
     try {
       device = make();
     } catch (const base::Error&) {
@@ -172,16 +172,16 @@ TEST_F(CudaDeviceTest, DescribesItself) {
                            "cuBLASLt 13.1.0", "float32 products in float32"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
-  CudaOptions options;
+  cuda::CudaOptions options;
   options.tf32 = true;
-  EXPECT_THAT(make_cuda_device(options)->description(), HasSubstr("products in TF32"));
+  EXPECT_THAT(cuda::make_cuda_device(options)->description(), HasSubstr("products in TF32"));
 }
 
 // A profiler shows every operation under the name that it has in the code.
 TEST_F(CudaDeviceTest, NamesItsRangesLikeTheCode) {
-  const std::unique_ptr<Device> device = make();
-  const DeviceMemory x(*device, 64, Dtype::Float32);
-  const DeviceMemory y(*device, 64, Dtype::Float32);
+  const std::unique_ptr<device::Device> device = make();
+  const device::DeviceMemory x(*device, 64, device::Dtype::Float32);
+  const device::DeviceMemory y(*device, 64, device::Dtype::Float32);
   device->fill_zero(0, x.view());
   device->fill_zero(0, y.view());
   emulation::ranges() = {};
@@ -198,28 +198,28 @@ TEST_F(CudaDeviceTest, NamesItsRangesLikeTheCode) {
 TEST_F(CudaDeviceTest, TakesAnyNumberOfTensorLists) {
   constexpr std::int64_t kLists = std::int64_t{cuda::OptimizerTables::kMaxTables} + 1;
   const auto device = make();
-  const DeviceMemory arena(*device, kLists, Dtype::Float32);
-  const DeviceMemory zeros(*device, 3 * kLists, Dtype::Float32);
-  const DeviceMemory scalars(*device, kStepScalars + 1, Dtype::Float32);
+  const device::DeviceMemory arena(*device, kLists, device::Dtype::Float32);
+  const device::DeviceMemory zeros(*device, 3 * kLists, device::Dtype::Float32);
+  const device::DeviceMemory scalars(*device, device::kStepScalars + 1, device::Dtype::Float32);
   std::vector<float> weights(static_cast<std::size_t>(kLists), 1);
-  std::vector<float> settings(kStepScalars + 1, 0);
-  settings[kLearningRate] = 0.5F;
-  settings[kBiasCorrection1] = settings[kBiasCorrection2] = 1;
+  std::vector<float> settings(device::kStepScalars + 1, 0);
+  settings[device::kLearningRate] = 0.5F;
+  settings[device::kBiasCorrection1] = settings[device::kBiasCorrection2] = 1;
   device->copy_to_device(0, arena.view(), weights.data());
   device->copy_to_device(0, scalars.view(), settings.data());
   device->fill_zero(0, zeros.view());
-  OptimizerUpdate op;
+  device::OptimizerUpdate op;
   op.parameters = arena.view();
   op.gradients = zeros.view().slice(0, kLists);
   op.first_moment = zeros.view().slice(kLists, kLists);
   op.second_moment = zeros.view().slice(2 * kLists, kLists);
   op.epsilon = op.weight_decay = 1;
-  op.scalars = scalars.view().slice(0, kStepScalars);
-  op.squared_norm = scalars.view().slice(kStepScalars, 1);
+  op.scalars = scalars.view().slice(0, device::kStepScalars);
+  op.squared_norm = scalars.view().slice(device::kStepScalars, 1);
   op.tensor_count = 1;
   for (std::int64_t i = 0; i < kLists; ++i) {
     EXPECT_THAT(device->description(), Not(HasSubstr("lists of tensors")));
-    const OptimizerTensor tensor{i, 1, true, true};
+    const device::OptimizerTensor tensor{i, 1, true, true};
     op.tensors = &tensor;
     device->update(0, op);
   }
@@ -233,8 +233,8 @@ TEST_F(CudaDeviceTest, LeavesNothingBehind) {
   const emulation::Live before = emulation::live();
   {
     const auto device = make();
-    const Stream other = device->make_stream();
-    const DeviceMemory memory(*device, 1000, Dtype::Float32);
+    const device::Stream other = device->make_stream();
+    const device::DeviceMemory memory(*device, 1000, device::Dtype::Float32);
     void* pinned = device->allocate_host(64);
     device->fill_zero(other, memory.view());
     device->add(other, memory.view(), memory.view());
@@ -254,7 +254,7 @@ TEST_F(CudaDeviceTest, LeavesNothingBehind) {
 
 TEST_F(CudaDeviceTest, SaysHowMuchMemoryIsMissing) {
   const auto device = make();
-  const DeviceMemory some(*device, 1000000, Dtype::Float32);
+  const device::DeviceMemory some(*device, 1000000, device::Dtype::Float32);
   emulation::fail_call(1, cudaErrorMemoryAllocation);  // after the choice of the GPU
   try {
     static_cast<void>(device->allocate(std::int64_t{5} << 40));
@@ -271,14 +271,14 @@ TEST_F(CudaDeviceTest, SaysHowMuchMemoryIsMissing) {
 
 TEST_F(CudaDeviceTest, EventsAreUsedAgainAndStayTrue) {
   const auto device = make();
-  const Stream other = device->make_stream();
-  std::vector<Event> events;
+  const device::Stream other = device->make_stream();
+  std::vector<device::Event> events;
   for (int i = 0; i < 1000; ++i) {
     events.push_back(device->record(i % 2 == 0 ? 0 : other));
     EXPECT_GT(events.back(), i == 0 ? 0 : events[events.size() - 2]);
   }
   EXPECT_LT(emulation::live().events, 200U);
-  for (const Event event : events) {
+  for (const device::Event event : events) {
     device->wait(0, event);
     device->wait_host(event);
     device->wait_host(event);
@@ -297,14 +297,16 @@ TEST_F(CudaDeviceTest, EventsThatNeverWereAreABug) {
 class CudaRepeats : public CudaDeviceTest {
  protected:
   // x += 1 with key, counting how often the host enqueues.
-  void repeat(Device& device, std::uint64_t key, View x, View one, Stream stream = 0) {
+  void repeat(device::Device& device, std::uint64_t key, device::View x, device::View one,
+              device::Stream stream = 0) {
     device.repeat(stream, key, [&device, stream, x, one, this] {
       ++enqueued_;
       device.add(stream, one, x);
     });
   }
-  [[nodiscard]] static View filled(Device& device, const DeviceMemory& memory,
-                                   const std::vector<float>& values) {
+  [[nodiscard]] static device::View filled(device::Device& device,
+                                           const device::DeviceMemory& memory,
+                                           const std::vector<float>& values) {
     device.copy_to_device(0, memory.view(), values.data());
     device.synchronize();
     return memory.view();
@@ -314,9 +316,10 @@ class CudaRepeats : public CudaDeviceTest {
 
 TEST_F(CudaRepeats, RunPlainlyThenCaptureThenReplay) {
   const auto device = make();
-  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const device::DeviceMemory x_memory(*device, 8, device::Dtype::Float32),
+      one_memory(*device, 8, device::Dtype::Float32);
   const std::vector<float> zeros(8), ones(8, 1);
-  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  const device::View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
   const int expected[] = {1, 2, 2, 2, 2};
   for (int i = 0; i < 5; ++i) {
     repeat(*device, 9, x, one);
@@ -337,9 +340,10 @@ TEST_F(CudaRepeats, RunPlainlyThenCaptureThenReplay) {
 
 TEST_F(CudaRepeats, KeepTheLastUsed) {
   const auto device = make(2);
-  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const device::DeviceMemory x_memory(*device, 8, device::Dtype::Float32),
+      one_memory(*device, 8, device::Dtype::Float32);
   const std::vector<float> zeros(8), ones(8, 1);
-  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  const device::View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
   for (const std::uint64_t key : {1, 1, 2, 2, 1}) repeat(*device, key, x, one);
   EXPECT_EQ(enqueued_, 4);
   repeat(*device, 3, x, one);  // 2 was used before 1
@@ -355,9 +359,10 @@ TEST_F(CudaRepeats, KeepTheLastUsed) {
 
 TEST_F(CudaRepeats, RunPlainlyWithoutGraphs) {
   const auto device = make(0);
-  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const device::DeviceMemory x_memory(*device, 8, device::Dtype::Float32),
+      one_memory(*device, 8, device::Dtype::Float32);
   const std::vector<float> zeros(8), ones(8, 1);
-  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  const device::View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
   for (int i = 0; i < 4; ++i) repeat(*device, 1, x, one);
   EXPECT_EQ(enqueued_, 4);
   EXPECT_EQ(emulation::live().graphs, 0U);
@@ -367,10 +372,11 @@ TEST_F(CudaRepeats, RunPlainlyWithoutGraphs) {
 // call, runs all the same, and the description says so.
 TEST_F(CudaRepeats, FallBackWhenCapturingFails) {
   const auto device = make();
-  const Stream fresh = device->make_stream();
-  const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+  const device::Stream fresh = device->make_stream();
+  const device::DeviceMemory x_memory(*device, 8, device::Dtype::Float32),
+      one_memory(*device, 8, device::Dtype::Float32);
   const std::vector<float> zeros(8), ones(8, 1);
-  const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+  const device::View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
   int call = 0;
   for (int i = 0; i < 4; ++i) {
     device->repeat(fresh, 5, [&] {
@@ -391,9 +397,11 @@ TEST_F(CudaRepeats, FallBackWhenCapturingFails) {
 TEST_F(CudaRepeats, SurviveEveryFailingCall) {
   for (std::int64_t n = 0;; ++n) {
     const auto device = make();
-    const DeviceMemory x_memory(*device, 8, Dtype::Float32), one_memory(*device, 8, Dtype::Float32);
+    const device::DeviceMemory x_memory(*device, 8, device::Dtype::Float32),
+        one_memory(*device, 8, device::Dtype::Float32);
     const std::vector<float> zeros(8), ones(8, 1);
-    const View x = filled(*device, x_memory, zeros), one = filled(*device, one_memory, ones);
+    const device::View x = filled(*device, x_memory, zeros),
+                       one = filled(*device, one_memory, ones);
     repeat(*device, 1, x, one);
     emulation::fail_call(n, cudaErrorStreamCaptureInvalidated);
     float expected = 2;
@@ -417,12 +425,12 @@ TEST_F(CudaRepeats, SurviveEveryFailingCall) {
 TEST_F(CudaDeviceTest, SavesTimedProductsWhenTheHostWaits) {
   std::string directory = testing::TempDir() + "regatta-products-XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  CudaOptions options;
+  cuda::CudaOptions options;
   options.gemm_cache_file = directory + "/products.txt";
-  const auto device = make_cuda_device(options);
-  const DeviceMemory memory(*device, 3 * 64, Dtype::Float32);
+  const auto device = cuda::make_cuda_device(options);
+  const device::DeviceMemory memory(*device, 3 * 64, device::Dtype::Float32);
   device->fill_zero(0, memory.view());
-  Gemm op;
+  device::Gemm op;
   op.m = op.n = op.k = 8;
   op.a = memory.view().slice(0, 64);
   op.b = memory.view().slice(64, 64);
@@ -447,7 +455,7 @@ TEST_F(CudaDeviceTest, SavesTimedProductsWhenTheHostWaits) {
 TEST_F(CudaDeviceTest, AFaultFailsEveryCallAndNoDestructor) {
   {
     const auto device = make();
-    const DeviceMemory memory(*device, 64, Dtype::Float32);
+    const device::DeviceMemory memory(*device, 64, device::Dtype::Float32);
     emulation::fault(cudaErrorIllegalAddress);
     for (int i = 0; i < 2; ++i) {
       EXPECT_THROW(device->fill_zero(0, memory.view()), base::Error) << i;
@@ -468,25 +476,26 @@ TEST_F(CudaDeviceTest, AFaultFailsEveryCallAndNoDestructor) {
 TEST_F(CudaDeviceTest, UpdatesOutliveTheTablesBound) {
   const auto device = make();
   const std::int64_t size = 64;
-  const DeviceMemory memory(*device, 5 * size, Dtype::Float32);
+  const device::DeviceMemory memory(*device, 5 * size, device::Dtype::Float32);
   device->fill_zero(0, memory.view());
-  OptimizerUpdate op;
+  device::OptimizerUpdate op;
   op.parameters = memory.view().slice(0, size);
   op.gradients = memory.view().slice(size, size);
   op.first_moment = memory.view().slice(2 * size, size);
   op.second_moment = memory.view().slice(3 * size, size);
-  op.scalars = memory.view().slice(4 * size, kStepScalars);
+  op.scalars = memory.view().slice(4 * size, device::kStepScalars);
   op.squared_norm = memory.view().slice(4 * size + 32, 1);
   const std::vector<float> ones(size, 1);
-  std::vector<float> scalars(kStepScalars, 0);
-  scalars[kLearningRate] = 1;
-  scalars[kBiasCorrection1] = scalars[kBiasCorrection2] = scalars[kInverseLossScale] = 1;
+  std::vector<float> scalars(device::kStepScalars, 0);
+  scalars[device::kLearningRate] = 1;
+  scalars[device::kBiasCorrection1] = scalars[device::kBiasCorrection2] =
+      scalars[device::kInverseLossScale] = 1;
   device->copy_to_device(0, op.gradients, ones.data());
   device->copy_to_device(0, op.scalars, scalars.data());
   op.epsilon = 0;
   op.tensor_count = 1;
   for (int i = 0; i < 300; ++i) {
-    const OptimizerTensor tensor{i % 60, 1 + i / 60 % 4, false, false};
+    const device::OptimizerTensor tensor{i % 60, 1 + i / 60 % 4, false, false};
     op.tensors = &tensor;
     device->update(0, op);
   }

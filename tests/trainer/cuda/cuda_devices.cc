@@ -7,9 +7,9 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::CudaAttention;
-using trainer::CudaOptions;
-using trainer::Dtype;
+using trainer::cuda::CudaAttention;
+using trainer::cuda::CudaOptions;
+using trainer::device::Dtype;
 
 struct Variant {
   const char* name;
@@ -32,14 +32,14 @@ const Variant kVariants[] = {
     {"sm90reference", 90, Dtype::BFloat16, "reverse", CudaAttention::Reference},
 };
 
-std::unique_ptr<trainer::Device> make(const Variant& variant) {
+std::unique_ptr<trainer::device::Device> make(const Variant& variant) {
   emulation::configure(emulation::facts_of(variant.architecture));
   emulation::set_order(
       emulation::order_from_environment().value_or(emulation::parse_order(variant.order)));
   CudaOptions options;
   options.attention = variant.attention;
   options.tune_products = false;
-  return trainer::make_cuda_device(options);
+  return trainer::cuda::make_cuda_device(options);
 }
 
 }  // namespace

@@ -4,13 +4,13 @@
 
 namespace regatta::tests {
 
-std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options) {
+std::unique_ptr<trainer::device::Device> make_gpu(const trainer::cuda::CudaOptions& options) {
   emulation::configure(emulation::facts_of(90));
   emulation::set_order(
       emulation::order_from_environment().value_or(emulation::parse_order("random:5")));
-  trainer::CudaOptions untuned = options;
+  trainer::cuda::CudaOptions untuned = options;
   untuned.tune_products = false;
-  return trainer::make_cuda_device(untuned);
+  return trainer::cuda::make_cuda_device(untuned);
 }
 
 bool gpu_is_emulated() { return true; }

@@ -8,15 +8,15 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
 using trainer::cuda::ForwardChoice;
 using trainer::cuda::ForwardWay;
-using trainer::cuda::Launch;
+using trainer::cuda::KernelLaunch;
+using trainer::device::Dtype;
 
 class ForwardChoiceTest : public testing::Test {
  protected:
-  [[nodiscard]] Launch at() {
-    Launch launch;
+  [[nodiscard]] KernelLaunch at() {
+    KernelLaunch launch;
     launch.facts.shared_bytes = 227 * 1024;
     launch.scratch = scratch_.data();
     launch.scratch_bytes = static_cast<std::int64_t>(scratch_.size() * sizeof(Scratch));

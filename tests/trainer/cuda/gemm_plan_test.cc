@@ -17,12 +17,14 @@ namespace {
 using testing::HasSubstr;
 
 // A view at an address that is `offset` bytes past a boundary of 256; never read.
-View view(std::int64_t size, Dtype dtype = Dtype::BFloat16, std::uintptr_t offset = 0) {
+device::View view(std::int64_t size, device::Dtype dtype = device::Dtype::BFloat16,
+                  std::uintptr_t offset = 0) {
   return {reinterpret_cast<void*>(std::uintptr_t{0x10000} + offset), size, dtype};
 }
 
-Gemm product(Dtype inputs = Dtype::BFloat16, Dtype result = Dtype::BFloat16) {
-  Gemm op;
+device::Gemm product(device::Dtype inputs = device::Dtype::BFloat16,
+                     device::Dtype result = device::Dtype::BFloat16) {
+  device::Gemm op;
   op.m = 96;
   op.n = 64;
   op.k = 32;
@@ -31,33 +33,33 @@ Gemm product(Dtype inputs = Dtype::BFloat16, Dtype result = Dtype::BFloat16) {
   op.c = view(op.m * op.n, result);
   return op;
 }
-Gemm forward(Activation activation, bool bias) {
-  Gemm op = product();
+device::Gemm forward(device::Activation activation, bool bias) {
+  device::Gemm op = product();
   op.activation = activation;
   op.pre_activation = view(op.m * op.n);
   if (bias) op.bias = view(op.n);
   return op;
 }
-Gemm backward(Dtype dtype, bool sums) {
-  Gemm op = product(dtype, dtype);
-  op.activation = Activation::GeluTanh;
+device::Gemm backward(device::Dtype dtype, bool sums) {
+  device::Gemm op = product(dtype, dtype);
+  op.activation = device::Activation::GeluTanh;
   op.gelu_input = view(op.m * op.n, dtype, 0x1000);
-  if (sums) op.c_column_sums = view(op.n, Dtype::Float32);
+  if (sums) op.c_column_sums = view(op.n, device::Dtype::Float32);
   return op;
 }
-Gemm input_sums(Dtype result) {
-  Gemm op = product(Dtype::BFloat16, result);
+device::Gemm input_sums(device::Dtype result) {
+  device::Gemm op = product(device::Dtype::BFloat16, result);
   op.transpose_a = true;
   op.beta = 1;
-  op.a_column_sums = view(op.m, Dtype::Float32);
+  op.a_column_sums = view(op.m, device::Dtype::Float32);
   return op;
 }
 
 TEST(GemmKey, HoldsWhatTheChoiceDependsOn) {
-  Gemm op = product(Dtype::BFloat16, Dtype::Float32);
+  device::Gemm op = product(device::Dtype::BFloat16, device::Dtype::Float32);
   op.transpose_b = true;
   op.beta = 1;
-  op.bias = view(op.n, Dtype::Float32);
+  op.bias = view(op.n, device::Dtype::Float32);
   const GemmKey key = key_of(op, false);
   EXPECT_EQ(key.m, 96);
   EXPECT_EQ(key.n, 64);
@@ -72,72 +74,80 @@ TEST(GemmKey, HoldsWhatTheChoiceDependsOn) {
 }
 
 TEST(GemmKey, TensorFloatIsAnotherKindOfFloat) {
-  const Gemm floats = product(Dtype::Float32, Dtype::Float32);
+  const device::Gemm floats = product(device::Dtype::Float32, device::Dtype::Float32);
   EXPECT_EQ(key_of(floats, false).type, GemmType::Float32);
   EXPECT_EQ(key_of(floats, true).type, GemmType::TensorFloat32);
-  EXPECT_EQ(key_of(product(Dtype::Float16, Dtype::Float16), true).type, GemmType::Float16);
+  EXPECT_EQ(key_of(product(device::Dtype::Float16, device::Dtype::Float16), true).type,
+            GemmType::Float16);
 }
 
 TEST(GemmKey, AlignmentIsTheWorstOperands) {
   for (const unsigned offset : {2U, 4U, 8U, 16U, 48U}) {
     const int expected = offset == 48 ? 16 : static_cast<int>(offset);
-    for (View Gemm::*field : {&Gemm::a, &Gemm::b, &Gemm::c, &Gemm::pre_activation, &Gemm::bias}) {
-      Gemm op = forward(Activation::GeluTanh, true);
-      op.*field = view((op.*field).size, Dtype::BFloat16, offset);
+    for (device::View device::Gemm::*field : {&device::Gemm::a, &device::Gemm::b, &device::Gemm::c,
+                                              &device::Gemm::pre_activation, &device::Gemm::bias}) {
+      device::Gemm op = forward(device::Activation::GeluTanh, true);
+      op.*field = view((op.*field).size, device::Dtype::BFloat16, offset);
       EXPECT_EQ(key_of(op, false).alignment, expected) << offset;
     }
   }
 }
 
 TEST(GemmKeyDeathTest, FloatEightIsNotThereYet) {
-  EXPECT_DEATH(static_cast<void>(key_of(product(Dtype::Float8E4M3), false)), "not there yet");
-  EXPECT_DEATH(static_cast<void>(key_of(product(Dtype::Float8E5M2), false)), "not there yet");
+  EXPECT_DEATH(static_cast<void>(key_of(product(device::Dtype::Float8E4M3), false)),
+               "not there yet");
+  EXPECT_DEATH(static_cast<void>(key_of(product(device::Dtype::Float8E5M2), false)),
+               "not there yet");
 }
 
 struct FuseCase {
   const char* name;
-  Gemm op;
+  device::Gemm op;
   GemmTail tail;
   bool fuses;
 };
 
 std::vector<FuseCase> fuse_cases() {
-  Gemm accumulated = product();
+  device::Gemm accumulated = product();
   accumulated.beta = 1;
-  Gemm narrow = forward(Activation::GeluTanh, true);  // rows of 68 elements
+  device::Gemm narrow = forward(device::Activation::GeluTanh, true);  // rows of 68 elements
   narrow.n = 68;
-  Gemm odd_address = forward(Activation::GeluTanh, true);
-  odd_address.pre_activation.data = view(1, Dtype::BFloat16, 8).data;
-  Gemm odd_input = backward(Dtype::BFloat16, false);
-  odd_input.gelu_input.data = view(1, Dtype::BFloat16, 0x1004).data;
-  Gemm float_forward = product(Dtype::Float32, Dtype::Float32);
-  float_forward.activation = Activation::GeluTanh;
-  float_forward.pre_activation = view(float_forward.m * float_forward.n, Dtype::Float32);
-  Gemm widened = forward(Activation::GeluTanh, false);  // 16-bit factors, a float32 result
-  widened.c.dtype = widened.pre_activation.dtype = Dtype::Float32;
-  Gemm erf_gradient = backward(Dtype::BFloat16, false);
-  erf_gradient.activation = Activation::GeluErf;
-  Gemm sums_and_bias = input_sums(Dtype::Float32);
-  sums_and_bias.bias = view(sums_and_bias.n, Dtype::Float32);
+  device::Gemm odd_address = forward(device::Activation::GeluTanh, true);
+  odd_address.pre_activation.data = view(1, device::Dtype::BFloat16, 8).data;
+  device::Gemm odd_input = backward(device::Dtype::BFloat16, false);
+  odd_input.gelu_input.data = view(1, device::Dtype::BFloat16, 0x1004).data;
+  device::Gemm float_forward = product(device::Dtype::Float32, device::Dtype::Float32);
+  float_forward.activation = device::Activation::GeluTanh;
+  float_forward.pre_activation = view(float_forward.m * float_forward.n, device::Dtype::Float32);
+  device::Gemm widened =
+      forward(device::Activation::GeluTanh, false);  // 16-bit factors, a float32 result
+  widened.c.dtype = widened.pre_activation.dtype = device::Dtype::Float32;
+  device::Gemm erf_gradient = backward(device::Dtype::BFloat16, false);
+  erf_gradient.activation = device::Activation::GeluErf;
+  device::Gemm sums_and_bias = input_sums(device::Dtype::Float32);
+  sums_and_bias.bias = view(sums_and_bias.n, device::Dtype::Float32);
   return {
       {"plain", product(), GemmTail::None, true},
       {"accumulated", accumulated, GemmTail::None, true},
-      {"tanh", forward(Activation::GeluTanh, false), GemmTail::Gelu, true},
-      {"tanh with bias", forward(Activation::GeluTanh, true), GemmTail::GeluBias, true},
-      {"erf", forward(Activation::GeluErf, false), GemmTail::Gelu, false},
-      {"erf with bias", forward(Activation::GeluErf, true), GemmTail::GeluBias, false},
+      {"tanh", forward(device::Activation::GeluTanh, false), GemmTail::Gelu, true},
+      {"tanh with bias", forward(device::Activation::GeluTanh, true), GemmTail::GeluBias, true},
+      {"erf", forward(device::Activation::GeluErf, false), GemmTail::Gelu, false},
+      {"erf with bias", forward(device::Activation::GeluErf, true), GemmTail::GeluBias, false},
       {"rows not of 8", narrow, GemmTail::GeluBias, false},
       {"pre-activation at 8 bytes", odd_address, GemmTail::GeluBias, false},
-      {"gradient", backward(Dtype::BFloat16, false), GemmTail::GeluGradient, true},
+      {"gradient", backward(device::Dtype::BFloat16, false), GemmTail::GeluGradient, true},
       {"gradient of erf", erf_gradient, GemmTail::GeluGradient, false},
       {"gradient at 4 bytes", odd_input, GemmTail::GeluGradient, false},
       {"float tanh", float_forward, GemmTail::Gelu, false},
       {"tanh of a widened result", widened, GemmTail::Gelu, false},
-      {"float gradient", backward(Dtype::Float32, false), GemmTail::GeluGradient, false},
-      {"float gradient, sums", backward(Dtype::Float32, true), GemmTail::GeluGradientSums, false},
-      {"16-bit gradient, sums", backward(Dtype::BFloat16, true), GemmTail::GeluGradientSums, false},
-      {"input sums", input_sums(Dtype::Float32), GemmTail::InputSums, true},
-      {"input sums of a 16-bit result", input_sums(Dtype::BFloat16), GemmTail::InputSums, false},
+      {"float gradient", backward(device::Dtype::Float32, false), GemmTail::GeluGradient, false},
+      {"float gradient, sums", backward(device::Dtype::Float32, true), GemmTail::GeluGradientSums,
+       false},
+      {"16-bit gradient, sums", backward(device::Dtype::BFloat16, true), GemmTail::GeluGradientSums,
+       false},
+      {"input sums", input_sums(device::Dtype::Float32), GemmTail::InputSums, true},
+      {"input sums of a 16-bit result", input_sums(device::Dtype::BFloat16), GemmTail::InputSums,
+       false},
       {"input sums and bias", sums_and_bias, GemmTail::InputSumsBias, false},
   };
 }
@@ -153,7 +163,7 @@ TEST(GemmTail, FusesOnlyWhatTheLibraryDoesToTheContract) {
 // Peeling a tail off leaves a product with a smaller one, down to none, and never loses the rest.
 TEST(GemmTail, PeelsDownToAPlainProduct) {
   for (const FuseCase& c : fuse_cases()) {
-    Gemm op = c.op;
+    device::Gemm op = c.op;
     int steps = 0;
     for (GemmTail tail = key_of(op, false).tail; tail != GemmTail::None;
          tail = key_of(op, false).tail) {
@@ -166,12 +176,14 @@ TEST(GemmTail, PeelsDownToAPlainProduct) {
     EXPECT_EQ(op.c.data,
               c.op.pre_activation.data != nullptr ? c.op.pre_activation.data : c.op.c.data)
         << c.name;
-    EXPECT_EQ(op.activation, Activation::None) << c.name;
+    EXPECT_EQ(op.activation, device::Activation::None) << c.name;
   }
-  const Gemm op = forward(Activation::GeluErf, true);
+  const device::Gemm op = forward(device::Activation::GeluErf, true);
   EXPECT_EQ(key_of(without_tail(op, GemmTail::GeluBias), false).tail, GemmTail::Bias);
   EXPECT_EQ(
-      key_of(without_tail(backward(Dtype::BFloat16, true), GemmTail::GeluGradientSums), false).tail,
+      key_of(without_tail(backward(device::Dtype::BFloat16, true), GemmTail::GeluGradientSums),
+             false)
+          .tail,
       GemmTail::GeluGradient);
 }
 
@@ -223,7 +235,7 @@ GemmCache example() {
     key.k = std::int64_t{1} << 33;
     cache.put("NVIDIA A100-SXM4-40GB / cuBLASLt 13.1.0", key, timed(path, 7, 0));
   }
-  GemmKey odd = key_of(product(Dtype::Float32, Dtype::Float32), true);
+  GemmKey odd = key_of(product(device::Dtype::Float32, device::Dtype::Float32), true);
   odd.alignment = 4;
   cache.put("NVIDIA H200 / cuBLASLt 13.1.0", odd, timed(GemmPath::BuiltIn, 0, 1));
   return cache;
@@ -235,7 +247,7 @@ TEST(GemmCache, ComesBackFromItsText) {
   const GemmCache again = GemmCache::parse(text);
   EXPECT_EQ(again.size(), cache.size());
   EXPECT_EQ(again.text(), text);
-  const GemmKey key = key_of(input_sums(Dtype::Float32), false);
+  const GemmKey key = key_of(input_sums(device::Dtype::Float32), false);
   const GemmPlan* plan = again.find("NVIDIA H200 / cuBLASLt 13.1.0", key);
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(*plan, timed(GemmPath::Library, 0xfedcba9876543210ULL, 12.125));

@@ -44,16 +44,19 @@ class Products : public testing::Test {
     if (!file.empty()) options.cache_file = (directory_ / file).string();
     return GemmEngine(options, base::posix_file_system());
   }
-  [[nodiscard]] Launch at() const { return {stream_.get(), {}, scratch_.get(), kScratchBytes}; }
-  [[nodiscard]] View floats(const std::vector<float>& values) {
+  [[nodiscard]] KernelLaunch at() const {
+    return {stream_.get(), {}, scratch_.get(), kScratchBytes};
+  }
+  [[nodiscard]] device::View floats(const std::vector<float>& values) {
     memory_.emplace_back(values.size() * 4);
-    const View view{memory_.back().get(), static_cast<std::int64_t>(values.size()), Dtype::Float32};
+    const device::View view{memory_.back().get(), static_cast<std::int64_t>(values.size()),
+                            device::Dtype::Float32};
     check(cudaMemcpyAsync(view.data, values.data(), values.size() * 4, cudaMemcpyHostToDevice,
                           stream_.get()),
           "copying");
     return view;
   }
-  [[nodiscard]] static std::vector<float> read(const View& view) {
+  [[nodiscard]] static std::vector<float> read(const device::View& view) {
     return {view.floats(), view.floats() + view.size};  // the emulated GPU's memory is ours
   }
   [[nodiscard]] static std::vector<float> integers(std::int64_t count, int step) {
@@ -64,8 +67,8 @@ class Products : public testing::Test {
     return values;
   }
   // c = a·b, float32, all of it small integers.
-  [[nodiscard]] Gemm product(float beta = 0) {
-    Gemm op;
+  [[nodiscard]] device::Gemm product(float beta = 0) {
+    device::Gemm op;
     op.m = kM;
     op.n = kN;
     op.k = kK;
@@ -87,7 +90,7 @@ class Products : public testing::Test {
     }
     return c;
   }
-  [[nodiscard]] static GemmPath path_of(const GemmEngine& engine, const Gemm& op) {
+  [[nodiscard]] static GemmPath path_of(const GemmEngine& engine, const device::Gemm& op) {
     return engine.plans().at(key_of(op, false)).path;
   }
 
@@ -107,7 +110,7 @@ class Products : public testing::Test {
 
 TEST_F(Products, AreTimedOnceAndThenOnlyEnqueued) {
   GemmEngine it = engine();
-  const Gemm op = product();
+  const device::Gemm op = product();
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(0, 0));
   EXPECT_EQ(path_of(it, op), GemmPath::Library);
@@ -122,11 +125,11 @@ TEST_F(Products, AreTimedOnceAndThenOnlyEnqueued) {
 // The trials of a product that adds must not add: not to c, and not to column sums.
 TEST_F(Products, TrialsLeaveNoTrace) {
   GemmEngine it = engine();
-  Gemm op = product(1);
+  device::Gemm op = product(1);
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(100, 0));
 
-  Gemm sums;
+  device::Gemm sums;
   sums.m = kM;
   sums.n = kN;
   sums.k = kK;
@@ -145,7 +148,7 @@ TEST_F(Products, TrialsLeaveNoTrace) {
 
 TEST_F(Products, TakeTheirFirstOfferWithoutTuning) {
   GemmEngine it = engine(false);
-  const Gemm op = product(1);
+  const device::Gemm op = product(1);
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(100, 0));
   EXPECT_EQ(emulation::library().calls, 1);
@@ -153,7 +156,7 @@ TEST_F(Products, TakeTheirFirstOfferWithoutTuning) {
 
 TEST_F(Products, AreNotTimedInsideACapture) {
   GemmEngine it = engine();
-  const Gemm op = product();
+  const device::Gemm op = product();
   it.run(at(), op, true);
   EXPECT_EQ(emulation::library().calls, 1);
   it.run(at(), op, false);  // the choice stays: equal calls give equal bits
@@ -163,7 +166,7 @@ TEST_F(Products, AreNotTimedInsideACapture) {
 TEST_F(Products, GoSeparateWaysWhenEpiloguesAreRefused) {
   emulation::library().refuses_epilogues = true;
   GemmEngine it = engine();
-  Gemm op = product(1);
+  device::Gemm op = product(1);
   op.bias = floats(std::vector<float>(kN, 7));
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(100, 7));
@@ -176,7 +179,7 @@ TEST_F(Products, AreBuiltInWhenTheLibraryRefuses) {
   emulation::library().refuses_products = true;
   for (const bool tune : {true, false}) {
     GemmEngine it = engine(tune);
-    Gemm op = product(1);
+    device::Gemm op = product(1);
     op.bias = floats(std::vector<float>(kN, 7));
     it.run(at(), op, false);
     EXPECT_EQ(read(op.c), expected(100, 7));
@@ -189,7 +192,7 @@ TEST_F(Products, AreBuiltInWhenTheLibraryRefuses) {
 TEST_F(Products, SkipAnAlgorithmThatDoesNotRun) {
   emulation::library().fails_first_algorithm = true;
   GemmEngine it = engine();
-  const Gemm op = product();
+  const device::Gemm op = product();
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(0, 0));
   EXPECT_EQ(it.plans().at(key_of(op, false)).algorithm[1], 1U);
@@ -200,7 +203,7 @@ TEST_F(Products, SkipAnAlgorithmThatDoesNotRun) {
 // Partial sums in place have no fixed order; the emulated library offers them as its third.
 TEST_F(Products, NeverReduceInPlace) {
   GemmEngine it = engine();
-  const Gemm op = product();
+  const device::Gemm op = product();
   it.run(at(), op, false);
   EXPECT_NE(it.plans().at(key_of(op, false)).algorithm[2], 1U);
   EXPECT_EQ(emulation::library().calls, 9) << "the third algorithm was tried";
@@ -208,7 +211,7 @@ TEST_F(Products, NeverReduceInPlace) {
 
 TEST_F(Products, AreNotTimedWithoutMemoryForTrials) {
   GemmEngine it = engine();
-  const Gemm op = product(1);
+  const device::Gemm op = product(1);
   emulation::fail_call(0, cudaErrorMemoryAllocation);
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(100, 0));
@@ -218,7 +221,7 @@ TEST_F(Products, AreNotTimedWithoutMemoryForTrials) {
 
 TEST_F(Products, OfNothingOnlySumTheirInput) {
   GemmEngine it = engine();
-  Gemm op = product();
+  device::Gemm op = product();
   op.n = 0;
   op.b.size = op.c.size = 0;
   op.transpose_a = true;
@@ -230,7 +233,7 @@ TEST_F(Products, OfNothingOnlySumTheirInput) {
 }
 
 TEST_F(Products, RememberTheirTimesInAFile) {
-  const Gemm op = product();
+  const device::Gemm op = product();
   GemmEngine first = engine(true, "products");
   first.run(at(), op, false);
   first.save();
@@ -254,8 +257,8 @@ TEST_F(Products, AreSavedTogether) {
   };
   {
     GemmEngine it = engine(true, "products");
-    const Gemm one = product();
-    Gemm other = product();
+    const device::Gemm one = product();
+    device::Gemm other = product();
     other.beta = 1;
     it.run(at(), one, false);
     it.run(at(), other, false);
@@ -274,7 +277,7 @@ TEST_F(Products, AreSavedTogether) {
 }
 
 TEST_F(Products, MakeTheDirectoryOfTheirFile) {
-  const Gemm op = product();
+  const device::Gemm op = product();
   GemmEngine it = engine(true, "fresh/cache/products");
   it.run(at(), op, false);
   it.save();
@@ -283,8 +286,8 @@ TEST_F(Products, MakeTheDirectoryOfTheirFile) {
 }
 
 TEST_F(Products, OfTwoProcessesShareTheFile) {
-  const Gemm one = product();
-  Gemm two = product();
+  const device::Gemm one = product();
+  device::Gemm two = product();
   two.beta = 1;
   GemmEngine first = engine(true, "products");
   GemmEngine second = engine(true, "products");
@@ -305,7 +308,7 @@ TEST_F(Products, IgnoreADamagedFileAndReplaceIt) {
   GemmEngine it = engine(true, "products");
   EXPECT_THAT(it.warning(), HasSubstr("ignored"));
   EXPECT_THAT(it.warning(), HasSubstr("line 3"));
-  const Gemm op = product();
+  const device::Gemm op = product();
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(0, 0));
   it.save();
@@ -314,7 +317,7 @@ TEST_F(Products, IgnoreADamagedFileAndReplaceIt) {
 
 // An algorithm that the library no longer takes is timed anew, not run.
 TEST_F(Products, CheckWhatTheFileSays) {
-  const Gemm op = product();
+  const device::Gemm op = product();
   const GemmKey key = key_of(op, false);
   GemmCache cache;
   GemmPlan plan;
@@ -331,7 +334,7 @@ TEST_F(Products, CheckWhatTheFileSays) {
 TEST_F(Products, GoOnWhenTheFileCannotBeWritten) {
   std::ofstream(directory_ / "a file") << "in the way";
   GemmEngine it = engine(true, "a file/products");
-  Gemm op = product();
+  device::Gemm op = product();
   it.run(at(), op, false);
   EXPECT_EQ(read(op.c), expected(0, 0));
   it.save();

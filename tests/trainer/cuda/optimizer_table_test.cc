@@ -20,11 +20,11 @@ namespace {
 
 TEST(OptimizerChunks, CoverEveryTensorInOrder) {
   const std::int64_t whole = kChunkElements;
-  const std::vector<OptimizerTensor> tensors = {{5, 1, true, false},
-                                                {100, 0, true, true},
-                                                {200, whole, false, true},
-                                                {200 + whole, whole + 1, true, true},
-                                                {10 * whole, 3 * whole - 1, false, false}};
+  const std::vector<device::OptimizerTensor> tensors = {{5, 1, true, false},
+                                                        {100, 0, true, true},
+                                                        {200, whole, false, true},
+                                                        {200 + whole, whole + 1, true, true},
+                                                        {10 * whole, 3 * whole - 1, false, false}};
   const OptimizerChunks chunks = chunks_of(tensors.data(), static_cast<std::int64_t>(5));
   ASSERT_EQ(chunks.tensors.size(), tensors.size());
   ASSERT_EQ(chunks.chunks.size(), 1U + 0 + 1 + 2 + 3);
@@ -48,11 +48,11 @@ TEST(OptimizerChunks, CoverEveryTensorInOrder) {
 }
 
 TEST(OptimizerChunks, PiecesOfOneTensorAreAChain) {
-  const std::vector<OptimizerTensor> tensors = {{0, 64, true, true, 3},
-                                                {64, 64, true, true, 7},
-                                                {128, 0, true, true, 3},
-                                                {128, 64, true, true, 9},
-                                                {192, 64, true, true, 3}};
+  const std::vector<device::OptimizerTensor> tensors = {{0, 64, true, true, 3},
+                                                        {64, 64, true, true, 7},
+                                                        {128, 0, true, true, 3},
+                                                        {128, 64, true, true, 9},
+                                                        {192, 64, true, true, 3}};
   const OptimizerChunks chunks = chunks_of(tensors.data(), 5);
   const std::vector<int> numbers = {3, 7, 3, 9, 3};
   const std::vector<int> firsts = {1, 1, 0, 1, 0};
@@ -68,16 +68,18 @@ class OptimizerKernels : public testing::Test {
  protected:
   OptimizerKernels() : scratch_(make_scratch()) {}
 
-  [[nodiscard]] Launch at() const { return {stream_.get(), {}, scratch_.get(), kScratchBytes}; }
+  [[nodiscard]] KernelLaunch at() const {
+    return {stream_.get(), {}, scratch_.get(), kScratchBytes};
+  }
   // The emulated GPU's memory is the test's own.
-  [[nodiscard]] View values(const std::vector<float>& from, std::int64_t skip = 0) {
+  [[nodiscard]] device::View values(const std::vector<float>& from, std::int64_t skip = 0) {
     memory_.emplace_back((from.size() + static_cast<std::size_t>(skip)) * 4 + 64);
-    const View view{static_cast<float*>(memory_.back().get()) + skip,
-                    static_cast<std::int64_t>(from.size()), Dtype::Float32};
+    const device::View view{static_cast<float*>(memory_.back().get()) + skip,
+                            static_cast<std::int64_t>(from.size()), device::Dtype::Float32};
     std::copy(from.begin(), from.end(), view.floats());
     return view;
   }
-  [[nodiscard]] static std::vector<float> read(const View& view) {
+  [[nodiscard]] static std::vector<float> read(const device::View& view) {
     return {view.floats(), view.floats() + view.size};
   }
 
@@ -94,12 +96,12 @@ class OptimizerKernels : public testing::Test {
 
 TEST_F(OptimizerKernels, TablesAreMadeOncePerListOfTensors) {
   OptimizerTables tables;
-  std::vector<OptimizerTensor> tensors = {{0, 100, true, true}, {128, 40000, false, true}};
+  std::vector<device::OptimizerTensor> tensors = {{0, 100, true, true}, {128, 40000, false, true}};
   EXPECT_EQ(tables.find(tensors.data(), 2), nullptr);
   const OptimizerTableView first = tables.make(tensors.data(), 2);
   EXPECT_EQ(first.chunk_count, 4);
   EXPECT_EQ(first.tensor_count, 2);
-  std::vector<OptimizerTensor> copy = tensors;
+  std::vector<device::OptimizerTensor> copy = tensors;
   ASSERT_NE(tables.find(copy.data(), 2), nullptr);
   EXPECT_EQ(tables.find(copy.data(), 2)->chunks, first.chunks);
   EXPECT_EQ(tables.find(copy.data(), 1), nullptr);
@@ -122,10 +124,10 @@ TEST_F(OptimizerKernels, TablesLeaveNothingBehind) {
   const emulation::Live before = emulation::live();
   {
     OptimizerTables tables;
-    const OptimizerTensor tensor{0, 1, true, true};
+    const device::OptimizerTensor tensor{0, 1, true, true};
     static_cast<void>(tables.make(&tensor, 1));
     emulation::fail_call(0, cudaErrorMemoryAllocation);
-    const OptimizerTensor other{0, 2, true, true};
+    const device::OptimizerTensor other{0, 2, true, true};
     EXPECT_ANY_THROW(static_cast<void>(tables.make(&other, 1)));
     EXPECT_EQ(tables.find(&other, 1), nullptr);
   }
@@ -145,7 +147,7 @@ TEST_F(OptimizerKernels, SumsOfSquaresAreExactOnIntegers) {
         x.push_back(static_cast<float>(i % 5 - 2));
         exact += static_cast<double>(x.back() * x.back());
       }
-      const View result = values({-1});
+      const device::View result = values({-1});
       sum_of_squares(at(), values(x, skip), result);
       EXPECT_EQ(static_cast<double>(read(result)[0]), exact) << size << " at " << skip;
     }
@@ -158,7 +160,7 @@ TEST_F(OptimizerKernels, SumsOfSquaresShowWhatIsNotFinite) {
     for (const std::size_t place : {0U, 1U, 500U, 998U}) {
       std::vector<float> x(999, 1);
       x[place] = bad;
-      const View result = values({0});
+      const device::View result = values({0});
       sum_of_squares(at(), values(x, 1), result);
       EXPECT_FALSE(std::isfinite(read(result)[0])) << place;
     }
@@ -169,14 +171,15 @@ struct State {
   std::vector<float> w, m, v;
 };
 // Two steps of tensors whose chunks begin and end anywhere, in arrays shifted by `skip` elements.
-State two_steps(const Launch& at, const std::function<View(std::size_t)>& array, bool lamb) {
-  const std::vector<OptimizerTensor> tensors = {{1, 2, true, true},
-                                                {3, 6, true, false},
-                                                {9, 1, false, true},
-                                                {13, 2 * kChunkElements + 3, true, true}};
+State two_steps(const KernelLaunch& at, const std::function<device::View(std::size_t)>& array,
+                bool lamb) {
+  const std::vector<device::OptimizerTensor> tensors = {{1, 2, true, true},
+                                                        {3, 6, true, false},
+                                                        {9, 1, false, true},
+                                                        {13, 2 * kChunkElements + 3, true, true}};
   OptimizerTables tables;
   const OptimizerTableView table = tables.make(tensors.data(), 4);
-  OptimizerUpdate op;
+  device::OptimizerUpdate op;
   op.parameters = array(0);
   op.gradients = array(1);
   op.first_moment = array(2);
@@ -189,7 +192,7 @@ State two_steps(const Launch& at, const std::function<View(std::size_t)>& array,
   op.scalars = array(4);
   op.squared_norm = array(5);
   for (int step = 0; step < 2; ++step) update(at, op, table);
-  const auto read = [](const View& view) {
+  const auto read = [](const device::View& view) {
     return std::vector<float>(view.floats(), view.floats() + view.size);
   };
   return {read(op.parameters), read(op.first_moment), read(op.second_moment)};
@@ -203,11 +206,11 @@ TEST_F(OptimizerKernels, AnyAddressWillDo) {
     w.push_back(static_cast<float>(i % 11) - 5);
     g.push_back(static_cast<float>(i % 13) * 0.25F - 1);
   }
-  std::vector<float> scalars(kStepScalars);
-  scalars[kLearningRate] = 0.125F;
-  scalars[kBiasCorrection1] = 0.5F;
-  scalars[kBiasCorrection2] = 0.25F;
-  scalars[kInverseLossScale] = 1;
+  std::vector<float> scalars(device::kStepScalars);
+  scalars[device::kLearningRate] = 0.125F;
+  scalars[device::kBiasCorrection1] = 0.5F;
+  scalars[device::kBiasCorrection2] = 0.25F;
+  scalars[device::kInverseLossScale] = 1;
   for (const bool lamb : {false, true}) {
     std::vector<State> states;
     for (const std::int64_t skip : {0, 1, 2}) {

@@ -6,18 +6,19 @@
 namespace regatta::tests {
 namespace {
 
-DeviceUnderTest device_of(const char* name, trainer::Dtype compute,
-                          trainer::CudaAttention attention = trainer::CudaAttention::Automatic) {
+DeviceUnderTest device_of(
+    const char* name, trainer::device::Dtype compute,
+    trainer::cuda::CudaAttention attention = trainer::cuda::CudaAttention::Automatic) {
   DeviceUnderTest device;
   device.name = name;
   device.compute = compute;
   device.make = [attention] {
     emulation::configure(emulation::facts_of(90));
     emulation::set_order({});
-    trainer::CudaOptions options;
+    trainer::cuda::CudaOptions options;
     options.tune_products = false;
     options.attention = attention;
-    return trainer::make_cuda_device(options);
+    return trainer::cuda::make_cuda_device(options);
   };
   return device;
 }
@@ -25,10 +26,12 @@ DeviceUnderTest device_of(const char* name, trainer::Dtype compute,
 }  // namespace
 
 std::vector<DeviceUnderTest> devices_under_test() {
-  return {device_of("float32", trainer::Dtype::Float32),
-          device_of("bfloat16", trainer::Dtype::BFloat16),
-          device_of("resident", trainer::Dtype::BFloat16, trainer::CudaAttention::Resident),
-          device_of("wgmma", trainer::Dtype::BFloat16, trainer::CudaAttention::Wgmma)};
+  return {
+      device_of("float32", trainer::device::Dtype::Float32),
+      device_of("bfloat16", trainer::device::Dtype::BFloat16),
+      device_of("resident", trainer::device::Dtype::BFloat16,
+                trainer::cuda::CudaAttention::Resident),
+      device_of("wgmma", trainer::device::Dtype::BFloat16, trainer::cuda::CudaAttention::Wgmma)};
 }
 
 namespace {

@@ -16,10 +16,10 @@ class ReferenceAttention {
   explicit ReferenceAttention(std::int64_t scratch_bytes = trainer::cuda::kScratchBytes)
       : scratch_(static_cast<std::size_t>(scratch_bytes / 256)) {}
 
-  void forward(const trainer::AttentionForward& op, cudaStream_t stream = nullptr) {
+  void forward(const trainer::device::AttentionForward& op, cudaStream_t stream = nullptr) {
     trainer::cuda::attention_forward_reference(at(stream), products_, op);
   }
-  void backward(const trainer::AttentionBackward& op, cudaStream_t stream = nullptr) {
+  void backward(const trainer::device::AttentionBackward& op, cudaStream_t stream = nullptr) {
     trainer::cuda::attention_backward_reference(at(stream), products_, op);
   }
 
@@ -27,7 +27,7 @@ class ReferenceAttention {
   struct alignas(256) Scratch {
     unsigned char bytes[256];
   };
-  [[nodiscard]] trainer::cuda::Launch at(cudaStream_t stream) {
+  [[nodiscard]] trainer::cuda::KernelLaunch at(cudaStream_t stream) {
     return {stream, {}, scratch_.data(), static_cast<std::int64_t>(256 * scratch_.size())};
   }
 

@@ -18,8 +18,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
-using trainer::View;
+using trainer::device::Dtype;
+using trainer::device::View;
 
 // Memory of one problem and the scratch of its launches, which starts as NaN.
 class Bench {
@@ -31,7 +31,7 @@ class Bench {
     launch_.scratch = scratch_.data();
     launch_.scratch_bytes = static_cast<std::int64_t>(scratch_.size()) * 16;
   }
-  [[nodiscard]] trainer::cuda::Launch& at() { return launch_; }
+  [[nodiscard]] trainer::cuda::KernelLaunch& at() { return launch_; }
   [[nodiscard]] View floats(const std::vector<float>& values) {
     return keep(values.data(), values.size(), Dtype::Float32);
   }
@@ -47,8 +47,8 @@ class Bench {
     if (dtype_ != Dtype::Float32) {
       std::vector<std::uint16_t> halves;
       for (const float x : shifted) {
-        halves.push_back(dtype_ == Dtype::BFloat16 ? trainer::bf16_from_float(x)
-                                                   : trainer::fp16_from_float(x));
+        halves.push_back(dtype_ == Dtype::BFloat16 ? trainer::device::bf16_from_float(x)
+                                                   : trainer::device::fp16_from_float(x));
       }
       result = keep(halves.data(), halves.size(), dtype_);
     }
@@ -63,13 +63,14 @@ class Bench {
     std::vector<float> values;
     for (std::int64_t i = 0; i < view.size; ++i) {
       const auto* halves = static_cast<const std::uint16_t*>(view.data);
-      values.push_back(view.dtype == Dtype::Float32    ? view.floats()[i]
-                       : view.dtype == Dtype::BFloat16 ? trainer::float_from_bf16(halves[i])
-                                                       : trainer::float_from_fp16(halves[i]));
+      values.push_back(view.dtype == Dtype::Float32 ? view.floats()[i]
+                       : view.dtype == Dtype::BFloat16
+                           ? trainer::device::float_from_bf16(halves[i])
+                           : trainer::device::float_from_fp16(halves[i]));
     }
     return values;
   }
-  [[nodiscard]] trainer::TokenIdentity tokens(const Packed& packed) {
+  [[nodiscard]] trainer::device::TokenIdentity tokens(const Packed& packed) {
     return {ints(packed.ordinal), ints(packed.position), ints(packed.cumulative),
             ints({packed.step}), packed.max_length};
   }
@@ -83,7 +84,7 @@ class Bench {
     unsigned char bytes[16];
   };
   View keep(const void* data, std::size_t count, Dtype dtype) {
-    const std::size_t bytes = count * static_cast<std::size_t>(trainer::size_of(dtype));
+    const std::size_t bytes = count * static_cast<std::size_t>(trainer::device::size_of(dtype));
     memory_.emplace_back(bytes / 16 + 1);
     if (bytes > 0) std::memcpy(memory_.back().data(), data, bytes);
     return {memory_.back().data(), static_cast<std::int64_t>(count), dtype};
@@ -92,7 +93,7 @@ class Bench {
   Dtype dtype_;
   std::deque<std::vector<Piece>> memory_;
   std::vector<Piece> scratch_;
-  trainer::cuda::Launch launch_;
+  trainer::cuda::KernelLaunch launch_;
 };
 
 // Every element within `roundings` float32 roundings, and one of the stored type, of its own size,
@@ -128,13 +129,13 @@ TEST_P(RowKernels, NormsOfEveryLengthAgree) {
     Bench bench(GetParam());
     const Packed packed({4, 9});
     const std::int64_t size = packed.tokens() * h;
-    const trainer::Dropout dropout = some_dropout(0.1, 65);
+    const trainer::device::Dropout dropout = some_dropout(0.1, 65);
     const std::vector<float> factors = row_factors(packed, dropout, h);
     Numbers numbers(static_cast<unsigned>(h));
     const std::vector<float> x = bench.rounded(numbers.floats(size));
     const std::vector<float> residual = bench.rounded(numbers.floats(size));
     const std::vector<float> gamma = numbers.floats(h);
-    trainer::LayerNormForward forward;
+    trainer::device::LayerNormForward forward;
     forward.x = bench.activations(x);
     forward.residual = bench.activations(residual);
     forward.gamma = forward.beta = bench.floats(gamma);
@@ -160,7 +161,7 @@ TEST_P(RowKernels, NormsOfEveryLengthAgree) {
     expect_near(Bench::read(forward.y), exact.y, 32, GetParam(), "y");
 
     const std::vector<float> dy = bench.rounded(numbers.floats(size));
-    trainer::LayerNormBackward backward;
+    trainer::device::LayerNormBackward backward;
     backward.dy = backward.dresidual = bench.activations(dy);
     backward.z = forward.z;
     backward.mean = forward.mean;
@@ -247,7 +248,7 @@ struct TableProblem {
                                           int multiprocessors, std::vector<float>* dx) const {
     Bench bench(dtype, scratch_bytes);
     bench.at().facts.multiprocessors = multiprocessors;
-    trainer::EmbeddingBackward op;
+    trainer::device::EmbeddingBackward op;
     op.ids = bench.ints(ids);
     op.types = bench.ints(types);
     op.sorted = bench.ints(sorted);
@@ -344,14 +345,14 @@ TEST_P(RowKernels, LogitsOfEveryFormGiveOneLoss) {
             0.25 * (std::exp(static_cast<double>(row[j]) - 9) / sum - (j == label ? 1 : 0));
       }
     }
-    trainer::CrossEntropy op;
+    trainer::device::CrossEntropy op;
     op.logits = bench.activations(logits, c.shift);
     op.labels = bench.ints(labels);
     op.classes = c.classes;
     op.stride = c.stride;
     op.scale = bench.floats({0.25F});
     op.sums = bench.floats({1, 2, 3});
-    trainer::CrossEntropy evaluation = op;
+    trainer::device::CrossEntropy evaluation = op;
     evaluation.logits = bench.activations(logits, c.shift);
     evaluation.evaluate = true;
     evaluation.scale = {};

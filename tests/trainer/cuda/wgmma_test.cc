@@ -14,10 +14,10 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
 using trainer::cuda::bf16;
 using trainer::cuda::fp16;
 using trainer::cuda::launch;
+using trainer::device::Dtype;
 namespace ptx = trainer::cuda::ptx;
 namespace wgmma = trainer::cuda::wgmma;
 using wgmma::Major;

@@ -13,9 +13,10 @@ namespace regatta::trainer {
 namespace {
 
 std::vector<std::string> words(std::string_view text, bool lower_case) {
-  BasicTokenizer tokenizer(lower_case);
+  data::BasicTokenizer tokenizer(lower_case);
   std::vector<std::string> words;
-  for (const BasicTokenizer::Word& word : tokenizer.split(text)) words.emplace_back(word.text);
+  for (const data::BasicTokenizer::Word& word : tokenizer.split(text))
+    words.emplace_back(word.text);
   return words;
 }
 
@@ -34,7 +35,7 @@ class WordDigest {
   explicit WordDigest(bool lower_case) : tokenizer_(lower_case) {}
   void add(std::string_view text) {
     std::string line;
-    for (const BasicTokenizer::Word& word : tokenizer_.split(text)) {
+    for (const data::BasicTokenizer::Word& word : tokenizer_.split(text)) {
       if (!line.empty()) line += '\x1f';
       line += word.text;
     }
@@ -43,7 +44,7 @@ class WordDigest {
   [[nodiscard]] std::string hex() const { return sha_.hex(); }
 
  private:
-  BasicTokenizer tokenizer_;
+  data::BasicTokenizer tokenizer_;
   tests::Sha256 sha_;
 };
 
@@ -53,11 +54,11 @@ std::string digest_of_every_code_point(bool lower_case) {
   for (char32_t c = 0; c < 0x110000; ++c) {
     if (c >= 0xD800 && c < 0xE000) continue;
     text = "A";
-    unicode::append_utf8(c, text);
+    data::unicode::append_utf8(c, text);
     text += "\u03A3";
-    unicode::append_utf8(c, text);
+    data::unicode::append_utf8(c, text);
     text += "B ";
-    unicode::append_utf8(c, text);
+    data::unicode::append_utf8(c, text);
     digest.add(text);
   }
   return digest.hex();
@@ -74,7 +75,7 @@ std::string digest_of_mixtures(bool lower_case) {
     std::string text;
     const std::size_t length = 1 + draw(16);
     for (std::size_t k = 0; k < length; ++k) {
-      unicode::append_utf8(kPool[draw(std::size(kPool))], text);
+      data::unicode::append_utf8(kPool[draw(std::size(kPool))], text);
     }
     digest.add(text);
   }
@@ -150,7 +151,7 @@ TEST(BasicTokenizer, NamedCases) {
 }
 
 TEST(BasicTokenizer, CountsCodePointsAndIllFormedSequences) {
-  BasicTokenizer tokenizer(false);
+  data::BasicTokenizer tokenizer(false);
   const auto& split = tokenizer.split("\u00E4\u00F6 \xFF\xFE x\xC3");
   ASSERT_EQ(split.size(), 2U);
   EXPECT_EQ(split[0].code_points, 2);
@@ -160,9 +161,9 @@ TEST(BasicTokenizer, CountsCodePointsAndIllFormedSequences) {
 
 TEST(ByteClasses, SplitPlainText) {
   std::vector<std::string> found;
-  for_each_chunk("ab-c\t\td\x01 \u00E9", [&](std::string_view chunk, bool plain) {
+  data::for_each_chunk("ab-c\t\td\x01 \u00E9", [&](std::string_view chunk, bool plain) {
     if (!plain) return found.push_back("<" + std::string(chunk) + ">");
-    for_each_plain_word(chunk, [&](std::string_view word) { found.emplace_back(word); });
+    data::for_each_plain_word(chunk, [&](std::string_view word) { found.emplace_back(word); });
   });
   EXPECT_EQ(found, (std::vector<std::string>{"ab", "-", "c", "<d\x01>", "<\u00E9>"}));
 }

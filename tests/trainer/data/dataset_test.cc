@@ -23,45 +23,46 @@ using tests::write_file;
 
 Path make_dataset(const Path& directory) {
   write_file(directory / "corpus.txt", tests::documents_text(0, 60));
-  PrepareOptions options = tests::small_options(directory);
+  data::PrepareOptions options = tests::small_options(directory);
   options.shard_tokens = 300;
   options.held_out = 0.3;
-  (void)prepare(options, base::posix_file_system());
+  (void)data::prepare(options, base::posix_file_system());
   return options.output;
 }
 
 TEST(Dataset, DocumentsLieInSeveralShards) {
   const TemporaryDirectory directory;
-  const Dataset dataset = Dataset::open(make_dataset(directory.path()));
-  const SplitManifest& training = dataset.manifest().splits[index_of(Split::Training)];
+  const data::Dataset dataset = data::Dataset::open(make_dataset(directory.path()));
+  const data::SplitManifest& training =
+      dataset.manifest().splits[data::index_of(data::Split::Training)];
   ASSERT_GT(training.shard_tokens.size(), 2U);
   std::int64_t tokens = 0;
   std::int64_t sentences = 0;
-  for (std::int64_t d = 0; d < dataset.documents(Split::Training); ++d) {
-    const auto document = dataset.document(Split::Training, d);
+  for (std::int64_t d = 0; d < dataset.documents(data::Split::Training); ++d) {
+    const auto document = dataset.document(data::Split::Training, d);
     EXPECT_EQ(dataset.vocabulary().piece(document[0]), "the");
     EXPECT_EQ(dataset.vocabulary().piece(document.back()), ".");
     tokens += static_cast<std::int64_t>(document.size());
-    sentences += dataset.sentences(Split::Training, d);
+    sentences += dataset.sentences(data::Split::Training, d);
     const auto last =
-        dataset.sentence(Split::Training, d, dataset.sentences(Split::Training, d) - 1);
+        dataset.sentence(data::Split::Training, d, dataset.sentences(data::Split::Training, d) - 1);
     EXPECT_EQ(last.data() + last.size(), document.data() + document.size());
   }
-  EXPECT_EQ(tokens, dataset.tokens(Split::Training));
-  EXPECT_EQ(sentences, dataset.sentences(Split::Training));
+  EXPECT_EQ(tokens, dataset.tokens(data::Split::Training));
+  EXPECT_EQ(sentences, dataset.sentences(data::Split::Training));
 }
 
 TEST(Dataset, StaysValidWhenMoved) {
   const TemporaryDirectory directory;
-  Dataset first = Dataset::open(make_dataset(directory.path()));
-  const auto span = first.document(Split::HeldOut, 0);
-  const Dataset second = std::move(first);
-  EXPECT_EQ(second.document(Split::HeldOut, 0).data(), span.data());
+  data::Dataset first = data::Dataset::open(make_dataset(directory.path()));
+  const auto span = first.document(data::Split::HeldOut, 0);
+  const data::Dataset second = std::move(first);
+  EXPECT_EQ(second.document(data::Split::HeldOut, 0).data(), span.data());
 }
 
 std::string failure(const Path& path) {
   try {
-    const Dataset dataset = Dataset::open(path);
+    const data::Dataset dataset = data::Dataset::open(path);
     return "";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr(path.string()));
@@ -87,13 +88,13 @@ TEST(Dataset, EveryDamageOfEveryFileIsNoticed) {
       EXPECT_THAT(damaged(whole.substr(0, length)), HasSubstr("run prepare again"))
           << name << " " << length;
     }
-    if (name != kManifestName) {  // JSON may end with white space
+    if (name != data::kManifestName) {  // JSON may end with white space
       EXPECT_THAT(damaged(whole + std::string(8, '\1')), HasSubstr("run prepare again")) << name;
     }
     std::string changed = whole;
     changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
     EXPECT_NE(damaged(changed), "") << name;
-    if (name != kManifestName) {
+    if (name != data::kManifestName) {
       std::filesystem::remove(path / name);
       EXPECT_NE(failure(path), "") << name;
     }
@@ -105,9 +106,9 @@ TEST(Dataset, EveryDamageOfEveryFileIsNoticed) {
 TEST(Dataset, VerifyReadsTheRest) {
   const TemporaryDirectory directory;
   const Path path = make_dataset(directory.path());
-  Dataset::open(path).verify();
-  write_file(path / kLengthsName, "{}");
-  const Dataset dataset = Dataset::open(path);
+  data::Dataset::open(path).verify();
+  write_file(path / data::kLengthsName, "{}");
+  const data::Dataset dataset = data::Dataset::open(path);
   EXPECT_THROW(dataset.verify(), Error);
 }
 
@@ -123,7 +124,7 @@ TEST(Dataset, AbsentAndOtherDirectories) {
   const TemporaryDirectory directory;
   for (const Path& path : {directory.path(), directory.path() / "absent"}) {
     try {
-      (void)Dataset::open(path);
+      (void)data::Dataset::open(path);
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::NotFound);
@@ -135,7 +136,7 @@ TEST(Dataset, AbsentAndOtherDirectories) {
        {"{}", "[]", "{\"format\":\"other\"}", "{\"format\":7}", "{\"format\":\"regatta-dataset\"}",
         "{\"format\":\"regatta-dataset\",\"version\":2}",
         "{\"format\":\"regatta-dataset\",\"version\":1,\"files\":5}"}) {
-    write_file(directory.path() / kManifestName, text);
+    write_file(directory.path() / data::kManifestName, text);
     EXPECT_THAT(failure(directory.path()), HasSubstr("dataset.json")) << text;
   }
 }
@@ -144,7 +145,7 @@ TEST(Dataset, AbsentAndOtherDirectories) {
 TEST(Dataset, EditedManifest) {
   const TemporaryDirectory directory;
   const Path path = make_dataset(directory.path());
-  const std::string whole = read_file(path / kManifestName);
+  const std::string whole = read_file(path / data::kManifestName);
   struct Edit {
     const char* from;
     const char* to;
@@ -160,7 +161,7 @@ TEST(Dataset, EditedManifest) {
     const std::size_t at = text.find(edit.from);
     ASSERT_NE(at, std::string::npos) << edit.from;
     text.replace(at, std::string(edit.from).size(), edit.to);
-    write_file(path / kManifestName, text);
+    write_file(path / data::kManifestName, text);
     EXPECT_NE(failure(path), "") << edit.from;
   }
 }

@@ -19,7 +19,7 @@ using Strings = std::vector<std::string>;
 
 Strings documents(std::string_view text) {
   Strings result;
-  (void)split_documents(text, result);
+  (void)data::split_documents(text, result);
   return result;
 }
 
@@ -37,17 +37,17 @@ TEST(Documents, AreSeparatedByBlankLines) {
 
 TEST(Documents, ReplaceIllFormedUtf8) {
   Strings result;
-  EXPECT_EQ(split_documents("a\xFF\n\nb\xC3\nc\xE2\x82", result), 3);
+  EXPECT_EQ(data::split_documents("a\xFF\n\nb\xC3\nc\xE2\x82", result), 3);
   EXPECT_EQ(result, (Strings{"a\uFFFD", "b\uFFFD\nc\uFFFD"}));
 }
 
 TEST(Documents, LastBreak) {
-  EXPECT_EQ(last_document_break(""), 0U);
-  EXPECT_EQ(last_document_break("one\ntwo\n"), 0U);
-  EXPECT_EQ(last_document_break("one\n\ntwo"), 5U);
-  EXPECT_EQ(last_document_break("one\n\ntwo\n \t\nthree\nfour"), 12U);
-  EXPECT_EQ(last_document_break("\none"), 1U);
-  EXPECT_EQ(last_document_break("one\n  "), 0U);  // the line may go on
+  EXPECT_EQ(data::last_document_break(""), 0U);
+  EXPECT_EQ(data::last_document_break("one\ntwo\n"), 0U);
+  EXPECT_EQ(data::last_document_break("one\n\ntwo"), 5U);
+  EXPECT_EQ(data::last_document_break("one\n\ntwo\n \t\nthree\nfour"), 12U);
+  EXPECT_EQ(data::last_document_break("\none"), 1U);
+  EXPECT_EQ(data::last_document_break("one\n  "), 0U);  // the line may go on
 }
 
 // Cutting a text at its last break never changes its documents.
@@ -56,7 +56,7 @@ TEST(Documents, CuttingChangesNothing) {
   for (int round = 0; round < 2000; ++round) {
     std::string text;
     for (unsigned i = 0; i < random() % 40U; ++i) text += "a \n\n\r"[random() % 5U];
-    const std::size_t cut = last_document_break(text);
+    const std::size_t cut = data::last_document_break(text);
     Strings parts = documents(text.substr(0, cut));
     for (std::string& rest : documents(text.substr(cut))) parts.push_back(std::move(rest));
     ASSERT_EQ(parts, documents(text)) << testing::PrintToString(text);
@@ -89,18 +89,20 @@ TEST(Sentences, NamedCases) {
   };
   for (const SentenceCase& c : cases) {
     std::vector<std::string_view> parts;
-    split_sentences(c.line, parts);
+    data::split_sentences(c.line, parts);
     EXPECT_EQ(Strings(parts.begin(), parts.end()), c.expected) << c.line;
   }
 }
 
-Vocabulary small_vocabulary() { return Vocabulary::parse(tests::kSmallVocabulary, "test"); }
+data::Vocabulary small_vocabulary() {
+  return data::Vocabulary::parse(tests::kSmallVocabulary, "test");
+}
 
 TEST(DocumentEncoder, ShortLinesAreSentences) {
-  const Vocabulary vocabulary = small_vocabulary();
-  const WordPiece pieces(vocabulary, {});
-  DocumentEncoder encoder(pieces, vocabulary);
-  EncodedDocuments out;
+  const data::Vocabulary vocabulary = small_vocabulary();
+  const data::WordPiece pieces(vocabulary, {});
+  data::DocumentEncoder encoder(pieces, vocabulary);
+  data::EncodedDocuments out;
   encoder.encode("The boat. The wind.\nrowing", out);
   encoder.encode("\u200B", out);  // no token
   encoder.encode("a", out);
@@ -110,27 +112,27 @@ TEST(DocumentEncoder, ShortLinesAreSentences) {
 }
 
 TEST(DocumentEncoder, ParagraphsAreCutAtSentences) {
-  const Vocabulary vocabulary = small_vocabulary();
-  const WordPiece pieces(vocabulary, {});
-  DocumentEncoder encoder(pieces, vocabulary);
+  const data::Vocabulary vocabulary = small_vocabulary();
+  const data::WordPiece pieces(vocabulary, {});
+  data::DocumentEncoder encoder(pieces, vocabulary);
   std::string line;
   for (int i = 0; i < 13; ++i) line += "The boat the boat. ";
-  EncodedDocuments out;
+  data::EncodedDocuments out;
   encoder.encode(line, out);
   EXPECT_EQ(out.sentence_tokens, std::vector<std::uint32_t>(13, 5));  // 65 tokens
 }
 
 TEST(DocumentEncoder, EndlessSentencesAreCutAtWords) {
-  const Vocabulary vocabulary = small_vocabulary();
-  const WordPiece pieces(vocabulary, {});
-  DocumentEncoder encoder(pieces, vocabulary);
+  const data::Vocabulary vocabulary = small_vocabulary();
+  const data::WordPiece pieces(vocabulary, {});
+  data::DocumentEncoder encoder(pieces, vocabulary);
   std::string line;
   for (int i = 0; i < 400; ++i) line += "rowing boats abc ";  // 2 + 2 + 3 tokens
-  EncodedDocuments out;
+  data::EncodedDocuments out;
   encoder.encode(line, out);
   std::size_t begin = 0;
   for (const std::uint32_t length : out.sentence_tokens) {
-    EXPECT_LE(length, kLongestSentence);
+    EXPECT_LE(length, data::kLongestSentence);
     EXPECT_FALSE(vocabulary.piece(out.ids[begin]).starts_with("##"));
     begin += length;
   }
@@ -140,20 +142,21 @@ TEST(DocumentEncoder, EndlessSentencesAreCutAtWords) {
 
 // Sentences are where the cut is, never what the ids are.
 TEST(DocumentEncoder, CuttingKeepsTheIds) {
-  const Vocabulary vocabulary = Vocabulary::parse(std::string(tests::kSmallVocabulary) +
-                                                      "\u03C3\n\u03C2\n##\u03C3\n##\u03C2\n"
-                                                      "\u3002\n\"\n",
-                                                  "test");
-  const TokenizerOptions options;
-  const WordPiece pieces(vocabulary, options);
-  DocumentEncoder encoder(pieces, vocabulary);
+  const data::Vocabulary vocabulary =
+      data::Vocabulary::parse(std::string(tests::kSmallVocabulary) +
+                                  "\u03C3\n\u03C2\n##\u03C3\n##\u03C2\n"
+                                  "\u3002\n\"\n",
+                              "test");
+  const data::TokenizerOptions options;
+  const data::WordPiece pieces(vocabulary, options);
+  data::DocumentEncoder encoder(pieces, vocabulary);
   const Strings parts = {"A",      "b",       ".",  "!",  "? ",  ". ",     " ",      "\u3002",
                          "\u03A3", "a\u03A3", "\"", "Mr", "c. ", "\uFF01", "\u2019", "1"};
   std::mt19937 random(32);
   for (int round = 0; round < 3000; ++round) {
     std::string line;
     for (unsigned i = 0; i < random() % 200U; ++i) line += parts[random() % parts.size()];
-    EncodedDocuments out;
+    data::EncodedDocuments out;
     encoder.encode(line, out);
     ASSERT_EQ(out.ids, tests::slow_tokenize(line, vocabulary, options)) << line;
     std::size_t tokens = 0;
@@ -165,13 +168,13 @@ TEST(DocumentEncoder, CuttingKeepsTheIds) {
   }
 }
 
-Strings all_documents(const DocumentSpill& spill, std::int64_t* duplicates) {
+Strings all_documents(const data::DocumentSpill& spill, std::int64_t* duplicates) {
   Strings texts;
-  for (int i = 0; i < DocumentSpill::kPartitions; ++i) {
+  for (int i = 0; i < data::DocumentSpill::kPartitions; ++i) {
     std::string storage;
-    std::vector<Document> documents;
+    std::vector<data::Document> documents;
     *duplicates += spill.load(i, storage, documents);
-    for (const Document& document : documents) texts.emplace_back(document.text);
+    for (const data::Document& document : documents) texts.emplace_back(document.text);
   }
   return texts;
 }
@@ -184,7 +187,7 @@ TEST(DocumentSpill, OrderDependsOnTheTextsAlone) {
   for (const std::size_t buffer : {std::size_t{1}, std::size_t{300}, std::size_t{1} << 20U}) {
     const base::Path path = directory.path() / std::to_string(buffer);
     std::filesystem::create_directory(path);
-    DocumentSpill spill(base::posix_file_system(), path, buffer);
+    data::DocumentSpill spill(base::posix_file_system(), path, buffer);
     std::uint64_t bytes = 0;
     for (const std::string& text : texts) {
       spill.add(text);
@@ -196,7 +199,7 @@ TEST(DocumentSpill, OrderDependsOnTheTextsAlone) {
     std::int64_t duplicates = 0;
     results.push_back(all_documents(spill, &duplicates));
     EXPECT_EQ(duplicates, 5000);
-    for (int i = 0; i < DocumentSpill::kPartitions; ++i) spill.drop(i);
+    for (int i = 0; i < data::DocumentSpill::kPartitions; ++i) spill.drop(i);
     EXPECT_EQ(tests::names_in(path), Strings{});
     std::reverse(texts.begin(), texts.end());
   }

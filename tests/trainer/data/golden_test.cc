@@ -19,7 +19,7 @@ namespace regatta::trainer {
 namespace {
 
 using Json = nlohmann::json;
-using Ids = std::vector<TokenId>;
+using Ids = std::vector<data::TokenId>;
 
 const char* const kFolder = "data/tokenizer_golden";
 
@@ -30,11 +30,11 @@ Json load(const std::string& name) {
 
 // A vocabulary with its tokenizer.
 struct Model {
-  Model(Vocabulary v, const TokenizerOptions& options)
+  Model(data::Vocabulary v, const data::TokenizerOptions& options)
       : vocabulary(std::move(v)), pieces(vocabulary, options), tokenizer(pieces) {}
-  Vocabulary vocabulary;
-  WordPiece pieces;
-  Tokenizer tokenizer;
+  data::Vocabulary vocabulary;
+  data::WordPiece pieces;
+  data::Tokenizer tokenizer;
 
   Ids ids(const std::string& text) {
     Ids result;
@@ -49,8 +49,8 @@ Model& published(const std::string& name, bool lower_case,
       models[name + std::to_string(lower_case) + std::to_string(word_limit)];
   if (!model) {
     const base::Path path = tests::shared_path("data/vocab") / name / "vocab.txt";
-    model = std::make_unique<Model>(Vocabulary::load(path, base::posix_file_system()),
-                                    TokenizerOptions{lower_case, word_limit});
+    model = std::make_unique<Model>(data::Vocabulary::load(path, base::posix_file_system()),
+                                    data::TokenizerOptions{lower_case, word_limit});
   }
   return *model;
 }
@@ -62,13 +62,13 @@ std::string lines_of(const Json& pieces) {
 }
 
 // Test vocabularies lack special pieces; added at the end, they change no id.
-Vocabulary with_specials(std::string text) {
+data::Vocabulary with_specials(std::string text) {
   for (const char* special : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
     if (("\n" + text).find("\n" + std::string(special) + "\n") == std::string::npos) {
       text += std::string(special) + "\n";
     }
   }
-  return Vocabulary::parse(text, "test");
+  return data::Vocabulary::parse(text, "test");
 }
 
 TEST(Golden, GoogleReferenceIds) {
@@ -97,7 +97,7 @@ TEST(Golden, ReferenceTextsHardlyDependOnTheWordLimit) {
   for (std::string line; std::getline(file, line);) {
     const Json row = Json::parse(line);
     const auto text = row.at("text").get<std::string>();
-    BasicTokenizer basic(true);
+    data::BasicTokenizer basic(true);
     bool has_long = false;
     for (const auto& word : basic.split(text)) has_long |= word.code_points > 100;
     if (has_long) continue;
@@ -121,7 +121,7 @@ TEST(Golden, CorpusDigests) {
       ++lines;
       const Ids ids = model.ids(line);
       tokens += ids.size();
-      sha.update({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(TokenId)});
+      sha.update({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(data::TokenId)});
     }
     EXPECT_EQ(tokens, row.at("tokens").get<std::size_t>());
     EXPECT_EQ(sha.hex(), row.at("sha256_of_le_int32_ids").get<std::string>()) << name;
@@ -173,7 +173,7 @@ TEST(Golden, PairsWithSpecialTokens) {
 }
 
 std::vector<std::string> words(const std::string& text, bool lower_case) {
-  BasicTokenizer basic(lower_case);
+  data::BasicTokenizer basic(lower_case);
   std::vector<std::string> result;
   for (const auto& word : basic.split(text)) result.emplace_back(word.text);
   return result;
@@ -216,7 +216,7 @@ TEST(Golden, WordPieceUnitTests) {
     Model model(with_specials(text), {row.at("do_lower_case").get<bool>(), 200});
     const Ids ids = model.ids(row.at("text").get<std::string>());
     std::vector<std::string> pieces;
-    for (const TokenId id : ids) pieces.push_back(model.vocabulary.piece(id));
+    for (const data::TokenId id : ids) pieces.push_back(model.vocabulary.piece(id));
     EXPECT_EQ(pieces, row.at("tokens").get<std::vector<std::string>>()) << row.at("text");
     if (row.contains("ids")) {
       EXPECT_EQ(ids, row.at("ids").get<Ids>());

@@ -39,7 +39,7 @@ using tests::write_file;
 
 struct BadCase {
   const char* name;
-  std::function<void(PrepareOptions&, const Path&)> change;
+  std::function<void(data::PrepareOptions&, const Path&)> change;
   Code code;
   const char* message;
 };
@@ -119,12 +119,12 @@ const BadCase kBadInputs[] = {
 void expect_failure(const BadCase& c) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 20));
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   c.change(options, directory.path());
   const auto before = files_of(directory.path());
   const auto names_before = tests::names_in(directory.path());
   try {
-    (void)prepare(options, base::posix_file_system());
+    (void)data::prepare(options, base::posix_file_system());
     ADD_FAILURE() << c.name;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), c.code) << c.name << ": " << error.what();
@@ -145,12 +145,12 @@ TEST(PrepareFailure, Inputs) {
 TEST(PrepareFailure, ExistingDatasetIsKeptUnlessForced) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 20));
-  PrepareOptions options = small_options(directory.path());
-  (void)prepare(options, base::posix_file_system());
+  data::PrepareOptions options = small_options(directory.path());
+  (void)data::prepare(options, base::posix_file_system());
   const auto before = files_of(options.output);
   set_corpus(directory.path(), documents_text(0, 30));
   try {
-    (void)prepare(options, base::posix_file_system());
+    (void)data::prepare(options, base::posix_file_system());
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::Conflict);
@@ -159,7 +159,7 @@ TEST(PrepareFailure, ExistingDatasetIsKeptUnlessForced) {
   EXPECT_EQ(files_of(options.output), before);
   options.force = true;
   options.output = directory.path() / "dataset/";  // as the shell completes it
-  EXPECT_EQ(prepare(options, base::posix_file_system()).documents, 30);
+  EXPECT_EQ(data::prepare(options, base::posix_file_system()).documents, 30);
   EXPECT_NE(files_of(options.output), before);
   EXPECT_THAT(tests::names_in(directory.path()),
               testing::ElementsAre("corpus.txt", "dataset", "vocab.txt"));
@@ -168,14 +168,14 @@ TEST(PrepareFailure, ExistingDatasetIsKeptUnlessForced) {
 TEST(PrepareFailure, AnExceptionOfTheCallbackLeavesNothing) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 200));
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   options.batch_bytes = 1000;
   for (const int stop_at : {1, 2, 5}) {
     int calls = 0;
-    EXPECT_THROW((void)prepare(options, base::posix_file_system(),
-                               [&](const PrepareProgress&) {
-                                 if (++calls == stop_at) throw std::runtime_error("stop");
-                               }),
+    EXPECT_THROW((void)data::prepare(options, base::posix_file_system(),
+                                     [&](const data::PrepareProgress&) {
+                                       if (++calls == stop_at) throw std::runtime_error("stop");
+                                     }),
                  std::runtime_error);
     EXPECT_THAT(tests::names_in(directory.path()), testing::ElementsAre("corpus.txt", "vocab.txt"));
   }
@@ -184,7 +184,7 @@ TEST(PrepareFailure, AnExceptionOfTheCallbackLeavesNothing) {
 TEST(PrepareFailure, WhatAKilledOneLeftIsRemovedByTheNext) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 200));
-  const PrepareOptions options = small_options(directory.path());
+  const data::PrepareOptions options = small_options(directory.path());
   const std::string name = options.output.filename().string();
   const Path left = directory.path() / (name + ".partial-01234567");
   const Path at_work = directory.path() / (name + ".partial-89abcdef");
@@ -195,7 +195,7 @@ TEST(PrepareFailure, WhatAKilledOneLeftIsRemovedByTheNext) {
   }
   const base::UniqueFd held(::open(at_work.c_str(), O_RDONLY | O_DIRECTORY));
   ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
-  (void)prepare(options, base::posix_file_system());
+  (void)data::prepare(options, base::posix_file_system());
   EXPECT_FALSE(std::filesystem::exists(left));
   EXPECT_TRUE(std::filesystem::exists(at_work / "spill" / "0")) << "its process lives";
   EXPECT_TRUE(std::filesystem::exists(of_another / "spill" / "0"));
@@ -204,37 +204,37 @@ TEST(PrepareFailure, WhatAKilledOneLeftIsRemovedByTheNext) {
 TEST(PrepareFailure, ForeignFoldersOfSuchNamesStay) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 200));
-  const PrepareOptions options = small_options(directory.path());
+  const data::PrepareOptions options = small_options(directory.path());
   const std::string name = options.output.filename().string();
   for (const char* ending : {".partial-experiment-2", ".partial-0123456", ".partial-012345678",
                              ".partial-0123456g", ".partial-01234567.bak", ".old-times"}) {
     std::filesystem::create_directories(directory.path() / (name + ending) / "thesis");
   }
-  (void)prepare(options, base::posix_file_system());
+  (void)data::prepare(options, base::posix_file_system());
   EXPECT_EQ(tests::names_in(directory.path()).size(), 9U) << "these, corpus, vocabulary, dataset";
 }
 
 // A first dataset, which others then replace, or do not: its fingerprint.
-std::string made_with(const PrepareOptions& options) {
+std::string made_with(const data::PrepareOptions& options) {
   set_corpus(options.output.parent_path(), documents_text(0, 200));
-  (void)prepare(options, base::posix_file_system());
-  return Dataset::open(options.output).fingerprint();
+  (void)data::prepare(options, base::posix_file_system());
+  return data::Dataset::open(options.output).fingerprint();
 }
 
 // Killed between the two renames of --force.
 TEST(PrepareFailure, ADatasetThatWasSetAsideIsPutBack) {
   const TemporaryDirectory directory;
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   const std::string before = made_with(options);
   const Path old = options.output.string() + ".old-01234567";
   std::filesystem::rename(options.output, old);
   std::filesystem::create_directories(options.output.string() + ".partial-89abcdef");
-  EXPECT_THROW((void)prepare(options, base::posix_file_system()), Error) << "it exists again";
-  EXPECT_EQ(Dataset::open(options.output).fingerprint(), before);
+  EXPECT_THROW((void)data::prepare(options, base::posix_file_system()), Error) << "it exists again";
+  EXPECT_EQ(data::Dataset::open(options.output).fingerprint(), before);
   EXPECT_FALSE(std::filesystem::exists(old));
   std::filesystem::create_directories(old);
   options.force = true;
-  (void)prepare(options, base::posix_file_system());
+  (void)data::prepare(options, base::posix_file_system());
   EXPECT_THAT(tests::names_in(directory.path()),
               testing::ElementsAre("corpus.txt", options.output.filename().string(), "vocab.txt"));
 }
@@ -242,21 +242,21 @@ TEST(PrepareFailure, ADatasetThatWasSetAsideIsPutBack) {
 TEST(PrepareFailure, WhoIsLaterReplacesNothingWithoutForce) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 200));
-  const PrepareOptions first = small_options(directory.path());
+  const data::PrepareOptions first = small_options(directory.path());
   bool is_second = true;
   std::string made;
   try {
-    (void)prepare(first, base::posix_file_system(), [&](const PrepareProgress&) {
+    (void)data::prepare(first, base::posix_file_system(), [&](const data::PrepareProgress&) {
       if (!std::exchange(is_second, false)) return;
-      (void)prepare(first, base::posix_file_system());
-      made = Dataset::open(first.output).fingerprint();
+      (void)data::prepare(first, base::posix_file_system());
+      made = data::Dataset::open(first.output).fingerprint();
     });
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::Conflict);
     EXPECT_THAT(error.what(), HasSubstr("exists already"));
   }
-  EXPECT_EQ(Dataset::open(first.output).fingerprint(), made);
+  EXPECT_EQ(data::Dataset::open(first.output).fingerprint(), made);
   EXPECT_THAT(tests::names_in(directory.path()),
               testing::ElementsAre("corpus.txt", first.output.filename().string(), "vocab.txt"));
 }
@@ -264,7 +264,7 @@ TEST(PrepareFailure, WhoIsLaterReplacesNothingWithoutForce) {
 // At any moment of the swap: ended before, the former dataset is whole; after, the new one is.
 TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
   const TemporaryDirectory directory;
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   const std::string before = made_with(options);
   options.force = true;
   options.held_out = 0.5;
@@ -272,19 +272,19 @@ TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
   for (int i = 0; i < 60; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {  // no test framework here
-      PartialDataset partial;
+      data::PartialDataset partial;
       options.partial = &partial;
       std::atomic<bool> is_over{false};
       std::thread ender([&] {
         while (!is_over && (partial.folder().empty() ||
-                            !std::filesystem::exists(partial.folder() / kLengthsName))) {
+                            !std::filesystem::exists(partial.folder() / data::kLengthsName))) {
           std::this_thread::yield();
         }
         std::this_thread::sleep_for(std::chrono::microseconds(100 * (i % 30)));
-        ::_exit(partial.end() == PartialDataset::End::WasMade ? 1 : 0);
+        ::_exit(partial.end() == data::PartialDataset::End::WasMade ? 1 : 0);
       });
       try {
-        (void)prepare(options, base::posix_file_system());
+        (void)data::prepare(options, base::posix_file_system());
       } catch (...) {
       }
       is_over = true;
@@ -293,7 +293,7 @@ TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFEXITED(status));
-    const std::string now = Dataset::open(options.output).fingerprint();
+    const std::string now = data::Dataset::open(options.output).fingerprint();
     (WEXITSTATUS(status) == 1 ? made : removed)++;
     if (removed > 0 && made == 0) {
       EXPECT_EQ(now, before);
@@ -308,20 +308,20 @@ TEST(PrepareFailure, EndedAtTheSwapOneDatasetIsWhole) {
 TEST(PrepareFailure, ItsOwnFolderIsHeldWhileItWorks) {
   const TemporaryDirectory directory;
   set_corpus(directory.path(), documents_text(0, 200));
-  PrepareOptions options = small_options(directory.path());
-  PartialDataset partial;
+  data::PrepareOptions options = small_options(directory.path());
+  data::PartialDataset partial;
   options.partial = &partial;
   bool is_held = false;
-  (void)prepare(options, base::posix_file_system(), [&](const PrepareProgress&) {
+  (void)data::prepare(options, base::posix_file_system(), [&](const data::PrepareProgress&) {
     const base::UniqueFd other(::open(partial.folder().c_str(), O_RDONLY | O_DIRECTORY));
     is_held = other.valid() && ::flock(other.get(), LOCK_EX | LOCK_NB) != 0;
   });
   EXPECT_TRUE(is_held);
 }
 
-PrepareOptions spilling_options(const Path& directory) {
+data::PrepareOptions spilling_options(const Path& directory) {
   set_corpus(directory, documents_text(0, 12));
-  PrepareOptions options = small_options(directory);
+  data::PrepareOptions options = small_options(directory);
   options.spill_bytes = 1;
   options.shard_tokens = 60;
   return options;
@@ -330,9 +330,9 @@ PrepareOptions spilling_options(const Path& directory) {
 // The n-th operation fails, for every n: as on a disk that is full or broken.
 TEST(PrepareFailure, EveryFileOperationMayFail) {
   const TemporaryDirectory directory;
-  PrepareOptions options = spilling_options(directory.path());
+  data::PrepareOptions options = spilling_options(directory.path());
   tests::FaultyFileSystem files;
-  (void)prepare(options, files);
+  (void)data::prepare(options, files);
   const std::int64_t operations = files.operations();
   const auto expected = files_of(options.output);
   std::filesystem::remove_all(options.output);
@@ -341,7 +341,7 @@ TEST(PrepareFailure, EveryFileOperationMayFail) {
   for (std::int64_t n = 1; n <= operations; ++n) {
     files.fail_at(n, tests::Fault::Once);
     try {
-      (void)prepare(options, files);
+      (void)data::prepare(options, files);
       ++completed;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::Operator) << n;
@@ -362,25 +362,25 @@ TEST(PrepareFailure, EveryFileOperationMayFail) {
 
 TEST(PrepareFailure, ReplacingIsAllOrNothing) {
   const TemporaryDirectory directory;
-  PrepareOptions options = spilling_options(directory.path());
+  data::PrepareOptions options = spilling_options(directory.path());
   options.force = true;
   tests::FaultyFileSystem files;
-  (void)prepare(options, files);
+  (void)data::prepare(options, files);
   const auto old_files = files_of(options.output);
   set_corpus(directory.path(), documents_text(0, 13));
   const std::int64_t before = files.operations();
-  (void)prepare(options, files);
+  (void)data::prepare(options, files);
   const std::int64_t operations = files.operations() - before;
   const auto new_files = files_of(options.output);
   ASSERT_NE(old_files, new_files);
   constexpr std::int64_t kLast = 20;  // from the manifest on; the test above has the others
   for (std::int64_t n = operations - kLast; n <= operations; ++n) {
     set_corpus(directory.path(), documents_text(0, 12));
-    (void)prepare(options, files);
+    (void)data::prepare(options, files);
     ASSERT_EQ(files_of(options.output), old_files);
     set_corpus(directory.path(), documents_text(0, 13));
     files.fail_at(n, tests::Fault::Once);
-    EXPECT_THROW((void)prepare(options, files), Error) << n;
+    EXPECT_THROW((void)data::prepare(options, files), Error) << n;
     files.heal();
     const auto now = files_of(options.output);
     EXPECT_TRUE(now == old_files || now == new_files) << n;
@@ -395,14 +395,14 @@ TEST(PrepareFailure, ReplacingIsAllOrNothing) {
 TEST(PrepareFailure, SurvivesACrashOfTheMachine) {
   for (const auto crash : {tests::Crash::LoseBytes, tests::Crash::LoseEverything}) {
     const TemporaryDirectory directory;
-    PrepareOptions options = spilling_options(directory.path());
+    data::PrepareOptions options = spilling_options(directory.path());
     options.spill_bytes = std::size_t{1} << 20U;
     tests::FaultyFileSystem files;
-    (void)prepare(options, files);
+    (void)data::prepare(options, files);
     const auto before = files_of(options.output);
     files.crash(crash);
     EXPECT_EQ(files_of(options.output), before);
-    Dataset::open(options.output).verify();
+    data::Dataset::open(options.output).verify();
   }
 }
 

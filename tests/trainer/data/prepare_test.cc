@@ -30,15 +30,15 @@ using tests::small_options;
 using tests::TemporaryDirectory;
 using tests::write_file;
 
-PrepareReport run(const PrepareOptions& options) {
-  return prepare(options, base::posix_file_system());
+data::PrepareReport run(const data::PrepareOptions& options) {
+  return data::prepare(options, base::posix_file_system());
 }
 
 TEST(Prepare, KeepsEveryDocumentAndItsIds) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt", documents_text(0, 200));
-  const PrepareOptions options = small_options(directory.path());
-  const PrepareReport report = run(options);
+  const data::PrepareOptions options = small_options(directory.path());
+  const data::PrepareReport report = run(options);
   EXPECT_EQ(report.documents, 200);
   EXPECT_EQ(report.sentences, 67 * 1 + 67 * 2 + 66 * 3);
   EXPECT_EQ(report.bytes, documents_text(0, 200).size());
@@ -46,16 +46,16 @@ TEST(Prepare, KeepsEveryDocumentAndItsIds) {
   EXPECT_EQ(report.invalid_sequences, 0);
   EXPECT_EQ(report.unknown_tokens, 0);
 
-  const Dataset dataset = Dataset::open(options.output);
+  const data::Dataset dataset = data::Dataset::open(options.output);
   dataset.verify();
   EXPECT_EQ(dataset.fingerprint(), report.fingerprint);
-  EXPECT_EQ(dataset.documents(Split::HeldOut), report.held_out_documents);
+  EXPECT_EQ(dataset.documents(data::Split::HeldOut), report.held_out_documents);
   std::set<std::string> found;
   std::int64_t tokens = 0;
-  for (const Split split : kSplits) {
+  for (const data::Split split : data::kSplits) {
     for (std::int64_t d = 0; d < dataset.documents(split); ++d) {
       std::string first;
-      for (const TokenId id : dataset.sentence(split, d, 0)) {
+      for (const data::TokenId id : dataset.sentence(split, d, 0)) {
         first += dataset.vocabulary().piece(id) + " ";
       }
       const auto number = static_cast<int>(found.size());
@@ -101,7 +101,7 @@ TEST(Prepare, BytesDoNotDependOnThreadsOrderNamesOrCompression) {
       const Path root = directory.path() / (std::string(variant.name) + (train ? " t" : ""));
       std::filesystem::create_directories(root / "in");
       for (const auto& [name, text] : variant.files) write_file(root / "in" / name, text);
-      PrepareOptions options = small_options(root);
+      data::PrepareOptions options = small_options(root);
       options.inputs = {root / "in"};
       options.threads = variant.threads;
       options.shard_tokens = 1000;
@@ -114,13 +114,13 @@ TEST(Prepare, BytesDoNotDependOnThreadsOrderNamesOrCompression) {
         options.spill_bytes = 64;
         options.batch_bytes = 500;
       }
-      const PrepareReport report = run(options);
+      const data::PrepareReport report = run(options);
       EXPECT_EQ(report.documents, 800);
       const auto files = files_of(options.output);
       if (expected.empty()) expected = files;
       EXPECT_GT(files.size(), 8U);  // several shards
       EXPECT_EQ(files, expected) << variant.name;
-      Dataset::open(options.output).verify();
+      data::Dataset::open(options.output).verify();
     }
   }
 }
@@ -128,7 +128,7 @@ TEST(Prepare, BytesDoNotDependOnThreadsOrderNamesOrCompression) {
 TEST(Prepare, ReadsStandardInput) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt", documents_text(0, 50));
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   const std::string fingerprint = run(options).fingerprint;
   const base::UniqueFd file(::open((directory.path() / "corpus.txt").c_str(), O_RDONLY));
   options.inputs = {"-"};
@@ -142,7 +142,7 @@ TEST(Prepare, KeepsEqualDocumentsOnce) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt",
              "the boat\n\nthe wind\n\nthe boat\r\n\n  the boat  \n\nthe boat\nthe wind\n");
-  const PrepareReport report = run(small_options(directory.path()));
+  const data::PrepareReport report = run(small_options(directory.path()));
   EXPECT_EQ(report.documents, 3);
   EXPECT_EQ(report.duplicate_documents, 2);
 }
@@ -152,19 +152,19 @@ TEST(Prepare, ReplacesAndCountsIllFormedUtf8) {
   write_file(directory.path() / "corpus.txt",
              "the bo\xFF"
              "at\n\nthe wind \xE2\x82\n");
-  const PrepareOptions options = small_options(directory.path());
-  const PrepareReport report = run(options);
+  const data::PrepareOptions options = small_options(directory.path());
+  const data::PrepareReport report = run(options);
   EXPECT_EQ(report.invalid_sequences, 2);
   EXPECT_EQ(report.tokens, 4);
   EXPECT_EQ(report.unknown_tokens, 0);
-  EXPECT_EQ(Dataset::open(options.output).manifest().invalid_sequences, 2);
+  EXPECT_EQ(data::Dataset::open(options.output).manifest().invalid_sequences, 2);
 }
 
 TEST(Prepare, CountsUnknownTokensAndEmptyDocuments) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt",
              "the xyz boat\n\n\u200B\u200D\n\nthe wind\n\nthe rowing boats\n");
-  const PrepareReport report = run(small_options(directory.path()));
+  const data::PrepareReport report = run(small_options(directory.path()));
   EXPECT_EQ(report.unknown_tokens, 1);
   EXPECT_EQ(report.documents + report.empty_documents, 4);
   EXPECT_EQ(report.empty_documents, 1);
@@ -173,7 +173,7 @@ TEST(Prepare, CountsUnknownTokensAndEmptyDocuments) {
 TEST(Prepare, HoldsOutAboutTheShareAndAtLeastOne) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt", documents_text(0, 3000));
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   options.held_out = 0.2;
   EXPECT_NEAR(static_cast<double>(run(options).held_out_documents), 600, 110);  // 5 deviations
 
@@ -181,7 +181,7 @@ TEST(Prepare, HoldsOutAboutTheShareAndAtLeastOne) {
     write_file(directory.path() / "corpus.txt", "the boat\n\nthe wind\n");
     options.held_out = share;
     options.output = directory.path() / std::to_string(share);
-    const PrepareReport report = run(options);
+    const data::PrepareReport report = run(options);
     EXPECT_EQ(report.documents, 2);
     EXPECT_EQ(report.held_out_documents, 1);
   }
@@ -192,14 +192,14 @@ TEST(Prepare, DocumentsKeepTheirSide) {
   const TemporaryDirectory directory;
   const auto held_out = [&](const std::string& name, int count) {
     write_file(directory.path() / "corpus.txt", documents_text(0, count));
-    PrepareOptions options = small_options(directory.path());
+    data::PrepareOptions options = small_options(directory.path());
     options.held_out = 0.1;
     options.output = directory.path() / name;
     (void)run(options);
-    const Dataset dataset = Dataset::open(options.output);
-    std::set<std::vector<TokenId>> documents;
-    for (std::int64_t d = 0; d < dataset.documents(Split::HeldOut); ++d) {
-      const auto ids = dataset.document(Split::HeldOut, d);
+    const data::Dataset dataset = data::Dataset::open(options.output);
+    std::set<std::vector<data::TokenId>> documents;
+    for (std::int64_t d = 0; d < dataset.documents(data::Split::HeldOut); ++d) {
+      const auto ids = dataset.document(data::Split::HeldOut, d);
       documents.emplace(ids.begin(), ids.end());
     }
     return documents;
@@ -213,8 +213,8 @@ TEST(Prepare, DocumentsKeepTheirSide) {
 TEST(Prepare, LengthHistogramAddsUp) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt", documents_text(0, 100));
-  const PrepareOptions options = small_options(directory.path());
-  const PrepareReport report = run(options);
+  const data::PrepareOptions options = small_options(directory.path());
+  const data::PrepareReport report = run(options);
   const auto lengths = nlohmann::json::parse(tests::read_file(options.output / "lengths.json"));
   std::int64_t sentences = 0;
   std::int64_t tokens = 0;
@@ -239,20 +239,20 @@ TEST(Prepare, TrainsAVocabularyFromTrainingDocumentsOnly) {
   std::string text;
   for (int i = 0; i < 40; ++i) {
     std::string letter;  // each document has its own
-    unicode::append_utf8(0x4E00 + static_cast<char32_t>(i), letter);
+    data::unicode::append_utf8(0x4E00 + static_cast<char32_t>(i), letter);
     text += letter + letter + letter + "\n\n";
   }
   write_file(directory.path() / "corpus.txt", text);
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   options.vocabulary.clear();
   options.train_vocabulary = 300;
   options.held_out = 0.3;
   (void)run(options);
-  const Dataset dataset = Dataset::open(options.output);
+  const data::Dataset dataset = data::Dataset::open(options.output);
   const auto unknown = dataset.vocabulary().special().unknown;
-  for (const Split split : kSplits) {
+  for (const data::Split split : data::kSplits) {
     for (std::int64_t d = 0; d < dataset.documents(split); ++d) {
-      EXPECT_EQ(dataset.document(split, d)[0] == unknown, split == Split::HeldOut);
+      EXPECT_EQ(dataset.document(split, d)[0] == unknown, split == data::Split::HeldOut);
     }
   }
 }
@@ -263,28 +263,30 @@ TEST(Prepare, FingerprintCoversWhatMatters) {
   std::set<std::string> fingerprints;
   int made = 0;
   const auto add = [&](auto change) {
-    PrepareOptions options = small_options(directory.path());
+    data::PrepareOptions options = small_options(directory.path());
     options.output = directory.path() / ("d" + std::to_string(made++));
     change(options);
     fingerprints.insert(run(options).fingerprint);
   };
-  add([](PrepareOptions&) {});
-  add([](PrepareOptions& o) { o.lower_case = false; });
-  add([](PrepareOptions& o) { o.word_limit = 100; });
-  add([](PrepareOptions& o) { o.held_out = 0.1; });
-  add([](PrepareOptions& o) {
+  add([](data::PrepareOptions&) {});
+  add([](data::PrepareOptions& o) { o.lower_case = false; });
+  add([](data::PrepareOptions& o) { o.word_limit = 100; });
+  add([](data::PrepareOptions& o) { o.held_out = 0.1; });
+  add([](data::PrepareOptions& o) {
     write_file(o.vocabulary, std::string(tests::kSmallVocabulary) + "z\n");
   });
-  add([&](PrepareOptions&) { write_file(directory.path() / "corpus.txt", documents_text(0, 61)); });
+  add([&](data::PrepareOptions&) {
+    write_file(directory.path() / "corpus.txt", documents_text(0, 61));
+  });
   EXPECT_EQ(fingerprints.size(), 6U);
-  add([](PrepareOptions& o) { o.threads = 2; });
+  add([](data::PrepareOptions& o) { o.threads = 2; });
   EXPECT_EQ(fingerprints.size(), 6U);
 }
 
 TEST(Prepare, ReportsProgressToTheEnd) {
   const TemporaryDirectory directory;
   write_file(directory.path() / "corpus.txt", documents_text(0, 500));
-  PrepareOptions options = small_options(directory.path());
+  data::PrepareOptions options = small_options(directory.path());
   options.vocabulary.clear();
   options.train_vocabulary = 60;
   options.read_block_bytes = 1000;
@@ -293,8 +295,8 @@ TEST(Prepare, ReportsProgressToTheEnd) {
   std::vector<std::string> phases;
   std::uint64_t last = 0;
   int calls = 0, ends = 0;
-  const PrepareReport report =
-      prepare(options, base::posix_file_system(), [&](const PrepareProgress& progress) {
+  const data::PrepareReport report =
+      data::prepare(options, base::posix_file_system(), [&](const data::PrepareProgress& progress) {
         if (phases.empty() || phases.back() != progress.phase) {
           phases.emplace_back(progress.phase);
           last = 0;

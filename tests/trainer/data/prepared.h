@@ -38,9 +38,9 @@ inline void write_file(const base::Path& path, std::string_view text) {
 }
 
 // Reads `corpus.txt` of `directory` into `dataset` there, with the small vocabulary.
-[[nodiscard]] inline trainer::PrepareOptions small_options(const base::Path& directory) {
+[[nodiscard]] inline trainer::data::PrepareOptions small_options(const base::Path& directory) {
   write_file(directory / "vocab.txt", kSmallVocabulary);
-  trainer::PrepareOptions options;
+  trainer::data::PrepareOptions options;
   options.inputs = {directory / "corpus.txt"};
   options.output = directory / "dataset";
   options.vocabulary = directory / "vocab.txt";

@@ -22,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 using tests::TemporaryDirectory;
 
-std::string read_all(TextSource& source, std::size_t limit) {
+std::string read_all(data::TextSource& source, std::size_t limit) {
   std::string text;
   for (;;) {
     const std::size_t before = text.size();
@@ -59,7 +59,7 @@ TEST(TextSource, ReadsEveryForm) {
     const base::Path path = directory.path() / "file";  // the name says nothing
     tests::write_file(path, form.bytes);
     for (const std::size_t limit : {std::size_t{4096}, std::size_t{1} << 22U}) {
-      TextSource source(path, -1);
+      data::TextSource source(path, -1);
       EXPECT_EQ(read_all(source, limit), text) << form.name;
       EXPECT_EQ(source.consumed(), form.bytes.size()) << form.name;
     }
@@ -70,7 +70,7 @@ TEST(TextSource, EmptyFiles) {
   const TemporaryDirectory directory;
   for (const std::string& bytes : {std::string(), tests::gzip(""), tests::zstandard("")}) {
     tests::write_file(directory.path() / "file", bytes);
-    TextSource source(directory.path() / "file", -1);
+    data::TextSource source(directory.path() / "file", -1);
     EXPECT_EQ(read_all(source, 100), "");
   }
 }
@@ -88,7 +88,7 @@ TEST(TextSource, StandardInputInSmallPieces) {
     }
     out.reset();
   });
-  TextSource source("-", in.get());
+  data::TextSource source("-", in.get());
   EXPECT_EQ(source.name(), "standard input");
   EXPECT_EQ(read_all(source, 10'000), long_text());
 }
@@ -102,8 +102,8 @@ TEST(TextSource, PipesOfTheShell) {
   ASSERT_EQ(::write(out.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   out.reset();
   const base::Path path = "/dev/fd/" + std::to_string(in.get());
-  ASSERT_THAT(list_inputs({path}), testing::ElementsAre(path));
-  TextSource source(path, -1);
+  ASSERT_THAT(data::list_inputs({path}), testing::ElementsAre(path));
+  data::TextSource source(path, -1);
   EXPECT_EQ(read_all(source, 100), text);
 }
 
@@ -113,7 +113,7 @@ TEST(TextSource, EveryTruncationAndDamageIsNoticed) {
   const auto outcome = [&](const std::string& bytes) -> std::string {
     tests::write_file(path, bytes);
     try {
-      TextSource source(path, -1);
+      data::TextSource source(path, -1);
       return "text: " + read_all(source, 1000);
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -140,7 +140,7 @@ TEST(TextSource, NulBytesAreNoText) {
   for (const std::string& bytes : {std::string("a\0b", 3), std::string("h\0e\0l\0l\0o\0", 10),
                                    tests::gzip(std::string(9, '\0'))}) {
     tests::write_file(path, bytes);
-    TextSource source(path, -1);
+    data::TextSource source(path, -1);
     try {
       (void)read_all(source, 100);
       ADD_FAILURE();
@@ -159,13 +159,13 @@ TEST(ListInputs, WalksDirectoriesInOrder) {
   for (const char* name : {"z.txt", "a.txt", "b/deep/c.txt", ".hidden", ".git/config"}) {
     tests::write_file(root / name, "x");
   }
-  EXPECT_THAT(list_inputs({root}),
+  EXPECT_THAT(data::list_inputs({root}),
               testing::ElementsAre(root / "a.txt", root / "b/deep/c.txt", root / "z.txt"));
   // Named twice, read once; a hidden file that is named is read.
-  EXPECT_THAT(list_inputs({root / "z.txt", root, root / ".hidden", "-"}),
+  EXPECT_THAT(data::list_inputs({root / "z.txt", root, root / ".hidden", "-"}),
               testing::ElementsAre(root / "z.txt", root / "a.txt", root / "b/deep/c.txt",
                                    root / ".hidden", "-"));
-  EXPECT_EQ(stored_bytes(list_inputs({root, "-"})), 3U);
+  EXPECT_EQ(data::stored_bytes(data::list_inputs({root, "-"})), 3U);
 }
 
 TEST(ListInputs, SaysWhatIsWrong) {
@@ -183,7 +183,7 @@ TEST(ListInputs, SaysWhatIsWrong) {
   };
   for (const BadCase& c : cases) {
     try {
-      (void)list_inputs(c.inputs);
+      (void)data::list_inputs(c.inputs);
       ADD_FAILURE() << c.message;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), c.code) << c.message;

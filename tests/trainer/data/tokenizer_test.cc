@@ -19,24 +19,24 @@ using tests::slow_tokenize;
 
 constexpr char kSpecials[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
 
-Vocabulary vocabulary_of(const std::set<std::string>& pieces) {
+data::Vocabulary vocabulary_of(const std::set<std::string>& pieces) {
   std::string text = kSpecials;
   for (const std::string& piece : pieces) text += piece + "\n";
-  return Vocabulary::parse(text, "test");
+  return data::Vocabulary::parse(text, "test");
 }
 
-std::vector<TokenId> tokenize(const Vocabulary& vocabulary, const TokenizerOptions& options,
-                              std::string_view text) {
-  const WordPiece pieces(vocabulary, options);
-  Tokenizer tokenizer(pieces);
-  std::vector<TokenId> ids;
+std::vector<data::TokenId> tokenize(const data::Vocabulary& vocabulary,
+                                    const data::TokenizerOptions& options, std::string_view text) {
+  const data::WordPiece pieces(vocabulary, options);
+  data::Tokenizer tokenizer(pieces);
+  std::vector<data::TokenId> ids;
   tokenizer.tokenize(text, ids);
   return ids;
 }
 
-std::string pieces_of(const Vocabulary& vocabulary, const std::vector<TokenId>& ids) {
+std::string pieces_of(const data::Vocabulary& vocabulary, const std::vector<data::TokenId>& ids) {
   std::string text;
-  for (const TokenId id : ids) text += (text.empty() ? "" : " ") + vocabulary.piece(id);
+  for (const data::TokenId id : ids) text += (text.empty() ? "" : " ") + vocabulary.piece(id);
   return text;
 }
 
@@ -63,32 +63,33 @@ TEST(WordPiece, NamedCases) {
       {"multi-byte", {"\u00FC", "##\u00FC", "##b"}, "\u00FC\u00FCb", "[UNK]"},
   };
   for (const PieceCase& c : cases) {
-    const Vocabulary vocabulary = vocabulary_of(c.pieces);
+    const data::Vocabulary vocabulary = vocabulary_of(c.pieces);
     EXPECT_EQ(pieces_of(vocabulary, tokenize(vocabulary, {}, c.text)), c.expected) << c.name;
   }
-  const Vocabulary umlauts = vocabulary_of({"\u00FC", "##\u00FC", "##b"});
+  const data::Vocabulary umlauts = vocabulary_of({"\u00FC", "##\u00FC", "##b"});
   EXPECT_EQ(pieces_of(umlauts, tokenize(umlauts, {false, 200}, "\u00FC\u00FCb")),
             "\u00FC ##\u00FC ##b");
 }
 
 TEST(WordPiece, WordLimits) {
-  const Vocabulary vocabulary = vocabulary_of({"a", "##a", "\u00E4", "##\u00E4"});
+  const data::Vocabulary vocabulary = vocabulary_of({"a", "##a", "\u00E4", "##\u00E4"});
   for (const int limit : {1, 100, 200}) {
     for (const std::string& letter : {std::string("a"), std::string("\u00E4")}) {
       std::string word;
       for (int i = 0; i < limit; ++i) word += letter;
-      const TokenizerOptions options{false, limit};
+      const data::TokenizerOptions options{false, limit};
       EXPECT_EQ(tokenize(vocabulary, options, word).size(), static_cast<std::size_t>(limit));
-      EXPECT_EQ(tokenize(vocabulary, options, word + letter), std::vector<TokenId>{1}) << limit;
+      EXPECT_EQ(tokenize(vocabulary, options, word + letter), std::vector<data::TokenId>{1})
+          << limit;
     }
   }
-  EXPECT_THROW(WordPiece(vocabulary, {true, 0}), base::Error);
-  EXPECT_THROW(WordPiece(vocabulary, {true, 1001}), base::Error);
+  EXPECT_THROW(data::WordPiece(vocabulary, {true, 0}), base::Error);
+  EXPECT_THROW(data::WordPiece(vocabulary, {true, 1001}), base::Error);
 }
 
 TEST(WordPiece, AWordOfAMillionLettersIsUnknown) {
-  const Vocabulary vocabulary = vocabulary_of({"a", "##a"});
-  EXPECT_EQ(tokenize(vocabulary, {}, std::string(1'000'000, 'a')), std::vector<TokenId>{1});
+  const data::Vocabulary vocabulary = vocabulary_of({"a", "##a"});
+  EXPECT_EQ(tokenize(vocabulary, {}, std::string(1'000'000, 'a')), std::vector<data::TokenId>{1});
 }
 
 // Two letters make every overlap of pieces likely.
@@ -105,8 +106,8 @@ TEST(Tokenizer, EqualsTheSlowOneOnRandomVocabularies) {
     for (unsigned i = 0; i < 1 + random() % 12U; ++i) {
       pieces.insert((random() % 2U == 0 ? "##" : "") + letters(6));
     }
-    const Vocabulary vocabulary = vocabulary_of(pieces);
-    const TokenizerOptions options{true, 1 + static_cast<int>(random() % 20U)};
+    const data::Vocabulary vocabulary = vocabulary_of(pieces);
+    const data::TokenizerOptions options{true, 1 + static_cast<int>(random() % 20U)};
     std::string text;
     for (int i = 0; i < 60; ++i) text += letters(14) + " ";
     ASSERT_EQ(tokenize(vocabulary, options, text), slow_tokenize(text, vocabulary, options))
@@ -168,7 +169,7 @@ std::string hostile_text(std::mt19937& random) {
 }
 
 TEST(Tokenizer, EqualsTheSlowOneOnHostileText) {
-  const Vocabulary vocabulary =
+  const data::Vocabulary vocabulary =
       vocabulary_of({"a",        "##a",    "b",     "##b",    "ab",       "##ab",     "A",
                      "##A",      "aa",     "##aa",  "\u03C3", "##\u03C2", "##\u03C3", "\u1100",
                      "##\u1161", "\u4E2D", ".",     "#",      "[",        "\u00E4",   "##\u00E4",
@@ -176,12 +177,12 @@ TEST(Tokenizer, EqualsTheSlowOneOnHostileText) {
   std::mt19937 random(12);
   for (const bool lower_case : {true, false}) {
     for (const int limit : {100, 200}) {
-      const TokenizerOptions options{lower_case, limit};
-      const WordPiece pieces(vocabulary, options);
-      Tokenizer tokenizer(pieces);  // one for all texts: its cache must never mislead
+      const data::TokenizerOptions options{lower_case, limit};
+      const data::WordPiece pieces(vocabulary, options);
+      data::Tokenizer tokenizer(pieces);  // one for all texts: its cache must never mislead
       for (int i = 0; i < 4000; ++i) {
         const std::string text = hostile_text(random);
-        std::vector<TokenId> ids;
+        std::vector<data::TokenId> ids;
         tokenizer.tokenize(text, ids);
         ASSERT_EQ(ids, slow_tokenize(text, vocabulary, options)) << testing::PrintToString(text);
       }
@@ -190,14 +191,14 @@ TEST(Tokenizer, EqualsTheSlowOneOnHostileText) {
 }
 
 TEST(Tokenizer, EveryByteStringOfTwoIsSafe) {
-  const Vocabulary vocabulary = vocabulary_of({"a", "##a", "."});
-  const TokenizerOptions options;
-  const WordPiece pieces(vocabulary, options);
-  Tokenizer tokenizer(pieces);
+  const data::Vocabulary vocabulary = vocabulary_of({"a", "##a", "."});
+  const data::TokenizerOptions options;
+  const data::WordPiece pieces(vocabulary, options);
+  data::Tokenizer tokenizer(pieces);
   for (unsigned first = 0; first < 256; ++first) {
     for (unsigned second = 0; second < 256; ++second) {
       const std::string text = {static_cast<char>(first), static_cast<char>(second)};
-      std::vector<TokenId> ids;
+      std::vector<data::TokenId> ids;
       tokenizer.tokenize(text, ids);
       ASSERT_EQ(ids, slow_tokenize(text, vocabulary, options)) << first << " " << second;
     }
@@ -205,13 +206,13 @@ TEST(Tokenizer, EveryByteStringOfTwoIsSafe) {
 }
 
 TEST(Tokenizer, CountsIllFormedSequencesEveryTime) {
-  const Vocabulary vocabulary = vocabulary_of({"a"});
-  const WordPiece pieces(vocabulary, {});
-  Tokenizer tokenizer(pieces);
-  std::vector<TokenId> ids;
+  const data::Vocabulary vocabulary = vocabulary_of({"a"});
+  const data::WordPiece pieces(vocabulary, {});
+  data::Tokenizer tokenizer(pieces);
+  std::vector<data::TokenId> ids;
   for (int i = 0; i < 3; ++i) tokenizer.tokenize("a\xFF a", ids);
   EXPECT_EQ(tokenizer.invalid_sequences(), 3);
-  EXPECT_EQ(ids, std::vector<TokenId>(6, 5));
+  EXPECT_EQ(ids, std::vector<data::TokenId>(6, 5));
 }
 
 // Words that share a cache entry, and words around the longest that it holds.
@@ -221,9 +222,9 @@ TEST(Tokenizer, CacheHoldsOnlyWhatItSays) {
     letters.insert(std::string(1, c));
     letters.insert("##" + std::string(1, c));
   }
-  const Vocabulary vocabulary = vocabulary_of(letters);
-  const WordPiece pieces(vocabulary, {});
-  Tokenizer tokenizer(pieces);
+  const data::Vocabulary vocabulary = vocabulary_of(letters);
+  const data::WordPiece pieces(vocabulary, {});
+  data::Tokenizer tokenizer(pieces);
   std::mt19937 random(13);
   std::vector<std::string> words;
   for (int i = 0; i < 100'000; ++i) {
@@ -234,7 +235,7 @@ TEST(Tokenizer, CacheHoldsOnlyWhatItSays) {
   }
   for (int pass = 0; pass < 2; ++pass) {
     for (const std::string& word : words) {
-      std::vector<TokenId> ids;
+      std::vector<data::TokenId> ids;
       tokenizer.tokenize(word, ids);
       ASSERT_EQ(ids.size(), word.size());
       ASSERT_EQ(vocabulary.piece(ids.back()).back(), word.back());

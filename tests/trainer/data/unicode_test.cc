@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "tests/shared_data.h"
 
-namespace regatta::trainer::unicode {
+namespace regatta::trainer::data::unicode {
 namespace {
 
 struct Utf8Case {
@@ -159,4 +159,4 @@ TEST(Characters, DecompositionPassesUnicodesTest) {
 }
 
 }  // namespace
-}  // namespace regatta::trainer::unicode
+}  // namespace regatta::trainer::data::unicode

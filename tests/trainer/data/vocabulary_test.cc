@@ -15,7 +15,7 @@ using testing::HasSubstr;
 const std::string kSpecials = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
 
 TEST(Vocabulary, NumbersPiecesByLine) {
-  const Vocabulary vocabulary = Vocabulary::parse("the\n" + kSpecials + "##s\n", "v");
+  const data::Vocabulary vocabulary = data::Vocabulary::parse("the\n" + kSpecials + "##s\n", "v");
   EXPECT_EQ(vocabulary.size(), 7);
   EXPECT_EQ(vocabulary.find("the"), 0);
   EXPECT_EQ(vocabulary.find("##s"), 6);
@@ -34,10 +34,10 @@ TEST(Vocabulary, LineEndsDoNotMatter) {
   const std::string unix_text = kSpecials + "a";
   std::string dos_text;
   for (const char c : unix_text) dos_text += c == '\n' ? "\r\n" : std::string(1, c);
-  EXPECT_EQ(Vocabulary::parse(unix_text, "v").digest(),
-            Vocabulary::parse(dos_text + "\r\n\r\n", "v").digest());
-  EXPECT_NE(Vocabulary::parse(unix_text, "v").digest(),
-            Vocabulary::parse(unix_text + "\nb", "v").digest());
+  EXPECT_EQ(data::Vocabulary::parse(unix_text, "v").digest(),
+            data::Vocabulary::parse(dos_text + "\r\n\r\n", "v").digest());
+  EXPECT_NE(data::Vocabulary::parse(unix_text, "v").digest(),
+            data::Vocabulary::parse(unix_text + "\nb", "v").digest());
 }
 
 TEST(Vocabulary, SaysWhatIsWrong) {
@@ -60,7 +60,7 @@ TEST(Vocabulary, SaysWhatIsWrong) {
   };
   for (const BadCase& c : cases) {
     try {
-      (void)Vocabulary::parse(c.text, "v.txt");
+      (void)data::Vocabulary::parse(c.text, "v.txt");
       ADD_FAILURE() << c.message;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -73,7 +73,7 @@ TEST(Vocabulary, SaysWhatIsWrong) {
 
 TEST(Vocabulary, AbsentFile) {
   try {
-    (void)Vocabulary::load("/nonexistent/vocab.txt", base::posix_file_system());
+    (void)data::Vocabulary::load("/nonexistent/vocab.txt", base::posix_file_system());
     ADD_FAILURE();
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::NotFound);

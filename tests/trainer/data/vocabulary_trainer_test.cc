@@ -19,15 +19,15 @@
 namespace regatta::trainer {
 namespace {
 
-std::vector<std::string> trained(const WordCounts& words, int size) {
-  std::vector<std::string> pieces = base::split(train_vocabulary(words, size), '\n');
+std::vector<std::string> trained(const data::WordCounts& words, int size) {
+  std::vector<std::string> pieces = base::split(data::train_vocabulary(words, size), '\n');
   pieces.pop_back();
   return pieces;
 }
 
 TEST(VocabularyTrainer, ByHand) {
   // Pairs: h+##u 15, ##u+##g 20, p+##u 17, ##u+##n 16, b+##u 4, ##g+##s 5.
-  const WordCounts words = {{"hug", 10}, {"pug", 5}, {"pun", 12}, {"bun", 4}, {"hugs", 5}};
+  const data::WordCounts words = {{"hug", 10}, {"pug", 5}, {"pun", 12}, {"bun", 4}, {"hugs", 5}};
   const std::vector<std::string> expected = {
       "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##u",
       "##g",   "p",     "##n",   "h",     "##s",    "b",  // 36, 20, 17, 16, 15, 5, 4
@@ -47,7 +47,7 @@ TEST(VocabularyTrainer, ByHand) {
 }
 
 // The rule as written, without any of the bookkeeping: counts every pair anew for each merge.
-std::vector<std::string> trained_slowly(const WordCounts& counts, std::size_t size) {
+std::vector<std::string> trained_slowly(const data::WordCounts& counts, std::size_t size) {
   std::vector<std::pair<std::vector<std::string>, std::uint64_t>> words;
   std::map<std::string, std::uint64_t> characters;
   for (const auto& [word, count] : counts) {
@@ -90,7 +90,7 @@ std::vector<std::string> trained_slowly(const WordCounts& counts, std::size_t si
 TEST(VocabularyTrainer, EqualsTheSlowRule) {
   std::mt19937 random(21);
   for (int round = 0; round < 60; ++round) {
-    WordCounts words;
+    data::WordCounts words;
     for (int i = 0; i < 40; ++i) {
       std::string word;
       for (unsigned k = 0; k < 1 + random() % 8U; ++k) {
@@ -111,16 +111,16 @@ TEST(VocabularyTrainer, IgnoresTheOrderOfTheCounts) {
     for (unsigned k = 0; k < 2 + random() % 7U; ++k) word += static_cast<char>('a' + random() % 9U);
     list.push_back(word);
   }
-  WordCounts forward;
-  WordCounts backward(100'000);  // another bucket count: another order of iteration
+  data::WordCounts forward;
+  data::WordCounts backward(100'000);  // another bucket count: another order of iteration
   for (const std::string& word : list) ++forward[word];
   std::reverse(list.begin(), list.end());
   for (const std::string& word : list) ++backward[word];
-  EXPECT_EQ(train_vocabulary(forward, 600), train_vocabulary(backward, 600));
+  EXPECT_EQ(data::train_vocabulary(forward, 600), data::train_vocabulary(backward, 600));
 }
 
 TEST(VocabularyTrainer, CharactersFirstWhenThereIsNoRoom) {
-  WordCounts words;
+  data::WordCounts words;
   for (int i = 0; i < 26; ++i) {
     words[std::string(1, static_cast<char>('a' + i))] = static_cast<std::uint64_t>(100 - i);
   }
@@ -133,18 +133,18 @@ TEST(VocabularyTrainer, CharactersFirstWhenThereIsNoRoom) {
 }
 
 TEST(VocabularyTrainer, BadSizesAndNoWords) {
-  const WordCounts words = {{"a", 1}};
+  const data::WordCounts words = {{"a", 1}};
   for (const int size : {-1, 0, 15, 1'000'001}) {
-    EXPECT_THROW((void)train_vocabulary(words, size), base::Error) << size;
+    EXPECT_THROW((void)data::train_vocabulary(words, size), base::Error) << size;
   }
-  EXPECT_THROW((void)train_vocabulary({}, 100), base::Error);
+  EXPECT_THROW((void)data::train_vocabulary({}, 100), base::Error);
 }
 
 TEST(WordCounter, CountsWhatTheTokenizerSees) {
-  WordCounter counter({true, 5});
+  data::WordCounter counter({true, 5});
   counter.add("The cat, the CAT. \u00C9t\u00E9 toolong \u4E2D\u4E2D toolong\u00E9\u00E9");
-  const WordCounts expected = {{"the", 2}, {"cat", 2}, {",", 1},
-                               {".", 1},   {"ete", 1}, {"\u4E2D", 2}};
+  const data::WordCounts expected = {{"the", 2}, {"cat", 2}, {",", 1},
+                                     {".", 1},   {"ete", 1}, {"\u4E2D", 2}};
   EXPECT_EQ(counter.counts(), expected);
 }
 
@@ -155,13 +155,14 @@ TEST(VocabularyTrainer, PacksProse) {
   std::ifstream file(tests::shared_path(name));
   std::stringstream text;
   text << file.rdbuf();
-  WordCounter counter({});
+  data::WordCounter counter({});
   counter.add(text.str());
-  const Vocabulary vocabulary = Vocabulary::parse(train_vocabulary(counter.counts(), 4096), "v");
+  const data::Vocabulary vocabulary =
+      data::Vocabulary::parse(data::train_vocabulary(counter.counts(), 4096), "v");
   EXPECT_EQ(vocabulary.size(), 4096);
-  const WordPiece pieces(vocabulary, {});
-  Tokenizer tokenizer(pieces);
-  std::vector<TokenId> ids;
+  const data::WordPiece pieces(vocabulary, {});
+  data::Tokenizer tokenizer(pieces);
+  std::vector<data::TokenId> ids;
   tokenizer.tokenize(text.str(), ids);
   std::uint64_t words = 0;
   for (const auto& [word, count] : counter.counts()) words += count;

@@ -15,11 +15,11 @@ namespace {
 using namespace regatta::trainer;  // the subject
 
 TEST(CpuDevice, GivesTheSameBitsWithAnyNumberOfThreads) {
-  for (const CpuProducts products : {CpuProducts::Fastest, CpuProducts::BuiltIn}) {
-    const auto one = make_cpu_device({1, "", products});
+  for (const cpu::CpuProducts products : {cpu::CpuProducts::Fastest, cpu::CpuProducts::BuiltIn}) {
+    const auto one = cpu::make_cpu_device({1, "", products});
     const std::vector<NamedResult> expected = run_every_operation(*one);
     for (const int threads : {2, 3}) {
-      const auto device = make_cpu_device({threads, "", products});
+      const auto device = cpu::make_cpu_device({threads, "", products});
       const std::vector<NamedResult> results = run_every_operation(*device);
       ASSERT_EQ(results.size(), expected.size());
       for (std::size_t i = 0; i < results.size(); ++i) {
@@ -46,12 +46,12 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 // Rounding only: sums of up to 600 terms in another order differ by far less than 1e-5 of the
 // largest element, a wrong mask or index by about 1.
 TEST(CpuDevice, InstructionSetsAndProductsAgree) {
-  const auto reference = make_cpu_device({1, "baseline", CpuProducts::BuiltIn});
+  const auto reference = cpu::make_cpu_device({1, "baseline", cpu::CpuProducts::BuiltIn});
   const std::vector<NamedResult> expected = run_every_operation(*reference);
-  for (const std::string& isa : cpu_instruction_sets()) {
-    for (const CpuProducts products :
-         {CpuProducts::BuiltIn, CpuProducts::OneDnn, CpuProducts::Fastest}) {
-      const auto device = make_cpu_device({2, isa, products});
+  for (const std::string& isa : cpu::cpu_instruction_sets()) {
+    for (const cpu::CpuProducts products :
+         {cpu::CpuProducts::BuiltIn, cpu::CpuProducts::OneDnn, cpu::CpuProducts::Fastest}) {
+      const auto device = cpu::make_cpu_device({2, isa, products});
       const std::vector<NamedResult> results = run_every_operation(*device);
       ASSERT_EQ(results.size(), expected.size());
       for (std::size_t i = 0; i < results.size(); ++i) {
@@ -64,39 +64,39 @@ TEST(CpuDevice, InstructionSetsAndProductsAgree) {
 }
 
 TEST(CpuDevice, EpiloguesGiveTheBitsOfSeparateOperations) {
-  for (const CpuProducts products : {CpuProducts::Fastest, CpuProducts::BuiltIn}) {
-    const auto device = make_cpu_device({2, "", products});
+  for (const cpu::CpuProducts products : {cpu::CpuProducts::Fastest, cpu::CpuProducts::BuiltIn}) {
+    const auto device = cpu::make_cpu_device({2, "", products});
     Harness at(*device);
     Numbers numbers(1);
-    Gemm op;
+    device::Gemm op;
     op.m = 70;
     op.n = 33;
     op.k = 40;
     op.a = at.floats(numbers.floats(op.m * op.k));
     op.b = at.floats(numbers.floats(op.k * op.n));
     op.bias = at.floats(numbers.floats(op.n));
-    const View before = op.c = at.output(op.m * op.n);
+    const device::View before = op.c = at.output(op.m * op.n);
     device->gemm(0, op);
-    const View after = at.output(op.m * op.n);
+    const device::View after = at.output(op.m * op.n);
     device->gelu_forward(0, before, after, true);
-    op.activation = Activation::GeluTanh;
+    op.activation = device::Activation::GeluTanh;
     op.pre_activation = at.output(op.m * op.n);
     op.c = at.output(op.m * op.n);
     device->gemm(0, op);
     EXPECT_EQ(at.read(op.pre_activation), at.read(before));
     EXPECT_EQ(at.read(op.c), at.read(after));
 
-    Gemm back = op;
+    device::Gemm back = op;
     back.bias = {};
     back.pre_activation = {};
-    back.activation = Activation::None;
+    back.activation = device::Activation::None;
     back.c = at.output(op.m * op.n);
     device->gemm(0, back);
     device->gelu_backward(0, before, back.c, back.c, true);
-    const View sums = at.floats(std::vector<float>(33, 2.0F));
+    const device::View sums = at.floats(std::vector<float>(33, 2.0F));
     device->add_column_sums(0, back.c, op.n, sums);
-    const View separate = back.c;
-    back.activation = Activation::GeluTanh;
+    const device::View separate = back.c;
+    back.activation = device::Activation::GeluTanh;
     back.gelu_input = before;
     back.c = at.output(op.m * op.n);
     back.c_column_sums = at.floats(std::vector<float>(33, 2.0F));
@@ -107,21 +107,24 @@ TEST(CpuDevice, EpiloguesGiveTheBitsOfSeparateOperations) {
 }
 
 TEST(CpuDevice, ComputesInFloat32Only) {
-  const auto device = make_cpu_device(1);
-  for (const Dtype type : {Dtype::Float32, Dtype::BFloat16, Dtype::Float16, Dtype::Float8E4M3,
-                           Dtype::Float8E5M2, Dtype::Int32, Dtype::Byte}) {
-    EXPECT_EQ(device->computes_in(type), type == Dtype::Float32);
+  const auto device = cpu::make_cpu_device(1);
+  for (const device::Dtype type :
+       {device::Dtype::Float32, device::Dtype::BFloat16, device::Dtype::Float16,
+        device::Dtype::Float8E4M3, device::Dtype::Float8E5M2, device::Dtype::Int32,
+        device::Dtype::Byte}) {
+    EXPECT_EQ(device->computes_in(type), type == device::Dtype::Float32);
   }
   EXPECT_EQ(device->token_bucket(), 1);
 }
 
 TEST(CpuDevice, DescribesItself) {
-  const std::string text = make_cpu_device({3, "baseline", CpuProducts::BuiltIn})->description();
+  const std::string text =
+      cpu::make_cpu_device({3, "baseline", cpu::CpuProducts::BuiltIn})->description();
   EXPECT_EQ(text, "CPU, 3 threads, baseline, matrix products: built in");
 }
 
 TEST(CpuDevice, RefusesMoreMemoryThanTheMachineHas) {
-  const auto device = make_cpu_device(1);
+  const auto device = cpu::make_cpu_device(1);
   for (const std::int64_t bytes : {std::int64_t{1} << 50, INT64_MAX}) {
     try {
       (void)device->allocate(bytes);
@@ -135,7 +138,7 @@ TEST(CpuDevice, RefusesMoreMemoryThanTheMachineHas) {
 }
 
 struct RefusedOptions {
-  CpuOptions options;
+  cpu::CpuOptions options;
   const char* named;
 };
 
@@ -148,7 +151,7 @@ TEST(CpuDevice, RefusesImpossibleOptions) {
   };
   for (const RefusedOptions& row : rows) {
     try {
-      (void)make_cpu_device(row.options);
+      (void)cpu::make_cpu_device(row.options);
       FAIL() << row.named;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::User);
@@ -161,11 +164,11 @@ TEST(CpuDevice, RefusesImpossibleOptions) {
 struct Misuse {
   const char* name;
   const char* invariant;
-  void (*run)(Device& device, Harness& at);
+  void (*run)(device::Device& device, Harness& at);
 };
 
-Gemm small_gemm(Harness& at) {
-  Gemm op;
+device::Gemm small_gemm(Harness& at) {
+  device::Gemm op;
   op.m = 2;
   op.n = 3;
   op.k = 4;
@@ -174,8 +177,8 @@ Gemm small_gemm(Harness& at) {
   op.c = at.output(6);
   return op;
 }
-LayerNormForward small_norm(Harness& at, std::int64_t hidden) {
-  LayerNormForward op;
+device::LayerNormForward small_norm(Harness& at, std::int64_t hidden) {
+  device::LayerNormForward op;
   op.x = at.output(2 * hidden);
   op.gamma = at.output(hidden);
   op.beta = at.output(hidden);
@@ -185,8 +188,8 @@ LayerNormForward small_norm(Harness& at, std::int64_t hidden) {
   op.y = at.output(2 * hidden);
   return op;
 }
-AttentionForward small_attention(Harness& at) {
-  AttentionForward op;
+device::AttentionForward small_attention(Harness& at) {
+  device::AttentionForward op;
   op.qkv = at.output(5 * 3 * 8);
   op.out = at.output(5 * 8);
   op.lse = at.output(5 * 2);
@@ -198,76 +201,76 @@ AttentionForward small_attention(Harness& at) {
 
 const Misuse kMisuses[] = {
     {"gemm a", "a of a matrix product",
-     [](Device& device, Harness& at) {
-       Gemm op = small_gemm(at);
+     [](device::Device& device, Harness& at) {
+       device::Gemm op = small_gemm(at);
        op.a = at.output(9);
        device.gemm(0, op);
      }},
     {"gemm integers", "b of a matrix product",
-     [](Device& device, Harness& at) {
-       Gemm op = small_gemm(at);
+     [](device::Device& device, Harness& at) {
+       device::Gemm op = small_gemm(at);
        op.b = at.ints(std::vector<std::int32_t>(12));
        device.gemm(0, op);
      }},
     {"gemm beta", "beta of a matrix product",
-     [](Device& device, Harness& at) {
-       Gemm op = small_gemm(at);
+     [](device::Device& device, Harness& at) {
+       device::Gemm op = small_gemm(at);
        op.beta = 0.5F;
        device.gemm(0, op);
      }},
     {"gemm bias", "a bias has n elements",
-     [](Device& device, Harness& at) {
-       Gemm op = small_gemm(at);
+     [](device::Device& device, Harness& at) {
+       device::Gemm op = small_gemm(at);
        op.bias = at.output(2);
        device.gemm(0, op);
      }},
     {"gemm of no depth", "a k above 0",
-     [](Device& device, Harness& at) {
-       Gemm op = small_gemm(at);
+     [](device::Device& device, Harness& at) {
+       device::Gemm op = small_gemm(at);
        op.k = 0;
        device.gemm(0, op);
      }},
     {"hidden size", "multiple of 8",
-     [](Device& device, Harness& at) { device.layer_norm_forward(0, small_norm(at, 12)); }},
+     [](device::Device& device, Harness& at) { device.layer_norm_forward(0, small_norm(at, 12)); }},
     {"norm without its mean", "mean and rstd",
-     [](Device& device, Harness& at) {
-       LayerNormForward op = small_norm(at, 8);
+     [](device::Device& device, Harness& at) {
+       device::LayerNormForward op = small_norm(at, 8);
        op.mean = at.output(1);
        device.layer_norm_forward(0, op);
      }},
     {"dropout without identity", "dropout knows",
-     [](Device& device, Harness& at) {
-       LayerNormForward op = small_norm(at, 8);
+     [](device::Device& device, Harness& at) {
+       device::LayerNormForward op = small_norm(at, 8);
        op.dropout.threshold = 100;
        device.layer_norm_forward(0, op);
      }},
     {"dropout of everything", "below 65536",
-     [](Device& device, Harness& at) {
-       LayerNormForward op = small_norm(at, 8);
+     [](device::Device& device, Harness& at) {
+       device::LayerNormForward op = small_norm(at, 8);
        op.dropout.threshold = 65536;
        device.layer_norm_forward(0, op);
      }},
     {"attention qkv", "side by side",
-     [](Device& device, Harness& at) {
-       AttentionForward op = small_attention(at);
+     [](device::Device& device, Harness& at) {
+       device::AttentionForward op = small_attention(at);
        op.qkv = op.out;
        device.attention_forward(0, op);
      }},
     {"attention longer than it says", "longer than max_length",
-     [](Device& device, Harness& at) {
-       AttentionForward op = small_attention(at);
+     [](device::Device& device, Harness& at) {
+       device::AttentionForward op = small_attention(at);
        op.tokens.max_length = 2;
        device.attention_forward(0, op);
      }},
     {"attention offsets", "run from 0 to T",
-     [](Device& device, Harness& at) {
-       AttentionForward op = small_attention(at);
+     [](device::Device& device, Harness& at) {
+       device::AttentionForward op = small_attention(at);
        op.tokens.cumulative = at.ints({0, 3, 6});
        device.attention_forward(0, op);
      }},
     {"label", "one of the classes",
-     [](Device& device, Harness& at) {
-       CrossEntropy op;
+     [](device::Device& device, Harness& at) {
+       device::CrossEntropy op;
        op.logits = at.output(6);
        op.labels = at.ints({0, 3});
        op.classes = 3;
@@ -276,56 +279,59 @@ const Misuse kMisuses[] = {
        device.cross_entropy(0, op);
      }},
     {"gathered row", "a gathered row exists",
-     [](Device& device, Harness& at) {
+     [](device::Device& device, Harness& at) {
        device.gather_rows(0, at.output(8), at.ints({0, 4}), 2, at.output(4));
      }},
     {"scattered row", "a row to scatter to exists",
-     [](Device& device, Harness& at) {
+     [](device::Device& device, Harness& at) {
        device.scatter_add_rows(0, at.output(4), at.ints({0, 4}), 2, at.output(8));
      }},
     {"column sums", "one element per column",
-     [](Device& device, Harness& at) { device.add_column_sums(0, at.output(7), 2, at.output(2)); }},
+     [](device::Device& device, Harness& at) {
+       device.add_column_sums(0, at.output(7), 2, at.output(2));
+     }},
     {"unequal sizes", "of one size",
-     [](Device& device, Harness& at) { device.add(0, at.output(7), at.output(8)); }},
+     [](device::Device& device, Harness& at) { device.add(0, at.output(7), at.output(8)); }},
     {"copy of another type", "keeps type and size",
-     [](Device& device, Harness& at) {
+     [](device::Device& device, Harness& at) {
        device.copy(0, at.output(2), at.ints({1, 2}));
      }},
     {"tensor outside", "lies in the optimizer's slice",
-     [](Device& device, Harness& at) {
-       const OptimizerTensor tensor{4, 5, true, true};
-       OptimizerUpdate op;
+     [](device::Device& device, Harness& at) {
+       const device::OptimizerTensor tensor{4, 5, true, true};
+       device::OptimizerUpdate op;
        op.parameters = op.gradients = op.first_moment = op.second_moment = at.output(8);
        op.tensors = &tensor;
        op.tensor_count = 1;
-       op.scalars = at.output(kStepScalars);
+       op.scalars = at.output(device::kStepScalars);
        op.squared_norm = at.output(1);
        device.update(0, op);
      }},
     {"bfloat16", "computes in float32",
-     [](Device& device, Harness& at) {
-       const View x = at.output_of(Dtype::BFloat16, 8);
+     [](device::Device& device, Harness& at) {
+       const device::View x = at.output_of(device::Dtype::BFloat16, 8);
        device.add(0, x, x);
      }},
     {"float16 product", "computes in float32",
-     [](Device& device, Harness& at) {
-       Gemm op = small_gemm(at);
-       op.a = at.output_of(Dtype::Float16, 8);
-       op.b = at.output_of(Dtype::Float16, 12);
+     [](device::Device& device, Harness& at) {
+       device::Gemm op = small_gemm(at);
+       op.a = at.output_of(device::Dtype::Float16, 8);
+       op.b = at.output_of(device::Dtype::Float16, 12);
        device.gemm(0, op);
      }},
     {"foreign host memory", "only memory of this device",
-     [](Device& device, Harness&) {
+     [](device::Device& device, Harness&) {
        float mine = 0;
        device.release_host(&mine);
      }},
     {"stream", "a stream comes from make_stream",
-     [](Device& device, Harness& at) { device.fill_zero(1, at.output(1)); }},
+     [](device::Device& device, Harness& at) { device.fill_zero(1, at.output(1)); }},
     {"event", "recorded before it is waited for",
-     [](Device& device, Harness&) { device.wait_host(1); }},
-    {"slice", "inside its view", [](Device&, Harness& at) { (void)at.output(4).slice(2, 3); }},
+     [](device::Device& device, Harness&) { device.wait_host(1); }},
+    {"slice", "inside its view",
+     [](device::Device&, Harness& at) { (void)at.output(4).slice(2, 3); }},
     {"foreign memory", "only memory of this device",
-     [](Device& device, Harness&) {
+     [](device::Device& device, Harness&) {
        float mine = 0;
        device.release(&mine);
      }},
@@ -335,7 +341,7 @@ TEST(CpuDeviceDeathTest, MisuseAbortsInWords) {
   for (const Misuse& misuse : kMisuses) {
     EXPECT_DEATH(
         {
-          const auto device = make_cpu_device(1);
+          const auto device = cpu::make_cpu_device(1);
           Harness at(*device);
           misuse.run(*device, at);
         },

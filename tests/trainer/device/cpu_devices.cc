@@ -6,14 +6,14 @@ namespace regatta::tests {
 
 std::vector<DeviceUnderTest> devices_under_test() {
   std::vector<DeviceUnderTest> devices;
-  const auto add = [&](const std::string& name, const trainer::CpuOptions& options) {
-    devices.push_back({name, [options] { return trainer::make_cpu_device(options); }});
+  const auto add = [&](const std::string& name, const trainer::cpu::CpuOptions& options) {
+    devices.push_back({name, [options] { return trainer::cpu::make_cpu_device(options); }});
   };
-  for (const std::string& isa : trainer::cpu_instruction_sets()) {
-    add(isa + "built_in", {1, isa, trainer::CpuProducts::BuiltIn});
+  for (const std::string& isa : trainer::cpu::cpu_instruction_sets()) {
+    add(isa + "built_in", {1, isa, trainer::cpu::CpuProducts::BuiltIn});
   }
-  add("onednn", {1, "", trainer::CpuProducts::OneDnn});
-  add("fastest3threads", {3, "", trainer::CpuProducts::Fastest});
+  add("onednn", {1, "", trainer::cpu::CpuProducts::OneDnn});
+  add("fastest3threads", {3, "", trainer::cpu::CpuProducts::Fastest});
   return devices;
 }
 

@@ -24,10 +24,10 @@
 
 namespace regatta::tests {
 
-[[nodiscard]] std::unique_ptr<trainer::Device> make_deferred_device(
-    std::unique_ptr<trainer::Device> worker, std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<trainer::device::Device> make_deferred_device(
+    std::unique_ptr<trainer::device::Device> worker, std::uint64_t seed);
 // Around a CPU device.
-[[nodiscard]] std::unique_ptr<trainer::Device> make_deferred_device(int threads,
-                                                                    std::uint64_t seed = 0);
+[[nodiscard]] std::unique_ptr<trainer::device::Device> make_deferred_device(int threads,
+                                                                            std::uint64_t seed = 0);
 
 }  // namespace regatta::tests

@@ -16,9 +16,9 @@ constexpr std::uint64_t kSeeds[] = {0, 1, 2, 3};
 
 struct Two {
   std::vector<float> host{1, 2};
-  DeviceMemory memory;
-  explicit Two(Device& device) : memory(device, 2, Dtype::Float32) {}
-  [[nodiscard]] View view() const { return memory.view(); }
+  device::DeviceMemory memory;
+  explicit Two(device::Device& device) : memory(device, 2, device::Dtype::Float32) {}
+  [[nodiscard]] device::View view() const { return memory.view(); }
 };
 
 // Runs `enqueue` and expects it to be refused as a race between the two named operations.
@@ -40,7 +40,7 @@ TEST(DeferredDevice, RunsNothingBeforeTheHostWaits) {
     Two x(*device);
     EXPECT_TRUE(std::isnan(x.view().floats()[0])) << "new memory is poisoned";
     device->copy_to_device(0, x.view(), x.host.data());
-    const Event event = device->record(0);
+    const device::Event event = device->record(0);
     EXPECT_TRUE(std::isnan(x.view().floats()[0]));
     device->wait_host(event);
     EXPECT_EQ(x.view().floats()[1], 2.0F);
@@ -71,18 +71,18 @@ TEST(DeferredDevice, PoisonsHostMemoryThatIsReleasedTooEarly) {
 
 // Everything that an epilogue touches counts.
 TEST(DeferredDevice, RefusesRacesForEpilogues) {
-  const auto touched = [](View Gemm::*view, bool forward) {
+  const auto touched = [](device::View device::Gemm::*view, bool forward) {
     const auto device = make_deferred_device(1);
-    const Stream other = device->make_stream();
-    std::vector<DeviceMemory> memory;
-    for (int i = 0; i < 5; ++i) memory.emplace_back(*device, 64, Dtype::Float32);
-    Gemm op;
+    const device::Stream other = device->make_stream();
+    std::vector<device::DeviceMemory> memory;
+    for (int i = 0; i < 5; ++i) memory.emplace_back(*device, 64, device::Dtype::Float32);
+    device::Gemm op;
     op.m = op.n = op.k = 8;
     op.a = memory[0].view();
     op.b = memory[1].view();
     op.c = memory[2].view();
-    if (view != &Gemm::a_column_sums) op.activation = Activation::GeluErf;
-    if (view == &Gemm::a_column_sums) {
+    if (view != &device::Gemm::a_column_sums) op.activation = device::Activation::GeluErf;
+    if (view == &device::Gemm::a_column_sums) {
       op.transpose_a = true;
       op.a_column_sums = memory[4].view().slice(0, 8);
     } else if (forward) {
@@ -95,18 +95,18 @@ TEST(DeferredDevice, RefusesRacesForEpilogues) {
     expect_race("gemm", "fill_zero", [&] { device->fill_zero(other, op.*view); });
     device->synchronize();
   };
-  touched(&Gemm::pre_activation, true);
-  touched(&Gemm::gelu_input, false);
-  touched(&Gemm::c_column_sums, false);
-  touched(&Gemm::a_column_sums, false);
+  touched(&device::Gemm::pre_activation, true);
+  touched(&device::Gemm::gelu_input, false);
+  touched(&device::Gemm::c_column_sums, false);
+  touched(&device::Gemm::a_column_sums, false);
 }
 
 TEST(DeferredDevice, RefusesARaceForTheLossScale) {
   const auto device = make_deferred_device(1);
-  const Stream other = device->make_stream();
-  const DeviceMemory memory(*device, 8, Dtype::Float32);
-  const DeviceMemory labels(*device, 2, Dtype::Int32);
-  CrossEntropy op;
+  const device::Stream other = device->make_stream();
+  const device::DeviceMemory memory(*device, 8, device::Dtype::Float32);
+  const device::DeviceMemory labels(*device, 2, device::Dtype::Int32);
+  device::CrossEntropy op;
   op.logits = memory.view().slice(0, 4);
   op.labels = labels.view();
   op.classes = 2;
@@ -159,11 +159,11 @@ TEST(DeferredDevice, ReadsHostMemoryAsLateAsItMay) {
 
 TEST(DeferredDevice, RunsOnlyWhatTheAwaitedEventNeeds) {
   const auto device = make_deferred_device(1, 0);
-  const Stream side = device->make_stream();
+  const device::Stream side = device->make_stream();
   Two x(*device);
   Two y(*device);
   device->copy_to_device(0, x.view(), x.host.data());
-  const Event first = device->record(0);
+  const device::Event first = device->record(0);
   device->copy_to_device(side, y.view(), y.host.data());
   device->fill_zero(0, x.view());
   device->wait_host(first);
@@ -177,8 +177,8 @@ TEST(DeferredDevice, RunsOnlyWhatTheAwaitedEventNeeds) {
 TEST(DeferredDevice, FollowsEventsAcrossStreams) {
   for (const std::uint64_t seed : kSeeds) {
     const auto device = make_deferred_device(1, seed);
-    const Stream side = device->make_stream();
-    const Stream third = device->make_stream();
+    const device::Stream side = device->make_stream();
+    const device::Stream third = device->make_stream();
     Two x(*device);
     Two y(*device);
     device->copy_to_device(0, x.view(), x.host.data());
@@ -197,7 +197,7 @@ TEST(DeferredDevice, FollowsEventsAcrossStreams) {
 TEST(DeferredDevice, RefusesRacesBetweenStreams) {
   for (const std::uint64_t seed : kSeeds) {
     const auto device = make_deferred_device(1, seed);
-    const Stream side = device->make_stream();
+    const device::Stream side = device->make_stream();
     Two x(*device);
     Two y(*device);
     device->copy_to_device(0, x.view(), x.host.data());
@@ -219,10 +219,10 @@ TEST(DeferredDevice, RefusesRacesBetweenStreams) {
 // An event orders what came before it, not what its stream does afterwards.
 TEST(DeferredDevice, AnEventDoesNotOrderWhatFollowsIt) {
   const auto device = make_deferred_device(1);
-  const Stream side = device->make_stream();
+  const device::Stream side = device->make_stream();
   Two x(*device);
   device->copy_to_device(0, x.view(), x.host.data());
-  const Event early = device->record(0);
+  const device::Event early = device->record(0);
   device->fill_zero(0, x.view());
   device->wait(side, early);
   std::vector<float> out(2);
@@ -233,7 +233,7 @@ TEST(DeferredDevice, AnEventDoesNotOrderWhatFollowsIt) {
 
 TEST(DeferredDevice, ReadersNeedNoOrder) {
   const auto device = make_deferred_device(1);
-  const Stream side = device->make_stream();
+  const device::Stream side = device->make_stream();
   Two x(*device);
   device->copy_to_device(0, x.view(), x.host.data());
   device->wait_host(device->record(0));
@@ -246,7 +246,7 @@ TEST(DeferredDevice, ReadersNeedNoOrder) {
 
 TEST(DeferredDevice, RefusesTwoStreamsWritingOneHostBuffer) {
   const auto device = make_deferred_device(1);
-  const Stream side = device->make_stream();
+  const device::Stream side = device->make_stream();
   Two x(*device);
   std::vector<float> out(2);
   device->fill_zero(0, x.view());

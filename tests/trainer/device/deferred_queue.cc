@@ -7,9 +7,9 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Event;
-using trainer::Stream;
-using trainer::View;
+using trainer::device::Event;
+using trainer::device::Stream;
+using trainer::device::View;
 
 void merge(std::vector<std::int64_t>* into, const std::vector<std::int64_t>& from) {
   if (into->size() < from.size()) into->resize(from.size(), 0);

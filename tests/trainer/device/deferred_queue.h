@@ -15,7 +15,7 @@ namespace regatta::tests {
 
 // The memory of one operation. `overwritten` is written in full and its old contents are not read.
 struct Touched {
-  std::vector<trainer::View> read, updated, overwritten;
+  std::vector<trainer::device::View> read, updated, overwritten;
 };
 
 class DeferredQueue {
@@ -24,28 +24,28 @@ class DeferredQueue {
     make_stream();
   }
 
-  trainer::Stream make_stream();
+  trainer::device::Stream make_stream();
   // Throws Code::Developer on a race (deferred_device.h).
-  void enqueue(trainer::Stream stream, const std::string& name, Touched touched,
+  void enqueue(trainer::device::Stream stream, const std::string& name, Touched touched,
                std::function<void()> work);
-  trainer::Event record(trainer::Stream stream);
-  void wait(trainer::Stream stream, trainer::Event event);
-  void wait_host(trainer::Event event);
+  trainer::device::Event record(trainer::device::Stream stream);
+  void wait(trainer::device::Stream stream, trainer::device::Event event);
+  void wait_host(trainer::device::Event event);
   void run_all();
   // Is work that has not run yet going to touch this memory?
-  [[nodiscard]] bool is_pending(const trainer::View& view) const;
+  [[nodiscard]] bool is_pending(const trainer::device::View& view) const;
 
  private:
   using Clock = std::vector<std::int64_t>;  // per stream: the last operation that is ordered before
 
   struct Item {
     std::string name;
-    trainer::Stream stream = 0;
+    trainer::device::Stream stream = 0;
     std::int64_t index = 0;  // in its stream, from 1
     Touched touched;
     std::function<void()> work;
-    trainer::Event waits_for = 0;  // or 0
-    trainer::Event records = 0;    // or 0
+    trainer::device::Event waits_for = 0;  // or 0
+    trainer::device::Event records = 0;    // or 0
     bool done = false;
   };
   struct StreamState {
@@ -54,19 +54,19 @@ class DeferredQueue {
     std::int64_t count = 0;
   };
   struct EventState {
-    trainer::Stream stream = 0;
+    trainer::device::Stream stream = 0;
     Clock clock;
     bool done = false;
   };
 
-  StreamState& stream_at(trainer::Stream stream);
-  EventState& event_at(trainer::Event event);
-  void push(trainer::Stream stream, Item item);
+  StreamState& stream_at(trainer::device::Stream stream);
+  EventState& event_at(trainer::device::Event event);
+  void push(trainer::device::Stream stream, Item item);
   void refuse_races(const Item& item, const Clock& clock) const;
   [[nodiscard]] bool can_run(const StreamState& stream) const;
   void run_front(StreamState& stream);
   void run_random_one();
-  void run_only_what_leads_to(trainer::Event event);
+  void run_only_what_leads_to(trainer::device::Event event);
   void forget_what_the_host_waited_for();
 
   std::vector<StreamState> streams_;

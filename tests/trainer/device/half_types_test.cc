@@ -1,5 +1,5 @@
-// trainer/device/half_types.h against the definition of both types: every 16-bit pattern, and float32
-// values of every exponent around the ties between neighbours.
+// trainer/device/half_types.h against the definition of both types: every 16-bit pattern, and
+// float32 values of every exponent around the ties between neighbours.
 #include "trainer/device/half_types.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ struct Type {
 };
 
 const Type kTypes[] = {
-    {"bfloat16", 7, 255, trainer::float_from_bf16, trainer::bf16_from_float},
-    {"float16", 10, 31, trainer::float_from_fp16, trainer::fp16_from_float},
+    {"bfloat16", 7, 255, trainer::device::float_from_bf16, trainer::device::bf16_from_float},
+    {"float16", 10, 31, trainer::device::float_from_fp16, trainer::device::fp16_from_float},
 };
 
 TEST(HalfTypes, EveryPatternHasItsValueAndComesBack) {
@@ -90,7 +90,7 @@ TEST(HalfTypes, RoundsFarValuesToTheirLimits) {
 
 // Of precision.h: half a unit is what rounding costs at most, and costs at a tie.
 TEST(HalfTypes, HalfAUnitIsTheLargestRoundingError) {
-  using trainer::Dtype;
+  using trainer::device::Dtype;
   for (const Dtype dtype : {Dtype::BFloat16, Dtype::Float16}) {
     const Type& type = kTypes[dtype == Dtype::BFloat16 ? 0 : 1];
     for (std::uint32_t low = 0; low + 1 < type.infinity(); low += 5) {
@@ -105,7 +105,7 @@ TEST(HalfTypes, HalfAUnitIsTheLargestRoundingError) {
 }
 
 TEST(HalfTypes, Tf32KeepsTenBits) {
-  const Precision tf32{trainer::Dtype::Float32, true};
+  const Precision tf32{trainer::device::Dtype::Float32, true};
   for (const float sign : {1.0F, -1.0F}) {
     EXPECT_EQ(tf32.factor(sign * (1 + 0x1p-10F)), sign * (1 + 0x1p-10F));
     EXPECT_EQ(tf32.factor(sign * (1 + 0x1p-11F)), sign);  // a tie, to even

@@ -4,7 +4,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 const std::int64_t kSizes[] = {1, 7, 16, 129, 1000, 40001};
 

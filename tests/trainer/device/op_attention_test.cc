@@ -5,7 +5,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 struct AttentionCase {
   std::vector<int> lengths;
@@ -50,12 +50,12 @@ std::string name_of(const AttentionCase& c) {
 void check_attention(Harness& at, const AttentionCase& c) {
   SCOPED_TRACE(name_of(c));
   const Packed packed = c.packed();
-  const trainer::Dropout dropout = some_dropout(c.dropout, 64);
+  const trainer::device::Dropout dropout = some_dropout(c.dropout, 64);
   const std::int64_t hidden = c.heads * c.head_size;
   Numbers numbers(41);
   const std::vector<float> qkv = at.rounded(numbers.floats(packed.tokens() * 3 * hidden, c.size));
   const std::vector<float> dout = at.rounded(numbers.floats(packed.tokens() * hidden));
-  trainer::AttentionForward forward;
+  trainer::device::AttentionForward forward;
   forward.qkv = at.activations(qkv);
   forward.out = at.activation_output(packed.tokens() * hidden);
   forward.lse = at.output(c.heads * packed.tokens());
@@ -63,7 +63,7 @@ void check_attention(Harness& at, const AttentionCase& c) {
   forward.dropout = dropout;
   forward.tokens = packed.on(at);
   at.device().attention_forward(0, forward);
-  trainer::AttentionBackward backward;
+  trainer::device::AttentionBackward backward;
   backward.qkv = forward.qkv;
   backward.out = forward.out;
   backward.lse = forward.lse;
@@ -114,7 +114,7 @@ TEST_P(DeviceOps, AttentionDropoutMasksAreThoseOfTheContract) {
   const int heads = 2;
   const std::int64_t size = 104;
   const std::int64_t hidden = heads * size;
-  const trainer::Dropout dropout = some_dropout(0.3, 68);
+  const trainer::device::Dropout dropout = some_dropout(0.3, 68);
   std::vector<float> qkv(static_cast<std::size_t>(packed.tokens() * 3 * hidden));
   for (std::int64_t t = 0; t < packed.tokens(); ++t) {
     for (int head = 0; head < heads; ++head) {
@@ -122,7 +122,7 @@ TEST_P(DeviceOps, AttentionDropoutMasksAreThoseOfTheContract) {
       qkv[reference::at(t, 3 * hidden, 2 * hidden + head * size + one)] = 1;
     }
   }
-  trainer::AttentionForward op;
+  trainer::device::AttentionForward op;
   op.qkv = at().activations(qkv);
   op.out = at().activation_output(packed.tokens() * hidden);
   op.lse = at().output(heads * packed.tokens());
@@ -158,7 +158,7 @@ TEST_P(DeviceOps, AttentionOfASampleIgnoresTheOthers) {
   together.insert(together.end(), sample.begin(), sample.end());
   const auto run = [&](const std::vector<int>& lengths, const std::vector<float>& qkv) {
     const Packed packed(lengths);
-    trainer::AttentionForward op;
+    trainer::device::AttentionForward op;
     op.qkv = at().activations(qkv);
     op.out = at().activation_output(packed.tokens() * hidden);
     op.lse = at().output(2 * packed.tokens());
@@ -181,7 +181,7 @@ TEST_P(DeviceOps, AttentionSurvivesHugeScores) {
     qkv[reference::at(t, 48, 16)] = 200.0F * static_cast<float>(t - 2);
     qkv[reference::at(t, 48, 32)] = static_cast<float>(t);
   }
-  trainer::AttentionForward op;
+  trainer::device::AttentionForward op;
   op.qkv = at().activations(qkv);
   op.out = at().activation_output(5 * 16);
   op.lse = at().output(5);

@@ -6,9 +6,9 @@
 
 namespace regatta::tests {
 
-using trainer::DeviceMemory;
-using trainer::Dtype;
-using trainer::View;
+using trainer::device::DeviceMemory;
+using trainer::device::Dtype;
+using trainer::device::View;
 
 template <typename Value>
 View Harness::upload(std::deque<std::vector<Value>>& kept, std::vector<Value> values, Dtype type) {
@@ -30,8 +30,8 @@ View Harness::values_of(Dtype type, const std::vector<float>& values) {
   if (!is_sixteen_bit(type)) return floats(values);
   std::vector<std::uint16_t> bits;
   for (const float value : values) {
-    bits.push_back(type == Dtype::BFloat16 ? trainer::bf16_from_float(value)
-                                           : trainer::fp16_from_float(value));
+    bits.push_back(type == Dtype::BFloat16 ? trainer::device::bf16_from_float(value)
+                                           : trainer::device::fp16_from_float(value));
   }
   return upload(host_halves_, std::move(bits), type);
 }
@@ -66,8 +66,8 @@ std::vector<float> Harness::read(const View& view) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, &bytes[2 * i], 2);
-    values[i] = view.dtype == Dtype::BFloat16 ? trainer::float_from_bf16(bits)
-                                              : trainer::float_from_fp16(bits);
+    values[i] = view.dtype == Dtype::BFloat16 ? trainer::device::float_from_bf16(bits)
+                                              : trainer::device::float_from_fp16(bits);
   }
   return values;
 }

@@ -1,7 +1,7 @@
 // What the tests of operations (op_*_test.cc) share. They know only the contract of
-// trainer/device/device.h: every executable that lists them defines devices_under_test() and so runs the
-// same tables of cases on its devices. They need nothing but GoogleTest, base, trainer/device/device.h and
-// trainer/device/half_types.h.
+// trainer/device/device.h: every executable that lists them defines devices_under_test() and so
+// runs the same tables of cases on its devices. They need nothing but GoogleTest, base,
+// trainer/device/device.h and trainer/device/half_types.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ namespace regatta::tests {
 
 struct DeviceUnderTest {
   std::string name;  // letters and digits
-  std::function<std::unique_ptr<trainer::Device>()> make;
-  trainer::Dtype compute = trainer::Dtype::Float32;
+  std::function<std::unique_ptr<trainer::device::Device>()> make;
+  trainer::device::Dtype compute = trainer::device::Dtype::Float32;
   bool tf32 = false;
   // Of the long samples of 64 features a head; BERT-large has 16, for which the oracle takes a core
   // some 3 s at 512 tokens.
@@ -42,7 +42,7 @@ inline void PrintTo(const DeviceUnderTest& device, std::ostream* out) { *out << 
 // that is not named is the compute type of the device under test.
 class Harness {
  public:
-  explicit Harness(trainer::Device& device, const Precision& precision = {})
+  explicit Harness(trainer::device::Device& device, const Precision& precision = {})
       : device_(device), precision_(precision) {}
   // A GPU that a kernel has made unusable says so here: a failure of this test, no abort.
   ~Harness() {
@@ -55,36 +55,38 @@ class Harness {
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
 
-  [[nodiscard]] trainer::Device& device() { return device_; }
+  [[nodiscard]] trainer::device::Device& device() { return device_; }
   [[nodiscard]] const Precision& precision() const { return precision_; }
-  [[nodiscard]] trainer::View floats(std::vector<float> values);
+  [[nodiscard]] trainer::device::View floats(std::vector<float> values);
   // Rounded to the type.
-  [[nodiscard]] trainer::View activations(const std::vector<float>& values);
-  [[nodiscard]] trainer::View values_of(trainer::Dtype type, const std::vector<float>& values);
+  [[nodiscard]] trainer::device::View activations(const std::vector<float>& values);
+  [[nodiscard]] trainer::device::View values_of(trainer::device::Dtype type,
+                                                const std::vector<float>& values);
   // What activations(values) holds: the inputs of oracles.
   [[nodiscard]] std::vector<float> rounded(std::vector<float> values) const {
     return precision_.stored(std::move(values));
   }
-  [[nodiscard]] trainer::View ints(std::vector<std::int32_t> values);
+  [[nodiscard]] trainer::device::View ints(std::vector<std::int32_t> values);
   // Filled with NaN: an operation must overwrite all of it.
-  [[nodiscard]] trainer::View output(std::int64_t count);
-  [[nodiscard]] trainer::View activation_output(std::int64_t count);
-  [[nodiscard]] trainer::View output_of(trainer::Dtype type, std::int64_t count);
+  [[nodiscard]] trainer::device::View output(std::int64_t count);
+  [[nodiscard]] trainer::device::View activation_output(std::int64_t count);
+  [[nodiscard]] trainer::device::View output_of(trainer::device::Dtype type, std::int64_t count);
   // The view's values, 16-bit ones widened.
-  [[nodiscard]] std::vector<float> read(const trainer::View& view);
-  [[nodiscard]] std::vector<std::uint8_t> read_bytes(const trainer::View& view);
+  [[nodiscard]] std::vector<float> read(const trainer::device::View& view);
+  [[nodiscard]] std::vector<std::uint8_t> read_bytes(const trainer::device::View& view);
 
  private:
   template <typename Value>
-  [[nodiscard]] trainer::View upload(std::deque<std::vector<Value>>& kept,
-                                     std::vector<Value> values, trainer::Dtype type);
+  [[nodiscard]] trainer::device::View upload(std::deque<std::vector<Value>>& kept,
+                                             std::vector<Value> values,
+                                             trainer::device::Dtype type);
 
-  trainer::Device& device_;
+  trainer::device::Device& device_;
   Precision precision_;
   std::deque<std::vector<float>> host_floats_;
   std::deque<std::vector<std::uint16_t>> host_halves_;
   std::deque<std::vector<std::int32_t>> host_ints_;
-  std::vector<trainer::DeviceMemory> memory_;
+  std::vector<trainer::device::DeviceMemory> memory_;
 };
 
 class DeviceOps : public testing::TestWithParam<DeviceUnderTest> {
@@ -93,12 +95,12 @@ class DeviceOps : public testing::TestWithParam<DeviceUnderTest> {
       : device_(GetParam().make()), harness_(std::in_place, *device_, GetParam().precision()) {}
   void SetUp() override { ASSERT_TRUE(device_->computes_in(compute())); }
   ~DeviceOps() override { harness_.reset(); }
-  [[nodiscard]] trainer::Device& device() { return *device_; }
+  [[nodiscard]] trainer::device::Device& device() { return *device_; }
   [[nodiscard]] Harness& at() { return *harness_; }
-  [[nodiscard]] trainer::Dtype compute() const { return GetParam().compute; }
+  [[nodiscard]] trainer::device::Dtype compute() const { return GetParam().compute; }
 
  private:
-  std::unique_ptr<trainer::Device> device_;
+  std::unique_ptr<trainer::device::Device> device_;
   std::optional<Harness> harness_;
 };
 
@@ -125,9 +127,10 @@ std::vector<Real> as(const std::vector<float>& values) {
 // exponentials are good to 1e-7), plus half a unit of a 16-bit type in which the result is stored.
 void expect_close(const std::vector<float>& actual, const std::vector<double>& exact,
                   const std::vector<float>& naive, const std::string& what,
-                  trainer::Dtype stored = trainer::Dtype::Float32);
-void expect_close(Harness& at, const trainer::View& actual, const std::vector<double>& exact,
-                  const std::vector<float>& naive, const std::string& what);
+                  trainer::device::Dtype stored = trainer::device::Dtype::Float32);
+void expect_close(Harness& at, const trainer::device::View& actual,
+                  const std::vector<double>& exact, const std::vector<float>& naive,
+                  const std::string& what);
 
 void expect_same(const std::vector<float>& actual, const std::vector<float>& expected,
                  const std::string& what);

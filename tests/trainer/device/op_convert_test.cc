@@ -7,8 +7,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
-using trainer::View;
+using trainer::device::Dtype;
+using trainer::device::View;
 
 const Dtype kHalfTypes[] = {Dtype::BFloat16, Dtype::Float16};
 constexpr std::int64_t kAll = 65536;
@@ -51,7 +51,7 @@ class Halves {
 
  private:
   Harness& at_;
-  trainer::DeviceMemory memory_;
+  trainer::device::DeviceMemory memory_;
 };
 
 TEST_P(DeviceOps, ConvertWidensEveryValue) {

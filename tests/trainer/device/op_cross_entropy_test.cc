@@ -6,7 +6,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 struct LossCase {
   std::int64_t rows;
@@ -54,7 +54,7 @@ TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
     for (std::size_t r = 0; c.padding && r < labels.size(); r += 3) labels[r] = -1;
     const auto exact = reference::cross_entropy<double>(as<double>(logits), labels, c.scale);
     const auto naive = reference::cross_entropy<float>(logits, labels, c.scale, at().precision());
-    trainer::CrossEntropy op;
+    trainer::device::CrossEntropy op;
     const std::vector<float> spread_logits = spread(logits, c, std::nanf(""));
     op.logits = at().activations(spread_logits);
     op.labels = at().ints(labels);
@@ -81,7 +81,7 @@ TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
 }
 
 TEST_P(DeviceOps, CrossEntropyOfNoRowsChangesNothing) {
-  trainer::CrossEntropy op;
+  trainer::device::CrossEntropy op;
   op.logits = at().activations({});
   op.labels = at().ints({});
   op.classes = 10;
@@ -96,7 +96,7 @@ TEST_P(DeviceOps, CrossEntropyTiesGoToTheLowestClass) {
   std::vector<float> logits(4 * 40, 0.0F);
   for (const std::size_t place : {3U, 9U, 39U}) logits[place] = 2.0F;  // row 0: 3, 9, 39 tie
   for (const std::size_t place : {17U, 33U}) logits[40 + place] = 2.0F;
-  trainer::CrossEntropy op;
+  trainer::device::CrossEntropy op;
   op.logits = at().activations(logits);
   op.labels = at().ints({3, 33, 0, 1});  // first, not first, all tie: first, all tie: not first
   op.classes = 40;
@@ -107,8 +107,8 @@ TEST_P(DeviceOps, CrossEntropyTiesGoToTheLowestClass) {
 }
 
 TEST_P(DeviceOps, CrossEntropySurvivesHugeLogits) {
-  trainer::CrossEntropy op;
-  const float huge = compute() == trainer::Dtype::Float16 ? 6e4F : 3e38F;
+  trainer::device::CrossEntropy op;
+  const float huge = compute() == trainer::device::Dtype::Float16 ? 6e4F : 3e38F;
   op.logits = at().activations({1e4F, -1e4F, 0.0F, -huge, huge, 0.0F});
   op.labels = at().ints({0, 0});
   op.classes = 3;
@@ -120,7 +120,7 @@ TEST_P(DeviceOps, CrossEntropySurvivesHugeLogits) {
 }
 
 TEST_P(DeviceOps, CrossEntropyShowsWhatIsNotANumber) {
-  trainer::CrossEntropy op;
+  trainer::device::CrossEntropy op;
   op.logits = at().activations({0.0F, std::nanf(""), 1.0F});
   op.labels = at().ints({0});
   op.classes = 3;
@@ -133,7 +133,7 @@ TEST_P(DeviceOps, CrossEntropyShowsWhatIsNotANumber) {
 // Whatever lies in a row without a label.
 TEST_P(DeviceOps, CrossEntropyClearsRowsWithoutALabel) {
   for (const bool evaluate : {false, true}) {
-    trainer::CrossEntropy op;
+    trainer::device::CrossEntropy op;
     op.logits = at().activations({1e4F, std::nanf(""), 0.0F, 1.0F, 1.0F, 1.0F, 5.0F, 6.0F, 7.0F});
     op.labels = at().ints({-1, 0, -1});
     op.classes = 3;
@@ -155,7 +155,7 @@ TEST_P(DeviceOps, CrossEntropyClearsRowsWithoutALabel) {
 
 // The scale is read on the device when the operation runs, not when it is enqueued.
 TEST_P(DeviceOps, CrossEntropyReadsItsScaleOnTheDevice) {
-  trainer::CrossEntropy op;
+  trainer::device::CrossEntropy op;
   op.logits = at().activations({0.0F, 0.0F});
   op.labels = at().ints({0});
   op.classes = 2;

@@ -8,7 +8,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 struct EmbeddingCase {
   std::vector<int> lengths;
@@ -39,7 +39,7 @@ constexpr float kEpsilon = 1e-12F;
 
 struct EmbeddingData {
   Packed packed;
-  trainer::Dropout dropout;
+  trainer::device::Dropout dropout;
   std::vector<float> factors, word, position, type, gamma, beta, dy;
   std::vector<std::int32_t> ids, types, sorted;
 
@@ -88,7 +88,7 @@ TEST_P(DeviceOps, EmbeddingMatchesItsFormula) {
     SCOPED_TRACE(name_of(c));
     const EmbeddingData data(c, at().precision());
     const std::int64_t count = data.packed.tokens();
-    trainer::EmbeddingForward op;
+    trainer::device::EmbeddingForward op;
     op.ids = at().ints(data.ids);
     op.types = at().ints(data.types);
     op.word = at().activations(data.word);
@@ -168,7 +168,7 @@ TEST_P(DeviceOps, EmbeddingBackwardMatchesItsFormula) {
     start.type = numbers.floats(kTypes * c.hidden);
     start.gamma = numbers.floats(c.hidden);
     start.beta = numbers.floats(c.hidden);
-    trainer::EmbeddingBackward op;
+    trainer::device::EmbeddingBackward op;
     op.ids = at().ints(data.ids);
     op.types = at().ints(data.types);
     op.sorted = at().ints(data.sorted);

@@ -6,9 +6,9 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Activation;
-using trainer::Dtype;
-using trainer::View;
+using trainer::device::Activation;
+using trainer::device::Dtype;
+using trainer::device::View;
 
 struct EpilogueCase {
   std::int64_t m, n, k;
@@ -40,9 +40,9 @@ struct EpilogueData {
   }
 };
 
-trainer::Gemm product_of(Harness& at, const EpilogueCase& c, const EpilogueData& data,
-                         Activation activation) {
-  trainer::Gemm op;
+trainer::device::Gemm product_of(Harness& at, const EpilogueCase& c, const EpilogueData& data,
+                                 Activation activation) {
+  trainer::device::Gemm op;
   op.m = c.m;
   op.n = c.n;
   op.k = c.k;
@@ -76,7 +76,7 @@ TEST_P(DeviceOps, GemmWithForwardActivationMatchesItsFormula) {
     for (const EpilogueCase& c : kCases) {
       SCOPED_TRACE(name_of(c, activation));
       const EpilogueData data(c, at().precision());
-      trainer::Gemm op = product_of(at(), c, data, activation);
+      trainer::device::Gemm op = product_of(at(), c, data, activation);
       if (c.extra) op.bias = at().activations(data.bias);
       op.pre_activation = at().activation_output(c.m * c.n);
       device().gemm(0, op);
@@ -113,7 +113,7 @@ TEST_P(DeviceOps, GemmWithBackwardActivationMatchesItsFormula) {
     for (const EpilogueCase& c : kCases) {
       SCOPED_TRACE(name_of(c, activation));
       const EpilogueData data(c, at().precision());
-      trainer::Gemm op = product_of(at(), c, data, activation);
+      trainer::device::Gemm op = product_of(at(), c, data, activation);
       op.gelu_input = at().activations(data.gelu_input);
       if (c.extra) op.c_column_sums = at().floats(data.sums);
       device().gemm(0, op);
@@ -156,7 +156,7 @@ TEST_P(DeviceOps, GemmWithSumsOfItsInputIsExactOnIntegers) {
       const std::vector<float> start = integers(c.m * c.n);
       const std::vector<float> bias = integers(c.n);
       std::vector<float> sums = integers(c.m);
-      trainer::Gemm op;
+      trainer::device::Gemm op;
       op.m = c.m;
       op.n = c.n;
       op.k = c.k;
@@ -188,7 +188,7 @@ TEST_P(DeviceOps, GemmWithSumsOfItsInputMatchesItsFormula) {
   const std::vector<float> a = at().rounded(numbers.floats(m * k));
   const std::vector<float> b = at().rounded(numbers.floats(k * n));
   const std::vector<float> start = numbers.floats(m);
-  trainer::Gemm op;
+  trainer::device::Gemm op;
   op.m = m;
   op.n = n;
   op.k = k;
@@ -214,7 +214,7 @@ TEST_P(DeviceOps, GemmWithActivationWritesNothingOutsideItsResults) {
   const EpilogueCase c{19, 21, 5, true, false};
   const EpilogueData data(c, at().precision());
   const std::vector<float> around(static_cast<std::size_t>(c.m * c.n + 200), 42.0F);
-  trainer::Gemm op = product_of(at(), c, data, Activation::GeluErf);
+  trainer::device::Gemm op = product_of(at(), c, data, Activation::GeluErf);
   const View first = at().activations(around);
   const View second = at().activations(around);
   op.c = first.slice(100, c.m * c.n);
@@ -232,11 +232,11 @@ TEST_P(DeviceOps, GemmWithActivationWritesNothingOutsideItsResults) {
 TEST_P(DeviceOps, GemmWithEpiloguesOfNoRowsChangesNothing) {
   const EpilogueCase c{0, 8, 16, true, true};
   const EpilogueData data(c, at().precision());
-  trainer::Gemm forward = product_of(at(), c, data, Activation::GeluTanh);
+  trainer::device::Gemm forward = product_of(at(), c, data, Activation::GeluTanh);
   forward.bias = at().activations(data.bias);
   forward.pre_activation = at().activations({});
   device().gemm(0, forward);
-  trainer::Gemm backward = product_of(at(), c, data, Activation::GeluTanh);
+  trainer::device::Gemm backward = product_of(at(), c, data, Activation::GeluTanh);
   backward.gelu_input = at().activations({});
   backward.c_column_sums = at().floats(data.sums);
   device().gemm(0, backward);

@@ -4,7 +4,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Dtype;
+using trainer::device::Dtype;
 
 struct GemmCase {
   std::int64_t m, n, k;
@@ -64,7 +64,7 @@ void check_gemm(Harness& at, const GemmCase& c, Dtype type) {
   data.b = at.rounded(numbers.floats(c.k * c.n));
   data.start = result_type.stored(numbers.floats(c.m * c.n));
   data.bias = result_type.stored(numbers.floats(c.n));
-  trainer::Gemm op;
+  trainer::device::Gemm op;
   op.m = c.m;
   op.n = c.n;
   op.k = c.k;
@@ -98,7 +98,7 @@ TEST_P(DeviceOps, GemmOfIntegersIsExact) {
         std::vector<float> b = numbers.floats(k * n, 8);
         for (float& value : a) value = std::floor(value);
         for (float& value : b) value = std::floor(value);
-        trainer::Gemm op;
+        trainer::device::Gemm op;
         op.m = m;
         op.n = n;
         op.k = k;
@@ -121,8 +121,8 @@ TEST_P(DeviceOps, GemmWritesNothingOutsideItsResult) {
   for (const Dtype type : result_types(compute())) {
     Numbers numbers(5);
     std::vector<float> around(static_cast<std::size_t>(m * n + 200), 42.0F);
-    const trainer::View whole = at().values_of(type, around);
-    trainer::Gemm op;
+    const trainer::device::View whole = at().values_of(type, around);
+    trainer::device::Gemm op;
     op.m = m;
     op.n = n;
     op.k = k;
@@ -144,7 +144,7 @@ TEST_P(DeviceOps, GemmReadsUnalignedOperands) {
   Numbers numbers(6);
   const std::vector<float> a = at().rounded(numbers.floats(m * k + 3));
   const std::vector<float> b = at().rounded(numbers.floats(k * n + 5));
-  trainer::Gemm op;
+  trainer::device::Gemm op;
   op.m = m;
   op.n = n;
   op.k = k;
@@ -159,7 +159,7 @@ TEST_P(DeviceOps, GemmReadsUnalignedOperands) {
 }
 
 TEST_P(DeviceOps, GemmOfNoRowsChangesNothing) {
-  trainer::Gemm op;
+  trainer::device::Gemm op;
   op.n = 8;
   op.k = 16;
   op.a = at().activations({});

@@ -9,10 +9,10 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::OptimizerTensor;
-using trainer::OptimizerUpdate;
-using trainer::UpdatePart;
-using trainer::View;
+using trainer::device::OptimizerTensor;
+using trainer::device::OptimizerUpdate;
+using trainer::device::UpdatePart;
+using trainer::device::View;
 
 constexpr std::int64_t kSize = 50048;
 // Of one element, smaller and larger than one thread's share, with gaps; flags in every
@@ -46,7 +46,7 @@ struct Arrays {
   std::vector<float> weights, gradients, first, second, scalars;
   float squared_norm = 0;
 
-  explicit Arrays(unsigned seed) : scalars(trainer::kStepScalars) {
+  explicit Arrays(unsigned seed) : scalars(trainer::device::kStepScalars) {
     Numbers numbers(seed);
     weights = numbers.floats(kSize);
     std::fill_n(weights.begin() + 320, 512, 0.0F);
@@ -59,11 +59,11 @@ struct Arrays {
       sum += static_cast<double>(value) * static_cast<double>(value);
     }
     squared_norm = static_cast<float>(sum);
-    scalars[trainer::kLearningRate] = 0.01F;
-    scalars[trainer::kBiasCorrection1] = 0.3F;
-    scalars[trainer::kBiasCorrection2] = 0.003F;
-    scalars[trainer::kClipNorm] = 1;
-    scalars[trainer::kInverseLossScale] = 0.125F;
+    scalars[trainer::device::kLearningRate] = 0.01F;
+    scalars[trainer::device::kBiasCorrection1] = 0.3F;
+    scalars[trainer::device::kBiasCorrection2] = 0.003F;
+    scalars[trainer::device::kClipNorm] = 1;
+    scalars[trainer::device::kInverseLossScale] = 0.125F;
   }
   // Of the whole arena; tensors are still missing.
   [[nodiscard]] OptimizerUpdate update(Harness& at) const {
@@ -195,8 +195,8 @@ TEST_P(DeviceOps, LambMomentsAddTheNorms) {
   std::fill(arrays.first.begin(), arrays.first.end(), 8.0F);
   std::fill(arrays.second.begin(), arrays.second.end(), 16.0F);
   arrays.squared_norm = 0;
-  arrays.scalars[trainer::kBiasCorrection1] = 0.5F;
-  arrays.scalars[trainer::kBiasCorrection2] = 0.25F;
+  arrays.scalars[trainer::device::kBiasCorrection1] = 0.5F;
+  arrays.scalars[trainer::device::kBiasCorrection2] = 0.25F;
   OptimizerUpdate op = arrays.update(at());
   op.beta1 = op.beta2 = 0.5F;  // m̂ = 4 / 0.5, v̂ = 8 / 0.25, so u = 8 / √32 = √2
   op.epsilon = op.weight_decay = 0;
@@ -239,13 +239,13 @@ TEST_P(DeviceOps, LambWeightsGoByTheNorms) {
     Arrays arrays(74);
     std::fill(arrays.first.begin(), arrays.first.end(), 2.0F);
     std::fill(arrays.second.begin(), arrays.second.end(), 4.0F);
-    arrays.scalars[trainer::kLearningRate] = 0.25F;
-    arrays.scalars[trainer::kBiasCorrection1] = 1;
-    arrays.scalars[trainer::kBiasCorrection2] = 1;
+    arrays.scalars[trainer::device::kLearningRate] = 0.25F;
+    arrays.scalars[trainer::device::kBiasCorrection1] = 1;
+    arrays.scalars[trainer::device::kBiasCorrection2] = 1;
     OptimizerUpdate op = arrays.update(at());
     op.epsilon = op.weight_decay = 0;
     op.tensor_norms = at().floats({-1, -1, -1, -1, cases[c].weights, cases[c].updates});
-    op.compute_copy = at().output_of(trainer::Dtype::BFloat16, kSize);
+    op.compute_copy = at().output_of(trainer::device::Dtype::BFloat16, kSize);
     run(at(), op, UpdatePart::Weights, {{128, 300, true, cases[c].trust_ratio, 2}});
     const std::vector<float> result = at().read(op.parameters);
     const std::vector<float> copy = at().read(op.compute_copy);
@@ -254,7 +254,7 @@ TEST_P(DeviceOps, LambWeightsGoByTheNorms) {
       const float expected = arrays.weights[i] - (inside ? 0.25F * cases[c].ratio : 0.0F);
       ASSERT_NEAR(result[i], expected, inside ? 1e-6F : 0.0F) << "case " << c << " weight " << i;
       if (!inside) continue;
-      ASSERT_EQ(copy[i], stored_as(trainer::Dtype::BFloat16, result[i])) << i;
+      ASSERT_EQ(copy[i], stored_as(trainer::device::Dtype::BFloat16, result[i])) << i;
     }
     expect_same(at().read(op.first_moment), arrays.first, "first moment");
     expect_same(at().read(op.second_moment), arrays.second, "second moment");
@@ -268,7 +268,7 @@ TEST_P(DeviceOps, LambInPartsSkipsWhatIsNotFinite) {
     arrays.squared_norm = norm;
     arrays.gradients[1000] = norm;
     OptimizerUpdate op = arrays.update(at());
-    op.compute_copy = at().values_of(trainer::Dtype::Float16, Numbers(3).floats(kSize));
+    op.compute_copy = at().values_of(trainer::device::Dtype::Float16, Numbers(3).floats(kSize));
     std::vector<float> norms = zero_norms();
     norms[3] = 5;
     op.tensor_norms = at().floats(norms);

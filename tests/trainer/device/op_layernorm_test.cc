@@ -5,7 +5,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 struct NormCase {
   std::vector<int> lengths;
@@ -40,7 +40,7 @@ std::string name_of(const NormCase& c) {
 
 struct NormData {
   Packed packed;
-  trainer::Dropout dropout;
+  trainer::device::Dropout dropout;
   std::vector<float> factors, x, residual, gamma, beta, dy;
 
   // Tokens of no sample have no gradient.
@@ -75,7 +75,7 @@ TEST_P(DeviceOps, LayerNormMatchesItsFormula) {
     SCOPED_TRACE(name_of(c));
     const NormData data(c, at().precision());
     const std::int64_t size = data.packed.tokens() * c.hidden;
-    trainer::LayerNormForward op;
+    trainer::device::LayerNormForward op;
     op.x = at().activations(data.x);
     if (c.residual) op.residual = at().activations(data.residual);
     op.gamma = at().floats(data.gamma);
@@ -116,7 +116,7 @@ TEST_P(DeviceOps, LayerNormBackwardMatchesItsFormula) {
     const std::vector<float> start = Numbers(4).floats(c.hidden);
     const auto norm = reference::layer_norm<double>(as<double>(z), as<double>(data.gamma),
                                                     as<double>(data.beta), kEpsilon);
-    trainer::LayerNormBackward op;
+    trainer::device::LayerNormBackward op;
     op.dy = at().activations(data.dy);
     op.z = at().activations(z);
     op.mean = at().floats(std::vector<float>(norm.mean.begin(), norm.mean.end()));
@@ -166,10 +166,10 @@ TEST_P(DeviceOps, HiddenDropoutMasksAreThoseOfTheContract) {
     for (const double probability : {0.1, 0.5, 0.999, 1e-9}) {
       SCOPED_TRACE(std::to_string(hidden) + " p " + std::to_string(probability));
       const Packed packed({1, 7, 40});
-      const trainer::Dropout dropout = some_dropout(probability, 0xFFFF0003U);
+      const trainer::device::Dropout dropout = some_dropout(probability, 0xFFFF0003U);
       const std::int64_t size = packed.tokens() * hidden;
       const View h = at().floats(std::vector<float>(static_cast<std::size_t>(hidden), 1.0F));
-      trainer::LayerNormForward op;
+      trainer::device::LayerNormForward op;
       op.x = at().activations(std::vector<float>(static_cast<std::size_t>(size), 1.0F));
       op.gamma = h;
       op.beta = h;
@@ -189,7 +189,7 @@ TEST_P(DeviceOps, HiddenDropoutMasksAreThoseOfTheContract) {
 // A row of one value has variance 0; epsilon keeps it finite.
 TEST_P(DeviceOps, LayerNormOfAConstantRowIsBeta) {
   const std::vector<float> beta = Numbers(3).floats(24);
-  trainer::LayerNormForward op;
+  trainer::device::LayerNormForward op;
   op.x = at().activations(std::vector<float>(24, 3.0F));
   op.gamma = at().floats(std::vector<float>(24, 1.0F));
   op.beta = at().floats(beta);

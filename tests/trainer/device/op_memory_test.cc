@@ -9,11 +9,11 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::DeviceMemory;
-using trainer::Dtype;
-using trainer::Event;
-using trainer::Stream;
-using trainer::View;
+using trainer::device::DeviceMemory;
+using trainer::device::Dtype;
+using trainer::device::Event;
+using trainer::device::Stream;
+using trainer::device::View;
 
 TEST_P(DeviceOps, CopiesAndFillsMoveWholeViews) {
   const std::vector<float> values = at().rounded(Numbers(6).floats(100000));
@@ -146,7 +146,7 @@ TEST_P(DeviceOps, RepeatedWorkIsFoundByItsKey) {
 TEST_P(DeviceOps, RepeatedLossFollowsLabelsAndScale) {
   Numbers numbers(12);
   const std::vector<float> logits = at().rounded(numbers.floats(5 * 9));
-  trainer::CrossEntropy op;
+  trainer::device::CrossEntropy op;
   op.logits = at().activation_output(5 * 9);
   op.labels = at().ints({0, 0, 0, 0, 0});
   op.classes = 9;

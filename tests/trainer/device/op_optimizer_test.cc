@@ -6,8 +6,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::OptimizerTensor;
-using trainer::View;
+using trainer::device::OptimizerTensor;
+using trainer::device::View;
 
 constexpr std::int64_t kSize = 40000;
 // Odd sizes and gaps; the last is larger than what one thread takes at a time. Flags in every
@@ -61,7 +61,7 @@ void check_optimizer(Harness& at, bool lamb) {
     gradients.push_back(steps[s].squared_norm > 0 ? numbers.floats(kSize)
                                                   : std::vector<float>(kSize, 0.0F));
   }
-  trainer::OptimizerUpdate op;
+  trainer::device::OptimizerUpdate op;
   op.parameters = at.floats(weights);
   op.first_moment = at.floats(std::vector<float>(kSize));
   op.second_moment = at.floats(std::vector<float>(kSize));
@@ -72,13 +72,13 @@ void check_optimizer(Harness& at, bool lamb) {
   op.lamb = lamb;
   for (std::size_t s = 0; s < steps.size(); ++s) {
     std::vector<OptimizerTensor> tensors = kTensors;
-    std::vector<float> scalars(trainer::kStepScalars);
+    std::vector<float> scalars(trainer::device::kStepScalars);
     const double power = static_cast<double>(s + 1);
-    scalars[trainer::kLearningRate] = steps[s].learning_rate;
-    scalars[trainer::kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, power));
-    scalars[trainer::kBiasCorrection2] = static_cast<float>(1 - std::pow(0.999, power));
-    scalars[trainer::kClipNorm] = steps[s].clip;
-    scalars[trainer::kInverseLossScale] = steps[s].inverse_scale;
+    scalars[trainer::device::kLearningRate] = steps[s].learning_rate;
+    scalars[trainer::device::kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, power));
+    scalars[trainer::device::kBiasCorrection2] = static_cast<float>(1 - std::pow(0.999, power));
+    scalars[trainer::device::kClipNorm] = steps[s].clip;
+    scalars[trainer::device::kInverseLossScale] = steps[s].inverse_scale;
     op.gradients = at.floats(gradients[s]);
     op.scalars = at.floats(scalars);
     op.squared_norm = at.floats({steps[s].squared_norm});
@@ -106,13 +106,13 @@ TEST_P(DeviceOps, LambMatchesItsFormula) { check_optimizer(at(), true); }
 TEST_P(DeviceOps, FirstStepsHaveTheirKnownLength) {
   for (const bool lamb : {false, true}) {
     const std::vector<float> weights = {3, 0, 4, 0};
-    std::vector<float> scalars(trainer::kStepScalars);
-    scalars[trainer::kLearningRate] = 0.5F;
-    scalars[trainer::kBiasCorrection1] = 0.1F;
-    scalars[trainer::kBiasCorrection2] = 0.001F;
-    scalars[trainer::kInverseLossScale] = 1;
+    std::vector<float> scalars(trainer::device::kStepScalars);
+    scalars[trainer::device::kLearningRate] = 0.5F;
+    scalars[trainer::device::kBiasCorrection1] = 0.1F;
+    scalars[trainer::device::kBiasCorrection2] = 0.001F;
+    scalars[trainer::device::kInverseLossScale] = 1;
     const OptimizerTensor tensor{0, 4, true, true};
-    trainer::OptimizerUpdate op;
+    trainer::device::OptimizerUpdate op;
     op.parameters = at().floats(weights);
     op.gradients = at().floats({2, -2, 5, -7});
     op.first_moment = at().floats({0, 0, 0, 0});
@@ -139,7 +139,7 @@ TEST_P(DeviceOps, FirstStepsHaveTheirKnownLength) {
 // All arrays of one optimizer over kTensors, with what an update needs.
 struct Optimizer {
   std::vector<OptimizerTensor> tensors = kTensors;
-  trainer::OptimizerUpdate op;
+  trainer::device::OptimizerUpdate op;
 
   Optimizer(Harness& at, bool lamb, float loss_scale) {
     Numbers numbers(62);
@@ -162,12 +162,12 @@ struct Optimizer {
     op.epsilon = 1e-6F;
     op.weight_decay = 0.01F;
     op.lamb = lamb;
-    std::vector<float> scalars(trainer::kStepScalars);
-    scalars[trainer::kLearningRate] = 0.01F;
-    scalars[trainer::kBiasCorrection1] = 0.3F;
-    scalars[trainer::kBiasCorrection2] = 0.003F;
-    scalars[trainer::kClipNorm] = 1;
-    scalars[trainer::kInverseLossScale] = 1 / loss_scale;
+    std::vector<float> scalars(trainer::device::kStepScalars);
+    scalars[trainer::device::kLearningRate] = 0.01F;
+    scalars[trainer::device::kBiasCorrection1] = 0.3F;
+    scalars[trainer::device::kBiasCorrection2] = 0.003F;
+    scalars[trainer::device::kClipNorm] = 1;
+    scalars[trainer::device::kInverseLossScale] = 1 / loss_scale;
     op.scalars = at.floats(scalars);
     op.squared_norm = at.floats({static_cast<float>(squared_norm)});
   }
@@ -199,7 +199,7 @@ TEST_P(DeviceOps, UpdateSkipsWhatIsNotFinite) {
       Optimizer optimizer(at(), lamb, 1);
       optimizer.op.squared_norm = at().floats({norm});
       optimizer.op.compute_copy =
-          at().values_of(trainer::Dtype::BFloat16, Numbers(3).floats(kSize));
+          at().values_of(trainer::device::Dtype::BFloat16, Numbers(3).floats(kSize));
       std::vector<std::vector<std::uint8_t>> before;
       for (const View& array : optimizer.arrays()) before.push_back(at().read_bytes(array));
       device().update(0, optimizer.op);
@@ -216,7 +216,8 @@ TEST_P(DeviceOps, UpdateKeepsACopyInTheComputeType) {
     Optimizer without(at(), lamb, 1);
     device().update(0, without.op);
     const std::vector<float> expected = at().read(without.op.parameters);
-    for (const trainer::Dtype type : {trainer::Dtype::BFloat16, trainer::Dtype::Float16}) {
+    for (const trainer::device::Dtype type :
+         {trainer::device::Dtype::BFloat16, trainer::device::Dtype::Float16}) {
       Optimizer with(at(), lamb, 1);
       with.op.compute_copy = at().output_of(type, kSize);
       device().update(0, with.op);
@@ -239,8 +240,8 @@ TEST_P(DeviceOps, RepeatedUpdateReadsItsScalarsOnTheDevice) {
     Optimizer repeated(at(), lamb, 1);
     for (int step = 1; step <= 3; ++step) {
       std::vector<float> scalars = at().read(direct.op.scalars);
-      scalars[trainer::kLearningRate] = 0.01F / static_cast<float>(step);
-      scalars[trainer::kClipNorm] = static_cast<float>(step - 1);
+      scalars[trainer::device::kLearningRate] = 0.01F / static_cast<float>(step);
+      scalars[trainer::device::kClipNorm] = static_cast<float>(step - 1);
       for (const View& to : {direct.op.scalars, repeated.op.scalars}) {
         device().copy(0, to, at().floats(scalars));
       }

@@ -11,7 +11,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 constexpr float kJunk = 1e4F;  // finite in every type
 constexpr float kEpsilon = 1e-12F;
@@ -63,7 +63,7 @@ struct AttentionRun {
 
 AttentionRun run_attention(Harness& at, const PaddingCase& c, const Packed& packed,
                            const std::vector<float>& qkv, const std::vector<float>& dout) {
-  trainer::AttentionForward forward;
+  trainer::device::AttentionForward forward;
   forward.qkv = at.activations(with_junk(qkv, packed.tokens(), 3 * c.hidden()));
   forward.out = at.activation_output(packed.tokens() * c.hidden());
   forward.lse = at.output(c.heads * packed.tokens());
@@ -71,7 +71,7 @@ AttentionRun run_attention(Harness& at, const PaddingCase& c, const Packed& pack
   forward.dropout = some_dropout(c.dropout, 64);
   forward.tokens = packed.on(at);
   at.device().attention_forward(0, forward);
-  trainer::AttentionBackward backward;
+  trainer::device::AttentionBackward backward;
   backward.qkv = forward.qkv;
   backward.out = forward.out;
   backward.lse = forward.lse;
@@ -124,7 +124,7 @@ struct NormRun {
 NormRun run_norm(Harness& at, const PaddingCase& c, const Packed& packed,
                  const std::vector<std::vector<float>>& rows, const std::vector<float>& gamma) {
   const std::int64_t size = packed.tokens() * c.hidden();
-  trainer::LayerNormForward forward;
+  trainer::device::LayerNormForward forward;
   forward.x = at.activations(with_junk(rows[0], packed.tokens(), c.hidden()));
   forward.residual = at.activations(with_junk(rows[1], packed.tokens(), c.hidden(), 100));
   forward.gamma = at.floats(gamma);
@@ -137,7 +137,7 @@ NormRun run_norm(Harness& at, const PaddingCase& c, const Packed& packed,
   forward.rstd = at.output(packed.tokens());
   forward.y = at.activation_output(size);
   at.device().layer_norm_forward(0, forward);
-  trainer::LayerNormBackward backward;
+  trainer::device::LayerNormBackward backward;
   backward.dy = at.activations(with_junk(rows[2], packed.tokens(), c.hidden(), 0));
   backward.z = forward.z;
   backward.mean = forward.mean;
@@ -192,7 +192,7 @@ EmbeddingRun run_embedding(Harness& at, const PaddingCase& c, const Packed& pack
   });
   Numbers numbers(74);
   const std::int64_t h = c.hidden();
-  trainer::EmbeddingForward forward;
+  trainer::device::EmbeddingForward forward;
   forward.ids = at.ints(ids);
   forward.types = at.ints(std::vector<std::int32_t>(ids.size(), 1));
   forward.word = at.activations(numbers.floats(kVocabulary * h));
@@ -208,7 +208,7 @@ EmbeddingRun run_embedding(Harness& at, const PaddingCase& c, const Packed& pack
   forward.rstd = at.output(packed.tokens());
   forward.y = at.activation_output(packed.tokens() * h);
   at.device().embedding_forward(0, forward);
-  trainer::EmbeddingBackward backward;
+  trainer::device::EmbeddingBackward backward;
   backward.ids = forward.ids;
   backward.types = forward.types;
   backward.sorted = at.ints(sorted);
@@ -258,7 +258,7 @@ TEST_P(DeviceOps, GemmKeepsPaddedRowsApart) {
   const std::vector<float> dy = numbers.floats(used * n);
   std::vector<std::vector<float>> results;
   for (const float junk : {0.0F, kJunk}) {
-    trainer::Gemm forward;
+    trainer::device::Gemm forward;
     forward.m = tokens;
     forward.n = n;
     forward.k = k;
@@ -268,7 +268,7 @@ TEST_P(DeviceOps, GemmKeepsPaddedRowsApart) {
     device().gemm(0, forward);
     std::vector<float> rows = at().read(forward.c);
     rows.resize(static_cast<std::size_t>(used * n));
-    trainer::Gemm gradient;
+    trainer::device::Gemm gradient;
     gradient.m = n;
     gradient.n = k;
     gradient.k = tokens;

@@ -19,7 +19,7 @@ TEST_P(DeviceOps, ColumnSumsAreAdded) {
     Numbers numbers(1);
     const std::vector<float> x = at().rounded(numbers.floats(s.rows * s.columns));
     const std::vector<float> start = numbers.floats(s.columns);
-    const trainer::View sum = at().floats(start);
+    const trainer::device::View sum = at().floats(start);
     device().add_column_sums(0, at().activations(x), s.columns, sum);
     std::vector<double> exact = as<double>(start);
     std::vector<float> naive = start;
@@ -38,7 +38,7 @@ TEST_P(DeviceOps, AddAddsElementByElement) {
     Numbers numbers(2);
     const std::vector<float> x = at().rounded(numbers.floats(size));
     std::vector<float> y = at().rounded(numbers.floats(size));
-    const trainer::View to = at().activations(y);
+    const trainer::device::View to = at().activations(y);
     device().add(0, at().activations(x), to);
     for (std::size_t i = 0; i < y.size(); ++i) y[i] += x[i];
     expect_same(at().read(to), at().rounded(y), "y");
@@ -56,12 +56,12 @@ TEST_P(DeviceOps, RowsAreGatheredAndScattered) {
     index.resize(static_cast<std::size_t>((s.rows + 1) / 2));
     for (std::size_t i = 1; i < index.size(); i += 3) index[i] = -1;  // padding
     const auto count = static_cast<std::int64_t>(index.size());
-    const trainer::View rows = at().ints(index);
+    const trainer::device::View rows = at().ints(index);
 
-    const trainer::View gathered = at().activation_output(count * s.columns);
+    const trainer::device::View gathered = at().activation_output(count * s.columns);
     device().gather_rows(0, at().activations(many), rows, s.columns, gathered);
     const std::vector<float> few = at().rounded(numbers.floats(count * s.columns));
-    const trainer::View scattered = at().activations(many);
+    const trainer::device::View scattered = at().activations(many);
     device().scatter_add_rows(0, at().activations(few), rows, s.columns, scattered);
 
     std::vector<float> expected;
@@ -84,7 +84,7 @@ TEST_P(DeviceOps, RowsAreGatheredAndScattered) {
 }
 
 TEST_P(DeviceOps, GatheringNothingIsAllowed) {
-  const trainer::View to = at().activations({});
+  const trainer::device::View to = at().activations({});
   device().gather_rows(0, at().activations({1, 2, 3, 4}), at().ints({}), 2, to);
   EXPECT_TRUE(at().read(to).empty());
 }
@@ -92,7 +92,7 @@ TEST_P(DeviceOps, GatheringNothingIsAllowed) {
 TEST_P(DeviceOps, SumOfSquaresIsAsGoodAsFloat64) {
   for (const std::int64_t size : {1, 7, 129, 16384, 16385, 300001}) {
     const std::vector<float> x = Numbers(5).floats(size, 3);
-    const trainer::View result = at().output(1);
+    const trainer::device::View result = at().output(1);
     device().sum_of_squares(0, at().floats(x), result);
     double exact = 0;
     for (const float value : x) exact += static_cast<double>(value) * static_cast<double>(value);
@@ -101,7 +101,7 @@ TEST_P(DeviceOps, SumOfSquaresIsAsGoodAsFloat64) {
 }
 
 TEST_P(DeviceOps, SumOfSquaresShowsWhatIsNotANumber) {
-  const trainer::View result = at().output(1);
+  const trainer::device::View result = at().output(1);
   device().sum_of_squares(0, at().floats({1, std::nanf(""), 3}), result);
   EXPECT_TRUE(std::isnan(at().read(result)[0]));
   device().sum_of_squares(0, at().floats({1, std::numeric_limits<float>::infinity()}), result);

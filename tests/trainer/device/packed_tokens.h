@@ -45,8 +45,8 @@ struct Packed {
   [[nodiscard]] std::int64_t samples() const {
     return static_cast<std::int64_t>(cumulative.size()) - 1;
   }
-  [[nodiscard]] trainer::TokenIdentity on(Harness& at) const {
-    trainer::TokenIdentity identity;
+  [[nodiscard]] trainer::device::TokenIdentity on(Harness& at) const {
+    trainer::device::TokenIdentity identity;
     identity.ordinal = at.ints(ordinal);
     identity.position = at.ints(position);
     identity.cumulative = at.ints(cumulative);
@@ -56,24 +56,24 @@ struct Packed {
   }
 };
 
-inline float dropout_factor(const trainer::Dropout& dropout, std::uint32_t block,
+inline float dropout_factor(const trainer::device::Dropout& dropout, std::uint32_t block,
                             std::int32_t ordinal, std::int32_t step, std::uint32_t element) {
   if (dropout.threshold == 0) return 1.0F;
   const base::PhiloxCounter words = base::philox(
       dropout.seed,
       {block, static_cast<std::uint32_t>(ordinal), static_cast<std::uint32_t>(step), dropout.site});
   const std::uint32_t draw = words[element / 2] >> (16 * (element % 2)) & 0xFFFFU;
-  return draw >= dropout.threshold ? trainer::dropout_scale(dropout.threshold) : 0.0F;
+  return draw >= dropout.threshold ? trainer::contract::dropout_scale(dropout.threshold) : 0.0F;
 }
 
 // Factors of activations [T, hidden].
-inline std::vector<float> row_factors(const Packed& packed, const trainer::Dropout& dropout,
+inline std::vector<float> row_factors(const Packed& packed, const trainer::device::Dropout& dropout,
                                       std::int64_t hidden) {
   std::vector<float> factors;
   for (std::size_t t = 0; t < packed.position.size(); ++t) {
     for (std::uint32_t c = 0; c < hidden; ++c) {
-      const std::uint32_t block = trainer::row_block(static_cast<std::uint32_t>(packed.position[t]),
-                                                     c, static_cast<std::uint32_t>(hidden));
+      const std::uint32_t block = trainer::contract::row_block(
+          static_cast<std::uint32_t>(packed.position[t]), c, static_cast<std::uint32_t>(hidden));
       factors.push_back(dropout_factor(dropout, block, packed.ordinal[t], packed.step, c % 8));
     }
   }
@@ -81,19 +81,19 @@ inline std::vector<float> row_factors(const Packed& packed, const trainer::Dropo
 }
 
 // Factor of one attention probability.
-inline float attention_factor(const Packed& packed, const trainer::Dropout& dropout,
+inline float attention_factor(const Packed& packed, const trainer::device::Dropout& dropout,
                               std::int64_t sample, std::int64_t head, std::int64_t query,
                               std::int64_t key) {
   const auto first = static_cast<std::size_t>(packed.cumulative[static_cast<std::size_t>(sample)]);
-  const std::uint32_t block =
-      trainer::attention_block(static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(query),
-                               static_cast<std::uint32_t>(key));
+  const std::uint32_t block = trainer::contract::attention_block(static_cast<std::uint32_t>(head),
+                                                                 static_cast<std::uint32_t>(query),
+                                                                 static_cast<std::uint32_t>(key));
   return dropout_factor(dropout, block, packed.ordinal[first], packed.step,
                         static_cast<std::uint32_t>(key % 8));
 }
 
-inline trainer::Dropout some_dropout(double probability, std::uint32_t site) {
-  return {trainer::dropout_threshold(probability), 0x123456789ABCDEF0U, site};
+inline trainer::device::Dropout some_dropout(double probability, std::uint32_t site) {
+  return {trainer::contract::dropout_threshold(probability), 0x123456789ABCDEF0U, site};
 }
 
 }  // namespace regatta::tests

@@ -14,32 +14,32 @@
 
 namespace regatta::tests {
 
-[[nodiscard]] inline bool is_sixteen_bit(trainer::Dtype type) {
-  return type == trainer::Dtype::BFloat16 || type == trainer::Dtype::Float16;
+[[nodiscard]] inline bool is_sixteen_bit(trainer::device::Dtype type) {
+  return type == trainer::device::Dtype::BFloat16 || type == trainer::device::Dtype::Float16;
 }
 
 // As a value of this type is stored: rounded to nearest even.
-[[nodiscard]] inline float stored_as(trainer::Dtype type, float value) {
-  if (type == trainer::Dtype::BFloat16) {
-    return trainer::float_from_bf16(trainer::bf16_from_float(value));
+[[nodiscard]] inline float stored_as(trainer::device::Dtype type, float value) {
+  if (type == trainer::device::Dtype::BFloat16) {
+    return trainer::device::float_from_bf16(trainer::device::bf16_from_float(value));
   }
-  if (type == trainer::Dtype::Float16) {
-    return trainer::float_from_fp16(trainer::fp16_from_float(value));
+  if (type == trainer::device::Dtype::Float16) {
+    return trainer::device::float_from_fp16(trainer::device::fp16_from_float(value));
   }
   return value;
 }
 
 // Half a unit in the last place of values of this size: what storing one may cost.
-[[nodiscard]] inline double half_ulp(trainer::Dtype type, double size) {
+[[nodiscard]] inline double half_ulp(trainer::device::Dtype type, double size) {
   int exponent = size > 0 ? std::ilogb(size) : -126;
-  if (type == trainer::Dtype::Float16) return std::ldexp(1.0, std::max(exponent, -14) - 11);
+  if (type == trainer::device::Dtype::Float16) return std::ldexp(1.0, std::max(exponent, -14) - 11);
   exponent = std::max(exponent, -126);
-  return std::ldexp(1.0, exponent - (type == trainer::Dtype::BFloat16 ? 8 : 24));
+  return std::ldexp(1.0, exponent - (type == trainer::device::Dtype::BFloat16 ? 8 : 24));
 }
 
 // The default is exact for float64 and plain for float32.
 struct Precision {
-  trainer::Dtype compute = trainer::Dtype::Float32;
+  trainer::device::Dtype compute = trainer::device::Dtype::Float32;
   bool tf32 = false;  // products read 10 bits of their float32 operands' mantissas
 
   // As an activation is stored.

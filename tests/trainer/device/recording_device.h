@@ -12,7 +12,7 @@ namespace regatta::tests {
 
 // `inner` and `lines` outlive it. Copies, fills, the optimizer and whatever is no operation are
 // passed on without a line.
-[[nodiscard]] std::unique_ptr<trainer::Device> make_recording_device(
-    trainer::Device& inner, std::vector<std::string>* lines);
+[[nodiscard]] std::unique_ptr<trainer::device::Device> make_recording_device(
+    trainer::device::Device& inner, std::vector<std::string>* lines);
 
 }  // namespace regatta::tests

@@ -194,9 +194,9 @@ Vector<Real> weighted_values(const HeadIndex& index, const Vector<Real>& qkv,
 
 // Probabilities after dropout, as the product with the values reads them.
 template <typename Real>
-Vector<Real> dropped(const Packed& packed, const trainer::Dropout& dropout, std::int64_t sample,
-                     std::int64_t head, std::int64_t query, const Vector<Real>& p,
-                     const Precision& precision) {
+Vector<Real> dropped(const Packed& packed, const trainer::device::Dropout& dropout,
+                     std::int64_t sample, std::int64_t head, std::int64_t query,
+                     const Vector<Real>& p, const Precision& precision) {
   Vector<Real> weights = p;
   for (std::size_t j = 0; j < p.size(); ++j) {
     const float factor =
@@ -207,7 +207,7 @@ Vector<Real> dropped(const Packed& packed, const trainer::Dropout& dropout, std:
 }
 
 template <typename Real>
-Attention<Real> attention(const Packed& packed, const trainer::Dropout& dropout, int heads,
+Attention<Real> attention(const Packed& packed, const trainer::device::Dropout& dropout, int heads,
                           const Vector<Real>& qkv, const Precision& precision = {}) {
   const auto hidden = static_cast<std::int64_t>(qkv.size()) / 3 / packed.tokens();
   Attention<Real> result{zeros<Real>(packed.tokens() * hidden),
@@ -231,8 +231,8 @@ Attention<Real> attention(const Packed& packed, const trainer::Dropout& dropout,
 
 // The softmax's own term is dout·out, with `out` as it was stored.
 template <typename Real>
-Vector<Real> attention_backward(const Packed& packed, const trainer::Dropout& dropout, int heads,
-                                const Vector<Real>& qkv, const Vector<Real>& dout,
+Vector<Real> attention_backward(const Packed& packed, const trainer::device::Dropout& dropout,
+                                int heads, const Vector<Real>& qkv, const Vector<Real>& dout,
                                 const Precision& precision = {}) {
   const auto hidden = static_cast<std::int64_t>(qkv.size()) / 3 / packed.tokens();
   Vector<Real> dqkv = zeros<Real>(packed.tokens() * 3 * hidden);
@@ -313,7 +313,7 @@ struct AdamState {
 };
 
 template <typename Real>
-void update(const Adam<Real>& adam, const trainer::OptimizerTensor& tensor,
+void update(const Adam<Real>& adam, const trainer::device::OptimizerTensor& tensor,
             const Vector<Real>& gradients, AdamState<Real>* state) {
   const Real norm = std::sqrt(adam.squared_norm) * adam.inverse_scale;
   const Real clip = adam.clip > 0 && norm > adam.clip ? adam.clip / norm : Real(1);

@@ -87,7 +87,7 @@ TEST(ReferenceOps, AttentionBackwardIsItsDerivative) {
   const int heads = 2;
   const std::int64_t hidden = 6;
   for (const double probability : {0.0, 0.3}) {
-    const trainer::Dropout dropout = some_dropout(probability, 64);
+    const trainer::device::Dropout dropout = some_dropout(probability, 64);
     const Doubles qkv = numbers(5, packed.tokens() * 3 * hidden);
     const Doubles weight = numbers(6, packed.tokens() * hidden);
     const auto loss = [&](const Doubles& x) {
@@ -119,7 +119,7 @@ TEST(ReferenceOps, CrossEntropyOfEqualLogitsIsTheirLogarithm) {
 TEST(ReferenceOps, AttentionOfPaddingIsZero) {
   const Packed packed({3, 5});
   const Packed padded = packed.padded(4, 2);
-  const trainer::Dropout dropout = some_dropout(0.2, 64);
+  const trainer::device::Dropout dropout = some_dropout(0.2, 64);
   const std::int64_t hidden = 6;
   const Doubles qkv = numbers(8, padded.tokens() * 3 * hidden);
   const Doubles dout = numbers(9, padded.tokens() * hidden);
@@ -154,7 +154,7 @@ TEST(ExpectClose, AllowsWhatItSaysAndNoMore) {
   EXPECT_NONFATAL_FAILURE(expect_close({1.0F + 0x1p-21F, -0.5F}, exact, naive, "more"), "more");
   expect_close({1.0F, -0.5F - 0x1p-9F}, exact, off, "twice the naive error");
   EXPECT_NONFATAL_FAILURE(expect_close({1.0F, -0.5F - 0x1.1p-9F}, exact, off, "more"), "more");
-  using trainer::Dtype;
+  using trainer::device::Dtype;
   expect_close({1.0F, -0.5F + 0x1p-8F}, exact, naive, "half a unit", Dtype::BFloat16);
   EXPECT_NONFATAL_FAILURE(
       expect_close({1.0F, -0.5F + 0x1p-7F}, exact, naive, "a unit", Dtype::BFloat16), "a unit");

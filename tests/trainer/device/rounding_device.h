@@ -11,7 +11,7 @@ namespace regatta::tests {
 
 // The worker runs operations inside the call, as the CPU device does. With tf32, products of
 // float32 operands lose all but 10 bits of their mantissas.
-[[nodiscard]] std::unique_ptr<trainer::Device> make_rounding_device(
-    std::unique_ptr<trainer::Device> worker, bool tf32 = false);
+[[nodiscard]] std::unique_ptr<trainer::device::Device> make_rounding_device(
+    std::unique_ptr<trainer::device::Device> worker, bool tf32 = false);
 
 }  // namespace regatta::tests

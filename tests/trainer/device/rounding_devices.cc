@@ -9,14 +9,14 @@ namespace regatta::tests {
 
 std::vector<DeviceUnderTest> devices_under_test() {
   const auto device = [](bool tf32) {
-    return make_rounding_device(trainer::make_cpu_device(1), tf32);
+    return make_rounding_device(trainer::cpu::make_cpu_device(1), tf32);
   };
   return {
-      {"tf32", [=] { return device(true); }, trainer::Dtype::Float32, true},
-      {"bf16", [=] { return device(false); }, trainer::Dtype::BFloat16},
-      {"fp16", [=] { return device(false); }, trainer::Dtype::Float16},
+      {"tf32", [=] { return device(true); }, trainer::device::Dtype::Float32, true},
+      {"bf16", [=] { return device(false); }, trainer::device::Dtype::BFloat16},
+      {"fp16", [=] { return device(false); }, trainer::device::Dtype::Float16},
       {"deferred_bf16", [=] { return make_deferred_device(device(false), 1234); },
-       trainer::Dtype::BFloat16},
+       trainer::device::Dtype::BFloat16},
   };
 }
 

@@ -1,5 +1,5 @@
-// What trainer/device/device.h allows in types and epilogues, and one word of each refusal. Sizes alone
-// are refused in cpu_device_test.cc, through a device.
+// What trainer/device/device.h allows in types and epilogues, and one word of each refusal. Sizes
+// alone are refused in cpu_device_test.cc, through a device.
 #include "trainer/device/shape_checks.h"
 
 #include <gtest/gtest.h>
@@ -9,22 +9,22 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-constexpr Dtype kFull = Dtype::Float32;
-constexpr Dtype kHalf = Dtype::BFloat16;
-constexpr Dtype kOther = Dtype::Float16;
+constexpr device::Dtype kFull = device::Dtype::Float32;
+constexpr device::Dtype kHalf = device::Dtype::BFloat16;
+constexpr device::Dtype kOther = device::Dtype::Float16;
 
 // The checks never read memory; it only has to be there.
-View view(std::int64_t size, Dtype dtype) {
+device::View view(std::int64_t size, device::Dtype dtype) {
   static float memory = 0;
   return {&memory, size, dtype};
 }
-View other_view(std::int64_t size, Dtype dtype) {
+device::View other_view(std::int64_t size, device::Dtype dtype) {
   static float memory = 0;
   return {&memory, size, dtype};
 }
 
-Gemm product(Dtype type) {
-  Gemm op;
+device::Gemm product(device::Dtype type) {
+  device::Gemm op;
   op.m = 2;
   op.n = 3;
   op.k = 4;
@@ -33,65 +33,65 @@ Gemm product(Dtype type) {
   op.c = view(6, type);
   return op;
 }
-Gemm forward(Dtype type) {
-  Gemm op = product(type);
-  op.activation = Activation::GeluErf;
+device::Gemm forward(device::Dtype type) {
+  device::Gemm op = product(type);
+  op.activation = device::Activation::GeluErf;
   op.pre_activation = other_view(6, type);
   return op;
 }
-Gemm backward(Dtype type) {
-  Gemm op = product(type);
-  op.activation = Activation::GeluTanh;
+device::Gemm backward(device::Dtype type) {
+  device::Gemm op = product(type);
+  op.activation = device::Activation::GeluTanh;
   op.gelu_input = other_view(6, type);
   return op;
 }
-Gemm with_sums(Dtype type) {
-  Gemm op = product(type);
+device::Gemm with_sums(device::Dtype type) {
+  device::Gemm op = product(type);
   op.transpose_a = true;
   op.a_column_sums = view(2, kFull);
   return op;
 }
 
-LayerNormBackward norm(Dtype type) {
-  LayerNormBackward op;
+device::LayerNormBackward norm(device::Dtype type) {
+  device::LayerNormBackward op;
   op.dy = op.z = op.dresidual = op.dx = view(16, type);
   op.mean = op.rstd = view(2, kFull);
   op.gamma = op.dgamma = op.dbeta = op.dbias = view(8, kFull);
   return op;
 }
 
-CrossEntropy loss(Dtype type) {
-  CrossEntropy op;
+device::CrossEntropy loss(device::Dtype type) {
+  device::CrossEntropy op;
   op.logits = view(6, type);
-  op.labels = view(2, Dtype::Int32);
+  op.labels = view(2, device::Dtype::Int32);
   op.classes = 3;
   op.scale = view(1, kFull);
   op.sums = view(3, kFull);
   return op;
 }
 
-OptimizerUpdate update() {
-  OptimizerUpdate op;
+device::OptimizerUpdate update() {
+  device::OptimizerUpdate op;
   op.parameters = op.gradients = op.first_moment = op.second_moment = view(8, kFull);
-  op.scalars = view(kStepScalars, kFull);
+  op.scalars = view(device::kStepScalars, kFull);
   op.squared_norm = view(1, kFull);
   return op;
 }
 
-AttentionForward attention(Dtype type) {
-  AttentionForward op;
+device::AttentionForward attention(device::Dtype type) {
+  device::AttentionForward op;
   op.qkv = view(5 * 3 * 8, type);
   op.out = view(5 * 8, type);
   op.lse = view(5 * 2, kFull);
   op.heads = 2;
-  op.tokens.cumulative = view(3, Dtype::Int32);
+  op.tokens.cumulative = view(3, device::Dtype::Int32);
   op.tokens.max_length = 3;
   return op;
 }
 
-EmbeddingForward embedding(Dtype type) {
-  EmbeddingForward op;
-  op.ids = op.types = op.tokens.position = view(2, Dtype::Int32);
+device::EmbeddingForward embedding(device::Dtype type) {
+  device::EmbeddingForward op;
+  op.ids = op.types = op.tokens.position = view(2, device::Dtype::Int32);
   op.word = op.position = op.type = view(24, type);
   op.gamma = op.beta = view(8, kFull);
   op.x = op.y = view(16, type);
@@ -100,123 +100,129 @@ EmbeddingForward embedding(Dtype type) {
 }
 
 TEST(ShapeChecks, ActivationsMayHaveAnyOfThreeTypes) {
-  for (const Dtype type : {kFull, kHalf, kOther}) {
-    check_shapes(product(type));
-    check_shapes(forward(type));
-    check_shapes(backward(type));
-    check_shapes(with_sums(type));
-    check_shapes(norm(type));
-    check_shapes(loss(type));
-    check_shapes(attention(type));
-    check_shapes(embedding(type));
-    check_elementwise(view(7, type), view(7, type), view(7, type));
-    check_column_sums(view(6, type), 3, view(3, kFull));
-    check_row_selection(view(6, type), view(4, Dtype::Int32), 3, view(12, type));
+  for (const device::Dtype type : {kFull, kHalf, kOther}) {
+    device::check_shapes(product(type));
+    device::check_shapes(forward(type));
+    device::check_shapes(backward(type));
+    device::check_shapes(with_sums(type));
+    device::check_shapes(norm(type));
+    device::check_shapes(loss(type));
+    device::check_shapes(attention(type));
+    device::check_shapes(embedding(type));
+    device::check_elementwise(view(7, type), view(7, type), view(7, type));
+    device::check_column_sums(view(6, type), 3, view(3, kFull));
+    device::check_row_selection(view(6, type), view(4, device::Dtype::Int32), 3, view(12, type));
   }
 }
 
 TEST(ShapeChecks, OptionalViewsMayBeAbsent) {
-  Gemm gemm = product(kHalf);
+  device::Gemm gemm = product(kHalf);
   gemm.c = view(6, kFull);
   gemm.bias = view(3, kFull);
-  check_shapes(gemm);
+  device::check_shapes(gemm);
   gemm = with_sums(kHalf);
   gemm.c = view(6, kFull);
   gemm.beta = 1;
-  check_shapes(gemm);
+  device::check_shapes(gemm);
   gemm = forward(kHalf);
   gemm.bias = view(3, kHalf);
-  check_shapes(gemm);
+  device::check_shapes(gemm);
   gemm = backward(kHalf);
   gemm.c_column_sums = view(3, kFull);
-  check_shapes(gemm);
-  LayerNormBackward without_bias = norm(kHalf);
+  device::check_shapes(gemm);
+  device::LayerNormBackward without_bias = norm(kHalf);
   without_bias.dbias = {};
-  check_shapes(without_bias);
-  CrossEntropy evaluated = loss(kHalf);
+  device::check_shapes(without_bias);
+  device::CrossEntropy evaluated = loss(kHalf);
   evaluated.scale = {};
   evaluated.evaluate = true;
-  check_shapes(evaluated);
-  CrossEntropy spread = loss(kHalf);
+  device::check_shapes(evaluated);
+  device::CrossEntropy spread = loss(kHalf);
   spread.classes = 2;
   spread.stride = 3;
-  check_shapes(spread);
-  OptimizerUpdate with_copy = update();
-  check_shapes(with_copy);
+  device::check_shapes(spread);
+  device::OptimizerUpdate with_copy = update();
+  device::check_shapes(with_copy);
   with_copy.compute_copy = view(8, kOther);
-  check_shapes(with_copy);
-  check_convert(view(3, kHalf), view(3, kFull));
-  check_convert(view(3, kFull), view(3, kOther));
+  device::check_shapes(with_copy);
+  device::check_convert(view(3, kHalf), view(3, kFull));
+  device::check_convert(view(3, kFull), view(3, kOther));
 }
 
 template <typename Operation, typename Change>
 void refuse(Operation op, Change change, const char* words) {
   change(op);
-  EXPECT_DEATH(check_shapes(op), words);
+  EXPECT_DEATH(device::check_shapes(op), words);
 }
 
 TEST(ShapeChecksDeathTest, ProductsRefuseMixedTypes) {
   refuse(
-      product(kHalf), [](Gemm& op) { op.b.dtype = kOther; }, "of a's type");
+      product(kHalf), [](device::Gemm& op) { op.b.dtype = kOther; }, "of a's type");
   refuse(
-      product(kFull), [](Gemm& op) { op.b.dtype = kHalf; }, "of a's type");
+      product(kFull), [](device::Gemm& op) { op.b.dtype = kHalf; }, "of a's type");
   refuse(
-      product(kFull), [](Gemm& op) { op.c.dtype = kHalf; }, "of a's type or float32");
+      product(kFull), [](device::Gemm& op) { op.c.dtype = kHalf; }, "of a's type or float32");
   refuse(
-      product(kHalf), [](Gemm& op) { op.c.dtype = kOther; }, "of a's type or float32");
+      product(kHalf), [](device::Gemm& op) { op.c.dtype = kOther; }, "of a's type or float32");
   refuse(
-      product(kHalf), [](Gemm& op) { op.bias = view(3, kFull); }, "elements of c's type");
+      product(kHalf), [](device::Gemm& op) { op.bias = view(3, kFull); }, "elements of c's type");
   refuse(
-      product(kHalf), [](Gemm& op) { op.a.dtype = Dtype::Int32; }, "a of a matrix product");
+      product(kHalf), [](device::Gemm& op) { op.a.dtype = device::Dtype::Int32; },
+      "a of a matrix product");
   refuse(
-      product(kHalf), [](Gemm& op) { op.a.dtype = Dtype::Float8E4M3; }, "a of a matrix product");
+      product(kHalf), [](device::Gemm& op) { op.a.dtype = device::Dtype::Float8E4M3; },
+      "a of a matrix product");
 }
 
 TEST(ShapeChecksDeathTest, ProductsRefuseOddEpilogues) {
   refuse(
-      forward(kHalf), [](Gemm& op) { op.gelu_input = view(6, kHalf); }, "at most one epilogue");
+      forward(kHalf), [](device::Gemm& op) { op.gelu_input = view(6, kHalf); },
+      "at most one epilogue");
   refuse(
       forward(kHalf),
-      [](Gemm& op) {
+      [](device::Gemm& op) {
         op.transpose_a = true;
         op.a_column_sums = view(2, kFull);
       },
       "at most one epilogue");
   refuse(
-      forward(kHalf), [](Gemm& op) { op.activation = Activation::None; }, "names it");
+      forward(kHalf), [](device::Gemm& op) { op.activation = device::Activation::None; },
+      "names it");
   refuse(
-      forward(kHalf), [](Gemm& op) { op.beta = 1; }, "beta 0");
+      forward(kHalf), [](device::Gemm& op) { op.beta = 1; }, "beta 0");
   refuse(
-      forward(kHalf), [](Gemm& op) { op.pre_activation.size = 5; }, "c's size");
+      forward(kHalf), [](device::Gemm& op) { op.pre_activation.size = 5; }, "c's size");
   refuse(
-      forward(kHalf), [](Gemm& op) { op.pre_activation.dtype = kFull; }, "product's type");
+      forward(kHalf), [](device::Gemm& op) { op.pre_activation.dtype = kFull; }, "product's type");
   refuse(
-      forward(kHalf), [](Gemm& op) { op.c.dtype = op.pre_activation.dtype = kFull; },
+      forward(kHalf), [](device::Gemm& op) { op.c.dtype = op.pre_activation.dtype = kFull; },
       "product's type");
   refuse(
-      forward(kHalf), [](Gemm& op) { op.pre_activation = op.c; }, "differ");
+      forward(kHalf), [](device::Gemm& op) { op.pre_activation = op.c; }, "differ");
   refuse(
-      backward(kHalf), [](Gemm& op) { op.activation = Activation::None; }, "names it");
+      backward(kHalf), [](device::Gemm& op) { op.activation = device::Activation::None; },
+      "names it");
   refuse(
-      backward(kHalf), [](Gemm& op) { op.beta = 1; }, "beta 0");
+      backward(kHalf), [](device::Gemm& op) { op.beta = 1; }, "beta 0");
   refuse(
-      backward(kHalf), [](Gemm& op) { op.bias = view(3, kHalf); }, "no bias");
+      backward(kHalf), [](device::Gemm& op) { op.bias = view(3, kHalf); }, "no bias");
   refuse(
-      backward(kHalf), [](Gemm& op) { op.gelu_input.dtype = kOther; }, "product's type");
+      backward(kHalf), [](device::Gemm& op) { op.gelu_input.dtype = kOther; }, "product's type");
   refuse(
-      backward(kHalf), [](Gemm& op) { op.c_column_sums = view(3, kHalf); }, "n elements");
+      backward(kHalf), [](device::Gemm& op) { op.c_column_sums = view(3, kHalf); }, "n elements");
   refuse(
-      backward(kHalf), [](Gemm& op) { op.c_column_sums = view(2, kFull); }, "n elements");
+      backward(kHalf), [](device::Gemm& op) { op.c_column_sums = view(2, kFull); }, "n elements");
   refuse(
-      product(kHalf), [](Gemm& op) { op.c_column_sums = view(3, kFull); }, "come with");
+      product(kHalf), [](device::Gemm& op) { op.c_column_sums = view(3, kFull); }, "come with");
   refuse(
-      product(kHalf), [](Gemm& op) { op.activation = Activation::GeluErf; }, "comes with");
+      product(kHalf), [](device::Gemm& op) { op.activation = device::Activation::GeluErf; },
+      "comes with");
   refuse(
-      with_sums(kHalf), [](Gemm& op) { op.transpose_a = false; }, "transposed a");
+      with_sums(kHalf), [](device::Gemm& op) { op.transpose_a = false; }, "transposed a");
   refuse(
-      with_sums(kHalf), [](Gemm& op) { op.a_column_sums.size = 4; }, "m elements");
+      with_sums(kHalf), [](device::Gemm& op) { op.a_column_sums.size = 4; }, "m elements");
   refuse(
-      with_sums(kHalf), [](Gemm& op) { op.a_column_sums.dtype = kHalf; }, "m elements");
+      with_sums(kHalf), [](device::Gemm& op) { op.a_column_sums.dtype = kHalf; }, "m elements");
 }
 
 TEST(ShapeChecksDeathTest, FusedOperationsRefuseMixedTypes) {
@@ -245,7 +251,7 @@ TEST(ShapeChecksDeathTest, FusedOperationsRefuseMixedTypes) {
   refuse(
       attention(kHalf), [](auto& op) { op.lse.dtype = kHalf; }, "one lse");
   refuse(
-      attention(Dtype::Float8E5M2), [](auto&) {}, "T rows");
+      attention(device::Dtype::Float8E5M2), [](auto&) {}, "T rows");
   refuse(
       embedding(kHalf), [](auto& op) { op.word.dtype = kFull; }, "x's type");
   refuse(
@@ -258,8 +264,8 @@ TEST(ShapeChecksDeathTest, FusedOperationsRefuseMixedTypes) {
       update(), [](auto& op) { op.compute_copy = view(7, kHalf); }, "parameters' size");
 }
 
-OptimizerUpdate in_parts(UpdatePart part, const OptimizerTensor* tensor) {
-  OptimizerUpdate op = update();
+device::OptimizerUpdate in_parts(device::UpdatePart part, const device::OptimizerTensor* tensor) {
+  device::OptimizerUpdate op = update();
   op.lamb = true;
   op.part = part;
   op.tensors = tensor;
@@ -270,22 +276,23 @@ OptimizerUpdate in_parts(UpdatePart part, const OptimizerTensor* tensor) {
 
 TEST(ShapeChecks, UpdatesInPartsHaveNormsForEveryTensor) {
   for (const std::int64_t number : {0, 2}) {
-    const OptimizerTensor tensor{0, 8, true, true, number};
-    for (const UpdatePart part : {UpdatePart::Moments, UpdatePart::Weights}) {
-      check_shapes(in_parts(part, &tensor));
+    const device::OptimizerTensor tensor{0, 8, true, true, number};
+    for (const device::UpdatePart part :
+         {device::UpdatePart::Moments, device::UpdatePart::Weights}) {
+      device::check_shapes(in_parts(part, &tensor));
     }
   }
 }
 
 TEST(ShapeChecksDeathTest, UpdatesInPartsRefuseWhatHasNoNorms) {
-  const OptimizerTensor tensor{0, 8, true, true, 2};
-  const OptimizerTensor negative{0, 8, true, true, -1};
-  for (const UpdatePart part : {UpdatePart::Moments, UpdatePart::Weights}) {
-    const OptimizerUpdate op = in_parts(part, &tensor);
+  const device::OptimizerTensor tensor{0, 8, true, true, 2};
+  const device::OptimizerTensor negative{0, 8, true, true, -1};
+  for (const device::UpdatePart part : {device::UpdatePart::Moments, device::UpdatePart::Weights}) {
+    const device::OptimizerUpdate op = in_parts(part, &tensor);
     refuse(
         op, [](auto& wrong) { wrong.lamb = false; }, "only LAMB");
     refuse(
-        op, [](auto& wrong) { wrong.tensor_norms = View{}; }, "has norms");
+        op, [](auto& wrong) { wrong.tensor_norms = device::View{}; }, "has norms");
     refuse(
         op, [](auto& wrong) { wrong.tensor_norms = view(7, kFull); }, "two float32 norms");
     refuse(
@@ -298,19 +305,25 @@ TEST(ShapeChecksDeathTest, UpdatesInPartsRefuseWhatHasNoNorms) {
 }
 
 TEST(ShapeChecksDeathTest, SmallOperationsRefuseMixedTypes) {
-  EXPECT_DEATH(check_elementwise(view(4, kHalf), view(4, kFull)), "one type");
-  EXPECT_DEATH(check_elementwise(view(4, Dtype::Int32), view(4, Dtype::Int32)), "one type");
-  EXPECT_DEATH(check_column_sums(view(6, kHalf), 3, view(3, kHalf)), "column sums");
-  EXPECT_DEATH(check_row_selection(view(6, kHalf), view(2, Dtype::Int32), 3, view(6, kFull)),
-               "one row per index");
-  EXPECT_DEATH(check_convert(view(3, kHalf), view(3, kOther)), "between float32");
-  EXPECT_DEATH(check_convert(view(3, kFull), view(3, kFull)), "between float32");
-  EXPECT_DEATH(check_convert(view(3, kHalf), view(4, kFull)), "keeps the size");
-  EXPECT_DEATH(check_sum_of_squares(view(3, kHalf), view(1, kFull)), "one float32");
-  EXPECT_DEATH(check_limit_norm(view(3, kHalf), view(1, kFull), view(1, kFull)), "is float32");
-  EXPECT_DEATH(check_limit_norm(view(3, kFull), view(2, kFull), view(1, kFull)), "one float32");
-  EXPECT_DEATH(check_limit_norm(view(3, kFull), view(1, kFull), view(1, kHalf)), "one float32");
-  EXPECT_DEATH(check_copy(view(3, kHalf), view(3, kOther)), "keeps type");
+  EXPECT_DEATH(device::check_elementwise(view(4, kHalf), view(4, kFull)), "one type");
+  EXPECT_DEATH(
+      device::check_elementwise(view(4, device::Dtype::Int32), view(4, device::Dtype::Int32)),
+      "one type");
+  EXPECT_DEATH(device::check_column_sums(view(6, kHalf), 3, view(3, kHalf)), "column sums");
+  EXPECT_DEATH(
+      device::check_row_selection(view(6, kHalf), view(2, device::Dtype::Int32), 3, view(6, kFull)),
+      "one row per index");
+  EXPECT_DEATH(device::check_convert(view(3, kHalf), view(3, kOther)), "between float32");
+  EXPECT_DEATH(device::check_convert(view(3, kFull), view(3, kFull)), "between float32");
+  EXPECT_DEATH(device::check_convert(view(3, kHalf), view(4, kFull)), "keeps the size");
+  EXPECT_DEATH(device::check_sum_of_squares(view(3, kHalf), view(1, kFull)), "one float32");
+  EXPECT_DEATH(device::check_limit_norm(view(3, kHalf), view(1, kFull), view(1, kFull)),
+               "is float32");
+  EXPECT_DEATH(device::check_limit_norm(view(3, kFull), view(2, kFull), view(1, kFull)),
+               "one float32");
+  EXPECT_DEATH(device::check_limit_norm(view(3, kFull), view(1, kFull), view(1, kHalf)),
+               "one float32");
+  EXPECT_DEATH(device::check_copy(view(3, kHalf), view(3, kOther)), "keeps type");
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ using namespace regatta::trainer;  // the subject
 // In 16-bit types it rounds where a fused operation does not, which these tables do not forgive.
 std::vector<DeviceUnderTest> devices_under_test() {
   const auto make = [] {
-    static std::deque<std::unique_ptr<Device>> inner;  // outlives what it is behind
-    inner.push_back(make_cpu_device(1));
-    return make_unfused_device(*inner.back());
+    static std::deque<std::unique_ptr<device::Device>> inner;  // outlives what it is behind
+    inner.push_back(cpu::make_cpu_device(1));
+    return device::make_unfused_device(*inner.back());
   };
   return {{"unfused", make}};
 }
@@ -40,26 +40,27 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 // The gradients and new weights of one whole step with dropout.
-std::vector<float> step(Device& device, Dtype compute, Gelu gelu) {
-  BertOptions options;
+std::vector<float> step(device::Device& device, device::Dtype compute, contract::Gelu gelu) {
+  model::BertOptions options;
   options.compute = compute;
   options.dropout = {0.1, 0.1, 7};
-  Bert model(device, small_shape(32, 2, gelu), options);
+  model::Bert model(device, small_shape(32, 2, gelu), options);
   std::mt19937 random(5);
   const std::vector<float> weights = random_weights(model.table(), 3);
   device.copy_to_device(0, model.parameters(), weights.data());
   model.renew_compute_copy();
   model.zero_gradients();
   model.reset_statistics();
-  std::vector<Sample> samples;
+  std::vector<samples::Sample> samples;
   for (const int length : {9, 33, 20}) {
     samples.push_back(random_sample(length, length / 5, model.shape(), &random));
   }
-  model.upload(collate(samples, {0, 1, 2}), 1, {11, 3});
-  model.forward(Mode::Training);
+  model.upload(samples::collate(samples, {0, 1, 2}), 1, {11, 3});
+  model.forward(model::Mode::Training);
   model.backward();
-  SingleCommunicator communicator;
-  Optimizer optimizer(device, communicator, model.table(), whole_state(model.table()), {}, 1.0);
+  ranks::SingleCommunicator communicator;
+  step::Optimizer optimizer(device, communicator, model.table(), step::whole_state(model.table()),
+                            {}, 1.0);
   optimizer.update(model, {1, 1e-3});
   const auto size = static_cast<std::size_t>(model.table().arena_size);
   std::vector<float> values(2 * size);
@@ -71,24 +72,24 @@ std::vector<float> step(Device& device, Dtype compute, Gelu gelu) {
 }
 
 TEST(UnfusedDevice, AWholeStepIsThatOfTheFusedDevice) {
-  for (const Gelu gelu : {Gelu::Erf, Gelu::Tanh}) {
-    const auto fused = make_cpu_device(1);
-    const auto unfused = make_unfused_device(*fused);
-    const std::vector<float> expected = step(*fused, Dtype::Float32, gelu);
-    EXPECT_LT(distance(step(*unfused, Dtype::Float32, gelu), expected), 1e-6);
+  for (const contract::Gelu gelu : {contract::Gelu::Erf, contract::Gelu::Tanh}) {
+    const auto fused = cpu::make_cpu_device(1);
+    const auto unfused = device::make_unfused_device(*fused);
+    const std::vector<float> expected = step(*fused, device::Dtype::Float32, gelu);
+    EXPECT_LT(distance(step(*unfused, device::Dtype::Float32, gelu), expected), 1e-6);
   }
 }
 
 // Twice as far from float32 as the fused device, at most; and not where that is: it has split what
 // would have been rounded once.
 TEST(UnfusedDevice, AWholeStepIn16BitsErrsByTwiceAsMuchAtMost) {
-  const auto exact = make_cpu_device(1);
-  const std::vector<float> expected = step(*exact, Dtype::Float32, Gelu::Erf);
-  const auto fused = make_rounding_device(make_cpu_device(1));
-  const auto unfused = make_unfused_device(*fused);
-  for (const Dtype compute : {Dtype::BFloat16, Dtype::Float16}) {
-    const std::vector<float> once = step(*fused, compute, Gelu::Erf);
-    const std::vector<float> twice = step(*unfused, compute, Gelu::Erf);
+  const auto exact = cpu::make_cpu_device(1);
+  const std::vector<float> expected = step(*exact, device::Dtype::Float32, contract::Gelu::Erf);
+  const auto fused = make_rounding_device(cpu::make_cpu_device(1));
+  const auto unfused = device::make_unfused_device(*fused);
+  for (const device::Dtype compute : {device::Dtype::BFloat16, device::Dtype::Float16}) {
+    const std::vector<float> once = step(*fused, compute, contract::Gelu::Erf);
+    const std::vector<float> twice = step(*unfused, compute, contract::Gelu::Erf);
     EXPECT_LE(distance(twice, expected), 2 * distance(once, expected));
     EXPECT_NE(twice, once);
   }
@@ -99,21 +100,21 @@ TEST(UnfusedDevice, AWholeStepIn16BitsErrsByTwiceAsMuchAtMost) {
 class SplitOperation : public testing::Test {
  protected:
   static constexpr std::int64_t kRows = 24, kColumns = 32, kInner = 40;
-  static constexpr Precision kPrecision{Dtype::BFloat16, false};
+  static constexpr Precision kPrecision{device::Dtype::BFloat16, false};
 
   // `run` enqueues on the device and returns what the operation wrote.
   template <typename Run>
   void expect_split(const Run& run) {
-    const auto fused = make_rounding_device(make_cpu_device(1));
-    const auto unfused = make_unfused_device(*fused);
+    const auto fused = make_rounding_device(cpu::make_cpu_device(1));
+    const auto unfused = device::make_unfused_device(*fused);
     Harness once(*fused, kPrecision), twice(*unfused, kPrecision);
     const std::vector<float> expected = run(once), actual = run(twice);
     EXPECT_LT(distance(actual, expected), 0.01);  // bfloat16 has 8 bits
     EXPECT_NE(actual, expected) << "was not split";
   }
-  static std::vector<float> joined(Harness& at, std::initializer_list<View> views) {
+  static std::vector<float> joined(Harness& at, std::initializer_list<device::View> views) {
     std::vector<float> all;
-    for (const View& view : views) {
+    for (const device::View& view : views) {
       const std::vector<float> values = at.read(view);
       all.insert(all.end(), values.begin(), values.end());
     }
@@ -124,14 +125,14 @@ class SplitOperation : public testing::Test {
 TEST_F(SplitOperation, BackwardActivationWithColumnSums) {
   expect_split([](Harness& at) {
     Numbers numbers(1);
-    Gemm op;
+    device::Gemm op;
     op.m = kRows;
     op.n = kColumns;
     op.k = kInner;
     op.a = at.activations(numbers.floats(kRows * kInner));
     op.b = at.activations(numbers.floats(kInner * kColumns));
     op.c = at.activation_output(kRows * kColumns);
-    op.activation = Activation::GeluTanh;
+    op.activation = device::Activation::GeluTanh;
     op.gelu_input = at.activations(numbers.floats(kRows * kColumns));
     op.c_column_sums = at.floats(numbers.floats(kColumns));
     at.device().gemm(0, op);
@@ -142,7 +143,7 @@ TEST_F(SplitOperation, BackwardActivationWithColumnSums) {
 TEST_F(SplitOperation, ResidualOfLayerNormWithDropout) {
   expect_split([](Harness& at) {
     Numbers numbers(2);
-    LayerNormForward op;
+    device::LayerNormForward op;
     op.x = op.z = at.activations(numbers.floats(kRows * kColumns));
     op.residual = at.activations(numbers.floats(kRows * kColumns));
     op.gamma = at.floats(numbers.floats(kColumns));
@@ -165,7 +166,7 @@ TEST_F(SplitOperation, ResidualOfLayerNormWithDropout) {
 TEST_F(SplitOperation, ColumnSumsOfLayerNormBackward) {
   expect_split([](Harness& at) {
     Numbers numbers(3);
-    LayerNormBackward op;
+    device::LayerNormBackward op;
     op.dy = at.activations(numbers.floats(kRows * kColumns));
     op.z = at.activations(numbers.floats(kRows * kColumns));
     op.mean = at.floats(std::vector<float>(kRows, 0.1F));

@@ -8,7 +8,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::View;
+using trainer::device::View;
 
 constexpr std::int64_t kHidden = 128;
 constexpr int kHeads = 2;
@@ -16,7 +16,7 @@ constexpr std::int64_t kVocabulary = 300;
 
 class WholeLayer {
  public:
-  explicit WholeLayer(trainer::Device& device)
+  explicit WholeLayer(trainer::device::Device& device)
       : at_(device), packed_({129, 1, 64, 300, 7, 77}), tokens_(packed_.on(at_)) {}
 
   std::vector<NamedResult> run() {
@@ -44,7 +44,7 @@ class WholeLayer {
     std::stable_sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) {
       return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
     });
-    trainer::EmbeddingForward forward;
+    trainer::device::EmbeddingForward forward;
     forward.ids = at_.ints(ids);
     forward.types = at_.ints(numbers_.below(count(), 2));
     forward.word = random(kVocabulary * kHidden);
@@ -61,7 +61,7 @@ class WholeLayer {
     forward.y = at_.output(count() * kHidden);
     at_.device().embedding_forward(0, forward);
     keep("embedding y", forward.y);
-    trainer::EmbeddingBackward backward;
+    trainer::device::EmbeddingBackward backward;
     backward.ids = forward.ids;
     backward.types = forward.types;
     backward.sorted = at_.ints(sorted);
@@ -86,7 +86,7 @@ class WholeLayer {
   }
 
   void attention() {
-    trainer::AttentionForward forward;
+    trainer::device::AttentionForward forward;
     forward.qkv = random(count() * 3 * kHidden);
     forward.out = at_.output(count() * kHidden);
     forward.lse = at_.output(kHeads * count());
@@ -96,7 +96,7 @@ class WholeLayer {
     at_.device().attention_forward(0, forward);
     keep("attention out", forward.out);
     keep("attention lse", forward.lse);
-    trainer::AttentionBackward backward;
+    trainer::device::AttentionBackward backward;
     backward.qkv = forward.qkv;
     backward.out = forward.out;
     backward.lse = forward.lse;
@@ -110,7 +110,7 @@ class WholeLayer {
   }
 
   void product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
-    trainer::Gemm op;
+    trainer::device::Gemm op;
     op.m = m;
     op.n = n;
     op.k = k;
@@ -126,7 +126,7 @@ class WholeLayer {
   }
   // A forward activation, a backward one, and a weight gradient with the bias gradient beside it.
   void epilogues() {
-    trainer::Gemm op;
+    trainer::device::Gemm op;
     op.m = count();
     op.n = 4 * kHidden;
     op.k = kHidden;
@@ -134,7 +134,7 @@ class WholeLayer {
     op.b = random(op.k * op.n);
     op.c = at_.output(op.m * op.n);
     op.bias = random(op.n);
-    op.activation = trainer::Activation::GeluErf;
+    op.activation = trainer::device::Activation::GeluErf;
     op.pre_activation = at_.output(op.m * op.n);
     at_.device().gemm(0, op);
     keep("activated product", op.c);
@@ -146,7 +146,7 @@ class WholeLayer {
     at_.device().gemm(0, op);
     keep("gradient of an activation", op.c);
     keep("its column sums", op.c_column_sums);
-    trainer::Gemm weight;
+    trainer::device::Gemm weight;
     weight.m = op.n;
     weight.n = kHidden;
     weight.k = count();
@@ -171,7 +171,7 @@ class WholeLayer {
   }
 
   void norm() {
-    trainer::LayerNormForward forward;
+    trainer::device::LayerNormForward forward;
     forward.x = random(count() * kHidden);
     forward.residual = random(count() * kHidden);
     forward.gamma = random(kHidden);
@@ -185,7 +185,7 @@ class WholeLayer {
     forward.y = at_.output(count() * kHidden);
     at_.device().layer_norm_forward(0, forward);
     keep("norm y", forward.y);
-    trainer::LayerNormBackward backward;
+    trainer::device::LayerNormBackward backward;
     backward.dy = random(count() * kHidden);
     backward.z = forward.z;
     backward.mean = forward.mean;
@@ -224,7 +224,7 @@ class WholeLayer {
   }
 
   void loss() {
-    trainer::CrossEntropy op;
+    trainer::device::CrossEntropy op;
     op.logits = random(90 * kVocabulary);
     op.labels = at_.ints(numbers_.below(90, kVocabulary));
     op.classes = kVocabulary;
@@ -237,9 +237,10 @@ class WholeLayer {
 
   void optimizers() {
     const std::int64_t size = 50000;
-    const trainer::OptimizerTensor tensors[] = {{0, 333, false, false}, {384, 49000, true, true}};
+    const trainer::device::OptimizerTensor tensors[] = {{0, 333, false, false},
+                                                        {384, 49000, true, true}};
     for (const bool lamb : {false, true}) {
-      trainer::OptimizerUpdate op;
+      trainer::device::OptimizerUpdate op;
       op.parameters = random(size);
       op.gradients = random(size);
       op.first_moment = at_.floats(std::vector<float>(static_cast<std::size_t>(size)));
@@ -263,13 +264,13 @@ class WholeLayer {
   Harness at_;
   Numbers numbers_{99};
   Packed packed_;
-  trainer::TokenIdentity tokens_;
+  trainer::device::TokenIdentity tokens_;
   std::vector<NamedResult> results_;
 };
 
 }  // namespace
 
-std::vector<NamedResult> run_every_operation(trainer::Device& device) {
+std::vector<NamedResult> run_every_operation(trainer::device::Device& device) {
   return WholeLayer(device).run();
 }
 

@@ -14,6 +14,6 @@ struct NamedResult {
   std::vector<float> values;
 };
 
-[[nodiscard]] std::vector<NamedResult> run_every_operation(trainer::Device& device);
+[[nodiscard]] std::vector<NamedResult> run_every_operation(trainer::device::Device& device);
 
 }  // namespace regatta::tests

@@ -24,7 +24,7 @@ class Export : public TrainedRun {
 
 TEST_F(Export, HoldsTheNewestCheckpointUnderTransformersNames) {
   const base::Path model = exported("model");
-  const Dataset data = Dataset::open(dataset());
+  const data::Dataset data = data::Dataset::open(dataset());
   const auto pieces = static_cast<std::int64_t>(data.vocabulary().size());
   auto contents = contents_of(model);
   EXPECT_EQ(contents.size(), 5U);
@@ -54,11 +54,12 @@ TEST_F(Export, HoldsTheNewestCheckpointUnderTransformersNames) {
 }
 
 TEST_F(Export, AnEncoderHasNoHeadsAndNoPrefix) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = newest_checkpoint();
   options.output = path() / "encoder";
-  options.model = HuggingFaceClass::Encoder;
-  const ExportReport report = export_model(base::posix_file_system(), options);
+  options.model = interchange::HuggingFaceClass::Encoder;
+  const interchange::ExportReport report =
+      interchange::export_model(base::posix_file_system(), options);
   EXPECT_EQ(report.step, 6);
   for (const StoredTensor& tensor : read_tensors(path() / "encoder" / "model.safetensors")) {
     EXPECT_TRUE(tensor.name.rfind("embeddings.", 0) == 0 || tensor.name.rfind("encoder.", 0) == 0 ||
@@ -80,29 +81,33 @@ json listed_elsewhere(const base::Path& directory) {
 }
 
 TEST_F(Export, NamesAndShapesAreThoseThatAnotherReaderExpects) {
-  for (const auto model : {HuggingFaceClass::ForPreTraining, HuggingFaceClass::Encoder,
-                           HuggingFaceClass::ForQuestionAnswering}) {
-    SCOPED_TRACE(name_of(model));
-    ExportOptions options;
+  for (const auto model :
+       {interchange::HuggingFaceClass::ForPreTraining, interchange::HuggingFaceClass::Encoder,
+        interchange::HuggingFaceClass::ForQuestionAnswering}) {
+    SCOPED_TRACE(interchange::name_of(model));
+    interchange::ExportOptions options;
     options.checkpoint = run();
-    options.output = path() / name_of(model);
+    options.output = path() / interchange::name_of(model);
     options.model = model;
-    const ExportReport report = export_model(base::posix_file_system(), options);
+    const interchange::ExportReport report =
+        interchange::export_model(base::posix_file_system(), options);
     EXPECT_EQ(json::parse(contents_of(options.output)["config.json"]).at("architectures"),
-              json({name_of(model)}));
+              json({interchange::name_of(model)}));
     EXPECT_EQ(static_cast<std::int64_t>(listed_elsewhere(options.output).size()), report.tensors);
   }
 }
 
 TEST_F(Export, AQuestionAnsweringHeadIsNewOrGiven) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = run();
   options.output = path() / "new";
-  options.model = HuggingFaceClass::ForQuestionAnswering;
-  const ExportReport report = export_model(base::posix_file_system(), options);
+  options.model = interchange::HuggingFaceClass::ForQuestionAnswering;
+  const interchange::ExportReport report =
+      interchange::export_model(base::posix_file_system(), options);
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0].rfind("newly initialised: qa_outputs", 0), 0U) << report.notes[0];
-  const QuestionHead head = initial_question_head(32, 1);  // the run's seed
+  const interchange::QuestionHead head =
+      interchange::initial_question_head(32, 1);  // the run's seed
   std::map<std::string, StoredTensor> tensors;
   for (const StoredTensor& one : read_tensors(options.output / "model.safetensors")) {
     tensors[one.name] = one;
@@ -122,7 +127,7 @@ TEST_F(Export, AQuestionAnsweringHeadIsNewOrGiven) {
                                   {"qa_outputs.bias", "F32", {2}, weight.substr(4, 8)}});
   options.output = path() / "given";
   options.question_head = path() / "head";
-  EXPECT_TRUE(export_model(base::posix_file_system(), options).notes.empty());
+  EXPECT_TRUE(interchange::export_model(base::posix_file_system(), options).notes.empty());
   for (const StoredTensor& one : read_tensors(options.output / "model.safetensors")) {
     const std::string& expected = one.name == "qa_outputs.weight" ? weight
                                   : one.name == "qa_outputs.bias" ? weight.substr(4, 8)
@@ -132,7 +137,7 @@ TEST_F(Export, AQuestionAnsweringHeadIsNewOrGiven) {
 }
 
 TEST(QuestionHead, IsDrawnAsTransformersDraw) {
-  const QuestionHead head = initial_question_head(4096, 7);
+  const interchange::QuestionHead head = interchange::initial_question_head(4096, 7);
   EXPECT_EQ(head.bias, (std::vector<float>{0, 0}));
   double sum = 0, squares = 0, beyond = 0;
   for (const float value : head.weight) {
@@ -146,16 +151,16 @@ TEST(QuestionHead, IsDrawnAsTransformersDraw) {
   EXPECT_NEAR(sum / count, 0, 5 * 0.02 / std::sqrt(count));
   EXPECT_NEAR(std::sqrt(squares / count), 0.02, 5 * 0.02 / std::sqrt(2 * count));
   EXPECT_NEAR(beyond / count, 0.0455, 5 * std::sqrt(0.0455 / count)) << "not cut at two deviations";
-  EXPECT_EQ(head.weight, initial_question_head(4096, 7).weight);
-  EXPECT_NE(head.weight, initial_question_head(4096, 8).weight);
+  EXPECT_EQ(head.weight, interchange::initial_question_head(4096, 7).weight);
+  EXPECT_NE(head.weight, interchange::initial_question_head(4096, 8).weight);
 }
 
 TEST_F(Export, HowTheMomentsWereSplitMakesNoDifference) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = run();
   options.with_optimizer = true;
   options.output = path() / "whole";
-  (void)export_model(base::posix_file_system(), options);
+  (void)interchange::export_model(base::posix_file_system(), options);
   for (const int shards : {2, 3}) {
     const std::string count = std::to_string(shards);
     std::filesystem::copy(run(), path() / ("run" + count),
@@ -163,7 +168,7 @@ TEST_F(Export, HowTheMomentsWereSplitMakesNoDifference) {
     split_optimizer(checkpoints_of(path() / ("run" + count)).back(), shards);
     options.checkpoint = path() / ("run" + count);
     options.output = path() / ("model" + count);
-    EXPECT_EQ(export_model(base::posix_file_system(), options).step, 6);
+    EXPECT_EQ(interchange::export_model(base::posix_file_system(), options).step, 6);
     EXPECT_EQ(contents_of(options.output), contents_of(path() / "whole"));
   }
   const base::Path shard =
@@ -172,7 +177,7 @@ TEST_F(Export, HowTheMomentsWereSplitMakesNoDifference) {
   options.checkpoint = shard.parent_path();
   options.output = path() / "lost";
   const base::Error error =
-      error_of([&] { (void)export_model(base::posix_file_system(), options); });
+      error_of([&] { (void)interchange::export_model(base::posix_file_system(), options); });
   EXPECT_NE(std::string(error.what()).find("optimizer-00002-of-00003"), std::string::npos)
       << error.what();
 }
@@ -215,11 +220,11 @@ class Watching final : public base::FileSystem {
 };
 
 TEST_F(Export, TheCheckpointIsMarkedMeanwhile) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = run();
   options.output = path() / "model";
   Watching files(run() / "checkpoints");
-  const ExportReport report = export_model(files, options);
+  const interchange::ExportReport report = interchange::export_model(files, options);
   EXPECT_EQ(files.marked, std::set<std::string>{report.checkpoint});
   EXPECT_TRUE(checkpoint::read_marks(base::posix_file_system(), run() / "checkpoints",
                                      base::system_clock().utc_seconds())
@@ -231,28 +236,28 @@ TEST_F(Export, ACheckpointThatIsBeingRemovedIsPassedOver) {
   const base::Path newest = checkpoints_of(path() / "run").back();
   checkpoint::add_tombstones(base::posix_file_system(), newest.parent_path(),
                              {{newest.filename().string(), 6, 1e9, "old"}});
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = path() / "run";
   options.output = path() / "model";
-  EXPECT_EQ(export_model(base::posix_file_system(), options).step, 3);
+  EXPECT_EQ(interchange::export_model(base::posix_file_system(), options).step, 3);
 }
 
 TEST_F(Export, APathMayEndInASlashAndAnOlderCheckpointBeNamed) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   ASSERT_GE(checkpoints_of(run()).size(), 2U);
   options.checkpoint = checkpoints_of(run()).front().string() + "/";
   options.output = (path() / "older").string() + "/";
-  EXPECT_EQ(export_model(base::posix_file_system(), options).step, 3);
+  EXPECT_EQ(interchange::export_model(base::posix_file_system(), options).step, 3);
   EXPECT_EQ(contents_of(path() / "older").count("config.json"), 1U);
 }
 
 TEST_F(Export, TheVocabularyMayComeFromElsewhere) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = run();
   options.output = path() / "model";
   options.vocabulary = dataset() / "vocab.txt";
   options.cased = true;
-  (void)export_model(base::posix_file_system(), options);
+  (void)interchange::export_model(base::posix_file_system(), options);
   EXPECT_EQ(json::parse(contents_of(path() / "model")["tokenizer_config.json"]).at("do_lower_case"),
             false);
 }
@@ -261,22 +266,24 @@ TEST_F(Export, ForceReplacesExportsOnly) {
   const base::Path model = exported("model");
   const auto good = contents_of(model);
   write_text(model / "config.json", "old");
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = run();
   options.output = model;
-  EXPECT_EQ(error_of([&] { (void)export_model(base::posix_file_system(), options); }).code(),
-            base::Code::Conflict);
+  EXPECT_EQ(
+      error_of([&] { (void)interchange::export_model(base::posix_file_system(), options); }).code(),
+      base::Code::Conflict);
   EXPECT_EQ(contents_of(model).at("config.json"), "old");
   options.force = true;
-  (void)export_model(base::posix_file_system(), options);
+  (void)interchange::export_model(base::posix_file_system(), options);
   EXPECT_EQ(contents_of(model), good);
   EXPECT_EQ(names("model").size(), 1U);
 
   base::posix_file_system().create_directory(path() / "thesis");
   write_text(path() / "thesis" / "chapter.txt", "years of work");
   options.output = path() / "thesis";
-  EXPECT_EQ(error_of([&] { (void)export_model(base::posix_file_system(), options); }).code(),
-            base::Code::Conflict);
+  EXPECT_EQ(
+      error_of([&] { (void)interchange::export_model(base::posix_file_system(), options); }).code(),
+      base::Code::Conflict);
   EXPECT_EQ(contents_of(path() / "thesis").at("chapter.txt"), "years of work");
 }
 
@@ -286,21 +293,21 @@ TEST_F(Export, ADamagedNewestCheckpointIsPassedOver) {
   auto bytes = contents_of(newest).at("model.safetensors");
   bytes[bytes.size() / 2] ^= 1;
   write_text(newest / "model.safetensors", bytes);
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = path() / "run";
   options.output = path() / "model";
-  EXPECT_EQ(export_model(base::posix_file_system(), options).step, 3);
+  EXPECT_EQ(interchange::export_model(base::posix_file_system(), options).step, 3);
   options.checkpoint = newest;
   options.output = path() / "damaged";
   const base::Error error =
-      error_of([&] { (void)export_model(base::posix_file_system(), options); });
+      error_of([&] { (void)interchange::export_model(base::posix_file_system(), options); });
   EXPECT_NE(std::string(error.what()).find("is damaged"), std::string::npos) << error.what();
   EXPECT_TRUE(names("damaged").empty());
 }
 
 struct BadExport {
   const char* name;
-  std::function<void(const base::Path& run, ExportOptions* options)> spoil;
+  std::function<void(const base::Path& run, interchange::ExportOptions* options)> spoil;
   const char* says;
 };
 
@@ -364,7 +371,7 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
       {"moments without heads",
        [](auto&, auto* o) {
          o->with_optimizer = true;
-         o->model = HuggingFaceClass::Encoder;
+         o->model = interchange::HuggingFaceClass::Encoder;
        },
        "--with-optimizer"},
       {"a head for nothing to ask",
@@ -372,13 +379,13 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
        "--qa-head goes with"},
       {"a head that is not there",
        [](auto& run, auto* o) {
-         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->model = interchange::HuggingFaceClass::ForQuestionAnswering;
          o->question_head = run / "head.safetensors";
        },
        "head.safetensors"},
       {"a head of another model",
        [](auto& run, auto* o) {
-         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->model = interchange::HuggingFaceClass::ForQuestionAnswering;
          o->question_head = run / "head.safetensors";
          tests::write_tensors(o->question_head, {{"qa_outputs.weight", "F32", {2, 1}, "12345678"},
                                                  {"qa_outputs.bias", "F32", {2}, "12345678"}});
@@ -386,7 +393,7 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
        "'qa_outputs.weight' is F32[2, 1], expected F32[2, 32]"},
       {"a head without numbers",
        [](auto& run, auto* o) {
-         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->model = interchange::HuggingFaceClass::ForQuestionAnswering;
          o->question_head = run / "head.safetensors";
          const std::string ones(2 * 32 * 4, '\xFF');
          tests::write_tensors(o->question_head, {{"qa_outputs.weight", "F32", {2, 32}, ones},
@@ -396,7 +403,7 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
       {"moments of another head",
        [](auto&, auto* o) {
          o->with_optimizer = true;
-         o->model = HuggingFaceClass::ForQuestionAnswering;
+         o->model = interchange::HuggingFaceClass::ForQuestionAnswering;
        },
        "--with-optimizer"},
       {"output below a file", [](auto& run, auto* o) { o->output = run / "run.json" / "model"; },
@@ -415,12 +422,12 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
     const base::Path copy = path() / "copy";
     remove(copy);
     std::filesystem::copy(run(), copy, std::filesystem::copy_options::recursive);
-    ExportOptions options;
+    interchange::ExportOptions options;
     options.checkpoint = copy;
     options.output = path() / "output";
     c.spoil(copy, &options);
     const base::Error error =
-        error_of([&] { (void)export_model(base::posix_file_system(), options); });
+        error_of([&] { (void)interchange::export_model(base::posix_file_system(), options); });
     EXPECT_NE(std::string(error.what()).find(c.says), std::string::npos) << error.what();
     EXPECT_TRUE(names("output").empty());
     EXPECT_EQ(names("").size(), 1U) << "only the copy is there";
@@ -430,10 +437,10 @@ TEST_F(Export, RefusesInOneLineAndLeavesNothing) {
 TEST_F(Export, NoRoomIsNoticedBeforeWriting) {
   FaultyFileSystem files;
   files.set_free_bytes(1 << 20);
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = run();
   options.output = path() / "model";
-  const base::Error error = error_of([&] { (void)export_model(files, options); });
+  const base::Error error = error_of([&] { (void)interchange::export_model(files, options); });
   EXPECT_EQ(error.code(), base::Code::Operator);
   EXPECT_NE(std::string(error.what()).find("no room"), std::string::npos) << error.what();
   EXPECT_TRUE(names("model").empty());
@@ -441,13 +448,13 @@ TEST_F(Export, NoRoomIsNoticedBeforeWriting) {
 
 // Every operation fails once: the old export or the new one is there, whole, and nothing else.
 TEST_F(Export, EveryFailureLeavesOldOrNew) {
-  ExportOptions options;
+  interchange::ExportOptions options;
   options.checkpoint = newest_checkpoint();
   options.output = path() / "model";
   options.force = true;
   const auto good = contents_of(exported("model"));
   FaultyFileSystem files;
-  (void)export_model(files, options);
+  (void)interchange::export_model(files, options);
   const std::int64_t operations = files.operations();
   EXPECT_GT(operations, 50);
   int failures = 0;
@@ -456,7 +463,7 @@ TEST_F(Export, EveryFailureLeavesOldOrNew) {
     FaultyFileSystem faulty;
     faulty.fail_at(n, Fault::Once);
     try {
-      (void)export_model(faulty, options);
+      (void)interchange::export_model(faulty, options);
     } catch (const base::Error& error) {
       ++failures;
     }

@@ -15,9 +15,9 @@ namespace {
 using namespace regatta::trainer;  // the subject
 using nlohmann::json;
 
-HuggingFaceConfig odd_config() {
-  HuggingFaceConfig config;
-  config.shape = {3, 48, 6, 96, 101, 77, 3, Gelu::Tanh, 1e-5F};
+interchange::HuggingFaceConfig odd_config() {
+  interchange::HuggingFaceConfig config;
+  config.shape = {3, 48, 6, 96, 101, 77, 3, contract::Gelu::Tanh, 1e-5F};
   config.dropout = 0.25;
   config.attention_dropout = 0;
   config.pad = 4;
@@ -25,9 +25,10 @@ HuggingFaceConfig odd_config() {
 }
 
 TEST(HuggingFaceConfig, ComesBackAsWritten) {
-  const HuggingFaceConfig config = odd_config();
-  const HuggingFaceConfig read =
-      parse_config(config_json(config, HuggingFaceClass::ForPreTraining), "config.json");
+  const interchange::HuggingFaceConfig config = odd_config();
+  const interchange::HuggingFaceConfig read = interchange::parse_config(
+      interchange::config_json(config, interchange::HuggingFaceClass::ForPreTraining),
+      "config.json");
   EXPECT_EQ(read.shape.layers, 3);
   EXPECT_EQ(read.shape.hidden, 48);
   EXPECT_EQ(read.shape.heads, 6);
@@ -35,7 +36,7 @@ TEST(HuggingFaceConfig, ComesBackAsWritten) {
   EXPECT_EQ(read.shape.vocabulary, 101);
   EXPECT_EQ(read.shape.max_positions, 77);
   EXPECT_EQ(read.shape.token_types, 3);
-  EXPECT_EQ(read.shape.gelu, Gelu::Tanh);
+  EXPECT_EQ(read.shape.gelu, contract::Gelu::Tanh);
   EXPECT_EQ(read.shape.layer_norm_epsilon, 1e-5F);
   EXPECT_EQ(read.dropout, 0.25);
   EXPECT_EQ(read.attention_dropout, 0);
@@ -43,7 +44,8 @@ TEST(HuggingFaceConfig, ComesBackAsWritten) {
 }
 
 TEST(HuggingFaceConfig, SaysWhatTransformersAskFor) {
-  const json config = json::parse(config_json({preset_shape("base")}, HuggingFaceClass::Encoder));
+  const json config = json::parse(interchange::config_json({contract::preset_shape("base")},
+                                                           interchange::HuggingFaceClass::Encoder));
   EXPECT_EQ(config.at("architectures"), json({"BertModel"}));
   EXPECT_EQ(config.at("model_type"), "bert");
   EXPECT_EQ(config.at("hidden_act"), "gelu");
@@ -53,14 +55,14 @@ TEST(HuggingFaceConfig, SaysWhatTransformersAskFor) {
 }
 
 TEST(HuggingFaceConfig, DefaultsAreThoseOfTransformers) {
-  const HuggingFaceConfig config = parse_config(
+  const interchange::HuggingFaceConfig config = interchange::parse_config(
       R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
           "intermediate_size": 8, "classifier_dropout": null, "layer_norm_eps": null,
           "unheard_of": [[1]]})",
       "config.json");
   EXPECT_EQ(config.shape.max_positions, 512);
   EXPECT_EQ(config.shape.token_types, 2);
-  EXPECT_EQ(config.shape.gelu, Gelu::Erf);
+  EXPECT_EQ(config.shape.gelu, contract::Gelu::Erf);
   EXPECT_EQ(config.shape.layer_norm_epsilon, 1e-12F);
   EXPECT_EQ(config.dropout, 0.1);
 }
@@ -97,10 +99,11 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotCompute) {
   };
   for (const BadConfig& c : kCases) {
     SCOPED_TRACE(c.name);
-    json config = json::parse(config_json(odd_config(), HuggingFaceClass::ForPreTraining));
+    json config = json::parse(
+        interchange::config_json(odd_config(), interchange::HuggingFaceClass::ForPreTraining));
     config.update(json::parse(c.change));
     try {
-      (void)parse_config(config.dump(), "dir/config.json");
+      (void)interchange::parse_config(config.dump(), "dir/config.json");
       ADD_FAILURE() << "accepted";
     } catch (const base::Error& error) {
       const std::string message = error.what();
@@ -123,23 +126,26 @@ TEST(HuggingFaceConfig, RefusesWhatIsNoObject) {
                                 std::string(100000, '['),
                                 std::string(100000, '{')};
   for (const std::string& text : kTexts) {
-    EXPECT_THROW((void)parse_config(text, "config.json"), base::Error) << text.substr(0, 20);
-    EXPECT_THROW((void)lower_case_of(text, "tokenizer_config.json"), base::Error);
+    EXPECT_THROW((void)interchange::parse_config(text, "config.json"), base::Error)
+        << text.substr(0, 20);
+    EXPECT_THROW((void)interchange::lower_case_of(text, "tokenizer_config.json"), base::Error);
   }
 }
 
 TEST(HuggingFaceNames, EveryTensorHasOneThatIsRead) {
-  const TensorTable table = make_tensor_table(odd_config().shape);
+  const contract::TensorTable table = contract::make_tensor_table(odd_config().shape);
   std::set<std::string> all;
-  for (const TensorEntry& entry : table.tensors) {
-    const auto name = exported_name(entry.name, HuggingFaceClass::ForPreTraining);
+  for (const contract::TensorEntry& entry : table.tensors) {
+    const auto name =
+        interchange::exported_name(entry.name, interchange::HuggingFaceClass::ForPreTraining);
     EXPECT_EQ(name, entry.name);
-    const std::vector<std::string> names = imported_names(entry.name);
+    const std::vector<std::string> names = interchange::imported_names(entry.name);
     EXPECT_EQ(names.front(), entry.name);
     for (const std::string& known : names) {
       EXPECT_TRUE(all.insert(known).second) << known << " is two tensors' name";
     }
-    const auto encoder = exported_name(entry.name, HuggingFaceClass::Encoder);
+    const auto encoder =
+        interchange::exported_name(entry.name, interchange::HuggingFaceClass::Encoder);
     EXPECT_TRUE(!encoder || std::find(names.begin(), names.end(), *encoder) != names.end());
   }
   for (const char* name :
@@ -152,11 +158,12 @@ TEST(HuggingFaceNames, EveryTensorHasOneThatIsRead) {
 
 TEST(HuggingFaceTokenizer, CaseComesBack) {
   for (const bool lower : {false, true}) {
-    EXPECT_EQ(lower_case_of(tokenizer_config_json(lower, 64), "t"), lower);
+    EXPECT_EQ(interchange::lower_case_of(interchange::tokenizer_config_json(lower, 64), "t"),
+              lower);
   }
-  EXPECT_EQ(lower_case_of("{}", "t"), std::nullopt);
-  EXPECT_EQ(lower_case_of(R"({"do_lower_case": "yes"})", "t"), std::nullopt);
-  const json special = json::parse(special_tokens_json());
+  EXPECT_EQ(interchange::lower_case_of("{}", "t"), std::nullopt);
+  EXPECT_EQ(interchange::lower_case_of(R"({"do_lower_case": "yes"})", "t"), std::nullopt);
+  const json special = json::parse(interchange::special_tokens_json());
   EXPECT_EQ(special.at("mask_token"), "[MASK]");
 }
 

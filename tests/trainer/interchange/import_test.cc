@@ -22,22 +22,22 @@ constexpr char kWords[] = "bert.embeddings.word_embeddings.weight";
 
 class Import : public TrainedRun {
  protected:
-  [[nodiscard]] ImportOptions options(const base::Path& from) const {
-    ImportOptions options;
+  [[nodiscard]] interchange::ImportOptions options(const base::Path& from) const {
+    interchange::ImportOptions options;
     options.from = from;
     options.run_file = run_file();
     options.run_directory = path() / "imported";
     return options;
   }
-  [[nodiscard]] static ImportReport import(const ImportOptions& options) {
-    return import_model(base::posix_file_system(), base::system_clock(), options);
+  [[nodiscard]] static interchange::ImportReport import(const interchange::ImportOptions& options) {
+    return interchange::import_model(base::posix_file_system(), base::system_clock(), options);
   }
   // The model that a run directory exports.
   std::string model_of(const base::Path& run_directory, const std::string& name) {
-    ExportOptions options;
+    interchange::ExportOptions options;
     options.checkpoint = run_directory;
     options.output = path() / name;
-    (void)export_model(base::posix_file_system(), options);
+    (void)interchange::export_model(base::posix_file_system(), options);
     return contents_of(options.output).at("model.safetensors");
   }
 };
@@ -47,7 +47,8 @@ std::string half_bytes(const std::string& bytes, bool brain) {
   for (std::size_t i = 0; i < bytes.size(); i += 4) {
     float value = 0;
     std::memcpy(&value, bytes.data() + i, 4);
-    const std::uint16_t bits = brain ? bf16_from_float(value) : fp16_from_float(value);
+    const std::uint16_t bits =
+        brain ? device::bf16_from_float(value) : device::fp16_from_float(value);
     halves.append(reinterpret_cast<const char*>(&bits), 2);
   }
   return halves;
@@ -55,7 +56,7 @@ std::string half_bytes(const std::string& bytes, bool brain) {
 
 TEST_F(Import, ExportAndImportAndExportIsTheSame) {
   const base::Path model = exported("model");
-  const ImportReport report = import(options(model));
+  const interchange::ImportReport report = import(options(model));
   EXPECT_EQ(report.step, 0);
   EXPECT_TRUE(report.notes.empty()) << report.notes.front();
   EXPECT_EQ(model_of(path() / "imported", "again"), contents_of(model).at("model.safetensors"));
@@ -70,12 +71,12 @@ TEST_F(Import, ExportAndImportAndExportIsTheSame) {
 TEST_F(Import, WithMomentsARunGoesOnBitForBit) {
   const auto checkpoints = checkpoints_of(run());
   ASSERT_GE(checkpoints.size(), 2U);
-  ExportOptions out;
+  interchange::ExportOptions out;
   out.checkpoint = checkpoints.front();  // step 3 of 6
   out.output = path() / "model";
   out.with_optimizer = true;
-  EXPECT_EQ(export_model(base::posix_file_system(), out).step, 3);
-  ImportOptions in = options(out.output);
+  EXPECT_EQ(interchange::export_model(base::posix_file_system(), out).step, 3);
+  interchange::ImportOptions in = options(out.output);
   in.with_optimizer = true;
   EXPECT_EQ(import(in).step, 3);
   train_run(run_file(), path() / "imported");
@@ -83,43 +84,43 @@ TEST_F(Import, WithMomentsARunGoesOnBitForBit) {
 }
 
 TEST_F(Import, AnEncoderGetsNewHeads) {
-  ExportOptions out;
+  interchange::ExportOptions out;
   out.checkpoint = run();
   out.output = path() / "encoder";
-  out.model = HuggingFaceClass::Encoder;
-  (void)export_model(base::posix_file_system(), out);
-  const ImportReport report = import(options(out.output));
+  out.model = interchange::HuggingFaceClass::Encoder;
+  (void)interchange::export_model(base::posix_file_system(), out);
+  const interchange::ImportReport report = import(options(out.output));
   ASSERT_EQ(report.notes.size(), 2U);
   EXPECT_NE(report.notes[0].find("cls.predictions."), std::string::npos);
   EXPECT_NE(report.notes[1].find("cls.seq_relationship."), std::string::npos);
-  const Dataset data = Dataset::open(dataset());
-  RunConfig config = small_run_config(data);
+  const data::Dataset data = data::Dataset::open(dataset());
+  contract::RunConfig config = small_run_config(data);
   config.model.max_positions = 48;
-  const TensorTable table = make_tensor_table(config.model);
-  const std::vector<float> fresh = initial_weights(table, config.seed);
+  const contract::TensorTable table = contract::make_tensor_table(config.model);
+  const std::vector<float> fresh = model::initial_weights(table, config.seed);
   (void)model_of(path() / "imported", "whole");
   for (const StoredTensor& tensor : read_tensors(path() / "whole" / "model.safetensors")) {
     if (tensor.name.rfind("cls.", 0) != 0) continue;
-    const TensorEntry& entry = table.at(tensor.name);
+    const contract::TensorEntry& entry = table.at(tensor.name);
     EXPECT_EQ(std::memcmp(tensor.bytes.data(), fresh.data() + entry.offset, tensor.bytes.size()), 0)
         << tensor.name;
   }
-  ExportOptions again = out;
+  interchange::ExportOptions again = out;
   again.checkpoint = path() / "imported";
   again.output = path() / "again";
-  (void)export_model(base::posix_file_system(), again);
+  (void)interchange::export_model(base::posix_file_system(), again);
   EXPECT_EQ(contents_of(path() / "again"), contents_of(path() / "encoder"));
 }
 
 // Forms of one model that mean the same weights.
 // A run trains the heads of pre-training, so of a question answering model it takes the encoder.
 TEST_F(Import, OfAQuestionAnsweringModelTheEncoderIsKept) {
-  ExportOptions out;
+  interchange::ExportOptions out;
   out.checkpoint = run();
   out.output = path() / "answers";
-  out.model = HuggingFaceClass::ForQuestionAnswering;
-  (void)export_model(base::posix_file_system(), out);
-  const ImportReport report = import(options(out.output));
+  out.model = interchange::HuggingFaceClass::ForQuestionAnswering;
+  (void)interchange::export_model(base::posix_file_system(), out);
+  const interchange::ImportReport report = import(options(out.output));
   std::string notes;
   for (const std::string& note : report.notes) notes += note + "\n";
   EXPECT_EQ(notes,
@@ -127,11 +128,11 @@ TEST_F(Import, OfAQuestionAnsweringModelTheEncoderIsKept) {
             "no cls.predictions.*: initialised as for a new run\n"
             "no cls.seq_relationship.*: initialised as for a new run\n"
             "2 tensors were not used, the first is 'qa_outputs.weight'\n");
-  ExportOptions again = out;
+  interchange::ExportOptions again = out;
   again.checkpoint = path() / "imported";
   again.output = path() / "again";
   again.question_head = out.output / "model.safetensors";
-  (void)export_model(base::posix_file_system(), again);
+  (void)interchange::export_model(base::posix_file_system(), again);
   EXPECT_EQ(contents_of(path() / "again"), contents_of(path() / "answers"));
 }
 
@@ -159,7 +160,7 @@ TEST_F(Import, OldNamesAndTiedCopiesAreTheSameModel) {
   tensors.push_back({"classifier.weight", "F32", {1}, std::string(4, '\0')});
   const std::string plain = contents_of(model).at("model.safetensors");
   write_tensors(model / "model.safetensors", tensors, {});
-  const ImportReport report = import(options(model));
+  const interchange::ImportReport report = import(options(model));
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0], "1 tensors were not used, the first is 'classifier.weight'");
   EXPECT_EQ(model_of(path() / "imported", "again"), plain);
@@ -176,7 +177,7 @@ TEST_F(Import, HalfPrecisionIsWidened) {
       tensor.bytes = half_bytes(tensor.bytes, brain);
     }
     write_tensors(model / "model.safetensors", tensors);
-    ImportOptions in = options(model);
+    interchange::ImportOptions in = options(model);
     in.run_directory = path() / ("imported" + dtype);
     (void)import(in);
     (void)model_of(in.run_directory, "again" + dtype);
@@ -202,7 +203,7 @@ TEST_F(Import, PaddedVocabularyRowsAreCut) {
   write_tensors(model / "model.safetensors", tensors);
   change_config(model,
                 [](json& config) { config["vocab_size"] = config["vocab_size"].get<int>() + 3; });
-  const ImportReport report = import(options(model));
+  const interchange::ImportReport report = import(options(model));
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0], "3 rows beyond the vocabulary were cut");
   EXPECT_EQ(model_of(path() / "imported", "again"), plain);
@@ -210,7 +211,7 @@ TEST_F(Import, PaddedVocabularyRowsAreCut) {
 
 struct BadImport {
   const char* name;
-  std::function<void(const base::Path& model, ImportOptions* options)> spoil;
+  std::function<void(const base::Path& model, interchange::ImportOptions* options)> spoil;
   const char* says;
 };
 
@@ -321,12 +322,12 @@ std::vector<BadImport> bad_weights() {
 
 std::vector<BadImport> bad_descriptions() {
   const auto config = [](const char* key, const json& value) {
-    return [key, value](const base::Path& model, ImportOptions*) {
+    return [key, value](const base::Path& model, interchange::ImportOptions*) {
       change_config(model, [&](json& text) { text[key] = value; });
     };
   };
   const auto run_file = [](const char* from, const char* to) {
-    return [from, to](const base::Path& model, ImportOptions* options) {
+    return [from, to](const base::Path& model, interchange::ImportOptions* options) {
       std::string text = contents_of(options->run_file.parent_path()).at("run.yaml");
       const auto at = text.find(from);
       ASSERT_NE(at, std::string::npos) << from;
@@ -410,7 +411,7 @@ TEST_F(Import, RefusesInOneLineAndLeavesNothing) {
   for (const BadImport& c : cases) {
     SCOPED_TRACE(c.name);
     const base::Path model = exported("model");
-    ImportOptions in = options(model);
+    interchange::ImportOptions in = options(model);
     c.spoil(model, &in);
     const base::Error error = error_of([&] { (void)import(in); });
     EXPECT_NE(std::string(error.what()).find(c.says), std::string::npos) << error.what();
@@ -471,7 +472,7 @@ TEST_F(Import, AWrongFileIsRefusedBeforeRoomIsMade) {
 
 TEST_F(Import, MomentsOfAFinishedRunAreRefused) {
   const base::Path model = exported("model", true);
-  ImportOptions in = options(model);
+  interchange::ImportOptions in = options(model);
   in.with_optimizer = true;
   const base::Error error = error_of([&] { (void)import(in); });
   EXPECT_NE(std::string(error.what()).find("raise steps"), std::string::npos) << error.what();
@@ -482,7 +483,7 @@ TEST_F(Import, MomentsOfAFinishedRunAreRefused) {
 TEST_F(Import, EveryFailureLeavesAllOrNothing) {
   const base::Path model = exported("model");
   FaultyFileSystem counting;
-  (void)import_model(counting, base::system_clock(), options(model));
+  (void)interchange::import_model(counting, base::system_clock(), options(model));
   base::posix_file_system().remove_tree(path() / "imported");
   int failures = 0;
   for (std::int64_t n = 1; n <= counting.operations(); ++n) {
@@ -491,7 +492,7 @@ TEST_F(Import, EveryFailureLeavesAllOrNothing) {
     faulty.fail_at(n, Fault::Once);
     bool made = true;
     try {
-      (void)import_model(faulty, base::system_clock(), options(model));
+      (void)interchange::import_model(faulty, base::system_clock(), options(model));
     } catch (const base::Error& error) {
       ++failures;
       made = false;

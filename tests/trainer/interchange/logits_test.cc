@@ -15,9 +15,9 @@
 #include "tests/trainer/interchange/trained_run.h"
 #include "tests/trainer/model/reference_bert.h"
 #include "tests/trainer/model/rounding.h"
+#include "trainer/cpu/cpu_device.h"
 #include "trainer/model/activation_layout.h"
 #include "trainer/model/bert.h"
-#include "trainer/cpu/cpu_device.h"
 
 namespace regatta::tests {
 namespace {
@@ -27,9 +27,9 @@ using nlohmann::json;
 
 constexpr double kDeadline = 200;  // seconds of Python, on any machine
 
-Sample random_sample(int length, const std::vector<std::int32_t>& masked, int vocabulary,
-                     std::mt19937* random) {
-  Sample sample;
+samples::Sample random_sample(int length, const std::vector<std::int32_t>& masked, int vocabulary,
+                              std::mt19937* random) {
+  samples::Sample sample;
   for (int i = 0; i < length; ++i) {
     sample.ids.push_back(
         static_cast<std::int32_t>((*random)() % static_cast<unsigned>(vocabulary)));
@@ -40,7 +40,7 @@ Sample random_sample(int length, const std::vector<std::int32_t>& masked, int vo
   return sample;
 }
 
-std::vector<Sample> samples_for(const ModelShape& shape) {
+std::vector<samples::Sample> samples_for(const contract::ModelShape& shape) {
   std::mt19937 random(4);
   return {
       random_sample(2, {0, 1}, shape.vocabulary, &random),
@@ -49,11 +49,11 @@ std::vector<Sample> samples_for(const ModelShape& shape) {
 }
 
 // Of a checkpoint, by tensor.
-ReferenceWeights weights_of(const base::Path& checkpoint, const TensorTable& table) {
+ReferenceWeights weights_of(const base::Path& checkpoint, const contract::TensorTable& table) {
   const auto reader = checkpoint::SafetensorsReader::open(base::posix_file_system(),
                                                           checkpoint / "model.safetensors");
   ReferenceWeights weights;
-  for (const TensorEntry& entry : table.tensors) {
+  for (const contract::TensorEntry& entry : table.tensors) {
     std::vector<float> values(static_cast<std::size_t>(entry.size));
     reader.read(entry.name, "F32", entry.shape, std::as_writable_bytes(std::span(values)));
     const auto columns = static_cast<std::size_t>(entry.shape.back());
@@ -63,25 +63,26 @@ ReferenceWeights weights_of(const base::Path& checkpoint, const TensorTable& tab
 }
 
 // MLM logits position by position, and the NSP logits after each sample, of the trainer.
-std::vector<double> our_logits(const ReferenceWeights& weights, const ModelShape& shape,
-                               const std::vector<Sample>& samples) {
-  const auto device = make_cpu_device(1);
-  Bert model(*device, shape, {{}, Dtype::Float32, {1}, true});
+std::vector<double> our_logits(const ReferenceWeights& weights, const contract::ModelShape& shape,
+                               const std::vector<samples::Sample>& samples) {
+  const auto device = cpu::make_cpu_device(1);
+  model::Bert model(*device, shape, {{}, device::Dtype::Float32, {1}, true});
   std::vector<float> arena(static_cast<std::size_t>(model.table().arena_size), 0.0F);
-  for (const TensorEntry& entry : model.table().tensors) {
+  for (const contract::TensorEntry& entry : model.table().tensors) {
     std::transform(weights.at(entry.name).values.begin(), weights.at(entry.name).values.end(),
                    arena.begin() + entry.offset,
                    [](double value) { return static_cast<float>(value); });
   }
   device->copy_to_device(0, model.parameters(), arena.data());
   std::vector<double> logits;
-  for (const Sample& sample : samples) {  // one at a time: a batch of its own exact room
-    const PackedBatch batch = collate({sample}, {0});
+  for (const samples::Sample& sample : samples) {  // one at a time: a batch of its own exact room
+    const samples::PackedBatch batch = samples::collate({sample}, {0});
     model.reset_statistics();
     model.upload(batch, 1, {batch.masked(), 1});
-    model.forward(Mode::Evaluation);
-    const ActivationLayout layout = activation_layout(shape, room_for(batch, {1}), Dtype::Float32);
-    const auto take = [&](const Buffer& buffer, std::int64_t rows, std::int64_t stride,
+    model.forward(model::Mode::Evaluation);
+    const model::ActivationLayout layout =
+        model::activation_layout(shape, model::room_for(batch, {1}), device::Dtype::Float32);
+    const auto take = [&](const model::Buffer& buffer, std::int64_t rows, std::int64_t stride,
                           std::int64_t columns) {
       std::vector<float> all(static_cast<std::size_t>(rows * stride));
       device->copy_to_host(0, all.data(),
@@ -94,7 +95,7 @@ std::vector<double> our_logits(const ReferenceWeights& weights, const ModelShape
         }
       }
     };
-    take(layout.logits, batch.masked(), vocabulary_rows(shape), shape.vocabulary);
+    take(layout.logits, batch.masked(), contract::vocabulary_rows(shape), shape.vocabulary);
     take(layout.next_logits, 1, 2, 2);
   }
   return logits;
@@ -116,11 +117,11 @@ struct Exact {
   std::vector<ReferenceLogits> groups;
   std::vector<double> limits;
 };
-Exact exact_logits(const ModelShape& shape, const ReferenceWeights& weights,
-                   const std::vector<Sample>& samples) {
+Exact exact_logits(const contract::ModelShape& shape, const ReferenceWeights& weights,
+                   const std::vector<samples::Sample>& samples) {
   Exact exact;
   std::size_t count = 0;
-  for (const Sample& sample : samples) {
+  for (const samples::Sample& sample : samples) {
     for (ReferenceLogits& group : reference_logits(shape, weights, sample)) {
       count += group.values.size();
       exact.groups.push_back(std::move(group));
@@ -203,9 +204,10 @@ void expect_near(const char* where, const std::vector<double>& ours, const Answe
 
 class Logits : public TrainedRun, public testing::WithParamInterface<const char*> {
  protected:
-  [[nodiscard]] static ModelShape shape() {
-    ModelShape shape = parse_run_config(run_text(dataset(), {GetParam(), 40, 40, ""}), "run").model;
-    shape.vocabulary = static_cast<int>(Dataset::open(dataset()).vocabulary().size());
+  [[nodiscard]] static contract::ModelShape shape() {
+    contract::ModelShape shape =
+        contract::parse_run_config(run_text(dataset(), {GetParam(), 40, 40, ""}), "run").model;
+    shape.vocabulary = static_cast<int>(data::Dataset::open(dataset()).vocabulary().size());
     return shape;
   }
   // Of a run of 40 steps, exported to path() / "model": its checkpoint's weights.
@@ -213,23 +215,24 @@ class Logits : public TrainedRun, public testing::WithParamInterface<const char*
     const base::Path file = path() / "run.yaml";
     write_text(file, run_text(dataset(), {GetParam(), 40, 40, ""}));
     train_run(file, path() / "run");
-    ExportOptions options;
+    interchange::ExportOptions options;
     options.checkpoint = path() / "run";
     options.output = path() / "model";
-    const ExportReport report = export_model(base::posix_file_system(), options);
+    const interchange::ExportReport report =
+        interchange::export_model(base::posix_file_system(), options);
     EXPECT_EQ(report.step, 40);
     return weights_of(path() / "run" / "checkpoints" / report.checkpoint,
-                      make_tensor_table(shape()));
+                      contract::make_tensor_table(shape()));
   }
 };
 
 TEST_P(Logits, AreThoseOfAnotherImplementation) {
   const ReferenceWeights weights = export_trained();
-  const std::vector<Sample> samples = samples_for(shape());
+  const std::vector<samples::Sample> samples = samples_for(shape());
   const std::vector<double> ours = our_logits(weights, shape(), samples);
   const Exact exact = exact_logits(shape(), weights, samples);
   json asked;
-  for (const Sample& sample : samples) {
+  for (const samples::Sample& sample : samples) {
     asked.push_back({{"ids", sample.ids},
                      {"types", sample.types},
                      {"masked_positions", sample.masked_positions}});
@@ -252,18 +255,19 @@ TEST_P(Logits, AreThoseOfAnotherImplementation) {
 // What a wrong export or a wrong kernel would be off by is beyond the limit, by a multiple.
 TEST_P(Logits, AreFarFromThoseOfAnotherModel) {
   const ReferenceWeights weights = export_trained();
-  const std::vector<Sample> samples = samples_for(shape());
+  const std::vector<samples::Sample> samples = samples_for(shape());
   const Exact exact = exact_logits(shape(), weights, samples);
-  using Change = std::function<void(ModelShape*, ReferenceWeights*)>;
+  using Change = std::function<void(contract::ModelShape*, ReferenceWeights*)>;
   const std::pair<const char*, Change> faults[] = {
       {"the other GELU",
-       [](ModelShape* other, ReferenceWeights*) {
-         other->gelu = other->gelu == Gelu::Erf ? Gelu::Tanh : Gelu::Erf;
+       [](contract::ModelShape* other, ReferenceWeights*) {
+         other->gelu =
+             other->gelu == contract::Gelu::Erf ? contract::Gelu::Tanh : contract::Gelu::Erf;
        }},
       {"epsilon 1e-5",
-       [](ModelShape* other, ReferenceWeights*) { other->layer_norm_epsilon = 1e-5F; }},
+       [](contract::ModelShape* other, ReferenceWeights*) { other->layer_norm_epsilon = 1e-5F; }},
       {"a transposed weight",
-       [](ModelShape*, ReferenceWeights* other) {
+       [](contract::ModelShape*, ReferenceWeights* other) {
          ReferenceWeight& weight = other->at("bert.encoder.layer.1.attention.self.query.weight");
          for (std::size_t r = 0; r < weight.rows; ++r) {
            for (std::size_t c = 0; c < r; ++c) {
@@ -272,7 +276,7 @@ TEST_P(Logits, AreFarFromThoseOfAnotherModel) {
            }
          }
        }},
-      {"weights in bfloat16", [](ModelShape*, ReferenceWeights* other) {
+      {"weights in bfloat16", [](contract::ModelShape*, ReferenceWeights* other) {
          for (auto& [name, weight] : *other) {
            for (double& value : weight.values) {
              int exponent = 0;
@@ -282,7 +286,7 @@ TEST_P(Logits, AreFarFromThoseOfAnotherModel) {
          }
        }}};
   for (const auto& [name, change] : faults) {
-    ModelShape other_shape = shape();
+    contract::ModelShape other_shape = shape();
     ReferenceWeights other_weights = weights;
     change(&other_shape, &other_weights);
     const double off =

@@ -21,10 +21,10 @@ constexpr int kSteps = 6;
 constexpr float kPoison = 1000;
 
 class PaddedVocabulary : public OnSmallDataset<60>,
-                         public testing::WithParamInterface<OptimizerKind> {
+                         public testing::WithParamInterface<contract::OptimizerKind> {
  protected:
-  static RunConfig config() {
-    RunConfig config = small_run_config(*dataset_);
+  static contract::RunConfig config() {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.model.vocabulary = (config.model.vocabulary + 63) / 64 * 64 + 5;  // 59 rows are padding
     config.batch_size = 8;
     config.steps = 50;
@@ -33,9 +33,9 @@ class PaddedVocabulary : public OnSmallDataset<60>,
     return config;
   }
   // The elements of the arena that belong to no tensor: padding of the vocabulary, and of sizes.
-  static std::vector<bool> gaps(const TensorTable& table) {
+  static std::vector<bool> gaps(const contract::TensorTable& table) {
     std::vector<bool> gap(static_cast<std::size_t>(table.arena_size), true);
-    for (const TensorEntry& entry : table.tensors) {
+    for (const contract::TensorEntry& entry : table.tensors) {
       std::fill_n(gap.begin() + entry.offset, entry.size, false);
     }
     return gap;
@@ -48,16 +48,16 @@ class PaddedVocabulary : public OnSmallDataset<60>,
   };
   // After some steps with `filling` in all gaps.
   static Outcome train(float filling) {
-    const RunConfig c = config();
-    const auto device = make_cpu_device(1);
-    const SampleSource source(*dataset_, Split::Training, c.data, c.seed);
-    SingleCommunicator communicator;
-    const TensorTable table = make_tensor_table(c.model);
-    TrainLoop loop(*device, communicator, base::system_clock(), c,
-                   topology::default_plan(static_cast<int>(table.tensors.size())),
-                   stream_of(source));
-    TrainingState start;
-    start.parameters = initial_weights(table, c.seed);
+    const contract::RunConfig c = config();
+    const auto device = cpu::make_cpu_device(1);
+    const samples::SampleSource source(*dataset_, data::Split::Training, c.data, c.seed);
+    ranks::SingleCommunicator communicator;
+    const contract::TensorTable table = contract::make_tensor_table(c.model);
+    step::TrainLoop loop(*device, communicator, base::system_clock(), c,
+                         topology::plan::default_plan(static_cast<int>(table.tensors.size())),
+                         samples::stream_of(source));
+    step::TrainingState start;
+    start.parameters = model::initial_weights(table, c.seed);
     loop.load(start);
     const std::vector<bool> gap = gaps(table);
     for (std::size_t i = 0; i < gap.size(); ++i) {
@@ -69,7 +69,8 @@ class PaddedVocabulary : public OnSmallDataset<60>,
     for (std::int64_t step = 1; step <= kSteps; ++step) {
       outcome.losses.push_back(loop.step(step).loss);
     }
-    outcome.evaluated = loop.evaluate(evaluation_samples(*dataset_, c.data, 20), kSteps).mlm_loss;
+    outcome.evaluated =
+        loop.evaluate(samples::evaluation_samples(*dataset_, c.data, 20), kSteps).mlm_loss;
     for (const auto& [view, to] : {std::pair(loop.model().parameters(), &outcome.parameters),
                                    {loop.model().gradients(), &outcome.gradients}}) {
       to->resize(static_cast<std::size_t>(view.size));
@@ -81,9 +82,9 @@ class PaddedVocabulary : public OnSmallDataset<60>,
 };
 
 TEST_P(PaddedVocabulary, StaysZeroAndGetsNoGradient) {
-  const TensorTable table = make_tensor_table(config().model);
+  const contract::TensorTable table = contract::make_tensor_table(config().model);
   const std::vector<bool> gap = gaps(table);
-  const TensorEntry& words = table.at("bert.embeddings.word_embeddings.weight");
+  const contract::TensorEntry& words = table.at("bert.embeddings.word_embeddings.weight");
   ASSERT_EQ(words.size,
             static_cast<std::int64_t>(config().model.vocabulary) * config().model.hidden);
   for (std::int64_t i = 0; i < std::int64_t{59} * config().model.hidden; ++i) {
@@ -103,7 +104,7 @@ TEST_P(PaddedVocabulary, IsMaskedAndNeverUpdated) {
   const Outcome poisoned = train(kPoison);
   EXPECT_EQ(poisoned.losses, clean.losses);
   EXPECT_EQ(poisoned.evaluated, clean.evaluated);
-  const std::vector<bool> gap = gaps(make_tensor_table(config().model));
+  const std::vector<bool> gap = gaps(contract::make_tensor_table(config().model));
   for (std::size_t i = 0; i < gap.size(); ++i) {
     ASSERT_EQ(poisoned.parameters[i], gap[i] ? kPoison : clean.parameters[i]) << i;
     ASSERT_EQ(poisoned.gradients[i], clean.gradients[i]) << i;
@@ -111,9 +112,10 @@ TEST_P(PaddedVocabulary, IsMaskedAndNeverUpdated) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, PaddedVocabulary,
-                         testing::Values(OptimizerKind::AdamW, OptimizerKind::Lamb),
+                         testing::Values(contract::OptimizerKind::AdamW,
+                                         contract::OptimizerKind::Lamb),
                          [](const auto& tested) {
-                           return tested.param == OptimizerKind::Lamb ? "lamb" : "adamw";
+                           return tested.param == contract::OptimizerKind::Lamb ? "lamb" : "adamw";
                          });
 
 }  // namespace

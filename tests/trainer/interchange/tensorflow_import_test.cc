@@ -97,22 +97,22 @@ class TensorflowImport : public TrainedRun {
                    "vocab_size": 999, "hidden_act": "gelu", "pooler_type": "first_token"})");
     return directory / "bert_model.ckpt";
   }
-  [[nodiscard]] ImportOptions options(const base::Path& from) const {
-    ImportOptions options;
+  [[nodiscard]] interchange::ImportOptions options(const base::Path& from) const {
+    interchange::ImportOptions options;
     options.from = from;
     options.run_file = run_file();
     options.run_directory = path() / "imported";
     options.with_optimizer = true;
     return options;
   }
-  static ImportReport import(const ImportOptions& options) {
-    return import_model(base::posix_file_system(), base::system_clock(), options);
+  static interchange::ImportReport import(const interchange::ImportOptions& options) {
+    return interchange::import_model(base::posix_file_system(), base::system_clock(), options);
   }
 };
 
 // Kernels are transposed back, moments and step are taken along: bit for bit.
 TEST_F(TensorflowImport, ARunGoesOnAsIfItHadNeverLeft) {
-  const ImportReport report = import(options(write(tensors())));
+  const interchange::ImportReport report = import(options(write(tensors())));
   EXPECT_EQ(report.step, 3);
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_NE(report.notes[0].find("the run file says erf"), std::string::npos) << report.notes[0];
@@ -133,9 +133,9 @@ TEST_F(TensorflowImport, WithoutMomentsPaddedAndWithMoreThanAModel) {
   padded["cls/squad/output_bias"] = {kFloat32, {2}, std::string(8, '\0')};
   const base::Path prefix = write(padded);
   base::posix_file_system().remove_file(prefix.parent_path() / "bert_config.json");
-  ImportOptions in = options(prefix.string() + ".index");
+  interchange::ImportOptions in = options(prefix.string() + ".index");
   in.with_optimizer = false;
-  const ImportReport report = import(in);
+  const interchange::ImportReport report = import(in);
   EXPECT_EQ(report.step, 0);
   ASSERT_EQ(report.notes.size(), 5U);
   EXPECT_NE(report.notes[0].find("no bert_config.json"), std::string::npos);
@@ -147,7 +147,7 @@ TEST_F(TensorflowImport, WithoutMomentsPaddedAndWithMoreThanAModel) {
 struct BadCheckpoint {
   const char* name;
   std::function<void(Tensors*)> spoil;
-  std::function<void(const base::Path& prefix, ImportOptions*)> after;
+  std::function<void(const base::Path& prefix, interchange::ImportOptions*)> after;
   const char* says;
 };
 
@@ -219,7 +219,7 @@ TEST_F(TensorflowImport, RefusesInOneLineAndLeavesNothing) {
     Tensors spoilt = tensors();
     c.spoil(&spoilt);
     const base::Path prefix = write(spoilt);
-    ImportOptions in = options(prefix);
+    interchange::ImportOptions in = options(prefix);
     c.after(prefix, &in);
     const base::Error error = error_of([&] { (void)import(in); });
     EXPECT_NE(std::string(error.what()).find(c.says), std::string::npos) << error.what();
@@ -234,7 +234,8 @@ TEST_F(TensorflowImport, RealFilesAreToldApart) {
   const base::Path weights = shared_path("data/weights");
   write_text(path() / "base.yaml", "name: base\nmodel: {preset: base}\nsteps: 9\ndata: {path: " +
                                        dataset().string() + "}\n");
-  ImportOptions in = options(weights / "google_bert_base_index_only" / "bert_model.ckpt");
+  interchange::ImportOptions in =
+      options(weights / "google_bert_base_index_only" / "bert_model.ckpt");
   in.run_file = path() / "base.yaml";
   const base::Error missing = error_of([&] { (void)import(in); });
   EXPECT_NE(std::string(missing.what()).find("is missing"), std::string::npos) << missing.what();

@@ -31,14 +31,15 @@ std::string run_text(const base::Path& dataset, const RunText& text) {
 void train_run(const base::Path& run_file, const base::Path& run) {
   if (!disk().exists(run / "run.json")) {
     const std::string text = disk().read(run_file, kLimit);
-    (void)trainer::RunDirectory::create(
-        disk(), run, to_json(trainer::parse_run_config(text, run_file.string())));
+    (void)trainer::contract::RunDirectory::create(
+        disk(), run,
+        trainer::contract::to_json(trainer::contract::parse_run_config(text, run_file.string())));
   }
-  trainer::TrainingRunOptions options;
+  trainer::run::TrainingRunOptions options;
   options.variables = [](const char*) -> const char* { return nullptr; };
-  const trainer::TrainingEnd end = trainer::train(
-      disk(), base::system_clock(), trainer::RunDirectory::open(disk(), run), options);
-  ASSERT_EQ(end.code, trainer::ExitCode::Finished);
+  const trainer::run::TrainingEnd end = trainer::run::train(
+      disk(), base::system_clock(), trainer::contract::RunDirectory::open(disk(), run), options);
+  ASSERT_EQ(end.code, trainer::contract::ExitCode::Finished);
 }
 
 std::string newest_state(const base::Path& run) {
@@ -155,11 +156,11 @@ void TrainedRun::TearDownTestSuite() {
 }
 
 base::Path TrainedRun::exported(const std::string& name, bool with_optimizer) {
-  trainer::ExportOptions options;
+  trainer::interchange::ExportOptions options;
   options.checkpoint = run();
   options.output = path() / name;
   options.with_optimizer = with_optimizer;
-  (void)trainer::export_model(disk(), options);
+  (void)trainer::interchange::export_model(disk(), options);
   return options.output;
 }
 

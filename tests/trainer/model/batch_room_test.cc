@@ -16,40 +16,40 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-PackedBatch batch_of(const std::vector<std::pair<int, int>>& lengths) {
-  const ModelShape shape = small_shape(64, 2, Gelu::Erf);
+samples::PackedBatch batch_of(const std::vector<std::pair<int, int>>& lengths) {
+  const contract::ModelShape shape = small_shape(64, 2, contract::Gelu::Erf);
   std::mt19937 random(7);
-  std::vector<Sample> samples;
+  std::vector<samples::Sample> samples;
   std::vector<std::int32_t> ordinals;
   for (const auto& [length, masked] : lengths) {
     ordinals.push_back(static_cast<std::int32_t>(samples.size()));
     samples.push_back(random_sample(length, masked, shape, &random));
   }
-  return collate(samples, ordinals);
+  return samples::collate(samples, ordinals);
 }
 
 TEST(BatchRoom, WithoutABucketIsExactlyTheBatch) {
-  const PackedBatch batch = batch_of({{12, 3}, {5, 1}});
-  EXPECT_EQ(room_for(batch, {1, 0.15, 0}), (BatchRoom{17, 2, 4, 12}));
+  const samples::PackedBatch batch = batch_of({{12, 3}, {5, 1}});
+  EXPECT_EQ(model::room_for(batch, {1, 0.15, 0}), (model::BatchRoom{17, 2, 4, 12}));
 }
 
 TEST(BatchRoom, WithABucketDependsOnTheBucketOnly) {
-  const RoomPolicy policy{64, 0.15, 40};
-  const BatchRoom room = room_for(batch_of({{30, 4}, {40, 6}, {20, 3}}), policy);
+  const model::RoomPolicy policy{64, 0.15, 40};
+  const model::BatchRoom room = model::room_for(batch_of({{30, 4}, {40, 6}, {20, 3}}), policy);
   EXPECT_EQ(room.tokens, 128);
   EXPECT_EQ(room.samples, 8);
   EXPECT_EQ(room.masked, 28);  // ⌈0.15·128⌉ + 8
   EXPECT_EQ(room.max_length, 40);
-  EXPECT_EQ(room, room_for(batch_of({{25, 1}, {40, 2}, {17, 9}, {11, 1}}), policy));
-  EXPECT_EQ(room_for(batch_of({{40, 39}, {20, 1}}), policy).masked, 40) << "all must fit";
+  EXPECT_EQ(room, model::room_for(batch_of({{25, 1}, {40, 2}, {17, 9}, {11, 1}}), policy));
+  EXPECT_EQ(model::room_for(batch_of({{40, 39}, {20, 1}}), policy).masked, 40) << "all must fit";
 }
 
 TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
-  const PackedBatch batch = batch_of({{12, 3}, {5, 1}});
-  const BatchRoom room = room_for(batch, {64, 0.15, 0});
-  const InputLayout layout = input_layout(room);
+  const samples::PackedBatch batch = batch_of({{12, 3}, {5, 1}});
+  const model::BatchRoom room = model::room_for(batch, {64, 0.15, 0});
+  const model::InputLayout layout = model::input_layout(room);
   std::vector<std::int32_t> block(static_cast<std::size_t>(layout.size), 77);
-  write_inputs(batch, {9, 0.25F, 0.5F}, room, block.data());
+  model::write_inputs(batch, {9, 0.25F, 0.5F}, room, block.data());
   const auto part = [&](std::int64_t offset, std::int64_t count) {
     return std::vector<std::int32_t>(block.begin() + offset, block.begin() + offset + count);
   };
@@ -79,86 +79,87 @@ TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
 }
 
 TEST(ActivationLayout, BuffersAreAlignedAndDoNotOverlap) {
-  ModelShape shape = preset_shape("tiny");
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.vocabulary = 100;
-  for (const Dtype compute : {Dtype::Float32, Dtype::BFloat16}) {
-    const ActivationLayout layout = activation_layout(shape, {33, 3, 7, 20}, compute);
-    std::vector<Buffer> buffers = {
+  for (const device::Dtype compute : {device::Dtype::Float32, device::Dtype::BFloat16}) {
+    const model::ActivationLayout layout = model::activation_layout(shape, {33, 3, 7, 20}, compute);
+    std::vector<model::Buffer> buffers = {
         layout.branch,          layout.gradient_a,    layout.gradient_b,   layout.gradient_qkv,
         layout.gradient_inner,  layout.masked_hidden, layout.masked_inner, layout.masked_activated,
         layout.masked_gradient, layout.logits,        layout.first_hidden, layout.pooled,
         layout.first_gradient,  layout.next_logits};
-    const auto add_norm = [&](const NormBuffers& norm) {
+    const auto add_norm = [&](const model::NormBuffers& norm) {
       buffers.insert(buffers.end(), {norm.z, norm.mean, norm.rstd, norm.y});
     };
     add_norm(layout.embedding);
     add_norm(layout.masked_norm);
-    for (const LayerBuffers& layer : layout.layers) {
+    for (const model::LayerBuffers& layer : layout.layers) {
       buffers.insert(buffers.end(),
                      {layer.qkv, layer.lse, layer.attention, layer.inner, layer.activated});
       add_norm(layer.attention_norm);
       add_norm(layer.output_norm);
     }
     std::sort(buffers.begin(), buffers.end(),
-              [](const Buffer& a, const Buffer& b) { return a.offset < b.offset; });
+              [](const model::Buffer& a, const model::Buffer& b) { return a.offset < b.offset; });
     std::int64_t end = 0;
-    for (const Buffer& buffer : buffers) {
+    for (const model::Buffer& buffer : buffers) {
       EXPECT_EQ(buffer.offset % 256, 0);
       EXPECT_GE(buffer.offset, end);
       EXPECT_LT(buffer.offset - end, 256);
-      end = buffer.offset + buffer.size * size_of(buffer.dtype);
+      end = buffer.offset + buffer.size * device::size_of(buffer.dtype);
     }
     EXPECT_LE(end, layout.bytes);
     EXPECT_LT(layout.bytes - end, 256);
     EXPECT_EQ(layout.logits.size, 7 * 128);  // rows of the rounded vocabulary
-    EXPECT_EQ(layout.layers[0].lse.dtype, Dtype::Float32);
+    EXPECT_EQ(layout.layers[0].lse.dtype, device::Dtype::Float32);
     EXPECT_EQ(layout.layers[0].qkv.dtype, compute);
   }
 }
 
 TEST(MemoryNeeds, CountsEveryArrayOfARun) {
-  RunConfig config;
-  config.model = preset_shape("tiny");
+  contract::RunConfig config;
+  config.model = contract::preset_shape("tiny");
   config.model.vocabulary = 1000;
   config.batch_size = 64;
   config.micro_batch_size = 16;
   config.data.max_length = 128;
-  const std::int64_t arena = make_tensor_table(config.model).arena_size;
-  const MemoryNeeds plain = memory_needs(config, {}, 1000);
+  const std::int64_t arena = contract::make_tensor_table(config.model).arena_size;
+  const step::MemoryNeeds plain = step::memory_needs(config, {}, 1000);
   EXPECT_EQ(plain.parameters, 4 * arena);
   EXPECT_EQ(plain.gradients, 4 * arena);
   EXPECT_EQ(plain.moments, 8 * arena);
   EXPECT_EQ(plain.statistics, 4 * arena);
   EXPECT_EQ(plain.total(), plain.parameters + plain.gradients + plain.moments + plain.statistics +
                                plain.activations + plain.inputs + plain.workspace);
-  RunConfig silent = config;
+  contract::RunConfig silent = config;
   silent.statistics_every = 0;
-  EXPECT_EQ(memory_needs(silent, {}, 1000).statistics, 0);
+  EXPECT_EQ(step::memory_needs(silent, {}, 1000).statistics, 0);
   EXPECT_EQ(plain.workspace, 1000);
-  RunConfig sharded = config;
+  contract::RunConfig sharded = config;
   sharded.ranks = 8;
   sharded.sharding.optimizer = true;
-  EXPECT_EQ(memory_needs(sharded, {}, 0).moments, arena);
+  EXPECT_EQ(step::memory_needs(sharded, {}, 0).moments, arena);
   sharded.hierarchical = true;
   sharded.ranks_per_node = 4;
-  EXPECT_EQ(memory_needs(sharded, {}, 0).moments, 2 * arena);
+  EXPECT_EQ(step::memory_needs(sharded, {}, 0).moments, 2 * arena);
   EXPECT_EQ(plain.room.tokens, 8192 + 256);  // an evaluation: more than 16 × 128
-  BertOptions options;
-  options.compute = Dtype::BFloat16;
-  const MemoryNeeds half = memory_needs(config, options, 0);
+  model::BertOptions options;
+  options.compute = device::Dtype::BFloat16;
+  const step::MemoryNeeds half = step::memory_needs(config, options, 0);
   EXPECT_EQ(half.parameters, 6 * arena);
   EXPECT_LT(half.activations, 0.55 * static_cast<double>(plain.activations));
   config.micro_batch_size = 0;
   config.batch_size = 256;
-  EXPECT_GT(memory_needs(config, {}, 0).activations, 3.5 * static_cast<double>(plain.activations));
-  EXPECT_NE(describe(plain, config).find("an evaluation"), std::string::npos);
-  const std::string text = describe(memory_needs(config, {}, 0), config);
+  EXPECT_GT(step::memory_needs(config, {}, 0).activations,
+            3.5 * static_cast<double>(plain.activations));
+  EXPECT_NE(step::describe(plain, config).find("an evaluation"), std::string::npos);
+  const std::string text = step::describe(step::memory_needs(config, {}, 0), config);
   EXPECT_NE(text.find("at most"), std::string::npos);
   EXPECT_NE(text.find("batch.micro"), std::string::npos);
 }
 
 TEST(LossScaler, HalvesOnOverflowAndRecovers) {
-  LossScaler scaler(Precision::Float16);
+  step::LossScaler scaler(contract::Precision::Float16);
   EXPECT_EQ(scaler.factor(), 65536);
   EXPECT_TRUE(scaler.observe(false));
   EXPECT_EQ(scaler.factor(), 32768);
@@ -167,16 +168,16 @@ TEST(LossScaler, HalvesOnOverflowAndRecovers) {
   for (int step = 0; step < 16; ++step) EXPECT_TRUE(scaler.observe(false));
   EXPECT_EQ(scaler.factor(), 1);
   EXPECT_FALSE(scaler.observe(false)) << "the loss itself diverges";
-  const LossScaler resumed(Precision::Float16, 512, 1999);
+  const step::LossScaler resumed(contract::Precision::Float16, 512, 1999);
   EXPECT_EQ(resumed.factor(), 512);
-  LossScaler again = resumed;
+  step::LossScaler again = resumed;
   EXPECT_TRUE(again.observe(true));
   EXPECT_EQ(again.factor(), 1024);
 }
 
 // Patience begins anew with an overflow, and the factor has an end.
 TEST(LossScaler, WaitsForAllItsStepsAfterAnOverflowAndStopsAtItsMost) {
-  LossScaler scaler(Precision::Float16, 1024, 1500);
+  step::LossScaler scaler(contract::Precision::Float16, 1024, 1500);
   EXPECT_TRUE(scaler.observe(false));
   EXPECT_EQ(scaler.factor(), 512);
   EXPECT_EQ(scaler.good_steps(), 0);
@@ -184,13 +185,13 @@ TEST(LossScaler, WaitsForAllItsStepsAfterAnOverflowAndStopsAtItsMost) {
   EXPECT_EQ(scaler.factor(), 512);
   EXPECT_TRUE(scaler.observe(true));
   EXPECT_EQ(scaler.factor(), 1024);
-  LossScaler most(Precision::Float16, 8388608, 1999);
+  step::LossScaler most(contract::Precision::Float16, 8388608, 1999);
   for (int step = 0; step < 2 * 2000; ++step) EXPECT_TRUE(most.observe(true));
   EXPECT_EQ(most.factor(), 16777216) << "2²⁴";
 }
 
 TEST(LossScaler, IsOneForOtherTypes) {
-  LossScaler scaler(Precision::BFloat16, 512, 3);
+  step::LossScaler scaler(contract::Precision::BFloat16, 512, 3);
   EXPECT_EQ(scaler.factor(), 1);
   EXPECT_TRUE(scaler.observe(true));
   EXPECT_EQ(scaler.factor(), 1);

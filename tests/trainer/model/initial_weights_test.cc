@@ -14,13 +14,13 @@ namespace {
 using namespace regatta::trainer;  // the subject
 
 TEST(InitialWeights, AreCutNormalAndDependOnTheSeedOnly) {
-  ModelShape shape = preset_shape("tiny");
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.vocabulary = 2000;
-  const TensorTable table = make_tensor_table(shape);
-  const std::vector<float> a = initial_weights(table, 1);
-  EXPECT_EQ(a, initial_weights(table, 1));
-  EXPECT_NE(a, initial_weights(table, 2));
-  const TensorEntry& word = table.at("bert.embeddings.word_embeddings.weight");
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  const std::vector<float> a = model::initial_weights(table, 1);
+  EXPECT_EQ(a, model::initial_weights(table, 1));
+  EXPECT_NE(a, model::initial_weights(table, 2));
+  const contract::TensorEntry& word = table.at("bert.embeddings.word_embeddings.weight");
   double sum = 0, squares = 0;
   for (std::int64_t i = 0; i < word.size; ++i) {
     const double value = static_cast<double>(a[static_cast<std::size_t>(word.offset + i)]);
@@ -41,8 +41,9 @@ TEST(InitialWeights, AreCutNormalAndDependOnTheSeedOnly) {
 // wherever ranges begin every element must still know its number.
 float by_formula(std::uint64_t seed, std::uint32_t element, std::uint32_t tensor) {
   for (std::uint32_t attempt = 0;; ++attempt) {
-    const base::PhiloxCounter bits = base::philox(
-        seed, {element, tensor, attempt, static_cast<std::uint32_t>(RandomSite::Initialisation)});
+    const base::PhiloxCounter bits =
+        base::philox(seed, {element, tensor, attempt,
+                            static_cast<std::uint32_t>(contract::RandomSite::Initialisation)});
     const double u = (static_cast<double>(bits[0]) + 1) / 4294967296.0;
     const double turn = static_cast<double>(bits[1]) / 4294967296.0;
     const double value = std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * turn);
@@ -51,12 +52,12 @@ float by_formula(std::uint64_t seed, std::uint32_t element, std::uint32_t tensor
 }
 
 TEST(InitialWeights, AreTheSameBitsOnAnyNumberOfThreads) {
-  ModelShape shape = preset_shape("tiny");
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.vocabulary = 1000;  // 128,000 elements: several threads' shares, the last one short
-  const TensorTable table = make_tensor_table(shape);
-  const std::vector<float> alone = initial_weights(table, 5);
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  const std::vector<float> alone = model::initial_weights(table, 5);
   for (std::size_t tensor = 0; tensor < table.tensors.size(); ++tensor) {
-    const TensorEntry& entry = table.tensors[tensor];
+    const contract::TensorEntry& entry = table.tensors[tensor];
     if (!entry.weight_decay) continue;
     for (std::int64_t e = 0; e < entry.size; ++e) {
       ASSERT_EQ(alone[static_cast<std::size_t>(entry.offset + e)],
@@ -64,7 +65,7 @@ TEST(InitialWeights, AreTheSameBitsOnAnyNumberOfThreads) {
           << entry.name << "[" << e << "]";
     }
   }
-  for (const int threads : {2, 3, 16}) EXPECT_EQ(initial_weights(table, 5, threads), alone);
+  for (const int threads : {2, 3, 16}) EXPECT_EQ(model::initial_weights(table, 5, threads), alone);
 }
 
 }  // namespace

@@ -11,8 +11,9 @@
 
 namespace regatta::tests {
 
-[[nodiscard]] inline trainer::ModelShape small_shape(int hidden, int heads, trainer::Gelu gelu) {
-  trainer::ModelShape shape;
+[[nodiscard]] inline trainer::contract::ModelShape small_shape(int hidden, int heads,
+                                                               trainer::contract::Gelu gelu) {
+  trainer::contract::ModelShape shape;
   shape.layers = 2;
   shape.hidden = hidden;
   shape.heads = heads;
@@ -24,12 +25,12 @@ namespace regatta::tests {
 }
 
 // Weights far from the initial ones, so that no gradient is near zero.
-[[nodiscard]] inline std::vector<float> random_weights(const trainer::TensorTable& table,
+[[nodiscard]] inline std::vector<float> random_weights(const trainer::contract::TensorTable& table,
                                                        unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> arena(static_cast<std::size_t>(table.arena_size), 0.0F);
-  for (const trainer::TensorEntry& tensor : table.tensors) {
+  for (const trainer::contract::TensorEntry& tensor : table.tensors) {
     const bool gamma = !tensor.weight_decay && tensor.name.find(".weight") != std::string::npos;
     for (std::int64_t i = 0; i < tensor.size; ++i) {
       arena[static_cast<std::size_t>(tensor.offset + i)] = 0.15F * normal(random) + (gamma ? 1 : 0);
@@ -38,10 +39,10 @@ namespace regatta::tests {
   return arena;
 }
 
-[[nodiscard]] inline ReferenceWeights reference_weights(const trainer::TensorTable& table,
+[[nodiscard]] inline ReferenceWeights reference_weights(const trainer::contract::TensorTable& table,
                                                         const std::vector<float>& arena) {
   ReferenceWeights weights;
-  for (const trainer::TensorEntry& tensor : table.tensors) {
+  for (const trainer::contract::TensorEntry& tensor : table.tensors) {
     ReferenceWeight& weight = weights[tensor.name];
     weight.columns = static_cast<std::size_t>(tensor.shape.back());
     weight.rows = static_cast<std::size_t>(tensor.size) / weight.columns;
@@ -51,10 +52,9 @@ namespace regatta::tests {
   return weights;
 }
 
-[[nodiscard]] inline trainer::Sample random_sample(int length, int masked,
-                                                   const trainer::ModelShape& shape,
-                                                   std::mt19937* random) {
-  trainer::Sample sample;
+[[nodiscard]] inline trainer::samples::Sample random_sample(
+    int length, int masked, const trainer::contract::ModelShape& shape, std::mt19937* random) {
+  trainer::samples::Sample sample;
   const auto below = [&](int bound) {
     return static_cast<std::int32_t>((*random)() % static_cast<unsigned>(bound));
   };

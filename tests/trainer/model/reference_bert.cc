@@ -10,8 +10,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::ModelShape;
-using trainer::Sample;
+using trainer::contract::ModelShape;
+using trainer::samples::Sample;
 
 // Philox4x32-10 again, from the paper, so that the oracle shares no code with the product.
 std::array<std::uint32_t, 4> philox_again(std::uint64_t key, std::array<std::uint32_t, 4> c) {
@@ -83,7 +83,7 @@ class Builder {
     if (masked.empty()) return heads;
     Node* h = dense("cls.predictions.transform.dense", tape_.join_rows(masked));
     h = norm("cls.predictions.transform.LayerNorm",
-             tape_.gelu(h, shape_.gelu == trainer::Gelu::Tanh));
+             tape_.gelu(h, shape_.gelu == trainer::contract::Gelu::Tanh));
     heads.mlm = tape_.linear(h, weight("bert.embeddings.word_embeddings.weight"),
                              weight("cls.predictions.bias"));
     return heads;
@@ -163,8 +163,8 @@ class Builder {
     }
     Node* a = dense(prefix + "attention.output.dense", tape_.join_columns(heads));
     a = norm(prefix + "attention.output.LayerNorm", tape_.add(drop(a, ordinal, site + 1), x));
-    Node* f =
-        tape_.gelu(dense(prefix + "intermediate.dense", a), shape_.gelu == trainer::Gelu::Tanh);
+    Node* f = tape_.gelu(dense(prefix + "intermediate.dense", a),
+                         shape_.gelu == trainer::contract::Gelu::Tanh);
     f = dense(prefix + "output.dense", f);
     return norm(prefix + "output.LayerNorm", tape_.add(drop(f, ordinal, site + 2), a));
   }

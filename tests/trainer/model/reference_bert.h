@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/trainer/model/tape.h"
-#include "trainer/samples/batch.h"
 #include "trainer/contract/model_shape.h"
+#include "trainer/samples/batch.h"
 
 namespace regatta::tests {
 
@@ -40,9 +40,9 @@ struct ReferenceScores {
   double mlm_error = 0, nsp_error = 0;  // how far float32 may be from them (float32_error)
   std::vector<ReferencePrediction> mlm, nsp;
 };
-[[nodiscard]] ReferenceScores reference_scores(const trainer::ModelShape& shape,
-                                               const ReferenceWeights& weights,
-                                               const std::vector<trainer::Sample>& samples);
+[[nodiscard]] ReferenceScores reference_scores(
+    const trainer::contract::ModelShape& shape, const ReferenceWeights& weights,
+    const std::vector<trainer::samples::Sample>& samples);
 
 // Some logits of a sample, without dropout, and the sum of Tape::rounding() over them.
 struct ReferenceLogits {
@@ -50,14 +50,14 @@ struct ReferenceLogits {
   double rounding = 0;
 };
 // Of each masked position, then each of next sentence's two by itself.
-[[nodiscard]] std::vector<ReferenceLogits> reference_logits(const trainer::ModelShape& shape,
-                                                            const ReferenceWeights& weights,
-                                                            const trainer::Sample& sample);
+[[nodiscard]] std::vector<ReferenceLogits> reference_logits(
+    const trainer::contract::ModelShape& shape, const ReferenceWeights& weights,
+    const trainer::samples::Sample& sample);
 
 // ordinals as for collate.
-[[nodiscard]] ReferenceResult reference_bert(const trainer::ModelShape& shape,
+[[nodiscard]] ReferenceResult reference_bert(const trainer::contract::ModelShape& shape,
                                              const ReferenceWeights& weights,
-                                             const std::vector<trainer::Sample>& samples,
+                                             const std::vector<trainer::samples::Sample>& samples,
                                              const std::vector<int>& ordinals,
                                              const ReferenceDropout& dropout, std::uint32_t step,
                                              double masked_total, double sample_total);

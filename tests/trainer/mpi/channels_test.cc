@@ -14,8 +14,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::HostCollectives;
-using trainer::Parcels;
+using trainer::ranks::HostCollectives;
+using trainer::ranks::Parcels;
 
 // What rank `from` sends to rank `to`: of every length, also none, and far more than MPI sends
 // ahead.
@@ -109,10 +109,10 @@ TEST(Channels, CallsOfOneDoNotWaitForAnother) {
   const auto first = ranks().open_channel();
   const auto second = ranks().open_channel();
   std::vector<float> values(1000, 1.0F);
-  const trainer::View view{values.data(), 1000, trainer::Dtype::Float32};
+  const trainer::device::View view{values.data(), 1000, trainer::device::Dtype::Float32};
   for (int round = 0; round < 5; ++round) {
     const bool in_turn = ranks().rank() == 0;
-    trainer::Pending sum = 0;
+    trainer::ranks::Pending sum = 0;
     std::jthread beside;
     if (!in_turn) {
       sum = ranks().all_reduce_sum(0, view);
@@ -149,11 +149,11 @@ TEST(Channels, ThreadsOutOfStepStayApart) {
     }
   });
   std::vector<float> values(5000);
-  const trainer::View view{values.data(), 5000, trainer::Dtype::Float32};
+  const trainer::device::View view{values.data(), 5000, trainer::device::Dtype::Float32};
   for (int i = 0; i < 40; ++i) {
     dawdle(i * (ranks().rank() + 1));
     values.assign(5000, static_cast<float>(ranks().rank() + i));
-    const trainer::Pending sum = ranks().all_reduce_sum(0, view);
+    const trainer::ranks::Pending sum = ranks().all_reduce_sum(0, view);
     expect_sum(ranks().host(), 100 + i);
     ranks().finish(0, sum);
     const int count = ranks().ranks();
@@ -169,7 +169,7 @@ TEST(Channels, AreOpenedBesideOtherWork) {
 }
 
 TEST(NodeLayout, RanksOfOneHostAreANode) {
-  EXPECT_EQ(trainer::ranks_per_node(ranks().host()), ranks().ranks());
+  EXPECT_EQ(trainer::ranks::ranks_per_node(ranks().host()), ranks().ranks());
 }
 
 }  // namespace

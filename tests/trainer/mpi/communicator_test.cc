@@ -13,12 +13,13 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Communicator;
-using trainer::Pending;
-using trainer::View;
+using trainer::device::View;
+using trainer::ranks::Communicator;
+using trainer::ranks::Pending;
 
 View view_of(std::vector<float>* values) {
-  return {values->data(), static_cast<std::int64_t>(values->size()), trainer::Dtype::Float32};
+  return {values->data(), static_cast<std::int64_t>(values->size()),
+          trainer::device::Dtype::Float32};
 }
 
 // Whole numbers whose sums are exact in float32.

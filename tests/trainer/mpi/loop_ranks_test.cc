@@ -6,12 +6,12 @@
 #include <optional>
 #include <utility>
 
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/mpi/ranks.h"
-#include "trainer/step/buckets.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -23,9 +23,10 @@ class LoopOnRanks : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     directory_ = new TemporaryDirectory;  // each rank makes the same dataset for itself
-    dataset_ = new Dataset(Dataset::open(make_small_dataset(directory_->path(), 120)));
+    dataset_ = new data::Dataset(data::Dataset::open(make_small_dataset(directory_->path(), 120)));
     long_directory_ = new TemporaryDirectory;
-    long_dataset_ = new Dataset(Dataset::open(make_small_dataset(long_directory_->path(), 60, 40)));
+    long_dataset_ =
+        new data::Dataset(data::Dataset::open(make_small_dataset(long_directory_->path(), 60, 40)));
   }
   static void TearDownTestSuite() {
     delete long_dataset_;
@@ -33,16 +34,16 @@ class LoopOnRanks : public testing::Test {
     delete dataset_;
     delete directory_;
   }
-  static RunConfig config() {
-    RunConfig config = small_run_config(*dataset_);
+  static contract::RunConfig config() {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.batch_size = 13;  // shares differ
     config.steps = 100;
     config.optimizer.learning_rate = 1e-3;
     return config;
   }
   // Of the dataset with long documents, cut to all lengths.
-  static RunConfig long_config() {
-    RunConfig long_config = config();
+  static contract::RunConfig long_config() {
+    contract::RunConfig long_config = config();
     long_config.model.vocabulary = static_cast<int>(long_dataset_->vocabulary().size());
     long_config.model.max_positions = kLongest;
     long_config.data.max_length = kLongest;
@@ -50,54 +51,56 @@ class LoopOnRanks : public testing::Test {
     return long_config;
   }
   static constexpr int kLongest = 320;
-  static const Dataset& dataset_of(const RunConfig& config) {
+  static const data::Dataset& dataset_of(const contract::RunConfig& config) {
     return config.data.max_length == kLongest ? *long_dataset_ : *dataset_;
   }
   struct Course {
     std::vector<double> losses;
     std::vector<float> parameters;
-    EvalRecord evaluation;
+    contract::EvalRecord evaluation;
   };
   // `turns`: buckets to change to, in turn, after each step.
-  static Course train(Communicator& communicator, const std::vector<topology::Bucket>& buckets,
-                      RunConfig config, int steps,
-                      const std::vector<std::vector<topology::Bucket>>& turns = {}) {
+  static Course train(ranks::Communicator& communicator,
+                      const std::vector<topology::plan::Bucket>& buckets,
+                      contract::RunConfig config, int steps,
+                      const std::vector<std::vector<topology::plan::Bucket>>& turns = {}) {
     config.ranks = communicator.ranks();
     config.ranks_per_node = 1;
-    const auto device = make_cpu_device(1);
-    const Dataset& dataset = dataset_of(config);
-    const SampleSource source(dataset, Split::Training, config.data, config.seed);
-    topology::Plan plan;
+    const auto device = cpu::make_cpu_device(1);
+    const data::Dataset& dataset = dataset_of(config);
+    const samples::SampleSource source(dataset, data::Split::Training, config.data, config.seed);
+    topology::plan::Plan plan;
     plan.ranks = communicator.ranks();
     plan.buckets = buckets;
-    TrainLoop loop(*device, communicator, base::system_clock(), config, plan, stream_of(source));
-    TrainingState start;
-    start.parameters = initial_weights(loop.model().table(), config.seed);
+    step::TrainLoop loop(*device, communicator, base::system_clock(), config, plan,
+                         samples::stream_of(source));
+    step::TrainingState start;
+    start.parameters = model::initial_weights(loop.model().table(), config.seed);
     loop.load(start);
     Course course;
     for (int step = 1; step <= steps; ++step) {
       course.losses.push_back(loop.step(step).loss);
       if (!turns.empty()) loop.cut(turns[static_cast<std::size_t>(step) % turns.size()]);
     }
-    course.evaluation = loop.evaluate(evaluation_samples(dataset, config.data, 50), steps);
+    course.evaluation = loop.evaluate(samples::evaluation_samples(dataset, config.data, 50), steps);
     course.parameters.resize(static_cast<std::size_t>(loop.model().table().arena_size));
     device->copy_to_host(0, course.parameters.data(), loop.model().parameters());
     device->synchronize();
     return course;
   }
   static inline TemporaryDirectory *directory_ = nullptr, *long_directory_ = nullptr;
-  static inline Dataset *dataset_ = nullptr, *long_dataset_ = nullptr;
+  static inline data::Dataset *dataset_ = nullptr, *long_dataset_ = nullptr;
 };
 
 // Summation order is all that differs; how far that leads apart, two instruction sets on one rank
 // would show: about 1e-6 of the loss in a hundred steps of so small a model, and ten times that is
 // allowed.
 TEST_F(LoopOnRanks, LossesOfAHundredStepsAreThoseOfOneRank) {
-  const RunConfig c = config();
-  const TensorTable table = make_tensor_table(c.model);
-  SingleCommunicator alone;
-  const Course one = train(alone, buckets_of_bytes(table, 0), c, 100);
-  const Course many = train(ranks(), buckets_per_layer(table), c, 100);
+  const contract::RunConfig c = config();
+  const contract::TensorTable table = contract::make_tensor_table(c.model);
+  ranks::SingleCommunicator alone;
+  const Course one = train(alone, step::buckets_of_bytes(table, 0), c, 100);
+  const Course many = train(ranks(), step::buckets_per_layer(table), c, 100);
   for (std::size_t i = 0; i < one.losses.size(); ++i) {
     ASSERT_NEAR(many.losses[i], one.losses[i], 1e-5 * one.losses[i]) << i;
   }
@@ -107,31 +110,33 @@ TEST_F(LoopOnRanks, LossesOfAHundredStepsAreThoseOfOneRank) {
 
 // Sums are in rank order whatever the bucket, so buckets change no bit, nor does when they begin.
 TEST_F(LoopOnRanks, BucketsChangeNoBit) {
-  RunConfig c = config();
-  const TensorTable table = make_tensor_table(c.model);
-  const Course whole = train(ranks(), buckets_of_bytes(table, 0), c, 8);
-  EXPECT_EQ(train(ranks(), buckets_per_layer(table), c, 8).parameters, whole.parameters);
-  EXPECT_EQ(train(ranks(), buckets_of_bytes(table, 1), c, 8).parameters, whole.parameters);
-  EXPECT_EQ(train(ranks(), buckets_of_bytes(table, 10000), c, 8).losses, whole.losses);
+  contract::RunConfig c = config();
+  const contract::TensorTable table = contract::make_tensor_table(c.model);
+  const Course whole = train(ranks(), step::buckets_of_bytes(table, 0), c, 8);
+  EXPECT_EQ(train(ranks(), step::buckets_per_layer(table), c, 8).parameters, whole.parameters);
+  EXPECT_EQ(train(ranks(), step::buckets_of_bytes(table, 1), c, 8).parameters, whole.parameters);
+  EXPECT_EQ(train(ranks(), step::buckets_of_bytes(table, 10000), c, 8).losses, whole.losses);
 }
 
 TEST_F(LoopOnRanks, NorDoBucketsThatChangeBetweenSteps) {
-  const RunConfig c = config();
-  const TensorTable table = make_tensor_table(c.model);
-  const Course whole = train(ranks(), buckets_of_bytes(table, 0), c, 8);
-  const std::vector<std::vector<topology::Bucket>> turns{
-      buckets_of_bytes(table, 0), buckets_per_layer(table), buckets_of_bytes(table, 1)};
-  const Course changing = train(ranks(), buckets_of_bytes(table, 10000), c, 8, turns);
+  const contract::RunConfig c = config();
+  const contract::TensorTable table = contract::make_tensor_table(c.model);
+  const Course whole = train(ranks(), step::buckets_of_bytes(table, 0), c, 8);
+  const std::vector<std::vector<topology::plan::Bucket>> turns{step::buckets_of_bytes(table, 0),
+                                                               step::buckets_per_layer(table),
+                                                               step::buckets_of_bytes(table, 1)};
+  const Course changing = train(ranks(), step::buckets_of_bytes(table, 10000), c, 8, turns);
   EXPECT_EQ(changing.parameters, whole.parameters);
   EXPECT_EQ(changing.losses, whole.losses);
 }
 
 TEST_F(LoopOnRanks, EveryRankHasTheSameWeights) {
-  RunConfig c = config();
+  contract::RunConfig c = config();
   c.micro_batch_size = 2;
   for (const bool sharded : {false, true}) {
     c.sharding.optimizer = sharded;
-    const Course mine = train(ranks(), buckets_per_layer(make_tensor_table(c.model)), c, 6);
+    const Course mine =
+        train(ranks(), step::buckets_per_layer(contract::make_tensor_table(c.model)), c, 6);
     std::vector<float> first = mine.parameters;
     ranks().host().broadcast(first.data(), static_cast<std::int64_t>(4 * first.size()), 0);
     EXPECT_EQ(first, mine.parameters) << "sharded: " << sharded;
@@ -146,37 +151,45 @@ bool full_repetitions() {
 
 struct Named {
   std::string name;
-  RunConfig config;
+  contract::RunConfig config;
 };
 
 // Every way of balancing with every cut into buckets with every way of holding the state, for a
 // hundred steps: what keeps the step's samples keeps the losses. `stratified` has samples of its
 // own, so its combinations are compared with each other; it needs lengths of several classes.
-std::vector<Named> balances(const RunConfig& base, const RunConfig& of_long) {
+std::vector<Named> balances(const contract::RunConfig& base, const contract::RunConfig& of_long) {
   std::vector<Named> named;
-  const auto add = [&](const char* name, Balance strategy, Deal deal, ExchangeWay exchange) {
-    RunConfig config = strategy == Balance::Stratified ? of_long : base;
+  const auto add = [&](const char* name, contract::Balance strategy, contract::Deal deal,
+                       contract::ExchangeWay exchange) {
+    contract::RunConfig config = strategy == contract::Balance::Stratified ? of_long : base;
     config.balance = {strategy, deal, exchange};
     named.push_back({name, config});
   };
-  add("none", Balance::None, Deal::LongestFirst, ExchangeWay::Reread);
-  add("global snake", Balance::GlobalPresort, Deal::Snake, ExchangeWay::Reread);
-  add("global longest-first", Balance::GlobalPresort, Deal::LongestFirst, ExchangeWay::Reread);
-  add("exchange, reread", Balance::Exchange, Deal::LongestFirst, ExchangeWay::Reread);
-  add("exchange, moved", Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move);
-  add("packed", Balance::Packed, Deal::LongestFirst, ExchangeWay::Reread);
-  add("stratified", Balance::Stratified, Deal::LongestFirst, ExchangeWay::Reread);
-  add("stratified snake", Balance::Stratified, Deal::Snake, ExchangeWay::Reread);
+  add("none", contract::Balance::None, contract::Deal::LongestFirst, contract::ExchangeWay::Reread);
+  add("global snake", contract::Balance::GlobalPresort, contract::Deal::Snake,
+      contract::ExchangeWay::Reread);
+  add("global longest-first", contract::Balance::GlobalPresort, contract::Deal::LongestFirst,
+      contract::ExchangeWay::Reread);
+  add("exchange, reread", contract::Balance::Exchange, contract::Deal::LongestFirst,
+      contract::ExchangeWay::Reread);
+  add("exchange, moved", contract::Balance::Exchange, contract::Deal::LongestFirst,
+      contract::ExchangeWay::Move);
+  add("packed", contract::Balance::Packed, contract::Deal::LongestFirst,
+      contract::ExchangeWay::Reread);
+  add("stratified", contract::Balance::Stratified, contract::Deal::LongestFirst,
+      contract::ExchangeWay::Reread);
+  add("stratified snake", contract::Balance::Stratified, contract::Deal::Snake,
+      contract::ExchangeWay::Reread);
   return named;
 }
 
-std::vector<Named> states(const RunConfig& base) {
+std::vector<Named> states(const contract::RunConfig& base) {
   std::vector<Named> named;
   for (const auto& [name, sharding] :
-       {std::pair{"whole", ShardingConfig{false, true}},
-        std::pair{"sharded", ShardingConfig{true, false}},
-        std::pair{"sharded, gathered in forward", ShardingConfig{true, true}}}) {
-    RunConfig config = base;
+       {std::pair{"whole", contract::ShardingConfig{false, true}},
+        std::pair{"sharded", contract::ShardingConfig{true, false}},
+        std::pair{"sharded, gathered in forward", contract::ShardingConfig{true, true}}}) {
+    contract::RunConfig config = base;
     config.sharding = sharding;
     named.push_back({name, config});
   }
@@ -202,26 +215,26 @@ class Combinations : public LoopOnRanks {
         << "strata without effect: the samples of these steps are those of any other way";
   }
   // All combinations with an optimizer, each against one rank or, for `stratified`, the first.
-  static void compare_all(OptimizerKind kind, int steps) {
-    RunConfig base = config(), of_long = long_config();
+  static void compare_all(contract::OptimizerKind kind, int steps) {
+    contract::RunConfig base = config(), of_long = long_config();
     base.optimizer.kind = of_long.optimizer.kind = kind;
-    SingleCommunicator alone;
-    const auto one_bucket = [](const RunConfig& c) {
-      return buckets_of_bytes(make_tensor_table(c.model), 0);
+    ranks::SingleCommunicator alone;
+    const auto one_bucket = [](const contract::RunConfig& c) {
+      return step::buckets_of_bytes(contract::make_tensor_table(c.model), 0);
     };
     const Course one = train(alone, one_bucket(base), base, steps);
     std::optional<Course> stratified;
     for (const Named& balance : balances(base, of_long)) {
-      const TensorTable table = make_tensor_table(balance.config.model);
-      const std::pair<const char*, std::vector<topology::Bucket>> cuts[] = {
+      const contract::TensorTable table = contract::make_tensor_table(balance.config.model);
+      const std::pair<const char*, std::vector<topology::plan::Bucket>> cuts[] = {
           {"one bucket", one_bucket(balance.config)},
-          {"a bucket a layer", buckets_per_layer(table)},
-          {"buckets of 10 kB", buckets_of_bytes(table, 10000)}};
+          {"a bucket a layer", step::buckets_per_layer(table)},
+          {"buckets of 10 kB", step::buckets_of_bytes(table, 10000)}};
       for (const auto& [cut, buckets] : cuts) {
         for (const Named& state : states(balance.config)) {
           const std::string what = balance.name + ", " + cut + ", " + state.name;
           const Course course = train(ranks(), buckets, state.config, steps);
-          if (balance.config.balance.strategy != Balance::Stratified) {
+          if (balance.config.balance.strategy != contract::Balance::Stratified) {
             expect_near(course, one, what);
           } else {
             if (!stratified) stratified = course;
@@ -237,9 +250,9 @@ class Combinations : public LoopOnRanks {
 
 // Whether classes are of 128 tokens or of as many as the data has, these lengths are in several.
 TEST_F(Combinations, OfStratifiedHaveLengthsToStratify) {
-  const RunConfig c = long_config();
-  const SampleSource source(*long_dataset_, Split::Training, c.data, c.seed);
-  const std::int64_t samples = std::int64_t{kWindowSteps} * c.batch_size;
+  const contract::RunConfig c = long_config();
+  const samples::SampleSource source(*long_dataset_, data::Split::Training, c.data, c.seed);
+  const std::int64_t samples = std::int64_t{contract::kWindowSteps} * c.batch_size;
   std::int64_t counts[3] = {};
   for (std::int64_t number = 0; number < samples; ++number) {
     ++counts[(source.length_at(number) - 1) / 128];
@@ -248,11 +261,11 @@ TEST_F(Combinations, OfStratifiedHaveLengthsToStratify) {
 }
 
 TEST_F(Combinations, OfAdamWHaveTheLossesOfOneRank) {
-  compare_all(OptimizerKind::AdamW, full_repetitions() ? 100 : 10);
+  compare_all(contract::OptimizerKind::AdamW, full_repetitions() ? 100 : 10);
 }
 
 TEST_F(Combinations, OfLambHaveTheLossesOfOneRank) {
-  compare_all(OptimizerKind::Lamb, full_repetitions() ? 100 : 10);
+  compare_all(contract::OptimizerKind::Lamb, full_repetitions() ? 100 : 10);
 }
 
 }  // namespace

@@ -17,9 +17,10 @@ using namespace regatta;  // this file only
 
 void work(const std::string& way) {
   std::vector<float> values(1 << 20, 1.0F);  // lives longer than what reads it
-  const auto ranks = trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"}, {});
-  const trainer::View view{values.data(), static_cast<std::int64_t>(values.size()),
-                           trainer::Dtype::Float32};
+  const auto ranks =
+      trainer::plugins::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"}, {});
+  const trainer::device::View view{values.data(), static_cast<std::int64_t>(values.size()),
+                                   trainer::device::Dtype::Float32};
   const auto channel = ranks->open_channel();
   const std::jthread beside([&channel](const std::stop_token& stop) {
     try {
@@ -29,7 +30,7 @@ void work(const std::string& way) {
     }
   });
   for (int step = 0; step < 100; ++step) {
-    const trainer::Pending sum = ranks->all_reduce_sum(0, view);
+    const trainer::ranks::Pending sum = ranks->all_reduce_sum(0, view);
     if (step == 5 && ranks->rank() == 1) {
       if (way == "killed") std::raise(SIGKILL);
       if (way == "abandons") {

@@ -13,8 +13,8 @@
 
 namespace regatta::tests {
 namespace {
-std::unique_ptr<trainer::Communicator>& owned() {
-  static std::unique_ptr<trainer::Communicator> communicator;
+std::unique_ptr<trainer::ranks::Communicator>& owned() {
+  static std::unique_ptr<trainer::ranks::Communicator> communicator;
   return communicator;
 }
 
@@ -28,7 +28,7 @@ class FailurePrinter final : public testing::EmptyTestEventListener {
 };
 }  // namespace
 
-trainer::Communicator& ranks() { return *owned(); }
+trainer::ranks::Communicator& ranks() { return *owned(); }
 
 int ranks_per_node() {
   const char* text = std::getenv("REGATTA_TEST_RANKS_PER_NODE");
@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   auto& communicator = regatta::tests::owned();
   try {
-    communicator = regatta::trainer::load_mpi_communicator({"", REGATTA_BINARY_DIR "/trainer"},
-                                                           {regatta::tests::ranks_per_node()});
+    communicator = regatta::trainer::plugins::load_mpi_communicator(
+        {"", REGATTA_BINARY_DIR "/trainer"}, {regatta::tests::ranks_per_node()});
   } catch (const regatta::base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -6,7 +6,7 @@
 namespace regatta::tests {
 
 // Made by main() (mpi_main.cc); MPI can be started once per process.
-[[nodiscard]] trainer::Communicator& ranks();
+[[nodiscard]] trainer::ranks::Communicator& ranks();
 
 // REGATTA_TEST_RANKS_PER_NODE, as MpiOptions::ranks_per_node.
 [[nodiscard]] int ranks_per_node();

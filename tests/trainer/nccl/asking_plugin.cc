@@ -4,14 +4,17 @@
 
 using namespace regatta::trainer;  // this file only
 
-const char* regatta_cuda_plugin_version() { return kCudaPluginVersion; }
+const char* regatta_cuda_plugin_version() { return cuda::kCudaPluginVersion; }
 
-Device* regatta_make_cuda_device(const CudaOptions*, PluginError*) { return nullptr; }
+device::Device* regatta_make_cuda_device(const cuda::CudaOptions*, device::PluginError*) {
+  return nullptr;
+}
 
-Communicator* regatta_make_nccl_communicator(Device*, NcclHost* host, const NcclOptions* options,
-                                             PluginError* error) {
-  return made_or_null(
-      [&]() -> std::unique_ptr<Communicator> {
+ranks::Communicator* regatta_make_nccl_communicator(device::Device*, nccl::NcclHost* host,
+                                                    const nccl::NcclOptions* options,
+                                                    device::PluginError* error) {
+  return device::made_or_null(
+      [&]() -> std::unique_ptr<ranks::Communicator> {
         options->before_first(*host->values, 22809);
         throw regatta::base::Error(regatta::base::Code::Operator, "asked, and no more");
       },

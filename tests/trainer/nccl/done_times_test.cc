@@ -11,11 +11,11 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Pending;
 using trainer::nccl::DoneTimes;
 using trainer::nccl::NativeEvent;
 using trainer::nccl::NativeStream;
 using trainer::nccl::OpaqueStream;
+using trainer::ranks::Pending;
 
 constexpr double kNever = 1e9;
 

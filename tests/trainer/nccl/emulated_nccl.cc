@@ -135,7 +135,7 @@ void Maker::add_streams(Table* table) {
   World& world = world_;
   const int r = rank_;
   table->enter = [r] { chosen_gpu = r; };
-  table->native_stream = [&world, r](trainer::Stream stream) {
+  table->native_stream = [&world, r](trainer::device::Stream stream) {
     return reinterpret_cast<NativeStream>(
         &world.rank(r).device_streams.at(static_cast<std::size_t>(stream)));
   };
@@ -214,11 +214,11 @@ EmulatedNccl::~EmulatedNccl() {
 
 trainer::nccl::Table EmulatedNccl::table(int rank) { return Maker(*world_, rank).make(); }
 
-void EmulatedNccl::enqueue(int rank, trainer::Stream stream, std::function<void()> work) {
+void EmulatedNccl::enqueue(int rank, trainer::device::Stream stream, std::function<void()> work) {
   world_->rank(rank).device_streams.at(static_cast<std::size_t>(stream)).enqueue(std::move(work));
 }
 
-void EmulatedNccl::synchronize(int rank, trainer::Stream stream) {
+void EmulatedNccl::synchronize(int rank, trainer::device::Stream stream) {
   world_->rank(rank).device_streams.at(static_cast<std::size_t>(stream)).synchronize();
 }
 

@@ -42,8 +42,8 @@ class EmulatedNccl {
   // Of one rank's process and GPU. Its device has streams 0 to 3.
   [[nodiscard]] trainer::nccl::Table table(int rank);
   // Has the device's stream run `work`.
-  void enqueue(int rank, trainer::Stream stream, std::function<void()> work);
-  void synchronize(int rank, trainer::Stream stream);
+  void enqueue(int rank, trainer::device::Stream stream, std::function<void()> work);
+  void synchronize(int rank, trainer::device::Stream stream);
   // Memory of the rank's GPU: what collectives may touch.
   void lend(int rank, const float* memory, std::int64_t count);
 

@@ -7,17 +7,20 @@
 
 using namespace regatta::trainer;  // this file only
 
-const char* regatta_cuda_plugin_version() { return kCudaPluginVersion; }
+const char* regatta_cuda_plugin_version() { return cuda::kCudaPluginVersion; }
 
-Device* regatta_make_cuda_device(const CudaOptions*, PluginError*) { return nullptr; }
+device::Device* regatta_make_cuda_device(const cuda::CudaOptions*, device::PluginError*) {
+  return nullptr;
+}
 
-Communicator* regatta_make_nccl_communicator(Device*, NcclHost* host, const NcclOptions* options,
-                                             PluginError* error) {
-  return made_or_null(
+ranks::Communicator* regatta_make_nccl_communicator(device::Device*, nccl::NcclHost* host,
+                                                    const nccl::NcclOptions* options,
+                                                    device::PluginError* error) {
+  return device::made_or_null(
       [&] {
         // One rank in each process; lives until the process ends, as streams of a device would.
         static regatta::tests::EmulatedNccl nccl(1);
-        return make_nccl_communicator(nccl.table(0), std::move(*host), *options);
+        return nccl::make_nccl_communicator(nccl.table(0), std::move(*host), *options);
       },
       error);
 }

@@ -16,8 +16,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Communicator;
-using trainer::Pending;
+using trainer::ranks::Communicator;
+using trainer::ranks::Pending;
 
 constexpr int kSizes[] = {1, 2, 63, 64, 65, 127, 128, 192, 193, 256, 257, 1000, 3 * 64 * 4 + 5};
 
@@ -173,7 +173,7 @@ TEST(EmulatedNcclOrder, CollectivesSeeWhatTheirStreamWroteAndLaterWorkSeesTheSum
   setup.ranks = 3;
   setup.delays = {2, 5, 4, 0, 7};
   on_ranks(setup, [](NcclRank& rank) {
-    for (const trainer::Stream stream : {0, 2}) {
+    for (const trainer::device::Stream stream : {0, 2}) {
       LentMemory x(rank.nccl, rank.rank, std::vector<float>(200, 0));
       std::vector<float> seen;
       rank.nccl.enqueue(rank.rank, stream, [&] {
@@ -221,7 +221,7 @@ TEST(EmulatedNcclOrder, ManyAtOnceStayApart) {
       }
       std::vector<Pending> pending;
       for (std::size_t i = 0; i < buckets.size(); ++i) {
-        const trainer::Stream stream = static_cast<int>(i % 3);
+        const trainer::device::Stream stream = static_cast<int>(i % 3);
         if (i % 4 == 0) {
           pending.push_back(rank.ranks->broadcast(stream, buckets[i].view(), 1));
         } else if (i % 4 == 1) {

@@ -18,8 +18,8 @@ namespace {
 using base::Code;
 using testing::Contains;
 using testing::HasSubstr;
-using trainer::Pending;
 using trainer::nccl::Result;
+using trainer::ranks::Pending;
 
 constexpr double kNever = 1e7;  // milliseconds
 
@@ -55,7 +55,7 @@ TEST(EmulatedNcclJoining, AsksFirst) {
   NcclSetup setup;
   setup.ranks = 3;
   std::atomic<int> asked = 0;
-  setup.options.before_first = [&](trainer::HostCollectives& host, int nccl_version) {
+  setup.options.before_first = [&](trainer::ranks::HostCollectives& host, int nccl_version) {
     EXPECT_EQ(nccl_version, 22809);
     host.barrier();
     ++asked;
@@ -324,15 +324,15 @@ TEST(EmulatedNcclEnd, WaitsForNobodyOnTheWayOutOfAnException) {
 // The emulation's rules: what on_ranks finds none of.
 class EmulatedNcclRules : public testing::Test {
  protected:
-  using Body = std::function<void(trainer::Communicator&, int rank)>;
+  using Body = std::function<void(trainer::ranks::Communicator&, int rank)>;
   void run(const Body& body) {
     auto hosts = make_thread_hosts(2);
     std::vector<std::jthread> threads;
     for (int r = 0; r < 2; ++r) {
       threads.emplace_back([&, r] {
-        std::unique_ptr<trainer::Communicator> ranks;
+        std::unique_ptr<trainer::ranks::Communicator> ranks;
         try {
-          ranks = trainer::make_nccl_communicator(
+          ranks = trainer::nccl::make_nccl_communicator(
               nccl_.table(r), {std::move(hosts[static_cast<std::size_t>(r)]), nullptr}, {});
           body(*ranks, r);
         } catch (const base::Error&) {  // a violation ends everything
@@ -345,7 +345,7 @@ class EmulatedNcclRules : public testing::Test {
 };
 
 TEST_F(EmulatedNcclRules, CountsAreEqual) {
-  run([&](trainer::Communicator& ranks, int rank) {
+  run([&](trainer::ranks::Communicator& ranks, int rank) {
     LentMemory x(nccl_, rank, ones(10 + static_cast<std::size_t>(rank)));
     static_cast<void>(ranks.all_reduce_sum(0, x.view()));
     nccl_.synchronize(rank, 0);
@@ -355,7 +355,7 @@ TEST_F(EmulatedNcclRules, CountsAreEqual) {
 }
 
 TEST_F(EmulatedNcclRules, CallsAreInOneOrder) {
-  run([&](trainer::Communicator& ranks, int rank) {
+  run([&](trainer::ranks::Communicator& ranks, int rank) {
     LentMemory x(nccl_, rank, ones(10));
     if (rank == 0) static_cast<void>(ranks.broadcast(0, x.view(), 0));
     static_cast<void>(ranks.all_reduce_sum(0, x.view()));
@@ -365,9 +365,9 @@ TEST_F(EmulatedNcclRules, CallsAreInOneOrder) {
 }
 
 TEST_F(EmulatedNcclRules, MemoryIsLent) {
-  run([&](trainer::Communicator& ranks, int rank) {
+  run([&](trainer::ranks::Communicator& ranks, int rank) {
     LentMemory x(nccl_, rank, ones(10));
-    trainer::View beyond = x.view();
+    trainer::device::View beyond = x.view();
     ++beyond.size;
     static_cast<void>(ranks.all_reduce_sum(0, beyond));
   });

@@ -11,15 +11,15 @@ namespace {
 
 using testing::HasSubstr;
 
-trainer::NcclHost one_host() {
-  return {std::make_unique<trainer::SingleHost>(),
-          [] { return std::make_unique<trainer::SingleHost>(); }};
+trainer::nccl::NcclHost one_host() {
+  return {std::make_unique<trainer::ranks::SingleHost>(),
+          [] { return std::make_unique<trainer::ranks::SingleHost>(); }};
 }
 
 TEST(EmulatedNcclPlugin, GivesACommunicatorThatWorks) {
-  const auto device = trainer::make_cpu_device(1);
-  const trainer::PluginPlace place = {{}, EMULATED_PLUGIN_DIRECTORY};
-  const auto ranks = trainer::load_nccl_communicator(place, *device, one_host(), {});
+  const auto device = trainer::cpu::make_cpu_device(1);
+  const trainer::plugins::PluginPlace place = {{}, EMULATED_PLUGIN_DIRECTORY};
+  const auto ranks = trainer::plugins::load_nccl_communicator(place, *device, one_host(), {});
   EXPECT_EQ(ranks->ranks(), 1);
   ranks->host().barrier();
   EXPECT_EQ(ranks->open_channel()->ranks(), 1);
@@ -28,25 +28,25 @@ TEST(EmulatedNcclPlugin, GivesACommunicatorThatWorks) {
 }
 
 TEST(EmulatedNcclPlugin, PassesErrorsOn) {
-  const auto device = trainer::make_cpu_device(1);
-  const trainer::PluginPlace place = {{}, EMULATED_PLUGIN_DIRECTORY};
-  trainer::NcclOptions options;
+  const auto device = trainer::cpu::make_cpu_device(1);
+  const trainer::plugins::PluginPlace place = {{}, EMULATED_PLUGIN_DIRECTORY};
+  trainer::nccl::NcclOptions options;
   options.ranks_per_node = 2;
   const auto load = [&] {
-    static_cast<void>(trainer::load_nccl_communicator(place, *device, one_host(), options));
+    static_cast<void>(
+        trainer::plugins::load_nccl_communicator(place, *device, one_host(), options));
   };
   EXPECT_THAT(thrown_message(load, base::Code::User), HasSubstr("1 ranks are not on nodes of 2"));
 }
 
 TEST(EmulatedNcclPlugin, SaysWhereItLooked) {
-  const auto device = trainer::make_cpu_device(1);
+  const auto device = trainer::cpu::make_cpu_device(1);
   const auto load = [&] {
     static_cast<void>(
-        trainer::load_nccl_communicator({{}, "/nowhere/at/all"}, *device, one_host(), {}));
+        trainer::plugins::load_nccl_communicator({{}, "/nowhere/at/all"}, *device, one_host(), {}));
   };
   EXPECT_THAT(thrown_message(load, base::Code::Operator), HasSubstr("is not in /nowhere/at/all"));
 }
-
 
 }  // namespace
 }  // namespace regatta::tests

@@ -22,9 +22,9 @@ LentMemory::LentMemory(EmulatedNccl& nccl, int rank, std::vector<float> values)
   nccl.lend(rank, view().floats(), view().size);
 }
 
-trainer::View LentMemory::view() {
+trainer::device::View LentMemory::view() {
   return {all_.data() + kMargin, static_cast<std::int64_t>(all_.size() - 2 * kMargin),
-          trainer::Dtype::Float32};
+          trainer::device::Dtype::Float32};
 }
 
 std::vector<float> LentMemory::values() const {

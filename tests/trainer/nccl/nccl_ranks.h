@@ -16,7 +16,7 @@ namespace regatta::tests {
 class LentMemory {
  public:
   LentMemory(EmulatedNccl& nccl, int rank, std::vector<float> values);
-  [[nodiscard]] trainer::View view();
+  [[nodiscard]] trainer::device::View view();
   [[nodiscard]] std::vector<float> values() const;
   [[nodiscard]] bool is_intact() const;  // what lies around it
 
@@ -28,15 +28,15 @@ class LentMemory {
 struct NcclRank {
   EmulatedNccl& nccl;
   int rank;
-  trainer::NcclHost host;
-  trainer::NcclOptions options;
-  std::unique_ptr<trainer::Communicator> ranks;
+  trainer::nccl::NcclHost host;
+  trainer::nccl::NcclOptions options;
+  std::unique_ptr<trainer::ranks::Communicator> ranks;
 
   void make() {
-    ranks = trainer::make_nccl_communicator(nccl.table(rank), std::move(host), options);
+    ranks = trainer::nccl::make_nccl_communicator(nccl.table(rank), std::move(host), options);
   }
   // finish() on the stream, and the host waits until it is there.
-  void finish(trainer::Stream stream, trainer::Pending pending) {
+  void finish(trainer::device::Stream stream, trainer::ranks::Pending pending) {
     ranks->finish(stream, pending);
     nccl.synchronize(rank, stream);
   }
@@ -44,7 +44,7 @@ struct NcclRank {
 
 struct NcclSetup {
   int ranks = 2;
-  trainer::NcclOptions options;
+  trainer::nccl::NcclOptions options;
   EmulatedDelays delays;
 };
 

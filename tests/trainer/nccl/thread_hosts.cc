@@ -6,7 +6,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Parcels;
+using trainer::ranks::Parcels;
 
 // What each rank lays out for the others, between two barriers.
 struct Table {
@@ -15,7 +15,7 @@ struct Table {
   std::barrier<> barrier;
 };
 
-class ThreadHost final : public trainer::HostCollectives {
+class ThreadHost final : public trainer::ranks::HostCollectives {
  public:
   // Shared, since the last rank to go is known to none of them.
   ThreadHost(std::shared_ptr<Table> table, int rank) : table_(std::move(table)), rank_(rank) {}
@@ -68,9 +68,9 @@ class ThreadHost final : public trainer::HostCollectives {
 
 }  // namespace
 
-std::vector<std::unique_ptr<trainer::HostCollectives>> make_thread_hosts(int ranks) {
+std::vector<std::unique_ptr<trainer::ranks::HostCollectives>> make_thread_hosts(int ranks) {
   auto table = std::make_shared<Table>(ranks);
-  std::vector<std::unique_ptr<trainer::HostCollectives>> hosts;
+  std::vector<std::unique_ptr<trainer::ranks::HostCollectives>> hosts;
   for (int r = 0; r < ranks; ++r) hosts.push_back(std::make_unique<ThreadHost>(table, r));
   return hosts;
 }

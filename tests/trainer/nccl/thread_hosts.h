@@ -9,6 +9,7 @@
 namespace regatta::tests {
 
 // One for each rank. Plain: a rank that is lost lets the others wait for ever.
-[[nodiscard]] std::vector<std::unique_ptr<trainer::HostCollectives>> make_thread_hosts(int ranks);
+[[nodiscard]] std::vector<std::unique_ptr<trainer::ranks::HostCollectives>> make_thread_hosts(
+    int ranks);
 
 }  // namespace regatta::tests

@@ -7,14 +7,15 @@
 #if defined(BOGUS_VERSION)
 const char* regatta_cuda_plugin_version() { return BOGUS_VERSION; }
 #elif defined(BOGUS_VERSION_OF_THIS_BUILD)
-const char* regatta_cuda_plugin_version() { return regatta::trainer::kCudaPluginVersion; }
+const char* regatta_cuda_plugin_version() { return regatta::trainer::cuda::kCudaPluginVersion; }
 #else
 extern "C" int something_else() { return 1; }
 #endif
 
 #if defined(BOGUS_REFUSES)
-regatta::trainer::Device* regatta_make_cuda_device(const regatta::trainer::CudaOptions* options,
-                                                   regatta::trainer::PluginError* error) {
+regatta::trainer::device::Device* regatta_make_cuda_device(
+    const regatta::trainer::cuda::CudaOptions* options,
+    regatta::trainer::device::PluginError* error) {
   error->code = static_cast<int>(regatta::base::Code::Retry);
   std::snprintf(error->message, sizeof error->message, "no GPU %d today", options->index);
   return nullptr;

@@ -31,12 +31,12 @@ class CudaPlugin : public testing::Test {
   }
   ~CudaPlugin() override { std::filesystem::remove_all(directory_); }
 
-  static void expect_refusal(const PluginPlace& place, base::Code code,
+  static void expect_refusal(const plugins::PluginPlace& place, base::Code code,
                              const std::vector<std::string>& words) {
-    CudaOptions options;
+    cuda::CudaOptions options;
     options.index = 5;
     try {
-      static_cast<void>(load_cuda_device(place, options));
+      static_cast<void>(plugins::load_cuda_device(place, options));
       ADD_FAILURE() << "loaded from " << place.directory << place.program;
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), code) << error.what();
@@ -58,7 +58,7 @@ TEST_F(CudaPlugin, SaysWhereItLooked) {
 }
 
 TEST_F(CudaPlugin, RefusesWhatIsNoLibrary) {
-  const base::Path path = directory_ / kCudaPluginFile;
+  const base::Path path = directory_ / cuda::kCudaPluginFile;
   std::ofstream(path) << "";
   expect_refusal({{}, directory_}, base::Code::Operator, {"cannot load " + path.string()});
   std::ofstream(path) << "#!/bin/sh\necho hello\n";
@@ -77,11 +77,11 @@ TEST_F(CudaPlugin, RefusesWhatIsNotThisProgramsPlugin) {
     base::Code code;
     std::vector<std::string> words;
   } cases[] = {
-      {"stranger", base::Code::Operator, {"is not a plug-in", kCudaVersionFunction}},
+      {"stranger", base::Code::Operator, {"is not a plug-in", cuda::kCudaVersionFunction}},
       {"older",
        base::Code::Operator,
-       {"\"regatta-cuda 0 of 0.0.9\"", kCudaPluginVersion, "one build"}},
-      {"halved", base::Code::Operator, {"is not a plug-in", kCudaMakeFunction}},
+       {"\"regatta-cuda 0 of 0.0.9\"", cuda::kCudaPluginVersion, "one build"}},
+      {"halved", base::Code::Operator, {"is not a plug-in", cuda::kCudaMakeFunction}},
       {"incomplete", base::Code::Operator, {"cannot load", "a_function_of_another_cublas"}},
       {"refusing", base::Code::Retry, {"no GPU 5 today"}},
   };
@@ -101,21 +101,22 @@ TEST_F(CudaPlugin, IsFoundBesideTheProgramAndInLib) {
     const base::Path root = directory_ / ("found-in-" + std::string(place));
     std::filesystem::create_directories(root / "bin");
     std::filesystem::create_directories(root / place);
-    std::filesystem::copy_file(kPlugins / "refusing" / kCudaPluginFile,
-                               root / place / kCudaPluginFile);
+    std::filesystem::copy_file(kPlugins / "refusing" / cuda::kCudaPluginFile,
+                               root / place / cuda::kCudaPluginFile);
     expect_refusal({root / "bin" / "regatta-train", {}}, base::Code::Retry, {"no GPU 5 today"});
   }
 }
 
 #if defined(EMULATED_PLUGIN)
 TEST_F(CudaPlugin, GivesADeviceThatWorks) {
-  CudaOptions options;
+  cuda::CudaOptions options;
   options.tune_products = false;
-  const std::unique_ptr<Device> device = load_cuda_device({{}, kPlugins / "emulated"}, options);
+  const std::unique_ptr<device::Device> device =
+      plugins::load_cuda_device({{}, kPlugins / "emulated"}, options);
   EXPECT_THAT(device->description(), HasSubstr("compute capability 9.0"));
   const std::vector<float> a = {1, 2, 3, 4}, b = {5, 6, 7, 8};
-  const DeviceMemory memory(*device, 192, Dtype::Float32);
-  Gemm op;
+  const device::DeviceMemory memory(*device, 192, device::Dtype::Float32);
+  device::Gemm op;
   op.m = op.n = op.k = 2;
   op.a = memory.view().slice(0, 4);
   op.b = memory.view().slice(64, 4);
@@ -129,10 +130,10 @@ TEST_F(CudaPlugin, GivesADeviceThatWorks) {
   EXPECT_EQ(c, (std::vector<float>{19, 22, 43, 50}));
   // Its errors are ours, too, across the border of the library.
   EXPECT_THROW(static_cast<void>(device->allocate(std::int64_t{1} << 60)), base::Error);
-  CudaOptions beyond;
+  cuda::CudaOptions beyond;
   beyond.index = 9;
   try {
-    static_cast<void>(load_cuda_device({{}, kPlugins / "emulated"}, beyond));
+    static_cast<void>(plugins::load_cuda_device({{}, kPlugins / "emulated"}, beyond));
     FAIL() << "there is no tenth GPU";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);

@@ -24,7 +24,8 @@ const char* of_step(const char* name) {
 
 class Joining : public testing::Test {
  protected:
-  RankGroup join(const RunConfig& config, const std::optional<RankPlace>& place) {
+  plugins::RankGroup join(const contract::RunConfig& config,
+                          const std::optional<ranks::RankPlace>& place) {
     // A directory without plug-ins: as on a machine without Open MPI.
     return {base::posix_file_system(),
             directory_.path(),
@@ -37,21 +38,21 @@ class Joining : public testing::Test {
 };
 
 TEST_F(Joining, AloneNeedsNobody) {
-  RankGroup group = join({}, std::nullopt);
+  plugins::RankGroup group = join({}, std::nullopt);
   EXPECT_EQ(group.ranks(), 1);
   EXPECT_EQ(group.ranks_per_node(), 1);
-  const auto device = make_cpu_device(1);
+  const auto device = cpu::make_cpu_device(1);
   EXPECT_EQ(group.communicator(*device, false).ranks(), 1);
 }
 
 TEST_F(Joining, InSlurmWithoutMpiRanksMeetOverTcp) {
-  RunConfig config;
+  contract::RunConfig config;
   config.ranks = 2;
-  config.device = DeviceKind::Auto;
+  config.device = contract::DeviceKind::Auto;
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
-      RankGroup group = join(config, RankPlace{rank, 2, rank, "Slurm"});
+      plugins::RankGroup group = join(config, ranks::RankPlace{rank, 2, rank, "Slurm"});
       EXPECT_EQ(group.rank(), rank);
       EXPECT_EQ(group.local_rank(), rank);
       EXPECT_EQ(group.ranks_per_node(), 2);
@@ -59,7 +60,7 @@ TEST_F(Joining, InSlurmWithoutMpiRanksMeetOverTcp) {
       group.host().all_reduce_sum(&sum, 1);
       EXPECT_EQ(sum, 3);
       // Gradients on CPUs need MPI, and that is said.
-      const auto device = make_cpu_device(1);
+      const auto device = cpu::make_cpu_device(1);
       try {
         (void)group.communicator(*device, false);
         ADD_FAILURE();
@@ -73,11 +74,12 @@ TEST_F(Joining, InSlurmWithoutMpiRanksMeetOverTcp) {
 }
 
 TEST_F(Joining, AsManyMustComeAsTheRunFileSays) {
-  RunConfig config;
+  contract::RunConfig config;
   config.ranks = 4;
   for (const auto& [place, words] :
-       {std::pair{std::optional<RankPlace>(), "one process was started"},
-        std::pair{std::optional<RankPlace>(RankPlace{0, 3, 0, "Slurm"}), "Slurm started 3"}}) {
+       {std::pair{std::optional<ranks::RankPlace>(), "one process was started"},
+        std::pair{std::optional<ranks::RankPlace>(ranks::RankPlace{0, 3, 0, "Slurm"}),
+                  "Slurm started 3"}}) {
     try {
       (void)join(config, place);
       ADD_FAILURE() << words;
@@ -90,10 +92,10 @@ TEST_F(Joining, AsManyMustComeAsTheRunFileSays) {
 
 // On CPUs there is no other way than MPI: its absence is an error, not a fall-back.
 TEST_F(Joining, OnCpusTheMissingPlugInIsNamed) {
-  RunConfig config;
+  contract::RunConfig config;
   config.ranks = 2;
   try {
-    (void)join(config, RankPlace{0, 2, 0, "Slurm"});
+    (void)join(config, ranks::RankPlace{0, 2, 0, "Slurm"});
     ADD_FAILURE();
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::Operator);

@@ -11,11 +11,11 @@
 #include "base/error.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/trainer/ranks/thread_ranks.h"
-#include "topology/tuner/nccl_tuner.h"
 #include "topology/plan/tuner_table.h"
+#include "topology/tuner/nccl_tuner.h"
 #include "trainer/cpu/cpu_device.h"
-#include "trainer/ranks/rank_agreement.h"
 #include "trainer/plugins/rank_group.h"
+#include "trainer/ranks/rank_agreement.h"
 
 namespace regatta::tests {
 namespace {
@@ -25,20 +25,20 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::StartsWith;
-using Action = TunerVerdict::Action;
+using Action = plugins::TunerVerdict::Action;
 
 constexpr int kNccl = 22809;
 
 std::string a_plan(int ranks, int nccl_version = 0, std::uint64_t from_bytes = 1024) {
-  topology::TunerTable table;
+  topology::plan::TunerTable table;
   table.ranks = ranks;
   table.nodes = 1;
   table.nccl_version = nccl_version;
-  table.ranges = {{topology::Collective::AllReduce,
+  table.ranges = {{topology::nccl::Collective::AllReduce,
                    from_bytes,
-                   topology::TunedRange::kNoEnd,
-                   {topology::Algorithm::Ring, topology::Protocol::Ll}}};
-  return topology::to_tuner_file(table);
+                   topology::plan::TunedRange::kNoEnd,
+                   {topology::nccl::Algorithm::Ring, topology::nccl::Protocol::Ll}}};
+  return topology::plan::to_tuner_file(table);
 }
 
 class TunerAgreement : public testing::Test {
@@ -54,46 +54,48 @@ class TunerAgreement : public testing::Test {
   }
   static base::FileSystem& files() { return base::posix_file_system(); }
 
-  TunerOffer offer(int rank, int ranks, const std::map<std::string, std::string>& variables = {},
-                   int nccl_version = kNccl) {
-    const Variables get = [&](const char* name) {
+  plugins::TunerOffer offer(int rank, int ranks,
+                            const std::map<std::string, std::string>& variables = {},
+                            int nccl_version = kNccl) {
+    const ranks::Variables get = [&](const char* name) {
       const auto found = variables.find(name);
       return found == variables.end() ? nullptr : found->second.c_str();
     };
-    return tuner_offer(files(), directory(rank) / "plan.tuner", place_, get, ranks, nccl_version);
+    return plugins::tuner_offer(files(), directory(rank) / "plan.tuner", place_, get, ranks,
+                                nccl_version);
   }
 
   // What the ranks come to, each with its own directory.
-  TunerVerdict verdict(int ranks, const std::map<int, int>& nccl_versions = {}) {
-    std::vector<TunerVerdict> verdicts(static_cast<std::size_t>(ranks));
+  plugins::TunerVerdict verdict(int ranks, const std::map<int, int>& nccl_versions = {}) {
+    std::vector<plugins::TunerVerdict> verdicts(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank) directory(rank);
-    ThreadRanks(ranks).run([&](Communicator& world) {
+    ThreadRanks(ranks).run([&](ranks::Communicator& world) {
       const auto found = nccl_versions.find(world.rank());
-      const TunerOffer mine =
+      const plugins::TunerOffer mine =
           offer(world.rank(), ranks, {}, found == nccl_versions.end() ? kNccl : found->second);
       verdicts[static_cast<std::size_t>(world.rank())] =
-          judge_offers(texts_of_ranks(world.host(), mine.text));
+          plugins::judge_offers(ranks::texts_of_ranks(world.host(), mine.text));
     });
-    for (const TunerVerdict& one : verdicts) {
+    for (const plugins::TunerVerdict& one : verdicts) {
       EXPECT_EQ(one.action, verdicts[0].action) << "all ranks come to the same";
       EXPECT_EQ(one.warning, verdicts[0].warning);
     }
     return verdicts[0];
   }
 
-  PluginPlace place_ = {{}, TUNER_PLUGIN_DIRECTORY};
+  plugins::PluginPlace place_ = {{}, TUNER_PLUGIN_DIRECTORY};
   TemporaryDirectory directory_;
 };
 
 TEST_F(TunerAgreement, WithoutAPlanNothingIsSaid) {
-  const TunerVerdict found = verdict(3);
+  const plugins::TunerVerdict found = verdict(3);
   EXPECT_EQ(found.action, Action::Leave);
   EXPECT_EQ(found.warning, "");
 }
 
 TEST_F(TunerAgreement, OnePlanOnAllRanksIsUsed) {
   for (int rank = 0; rank < 3; ++rank) give(rank, a_plan(3, 22800));
-  const TunerVerdict found = verdict(3);
+  const plugins::TunerVerdict found = verdict(3);
   EXPECT_EQ(found.action, Action::Give);
   EXPECT_EQ(found.warning, "");
 }
@@ -101,7 +103,7 @@ TEST_F(TunerAgreement, OnePlanOnAllRanksIsUsed) {
 TEST_F(TunerAgreement, ARankWithoutThePlanIsNamed) {
   give(0, a_plan(3));
   give(2, a_plan(3));
-  const TunerVerdict found = verdict(3);
+  const plugins::TunerVerdict found = verdict(3);
   EXPECT_EQ(found.action, Action::Unset);
   EXPECT_EQ(found.warning,
             "plan.tuner is not used, NCCL chooses by itself: rank 1 sees no plan.tuner");
@@ -109,7 +111,7 @@ TEST_F(TunerAgreement, ARankWithoutThePlanIsNamed) {
 
 TEST_F(TunerAgreement, ARankWithAnotherPlanIsNamed) {
   for (int rank = 0; rank < 3; ++rank) give(rank, a_plan(3, 0, rank == 2 ? 2048 : 1024));
-  const TunerVerdict found = verdict(3);
+  const plugins::TunerVerdict found = verdict(3);
   EXPECT_EQ(found.action, Action::Unset);
   EXPECT_THAT(found.warning, HasSubstr("rank 2 has another plan.tuner, plug-in or NCCL"));
 }
@@ -179,7 +181,7 @@ TEST(TunerVerdicts, OfTheUsersOwnPlugIns) {
       {{"terms 1 2 3"}, Action::Give, ""},
   };
   for (const Row& row : rows) {
-    const TunerVerdict found = judge_offers(row.texts);
+    const plugins::TunerVerdict found = plugins::judge_offers(row.texts);
     EXPECT_EQ(found.action, row.action) << row.texts[0];
     EXPECT_THAT(found.warning, HasSubstr(row.words));
     EXPECT_EQ(found.warning.empty(), std::string(row.words).empty());
@@ -190,9 +192,9 @@ TEST(TunerVerdicts, OfTheUsersOwnPlugIns) {
 TEST_F(TunerAgreement, GivesACopyThatNobodyCanChange) {
   const std::string plan = a_plan(2);
   give(0, plan);
-  const TunerOffer mine = offer(0, 2);
+  const plugins::TunerOffer mine = offer(0, 2);
   give(0, "another");
-  act_on({Action::Give, ""}, mine);
+  plugins::act_on({Action::Give, ""}, mine);
   EXPECT_EQ(std::string(std::getenv("NCCL_TUNER_PLUGIN")),
             TUNER_PLUGIN_DIRECTORY "/libnccl-tuner-regatta.so");
   EXPECT_EQ(std::string(std::getenv("REGATTA_TUNER")), "on");
@@ -210,9 +212,9 @@ TEST_F(TunerAgreement, GivesACopyThatNobodyCanChange) {
     EXPECT_EQ(tuner->finalize(context), 0);
   }
   dlclose(library);
-  act_on({Action::Leave, ""}, mine);
+  plugins::act_on({Action::Leave, ""}, mine);
   EXPECT_NE(std::getenv("NCCL_TUNER_PLUGIN"), nullptr);
-  act_on({Action::Unset, "why"}, mine);
+  plugins::act_on({Action::Unset, "why"}, mine);
   EXPECT_EQ(std::getenv("NCCL_TUNER_PLUGIN"), nullptr);
   for (const char* name : {"REGATTA_TUNER", "REGATTA_TUNER_FILE"}) unsetenv(name);
 }
@@ -224,18 +226,18 @@ TEST_F(TunerAgreement, ComesBeforeNccl) {
   std::filesystem::create_symlink(TUNER_PLUGIN_DIRECTORY "/libnccl-tuner-regatta.so",
                                   plugins / "libnccl-tuner-regatta.so");
   std::filesystem::create_symlink(ASKING_PLUGIN, plugins / "libregatta-cuda.so");
-  RunConfig config;
+  contract::RunConfig config;
   config.ranks = 2;
-  config.device = DeviceKind::Auto;
-  const Variables none = [](const char*) -> const char* { return nullptr; };
+  config.device = contract::DeviceKind::Auto;
+  const ranks::Variables none = [](const char*) -> const char* { return nullptr; };
   const auto warnings = [&] {
     std::vector<std::string> found(2);
     std::vector<std::jthread> ranks;
     for (int rank = 0; rank < 2; ++rank) {
       ranks.emplace_back([&, rank] {
-        RankGroup group(files(), run, config, RankPlace{rank, 2, rank, "Slurm"},
-                        {"/nowhere/bin/program", plugins}, none);
-        const auto device = make_cpu_device(1);
+        plugins::RankGroup group(files(), run, config, ranks::RankPlace{rank, 2, rank, "Slurm"},
+                                 {"/nowhere/bin/program", plugins}, none);
+        const auto device = cpu::make_cpu_device(1);
         try {
           (void)group.communicator(*device, true);
           ADD_FAILURE();

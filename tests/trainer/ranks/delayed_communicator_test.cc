@@ -25,69 +25,75 @@ struct Inner {
   double seconds = 0;
   std::vector<std::string> calls{};
 };
-class RecordingCommunicator final : public Communicator {
+class RecordingCommunicator final : public ranks::Communicator {
  public:
   RecordingCommunicator(TestClock& clock, Inner& inner) : clock_(clock), inner_(inner) {}
   [[nodiscard]] int rank() const override { return 5; }
   [[nodiscard]] int ranks() const override { return 8; }
   [[nodiscard]] int part() const override { return 1; }
   [[nodiscard]] int parts() const override { return 4; }
-  [[nodiscard]] Pending all_reduce_sum(Stream, View x) override { return begin("sum", x); }
-  [[nodiscard]] Pending reduce_scatter_sum(Stream, View x) override { return begin("scatter", x); }
-  [[nodiscard]] Pending all_gather(Stream, View x) override { return begin("gather", x); }
-  [[nodiscard]] Pending broadcast(Stream, View x, int root) override {
+  [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream, device::View x) override {
+    return begin("sum", x);
+  }
+  [[nodiscard]] ranks::Pending reduce_scatter_sum(device::Stream, device::View x) override {
+    return begin("scatter", x);
+  }
+  [[nodiscard]] ranks::Pending all_gather(device::Stream, device::View x) override {
+    return begin("gather", x);
+  }
+  [[nodiscard]] ranks::Pending broadcast(device::Stream, device::View x, int root) override {
     return begin("broadcast " + std::to_string(root), x);
   }
-  [[nodiscard]] Pending send(Stream, View x, int to) override {
+  [[nodiscard]] ranks::Pending send(device::Stream, device::View x, int to) override {
     return begin("send " + std::to_string(to), x);
   }
-  [[nodiscard]] Pending receive(Stream, View x, int from) override {
+  [[nodiscard]] ranks::Pending receive(device::Stream, device::View x, int from) override {
     return begin("receive " + std::to_string(from), x);
   }
-  void finish(Stream, Pending pending) override {
+  void finish(device::Stream, ranks::Pending pending) override {
     inner_.calls.push_back("finish " + std::to_string(pending));
     clock_.now = std::max(clock_.now, done_at(pending));
   }
-  [[nodiscard]] double done_at(Pending pending) override {
+  [[nodiscard]] double done_at(ranks::Pending pending) override {
     return done_.at(static_cast<std::size_t>(pending - kFirst));
   }
   void abandon() noexcept override { inner_.calls.push_back("abandon"); }
-  [[nodiscard]] HostCollectives& host() override { return host_; }
-  [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
+  [[nodiscard]] ranks::HostCollectives& host() override { return host_; }
+  [[nodiscard]] std::unique_ptr<ranks::HostCollectives> open_channel() override {
     inner_.calls.push_back("open");
-    return std::make_unique<SingleHost>();
+    return std::make_unique<ranks::SingleHost>();
   }
-  static constexpr Pending kFirst = 70;
+  static constexpr ranks::Pending kFirst = 70;
 
  private:
-  [[nodiscard]] Pending begin(const std::string& what, View x) {
+  [[nodiscard]] ranks::Pending begin(const std::string& what, device::View x) {
     inner_.calls.push_back(what + ": " + std::to_string(x.size));
     done_.push_back(clock_.now + inner_.seconds);
-    return kFirst + static_cast<Pending>(done_.size()) - 1;
+    return kFirst + static_cast<ranks::Pending>(done_.size()) - 1;
   }
   TestClock& clock_;
   Inner& inner_;
-  SingleHost host_;
+  ranks::SingleHost host_;
   std::vector<double> done_;
 };
 
 class DelayedCommunicator : public testing::Test {
  protected:
-  [[nodiscard]] std::unique_ptr<Communicator> make(const LinkModel& link) {
-    return make_delayed_communicator(std::make_unique<RecordingCommunicator>(clock_, inner_),
-                                     clock_, link);
+  [[nodiscard]] std::unique_ptr<ranks::Communicator> make(const ranks::LinkModel& link) {
+    return ranks::make_delayed_communicator(std::make_unique<RecordingCommunicator>(clock_, inner_),
+                                            clock_, link);
   }
   // Of `count` float32: the link is simulated, so nobody reads them.
-  static View view(std::int64_t count) { return {nullptr, count, Dtype::Float32}; }
+  static device::View view(std::int64_t count) { return {nullptr, count, device::Dtype::Float32}; }
 
   TestClock clock_;
   Inner inner_;
-  const LinkModel link_{0.5, 100};  // 25 float32 take 1.5 s
+  const ranks::LinkModel link_{0.5, 100};  // 25 float32 take 1.5 s
 };
 
 TEST_F(DelayedCommunicator, TakesLatencyAndBytesByRate) {
   const struct {
-    LinkModel link;
+    ranks::LinkModel link;
     std::int64_t count;
     double seconds;
   } cases[] = {
@@ -96,7 +102,7 @@ TEST_F(DelayedCommunicator, TakesLatencyAndBytesByRate) {
     EXPECT_DOUBLE_EQ(c.link.seconds(4.0 * static_cast<double>(c.count)), c.seconds);
     const auto delayed = make(c.link);
     const double start = clock_.now;
-    const Pending sum = delayed->all_reduce_sum(0, view(c.count));
+    const ranks::Pending sum = delayed->all_reduce_sum(0, view(c.count));
     EXPECT_EQ(clock_.now, start) << "beginning does not wait";
     delayed->finish(0, sum);
     EXPECT_DOUBLE_EQ(clock_.now, start + c.seconds);
@@ -106,10 +112,10 @@ TEST_F(DelayedCommunicator, TakesLatencyAndBytesByRate) {
 
 TEST_F(DelayedCommunicator, CarriesOneAfterTheOther) {
   const auto delayed = make(link_);
-  const Pending first = delayed->all_reduce_sum(0, view(25));   // 1000 to 1001.5
-  const Pending second = delayed->all_reduce_sum(0, view(50));  // to 1004
+  const ranks::Pending first = delayed->all_reduce_sum(0, view(25));   // 1000 to 1001.5
+  const ranks::Pending second = delayed->all_reduce_sum(0, view(50));  // to 1004
   clock_.now = 1003;
-  const Pending third = delayed->all_reduce_sum(0, view(0));  // begun at 1003, free at 1004
+  const ranks::Pending third = delayed->all_reduce_sum(0, view(0));  // begun at 1003, free at 1004
   EXPECT_DOUBLE_EQ(delayed->done_at(first), 1001.5);
   EXPECT_DOUBLE_EQ(delayed->done_at(second), 1004);
   EXPECT_DOUBLE_EQ(delayed->done_at(third), 1004.5);
@@ -126,7 +132,7 @@ TEST_F(DelayedCommunicator, CarriesOneAfterTheOther) {
 // As a step does: what is computed meanwhile hides the transfer but for the rest.
 TEST_F(DelayedCommunicator, ComputingHidesTheTransfer) {
   const auto delayed = make(link_);
-  const Pending sum = delayed->all_reduce_sum(0, view(25));
+  const ranks::Pending sum = delayed->all_reduce_sum(0, view(25));
   clock_.now += 1.25;
   delayed->finish(0, sum);
   EXPECT_DOUBLE_EQ(clock_.now, 1001.5);
@@ -135,17 +141,17 @@ TEST_F(DelayedCommunicator, ComputingHidesTheTransfer) {
 TEST_F(DelayedCommunicator, IsDoneAtTheLaterOfBoth) {
   inner_.seconds = 4;
   const auto delayed = make(link_);
-  const Pending slow_inside = delayed->all_reduce_sum(0, view(25));
+  const ranks::Pending slow_inside = delayed->all_reduce_sum(0, view(25));
   EXPECT_DOUBLE_EQ(delayed->done_at(slow_inside), 1004);
   delayed->finish(0, slow_inside);
   EXPECT_DOUBLE_EQ(clock_.now, 1004);
-  const Pending slow_link = delayed->all_reduce_sum(0, view(250));
+  const ranks::Pending slow_link = delayed->all_reduce_sum(0, view(250));
   EXPECT_DOUBLE_EQ(delayed->done_at(slow_link), 1014.5);
 }
 
 TEST_F(DelayedCommunicator, PassesEveryKindOn) {
   const auto delayed = make(link_);
-  std::vector<Pending> pending;
+  std::vector<ranks::Pending> pending;
   pending.push_back(delayed->all_reduce_sum(0, view(1)));
   pending.push_back(delayed->reduce_scatter_sum(0, view(2)));
   pending.push_back(delayed->all_gather(0, view(3)));
@@ -181,10 +187,10 @@ TEST_F(DelayedCommunicator, HostCollectivesPassUndelayed) {
 
 // One rank's collectives are all number 0 inside: they must not be mistaken for one another.
 TEST_F(DelayedCommunicator, DelaysOneRankToo) {
-  const auto delayed =
-      make_delayed_communicator(std::make_unique<SingleCommunicator>(), clock_, link_);
-  const Pending first = delayed->all_reduce_sum(0, view(25));
-  const Pending second = delayed->all_reduce_sum(0, view(25));
+  const auto delayed = ranks::make_delayed_communicator(
+      std::make_unique<ranks::SingleCommunicator>(), clock_, link_);
+  const ranks::Pending first = delayed->all_reduce_sum(0, view(25));
+  const ranks::Pending second = delayed->all_reduce_sum(0, view(25));
   delayed->finish(0, first);
   EXPECT_DOUBLE_EQ(clock_.now, 1001.5);
   delayed->finish(0, second);
@@ -195,8 +201,8 @@ TEST_F(DelayedCommunicator, DelaysOneRankToo) {
 
 TEST_F(DelayedCommunicator, KeepsTheLast4096Times) {
   const auto delayed = make(link_);
-  const Pending held = delayed->all_reduce_sum(0, view(1));
-  Pending last = held;
+  const ranks::Pending held = delayed->all_reduce_sum(0, view(1));
+  ranks::Pending last = held;
   for (int i = 0; i < 5000; ++i) {
     last = delayed->all_reduce_sum(0, view(1));
     delayed->finish(0, last);

@@ -9,8 +9,8 @@
 namespace regatta::trainer {
 namespace {
 
-HostName name(const std::string& text) {
-  HostName name{};
+ranks::HostName name(const std::string& text) {
+  ranks::HostName name{};
   std::memcpy(name.data(), text.data(), text.size());
   return name;
 }
@@ -38,25 +38,25 @@ TEST(NodeLayout, IsRegularOrOne) {
                {{"a", "a", "ab", "ab"}, 2},
                {{"node", "node1"}, 1}};
   for (const auto& c : cases) {
-    std::vector<HostName> names;
+    std::vector<ranks::HostName> names;
     std::string all;
     for (const std::string& host : c.hosts) {
       names.push_back(name(host));
       all += host + " ";
     }
-    EXPECT_EQ(ranks_per_node(names), c.ranks_per_node) << all;
+    EXPECT_EQ(ranks::ranks_per_node(names), c.ranks_per_node) << all;
   }
 }
 
 TEST(NodeLayout, AsksForTheNameOfThisHost) {
-  EXPECT_EQ(this_host_name(), this_host_name());
-  EXPECT_EQ(this_host_name().back(), '\0');
-  SingleHost alone;
-  EXPECT_EQ(ranks_per_node(alone), 1);
+  EXPECT_EQ(ranks::this_host_name(), ranks::this_host_name());
+  EXPECT_EQ(ranks::this_host_name().back(), '\0');
+  ranks::SingleHost alone;
+  EXPECT_EQ(ranks::ranks_per_node(alone), 1);
 }
 
 // Two hosts of two ranks each, of which this is the last one.
-class FourRanks final : public HostCollectives {
+class FourRanks final : public ranks::HostCollectives {
  public:
   [[nodiscard]] int rank() const override { return 3; }
   [[nodiscard]] int ranks() const override { return 4; }
@@ -67,13 +67,13 @@ class FourRanks final : public HostCollectives {
     std::memset(all, 'x', 2 * size);
     for (std::size_t r : {2, 3}) std::memcpy(static_cast<char*>(all) + r * size, bytes, size);
   }
-  [[nodiscard]] Parcels all_to_all(const Parcels& to) override { return to; }
+  [[nodiscard]] ranks::Parcels all_to_all(const ranks::Parcels& to) override { return to; }
   void barrier() override {}
 };
 
 TEST(NodeLayout, AsksAllRanks) {
   FourRanks host;
-  EXPECT_EQ(ranks_per_node(host), 2);
+  EXPECT_EQ(ranks::ranks_per_node(host), 2);
 }
 
 }  // namespace

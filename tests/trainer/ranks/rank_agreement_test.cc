@@ -14,15 +14,15 @@ using namespace regatta::trainer;  // the subject
 TEST(RankAgreement, WhatFailsOnOneFailsOnAllWithItsWords) {
   ThreadRanks world(4);
   std::atomic<int> thrown = 0;
-  world.run([&](Communicator& ranks) {
-    together(ranks.host(), [] {});  // nothing fails: nothing is thrown
+  world.run([&](ranks::Communicator& ranks) {
+    ranks::together(ranks.host(), [] {});  // nothing fails: nothing is thrown
     try {
-      together(ranks.host(), [&] {
+      ranks::together(ranks.host(), [&] {
         if (ranks.rank() >= 2) {
           throw base::Error(base::Code::User, "no data on " + std::to_string(ranks.rank()));
         }
       });
-    } catch (const AgreedError& error) {
+    } catch (const ranks::AgreedError& error) {
       ++thrown;
       EXPECT_EQ(error.code(), base::Code::User);
       EXPECT_STREQ(error.what(), "rank 2: no data on 2");
@@ -34,13 +34,13 @@ TEST(RankAgreement, WhatFailsOnOneFailsOnAllWithItsWords) {
 
 TEST(RankAgreement, AnyExceptionIsABugWithWords) {
   ThreadRanks world(2);
-  world.run([&](Communicator& ranks) {
+  world.run([&](ranks::Communicator& ranks) {
     try {
-      together(ranks.host(), [&] {
+      ranks::together(ranks.host(), [&] {
         if (ranks.rank() == 0) throw std::runtime_error(std::string(5000, 'x'));
       });
       ADD_FAILURE();
-    } catch (const AgreedError& error) {
+    } catch (const ranks::AgreedError& error) {
       EXPECT_EQ(error.code(), base::Code::Developer);
       EXPECT_EQ(std::string(error.what()), std::string(1000, 'x'));
     }
@@ -49,12 +49,12 @@ TEST(RankAgreement, AnyExceptionIsABugWithWords) {
 
 TEST(RankAgreement, DifferencesAreNamed) {
   ThreadRanks world(3);
-  world.run([&](Communicator& ranks) {
-    same_everywhere(ranks.host(), "the program", "1.0");
+  world.run([&](ranks::Communicator& ranks) {
+    ranks::same_everywhere(ranks.host(), "the program", "1.0");
     try {
-      same_everywhere(ranks.host(), "the program", ranks.rank() == 2 ? "1.1" : "1.0");
+      ranks::same_everywhere(ranks.host(), "the program", ranks.rank() == 2 ? "1.1" : "1.0");
       ADD_FAILURE();
-    } catch (const AgreedError& error) {
+    } catch (const ranks::AgreedError& error) {
       EXPECT_EQ(error.code(), base::Code::Operator);
       const std::string words = error.what();
       EXPECT_NE(words.find("the program differs: rank 0 has 1.0, rank 2 has 1.1"),
@@ -66,10 +66,10 @@ TEST(RankAgreement, DifferencesAreNamed) {
 
 TEST(RankAgreement, TheFirstRanksTextReachesAll) {
   ThreadRanks world(3);
-  world.run([&](Communicator& ranks) {
+  world.run([&](ranks::Communicator& ranks) {
     const std::string own = ranks.rank() == 0 ? "a plan\nof two lines" : "other";
-    EXPECT_EQ(text_of_rank_0(ranks.host(), own), "a plan\nof two lines");
-    EXPECT_EQ(text_of_rank_0(ranks.host(), ranks.rank() == 0 ? "" : "x"), "");
+    EXPECT_EQ(ranks::text_of_rank_0(ranks.host(), own), "a plan\nof two lines");
+    EXPECT_EQ(ranks::text_of_rank_0(ranks.host(), ranks.rank() == 0 ? "" : "x"), "");
   });
 }
 

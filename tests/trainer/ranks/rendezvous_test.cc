@@ -16,11 +16,11 @@ namespace regatta::tests {
 namespace {
 
 using base::Code;
-using trainer::FileRendezvous;
-using trainer::MeetingPoint;
-using trainer::rank_place;
-using trainer::RankPlace;
-using trainer::Variables;
+using trainer::ranks::FileRendezvous;
+using trainer::ranks::MeetingPoint;
+using trainer::ranks::rank_place;
+using trainer::ranks::RankPlace;
+using trainer::ranks::Variables;
 
 using Map = std::map<std::string, std::string>;
 Variables variables(const Map& map) {
@@ -124,7 +124,7 @@ TEST(RankPlace, NamesTheVariableThatIsWrong) {
   }
 }
 TEST(RankPlace, ReadsTheProcess) {
-  const Variables process = trainer::process_variables();
+  const Variables process = trainer::ranks::process_variables();
   EXPECT_NE(process("PATH"), nullptr);
   EXPECT_EQ(process("REGATTA_NO_SUCH_VARIABLE"), nullptr);
 }
@@ -173,8 +173,8 @@ TEST_F(Rendezvous, FileIsPrivateAndWhole) {
       struct stat status {};
       ASSERT_EQ(stat(rendezvous.path().c_str(), &status), 0);
       EXPECT_EQ(status.st_mode & 0777U, 0600U);
-      const auto point =
-          trainer::parse_meeting_point(base::posix_file_system().read(rendezvous.path(), 10000));
+      const auto point = trainer::ranks::parse_meeting_point(
+          base::posix_file_system().read(rendezvous.path(), 10000));
       ASSERT_TRUE(point);
       EXPECT_NE(point->secret, 0U);
       seen = true;
@@ -214,8 +214,8 @@ TEST_F(Rendezvous, DirectoryIsNotThere) {
 
 TEST_F(Rendezvous, OtherTextInTheFileIsRefused) {
   const MeetingPoint good{{"node1", "10.0.0.1", "2001:db8::1"}, 4000, 0xabc};
-  const std::string text = trainer::to_text(good);
-  const auto again = trainer::parse_meeting_point(text);
+  const std::string text = trainer::ranks::to_text(good);
+  const auto again = trainer::ranks::parse_meeting_point(text);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->hosts, good.hosts);
   EXPECT_EQ(again->port, good.port);
@@ -241,7 +241,8 @@ TEST_F(Rendezvous, OtherTextInTheFileIsRefused) {
                                first + secret + "4000\n" + many,
                                text.substr(0, text.size() - 1)};
   for (const std::string& one : cases) {
-    EXPECT_FALSE(trainer::parse_meeting_point(one)) << testing::PrintToString(one.substr(0, 80));
+    EXPECT_FALSE(trainer::ranks::parse_meeting_point(one))
+        << testing::PrintToString(one.substr(0, 80));
     FileRendezvous rendezvous(base::posix_file_system(), directory_, "e1");
     base::replace_file(base::posix_file_system(), rendezvous.path(), one);
     expect_operator([&] { static_cast<void>(rendezvous.meet(place(1, 2), 5)); }, "rendezvous-e1");

@@ -15,8 +15,8 @@ namespace {
 
 using base::Code;
 using base::Socket;
-using trainer::Parcels;
-using trainer::TcpHost;
+using trainer::ranks::Parcels;
+using trainer::ranks::TcpHost;
 
 void expect_no_errors(const Ends& ends) {
   for (const auto& end : ends) EXPECT_FALSE(end) << end->what();
@@ -464,7 +464,7 @@ TEST(TcpHost, ListensByItself) {
     return free.port();
   }();
   const Ends ends = each_rank(3, [&](int rank) {
-    trainer::TcpHostOptions options;
+    trainer::ranks::TcpHostOptions options;
     options.rank = rank;
     options.ranks = 3;
     options.hosts = {"localhost"};

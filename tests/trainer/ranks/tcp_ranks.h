@@ -28,14 +28,14 @@ struct Star {
     options.port = listener.port();
     options.secret = kSecret;
   }
-  [[nodiscard]] std::unique_ptr<trainer::TcpHost> connect(int rank) {
-    trainer::TcpHostOptions own = options;
+  [[nodiscard]] std::unique_ptr<trainer::ranks::TcpHost> connect(int rank) {
+    trainer::ranks::TcpHostOptions own = options;
     own.rank = rank;
-    if (rank == 0) return std::make_unique<trainer::TcpHost>(own, std::move(listener));
-    return std::make_unique<trainer::TcpHost>(own);
+    if (rank == 0) return std::make_unique<trainer::ranks::TcpHost>(own, std::move(listener));
+    return std::make_unique<trainer::ranks::TcpHost>(own);
   }
   base::Listener listener;
-  trainer::TcpHostOptions options;
+  trainer::ranks::TcpHostOptions options;
 };
 
 // Runs `body` on a thread for each rank, and waits for all.
@@ -55,7 +55,7 @@ inline Ends each_rank(int ranks, const std::function<void(int rank)>& body) {
   return ends;
 }
 
-inline Ends run_ranks(int ranks, const std::function<void(trainer::TcpHost&)>& body) {
+inline Ends run_ranks(int ranks, const std::function<void(trainer::ranks::TcpHost&)>& body) {
   Star star(ranks);
   return each_rank(ranks, [&](int rank) { body(*star.connect(rank)); });
 }

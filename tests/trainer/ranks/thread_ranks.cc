@@ -19,12 +19,12 @@
 
 namespace regatta::tests {
 
-using trainer::Communicator;
-using trainer::HostCollectives;
-using trainer::Parcels;
-using trainer::Pending;
-using trainer::Stream;
-using trainer::View;
+using trainer::device::Stream;
+using trainer::device::View;
+using trainer::ranks::Communicator;
+using trainer::ranks::HostCollectives;
+using trainer::ranks::Parcels;
+using trainer::ranks::Pending;
 
 namespace {
 
@@ -270,7 +270,7 @@ class ThreadCommunicator final : public Communicator {
     std::fill(x.floats(), x.floats() + x.size, std::numeric_limits<float>::quiet_NaN());
   }
   Pending begin(const Job& job, int other) {
-    base::check(job.x.dtype == trainer::Dtype::Float32, "collectives are of float32");
+    base::check(job.x.dtype == trainer::device::Dtype::Float32, "collectives are of float32");
     base::check(other >= 0 && other < ranks(), "the other rank exists");
     jobs_[++last_] = job;
     return last_;

@@ -28,7 +28,7 @@ class ThreadRanks {
   // Calls body on one thread for each rank, and returns when all have returned. A rank that
   // returns, throws or abandons its communicator is lost to the others: where they wait for it they
   // throw Code::Retry. Rethrows what was thrown first. Once for each object.
-  using Body = std::function<void(trainer::Communicator& ranks)>;
+  using Body = std::function<void(trainer::ranks::Communicator& ranks)>;
   void run(const Body& body);
 
   struct World;

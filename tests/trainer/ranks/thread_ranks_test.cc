@@ -16,10 +16,10 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Communicator;
-using trainer::Parcels;
-using trainer::Pending;
-using trainer::View;
+using trainer::device::View;
+using trainer::ranks::Communicator;
+using trainer::ranks::Parcels;
+using trainer::ranks::Pending;
 
 struct Shape {
   int ranks, node_ranks;
@@ -31,7 +31,7 @@ std::string name_of(const Shape& shape) {
   return std::to_string(shape.ranks) + " ranks, " + std::to_string(shape.node_ranks) + " a node";
 }
 View view_of(std::vector<float>& values) {
-  return {values.data(), static_cast<std::int64_t>(values.size()), trainer::Dtype::Float32};
+  return {values.data(), static_cast<std::int64_t>(values.size()), trainer::device::Dtype::Float32};
 }
 // Whole numbers, so that sums are exact.
 float number(int rank, std::size_t i) {
@@ -160,7 +160,7 @@ TEST(ThreadRanks, FractionsHaveTheSameBitsEverywhere) {
   }
 }
 
-void check_host(trainer::HostCollectives& at) {
+void check_host(trainer::ranks::HostCollectives& at) {
   double values[2] = {static_cast<double>(at.rank()), 0.1 * at.rank()};
   at.all_reduce_sum(values, 2);
   EXPECT_EQ(values[0], 3);
@@ -189,8 +189,8 @@ void check_host(trainer::HostCollectives& at) {
 
 TEST(ThreadRanks, HostValuesOnEveryChannel) {
   ThreadRanks(3).run([](Communicator& at) {
-    const std::unique_ptr<trainer::HostCollectives> channel = at.open_channel();
-    const std::unique_ptr<trainer::HostCollectives> other = at.open_channel();
+    const std::unique_ptr<trainer::ranks::HostCollectives> channel = at.open_channel();
+    const std::unique_ptr<trainer::ranks::HostCollectives> other = at.open_channel();
     for (int round = 0; round < 3; ++round) {
       check_host(at.host());
       check_host(*other);
@@ -202,7 +202,7 @@ TEST(ThreadRanks, HostValuesOnEveryChannel) {
 // A thread waits on a channel while the ranks meet elsewhere.
 TEST(ThreadRanks, ChannelsDoNotWaitForOneAnother) {
   ThreadRanks(2).run([](Communicator& at) {
-    const std::unique_ptr<trainer::HostCollectives> channel = at.open_channel();
+    const std::unique_ptr<trainer::ranks::HostCollectives> channel = at.open_channel();
     if (at.rank() == 0) {
       std::jthread waiting([&] { channel->barrier(); });
       at.host().barrier();

@@ -17,8 +17,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-RunConfig small_run(const std::string& policy) {
-  return parse_run_config(
+contract::RunConfig small_run(const std::string& policy) {
+  return contract::parse_run_config(
       "model: {layers: 1, hidden: 8, heads: 1, feed_forward: 8, max_positions: 8, vocabulary: 16}\n"
       "data: {path: /nowhere, max_length: 8}\ntarget: {metric: mlm_loss, value: 0.5}\n"
       "checkpoint: " +
@@ -31,10 +31,11 @@ class CheckpointKeeperTest : public testing::Test {
   explicit CheckpointKeeperTest(
       const std::string& policy = "{keep_last: 1, keep_best: 1, keep_every: 10}")
       : config_(small_run(policy)),
-        table_(make_tensor_table(config_.model)),
-        run_(RunDirectory::create(files_, folder_.path() / "run", to_json(config_))),
-        keeper_(files_, base::system_clock(), run_, Fence(run_, run_.take_epoch()), config_, table_,
-                "data-0", "cccc") {
+        table_(contract::make_tensor_table(config_.model)),
+        run_(contract::RunDirectory::create(files_, folder_.path() / "run",
+                                            contract::to_json(config_))),
+        keeper_(files_, base::system_clock(), run_, contract::Fence(run_, run_.take_epoch()),
+                config_, table_, "data-0", "cccc") {
     const auto size = static_cast<std::size_t>(table_.arena_size);
     state_.parameters.assign(size, 1);
     state_.first_moment.assign(size, 2);
@@ -43,7 +44,8 @@ class CheckpointKeeperTest : public testing::Test {
 
   Names write(std::int64_t step, double loss) {  // what was removed for it
     Names removed;
-    for (const CheckpointRecord& record : keeper_.write(step, state_.whole(table_), loss)) {
+    for (const contract::CheckpointRecord& record :
+         keeper_.write(step, state_.whole(table_), loss)) {
       EXPECT_NE(record.status, "failed") << record.message;
       if (record.status == "removed") removed.push_back(record.name);
     }
@@ -55,11 +57,11 @@ class CheckpointKeeperTest : public testing::Test {
 
   base::FileSystem& files_ = base::posix_file_system();
   tests::TemporaryDirectory folder_;
-  RunConfig config_;
-  TensorTable table_;
-  RunDirectory run_;
-  CheckpointKeeper keeper_;
-  TrainingState state_;
+  contract::RunConfig config_;
+  contract::TensorTable table_;
+  contract::RunDirectory run_;
+  run::CheckpointKeeper keeper_;
+  step::TrainingState state_;
 };
 
 TEST_F(CheckpointKeeperTest, KeepsByTheRunFilesPolicy) {
@@ -92,9 +94,9 @@ TEST_F(CheckpointKeeperTest, ResumesBesidePinsMarksAndTombstones) {
   write(1, 9);
   write(2, 8);
   checkpoint::pin(files_, run_.checkpoints_path(), name(2), {"mine", 0});
-  std::vector<CheckpointRecord> skipped;
-  const auto device = make_cpu_device(1);
-  Snapshot whole(*device, table_, whole_state(table_), 0, 1, true);
+  std::vector<contract::CheckpointRecord> skipped;
+  const auto device = cpu::make_cpu_device(1);
+  step::Snapshot whole(*device, table_, step::whole_state(table_), 0, 1, true);
   const auto resumed = keeper_.load(&whole, &skipped);
   ASSERT_TRUE(resumed.has_value());
   EXPECT_EQ(resumed->step, 2);
@@ -105,13 +107,13 @@ TEST_F(CheckpointKeeperTest, ResumesBesidePinsMarksAndTombstones) {
 class RollbackTest : public CheckpointKeeperTest {
  protected:
   RollbackTest() : CheckpointKeeperTest("{every: 7, keep_last: 10}") {}
-  std::optional<Resumed> back(std::int64_t step) {
+  std::optional<run::Resumed> back(std::int64_t step) {
     skipped_.clear();
     return keeper_.load_before(step, &whole_, &skipped_);
   }
-  std::unique_ptr<Device> device_ = make_cpu_device(1);
-  Snapshot whole_{*device_, table_, whole_state(table_), 0, 1, true};
-  std::vector<CheckpointRecord> skipped_;
+  std::unique_ptr<device::Device> device_ = cpu::make_cpu_device(1);
+  step::Snapshot whole_{*device_, table_, step::whole_state(table_), 0, 1, true};
+  std::vector<contract::CheckpointRecord> skipped_;
 };
 
 TEST_F(RollbackTest, LoadsTheNewestWhoseNumbersAreAllFinite) {
@@ -143,8 +145,8 @@ TEST_F(RollbackTest, WhatIsWrittenAfterItSaysSoInNameAndManifest) {
   keeper_.keep_rollbacks({{17, 14}, {16, 7}});
   EXPECT_EQ(write(14, 1), Names{}) << "the older one of step 14 stays as it is";
   EXPECT_EQ(back(21)->name, "step-0000000014-ccccr2");
-  EXPECT_EQ(back(21)->rollbacks, (std::vector<Rollback>{{17, 14}, {16, 7}}));
-  std::vector<CheckpointRecord> skipped;
+  EXPECT_EQ(back(21)->rollbacks, (std::vector<checkpoint::Rollback>{{17, 14}, {16, 7}}));
+  std::vector<contract::CheckpointRecord> skipped;
   EXPECT_EQ(keeper_.load(&whole_, &skipped)->rollbacks.size(), 2U) << "a resume goes on from it";
 }
 

@@ -10,12 +10,12 @@
 
 #include "base/error.h"
 #include "tests/base/faulty_file_system.h"
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/ranks/thread_ranks.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/step/whole_state.h"
-#include "trainer/step/buckets.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/buckets.h"
 
 namespace regatta::tests {
 namespace {
@@ -59,8 +59,8 @@ class GateClock final : public base::Clock {
 
 class CheckpointWriterTest : public OnSmallDataset<60> {
  protected:
-  static RunConfig config(int ranks) {
-    RunConfig config = small_run_config(*dataset_);
+  static contract::RunConfig config(int ranks) {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.batch_size = 12;
     config.ranks = ranks;
     config.ranks_per_node = 1;
@@ -70,18 +70,18 @@ class CheckpointWriterTest : public OnSmallDataset<60> {
 
   // One rank of a run that saves: as Attempt has them.
   struct Rank {
-    Communicator& ranks;
-    TrainLoop& loop;
-    CheckpointKeeper& keeper;
-    CheckpointWriter& writer;
-    Snapshot* snapshot;
+    ranks::Communicator& ranks;
+    step::TrainLoop& loop;
+    run::CheckpointKeeper& keeper;
+    run::CheckpointWriter& writer;
+    step::Snapshot* snapshot;
     FaultyFileSystem& files;
     GateClock& clock;
-    std::vector<CheckpointRecord> records{};  // rank 0's
+    std::vector<contract::CheckpointRecord> records{};  // rank 0's
 
     void step(std::int64_t number) {
       loop.step(number);
-      const StepFlags& agreed = loop.agreed();
+      const step::StepFlags& agreed = loop.agreed();
       take(writer.follow({agreed.writing, agreed.write_failed}));
     }
     void save(std::int64_t number) {
@@ -91,13 +91,13 @@ class CheckpointWriterTest : public OnSmallDataset<60> {
       writer.begin(number, snapshot != nullptr ? &snapshot->shard() : nullptr, 0.25, since);
     }
     // The newest checkpoint; its step, and the state.
-    struct Found : TrainingState {
+    struct Found : step::TrainingState {
       std::int64_t step = 0;
     };
-    std::optional<Found> read(std::vector<CheckpointRecord>* skipped) {
-      const TensorTable& table = loop.model().table();
-      const auto memory = make_cpu_device(1);
-      Snapshot whole(*memory, table, trainer::whole_state(table), 0, 1, true);
+    std::optional<Found> read(std::vector<contract::CheckpointRecord>* skipped) {
+      const contract::TensorTable& table = loop.model().table();
+      const auto memory = cpu::make_cpu_device(1);
+      step::Snapshot whole(*memory, table, trainer::step::whole_state(table), 0, 1, true);
       const auto resumed = keeper.load(&whole, skipped);
       if (!resumed) return std::nullopt;
       Found found;
@@ -110,50 +110,51 @@ class CheckpointWriterTest : public OnSmallDataset<60> {
       found.second_moment = copy(whole.second_moment());
       return found;
     }
-    void take(const std::vector<CheckpointRecord>& more) {
+    void take(const std::vector<contract::CheckpointRecord>& more) {
       records.insert(records.end(), more.begin(), more.end());
     }
   };
 
   // `node_ranks`: ThreadRanks' layout.
-  void on_ranks(const RunConfig& config, const std::function<void(Rank&)>& body,
+  void on_ranks(const contract::RunConfig& config, const std::function<void(Rank&)>& body,
                 int node_ranks = 0) {
-    const TensorTable table = make_tensor_table(config.model);
-    RunDirectory run =
-        RunDirectory::create(base::posix_file_system(), folder_.path() / "run", to_json(config));
-    const Fence fence(run, run.take_epoch());
+    const contract::TensorTable table = contract::make_tensor_table(config.model);
+    contract::RunDirectory run = contract::RunDirectory::create(
+        base::posix_file_system(), folder_.path() / "run", contract::to_json(config));
+    const contract::Fence fence(run, run.take_epoch());
     checkpoints_ = run.checkpoints_path();
     ThreadRanks world(config.ranks, node_ranks);
-    world.run([&](Communicator& ranks) {
-      const auto device = make_cpu_device(1);
-      const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-      topology::Plan plan;
+    world.run([&](ranks::Communicator& ranks) {
+      const auto device = cpu::make_cpu_device(1);
+      const samples::SampleSource source(*dataset_, data::Split::Training, config.data,
+                                         config.seed);
+      topology::plan::Plan plan;
       plan.ranks = config.ranks;
-      plan.buckets = buckets_per_layer(table);
+      plan.buckets = step::buckets_per_layer(table);
       FaultyFileSystem files;
       GateClock clock;
-      CheckpointKeeper keeper(files, clock, run, fence, config, table, "data", "cccc");
+      run::CheckpointKeeper keeper(files, clock, run, fence, config, table, "data", "cccc");
       const bool sharded = config.sharding.optimizer && ranks.parts() > 1;
       const int writers = sharded ? ranks.parts() : 1;
-      std::optional<Snapshot> snapshot;
-      CheckpointWriter* mine = nullptr;
-      TrainLoopOptions options;
+      std::optional<step::Snapshot> snapshot;
+      run::CheckpointWriter* mine = nullptr;
+      step::TrainLoopOptions options;
       options.wishes = [&mine] {
-        const CheckpointWriter::Progress progress = mine->progress();
-        StepFlags flags;
+        const run::CheckpointWriter::Progress progress = mine->progress();
+        step::StepFlags flags;
         flags.writing = progress.writing;
         flags.write_failed = progress.failed;
         return flags;
       };
-      TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_of(source),
-                     options);
-      TrainingState start;
-      start.parameters = initial_weights(table, config.seed);
+      step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan,
+                           samples::stream_of(source), options);
+      step::TrainingState start;
+      start.parameters = model::initial_weights(table, config.seed);
       loop.load(start);
       if (ranks.rank() < writers) {
         snapshot.emplace(*device, table, loop.pieces(), ranks.rank(), writers, ranks.rank() == 0);
       }
-      CheckpointWriter writer(keeper, ranks.host(), clock, writers, -1);
+      run::CheckpointWriter writer(keeper, ranks.host(), clock, writers, -1);
       mine = &writer;
       Rank rank{ranks, loop, keeper, writer, snapshot ? &*snapshot : nullptr, files, clock};
       body(rank);
@@ -171,7 +172,7 @@ class CheckpointWriterTest : public OnSmallDataset<60> {
 TEST_F(CheckpointWriterTest, WritesTheStateOfItsStepBesideLaterSteps) {
   on_ranks(config(1), [&](Rank& rank) {
     for (int step = 1; step <= 3; ++step) rank.step(step);
-    const TrainingState then = whole_state(rank.ranks, rank.loop);
+    const step::TrainingState then = whole_state(rank.ranks, rank.loop);
     rank.clock.set_open(false);
     rank.save(3);
     for (int step = 4; step <= 8; ++step) rank.step(step);
@@ -183,7 +184,7 @@ TEST_F(CheckpointWriterTest, WritesTheStateOfItsStepBesideLaterSteps) {
     EXPECT_EQ(rank.writer.saved_step(), 3);
     EXPECT_EQ(rank.writer.step_under_way(), -1);
     ASSERT_EQ(rank.records.size(), 1U);
-    const CheckpointRecord& record = rank.records[0];
+    const contract::CheckpointRecord& record = rank.records[0];
     EXPECT_EQ(record.status, "written");
     EXPECT_EQ(record.step, 3);
     EXPECT_GT(record.copy_seconds, 0);
@@ -191,7 +192,7 @@ TEST_F(CheckpointWriterTest, WritesTheStateOfItsStepBesideLaterSteps) {
     EXPECT_GE(record.seconds, record.write_seconds + record.sync_seconds);
     EXPECT_GT(record.write_seconds, 0);
     EXPECT_GT(record.sync_seconds, 0);
-    std::vector<CheckpointRecord> skipped;
+    std::vector<contract::CheckpointRecord> skipped;
     const auto found = rank.read(&skipped);
     ASSERT_TRUE(found.has_value());
     EXPECT_EQ(found->step, 3);
@@ -234,7 +235,7 @@ TEST_F(CheckpointWriterTest, RanksAgreeOnAWholeCheckpoint) {
           const bool last = rank.ranks.rank() == rank.ranks.parts() - 1;
           rank.step(1);
           rank.step(2);
-          const TrainingState then = whole_state(rank.ranks, rank.loop);
+          const step::TrainingState then = whole_state(rank.ranks, rank.loop);
           if (last) rank.clock.set_open(false);
           rank.save(2);
           for (int step = 3; step <= 5; ++step) rank.step(step);
@@ -260,7 +261,7 @@ TEST_F(CheckpointWriterTest, RanksAgreeOnAWholeCheckpoint) {
           EXPECT_EQ(rank.records[0].status, "written") << rank.records[0].message;
           EXPECT_EQ(entries().at(0).manifest->step, 2);
           EXPECT_EQ(entries().at(0).manifest->value, 0.25) << "what the best are kept by";
-          std::vector<CheckpointRecord> skipped;
+          std::vector<contract::CheckpointRecord> skipped;
           const auto found = rank.read(&skipped);
           ASSERT_TRUE(found.has_value()) << (skipped.empty() ? "" : skipped[0].message);
           EXPECT_EQ(found->parameters, then.parameters);
@@ -323,7 +324,7 @@ TEST_F(CheckpointWriterTest, AFailedManifestIsEveryonesToo) {
     if (rank.ranks.rank() != 0) return;
     ASSERT_EQ(rank.records.size(), 1U);
     EXPECT_EQ(rank.records[0].status, "failed");
-    std::vector<CheckpointRecord> skipped;
+    std::vector<contract::CheckpointRecord> skipped;
     EXPECT_FALSE(rank.read(&skipped).has_value());
   });
 }
@@ -336,17 +337,17 @@ TEST_F(CheckpointWriterTest, EveryLayoutReadsBackTheSame) {
     int node_ranks;
   };
   for (const Row& row : {Row{1, true, 0}, Row{2, false, 0}, Row{3, true, 0}, Row{4, true, 2}}) {
-    RunConfig c = config(row.ranks);
+    contract::RunConfig c = config(row.ranks);
     c.sharding.optimizer = row.sharded;
     on_ranks(
         c,
         [&](Rank& rank) {
           for (int step = 1; step <= 3; ++step) rank.step(step);
-          const TrainingState then = whole_state(rank.ranks, rank.loop);
+          const step::TrainingState then = whole_state(rank.ranks, rank.loop);
           rank.save(3);
           rank.take(rank.writer.settle());
           if (rank.ranks.rank() != 0) return;
-          std::vector<CheckpointRecord> skipped;
+          std::vector<contract::CheckpointRecord> skipped;
           const auto found = rank.read(&skipped);
           ASSERT_TRUE(found.has_value()) << row.ranks;
           EXPECT_EQ(found->parameters, then.parameters) << row.ranks;

@@ -6,7 +6,7 @@ namespace regatta::trainer {
 namespace {
 
 // Asked once a step of `step` seconds from 0 on: when it says so.
-double told_at(Deadline deadline, double step, double until) {
+double told_at(run::Deadline deadline, double step, double until) {
   for (double now = 0; now < until; now += step) {
     if (deadline.is_due(now)) return now;
   }
@@ -14,23 +14,23 @@ double told_at(Deadline deadline, double step, double until) {
 }
 
 TEST(Deadline, LeavesTwiceASaveAndAStep) {
-  EXPECT_EQ(told_at(Deadline(100, 3), 2, 1000), 92) << "92 + 2·(3 + 2) > 100, 90 + 10 is not";
-  EXPECT_EQ(told_at(Deadline(100, 0), 5, 1000), 95);
-  EXPECT_EQ(told_at(Deadline(100, 60), 1, 1000), 0) << "too short for one: at once";
-  EXPECT_EQ(told_at(Deadline(), 5, 100000), -1);
+  EXPECT_EQ(told_at(run::Deadline(100, 3), 2, 1000), 92) << "92 + 2·(3 + 2) > 100, 90 + 10 is not";
+  EXPECT_EQ(told_at(run::Deadline(100, 0), 5, 1000), 95);
+  EXPECT_EQ(told_at(run::Deadline(100, 60), 1, 1000), 0) << "too short for one: at once";
+  EXPECT_EQ(told_at(run::Deadline(), 5, 100000), -1);
 }
 
 TEST(Deadline, GoesByWhatSavingTook) {
-  Deadline deadline(100, 40);
+  run::Deadline deadline(100, 40);
   deadline.saved(1);
   EXPECT_EQ(told_at(deadline, 1, 1000), 97);
 }
 
 TEST(Deadline, TheLongestOfTheLastStepsCounts) {
-  Deadline deadline(100, 1);
+  run::Deadline deadline(100, 1);
   EXPECT_FALSE(deadline.is_due(0));
   EXPECT_FALSE(deadline.is_due(20)) << "an evaluation";
-  Deadline soon = deadline;
+  run::Deadline soon = deadline;
   EXPECT_TRUE(soon.is_due(59)) << "another like it might begin: 41 left, of 2·(1 + 39)";
   for (int step = 1; step <= 16; ++step) EXPECT_FALSE(deadline.is_due(20 + step)) << step;
   for (int now = 37; now < 96; ++now) EXPECT_FALSE(deadline.is_due(now)) << now << ": forgotten";

@@ -5,10 +5,10 @@
 #include <random>
 
 #include "tests/trainer/run/run_process.h"
-#include "trainer/run/checkpoint_keeper.h"
 #include "trainer/model/initial_weights.h"
-#include "trainer/samples/sampler.h"
+#include "trainer/run/checkpoint_keeper.h"
 #include "trainer/run/training_run.h"
+#include "trainer/samples/sampler.h"
 
 namespace regatta::tests {
 namespace {
@@ -37,13 +37,13 @@ base::Path make_dataset(const base::Path& directory) {
     text << '\n';
   }
   text.close();
-  PrepareOptions options;
+  data::PrepareOptions options;
   options.inputs = {directory / "corpus.txt"};
   options.output = directory / "dataset";
   options.train_vocabulary = 256;
   options.threads = 1;
   options.held_out = 0.2;
-  (void)prepare(options, base::posix_file_system(), {});
+  (void)data::prepare(options, base::posix_file_system(), {});
   return options.output;
 }
 
@@ -57,7 +57,7 @@ struct Course {
   std::vector<std::int64_t> written;  // steps of checkpoints, in time
   bool goes_back_twice = false;       // before another checkpoint
 };
-Course course_of(const SampleSource& source) {
+Course course_of(const samples::SampleSource& source) {
   Course course;
   const auto diverges = [&](std::int64_t step) {
     for (std::int64_t i = 0; i < kBatch; ++i) {
@@ -107,11 +107,12 @@ class Diverging : public RunProcess {
   }
   // The first seed with which a run goes back, also twice from one place, and ends.
   static std::uint64_t seed() {
-    const Dataset dataset = Dataset::open(*dataset_);
-    DataConfig data;
+    const data::Dataset dataset = data::Dataset::open(*dataset_);
+    contract::DataConfig data;
     data.max_length = 48;
     for (std::uint64_t seed = 1; seed < kSeeds; ++seed) {
-      const Course course = course_of(SampleSource(dataset, Split::Training, data, seed));
+      const Course course =
+          course_of(samples::SampleSource(dataset, data::Split::Training, data, seed));
       if (course.goes_back_twice && course.backs.size() >= 3 && course.backs.size() <= 6) {
         return seed;
       }
@@ -119,35 +120,36 @@ class Diverging : public RunProcess {
     return 0;
   }
   static Course course(std::uint64_t seed) {
-    const Dataset dataset = Dataset::open(*dataset_);
-    DataConfig data;
+    const data::Dataset dataset = data::Dataset::open(*dataset_);
+    contract::DataConfig data;
     data.max_length = 48;
-    return course_of(SampleSource(dataset, Split::Training, data, seed));
+    return course_of(samples::SampleSource(dataset, data::Split::Training, data, seed));
   }
   // A run directory whose checkpoint of step 0 has too large an embedding at this position.
   base::Path make_poisoned(const std::string& name, const std::string& file, int position) {
     const base::Path path = make_run(name, file);
     base::FileSystem& files = base::posix_file_system();
-    const Dataset dataset = Dataset::open(*dataset_);
-    RunConfig config = parse_run_config(file, name);
-    const RunDirectory run = RunDirectory::create(files, path, to_json(config));
+    const data::Dataset dataset = data::Dataset::open(*dataset_);
+    contract::RunConfig config = contract::parse_run_config(file, name);
+    const contract::RunDirectory run =
+        contract::RunDirectory::create(files, path, contract::to_json(config));
     config.model.vocabulary = static_cast<int>(dataset.vocabulary().size());
-    const TensorTable table = make_tensor_table(config.model);
-    TrainingState state;
-    state.parameters = initial_weights(table, config.seed);
+    const contract::TensorTable table = contract::make_tensor_table(config.model);
+    step::TrainingState state;
+    state.parameters = model::initial_weights(table, config.seed);
     const auto size = static_cast<std::size_t>(table.arena_size);
     state.first_moment.assign(size, 0.0F);
     state.second_moment.assign(size, 0.0F);
-    const TensorEntry& positions = table.at("bert.embeddings.position_embeddings.weight");
+    const contract::TensorEntry& positions = table.at("bert.embeddings.position_embeddings.weight");
     std::fill_n(state.parameters.begin() + positions.offset + position * config.model.hidden,
                 config.model.hidden, 3e38F);
-    CheckpointKeeper keeper(files, base::system_clock(), run, Fence(run, 0), config, table,
-                            dataset.fingerprint(), "aaaa");
+    run::CheckpointKeeper keeper(files, base::system_clock(), run, contract::Fence(run, 0), config,
+                                 table, dataset.fingerprint(), "aaaa");
     EXPECT_EQ(keeper.write(0, state.whole(table), std::nullopt).front().status, "written");
     return path;
   }
   static void expect_course(const base::Path& run, const Course& course, const std::string& first) {
-    const auto told = records_of<DivergenceRecord>(run);
+    const auto told = records_of<contract::DivergenceRecord>(run);
     ASSERT_EQ(told.size(), course.backs.size());
     std::int64_t skipped = 0;
     for (std::size_t i = 0; i < told.size(); ++i) {
@@ -160,15 +162,16 @@ class Diverging : public RunProcess {
       EXPECT_EQ(told[i].quantity + " of " + told[i].tensor, first);
     }
     std::vector<std::int64_t> written;
-    for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    for (const contract::CheckpointRecord& record : records_of<contract::CheckpointRecord>(run)) {
       EXPECT_EQ(record.status, "written") << record.message;
       written.push_back(record.step);
     }
     EXPECT_EQ(written, course.written);
-    const Dataset dataset = Dataset::open(*dataset_);
-    const RunConfig config = config_of(RunDirectory::open(base::posix_file_system(), run), {});
-    const SampleSource source(dataset, Split::Training, config.data, config.seed);
-    const auto steps = records_of<StepRecord>(run);
+    const data::Dataset dataset = data::Dataset::open(*dataset_);
+    const contract::RunConfig config =
+        run::config_of(contract::RunDirectory::open(base::posix_file_system(), run), {});
+    const samples::SampleSource source(dataset, data::Split::Training, config.data, config.seed);
+    const auto steps = records_of<contract::StepRecord>(run);
     ASSERT_EQ(steps.size(), course.taken.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const auto [step, of] = course.taken[i];
@@ -226,7 +229,7 @@ TEST_F(Diverging, AllRanksGoBackTogether) {
                       text(rollback + (sharded ? "sharding: {optimizer: true}\n" : "")), kPosition);
     ASSERT_EQ(run_to_end(run), 0) << log_of(run);
     expect_course(run, course(chosen), kFirst);
-    EXPECT_EQ(records_of<StartRecord>(run).size(), 1U) << "within one attempt";
+    EXPECT_EQ(records_of<contract::StartRecord>(run).size(), 1U) << "within one attempt";
   }
 }
 
@@ -240,15 +243,15 @@ TEST_F(Diverging, GoesOnWhereTheShortestOfAttemptsWentBack) {
   const base::Path whole = make_poisoned("all at once", text(rollback), kPosition);
   ASSERT_EQ(run_to_end(whole), 0) << log_of(whole);
   const base::Path run = make_poisoned("step by step", text(rollback), kPosition);
-  const int continues = static_cast<int>(ExitCode::Continue);
+  const int continues = static_cast<int>(contract::ExitCode::Continue);
   for (int attempt = 0; attempt < 25; ++attempt) {
     ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}), continues) << log_of(run);
   }
-  EXPECT_GE(records_of<DivergenceRecord>(run).size(), 1U) << "some of them went back";
+  EXPECT_GE(records_of<contract::DivergenceRecord>(run).size(), 1U) << "some of them went back";
   ASSERT_EQ(run_to_end(run), 0) << log_of(run);
   EXPECT_TRUE(final_weights(run) == final_weights(whole));
   std::vector<int> rollbacks;
-  for (const DivergenceRecord& record : records_of<DivergenceRecord>(run)) {
+  for (const contract::DivergenceRecord& record : records_of<contract::DivergenceRecord>(run)) {
     rollbacks.push_back(record.rollbacks);
   }
   std::vector<int> expected(course(chosen).backs.size());
@@ -259,10 +262,10 @@ TEST_F(Diverging, GoesOnWhereTheShortestOfAttemptsWentBack) {
 TEST_F(Diverging, StopsAfterAsManyRollbacksAsItMay) {
   const base::Path run =
       make_poisoned("often", text("on_divergence: rollback\nmax_rollbacks: 2\n"), 0);
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User)) << log_of(run);
-  const auto told = records_of<DivergenceRecord>(run);
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User)) << log_of(run);
+  const auto told = records_of<contract::DivergenceRecord>(run);
   ASSERT_EQ(told.size(), 3U);
-  for (const DivergenceRecord& record : told) {
+  for (const contract::DivergenceRecord& record : told) {
     EXPECT_EQ(record.step, 1);
     EXPECT_EQ(record.checkpoint, "step-0000000000-aaaa");
     EXPECT_EQ(record.checkpoint_step, 0);
@@ -277,8 +280,8 @@ TEST_F(Diverging, StopsAfterAsManyRollbacksAsItMay) {
 // Also at the first step, before which no step was told.
 TEST_F(Diverging, TheEndNamesStepTensorAndCheckpoint) {
   const base::Path run = make_poisoned("stops", text(""), 0);
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User)) << log_of(run);
-  const EndRecord end = records_of<EndRecord>(run).back();
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User)) << log_of(run);
+  const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
   EXPECT_EQ(end.reason, "diverged");
   EXPECT_EQ(end.step, 1);
   EXPECT_EQ(end.message,
@@ -294,17 +297,18 @@ TEST_F(Diverging, WithoutACheckpointItGoesBackToTheFirstWeights) {
                           "learning_rate: 0.003", "learning_rate: 1000");
   file = with(file, "every: 7", "every: 1000");
   const base::Path run = make_run("early", file);
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User)) << log_of(run);
-  const auto told = records_of<DivergenceRecord>(run);
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User)) << log_of(run);
+  const auto told = records_of<contract::DivergenceRecord>(run);
   ASSERT_EQ(told.size(), 4U) << "three rollbacks by default, and the end";
   EXPECT_NE(told[0].message.find("went back to the first weights"), std::string::npos);
-  const Dataset dataset = Dataset::open(*dataset_);
-  const RunConfig config = config_of(RunDirectory::open(base::posix_file_system(), run), {});
-  const SampleSource source(dataset, Split::Training, config.data, config.seed);
+  const data::Dataset dataset = data::Dataset::open(*dataset_);
+  const contract::RunConfig config =
+      run::config_of(contract::RunDirectory::open(base::posix_file_system(), run), {});
+  const samples::SampleSource source(dataset, data::Split::Training, config.data, config.seed);
   std::int64_t of = 0;
   std::size_t at = 0;
-  const auto steps = records_of<StepRecord>(run);
-  for (const DivergenceRecord& each : told) {
+  const auto steps = records_of<contract::StepRecord>(run);
+  for (const contract::DivergenceRecord& each : told) {
     EXPECT_EQ(each.checkpoint, "");
     for (std::int64_t step = 1; step < each.step; ++step, ++at) {
       ASSERT_LT(at, steps.size());

@@ -17,16 +17,16 @@ constexpr double kLossSeconds = 30;
 class RanksProcess : public RunProcess {
  protected:
   // Steps as they were first journaled.
-  static std::vector<StepRecord> steps_of(const base::Path& run) {
-    std::vector<StepRecord> steps;
-    for (const StepRecord& record : records_of<StepRecord>(run)) {
+  static std::vector<contract::StepRecord> steps_of(const base::Path& run) {
+    std::vector<contract::StepRecord> steps;
+    for (const contract::StepRecord& record : records_of<contract::StepRecord>(run)) {
       if (record.step == static_cast<std::int64_t>(steps.size()) + 1) steps.push_back(record);
     }
     return steps;
   }
   static void expect_same_course(const base::Path& run, const base::Path& reference) {
-    const std::vector<StepRecord> mine = steps_of(run);
-    const std::vector<StepRecord> expected = steps_of(reference);
+    const std::vector<contract::StepRecord> mine = steps_of(run);
+    const std::vector<contract::StepRecord> expected = steps_of(reference);
     ASSERT_EQ(mine.size(), expected.size());
     for (std::size_t i = 0; i < mine.size(); ++i) {
       ASSERT_EQ(mine[i].tokens, expected[i].tokens) << "other samples at step " << i + 1;
@@ -42,12 +42,12 @@ TEST_F(RanksProcess, OneCommandTrainsAsOneRankDoes) {
   const base::Path two = make_run("two", on_ranks(2, 60, "statistics: {every: 4}\n"));
   ASSERT_EQ(run_to_end(two), 0) << log_of(two);
   expect_same_course(two, one);
-  const auto starts = records_of<StartRecord>(two);
+  const auto starts = records_of<contract::StartRecord>(two);
   ASSERT_EQ(starts.size(), 1U) << "one attempt for all ranks";
   EXPECT_EQ(starts[0].ranks, 2);
   EXPECT_EQ(starts[0].ranks_per_node, 2);
   EXPECT_FALSE(starts[0].bucket_bytes.empty());
-  const StepRecord last = records_of<StepRecord>(two).back();
+  const contract::StepRecord last = records_of<contract::StepRecord>(two).back();
   EXPECT_EQ(last.bucket_finished.size(), starts[0].bucket_bytes.size());
   EXPECT_TRUE(last.noise_scale.has_value());
   EXPECT_TRUE(last.goodput.has_value());
@@ -68,12 +68,12 @@ TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
   const pid_t process = start(run);
   ASSERT_TRUE(wait_for_step(run, process, 10)) << log_of(run);
   ::kill(process, SIGTERM);
-  ASSERT_EQ(finish(process), static_cast<int>(ExitCode::Stopped)) << log_of(run);
-  const auto stopped = records_of<EndRecord>(run).back();
+  ASSERT_EQ(finish(process), static_cast<int>(contract::ExitCode::Stopped)) << log_of(run);
+  const auto stopped = records_of<contract::EndRecord>(run).back();
   EXPECT_EQ(stopped.reason, "stopped");
   ASSERT_EQ(run_to_end(run, {"--ranks", "3"}), 0) << log_of(run);
-  EXPECT_EQ(records_of<StartRecord>(run).back().first_step, stopped.step);
-  EXPECT_EQ(records_of<StartRecord>(run).back().ranks, 3);
+  EXPECT_EQ(records_of<contract::StartRecord>(run).back().first_step, stopped.step);
+  EXPECT_EQ(records_of<contract::StartRecord>(run).back().ranks, 3);
   EXPECT_NE(log_of(run).find("ranks_per_node, 2, is not a divisor of 3 ranks; as found, it is 3"),
             std::string::npos)
       << log_of(run);
@@ -84,20 +84,20 @@ TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
 TEST_F(RanksProcess, APlanInTheRunDirectoryDecidesTheBuckets) {
   const base::Path run = make_run("planned", on_ranks(2, 5, "buckets: {by: plan}\n"));
   ASSERT_EQ(run_to_end(run), 0) << log_of(run);
-  RunConfig config =
-      parse_run_config(base::posix_file_system().read(run / "run.json", 1U << 20U), "");
-  config.model.vocabulary = static_cast<int>(Dataset::open(*dataset_).vocabulary().size());
-  const auto tensors = static_cast<int>(make_tensor_table(config.model).tensors.size());
-  topology::Plan plan;
+  contract::RunConfig config =
+      contract::parse_run_config(base::posix_file_system().read(run / "run.json", 1U << 20U), "");
+  config.model.vocabulary = static_cast<int>(data::Dataset::open(*dataset_).vocabulary().size());
+  const auto tensors = static_cast<int>(contract::make_tensor_table(config.model).tensors.size());
+  topology::plan::Plan plan;
   plan.ranks = 2;
   plan.buckets = {{0, 3}, {3, 10}, {10, tensors}};
   for (const int ranks_of_plan : {2, 4}) {
     plan.ranks = ranks_of_plan;
-    std::ofstream(run / "plan.json") << topology::to_json(plan);
+    std::ofstream(run / "plan.json") << topology::plan::to_json(plan);
     config.steps += 5;
-    std::ofstream(run / "run.json") << to_json(config);
+    std::ofstream(run / "run.json") << contract::to_json(config);
     ASSERT_EQ(resume_to_end(run), 0) << log_of(run);
-    const StartRecord start = records_of<StartRecord>(run).back();
+    const contract::StartRecord start = records_of<contract::StartRecord>(run).back();
     EXPECT_EQ(start.bucket_bytes.size() == 3, ranks_of_plan == 2) << ranks_of_plan;
   }
   EXPECT_NE(log_of(run).find("plan.json is for 4 ranks"), std::string::npos) << log_of(run);
@@ -115,11 +115,11 @@ TEST_F(RanksProcess, TermToOneRankStopsAll) {
   const std::vector<pid_t> ranks = processes_of(run, 2);
   ASSERT_GT(ranks[1], 0);
   ::kill(ranks[1], SIGTERM);
-  ASSERT_EQ(finish(process), static_cast<int>(ExitCode::Stopped)) << log_of(run);
-  const EndRecord end = records_of<EndRecord>(run).back();
+  ASSERT_EQ(finish(process), static_cast<int>(contract::ExitCode::Stopped)) << log_of(run);
+  const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
   EXPECT_EQ(end.reason, "stopped");
   std::int64_t saved = 0;
-  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+  for (const contract::CheckpointRecord& record : records_of<contract::CheckpointRecord>(run)) {
     if (record.status == "written") saved = record.step;
   }
   EXPECT_EQ(saved, end.step);
@@ -164,7 +164,7 @@ TEST_F(RanksProcess, KillingAnyRankLosesNothingButSteps) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
     if (victim > 0 && reached && code != 0) {
       ++done;
-      EXPECT_EQ(code, static_cast<int>(ExitCode::Retry)) << log_of(killed);
+      EXPECT_EQ(code, static_cast<int>(contract::ExitCode::Retry)) << log_of(killed);
       EXPECT_LT(took.count(), kLossSeconds);
     }
     ASSERT_TRUE(all_gone(killed, kRanks)) << "a rank lives on";
@@ -183,18 +183,18 @@ TEST_F(RanksProcess, ARankThatStandsStillEndsTheAttempt) {
   ASSERT_GT(ranks[1], 0);
   ::kill(ranks[1], SIGSTOP);
   const auto mark = std::chrono::steady_clock::now();
-  EXPECT_EQ(finish(process), static_cast<int>(ExitCode::Retry)) << log_of(run);
+  EXPECT_EQ(finish(process), static_cast<int>(contract::ExitCode::Retry)) << log_of(run);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
   EXPECT_LT(took.count(), kLossSeconds);
-  const EndRecord end = records_of<EndRecord>(run).back();
-  EXPECT_EQ(end.exit_code, static_cast<int>(ExitCode::Retry));
+  const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
+  EXPECT_EQ(end.exit_code, static_cast<int>(contract::ExitCode::Retry));
   EXPECT_NE(end.message.find("rank 1"), std::string::npos) << end.message;
-  EXPECT_FALSE(records_of<HeartbeatRecord>(run).empty());
+  EXPECT_FALSE(records_of<contract::HeartbeatRecord>(run).empty());
   EXPECT_TRUE(all_gone(run, 2)) << "a rank lives on";
-  const StartRecord began = records_of<StartRecord>(run).back();
+  const contract::StartRecord began = records_of<contract::StartRecord>(run).back();
   EXPECT_EQ(began.hosts, std::vector<std::string>{began.host}) << "one node";
-  const trainer::RunDirectory directory =
-      trainer::RunDirectory::open(base::posix_file_system(), run);
+  const trainer::contract::RunDirectory directory =
+      trainer::contract::RunDirectory::open(base::posix_file_system(), run);
   const base::Path attempt = directory.attempt_path(directory.attempts().back());
   const std::string hang = base::posix_file_system().read(attempt / "hang.json", 1U << 20U);
   EXPECT_EQ(hang.find("{\"rank\":1,\"host\":\"" + began.host + "\",\"phase\":\""), 0U) << hang;
@@ -208,8 +208,8 @@ TEST_F(RanksProcess, WithoutTheirLauncherRanksStopInOrder) {
   ::kill(process, SIGKILL);
   (void)base::wait_exit(process);
   EXPECT_TRUE(all_gone(run, 2)) << "a rank lives on";
-  ASSERT_EQ(records_of<EndRecord>(run).size(), 1U);
-  EXPECT_EQ(records_of<EndRecord>(run)[0].reason, "stopped");
+  ASSERT_EQ(records_of<contract::EndRecord>(run).size(), 1U);
+  EXPECT_EQ(records_of<contract::EndRecord>(run)[0].reason, "stopped");
 }
 
 TEST_F(RanksProcess, WhatIsWrongIsSaidWithoutNoise) {
@@ -221,9 +221,10 @@ TEST_F(RanksProcess, WhatIsWrongIsSaidWithoutNoise) {
   };
   std::string no_data = on_ranks(2, 5);
   no_data = with(no_data, dataset_->string(), "/nowhere/at/all");
-  const Case cases[] = {{"no-data", no_data, static_cast<int>(ExitCode::User), "/nowhere/at/all"},
-                        {"gpu", on_ranks(2, 5, "device: cuda\n"),
-                         static_cast<int>(ExitCode::Operator), "libregatta-cuda.so"}};
+  const Case cases[] = {
+      {"no-data", no_data, static_cast<int>(contract::ExitCode::User), "/nowhere/at/all"},
+      {"gpu", on_ranks(2, 5, "device: cuda\n"), static_cast<int>(contract::ExitCode::Operator),
+       "libregatta-cuda.so"}};
   ::setenv("REGATTA_PLUGIN_DIR", (directory_.path() / "plugins").c_str(), 1);
   base::posix_file_system().create_directory(directory_.path() / "plugins");
   std::filesystem::create_symlink(base::Path(REGATTA_BINARY_DIR) / "trainer" / "libregatta-mpi.so",
@@ -234,7 +235,7 @@ TEST_F(RanksProcess, WhatIsWrongIsSaidWithoutNoise) {
     const std::string log = log_of(run);
     EXPECT_NE(log.find(c.words), std::string::npos) << c.name << log;
     EXPECT_EQ(log.find("mpirun"), std::string::npos) << "an end in order is not a crash: " << log;
-    EXPECT_EQ(records_of<EndRecord>(run).size(), 1U);
+    EXPECT_EQ(records_of<contract::EndRecord>(run).size(), 1U);
   }
   ::unsetenv("REGATTA_PLUGIN_DIR");
 }
@@ -255,7 +256,7 @@ TEST_F(RanksProcess, AsManyMustBeStartedAsTheRunFileSays) {
 TEST_F(RanksProcess, WithoutMpirunTheOperatorIsTold) {
   ::setenv("REGATTA_MPIRUN", "/nowhere/mpirun", 1);
   const base::Path run = make_run("no-mpirun", on_ranks(2, 5));
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::Operator));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::Operator));
   ::unsetenv("REGATTA_MPIRUN");
   EXPECT_NE(log_of(run).find("REGATTA_MPIRUN"), std::string::npos) << log_of(run);
 }

@@ -21,8 +21,8 @@ class Resume : public OnSmallDataset<60> {
  protected:
   static base::FileSystem& disk() { return base::posix_file_system(); }
 
-  RunDirectory make_run() {
-    RunConfig config = small_run_config(*dataset_);
+  contract::RunDirectory make_run() {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.data.path = (directory_->path() / "dataset").string();
     config.model.hidden = 16;
     config.model.feed_forward = 32;
@@ -34,25 +34,28 @@ class Resume : public OnSmallDataset<60> {
     config.keep_last = 9;
     config.threads = 1;
     config.peak_tflops = 1;
-    return RunDirectory::create(disk(), folder_.path() / "run", to_json(config));
+    return contract::RunDirectory::create(disk(), folder_.path() / "run",
+                                          contract::to_json(config));
   }
-  static void train_to_the_end(const RunDirectory& run) {
-    TrainingRunOptions options;
+  static void train_to_the_end(const contract::RunDirectory& run) {
+    run::TrainingRunOptions options;
     options.variables = [](const char*) -> const char* { return nullptr; };
-    ASSERT_EQ(train(disk(), base::system_clock(), run, options).code, ExitCode::Finished);
+    ASSERT_EQ(run::train(disk(), base::system_clock(), run, options).code,
+              contract::ExitCode::Finished);
   }
   // Of the last attempt.
   template <typename Record>
-  static std::vector<Record> records_of(const RunDirectory& run) {
+  static std::vector<Record> records_of(const contract::RunDirectory& run) {
     std::vector<Record> found;
-    const auto chunk = parse_journal(disk().read(run.journal_path(run.attempts().back()), kLimit));
-    for (const JournalRecord& record : chunk.records) {
+    const auto chunk =
+        contract::parse_journal(disk().read(run.journal_path(run.attempts().back()), kLimit));
+    for (const contract::JournalRecord& record : chunk.records) {
       if (const auto* body = std::get_if<Record>(&record.body)) found.push_back(*body);
     }
     return found;
   }
   // By step.
-  static std::map<std::int64_t, base::Path> checkpoints_of(const RunDirectory& run) {
+  static std::map<std::int64_t, base::Path> checkpoints_of(const contract::RunDirectory& run) {
     std::map<std::int64_t, base::Path> found;
     for (const std::string& name : disk().list(run.checkpoints_path())) {
       const auto parsed = checkpoint::parse_checkpoint_name(name);
@@ -69,9 +72,9 @@ class Resume : public OnSmallDataset<60> {
 };
 
 TEST_F(Resume, TakesTheStepsAfterTheCheckpointsAndNoOther) {
-  const RunDirectory run = make_run();
+  const contract::RunDirectory run = make_run();
   train_to_the_end(run);
-  const auto whole = records_of<StepRecord>(run);
+  const auto whole = records_of<contract::StepRecord>(run);
   ASSERT_EQ(std::ssize(whole), kSteps);
   const std::map<std::int64_t, base::Path> saved = checkpoints_of(run);
   ASSERT_EQ(saved.size(), 3U) << "after steps 3, 6 and 8";
@@ -82,26 +85,27 @@ TEST_F(Resume, TakesTheStepsAfterTheCheckpointsAndNoOther) {
       if (step > from) disk().remove_tree(path);
     }
     train_to_the_end(run);
-    const auto starts = records_of<StartRecord>(run);
+    const auto starts = records_of<contract::StartRecord>(run);
     ASSERT_EQ(starts.size(), 1U);
     EXPECT_EQ(starts[0].first_step, from);
     EXPECT_EQ(starts[0].checkpoint.empty(), from == 0);
-    const auto steps = records_of<StepRecord>(run);
+    const auto steps = records_of<contract::StepRecord>(run);
     ASSERT_EQ(std::ssize(steps), kSteps - from) << "from " << from;
     for (std::int64_t i = 0; i < kSteps - from; ++i) {
-      const StepRecord& again = steps[static_cast<std::size_t>(i)];
-      const StepRecord& before = whole[static_cast<std::size_t>(from + i)];
+      const contract::StepRecord& again = steps[static_cast<std::size_t>(i)];
+      const contract::StepRecord& before = whole[static_cast<std::size_t>(from + i)];
       EXPECT_EQ(again.step, from + i + 1);
       EXPECT_EQ(again.loss, before.loss) << "step " << again.step << " from " << from;
       EXPECT_EQ(again.learning_rate, before.learning_rate) << "step " << again.step;
     }
     std::vector<std::int64_t> evaluated;
-    for (const EvalRecord& record : records_of<EvalRecord>(run)) evaluated.push_back(record.step);
+    for (const contract::EvalRecord& record : records_of<contract::EvalRecord>(run))
+      evaluated.push_back(record.step);
     // That of the checkpoint's step may have been lost, and is repeated.
     std::vector<std::int64_t> expected = {0, 3, 6, kSteps};
     expected.erase(expected.begin(), std::find(expected.begin(), expected.end(), from));
     EXPECT_EQ(evaluated, expected) << "from " << from;
-    EXPECT_EQ(records_of<EndRecord>(run).at(0).step, kSteps);
+    EXPECT_EQ(records_of<contract::EndRecord>(run).at(0).step, kSteps);
     EXPECT_EQ(tensors_of(checkpoints_of(run).at(kSteps)), last) << "other bits from " << from;
   }
 }

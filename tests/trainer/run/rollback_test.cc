@@ -9,7 +9,7 @@ namespace {
 using checkpoint::Entry;
 using checkpoint::Status;
 using Names = std::vector<std::string>;
-using Rollbacks = std::vector<Rollback>;
+using Rollbacks = std::vector<checkpoint::Rollback>;
 
 Entry entry(const std::string& name, std::int64_t step, const Rollbacks& rollbacks = {}) {
   Entry made;
@@ -28,9 +28,9 @@ Entry broken(Entry entry) {
 }
 
 TEST(Rollback, LeavesOutTheSamplesOfEveryStepGoneBackOver) {
-  EXPECT_EQ(skipped_steps({}), 0);
-  EXPECT_EQ(skipped_steps({{17, 14}}), 3);
-  EXPECT_EQ(skipped_steps({{17, 14}, {16, 7}, {9, 7}}), 14);
+  EXPECT_EQ(run::skipped_steps({}), 0);
+  EXPECT_EQ(run::skipped_steps({{17, 14}}), 3);
+  EXPECT_EQ(run::skipped_steps({{17, 14}, {16, 7}, {9, 7}}), 14);
 }
 
 TEST(Rollback, Targets) {
@@ -80,7 +80,8 @@ TEST(Rollback, Targets) {
            {"not of another history", {entry("d", 14, {{15, 7}}), entry("b", 7)}, one, 16, {"b"}},
            {"not of a longer history", {entry("d", 14, two), entry("b", 7)}, one, 16, {"b"}},
        }) {
-    EXPECT_EQ(rollback_targets(c.checkpoints, c.rollbacks, c.diverged_at, 7), c.targets) << c.what;
+    EXPECT_EQ(run::rollback_targets(c.checkpoints, c.rollbacks, c.diverged_at, 7), c.targets)
+        << c.what;
   }
 }
 

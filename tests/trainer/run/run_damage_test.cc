@@ -33,11 +33,11 @@ TEST_F(RunProcess, ADamagedCheckpointIsNamedAndSkipped) {
   std::ofstream(run / "run.json") << text;
   ASSERT_EQ(resume_to_end(run), 0) << log_of(run);
   bool named = false;
-  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+  for (const contract::CheckpointRecord& record : records_of<contract::CheckpointRecord>(run)) {
     named = named || (record.status == "skipped" && record.name == names.back());
   }
   EXPECT_TRUE(named);
-  EXPECT_EQ(records_of<StartRecord>(run).back().first_step, 28);
+  EXPECT_EQ(records_of<contract::StartRecord>(run).back().first_step, 28);
 }
 
 // They are later than all that the run saves from now on: it keeps what it saves all the same.
@@ -45,19 +45,22 @@ TEST_F(RunProcess, DamagedCheckpointsTakeNoPlace) {
   std::string text = with(run_file(*dataset_, 100000), "every: 7", "every: 10");
   text = with(text, "keep_last: 3", "keep_last: 1");
   const base::Path run = make_run("damaged", text);
-  ASSERT_EQ(run_to_end(run, {"--deadline-seconds", "2"}), static_cast<int>(ExitCode::Continue));
-  const std::int64_t damaged = records_of<EndRecord>(run).back().step;
+  ASSERT_EQ(run_to_end(run, {"--deadline-seconds", "2"}),
+            static_cast<int>(contract::ExitCode::Continue));
+  const std::int64_t damaged = records_of<contract::EndRecord>(run).back().step;
   for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoints")) {
     if (!checkpoint::parse_checkpoint_name(entry.path().filename().string())) continue;
     std::filesystem::resize_file(entry.path() / "model.safetensors", 1000);
   }
-  ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}), static_cast<int>(ExitCode::Continue));
-  const EndRecord end = records_of<EndRecord>(run).back();
+  ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}),
+            static_cast<int>(contract::ExitCode::Continue));
+  const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
   ASSERT_LT(end.step, damaged);
   EXPECT_NE(log_of(run).find("training begins anew"), std::string::npos) << log_of(run);
-  ASSERT_EQ(records_of<WarningRecord>(run).size(), 1U);
-  ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}), static_cast<int>(ExitCode::Continue));
-  EXPECT_EQ(records_of<StartRecord>(run).back().first_step, end.step);
+  ASSERT_EQ(records_of<contract::WarningRecord>(run).size(), 1U);
+  ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}),
+            static_cast<int>(contract::ExitCode::Continue));
+  EXPECT_EQ(records_of<contract::StartRecord>(run).back().first_step, end.step);
 }
 
 TEST_F(RunProcess, ACheckpointOfAnotherModelIsRefused) {
@@ -68,9 +71,10 @@ TEST_F(RunProcess, ACheckpointOfAnotherModelIsRefused) {
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 18, "\"feed_forward\": 72");
   std::ofstream(run / "run.json") << text;
-  EXPECT_EQ(resume_to_end(run), static_cast<int>(ExitCode::User));
-  EXPECT_NE(records_of<EndRecord>(run).back().message.find("another model"), std::string::npos)
-      << records_of<EndRecord>(run).back().message;
+  EXPECT_EQ(resume_to_end(run), static_cast<int>(contract::ExitCode::User));
+  EXPECT_NE(records_of<contract::EndRecord>(run).back().message.find("another model"),
+            std::string::npos)
+      << records_of<contract::EndRecord>(run).back().message;
 }
 
 // It would be waited for, and no signal ends that.
@@ -80,7 +84,7 @@ TEST_F(RunProcess, APipeInADatasetIsRefused) {
   std::filesystem::remove(copy / "held_out.documents");
   ASSERT_EQ(::mkfifo((copy / "held_out.documents").c_str(), 0600), 0);
   const base::Path run = make_run("piped-run", run_file(copy, 5));
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User));
   EXPECT_NE(log_of(run).find("held_out.documents is not a regular file"), std::string::npos)
       << log_of(run);
 }

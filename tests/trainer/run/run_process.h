@@ -91,15 +91,15 @@ class RunProcess : public testing::Test {
   }
   // A run whose run.json is no longer what it was made from.
   int resume_to_end(const base::Path& run) { return finish(start_with(run, {})); }
-  static std::vector<trainer::JournalRecord> journal(const base::Path& run) {
-    std::vector<trainer::JournalRecord> records;
+  static std::vector<trainer::contract::JournalRecord> journal(const base::Path& run) {
+    std::vector<trainer::contract::JournalRecord> records;
     try {
-      const trainer::RunDirectory directory =
-          trainer::RunDirectory::open(base::posix_file_system(), run);
-      for (const trainer::AttemptName& attempt : directory.attempts()) {
+      const trainer::contract::RunDirectory directory =
+          trainer::contract::RunDirectory::open(base::posix_file_system(), run);
+      for (const trainer::contract::AttemptName& attempt : directory.attempts()) {
         // One that was killed as it began has a directory only.
         if (!base::posix_file_system().exists(directory.journal_path(attempt))) continue;
-        const trainer::JournalChunk chunk = trainer::parse_journal(
+        const trainer::contract::JournalChunk chunk = trainer::contract::parse_journal(
             base::posix_file_system().read(directory.journal_path(attempt), 1U << 30U));
         records.insert(records.end(), chunk.records.begin(), chunk.records.end());
       }
@@ -110,7 +110,7 @@ class RunProcess : public testing::Test {
   template <typename Record>
   static std::vector<Record> records_of(const base::Path& run) {
     std::vector<Record> found;
-    for (const trainer::JournalRecord& record : journal(run)) {
+    for (const trainer::contract::JournalRecord& record : journal(run)) {
       if (const auto* body = std::get_if<Record>(&record.body)) found.push_back(*body);
     }
     return found;
@@ -120,7 +120,8 @@ class RunProcess : public testing::Test {
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::duration<double>(kDeadline);
     while (std::chrono::steady_clock::now() < deadline) {
-      for (const trainer::StepRecord& record : records_of<trainer::StepRecord>(run)) {
+      for (const trainer::contract::StepRecord& record :
+           records_of<trainer::contract::StepRecord>(run)) {
         if (record.step >= step) return true;
       }
       if (!base::process_start_ticks(process)) return false;
@@ -132,7 +133,7 @@ class RunProcess : public testing::Test {
   void expect_one_checkpoint_then_stop(const base::Path& run, pid_t process) {
     const auto written = [&] {
       std::vector<std::int64_t> steps;
-      for (const auto& record : records_of<trainer::CheckpointRecord>(run)) {
+      for (const auto& record : records_of<trainer::contract::CheckpointRecord>(run)) {
         if (record.status == "written") steps.push_back(record.step);
       }
       return steps;
@@ -146,10 +147,11 @@ class RunProcess : public testing::Test {
     }
     ASSERT_TRUE(wait_for_step(run, process, written()[0] + 5)) << log_of(run);
     ::kill(process, SIGTERM);
-    EXPECT_EQ(finish(process), static_cast<int>(trainer::ExitCode::Stopped)) << log_of(run);
+    EXPECT_EQ(finish(process), static_cast<int>(trainer::contract::ExitCode::Stopped))
+        << log_of(run);
     const std::vector<std::int64_t> steps = written();
     ASSERT_EQ(steps.size(), 2U) << "that one, and the last";
-    EXPECT_EQ(steps[1], records_of<trainer::EndRecord>(run).back().step);
+    EXPECT_EQ(steps[1], records_of<trainer::contract::EndRecord>(run).back().step);
   }
   // The bytes of the last checkpoint's tensors.
   static std::string final_weights(const base::Path& run) {

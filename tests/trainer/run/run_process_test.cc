@@ -107,8 +107,8 @@ TEST_F(RunProcess, KilledAtRandomStepsEndsWithTheSameBits) {
   EXPECT_GE(done, std::max(1, kills / 2)) << "too few processes were killed while training";
   ASSERT_EQ(run_to_end(killed), 0) << log_of(killed);
   EXPECT_TRUE(final_weights(killed) == expected) << "weights differ after " << done << " kills";
-  const StepRecord mine = records_of<StepRecord>(killed).back();
-  const StepRecord theirs = records_of<StepRecord>(undisturbed).back();
+  const contract::StepRecord mine = records_of<contract::StepRecord>(killed).back();
+  const contract::StepRecord theirs = records_of<contract::StepRecord>(undisturbed).back();
   EXPECT_EQ(mine.step, theirs.step);
   ASSERT_TRUE(theirs.noise_scale && theirs.raw_noise_scale);
   EXPECT_EQ(mine.noise_scale, theirs.noise_scale) << "after " << done << " kills";
@@ -125,15 +125,15 @@ TEST_F(RunProcess, TermWritesACheckpointAndResumingLosesNothing) {
   const pid_t process = start(stopped);
   ASSERT_TRUE(wait_for_step(stopped, process, 10));
   ::kill(process, SIGTERM);
-  ASSERT_EQ(finish(process), static_cast<int>(ExitCode::Stopped)) << log_of(stopped);
-  const auto ends = records_of<EndRecord>(stopped);
+  ASSERT_EQ(finish(process), static_cast<int>(contract::ExitCode::Stopped)) << log_of(stopped);
+  const auto ends = records_of<contract::EndRecord>(stopped);
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_EQ(ends[0].reason, "stopped");
-  const auto written = records_of<CheckpointRecord>(stopped);
+  const auto written = records_of<contract::CheckpointRecord>(stopped);
   ASSERT_FALSE(written.empty());
   EXPECT_GE(written.back().step, ends[0].step);
   ASSERT_EQ(run_to_end(stopped), 0) << log_of(stopped);
-  EXPECT_EQ(records_of<StartRecord>(stopped).back().first_step, ends[0].step);
+  EXPECT_EQ(records_of<contract::StartRecord>(stopped).back().first_step, ends[0].step);
   EXPECT_TRUE(final_weights(stopped) == final_weights(whole));
 }
 
@@ -146,8 +146,8 @@ TEST_F(RunProcess, ADeadlineEndsTheAttemptSavedAndTheRunGoesOn) {
   const base::Path run = make_run("limited", text);
   int attempts = 0;
   double least = 100;  // a slow disk may lengthen one attempt, a late end all of them
-  int code = static_cast<int>(ExitCode::Continue);
-  while (code == static_cast<int>(ExitCode::Continue) && attempts < 100) {
+  int code = static_cast<int>(contract::ExitCode::Continue);
+  while (code == static_cast<int>(contract::ExitCode::Continue) && attempts < 100) {
     ++attempts;
     const auto mark = std::chrono::steady_clock::now();
     const double later = base::system_clock().utc_seconds() + 2;
@@ -155,10 +155,10 @@ TEST_F(RunProcess, ADeadlineEndsTheAttemptSavedAndTheRunGoesOn) {
                                ? std::vector<std::string>{"--deadline-utc", std::to_string(later)}
                                : std::vector<std::string>{"--deadline-seconds", "2"});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
-    const EndRecord end = records_of<EndRecord>(run).back();
-    if (code != static_cast<int>(ExitCode::Continue)) break;
+    const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
+    if (code != static_cast<int>(contract::ExitCode::Continue)) break;
     EXPECT_EQ(end.reason, "deadline");
-    EXPECT_EQ(records_of<CheckpointRecord>(run).back().step, end.step);
+    EXPECT_EQ(records_of<contract::CheckpointRecord>(run).back().step, end.step);
     least = std::min(least, took.count());
   }
   EXPECT_LT(least, 3.0) << "2, and what starting and ending take";
@@ -172,21 +172,22 @@ TEST_F(RunProcess, ADivergenceIsToldAsOne) {
     const std::string text =
         with(run_file(*dataset_, 50), "learning_rate: 0.003", "learning_rate: 1000");
     const base::Path run = make_run("diverges-" + ranks, text + "ranks: " + ranks + "\n");
-    EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
-    const EndRecord end = records_of<EndRecord>(run).back();
+    EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User));
+    const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
     EXPECT_EQ(end.reason, "diverged");
-    ASSERT_FALSE(records_of<StepRecord>(run).empty());
-    EXPECT_EQ(end.step, records_of<StepRecord>(run).back().step + 1) << "the last with a loss";
-    const auto told = records_of<DivergenceRecord>(run);
+    ASSERT_FALSE(records_of<contract::StepRecord>(run).empty());
+    EXPECT_EQ(end.step, records_of<contract::StepRecord>(run).back().step + 1)
+        << "the last with a loss";
+    const auto told = records_of<contract::DivergenceRecord>(run);
     ASSERT_EQ(told.size(), 1U);
     EXPECT_EQ(told[0].step, end.step);
     EXPECT_EQ(told[0].message, end.message);
     EXPECT_FALSE(told[0].tensor.empty());
-    const NotFinite first{told[0].tensor, told[0].quantity, told[0].rank};
+    const step::NotFinite first{told[0].tensor, told[0].quantity, told[0].rank};
     EXPECT_EQ(end.message,
               std::string(first.quantity == "gradient" ? "the gradient" : "the loss") +
                   " is not finite at step " + std::to_string(end.step) +
-                  " (first: " + to_text(first, std::stoi(ranks)) + "): training diverged; " +
+                  " (first: " + step::to_text(first, std::stoi(ranks)) + "): training diverged; " +
                   (told[0].checkpoint.empty() ? "there is no checkpoint before it"
                                               : "last good checkpoint: " + told[0].checkpoint) +
                   "; lower optimizer.learning_rate");
@@ -201,14 +202,14 @@ TEST_F(RunProcess, ADivergenceLeavesNoCheckpointUntold) {
   std::string text = with(run_file(*dataset_, 50), "learning_rate: 0.003", "learning_rate: 1000");
   text = with(text, "every: 7, keep_last: 3", "every: 1, keep_last: 100");
   const base::Path run = make_run("untold", text);
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User));
   std::set<std::string> told;
-  for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+  for (const contract::CheckpointRecord& record : records_of<contract::CheckpointRecord>(run)) {
     if (record.status == "written") told.insert(record.name);
   }
   const auto there = base::posix_file_system().list(run / "checkpoints");
   ASSERT_FALSE(told.empty());
-  const DivergenceRecord divergence = records_of<DivergenceRecord>(run).back();
+  const contract::DivergenceRecord divergence = records_of<contract::DivergenceRecord>(run).back();
   EXPECT_EQ(divergence.checkpoint, *told.rbegin());
   EXPECT_EQ(divergence.checkpoint_step, divergence.step - 1);
   for (const std::string& name : there) {
@@ -222,13 +223,13 @@ TEST_F(RunProcess, APeakThatTheDeviceExceedsIsWarnedOfOnce) {
   const base::Path run =
       make_run("peak", run_file(*dataset_, 5) + "statistics: {peak_tflops: 0.000001}\n");
   ASSERT_EQ(run_to_end(run), 0) << log_of(run);
-  const auto warnings = records_of<WarningRecord>(run);
+  const auto warnings = records_of<contract::WarningRecord>(run);
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].message.find("statistics.peak_tflops is 1e-06"), std::string::npos)
       << warnings[0].message;
   const base::Path measured = make_run("measured", run_file(*dataset_, 5));
   ASSERT_EQ(run_to_end(measured), 0) << log_of(measured);
-  EXPECT_TRUE(records_of<WarningRecord>(measured).empty());
+  EXPECT_TRUE(records_of<contract::WarningRecord>(measured).empty());
 }
 
 TEST_F(RunProcess, Usr2WritesACheckpointAndGoesOn) {
@@ -246,10 +247,10 @@ TEST_F(RunProcess, ANewerAttemptFencesTheOlder) {
   const pid_t older = start(run);
   ASSERT_TRUE(wait_for_step(run, older, 3));
   const pid_t newer = start(run);
-  EXPECT_EQ(finish(older), static_cast<int>(ExitCode::Fenced));
+  EXPECT_EQ(finish(older), static_cast<int>(contract::ExitCode::Fenced));
   ::kill(newer, SIGTERM);
-  EXPECT_EQ(finish(newer), static_cast<int>(ExitCode::Stopped));
-  EXPECT_EQ(records_of<EndRecord>(run).front().reason, "fenced");
+  EXPECT_EQ(finish(newer), static_cast<int>(contract::ExitCode::Stopped));
+  EXPECT_EQ(records_of<contract::EndRecord>(run).front().reason, "fenced");
 }
 
 TEST_F(RunProcess, ADeadlineIsANumber) {
@@ -258,7 +259,8 @@ TEST_F(RunProcess, ADeadlineIsANumber) {
     for (const char* wrong : {"nan", "inf", "-1", "", "soon"}) {
       EXPECT_EQ(run_to_end(run, {option, wrong}), 2) << option << ' ' << wrong;
     }
-    EXPECT_EQ(run_to_end(run, {option, "0"}), static_cast<int>(ExitCode::Continue)) << option;
+    EXPECT_EQ(run_to_end(run, {option, "0"}), static_cast<int>(contract::ExitCode::Continue))
+        << option;
   }
 }
 
@@ -272,7 +274,7 @@ TEST_F(RunProcess, ARunFileBesideADirectoryMustBeTheRuns) {
     return base::run(
         {{kTrainer, "run", "--directory", directory.string(), file}, {}, {}, {}, false}, kDeadline);
   };
-  const auto attempts = [&] { return records_of<StartRecord>(run).size(); };
+  const auto attempts = [&] { return records_of<contract::StartRecord>(run).size(); };
   EXPECT_EQ(run_to_end(run), 0) << "the same file: there is nothing left to do";
   std::ofstream(directory_.path() / "spelled.yaml")
       << "seed: 1\n" + with(text, dataset_->string(), (*dataset_ / "." / "").string());
@@ -283,7 +285,7 @@ TEST_F(RunProcess, ARunFileBesideADirectoryMustBeTheRuns) {
       << with(text, "learning_rate: 0.003", "learning_rate: 0.004") + "target: {value: 0.5}\n";
   const std::string other = (directory_.path() / "other.yaml").string();
   const base::Output refused = told(run, other);
-  EXPECT_EQ(refused.exit.code, static_cast<int>(ExitCode::User));
+  EXPECT_EQ(refused.exit.code, static_cast<int>(contract::ExitCode::User));
   EXPECT_EQ(refused.errors,
             "regatta-train: " + other + " is not the run file of " + run.string() +
                 ": optimizer.learning_rate is 0.003 there and 0.004 here, target.metric is absent "
@@ -315,8 +317,8 @@ class WithoutPlugIn : public RunProcess {
 TEST_F(WithoutPlugIn, CudaIsRefusedInOneLine) {
   const base::Path run =
       make_run("cuda", run_file(*dataset_, 5, "device: cuda\ndtype: bfloat16\n"));
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::Operator));
-  const EndRecord end = records_of<EndRecord>(run).back();
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::Operator));
+  const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
   EXPECT_EQ(end.reason, "failed");
   EXPECT_NE(end.message.find("libregatta-cuda.so is not in"), std::string::npos) << end.message;
   EXPECT_NE(end.message.find("REGATTA_PLUGIN_DIR"), std::string::npos) << end.message;
@@ -336,8 +338,8 @@ TEST_F(WithoutPlugIn, AutoTrainsOnTheCpuAsCpuDoes) {
 TEST_F(WithoutPlugIn, AutoInATypeOfGpusIsRefused) {
   const base::Path run =
       make_run("half", run_file(*dataset_, 5, "device: auto\ndtype: bfloat16\n"));
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
-  const EndRecord end = records_of<EndRecord>(run).back();
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User));
+  const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
   EXPECT_NE(end.message.find("dtype is bfloat16"), std::string::npos) << end.message;
 }
 
@@ -351,13 +353,13 @@ TEST_F(WithoutPlugIn, DryRunPrintsTheWholeRunFileTellsTheMemoryAndDoesNothing) {
     EXPECT_NE(output.errors.find(part), std::string::npos) << output.errors;
   }
   EXPECT_FALSE(base::posix_file_system().exists(run));
-  const RunConfig asked = parse_run_config(
+  const contract::RunConfig asked = contract::parse_run_config(
       run_file(*dataset_, 5, "device: cuda\ndtype: bfloat16\n"), "as it was written");
-  RunConfig filled = parse_run_config(output.text, "as it was printed");
+  contract::RunConfig filled = contract::parse_run_config(output.text, "as it was printed");
   EXPECT_EQ(filled.model.vocabulary,
-            static_cast<int>(Dataset::open(*dataset_).vocabulary().size()));
+            static_cast<int>(data::Dataset::open(*dataset_).vocabulary().size()));
   filled.model.vocabulary = 0;
-  EXPECT_EQ(to_json(filled), to_json(asked));
+  EXPECT_EQ(contract::to_json(filled), contract::to_json(asked));
   const base::Output both = base::run(
       {{kTrainer, "run", "--dry-run", "--directory", run.string(), run.string() + ".yaml"},
        {},
@@ -396,7 +398,7 @@ TEST_F(RunProcess, WhatADryRunPrintsIsTheSameRun) {
   EXPECT_EQ(run_to_end(plain), 0) << "what was printed is the run file of that run, too";
   EXPECT_EQ(final_weights(whole), final_weights(plain));
   const std::string on_four = print(directory_.path() / "whole.yaml", {"--ranks", "4"});
-  EXPECT_EQ(parse_run_config(on_four, "printed").ranks, 4);
+  EXPECT_EQ(contract::parse_run_config(on_four, "printed").ranks, 4);
 }
 
 struct BadRun {
@@ -414,7 +416,7 @@ TEST_P(BadRunFile, IsOneLineAndLeavesNothing) {
   ASSERT_NE(at, std::string::npos);
   text.replace(at, std::string(GetParam().from).size(), GetParam().to);
   const base::Path run = make_run("bad", text);
-  EXPECT_EQ(run_to_end(run), static_cast<int>(ExitCode::User));
+  EXPECT_EQ(run_to_end(run), static_cast<int>(contract::ExitCode::User));
   const std::string log = log_of(run);
   EXPECT_NE(log.find(GetParam().message), std::string::npos) << log;
   EXPECT_TRUE(base::posix_file_system().list(run / "checkpoints").empty());
@@ -514,12 +516,12 @@ TEST_F(RunProcess, AFullDiskStopsNoTraining) {
   if (output.exit.code == 77 || output.errors.find("unshare") != std::string::npos) {
     GTEST_SKIP() << "needs mount namespaces: " << output.errors;
   }
-  EXPECT_EQ(output.text, std::to_string(static_cast<int>(ExitCode::Operator)) + " 0\n")
+  EXPECT_EQ(output.text, std::to_string(static_cast<int>(contract::ExitCode::Operator)) + " 0\n")
       << log_of(run);
   const base::Path first = run.string() + ".first";
-  EXPECT_EQ(records_of<StepRecord>(first).back().step, 60) << "training went on";
+  EXPECT_EQ(records_of<contract::StepRecord>(first).back().step, 60) << "training went on";
   int written = 0, failed = 0;
-  for (const CheckpointRecord& record : records_of<CheckpointRecord>(first)) {
+  for (const contract::CheckpointRecord& record : records_of<contract::CheckpointRecord>(first)) {
     written += record.status == "written" ? 1 : 0;
     if (record.status != "failed") continue;
     ++failed;
@@ -528,8 +530,10 @@ TEST_F(RunProcess, AFullDiskStopsNoTraining) {
   }
   EXPECT_GE(written, 1);
   EXPECT_GE(failed, 1);
-  EXPECT_NE(records_of<EndRecord>(first).back().message.find("make room"), std::string::npos);
-  EXPECT_GT(records_of<StartRecord>(run).back().first_step, 0) << "the old ones are still good";
+  EXPECT_NE(records_of<contract::EndRecord>(first).back().message.find("make room"),
+            std::string::npos);
+  EXPECT_GT(records_of<contract::StartRecord>(run).back().first_step, 0)
+      << "the old ones are still good";
   EXPECT_TRUE(final_weights(run) == final_weights(whole));
 }
 
@@ -542,7 +546,7 @@ TEST_F(RunProcess, SavingCanKeepTrainingWaiting) {
     ASSERT_EQ(run_to_end(run), 0) << log_of(run);
     int written = 0;
     double stall = 0, work = 0;
-    for (const CheckpointRecord& record : records_of<CheckpointRecord>(run)) {
+    for (const contract::CheckpointRecord& record : records_of<contract::CheckpointRecord>(run)) {
       if (record.status != "written") continue;
       ++written;
       EXPECT_GE(record.stall_seconds, record.copy_seconds);

@@ -23,12 +23,13 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-class Mortal final : public BorrowedCommunicator {
+class Mortal final : public ranks::BorrowedCommunicator {
  public:
-  Mortal(Communicator& real, std::int64_t sums) : BorrowedCommunicator(real), sums_left_(sums) {}
-  [[nodiscard]] Pending all_reduce_sum(Stream stream, View x) override {
+  Mortal(ranks::Communicator& real, std::int64_t sums)
+      : ranks::BorrowedCommunicator(real), sums_left_(sums) {}
+  [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream stream, device::View x) override {
     if (--sums_left_ == 0 && rank() == 1) ::raise(SIGKILL);
-    return BorrowedCommunicator::all_reduce_sum(stream, x);
+    return ranks::BorrowedCommunicator::all_reduce_sum(stream, x);
   }
 
  private:
@@ -36,27 +37,28 @@ class Mortal final : public BorrowedCommunicator {
 };
 
 int run(const std::vector<std::string>& arguments) {
-  LinkModel link;
+  ranks::LinkModel link;
   link.latency_seconds = base::parse_number(arguments.at(3)).value();
   link.bytes_per_second = base::parse_number(arguments.at(4)).value();
   const std::int64_t sums =
       arguments.size() > 5 ? base::parse_integer(arguments[5]).value() : std::int64_t{0};
-  std::unique_ptr<Communicator> around;
-  TrainingRunOptions options;
+  std::unique_ptr<ranks::Communicator> around;
+  run::TrainingRunOptions options;
   options.ranks = static_cast<int>(base::parse_integer(arguments.at(2)).value());
   options.place.program = std::filesystem::read_symlink("/proc/self/exe").string();
   options.place.plugin_directory = REGATTA_BINARY_DIR "/trainer";
-  options.variables = process_variables();
-  options.rank_place = rank_place(options.variables);
-  options.around = [&](Communicator& real) -> Communicator& {
-    around =
-        make_delayed_communicator(std::make_unique<Mortal>(real, sums), base::system_clock(), link);
+  options.variables = ranks::process_variables();
+  options.rank_place = ranks::rank_place(options.variables);
+  options.around = [&](ranks::Communicator& real) -> ranks::Communicator& {
+    around = ranks::make_delayed_communicator(std::make_unique<Mortal>(real, sums),
+                                              base::system_clock(), link);
     return *around;
   };
-  catch_stop_signals();
+  run::catch_stop_signals();
   base::FileSystem& files = base::posix_file_system();
-  return static_cast<int>(
-      train(files, base::system_clock(), RunDirectory::open(files, arguments.at(1)), options).code);
+  return static_cast<int>(run::train(files, base::system_clock(),
+                                     contract::RunDirectory::open(files, arguments.at(1)), options)
+                              .code);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 #include "tests/trainer/samples/small_dataset.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/retention_policy.h"
-#include "trainer/samples/sampler.h"
 #include "trainer/run/training_run.h"
+#include "trainer/samples/sampler.h"
 
 namespace regatta::tests {
 namespace {
@@ -41,7 +41,8 @@ class Target : public OnSmallDataset<60> {
  protected:
   static void SetUpTestSuite() {
     OnSmallDataset<60>::SetUpTestSuite();
-    curve_ = new std::vector<EvalRecord>(of<EvalRecord>(train_run("curve", "")));
+    curve_ =
+        new std::vector<contract::EvalRecord>(of<contract::EvalRecord>(train_run("curve", "")));
   }
   static void TearDownTestSuite() {
     delete curve_;
@@ -57,27 +58,29 @@ class Target : public OnSmallDataset<60> {
            std::to_string(kSteps) + "\n" + more;
   }
   // Trains a run of that name to its end, and returns its journal.
-  static std::vector<JournalRecord> train_run(const std::string& name, const std::string& more) {
+  static std::vector<contract::JournalRecord> train_run(const std::string& name,
+                                                        const std::string& more) {
     const base::Path path = directory_->path() / name;
-    RunDirectory run =
-        RunDirectory::create(disk(), path, to_json(parse_run_config(run_text(more), name)));
-    TrainingRunOptions options;
+    contract::RunDirectory run = contract::RunDirectory::create(
+        disk(), path, contract::to_json(contract::parse_run_config(run_text(more), name)));
+    run::TrainingRunOptions options;
     options.variables = [](const char*) -> const char* { return nullptr; };
-    EXPECT_EQ(train(disk(), base::system_clock(), run, options).code, ExitCode::Finished);
-    const std::vector<AttemptName> attempts = run.attempts();
+    EXPECT_EQ(run::train(disk(), base::system_clock(), run, options).code,
+              contract::ExitCode::Finished);
+    const std::vector<contract::AttemptName> attempts = run.attempts();
     EXPECT_EQ(attempts.size(), 1U);
-    return parse_journal(disk().read(run.journal_path(attempts.at(0)), kLimit)).records;
+    return contract::parse_journal(disk().read(run.journal_path(attempts.at(0)), kLimit)).records;
   }
   template <typename Record>
-  static std::vector<Record> of(const std::vector<JournalRecord>& journal) {
+  static std::vector<Record> of(const std::vector<contract::JournalRecord>& journal) {
     std::vector<Record> found;
-    for (const JournalRecord& record : journal) {
+    for (const contract::JournalRecord& record : journal) {
       if (const auto* body = std::get_if<Record>(&record.body)) found.push_back(*body);
     }
     return found;
   }
 
-  static inline std::vector<EvalRecord>* curve_ = nullptr;  // of a run without a target
+  static inline std::vector<contract::EvalRecord>* curve_ = nullptr;  // of a run without a target
 };
 
 // The weights of a checkpoint, as its file has them.
@@ -104,13 +107,13 @@ TEST_F(Target, TheLastEvaluationIsThatOfTheReference) {
     if (parsed && (!last || parsed->step > last->step)) last = parsed;
   }
   ASSERT_TRUE(last && last->step == kSteps);
-  RunConfig config = parse_run_config(run_text(""), "run");
+  contract::RunConfig config = contract::parse_run_config(run_text(""), "run");
   config.model.vocabulary = static_cast<int>(dataset_->vocabulary().size());
-  const auto samples = evaluation_samples(*dataset_, config.data, 20);
+  const auto samples = samples::evaluation_samples(*dataset_, config.data, 20);
   const ReferenceScores scores =
       reference_scores(config.model, weights_of(checkpoints / last->text()), samples);
   std::vector<std::int32_t> labels;
-  for (const Sample& sample : samples) {
+  for (const samples::Sample& sample : samples) {
     labels.insert(labels.end(), sample.masked_labels.begin(), sample.masked_labels.end());
   }
   // Where two logits are nearly the same, float32 may prefer either: its errors are of some 10⁻⁶.
@@ -123,7 +126,7 @@ TEST_F(Target, TheLastEvaluationIsThatOfTheReference) {
     const bool hit = scores.nsp.at(i).best == samples[i].next_sentence_label;
     (scores.nsp[i].margin < 1e-4 ? next_doubtful : next_right) += hit ? 1 : 0;
   }
-  const EvalRecord& record = curve_->back();
+  const contract::EvalRecord& record = curve_->back();
   const auto masked = static_cast<double>(labels.size());
   const auto count = static_cast<double>(samples.size());
   EXPECT_EQ(record.step, kSteps);
@@ -145,7 +148,7 @@ struct Edge {
 
 class TargetEdges : public Target, public testing::WithParamInterface<Edge> {
  protected:
-  static double value_of(const EvalRecord& record) {
+  static double value_of(const contract::EvalRecord& record) {
     return GetParam().is_loss ? record.mlm_loss : record.mlm_accuracy;
   }
   static bool is_as_good(double value, double target) {
@@ -178,14 +181,14 @@ TEST_P(TargetEdges, EndTheRun) {
   const std::size_t reached = last_record();
   ASSERT_GT(reached, 0U) << "the run learns";
   const auto journal = train_run(std::string("stop_") + GetParam().name, target_text(true));
-  const auto start = of<StartRecord>(journal).at(0);
+  const auto start = of<contract::StartRecord>(journal).at(0);
   EXPECT_EQ(start.target, target());
   EXPECT_EQ(start.metric, GetParam().is_loss ? "mlm_loss" : "mlm_accuracy");
   const bool is_met = GetParam().harder <= 0;
-  const auto end = of<EndRecord>(journal).at(0);
+  const auto end = of<contract::EndRecord>(journal).at(0);
   EXPECT_EQ(end.reason, is_met ? "target" : "steps");
   EXPECT_EQ(end.step, is_met ? static_cast<std::int64_t>(reached) : kSteps);
-  const auto evaluations = of<EvalRecord>(journal);
+  const auto evaluations = of<contract::EvalRecord>(journal);
   ASSERT_EQ(evaluations.size(), is_met ? reached + 1 : curve_->size());
   for (std::size_t i = 0; i < evaluations.size(); ++i) {
     EXPECT_EQ(value_of(evaluations[i]), value_of((*curve_)[i])) << "a target changes no figure";
@@ -195,8 +198,8 @@ TEST_P(TargetEdges, EndTheRun) {
 
 TEST_P(TargetEdges, AreToldWhereTheRunGoesOn) {
   const auto journal = train_run(std::string("go_") + GetParam().name, target_text(false));
-  EXPECT_EQ(of<EndRecord>(journal).at(0).reason, "steps");
-  const auto evaluations = of<EvalRecord>(journal);
+  EXPECT_EQ(of<contract::EndRecord>(journal).at(0).reason, "steps");
+  const auto evaluations = of<contract::EvalRecord>(journal);
   ASSERT_EQ(evaluations.size(), curve_->size());
   int met = 0;
   for (std::size_t i = 0; i < evaluations.size(); ++i) {
@@ -228,33 +231,34 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The best constant guess: the share of the labels that are the most frequent one.
 TEST_F(Target, TimesTheBaseline) {
-  const RunConfig config = parse_run_config(run_text(""), "run");
+  const contract::RunConfig config = contract::parse_run_config(run_text(""), "run");
   std::map<std::int32_t, int> labels;
   double total = 0, most = 0;
-  for (const Sample& sample : evaluation_samples(*dataset_, config.data, 20)) {
+  for (const samples::Sample& sample : samples::evaluation_samples(*dataset_, config.data, 20)) {
     for (const std::int32_t label : sample.masked_labels) {
       total += 1;
       most = std::max<double>(most, ++labels[label]);
     }
   }
   const auto start =
-      of<StartRecord>(train_run("times", "target: {times_baseline: 0.75, stop: false}\n")).at(0);
+      of<contract::StartRecord>(train_run("times", "target: {times_baseline: 0.75, stop: false}\n"))
+          .at(0);
   EXPECT_EQ(start.baseline, most / total);
   EXPECT_EQ(start.target, 0.75 * (most / total));
 }
 
 // What a run keeps as its best checkpoints.
 TEST(TargetMetrics, BestIsHighestAccuracyAndLowestLoss) {
-  RunConfig config;
-  EXPECT_EQ(retention_policy(config).better, checkpoint::Better::Highest);
-  EXPECT_EQ(retention_policy(config).metric, "mlm_accuracy");
-  config.target = TargetConfig{};
-  config.target->metric = TargetMetric::MlmAccuracy;
-  EXPECT_EQ(retention_policy(config).better, checkpoint::Better::Highest);
-  EXPECT_EQ(retention_policy(config).metric, "mlm_accuracy");
-  config.target->metric = TargetMetric::MlmLoss;
-  EXPECT_EQ(retention_policy(config).better, checkpoint::Better::Lowest);
-  EXPECT_EQ(retention_policy(config).metric, "mlm_loss");
+  contract::RunConfig config;
+  EXPECT_EQ(contract::retention_policy(config).better, checkpoint::Better::Highest);
+  EXPECT_EQ(contract::retention_policy(config).metric, "mlm_accuracy");
+  config.target = contract::TargetConfig{};
+  config.target->metric = contract::TargetMetric::MlmAccuracy;
+  EXPECT_EQ(contract::retention_policy(config).better, checkpoint::Better::Highest);
+  EXPECT_EQ(contract::retention_policy(config).metric, "mlm_accuracy");
+  config.target->metric = contract::TargetMetric::MlmLoss;
+  EXPECT_EQ(contract::retention_policy(config).better, checkpoint::Better::Lowest);
+  EXPECT_EQ(contract::retention_policy(config).metric, "mlm_loss");
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::BatchPrefetcher;
-using trainer::StepBatches;
+using trainer::samples::BatchPrefetcher;
+using trainer::samples::StepBatches;
 
 // A batch that says which step it is for.
 StepBatches batches_of(std::int64_t step) {

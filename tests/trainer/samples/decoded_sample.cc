@@ -5,7 +5,7 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Sample;
+using trainer::samples::Sample;
 
 constexpr std::int64_t kSpecials = 3;
 

@@ -26,7 +26,7 @@ struct DecodedSample {
 // Puts the labels back, and finds where both segments stand. Returns what is wrong with the sample,
 // nothing if it is [CLS] A [SEP] B [SEP] with types 0 and 1 at every position, and A and B are each
 // a piece of one document.
-[[nodiscard]] std::string decode(const trainer::Sample& sample, const StoredSplit& split,
+[[nodiscard]] std::string decode(const trainer::samples::Sample& sample, const StoredSplit& split,
                                  DecodedSample* decoded);
 
 // What is wrong with the pair; nothing if it is a random one from two documents, or one in which B

@@ -92,13 +92,13 @@ NumberedDataset::NumberedDataset(const base::Path& directory, int documents) {
   }
   text.close();
   vocabulary.close();
-  trainer::PrepareOptions options;
+  trainer::data::PrepareOptions options;
   options.inputs = {directory / "numbered.txt"};
   options.output = path_ = directory / "numbered";
   options.vocabulary = directory / "vocab.txt";
   options.threads = 1;
   options.held_out = kHeldOutShare;
-  (void)trainer::prepare(options, base::posix_file_system(), {});
+  (void)trainer::data::prepare(options, base::posix_file_system(), {});
   training_ = read_split(path_, "training", pieces_);
   held_out_ = read_split(path_, "held_out", pieces_);
 }

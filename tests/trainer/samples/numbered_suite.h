@@ -14,7 +14,7 @@ class NumberedSuite : public testing::Test {
   static void SetUpTestSuite() {
     directory_ = new TemporaryDirectory;
     numbers_ = new NumberedDataset(directory_->path());
-    dataset_ = new trainer::Dataset(trainer::Dataset::open(numbers_->path()));
+    dataset_ = new trainer::data::Dataset(trainer::data::Dataset::open(numbers_->path()));
   }
   static void TearDownTestSuite() {
     delete dataset_;
@@ -24,7 +24,7 @@ class NumberedSuite : public testing::Test {
 
   static inline TemporaryDirectory* directory_ = nullptr;
   static inline NumberedDataset* numbers_ = nullptr;
-  static inline trainer::Dataset* dataset_ = nullptr;
+  static inline trainer::data::Dataset* dataset_ = nullptr;
 };
 
 }  // namespace regatta::tests

@@ -24,18 +24,20 @@ constexpr double kDeviations = 5;
 
 class SampleSemantics : public NumberedSuite {
  protected:
-  static DataConfig config(int max_length, double short_fraction = 0, double mask_fraction = 0.15) {
-    DataConfig config;
+  static contract::DataConfig config(int max_length, double short_fraction = 0,
+                                     double mask_fraction = 0.15) {
+    contract::DataConfig config;
     config.max_length = max_length;
     config.short_fraction = short_fraction;
     config.mask_fraction = mask_fraction;
     return config;
   }
-  static const StoredSplit& stored(Split split) {
-    return split == Split::Training ? numbers_->training() : numbers_->held_out();
+  static const StoredSplit& stored(data::Split split) {
+    return split == data::Split::Training ? numbers_->training() : numbers_->held_out();
   }
   // What is wrong with a sample, if anything.
-  static std::string fault_of(const Sample& sample, const StoredSplit& split, int max_length) {
+  static std::string fault_of(const samples::Sample& sample, const StoredSplit& split,
+                              int max_length) {
     DecodedSample decoded;
     const std::string fault = decode(sample, split, &decoded);
     if (!fault.empty()) return fault;
@@ -44,7 +46,7 @@ class SampleSemantics : public NumberedSuite {
 
   // All training samples of some passes, in the order of their documents.
   struct Seen {
-    Sample sample;
+    samples::Sample sample;
     DecodedSample pair;
     // Where nothing had to be cut off: what was left of A's document, whose sentences A begins.
     std::int64_t end = 0, sentences = 0;
@@ -52,9 +54,9 @@ class SampleSemantics : public NumberedSuite {
     std::uint32_t pass = 0;
   };
   using Look = std::function<void(const Seen& seen)>;
-  static void look_at(const DataConfig& config, std::uint32_t passes, const Look& look) {
+  static void look_at(const contract::DataConfig& config, std::uint32_t passes, const Look& look) {
     const StoredSplit& split = numbers_->training();
-    const SampleSource source(*dataset_, Split::Training, config, 5);
+    const samples::SampleSource source(*dataset_, data::Split::Training, config, 5);
     Seen seen;
     for (seen.pass = 0; seen.pass < passes; ++seen.pass) {
       for (std::int64_t i = 0; i < source.pass_size(seen.pass); ++i) {
@@ -79,7 +81,7 @@ class SampleSemantics : public NumberedSuite {
 // The files themselves: whole documents, each in the split that its hash says.
 TEST_F(SampleSemantics, TheSplitsAreThoseOfTheHashes) {
   std::size_t found = 0;
-  for (const Split split : {Split::Training, Split::HeldOut}) {
+  for (const data::Split split : {data::Split::Training, data::Split::HeldOut}) {
     const StoredSplit& files = stored(split);
     for (std::size_t d = 0; d + 1 < files.documents.size(); ++d) {
       const auto begin = files.sentences[static_cast<std::size_t>(files.documents[d])];
@@ -88,26 +90,26 @@ TEST_F(SampleSemantics, TheSplitsAreThoseOfTheHashes) {
                                              files.tokens.begin() + end);
       const std::size_t document = numbers_->document_of(tokens.at(0));
       EXPECT_EQ(tokens, numbers_->documents()[document]);
-      EXPECT_EQ(numbers_->is_held_out(document), split == Split::HeldOut);
+      EXPECT_EQ(numbers_->is_held_out(document), split == data::Split::HeldOut);
       ++found;
     }
   }
   EXPECT_EQ(found, numbers_->documents().size()) << "each of them once";
-  EXPECT_GT(stored(Split::HeldOut).documents.size(), 8U);
+  EXPECT_GT(stored(data::Split::HeldOut).documents.size(), 8U);
 }
 
 TEST_F(SampleSemantics, EveryTokenStandsWhereTheDatasetHasIt) {
   int next = 0, random = 0;
-  for (const Split split : {Split::Training, Split::HeldOut}) {
+  for (const data::Split split : {data::Split::Training, data::Split::HeldOut}) {
     for (const int max_length : {5, 8, 33, 64, 128, 1024}) {
       for (const double short_fraction : {0.0, 0.1, 1.0}) {
-        const SampleSource source(*dataset_, split, config(max_length, short_fraction), 5);
+        const samples::SampleSource source(*dataset_, split, config(max_length, short_fraction), 5);
         for (std::uint32_t pass = 0; pass < 4; ++pass) {
           for (std::int64_t i = 0; i < source.pass_size(pass); ++i) {
-            const Sample sample = source.sample(i, pass);
+            const samples::Sample sample = source.sample(i, pass);
             ASSERT_EQ(fault_of(sample, stored(split), max_length), "")
                 << "sample " << i << " of pass " << pass << ", max_length " << max_length
-                << ", short_fraction " << short_fraction << ", split " << name_of(split);
+                << ", short_fraction " << short_fraction << ", split " << data::name_of(split);
             ++(sample.next_sentence_label == 0 ? next : random);
           }
         }
@@ -140,11 +142,11 @@ TEST_F(SampleSemantics, APassHasEverySentenceOnce) {
 
 // By number, as training and evaluation take them.
 TEST_F(SampleSemantics, TheFirstPassIsInAnotherOrderAndHasEverySampleOnce) {
-  for (const Split split : {Split::Training, Split::HeldOut}) {
-    const SampleSource source(*dataset_, split, config(64), 5);
+  for (const data::Split split : {data::Split::Training, data::Split::HeldOut}) {
+    const samples::SampleSource source(*dataset_, split, config(64), 5);
     std::set<std::int64_t> by_number, by_document;
     bool same_order = true;
-    const auto begin_of = [&](const Sample& sample) {
+    const auto begin_of = [&](const samples::Sample& sample) {
       DecodedSample pair;
       EXPECT_EQ(decode(sample, stored(split), &pair), "");
       return pair.a.begin;

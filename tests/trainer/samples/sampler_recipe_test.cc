@@ -98,13 +98,13 @@ class GoogleRecipe {
   std::mt19937_64 engine_{7};
 };
 
-Shares of_sampler(const Dataset& dataset, const DataConfig& config, int passes) {
+Shares of_sampler(const data::Dataset& dataset, const contract::DataConfig& config, int passes) {
   Shares shares;
-  const SampleSource source(dataset, Split::Training, config, 3);
+  const samples::SampleSource source(dataset, data::Split::Training, config, 3);
   for (int epoch = 0; epoch < passes; ++epoch) {
     const auto number = static_cast<std::uint32_t>(epoch);
     for (std::int64_t i = 0; i < source.pass_size(number); ++i) {
-      const Sample sample = source.sample(i, number);
+      const samples::Sample sample = source.sample(i, number);
       shares.add(std::ssize(sample.ids), sample.next_sentence_label == 1);
     }
     ++shares.passes;
@@ -112,12 +112,13 @@ Shares of_sampler(const Dataset& dataset, const DataConfig& config, int passes) 
   return shares;
 }
 // Lengths of their sentences.
-std::vector<std::vector<int>> documents_of(const Dataset& dataset) {
+std::vector<std::vector<int>> documents_of(const data::Dataset& dataset) {
   std::vector<std::vector<int>> lengths;
-  for (std::int64_t d = 0; d < dataset.documents(Split::Training); ++d) {
+  for (std::int64_t d = 0; d < dataset.documents(data::Split::Training); ++d) {
     lengths.emplace_back();
-    for (std::int64_t s = 0; s < dataset.sentences(Split::Training, d); ++s) {
-      lengths.back().push_back(static_cast<int>(dataset.sentence(Split::Training, d, s).size()));
+    for (std::int64_t s = 0; s < dataset.sentences(data::Split::Training, d); ++s) {
+      lengths.back().push_back(
+          static_cast<int>(dataset.sentence(data::Split::Training, d, s).size()));
     }
   }
   return lengths;
@@ -128,7 +129,7 @@ class SamplerRecipe : public OnSmallDataset<120> {};
 TEST_F(SamplerRecipe, HasGooglesSharesAndLengths) {
   for (const int max_length : {16, 32, 64, 128}) {
     for (const double short_fraction : {0.0, 0.1, 1.0}) {
-      DataConfig config;
+      contract::DataConfig config;
       config.max_length = max_length;
       config.short_fraction = short_fraction;
       const Shares ours = of_sampler(*dataset_, config, 60);
@@ -169,7 +170,7 @@ TEST_F(SamplerRecipe, SharesOfShortDocumentsAreTheFormulas) {
     samples += n.at(document.size());
     randoms += r.at(document.size());
   }
-  DataConfig config;
+  contract::DataConfig config;
   config.max_length = 512;  // above every document
   config.short_fraction = 0;
   constexpr int kPasses = 200;
@@ -185,15 +186,15 @@ TEST(SamplerRecipeOfWikipedia, IsWithinOnePercentOfGoogles) {
   REGATTA_NEED_SHARED("data/corpus/wiki_en_docs.txt");
   REGATTA_NEED_SHARED("data/vocab/bert-base-uncased/vocab.txt");
   TemporaryDirectory directory;
-  PrepareOptions options;
+  data::PrepareOptions options;
   options.inputs = {shared_path("data/corpus/wiki_en_docs.txt")};
   options.output = directory.path() / "dataset";
   options.vocabulary = shared_path("data/vocab/bert-base-uncased/vocab.txt");
   options.threads = 1;
-  (void)prepare(options, base::posix_file_system(), {});
-  const Dataset dataset = Dataset::open(options.output);
+  (void)data::prepare(options, base::posix_file_system(), {});
+  const data::Dataset dataset = data::Dataset::open(options.output);
   for (const int max_length : {128, 512}) {
-    DataConfig config;
+    contract::DataConfig config;
     config.max_length = max_length;
     const Shares ours = of_sampler(dataset, config, 6);
     GoogleRecipe recipe(documents_of(dataset), max_length, config.short_fraction);
@@ -211,9 +212,9 @@ TEST(SamplerRecipeOfWikipedia, IsWithinOnePercentOfGoogles) {
 
 // A run goes on from pass to pass with as many samples of each as the first one has.
 TEST_F(SamplerRecipe, PassesOfOtherSizesFollowOneAnother) {
-  DataConfig config;
+  contract::DataConfig config;
   config.max_length = 32;
-  const SampleSource source(*dataset_, Split::Training, config, 9);
+  const samples::SampleSource source(*dataset_, data::Split::Training, config, 9);
   int longer = 0, shorter = 0;
   for (std::uint32_t epoch = 0; epoch < 12; ++epoch) {
     const std::int64_t size = source.pass_size(epoch);
@@ -225,7 +226,8 @@ TEST_F(SamplerRecipe, PassesOfOtherSizesFollowOneAnother) {
       index[source.sample(i, epoch).ids] = static_cast<std::size_t>(i);
     }
     for (std::int64_t i = 0; i < source.size(); ++i) {
-      const Sample sample = source.at(static_cast<std::int64_t>(epoch) * source.size() + i);
+      const samples::Sample sample =
+          source.at(static_cast<std::int64_t>(epoch) * source.size() + i);
       const auto found = index.find(sample.ids);
       ASSERT_NE(found, index.end());
       ++seen[found->second];
@@ -240,9 +242,9 @@ TEST_F(SamplerRecipe, PassesOfOtherSizesFollowOneAnother) {
 
 // Threads that ask for far-apart passes get what one alone gets.
 TEST_F(SamplerRecipe, PassesMayBeAskedForInAnyOrder) {
-  DataConfig config;
+  contract::DataConfig config;
   config.max_length = 32;
-  const SampleSource source(*dataset_, Split::Training, config, 9);
+  const samples::SampleSource source(*dataset_, data::Split::Training, config, 9);
   std::vector<std::vector<std::int32_t>> rising;
   for (std::uint32_t epoch = 0; epoch < 6; ++epoch) rising.push_back(source.sample(5, epoch).ids);
   for (const std::uint32_t epoch : {5U, 0U, 3U, 1U, 4U, 2U, 0U, 5U}) {

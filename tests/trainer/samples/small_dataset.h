@@ -37,20 +37,21 @@ namespace regatta::tests {
     text << '\n';
   }
   text.close();
-  trainer::PrepareOptions options;
+  trainer::data::PrepareOptions options;
   options.inputs = {directory / "corpus.txt"};
   options.output = directory / "dataset";
   options.train_vocabulary = 256;
   options.threads = 1;
   options.held_out = 0.2;
-  (void)trainer::prepare(options, base::posix_file_system(), {});
+  (void)trainer::data::prepare(options, base::posix_file_system(), {});
   return options.output;
 }
 
 // A run of a model small enough for hundreds of steps a second on such a dataset.
-[[nodiscard]] inline trainer::RunConfig small_run_config(const trainer::Dataset& dataset) {
-  trainer::RunConfig config;
-  config.model = trainer::preset_shape("tiny");
+[[nodiscard]] inline trainer::contract::RunConfig small_run_config(
+    const trainer::data::Dataset& dataset) {
+  trainer::contract::RunConfig config;
+  config.model = trainer::contract::preset_shape("tiny");
   config.model.hidden = 32;
   config.model.heads = 2;
   config.model.feed_forward = 64;
@@ -67,15 +68,15 @@ class OnSmallDataset : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     directory_ = new TemporaryDirectory;
-    dataset_ = new trainer::Dataset(
-        trainer::Dataset::open(make_small_dataset(directory_->path(), documents)));
+    dataset_ = new trainer::data::Dataset(
+        trainer::data::Dataset::open(make_small_dataset(directory_->path(), documents)));
   }
   static void TearDownTestSuite() {
     delete dataset_;
     delete directory_;
   }
   static inline TemporaryDirectory* directory_ = nullptr;
-  static inline trainer::Dataset* dataset_ = nullptr;
+  static inline trainer::data::Dataset* dataset_ = nullptr;
 };
 
 }  // namespace regatta::tests

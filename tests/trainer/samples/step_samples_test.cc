@@ -26,7 +26,7 @@ using namespace regatta::trainer;  // the subject
 
 constexpr std::int32_t kMaxLength = 512;
 
-bool equal(const Sample& a, const Sample& b) {
+bool equal(const samples::Sample& a, const samples::Sample& b) {
   return a.ids == b.ids && a.types == b.types && a.masked_positions == b.masked_positions &&
          a.masked_labels == b.masked_labels && a.next_sentence_label == b.next_sentence_label;
 }
@@ -37,9 +37,9 @@ std::int32_t made_up_length(std::int64_t number) {
 }
 
 // Its number is its first piece.
-Sample made_up_sample(std::int64_t number) {
+samples::Sample made_up_sample(std::int64_t number) {
   base::PhiloxStream random(1, static_cast<std::uint32_t>(number), 0, 2);
-  Sample sample;
+  samples::Sample sample;
   sample.ids.push_back(static_cast<std::int32_t>(number));
   while (std::ssize(sample.ids) < made_up_length(number)) {
     sample.ids.push_back(static_cast<std::int32_t>(random.below(30522)));
@@ -55,10 +55,10 @@ Sample made_up_sample(std::int64_t number) {
   return sample;
 }
 
-SampleStream made_up_stream() { return {made_up_sample, made_up_length}; }
+samples::SampleStream made_up_stream() { return {made_up_sample, made_up_length}; }
 
 // Of a way of balancing that needs nothing from other ranks.
-class SilentChannel final : public HostCollectives {
+class SilentChannel final : public ranks::HostCollectives {
  public:
   SilentChannel(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
   [[nodiscard]] int rank() const override { return rank_; }
@@ -66,7 +66,7 @@ class SilentChannel final : public HostCollectives {
   void all_reduce_sum(double*, int) override { ADD_FAILURE(); }
   void broadcast(void*, std::int64_t, int) override { ADD_FAILURE(); }
   void all_gather(const void*, std::int64_t, void*) override { ADD_FAILURE(); }
-  [[nodiscard]] Parcels all_to_all(const Parcels& to) override {
+  [[nodiscard]] ranks::Parcels all_to_all(const ranks::Parcels& to) override {
     ADD_FAILURE();
     return to;
   }
@@ -76,8 +76,8 @@ class SilentChannel final : public HostCollectives {
   int rank_, ranks_;
 };
 
-RunConfig config_of(int ranks, int batch, const BalanceConfig& balance) {
-  RunConfig config;
+contract::RunConfig config_of(int ranks, int batch, const contract::BalanceConfig& balance) {
+  contract::RunConfig config;
   config.ranks = ranks;
   config.ranks_per_node = ranks % 2 == 0 ? 2 : 1;
   config.batch_size = batch;
@@ -87,18 +87,18 @@ RunConfig config_of(int ranks, int batch, const BalanceConfig& balance) {
 }
 
 // Of each rank.
-using RankShares = std::vector<std::vector<StepShare>>;
+using RankShares = std::vector<std::vector<samples::StepShare>>;
 
-RankShares shares_of(const RunConfig& config, const std::vector<std::int64_t>& steps) {
+RankShares shares_of(const contract::RunConfig& config, const std::vector<std::int64_t>& steps) {
   RankShares shares(static_cast<std::size_t>(config.ranks));
-  const auto share_steps = [&](HostCollectives& channel) {
-    StepSamples samples(config, made_up_stream(), channel);
+  const auto share_steps = [&](ranks::HostCollectives& channel) {
+    samples::StepSamples samples(config, made_up_stream(), channel);
     for (const std::int64_t step : steps) {
       shares[static_cast<std::size_t>(channel.rank())].push_back(samples.share(step));
     }
   };
-  if (config.balance.strategy == Balance::Exchange && config.ranks > 1) {
-    ThreadRanks(config.ranks).run([&](Communicator& ranks) { share_steps(ranks.host()); });
+  if (config.balance.strategy == contract::Balance::Exchange && config.ranks > 1) {
+    ThreadRanks(config.ranks).run([&](ranks::Communicator& ranks) { share_steps(ranks.host()); });
   } else {
     for (int rank = 0; rank < config.ranks; ++rank) {
       SilentChannel channel(rank, config.ranks);
@@ -111,8 +111,8 @@ RankShares shares_of(const RunConfig& config, const std::vector<std::int64_t>& s
 // Of all ranks: place → number of the sample, each place once.
 std::vector<std::int64_t> numbers_of(const RankShares& shares, std::size_t step, int batch) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(batch), -1);
-  for (const std::vector<StepShare>& steps : shares) {
-    const StepShare& share = steps[step];
+  for (const std::vector<samples::StepShare>& steps : shares) {
+    const samples::StepShare& share = steps[step];
     EXPECT_EQ(share.ordinals.size(), share.samples.size());
     EXPECT_TRUE(std::is_sorted(share.ordinals.begin(), share.ordinals.end()));
     for (std::size_t i = 0; i < share.samples.size(); ++i) {
@@ -126,20 +126,20 @@ std::vector<std::int64_t> numbers_of(const RankShares& shares, std::size_t step,
   return numbers;
 }
 
-const BalanceConfig kSameSet[] = {
-    {Balance::None, Deal::LongestFirst, ExchangeWay::Reread},
-    {Balance::GlobalPresort, Deal::LongestFirst, ExchangeWay::Reread},
-    {Balance::GlobalPresort, Deal::Snake, ExchangeWay::Move},
-    {Balance::Exchange, Deal::LongestFirst, ExchangeWay::Reread},
-    {Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move},
-    {Balance::Exchange, Deal::Stride, ExchangeWay::Move},
-    {Balance::Packed, Deal::LongestFirst, ExchangeWay::Reread},
+const contract::BalanceConfig kSameSet[] = {
+    {contract::Balance::None, contract::Deal::LongestFirst, contract::ExchangeWay::Reread},
+    {contract::Balance::GlobalPresort, contract::Deal::LongestFirst, contract::ExchangeWay::Reread},
+    {contract::Balance::GlobalPresort, contract::Deal::Snake, contract::ExchangeWay::Move},
+    {contract::Balance::Exchange, contract::Deal::LongestFirst, contract::ExchangeWay::Reread},
+    {contract::Balance::Exchange, contract::Deal::LongestFirst, contract::ExchangeWay::Move},
+    {contract::Balance::Exchange, contract::Deal::Stride, contract::ExchangeWay::Move},
+    {contract::Balance::Packed, contract::Deal::LongestFirst, contract::ExchangeWay::Reread},
 };
 
 TEST(StepSamples, AllRanksTogetherHaveTheStep) {
   for (int ranks = 1; ranks <= 5; ++ranks) {
     for (const int batch : {ranks, ranks + 1, 4 * ranks, 4 * ranks + 3}) {
-      for (const BalanceConfig& balance : kSameSet) {
+      for (const contract::BalanceConfig& balance : kSameSet) {
         const auto shares = shares_of(config_of(ranks, batch, balance), {1, 2, 7});
         for (const auto& [at, step] : {std::pair{0U, 1}, {1U, 2}, {2U, 7}}) {
           const std::vector<std::int64_t> numbers = numbers_of(shares, at, batch);
@@ -156,7 +156,7 @@ TEST(StepSamples, AllRanksTogetherHaveTheStep) {
 }
 
 TEST(StepSamples, FewerSamplesThanRanksIsAShareOfNothing) {
-  for (const BalanceConfig& balance : kSameSet) {
+  for (const contract::BalanceConfig& balance : kSameSet) {
     const auto shares = shares_of(config_of(5, 3, balance), {4});
     EXPECT_EQ(numbers_of(shares, 0, 3), (std::vector<std::int64_t>{9, 10, 11}));
   }
@@ -169,16 +169,20 @@ TEST(StepSamples, NoneIsInTurn) {
 }
 
 TEST(StepSamples, ExchangeIsGlobalPresort) {
-  for (const ExchangeWay way : {ExchangeWay::Reread, ExchangeWay::Move}) {
+  for (const contract::ExchangeWay way :
+       {contract::ExchangeWay::Reread, contract::ExchangeWay::Move}) {
     for (const int batch : {17, 40}) {
       const auto presorted = shares_of(
-          config_of(4, batch, {Balance::GlobalPresort, Deal::LongestFirst, way}), {1, 2, 3});
-      const auto exchanged =
-          shares_of(config_of(4, batch, {Balance::Exchange, Deal::LongestFirst, way}), {1, 2, 3});
+          config_of(4, batch,
+                    {contract::Balance::GlobalPresort, contract::Deal::LongestFirst, way}),
+          {1, 2, 3});
+      const auto exchanged = shares_of(
+          config_of(4, batch, {contract::Balance::Exchange, contract::Deal::LongestFirst, way}),
+          {1, 2, 3});
       for (std::size_t rank = 0; rank < 4; ++rank) {
         for (std::size_t step = 0; step < 3; ++step) {
-          const StepShare& a = presorted[rank][step];
-          const StepShare& b = exchanged[rank][step];
+          const samples::StepShare& a = presorted[rank][step];
+          const samples::StepShare& b = exchanged[rank][step];
           EXPECT_EQ(a.ordinals, b.ordinals);
           EXPECT_TRUE(std::equal(a.samples.begin(), a.samples.end(), b.samples.begin(),
                                  b.samples.end(), equal));
@@ -191,19 +195,20 @@ TEST(StepSamples, ExchangeIsGlobalPresort) {
 // A rank that has only its own part of the data makes no sample and no length of another's.
 TEST(StepSamples, ExchangeByMovingTouchesOwnDataOnly) {
   constexpr int kRanks = 3, kBatch = 14;
-  const RunConfig config =
-      config_of(kRanks, kBatch, {Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move});
+  const contract::RunConfig config = config_of(
+      kRanks, kBatch,
+      {contract::Balance::Exchange, contract::Deal::LongestFirst, contract::ExchangeWay::Move});
   std::int64_t moved[kRanks] = {};
-  ThreadRanks(kRanks).run([&](Communicator& ranks) {
+  ThreadRanks(kRanks).run([&](ranks::Communicator& ranks) {
     const int rank = ranks.rank();
     const auto check = [rank](std::int64_t number) {
       EXPECT_EQ(number % kBatch % kRanks, rank) << number;
     };
-    const SampleStream own{[&](std::int64_t n) { return check(n), made_up_sample(n); },
-                           [&](std::int64_t n) { return check(n), made_up_length(n); }};
-    StepSamples samples(config, own, ranks.host());
+    const samples::SampleStream own{[&](std::int64_t n) { return check(n), made_up_sample(n); },
+                                    [&](std::int64_t n) { return check(n), made_up_length(n); }};
+    samples::StepSamples samples(config, own, ranks.host());
     for (std::int64_t step = 1; step <= 3; ++step) {
-      const StepShare share = samples.share(step);
+      const samples::StepShare share = samples.share(step);
       moved[rank] += share.moved_bytes;
       for (std::size_t i = 0; i < share.samples.size(); ++i) {
         EXPECT_TRUE(
@@ -218,32 +223,35 @@ TEST(StepSamples, ExchangeByMovingTouchesOwnDataOnly) {
 }
 
 // Of the run's first samples, whatever the step.
-StratumLimits made_up_strata() {
+contract::StratumLimits made_up_strata() {
   std::vector<std::int32_t> first;
-  for (std::int64_t number = 0; number < kStratumSamples; ++number) {
+  for (std::int64_t number = 0; number < contract::kStratumSamples; ++number) {
     first.push_back(made_up_length(number));
   }
-  return stratum_limits(first);
+  return contract::stratum_limits(first);
 }
 
 TEST(StepSamples, StratifiedFollowsItsPlan) {
   for (const int ranks : {1, 2, 3, 4}) {
     for (const int batch : {ranks, 4 * ranks, 6 * ranks + 1}) {
-      const BalanceConfig balance{Balance::Stratified, Deal::LongestFirst, ExchangeWay::Reread};
-      std::vector<std::int64_t> steps(2 * kWindowSteps);
+      const contract::BalanceConfig balance{contract::Balance::Stratified,
+                                            contract::Deal::LongestFirst,
+                                            contract::ExchangeWay::Reread};
+      std::vector<std::int64_t> steps(2 * contract::kWindowSteps);
       for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<std::int64_t>(i) + 1;
       const auto shares = shares_of(config_of(ranks, batch, balance), steps);
-      const StratumLimits strata = made_up_strata();
+      const contract::StratumLimits strata = made_up_strata();
       for (std::int64_t window = 0; window < 2; ++window) {
-        const std::int64_t first = window * kWindowSteps * batch;
+        const std::int64_t first = window * contract::kWindowSteps * batch;
         std::vector<std::int32_t> lengths;
-        for (std::int64_t i = 0; i < kWindowSteps * batch; ++i) {
+        for (std::int64_t i = 0; i < contract::kWindowSteps * batch; ++i) {
           lengths.push_back(made_up_length(first + i));
         }
-        const std::vector<std::int32_t> order = stratified_order(lengths, batch, ranks, strata);
-        for (std::int64_t step = 0; step < kWindowSteps; ++step) {
-          const auto numbers =
-              numbers_of(shares, static_cast<std::size_t>(window * kWindowSteps + step), batch);
+        const std::vector<std::int32_t> order =
+            contract::stratified_order(lengths, batch, ranks, strata);
+        for (std::int64_t step = 0; step < contract::kWindowSteps; ++step) {
+          const auto numbers = numbers_of(
+              shares, static_cast<std::size_t>(window * contract::kWindowSteps + step), batch);
           for (std::int64_t place = 0; place < batch; ++place) {
             ASSERT_EQ(numbers[static_cast<std::size_t>(place)],
                       first + order[static_cast<std::size_t>(step * batch + place)]);
@@ -261,27 +269,30 @@ TEST(StepSamples, StratifiedSharesHaveEveryLengthAsOften) {
   const auto length = [&](std::int64_t number) {
     return kLengths[base::PhiloxStream(2, static_cast<std::uint32_t>(number), 0, 1).below(4)];
   };
-  const SampleStream stream{[&](std::int64_t number) {
-                              Sample sample;
-                              sample.ids.resize(static_cast<std::size_t>(length(number)));
-                              return sample;
-                            },
-                            length};
+  const samples::SampleStream stream{[&](std::int64_t number) {
+                                       samples::Sample sample;
+                                       sample.ids.resize(static_cast<std::size_t>(length(number)));
+                                       return sample;
+                                     },
+                                     length};
   struct Row {
     int ranks, node_ranks, batch;
   };
   for (const Row& row : {Row{2, 1, 8}, Row{3, 1, 24}, Row{4, 1, 20}, Row{4, 2, 24}}) {
-    RunConfig config = config_of(row.ranks, row.batch,
-                                 {Balance::Stratified, Deal::LongestFirst, ExchangeWay::Reread});
+    contract::RunConfig config =
+        config_of(row.ranks, row.batch,
+                  {contract::Balance::Stratified, contract::Deal::LongestFirst,
+                   contract::ExchangeWay::Reread});
     config.ranks_per_node = row.node_ranks;
-    std::vector<std::map<std::size_t, int>> counts[kWindowSteps];  // of nodes: by length
+    std::vector<std::map<std::size_t, int>> counts[contract::kWindowSteps];  // of nodes: by length
     for (int rank = 0; rank < row.ranks; ++rank) {
       SilentChannel channel(rank, row.ranks);
-      StepSamples samples(config, stream, channel);
-      for (std::size_t step = 0; step < kWindowSteps; ++step) {
+      samples::StepSamples samples(config, stream, channel);
+      for (std::size_t step = 0; step < contract::kWindowSteps; ++step) {
         counts[step].resize(static_cast<std::size_t>(row.ranks / row.node_ranks));
         auto& mine = counts[step][static_cast<std::size_t>(rank / row.node_ranks)];
-        for (const Sample& sample : samples.share(static_cast<std::int64_t>(step) + 1).samples) {
+        for (const samples::Sample& sample :
+             samples.share(static_cast<std::int64_t>(step) + 1).samples) {
           ++mine[sample.ids.size()];
         }
       }
@@ -296,20 +307,21 @@ TEST(StepSamples, StratifiedSharesHaveEveryLengthAsOften) {
     }
     ASSERT_EQ(all.size(), 4U);
     for (const auto& [of, count] : all) {
-      EXPECT_GT(count, kWindowSteps * row.batch / 8) << "half its share of length " << of;
+      EXPECT_GT(count, contract::kWindowSteps * row.batch / 8) << "half its share of length " << of;
     }
     EXPECT_LT(uneven, 4) << row.ranks << " ranks: fewer than there are classes";
   }
 }
 
 TEST(StepSamples, StratifiedStepsMayBeAskedForInAnyOrder) {
-  const RunConfig config = config_of(2, 6, {Balance::Stratified, Deal::Snake, ExchangeWay::Reread});
+  const contract::RunConfig config = config_of(
+      2, 6, {contract::Balance::Stratified, contract::Deal::Snake, contract::ExchangeWay::Reread});
   const auto rising = shares_of(config, {1, 64, 65, 200});
   const auto falling = shares_of(config, {200, 65, 64, 1});
   for (std::size_t rank = 0; rank < 2; ++rank) {
     for (std::size_t i = 0; i < 4; ++i) {
-      const StepShare& a = rising[rank][i];
-      const StepShare& b = falling[rank][3 - i];
+      const samples::StepShare& a = rising[rank][i];
+      const samples::StepShare& b = falling[rank][3 - i];
       EXPECT_EQ(a.ordinals, b.ordinals);
       EXPECT_TRUE(std::equal(a.samples.begin(), a.samples.end(), b.samples.begin(), b.samples.end(),
                              equal));
@@ -323,25 +335,27 @@ TEST(StepSamples, StratifiedEvensOutShortSamples) {
   const auto length = [](std::int64_t number) {
     return 4 + (made_up_length(number) - 4) * 124 / 508;
   };
-  const auto largest_over_mean = [&](Balance strategy) {
+  const auto largest_over_mean = [&](contract::Balance strategy) {
     constexpr int kRanks = 4, kBatch = 32;
-    RunConfig config =
-        config_of(kRanks, kBatch, {strategy, Deal::LongestFirst, ExchangeWay::Reread});
+    contract::RunConfig config = config_of(
+        kRanks, kBatch, {strategy, contract::Deal::LongestFirst, contract::ExchangeWay::Reread});
     config.data.max_length = 128;
     config.ranks_per_node = 1;
     double sum = 0;
-    std::vector<std::vector<double>> tokens(kWindowSteps, std::vector<double>(kRanks));
+    std::vector<std::vector<double>> tokens(contract::kWindowSteps, std::vector<double>(kRanks));
     for (int rank = 0; rank < kRanks; ++rank) {
       SilentChannel channel(rank, kRanks);
-      const SampleStream stream{[&](std::int64_t number) {
-                                  Sample sample;
-                                  sample.ids.resize(static_cast<std::size_t>(length(number)));
-                                  return sample;
-                                },
-                                length};
-      StepSamples samples(config, stream, channel);
-      for (std::size_t step = 0; step < kWindowSteps; ++step) {
-        for (const Sample& sample : samples.share(static_cast<std::int64_t>(step) + 1).samples) {
+      const samples::SampleStream stream{
+          [&](std::int64_t number) {
+            samples::Sample sample;
+            sample.ids.resize(static_cast<std::size_t>(length(number)));
+            return sample;
+          },
+          length};
+      samples::StepSamples samples(config, stream, channel);
+      for (std::size_t step = 0; step < contract::kWindowSteps; ++step) {
+        for (const samples::Sample& sample :
+             samples.share(static_cast<std::int64_t>(step) + 1).samples) {
           tokens[step][static_cast<std::size_t>(rank)] += static_cast<double>(sample.ids.size());
         }
       }
@@ -350,32 +364,33 @@ TEST(StepSamples, StratifiedEvensOutShortSamples) {
       const double all = step[0] + step[1] + step[2] + step[3];
       sum += *std::max_element(step.begin(), step.end()) * kRanks / all;
     }
-    return sum / kWindowSteps;
+    return sum / contract::kWindowSteps;
   };
   // Of lengths like these (a third at the limit, the others even below it), four classes of least
   // variance keep a twentieth of the variance of all, so less than a third of the deviation.
-  const double in_turn = largest_over_mean(Balance::None) - 1;
-  EXPECT_LT(largest_over_mean(Balance::Stratified) - 1, in_turn / 3);
+  const double in_turn = largest_over_mean(contract::Balance::None) - 1;
+  EXPECT_LT(largest_over_mean(contract::Balance::Stratified) - 1, in_turn / 3);
 }
 
 TEST(StepSamples, StratifiedRefusesHalfANode) {
-  RunConfig config = config_of(3, 6, {Balance::Stratified, Deal::Snake, ExchangeWay::Reread});
+  contract::RunConfig config = config_of(
+      3, 6, {contract::Balance::Stratified, contract::Deal::Snake, contract::ExchangeWay::Reread});
   config.ranks_per_node = 2;
   SilentChannel channel(0, 3);
   try {
-    const StepSamples samples(config, made_up_stream(), channel);
+    const samples::StepSamples samples(config, made_up_stream(), channel);
     FAIL();
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
     EXPECT_NE(std::string(error.what()).find("3 ranks are not whole nodes of 2"),
               std::string::npos);
   }
-  config.balance.strategy = Balance::GlobalPresort;  // needs no nodes
-  EXPECT_NO_THROW(StepSamples(config, made_up_stream(), channel));
+  config.balance.strategy = contract::Balance::GlobalPresort;  // needs no nodes
+  EXPECT_NO_THROW(samples::StepSamples(config, made_up_stream(), channel));
 }
 
 // Rank 0 of 2; what rank 1 says passes through `tamper`.
-class ScriptedPeer final : public HostCollectives {
+class ScriptedPeer final : public ranks::HostCollectives {
  public:
   std::function<void(std::vector<std::byte>*)> tamper_lengths = [](auto*) {};
   std::function<void(std::vector<std::byte>*)> tamper_samples = [](auto*) {};
@@ -396,16 +411,17 @@ class ScriptedPeer final : public HostCollectives {
     std::memcpy(all, bytes, static_cast<std::size_t>(count));
     std::memcpy(static_cast<std::byte*>(all) + count, theirs.data(), theirs.size());
   }
-  [[nodiscard]] Parcels all_to_all(const Parcels&) override {
+  [[nodiscard]] ranks::Parcels all_to_all(const ranks::Parcels&) override {
     std::vector<std::int32_t> lengths;
     for (std::int32_t place = 0; place < batch_; ++place) lengths.push_back(made_up_length(place));
-    Assignment places = assign(lengths, {Balance::Exchange, Deal::LongestFirst, 2, 1});
+    contract::Assignment places = contract::assign(
+        lengths, {contract::Balance::Exchange, contract::Deal::LongestFirst, 2, 1});
     std::sort(places[0].begin(), places[0].end());
-    std::vector<PlacedSample> sent;
+    std::vector<samples::PlacedSample> sent;
     for (const std::int32_t place : places[0]) {
       if (place % 2 == 1) sent.push_back({place, made_up_sample(place)});
     }
-    std::vector<std::byte> parcel = make_parcel(1, sent);
+    std::vector<std::byte> parcel = samples::make_parcel(1, sent);
     tamper_samples(&parcel);
     return {{}, parcel};
   }
@@ -415,11 +431,12 @@ class ScriptedPeer final : public HostCollectives {
 };
 
 TEST(StepSamples, RefusesADamagedParcel) {
-  const RunConfig config =
-      config_of(2, 12, {Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move});
+  const contract::RunConfig config = config_of(
+      2, 12,
+      {contract::Balance::Exchange, contract::Deal::LongestFirst, contract::ExchangeWay::Move});
   const auto message = [&](ScriptedPeer&& peer) -> std::string {
     try {
-      (void)StepSamples(config, made_up_stream(), peer).share(1);
+      (void)samples::StepSamples(config, made_up_stream(), peer).share(1);
       return "";
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), base::Code::Retry);
@@ -443,8 +460,8 @@ TEST(StepSamples, RefusesADamagedParcel) {
   EXPECT_NE(message(std::move(nothing)).find("has 0 tokens"), std::string::npos);
 }
 
-std::vector<PlacedSample> placed(const std::vector<std::int32_t>& places) {
-  std::vector<PlacedSample> samples;
+std::vector<samples::PlacedSample> placed(const std::vector<std::int32_t>& places) {
+  std::vector<samples::PlacedSample> samples;
   for (const std::int32_t place : places) samples.push_back({place, made_up_sample(place)});
   return samples;
 }
@@ -452,7 +469,7 @@ std::vector<PlacedSample> placed(const std::vector<std::int32_t>& places) {
 TEST(SampleParcel, ReturnsWhatWentIn) {
   for (const std::vector<std::int32_t>& places :
        {std::vector<std::int32_t>{}, {0}, {3, 8, 1000000}}) {
-    std::vector<PlacedSample> samples = placed(places);
+    std::vector<samples::PlacedSample> samples = placed(places);
     if (places.size() == 3) {  // nothing about the content is taken for granted
       samples[0].sample = {};
       samples[1].sample.ids[5] = -1;
@@ -461,8 +478,9 @@ TEST(SampleParcel, ReturnsWhatWentIn) {
       samples[2].sample.masked_positions.clear();
       samples[2].sample.masked_labels.clear();
     }
-    const std::vector<std::byte> parcel = make_parcel(9, samples);
-    const std::vector<PlacedSample> again = open_parcel(parcel, 9, places, kMaxLength);
+    const std::vector<std::byte> parcel = samples::make_parcel(9, samples);
+    const std::vector<samples::PlacedSample> again =
+        samples::open_parcel(parcel, 9, places, kMaxLength);
     ASSERT_EQ(again.size(), samples.size());
     for (std::size_t i = 0; i < samples.size(); ++i) {
       EXPECT_EQ(again[i].place, samples[i].place);
@@ -474,7 +492,7 @@ TEST(SampleParcel, ReturnsWhatWentIn) {
 std::string refusal(const std::vector<std::byte>& parcel, std::int64_t step,
                     const std::vector<std::int32_t>& places, std::int32_t max_length = kMaxLength) {
   try {
-    (void)open_parcel(parcel, step, places, max_length);
+    (void)samples::open_parcel(parcel, step, places, max_length);
     return "";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::Retry);
@@ -483,7 +501,7 @@ std::string refusal(const std::vector<std::byte>& parcel, std::int64_t step,
 }
 
 TEST(SampleParcel, RefusesWhatIsNotMeant) {
-  const std::vector<std::byte> parcel = make_parcel(9, placed({3, 8}));
+  const std::vector<std::byte> parcel = samples::make_parcel(9, placed({3, 8}));
   EXPECT_EQ(refusal(parcel, 9, {3, 8}), "");
   EXPECT_NE(refusal(parcel, 10, {3, 8}).find("of step 9, not 10"), std::string::npos);
   EXPECT_NE(refusal(parcel, 9, {3}).find("2 came instead of 1"), std::string::npos);
@@ -492,7 +510,7 @@ TEST(SampleParcel, RefusesWhatIsNotMeant) {
 }
 
 TEST(SampleParcel, RefusesEveryFlippedBitAndEveryCut) {
-  const std::vector<std::byte> parcel = make_parcel(9, placed({3}));
+  const std::vector<std::byte> parcel = samples::make_parcel(9, placed({3}));
   for (std::size_t i = 0; i < parcel.size(); ++i) {
     std::vector<std::byte> flipped = parcel;
     flipped[i] ^= std::byte(1U << i % 8);
@@ -509,7 +527,7 @@ TEST(SampleParcel, RefusesEveryFlippedBitAndEveryCut) {
 // A right digest over wrong content: each field is still held to its bounds.
 std::vector<std::byte> sealed(const std::string& content) {
   std::vector<std::byte> parcel;
-  for (const char c : content + base::digest_of(content).substr(0, kParcelDigest)) {
+  for (const char c : content + base::digest_of(content).substr(0, samples::kParcelDigest)) {
     parcel.push_back(static_cast<std::byte>(c));
   }
   return parcel;

@@ -11,15 +11,16 @@ namespace {
 
 using namespace regatta::trainer;  // the subject
 
-TensorTable table_of(const std::string& preset) {
-  ModelShape shape = preset_shape(preset);
+contract::TensorTable table_of(const std::string& preset) {
+  contract::ModelShape shape = contract::preset_shape(preset);
   shape.vocabulary = 30522;
-  return make_tensor_table(shape);
+  return contract::make_tensor_table(shape);
 }
 
-void expect_cover(const std::vector<topology::Bucket>& buckets, const TensorTable& table) {
+void expect_cover(const std::vector<topology::plan::Bucket>& buckets,
+                  const contract::TensorTable& table) {
   int next = 0;
-  for (const topology::Bucket& bucket : buckets) {
+  for (const topology::plan::Bucket& bucket : buckets) {
     EXPECT_EQ(bucket.begin_tensor, next);
     EXPECT_GT(bucket.end_tensor, bucket.begin_tensor);
     next = bucket.end_tensor;
@@ -27,7 +28,7 @@ void expect_cover(const std::vector<topology::Bucket>& buckets, const TensorTabl
   EXPECT_EQ(next, static_cast<int>(table.tensors.size()));
 }
 
-std::int64_t bytes_of(const topology::Bucket& bucket, const TensorTable& table) {
+std::int64_t bytes_of(const topology::plan::Bucket& bucket, const contract::TensorTable& table) {
   std::int64_t sum = 0;
   for (int i = bucket.begin_tensor; i < bucket.end_tensor; ++i) {
     sum += 4 * table.tensors[static_cast<std::size_t>(i)].size;
@@ -38,15 +39,15 @@ std::int64_t bytes_of(const topology::Bucket& bucket, const TensorTable& table) 
 // The planner's yardstick is what the trainer does without a plan.
 TEST(Buckets, OfBytesAreThePlannersToo) {
   for (const char* preset : {"tiny", "base", "large"}) {
-    const TensorTable table = table_of(preset);
-    topology::StepInputs inputs;
-    for (const TensorEntry& tensor : table.tensors) {
+    const contract::TensorTable table = table_of(preset);
+    topology::plan::StepInputs inputs;
+    for (const contract::TensorEntry& tensor : table.tensors) {
       inputs.tensors.push_back({4 * tensor.offset, 4 * (tensor.offset + tensor.size), 0});
     }
     for (const std::int64_t limit :
          {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{25} << 20}) {
-      const auto ours = buckets_of_bytes(table, limit);
-      const auto planner = topology::buckets_of_at_most(inputs, limit);
+      const auto ours = step::buckets_of_bytes(table, limit);
+      const auto planner = topology::plan::buckets_of_at_most(inputs, limit);
       ASSERT_EQ(ours.size(), planner.size());
       for (std::size_t i = 0; i < ours.size(); ++i) {
         EXPECT_EQ(ours[i].end_tensor, planner[i].end_tensor);
@@ -56,27 +57,28 @@ TEST(Buckets, OfBytesAreThePlannersToo) {
 }
 
 TEST(Buckets, OfBytesAreAsLargeAsAllowed) {
-  const TensorTable table = table_of("base");
+  const contract::TensorTable table = table_of("base");
   for (const std::int64_t limit :
        {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{25} << 20}) {
-    const auto buckets = buckets_of_bytes(table, limit);
+    const auto buckets = step::buckets_of_bytes(table, limit);
     expect_cover(buckets, table);
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       const bool single = buckets[i].end_tensor == buckets[i].begin_tensor + 1;
       EXPECT_TRUE(single || bytes_of(buckets[i], table) <= limit);
       if (i == 0) continue;
-      const topology::Bucket with_next{buckets[i - 1].begin_tensor, buckets[i].begin_tensor + 1};
+      const topology::plan::Bucket with_next{buckets[i - 1].begin_tensor,
+                                             buckets[i].begin_tensor + 1};
       EXPECT_GT(bytes_of(with_next, table), limit) << "the next tensor would have fitted";
     }
   }
-  EXPECT_EQ(buckets_of_bytes(table, 0).size(), 1U);
-  expect_cover(buckets_of_bytes(table, 0), table);
-  EXPECT_EQ(buckets_of_bytes(table, 1).size(), table.tensors.size());
+  EXPECT_EQ(step::buckets_of_bytes(table, 0).size(), 1U);
+  expect_cover(step::buckets_of_bytes(table, 0), table);
+  EXPECT_EQ(step::buckets_of_bytes(table, 1).size(), table.tensors.size());
 }
 
 TEST(Buckets, PerLayerAreHeadsLayersAndEmbeddings) {
-  const TensorTable table = table_of("mini");
-  const auto buckets = buckets_per_layer(table);
+  const contract::TensorTable table = table_of("mini");
+  const auto buckets = step::buckets_per_layer(table);
   expect_cover(buckets, table);
   ASSERT_EQ(buckets.size(), 6U);
   const auto first_of = [&](std::size_t i) {

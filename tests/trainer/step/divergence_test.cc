@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "tests/trainer/ranks/thread_ranks.h"
-#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/model/initial_weights.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -24,9 +24,9 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int kShort = 12;
 constexpr int kLong = 30;
 
-RunConfig config_of(int ranks) {
-  RunConfig config;
-  config.model = preset_shape("tiny");
+contract::RunConfig config_of(int ranks) {
+  contract::RunConfig config;
+  config.model = contract::preset_shape("tiny");
   config.model.hidden = 32;
   config.model.heads = 2;
   config.model.feed_forward = 64;
@@ -37,12 +37,12 @@ RunConfig config_of(int ranks) {
   config.steps = 10;
   config.ranks = ranks;
   config.ranks_per_node = 1;
-  config.balance.strategy = Balance::None;  // place p is of rank p mod R
+  config.balance.strategy = contract::Balance::None;  // place p is of rank p mod R
   return config;
 }
 
-Sample sample_of(int length, std::int64_t number) {
-  Sample sample;
+samples::Sample sample_of(int length, std::int64_t number) {
+  samples::Sample sample;
   for (int i = 0; i < length; ++i) {
     sample.ids.push_back(static_cast<std::int32_t>((number * 7 + i * 3) % 100));
     sample.types.push_back(i < length / 2 ? 0 : 1);
@@ -54,41 +54,41 @@ Sample sample_of(int length, std::int64_t number) {
 }
 
 // All samples are short but number `longer`.
-SampleStream stream_with(std::int64_t longer) {
+samples::SampleStream stream_with(std::int64_t longer) {
   const auto length = [longer](std::int64_t number) { return number == longer ? kLong : kShort; };
   return {[length](std::int64_t number) { return sample_of(length(number), number); }, length};
 }
 
-void fill(const TensorTable& table, const std::string& name, float value,
+void fill(const contract::TensorTable& table, const std::string& name, float value,
           std::vector<float>* values) {
-  const TensorEntry& entry = table.at(name);
+  const contract::TensorEntry& entry = table.at(name);
   std::fill_n(values->begin() + static_cast<std::ptrdiff_t>(entry.offset), entry.size, value);
 }
 
 struct Told {
   std::string message;
   std::int64_t step = 0;
-  NotFinite first;
+  step::NotFinite first;
 };
 
 // What every rank is told of step 1 that these weights take.
-std::vector<Told> diverge(const RunConfig& config, const std::vector<float>& weights,
+std::vector<Told> diverge(const contract::RunConfig& config, const std::vector<float>& weights,
                           std::int64_t longer = -1) {
   std::vector<Told> told(static_cast<std::size_t>(config.ranks));
   ThreadRanks world(config.ranks);
-  world.run([&](Communicator& ranks) {
-    const auto device = make_cpu_device(1);
-    topology::Plan plan;
+  world.run([&](ranks::Communicator& ranks) {
+    const auto device = cpu::make_cpu_device(1);
+    topology::plan::Plan plan;
     plan.ranks = config.ranks;
-    plan.buckets = buckets_per_layer(make_tensor_table(config.model));
-    TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_with(longer));
-    TrainingState state;
+    plan.buckets = step::buckets_per_layer(contract::make_tensor_table(config.model));
+    step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_with(longer));
+    step::TrainingState state;
     state.parameters = weights;
     loop.load(state);
     try {
-      const StepRecord record = loop.step(1);
+      const contract::StepRecord record = loop.step(1);
       ADD_FAILURE() << "rank " << ranks.rank() << " has a loss of " << record.loss;
-    } catch (const Diverged& error) {
+    } catch (const step::Diverged& error) {
       told[static_cast<std::size_t>(ranks.rank())] = {error.what(), error.step, error.first};
     }
   });
@@ -97,9 +97,9 @@ std::vector<Told> diverge(const RunConfig& config, const std::vector<float>& wei
 
 class Divergence : public testing::Test {
  protected:
-  const RunConfig config_ = config_of(1);
-  const TensorTable table_ = make_tensor_table(config_.model);
-  std::vector<float> weights_ = initial_weights(table_, 1);
+  const contract::RunConfig config_ = config_of(1);
+  const contract::TensorTable table_ = contract::make_tensor_table(config_.model);
+  std::vector<float> weights_ = model::initial_weights(table_, 1);
 };
 
 TEST_F(Divergence, NamesTheFirstWeightThatForwardUses) {
@@ -108,7 +108,7 @@ TEST_F(Divergence, NamesTheFirstWeightThatForwardUses) {
       "bert.encoder.layer.1.output.dense.weight", "cls.seq_relationship.bias"};
   for (std::size_t first = in_order.size(); first-- > 0;) {
     // The last element, so that all of a tensor is looked at.
-    const TensorEntry& entry = table_.at(in_order[first]);
+    const contract::TensorEntry& entry = table_.at(in_order[first]);
     weights_[static_cast<std::size_t>(entry.offset + entry.size - 1)] =
         first % 2 == 0 ? kNaN : kInfinity;
     const Told told = diverge(config_, weights_)[0];
@@ -162,9 +162,9 @@ TEST_F(Divergence, NamesWhereForwardOverflows) {
        }) {
     std::vector<float> weights = weights_;
     for (const std::string& tensor : c.tensors) fill(table_, tensor, c.value, &weights);
-    const NotFinite first = diverge(config_, weights)[0].first;
+    const step::NotFinite first = diverge(config_, weights)[0].first;
     const std::string expected = c.first.empty() ? c.tensors[0] : c.first;
-    EXPECT_EQ(to_text(first, 1), c.quantity + " of " + expected) << "large " << c.tensors[0];
+    EXPECT_EQ(step::to_text(first, 1), c.quantity + " of " + expected) << "large " << c.tensors[0];
   }
 }
 
@@ -179,11 +179,11 @@ TEST_F(Divergence, NamesNothingWhereOnlyASumOverflows) {
 // One sample of one rank reaches a position whose embedding is too large, in the middle one of
 // three micro-batches.
 TEST_F(Divergence, IsTheSameOnAllRanksAndSaysWhoseSamplesLedThere) {
-  const TensorEntry& positions = table_.at("bert.embeddings.position_embeddings.weight");
+  const contract::TensorEntry& positions = table_.at("bert.embeddings.position_embeddings.weight");
   std::fill_n(weights_.begin() + static_cast<std::ptrdiff_t>(positions.offset) + kShort * 32, 32,
               3e38F);
   for (const bool sharded : {false, true}) {
-    RunConfig config = config_of(2);
+    contract::RunConfig config = config_of(2);
     config.micro_batch_size = 2;
     config.sharding.optimizer = sharded;
     const std::vector<Told> told = diverge(config, weights_, 5);
@@ -220,22 +220,23 @@ TEST_F(Divergence, NamesTheFirstGradientThatBackwardFinishes) {
            {{{early, -kInfinity}, {late, kNaN}}, "bert.pooler.dense.weight", 0}}) {
     std::mutex mutex;
     ThreadRanks world(2);
-    world.run([&](Communicator& ranks) {
-      const auto device = make_cpu_device(1);
-      Bert model(*device, config_.model, bert_options(config_, *device));
+    world.run([&](ranks::Communicator& ranks) {
+      const auto device = cpu::make_cpu_device(1);
+      model::Bert model(*device, config_.model, step::bert_options(config_, *device));
       device->copy_to_device(0, model.parameters(), weights_.data());
       std::vector<float> gradients(static_cast<std::size_t>(table_.arena_size), 0.0F);
       const bool first = ranks.rank() == 0;
-      const StatePiece mine{first ? 0 : half, first ? half : table_.arena_size - half, 0};
+      const step::StatePiece mine{first ? 0 : half, first ? half : table_.arena_size - half, 0};
       for (const auto& [at, value] : c.planted) gradients[static_cast<std::size_t>(at)] = value;
       // What lies in another rank's part is nobody's sum.
       if (!first) gradients[static_cast<std::size_t>(early)] = kNaN;
       device->copy_to_device(0, model.gradients(), gradients.data());
       device->synchronize();
-      const std::vector<PackedBatch> batches{collate({sample_of(kShort, 1)}, {0})};
-      const std::vector<StatePiece> pieces{mine};
-      const NotFinite found =
-          first_not_finite(*device, ranks.host(), model, {1, batches, {2, 1, 1}, pieces});
+      const std::vector<samples::PackedBatch> batches{
+          samples::collate({sample_of(kShort, 1)}, {0})};
+      const std::vector<step::StatePiece> pieces{mine};
+      const step::NotFinite found =
+          step::first_not_finite(*device, ranks.host(), model, {1, batches, {2, 1, 1}, pieces});
       const std::scoped_lock lock(mutex);
       EXPECT_EQ(found.tensor, c.first);
       EXPECT_EQ(found.quantity, c.first.empty() ? "" : "gradient");

@@ -7,14 +7,14 @@
 #include <mutex>
 #include <set>
 
-#include "tests/trainer/samples/numbered_suite.h"
 #include "tests/trainer/model/random_model.h"
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/ranks/thread_ranks.h"
-#include "trainer/step/buckets.h"
+#include "tests/trainer/samples/numbered_suite.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/device/forwarding_device.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -23,15 +23,15 @@ namespace {
 using namespace regatta::trainer;  // the subject
 
 // What went into a device's losses.
-class WatchedLosses final : public ForwardingDevice {
+class WatchedLosses final : public device::ForwardingDevice {
  public:
-  using ForwardingDevice::ForwardingDevice;
+  using device::ForwardingDevice::ForwardingDevice;
 
-  void cross_entropy(Stream stream, const CrossEntropy& op) override {
+  void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override {
     EXPECT_TRUE(op.evaluate);
     std::vector<std::int32_t>& labels = op.classes == 2 ? next_sentence_ : masked_;
     labels.insert(labels.end(), op.labels.ints(), op.labels.ints() + op.labels.size);
-    ForwardingDevice::cross_entropy(stream, op);
+    device::ForwardingDevice::cross_entropy(stream, op);
   }
   [[nodiscard]] const std::vector<std::int32_t>& masked() const { return masked_; }
   [[nodiscard]] const std::vector<std::int32_t>& next_sentence() const { return next_sentence_; }
@@ -40,8 +40,8 @@ class WatchedLosses final : public ForwardingDevice {
   std::vector<std::int32_t> masked_, next_sentence_;
 };
 
-RunConfig config_of(const Dataset& dataset, int ranks) {
-  RunConfig config = small_run_config(dataset);
+contract::RunConfig config_of(const data::Dataset& dataset, int ranks) {
+  contract::RunConfig config = small_run_config(dataset);
   config.batch_size = 8;
   config.steps = 1;
   config.ranks = ranks;
@@ -50,17 +50,19 @@ RunConfig config_of(const Dataset& dataset, int ranks) {
 }
 
 // Calls `body` on every rank, with a loop that has these weights.
-using Body = std::function<void(Communicator& ranks, TrainLoop& loop)>;
-void on_ranks(const Dataset& dataset, const RunConfig& config, const std::vector<float>& weights,
-              const Body& body, const std::function<Device&(int rank, Device&)>& around = nullptr) {
-  ThreadRanks(config.ranks).run([&](Communicator& ranks) {
-    const auto real = make_cpu_device(1);
-    Device& device = around ? around(ranks.rank(), *real) : *real;
-    const SampleSource source(dataset, Split::Training, config.data, config.seed);
-    topology::Plan plan;
+using Body = std::function<void(ranks::Communicator& ranks, step::TrainLoop& loop)>;
+void on_ranks(const data::Dataset& dataset, const contract::RunConfig& config,
+              const std::vector<float>& weights, const Body& body,
+              const std::function<device::Device&(int rank, device::Device&)>& around = nullptr) {
+  ThreadRanks(config.ranks).run([&](ranks::Communicator& ranks) {
+    const auto real = cpu::make_cpu_device(1);
+    device::Device& device = around ? around(ranks.rank(), *real) : *real;
+    const samples::SampleSource source(dataset, data::Split::Training, config.data, config.seed);
+    topology::plan::Plan plan;
     plan.ranks = config.ranks;
-    plan.buckets = buckets_per_layer(make_tensor_table(config.model));
-    TrainLoop loop(device, ranks, base::system_clock(), config, plan, stream_of(source));
+    plan.buckets = step::buckets_per_layer(contract::make_tensor_table(config.model));
+    step::TrainLoop loop(device, ranks, base::system_clock(), config, plan,
+                         samples::stream_of(source));
     loop.load({weights, {}, {}});
     body(ranks, loop);
   });
@@ -74,24 +76,24 @@ class HeldOut : public NumberedSuite {
 };
 
 std::vector<std::int32_t> HeldOut::scored(int ranks, int count, std::size_t* samples) {
-  const RunConfig config = config_of(*dataset_, ranks);
-  const std::vector<float> weights = random_weights(make_tensor_table(config.model), 5);
+  const contract::RunConfig config = config_of(*dataset_, ranks);
+  const std::vector<float> weights = random_weights(contract::make_tensor_table(config.model), 5);
   std::mutex mutex;
   std::vector<std::int32_t> labels;
   std::vector<std::unique_ptr<WatchedLosses>> watched(static_cast<std::size_t>(ranks));
   *samples = 0;
   on_ranks(
       *dataset_, config, weights,
-      [&](Communicator& communicator, TrainLoop& loop) {
-        const auto set = evaluation_samples(*dataset_, config.data, count);
-        const EvalRecord record = loop.evaluate(set, 0);
+      [&](ranks::Communicator& communicator, step::TrainLoop& loop) {
+        const auto set = samples::evaluation_samples(*dataset_, config.data, count);
+        const contract::EvalRecord record = loop.evaluate(set, 0);
         EXPECT_EQ(record.samples, std::ssize(set));
         const std::scoped_lock lock(mutex);
         const WatchedLosses& mine = *watched[static_cast<std::size_t>(communicator.rank())];
         labels.insert(labels.end(), mine.masked().begin(), mine.masked().end());
         *samples += mine.next_sentence().size();
       },
-      [&](int rank, Device& device) -> Device& {
+      [&](int rank, device::Device& device) -> device::Device& {
         const std::scoped_lock lock(mutex);
         auto& mine = watched[static_cast<std::size_t>(rank)];
         mine = std::make_unique<WatchedLosses>(device);
@@ -106,8 +108,8 @@ std::vector<std::int32_t> HeldOut::scored(int ranks, int count, std::size_t* sam
 TEST_F(HeldOut, EveryPositionIsScoredOnceAndIsOfAHeldOutDocument) {
   for (const int count : {1 << 20, 7, 2}) {
     std::vector<std::int32_t> expected;
-    const auto set = evaluation_samples(*dataset_, config_of(*dataset_, 1).data, count);
-    for (const Sample& sample : set) {
+    const auto set = samples::evaluation_samples(*dataset_, config_of(*dataset_, 1).data, count);
+    for (const samples::Sample& sample : set) {
       expected.insert(expected.end(), sample.masked_labels.begin(), sample.masked_labels.end());
     }
     std::sort(expected.begin(), expected.end());
@@ -124,10 +126,10 @@ TEST_F(HeldOut, EveryPositionIsScoredOnceAndIsOfAHeldOutDocument) {
 }
 
 TEST_F(HeldOut, EveryHeldOutDocumentIsScored) {
-  const auto set = evaluation_samples(*dataset_, config_of(*dataset_, 1).data, 1 << 20);
+  const auto set = samples::evaluation_samples(*dataset_, config_of(*dataset_, 1).data, 1 << 20);
   std::set<std::int32_t> first;  // pieces of A, each of another sample
   std::set<std::size_t> seen, held_out;
-  for (const Sample& sample : set) {
+  for (const samples::Sample& sample : set) {
     const bool is_masked = sample.masked_positions[0] == 1;
     const std::int32_t piece = is_masked ? sample.masked_labels[0] : sample.ids[1];
     first.insert(piece);
@@ -144,10 +146,10 @@ class KnownAnswers : public OnSmallDataset<60> {
  protected:
   // Held-out samples of which the model is right about every third position and about every second
   // pair, beside what it happens to be right about.
-  static std::vector<Sample> half_known(const ModelShape& shape, const ReferenceWeights& weights,
-                                        int count) {
-    DataConfig data = config_of(*dataset_, 1).data;
-    std::vector<Sample> samples = evaluation_samples(*dataset_, data, count);
+  static std::vector<samples::Sample> half_known(const contract::ModelShape& shape,
+                                                 const ReferenceWeights& weights, int count) {
+    contract::DataConfig data = config_of(*dataset_, 1).data;
+    std::vector<samples::Sample> samples = samples::evaluation_samples(*dataset_, data, count);
     const ReferenceScores predicted = reference_scores(shape, weights, samples);
     std::size_t position = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -175,15 +177,16 @@ std::int64_t correct(const std::vector<ReferencePrediction>& predictions,
 // Losses and accuracies by the float64 reference, of one rank and several, and of so many samples
 // that they are scored in several batches.
 TEST_F(KnownAnswers, AreThoseOfTheReference) {
-  const ModelShape shape = config_of(*dataset_, 1).model;
-  const TensorTable table = make_tensor_table(shape);
+  const contract::ModelShape shape = config_of(*dataset_, 1).model;
+  const contract::TensorTable table = contract::make_tensor_table(shape);
   const std::vector<float> weights = random_weights(table, 5);
-  const std::vector<Sample> once = half_known(shape, reference_weights(table, weights), 14);
+  const std::vector<samples::Sample> once =
+      half_known(shape, reference_weights(table, weights), 14);
   ASSERT_EQ(once.size(), 14U);
   const ReferenceScores scores = reference_scores(shape, reference_weights(table, weights), once);
   std::vector<std::int32_t> labels, next_labels;
   std::int64_t tokens = 0;
-  for (const Sample& sample : once) {
+  for (const samples::Sample& sample : once) {
     labels.insert(labels.end(), sample.masked_labels.begin(), sample.masked_labels.end());
     next_labels.push_back(sample.next_sentence_label);
     tokens += std::ssize(sample.ids);
@@ -194,14 +197,14 @@ TEST_F(KnownAnswers, AreThoseOfTheReference) {
   ASSERT_LT(hits, std::ssize(labels) / 2);
   ASSERT_EQ(correct(scores.nsp, next_labels), 7);
 
-  for (const std::int64_t times : {std::int64_t{1}, 3 * kEvaluationTokens / tokens}) {
-    std::vector<Sample> samples;
+  for (const std::int64_t times : {std::int64_t{1}, 3 * step::kEvaluationTokens / tokens}) {
+    std::vector<samples::Sample> samples;
     for (std::int64_t i = 0; i < times; ++i)
       samples.insert(samples.end(), once.begin(), once.end());
     for (const int ranks : {1, 2, 3}) {
-      const RunConfig config = config_of(*dataset_, ranks);
-      on_ranks(*dataset_, config, weights, [&](Communicator&, TrainLoop& loop) {
-        const EvalRecord record = loop.evaluate(samples, 77);
+      const contract::RunConfig config = config_of(*dataset_, ranks);
+      on_ranks(*dataset_, config, weights, [&](ranks::Communicator&, step::TrainLoop& loop) {
+        const contract::EvalRecord record = loop.evaluate(samples, 77);
         EXPECT_EQ(record.step, 77);
         EXPECT_EQ(record.samples, std::ssize(samples));
         EXPECT_EQ(record.mlm_accuracy, static_cast<double>(hits) / masked) << ranks << " ranks";
@@ -215,17 +218,17 @@ TEST_F(KnownAnswers, AreThoseOfTheReference) {
 
 // A batch holds its samples as they are, one after another.
 TEST_F(KnownAnswers, ABatchIsItsSamples) {
-  const std::vector<Sample> samples =
-      evaluation_samples(*dataset_, config_of(*dataset_, 1).data, 9);
+  const std::vector<samples::Sample> samples =
+      samples::evaluation_samples(*dataset_, config_of(*dataset_, 1).data, 9);
   std::vector<std::int32_t> ordinals;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     ordinals.push_back(static_cast<std::int32_t>(100 - 7 * i));
   }
-  const PackedBatch batch = collate(samples, ordinals);
+  const samples::PackedBatch batch = samples::collate(samples, ordinals);
   ASSERT_EQ(batch.samples(), 9);
   std::size_t token = 0, label = 0, longest = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const Sample& sample = samples[i];
+    const samples::Sample& sample = samples[i];
     EXPECT_EQ(batch.cumulative[i], static_cast<std::int32_t>(token));
     EXPECT_EQ(batch.first_rows[i], static_cast<std::int32_t>(token));
     EXPECT_EQ(batch.next_sentence_labels[i], sample.next_sentence_label);

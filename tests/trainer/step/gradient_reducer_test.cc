@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "tests/trainer/ranks/thread_ranks.h"
-#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
+#include "trainer/step/buckets.h"
 
 namespace regatta::tests {
 namespace {
 
 using namespace regatta::trainer;  // the subject
 
-ModelShape small_shape() {
-  ModelShape shape = preset_shape("tiny");
+contract::ModelShape small_shape() {
+  contract::ModelShape shape = contract::preset_shape("tiny");
   shape.hidden = 16;
   shape.heads = 2;
   shape.feed_forward = 32;
@@ -27,10 +27,10 @@ ModelShape small_shape() {
 }
 
 // A gradient of rank `rank`, some buckets of which are large and some small; zero between tensors.
-std::vector<float> gradient_of(int rank, const TensorTable& table) {
+std::vector<float> gradient_of(int rank, const contract::TensorTable& table) {
   std::vector<float> gradient(static_cast<std::size_t>(table.arena_size), 0.0F);
   for (std::size_t t = 0; t < table.tensors.size(); ++t) {
-    const TensorEntry& tensor = table.tensors[t];
+    const contract::TensorEntry& tensor = table.tensors[t];
     const float size = t % 3 == 0 ? 0.3F : 0.0003F;
     for (std::int64_t i = 0; i < tensor.size; ++i) {
       gradient[static_cast<std::size_t>(tensor.offset + i)] =
@@ -40,7 +40,7 @@ std::vector<float> gradient_of(int rank, const TensorTable& table) {
   return gradient;
 }
 
-double squared(const std::vector<float>& values, const ArenaSlice& slice) {
+double squared(const std::vector<float>& values, const step::ArenaSlice& slice) {
   double sum = 0;
   for (std::int64_t i = slice.begin; i < slice.begin + slice.size; ++i) {
     sum += std::pow(static_cast<double>(values[static_cast<std::size_t>(i)]), 2);
@@ -53,20 +53,21 @@ struct Reduced {
   std::size_t launched = 0, finished = 0;
 };
 
-Reduced reduce(int ranks, ClipMode clip, double norm, double loss_scale, bool overlap = true) {
+Reduced reduce(int ranks, contract::ClipMode clip, double norm, double loss_scale,
+               bool overlap = true) {
   Reduced result;
   std::mutex mutex;
   ThreadRanks world(ranks);
-  world.run([&](Communicator& communicator) {
-    const auto device = make_cpu_device(1);
-    Bert model(*device, small_shape(), {});
-    RunConfig config;
+  world.run([&](ranks::Communicator& communicator) {
+    const auto device = cpu::make_cpu_device(1);
+    model::Bert model(*device, small_shape(), {});
+    contract::RunConfig config;
     config.ranks = ranks;
     config.clip = clip;
     config.clip_norm = norm;
     config.buckets.overlap = overlap;
-    GradientReducer reducer(*device, communicator, base::system_clock(), model,
-                            buckets_of_bytes(model.table(), 2000), config);
+    step::GradientReducer reducer(*device, communicator, base::system_clock(), model,
+                                  step::buckets_of_bytes(model.table(), 2000), config);
     std::vector<float> gradient = gradient_of(communicator.rank(), model.table());
     for (float& value : gradient) value *= static_cast<float>(loss_scale);
     device->copy_to_device(0, model.gradients(), gradient.data());
@@ -85,22 +86,22 @@ Reduced reduce(int ranks, ClipMode clip, double norm, double loss_scale, bool ov
 }
 
 // What the definitions say, in float64.
-std::vector<double> expected(int ranks, ClipMode clip, double norm, double loss_scale) {
-  const TensorTable table = make_tensor_table(small_shape());
-  const auto slices = slices_of(table, buckets_of_bytes(table, 2000));
+std::vector<double> expected(int ranks, contract::ClipMode clip, double norm, double loss_scale) {
+  const contract::TensorTable table = contract::make_tensor_table(small_shape());
+  const auto slices = step::slices_of(table, step::buckets_of_bytes(table, 2000));
   std::vector<double> sum(static_cast<std::size_t>(table.arena_size), 0.0);
-  const ArenaSlice whole{0, table.arena_size, table.parameter_count};
+  const step::ArenaSlice whole{0, table.arena_size, table.parameter_count};
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<float> gradient = gradient_of(rank, table);
-    for (const ArenaSlice& slice : slices) {
+    for (const step::ArenaSlice& slice : slices) {
       double factor = 1;
-      if (clip == ClipMode::Bucket) {
+      if (clip == contract::ClipMode::Bucket) {
         const double limit = norm *
                              std::sqrt(static_cast<double>(slice.parameters) /
                                        static_cast<double>(table.parameter_count)) /
                              ranks;
         factor = std::min(1.0, limit / std::sqrt(squared(gradient, slice)));
-      } else if (clip == ClipMode::Rank) {
+      } else if (clip == contract::ClipMode::Rank) {
         factor = std::min(1.0, norm / ranks / std::sqrt(squared(gradient, whole)));
       }
       for (std::int64_t i = slice.begin; i < slice.begin + slice.size; ++i) {
@@ -114,7 +115,7 @@ std::vector<double> expected(int ranks, ClipMode clip, double norm, double loss_
 
 struct ClipCase {
   const char* name;
-  ClipMode clip;
+  contract::ClipMode clip;
   int ranks;
   double norm, loss_scale;
 };
@@ -132,53 +133,57 @@ TEST_P(Clipping, IsAsDefinedAndKeepsTheSumWithinTheNorm) {
     ASSERT_NEAR(static_cast<double>(reduced.gradient[i]), reference[i], 2e-6 * largest) << i;
     sum += std::pow(static_cast<double>(reduced.gradient[i]) / c.loss_scale, 2);
   }
-  if (c.clip == ClipMode::Bucket || c.clip == ClipMode::Rank) {
+  if (c.clip == contract::ClipMode::Bucket || c.clip == contract::ClipMode::Rank) {
     EXPECT_LE(std::sqrt(sum), c.norm * (1 + 1e-5));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Clipping,
-    testing::Values(ClipCase{"none", ClipMode::None, 3, 0.5, 1},
-                    ClipCase{"global_is_left_to_the_optimizer", ClipMode::Global, 2, 0.5, 1},
-                    ClipCase{"bucket", ClipMode::Bucket, 3, 0.5, 1},
-                    ClipCase{"bucket_of_one_rank", ClipMode::Bucket, 1, 0.5, 1},
-                    ClipCase{"bucket_with_loss_scale", ClipMode::Bucket, 2, 0.5, 1024},
-                    ClipCase{"bucket_too_wide_to_matter", ClipMode::Bucket, 2, 1e6, 1},
-                    ClipCase{"rank", ClipMode::Rank, 3, 0.5, 1},
-                    ClipCase{"rank_with_loss_scale", ClipMode::Rank, 2, 0.5, 1024},
-                    ClipCase{"rank_of_one", ClipMode::Rank, 1, 0.5, 1}),
+    testing::Values(ClipCase{"none", contract::ClipMode::None, 3, 0.5, 1},
+                    ClipCase{"global_is_left_to_the_optimizer", contract::ClipMode::Global, 2, 0.5,
+                             1},
+                    ClipCase{"bucket", contract::ClipMode::Bucket, 3, 0.5, 1},
+                    ClipCase{"bucket_of_one_rank", contract::ClipMode::Bucket, 1, 0.5, 1},
+                    ClipCase{"bucket_with_loss_scale", contract::ClipMode::Bucket, 2, 0.5, 1024},
+                    ClipCase{"bucket_too_wide_to_matter", contract::ClipMode::Bucket, 2, 1e6, 1},
+                    ClipCase{"rank", contract::ClipMode::Rank, 3, 0.5, 1},
+                    ClipCase{"rank_with_loss_scale", contract::ClipMode::Rank, 2, 0.5, 1024},
+                    ClipCase{"rank_of_one", contract::ClipMode::Rank, 1, 0.5, 1}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST(GradientReducer, BucketsBeginWithinBackwardExceptWhereTheWholeNormIsNeeded) {
   ThreadRanks world(2);
-  world.run([](Communicator& communicator) {
-    const auto device = make_cpu_device(1);
-    const Bert model(*device, small_shape(), {});
-    RunConfig config;
+  world.run([](ranks::Communicator& communicator) {
+    const auto device = cpu::make_cpu_device(1);
+    const model::Bert model(*device, small_shape(), {});
+    contract::RunConfig config;
     config.ranks = 2;
     for (const auto& [clip, overlap, expected_overlap] :
-         {std::tuple{ClipMode::Bucket, true, true}, std::tuple{ClipMode::Global, true, true},
-          std::tuple{ClipMode::Global, false, false}, std::tuple{ClipMode::Rank, true, false}}) {
+         {std::tuple{contract::ClipMode::Bucket, true, true},
+          std::tuple{contract::ClipMode::Global, true, true},
+          std::tuple{contract::ClipMode::Global, false, false},
+          std::tuple{contract::ClipMode::Rank, true, false}}) {
       config.clip = clip;
       config.buckets.overlap = overlap;
-      const GradientReducer reducer(*device, communicator, base::system_clock(), model,
-                                    buckets_per_layer(model.table()), config);
+      const step::GradientReducer reducer(*device, communicator, base::system_clock(), model,
+                                          step::buckets_per_layer(model.table()), config);
       EXPECT_EQ(reducer.overlaps(), expected_overlap);
     }
   });
 }
 
 TEST(GradientReducer, TellsWhenEachBucketWentAndCame) {
-  const std::size_t buckets = buckets_of_bytes(make_tensor_table(small_shape()), 2000).size();
+  const std::size_t buckets =
+      step::buckets_of_bytes(contract::make_tensor_table(small_shape()), 2000).size();
   ASSERT_GT(buckets, 3U);
-  const Reduced reduced = reduce(2, ClipMode::Global, 1, 1);
+  const Reduced reduced = reduce(2, contract::ClipMode::Global, 1, 1);
   EXPECT_EQ(reduced.launched, buckets);
   EXPECT_EQ(reduced.finished, buckets);
 }
 
 TEST(GradientReducer, OverlapChangesNoBit) {
-  for (const ClipMode clip : {ClipMode::None, ClipMode::Bucket}) {
+  for (const contract::ClipMode clip : {contract::ClipMode::None, contract::ClipMode::Bucket}) {
     EXPECT_EQ(reduce(3, clip, 0.5, 1, true).gradient, reduce(3, clip, 0.5, 1, false).gradient);
   }
 }
@@ -187,7 +192,7 @@ TEST(GradientReducer, OverlapChangesNoBit) {
 TEST(GradientReducer, LimitsOfBucketsShareTheNormOut) {
   double sum = 0;
   for (const std::int64_t parameters : {10, 20, 70}) {
-    sum += std::pow(bucket_limit(3.0, parameters, 100, 4), 2);
+    sum += std::pow(step::bucket_limit(3.0, parameters, 100, 4), 2);
   }
   EXPECT_NEAR(std::sqrt(sum), 3.0 / 4, 1e-12);
 }

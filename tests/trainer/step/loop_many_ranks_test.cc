@@ -6,13 +6,13 @@
 #include <optional>
 #include <thread>
 
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/ranks/thread_ranks.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/step/whole_state.h"
-#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -22,51 +22,53 @@ using namespace regatta::trainer;  // the subject
 
 class ManyRanks : public OnSmallDataset<60> {
  protected:
-  static RunConfig config(int ranks) {
-    RunConfig config = small_run_config(*dataset_);
+  static contract::RunConfig config(int ranks) {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.batch_size = 12;
     config.steps = 100;
     config.ranks = ranks;
     config.ranks_per_node = 1;
     return config;
   }
-  using Body = std::function<void(Communicator& ranks, TrainLoop& loop)>;
-  static void on_ranks(const RunConfig& config, const Body& body, int node_ranks = 0,
-                       const std::function<StepFlags(int rank)>& wishes = nullptr,
+  using Body = std::function<void(ranks::Communicator& ranks, step::TrainLoop& loop)>;
+  static void on_ranks(const contract::RunConfig& config, const Body& body, int node_ranks = 0,
+                       const std::function<step::StepFlags(int rank)>& wishes = nullptr,
                        double peak_flops = 1e12, bool peak_is_measured = false) {
     ThreadRanks world(config.ranks, node_ranks);
-    world.run([&](Communicator& ranks) {
-      const auto device = make_cpu_device(1);
-      const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-      topology::Plan plan;
+    world.run([&](ranks::Communicator& ranks) {
+      const auto device = cpu::make_cpu_device(1);
+      const samples::SampleSource source(*dataset_, data::Split::Training, config.data,
+                                         config.seed);
+      topology::plan::Plan plan;
       plan.ranks = config.ranks;
-      plan.buckets = buckets_per_layer(make_tensor_table(config.model));
-      TrainLoopOptions options;
+      plan.buckets = step::buckets_per_layer(contract::make_tensor_table(config.model));
+      step::TrainLoopOptions options;
       options.peak_flops = peak_flops;
       options.peak_is_measured = peak_is_measured;
       if (wishes) options.wishes = [&wishes, rank = ranks.rank()] { return wishes(rank); };
-      TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_of(source),
-                     options);
+      step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan,
+                           samples::stream_of(source), options);
       body(ranks, loop);
     });
   }
-  static TrainingState first_state(const RunConfig& config) {
-    TrainingState state;
-    state.parameters = initial_weights(make_tensor_table(config.model), config.seed);
+  static step::TrainingState first_state(const contract::RunConfig& config) {
+    step::TrainingState state;
+    state.parameters =
+        model::initial_weights(contract::make_tensor_table(config.model), config.seed);
     return state;
   }
 };
 
 TEST_F(ManyRanks, UtilisationIsOfThePeakAndOfAMeasuredOneNeverMoreThanAll) {
-  const RunConfig c = config(2);
+  const contract::RunConfig c = config(2);
   const auto steps = [&](double peak_flops, bool is_measured) {
-    std::vector<StepRecord> records;
+    std::vector<contract::StepRecord> records;
     on_ranks(
         c,
-        [&](Communicator& ranks, TrainLoop& loop) {
+        [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
           loop.load(first_state(c));
           for (int step = 1; step <= 4; ++step) {
-            const StepRecord record = loop.step(step);
+            const contract::StepRecord record = loop.step(step);
             if (ranks.rank() == 0) records.push_back(record);
           }
         },
@@ -74,26 +76,26 @@ TEST_F(ManyRanks, UtilisationIsOfThePeakAndOfAMeasuredOneNeverMoreThanAll) {
     return records;
   };
   for (const bool is_measured : {false, true}) {
-    for (const StepRecord& record : steps(1e15, is_measured)) {
+    for (const contract::StepRecord& record : steps(1e15, is_measured)) {
       EXPECT_DOUBLE_EQ(record.mfu, record.flops / (1e15 * record.seconds));
     }
   }
-  for (const StepRecord& record : steps(1, false)) {
+  for (const contract::StepRecord& record : steps(1, false)) {
     EXPECT_DOUBLE_EQ(record.mfu, record.flops / record.seconds) << "as the run file says";
   }
   double fastest = 1;
-  for (const StepRecord& record : steps(1, true)) {
+  for (const contract::StepRecord& record : steps(1, true)) {
     fastest = std::max(fastest, record.flops / record.seconds);
     EXPECT_DOUBLE_EQ(record.mfu, record.flops / record.seconds / fastest);
   }
 }
 
 TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
-  const RunConfig c = config(3);
+  const contract::RunConfig c = config(3);
   int asked = 0;
   on_ranks(
       c,
-      [&](Communicator&, TrainLoop& loop) {
+      [&](ranks::Communicator&, step::TrainLoop& loop) {
         loop.load(first_state(c));
         for (int step = 1; step <= 4; ++step) {
           loop.step(step);
@@ -104,9 +106,9 @@ TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
       },
       0,
       [&](int rank) {
-        if (rank != 2) return StepFlags{};
+        if (rank != 2) return step::StepFlags{};
         ++asked;
-        StepFlags flags;
+        step::StepFlags flags;
         flags.stop = asked == 4;
         flags.checkpoint = asked == 2;
         return flags;
@@ -115,34 +117,35 @@ TEST_F(ManyRanks, WhatOneWantsAllDoAtTheSameStep) {
 
 // Other buckets in every step, as in a trial: the same bits, and steps of which all know the same.
 TEST_F(ManyRanks, BucketsMayChangeBetweenSteps) {
-  RunConfig c = config(3);
-  for (const ClipMode clip : {ClipMode::Global, ClipMode::Rank}) {
+  contract::RunConfig c = config(3);
+  for (const contract::ClipMode clip : {contract::ClipMode::Global, contract::ClipMode::Rank}) {
     c.clip = clip;
     c.clip_norm = 0.5;
-    const TensorTable table = make_tensor_table(c.model);
-    const std::vector<topology::Bucket> cuts[] = {
-        buckets_of_bytes(table, 1), buckets_of_bytes(table, 0), buckets_of_bytes(table, 10000)};
+    const contract::TensorTable table = contract::make_tensor_table(c.model);
+    const std::vector<topology::plan::Bucket> cuts[] = {step::buckets_of_bytes(table, 1),
+                                                        step::buckets_of_bytes(table, 0),
+                                                        step::buckets_of_bytes(table, 10000)};
     std::vector<float> weights[2];
-    std::vector<StepPace> paces(3);
+    std::vector<step::StepPace> paces(3);
     for (const bool changing : {false, true}) {
-      on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+      on_ranks(c, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
         loop.load(first_state(c));
         for (std::size_t step = 1; step <= 7; ++step) {
           if (changing) loop.cut(cuts[step % 3]);
-          const StepRecord record = loop.step(static_cast<std::int64_t>(step));
+          const contract::StepRecord record = loop.step(static_cast<std::int64_t>(step));
           const std::size_t buckets =
               changing ? cuts[step % 3].size() : record.bucket_launched.size();
           EXPECT_EQ(record.bucket_launched.size(), buckets);
           EXPECT_EQ(record.bucket_finished.size(), buckets);
         }
         paces[static_cast<std::size_t>(ranks.rank())] = loop.pace();
-        const TrainingState state = whole_state(ranks, loop);
+        const step::TrainingState state = whole_state(ranks, loop);
         if (ranks.rank() == 0) weights[changing ? 1 : 0] = state.parameters;
       });
     }
     ASSERT_FALSE(weights[0].empty());
     EXPECT_TRUE(weights[0] == weights[1]) << "other bits";
-    for (const StepPace& pace : paces) {
+    for (const step::StepPace& pace : paces) {
       EXPECT_GT(pace.seconds, 0);
       EXPECT_GT(pace.flops, 0);
       EXPECT_EQ(pace.seconds, paces[0].seconds);
@@ -154,11 +157,11 @@ TEST_F(ManyRanks, BucketsMayChangeBetweenSteps) {
 
 // The step took as long as the rank that took longest, and a write anywhere disturbs it.
 TEST_F(ManyRanks, ThePaceIsThatOfTheSlowestRank) {
-  const RunConfig c = config(3);
-  std::vector<StepPace> paces(3);
+  const contract::RunConfig c = config(3);
+  std::vector<step::StepPace> paces(3);
   on_ranks(
       c,
-      [&](Communicator& ranks, TrainLoop& loop) {
+      [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
         loop.load(first_state(c));
         (void)loop.step(1);
         if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -167,11 +170,11 @@ TEST_F(ManyRanks, ThePaceIsThatOfTheSlowestRank) {
       },
       0,
       [](int rank) {
-        StepFlags flags;
+        step::StepFlags flags;
         flags.writing = rank == 2;
         return flags;
       });
-  for (const StepPace& pace : paces) {
+  for (const step::StepPace& pace : paces) {
     EXPECT_GE(pace.seconds, 0.05) << "the others have waited for rank 1";
     EXPECT_TRUE(pace.disturbed);
   }
@@ -180,29 +183,29 @@ TEST_F(ManyRanks, ThePaceIsThatOfTheSlowestRank) {
 // A state is of the run, not of its ranks: saved by four with sharded moments, it continues on one,
 // two or three, in any layout, as an undisturbed run does.
 TEST_F(ManyRanks, AStateContinuesOnAnyNumberOfRanks) {
-  RunConfig c = config(4);
+  contract::RunConfig c = config(4);
   c.sharding.optimizer = true;
-  TrainingState half;
+  step::TrainingState half;
   std::vector<double> undisturbed;
-  on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+  on_ranks(c, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
     loop.load(first_state(c));
     for (int step = 1; step <= 12; ++step) {
-      const StepRecord record = loop.step(step);
+      const contract::StepRecord record = loop.step(step);
       if (ranks.rank() == 0) undisturbed.push_back(record.loss);
       if (step != 6) continue;
-      TrainingState state = whole_state(ranks, loop);
+      step::TrainingState state = whole_state(ranks, loop);
       EXPECT_EQ(state.parameters.empty(), ranks.rank() != 0) << "only rank 0 is told";
       if (ranks.rank() == 0) half = std::move(state);
     }
   });
   for (const bool sharded : {false, true}) {
     for (const int ranks_now : {1, 2, 3, 4}) {
-      RunConfig now = config(ranks_now);
+      contract::RunConfig now = config(ranks_now);
       now.sharding.optimizer = sharded;
       on_ranks(
           now,
-          [&](Communicator& ranks, TrainLoop& loop) {
-            loop.load(ranks.rank() == 0 ? half : TrainingState{});
+          [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
+            loop.load(ranks.rank() == 0 ? half : step::TrainingState{});
             for (std::size_t step = 7; step <= 12; ++step) {
               const double loss = loop.step(static_cast<std::int64_t>(step)).loss;
               EXPECT_NEAR(loss, undisturbed[step - 1], 1e-5 * loss) << ranks_now << " " << step;
@@ -217,23 +220,25 @@ TEST_F(ManyRanks, AStateContinuesOnAnyNumberOfRanks) {
 // and the moments, are gone. The same as a run that begins so.
 TEST_F(ManyRanks, GoingBackIsBeginningWithALaterSample) {
   constexpr std::int64_t kSkipped = 64;  // a window of `stratified`, whose windows begin at step 1
-  for (const Balance strategy : {Balance::GlobalPresort, Balance::Stratified, Balance::Exchange}) {
-    RunConfig c = config(2);
-    c.balance = {strategy, Deal::LongestFirst, ExchangeWay::Move};
-    c.sharding.optimizer = strategy == Balance::Exchange;
+  for (const contract::Balance strategy :
+       {contract::Balance::GlobalPresort, contract::Balance::Stratified,
+        contract::Balance::Exchange}) {
+    contract::RunConfig c = config(2);
+    c.balance = {strategy, contract::Deal::LongestFirst, contract::ExchangeWay::Move};
+    c.sharding.optimizer = strategy == contract::Balance::Exchange;
     const std::int64_t first = kSkipped * c.batch_size;
     std::vector<double> begun, gone_back;
     std::vector<float> weights[2];
-    const auto finish = [&](Communicator& ranks, TrainLoop& loop, std::vector<double>* losses,
-                            std::vector<float>* end) {
+    const auto finish = [&](ranks::Communicator& ranks, step::TrainLoop& loop,
+                            std::vector<double>* losses, std::vector<float>* end) {
       for (int step = 1; step <= 3; ++step) {
-        const StepRecord record = loop.step(step);
+        const contract::StepRecord record = loop.step(step);
         if (ranks.rank() == 0) losses->push_back(record.loss);
       }
-      const TrainingState state = whole_state(ranks, loop);
+      const step::TrainingState state = whole_state(ranks, loop);
       if (ranks.rank() == 0) *end = state.parameters;
     };
-    on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+    on_ranks(c, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
       loop.load(first_state(c));
       for (int step = 1; step <= 4; ++step) loop.step(step);
       loop.load(first_state(c));
@@ -241,16 +246,16 @@ TEST_F(ManyRanks, GoingBackIsBeginningWithALaterSample) {
       finish(ranks, loop, &gone_back, &weights[0]);
     });
     ThreadRanks world(c.ranks);
-    world.run([&](Communicator& ranks) {
-      const auto device = make_cpu_device(1);
-      const SampleSource source(*dataset_, Split::Training, c.data, c.seed);
-      const SampleStream later{
+    world.run([&](ranks::Communicator& ranks) {
+      const auto device = cpu::make_cpu_device(1);
+      const samples::SampleSource source(*dataset_, data::Split::Training, c.data, c.seed);
+      const samples::SampleStream later{
           [&](std::int64_t number) { return source.at(first + number); },
           [&](std::int64_t number) { return source.length_at(first + number); }};
-      topology::Plan plan;
+      topology::plan::Plan plan;
       plan.ranks = c.ranks;
-      plan.buckets = buckets_per_layer(make_tensor_table(c.model));
-      TrainLoop loop(*device, ranks, base::system_clock(), c, plan, later);
+      plan.buckets = step::buckets_per_layer(contract::make_tensor_table(c.model));
+      step::TrainLoop loop(*device, ranks, base::system_clock(), c, plan, later);
       loop.load(first_state(c));
       finish(ranks, loop, &begun, &weights[1]);
     });
@@ -261,20 +266,22 @@ TEST_F(ManyRanks, GoingBackIsBeginningWithALaterSample) {
 }
 
 TEST_F(ManyRanks, RecordsSayHowTheRanksDid) {
-  RunConfig c = config(3);
-  c.balance = {Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move};
+  contract::RunConfig c = config(3);
+  c.balance = {contract::Balance::Exchange, contract::Deal::LongestFirst,
+               contract::ExchangeWay::Move};
   c.statistics_every = 1;
   std::mutex mutex;
-  std::vector<StepRecord> records(3);
-  on_ranks(c, [&](Communicator& ranks, TrainLoop& loop) {
+  std::vector<contract::StepRecord> records(3);
+  on_ranks(c, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
     loop.load(first_state(c));
-    StepRecord record;
-    const int last = NoiseScale::kLeastSteps + static_cast<int>(NoiseProbe::kLeastUpdates);
+    contract::StepRecord record;
+    const int last =
+        contract::NoiseScale::kLeastSteps + static_cast<int>(step::NoiseProbe::kLeastUpdates);
     for (int step = 1; step <= last; ++step) record = loop.step(step);
     const std::scoped_lock lock(mutex);
     records[static_cast<std::size_t>(ranks.rank())] = record;
   });
-  for (const StepRecord& record : records) {
+  for (const contract::StepRecord& record : records) {
     EXPECT_EQ(record.samples, 12);
     EXPECT_EQ(record.loss, records[0].loss) << "all ranks know the same";
     EXPECT_EQ(record.tokens, records[0].tokens);
@@ -304,13 +311,14 @@ TEST_F(ManyRanks, RecordsSayHowTheRanksDid) {
 
 // Against batches of a quarter, efficiency is (φ + M/4)/(φ + M).
 TEST_F(ManyRanks, EfficiencyIsMeasuredByTheBaseBatch) {
-  RunConfig c = config(2);
+  contract::RunConfig c = config(2);
   c.base_batch = 3;
   c.statistics_every = 1;
-  on_ranks(c, [&](Communicator&, TrainLoop& loop) {
+  on_ranks(c, [&](ranks::Communicator&, step::TrainLoop& loop) {
     loop.load(first_state(c));
-    StepRecord record;
-    const int last = NoiseScale::kLeastSteps + static_cast<int>(NoiseProbe::kLeastUpdates);
+    contract::StepRecord record;
+    const int last =
+        contract::NoiseScale::kLeastSteps + static_cast<int>(step::NoiseProbe::kLeastUpdates);
     for (int step = 1; step <= last; ++step) record = loop.step(step);
     ASSERT_TRUE(record.noise_scale && record.efficiency);
     EXPECT_NEAR(*record.efficiency, (*record.noise_scale + 3) / (*record.noise_scale + 12), 1e-9);

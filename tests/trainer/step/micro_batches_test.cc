@@ -17,12 +17,12 @@
 #include <ostream>
 
 #include "tests/trainer/model/random_model.h"
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/ranks/thread_ranks.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/step/whole_state.h"
-#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -40,9 +40,9 @@ constexpr int kBatch = 13;  // uneven shares: other numbers of micro-batches on 
 struct Way {
   const char* name;
   int ranks, node_ranks, micro_batch;
-  ClipMode clip = ClipMode::None;
+  contract::ClipMode clip = contract::ClipMode::None;
   double clip_norm = 1e-3;  // far below any norm here, and nothing to a run that does not clip
-  ShardingConfig sharding = {false, true};
+  contract::ShardingConfig sharding = {false, true};
   bool overlap = true;
   std::int64_t bucket_bytes = 2000;
 };
@@ -80,8 +80,8 @@ struct Gradient {
 
 class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterface<Way> {
  protected:
-  static RunConfig config_of(const Way& way) {
-    RunConfig config = small_run_config(*dataset_);
+  static contract::RunConfig config_of(const Way& way) {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.model.hidden = 16;
     config.model.feed_forward = 32;
     config.batch_size = kBatch;
@@ -89,7 +89,7 @@ class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterfa
     config.steps = 20;
     config.optimizer.learning_rate = 0.01;
     config.optimizer.warmup_steps = 0;
-    config.balance.strategy = Balance::None;  // place p of the batch is rank p mod R's
+    config.balance.strategy = contract::Balance::None;  // place p of the batch is rank p mod R's
     config.ranks = way.ranks;
     config.ranks_per_node = std::max(1, way.node_ranks);
     config.clip = way.clip;
@@ -98,30 +98,33 @@ class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterfa
     config.buckets.overlap = way.overlap;
     return config;
   }
-  static std::vector<topology::Bucket> buckets_of(const Way& way) {
-    return buckets_of_bytes(make_tensor_table(config_of(way).model), way.bucket_bytes);
+  static std::vector<topology::plan::Bucket> buckets_of(const Way& way) {
+    return step::buckets_of_bytes(contract::make_tensor_table(config_of(way).model),
+                                  way.bucket_bytes);
   }
 
   // states[s]: after step s. Without `watched` only the first and the last.
   struct Course {
-    std::vector<TrainingState> states;
-    std::vector<StepRecord> records;
+    std::vector<step::TrainingState> states;
+    std::vector<contract::StepRecord> records;
   };
   static Course train(const Way& way, bool watched) {
-    const RunConfig config = config_of(way);
+    const contract::RunConfig config = config_of(way);
     Course course;
-    ThreadRanks(way.ranks, way.node_ranks).run([&](Communicator& ranks) {
-      const auto device = make_cpu_device(1);
-      const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-      topology::Plan plan;
+    ThreadRanks(way.ranks, way.node_ranks).run([&](ranks::Communicator& ranks) {
+      const auto device = cpu::make_cpu_device(1);
+      const samples::SampleSource source(*dataset_, data::Split::Training, config.data,
+                                         config.seed);
+      topology::plan::Plan plan;
       plan.ranks = config.ranks;
       plan.buckets = buckets_of(way);
-      TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_of(source));
+      step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan,
+                           samples::stream_of(source));
       loop.load({random_weights(loop.model().table(), 5), {}, {}});
       for (std::int64_t step = 0; step <= kSteps; ++step) {
-        const StepRecord record = step > 0 ? loop.step(step) : StepRecord{};
+        const contract::StepRecord record = step > 0 ? loop.step(step) : contract::StepRecord{};
         if (!watched && step > 0 && step < kSteps) continue;
-        TrainingState state = whole_state(ranks, loop);
+        step::TrainingState state = whole_state(ranks, loop);
         if (ranks.rank() != 0) continue;
         course.states.push_back(std::move(state));
         course.records.push_back(record);
@@ -131,25 +134,25 @@ class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterfa
   }
 
   // Of one device and micro-batch: what `places` of the step add to its gradient.
-  static Gradient gradient_of(const RunConfig& config, const std::vector<float>& weights,
+  static Gradient gradient_of(const contract::RunConfig& config, const std::vector<float>& weights,
                               std::int64_t step, const std::vector<std::int32_t>& places) {
-    const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-    LossScale scale{0, config.batch_size};
+    const samples::SampleSource source(*dataset_, data::Split::Training, config.data, config.seed);
+    model::LossScale scale{0, config.batch_size};
     double roundings = 1 + config.batch_size;  // of a product, and between micro-batches
-    std::vector<Sample> samples;
+    std::vector<samples::Sample> samples;
     for (std::int32_t place = 0; place < config.batch_size; ++place) {
-      const Sample sample = source.at((step - 1) * config.batch_size + place);
+      const samples::Sample sample = source.at((step - 1) * config.batch_size + place);
       scale.masked += std::ssize(sample.masked_positions);
       // The word embeddings' sums have the most terms: all tokens and all masked positions.
       roundings += static_cast<double>(sample.ids.size() + sample.masked_positions.size());
       if (std::count(places.begin(), places.end(), place) > 0) samples.push_back(sample);
     }
-    const auto device = make_cpu_device(1);
-    Bert model(*device, config.model, bert_options(config, *device));
+    const auto device = cpu::make_cpu_device(1);
+    model::Bert model(*device, config.model, step::bert_options(config, *device));
     device->copy_to_device(0, model.parameters(), weights.data());
     model.zero_gradients();
-    model.upload(collate(samples, places), static_cast<std::int32_t>(step), scale);
-    model.forward(Mode::Training);
+    model.upload(samples::collate(samples, places), static_cast<std::int32_t>(step), scale);
+    model.forward(model::Mode::Training);
     model.backward();
     std::vector<float> values(weights.size());
     device->copy_to_host(0, values.data(), model.gradients());
@@ -163,7 +166,7 @@ class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterfa
     const double twice_gamma = 2 * roundings * kUnit / (1 - roundings * kUnit);
     Gradient gradient(model.table().arena_size);
     gradient.value.assign(values.begin(), values.end());
-    for (const TensorEntry& tensor : model.table().tensors) {
+    for (const contract::TensorEntry& tensor : model.table().tensors) {
       const std::vector<double>& magnitude = reference.magnitudes.at(tensor.name);
       for (std::size_t i = 0; i < magnitude.size(); ++i) {
         gradient.error[static_cast<std::size_t>(tensor.offset) + i] = twice_gamma * magnitude[i];
@@ -175,19 +178,20 @@ class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterfa
   // The step's, as the ways of clipping define it: what a rank limits is that of its own samples.
   static Gradient summed_gradient(const Way& way, const std::vector<float>& weights,
                                   std::int64_t step) {
-    const RunConfig config = config_of(way);
-    const TensorTable table = make_tensor_table(config.model);
-    const bool local = way.clip == ClipMode::Bucket || way.clip == ClipMode::Rank;
+    const contract::RunConfig config = config_of(way);
+    const contract::TensorTable table = contract::make_tensor_table(config.model);
+    const bool local =
+        way.clip == contract::ClipMode::Bucket || way.clip == contract::ClipMode::Rank;
     const int parts = local ? way.ranks : 1;
     Gradient sum(table.arena_size);
     for (int part = 0; part < parts; ++part) {
       std::vector<std::int32_t> places;
       for (std::int32_t place = part; place < kBatch; place += parts) places.push_back(place);
       Gradient mine = gradient_of(config, weights, step, places);
-      if (way.clip == ClipMode::Rank) {
+      if (way.clip == contract::ClipMode::Rank) {
         mine.limit(0, table.arena_size, way.clip_norm / way.ranks);
-      } else if (way.clip == ClipMode::Bucket) {
-        for (const ArenaSlice& slice : slices_of(table, buckets_of(way))) {
+      } else if (way.clip == contract::ClipMode::Bucket) {
+        for (const step::ArenaSlice& slice : step::slices_of(table, buckets_of(way))) {
           const double share =
               static_cast<double>(slice.parameters) / static_cast<double>(table.parameter_count);
           mine.limit(slice.begin, slice.size, way.clip_norm * std::sqrt(share) / way.ranks);
@@ -201,14 +205,14 @@ class MicroBatches : public OnSmallDataset<60>, public testing::WithParamInterfa
 
 // AdamW's step from `before` by gradient g, beside what the run made of it.
 struct AdamW {
-  const OptimizerConfig& config;
-  const TrainingState& before;
-  const TrainingState& after;
+  const contract::OptimizerConfig& config;
+  const step::TrainingState& before;
+  const step::TrainingState& after;
   const Gradient& g;
   double learning_rate, correction1, correction2;
 
-  AdamW(const OptimizerConfig& optimizer, const TrainingState& from, const TrainingState& to,
-        const Gradient& gradient, double rate, std::int64_t step)
+  AdamW(const contract::OptimizerConfig& optimizer, const step::TrainingState& from,
+        const step::TrainingState& to, const Gradient& gradient, double rate, std::int64_t step)
       : config(optimizer),
         before(from),
         after(to),
@@ -255,20 +259,20 @@ struct AdamW {
 
 TEST_P(MicroBatches, HaveTheWeightsOfOne) {
   const Way& way = GetParam();
-  const RunConfig config = config_of(way);
-  const TensorTable table = make_tensor_table(config.model);
+  const contract::RunConfig config = config_of(way);
+  const contract::TensorTable table = contract::make_tensor_table(config.model);
   const Course course = train(way, true);
   ASSERT_EQ(course.states.size(), static_cast<std::size_t>(kSteps + 1));
   for (std::int64_t step = 1; step <= kSteps; ++step) {
-    const TrainingState& before = course.states[static_cast<std::size_t>(step) - 1];
-    const TrainingState& after = course.states[static_cast<std::size_t>(step)];
-    const StepRecord& record = course.records[static_cast<std::size_t>(step)];
+    const step::TrainingState& before = course.states[static_cast<std::size_t>(step) - 1];
+    const step::TrainingState& after = course.states[static_cast<std::size_t>(step)];
+    const contract::StepRecord& record = course.records[static_cast<std::size_t>(step)];
     Gradient gradient = summed_gradient(way, before.parameters, step);
     const double length = norm(gradient.value);
     EXPECT_NEAR(record.gradient_norm, length, norm(gradient.error) + kScalar * length);
-    if (way.clip == ClipMode::Global) gradient.limit(0, table.arena_size, way.clip_norm);
+    if (way.clip == contract::ClipMode::Global) gradient.limit(0, table.arena_size, way.clip_norm);
     const AdamW update(config.optimizer, before, after, gradient, record.learning_rate, step);
-    for (const TensorEntry& tensor : table.tensors) {
+    for (const contract::TensorEntry& tensor : table.tensors) {
       for (std::int64_t i = 0; i < tensor.size; ++i) {
         update.expect_element(static_cast<std::size_t>(tensor.offset + i), tensor.weight_decay);
         if (HasFatalFailure()) FAIL() << tensor.name << " " << i << ", step " << step;
@@ -281,29 +285,30 @@ TEST_P(MicroBatches, HaveTheWeightsOfOne) {
   EXPECT_EQ(alone.states.back().first_moment, course.states.back().first_moment);
 }
 
-constexpr ShardingConfig kSharded = {true, true};  // gathered within the next forward
-constexpr ShardingConfig kGatheredAtOnce = {true, false};
+constexpr contract::ShardingConfig kSharded = {true, true};  // gathered within the next forward
+constexpr contract::ShardingConfig kGatheredAtOnce = {true, false};
 
 INSTANTIATE_TEST_SUITE_P(
     Reducing, MicroBatches,
-    testing::Values(Way{"one_rank_one_micro_batch", 1, 0, 0}, Way{"one_rank", 1, 0, 3},
-                    Way{"all_reduce", 3, 0, 2},
-                    Way{"all_reduce_after_backward", 3, 0, 2, ClipMode::None, 1e-3, {}, false},
-                    Way{"all_reduce_of_one_bucket", 2, 0, 3, ClipMode::None, 1e-3, {}, true, 0},
-                    Way{"sharded", 3, 0, 2, ClipMode::None, 1e-3, kSharded},
-                    Way{"sharded_after_backward", 2, 0, 3, ClipMode::None, 1e-3, kGatheredAtOnce,
-                        false},
-                    Way{"hierarchical", 4, 2, 2},
-                    Way{"hierarchical_sharded", 4, 2, 2, ClipMode::None, 1e-3, kSharded},
-                    Way{"clip_global", 3, 0, 2, ClipMode::Global},
-                    Way{"clip_global_sharded", 3, 0, 2, ClipMode::Global, 1e-3, kSharded},
-                    Way{"clip_global_above_the_norm", 3, 0, 2, ClipMode::Global, 1e6},
-                    Way{"clip_bucket", 3, 0, 2, ClipMode::Bucket},
-                    Way{"clip_bucket_after_backward", 3, 0, 2, ClipMode::Bucket, 1e-3, {}, false},
-                    Way{"clip_bucket_sharded", 2, 0, 3, ClipMode::Bucket, 1e-3, kSharded},
-                    Way{"clip_bucket_hierarchical", 4, 2, 2, ClipMode::Bucket},
-                    Way{"clip_rank", 3, 0, 2, ClipMode::Rank},
-                    Way{"clip_rank_sharded", 3, 0, 2, ClipMode::Rank, 1e-3, kSharded}),
+    testing::Values(
+        Way{"one_rank_one_micro_batch", 1, 0, 0}, Way{"one_rank", 1, 0, 3},
+        Way{"all_reduce", 3, 0, 2},
+        Way{"all_reduce_after_backward", 3, 0, 2, contract::ClipMode::None, 1e-3, {}, false},
+        Way{"all_reduce_of_one_bucket", 2, 0, 3, contract::ClipMode::None, 1e-3, {}, true, 0},
+        Way{"sharded", 3, 0, 2, contract::ClipMode::None, 1e-3, kSharded},
+        Way{"sharded_after_backward", 2, 0, 3, contract::ClipMode::None, 1e-3, kGatheredAtOnce,
+            false},
+        Way{"hierarchical", 4, 2, 2},
+        Way{"hierarchical_sharded", 4, 2, 2, contract::ClipMode::None, 1e-3, kSharded},
+        Way{"clip_global", 3, 0, 2, contract::ClipMode::Global},
+        Way{"clip_global_sharded", 3, 0, 2, contract::ClipMode::Global, 1e-3, kSharded},
+        Way{"clip_global_above_the_norm", 3, 0, 2, contract::ClipMode::Global, 1e6},
+        Way{"clip_bucket", 3, 0, 2, contract::ClipMode::Bucket},
+        Way{"clip_bucket_after_backward", 3, 0, 2, contract::ClipMode::Bucket, 1e-3, {}, false},
+        Way{"clip_bucket_sharded", 2, 0, 3, contract::ClipMode::Bucket, 1e-3, kSharded},
+        Way{"clip_bucket_hierarchical", 4, 2, 2, contract::ClipMode::Bucket},
+        Way{"clip_rank", 3, 0, 2, contract::ClipMode::Rank},
+        Way{"clip_rank_sharded", 3, 0, 2, contract::ClipMode::Rank, 1e-3, kSharded}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 }  // namespace

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/samples/batch.h"
-#include "trainer/model/bert.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/cpu/cpu_device.h"
+#include "trainer/model/bert.h"
+#include "trainer/samples/batch.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/train_loop.h"
 
@@ -21,40 +21,41 @@ using Gradient = std::vector<double>;
 
 class GradientOf {
  public:
-  GradientOf(const trainer::RunConfig& config, const std::vector<float>& weights)
-      : device_(trainer::make_cpu_device(1)),
-        model_(*device_, config.model, trainer::bert_options(config, *device_)) {
+  GradientOf(const trainer::contract::RunConfig& config, const std::vector<float>& weights)
+      : device_(trainer::cpu::make_cpu_device(1)),
+        model_(*device_, config.model, trainer::step::bert_options(config, *device_)) {
     device_->copy_to_device(0, model_.parameters(), weights.data());
     model_.renew_compute_copy();
   }
 
   // Mean over masked positions and over samples, with the masks of dropout that `step` has for
   // these ordinals.
-  [[nodiscard]] Gradient operator()(const std::vector<trainer::Sample>& samples,
+  [[nodiscard]] Gradient operator()(const std::vector<trainer::samples::Sample>& samples,
                                     const std::vector<std::int32_t>& ordinals, std::int32_t step) {
-    const trainer::PackedBatch batch = trainer::collate(samples, ordinals);
+    const trainer::samples::PackedBatch batch = trainer::samples::collate(samples, ordinals);
     model_.zero_gradients();
     model_.upload(batch, step, {batch.masked(), batch.samples(), 1});
-    model_.forward(trainer::Mode::Training);
+    model_.forward(trainer::model::Mode::Training);
     model_.backward();
     std::vector<float> read(static_cast<std::size_t>(model_.gradients().size));
     device_->copy_to_host(0, read.data(), model_.gradients());
     device_->synchronize();
     return {read.begin(), read.end()};
   }
-  [[nodiscard]] const trainer::TensorTable& table() const { return model_.table(); }
+  [[nodiscard]] const trainer::contract::TensorTable& table() const { return model_.table(); }
 
  private:
-  std::unique_ptr<trainer::Device> device_;
-  trainer::Bert model_;
+  std::unique_ptr<trainer::device::Device> device_;
+  trainer::model::Bert model_;
 };
 
 // 1/(√v̂ + ε) of each element, after `updates` updates; zero between tensors.
-inline Gradient preconditioner(const trainer::RunConfig& config, const trainer::TensorTable& table,
+inline Gradient preconditioner(const trainer::contract::RunConfig& config,
+                               const trainer::contract::TensorTable& table,
                                const std::vector<float>& second_moment, std::int64_t updates) {
   Gradient inverse(second_moment.size(), 0.0);
   const double correction = 1 - std::pow(config.optimizer.beta2, static_cast<double>(updates));
-  for (const trainer::TensorEntry& tensor : table.tensors) {
+  for (const trainer::contract::TensorEntry& tensor : table.tensors) {
     for (std::int64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
       const auto at = static_cast<std::size_t>(i);
       inverse[at] = 1 / (std::sqrt(static_cast<double>(second_moment[at]) / correction) +

@@ -19,22 +19,22 @@
 #include "tests/trainer/device/rounding_device.h"
 #include "tests/trainer/model/random_model.h"
 #include "tests/trainer/ranks/thread_ranks.h"
-#include "trainer/step/buckets.h"
 #include "trainer/cpu/cpu_device.h"
+#include "trainer/step/buckets.h"
 
 namespace regatta::tests {
 namespace {
 
-using topology::Bucket;
-using trainer::Bert;
-using trainer::Communicator;
-using trainer::Optimizer;
-using trainer::OptimizerConfig;
-using trainer::OptimizerKind;
-using trainer::StatePiece;
-using trainer::TensorEntry;
-using trainer::TensorTable;
-using trainer::View;
+using topology::plan::Bucket;
+using trainer::contract::OptimizerConfig;
+using trainer::contract::OptimizerKind;
+using trainer::contract::TensorEntry;
+using trainer::contract::TensorTable;
+using trainer::device::View;
+using trainer::model::Bert;
+using trainer::ranks::Communicator;
+using trainer::step::Optimizer;
+using trainer::step::StatePiece;
 
 struct Ranks {
   int ranks, node_ranks;
@@ -47,11 +47,12 @@ std::string name_of(const Ranks& shape) {
 
 constexpr int kSteps = 3;
 
-trainer::ModelShape shape() { return small_shape(24, 2, trainer::Gelu::Tanh); }
-TensorTable table() { return make_tensor_table(shape()); }
+trainer::contract::ModelShape shape() { return small_shape(24, 2, trainer::contract::Gelu::Tanh); }
+TensorTable table() { return trainer::contract::make_tensor_table(shape()); }
 std::vector<std::vector<Bucket>> bucket_choices() {
-  return {buckets_of_bytes(table(), 0), buckets_of_bytes(table(), 4), buckets_per_layer(table()),
-          buckets_of_bytes(table(), 9000)};
+  return {trainer::step::buckets_of_bytes(table(), 0), trainer::step::buckets_of_bytes(table(), 4),
+          trainer::step::buckets_per_layer(table()),
+          trainer::step::buckets_of_bytes(table(), 9000)};
 }
 View slice_of(const View& arena, const Bucket& bucket) {
   const TensorTable all = table();
@@ -82,13 +83,13 @@ OptimizerConfig config_of(OptimizerKind kind) {
   return config;
 }
 
-std::vector<float> read(trainer::Device& device, const View& view) {
+std::vector<float> read(trainer::device::Device& device, const View& view) {
   std::vector<float> values(static_cast<std::size_t>(view.size));
   device.copy_to_host(0, values.data(), view);
   device.synchronize();
   return values;
 }
-void write(trainer::Device& device, const View& view, const std::vector<float>& values) {
+void write(trainer::device::Device& device, const View& view, const std::vector<float>& values) {
   device.copy_to_device(0, view, values.data());
   device.synchronize();
 }
@@ -101,11 +102,11 @@ struct State {
 
 // A model with random weights and its optimizer.
 struct Trained {
-  std::unique_ptr<trainer::Device> device;
+  std::unique_ptr<trainer::device::Device> device;
   Bert model;
   Optimizer optimizer;
 
-  Trained(std::unique_ptr<trainer::Device> on, Communicator& communicator,
+  Trained(std::unique_ptr<trainer::device::Device> on, Communicator& communicator,
           const std::vector<StatePiece>& pieces, const OptimizerConfig& config, double clip_norm)
       : device(std::move(on)),
         model(*device, shape(), {}),
@@ -137,9 +138,9 @@ struct Trained {
 };
 
 State whole(OptimizerKind kind, double clip_norm) {
-  trainer::SingleCommunicator one;
-  Trained trained(trainer::make_cpu_device(1), one, whole_state(table()), config_of(kind),
-                  clip_norm);
+  trainer::ranks::SingleCommunicator one;
+  Trained trained(trainer::cpu::make_cpu_device(1), one, trainer::step::whole_state(table()),
+                  config_of(kind), clip_norm);
   State state;
   for (int step = 1; step <= kSteps; ++step) {
     write(*trained.device, trained.model.gradients(), gradient(step));
@@ -175,8 +176,8 @@ std::vector<State> sharded(const Ranks& ranks, const std::vector<Bucket>& bucket
                            OptimizerKind kind, double clip_norm) {
   std::vector<State> states(static_cast<std::size_t>(ranks.ranks));
   ThreadRanks(ranks.ranks, ranks.node_ranks).run([&](Communicator& at) {
-    Trained trained(trainer::make_cpu_device(1), at, sharded_state(table(), buckets, at),
-                    config_of(kind), clip_norm);
+    Trained trained(trainer::cpu::make_cpu_device(1), at,
+                    trainer::step::sharded_state(table(), buckets, at), config_of(kind), clip_norm);
     State state;
     for (int step = 1; step <= kSteps; ++step) {
       sharded_step(at, trained, buckets, gradient(step), step);
@@ -290,28 +291,30 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Optimizer, TheWholeIsOneUpdate) {
   for (const OptimizerKind kind : {OptimizerKind::AdamW, OptimizerKind::Lamb}) {
     const State state = whole(kind, 0.5);
-    const std::unique_ptr<trainer::Device> device = trainer::make_cpu_device(1);
+    const std::unique_ptr<trainer::device::Device> device = trainer::cpu::make_cpu_device(1);
     const TensorTable all = table();
     std::vector<float> w = random_weights(all, 5);
     std::vector<float> g(w.size()), m(w.size()), v(w.size());
-    std::vector<float> scalars(trainer::kStepScalars), norm(1);
-    std::vector<trainer::OptimizerTensor> tensors;
+    std::vector<float> scalars(trainer::device::kStepScalars), norm(1);
+    std::vector<trainer::device::OptimizerTensor> tensors;
     for (const TensorEntry& tensor : all.tensors) {
       tensors.push_back({tensor.offset, tensor.size, tensor.weight_decay, tensor.trust_ratio});
     }
     const auto view = [](std::vector<float>& x) {
-      return View{x.data(), static_cast<std::int64_t>(x.size()), trainer::Dtype::Float32};
+      return View{x.data(), static_cast<std::int64_t>(x.size()), trainer::device::Dtype::Float32};
     };
     const OptimizerConfig config = config_of(kind);
     for (int step = 1; step <= kSteps; ++step) {
       g = gradient(step);
-      scalars[trainer::kLearningRate] = static_cast<float>(step_of(step).learning_rate);
-      scalars[trainer::kBiasCorrection1] = static_cast<float>(1 - std::pow(config.beta1, step));
-      scalars[trainer::kBiasCorrection2] = static_cast<float>(1 - std::pow(config.beta2, step));
-      scalars[trainer::kClipNorm] = 0.5F;
-      scalars[trainer::kInverseLossScale] = 0.25F;
+      scalars[trainer::device::kLearningRate] = static_cast<float>(step_of(step).learning_rate);
+      scalars[trainer::device::kBiasCorrection1] =
+          static_cast<float>(1 - std::pow(config.beta1, step));
+      scalars[trainer::device::kBiasCorrection2] =
+          static_cast<float>(1 - std::pow(config.beta2, step));
+      scalars[trainer::device::kClipNorm] = 0.5F;
+      scalars[trainer::device::kInverseLossScale] = 0.25F;
       device->sum_of_squares(0, view(g), view(norm));
-      trainer::OptimizerUpdate op;
+      trainer::device::OptimizerUpdate op;
       op.parameters = view(w);
       op.gradients = view(g);
       op.first_moment = view(m);
@@ -336,13 +339,13 @@ TEST(Optimizer, TheWholeIsOneUpdate) {
 
 // A gradient that is not finite in one rank's part: all skip, and nothing changes anywhere.
 TEST(Optimizer, OverflowInOnePartSkipsTheStepEverywhere) {
-  const std::vector<Bucket> buckets = buckets_per_layer(table());
+  const std::vector<Bucket> buckets = trainer::step::buckets_per_layer(table());
   for (const OptimizerKind kind : {OptimizerKind::AdamW, OptimizerKind::Lamb}) {
     for (const Ranks& ranks : kRanks) {
       for (const std::size_t bucket : {std::size_t{0}, buckets.size() - 1}) {
         ThreadRanks(ranks.ranks, ranks.node_ranks).run([&](Communicator& at) {
-          Trained trained(trainer::make_cpu_device(1), at, sharded_state(table(), buckets, at),
-                          config_of(kind), 1);
+          Trained trained(trainer::cpu::make_cpu_device(1), at,
+                          trainer::step::sharded_state(table(), buckets, at), config_of(kind), 1);
           sharded_step(at, trained, buckets, gradient(1), 1);
           const State before = trained.state();
           std::vector<float> overflown = gradient(2);
@@ -373,21 +376,21 @@ TEST(ShardedState, CoversEveryTensorOnce) {
       std::vector<int> owners(static_cast<std::size_t>(all.arena_size), 0);
       std::mutex mutex;
       ThreadRanks(ranks.ranks, ranks.node_ranks).run([&](Communicator& at) {
-        const std::vector<StatePiece> pieces = sharded_state(all, buckets, at);
+        const std::vector<StatePiece> pieces = trainer::step::sharded_state(all, buckets, at);
         std::int64_t end = 0;
         const std::scoped_lock lock(mutex);
         for (const StatePiece& piece : pieces) {
           EXPECT_GT(piece.size, 0);
           EXPECT_GE(piece.state_begin, end);
-          EXPECT_LT(piece.state_begin, end + trainer::kPartAlignment);
-          EXPECT_EQ(piece.state_begin % trainer::kPartAlignment, 0);
+          EXPECT_LT(piece.state_begin, end + trainer::ranks::kPartAlignment);
+          EXPECT_EQ(piece.state_begin % trainer::ranks::kPartAlignment, 0);
           end = piece.state_begin + piece.size;
           for (std::int64_t i = 0; i < piece.size; ++i) {
             ++owners[static_cast<std::size_t>(piece.arena_begin + i)];
           }
         }
         const auto count = static_cast<std::int64_t>(buckets.size());
-        EXPECT_LE(end, all.arena_size / at.parts() + 2 * trainer::kPartAlignment * count);
+        EXPECT_LE(end, all.arena_size / at.parts() + 2 * trainer::ranks::kPartAlignment * count);
       });
       const int copies = ranks.node_ranks == 0 ? 1 : ranks.ranks / ranks.node_ranks;
       for (const TensorEntry& tensor : all.tensors) {
@@ -402,15 +405,15 @@ TEST(ShardedState, CoversEveryTensorOnce) {
 
 // Moments are all of the memory that grows with the model, and it shrinks with the ranks.
 TEST(ShardedState, HoldsItsPartOfTheMoments) {
-  const std::vector<Bucket> buckets = buckets_per_layer(table());
+  const std::vector<Bucket> buckets = trainer::step::buckets_per_layer(table());
   for (const Ranks& ranks : kRanks) {
     ThreadRanks(ranks.ranks, ranks.node_ranks).run([&](Communicator& at) {
-      const std::vector<StatePiece> pieces = sharded_state(table(), buckets, at);
-      const std::unique_ptr<trainer::Device> device = trainer::make_cpu_device(1);
+      const std::vector<StatePiece> pieces = trainer::step::sharded_state(table(), buckets, at);
+      const std::unique_ptr<trainer::device::Device> device = trainer::cpu::make_cpu_device(1);
       const Optimizer optimizer(*device, at, table(), pieces, config_of(OptimizerKind::Lamb), 1);
       const std::int64_t allowed =
           table().arena_size / at.parts() +
-          trainer::kPartAlignment * static_cast<std::int64_t>(2 * pieces.size());
+          trainer::ranks::kPartAlignment * static_cast<std::int64_t>(2 * pieces.size());
       EXPECT_LE(optimizer.first_moment().size, allowed);
       EXPECT_EQ(optimizer.second_moment().size, optimizer.first_moment().size);
       const auto others = static_cast<std::int64_t>(2 * table().tensors.size() + 64);
@@ -422,13 +425,13 @@ TEST(ShardedState, HoldsItsPartOfTheMoments) {
 // One small tensor is all that is updated: the other ranks hold nothing, and still take part.
 TEST(Optimizer, RanksWithoutStateTakePart) {
   const TensorTable all = table();
-  ASSERT_LE(all.tensors[0].size, trainer::kPartAlignment);
+  ASSERT_LE(all.tensors[0].size, trainer::ranks::kPartAlignment);
   const std::vector<Bucket> buckets = {{0, 1}};
   for (const OptimizerKind kind : {OptimizerKind::AdamW, OptimizerKind::Lamb}) {
     ThreadRanks(3).run([&](Communicator& at) {
-      const std::vector<StatePiece> pieces = sharded_state(all, buckets, at);
+      const std::vector<StatePiece> pieces = trainer::step::sharded_state(all, buckets, at);
       EXPECT_EQ(pieces.empty(), at.rank() != 0);
-      Trained trained(trainer::make_cpu_device(1), at, pieces, config_of(kind), 1);
+      Trained trained(trainer::cpu::make_cpu_device(1), at, pieces, config_of(kind), 1);
       const std::vector<float> before = random_weights(all, 5);
       sharded_step(at, trained, buckets, gradient(1), 1);
       const std::vector<float> after = trained.state().weights;
@@ -448,9 +451,9 @@ TEST(Optimizer, PiecesOnOneRankAreTheWhole) {
   for (const OptimizerKind kind : {OptimizerKind::AdamW, OptimizerKind::Lamb}) {
     const State expected = whole(kind, 0.5);
     for (const std::vector<Bucket>& buckets : bucket_choices()) {
-      trainer::SingleCommunicator one;
-      Trained trained(make_deferred_device(1, 17), one, sharded_state(table(), buckets, one),
-                      config_of(kind), 0.5);
+      trainer::ranks::SingleCommunicator one;
+      Trained trained(make_deferred_device(1, 17), one,
+                      trainer::step::sharded_state(table(), buckets, one), config_of(kind), 0.5);
       for (int step = 1; step <= kSteps; ++step) {
         write(*trained.device, trained.model.gradients(), gradient(step));
         trained.optimizer.update(trained.model, step_of(step));
@@ -464,14 +467,16 @@ TEST(Optimizer, PiecesOnOneRankAreTheWhole) {
 // The copy that products read is renewed with the whole; with pieces, once weights are gathered.
 TEST(Optimizer, TheWholeKeepsTheComputeCopy) {
   for (const bool sharded : {false, true}) {
-    const std::unique_ptr<trainer::Device> device =
-        make_rounding_device(trainer::make_cpu_device(1), false);
-    trainer::BertOptions options;
-    options.compute = trainer::Dtype::BFloat16;
+    const std::unique_ptr<trainer::device::Device> device =
+        make_rounding_device(trainer::cpu::make_cpu_device(1), false);
+    trainer::model::BertOptions options;
+    options.compute = trainer::device::Dtype::BFloat16;
     Bert model(*device, shape(), options);
-    trainer::SingleCommunicator one;
+    trainer::ranks::SingleCommunicator one;
     const std::vector<StatePiece> pieces =
-        sharded ? sharded_state(table(), buckets_per_layer(table()), one) : whole_state(table());
+        sharded
+            ? trainer::step::sharded_state(table(), trainer::step::buckets_per_layer(table()), one)
+            : trainer::step::whole_state(table());
     Optimizer optimizer(*device, one, table(), pieces, config_of(OptimizerKind::Lamb), 1);
     write(*device, model.parameters(), random_weights(table(), 5));
     write(*device, model.gradients(), gradient(1));

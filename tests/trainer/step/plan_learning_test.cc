@@ -15,14 +15,14 @@ namespace {
 
 using Ends = std::vector<int>;
 
-Ends ends_of(const std::vector<topology::Bucket>& buckets) {
+Ends ends_of(const std::vector<topology::plan::Bucket>& buckets) {
   Ends ends;
-  for (const topology::Bucket& bucket : buckets) ends.push_back(bucket.end_tensor);
+  for (const topology::plan::Bucket& bucket : buckets) ends.push_back(bucket.end_tensor);
   return ends;
 }
 
-RunConfig some_config() {
-  RunConfig config;
+contract::RunConfig some_config() {
+  contract::RunConfig config;
   config.model.layers = 1;
   config.model.hidden = 16;
   config.model.heads = 2;
@@ -42,47 +42,47 @@ class Learning : public testing::Test {
  protected:
   Learning()
       : config_(some_config()),
-        table_(make_tensor_table(config_.model)),
-        run_(RunDirectory::create(files_, folder_.path() / "run", "{}")) {
+        table_(contract::make_tensor_table(config_.model)),
+        run_(contract::RunDirectory::create(files_, folder_.path() / "run", "{}")) {
     situation_.communicator = "Open MPI v4.1.4";
     situation_.device = "cpu";
-    situation_.standard = default_buckets(config_, table_, false);
+    situation_.standard = step::default_buckets(config_, table_, false);
     plan_.ranks = config_.ranks;
     plan_.buckets = situation_.standard;
   }
-  [[nodiscard]] PlanLearning begin() {
+  [[nodiscard]] step::PlanLearning begin() {
     return {files_, base::system_clock(), host_, run_, config_, table_, plan_, situation_};
   }
   // To its end, on a machine on which every bucket costs.
-  static TrialRecord finish(PlanLearning* learning) {
+  static contract::TrialRecord finish(step::PlanLearning* learning) {
     for (std::int64_t step = 1;; ++step) {
       const auto buckets = static_cast<double>(learning->buckets().size());
       const auto record = learning->observe(step, {1 + 0.05 * buckets, 1e12, false});
       if (record) return *record;
     }
   }
-  [[nodiscard]] base::Path plans() const { return folder_.path() / topology::kPlansFolder; }
+  [[nodiscard]] base::Path plans() const { return folder_.path() / topology::plan::kPlansFolder; }
 
   base::FileSystem& files_ = base::posix_file_system();
   tests::TemporaryDirectory folder_;
-  SingleHost host_;
-  RunConfig config_;
-  TensorTable table_;
-  RunDirectory run_;
-  topology::Plan plan_;
-  PlanSituation situation_;
+  ranks::SingleHost host_;
+  contract::RunConfig config_;
+  contract::TensorTable table_;
+  contract::RunDirectory run_;
+  topology::plan::Plan plan_;
+  step::PlanSituation situation_;
 };
 
 TEST_F(Learning, NothingIsTriedWhereBucketsMeanMore) {
-  const std::pair<const char*, std::function<void(RunConfig*)>> cases[] = {
-      {"one rank", [](RunConfig* c) { c->ranks = c->ranks_per_node = 1; }},
-      {"deterministic", [](RunConfig* c) { c->deterministic = true; }},
-      {"by bytes", [](RunConfig* c) { c->buckets.by = BucketPolicy::Bytes; }},
-      {"one bucket", [](RunConfig* c) { c->buckets.by = BucketPolicy::One; }},
-      {"sharded", [](RunConfig* c) { c->sharding.optimizer = true; }},
-      {"clipped by bucket", [](RunConfig* c) { c->clip = ClipMode::Bucket; }},
+  const std::pair<const char*, std::function<void(contract::RunConfig*)>> cases[] = {
+      {"one rank", [](contract::RunConfig* c) { c->ranks = c->ranks_per_node = 1; }},
+      {"deterministic", [](contract::RunConfig* c) { c->deterministic = true; }},
+      {"by bytes", [](contract::RunConfig* c) { c->buckets.by = contract::BucketPolicy::Bytes; }},
+      {"one bucket", [](contract::RunConfig* c) { c->buckets.by = contract::BucketPolicy::One; }},
+      {"sharded", [](contract::RunConfig* c) { c->sharding.optimizer = true; }},
+      {"clipped by bucket", [](contract::RunConfig* c) { c->clip = contract::ClipMode::Bucket; }},
   };
-  PlanLearning first = begin();
+  step::PlanLearning first = begin();
   ASSERT_TRUE(first.is_trying());
   ASSERT_EQ(finish(&first).winner, "coarser");
   for (const auto& [name, change] : cases) {
@@ -90,7 +90,7 @@ TEST_F(Learning, NothingIsTriedWhereBucketsMeanMore) {
     change(&config_);
     for (const std::string& kept : {std::string(), first.found()}) {
       situation_.kept = kept;
-      const PlanLearning learning = begin();
+      const step::PlanLearning learning = begin();
       EXPECT_FALSE(learning.is_trying()) << name;
       EXPECT_FALSE(learning.may_change()) << name;
       EXPECT_EQ(ends_of(learning.buckets()), ends_of(plan_.buckets)) << name;
@@ -100,17 +100,17 @@ TEST_F(Learning, NothingIsTriedWhereBucketsMeanMore) {
 }
 
 TEST_F(Learning, TellsWhatWasTriedAndWhatWon) {
-  PlanLearning learning = begin();
+  step::PlanLearning learning = begin();
   EXPECT_TRUE(learning.has_first_buckets());
-  const TrialRecord record = finish(&learning);
+  const contract::TrialRecord record = finish(&learning);
   EXPECT_FALSE(learning.is_trying());
   EXPECT_TRUE(learning.has_first_buckets()) << "those that the record tells";
   EXPECT_EQ(record.cuts, (std::vector<std::string>{"default", "coarser", "finer"}));
   EXPECT_EQ(record.winner, "coarser");
   EXPECT_EQ(record.step, record.steps);
-  EXPECT_EQ(ends_of(learning.buckets()), ends_of(pairs_joined(plan_.buckets)));
+  EXPECT_EQ(ends_of(learning.buckets()), ends_of(step::pairs_joined(plan_.buckets)));
   std::vector<std::int64_t> bytes;
-  for (const ArenaSlice& slice : slices_of(table_, learning.buckets())) {
+  for (const step::ArenaSlice& slice : step::slices_of(table_, learning.buckets())) {
     bytes.push_back(4 * slice.size);
   }
   EXPECT_EQ(record.bucket_bytes, bytes);
@@ -121,12 +121,12 @@ TEST_F(Learning, TellsWhatWasTriedAndWhatWon) {
 }
 
 TEST_F(Learning, LaterAttemptsKeepItOnTheSameLayoutOnly) {
-  PlanLearning first = begin();
+  step::PlanLearning first = begin();
   const Ends winner = (finish(&first), ends_of(first.buckets()));
   std::filesystem::remove_all(plans());  // what the checkpoint says must do
   situation_.kept = first.found();
   situation_.first_step = 50;
-  const PlanLearning second = begin();
+  const step::PlanLearning second = begin();
   EXPECT_FALSE(second.is_trying());
   EXPECT_TRUE(second.may_change());
   EXPECT_EQ(ends_of(second.buckets()), winner);
@@ -138,8 +138,8 @@ TEST_F(Learning, LaterAttemptsKeepItOnTheSameLayoutOnly) {
       {"hierarchical", [&] { config_.hierarchical = true; }},
       {"library", [&] { situation_.communicator = "NCCL 2.28.9"; }},
       {"device", [&] { situation_.device = "gpu"; }},
-      {"model", [&] { config_.model.gelu = Gelu::Tanh; }},
-      {"a plan.json", [&] { plan_.buckets = buckets_of_bytes(table_, 0); }},
+      {"model", [&] { config_.model.gelu = contract::Gelu::Tanh; }},
+      {"a plan.json", [&] { plan_.buckets = step::buckets_of_bytes(table_, 0); }},
       {"damaged", [&] { situation_.kept.resize(situation_.kept.size() / 2); }},
   };
   for (const auto& [name, change] : cases) {
@@ -152,36 +152,36 @@ TEST_F(Learning, LaterAttemptsKeepItOnTheSameLayoutOnly) {
 }
 
 TEST_F(Learning, TheNextRunStartsFromIt) {
-  PlanLearning first = begin();
+  step::PlanLearning first = begin();
   const Ends winner = (finish(&first), ends_of(first.buckets()));
-  PlanLearning next = begin();
+  step::PlanLearning next = begin();
   EXPECT_TRUE(next.is_trying());
   EXPECT_EQ(ends_of(next.buckets()), winner);
-  const TrialRecord record = finish(&next);
+  const contract::TrialRecord record = finish(&next);
   EXPECT_EQ(record.cuts[0], "remembered");
   EXPECT_EQ(record.cuts[1], "default");
   EXPECT_EQ(record.winner, "coarser") << "there is a still better one";
   const Ends better = ends_of(next.buckets());
   EXPECT_LT(better.size(), winner.size());
 
-  const RunConfig config = config_;
-  config_.steps = PlanLearning::kLeastStepsLeft - 1;
-  const PlanLearning brief = begin();
+  const contract::RunConfig config = config_;
+  config_.steps = step::PlanLearning::kLeastStepsLeft - 1;
+  const step::PlanLearning brief = begin();
   EXPECT_FALSE(brief.is_trying()) << "too few steps are left";
   EXPECT_EQ(ends_of(brief.buckets()), better) << "but it is known what to do";
   config_ = config;
   config_.hierarchical = true;
   EXPECT_EQ(ends_of(begin().buckets()), ends_of(plan_.buckets)) << "another key";
   config_ = config;
-  plan_.buckets = buckets_of_bytes(table_, 0);
-  const PlanLearning planned = begin();
+  plan_.buckets = step::buckets_of_bytes(table_, 0);
+  const step::PlanLearning planned = begin();
   EXPECT_TRUE(planned.is_trying());
   EXPECT_EQ(ends_of(planned.buckets()), ends_of(situation_.standard)) << "it has a plan.json";
 }
 
 TEST_F(Learning, WithoutEnoughStepsThePlanStays) {
   config_.steps = 500;
-  situation_.first_step = 500 - PlanLearning::kLeastStepsLeft;
+  situation_.first_step = 500 - step::PlanLearning::kLeastStepsLeft;
   EXPECT_TRUE(begin().is_trying());
   ++situation_.first_step;
   EXPECT_FALSE(begin().is_trying());
@@ -190,18 +190,18 @@ TEST_F(Learning, WithoutEnoughStepsThePlanStays) {
 
 // What is beside the runs may be anything; no run ends because of it.
 TEST_F(Learning, ADamagedMemoryIsPassedOverAndWrittenAgain) {
-  PlanLearning first = begin();
+  step::PlanLearning first = begin();
   (void)finish(&first);
   const auto names = files_.list(plans());
   ASSERT_EQ(names.size(), 1U);
   std::ofstream(plans() / names[0]) << "{";
-  PlanLearning next = begin();
+  step::PlanLearning next = begin();
   EXPECT_EQ(finish(&next).cuts[0], "default");
-  EXPECT_EQ(topology::list_stored_plans(files_, plans()).size(), 1U);
+  EXPECT_EQ(topology::plan::list_stored_plans(files_, plans()).size(), 1U);
 
   std::filesystem::remove_all(plans());
   std::ofstream(plans()) << "a file";
-  PlanLearning unwritten = begin();
+  step::PlanLearning unwritten = begin();
   EXPECT_EQ(finish(&unwritten).winner, "coarser");
   EXPECT_NE(unwritten.found(), "") << "checkpoints have it all the same";
 }
@@ -209,9 +209,10 @@ TEST_F(Learning, ADamagedMemoryIsPassedOverAndWrittenAgain) {
 TEST_F(Learning, PlansLieBesideTheRunHoweverItsPathIsSpelt) {
   for (const char* spelling : {"run/", "./run", "run/../run"}) {
     std::filesystem::remove_all(plans());
-    const RunDirectory run = RunDirectory::open(files_, folder_.path() / spelling);
-    PlanLearning learning(files_, base::system_clock(), host_, run, config_, table_, plan_,
-                          situation_);
+    const contract::RunDirectory run =
+        contract::RunDirectory::open(files_, folder_.path() / spelling);
+    step::PlanLearning learning(files_, base::system_clock(), host_, run, config_, table_, plan_,
+                                situation_);
     (void)finish(&learning);
     EXPECT_EQ(files_.list(plans()).size(), 1U) << spelling;
   }

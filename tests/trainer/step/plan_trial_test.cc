@@ -18,23 +18,23 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<int> ends_of(const std::vector<topology::Bucket>& buckets) {
+std::vector<int> ends_of(const std::vector<topology::plan::Bucket>& buckets) {
   std::vector<int> ends;
-  for (const topology::Bucket& bucket : buckets) ends.push_back(bucket.end_tensor);
+  for (const topology::plan::Bucket& bucket : buckets) ends.push_back(bucket.end_tensor);
   return ends;
 }
 
-std::vector<topology::Bucket> ending_at(const std::vector<int>& ends) {
-  std::vector<topology::Bucket> buckets;
+std::vector<topology::plan::Bucket> ending_at(const std::vector<int>& ends) {
+  std::vector<topology::plan::Bucket> buckets;
   int begin = 0;
   for (const int end : ends) buckets.push_back({std::exchange(begin, end), end});
   return buckets;
 }
 
-TensorTable table_of(const std::vector<std::int64_t>& sizes) {
-  TensorTable table;
+contract::TensorTable table_of(const std::vector<std::int64_t>& sizes) {
+  contract::TensorTable table;
   for (const std::int64_t size : sizes) {
-    TensorEntry entry;
+    contract::TensorEntry entry;
     entry.size = size;
     table.tensors.push_back(entry);
   }
@@ -42,9 +42,9 @@ TensorTable table_of(const std::vector<std::int64_t>& sizes) {
 }
 
 TEST(Cuts, NeighboursAreJoinedTwoByTwo) {
-  EXPECT_EQ(ends_of(pairs_joined(ending_at({1, 2, 5, 9}))), (std::vector<int>{2, 9}));
-  EXPECT_EQ(ends_of(pairs_joined(ending_at({1, 2, 5}))), (std::vector<int>{2, 5}));
-  EXPECT_EQ(ends_of(pairs_joined(ending_at({7}))), (std::vector<int>{7}));
+  EXPECT_EQ(ends_of(step::pairs_joined(ending_at({1, 2, 5, 9}))), (std::vector<int>{2, 9}));
+  EXPECT_EQ(ends_of(step::pairs_joined(ending_at({1, 2, 5}))), (std::vector<int>{2, 5}));
+  EXPECT_EQ(ends_of(step::pairs_joined(ending_at({7}))), (std::vector<int>{7}));
 }
 
 TEST(Cuts, LargeBucketsAreHalvedAtTheBorderNextToTheirMiddle) {
@@ -62,17 +62,18 @@ TEST(Cuts, LargeBucketsAreHalvedAtTheBorderNextToTheirMiddle) {
       {"ties take the first border", {1, 2, 1}, {3}, {1, 3}},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(ends_of(large_halved(table_of(c.sizes), ending_at(c.ends))), c.halved) << c.name;
+    EXPECT_EQ(ends_of(step::large_halved(table_of(c.sizes), ending_at(c.ends))), c.halved)
+        << c.name;
   }
 }
 
 TEST(Cuts, EachIsTriedOnceAndTheOneRememberedFirst) {
   struct Case {
     const char* name;
-    KnownCuts known;
+    step::KnownCuts known;
     std::vector<std::pair<std::string, std::vector<int>>> cuts;
   };
-  const TensorTable table = table_of({1, 1, 1, 1});
+  const contract::TensorTable table = table_of({1, 1, 1, 1});
   const Case cases[] = {
       {"no plan",
        {ending_at({2, 4}), {}, {}},
@@ -92,12 +93,12 @@ TEST(Cuts, EachIsTriedOnceAndTheOneRememberedFirst) {
   };
   for (const Case& c : cases) {
     std::vector<std::pair<std::string, std::vector<int>>> found;
-    for (const Cut& cut : cuts_to_try(table, c.known)) {
+    for (const step::Cut& cut : step::cuts_to_try(table, c.known)) {
       found.emplace_back(cut.name, ends_of(cut.buckets));
     }
     EXPECT_EQ(found, c.cuts) << c.name;
   }
-  EXPECT_EQ(cuts_to_try(table_of({7}), {ending_at({1}), {}, {}}).size(), 1U);
+  EXPECT_EQ(step::cuts_to_try(table_of({7}), {ending_at({1}), {}, {}}).size(), 1U);
 }
 
 // A machine on which steps take what a cut makes of them, and more.
@@ -111,16 +112,16 @@ struct Machine {
   std::vector<double> other_seconds{};  // by cut, of another rank; empty: as the first
 };
 
-TrialResult tried(const Machine& machine, unsigned seed) {
+step::TrialResult tried(const Machine& machine, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform;
   std::vector<std::string> names{"default", "plan", "coarser", "finer"};
   names.resize(machine.seconds.size());
-  PlanTrial trial(names);
+  step::PlanTrial trial(names);
   double slower = 1;
   for (int step = 0; !trial.is_over(); ++step) {
-    EXPECT_LT(step, PlanTrial::kMostSteps);
+    EXPECT_LT(step, step::PlanTrial::kMostSteps);
     const std::size_t cut = trial.current();
     const double work = std::exp(machine.work_noise * normal(random));
     const auto time_of = [&](double usual) {
@@ -128,7 +129,7 @@ TrialResult tried(const Machine& machine, unsigned seed) {
       time *= std::exp(machine.noise * normal(random));
       return uniform(random) < machine.outliers ? 10 * time : time;
     };
-    StepPace pace;
+    step::StepPace pace;
     pace.flops = 1e12 * work;
     pace.seconds = time_of(machine.seconds[cut]);
     if (!machine.other_seconds.empty()) {
@@ -183,7 +184,7 @@ TEST(PlanTrial, FindsWhatIsFasterAndLeavesTheRestAlone) {
     int right = 0;
     double steps = 0;
     for (unsigned seed = 1; seed <= kSeeds; ++seed) {
-      const TrialResult result = tried(c.machine, seed);
+      const step::TrialResult result = tried(c.machine, seed);
       right += result.winner == c.winner ? 1 : 0;
       steps += result.steps;
       if (result.winner != c.winner) continue;
@@ -199,20 +200,20 @@ TEST(PlanTrial, FindsWhatIsFasterAndLeavesTheRestAlone) {
 TEST(PlanTrial, TakesAsManyStepsAsItSays) {
   EXPECT_EQ(tried({{1, 1, 1}}, 1).steps, 29);
   EXPECT_EQ(tried({{1, 0.5, 2}}, 1).steps, 29);
-  const int most = PlanTrial::kWarmupSteps + 3 + 4 * PlanTrial::kMostRounds;
+  const int most = step::PlanTrial::kWarmupSteps + 3 + 4 * step::PlanTrial::kMostRounds;
   EXPECT_EQ(tried({{1, 1, 1, 1}, 0.3}, 1).steps, most);
-  EXPECT_LE(most, PlanTrial::kMostSteps);
+  EXPECT_LE(most, step::PlanTrial::kMostSteps);
 }
 
 TEST(PlanTrial, SaysWhatItFound) {
-  const TrialResult faster = tried({{1, 1, 0.8, 1}, 0.01}, 3);
+  const step::TrialResult faster = tried({{1, 1, 0.8, 1}, 0.01}, 3);
   EXPECT_THAT(faster.why, HasSubstr("coarser takes "));
   EXPECT_THAT(faster.why, HasSubstr("% less time than default ("));
   EXPECT_NEAR(faster.gain, 0.2, 0.02);
   EXPECT_NEAR(faster.seconds[0], 1, 0.02);
   EXPECT_NEAR(faster.seconds[2], 0.8, 0.02);
   EXPECT_GE(faster.rounds, 8);
-  const TrialResult same = tried({{1, 1, 1, 1}, 0.02}, 3);
+  const step::TrialResult same = tried({{1, 1, 1, 1}, 0.02}, 3);
   EXPECT_THAT(same.why, HasSubstr("default stays: no other cut was faster by 1.0 %"));
   EXPECT_EQ(same.gain, 0);
   EXPECT_GT(same.noise, 0);
@@ -221,15 +222,15 @@ TEST(PlanTrial, SaysWhatItFound) {
 // Work is taken out before times are compared: the seconds told are those of the same work.
 TEST(PlanTrial, SecondsAreThoseOfTheUsualWork) {
   Machine machine{{1, 0.9}, 0, 0, 0, 0.25, 0.3};
-  const TrialResult result = tried(machine, 5);
+  const step::TrialResult result = tried(machine, 5);
   EXPECT_EQ(result.winner, 1U);
   EXPECT_NEAR(result.seconds[1] / result.seconds[0], 0.9, 0.03);
 }
 
 TEST(PlanTrial, TakesTurnsInABalancedOrder) {
-  PlanTrial trial({"a", "b", "c"});
-  StepPace pace{1, 1e12, false};
-  for (int step = 0; step < PlanTrial::kWarmupSteps; ++step) {
+  step::PlanTrial trial({"a", "b", "c"});
+  step::StepPace pace{1, 1e12, false};
+  for (int step = 0; step < step::PlanTrial::kWarmupSteps; ++step) {
     EXPECT_EQ(trial.current(), 0U);
     trial.observe(pace);
   }
@@ -249,11 +250,12 @@ TEST(PlanTrial, TakesTurnsInABalancedOrder) {
 }
 
 TEST(PlanTrial, ADisturbedStepIsTakenAgain) {
-  PlanTrial trial({"a", "b"});
-  const StepPace good{1, 1e12, false};
-  for (int step = 0; step < PlanTrial::kWarmupSteps + 1; ++step) trial.observe(good);
-  for (const StepPace& bad : {StepPace{1, 1e12, true}, StepPace{0, 1e12, false},
-                              StepPace{std::numeric_limits<double>::quiet_NaN(), 1e12, false}}) {
+  step::PlanTrial trial({"a", "b"});
+  const step::StepPace good{1, 1e12, false};
+  for (int step = 0; step < step::PlanTrial::kWarmupSteps + 1; ++step) trial.observe(good);
+  for (const step::StepPace& bad :
+       {step::StepPace{1, 1e12, true}, step::StepPace{0, 1e12, false},
+        step::StepPace{std::numeric_limits<double>::quiet_NaN(), 1e12, false}}) {
     EXPECT_EQ(trial.current(), 0U);
     trial.observe(bad);
   }
@@ -263,10 +265,10 @@ TEST(PlanTrial, ADisturbedStepIsTakenAgain) {
 }
 
 TEST(PlanTrial, EndsWhenEveryStepIsDisturbed) {
-  PlanTrial trial({"a", "b"});
+  step::PlanTrial trial({"a", "b"});
   int steps = 0;
   for (; !trial.is_over(); ++steps) trial.observe({1.0 + steps, 1e12, true});
-  EXPECT_EQ(steps, PlanTrial::kMostSteps);
+  EXPECT_EQ(steps, step::PlanTrial::kMostSteps);
   EXPECT_EQ(trial.current(), 0U);
   EXPECT_EQ(trial.result().winner, 0U);
   EXPECT_EQ(trial.result().rounds, 0);
@@ -274,7 +276,7 @@ TEST(PlanTrial, EndsWhenEveryStepIsDisturbed) {
 }
 
 TEST(PlanTrial, OneCutIsNoTrial) {
-  const PlanTrial trial({"default"});
+  const step::PlanTrial trial({"default"});
   EXPECT_TRUE(trial.is_over());
   EXPECT_EQ(trial.current(), 0U);
   EXPECT_EQ(trial.result().steps, 0);

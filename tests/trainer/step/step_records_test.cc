@@ -9,12 +9,12 @@
 
 #include "tests/trainer/device/rounding_device.h"
 #include "tests/trainer/model/random_model.h"
-#include "tests/trainer/samples/small_dataset.h"
 #include "tests/trainer/ranks/thread_ranks.h"
-#include "trainer/step/buckets.h"
+#include "tests/trainer/samples/small_dataset.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/samples/sample_parcel.h"
 #include "trainer/samples/sampler.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -27,43 +27,45 @@ constexpr int kBatch = 13;
 
 class Records : public OnSmallDataset<60> {
  protected:
-  static RunConfig config_of(int ranks) {
-    RunConfig config = small_run_config(*dataset_);
+  static contract::RunConfig config_of(int ranks) {
+    contract::RunConfig config = small_run_config(*dataset_);
     config.model.hidden = 16;
     config.model.feed_forward = 32;
     config.batch_size = kBatch;
     config.steps = 100;
-    config.balance.strategy = Balance::None;
+    config.balance.strategy = contract::Balance::None;
     config.ranks = ranks;
     config.ranks_per_node = 1;
     return config;
   }
-  using Body = std::function<void(Communicator& ranks, TrainLoop& loop)>;
+  using Body = std::function<void(ranks::Communicator& ranks, step::TrainLoop& loop)>;
   // `rounding`: on a device that computes in 16 bits.
-  static void on_ranks(const RunConfig& config, const Body& body,
-                       const std::function<StepFlags(int rank)>& wishes = nullptr,
+  static void on_ranks(const contract::RunConfig& config, const Body& body,
+                       const std::function<step::StepFlags(int rank)>& wishes = nullptr,
                        bool rounding = false) {
-    ThreadRanks(config.ranks).run([&](Communicator& ranks) {
-      auto device = make_cpu_device(1);
+    ThreadRanks(config.ranks).run([&](ranks::Communicator& ranks) {
+      auto device = cpu::make_cpu_device(1);
       if (rounding) device = make_rounding_device(std::move(device));
-      const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-      topology::Plan plan;
+      const samples::SampleSource source(*dataset_, data::Split::Training, config.data,
+                                         config.seed);
+      topology::plan::Plan plan;
       plan.ranks = config.ranks;
-      plan.buckets = buckets_per_layer(make_tensor_table(config.model));
-      TrainLoopOptions options;
+      plan.buckets = step::buckets_per_layer(contract::make_tensor_table(config.model));
+      step::TrainLoopOptions options;
       options.peak_flops = 1e12;
       if (wishes) options.wishes = [&wishes, rank = ranks.rank()] { return wishes(rank); };
-      TrainLoop loop(*device, ranks, base::system_clock(), config, plan, stream_of(source),
-                     options);
-      TrainingState state;
+      step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan,
+                           samples::stream_of(source), options);
+      step::TrainingState state;
       state.parameters = random_weights(loop.model().table(), 5);
       loop.load(state);
       body(ranks, loop);
     });
   }
-  static std::vector<Sample> samples_of(const RunConfig& config, std::int64_t step) {
-    const SampleSource source(*dataset_, Split::Training, config.data, config.seed);
-    std::vector<Sample> samples;
+  static std::vector<samples::Sample> samples_of(const contract::RunConfig& config,
+                                                 std::int64_t step) {
+    const samples::SampleSource source(*dataset_, data::Split::Training, config.data, config.seed);
+    std::vector<samples::Sample> samples;
     for (std::int64_t place = 0; place < config.batch_size; ++place) {
       samples.push_back(source.at((step - 1) * config.batch_size + place));
     }
@@ -71,10 +73,11 @@ class Records : public OnSmallDataset<60> {
   }
 };
 
-BatchSizes sizes_of(const std::vector<Sample>& samples, const std::vector<std::int32_t>& places) {
-  BatchSizes sizes;
+contract::BatchSizes sizes_of(const std::vector<samples::Sample>& samples,
+                              const std::vector<std::int32_t>& places) {
+  contract::BatchSizes sizes;
   for (const std::int32_t place : places) {
-    const Sample& sample = samples[static_cast<std::size_t>(place)];
+    const samples::Sample& sample = samples[static_cast<std::size_t>(place)];
     const std::int64_t length = std::ssize(sample.ids);
     ++sizes.samples;
     sizes.tokens += length;
@@ -85,20 +88,20 @@ BatchSizes sizes_of(const std::vector<Sample>& samples, const std::vector<std::i
 }
 
 // Of samples that `exchange` moves: place p is made on rank p mod R.
-std::int64_t moved_bytes_of(std::int64_t step, const std::vector<Sample>& samples,
-                            const Assignment& shares) {
+std::int64_t moved_bytes_of(std::int64_t step, const std::vector<samples::Sample>& samples,
+                            const contract::Assignment& shares) {
   std::int64_t bytes = 0;
   const int ranks = static_cast<int>(shares.size());
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {
       std::vector<std::int32_t> places = shares[static_cast<std::size_t>(to)];
       std::sort(places.begin(), places.end());
-      std::vector<PlacedSample> moved;
+      std::vector<samples::PlacedSample> moved;
       for (const std::int32_t place : places) {
         if (from == to || place % ranks != from) continue;
         moved.push_back({place, samples[static_cast<std::size_t>(place)]});
       }
-      if (!moved.empty()) bytes += std::ssize(make_parcel(step, moved));
+      if (!moved.empty()) bytes += std::ssize(samples::make_parcel(step, moved));
     }
   }
   return bytes;
@@ -107,45 +110,51 @@ std::int64_t moved_bytes_of(std::int64_t step, const std::vector<Sample>& sample
 struct Counted {
   const char* name;
   int ranks, micro_batch, token_bucket;
-  BalanceConfig balance;
+  contract::BalanceConfig balance;
 };
 
 // Counts are of what is in the step's samples, however they are cut, padded and dealt.
 TEST_F(Records, CountsAreThoseOfTheSamples) {
-  const BalanceConfig in_turn{Balance::None, Deal::LongestFirst, ExchangeWay::Reread};
-  const BalanceConfig moving{Balance::Exchange, Deal::LongestFirst, ExchangeWay::Move};
+  const contract::BalanceConfig in_turn{contract::Balance::None, contract::Deal::LongestFirst,
+                                        contract::ExchangeWay::Reread};
+  const contract::BalanceConfig moving{contract::Balance::Exchange, contract::Deal::LongestFirst,
+                                       contract::ExchangeWay::Move};
   for (const Counted& c :
        {Counted{"one rank", 1, 0, 0, in_turn}, Counted{"in micro-batches", 1, 4, 0, in_turn},
         Counted{"padded", 1, 4, 64, in_turn}, Counted{"three ranks", 3, 2, 0, in_turn},
         Counted{"padded on two ranks", 2, 3, 64, in_turn},
-        Counted{"longest first", 3, 2, 0, {Balance::GlobalPresort, Deal::LongestFirst, {}}},
+        Counted{"longest first",
+                3,
+                2,
+                0,
+                {contract::Balance::GlobalPresort, contract::Deal::LongestFirst, {}}},
         Counted{"moved", 3, 2, 0, moving}}) {
     SCOPED_TRACE(c.name);
-    RunConfig config = config_of(c.ranks);
+    contract::RunConfig config = config_of(c.ranks);
     config.micro_batch_size = c.micro_batch;
     config.token_bucket = c.token_bucket;
     config.balance = c.balance;
-    on_ranks(config, [&](Communicator&, TrainLoop& loop) {
+    on_ranks(config, [&](ranks::Communicator&, step::TrainLoop& loop) {
       for (std::int64_t step = 1; step <= 2; ++step) {
-        const StepRecord record = loop.step(step);
-        const std::vector<Sample> samples = samples_of(config, step);
+        const contract::StepRecord record = loop.step(step);
+        const std::vector<samples::Sample> samples = samples_of(config, step);
         std::vector<std::int32_t> lengths;
-        for (const Sample& sample : samples) {
+        for (const samples::Sample& sample : samples) {
           lengths.push_back(static_cast<std::int32_t>(sample.ids.size()));
         }
-        const Assignment shares =
-            assign(lengths, {config.balance.strategy, config.balance.deal, config.ranks, 1});
-        BatchSizes all;
+        const contract::Assignment shares = contract::assign(
+            lengths, {config.balance.strategy, config.balance.deal, config.ranks, 1});
+        contract::BatchSizes all;
         std::int64_t most_tokens = 0;
         double most_flops = 0, flops = 0;
         for (const std::vector<std::int32_t>& share : shares) {
-          const BatchSizes mine = sizes_of(samples, share);
+          const contract::BatchSizes mine = sizes_of(samples, share);
           all.samples += mine.samples;
           all.tokens += mine.tokens;
           all.masked += mine.masked;
           most_tokens = std::max(most_tokens, mine.tokens);
-          most_flops = std::max(most_flops, training_flops(config.model, mine));
-          flops += training_flops(config.model, mine);
+          most_flops = std::max(most_flops, contract::training_flops(config.model, mine));
+          flops += contract::training_flops(config.model, mine);
         }
         EXPECT_EQ(record.step, step);
         EXPECT_EQ(record.samples, kBatch);
@@ -156,7 +165,7 @@ TEST_F(Records, CountsAreThoseOfTheSamples) {
         EXPECT_DOUBLE_EQ(loop.pace().flops, most_flops) << "the pace is the slowest rank's";
         EXPECT_DOUBLE_EQ(record.imbalance, static_cast<double>(most_tokens * config.ranks) /
                                                static_cast<double>(all.tokens));
-        const bool moves = config.balance.strategy == Balance::Exchange;
+        const bool moves = config.balance.strategy == contract::Balance::Exchange;
         EXPECT_EQ(record.moved_bytes, moves ? moved_bytes_of(step, samples, shares) : 0);
       }
     });
@@ -165,14 +174,14 @@ TEST_F(Records, CountsAreThoseOfTheSamples) {
 
 // Rates and shares follow from the record's own counts and seconds.
 TEST_F(Records, RatesFollowFromCountsAndSeconds) {
-  RunConfig config = config_of(3);
+  contract::RunConfig config = config_of(3);
   config.base_batch = 4;
   config.statistics_every = 1;
   int seen = 0;
   std::mutex mutex;
-  on_ranks(config, [&](Communicator& ranks, TrainLoop& loop) {
+  on_ranks(config, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
     for (std::int64_t step = 1; step <= 20; ++step) {
-      const StepRecord r = loop.step(step);
+      const contract::StepRecord r = loop.step(step);
       EXPECT_DOUBLE_EQ(r.mfu, r.flops / (1e12 * r.seconds));
       // Nothing is gathered here, so that all of these three phases is computing.
       EXPECT_DOUBLE_EQ(r.utilisation,
@@ -192,22 +201,22 @@ TEST_F(Records, RatesFollowFromCountsAndSeconds) {
 
 // Each value on the way to a loss is a sum of so many terms; a float32 sum of n terms is within
 // n·2⁻²⁴ of their sizes.
-double path_roundings(const ModelShape& shape, int max_length) {
+double path_roundings(const contract::ModelShape& shape, int max_length) {
   const int layer = 5 * shape.hidden + shape.feed_forward + 2 * max_length;
   return shape.layers * layer + 3 * shape.hidden + shape.vocabulary;
 }
 
 TEST_F(Records, LossesAndNormAreThoseOfTheReference) {
-  RunConfig config = config_of(3);
+  contract::RunConfig config = config_of(3);
   config.micro_batch_size = 2;
-  config.clip = ClipMode::None;
-  on_ranks(config, [&](Communicator& ranks, TrainLoop& loop) {
-    const TensorTable& table = loop.model().table();
+  config.clip = contract::ClipMode::None;
+  on_ranks(config, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
+    const contract::TensorTable& table = loop.model().table();
     std::vector<float> weights(static_cast<std::size_t>(table.arena_size));
     for (std::int64_t step = 1; step <= 2; ++step) {
-      const View now = loop.model().parameters();
+      const device::View now = loop.model().parameters();
       std::copy_n(now.floats(), now.size, weights.begin());  // of a CPU device, between steps
-      const StepRecord record = loop.step(step);
+      const contract::StepRecord record = loop.step(step);
       if (ranks.rank() != 0) continue;
       std::vector<int> ordinals(kBatch);
       std::iota(ordinals.begin(), ordinals.end(), 0);
@@ -234,11 +243,11 @@ TEST_F(Records, LossesAndNormAreThoseOfTheReference) {
 }
 
 TEST_F(Records, TheRateIsThatOfTheStep) {
-  RunConfig config = config_of(2);
+  contract::RunConfig config = config_of(2);
   config.optimizer.learning_rate = 0.004;
   config.optimizer.warmup_steps = 4;
-  config.optimizer.schedule = ScheduleKind::Constant;
-  on_ranks(config, [&](Communicator&, TrainLoop& loop) {
+  config.optimizer.schedule = contract::ScheduleKind::Constant;
+  on_ranks(config, [&](ranks::Communicator&, step::TrainLoop& loop) {
     for (std::int64_t step = 1; step <= 6; ++step) {
       EXPECT_DOUBLE_EQ(loop.step(step).learning_rate,
                        0.001 * static_cast<double>(std::min<std::int64_t>(4, step)))
@@ -250,29 +259,29 @@ TEST_F(Records, TheRateIsThatOfTheStep) {
 // The gradient carries the loss scale, and what is told of it does not. A step whose gradients
 // overflow is told, and changes nothing.
 TEST_F(Records, OfFloat16AreFreedOfTheLossScale) {
-  RunConfig config = config_of(2);
-  config.clip = ClipMode::None;
+  contract::RunConfig config = config_of(2);
+  config.clip = contract::ClipMode::None;
   config.dropout = config.attention_dropout = 0;
   double norm = 0;
-  on_ranks(config, [&](Communicator& ranks, TrainLoop& loop) {
+  on_ranks(config, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
     const double mine = loop.step(1).gradient_norm;
     if (ranks.rank() == 0) norm = mine;
   });
-  config.dtype = Precision::Float16;
+  config.dtype = contract::Precision::Float16;
   const auto step_from = [&](double loss_scale) {
-    std::vector<StepRecord> records;
+    std::vector<contract::StepRecord> records;
     on_ranks(
         config,
-        [&](Communicator& ranks, TrainLoop& loop) {
-          TrainingState state;
+        [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
+          step::TrainingState state;
           state.parameters = random_weights(loop.model().table(), 5);
           state.loss_scale = loss_scale;
           loop.load(state);
           for (std::int64_t step = 1; step <= 2; ++step) {
-            const StepRecord record = loop.step(step);
+            const contract::StepRecord record = loop.step(step);
             if (ranks.rank() == 0) records.push_back(record);
             if (!record.skipped) break;
-            const View now = loop.model().parameters();
+            const device::View now = loop.model().parameters();
             EXPECT_TRUE(std::equal(state.parameters.begin(), state.parameters.end(), now.floats()))
                 << "a skipped step changes no weight";
           }
@@ -284,13 +293,13 @@ TEST_F(Records, OfFloat16AreFreedOfTheLossScale) {
   // bits.
   const double allowed = 2 * 20 * (config.model.layers + 1) * 0x1p-11;
   for (const double loss_scale : {1.0, 512.0}) {
-    const std::vector<StepRecord> records = step_from(loss_scale);
+    const std::vector<contract::StepRecord> records = step_from(loss_scale);
     ASSERT_EQ(records.size(), 1U);
     EXPECT_EQ(records[0].loss_scale, loss_scale);
     EXPECT_FALSE(records[0].skipped);
     EXPECT_NEAR(records[0].gradient_norm, norm, allowed * norm) << loss_scale;
   }
-  const std::vector<StepRecord> overflown = step_from(0x1p30);
+  const std::vector<contract::StepRecord> overflown = step_from(0x1p30);
   ASSERT_EQ(overflown.size(), 2U);
   EXPECT_TRUE(overflown[0].skipped) << "float16 ends at 65504";
   EXPECT_EQ(overflown[0].loss_scale, 0x1p30);
@@ -300,14 +309,14 @@ TEST_F(Records, OfFloat16AreFreedOfTheLossScale) {
 
 // Each flag that one rank raises is seen on all, after the same step, and no other is.
 TEST_F(Records, EveryFlagReachesEveryRank) {
-  using Flag = bool StepFlags::*;
-  constexpr Flag kFlags[] = {&StepFlags::stop,    &StepFlags::checkpoint,
-                             &StepFlags::fenced,  &StepFlags::out_of_time,
-                             &StepFlags::writing, &StepFlags::write_failed};
+  using Flag = bool step::StepFlags::*;
+  constexpr Flag kFlags[] = {&step::StepFlags::stop,    &step::StepFlags::checkpoint,
+                             &step::StepFlags::fenced,  &step::StepFlags::out_of_time,
+                             &step::StepFlags::writing, &step::StepFlags::write_failed};
   std::size_t asked = 0;  // by rank 1 alone
   on_ranks(
       config_of(3),
-      [&](Communicator&, TrainLoop& loop) {
+      [&](ranks::Communicator&, step::TrainLoop& loop) {
         for (std::size_t step = 1; step <= std::size(kFlags); ++step) {
           (void)loop.step(static_cast<std::int64_t>(step));
           for (std::size_t i = 0; i < std::size(kFlags); ++i) {
@@ -316,7 +325,7 @@ TEST_F(Records, EveryFlagReachesEveryRank) {
         }
       },
       [&](int rank) {
-        StepFlags flags;
+        step::StepFlags flags;
         if (rank == 1) flags.*kFlags[asked++] = true;
         return flags;
       });
@@ -325,16 +334,19 @@ TEST_F(Records, EveryFlagReachesEveryRank) {
 // Each sample is scored once, on whichever rank: the sums are those of one rank.
 TEST_F(Records, EvaluationsAreOfAllRanks) {
   for (const int count : {1, 2, 7, 11}) {
-    const std::vector<Sample> set = evaluation_samples(*dataset_, config_of(1).data, count);
+    const std::vector<samples::Sample> set =
+        samples::evaluation_samples(*dataset_, config_of(1).data, count);
     ASSERT_EQ(std::ssize(set), count);
-    EvalRecord one;
-    on_ranks(config_of(1), [&](Communicator&, TrainLoop& loop) { one = loop.evaluate(set, 7); });
+    contract::EvalRecord one;
+    on_ranks(config_of(1),
+             [&](ranks::Communicator&, step::TrainLoop& loop) { one = loop.evaluate(set, 7); });
     EXPECT_EQ(one.samples, count);
     double masked = 0;
-    for (const Sample& sample : set) masked += static_cast<double>(sample.masked_positions.size());
+    for (const samples::Sample& sample : set)
+      masked += static_cast<double>(sample.masked_positions.size());
     for (const int ranks : {2, 3, 5}) {
-      on_ranks(config_of(ranks), [&](Communicator&, TrainLoop& loop) {
-        const EvalRecord record = loop.evaluate(set, 7);
+      on_ranks(config_of(ranks), [&](ranks::Communicator&, step::TrainLoop& loop) {
+        const contract::EvalRecord record = loop.evaluate(set, 7);
         EXPECT_EQ(record.step, 7);
         EXPECT_EQ(record.samples, count) << ranks << " ranks";
         EXPECT_EQ(record.mlm_accuracy, one.mlm_accuracy) << ranks << " ranks, " << count;

@@ -41,11 +41,11 @@ class SleepingClock final : public base::Clock {
   std::function<void()> on_sleep;
 };
 
-Trip hanging() {
-  Trip trip;
+watch::Trip hanging() {
+  watch::Trip trip;
   trip.why = "rank 3 has not been heard of for 12.0 s \x1b";
   trip.rank = 3;
-  trip.phase = Phase::Reduce;
+  trip.phase = watch::Phase::Reduce;
   trip.seconds = 12.5;
   trip.hangs = true;
   return trip;
@@ -65,11 +65,11 @@ class HangReport : public testing::Test {
   TemporaryDirectory directory_;
   base::FileSystem& files_ = base::posix_file_system();
   SleepingClock clock_;
-  HangPlaces places_;
+  watch::HangPlaces places_;
 };
 
 TEST_F(HangReport, SaysWhoAndWhere) {
-  const auto json = nlohmann::json::parse(hang_json(hanging(), "node02", 1));
+  const auto json = nlohmann::json::parse(watch::hang_json(hanging(), "node02", 1));
   EXPECT_EQ(json.at("rank"), 3);
   EXPECT_EQ(json.at("host"), "node02");
   EXPECT_EQ(json.at("phase"), "reduce");
@@ -85,14 +85,14 @@ TEST_F(HangReport, WaitsUntilTheRequestIsTakenAway) {
     EXPECT_TRUE(is_there(places_.report)) << "the report is there before the answer";
     if (++looks == 5) files_.remove_file(places_.request);
   };
-  report_hang(files_, clock_, places_, "first\n");
+  watch::report_hang(files_, clock_, places_, "first\n");
   EXPECT_EQ(looks, 5);
   EXPECT_EQ(read(places_.report), "first\n");
 }
 
 TEST_F(HangReport, NobodyWaitsForEver) {
-  report_hang(files_, clock_, places_, "first\n");
-  EXPECT_NEAR(clock_.now, 1000 + kMostDumpSeconds, 1);
+  watch::report_hang(files_, clock_, places_, "first\n");
+  EXPECT_NEAR(clock_.now, 1000 + watch::kMostDumpSeconds, 1);
   EXPECT_FALSE(is_there(places_.request)) << "an answer now would be of other processes";
 }
 
@@ -100,19 +100,19 @@ TEST_F(HangReport, LaterOnesWaitAndChangeNothing) {
   std::ofstream(places_.report) << "first\n";
   std::ofstream(places_.request) << "";
   clock_.on_sleep = [&] { files_.remove_file(places_.request); };
-  report_hang(files_, clock_, places_, "second\n");
+  watch::report_hang(files_, clock_, places_, "second\n");
   EXPECT_EQ(read(places_.report), "first\n");
   EXPECT_LT(clock_.now, 1001);
   // And one that comes when all is over asks for nothing anew.
   clock_.on_sleep = nullptr;
-  report_hang(files_, clock_, places_, "third\n");
+  watch::report_hang(files_, clock_, places_, "third\n");
   EXPECT_FALSE(is_there(places_.request));
   EXPECT_LT(clock_.now, 1001);
 }
 
 TEST_F(HangReport, WithoutSomebodyToAnswerNobodyWaits) {
   places_.request.clear();
-  report_hang(files_, clock_, places_, "first\n");
+  watch::report_hang(files_, clock_, places_, "first\n");
   EXPECT_EQ(clock_.now, 1000);
   EXPECT_EQ(read(places_.report), "first\n");
 }
@@ -120,7 +120,7 @@ TEST_F(HangReport, WithoutSomebodyToAnswerNobodyWaits) {
 TEST_F(HangReport, WhatCannotBeWrittenIsNoFurtherHarm) {
   places_.report = directory_.path() / "absent" / "hang.json";
   places_.request = directory_.path() / "absent" / "a.dump";
-  EXPECT_NO_THROW(report_hang(files_, clock_, places_, "first\n"));
+  EXPECT_NO_THROW(watch::report_hang(files_, clock_, places_, "first\n"));
   EXPECT_EQ(clock_.now, 1000);
 }
 
@@ -160,9 +160,9 @@ class ProcessStacks : public testing::Test {
 };
 
 TEST_F(ProcessStacks, FindsTheProcessesOfTheRunAlone) {
-  EXPECT_THAT(processes_of_run(run_), testing::ElementsAre(child_));
-  EXPECT_THAT(processes_of_run(directory_.path() / "my"), testing::IsEmpty());
-  EXPECT_EQ(describe_run(directory_.path() / "my", "node01", 1),
+  EXPECT_THAT(watch::processes_of_run(run_), testing::ElementsAre(child_));
+  EXPECT_THAT(watch::processes_of_run(directory_.path() / "my"), testing::IsEmpty());
+  EXPECT_EQ(watch::describe_run(directory_.path() / "my", "node01", 1),
             "node node01: no process trains in " + (directory_.path() / "my").string() + "\n");
 }
 
@@ -170,9 +170,9 @@ TEST_F(ProcessStacks, FindsTheProcessesOfTheRunAlone) {
 TEST_F(ProcessStacks, RelativePathsAreTheSameDirectory) {
   const base::Path before = std::filesystem::current_path();
   std::filesystem::current_path(directory_.path());
-  const std::vector<pid_t> of_relative = processes_of_run("my run");
-  const std::vector<pid_t> of_dotted = processes_of_run("./other/../my run/");
-  const std::vector<pid_t> of_other = processes_of_run("my");
+  const std::vector<pid_t> of_relative = watch::processes_of_run("my run");
+  const std::vector<pid_t> of_dotted = watch::processes_of_run("./other/../my run/");
+  const std::vector<pid_t> of_other = watch::processes_of_run("my");
   std::filesystem::current_path(before);
   EXPECT_THAT(of_relative, testing::ElementsAre(child_));
   EXPECT_THAT(of_dotted, testing::ElementsAre(child_));
@@ -187,8 +187,8 @@ TEST_F(ProcessStacks, RelativePathsAreTheSameDirectory) {
     command.arguments.insert(command.arguments.end(), words.begin(), words.end());
     command.directory = directory_.path();
     const pid_t second = base::spawn(command);
-    wait([&] { return processes_of_run(run_).size() == 2; });
-    EXPECT_THAT(processes_of_run(run_), Contains(second));
+    wait([&] { return watch::processes_of_run(run_).size() == 2; });
+    EXPECT_THAT(watch::processes_of_run(run_), Contains(second));
     ::kill(second, SIGKILL);
     (void)base::wait_exit(second);
   }
@@ -197,7 +197,7 @@ TEST_F(ProcessStacks, RelativePathsAreTheSameDirectory) {
 TEST_F(ProcessStacks, AStoppedRankAppears) {
   ::kill(child_, SIGSTOP);
   wait([&] { return ::waitpid(child_, nullptr, WUNTRACED | WNOHANG) == child_; });
-  const std::string text = describe_run(run_, "node02", 20);
+  const std::string text = watch::describe_run(run_, "node02", 20);
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "rank 3, node node02, pid " + std::to_string(child_) + ", state T (stopped)");
   EXPECT_THAT(text, HasSubstr("  thread " + std::to_string(child_) + " sh: state T (stopped)"));
@@ -208,7 +208,7 @@ TEST_F(ProcessStacks, AStoppedRankAppears) {
 }
 
 TEST_F(ProcessStacks, ARankThatSleepsIsNotStopped) {
-  const std::string text = describe_process(child_, "node02", 20);
+  const std::string text = watch::describe_process(child_, "node02", 20);
   EXPECT_THAT(text.substr(0, text.find('\n')), Not(HasSubstr("state T")));
 }
 
@@ -216,8 +216,9 @@ TEST_F(ProcessStacks, AProcessThatHasGoneIsNoError) {
   ::kill(child_, SIGKILL);
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOWAIT), 0);
-  EXPECT_THAT(processes_of_run(run_), Not(Contains(child_))) << "a zombie has no command line";
-  EXPECT_THAT(describe_process(child_, "n", 20), HasSubstr("state Z"));
+  EXPECT_THAT(watch::processes_of_run(run_), Not(Contains(child_)))
+      << "a zombie has no command line";
+  EXPECT_THAT(watch::describe_process(child_, "n", 20), HasSubstr("state Z"));
 }
 
 }  // namespace

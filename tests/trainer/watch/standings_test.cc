@@ -11,15 +11,15 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::furthest_behind;
-using trainer::Phase;
-using trainer::PhaseLimits;
-using trainer::Presence;
-using trainer::Standing;
-using trainer::verdict;
-using trainer::WatchKind;
-using trainer::WatchLink;
-using trainer::WatchMessage;
+using trainer::watch::furthest_behind;
+using trainer::watch::Phase;
+using trainer::watch::PhaseLimits;
+using trainer::watch::Presence;
+using trainer::watch::Standing;
+using trainer::watch::verdict;
+using trainer::watch::WatchKind;
+using trainer::watch::WatchLink;
+using trainer::watch::WatchMessage;
 
 Standing at(int rank, std::int64_t step, Phase phase, double seconds, double limit = 20) {
   Standing standing;
@@ -39,7 +39,7 @@ Standing silent(Standing standing, double seconds) {
   standing.silent_seconds = seconds;
   return standing;
 }
-bool has(const std::optional<trainer::Trip>& trip, const std::string& part) {
+bool has(const std::optional<trainer::watch::Trip>& trip, const std::string& part) {
   return trip && trip->why.find(part) != std::string::npos;
 }
 
@@ -60,10 +60,10 @@ TEST(PhaseLimits, AreLearned) {
 }
 
 TEST(Phases, HaveTheirNames) {
-  EXPECT_STREQ(name_of(Phase::Loading), "loading");
-  EXPECT_STREQ(name_of(Phase::Data), "data");
-  EXPECT_STREQ(name_of(Phase::Reduce), "reduce");
-  EXPECT_STREQ(name_of(Phase::Checkpointing), "checkpointing");
+  EXPECT_STREQ(trainer::watch::name_of(Phase::Loading), "loading");
+  EXPECT_STREQ(trainer::watch::name_of(Phase::Data), "data");
+  EXPECT_STREQ(trainer::watch::name_of(Phase::Reduce), "reduce");
+  EXPECT_STREQ(trainer::watch::name_of(Phase::Checkpointing), "checkpointing");
 }
 
 TEST(Standings, LowestStepThenEarliestPhaseThenLongest) {

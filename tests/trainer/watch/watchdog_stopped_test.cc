@@ -17,8 +17,8 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::Phase;
-using trainer::Watchdog;
+using trainer::watch::Phase;
+using trainer::watch::Watchdog;
 
 constexpr int kRanks = 3;
 
@@ -28,13 +28,13 @@ constexpr int kRanks = 3;
     static_cast<void>(!::write(output, text.data(), text.size()));
   };
   try {
-    trainer::WatchdogOptions options;
+    trainer::watch::WatchdogOptions options;
     options.least_seconds = 1000;
     options.beat_seconds = 0.1;
     options.silence_seconds = 4;
-    const std::unique_ptr<trainer::TcpHost> host = star.connect(rank);
+    const std::unique_ptr<trainer::ranks::TcpHost> host = star.connect(rank);
     Watchdog dog(*host, base::system_clock(), options,
-                 [&](const trainer::Trip& trip) {
+                 [&](const trainer::watch::Trip& trip) {
                    say(trip.why);
                    ::_exit(22);
                  },

@@ -17,11 +17,11 @@
 namespace regatta::tests {
 namespace {
 
-using trainer::HeartbeatRecord;
-using trainer::Phase;
-using trainer::TcpHost;
-using trainer::Watchdog;
-using trainer::WatchdogOptions;
+using trainer::contract::HeartbeatRecord;
+using trainer::ranks::TcpHost;
+using trainer::watch::Phase;
+using trainer::watch::Watchdog;
+using trainer::watch::WatchdogOptions;
 
 constexpr auto kPatience = std::chrono::seconds(60);  // of tests that fail
 
@@ -67,7 +67,7 @@ struct Rank {
   std::unique_ptr<TcpHost> host;
   std::mutex mutex;
   std::vector<std::string> trips;
-  trainer::Trip last;
+  trainer::watch::Trip last;
   std::vector<HeartbeatRecord> reports;
   std::unique_ptr<Watchdog> dog;  // last: it calls back into the above
 
@@ -93,7 +93,7 @@ class World {
       rank.host = star.connect(r);
       rank.dog = std::make_unique<Watchdog>(
           *rank.host, rank.clock, options,
-          [&rank](const trainer::Trip& trip) {
+          [&rank](const trainer::watch::Trip& trip) {
             const std::scoped_lock lock(rank.mutex);
             rank.trips.push_back(trip.why);
             rank.last = trip;
@@ -158,7 +158,7 @@ class World {
     for (int r = 0; r < size(); ++r) {
       if (r == except) continue;
       const std::scoped_lock lock((*this)[r].mutex);
-      const trainer::Trip& trip = (*this)[r].last;
+      const trainer::watch::Trip& trip = (*this)[r].last;
       EXPECT_EQ(trip.rank, rank) << "told by rank " << r;
       EXPECT_EQ(trip.phase, phase) << "told by rank " << r;
       EXPECT_EQ(trip.hangs, hangs) << "told by rank " << r;
@@ -371,7 +371,7 @@ TEST(Watchdog, ReportThatThrowsDoesNoHarm) {
   const Ends ends = each_rank(2, [&](int rank) {
     const std::unique_ptr<TcpHost> host = star.connect(rank);
     Watchdog dog(
-        *host, base::system_clock(), {}, [&](const trainer::Trip&) { ++trips; },
+        *host, base::system_clock(), {}, [&](const trainer::watch::Trip&) { ++trips; },
         [&](const HeartbeatRecord&) {
           ++reports;
           throw base::Error(base::Code::Operator, "the disk is full");

@@ -43,7 +43,8 @@ namespace {
 using namespace gradient;  // NOLINT(google-build-using-namespace): the kernels' own
 
 template <typename T, int kHead>
-void launch_resident(const Launch& at, const AttentionBackward& op, const LengthClass& which) {
+void launch_resident(const KernelLaunch& at, const device::AttentionBackward& op,
+                     const LengthClass& which) {
   Work<T> work = work_of<T>(op);
   const TileList list =
       build_tiles(at, op.tokens.cumulative, work.tokens, static_cast<int>(kLengthLimit), which);
@@ -57,7 +58,8 @@ void launch_resident(const Launch& at, const AttentionBackward& op, const Length
 }
 
 template <typename T, int kHead>
-void launch_long(const Launch& at, const AttentionBackward& op, const LengthClass& which) {
+void launch_long(const KernelLaunch& at, const device::AttentionBackward& op,
+                 const LengthClass& which) {
   Work<T> work = work_of<T>(op);
   const TileList list = build_tiles(at, op.tokens.cumulative, work.tokens, kOwned<kHead>, which);
   work.count = list.count;
@@ -73,7 +75,8 @@ void launch_long(const Launch& at, const AttentionBackward& op, const LengthClas
 
 // A sample goes one way or the other by its own length, whatever it shares a batch with.
 template <typename T, int kHead>
-void launch_both(const Launch& at, const AttentionBackward& op, const LengthClass& which) {
+void launch_both(const KernelLaunch& at, const device::AttentionBackward& op,
+                 const LengthClass& which) {
   const std::int64_t limit = resident_limit<kHead>(at.facts.shared_bytes);
   const std::int64_t longest = which.longest(op.tokens.max_length);
   const bool some_are_short = which.longer_than < limit;
@@ -92,7 +95,7 @@ void launch_both(const Launch& at, const AttentionBackward& op, const LengthClas
 
 }  // namespace
 
-void attention_backward_class(const Launch& at, const AttentionBackward& op,
+void attention_backward_class(const KernelLaunch& at, const device::AttentionBackward& op,
                               const LengthClass& which) {
   const std::int64_t head_size = op.out.size / op.lse.size;
   base::check(attention_is_fused(op.out.dtype, head_size),
@@ -103,14 +106,14 @@ void attention_backward_class(const Launch& at, const AttentionBackward& op,
     if (head_size == 64) launch_both<T, 64>(at, op, which);
     if (head_size == 128) launch_both<T, 128>(at, op, which);
   };
-  if (op.out.dtype == Dtype::BFloat16) {
+  if (op.out.dtype == device::Dtype::BFloat16) {
     with_head(bf16{});
   } else {
     with_head(fp16{});
   }
 }
 
-void attention_backward_fused(const Launch& at, const AttentionBackward& op) {
+void attention_backward_fused(const KernelLaunch& at, const device::AttentionBackward& op) {
   attention_backward_class(at, op, LengthClass{});
 }
 

@@ -47,7 +47,8 @@ namespace {
 using namespace gradient;  // NOLINT(google-build-using-namespace): the kernels' own
 
 template <typename T>
-void launch_wgmma(const Launch& at, const AttentionBackward& op, const LengthClass& which) {
+void launch_wgmma(const KernelLaunch& at, const device::AttentionBackward& op,
+                  const LengthClass& which) {
   Work<T> work = work_of<T>(op);
   const TileList list =
       build_tiles(at, op.tokens.cumulative, work.tokens, static_cast<int>(kLengthLimit), which);
@@ -61,9 +62,10 @@ void launch_wgmma(const Launch& at, const AttentionBackward& op, const LengthCla
 
 }  // namespace
 
-bool attention_backward_has_wgmma(const DeviceFacts& facts, Dtype dtype, std::int64_t head_size) {
+bool attention_backward_has_wgmma(const DeviceFacts& facts, device::Dtype dtype,
+                                  std::int64_t head_size) {
   return facts.architecture == 90 && head_size == wgmma::kSide &&
-         (dtype == Dtype::BFloat16 || dtype == Dtype::Float16) &&
+         (dtype == device::Dtype::BFloat16 || dtype == device::Dtype::Float16) &&
          attention_backward_wgmma_limit(facts) > 0;
 }
 
@@ -71,20 +73,20 @@ std::int64_t attention_backward_wgmma_limit(const DeviceFacts& facts) {
   return resident_limit<wgmma::kSide>(facts.shared_bytes);
 }
 
-void attention_backward_wgmma(const Launch& at, const AttentionBackward& op,
+void attention_backward_wgmma(const KernelLaunch& at, const device::AttentionBackward& op,
                               const LengthClass& which) {
   base::check(attention_backward_has_wgmma(at.facts, op.out.dtype, op.out.size / op.lse.size),
               "wgmma kernels are for compute capability 9.0, 16-bit types and heads of 64");
   base::check(which.longest(op.tokens.max_length) <= attention_backward_wgmma_limit(at.facts),
               "a block has room for all of a head of the samples that the wgmma kernel gets");
-  if (op.out.dtype == Dtype::BFloat16) {
+  if (op.out.dtype == device::Dtype::BFloat16) {
     launch_wgmma<bf16>(at, op, which);
   } else {
     launch_wgmma<fp16>(at, op, which);
   }
 }
 
-void attention_backward_mostly_wgmma(const Launch& at, const AttentionBackward& op) {
+void attention_backward_mostly_wgmma(const KernelLaunch& at, const device::AttentionBackward& op) {
   const std::int64_t limit = attention_backward_wgmma_limit(at.facts);
   attention_backward_wgmma(at, op, {0, limit, true});
   if (op.tokens.max_length > limit) {

@@ -32,7 +32,7 @@ struct AttentionDropout {
   std::uint32_t site = 0;  // mixed with key1[0]
   float scale = 1;
 };
-inline AttentionDropout attention_dropout_of(const Dropout& dropout) {
+inline AttentionDropout attention_dropout_of(const device::Dropout& dropout) {
   AttentionDropout result;
   for (std::uint32_t round = 0; round < 10; ++round) {
     result.key0[round] = static_cast<std::uint32_t>(dropout.seed) + round * 0x9E3779B9U;

@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kResidentForwardWarps * 32, 1)
 }
 
 template <int kHead>
-ForwardWork work_of(const AttentionForward& op, const TileList& list) {
+ForwardWork work_of(const device::AttentionForward& op, const TileList& list) {
   ForwardWork work{};
   work.qkv = op.qkv.data;
   work.out = op.out.data;
@@ -235,15 +235,16 @@ ForwardWork work_of(const AttentionForward& op, const TileList& list) {
 }
 
 template <typename Kernel>
-void start(const Launch& at, Kernel kernel, const AttentionForwardPlan& plan, const TileList& list,
-           const ForwardWork& work) {
+void start(const KernelLaunch& at, Kernel kernel, const AttentionForwardPlan& plan,
+           const TileList& list, const ForwardWork& work) {
   launch(kernel, dim3(static_cast<unsigned>(list.bound * work.heads)),
          dim3(static_cast<unsigned>(plan.warps) * 32), static_cast<std::size_t>(plan.shared_bytes),
          at.stream, work);
 }
 
 template <typename T, int kHead>
-void launch_streamed(const Launch& at, const AttentionForward& op, const LengthClass& which) {
+void launch_streamed(const KernelLaunch& at, const device::AttentionForward& op,
+                     const LengthClass& which) {
   const AttentionForwardPlan plan =
       forward_plan(kHead, which.longest(op.tokens.max_length), at.facts.shared_bytes);
   const TileList list =
@@ -257,7 +258,8 @@ void launch_streamed(const Launch& at, const AttentionForward& op, const LengthC
 }
 
 template <typename T, int kHead>
-void launch_resident(const Launch& at, const AttentionForward& op, const LengthClass& which) {
+void launch_resident(const KernelLaunch& at, const device::AttentionForward& op,
+                     const LengthClass& which) {
   const AttentionForwardPlan plan =
       resident_forward_plan(kHead, which.longest(op.tokens.max_length), at.facts.shared_bytes);
   const TileList list = build_tiles(at, op.tokens.cumulative, op.lse.size / op.heads,
@@ -271,8 +273,8 @@ void launch_resident(const Launch& at, const AttentionForward& op, const LengthC
 // A sample goes one way or the other by its own length. Here that changes no bit, but a launch for
 // the long ones is one more.
 template <typename T, int kHead>
-void launch_forward(const Launch& at, const AttentionForward& op, const LengthClass& which,
-                    ForwardWay way) {
+void launch_forward(const KernelLaunch& at, const device::AttentionForward& op,
+                    const LengthClass& which, ForwardWay way) {
   const std::int64_t limit =
       way == ForwardWay::Resident ? resident_forward_limit(kHead, at.facts.shared_bytes) : 0;
   const bool some_are_short = which.longer_than < limit;
@@ -291,8 +293,8 @@ void launch_forward(const Launch& at, const AttentionForward& op, const LengthCl
 
 }  // namespace
 
-void attention_forward_class(const Launch& at, const AttentionForward& op, const LengthClass& which,
-                             ForwardWay way) {
+void attention_forward_class(const KernelLaunch& at, const device::AttentionForward& op,
+                             const LengthClass& which, ForwardWay way) {
   const std::int64_t head_size = op.out.size / op.lse.size;
   base::check(attention_is_fused(op.out.dtype, head_size),
               "the fused attention has kernels for 16-bit types and head sizes 32, 64 and 128");
@@ -302,14 +304,15 @@ void attention_forward_class(const Launch& at, const AttentionForward& op, const
     if (head_size == 64) launch_forward<T, 64>(at, op, which, way);
     if (head_size == 128) launch_forward<T, 128>(at, op, which, way);
   };
-  if (op.out.dtype == Dtype::BFloat16) {
+  if (op.out.dtype == device::Dtype::BFloat16) {
     with_head(bf16{});
   } else {
     with_head(fp16{});
   }
 }
 
-void attention_forward_fused(const Launch& at, const AttentionForward& op, ForwardWay way) {
+void attention_forward_fused(const KernelLaunch& at, const device::AttentionForward& op,
+                             ForwardWay way) {
   attention_forward_class(at, op, LengthClass{}, way);
 }
 

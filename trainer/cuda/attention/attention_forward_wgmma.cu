@@ -272,7 +272,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) forward_wgmma_kernel(Forwar
 }
 
 template <typename T>
-void launch_forward(const Launch& at, const AttentionForward& op, const LengthClass& which) {
+void launch_forward(const KernelLaunch& at, const device::AttentionForward& op,
+                    const LengthClass& which) {
   const std::int64_t tokens = op.lse.size / op.heads;
   const TileList list = build_tiles(at, op.tokens.cumulative, tokens, kRows, which);
   ForwardWork<T> work{};
@@ -293,16 +294,17 @@ void launch_forward(const Launch& at, const AttentionForward& op, const LengthCl
 
 }  // namespace
 
-bool attention_forward_has_wgmma(const DeviceFacts& facts, Dtype dtype, std::int64_t head_size) {
+bool attention_forward_has_wgmma(const DeviceFacts& facts, device::Dtype dtype,
+                                 std::int64_t head_size) {
   return facts.architecture == 90 && head_size == kHead && kSharedBytes <= facts.shared_bytes &&
-         (dtype == Dtype::BFloat16 || dtype == Dtype::Float16);
+         (dtype == device::Dtype::BFloat16 || dtype == device::Dtype::Float16);
 }
 
-void attention_forward_wgmma(const Launch& at, const AttentionForward& op,
+void attention_forward_wgmma(const KernelLaunch& at, const device::AttentionForward& op,
                              const LengthClass& which) {
   base::check(attention_forward_has_wgmma(at.facts, op.out.dtype, op.out.size / op.lse.size),
               "wgmma kernels are for compute capability 9.0, 16-bit types and heads of 64");
-  if (op.out.dtype == Dtype::BFloat16) {
+  if (op.out.dtype == device::Dtype::BFloat16) {
     launch_forward<bf16>(at, op, which);
   } else {
     launch_forward<fp16>(at, op, which);

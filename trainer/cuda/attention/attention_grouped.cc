@@ -10,9 +10,9 @@ constexpr std::array<std::int64_t, 5> kLimits{128, 256, 384, 512, kLengthLimit -
 
 // Scratch of class i: an equal part. A class may keep a float32 per token and head, which for 16
 // heads is room for 200,000 tokens: more than the activations of any model leave room for.
-Launch share_of(const Launch& at, std::size_t i, cudaStream_t stream) {
+KernelLaunch share_of(const KernelLaunch& at, std::size_t i, cudaStream_t stream) {
   constexpr auto kClasses = static_cast<std::int64_t>(kLimits.size());
-  Launch share = at;
+  KernelLaunch share = at;
   share.stream = stream;
   share.scratch_bytes = at.scratch_bytes / kClasses / 256 * 256;
   share.scratch =
@@ -35,20 +35,21 @@ std::vector<LengthClass> length_classes(std::int64_t max_length) {
 
 GroupedAttention::GroupedAttention() : streams_(kLimits.size() - 1), ends_(kLimits.size() - 1) {}
 
-void GroupedAttention::forward(const Launch& at, const AttentionForward& op) {
+void GroupedAttention::forward(const KernelLaunch& at, const device::AttentionForward& op) {
   // Each launch reserves what its class needs.
-  run(at, op, [](const Launch& share, const AttentionForward& all, const LengthClass& which) {
-    attention_forward_class(share, all, which, ForwardWay::Resident);
-  });
+  run(at, op,
+      [](const KernelLaunch& share, const device::AttentionForward& all, const LengthClass& which) {
+        attention_forward_class(share, all, which, ForwardWay::Resident);
+      });
 }
-void GroupedAttention::backward(const Launch& at, const AttentionBackward& op) {
+void GroupedAttention::backward(const KernelLaunch& at, const device::AttentionBackward& op) {
   run(at, op, attention_backward_class);
 }
 
 // The longest samples, which take the longest, on the caller's stream; the others fork off at an
 // event and join at one each.
 template <typename Op, typename OneClass>
-void GroupedAttention::run(const Launch& at, const Op& op, const OneClass& one_class) {
+void GroupedAttention::run(const KernelLaunch& at, const Op& op, const OneClass& one_class) {
   const std::vector<LengthClass> classes = length_classes(op.tokens.max_length);
   if (classes.size() > 1) check(cudaEventRecord(start_.get(), at.stream), "recording an event");
   for (std::size_t i = 1; i < classes.size(); ++i) {

@@ -19,12 +19,12 @@ namespace regatta::trainer::cuda {
 class GroupedAttention {
  public:
   GroupedAttention();
-  void forward(const Launch& at, const AttentionForward& op);
-  void backward(const Launch& at, const AttentionBackward& op);
+  void forward(const KernelLaunch& at, const device::AttentionForward& op);
+  void backward(const KernelLaunch& at, const device::AttentionBackward& op);
 
  private:
   template <typename Op, typename OneClass>
-  void run(const Launch& at, const Op& op, const OneClass& one_class);
+  void run(const KernelLaunch& at, const Op& op, const OneClass& one_class);
 
   OwnEvent start_;
   std::vector<OwnStream> streams_;

@@ -35,7 +35,7 @@ struct Work {
 
 // All but count, tiles and inner.
 template <typename T>
-Work<T> work_of(const AttentionBackward& op) {
+Work<T> work_of(const device::AttentionBackward& op) {
   Work<T> work;
   work.tokens = static_cast<int>(op.lse.size / op.heads);
   work.heads = op.heads;

@@ -255,8 +255,8 @@ __global__ void zero_padding_kernel(Problem problem, T* x, std::int64_t columns,
 
 int rounded_up(std::int64_t x, int step) { return static_cast<int>((x + step - 1) / step * step); }
 
-Problem problem_of(const View& out, const View& lse, int heads, const Dropout& dropout,
-                   const TokenIdentity& tokens) {
+Problem problem_of(const device::View& out, const device::View& lse, int heads,
+                   const device::Dropout& dropout, const device::TokenIdentity& tokens) {
   Problem problem;
   problem.tokens = static_cast<int>(lse.size / heads);
   problem.samples = static_cast<int>(tokens.cumulative.size) - 1;
@@ -335,7 +335,7 @@ struct Matrices {
 
 // The most that the scratch memory holds, from the first pair and query on.
 template <typename T>
-Chunk largest_chunk(const Launch& at, const Problem& problem, bool backward) {
+Chunk largest_chunk(const KernelLaunch& at, const Problem& problem, bool backward) {
   Chunk chunk{0, 1, 0, problem.length};
   const auto bytes = [&] { return Matrices<T>(problem, chunk, backward, at.scratch).bytes; };
   while (bytes() > at.scratch_bytes) {
@@ -360,8 +360,8 @@ Chunk largest_chunk(const Launch& at, const Problem& problem, bool backward) {
 template <typename T>
 class Steps {
  public:
-  Steps(const Launch& at, BatchedProducts& products, const Problem& problem, Dtype dtype,
-        bool backward)
+  Steps(const KernelLaunch& at, BatchedProducts& products, const Problem& problem,
+        device::Dtype dtype, bool backward)
       : at_(at),
         products_(products),
         problem_(problem),
@@ -427,7 +427,7 @@ class Steps {
   [[nodiscard]] BatchedProduct product(std::int64_t m, std::int64_t n, std::int64_t k, const T* a,
                                        const T* b, float* c) const {
     const auto input = [&](const T* data, std::int64_t size) {
-      return View{const_cast<T*>(data), chunk_.pairs * size, dtype_};
+      return device::View{const_cast<T*>(data), chunk_.pairs * size, dtype_};
     };
     BatchedProduct op;
     op.m = m;
@@ -435,24 +435,24 @@ class Steps {
     op.k = k;
     op.a = input(a, m * k);
     op.b = input(b, k * n);
-    op.c = {c, chunk_.pairs * m * n, Dtype::Float32};
+    op.c = {c, chunk_.pairs * m * n, device::Dtype::Float32};
     op.batch = chunk_.pairs;
     op.usual_batch = usual_.pairs;
     return op;
   }
 
-  const Launch& at_;
+  const KernelLaunch& at_;
   BatchedProducts& products_;
   const Problem problem_;
-  const Dtype dtype_;
+  const device::Dtype dtype_;
   const Chunk usual_;
   Chunk chunk_;
   const Matrices<T> matrices_;
 };
 
 template <typename T>
-void forward(const Launch& at, BatchedProducts& products, const Problem& problem,
-             const AttentionForward& op) {
+void forward(const KernelLaunch& at, BatchedProducts& products, const Problem& problem,
+             const device::AttentionForward& op) {
   Steps<T> steps(at, products, problem, op.out.dtype, false);
   const Matrices<T>& my = steps.matrices();
   const std::int64_t h = static_cast<std::int64_t>(problem.heads) * problem.size;
@@ -471,8 +471,8 @@ void forward(const Launch& at, BatchedProducts& products, const Problem& problem
 }
 
 template <typename T>
-void backward(const Launch& at, BatchedProducts& products, const Problem& problem,
-              const AttentionBackward& op) {
+void backward(const KernelLaunch& at, BatchedProducts& products, const Problem& problem,
+              const device::AttentionBackward& op) {
   Steps<T> steps(at, products, problem, op.out.dtype, true);
   const Matrices<T>& my = steps.matrices();
   const std::int64_t h = static_cast<std::int64_t>(problem.heads) * problem.size;
@@ -501,15 +501,16 @@ void backward(const Launch& at, BatchedProducts& products, const Problem& proble
 }
 
 template <typename T>
-void zero_padding(const Launch& at, const Problem& problem, const View& x, const View& lse) {
+void zero_padding(const KernelLaunch& at, const Problem& problem, const device::View& x,
+                  const device::View& lse) {
   launch(zero_padding_kernel<T>, dim3(blocks_of(problem.tokens)), dim3(32 * kWarps), 0, at.stream,
          problem, data_of<T>(x), x.size / problem.tokens, data_of<float>(lse));
 }
 
 }  // namespace
 
-void attention_forward_reference(const Launch& at, BatchedProducts& products,
-                                 const AttentionForward& op) {
+void attention_forward_reference(const KernelLaunch& at, BatchedProducts& products,
+                                 const device::AttentionForward& op) {
   const Problem problem = problem_of(op.out, op.lse, op.heads, op.dropout, op.tokens);
   with_type(op.out.dtype, [&](auto type) {
     using T = decltype(type);
@@ -518,8 +519,8 @@ void attention_forward_reference(const Launch& at, BatchedProducts& products,
   });
 }
 
-void attention_backward_reference(const Launch& at, BatchedProducts& products,
-                                  const AttentionBackward& op) {
+void attention_backward_reference(const KernelLaunch& at, BatchedProducts& products,
+                                  const device::AttentionBackward& op) {
   const Problem problem = problem_of(op.out, op.lse, op.heads, op.dropout, op.tokens);
   with_type(op.out.dtype, [&](auto type) {
     using T = decltype(type);

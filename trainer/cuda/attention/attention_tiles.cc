@@ -7,8 +7,8 @@
 
 namespace regatta::trainer::cuda {
 
-bool attention_is_fused(Dtype dtype, std::int64_t head_size) {
-  const bool sixteen_bit = dtype == Dtype::BFloat16 || dtype == Dtype::Float16;
+bool attention_is_fused(device::Dtype dtype, std::int64_t head_size) {
+  const bool sixteen_bit = dtype == device::Dtype::BFloat16 || dtype == device::Dtype::Float16;
   return sixteen_bit && (head_size == 32 || head_size == 64 || head_size == 128);
 }
 

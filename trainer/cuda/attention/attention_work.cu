@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kThreads) build_tiles_kernel(BuildTiles work) 
 
 }  // namespace
 
-TileList build_tiles(const Launch& at, const View& cumulative, std::int64_t tokens, int rows,
-                     const LengthClass& which) {
+TileList build_tiles(const KernelLaunch& at, const device::View& cumulative, std::int64_t tokens,
+                     int rows, const LengthClass& which) {
   TileList list;
   const std::int64_t samples = cumulative.size - 1;
   list.bound = tile_bound(tokens, samples, rows, which);

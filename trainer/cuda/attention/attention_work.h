@@ -18,15 +18,15 @@ struct TileList {
 // Enqueues the making of the list of tiles of `rows` rows of the class's samples, longest samples
 // first (a sample's tiles together, equal lengths in batch order), then the padding's tiles.
 // `tokens` is T. With more than kSortedSamples samples the order is the batch's.
-TileList build_tiles(const Launch& at, const View& cumulative, std::int64_t tokens, int rows,
-                     const LengthClass& which);
+TileList build_tiles(const KernelLaunch& at, const device::View& cumulative, std::int64_t tokens,
+                     int rows, const LengthClass& which);
 constexpr int kSortedSamples = 8192;
 
 // attention_forward.cu, attention_backward.cu: the same bits for a token whatever class it is
 // launched with, and forward whichever way.
-void attention_forward_class(const Launch& at, const AttentionForward& op, const LengthClass& which,
-                             ForwardWay way);
-void attention_backward_class(const Launch& at, const AttentionBackward& op,
+void attention_forward_class(const KernelLaunch& at, const device::AttentionForward& op,
+                             const LengthClass& which, ForwardWay way);
+void attention_backward_class(const KernelLaunch& at, const device::AttentionBackward& op,
                               const LengthClass& which);
 
 }  // namespace regatta::trainer::cuda

@@ -122,14 +122,15 @@ struct Extent {
 };
 
 template <typename Function, typename To, typename From>
-void map(const Launch& at, const View& from, const View& to) {
+void map(const KernelLaunch& at, const device::View& from, const device::View& to) {
   const Extent extent(to.size, is_aligned(from.data) && is_aligned(to.data));
   launch(map_kernel<Function, To, From>, extent.grid(), dim3(kThreads), 0, at.stream,
          data_of<From>(from), data_of<To>(to), extent.groups, extent.size);
 }
 
 template <typename Function, typename T>
-void join(const Launch& at, const View& a, const View& b, const View& to) {
+void join(const KernelLaunch& at, const device::View& a, const device::View& b,
+          const device::View& to) {
   const Extent extent(to.size, is_aligned(a.data) && is_aligned(b.data) && is_aligned(to.data));
   launch(join_kernel<Function, T>, extent.grid(), dim3(kThreads), 0, at.stream, data_of<T>(a),
          data_of<T>(b), data_of<T>(to), extent.groups, extent.size);
@@ -137,7 +138,7 @@ void join(const Launch& at, const View& a, const View& b, const View& to) {
 
 }  // namespace
 
-void gelu_forward(const Launch& at, View x, View y, bool tanh_form) {
+void gelu_forward(const KernelLaunch& at, device::View x, device::View y, bool tanh_form) {
   with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (tanh_form) {
@@ -148,7 +149,8 @@ void gelu_forward(const Launch& at, View x, View y, bool tanh_form) {
   });
 }
 
-void gelu_backward(const Launch& at, View x, View dy, View dx, bool tanh_form) {
+void gelu_backward(const KernelLaunch& at, device::View x, device::View dy, device::View dx,
+                   bool tanh_form) {
   with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (tanh_form) {
@@ -159,26 +161,27 @@ void gelu_backward(const Launch& at, View x, View dy, View dx, bool tanh_form) {
   });
 }
 
-void tanh_forward(const Launch& at, View x, View y) {
+void tanh_forward(const KernelLaunch& at, device::View x, device::View y) {
   with_type(x.dtype, [&](auto zero) { map<Tanh, decltype(zero), decltype(zero)>(at, x, y); });
 }
 
-void tanh_backward(const Launch& at, View y, View dy, View dx) {
+void tanh_backward(const KernelLaunch& at, device::View y, device::View dy, device::View dx) {
   with_type(y.dtype, [&](auto zero) { join<TanhGradient, decltype(zero)>(at, y, dy, dx); });
 }
 
-void add(const Launch& at, View x, View y) {
+void add(const KernelLaunch& at, device::View x, device::View y) {
   with_type(x.dtype, [&](auto zero) { join<Sum, decltype(zero)>(at, x, y, y); });
 }
 
-void convert(const Launch& at, View to, View from) {
+void convert(const KernelLaunch& at, device::View to, device::View from) {
   with_type(from.dtype, [&](auto source) {
     with_type(to.dtype,
               [&](auto target) { map<Same, decltype(target), decltype(source)>(at, from, to); });
   });
 }
 
-void add_column_sums(const Launch& at, View x, std::int64_t columns, View sum) {
+void add_column_sums(const KernelLaunch& at, device::View x, std::int64_t columns,
+                     device::View sum) {
   with_type(x.dtype, [&](auto zero) {
     add_class_sums(at, data_of<decltype(zero)>(x), x.size / columns, columns, nullptr, 1,
                    sum.floats());

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(32 * kAddWarps)
   }
 }
 
-inline void add_partials(const Launch& at, const float* partial, std::int64_t rows,
+inline void add_partials(const KernelLaunch& at, const float* partial, std::int64_t rows,
                          const PartialTargets& targets) {
   const auto blocks = static_cast<unsigned>(ceil_div(targets.width * targets.count, 32));
   launch(add_partials_kernel, dim3(blocks), dim3(32 * kAddWarps), 0, at.stream, partial, rows,
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(32 * kPartialWarps)
 
 // sum[k, c] += Σ x[r, c] over the rows r with classes[r] = k; one class where `classes` is null.
 template <typename T>
-void add_class_sums(const Launch& at, const T* x, std::int64_t rows, std::int64_t columns,
+void add_class_sums(const KernelLaunch& at, const T* x, std::int64_t rows, std::int64_t columns,
                     const std::int32_t* classes, std::int64_t class_count, float* sum) {
   if (rows == 0) return;
   const bool wide = columns % 8 == 0 && is_aligned(x);

@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 template <typename T>
-void run(const Launch& at, const CrossEntropy& op) {
+void run(const KernelLaunch& at, const device::CrossEntropy& op) {
   Rows<T> rows;
   rows.logits = data_of<T>(op.logits);
   rows.labels = op.labels.ints();
@@ -241,7 +241,7 @@ void run(const Launch& at, const CrossEntropy& op) {
 
 }  // namespace
 
-void cross_entropy(const Launch& at, const CrossEntropy& op) {
+void cross_entropy(const KernelLaunch& at, const device::CrossEntropy& op) {
   with_type(op.logits.dtype, [&](auto zero) { run<decltype(zero)>(at, op); });
 }
 

@@ -86,7 +86,7 @@ struct TableSource {
 };
 
 template <typename T, bool drops>
-void forward(const Launch& at, const EmbeddingForward& op) {
+void forward(const KernelLaunch& at, const device::EmbeddingForward& op) {
   NormForward<T> norm;
   norm.gamma = op.gamma.floats();
   norm.beta = op.beta.floats();
@@ -218,7 +218,7 @@ struct Tiles {
 };
 
 template <typename T>
-void add_word_gradients(const Launch& at, const EmbeddingBackward& op) {
+void add_word_gradients(const KernelLaunch& at, const device::EmbeddingBackward& op) {
   WordSums<T> sums;
   sums.dx = data_of<T>(op.dy);
   sums.ids = op.ids.ints();
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 template <typename T>
-void add_position_gradients(const Launch& at, const EmbeddingBackward& op) {
+void add_position_gradients(const KernelLaunch& at, const device::EmbeddingBackward& op) {
   const std::int64_t hidden = op.gamma.size;
   const std::int64_t positions = op.tokens.max_length;
   const std::int64_t samples = op.tokens.cumulative.size - 1;
@@ -303,7 +303,7 @@ void add_position_gradients(const Launch& at, const EmbeddingBackward& op) {
 }
 
 template <typename T>
-void backward(const Launch& at, const EmbeddingBackward& op) {
+void backward(const KernelLaunch& at, const device::EmbeddingBackward& op) {
   NormBackward<T> norm;
   norm.dy = data_of<T>(op.dy);
   norm.z = data_of<T>(op.x);
@@ -332,7 +332,7 @@ void backward(const Launch& at, const EmbeddingBackward& op) {
 
 }  // namespace
 
-void embedding_forward(const Launch& at, const EmbeddingForward& op) {
+void embedding_forward(const KernelLaunch& at, const device::EmbeddingForward& op) {
   with_type(op.x.dtype, [&](auto zero) {
     if (op.dropout.threshold != 0) {
       forward<decltype(zero), true>(at, op);
@@ -342,7 +342,7 @@ void embedding_forward(const Launch& at, const EmbeddingForward& op) {
   });
 }
 
-void embedding_backward(const Launch& at, const EmbeddingBackward& op) {
+void embedding_backward(const KernelLaunch& at, const device::EmbeddingBackward& op) {
   if (op.ids.size == 0) return;
   with_type(op.dy.dtype, [&](auto zero) { backward<decltype(zero)>(at, op); });
 }

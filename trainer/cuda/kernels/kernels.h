@@ -19,7 +19,7 @@ struct DeviceFacts {
 
 // Where a launch goes, and the memory it may use for partial results: the next launch on the same
 // stream may overwrite it. Aligned to 256 bytes.
-struct Launch {
+struct KernelLaunch {
   cudaStream_t stream = nullptr;
   DeviceFacts facts;
   void* scratch = nullptr;
@@ -29,42 +29,48 @@ struct Launch {
 constexpr std::int64_t kScratchBytes = std::int64_t{64} << 20;
 
 // activation.cu: element-wise and column sums.
-void gelu_forward(const Launch& at, View x, View y, bool tanh_form);
-void gelu_backward(const Launch& at, View x, View dy, View dx, bool tanh_form);
-void tanh_forward(const Launch& at, View x, View y);
-void tanh_backward(const Launch& at, View y, View dy, View dx);
-void add(const Launch& at, View x, View y);
-void convert(const Launch& at, View to, View from);
-void add_column_sums(const Launch& at, View x, std::int64_t columns, View sum);
+void gelu_forward(const KernelLaunch& at, device::View x, device::View y, bool tanh_form);
+void gelu_backward(const KernelLaunch& at, device::View x, device::View dy, device::View dx,
+                   bool tanh_form);
+void tanh_forward(const KernelLaunch& at, device::View x, device::View y);
+void tanh_backward(const KernelLaunch& at, device::View y, device::View dy, device::View dx);
+void add(const KernelLaunch& at, device::View x, device::View y);
+void convert(const KernelLaunch& at, device::View to, device::View from);
+void add_column_sums(const KernelLaunch& at, device::View x, std::int64_t columns,
+                     device::View sum);
 
 // rows.cu
-void gather_rows(const Launch& at, View from, View index, std::int64_t columns, View to);
-void scatter_add_rows(const Launch& at, View from, View index, std::int64_t columns, View to);
+void gather_rows(const KernelLaunch& at, device::View from, device::View index,
+                 std::int64_t columns, device::View to);
+void scatter_add_rows(const KernelLaunch& at, device::View from, device::View index,
+                      std::int64_t columns, device::View to);
 
 // embedding.cu, layernorm.cu, cross_entropy.cu
-void embedding_forward(const Launch& at, const EmbeddingForward& op);
-void embedding_backward(const Launch& at, const EmbeddingBackward& op);
-void layer_norm_forward(const Launch& at, const LayerNormForward& op);
-void layer_norm_backward(const Launch& at, const LayerNormBackward& op);
-void cross_entropy(const Launch& at, const CrossEntropy& op);
+void embedding_forward(const KernelLaunch& at, const device::EmbeddingForward& op);
+void embedding_backward(const KernelLaunch& at, const device::EmbeddingBackward& op);
+void layer_norm_forward(const KernelLaunch& at, const device::LayerNormForward& op);
+void layer_norm_backward(const KernelLaunch& at, const device::LayerNormBackward& op);
+void cross_entropy(const KernelLaunch& at, const device::CrossEntropy& op);
 
 // attention_reference.cu: any type and head size, one padded product or kernel per step of the
 // formula. Throws Code::User where the scratch memory cannot hold a head of a sample.
 // attention_forward.cu, attention_backward.cu: 16-bit types, head sizes 32, 64 and 128.
 class BatchedProducts;
-void attention_forward_reference(const Launch& at, BatchedProducts& products,
-                                 const AttentionForward& op);
-void attention_backward_reference(const Launch& at, BatchedProducts& products,
-                                  const AttentionBackward& op);
-[[nodiscard]] bool attention_is_fused(Dtype dtype, std::int64_t head_size);
+void attention_forward_reference(const KernelLaunch& at, BatchedProducts& products,
+                                 const device::AttentionForward& op);
+void attention_backward_reference(const KernelLaunch& at, BatchedProducts& products,
+                                  const device::AttentionBackward& op);
+[[nodiscard]] bool attention_is_fused(device::Dtype dtype, std::int64_t head_size);
 // Resident: keys and values of a head stay in shared memory while all its queries pass, where the
 // sample is short enough (attention_tiles.h) and else Streamed. The same bits.
 enum class ForwardWay : std::uint8_t { Streamed, Resident };
-void attention_forward_fused(const Launch& at, const AttentionForward& op, ForwardWay way);
-void attention_backward_fused(const Launch& at, const AttentionBackward& op);
+void attention_forward_fused(const KernelLaunch& at, const device::AttentionForward& op,
+                             ForwardWay way);
+void attention_backward_fused(const KernelLaunch& at, const device::AttentionBackward& op);
 
 // optimizer.cu: see optimizer_table.h for the update.
-void sum_of_squares(const Launch& at, View x, View result);
-void limit_norm(const Launch& at, View x, View squared_norm, View limit);
+void sum_of_squares(const KernelLaunch& at, device::View x, device::View result);
+void limit_norm(const KernelLaunch& at, device::View x, device::View squared_norm,
+                device::View limit);
 
 }  // namespace regatta::trainer::cuda

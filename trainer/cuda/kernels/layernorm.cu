@@ -67,7 +67,7 @@ struct ResidualSource {
 };
 
 template <typename T, bool drops>
-void forward(const Launch& at, const LayerNormForward& op) {
+void forward(const KernelLaunch& at, const device::LayerNormForward& op) {
   NormForward<T> norm;
   norm.gamma = op.gamma.floats();
   norm.beta = op.beta.floats();
@@ -89,7 +89,7 @@ void forward(const Launch& at, const LayerNormForward& op) {
 
 }  // namespace
 
-void layer_norm_forward(const Launch& at, const LayerNormForward& op) {
+void layer_norm_forward(const KernelLaunch& at, const device::LayerNormForward& op) {
   with_type(op.x.dtype, [&](auto zero) {
     if (op.dropout.threshold != 0) {
       forward<decltype(zero), true>(at, op);
@@ -99,7 +99,7 @@ void layer_norm_forward(const Launch& at, const LayerNormForward& op) {
   });
 }
 
-void layer_norm_backward(const Launch& at, const LayerNormBackward& op) {
+void layer_norm_backward(const KernelLaunch& at, const device::LayerNormBackward& op) {
   PartialTargets targets;
   targets.to[0] = op.dgamma.floats();
   targets.to[1] = op.dbeta.floats();

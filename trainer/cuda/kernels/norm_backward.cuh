@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kLongThreads) long_norm_backward_kernel(NormBa
 
 // Enqueues the rows and the sums; op.sums of `targets` (width hidden) are added to.
 template <typename T, MaskPlace place>
-void norm_backward(const Launch& at, NormBackward<T> op, const PartialTargets& targets) {
+void norm_backward(const KernelLaunch& at, NormBackward<T> op, const PartialTargets& targets) {
   if (op.rows == 0) return;
   op.one_part = 1.0F / static_cast<float>(op.hidden);
   op.sums = targets.count;

@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(32 * kNormWarps)
 }
 
 template <typename T, typename Source>
-void norm_forward(const Launch& at, const Source& source, const NormForward<T>& op) {
+void norm_forward(const KernelLaunch& at, const Source& source, const NormForward<T>& op) {
   const dim3 grid(static_cast<unsigned>((op.rows + kNormWarps - 1) / kNormWarps));
   auto kernel = norm_forward_kernel<T, 1, Source>;
   if (op.hidden > 256) kernel = norm_forward_kernel<T, 2, Source>;

@@ -98,7 +98,7 @@ struct TokenMask {
             static_cast<std::uint32_t>(ordinal[token]), static_cast<std::uint32_t>(*step)};
   }
 };
-inline TokenMask mask_of(const Dropout& dropout, const TokenIdentity& tokens) {
+inline TokenMask mask_of(const device::Dropout& dropout, const device::TokenIdentity& tokens) {
   if (dropout.threshold == 0) return {};
   return {parameters_of(dropout), tokens.ordinal.ints(), tokens.position.ints(),
           tokens.step.ints()};

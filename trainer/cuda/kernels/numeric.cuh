@@ -35,15 +35,15 @@ __device__ inline fp16 from_float<fp16>(float x) {
 
 // Calls body(T{}) with the C++ type of an activation type.
 template <typename Body>
-void with_type(Dtype dtype, Body body) {
+void with_type(device::Dtype dtype, Body body) {
   switch (dtype) {
-    case Dtype::Float32:
+    case device::Dtype::Float32:
       body(float{});
       return;
-    case Dtype::BFloat16:
+    case device::Dtype::BFloat16:
       body(bf16{});
       return;
-    case Dtype::Float16:
+    case device::Dtype::Float16:
       body(fp16{});
       return;
     default:
@@ -51,7 +51,7 @@ void with_type(Dtype dtype, Body body) {
   }
 }
 template <typename T>
-T* data_of(const View& view) {
+T* data_of(const device::View& view) {
   return static_cast<T*>(view.data);
 }
 

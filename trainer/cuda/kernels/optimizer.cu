@@ -1,6 +1,6 @@
 // Sum of squares, limits of norms, AdamW and LAMB over a flat float32 arena of n elements; formulas
-// in trainer/cpu/optimizer.cc and trainer/device/device.h. Weights, gradient and both moments are read
-// once:
+// in trainer/cpu/optimizer.cc and trainer/device/device.h. Weights, gradient and both moments are
+// read once:
 //   sum of squares   4n bytes:                                 0.34 ms for BERT-large on H200
 //   limit of a norm  8n bytes, or none where it holds:          0.67 ms
 //   AdamW           28n bytes (+2n with a 16-bit copy):        2.4 ms (2.5 ms)
@@ -132,14 +132,14 @@ struct Constants {
 __device__ Constants constants_of(const Settings& s, bool decays) {
   Constants c;
   const float squared = s.squared_norm[0];
-  const float inverse = s.scalars[kInverseLossScale];
+  const float inverse = s.scalars[device::kInverseLossScale];
   const float norm = sqrtf(squared) * inverse;
-  const float clip = s.scalars[kClipNorm];
+  const float clip = s.scalars[device::kClipNorm];
   c.apply = is_finite(squared);
   c.factor = inverse * (clip > 0 && norm > clip ? clip / norm : 1.0F);
-  c.rate = s.scalars[kLearningRate];
-  c.correction1 = s.scalars[kBiasCorrection1];
-  c.correction2 = s.scalars[kBiasCorrection2];
+  c.rate = s.scalars[device::kLearningRate];
+  c.correction1 = s.scalars[device::kBiasCorrection1];
+  c.correction2 = s.scalars[device::kBiasCorrection2];
   c.decay = decays ? s.weight_decay : 0.0F;
   return c;
 }
@@ -405,7 +405,7 @@ struct Shares {
   std::int64_t blocks = 1, share = 0;  // share: of 16-byte groups
   int head = 0;
 };
-Shares shares_of(const View& x) {
+Shares shares_of(const device::View& x) {
   const std::uintptr_t over = reinterpret_cast<std::uintptr_t>(x.data) % 16;
   std::int64_t head = over == 0 ? 0 : static_cast<std::int64_t>((16 - over) / sizeof(float));
   if (head > x.size) head = x.size;
@@ -424,7 +424,7 @@ bool is_aligned(const void* pointer, std::uintptr_t bytes) {
 
 }  // namespace
 
-void sum_of_squares(const Launch& at, View x, View result) {
+void sum_of_squares(const KernelLaunch& at, device::View x, device::View result) {
   const Shares shares = shares_of(x);
   auto* sums = static_cast<double*>(at.scratch);
   launch(sum_of_squares_kernel, dim3(static_cast<unsigned>(shares.blocks)), dim3(kThreads), 0,
@@ -433,7 +433,8 @@ void sum_of_squares(const Launch& at, View x, View result) {
          result.floats());
 }
 
-void limit_norm(const Launch& at, View x, View squared_norm, View limit) {
+void limit_norm(const KernelLaunch& at, device::View x, device::View squared_norm,
+                device::View limit) {
   const Shares shares = shares_of(x);
   launch(limit_norm_kernel, dim3(static_cast<unsigned>(shares.blocks)), dim3(kThreads), 0,
          at.stream, x.floats(), x.size, shares.share, shares.head, squared_norm.floats(),
@@ -443,8 +444,8 @@ void limit_norm(const Launch& at, View x, View squared_norm, View limit) {
 namespace {
 
 // float32: there is no copy.
-Dtype copy_type(const OptimizerUpdate& op) {
-  return op.compute_copy.data == nullptr ? Dtype::Float32 : op.compute_copy.dtype;
+device::Dtype copy_type(const device::OptimizerUpdate& op) {
+  return op.compute_copy.data == nullptr ? device::Dtype::Float32 : op.compute_copy.dtype;
 }
 
 struct Operands {
@@ -455,8 +456,8 @@ struct Operands {
 
 // The moments, and the sums of each chunk in the scratch memory; then rates or norms of tensors;
 // then the weights. In parts: the first and half of the second, or the other half and the third.
-void update_lamb(const Launch& at, const OptimizerUpdate& op, const OptimizerTableView& table,
-                 const Operands& by) {
+void update_lamb(const KernelLaunch& at, const device::OptimizerUpdate& op,
+                 const OptimizerTableView& table, const Operands& by) {
   const std::int64_t norm_bytes = 2 * static_cast<std::int64_t>(sizeof(double)) * table.chunk_count;
   base::check(norm_bytes + 4 * table.tensor_count <= at.scratch_bytes,
               "LAMB's partial sums fit into the scratch memory");
@@ -465,20 +466,20 @@ void update_lamb(const Launch& at, const OptimizerUpdate& op, const OptimizerTab
   const dim3 chunks(static_cast<unsigned>(table.chunk_count));
   const dim3 tensors(static_cast<unsigned>(table.tensor_count));
   const dim3 block(kThreads);
-  if (op.part != UpdatePart::Weights) {
+  if (op.part != device::UpdatePart::Weights) {
     launch(lamb_moments_kernel, chunks, block, 0, at.stream, by.arena, by.settings, table.chunks,
            by.wide, norms);
   }
   switch (op.part) {
-    case UpdatePart::Whole:
+    case device::UpdatePart::Whole:
       launch(lamb_rate_kernel, tensors, block, 0, at.stream, by.settings, table.tensors, norms,
              rates);
       break;
-    case UpdatePart::Moments:
+    case device::UpdatePart::Moments:
       launch(lamb_norms_kernel, tensors, block, 0, at.stream, by.settings, table.tensors, norms,
              op.tensor_norms.floats());
       return;
-    case UpdatePart::Weights:
+    case device::UpdatePart::Weights:
       launch(lamb_part_rate_kernel,
              dim3(static_cast<unsigned>((table.tensor_count + kThreads - 1) / kThreads)), block, 0,
              at.stream, by.settings, table.tensors, table.tensor_count, op.tensor_norms.floats(),
@@ -493,7 +494,8 @@ void update_lamb(const Launch& at, const OptimizerUpdate& op, const OptimizerTab
 
 }  // namespace
 
-void update(const Launch& at, const OptimizerUpdate& op, const OptimizerTableView& table) {
+void update(const KernelLaunch& at, const device::OptimizerUpdate& op,
+            const OptimizerTableView& table) {
   const Arena arena{op.parameters.floats(), op.gradients.floats(), op.first_moment.floats(),
                     op.second_moment.floats(), op.compute_copy.data};
   const Settings settings{op.scalars.floats(), op.squared_norm.floats(), op.beta1, op.beta2,

@@ -45,7 +45,7 @@ struct DropoutParameters {
   std::uint32_t site = 0;
   float scale = 1;
 };
-inline DropoutParameters parameters_of(const Dropout& dropout) {
+inline DropoutParameters parameters_of(const device::Dropout& dropout) {
   return {dropout.seed, dropout.threshold, dropout.site,
           65536.0F / static_cast<float>(65536 - dropout.threshold)};
 }

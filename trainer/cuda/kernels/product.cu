@@ -77,7 +77,7 @@ __global__ void add_bias_kernel(T* c, const T* bias, std::int64_t size, std::int
 
 }  // namespace
 
-void built_in_product(const Launch& at, const Gemm& op) {
+void built_in_product(const KernelLaunch& at, const device::Gemm& op) {
   const Sizes sizes{op.m, op.n, op.k, op.transpose_a, op.transpose_b, op.beta != 0.0F};
   const std::int64_t tiles = ((op.m + kTile - 1) / kTile) * ((op.n + kTile - 1) / kTile);
   base::check(tiles < (std::int64_t{1} << 31), "a grid holds the tiles of a product");
@@ -85,7 +85,7 @@ void built_in_product(const Launch& at, const Gemm& op) {
   const dim3 block(kTile, kRows);
   with_type(op.a.dtype, [&](auto type) {
     using T = decltype(type);
-    if (op.c.dtype == Dtype::Float32) {
+    if (op.c.dtype == device::Dtype::Float32) {
       launch(product_kernel<T, float>, grid, block, 0, at.stream, sizes, data_of<T>(op.a),
              data_of<T>(op.b), op.c.floats());
     } else {
@@ -95,7 +95,7 @@ void built_in_product(const Launch& at, const Gemm& op) {
   });
 }
 
-void add_bias(const Launch& at, View c, View bias) {
+void add_bias(const KernelLaunch& at, device::View c, device::View bias) {
   constexpr int kThreads = 256;
   constexpr std::int64_t kMostBlocks = 4096;
   const std::int64_t blocks = std::min((c.size + kThreads - 1) / kThreads, kMostBlocks);

@@ -69,8 +69,9 @@ dim3 grid_of(std::int64_t count) {
 
 }  // namespace
 
-void gather_rows(const Launch& at, View from, View index, std::int64_t columns, View to) {
-  const std::int64_t row_bytes = columns * size_of(from.dtype);
+void gather_rows(const KernelLaunch& at, device::View from, device::View index,
+                 std::int64_t columns, device::View to) {
+  const std::int64_t row_bytes = columns * device::size_of(from.dtype);
   const auto gather = [&](auto piece) {
     using Piece = decltype(piece);
     launch(gather_rows_kernel<Piece>, grid_of(index.size), dim3(32 * kWarps), 0, at.stream,
@@ -79,14 +80,15 @@ void gather_rows(const Launch& at, View from, View index, std::int64_t columns, 
   };
   if (row_bytes % 16 == 0 && is_aligned(from.data) && is_aligned(to.data)) {
     gather(uint4{});
-  } else if (size_of(from.dtype) == 4) {
+  } else if (device::size_of(from.dtype) == 4) {
     gather(std::uint32_t{});
   } else {
     gather(std::uint16_t{});
   }
 }
 
-void scatter_add_rows(const Launch& at, View from, View index, std::int64_t columns, View to) {
+void scatter_add_rows(const KernelLaunch& at, device::View from, device::View index,
+                      std::int64_t columns, device::View to) {
   with_type(from.dtype, [&](auto zero) {
     using T = decltype(zero);
     const bool wide = columns % 8 == 0 && is_aligned(from.data) && is_aligned(to.data);

@@ -1,4 +1,5 @@
-// trainer/cuda/kernels/ptx.cuh on the CPU: the same names, with the fragments laid out as the PTX ISA says.
+// trainer/cuda/kernels/ptx.cuh on the CPU: the same names, with the fragments laid out as the PTX
+// ISA says.
 //
 // Asynchronous copies are as late as they may be: the destination holds NaN (0xFF bytes) from the
 // copy's issue until the issuing thread waits for its group, and only then is the source read. So a

@@ -1,5 +1,5 @@
-// trainer/cuda/kernels/wgmma.cuh on the CPU: the same names, operands found by decoding the descriptors as
-// the PTX ISA says, each warp computing its 16 rows of D.
+// trainer/cuda/kernels/wgmma.cuh on the CPU: the same names, operands found by decoding the
+// descriptors as the PTX ISA says, each warp computing its 16 rows of D.
 //
 // Products are as late as they may be: sums hold NaN from a product's issue until the wait for its
 // group, and only then are A's registers and shared memory read. What shared memory held at the

@@ -10,7 +10,7 @@
 
 #include "topology/graph/graph.h"
 
-namespace regatta::topology {
+namespace regatta::topology::fabric {
 
 struct DiscoveredPort {
   std::int64_t number = 0;
@@ -43,7 +43,7 @@ struct Discovery {
 
 // Refuses what is cut off and gives the rest as a graph (ibnetdiscover.h). Sorts the ports. Null
 // `findings`: what could be left out is refused.
-[[nodiscard]] Graph graph_of(Discovery* discovery, const std::string& place,
-                             std::vector<Finding>* findings);
+[[nodiscard]] graph::Graph graph_of(Discovery* discovery, const std::string& place,
+                                    std::vector<graph::Finding>* findings);
 
-}  // namespace regatta::topology
+}  // namespace regatta::topology::fabric
