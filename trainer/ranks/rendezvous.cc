@@ -152,9 +152,9 @@ std::optional<MeetingPoint> parse_meeting_point(std::string_view text) {
   return point;
 }
 
-FileRendezvous::FileRendezvous(base::FileSystem& files, base::Path directory,
+FileRendezvous::FileRendezvous(base::FileSystem& files, const base::Path& directory,
                                const std::string& execution)
-    : files_(files), path_(std::move(directory) / ("rendezvous-" + execution)) {
+    : files_(files), path_(directory / ("rendezvous-" + execution)) {
   base::check(
       !execution.empty() && execution.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
                                                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

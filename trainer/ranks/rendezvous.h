@@ -41,7 +41,8 @@ struct MeetingPoint {
 class FileRendezvous {
  public:
   // execution: letters, digits, '-' and '_' only; the same on all ranks, and never used before.
-  FileRendezvous(base::FileSystem& files, base::Path directory, const std::string& execution);
+  FileRendezvous(base::FileSystem& files, const base::Path& directory,
+                 const std::string& execution);
 
   // Collective. Code::Retry when rank 0, or on rank 0 some other rank, does not come in time.
   [[nodiscard]] std::unique_ptr<TcpHost> meet(const RankPlace& place, double seconds);
