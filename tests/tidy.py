@@ -199,6 +199,25 @@ def check_pages(root, names, report):
                     report(name, number, f"{full} has no heading for #{anchor}")
 
 
+PUBLIC_TYPE = re.compile(r"(?:struct|class|enum(?: class)?|union) (\w+)(?: final)?(?: *[:{].*)?$|using (\w+) =")
+
+
+def check_types(root, names, report):
+    """A public type has a name of its own within its layer, whatever its room's namespace."""
+    first = {}  # (layer, type) → where it is defined
+    for name in names:
+        if name.split("/")[0] not in FOLDERS or not name.endswith(".h"):
+            continue
+        for number, line in enumerate(read(root / name).splitlines(), 1):
+            found = PUBLIC_TYPE.match(line)  # from the first column: nested ones are indented
+            if found is None:
+                continue
+            kind = (name.split("/")[0], found[1] or found[2])
+            if kind in first and first[kind] != name:
+                report(name, number, f"{kind[1]} is a type of {first[kind]}, too; one of them needs another name")
+            first.setdefault(kind, name)
+
+
 def check_version(root, report):
     """One version: of project() in CMakeLists.txt."""
     def version(name, pattern):
@@ -225,6 +244,7 @@ def main():
             check_code(name, read(root / name), report)
     check_tree(root, set(names), report)
     check_pages(root, names, report)
+    check_types(root, names, report)
     check_version(root, report)
     print("\n".join(findings + [f"tidy: {len(findings)} findings in {len(names)} files"]))
     return 1 if findings else 0

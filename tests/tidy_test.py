@@ -13,6 +13,8 @@ CASES = [
     ("contract into the trainer", "trainer/contract/a.cc", '#include "trainer/model/bert.h"\n', "sees nothing else of the trainer"),
     ("against the order of rooms", "trainer/model/bert.cc", '#include "trainer/step/train_loop.h"\n', "trainer/model comes before trainer/step"),
     ("against the order of rooms, from a folder", "trainer/cpu/a.cc", '#include "trainer/model/bert.h"\n', "trainer/cpu comes before"),
+    ("a second type of one name", "trainer/run/a.h", "#pragma once\nstruct Taken {\n};\n", "Taken is a type of trainer/device/taken.h, too"),
+    ("a second name for another", "trainer/run/a.h", "#pragma once\nusing Taken = int;\n", "Taken is a type of trainer/device/taken.h, too"),
     ("in no room", "trainer/a.h", "#pragma once\n", "in no room"),
     ("another version", "CHANGELOG.md", "# Changelog\n\n## 9.9.9 (today)\n", "version 9.9.9, and CMakeLists.txt has 0.1.0"),
     ("full json in a header", "base/a.h", "#pragma once\n#include <nlohmann/json.hpp>\n", "json_fwd"),
@@ -60,6 +62,11 @@ def clean_tree(root):
     # What is allowed: a function of 70 lines, comments about launches, assembly in its one place.
     (root / "base" / "good.h").write_text("#pragma once\nint f() {\n" + "  g();\n" * 68 + "}\n")
     (root / "tests" / "trainer" / "cuda").mkdir(parents=True)
+    # A type's name may be used again in another layer, within a class and in a source.
+    (root / "trainer" / "device").mkdir(parents=True)
+    (root / "trainer" / "README.md").write_text("# trainer\n")
+    (root / "trainer" / "device" / "taken.h").write_text("#pragma once\nclass Taken {\n  struct Inner {};\n};\n")
+    (root / "base" / "taken.h").write_text("#pragma once\nstruct Taken;\nstruct Taken {\n  struct Inner {};\n};\n")
     (root / "tests" / "README.md").write_text("# tests\n")
     (root / "tests" / "trainer" / "cuda" / "ptx.cuh").write_text(
         '#pragma once\n#include <cuda_runtime.h>\n// no <<<1, 2>>> and no asm\nvoid f() { asm volatile(""); }\n')
