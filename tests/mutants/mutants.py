@@ -160,13 +160,17 @@ class Builder:
         return target
 
     def compile(self):
-        """One object a file. Raises Unfit with the compiler's words for a fault that does not compile."""
+        """One object a file. Raises Unfit with the compiler's words for every file whose faults do not compile."""
         files = sorted({m.file for m in self.mutants})
         for file in files:
             if file not in self.commands:
                 raise Unfit(f"{file}: is compiled by nothing in {self.build}")
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
-            self.objects = dict(zip(files, pool.map(self.object_of, files)))
+            waiting = {file: pool.submit(self.object_of, file) for file in files}
+        unfit = [str(error) for objects in waiting.values() if (error := objects.exception())]
+        if unfit:
+            raise Unfit("\nfailed  ".join(unfit))
+        self.objects = {file: objects.result() for file, objects in waiting.items()}
 
     def link(self, program):
         """The program with the mutated objects that its faults need."""
