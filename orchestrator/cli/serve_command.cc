@@ -238,7 +238,7 @@ int serve(const ServeOptions& options, const site::ProgramEnvironment& environme
 
   const sigset_t signals = block_ending_signals();
   std::string lost;  // written before TERM is sent, read after it came
-  settings.lease.store = data.string();
+  settings.lease->store = data.string();
   settings.on_loss = ends_this_program(&lost);
 
   std::unique_ptr<api::Access> access;

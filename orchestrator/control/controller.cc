@@ -34,6 +34,12 @@ constexpr double kBlockageSeconds =
 constexpr double kUnsettledSeconds = 1;  // between two looks for runs that are not written down
 constexpr int kMostUnsettled = 100;      // taken at once
 
+void make_directories(base::FileSystem& files, const base::Path& path) {
+  const base::Path parent = path.parent_path();
+  if (!files.exists(parent)) make_directories(files, parent);
+  files.create_directory(path);
+}
+
 }  // namespace
 
 Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store& store,
@@ -47,21 +53,19 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store
       nodes_(clock, store, scheduler),
       side_(options.beside, [this] { wake(); }),
       launcher_(files, scheduler, [this] { wake(); }) {
-  std::error_code error;
   options_.runs_directory = std::filesystem::absolute(options_.runs_directory).lexically_normal();
   if (!options_.runs_directory.has_filename()) {
     options_.runs_directory = options_.runs_directory.parent_path();
   }
-  std::filesystem::create_directories(options_.runs_directory.parent_path(), error);
-  files_.create_directory(options_.runs_directory);
-  lease_.emplace(options_.runs_directory, options_.lease);
+  make_directories(files_, options_.runs_directory);
+  if (options_.lease) lease_.emplace(options_.runs_directory, *options_.lease);
   load_open_runs();
 }
 
 Controller::~Controller() = default;
 
 void Controller::check_lease() const {
-  if (lease_->held()) return;
+  if (!lease_ || lease_->held()) return;
   const std::string why = lease_->loss();
   throw base::Error(base::Code::Retry,
                     why.empty() ? "the runs directory " + options_.runs_directory.string() +
@@ -450,12 +454,12 @@ void Controller::loop(const std::stop_token& stop) {
   using Seconds = std::chrono::duration<double>;
   bool waits = false;
   while (!stop.stop_requested()) {
-    if (const std::string why = lease_->loss(); !why.empty()) {
+    if (const std::string why = lease_ ? lease_->loss() : ""; !why.empty()) {
       base::log(base::LogLevel::Error, why);
       if (options_.on_loss) options_.on_loss(why);
       return;
     }
-    if (waits != !lease_->held()) {
+    if (waits != (lease_ && !lease_->held())) {
       waits = !waits;
       base::log(base::LogLevel::Warning,
                 "the runs directory " + options_.runs_directory.string() +

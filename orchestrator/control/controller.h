@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/text.h"
 #include "orchestrator/control/follower.h"
 #include "orchestrator/control/launcher.h"
 #include "orchestrator/control/node_avoidance.h"
@@ -53,7 +54,10 @@ struct ControllerOptions {
   // Where what touches the runs directory is done beside the loop; nothing: in it, at once. What
   // it is given may outlive the controller and uses the file system.
   files::SideWork::Start beside{};
-  files::LeaseOptions lease{};
+  // Of the runs directory; nothing: nobody else can have it (a simulation's).
+  std::optional<files::LeaseOptions> lease = files::LeaseOptions{};
+  // Hexadecimal digits of so many random bytes, for ids and tokens: twice the same is harmful.
+  std::function<std::string(int bytes)> random_hex = base::random_hex;
   // Called once, on the controller's thread, when the runs directory is no longer this
   // controller's: it does nothing more, and the program is to end.
   std::function<void(const std::string& why)> on_loss{};

@@ -85,7 +85,7 @@ runs::RunNumber Controller::add_submitted(store::NewRun* run, const plan::Submit
   std::map<std::string, std::string> beside;
   if (asked.plan) beside = plan::plan_files(*asked.plan);
   for (int tries = 0;; ++tries) {
-    run->id = run->name + "-" + base::random_hex(kIdBytes);
+    run->id = run->name + "-" + options_.random_hex(kIdBytes);
     if (store_.run(run->id)) continue;
     run->directory = (options_.runs_directory / run->id).string();
     const runs::SubmissionRecord submission{

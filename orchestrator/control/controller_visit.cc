@@ -513,7 +513,7 @@ void Controller::end_launch(OpenRun* open, const runs::Run& run, const Observati
 void Controller::launch(OpenRun* open) {
   runs::Launch launch;
   launch.number = open->launches.empty() ? 1 : open->launches.back().number + 1;
-  launch.token = base::random_hex(8);
+  launch.token = options_.random_hex(8);
   launch.attempts_before = open->attempts.empty() ? 0 : open->attempts.back().number;
   launch.started_utc = clock_.utc_seconds();
   // Written down, then started, then the handle: whatever is lost in between is found by its token.

@@ -144,12 +144,12 @@ std::string Statement::text(int column) const {
 
 void Database::Close::operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
 
-Database::Database(const base::Path& path, Access access) {
+Database::Database(const base::Path& path, Access access, const std::string& vfs) {
   sqlite3* connection = nullptr;
   const int flags = access == Access::ReadWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
                                                 : SQLITE_OPEN_READONLY;
-  const int status =
-      sqlite3_open_v2(path.c_str(), &connection, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int status = sqlite3_open_v2(path.c_str(), &connection, flags | SQLITE_OPEN_NOMUTEX,
+                                     vfs.empty() ? nullptr : vfs.c_str());
   connection_.reset(connection);
   if (status != SQLITE_OK) fail(connection, status, "cannot open the store " + path.string());
   cache_ = std::make_unique<StatementCache>(connection);

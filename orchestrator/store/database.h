@@ -118,9 +118,10 @@ class Database {
  public:
   enum class Access { ReadWrite, ReadOnly };
 
-  // ReadWrite creates the file when absent (its folder is 0700). Every error is a base::Error; a
-  // full disk says so.
-  Database(const base::Path& path, Access access);
+  // ReadWrite creates the file when absent (its folder is 0700). vfs: the name of the SQLite VFS
+  // that has the file; empty: the operating system's. Every error is a base::Error; a full disk
+  // says so.
+  Database(const base::Path& path, Access access, const std::string& vfs = {});
 
   void execute(const std::string& sql);
   [[nodiscard]] Statement prepare(std::string_view sql) { return {*cache_, sql}; }

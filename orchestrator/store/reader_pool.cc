@@ -12,9 +12,9 @@ constexpr std::chrono::seconds kMostWait{5};
 
 }  // namespace
 
-ReaderPool::ReaderPool(const base::Path& path, int count) {
+ReaderPool::ReaderPool(const base::Path& path, int count, const std::string& vfs) {
   for (int i = 0; i < count; ++i) {
-    connections_.push_back(std::make_unique<Database>(path, Database::Access::ReadOnly));
+    connections_.push_back(std::make_unique<Database>(path, Database::Access::ReadOnly, vfs));
     free_.push_back(connections_.back().get());
   }
 }

@@ -14,8 +14,8 @@ namespace regatta::orchestrator::store {
 // Thread-safe. Outlives its leases.
 class ReaderPool {
  public:
-  // Opens `count` connections to the file `path`.
-  ReaderPool(const base::Path& path, int count);
+  // Opens `count` connections to the file `path`; vfs: as Database has it.
+  ReaderPool(const base::Path& path, int count, const std::string& vfs = {});
 
   // A connection that is this thread's until the lease ends.
   class Lease {

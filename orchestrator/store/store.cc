@@ -34,7 +34,17 @@ void take_config(const trainer::contract::RunConfig& config, NewRun* run) {
   run->target_times_baseline = config.target->times_baseline;
 }
 
-Store::Store(const base::Path& directory) {
+Store::Store(const base::Path& directory, const StoreOptions& options) : options_(options) {
+  if (options_.vfs.empty()) take(directory);
+  try {
+    open(directory / "store.sqlite");
+  } catch (const DiskFull&) {
+    if (!reserve_ || !reserve_->release()) throw;
+    open(directory / "store.sqlite");
+  }
+}
+
+void Store::take(const base::Path& directory) {
   std::error_code error;
   if (directory.has_parent_path()) {
     std::filesystem::create_directories(directory.parent_path(), error);
@@ -43,19 +53,13 @@ Store::Store(const base::Path& directory) {
   files::refuse_network_file_system(directory, "the controller's store");
   lock_ = files::take_lock(directory / "lock", "the store in " + directory.string());
   reserve_ = std::make_unique<files::DiskReserve>(directory / "reserve");
-  try {
-    open(directory / "store.sqlite");
-  } catch (const DiskFull&) {
-    if (!reserve_->release()) throw;
-    open(directory / "store.sqlite");
-  }
 }
 
 void Store::open(const base::Path& path) {
-  writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite);
+  writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite, options_.vfs);
   migrate();
-  own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders);
-  request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders);
+  own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders, options_.vfs);
+  request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders, options_.vfs);
   pool_ = own_readers_.get();
 }
 
@@ -153,7 +157,7 @@ void Store::write_run(const runs::Run& run) {
 
 std::unique_lock<std::mutex> Store::lock_writes() {
   std::unique_lock lock(write_mutex_);
-  reserve_->restore(base::system_clock().monotonic_seconds());
+  if (reserve_) reserve_->restore(base::system_clock().monotonic_seconds());
   return lock;
 }
 
@@ -206,7 +210,7 @@ void Store::write_anyhow(const std::function<void()>& write) {
     write();
   } catch (const DiskFull&) {
     // Often it is how the run that filled the disk is stopped.
-    if (reserve_->release()) {
+    if (reserve_ && reserve_->release()) {
       base::log(base::LogLevel::Warning,
                 "the disk of the store is full; a cancellation or a removal used the room kept for "
                 "it");

@@ -49,13 +49,19 @@ struct NewRun {
 };
 void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 
+struct StoreOptions {
+  // The name of the SQLite VFS that has the store's file, which then needs no directory and no
+  // lock; empty: the operating system's. Simulations have one that fails and crashes as told.
+  std::string vfs{};
+};
+
 // Thread-safe. Errors are base::Error. Its own reads take connections of the controller's, which
 // requests cannot use up; requests read through snapshot().
 class Store : public StoreReads {
  public:
   // Creates `directory` (0700) and the file in it when absent. Code::Operator on a network file
   // system, for a store of a newer version, and when another controller holds it.
-  explicit Store(const base::Path& directory);
+  explicit Store(const base::Path& directory, const StoreOptions& options = {});
 
   [[nodiscard]] Snapshot snapshot() { return Snapshot(*request_readers_); }
 
@@ -90,6 +96,7 @@ class Store : public StoreReads {
   [[nodiscard]] std::vector<StatementFigures> figures();
 
  private:
+  void take(const base::Path& directory);
   void open(const base::Path& path);
   // Every write begins with it.
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
@@ -106,9 +113,10 @@ class Store : public StoreReads {
   void write_timeline(runs::AttemptNumber attempt,
                       const std::vector<trainer::contract::JournalRecord>& records);
 
+  StoreOptions options_;
   base::UniqueFd lock_;
   std::mutex write_mutex_;
-  std::unique_ptr<files::DiskReserve> reserve_;
+  std::unique_ptr<files::DiskReserve> reserve_;  // null where a VFS has the file
   std::unique_ptr<Database> writer_;
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;
