@@ -1,5 +1,5 @@
-#include "orchestrator/cli/config_command.h"
-
+// `regatta config show`: what a run file, the user's file and the site's come to, and which of them
+// says what. Needs no controller.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,9 @@
 
 #include "base/document.h"
 #include "base/text.h"
-#include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/input.h"
+#include "orchestrator/cli/output.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/run_config.h"
@@ -17,6 +19,13 @@ namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct ConfigOptions {
+  std::string file;      // a run file; "-": stdin; empty: only what the files of defaults say
+  bool origin = false;   // beside each value, which file has it
+  bool secrets = false;  // values of slurm.environment, too
+  Format format = Format::Text;
+};
 
 struct Value {
   std::string key;  // "slurm.partition"
@@ -65,7 +74,7 @@ std::string origin_of(const std::string& key, const std::set<std::string>& given
 
 std::vector<Value> values_of_run(const ConfigOptions& options,
                                  const std::vector<site::DefaultsFile>& files) {
-  const std::string source = options.file == "-" ? "stdin" : options.file;
+  const std::string source = input_name(options.file);
   const std::string text = read_input(options.file);
   std::set<std::string> given;
   base::Table table = base::Table::parse(text, source);
@@ -111,7 +120,7 @@ void print(const std::vector<Value>& values, const ConfigOptions& options) {
     for (const Value& value : values) {
       json.push_back({{"key", value.key}, {"value", value.value}, {"origin", value.origin}});
     }
-    std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n";
+    print_json(json);
     return;
   }
   std::vector<std::vector<std::string>> rows;
@@ -125,24 +134,54 @@ void print(const std::vector<Value>& values, const ConfigOptions& options) {
   std::cout << text::table(rows);
 }
 
+class ConfigShow : public Command {
+ public:
+  explicit ConfigShow(const Program& program)
+      : Command({"show",
+                 Group::Controller,
+                 "show what the site's and the user's files set, or a run file completed by them",
+                 {"config show", "config show run.yaml --origin"}}),
+        environment_(program.environment) {}
+
+  void add_options(OptionList& options) override {
+    options.add("file", &options_.file,
+                "a run file, shown as it would be submitted to Slurm; - for stdin");
+    options.add("--origin", &options_.origin, "say from which file each value is");
+    options.add("--secrets", &options_.secrets, "also show the values of slurm.environment");
+    add_format_option(options, &options_.format);
+  }
+
+  int run() override {
+    const std::vector<site::DefaultsPlace> places = site::defaults_places(environment_);
+    const std::vector<site::DefaultsFile> files = site::read_defaults(places);
+    std::vector<Value> values =
+        options_.file.empty() ? values_of_defaults(files) : values_of_run(options_, files);
+    for (Value& value : values) {
+      if (is_secret(value.key) && !options_.secrets) value.value = Json();
+    }
+    print(values, options_);
+    if (values.empty() && options_.format == Format::Text) {
+      std::vector<std::string> names;
+      for (const site::DefaultsPlace& place : places) names.push_back(place.path.string());
+      std::cerr << "regatta: nothing is set in " << base::printable(base::join(names, " and "))
+                << "\n";
+    }
+    return 0;
+  }
+
+ private:
+  site::ProgramEnvironment environment_;
+  ConfigOptions options_;
+};
+
 }  // namespace
 
-int show_config(const ConfigOptions& options, const site::ProgramEnvironment& environment) {
-  const std::vector<site::DefaultsPlace> places = site::defaults_places(environment);
-  const std::vector<site::DefaultsFile> files = site::read_defaults(places);
-  std::vector<Value> values =
-      options.file.empty() ? values_of_defaults(files) : values_of_run(options, files);
-  for (Value& value : values) {
-    if (is_secret(value.key) && options.secrets == Secrets::Hidden) value.value = Json();
-  }
-  print(values, options);
-  if (values.empty() && options.format == Format::Text) {
-    std::vector<std::string> names;
-    for (const site::DefaultsPlace& place : places) names.push_back(place.path.string());
-    std::cerr << "regatta: nothing is set in " << base::printable(base::join(names, " and "))
-              << "\n";
-  }
-  return 0;
+std::unique_ptr<Command> config_command(const Program& program) {
+  Commands parts;
+  parts.push_back(std::make_unique<ConfigShow>(program));
+  return std::make_unique<CommandFamily>(
+      CommandText{"config", Group::Controller, "settings of the site and the user", {}},
+      std::move(parts));
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -1,5 +1,4 @@
-#include "orchestrator/cli/diff_command.h"
-
+// `regatta diff`: what a job or a run was made of, beside what is there now.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -11,7 +10,8 @@
 #include "base/file_system.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "orchestrator/cli/client.h"
+#include "orchestrator/cli/client_options.h"
+#include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/sbatch_freeze.h"
 #include "orchestrator/frozen/changes.h"
 #include "orchestrator/frozen/freeze.h"
@@ -29,6 +29,12 @@ constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 20U;
 constexpr double kPatchSeconds = 60;  // of one file
 constexpr int kNothing = 0;
 constexpr int kSomething = 1;
+
+struct DiffOptions {
+  std::string run;   // a job's number, a frozen tree's name, or a run's id or name
+  std::string file;  // a run file to compare the run's own with; empty: none
+  bool names_only = false;
+};
 
 const char* name_of(frozen::Change::Kind kind) {
   switch (kind) {
@@ -114,7 +120,7 @@ int diff_of_tree(const base::Path& folder, const ClientOptions& client,
   const frozen::FrozenJob job = frozen::read_frozen_job(base::posix_file_system(), folder);
   const frozen::Changes found = frozen::changes_since(job, folder);
   if (client.format == Format::Json) {
-    std::cout << text::json_text(json_of(job, found), 2, text::reader_of_stdout()) << "\n";
+    print_json(json_of(job, found));
   } else {
     print_text(job, found, options);
   }
@@ -160,9 +166,7 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
                        {"file", is_secret(pointer) ? Json() : is}});
   }
   if (client.format == Format::Json) {
-    std::cout << text::json_text({{"run", run.at("id")}, {"changes", changes}}, 2,
-                                 text::reader_of_stdout())
-              << "\n";
+    print_json({{"run", run.at("id")}, {"changes", changes}});
     return changes.empty() ? kNothing : kSomething;
   }
   for (const Json& change : changes) {
@@ -174,10 +178,9 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
   return changes.empty() ? kNothing : kSomething;
 }
 
-}  // namespace
-
-int diff(const ClientOptions& client, const DiffOptions& options,
-         const site::ProgramEnvironment& environment) {
+// 0 where nothing has changed, 1 where something has. Code::NotFound where nothing was frozen.
+int compare(const ClientOptions& client, const DiffOptions& options,
+            const site::ProgramEnvironment& environment) {
   const base::Path store = frozen_store(environment);
   if (options.file.empty()) {
     if (const auto folder = frozen::find_frozen(store, options.run)) {
@@ -186,7 +189,7 @@ int diff(const ClientOptions& client, const DiffOptions& options,
   }
   Json run;
   try {
-    run = Client(client.server, client.timeout_seconds).get("/runs/" + path_part(options.run));
+    run = client.connect().get("/runs/" + path_part(options.run));
   } catch (const base::Error& error) {
     if (!options.file.empty()) throw;
     throw base::Error(error.code() == base::Code::NotFound ? error.code() : base::Code::NotFound,
@@ -202,6 +205,40 @@ int diff(const ClientOptions& client, const DiffOptions& options,
                                               base::printable((directory / "run.json").string()) +
                                               "; 'regatta diff " + base::printable(options.run) +
                                               " FILE' compares that with a run file");
+}
+
+class Diff : public Command {
+ public:
+  explicit Diff(const Program& program)
+      : Command({"diff",
+                 Group::Runs,
+                 "say what has changed since a job's files were frozen; exit code 1 if something "
+                 "has",
+                 {"diff 4711", "diff demo --names-only", "diff demo run.yaml"}}),
+        environment_(program.environment),
+        client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    options
+        .add("run", &options_.run,
+             "a job's number, the name that --freeze printed, or a run's id or name")
+        .is_required = true;
+    options.add("file", &options_.file, "a run file to compare with the run's own");
+    options.add("--names-only", &options_.names_only, "without the lines that changed");
+    add_client_options(options, &client_);
+  }
+  int run() override { return compare(client_, options_, environment_); }
+
+ private:
+  site::ProgramEnvironment environment_;
+  ClientOptions client_;
+  DiffOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> diff_command(const Program& program) {
+  return std::make_unique<Diff>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

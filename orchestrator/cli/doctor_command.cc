@@ -1,5 +1,4 @@
-#include "orchestrator/cli/doctor_command.h"
-
+// `regatta doctor`: reads what the user names and prints what the doctor finds.
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -7,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "orchestrator/cli/topo_commands.h"
-#include "orchestrator/text/terminal.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/input.h"
+#include "orchestrator/cli/machines.h"
+#include "orchestrator/cli/output.h"
 #include "topology/doctor/doctor.h"
 #include "topology/sources/read_any.h"
 #include "trainer/contract/run_config.h"
@@ -21,12 +22,12 @@ using topology::graph::Finding;
 using topology::graph::Kind;
 using topology::graph::Severity;
 
-constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
-
-std::string read_file(const std::string& file) {
-  if (file != "-") return base::posix_file_system().read(file, kMaxFile);
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
+struct DoctorOptions {
+  std::vector<std::string> files;  // any that topology/sources/read_any.h knows; "-": stdin
+  std::string job;                 // a run file, for the variables that it sets; empty: none
+  bool list = false;               // only say what is checked
+  Format format = Format::Text;
+};
 
 bool concerns_nccl(const std::string& name) {
   return name.rfind("NCCL_", 0) == 0 || name == "CUDA_LAUNCH_BLOCKING";
@@ -37,9 +38,9 @@ std::vector<topology::doctor::Setting> settings(const DoctorOptions& options,
                                                 const site::ProgramEnvironment& environment) {
   std::vector<topology::doctor::Setting> found;
   if (!options.job.empty()) {
-    const std::string source = options.job == "-" ? "stdin" : options.job;
+    const std::string source = input_name(options.job);
     const trainer::contract::RunConfig run =
-        trainer::contract::parse_run_config(read_file(options.job), source);
+        trainer::contract::parse_run_config(read_input(options.job), source);
     if (run.slurm) {
       for (const auto& [name, value] : run.slurm->environment) {
         // Which GPUs it sees is Slurm's to say, so that is a fault in a run file only.
@@ -55,10 +56,6 @@ std::vector<topology::doctor::Setting> settings(const DoctorOptions& options,
     if (concerns_nccl(name) && !overridden) found.push_back({name, value, "this shell"});
   }
   return found;
-}
-
-void print_json(const Json& json) {
-  std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n" << std::flush;
 }
 
 int list_checks(Format format) {
@@ -144,9 +141,8 @@ std::string summary_text(const Json& of) {
          counted(of["notes"], "note") + "\n";
 }
 
-}  // namespace
-
-int doctor(const DoctorOptions& options, const site::ProgramEnvironment& environment) {
+// 0: nothing wrong, or notes only; 1: warnings or errors.
+int examine(const DoctorOptions& options, const site::ProgramEnvironment& environment) {
   if (options.list) return list_checks(options.format);
   topology::graph::Graph graph;
   std::vector<topology::doctor::TopologyFile> files;
@@ -155,7 +151,7 @@ int doctor(const DoctorOptions& options, const site::ProgramEnvironment& environ
   std::vector<topology::doctor::Setting> variables = settings(options, environment);
   std::vector<topology::sources::Reading> readings;
   for (const std::string& file : options.files) {
-    readings.push_back(topology::sources::read_any(read_file(file), file == "-" ? "stdin" : file));
+    readings.push_back(topology::sources::read_any(read_input(file), input_name(file)));
   }
   if (options.files.empty()) {
     const topology::sources::Capture here = probe_here("libnvidia-ml.so.1", environment);
@@ -192,6 +188,36 @@ int doctor(const DoctorOptions& options, const site::ProgramEnvironment& environ
     std::cout << summary_text(counts) << std::flush;
   }
   return counts["errors"] != 0 || counts["warnings"] != 0 ? 1 : 0;
+}
+
+class Doctor : public Command {
+ public:
+  explicit Doctor(const Program& program)
+      : Command(
+            {"doctor",
+             Group::Machines,
+             "say what is wrong with machines, fabric and settings; exit code 1 if something is",
+             {"doctor", "doctor --job run.yaml", "doctor node1.json node2.json ibnet.txt"}}),
+        environment_(program.environment) {}
+
+  void add_options(OptionList& options) override {
+    options.add("file", &options_.files,
+                "what `regatta topo` reads, or nccl.conf; - for stdin; none: this machine");
+    options.add("--job", &options_.job, "a run file, for the variables that it sets");
+    options.add("--list", &options_.list, "list the checks: what each finds, why, what to do");
+    add_format_option(options, &options_.format);
+  }
+  int run() override { return examine(options_, environment_); }
+
+ private:
+  site::ProgramEnvironment environment_;
+  DoctorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> doctor_command(const Program& program) {
+  return std::make_unique<Doctor>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -1,10 +1,12 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 
+#include "base/build_commit.h"
 #include "base/error.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
@@ -42,10 +44,14 @@ regatta::orchestrator::site::ProgramEnvironment read_environment() {
 
 int main(int count, char** arguments) {
   namespace base = regatta::base;
+  namespace cli = regatta::orchestrator::cli;
   base::hold_standard_streams();
   try {
+    const cli::Program program{read_environment(), base::version_text("regatta"),
+                               base::build_commit()};
     const int code =
-        regatta::orchestrator::cli::run_command_line(count, arguments, read_environment());
+        cli::run_command_line(count > 0 ? arguments[0] : "",
+                              {arguments + std::min(count, 1), arguments + count}, program);
     if (code == 0) base::finish_output();  // any other says more
     return code;
   } catch (const base::Error& error) {

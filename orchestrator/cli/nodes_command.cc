@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/cli/client.h"
+#include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/nodes_text.h"
 #include "orchestrator/text/terminal.h"
@@ -59,20 +59,41 @@ void tell_trouble(const Json& answer) {
   }
 }
 
+class Nodes : public Command {
+ public:
+  explicit Nodes(const Program& program)
+      : Command({"nodes",
+                 Group::Machines,
+                 "show the machines: what is free, what is wrong, what to do",
+                 {"nodes", "nodes node[01-04]"}}),
+        client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    options.add("nodes", &names_, "only these, such as node[01-04]").type = "NAME";
+    add_client_options(options, &client_);
+  }
+
+  int run() override {
+    const Json answer = fetch(client_.connect());
+    const bool known = answer.contains("taken_at") && !answer["taken_at"].is_null();
+    if (client_.format == Format::Json) {
+      print_json(known ? only_nodes(answer, names_) : answer);
+    } else {
+      if (known) std::cout << nodes_text(answer, names_) << age_text(answer) << std::flush;
+      tell_trouble(answer);
+    }
+    return known ? 0 : base::meaning(base::Code::Retry).exit_code;
+  }
+
+ private:
+  ClientOptions client_;
+  std::vector<std::string> names_;  // hostlists; empty: all
+};
+
 }  // namespace
 
-int nodes(const ClientOptions& options, const std::vector<std::string>& names) {
-  const Client client(options.server, options.timeout_seconds);
-  const Json answer = fetch(client);
-  const bool known = answer.contains("taken_at") && !answer["taken_at"].is_null();
-  if (options.format == Format::Json) {
-    const Json chosen = known ? only_nodes(answer, names) : answer;
-    std::cout << text::json_text(chosen, 2, text::reader_of_stdout()) << "\n" << std::flush;
-  } else {
-    if (known) std::cout << nodes_text(answer, names) << age_text(answer) << std::flush;
-    tell_trouble(answer);
-  }
-  return known ? 0 : base::meaning(base::Code::Retry).exit_code;
+std::unique_ptr<Command> nodes_command(const Program& program) {
+  return std::make_unique<Nodes>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "orchestrator/cli/client.h"
+#include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 
 namespace regatta::orchestrator::cli {
@@ -83,36 +83,65 @@ std::string checked_url(std::string url) {
   return url;
 }
 
+class Open : public Command {
+ public:
+  explicit Open(const Program& program)
+      : Command({"open",
+                 Group::Controller,
+                 "print a link that opens the page; it works once, within a minute",
+                 {"open", "open demo --browser"}}),
+        client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    options.add("run", &run_, "the run's id or name; without it: all runs");
+    options.add("--url", &url_,
+                "the page's address as the browser reaches it, such as the local end of ssh -L");
+    options.add("--browser", &browser_, "open it in the desktop's browser");
+    add_client_options(options, &client_);
+  }
+
+  int run() override {
+    const Client client = client_.connect();
+    // Over the controller's socket only.
+    if (client.socket().empty()) {
+      throw base::Error(base::Code::User,
+                        "links are made over the controller's socket; run 'regatta open' on the "
+                        "controller's machine, with --server unix:PATH or none");
+    }
+    const std::string own_url = url_.empty() ? "" : checked_url(url_);
+    std::string place;
+    if (!run_.empty()) {
+      const std::string id = client.get("/runs/" + path_part(run_)).at("id");
+      place = "/runs/" + path_part(id);
+    }
+    const Json ticket = client.post("/tickets", "", {});
+    const std::string link =
+        checked_url(own_url.empty() ? ticket.at("url").get<std::string>() : own_url) +
+        "/#ticket=" + path_part(ticket.at("ticket")) + place;
+    if (client_.format == Format::Json) {
+      print_json({{"url", link}, {"seconds", ticket.at("seconds")}});
+    } else {
+      std::cout << link << "\n" << std::flush;
+      std::cerr << "The link works once, within a minute; 'regatta open' makes another.\n";
+    }
+    if (browser_) {
+      const base::Path& socket = client.socket();
+      show_in_browser(socket.has_parent_path() ? socket.parent_path() : ".", link);
+    }
+    return 0;
+  }
+
+ private:
+  ClientOptions client_;
+  std::string run_;  // empty: all runs
+  std::string url_;  // empty: the controller's own
+  bool browser_ = false;
+};
+
 }  // namespace
 
-int open_page(const ClientOptions& options, const OpenOptions& open) {
-  const Client client(options.server, options.timeout_seconds);
-  if (client.socket().empty()) {
-    throw base::Error(base::Code::User,
-                      "links are made over the controller's socket; run 'regatta open' on the "
-                      "controller's machine, with --server unix:PATH or none");
-  }
-  const std::string own_url = open.url.empty() ? "" : checked_url(open.url);
-  std::string place;
-  if (!open.run.empty()) {
-    const std::string id = client.get("/runs/" + path_part(open.run)).at("id");
-    place = "/runs/" + path_part(id);
-  }
-  const Json ticket = client.post("/tickets", "", {});
-  const std::string link =
-      checked_url(own_url.empty() ? ticket.at("url").get<std::string>() : own_url) +
-      "/#ticket=" + path_part(ticket.at("ticket")) + place;
-  if (options.format == Format::Json) {
-    std::cout << Json{{"url", link}, {"seconds", ticket.at("seconds")}}.dump(2) << "\n"
-              << std::flush;
-  } else {
-    std::cout << link << "\n" << std::flush;
-    std::cerr << "The link works once, within a minute; 'regatta open' makes another.\n";
-  }
-  if (open.browser) {
-    show_in_browser(client.socket().has_parent_path() ? client.socket().parent_path() : ".", link);
-  }
-  return 0;
+std::unique_ptr<Command> open_command(const Program& program) {
+  return std::make_unique<Open>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -1,5 +1,4 @@
-#include "orchestrator/cli/plan_command.h"
-
+// `regatta plan`: reads a run file and what tells of machines, and prints or writes the plan.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -8,8 +7,11 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/input.h"
+#include "orchestrator/cli/machines.h"
 #include "orchestrator/cli/plan_text.h"
-#include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/cli/step_model_options.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/site/site_defaults.h"
 #include "topology/sources/cluster_file.h"
@@ -20,6 +22,26 @@ namespace {
 
 using topology::graph::Graph;
 using trainer::contract::RunConfig;
+
+enum class PlanFormat : std::uint8_t { Text, Explain, Json, Env, Csv, Xml, Run };
+
+struct PlanOptions {
+  std::string file;                   // the run file; "-": stdin
+  std::vector<std::string> clusters;  // any that topology/sources/read_any.h knows
+  int nodes = 0;                      // of the described kind to plan for; 0: as many as described
+  bool live = false;                  // this machine
+  std::vector<std::string> srun;      // options; not empty: the nodes that it gives
+  std::string nvml_library = "libnvidia-ml.so.1";
+  std::vector<std::string> measured;  // logs of nccl-tests or of `regatta-train bench comm`
+  std::string lengths;                // a table of sample lengths; empty: all of max_length
+  int vocabulary = 0;                 // 0: of the run file, or of its dataset
+  std::string ranks;                  // a number, or "all": of every GPU; empty: the run file's
+  plan::GivenFigures given;
+  std::optional<double> slowdown{};  // nothing: by the channels that NCCL takes
+  std::string runs;                  // whose earlier runs count; empty: $REGATTA_RUNS, or none
+  std::string directory;             // where plan.json and plan.tuner go; empty: nowhere
+  PlanFormat format = PlanFormat::Text;
+};
 
 Graph machines(const PlanOptions& options, const site::ProgramEnvironment& environment) {
   if (options.nodes == 0) {
@@ -84,7 +106,7 @@ std::string ranks_note(const PlanOptions& options, const plan::PlanRequest& requ
 plan::PlanRequest request_of(const PlanOptions& options,
                              const site::ProgramEnvironment& environment, int* own_vocabulary) {
   plan::PlanRequest request;
-  const std::string source = options.file == "-" ? "stdin" : options.file;
+  const std::string source = input_name(options.file);
   request.config = trainer::contract::parse_run_config(read_input(options.file), source);
   *own_vocabulary = request.config.model.vocabulary;
   plan::take_vocabulary(options.file, options.vocabulary, &request.config);
@@ -169,14 +191,7 @@ void make_directory(const base::Path& directory) {
                                           error.message() + "; choose another --directory");
 }
 
-}  // namespace
-
-plan::MeasuredLog read_measured(const std::string& text) {
-  const plan::MeasuredName name = plan::parse_measured(text);
-  return {text, topology::nccl::parse_nccl_tests_log(read_input(name.file), name.file), name.way};
-}
-
-int plan(const PlanOptions& options, const site::ProgramEnvironment& environment) {
+int make_plan(const PlanOptions& options, const site::ProgramEnvironment& environment) {
   int own_vocabulary = 0;
   const plan::PlanRequest request = request_of(options, environment, &own_vocabulary);
   plan::PlanReport report = plan::plan_run(request);
@@ -198,6 +213,74 @@ int plan(const PlanOptions& options, const site::ProgramEnvironment& environment
   }
   std::cout << text_of(options.format, request, report, own_vocabulary) << std::flush;
   return 0;
+}
+
+class Plan : public Command {
+ public:
+  explicit Plan(const Program& program)
+      : Command({"plan",
+                 Group::Plans,
+                 "choose gradient buckets, GPUs and NCCL settings for a run, with the reasons",
+                 {"plan run.yaml --live", "plan run.yaml --cluster dgx.yaml --nodes 8 --ranks all",
+                  "plan run.yaml --cluster dgx.yaml --explain --directory plan"}}),
+        environment_(program.environment) {}
+
+  void add_options(OptionList& options) override {
+    options.add("file", &options_.file, "the run file, YAML or JSON; - for stdin").is_required =
+        true;
+    add_machines(options);
+    add_model(options);
+    options.add("--runs", &options_.runs,
+                "the runs directory, whose earlier runs count (default: REGATTA_RUNS, or what "
+                "`regatta config show` says)");
+    options.add("--directory", &options_.directory,
+                "write plan.json and plan.tuner there; made if it is missing");
+    const auto explain = [this] { options_.format = PlanFormat::Explain; };
+    options.add("--explain", std::function<void()>(explain), "the same as --output explain");
+    const Choices<PlanFormat> formats{{"text", PlanFormat::Text}, {"explain", PlanFormat::Explain},
+                                      {"json", PlanFormat::Json}, {"env", PlanFormat::Env},
+                                      {"csv", PlanFormat::Csv},   {"xml", PlanFormat::Xml},
+                                      {"run", PlanFormat::Run}};
+    options.choose("-o,--output", &options_.format, formats,
+                   "a table; sentences; plan.json; variables of NCCL for a shell; NCCL's example "
+                   "tuner's file; NCCL's topology file; the run file with the plan's choices");
+  }
+  int run() override { return make_plan(options_, environment_); }
+
+ private:
+  void add_machines(OptionList& options) {
+    options.add("--cluster", &options_.clusters,
+                "the machines, a file that `regatta topo` reads; repeatable");
+    options.add("--nodes", &options_.nodes, "plan for N nodes of the described kind").range = {
+        1, 8192};
+    options.add("--live", &options_.live, "plan for this machine");
+    add_srun(options, &options_.srun);
+    options.add("--measured", &options_.measured,
+                "a log of nccl-tests or of `regatta-train bench comm` on these machines; "
+                "repeatable");
+    options.add("--ranks", &options_.ranks,
+                "plan for N ranks instead of the run file's; all: one for each GPU");
+    add_nvml_library(options, &options_.nvml_library);
+  }
+  void add_model(OptionList& options) {
+    add_lengths(options, &options_.lengths);
+    add_vocabulary(options, &options_.vocabulary);
+    add_given_figures(options, &options_.given);
+    options
+        .add("--slowdown", &options_.slowdown,
+             "fraction by which computing slows during collectives (default: from NCCL's use "
+             "of the GPU)")
+        .range = {0, 10};
+  }
+
+  site::ProgramEnvironment environment_;
+  PlanOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> plan_command(const Program& program) {
+  return std::make_unique<Plan>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -1,5 +1,11 @@
-#include "orchestrator/cli/sbatch_command.h"
-
+// `regatta sbatch`: sbatch itself, with what a user of sbatch has to think of themselves.
+//
+// Its words go to sbatch as they are. What sbatch writes is written, and its exit code returned (or
+// its signal taken), so that programs which call sbatch can call this. On stderr, beside: what in
+// the script does not do what it looks like, what was added (sbatch/sbatch_additions.h), and what a
+// refusal means. A submission whose answer was lost is looked up by its comment, never repeated; a
+// job that is found is reported as sbatch reports it, with exit code 0. Code::Operator when there
+// is no sbatch in PATH.
 #include <pwd.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,7 +27,8 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "orchestrator/cli/client.h"
+#include "orchestrator/cli/client_options.h"
+#include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/sbatch_freeze.h"
 #include "orchestrator/sbatch/sbatch_additions.h"
 #include "orchestrator/sbatch/sbatch_lints.h"
@@ -490,16 +497,36 @@ class Submitter {
   Source source_;
 };
 
+class Sbatch : public Command {
+ public:
+  explicit Sbatch(const Program& program)
+      : Command({"sbatch",
+                 Group::Runs,
+                 "sbatch with any option and script, with checks and lost-reply recovery (sbatch "
+                 "--help)",
+                 {"sbatch -N2 train.sh", "sbatch --freeze train.sh"}}),
+        environment_(program.environment) {}
+
+  [[nodiscard]] std::vector<std::string>* words() override { return &words_; }
+  int run() override {
+    Submitter submitter(words_, environment_);
+    try {
+      return submitter.submit();
+    } catch (const base::Error&) {
+      submitter.give_up();
+      throw;
+    }
+  }
+
+ private:
+  site::ProgramEnvironment environment_;
+  std::vector<std::string> words_;
+};
+
 }  // namespace
 
-int sbatch(const std::vector<std::string>& arguments, const site::ProgramEnvironment& environment) {
-  Submitter submitter(arguments, environment);
-  try {
-    return submitter.submit();
-  } catch (const base::Error&) {
-    submitter.give_up();
-    throw;
-  }
+std::unique_ptr<Command> sbatch_command(const Program& program) {
+  return std::make_unique<Sbatch>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -20,8 +20,7 @@
 #include "orchestrator/api/server.h"
 #include "orchestrator/batch/batch_script.h"
 #include "orchestrator/cli/commands.h"
-#include "orchestrator/cli/plan_command.h"
-#include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/cli/machines.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/local_scheduler.h"
 #include "orchestrator/control/scheduler_choice.h"
@@ -41,6 +40,21 @@ constexpr double kPlanSeconds = 10;     // for what a plan reads of the dataset
 constexpr double kDefaultsSeconds = 5;  // for the files of site and user
 constexpr double kChoiceSeconds = 5;    // for Slurm's answer to whether it is there
 constexpr int kUnlimited = 1 << 20;     // runs at once: as many as Slurm takes
+
+struct ServeOptions {
+  std::string address = "127.0.0.1";
+  int port = 8420;
+  std::string data;     // empty: the default
+  std::string runs;     // empty: the default
+  std::string trainer;  // empty: looked for
+  std::string page_directory;
+  int parallel = 0;                   // 0: 1 on this machine, and no limit of ours under Slurm
+  std::string scheduler = "auto";     // auto, local, slurm_cli
+  std::vector<std::string> clusters;  // the machines that runs are planned for; none: no plans
+  std::vector<std::string> measured;  // logs of nccl-tests of them
+  double stop_grace_seconds = 60;
+  bool allow_privileged = false;
+};
 
 void refuse_privilege(const ServeOptions& options) {
   if (::geteuid() != 0) return;
@@ -219,8 +233,7 @@ void prepare_process(const ServeOptions& options) {
   ::umask(0077);
 }
 
-}  // namespace
-
+// Runs until SIGINT or SIGTERM; attempts go on after it.
 int serve(const ServeOptions& options, const site::ProgramEnvironment& environment) {
   prepare_process(options);
   const std::vector<site::DefaultsFile> defaults =
@@ -290,6 +303,63 @@ int serve(const ServeOptions& options, const site::ProgramEnvironment& environme
   server.reset();
   if (!lost.empty()) throw base::Error(base::Code::Operator, lost);
   return 0;
+}
+
+class Serve : public Command {
+ public:
+  explicit Serve(const Program& program)
+      : Command({"serve",
+                 Group::Controller,
+                 "run the controller: it starts runs and serves the API and the page",
+                 {"serve", "serve --data /var/tmp/regatta --parallel 2",
+                  "serve --scheduler slurm_cli --cluster dgx.yaml"}}),
+        environment_(program.environment) {}
+
+  void add_options(OptionList& options) override {
+    options.add("--address", &options_.address, "the loopback address to listen on");
+    options.add("--port", &options_.port, "the port to listen on; 0: any free one").range = {0,
+                                                                                             65535};
+    options.add("--data", &options_.data,
+                "the store's directory, on a local disk (default: $XDG_STATE_HOME/regatta)");
+    options.add("--runs", &options_.runs,
+                "where run directories are made (default: REGATTA_RUNS, what `regatta config "
+                "show` says, or DATA/runs)");
+    options.add("--trainer", &options_.trainer,
+                "regatta-train (default: beside this program, or in PATH)");
+    options.choose("--scheduler", &options_.scheduler,
+                   {{"auto", std::string("auto")},
+                    {"local", std::string("local")},
+                    {"slurm_cli", std::string("slurm_cli")}},
+                   "who starts attempts: local (processes of this machine), slurm_cli, or auto: "
+                   "Slurm if it can be used");
+    options
+        .add("--parallel", &options_.parallel,
+             "runs at once (default: 1 as processes, unlimited with Slurm)")
+        .range = {1, 100000};
+    options
+        .add("--stop-grace", &options_.stop_grace_seconds,
+             "seconds that a cancelled run has to write its checkpoint")
+        .range = {0, 86400};
+    options.add("--cluster", &options_.clusters,
+                "the machines, a file that `regatta topo` reads: runs on their GPUs are planned; "
+                "repeatable");
+    options.add("--measured", &options_.measured,
+                "a log of nccl-tests on these machines; repeatable");
+    options.add("--page-directory", &options_.page_directory,
+                "serve the page from here (development)");
+    options.add("--allow-privileged", &options_.allow_privileged, "run even as root");
+  }
+  int run() override { return serve(options_, environment_); }
+
+ private:
+  site::ProgramEnvironment environment_;
+  ServeOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> serve_command(const Program& program) {
+  return std::make_unique<Serve>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -1,13 +1,13 @@
-#include "orchestrator/cli/simulate_command.h"
-
+// `regatta simulate`: what a run would take on machines that are described.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <iterator>
 
 #include "base/error.h"
-#include "base/file_system.h"
 #include "base/text.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/input.h"
+#include "orchestrator/cli/step_model_options.h"
 #include "orchestrator/plan/step_model.h"
 #include "orchestrator/simulate/mlperf_study.h"
 #include "orchestrator/simulate/simulation_text.h"
@@ -19,17 +19,36 @@ namespace {
 using trainer::contract::LengthTable;
 using trainer::contract::RunConfig;
 
-constexpr std::uint64_t kMaxFile = std::uint64_t{256} << 20U;  // graph.json of some thousand nodes
-constexpr std::size_t kMostCounts = 64;                        // of nodes to compare
-constexpr int kMostBatch = 1 << 20;                            // as in run files
+enum class SimulateFormat { Table, Json };
+enum class Gantt { None, Text, Svg };
+
+struct SimulateOptions {
+  std::string run_file;               // "-": stdin
+  std::string cluster;                // what topology/sources/read_any.h knows
+  std::vector<int> nodes = {1};       // numbers of nodes to compare
+  std::string lengths;                // a table of lengths; empty: all as long as data.max_length
+  std::vector<std::string> measured;  // logs of nccl-tests on such machines
+  int samples_per_rank = 0;           // 0: the run's batch, whatever the number of ranks
+  std::optional<double> samples_to_converge;  // else the run's steps
+  double samples_deviation = 0;               // of that, over runs
+  double mtbf_hours = 0;                      // of a node; 0: none fails
+  double restart_seconds = 300;
+  double checkpoint_seconds = 0;  // that training pauses for each
+  int vocabulary = 0;             // 0: of the run file, or of its dataset
+  plan::GivenFigures given;
+  bool sharp = false;  // sums within the network
+  int steps = 200;     // that are drawn
+  std::optional<std::uint64_t> seed;
+  SimulateFormat format = SimulateFormat::Table;
+  Gantt gantt = Gantt::None;
+  std::string study;  // "mlperf"; empty: none
+};
+
+constexpr std::size_t kMostCounts = 64;  // of nodes to compare
+constexpr int kMostBatch = 1 << 20;      // as in run files
 constexpr double kSecondsOfHour = 3600;
 
 [[noreturn]] void fail(const std::string& what) { throw base::Error(base::Code::User, what); }
-
-std::string read_input(const std::string& file) {
-  if (file != "-") return base::posix_file_system().read(file, kMaxFile);
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
 
 LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) {
   if (!options.lengths.empty()) {
@@ -176,9 +195,7 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
   return notes;
 }
 
-}  // namespace
-
-int simulate(const SimulateOptions& options) {
+int print_simulation(const SimulateOptions& options) {
   if (!options.study.empty()) {
     const simulate::MlperfStudy study = simulate::study_mlperf(simulate::mlperf_rows());
     std::cout << (options.format == SimulateFormat::Json ? simulate::mlperf_json(study)
@@ -187,12 +204,12 @@ int simulate(const SimulateOptions& options) {
     return 0;
   }
   check_options(options);
-  const std::string source = options.run_file == "-" ? "stdin" : options.run_file;
+  const std::string source = input_name(options.run_file);
   RunConfig file = trainer::contract::parse_run_config(read_input(options.run_file), source);
   plan::take_vocabulary(options.run_file, options.vocabulary, &file);
   if (options.seed) file.seed = *options.seed;
-  const plan::Cluster cluster = plan::Cluster::read(
-      read_input(options.cluster), options.cluster == "-" ? "stdin" : options.cluster);
+  const plan::Cluster cluster =
+      plan::Cluster::read(read_input(options.cluster), input_name(options.cluster));
   const LengthTable lengths = lengths_of(options, file);
   std::vector<topology::nccl::NcclTestLog> logs;
   for (const std::string& log : options.measured) {
@@ -230,6 +247,86 @@ int simulate(const SimulateOptions& options) {
   }
   std::cout << std::flush;
   return 0;
+}
+
+class Simulate : public Command {
+ public:
+  Simulate()
+      : Command({"simulate",
+                 Group::Plans,
+                 "predict how long a run would take on described machines",
+                 {"simulate run.yaml --cluster cluster.yaml --nodes 1,2,4",
+                  "simulate run.yaml --cluster cluster.yaml --mtbf-hours 1000 "
+                  "--checkpoint-seconds 2",
+                  "simulate --study mlperf"}}) {}
+
+  void add_options(OptionList& options) override {
+    add_machines(options);
+    add_model(options);
+    add_failures(options);
+    options.choose("--gantt", &options_.gantt, {{"text", Gantt::Text}, {"svg", Gantt::Svg}},
+                   "text: also draw a step of the last number of nodes; svg: print only its "
+                   "picture");
+    options.choose("--study", &options_.study, {{"mlperf", std::string("mlperf")}},
+                   "mlperf: published results beside predictions");
+    options.choose("-o,--output", &options_.format,
+                   {{"table", SimulateFormat::Table}, {"json", SimulateFormat::Json}},
+                   "for people or for programs");
+  }
+  int run() override { return print_simulation(options_); }
+
+ private:
+  void add_machines(OptionList& options) {
+    options.add("run-file", &options_.run_file, "the run file, YAML or JSON; - for stdin");
+    options.add("--cluster", &options_.cluster,
+                "a cluster description, or another file that `regatta topo` reads; - for stdin");
+    options.add("--nodes", &options_.nodes, "numbers of nodes to compare: 1,2,4");
+    options.add("--measured", &options_.measured,
+                "a log of nccl-tests, used for the numbers of nodes that it fits; repeatable");
+    options.add("--sharp", &options_.sharp, "assume in-network reduction (SHARP)");
+  }
+  void add_model(OptionList& options) {
+    add_lengths(options, &options_.lengths);
+    add_vocabulary(options, &options_.vocabulary);
+    options
+        .add("--samples-per-rank", &options_.samples_per_rank,
+             "batch per rank, so that the batch grows with the ranks (0: the run file's batch)")
+        .range = {0, 1 << 20};
+    add_given_figures(options, &options_.given);
+    options.add("--steps", &options_.steps, "number of simulated steps").range = {1, 1'000'000};
+    options.add("--seed", &options_.seed, "random seed (default: the run's)");
+  }
+  void add_failures(OptionList& options) {
+    constexpr double kMost = 1e12;
+    options
+        .add("--samples-to-converge", &options_.samples_to_converge,
+             "samples until the target is reached (default: those of the run's steps)")
+        .range = {1, kMost};
+    options
+        .add("--samples-deviation", &options_.samples_deviation,
+             "standard deviation of --samples-to-converge from run to run")
+        .range = {0, kMost};
+    options
+        .add("--mtbf-hours", &options_.mtbf_hours,
+             "mean hours between failures of one node (0: none fails)")
+        .range = {0, kMost};
+    options
+        .add("--restart-seconds", &options_.restart_seconds,
+             "seconds from a failure until training continues")
+        .range = {0, kMost};
+    options
+        .add("--checkpoint-seconds", &options_.checkpoint_seconds,
+             "seconds training pauses per checkpoint")
+        .range = {0, kMost};
+  }
+
+  SimulateOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> simulate_command(const Program& /*program*/) {
+  return std::make_unique<Simulate>();
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -1,3 +1,5 @@
+#include "orchestrator/cli/watch_command.h"
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/cli/client.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/text/terminal.h"
 
@@ -92,10 +93,36 @@ class Progress {
   std::string text_;
 };
 
+class Watch : public Command {
+ public:
+  explicit Watch(const Program& program)
+      : Command({"watch",
+                 Group::Runs,
+                 "show a run's progress until it ends; Ctrl-C detaches",
+                 {"watch demo", "watch demo --exit-status"}}),
+        client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    add_run(options, &run_);
+    options.add("--exit-status", &exit_status_,
+                "return the run's own exit code (100: it failed without one)");
+    add_client_options(options, &client_);
+  }
+
+  int run() override {
+    return watch_run(client_, run_, exit_status_ ? WatchResult::RunExitCode : WatchResult::Zero);
+  }
+
+ private:
+  ClientOptions client_;
+  std::string run_;
+  bool exit_status_ = false;
+};
+
 }  // namespace
 
-int watch(const ClientOptions& options, const std::string& name, WatchResult result) {
-  const Client client(options.server, options.timeout_seconds);
+int watch_run(const ClientOptions& options, const std::string& name, WatchResult result) {
+  const Client client = options.connect();
   const std::string path = "/runs/" + path_part(name);
   const Interrupt interrupt;
   Progress progress;
@@ -128,6 +155,10 @@ int watch(const ClientOptions& options, const std::string& name, WatchResult res
   progress.clear();
   if (options.format == Format::Text) std::cout << text::run_summary(run) << std::flush;
   return result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
+}
+
+std::unique_ptr<Command> watch_command(const Program& program) {
+  return std::make_unique<Watch>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -371,11 +371,11 @@ TEST_F(ProcessTest, ExitCodesSayWhoMustAct) {
   const base::Path huge = folder_.path() / "huge.yaml";
   tests::write_file(huge, std::string((1 << 20) + 1, 'x'));
   for (const Case& each :
-       std::vector<Case>{{{}, 2, "subcommand"},
+       std::vector<Case>{{{}, 2, "needs a command"},
                          {{"dance"}, 2, "'dance' is not a command"},
                          {{"wach"}, 2, "did you mean 'watch'?"},
                          {{"show"}, 2, "run"},
-                         {{"ls", "--limit", "none"}, 2, "limit"},
+                         {{"ls", "--limit", "none"}, 2, "--limit is 'none'; use 1 to 1000"},
                          {{"ls", "-o", "xml"}, 2, "xml"},
                          {{"serve", "--port", "99999"}, 2, "99999"},
                          {{"show", "nothing"}, 3, "no run 'nothing'"},
@@ -479,7 +479,7 @@ TEST_F(ProcessTest, HelpOfAnUnknownCommandIsAnError) {
            {{"--help", "bogus"}, "'bogus' is not a command"},
            {{"bogus", "--version"}, "'bogus' is not a command"},
            {{"wach", "--help"}, "did you mean 'watch'?"},
-           {{"ckpt", "verfy", "--help"}, "did you mean 'verify'?; 'regatta ckpt --help' lists"}}) {
+           {{"ckpt", "verfy", "--help"}, "did you mean 'verify'? 'regatta ckpt --help' lists"}}) {
     const base::Output output = regatta(each.arguments);
     EXPECT_EQ(output.exit.code, 2) << base::join(each.arguments, " ");
     EXPECT_THAT(output.errors, HasSubstr(each.message));

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/process.h"
-#include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/cli/topology_text.h"
 #include "tests/orchestrator/support.h"
 #include "topology/graph/graph.h"
 

@@ -1,7 +1,8 @@
 // What `regatta topo` says of files, without the program.
 #include <gmock/gmock.h>
 
-#include "orchestrator/cli/topo_commands.h"
+#include "orchestrator/cli/machines.h"
+#include "orchestrator/cli/topology_text.h"
 #include "tests/orchestrator/support.h"
 #include "tests/shared_data.h"
 #include "topology/sources/nccl_xml.h"

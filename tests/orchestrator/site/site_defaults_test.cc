@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "orchestrator/cli/commands.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 #include "tests/shared_data.h"
 

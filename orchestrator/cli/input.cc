@@ -1,0 +1,19 @@
+#include "orchestrator/cli/input.h"
+
+#include <iostream>
+#include <iterator>
+
+#include "base/file_system.h"
+
+namespace regatta::orchestrator::cli {
+
+std::string read_input(const std::string& file, std::uint64_t max_bytes) {
+  if (file != "-") return base::posix_file_system().read(file, max_bytes);
+  const std::string text{std::istreambuf_iterator<char>(std::cin),
+                         std::istreambuf_iterator<char>()};
+  return text.substr(0, max_bytes + 1);
+}
+
+std::string input_name(const std::string& file) { return file == "-" ? "stdin" : file; }
+
+}  // namespace regatta::orchestrator::cli

@@ -1,0 +1,177 @@
+// Commands on one run: show, explain, cancel, resume.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/api/explain.h"
+#include "orchestrator/cli/client_options.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/text/terminal.h"
+
+namespace regatta::orchestrator::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A command that takes a run.
+class RunCommand : public Command {
+ public:
+  RunCommand(CommandText text, const Program& program)
+      : Command(std::move(text)), client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    add_run(options, &run_);
+    add_client_options(options, &client_);
+  }
+
+ protected:
+  [[nodiscard]] const ClientOptions& client() const { return client_; }
+  // Below /api/v1.
+  [[nodiscard]] std::string path() const { return "/runs/" + path_part(run_); }
+  // JSON where it is asked for.
+  [[nodiscard]] bool printed(const Json& answer) const {
+    if (client_.format != Format::Json) return false;
+    print_json(answer);
+    return true;
+  }
+
+ private:
+  ClientOptions client_;
+  std::string run_;
+};
+
+class Show : public RunCommand {
+ public:
+  explicit Show(const Program& program)
+      : RunCommand({"show", Group::Runs, "show a run", {"show demo", "show demo -o json"}},
+                   program) {}
+
+  void add_options(OptionList& options) override {
+    RunCommand::add_options(options);
+    options.add("--secrets", &secrets_,
+                "also show the values of slurm.environment; only on the controller's machine");
+  }
+
+  int run() override {
+    const Json run = client().connect().get(path() + (secrets_ ? "?secrets=true" : ""));
+    if (printed(run)) return 0;
+    std::cout << text::run_details(run);
+    const Json::json_pointer environment("/config/slurm/environment");
+    if (secrets_ && run.contains(environment) && run.at(environment).is_object()) {
+      std::vector<std::vector<std::string>> rows;
+      for (const auto& [variable, value] : run.at(environment).items()) {
+        rows.push_back({variable, value.is_string() ? value.get<std::string>() : ""});
+      }
+      std::cout << text::table(rows);
+    }
+    return 0;
+  }
+
+ private:
+  bool secrets_ = false;
+};
+
+class Explain : public RunCommand {
+ public:
+  explicit Explain(const Program& program)
+      : RunCommand({"explain",
+                    Group::Runs,
+                    "say why a run waits, how its attempts ended, and what happens next",
+                    {"explain demo"}},
+                   program) {}
+
+  int run() override {
+    const Json explanation = client().connect().get(path() + "/explain");
+    if (!printed(explanation)) std::cout << api::explain_text(explanation);
+    return 0;
+  }
+};
+
+class Cancel : public RunCommand {
+ public:
+  explicit Cancel(const Program& program)
+      : RunCommand({"cancel",
+                    Group::Runs,
+                    "stop a run after it has written a checkpoint",
+                    {"cancel demo"}},
+                   program) {}
+
+  int run() override {
+    const Json run = client().connect().post(path() + "/cancel", "", {});
+    if (printed(run)) return 0;
+    const std::string state = text::is_over(run) ? run.value("state", "") : "stopping";
+    std::cout << base::printable(run.value("id", "") + " " + state) << "\n";
+    return 0;
+  }
+};
+
+// {"slurm": {…}} of "slurm.KEY=VALUE"; empty without any. A value is JSON, or else a text.
+std::string slurm_changes(const std::vector<std::string>& words) {
+  constexpr std::string_view kSection = "slurm.";
+  Json json;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (word.rfind(kSection, 0) != 0 || equals == std::string::npos || equals == kSection.size()) {
+      throw base::Error(base::Code::User, "--set '" + base::printable(word) +
+                                              "' is not slurm.KEY=VALUE, and nothing else of a "
+                                              "run can change when it is resumed");
+    }
+    const std::string value = word.substr(equals + 1);
+    Json parsed = Json::parse(value, nullptr, false);
+    json["slurm"][word.substr(kSection.size(), equals - kSection.size())] =
+        parsed.is_discarded() ? Json(value) : std::move(parsed);
+  }
+  if (json.is_null()) return "";
+  try {
+    return json.dump();
+  } catch (const Json::exception&) {
+    throw base::Error(base::Code::User, "--set has a value that is not UTF-8");
+  }
+}
+
+class Resume : public RunCommand {
+ public:
+  explicit Resume(const Program& program)
+      : RunCommand({"resume",
+                    Group::Runs,
+                    "continue a stopped, cancelled or failed run from its newest checkpoint",
+                    {"resume demo", "resume demo --set slurm.memory_per_node=64G"}},
+                   program) {}
+
+  void add_options(OptionList& options) override {
+    RunCommand::add_options(options);
+    options
+        .add("--set", &changes_,
+             "change what the run asks of Slurm from now on, such as "
+             "slurm.memory_per_node=64G; repeatable")
+        .type = "slurm.KEY=VALUE";
+  }
+
+  int run() override {
+    const Json run = client().connect().post(path() + "/resume", slurm_changes(changes_), {});
+    if (printed(run)) return 0;
+    std::cout << base::printable(run.value("id", "") + " " + run.value("state", "")) << "\n";
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> changes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> show_command(const Program& program) {
+  return std::make_unique<Show>(program);
+}
+std::unique_ptr<Command> explain_command(const Program& program) {
+  return std::make_unique<Explain>(program);
+}
+std::unique_ptr<Command> cancel_command(const Program& program) {
+  return std::make_unique<Cancel>(program);
+}
+std::unique_ptr<Command> resume_command(const Program& program) {
+  return std::make_unique<Resume>(program);
+}
+
+}  // namespace regatta::orchestrator::cli

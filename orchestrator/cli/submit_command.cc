@@ -1,0 +1,149 @@
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/cli/client_options.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/input.h"
+#include "orchestrator/cli/watch_command.h"
+#include "orchestrator/plan/run_plan.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kAnswerPause = std::chrono::milliseconds(200);
+// Slurm refuses most of what it refuses at once.
+constexpr double kAnswerSeconds = 5;
+
+// Waits until Slurm has taken the run, or has said that it does not; says what came of it.
+int tell_answer(const Client& client, const std::string& id) {
+  using Timer = std::chrono::steady_clock;
+  const auto deadline = Timer::now() + std::chrono::duration<double>(kAnswerSeconds);
+  const std::string path = "/runs/" + path_part(id);
+  for (;;) {
+    const Json told = client.get(path + "/explain");
+    const std::string state = told.value("state", "");
+    const Json launches = told.value("launches", Json::array());
+    const Json job = launches.empty() ? Json() : launches.back().value("job", Json());
+    if (state == "failed") {
+      const Json error = client.get(path).value("error", Json());
+      std::cerr << "regatta: " << base::printable(id)
+                << " failed: " << base::printable(error.is_string() ? error.get<std::string>() : "")
+                << "\n";
+      return base::meaning(base::Code::User).exit_code;
+    }
+    if (job.is_string()) {
+      std::cerr << "submitted as job " << base::printable(job.get<std::string>());
+    } else if (state == "queued" && told.value("waiting", Json()).is_object() &&
+               !told["waiting"].value("sentence", "").empty()) {
+      std::cerr << "queued: " << base::printable(told["waiting"].value("sentence", ""));
+    } else if (state == "queued" || state == "starting") {
+      if (Timer::now() < deadline) {
+        std::this_thread::sleep_for(kAnswerPause);
+        continue;
+      }
+      std::cerr << "submitted; Slurm has not answered yet";
+    } else {
+      std::cerr << "submitted";
+    }
+    std::cerr << "; 'regatta watch " << base::printable(id) << "' shows it\n";
+    return 0;
+  }
+}
+
+class Submit : public Command {
+ public:
+  explicit Submit(const Program& program)
+      : Command({"submit",
+                 Group::Runs,
+                 "make a run from a run file",
+                 {"submit run.yaml", "submit run.yaml --wait", "submit fine.yaml --after base"}}),
+        client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    options.add("file", &file_, "the run file, YAML or JSON; - for stdin").is_required = true;
+    options.add("--plan", &plan_, "a plan.json of `regatta plan`");
+    options.add("--wait", &wait_,
+                "watch the run and return its exit code (100: it failed without one)");
+    options.add("--after", &after_, "begin only when this run has succeeded; repeatable").type =
+        "RUN";
+    const auto set_key = [this](const std::string& key) { idempotency_key_ = key; };
+    options.add("--idempotency-key", std::function<void(const std::string&)>(set_key),
+                "repeating a submission with the same key and file makes no second run");
+    add_client_options(options, &client_);
+  }
+
+  int run() override {
+    const Json run = post();
+    const std::string id = run.value("id", "");
+    if (client_.format == Format::Json && !wait_) {
+      print_json(run);
+    } else if (client_.format == Format::Text) {
+      std::cout << base::printable(id) << "\n" << std::flush;
+    }
+    if (wait_) return watch_run(client_, id, WatchResult::RunExitCode);
+    if (client_.format != Format::Text) return 0;
+    if (run.value("scheduler", Json()) == "slurm") {
+      try {
+        return tell_answer(client_.connect(), id);
+      } catch (const base::Error&) {  // the controller went away: the run is submitted all the same
+      }
+    }
+    std::cerr << "submitted; 'regatta watch " << base::printable(id) << "' shows it\n";
+    return 0;
+  }
+
+ private:
+  // What the controller answers.
+  [[nodiscard]] Json post() const {
+    plan::SubmittedRun asked{config(), {}};
+    std::map<std::string, std::string> headers;
+    if (idempotency_key_) headers["Idempotency-Key"] = checked(*idempotency_key_);
+    const Client client = client_.connect();
+    if (!plan_.empty()) {
+      asked.plan = topology::plan::parse_plan(read_input(plan_, kMaxRunFile), plan_, std::nullopt);
+    }
+    std::string path = "/runs";
+    for (const std::string& name : after_) {
+      path += (path.size() > 5 ? "," : "?after=") + path_part(name);
+    }
+    return client.post(path, plan::submitted_body(asked), headers);
+  }
+  // A relative path of the dataset is relative to the file; the controller is at no such place.
+  [[nodiscard]] trainer::contract::RunConfig config() const {
+    trainer::contract::RunConfig config =
+        trainer::contract::parse_run_config(read_input(file_, kMaxRunFile), input_name(file_));
+    const base::Path folder = file_ == "-" ? base::Path(".") : base::Path(file_).parent_path();
+    config.data.path =
+        std::filesystem::absolute(folder / config.data.path).lexically_normal().string();
+    return config;
+  }
+  static std::string checked(const std::string& key) {
+    if (!key.empty() && base::printable(key) == key) return key;
+    throw base::Error(base::Code::User,
+                      "the idempotency key is not usable; use 1 to 200 printable characters");
+  }
+
+  ClientOptions client_;
+  std::string file_;  // "-": stdin
+  std::string plan_;  // empty: none
+  bool wait_ = false;
+  std::optional<std::string> idempotency_key_;
+  std::vector<std::string> after_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> submit_command(const Program& program) {
+  return std::make_unique<Submit>(program);
+}
+
+}  // namespace regatta::orchestrator::cli
