@@ -33,7 +33,7 @@ class Source {
       return;
     }
     if (words->empty()) {
-      throw Error(Code::User, "which run? name its id, or its directory with --directory");
+      throw Error(Code::User, "no run is named; give its id, or its directory with --directory");
     }
     client_ = options.connect();
     run_ = "/runs/" + path_part(words->front());
@@ -82,16 +82,16 @@ class Source {
 // The one checkpoint named.
 std::string only(const Words& words, const std::string& what) {
   if (words.size() == 1) return words.front();
-  throw Error(Code::User, words.empty()
-                              ? "which checkpoint to " + what + "? name it, its step, or 'latest'"
-                              : "more than one checkpoint to " + what + ": '" +
-                                    base::printable(words[1]) + "'; name one");
+  throw Error(Code::User, words.empty() ? "no checkpoint to " + what +
+                                              " is named; give its name, its step, or 'latest'"
+                                        : "more than one checkpoint to " + what + " is named: '" +
+                                              base::printable(words[1]) + "'; give one");
 }
 
 void expect_none(const Words& words) {
   if (words.empty()) return;
   throw Error(Code::User,
-              "'" + base::printable(words.front()) + "' is one word too many; name only a run");
+              "'" + base::printable(words.front()) + "' is one word too many; give only a run");
 }
 
 // A command on the checkpoints of a run, or of the directory that is named instead.

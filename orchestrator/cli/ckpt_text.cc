@@ -145,7 +145,7 @@ std::string text_of(const Json& json, const char* key) {
 void print_checkpoints(const Json& answer) {
   Json rows = answer.value("checkpoints", Json::array());
   if (rows.empty()) std::cerr << "no checkpoints\n";
-  // As a directory lists them; a journal tells of removals later.
+  // As a directory lists them; a journal records removals later.
   std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
     return a.value("step", std::int64_t{0}) > b.value("step", std::int64_t{0});
   });

@@ -47,7 +47,7 @@ class Command {
   // Called once. The values are members, which the parser sets between this and run().
   virtual void add_options(OptionList& /*options*/) {}
   // Where a command gets the words after its name as they are, because another program reads them;
-  // it then has no options, and a link that is called like it stands for it. Null: it has options.
+  // it then has no options, and a link with its name runs it. Null: it has options.
   [[nodiscard]] virtual std::vector<std::string>* words() { return nullptr; }
   // The exit code. Throws base::Error.
   [[nodiscard]] virtual int run() = 0;

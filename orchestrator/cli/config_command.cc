@@ -1,5 +1,5 @@
-// `regatta config show`: what a run file, the user's file and the site's come to, and which of them
-// says what. Needs no controller.
+// `regatta config show`: the values of a run file, the user's file and the site's together, and
+// which of them says what. Needs no controller.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -35,7 +35,7 @@ struct Value {
 
 constexpr const char* kBuiltIn = "default";
 
-// "slurm.setup" and the like, of every mapping and value that stands in the text.
+// "slurm.setup" and the like, of every mapping and value in the text.
 void collect_keys(base::Table& table, const std::string& before, std::set<std::string>* keys) {
   for (const std::string& key : table.keys()) {
     const std::string path = before.empty() ? key : before + "." + key;
@@ -60,7 +60,7 @@ void flatten(const Json& json, const std::string& before, std::vector<Value>* va
 
 bool is_secret(const std::string& key) { return key.rfind("slurm.environment.", 0) == 0; }
 
-// Options of sbatch may be put together from several files: all of them.
+// Options of sbatch may come from several files: all of them.
 std::string origin_of(const std::string& key, const std::set<std::string>& given,
                       const std::map<std::string, base::Path>& origins, const std::string& source) {
   if (const auto found = origins.find(key); found != origins.end()) return found->second.string();

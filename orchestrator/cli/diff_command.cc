@@ -88,7 +88,7 @@ void print_text(const frozen::FrozenJob& job, const frozen::Changes& found,
   if (found.root_is_gone) std::cerr << "regatta: " << root << " is gone\n";
   for (const std::string& path : found.touched) {
     std::cerr << "regatta: " << base::printable(path)
-              << " of the frozen tree is not what was frozen: it was written to\n";
+              << " in the frozen tree was changed after it was frozen\n";
   }
   for (const frozen::Change& change : found.changes) {
     std::cout << name_of(change.kind) << "  " << base::printable(change.path) << "\n";
@@ -135,7 +135,7 @@ std::string key_of(std::string pointer) {
   return pointer.substr(pointer.empty() ? 0 : 1);
 }
 
-// Values of slurm.environment may be passwords, and the controller does not tell them.
+// Values of slurm.environment may be passwords, and the controller does not send them.
 bool is_secret(const std::string& pointer) { return pointer.rfind("/slurm/environment/", 0) == 0; }
 
 int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions& options,

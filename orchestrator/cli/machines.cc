@@ -55,7 +55,7 @@ Graph probe_allocation(const std::vector<std::string>& options,
                        const site::ProgramEnvironment& environment) {
   const TemporaryDirectory folder;
   base::Command command;
-  // Nodes that are busy are told of after a minute, unless the user's own options say otherwise.
+  // Busy nodes are an error after a minute, unless the user's own options say otherwise.
   command.arguments = {"srun", "--ntasks-per-node=1", "--immediate=60",
                        "--output=" + (folder.path() / "%N.json").string(),
                        "--error=" + (folder.path() / "%N.notes").string()};
@@ -65,7 +65,7 @@ Graph probe_allocation(const std::vector<std::string>& options,
   if (done.timed_out || done.exit.code != 0) {
     throw base::Error(base::Code::Operator,
                       "srun " + base::join(options, " ") + ": " +
-                          (done.timed_out ? "no end after 2 minutes"
+                          (done.timed_out ? "not finished after 2 minutes"
                                           : base::printable(done.errors.substr(0, 500))) +
                           "; try it by hand, or probe the nodes and give their captures");
   }
@@ -76,9 +76,9 @@ Graph probe_allocation(const std::vector<std::string>& options,
         topology::sources::read_any(read_input((folder.path() / name).string()), name).graph);
   }
   if (graph.of_kind(Kind::Node).empty()) {
-    throw base::Error(base::Code::Operator, "srun probed no node; is regatta at " +
-                                                environment.program.string() +
-                                                " on the nodes, too?");
+    throw base::Error(base::Code::Operator,
+                      "srun ran, but no node was probed; check that regatta is at " +
+                          environment.program.string() + " on the nodes, too");
   }
   return graph;
 }
@@ -105,7 +105,7 @@ Capture probe_here(const std::string& nvml_library, const site::ProgramEnvironme
 
 Graph machines_of(const MachineSources& sources, const site::ProgramEnvironment& environment,
                   const std::string& command) {
-  const auto tell = [&](const std::string& what) {
+  const auto print_note = [&](const std::string& what) {
     std::cerr << "regatta " << command << ": " << base::printable(what) << "\n";
   };
   Graph graph;
@@ -114,13 +114,13 @@ Graph machines_of(const MachineSources& sources, const site::ProgramEnvironment&
     topology::sources::Reading reading =
         topology::sources::read_any(read_input(file), input_name(file));
     for (const topology::graph::Finding& finding : reading.findings) {
-      tell(finding.words + (finding.remedy.empty() ? "" : "; " + finding.remedy));
+      print_note(finding.words + (finding.remedy.empty() ? "" : "; " + finding.remedy));
     }
     graph.merge(reading.graph);
   }
   if (sources.here) {
     const Capture here = probe_here(sources.nvml_library, environment);
-    for (const std::string& note : here.notes) tell(note);
+    for (const std::string& note : here.notes) print_note(note);
     graph.merge(topology::sources::replay(here).graph);
   }
   return graph;

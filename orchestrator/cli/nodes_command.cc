@@ -41,12 +41,12 @@ std::string age_text(const Json& answer) {
   return "\nas of " + base::human_seconds(answer["age_seconds"].get<double>()) + " ago\n";
 }
 
-void tell_trouble(const Json& answer) {
+void print_trouble(const Json& answer) {
   const std::string trouble = answer.contains("trouble") && answer["trouble"].is_string()
                                   ? base::printable(answer["trouble"].get<std::string>())
                                   : "";
   if (!answer.contains("age_seconds") || !answer["age_seconds"].is_number()) {
-    std::cerr << "regatta: nothing is known of nodes yet"
+    std::cerr << "regatta: the controller has no answer of Slurm about nodes yet"
               << (trouble.empty() ? "; try again in some seconds" : ": " + trouble) << "\n";
     return;
   }
@@ -80,7 +80,7 @@ class Nodes : public Command {
       print_json(known ? only_nodes(answer, names_) : answer);
     } else {
       if (known) std::cout << nodes_text(answer, names_) << age_text(answer) << std::flush;
-      tell_trouble(answer);
+      print_trouble(answer);
     }
     return known ? 0 : base::meaning(base::Code::Retry).exit_code;
   }

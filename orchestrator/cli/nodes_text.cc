@@ -140,7 +140,7 @@ std::vector<Group> grouped(const std::vector<Node>& nodes) {
   return groups;
 }
 
-// Slurm's names fold; a machine of another kind of name is told as it is.
+// Slurm's names fold; a machine with another kind of name is listed as it is.
 std::string folded(const std::vector<std::string>& names) {
   return names.size() == 1 ? names.front() : topology::graph::compress_hosts(names);
 }

@@ -1,4 +1,4 @@
-// `regatta open`: a link with a one-time ticket. The ticket stands in the link's fragment, which no
+// `regatta open`: a link with a one-time ticket. The ticket is in the link's fragment, which no
 // browser sends to a server, and the page takes it out at once.
 #include <sys/stat.h>
 #include <unistd.h>

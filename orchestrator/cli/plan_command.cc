@@ -1,4 +1,4 @@
-// `regatta plan`: reads a run file and what tells of machines, and prints or writes the plan.
+// `regatta plan`: reads a run file and descriptions of machines, and prints or writes the plan.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -130,7 +130,7 @@ plan::PlanRequest request_of(const PlanOptions& options,
   return request;
 }
 
-// What NCCL is told where no plug-in can be loaded, over the sizes of the buckets.
+// Variables for NCCL where no plug-in can be loaded, over the sizes of the buckets.
 std::string environment_text(const topology::plan::Plan& plan) {
   auto variables = plan.placement.environment;
   if (plan.timeline && !plan.timeline->buckets.empty()) {
@@ -141,7 +141,9 @@ std::string environment_text(const topology::plan::Plan& plan) {
                                                    static_cast<std::uint64_t>(least->bytes),
                                                    static_cast<std::uint64_t>(most->bytes)));
   }
-  if (variables.empty()) return "# NCCL's own choices stay: no other way is better beyond doubt\n";
+  if (variables.empty())
+    return "# no variable: NCCL's own choices stay, since nothing else is faster by more than the "
+           "model's error\n";
   std::string text;
   for (const auto& [name, value] : variables) text += "export " + name + "='" + value + "'\n";
   return text;

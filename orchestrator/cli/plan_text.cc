@@ -35,7 +35,7 @@ const char* basis_of(const Plan& plan) { return plan.measured ? "measured" : "mo
 // overhead_seconds: of the tail, what is not the optimizer's.
 std::string step_line(const StepTimeline& timeline, double overhead_seconds) {
   return milliseconds(timeline.step_seconds) + ": computing " +
-         milliseconds(timeline.compute_seconds) + ", waiting for sums " +
+         milliseconds(timeline.compute_seconds) + ", waiting for collectives " +
          milliseconds(timeline.exposed_seconds) + ", optimizer " +
          milliseconds(timeline.tail_seconds - overhead_seconds) +
          (overhead_seconds > 0 ? ", other " + milliseconds(overhead_seconds) : "");
@@ -69,7 +69,7 @@ std::string decisions_table(const Plan& plan) {
 std::string nccl_line(const topology::plan::TunedRange& range) {
   char text[200];
   std::snprintf(
-      text, sizeof text, "%s of %s to %s: %s/%s%s, %.4g us where NCCL's own takes %.4g",
+      text, sizeof text, "%s of %s to %s: %s/%s%s, %.4g us (NCCL's own choice: %.4g us)",
       topology::nccl::name_of(range.collective), base::human_bytes(range.from_bytes).c_str(),
       range.to_bytes == topology::plan::TunedRange::kNoEnd
           ? "any size"
@@ -81,13 +81,14 @@ std::string nccl_line(const topology::plan::TunedRange& range) {
   return text;
 }
 
-// What NCCL is told, or why not.
+// NCCL's choices that the plan replaces, or why none.
 std::vector<std::string> nccl_lines(const Plan& plan) {
   std::vector<std::string> lines;
   for (const topology::plan::TunedRange& range : plan.tuner.ranges)
     lines.push_back(nccl_line(range));
   if (lines.empty() && !plan.seats.empty()) {
-    lines.emplace_back("its own choices stay: no other way is better beyond doubt");
+    lines.emplace_back(
+        "keeps its own choices: nothing else is faster by more than the model's error");
   }
   return lines;
 }
@@ -110,15 +111,15 @@ std::string seats_line(const Plan& plan) {
 }
 
 std::string placement_line(const Plan& plan) {
-  std::vector<std::string> words;
-  if (!plan.placement.switches.empty()) words.push_back("--switches=" + plan.placement.switches);
+  std::vector<std::string> parts;
+  if (!plan.placement.switches.empty()) parts.push_back("--switches=" + plan.placement.switches);
   if (plan.placement.segment > 0) {
-    words.push_back("--segment=" + std::to_string(plan.placement.segment));
+    parts.push_back("--segment=" + std::to_string(plan.placement.segment));
   }
   for (const auto& [name, value] : plan.placement.environment) {
-    words.push_back(name + "=" + base::printable(value));
+    parts.push_back(name + "=" + base::printable(value));
   }
-  return base::join(words, " ");
+  return base::join(parts, " ");
 }
 
 }  // namespace
@@ -149,22 +150,24 @@ std::string plan_sentences(const plan::PlanReport& report) {
   const Plan& plan = report.plan;
   std::string text =
       "The plan is for " + (report.machines.empty() ? "one rank" : report.machines) + ". ";
-  text += plan.measured
-              ? "How long sums take was measured on such machines.\n"
-              : "How long sums take is NCCL's own model, which public measurements exceed by up to "
-                "half at the sizes of buckets; give a log of all_reduce_perf with --measured.\n";
+  text +=
+      plan.measured
+          ? "The times of collectives were measured on such machines.\n"
+          : "The times of collectives are modelled (NCCL's cost model); public measurements are up "
+            "to half longer at the sizes of buckets; give a log of all_reduce_perf with "
+            "--measured.\n";
   if (plan.timeline) {
     const StepTimeline& step = *plan.timeline;
     text += "A step takes " + milliseconds(step.step_seconds) + ": backward ends after " +
-            milliseconds(step.compute_seconds) + ", the last sum " +
+            milliseconds(step.compute_seconds) + ", the last collective " +
             milliseconds(step.exposed_seconds) + " later, and the optimizer takes " +
             milliseconds(step.tail_seconds - report.overhead_seconds) +
             (report.overhead_seconds > 0
-                 ? ", what is beside all that " + milliseconds(report.overhead_seconds)
+                 ? "; the fixed overhead is " + milliseconds(report.overhead_seconds)
                  : "") +
             ".";
     if (step.communication_seconds > 0) {
-      text += " All sums together take " + milliseconds(step.communication_seconds) +
+      text += " All collectives together take " + milliseconds(step.communication_seconds) +
               ", of which " +
               percent(1 - std::min(1.0, step.exposed_seconds / step.communication_seconds)) +
               " hide behind backward.";
@@ -172,7 +175,7 @@ std::string plan_sentences(const plan::PlanReport& report) {
     text += "\n";
   }
   for (const std::string& each : report.basis) {
-    text += "It rests on this: " + base::printable(each) + ".\n";
+    text += "Assumption: " + base::printable(each) + ".\n";
   }
   text += "Buckets: " + plan.why + ".\n";
   for (const topology::plan::Alternative& cut : plan.alternatives) {
@@ -186,7 +189,7 @@ std::string plan_sentences(const plan::PlanReport& report) {
   for (const std::string& line : nccl_lines(plan)) text += "NCCL: " + line + ".\n";
   if (!plan.seats.empty()) text += "Seats: " + seats_line(plan) + ".\n";
   if (const std::string line = placement_line(plan); !line.empty()) {
-    text += "Slurm is asked for " + line + ".\n";
+    text += "Options for Slurm and NCCL: " + line + ".\n";
   }
   for (const std::string& note : report.notes) text += "Note: " + base::printable(note) + ".\n";
   return text;

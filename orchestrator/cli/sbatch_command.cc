@@ -57,7 +57,7 @@ constexpr auto kPause = std::chrono::milliseconds(500);
 constexpr int kSignalCode = 128;
 constexpr int kTokenBytes = 8;
 
-void tell(const std::string& text) { std::cerr << "regatta: " << text << "\n"; }
+void print_note(const std::string& text) { std::cerr << "regatta: " << text << "\n"; }
 
 // The script that sbatch will read, as far as it can be known.
 struct Source {
@@ -177,21 +177,21 @@ std::vector<sbatch::KnownNode> known_nodes(const site::ProgramEnvironment& envir
                        node.at("suspicion_why"),
                        node.at("partitions").get<std::vector<std::string>>()});
     }
-    if (nodes.empty()) tell("no node is avoided: the controller does not know the nodes yet");
+    if (nodes.empty()) print_note("no node is avoided: the controller does not know the nodes yet");
   } catch (const base::Error& error) {
-    tell("no node is avoided: " + base::printable(error.what()));
+    print_note("no node is avoided: " + base::printable(error.what()));
   } catch (const Json::exception&) {
-    tell("no node is avoided: the controller's answer about nodes cannot be read");
+    print_note("no node is avoided: the controller's answer about nodes cannot be read");
     nodes.clear();
   }
   return nodes;
 }
 
-void tell_findings(const std::string& name, const std::vector<sbatch::SbatchFinding>& findings) {
+void print_findings(const std::string& name, const std::vector<sbatch::SbatchFinding>& findings) {
   for (const sbatch::SbatchFinding& finding : findings) {
     const std::string place =
         finding.line == 0 ? "" : base::printable(name) + ":" + std::to_string(finding.line) + ": ";
-    tell(place + finding.text + " [" + finding.id + "]");
+    print_note(place + finding.text + " [" + finding.id + "]");
   }
 }
 
@@ -218,7 +218,7 @@ class Submitter {
              "the script does not do what it looks like, keeps off nodes that failed lately,\n"
              "and finds a job whose submission nobody answered. Options of its own:\n\n"
              "  --freeze[=COMMIT]    run the files as they are now (or were at the commit),\n"
-             "                       whatever becomes of them while the job waits\n"
+             "                       even if they change while the job waits\n"
              "  --freeze-limit=SIZE  how much that may be (1G)\n\n"
           << std::flush;
     }
@@ -236,7 +236,7 @@ class Submitter {
                                            known_nodes(environment_));
       drop_impossible(&additions);
     }
-    for (const std::string& note : additions.notes) tell(note);
+    for (const std::string& note : additions.notes) print_note(note);
     is_asked_ = true;
     return after(run(additions.arguments), additions.comment);
   }
@@ -276,7 +276,7 @@ class Submitter {
       arguments_[script_at_] = *asked_.script;
     }
     std::filesystem::current_path(frozen_->directory);
-    for (const std::string& note : frozen_notes(*frozen_)) tell(note);
+    for (const std::string& note : frozen_notes(*frozen_)) print_note(note);
   }
 
   void keep_logs_in_place() {
@@ -284,7 +284,7 @@ class Submitter {
     const auto words = frozen_options(options_, directory_, *frozen_, &notes);
     arguments_.insert(arguments_.begin() + static_cast<std::ptrdiff_t>(script_at_), words.begin(),
                       words.end());
-    for (const std::string& note : notes) tell(note);
+    for (const std::string& note : notes) print_note(note);
   }
 
   void check(sbatch::SbatchScript* script, bool one_job) {
@@ -311,7 +311,7 @@ class Submitter {
     }
     std::stable_sort(findings.begin(), findings.end(),
                      [](const auto& a, const auto& b) { return a.line < b.line; });
-    tell_findings(source_.name, findings);
+    print_findings(source_.name, findings);
   }
 
   [[nodiscard]] bool forgets_cpus() const {
@@ -384,35 +384,36 @@ class Submitter {
   }
 
   int after(const base::Output& output, const std::string& comment) const {
-    // A job that is told has been submitted: with --wait the code is the job's.
-    const bool told = output.text.find("Submitted batch job ") != std::string::npos ||
-                      slurm::parse_submitted_id(output.text).has_value();
-    const bool may_be_told = !has("quiet") || !has("wait");
-    if (told) {
-      tell_of_hold(output.text);
+    // An answer with a number means that the job was submitted: with --wait the code is the job's.
+    const bool is_submitted = output.text.find("Submitted batch job ") != std::string::npos ||
+                              slurm::parse_submitted_id(output.text).has_value();
+    const bool may_be_reported = !has("quiet") || !has("wait");
+    if (is_submitted) {
+      print_hold(output.text);
       if (frozen_) keep_id(first_number(output.text));
     }
-    if (output.exit.code == 0 || told || !may_be_told || has("test-only")) return end_as(output);
+    if (output.exit.code == 0 || is_submitted || !may_be_reported || has("test-only"))
+      return end_as(output);
     if (output.exit.signal) {
-      tell("sbatch was ended by a signal, and the job may be there; `squeue --me` shows it");
+      print_note("sbatch was ended by a signal, and the job may be there; `squeue --me` shows it");
       return end_as(output);
     }
     const slurm::Submission submission = slurm::submission_of(output, arguments_);
     if (const auto* const refused = std::get_if<slurm::Refused>(&submission)) {
       const std::string size = sbatch::size_hint(refused->reason, source_.text.size());
-      if (!size.empty() || !refused->hint.empty()) tell(size.empty() ? refused->hint : size);
+      if (!size.empty() || !refused->hint.empty()) print_note(size.empty() ? refused->hint : size);
       if (frozen_) frozen::discard(frozen_->folder);
       return end_as(output);
     }
     if (comment.empty() || has("clusters")) {
-      tell(
+      print_note(
           "sbatch got no answer, and the job may be there all the same; look with `squeue --me` "
           "before you submit it again");
       return end_as(output);
     }
     if (!look_up(comment)) return end_as(output);
     if (!has("wait")) return 0;
-    tell("its end is not waited for");
+    print_note("its end is not waited for");
     return end_as(output);
   }
 
@@ -422,28 +423,29 @@ class Submitter {
     return answer.substr(at, answer.find_first_not_of("0123456789", at) - at);
   }
 
-  void tell_of_hold(const std::string& answer) const {
+  void print_hold(const std::string& answer) const {
     const std::string id = first_number(answer);
     if (id.empty() || !has("hold") || has("quiet") || has("clusters")) return;
-    tell("the job is held; `scontrol release " + id + "` lets it start");
+    print_note("the job is held; `scontrol release " + id + "` lets it start");
   }
 
-  // The job is there, whatever becomes of this note.
+  // The job is there, even if this note cannot be kept.
   void keep_id(const std::string& id) const {
     try {
       if (!id.empty()) frozen::keep_job_id(frozen_->folder, id);
     } catch (const base::Error& error) {
-      tell("`regatta diff " + frozen_->job.name +
-           "` knows the job by that name only: " + base::printable(error.what()));
+      print_note(
+          "`regatta diff " + frozen_->job.name +
+          "` knows the job by this name only, not by its number: " + base::printable(error.what()));
     }
   }
 
-  // Whether the job whose answer was lost is there; it is then told as sbatch would have.
+  // Whether the job whose answer was lost is there; it is then reported as by sbatch.
   [[nodiscard]] bool look_up(const std::string& comment) const {
     const passwd* const user = ::getpwuid(::geteuid());
     const slurm::JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}};
     const slurm::SlurmCommands commands({}, {}, slurm::slurm_environment(environment_.whole));
-    tell("sbatch got no answer; looking for a job with the comment " + comment);
+    print_note("sbatch got no answer; looking for a job with the comment " + comment);
     const auto seconds = [](double value) { return std::chrono::duration<double>(value); };
     const auto begin = Timer::now();
     std::optional<Timer::time_point> first_answer;
@@ -453,7 +455,7 @@ class Submitter {
         if (!first_answer) first_answer = Timer::now();
         if (report(*answer.value, comment)) return true;
         if (Timer::now() - *first_answer >= seconds(kSettledSeconds)) {
-          tell(
+          print_note(
               "squeue shows no job with that comment, so probably none was submitted; `sacct` "
               "would show one that is over already");
           return false;
@@ -461,7 +463,7 @@ class Submitter {
       }
       std::this_thread::sleep_for(kPause);
     }
-    tell(
+    print_note(
         "Slurm does not answer; before you submit it again, look whether `squeue --me -o '%i %k'` "
         "shows that comment");
     return false;
@@ -476,7 +478,7 @@ class Submitter {
       if (number) id = std::min(id.value_or(*number), *number);
     }
     if (!id) return false;
-    tell("the job is there");
+    print_note("the job is there");
     if (frozen_) keep_id(std::to_string(*id));
     if (!has("quiet")) {
       std::cout << (has("parsable") ? "" : "Submitted batch job ") << *id << "\n" << std::flush;

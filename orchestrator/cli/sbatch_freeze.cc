@@ -58,7 +58,7 @@ std::string job_folder(const base::Path& wanted, const frozen::Frozen& tree,
   if (!is_within(wanted, tree.job.root)) {
     notes->push_back("the job runs in " + base::printable(wanted.string()) + ", which is not in " +
                      base::printable(tree.job.root.string()) +
-                     ": what it reads there is not frozen");
+                     ": files that it reads there are not frozen");
     return wanted.string();
   }
   const base::Path there = tree.folder / "tree" / wanted.lexically_relative(tree.job.root);
@@ -93,11 +93,15 @@ std::optional<frozen::FreezeRequest> freeze_request(const sbatch::SbatchCommand&
   const sbatch::GivenOption* const freeze = sbatch::find_option(asked.options, "freeze");
   if (freeze == nullptr) {
     if (sbatch::find_option(asked.options, "freeze-limit") == nullptr) return std::nullopt;
-    throw base::Error(base::Code::User, "--freeze-limit is nothing without --freeze");
+    throw base::Error(
+        base::Code::User,
+        "--freeze-limit has no effect without --freeze; add --freeze, or leave it out");
   }
   if (asked.heterogeneous) {
-    throw base::Error(base::Code::User,
-                      "--freeze is for single jobs, and this one has parts with ':' between them");
+    throw base::Error(
+        base::Code::User,
+        "--freeze is for single jobs, and this is a heterogeneous one (':' between its parts); "
+        "leave --freeze out");
   }
   frozen::FreezeRequest request;
   request.store = frozen_store(environment);

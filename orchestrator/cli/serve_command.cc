@@ -128,7 +128,7 @@ std::unique_ptr<runs::Scheduler> make_scheduler(const control::SchedulerChoice& 
   if (const auto ignored = slurm::ignored_variables(environment.whole); !ignored.empty()) {
     base::log(base::LogLevel::Warning,
               base::printable(base::join(ignored, ", ")) +
-                  " of the environment is ignored: what a job asks for stands in its run file "
+                  " of the environment is ignored: what a job asks for is in its run file "
                   "(section slurm)");
   }
   control::SlurmSettings settings{trainer, user_name(), choice.cluster};
@@ -190,7 +190,7 @@ sigset_t block_ending_signals() {
 }
 
 // The address on stdout is for programs that have started this one.
-void tell_ready(const std::string& url, const std::string& message) {
+void announce_ready(const std::string& url, const std::string& message) {
   std::printf("%s\n", url.c_str());
   std::fflush(stdout);
   base::log(base::LogLevel::Info, message);
@@ -291,10 +291,10 @@ int serve(const ServeOptions& options, const site::ProgramEnvironment& environme
                                    scheduler->name() == "local" ? nullptr : &nodes, &shared);
   controller.start();
   opening.open(api.get());
-  tell_ready(server->url(),
-             "listens on " + server->url() + " and " + site::socket_path(data).string() +
-                 "; open the page with 'regatta open'; runs in " +
-                 controller.runs_directory().string() + "; trainer " + trainer.string());
+  announce_ready(server->url(),
+                 "listens on " + server->url() + " and " + site::socket_path(data).string() +
+                     "; open the page with 'regatta open'; runs in " +
+                     controller.runs_directory().string() + "; trainer " + trainer.string());
   int received = 0;
   ::sigwait(&signals, &received);
   end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);

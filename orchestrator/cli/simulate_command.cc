@@ -36,8 +36,8 @@ struct SimulateOptions {
   double checkpoint_seconds = 0;  // that training pauses for each
   int vocabulary = 0;             // 0: of the run file, or of its dataset
   plan::GivenFigures given;
-  bool sharp = false;  // sums within the network
-  int steps = 200;     // that are drawn
+  bool sharp = false;  // reductions in the network
+  int steps = 200;     // that are simulated
   std::optional<std::uint64_t> seed;
   SimulateFormat format = SimulateFormat::Table;
   Gantt gantt = Gantt::None;
@@ -59,7 +59,9 @@ LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) 
 
 void check_options(const SimulateOptions& options) {
   if (options.run_file.empty() || options.cluster.empty()) {
-    fail("simulate needs a run file and --cluster, or --study mlperf; 'regatta simulate --help'");
+    fail(
+        "simulate needs a run file and --cluster, or --study mlperf; see 'regatta simulate "
+        "--help'");
   }
   if (options.run_file == "-" && options.cluster == "-") {
     fail("run file and cluster cannot both be stdin; name a file");
@@ -68,7 +70,7 @@ void check_options(const SimulateOptions& options) {
     fail("--nodes takes 1 to " + std::to_string(kMostCounts) + " numbers of nodes");
   }
   if (options.gantt != Gantt::None && options.format == SimulateFormat::Json) {
-    fail("--gantt is for people; leave out -o json");
+    fail("--gantt draws a picture, which -o json does not have; leave one of them out");
   }
 }
 
@@ -169,26 +171,27 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
   for (const simulate::SimulatedRun& run : runs) {
     if (run.is_measured) measured.push_back(std::to_string(run.nodes));
   }
-  notes.push_back(measured.empty() ? "sums take what NCCL's own model says, which nobody measured "
-                                     "on these machines; --measured"
-                                   : "sums were measured on " + base::join(measured, ", ") +
-                                         " nodes; on others NCCL's own model says what they take");
+  notes.push_back(measured.empty()
+                      ? "the times of collectives are modelled (NCCL's cost model), not "
+                        "measured on these machines; give a log with --measured"
+                      : "the times of collectives were measured on " + base::join(measured, ", ") +
+                            " nodes, and are modelled (NCCL's cost model) on others");
   if (options.checkpoint_seconds == 0) {
-    notes.push_back("checkpoints take no time: no --checkpoint-seconds");
+    notes.push_back("checkpoints are assumed to take no time; set --checkpoint-seconds");
   }
   if (options.mtbf_hours == 0) {
-    notes.push_back("no node fails: no --mtbf-hours");
+    notes.push_back("no node is assumed to fail; set --mtbf-hours");
   } else if (options.checkpoint_seconds > 0) {
     const double best = simulate::best_checkpoint_interval(
         options.checkpoint_seconds, last.nodes / (options.mtbf_hours * kSecondsOfHour));
     notes.push_back("on " + std::to_string(last.nodes) + " nodes a checkpoint every " +
                     base::human_seconds(best) + ", " +
                     std::to_string(std::max(1LL, std::llround(best / last.simulation.mean.step))) +
-                    " steps, would lose least");
+                    " steps, would lose the least time");
   }
   if (!options.samples_to_converge) {
     notes.push_back(
-        "the target is taken to be met after the run's steps: no "
+        "the target is assumed to be reached after the run's steps; set "
         "--samples-to-converge");
   }
   notes.push_back("buckets of the last row: " + last.simulation.plan.why);
@@ -229,8 +232,8 @@ int print_simulation(const SimulateOptions& options) {
                   [](const simulate::SimulatedRun& run) { return run.is_measured; });
   if (!options.measured.empty() && !is_measured) {
     fail(
-        "no log of --measured is of the run's collective on one of these numbers of nodes; give "
-        "--nodes that were measured, or leave it out");
+        "no log of --measured has the run's collective on one of these numbers of nodes; give "
+        "--nodes that were measured, or leave --measured out");
   }
   const simulate::SimulatedRun& last = report.runs.back();
   report.notes = notes(options, file, lengths, report.runs);

@@ -24,14 +24,14 @@ constexpr auto kAnswerPause = std::chrono::milliseconds(200);
 constexpr double kAnswerSeconds = 5;
 
 // Waits until Slurm has taken the run, or has said that it does not; says what came of it.
-int tell_answer(const Client& client, const std::string& id) {
+int report_answer(const Client& client, const std::string& id) {
   using Timer = std::chrono::steady_clock;
   const auto deadline = Timer::now() + std::chrono::duration<double>(kAnswerSeconds);
   const std::string path = "/runs/" + path_part(id);
   for (;;) {
-    const Json told = client.get(path + "/explain");
-    const std::string state = told.value("state", "");
-    const Json launches = told.value("launches", Json::array());
+    const Json explanation = client.get(path + "/explain");
+    const std::string state = explanation.value("state", "");
+    const Json launches = explanation.value("launches", Json::array());
     const Json job = launches.empty() ? Json() : launches.back().value("job", Json());
     if (state == "failed") {
       const Json error = client.get(path).value("error", Json());
@@ -42,9 +42,9 @@ int tell_answer(const Client& client, const std::string& id) {
     }
     if (job.is_string()) {
       std::cerr << "submitted as job " << base::printable(job.get<std::string>());
-    } else if (state == "queued" && told.value("waiting", Json()).is_object() &&
-               !told["waiting"].value("sentence", "").empty()) {
-      std::cerr << "queued: " << base::printable(told["waiting"].value("sentence", ""));
+    } else if (state == "queued" && explanation.value("waiting", Json()).is_object() &&
+               !explanation["waiting"].value("sentence", "").empty()) {
+      std::cerr << "queued: " << base::printable(explanation["waiting"].value("sentence", ""));
     } else if (state == "queued" || state == "starting") {
       if (Timer::now() < deadline) {
         std::this_thread::sleep_for(kAnswerPause);
@@ -93,7 +93,7 @@ class Submit : public Command {
     if (client_.format != Format::Text) return 0;
     if (run.value("scheduler", Json()) == "slurm") {
       try {
-        return tell_answer(client_.connect(), id);
+        return report_answer(client_.connect(), id);
       } catch (const base::Error&) {  // the controller went away: the run is submitted all the same
       }
     }

@@ -40,9 +40,9 @@ int show_topology(const TopoOptions& options, const site::ProgramEnvironment& en
     case TopoFormat::NcclXml: {
       const auto nodes = graph.of_kind(Kind::Node);
       if (nodes.size() != 1) {
-        throw base::Error(base::Code::User, "NCCL's file is of one machine, and there are " +
-                                                std::to_string(nodes.size()) +
-                                                "; give what belongs to one");
+        throw base::Error(base::Code::User,
+                          "NCCL's topology file describes one machine, and there are " +
+                              std::to_string(nodes.size()) + "; give the files of one");
       }
       print(topology::sources::write_nccl_xml(graph, nodes.front()));
       break;

@@ -77,7 +77,7 @@ bool has_devices(const Graph& graph, VertexIndex node) { return !graph.children(
 }  // namespace
 
 std::string topology_text(const Graph& graph) {
-  // Nodes that look alike are told once.
+  // Nodes that look alike are listed together.
   const topology::graph::Paths paths(graph);
   std::map<std::string, std::vector<std::string>> alike;
   std::vector<std::string> bare;
@@ -96,10 +96,10 @@ std::string topology_text(const Graph& graph) {
   }
   if (!bare.empty()) {
     text += (bare.size() == 1 ? "node " : plural(bare.size(), "node") + " ") + names_text(bare) +
-            "\n  nothing is known of what is in " + (bare.size() == 1 ? "it\n" : "them\n");
+            "\n  no device is known\n";
   }
   if (graph.of_kind(Kind::Fabric).empty()) {
-    return text + "no fabric is known: give a dump of ibnetdiscover or Slurm's topology\n";
+    return text + "no fabric is known; give a dump of ibnetdiscover or Slurm's topology\n";
   }
   return text + topology::fabric::fabric_text(graph);
 }

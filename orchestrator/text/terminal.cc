@@ -148,7 +148,7 @@ struct ProgressParts {
   bool metric, rate, long_words;
 };
 
-// What stands beside the bar.
+// What is shown beside the bar.
 std::string progress_text(const Json& run, const ProgressParts& parts) {
   std::string text = "step " + count(run, "step") + "/" + count(run, "steps");
   if (parts.metric && number_of(run, "value")) {

@@ -18,7 +18,7 @@ namespace regatta::orchestrator::text {
 // "[####------] step 412/4000  mlm_accuracy 0.083 of 0.098  341 samples/s  target in 35.0 s", at
 // most `width` columns: the bar goes first, then the rate and the metric; step and forecast stay.
 [[nodiscard]] std::string progress_line(const nlohmann::ordered_json& run, int width);
-// What a run came to: target reached or not, time to accuracy, throughput, checkpoint path.
+// The result of a run: target reached or not, time to accuracy, throughput, checkpoint path.
 [[nodiscard]] std::string run_summary(const nlohmann::ordered_json& run);
 
 // "12:04:31" where the program runs (TZ), of a time of the API; empty where there is none.

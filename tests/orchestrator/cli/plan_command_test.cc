@@ -156,9 +156,8 @@ TEST_F(PlanCommand, SaysWhatAStepRestsOn) {
                {"--efficiency", "0.4", "--overhead-seconds", "0", "--lengths",
                 REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv", "--explain"});
   const std::string given = plan(other).text;
-  EXPECT_THAT(given,
-              HasSubstr("It rests on this: share of the peak 40 %: as --efficiency has it."));
-  EXPECT_THAT(given, HasSubstr("It rests on this: samples are "));
+  EXPECT_THAT(given, HasSubstr("Assumption: share of the peak 40 %: as --efficiency has it."));
+  EXPECT_THAT(given, HasSubstr("Assumption: samples are "));
   EXPECT_THAT(given, testing::Not(HasSubstr("beside the rest")));
 }
 

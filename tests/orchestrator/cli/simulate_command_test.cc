@@ -85,7 +85,7 @@ TEST_F(SimulateCommand, TheSameSeedPrintsTheSame) {
   ASSERT_EQ(first.exit.code, 0) << first.errors;
   EXPECT_EQ(first.text, simulate(arguments).text);
   EXPECT_THAT(first.text, HasSubstr("on nodes of 8 NVIDIA H100"));
-  EXPECT_THAT(first.text, HasSubstr("nobody measured"));
+  EXPECT_THAT(first.text, HasSubstr("not measured on these machines"));
 }
 
 // A node of 8 B200, a batch of 768 and lengths of Wikipedia: MLPerf v5.0 published 11,442 to 11,724
@@ -225,7 +225,7 @@ TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
        "checkpoint more often"},
       {"a picture in JSON",
        {run, "--cluster", kCluster, "--gantt", "svg", "-o", "json"},
-       "leave out -o json"},
+       "which -o json does not have"},
       {"another study", {"--study", "none"}, "--study"},
   };
   for (const Row& row : rows) {
