@@ -171,6 +171,8 @@ TEST(CommandTable, UsageErrorsSayWhatWhereAndWhatToDoInOneLine) {
       {"", "'regatta' needs a command; 'regatta --help' lists the commands"},
       {"ckpt", "'regatta ckpt' needs a command; 'regatta ckpt --help' lists the commands"},
       {"dance", "'dance' is not a command; 'regatta --help' lists the commands"},
+      {"dance --help", "'dance' is not a command; 'regatta --help' lists the commands"},
+      {"--help dance", "'dance' is not a command; 'regatta --help' lists the commands"},
       {"dance ls", "'dance' is not a command; 'regatta --help' lists the commands"},
       {"ckpt lss",
        "'lss' is not a command; did you mean 'ls'? 'regatta ckpt --help' lists the commands"},
