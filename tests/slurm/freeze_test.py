@@ -175,7 +175,7 @@ def its_own_options_are_not_the_scripts(cluster):
     number, _ = project.submit("--freeze-limit=5M", "-J", "named", "--freeze", "scripts/echo.sh", "--freeze=x")
     assert cluster.wait_job(number) == "COMPLETED" and project.log(number) == "--freeze=x\n", project.log(number)
     assert cluster.job(number)["JobName"] == "named"
-    for words, sentence in ((("--freeze-limit=5M",), "nothing without --freeze"), (("--freeze", "--freeze-limit=big"), "use a size"),
+    for words, sentence in ((("--freeze-limit=5M",), "no effect without --freeze"), (("--freeze", "--freeze-limit=big"), "use a size"),
                             (("--freeze", "--freeze-limit=1K"), "--freeze-limit=SIZE"),
                             (("--freeze", "--wrap=true", ":", "--wrap=true"), "single jobs")):
         done = project.call("sbatch", *words, "scripts/echo.sh")
