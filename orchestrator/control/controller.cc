@@ -34,10 +34,26 @@ constexpr double kBlockageSeconds =
 constexpr double kUnsettledSeconds = 1;  // between two looks for runs that are not written down
 constexpr int kMostUnsettled = 100;      // taken at once
 
+// What is made is on the disk before anything is put into it; where it was there, whoever made it
+// may have been killed before that.
 void make_directories(base::FileSystem& files, const base::Path& path) {
   const base::Path parent = path.parent_path();
   if (!files.exists(parent)) make_directories(files, parent);
-  files.create_directory(path);
+  const bool made = files.create_directory(path);
+  try {
+    files.sync_directory(parent);
+  } catch (const base::Error&) {
+    if (!made) return;  // somebody else's, perhaps, and not to be opened
+    files.remove_tree(path);
+    throw;
+  }
+}
+
+// The last controller may have been killed between the row and the file.
+void write_newest_launch(OpenRun* loaded) {
+  if (!loaded->foreign.empty() || loaded->run.wanted == runs::Wanted::Observe) return;
+  if (loaded->launches.empty() || loaded->launches.back().token.empty()) return;
+  loaded->unwritten.launches.insert(loaded->launches.back().number);
 }
 
 }  // namespace
@@ -240,7 +256,10 @@ Adoption Controller::adoption() const { return {adopted_all_, found_, read_}; }
 void Controller::load_open_runs() {
   for (runs::Run& run : store_.unfinished_runs()) {
     OpenRun* const loaded = open(std::move(run));
-    loaded->unwritten.submission = loaded->run.wanted == runs::Wanted::Cancel;
+    if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
+      loaded->unwritten.submission = loaded->unwritten.state = true;
+    }
+    write_newest_launch(loaded);
   }
 }
 
@@ -253,7 +272,9 @@ void Controller::load_unsettled() {
   for (runs::Run& run : store_.unsettled_runs(kMostUnsettled)) {
     if (open_.count(run.number) > 0) continue;
     if (open_.size() > 10 * kMostUnsettled) return;
-    open(std::move(run))->unwritten.state = true;
+    OpenRun* const loaded = open(std::move(run));
+    loaded->unwritten.state = true;
+    write_newest_launch(loaded);
   }
 }
 

@@ -152,6 +152,7 @@ class Controller {
 
  private:
   void wait_for_adoption();
+  void refuse_unreadable(const std::string& run_name);
   void wait_for_first_visit(const std::string& name);
   void do_beside(const base::Path& directory, double seconds, const std::function<void()>& work);
   void make_directory(const base::Path& directory, const std::string& run_json,
@@ -231,6 +232,8 @@ class Controller {
   void take_names(const files::Outcome<std::vector<std::string>>& names);
   void adopt_some();
   void take_found(const std::string& name, const files::Outcome<std::optional<FoundRun>>& outcome);
+  void note_unadopted(const std::string& name, std::optional<base::Code> why);
+  void take_key(const std::string& key, store::NewRun* found);
   runs::RunNumber add_found(const std::string& name, const FoundRun& found);
   void look_for_new();
   void take_look(const files::Outcome<std::vector<std::string>>& names);
@@ -281,8 +284,9 @@ class Controller {
   std::map<std::string, double> forgotten_;  // ids, and since when
   std::vector<std::string> leftovers_;       // names of directories that are still to be removed
 
-  files::NameLocks changing_;  // runs, and keys of submissions
-  std::mutex wake_mutex_;      // guards the next three
+  files::NameLocks changing_;         // runs, and keys of submissions
+  std::mutex wake_mutex_;             // guards the next four
+  std::set<std::string> unreadable_;  // of unadopted_, where only their disk is to blame
   std::vector<runs::RunNumber> told_;
   std::vector<std::string> told_forgotten_;
   bool woken_ = false;

@@ -74,7 +74,11 @@ void Controller::adopt() {
   listed_ = true;
   const base::Path runs = options_.runs_directory;
   const bool begun = side_.begin<std::vector<std::string>>(
-      runs, [files = &files_, runs] { return files->list(runs); },
+      runs,
+      [files = &files_, runs] {
+        files->sync_directory(runs);  // whoever made what is found may have been killed before that
+        return files->list(runs);
+      },
       [this](files::Outcome<std::vector<std::string>> names) { take_names(names); });
   if (!begun) listed_ = false;
   adopt_some();
@@ -123,6 +127,8 @@ void Controller::adopt_some() {
     if (reading_.count(name) > 0) ++answering;
   }
   if (unread_.empty() && answering == 0) {
+    // What hangs may be a run that is to be known before another is made in its place.
+    for (const auto& [name, since] : reading_) note_unadopted(name, base::Code::Retry);
     adopted_all_ = true;
     if (found_ > 0) {
       base::log(base::LogLevel::Info, "the runs directory was read: " + std::to_string(read_) +
@@ -135,16 +141,58 @@ void Controller::take_found(const std::string& name,
                             const files::Outcome<std::optional<FoundRun>>& outcome) {
   try {
     if (outcome.error) throw base::Error(*outcome.error);
-    if (!*outcome.value || store_.run(name) || forgotten_.count(name) > 0) return;
+    if (!*outcome.value || store_.run(name) || forgotten_.count(name) > 0) {
+      return note_unadopted(name, {});
+    }
     const runs::RunNumber number = add_found(name, **outcome.value);
     open(*store_.run(number))->found = true;
     if (open_.count(number) > 0 && runs::is_over(open_.at(number).run.state))
       adopted_.insert(number);
-    unadopted_.erase(name);
+    note_unadopted(name, {});
     troubles_.settle("cannot adopt " + name);
   } catch (const base::Error& error) {
-    unadopted_.insert(name);
+    note_unadopted(name, error.code());
     troubles_.tell("cannot adopt " + name, error.what(), clock_.monotonic_seconds());
+  }
+}
+
+// why: what kept it from being adopted; nothing: it is.
+void Controller::note_unadopted(const std::string& name, std::optional<base::Code> why) {
+  const std::scoped_lock lock(wake_mutex_);
+  const bool unreadable = why == base::Code::Operator || why == base::Code::Retry;
+  if (unreadable) {
+    unreadable_.insert(name);
+  } else {
+    unreadable_.erase(name);
+  }
+  if (why) {
+    unadopted_.insert(name);
+  } else {
+    unadopted_.erase(name);
+  }
+}
+
+// Of two runs of one key the newer one is the run that its user was told of: the older one is what
+// a submission left that failed half way and could not be removed again, and does not begin.
+void Controller::take_key(const std::string& key, store::NewRun* found) {
+  const auto known = store_.submitted_with(key);
+  if (!known) {
+    found->idempotency_key = key;
+    return;
+  }
+  const std::optional<runs::Run> other = store_.run(known->id);
+  const bool older = other && found->created_utc < other->created_utc;
+  base::log(base::LogLevel::Warning,
+            "runs " + known->id + " and " + found->id + " were submitted with one key; " +
+                (older ? found->id : known->id) + ", the older one, is cancelled");
+  if (older) {
+    found->wanted = runs::Wanted::Cancel;
+  } else if (other) {
+    store_.drop_key(other->number);
+    found->idempotency_key = key;
+    if (runs::is_over(other->state)) return;
+    store_.set_wanted(other->number, runs::Wanted::Cancel);
+    wake(other->number);
   }
 }
 
@@ -163,10 +211,7 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
       submission ? submission->created_utc : found.began_utc.value_or(clock_.utc_seconds());
   run.wanted = submission ? submission->wanted : runs::Wanted::Observe;
   run.body_digest = submission ? submission->body_digest : base::digest_of(run.config);
-  if (submission && submission->idempotency_key &&
-      !store_.submitted_with(*submission->idempotency_key)) {
-    run.idempotency_key = submission->idempotency_key;
-  }
+  if (submission && submission->idempotency_key) take_key(*submission->idempotency_key, &run);
   // Of a run made by hand the journal alone decides, however often it is found: what a controller
   // noted beside it was read there, too.
   std::vector<runs::Launch> launches;
@@ -175,8 +220,10 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
     run.scheduler = submission->scheduler;
     run.after = submission->after;
     run.archived = submission->archived;
-    for (const runs::Launch& launch : launches) {
+    for (runs::Launch& launch : launches) {
       if (run.scheduler.empty()) run.scheduler = scheduler_of(launch);
+      // Another was made when this one was over, whether or not that was written down.
+      if (&launch != &launches.back()) launch.over = true;
     }
   }
   if (!launches.empty() || found.attempts > 0) {
@@ -192,10 +239,14 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
     run.failures = found.state->failures;
     run.progress_step = found.state->progress_step;
     run.settled = runs::is_over(run.state);
-    for (runs::Launch& launch : launches) launch.over = launch.number <= found.state->launch;
-    // Written when an earlier one ended: what became of the newest is known after a visit.
-    if (!launches.empty() && !launches.back().over && run.state == runs::RunState::Queued) {
+    if (!launches.empty()) launches.back().over = launches.back().number <= found.state->launch;
+    // Written when an earlier one ended, or before the run was resumed: what became of the newest
+    // is known after a visit.
+    if (!launches.empty() && !launches.back().over) {
       run.state = runs::RunState::Starting;
+      run.error.clear();
+      run.ended_utc.reset();
+      run.settled = false;
     }
   } else if (!launches.empty() && launches.back().over && !launches.back().handle.empty()) {
     const bool ended = launches.back().exit_code == 0;
@@ -212,8 +263,7 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
   if (runs::is_over(run.state)) {
     for (runs::Launch& launch : launches) launch.over = true;
   }
-  const runs::RunNumber number = store_.add_run(run);
-  for (const runs::Launch& launch : launches) store_.put_launch(number, launch);
+  const runs::RunNumber number = store_.add_run(run, launches);
   if (found_ <= kMostNamed) {
     base::log(base::LogLevel::Info, "run " + name + " was found in the runs directory");
   }

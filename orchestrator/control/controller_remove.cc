@@ -155,7 +155,7 @@ void Controller::take_forgotten() {
   for (const std::string& id : ids) {
     forgotten_[id] = now;
     known_.erase(id);
-    unadopted_.erase(id);
+    note_unadopted(id, {});
   }
   for (auto it = forgotten_.begin(); it != forgotten_.end();) {
     it = now - it->second > kForgottenSeconds ? forgotten_.erase(it) : std::next(it);

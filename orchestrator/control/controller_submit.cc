@@ -55,6 +55,7 @@ Controller::Accepted Controller::submit(const std::string& body,
   if (idempotency_key) {
     check_key(*idempotency_key);
     wait_for_adoption();
+    refuse_unreadable(asked.config.name);
     if (const auto before = submitted_before()) return {*before, false};
   }
   store::NewRun run;
@@ -104,8 +105,10 @@ runs::RunNumber Controller::add_submitted(store::NewRun* run, const plan::Submit
   } catch (const base::Error&) {
     const base::Path directory = run->directory;
     try {
-      do_beside(directory, options_.submit_seconds,
-                [files = &files_, directory] { files->remove_tree(directory); });
+      do_beside(directory, options_.submit_seconds, [files = &files_, directory] {
+        // By another name it is no run, whatever becomes of its files.
+        remove_moved(*files, move_run_away(*files, directory));
+      });
     } catch (const base::Error&) {  // why it is not in the store is what counts
     }
     throw;
@@ -137,6 +140,17 @@ void Controller::wait_for_adoption() {
                       "the runs directory is still being read, and the run of this key may be "
                       "there; try again in a moment");
   }
+}
+
+// A run of this name that cannot be read now may be the one of the key.
+void Controller::refuse_unreadable(const std::string& run_name) {
+  const std::scoped_lock lock(wake_mutex_);
+  const auto found = unreadable_.lower_bound(run_name + "-");
+  if (found == unreadable_.end() || found->rfind(run_name + "-", 0) != 0) return;
+  throw base::Error(base::Code::Retry,
+                    "the run directory " + (options_.runs_directory / *found).string() +
+                        " cannot be read, and may be of this key; mend its file system, give the "
+                        "run another name, or submit it without a key");
 }
 
 // A directory that comes after nobody waits for it any more is removed again: nobody was told of

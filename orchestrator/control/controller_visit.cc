@@ -221,6 +221,10 @@ bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* foll
   if (!was_over) return true;
   open->fresh = false;
   if (first) judge_again(open, reading);
+  if (!followed->trouble.empty()) {  // it is not read to its end, and may be later
+    schedule(open, clock_.monotonic_seconds() + kDiskPauseSeconds);
+    return false;
+  }
   // What was found to be over has no process that could write more.
   if ((!followed->read_any || (first && open->report.state == runs::ProcessState::None)) &&
       !run.drained) {

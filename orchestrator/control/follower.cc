@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -124,8 +125,11 @@ Followed Follower::take(runs::Run* run, std::vector<runs::Attempt>* attempts,
       all.trouble = part->trouble->what();
       continue;
     }
+    const bool behind =
+        std::any_of(attempts->begin(), attempts->end(),
+                    [&](const runs::Attempt& a) { return a.number > name.number && a.started; });
     const Taken taken =
-        take_part(run, &*std::find_if(attempts->begin(), attempts->end(), is_this), *part);
+        take_part(run, &*std::find_if(attempts->begin(), attempts->end(), is_this), *part, behind);
     all.read_any = all.read_any || taken.any;
     moves_axis = moves_axis || taken.moves_axis;
     all.more = all.more || (taken.any && part->more);
@@ -143,14 +147,15 @@ Followed Follower::take(runs::Run* run, std::vector<runs::Attempt>* attempts,
   return all;
 }
 
-Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt,
-                                    const JournalPart& part) {
+Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt, const JournalPart& part,
+                                    bool behind) {
   const trainer::contract::JournalChunk chunk = trainer::contract::parse_journal(part.bytes);
   if (chunk.consumed == 0) return {};
   Taken taken{true, false};
   runs::Attempt after = *attempt;
   runs::Run changed = *run;
   runs::RunSummary& summary = changed.summary;
+  const runs::RunSummary newer = summary;
   after.offset += static_cast<std::int64_t>(chunk.consumed);
   after.damaged += chunk.damaged;
   for (const trainer::contract::JournalRecord& record : chunk.records) {
@@ -166,6 +171,14 @@ Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt,
     std::visit(Apply{record, after, summary}, record.body);
     after.last_seconds = std::max(after.last_seconds, record.seconds);
     summary.last_record_utc = std::max(summary.last_record_utc, record.utc_seconds);
+  }
+  if (behind) {
+    const runs::RunSummary older = std::exchange(summary, newer);
+    if (older.checkpoint_step > newer.checkpoint_step) {
+      summary.checkpoint_step = older.checkpoint_step;
+      summary.checkpoint = older.checkpoint;
+    }
+    summary.last_record_utc = std::max(older.last_record_utc, newer.last_record_utc);
   }
   store_.append(changed, after, chunk.records);
   *attempt = after;

@@ -40,7 +40,8 @@ class Follower {
     bool any = false;
     bool moves_axis = false;  // an attempt's start or an evaluation was among it
   };
-  Taken take_part(runs::Run* run, runs::Attempt* attempt, const JournalPart& part);
+  // behind: a later attempt was read before, as this one could not be; the run is as that one says.
+  Taken take_part(runs::Run* run, runs::Attempt* attempt, const JournalPart& part, bool behind);
   void refresh_axis(runs::Run* run, const std::vector<runs::Attempt>& attempts);
   void refresh_rates(runs::Run* run);
 

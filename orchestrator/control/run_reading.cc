@@ -25,11 +25,19 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
   // the end of its run.
   if (order.submission) {
     auto submission = runs::read_submission(files, order.directory);
-    if (!submission) submission = order.submission;
-    submission->wanted = order.submission->wanted;
-    runs::write_submission(files, order.directory, *submission);
+    if (!submission || submission->wanted != order.submission->wanted) {
+      if (!submission) submission = order.submission;
+      submission->wanted = order.submission->wanted;
+      runs::write_submission(files, order.directory, *submission);
+    }
   }
-  if (order.state) runs::write_state(files, order.directory, *order.state);
+  if (order.state) {
+    const auto state = runs::read_state(files, order.directory);
+    const bool begun = order.state->launch > 0 || runs::is_over(order.state->state);
+    if (state ? *state != *order.state : begun) {
+      runs::write_state(files, order.directory, *order.state);
+    }
+  }
   for (const runs::Launch& launch : order.launches)
     runs::write_launch(files, order.directory, launch);
 }
@@ -110,7 +118,14 @@ RunReading read_run(base::FileSystem& files, const ReadingOrder& order) {
   return reading;
 }
 
-std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& directory) {
+namespace {
+
+bool is_anothers(const base::Path& directory) {
+  struct stat status {};
+  return ::stat(directory.c_str(), &status) == 0 && status.st_uid != ::geteuid();
+}
+
+std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& directory) {
   if (!files.exists(directory / "run.json")) return std::nullopt;
   const auto opened = trainer::contract::RunDirectory::open(files, directory);
   FoundRun found;
@@ -118,8 +133,7 @@ std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& di
   found.submission = runs::read_submission(files, directory);
   found.state = runs::read_state(files, directory);
   found.launches = runs::read_launches(files, directory);
-  struct stat status {};
-  if (::stat(directory.c_str(), &status) == 0 && status.st_uid != ::geteuid()) {
+  if (is_anothers(directory)) {
     // What another user wrote there starts nothing; the run is shown as one made by hand.
     found.submission.reset();
     found.state.reset();
@@ -137,6 +151,17 @@ std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& di
   } catch (const base::Error&) {  // its begin is not known
   }
   return found;
+}
+
+}  // namespace
+
+std::optional<FoundRun> read_found(base::FileSystem& files, const base::Path& directory) {
+  try {
+    return read_own(files, directory);
+  } catch (const base::Error& error) {
+    if (is_anothers(directory)) throw base::Error(base::Code::Forbidden, error.what());
+    throw;
+  }
 }
 
 }  // namespace regatta::orchestrator::control

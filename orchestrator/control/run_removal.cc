@@ -49,11 +49,11 @@ void count_files(base::UniqueFd directory, const std::string& path, int depth, c
   }
 }
 
-// False: it is not there.
-bool count_below(const base::Path& path, const Count& count) {
+// Nothing, where it is not there.
+void count_below(const base::Path& path, const Count& count) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return false;
+    if (errno == ENOENT || errno == ENOTDIR) return;
     base::throw_errno(errno, "cannot look at " + path.string());
   }
   if (S_ISLNK(status.st_mode)) {
@@ -65,7 +65,6 @@ bool count_below(const base::Path& path, const Count& count) {
   base::UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory.valid()) base::throw_errno(errno, "cannot open " + path.string());
   count_files(std::move(directory), "", 1, count);
-  return true;
 }
 
 std::uint64_t* kind_of(const std::string& path, DirectoryUse* use) {
@@ -79,7 +78,7 @@ std::uint64_t* kind_of(const std::string& path, DirectoryUse* use) {
 
 std::uint64_t bytes_below(const base::Path& path) {
   std::uint64_t sum = 0;
-  (void)count_below(path, [&](const std::string&, std::uint64_t bytes) { sum += bytes; });
+  count_below(path, [&](const std::string&, std::uint64_t bytes) { sum += bytes; });
   return sum;
 }
 
@@ -88,11 +87,12 @@ std::uint64_t bytes_below(const base::Path& path) {
 RunDirectoryLook look_at_directory(base::FileSystem& files, const base::Path& directory,
                                    double utc_seconds) {
   RunDirectoryLook look;
-  look.exists = count_below(directory, [&](const std::string& path, std::uint64_t bytes) {
+  look.exists = files.exists(directory);
+  if (!look.exists) return look;
+  count_below(directory, [&](const std::string& path, std::uint64_t bytes) {
     *kind_of(path, &look.use) += bytes;
     ++look.use.files;
   });
-  if (!look.exists) return look;
   const base::Path checkpoints = directory / "checkpoints";
   std::error_code error;
   if (std::filesystem::is_symlink(checkpoints, error)) return look;  // not the run's own
@@ -127,6 +127,9 @@ std::optional<std::string> id_of_removed(const std::string& name) {
 }
 
 void remove_moved(base::FileSystem& files, const base::Path& path) {
+  // Whoever moved it may have been killed before that was on the disk, and half a run must not come
+  // back.
+  files.sync_directory(path.parent_path());
   for (int i = 0; i < kRemovalTries; ++i) {
     try {
       files.remove_tree(path);

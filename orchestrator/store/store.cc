@@ -22,6 +22,27 @@ constexpr std::int64_t kMostNodeEvents = 20000;
 constexpr int kRequestReaders = 8;
 constexpr int kOwnReaders = 2;
 
+// What is committed while one lives is on the disk before the next step is taken: somebody was told
+// of it, or a job is started because of it. The rest is read again from the run directories, so a
+// loss of power may take it. Not within a transaction.
+class OnDisk {
+ public:
+  explicit OnDisk(Database& database) : database_(database) {
+    database_.execute("PRAGMA synchronous = FULL");
+  }
+  ~OnDisk() {
+    try {
+      database_.execute("PRAGMA synchronous = NORMAL");
+    } catch (const base::Error&) {  // slower from here on
+    }
+  }
+  OnDisk(const OnDisk&) = delete;
+  OnDisk& operator=(const OnDisk&) = delete;
+
+ private:
+  Database& database_;
+};
+
 }  // namespace
 
 void take_config(const trainer::contract::RunConfig& config, NewRun* run) {
@@ -103,8 +124,10 @@ void Store::migrate() {
   transaction.commit();
 }
 
-runs::RunNumber Store::add_run(const NewRun& run) {
+runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch>& launches) {
   const auto lock = lock_writes();
+  Transaction transaction(*writer_);
+  const runs::RunNumber number{next_run_};
   std::string after;
   for (const std::string& id : run.after) after += id + "/";
   writer_
@@ -120,7 +143,10 @@ runs::RunNumber Store::add_run(const NewRun& run) {
             run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_,
             run.metric, run.target, run.target_times_baseline)
       .run();
-  return runs::RunNumber{next_run_++};
+  for (const runs::Launch& launch : launches) write_launch(number, launch);
+  transaction.commit();
+  ++next_run_;
+  return number;
 }
 
 void Store::update_run(const runs::Run& run) {
@@ -163,6 +189,7 @@ std::unique_lock<std::mutex> Store::lock_writes() {
 
 void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted) {
   const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
   write_anyhow([&] {
     writer_
         ->prepare(
@@ -175,6 +202,7 @@ void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted) {
 
 void Store::set_archived(runs::RunNumber run, bool archived) {
   const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
   writer_->prepare("UPDATE runs SET archived = ?2 WHERE number = ?1")
       .bind(runs::row_of(run), archived)
       .run();
@@ -182,13 +210,22 @@ void Store::set_archived(runs::RunNumber run, bool archived) {
 
 void Store::set_config(runs::RunNumber run, const std::string& config) {
   const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
   writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1")
       .bind(runs::row_of(run), config)
       .run();
 }
 
+void Store::drop_key(runs::RunNumber run) {
+  const auto lock = lock_writes();
+  writer_->prepare("UPDATE runs SET idempotency_key = NULL WHERE number = ?1")
+      .bind(runs::row_of(run))
+      .run();
+}
+
 void Store::remove_run(const runs::Run& run) {
   const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
   write_anyhow([&] {
     Transaction transaction(*writer_);
     const auto remove = [&](const std::string& from) {
@@ -232,6 +269,7 @@ std::vector<StatementFigures> Store::figures() {
 
 void Store::put_launch(runs::RunNumber run, const runs::Launch& launch) {
   const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
   if (removed_.count(run) == 0) write_launch(run, launch);
 }
 

@@ -66,7 +66,9 @@ class Store : public StoreReads {
   [[nodiscard]] Snapshot snapshot() { return Snapshot(*request_readers_); }
 
   // Runs.
-  runs::RunNumber add_run(const NewRun& run);
+  // launches: of one that is found. All or nothing: a run whose launches the store has not would be
+  // started again.
+  runs::RunNumber add_run(const NewRun& run, const std::vector<runs::Launch>& launches = {});
   // All of the run but what add_run(), set_wanted() and set_config() own.
   void update_run(const runs::Run& run);
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
@@ -74,6 +76,8 @@ class Store : public StoreReads {
   void set_wanted(runs::RunNumber run, runs::Wanted wanted);
   void set_archived(runs::RunNumber run, bool archived);
   void set_config(runs::RunNumber run, const std::string& config);
+  // Its idempotency key is another run's from here on.
+  void drop_key(runs::RunNumber run);
   // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
   // another one while this object lives, and what is written for it later is not.
   void remove_run(const runs::Run& run);

@@ -250,5 +250,50 @@ TEST_F(AdoptTest, WhatIsOnlyKnownByItsJournalCannotBeCancelled) {
   EXPECT_TRUE(scheduler_.stopped.empty());
 }
 
+TEST_F(AdoptTest, NoKeyIsTakenWhileItsRunCannotBeRead) {
+  const auto submit = [this](const std::string& name) {
+    return controller_->submit("name: " + name + "\nsteps: 100\ndata: {path: /nowhere}\n",
+                               "key-of-" + name);
+  };
+  const std::string id = submit("demo").run.id;
+  const base::Path run_json = folder_.path() / "runs" / id / "run.json";
+  std::filesystem::rename(run_json, run_json.string() + ".aside");
+  std::filesystem::create_symlink("run.json", run_json);  // cannot be read
+  lose_the_store();
+  ticks();
+  try {
+    (void)submit("demo");
+    FAIL() << "another run was made";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Retry);
+    EXPECT_THAT(error.what(), HasSubstr(id + " cannot be read, and may be of this key"));
+  }
+  EXPECT_TRUE(submit("other").created) << "that one is certainly not there";
+  std::filesystem::rename(run_json.string() + ".aside", run_json);
+  pass(11);
+  EXPECT_EQ(submit("demo").run.id, id);
+  EXPECT_FALSE(submit("demo").created);
+}
+
+// Left by a submission whose row could not be written, and that could not be removed again.
+TEST_F(AdoptTest, OfTwoRunsOfOneKeyTheNewerBegins) {
+  const auto left = [this](const std::string& id, double created_utc) {
+    runs::SubmissionRecord submission{id, created_utc, runs::Wanted::Run, "key", "digest"};
+    submission.scheduler = scheduler_.name();
+    make(id, {{runs::kSubmissionName, runs::submission_text(submission)}});
+  };
+  left("demo-1", 2);
+  left("demo-2", 3);
+  left("demo-3", 1);
+  lose_the_store();
+  ticks(6);
+  EXPECT_EQ(state("demo-1"), runs::RunState::Cancelled);
+  EXPECT_EQ(state("demo-2"), runs::RunState::Starting);
+  EXPECT_EQ(state("demo-3"), runs::RunState::Cancelled);
+  ASSERT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_EQ(scheduler_.launches[0].run_directory.filename(), "demo-2");
+  EXPECT_EQ(store_->submitted_with("key")->id, "demo-2");
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator

@@ -492,5 +492,26 @@ TEST_F(RebuildTest, WhatCannotBeReadCanBeEnded) {
   EXPECT_EQ(state(id), runs::RunState::Stopping);
 }
 
+// It was resumed, and the disk could not be written then.
+TEST_F(RebuildTest, AStateFromBeforeTheNewestLaunchDecidesNothing) {
+  const std::string id = submit();
+  ticks();
+  const base::Path state_json = base::Path(run(id).directory) / "state.json";
+  end(static_cast<int>(trainer::contract::ExitCode::Stopped));
+  ticks(4);
+  ASSERT_EQ(state(id), runs::RunState::Stopped);
+  const std::string before = base::posix_file_system().read(state_json, 65536);
+  ASSERT_TRUE(controller_->resume(id));
+  ticks(4);
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  tests::write_file(state_json, before);
+  scheduler_.end(handle(), 0);
+  lose_the_store();
+  ticks(4);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_TRUE(store_->launches(run(id).number).front().over);
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator

@@ -377,6 +377,26 @@ TEST_F(ControllerTest, JudgesByTheWholeJournal) {
 }
 
 // A store that takes launches and not runs shows what is written together.
+TEST_F(ControllerTest, AJournalThatCannotBeReadAtTheEndIsReadLater) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.step(1, 1);
+  const base::Path aside = journal.path().string() + ".aside";
+  std::filesystem::rename(journal.path(), aside);
+  std::filesystem::create_directory(journal.path());  // cannot be read
+  scheduler_.end("h1", 0);
+  ticks(10);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  std::filesystem::remove(journal.path());
+  std::filesystem::rename(aside, journal.path());
+  clock_.now += 10;
+  ticks();
+  EXPECT_EQ(run(id).summary.step, 1);
+  EXPECT_TRUE(store_->unfinished_runs().empty());
+}
+
 TEST_F(ControllerTest, TheEndOfALaunchIsStoredWithWhatFollowsFromIt) {
   const std::string id = submit();
   ticks();

@@ -152,6 +152,30 @@ TEST_F(FollowerTest, ReadsAttemptsInOrderHoweverLateItComes) {
   EXPECT_EQ(run_.summary.step, 2);
 }
 
+TEST_F(FollowerTest, AnAttemptThatIsReadLateSetsNothingBack) {
+  JournalAuthor first(directory_, 1000);
+  first.start(1);
+  first.step(2, 1);
+  first.step(3, 2);
+  first.checkpoint(4, 2);
+  const base::Path aside = first.path().string() + ".aside";
+  std::filesystem::rename(first.path(), aside);
+  std::filesystem::create_directory(first.path());  // cannot be read
+  JournalAuthor second(directory_, 1010);
+  second.start(1, 2);
+  second.step(2, 3);
+  EXPECT_NE(follow().trouble, "");
+  EXPECT_EQ(run_.summary.step, 3);
+  EXPECT_EQ(run_.summary.checkpoint_step, -1);
+  std::filesystem::remove(first.path());
+  std::filesystem::rename(aside, first.path());
+  EXPECT_EQ(follow().trouble, "");
+  EXPECT_EQ(run_.summary.step, 3);
+  EXPECT_EQ(run_.summary.samples, 24);
+  EXPECT_EQ(run_.summary.checkpoint_step, 2) << "the newest that there is";
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{3, 1, 2}));
+}
+
 TEST_F(FollowerTest, RefreshComputesWhatACrashLeftOut) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
