@@ -61,6 +61,48 @@ bool has_more(base::FileSystem& files, const trainer::contract::RunDirectory& di
   return text.find('\n') != std::string::npos;
 }
 
+// What had ended stays ended: its state was written down, or its newest launch says so. Else the
+// journal of its newest launch decides, whatever was written of that.
+void take_state(const FoundRun& found, store::NewRun* run, std::vector<runs::Launch>* launches) {
+  if (!launches->empty() || found.attempts > 0) {
+    run->state = runs::RunState::Starting;  // until its journal is read
+  } else if (run->wanted != runs::Wanted::Run) {
+    run->state =
+        run->wanted == runs::Wanted::Cancel ? runs::RunState::Stopping : runs::RunState::Stopped;
+  }
+  if (found.state) {
+    run->state = found.state->state;
+    run->error = found.state->error;
+    run->ended_utc = found.state->ended_utc;
+    run->failures = found.state->failures;
+    run->progress_step = found.state->progress_step;
+    run->settled = runs::is_over(run->state);
+    if (!launches->empty()) launches->back().over = launches->back().number <= found.state->launch;
+    // Written when an earlier one ended, or before the run was resumed: what became of the newest
+    // is known after a visit.
+    if (!launches->empty() && !launches->back().over) {
+      run->state = runs::RunState::Starting;
+      run->error.clear();
+      run->ended_utc.reset();
+      run->settled = false;
+    }
+  } else if (!launches->empty() && launches->back().over && !launches->back().handle.empty()) {
+    const bool ended = launches->back().exit_code == 0;
+    run->state = ended                                 ? runs::RunState::Succeeded
+                 : run->wanted == runs::Wanted::Cancel ? runs::RunState::Cancelled
+                                                       : runs::RunState::Stopped;
+    run->ended_utc = launches->back().ended_utc;
+    if (run->state == runs::RunState::Stopped) {
+      run->error =
+          "its last attempt had ended when the controller's store was lost; `regatta resume` lets "
+          "it go on";
+    }
+  }
+  if (runs::is_over(run->state)) {
+    for (runs::Launch& launch : *launches) launch.over = true;
+  }
+}
+
 }  // namespace
 
 // A directory in which somebody may train by hand.
@@ -196,8 +238,6 @@ void Controller::take_key(const std::string& key, store::NewRun* found) {
   }
 }
 
-// What had ended stays ended: its state was written down, or its newest launch says so. Else the
-// journal of its newest launch decides, whatever was written of that.
 runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& found) {
   check_name(name);
   const trainer::contract::RunConfig config =
@@ -226,43 +266,7 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
       if (&launch != &launches.back()) launch.over = true;
     }
   }
-  if (!launches.empty() || found.attempts > 0) {
-    run.state = runs::RunState::Starting;  // until its journal is read
-  } else if (run.wanted != runs::Wanted::Run) {
-    run.state =
-        run.wanted == runs::Wanted::Cancel ? runs::RunState::Stopping : runs::RunState::Stopped;
-  }
-  if (found.state) {
-    run.state = found.state->state;
-    run.error = found.state->error;
-    run.ended_utc = found.state->ended_utc;
-    run.failures = found.state->failures;
-    run.progress_step = found.state->progress_step;
-    run.settled = runs::is_over(run.state);
-    if (!launches.empty()) launches.back().over = launches.back().number <= found.state->launch;
-    // Written when an earlier one ended, or before the run was resumed: what became of the newest
-    // is known after a visit.
-    if (!launches.empty() && !launches.back().over) {
-      run.state = runs::RunState::Starting;
-      run.error.clear();
-      run.ended_utc.reset();
-      run.settled = false;
-    }
-  } else if (!launches.empty() && launches.back().over && !launches.back().handle.empty()) {
-    const bool ended = launches.back().exit_code == 0;
-    run.state = ended                                ? runs::RunState::Succeeded
-                : run.wanted == runs::Wanted::Cancel ? runs::RunState::Cancelled
-                                                     : runs::RunState::Stopped;
-    run.ended_utc = launches.back().ended_utc;
-    if (run.state == runs::RunState::Stopped) {
-      run.error =
-          "its last attempt had ended when the controller's store was lost; `regatta resume` lets "
-          "it go on";
-    }
-  }
-  if (runs::is_over(run.state)) {
-    for (runs::Launch& launch : launches) launch.over = true;
-  }
+  take_state(found, &run, &launches);
   const runs::RunNumber number = store_.add_run(run, launches);
   if (found_ <= kMostNamed) {
     base::log(base::LogLevel::Info, "run " + name + " was found in the runs directory");

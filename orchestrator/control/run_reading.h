@@ -64,8 +64,8 @@ struct FoundRun {
   std::optional<double> began_utc;  // of the first record of the first attempt
   int attempts = 0;
 };
-// Nothing where there is no run. Code::Forbidden where the directory is another user's and cannot be
-// read.
+// Nothing where there is no run. Code::Forbidden where the directory is another user's and cannot
+// be read.
 [[nodiscard]] std::optional<FoundRun> read_found(base::FileSystem& files,
                                                  const base::Path& directory);
 
