@@ -127,9 +127,10 @@ void Controller::adopt() {
 }
 
 void Controller::take_names(const files::Outcome<std::vector<std::string>>& names) {
+  listed_ = false;  // again, unless all of this succeeds
+  unread_.clear();
   if (!names.value) {
     troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
-    listed_ = false;
     return;
   }
   const std::vector<std::string> ids = store_.ids();
@@ -140,7 +141,7 @@ void Controller::take_names(const files::Outcome<std::vector<std::string>>& name
   }
   take_leftovers(*names.value);
   found_ = static_cast<std::int64_t>(unread_.size());
-  names_taken_ = true;
+  listed_ = names_taken_ = true;
 }
 
 void Controller::adopt_some() {

@@ -265,5 +265,31 @@ TEST_F(ResumeTest, CanBeCancelledBeforeItHasBegun) {
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
+TEST_F(ResumeTest, WhatAKilledControllerHadTakenUpIsWrittenDownByTheNext) {
+  const std::string id = submit();
+  ticks();
+  controller_->cancel(id);
+  ticks();
+  scheduler_.end(handle(), 24);
+  ticks(4);
+  ASSERT_EQ(state(id), runs::RunState::Cancelled);
+  const base::Path path = run(id).directory;
+  const std::string submission = base::posix_file_system().read(path / "submission.json", 65536);
+  const std::string recorded = base::posix_file_system().read(path / "state.json", 65536);
+  EXPECT_TRUE(controller_->resume(id));
+  scheduler_.away = "Slurm does not answer";
+  ticks();
+  ASSERT_EQ(state(id), runs::RunState::Queued);
+  close();
+  tests::write_file(path / "submission.json", submission);  // as if it had been killed before
+  tests::write_file(path / "state.json", recorded);
+  open();
+  ticks(4);
+  lose_the_store();
+  scheduler_.away.clear();
+  ticks(4);
+  EXPECT_EQ(state(id), runs::RunState::Starting);
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator

@@ -1,5 +1,5 @@
-// The controller in many simulated worlds (world.h). A failure prints its seed;
-// REGATTA_SEED=N repeats it, with its story.
+// The controller in many simulated worlds (world.h). A failure tells its seed, and what happened;
+// REGATTA_SEED=N repeats it with its whole story, REGATTA_WORLDS=N lives in as many.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,8 +11,15 @@
 namespace regatta::tests::simulation {
 namespace {
 
+constexpr std::size_t kToldLines = 60;
+
+std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
 // The story's end, and what was violated; "" when nothing was.
-std::string live(std::uint64_t seed, Tally* tally, std::size_t lines = 60) {
+std::string live(std::uint64_t seed, Tally* tally, std::size_t lines) {
   World world(seed);
   std::string outcome;
   try {
@@ -23,37 +30,49 @@ std::string live(std::uint64_t seed, Tally* tally, std::size_t lines = 60) {
     for (std::size_t i = first; i < story.size(); ++i) outcome += story[i] + "\n";
     outcome += "REGATTA_SEED=" + std::to_string(seed) + ": " + violation.what();
   }
-  const Tally& one = world.tally();
-  tally->kills += one.kills;
-  tally->power_losses += one.power_losses;
-  tally->store_losses += one.store_losses;
-  tally->submissions += one.submissions;
-  tally->jobs += one.jobs;
-  tally->steps += one.steps;
+  tally->add(world.tally());
   return outcome;
 }
 
-TEST(Simulation, HoldsInManyWorlds) {
-  base::start_log("simulation", base::LogLevel::Error);
-  const char* const given = std::getenv("REGATTA_SEED");
-  const char* const count = std::getenv("REGATTA_WORLDS");
-  const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  const std::uint64_t worlds = given != nullptr   ? 1
-                               : count != nullptr ? std::strtoull(count, nullptr, 10)
-                                                  : 200;
+void live_in(std::uint64_t worlds) {
+  const bool repeats = std::getenv("REGATTA_SEED") != nullptr;
+  base::start_log("simulation", repeats ? base::LogLevel::Info : base::LogLevel::Error,
+                  repeats ? "" : "/dev/null");
+  const std::uint64_t first = number_in("REGATTA_SEED", 1);
+  const std::uint64_t count = repeats ? 1 : number_in("REGATTA_WORLDS", worlds);
   const auto begin = std::chrono::steady_clock::now();
   Tally tally;
-  for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
-    const std::string outcome = live(seed, &tally, given != nullptr ? 1000000 : 60);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const std::string outcome = live(seed, &tally, repeats ? SIZE_MAX : kToldLines);
     ASSERT_TRUE(outcome.empty()) << outcome;
   }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   std::printf(
-      "%llu worlds in %.1f s: %d kills, %d power losses, %d lost stores, %d jobs, %lld "
-      "steps\n",
-      static_cast<unsigned long long>(worlds), seconds, tally.kills, tally.power_losses,
+      "%llu worlds in %.1f s: %d kills, %d power losses, %d lost stores, %d jobs, "
+      "%lld steps at which one may be killed\n",
+      static_cast<unsigned long long>(count), time.count(), tally.kills, tally.power_losses,
       tally.store_losses, tally.jobs, static_cast<long long>(tally.steps));
+  if (count < 20) return;
+  EXPECT_GT(tally.kills, 5 * static_cast<int>(count)) << "the worlds are too friendly";
+  EXPECT_GT(tally.power_losses, static_cast<int>(count));
+  EXPECT_GT(tally.store_losses, static_cast<int>(count) / 2);
+  EXPECT_GT(tally.jobs, 2 * static_cast<int>(count));
+}
+
+// REGATTA_REPETITIONS: percent of the worlds that all tests live in.
+TEST(Simulation, HoldsInManyWorlds) {
+  live_in(REGATTA_SLOW ? 14 * number_in("REGATTA_REPETITIONS", 10) : 30);
+}
+
+TEST(Simulation, TheSameSeedIsTheSameWorld) {
+  for (const std::uint64_t seed : {7, 21}) {
+    World one(seed), other(seed);
+    one.live();
+    other.live();
+    EXPECT_EQ(one.told(), other.told());
+    EXPECT_EQ(one.tally().steps, other.tally().steps);
+    EXPECT_GT(one.story().size(), 20U);
+  }
 }
 
 }  // namespace

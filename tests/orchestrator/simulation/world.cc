@@ -32,6 +32,23 @@ World::World(std::uint64_t seed)
 
 World::~World() { close(); }
 
+void Tally::add(const Tally& other) {
+  kills += other.kills;
+  power_losses += other.power_losses;
+  store_losses += other.store_losses;
+  jobs += other.jobs;
+  steps += other.steps;
+}
+
+std::string World::told() const {
+  std::string text;
+  for (const std::string& line : story_) {
+    const std::size_t at = line.find(".tmp-");
+    text += line.substr(0, at) + "\n";
+  }
+  return text;
+}
+
 void World::tell(const std::string& what) {
   char time[32];
   std::snprintf(time, sizeof time, "%9.2f  ", clock_.now.load());
@@ -219,7 +236,6 @@ void World::submit(Wish* wish) {
   if (!accepted || !answered) return;
   wish->refused = false;
   tell("submit " + wish->key + ": " + accepted->run.id);
-  ++tally_.submissions;
   if (!wish->id.empty() && wish->id != accepted->run.id) {
     violated("key " + wish->key + " was of run " + wish->id + ", and now is of " +
              accepted->run.id + account());
@@ -333,7 +349,12 @@ void World::come_to_rest() {
       if (wish->id.empty() && !wish->refused) submit(wish.get());
       taken &= !wish->id.empty() || wish->refused;
     }
-    if (clock_.now > end) violated("it does not come to rest:" + account());
+    if (clock_.now > end) {
+      violated(std::string("it does not come to rest") +
+               (controller_->adoption().done ? "" : ", as not all is adopted") +
+               (store_->unsettled_runs(1).empty() ? "" : ", as not all is written down") + ":" +
+               account());
+    }
     if (!taken) continue;
     if (at_rest()) break;
   }
@@ -349,7 +370,7 @@ void World::come_to_rest() {
 
 // Waits for a run that will not succeed by itself.
 bool World::waits_in_vain(const runs::Run& run) {
-  return run.state == runs::RunState::Queued &&
+  return run.state == runs::RunState::Queued && store_->launches(run.number).empty() &&
          std::any_of(run.after.begin(), run.after.end(), [&](const std::string& id) {
            const auto other = store_->run(id);
            return !other ||
@@ -441,10 +462,12 @@ std::string World::account() const {
   for (const std::string& id : store_->ids()) {
     const runs::Run run = *store_->run(id);
     if (disk_.find(run.directory) == nullptr) continue;  // removed, but for its row
-    text += "\n" + id + ": " + runs::name_of(run.state) + " '" + run.error + "' failures " +
-            std::to_string(run.failures) + " progress " + std::to_string(run.progress_step) +
-            " step " + std::to_string(run.summary.step) + " checkpoint " +
-            std::to_string(run.summary.checkpoint_step) + " samples " +
+    // How the last attempt of a cancelled run ended is not known where its launch was lost.
+    const bool cancelled = run.state == runs::RunState::Cancelled;
+    text += "\n" + id + ": " + runs::name_of(run.state) + " '" + (cancelled ? "" : run.error) +
+            "' failures " + std::to_string(run.failures) + " progress " +
+            std::to_string(run.progress_step) + " step " + std::to_string(run.summary.step) +
+            " checkpoint " + std::to_string(run.summary.checkpoint_step) + " samples " +
             std::to_string(run.summary.samples) + " launches";
     for (const runs::Launch& launch : store_->launches(run.number)) {
       if (launch.over && launch.handle.empty()) continue;  // never was a job

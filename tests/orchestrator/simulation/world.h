@@ -31,8 +31,10 @@ class Violation : public std::runtime_error {
 
 struct Tally {
   int kills = 0, power_losses = 0, store_losses = 0;
-  int submissions = 0, jobs = 0, refusals = 0;
+  int jobs = 0;
   std::int64_t steps = 0;  // changes that controllers made to the world
+
+  void add(const Tally& other);
 };
 
 class World {
@@ -46,6 +48,8 @@ class World {
   [[nodiscard]] const Tally& tally() const { return tally_; }
   // What happened, a line each.
   [[nodiscard]] const std::vector<std::string>& story() const { return story_; }
+  // The story without random names of temporary files, which are the system's.
+  [[nodiscard]] std::string told() const;
 
  private:
   // What a user has asked for under one key, and what they were told.
