@@ -124,25 +124,50 @@ TrainLoop::~TrainLoop() {
   if (failed) communicator_.abandon();
 }
 
-// The gradient of the step's half alone, with the step's masks, before the step begins: h, negated,
-// so that adding the step's own leaves the difference.
-void TrainLoop::measure_half(const std::vector<samples::PackedBatch>& half, std::int64_t step,
-                             const model::LossScale& scale) {
-  if (options_.beat) options_.beat(step, watch::Phase::Forward);
-  model_.zero_gradients();
-  reducer_.begin(scale.factor, 0);
-  for (const samples::PackedBatch& batch : half) {
-    model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(model::Mode::Training, needed_weights());
-    model_.backward();
-  }
-  reducer_.finish();
-  noise_probe_->keep_half();
-}
+contract::StepRecord TrainLoop::step(std::int64_t step) {
+  contract::StepRecord record;
+  record.step = step;
+  StepTimer timer(clock_, options_.beat, step);
 
-model::Bert::Needed TrainLoop::needed_weights() {
-  if (!gatherer_.is_busy()) return nullptr;
-  return [this](int begin, int end) { gatherer_.finish(begin, end); };
+  // dataset shards → sampler → balancer → collator: one step ahead, on another thread
+  timer.enter(watch::Phase::Data);
+  const samples::BatchPrefetcher::Taken taken = prefetcher_.take(step);
+  record.input_stalled = taken.stalled;
+  const LossScales scales = agree_on_scales(taken.step);
+  timer.lap(&record.data_seconds);
+  const bool measures = measures_noise_of(step);
+  if (measures) measure_half(taken.step, step, scales.half, timer);
+  timer.lap(&record.statistics_seconds);
+
+  // model forward/backward; where they overlap, buckets ⇄ communicator, too
+  sum_gradients(taken.step, scales.step, &timer, &record);
+
+  // buckets ⇄ communicator: what is left of it
+  timer.enter(watch::Phase::Reduce);
+  reducer_.finish();
+  record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
+  timer.lap(&record.reduce_seconds);
+  if (measures) noise_probe_->measure(step - 1);
+  timer.lap(&record.statistics_seconds);
+
+  // optimizer
+  timer.enter(watch::Phase::Optimizer);
+  update(scales.step, &record);
+  timer.lap(&record.optimizer_seconds);
+
+  // what all ranks did and ask for: for the run journal, and for checkpoints
+  record.seconds = timer.seconds();
+  const StepExchange all = exchange(communicator_.host(), local_step(taken.step, record));
+  record.seconds = timer.seconds();
+  agreed_ = all.flags;
+  pace_ = all.pace;
+  pace_.disturbed = pace_.disturbed || measures;
+  if (measures) observe_noise(scales.half.masked, scales.step);
+  describe(all, scales.step, &record);
+  if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
+    diverge(record, taken.step.batches, scales.step);
+  }
+  return record;
 }
 
 // sampler → balancer → collator: this rank's share of the step, packed.
@@ -167,79 +192,10 @@ bool TrainLoop::measures_noise_of(std::int64_t step) const {
   return measures_noise(config_) && step % config_.statistics_every == 0;
 }
 
-contract::StepRecord TrainLoop::step(std::int64_t step) {
-  contract::StepRecord record;
-  record.step = step;
-  const double start = clock_.monotonic_seconds();
-  double mark = start;
-  const auto lap = [&](double* phase) {
-    const double now = clock_.monotonic_seconds();
-    *phase += now - mark;
-    mark = now;
-  };
-  const auto enter = [&](watch::Phase phase) {
-    if (options_.beat) options_.beat(step, phase);
-  };
-
-  enter(watch::Phase::Data);
-  const samples::BatchPrefetcher::Taken taken = prefetcher_.take(step);
-  const std::vector<samples::PackedBatch>& batches = taken.step.batches;
-  record.input_stalled = taken.stalled;
-  const contract::BatchSizes sizes = sizes_of(batches);
-  const auto [scale, half_scale] = agree_on_scales(sizes, sizes_of(taken.step.half));
-  lap(&record.data_seconds);
-  const bool measures = measures_noise_of(step);
-  if (measures) measure_half(taken.step.half, step, half_scale);
-  lap(&record.statistics_seconds);
-
-  model_.zero_gradients();
-  model_.reset_statistics();
-  reducer_.begin(scale.factor, start);
-  for (const samples::PackedBatch& batch : batches) {
-    enter(watch::Phase::Forward);
-    model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(model::Mode::Training, needed_weights());
-    lap(&record.forward_seconds);
-    enter(watch::Phase::Backward);
-    const bool overlap = &batch == &batches.back() && reducer_.overlaps();
-    model_.backward(overlap ? [this](int tensors) { reducer_.ready(tensors); }
-                            : model::Bert::Ready(nullptr));
-    lap(&record.backward_seconds);
-  }
-  enter(watch::Phase::Reduce);
-  reducer_.finish();
-  record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
-  lap(&record.reduce_seconds);
-  if (measures) noise_probe_->measure(step - 1);
-  lap(&record.statistics_seconds);
-
-  enter(watch::Phase::Optimizer);
-  record.learning_rate = learning_rate(config_.optimizer, config_.steps, step);
-  update(step, record.learning_rate, scale.factor);
-  float* results = results_.floats();
-  model_.read_statistics(results);
-  optimizer_.read_squared_norm(results + kSumCount);
-  device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
-  lap(&record.optimizer_seconds);
-
-  record.seconds = clock_.monotonic_seconds() - start;
-  const std::vector<RankStep> ranks = tell(what_this_rank_did(
-      sizes, model::Bert::statistics_of(results), taken.step.moved_bytes, record));
-  record.gradient_norm = std::sqrt(static_cast<double>(results[kSumCount])) / scale.factor;
-  record.seconds = clock_.monotonic_seconds() - start;
-  pace_.disturbed = pace_.disturbed || measures;
-  if (measures) observe_noise(half_scale.masked, scale);
-  describe(ranks, scale, &record);
-  if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
-    diverge(record, batches, scale);
-  }
-  return record;
-}
-
-// Of the step, and of the half that is measured alone, negated; by what all ranks counted.
-std::pair<model::LossScale, model::LossScale> TrainLoop::agree_on_scales(
-    const contract::BatchSizes& step, const contract::BatchSizes& half) {
-  double masked[] = {static_cast<double>(step.masked), static_cast<double>(half.masked)};
+// By what all ranks counted. The half's is negative (measure_half).
+TrainLoop::LossScales TrainLoop::agree_on_scales(const samples::StepBatches& batches) {
+  double masked[] = {static_cast<double>(sizes_of(batches.batches).masked),
+                     static_cast<double>(sizes_of(batches.half).masked)};
   communicator_.host().all_reduce_sum(masked, 2);
   const auto count = [](double x) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
@@ -249,96 +205,93 @@ std::pair<model::LossScale, model::LossScale> TrainLoop::agree_on_scales(
           {count(masked[1]), config_.batch_size / 2, -factor}};
 }
 
-void TrainLoop::diverge(const contract::StepRecord& record,
-                        const std::vector<samples::PackedBatch>& batches,
-                        const model::LossScale& scale) {
-  gatherer_.finish_all();
-  const NotFinite first = first_not_finite(device_, communicator_.host(), model_,
-                                           {record.step, batches, scale, optimizer_.pieces()});
-  const std::string where = to_text(first, communicator_.ranks());
-  throw Diverged(std::string(std::isfinite(record.loss) ? "the gradient" : "the loss") +
-                     " is not finite at step " + std::to_string(record.step) +
-                     (where.empty() ? "" : " (first: " + where + ")"),
-                 record.step, first);
+// The gradient of the step's half alone, with the step's masks, before the step begins: h, negated,
+// so that adding the step's own leaves the difference.
+void TrainLoop::measure_half(const samples::StepBatches& batches, std::int64_t step,
+                             const model::LossScale& scale, const StepTimer& timer) {
+  timer.enter(watch::Phase::Forward);
+  model_.zero_gradients();
+  reducer_.begin(scale.factor, 0);
+  for (const samples::PackedBatch& batch : batches.half) {
+    model_.upload(batch, static_cast<std::int32_t>(step), scale);
+    model_.forward(model::Mode::Training, needed_weights());
+    model_.backward();
+  }
+  reducer_.finish();
+  noise_probe_->keep_half();
 }
 
-TrainLoop::RankStep TrainLoop::what_this_rank_did(const contract::BatchSizes& sizes,
-                                                  const model::Statistics& statistics,
-                                                  std::int64_t moved_bytes,
-                                                  const contract::StepRecord& record) const {
-  RankStep mine;
+model::Bert::Needed TrainLoop::needed_weights() {
+  if (!gatherer_.is_busy()) return nullptr;
+  return [this](int begin, int end) { gatherer_.finish(begin, end); };
+}
+
+void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::LossScale& scale,
+                              StepTimer* timer, contract::StepRecord* record) {
+  model_.zero_gradients();
+  model_.reset_statistics();
+  reducer_.begin(scale.factor, timer->start());
+  for (const samples::PackedBatch& batch : batches.batches) {
+    timer->enter(watch::Phase::Forward);
+    model_.upload(batch, static_cast<std::int32_t>(record->step), scale);
+    model_.forward(model::Mode::Training, needed_weights());
+    timer->lap(&record->forward_seconds);
+    timer->enter(watch::Phase::Backward);
+    const bool overlap = &batch == &batches.batches.back() && reducer_.overlaps();
+    model_.backward(overlap ? [this](int tensors) { reducer_.ready(tensors); }
+                            : model::Bert::Ready(nullptr));
+    timer->lap(&record->backward_seconds);
+  }
+}
+
+// With sharded state, new weights are on their way to the next forward afterwards.
+void TrainLoop::update(const model::LossScale& scale, contract::StepRecord* record) {
+  record->learning_rate = learning_rate(config_.optimizer, config_.steps, record->step);
+  gatherer_.finish_all();  // what no forward of this step has asked for
+  optimizer_.update(model_, {record->step, record->learning_rate, scale.factor});
+  if (config_.sharding.optimizer) {
+    gatherer_.launch();
+    if (!config_.sharding.overlap_gather) gatherer_.finish_all();
+  }
+  float* results = results_.floats();
+  model_.read_statistics(results);
+  optimizer_.read_squared_norm(results + kSumCount);
+  device_.wait_host(device_.record(kCompute));  // the one point where the host reads results
+}
+
+LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
+                                const contract::StepRecord& record) const {
+  const contract::BatchSizes sizes = sizes_of(batches.batches);
+  const model::Statistics statistics = model::Bert::statistics_of(results_.floats());
+  LocalStep mine;
   mine.mlm_loss = statistics.mlm_loss;
   mine.nsp_loss = statistics.nsp_loss;
-  mine.samples = static_cast<double>(sizes.samples);
-  mine.tokens = static_cast<double>(sizes.tokens);
-  mine.masked = static_cast<double>(sizes.masked);
   mine.flops = contract::training_flops(model_.shape(), sizes);
-  mine.moved_bytes = static_cast<double>(moved_bytes);
   mine.seconds = record.seconds;
-  mine.input_stalled = record.input_stalled ? 1 : 0;
-  const StepFlags wishes = options_.wishes ? options_.wishes() : StepFlags{};
-  mine.stop = wishes.stop ? 1 : 0;
-  mine.checkpoint = wishes.checkpoint ? 1 : 0;
-  mine.fenced = wishes.fenced ? 1 : 0;
-  mine.out_of_time = wishes.out_of_time ? 1 : 0;
-  mine.writing = wishes.writing ? 1 : 0;
-  mine.write_failed = wishes.write_failed ? 1 : 0;
+  mine.samples = sizes.samples;
+  mine.tokens = sizes.tokens;
+  mine.masked = sizes.masked;
+  mine.moved_bytes = batches.moved_bytes;
+  mine.input_stalled = record.input_stalled;
+  if (options_.wishes) mine.flags = options_.wishes();
   return mine;
 }
 
-// optimizer; with sharded state, on its way to the next forward.
-void TrainLoop::update(std::int64_t step, double learning_rate, double loss_scale) {
-  gatherer_.finish_all();  // what no forward of this step has asked for
-  optimizer_.update(model_, {step, learning_rate, loss_scale});
-  if (!config_.sharding.optimizer) return;
-  gatherer_.launch();
-  if (!config_.sharding.overlap_gather) gatherer_.finish_all();
-}
-
-std::vector<TrainLoop::RankStep> TrainLoop::tell(const RankStep& mine) {
-  std::vector<RankStep> ranks(static_cast<std::size_t>(communicator_.ranks()));
-  communicator_.host().all_gather(&mine, sizeof mine, ranks.data());
-  agreed_ = {};
-  pace_ = {};
-  for (const RankStep& rank : ranks) {
-    pace_.seconds = std::max(pace_.seconds, rank.seconds);
-    pace_.flops = std::max(pace_.flops, rank.flops);
-    pace_.disturbed = pace_.disturbed || rank.input_stalled > 0 || rank.writing > 0;
-    agreed_.stop = agreed_.stop || rank.stop > 0;
-    agreed_.checkpoint = agreed_.checkpoint || rank.checkpoint > 0;
-    agreed_.fenced = agreed_.fenced || rank.fenced > 0;
-    agreed_.out_of_time = agreed_.out_of_time || rank.out_of_time > 0;
-    agreed_.writing = agreed_.writing || rank.writing > 0;
-    agreed_.write_failed = agreed_.write_failed || rank.write_failed > 0;
-  }
-  return ranks;
-}
-
-void TrainLoop::describe(const std::vector<RankStep>& ranks, const model::LossScale& scale,
+void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
                          contract::StepRecord* record) {
-  RankStep sum;
-  double most_tokens = 0;
-  for (const RankStep& rank : ranks) {
-    sum.mlm_loss += rank.mlm_loss;
-    sum.nsp_loss += rank.nsp_loss;
-    sum.samples += rank.samples;
-    sum.tokens += rank.tokens;
-    sum.masked += rank.masked;
-    sum.flops += rank.flops;
-    sum.moved_bytes += rank.moved_bytes;
-    most_tokens = std::max(most_tokens, rank.tokens);
-  }
-  record->mlm_loss = sum.mlm_loss / static_cast<double>(scale.masked);
-  record->nsp_loss = sum.nsp_loss / static_cast<double>(scale.samples);
+  record->mlm_loss = all.mlm_loss / static_cast<double>(scale.masked);
+  record->nsp_loss = all.nsp_loss / static_cast<double>(scale.samples);
   record->loss = record->mlm_loss + record->nsp_loss;
   record->loss_scale = scale.factor;
+  const float squared_norm = results_.floats()[kSumCount];
+  record->gradient_norm = std::sqrt(static_cast<double>(squared_norm)) / scale.factor;
   record->skipped = !std::isfinite(record->gradient_norm);
-  record->samples = static_cast<std::int64_t>(sum.samples);
-  record->tokens = static_cast<std::int64_t>(sum.tokens);
-  record->masked = static_cast<std::int64_t>(sum.masked);
-  record->flops = sum.flops;
-  record->moved_bytes = static_cast<std::int64_t>(sum.moved_bytes);
-  record->imbalance = most_tokens * static_cast<double>(ranks.size()) / std::max(1.0, sum.tokens);
+  record->samples = all.samples;
+  record->tokens = all.tokens;
+  record->masked = all.masked;
+  record->flops = all.flops;
+  record->moved_bytes = all.moved_bytes;
+  record->imbalance = all.imbalance;
   GradientReducer::Spans spans = reducer_.spans();
   record->bucket_launched = std::move(spans.launched);
   record->bucket_finished = std::move(spans.finished);
@@ -383,6 +336,19 @@ void TrainLoop::describe_noise(contract::StepRecord* record) const {
     record->raw_noise_scale_low = interval->low;
     record->raw_noise_scale_high = interval->high;
   }
+}
+
+void TrainLoop::diverge(const contract::StepRecord& record,
+                        const std::vector<samples::PackedBatch>& batches,
+                        const model::LossScale& scale) {
+  gatherer_.finish_all();
+  const NotFinite first = first_not_finite(device_, communicator_.host(), model_,
+                                           {record.step, batches, scale, optimizer_.pieces()});
+  const std::string where = to_text(first, communicator_.ranks());
+  throw Diverged(std::string(std::isfinite(record.loss) ? "the gradient" : "the loss") +
+                     " is not finite at step " + std::to_string(record.step) +
+                     (where.empty() ? "" : " (first: " + where + ")"),
+                 record.step, first);
 }
 
 contract::EvalRecord TrainLoop::evaluate(const std::vector<samples::Sample>& samples,

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,9 +26,10 @@
 #include "trainer/step/noise_probe.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/snapshot.h"
+#include "trainer/step/step_exchange.h"
 #include "trainer/step/step_pace.h"
+#include "trainer/step/step_timer.h"
 #include "trainer/step/weight_gatherer.h"
-#include "trainer/watch/watchdog.h"
 
 namespace regatta::trainer::step {
 
@@ -46,19 +46,11 @@ namespace regatta::trainer::step {
 [[nodiscard]] model::BertOptions bert_options(const contract::RunConfig& config,
                                               const device::Device& device);
 
-// What changes control flow. Each rank says what it wants, and all act on what any wanted, at the
-// same step (design decision 11).
-struct StepFlags {
-  bool stop = false, checkpoint = false, fenced = false;
-  bool out_of_time = false;
-  bool writing = false, write_failed = false;  // of the checkpoint under way
-};
-
 struct TrainLoopOptions {
   double peak_flops = 0;          // per second, all ranks; 0: mfu is not told
   bool peak_is_measured = false;  // it is raised by a step that computes faster
-  // Called as each phase begins, and at the end of each step; both may be empty.
-  std::function<void(std::int64_t step, watch::Phase)> beat;
+  Beat beat;
+  // What this rank asks for, at the end of each step; may be empty.
   std::function<StepFlags()> wishes;
 };
 
@@ -87,7 +79,7 @@ class TrainLoop {
 
   // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks.
   contract::StepRecord step(std::int64_t step);
-  // What any rank wanted in the last step.
+  // What any rank asked for in the last step.
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
   // How long it took; the same on all ranks.
   [[nodiscard]] const StepPace& pace() const { return pace_; }
@@ -113,35 +105,29 @@ class TrainLoop {
   void snapshot(Snapshot* to);
 
  private:
-  // What each rank tells the others about a step; doubles, so that they travel as they are.
-  struct RankStep {
-    double mlm_loss = 0, nsp_loss = 0, samples = 0, tokens = 0, masked = 0, flops = 0;
-    double moved_bytes = 0, stop = 0, checkpoint = 0, fenced = 0;
-    double writing = 0, write_failed = 0, out_of_time = 0;
-    double seconds = 0, input_stalled = 0;
-  };
-
+  // The parts of step(), in its order.
   [[nodiscard]] samples::StepBatches collect_micro_batches(std::int64_t step);
   [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
+  struct LossScales {
+    model::LossScale step, half;
+  };
+  [[nodiscard]] LossScales agree_on_scales(const samples::StepBatches& batches);
+  void measure_half(const samples::StepBatches& batches, std::int64_t step,
+                    const model::LossScale& scale, const StepTimer& timer);
   [[nodiscard]] model::Bert::Needed needed_weights();
-  [[nodiscard]] std::pair<model::LossScale, model::LossScale> agree_on_scales(
-      const contract::BatchSizes& step, const contract::BatchSizes& half);
-  void measure_half(const std::vector<samples::PackedBatch>& half, std::int64_t step,
-                    const model::LossScale& scale);
+  void sum_gradients(const samples::StepBatches& batches, const model::LossScale& scale,
+                     StepTimer* timer, contract::StepRecord* record);
+  void update(const model::LossScale& scale, contract::StepRecord* record);
+  [[nodiscard]] LocalStep local_step(const samples::StepBatches& batches,
+                                     const contract::StepRecord& record) const;
+  void describe(const StepExchange& all, const model::LossScale& scale,
+                contract::StepRecord* record);
   void observe_noise(std::int64_t half_masked, const model::LossScale& scale);
   void describe_noise(contract::StepRecord* record) const;
-  void update(std::int64_t step, double learning_rate, double loss_scale);
-  [[nodiscard]] RankStep what_this_rank_did(const contract::BatchSizes& sizes,
-                                            const model::Statistics& statistics,
-                                            std::int64_t moved_bytes,
-                                            const contract::StepRecord& record) const;
-  // Tells the others, and agrees with them: what each rank did.
-  [[nodiscard]] std::vector<RankStep> tell(const RankStep& mine);
-  void describe(const std::vector<RankStep>& ranks, const model::LossScale& scale,
-                contract::StepRecord* record);
   [[noreturn]] void diverge(const contract::StepRecord& record,
                             const std::vector<samples::PackedBatch>& batches,
                             const model::LossScale& scale);
+
   void load_moment(device::View moment, const float* from);
   // With an array of the bucket's size; waits for all at the end.
   void for_each_bucket(const std::function<void(const ArenaSlice&, device::View whole)>& body);
