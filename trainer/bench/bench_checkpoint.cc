@@ -113,8 +113,8 @@ class SavingRun {
         table_(contract::make_tensor_table(config.model)),
         directory_(contract::RunDirectory::create(files(), directory, contract::to_json(config))),
         fence_(directory_, directory_.take_epoch()),
-        keeper_(files(), clock, directory_, fence_, config, table_, "random",
-                directory_.create_attempt().execution, device.description()),
+        keeper_({files(), clock, directory_, fence_, config, table_, "random",
+                 directory_.create_attempt().execution, device.description()}),
         loop_(device, communicator_, clock, config, plan_of(table_), std::move(samples), wishes()) {
   }
   SavingRun(const SavingRun&) = delete;

@@ -407,8 +407,8 @@ ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
       contract::RunDirectory::create(files, staged.path() / "run", contract::to_json(run.config));
   run.config.model = run.shape;
   const contract::TensorTable table = contract::make_tensor_table(run.shape);
-  run::CheckpointKeeper keeper(files, clock, directory, contract::Fence(directory, 0), run.config,
-                               table, run.dataset.fingerprint(), base::random_hex(8));
+  run::CheckpointKeeper keeper({files, clock, directory, contract::Fence(directory, 0), run.config,
+                                table, run.dataset.fingerprint(), base::random_hex(8)});
   const contract::CheckpointRecord written =
       keeper.write(imported.step, imported.state.whole(table), std::nullopt).front();
   if (written.status != "written") throw Error(Code::Operator, written.message);

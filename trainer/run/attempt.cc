@@ -30,20 +30,20 @@ constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
 constexpr double kSlowDisk = 200e6;
 
 // The run file, with what it leaves to the dataset and to the machine filled in.
-contract::RunConfig complete_config(const contract::RunDirectory& directory,
-                                    const data::Dataset& dataset, contract::RunConfig config,
-                                    const TrainingRunOptions& options, int ranks_per_node) {
+contract::RunConfig complete_config(const AttemptContext& context, const data::Dataset& dataset) {
+  contract::RunConfig config = context.config;
+  const int ranks_per_node = context.group.ranks_per_node();
   const int pieces = static_cast<int>(dataset.vocabulary().size());
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
     throw base::Error(
         base::Code::User,
-        (directory.path() / "run.json").string() + ": model.vocabulary is " +
+        (context.directory.path() / "run.json").string() + ": model.vocabulary is " +
             std::to_string(config.model.vocabulary) + ", but the dataset has " +
             std::to_string(pieces) +
             " pieces; leave the key out or prepare the data with the right vocabulary");
   }
   config.model.vocabulary = pieces;
-  if (options.threads > 0) config.threads = options.threads;
+  if (context.options.threads > 0) config.threads = context.options.threads;
   if (config.threads == 0) config.threads = std::max(1, base::usable_cores() / ranks_per_node);
   config.ranks_per_node = ranks_per_node;
   return config;
@@ -96,141 +96,144 @@ topology::plan::Plan plan_of(base::FileSystem& files, const contract::RunDirecto
   return plan;
 }
 
+// For the copies of the state that the ranks of a node make.
+void check_memory(double bytes) {
+  const auto available = base::available_memory();
+  if (!available || bytes <= static_cast<double>(*available)) return;
+  throw base::Error(base::Code::Operator,
+                    "checkpoints need " + base::human_bytes(static_cast<std::uint64_t>(bytes)) +
+                        " of memory for copies of the state, this machine has " +
+                        base::human_bytes(*available) +
+                        " left; use more memory, or more ranks with sharding.optimizer: true");
+}
+
 }  // namespace
 
-AttemptRunner::Inputs::Inputs(const AttemptRunner& attempt, const contract::RunConfig& parsed)
-    : dataset(data::Dataset::open(parsed.data.path)),
-      config(complete_config(attempt.directory_, dataset, parsed, attempt.options_,
-                             attempt.group_.ranks_per_node())),
+AttemptRunner::Inputs::Inputs(const AttemptContext& context)
+    : dataset(data::Dataset::open(context.config.data.path)),
+      config(complete_config(context, dataset)),
       training(dataset, data::Split::Training, config.data, config.seed, config.shuffle_labels),
       evaluation(samples::evaluation_samples(dataset, config.data, config.evaluate_samples)),
       baseline(samples::constant_guess_accuracy(evaluation)),
       device(plugins::make_device({config.device, config.dtype, config.attention, config.threads,
-                                   attempt.group_.local_rank()},
-                                  attempt.options_.place)) {
-  (void)step::bert_options(config,
-                           *device);  // throws where the device does not compute in this type
+                                   context.group.local_rank()},
+                                  context.options.place)) {
+  // Throws where the device does not compute in this type.
+  (void)step::bert_options(config, *device);
 }
 
-AttemptRunner::AttemptRunner(base::FileSystem& files, base::Clock& clock,
-                             const contract::RunDirectory& directory,
-                             const contract::AttemptName& name, const contract::Fence& fence,
-                             JournalWriter& journal, plugins::RankGroup& group,
-                             const contract::RunConfig& config, const TrainingRunOptions& options)
-    : files_(files),
-      clock_(clock),
-      directory_(directory),
-      name_(name),
-      fence_(fence),
-      journal_(journal),
-      group_(group),
-      config_(config),
-      options_(options) {}
+AttemptRunner::AttemptRunner(const AttemptContext& context)
+    : context_(context),
+      inputs_(load_inputs(context)),
+      config_(inputs_->config),
+      device_(*inputs_->device),
+      communicator_(join(context, device_)),
+      table_(contract::make_tensor_table(config_.model)),
+      peak_flops_(peak_flops()),
+      plan_(agreed_plan()),
+      hosts_(ranks::texts_of_ranks(context.group.host(), host_name(context.options.variables))),
+      watchdog_(make_watchdog()),
+      loop_(device_, communicator_, context.clock, config_, plan_,
+            samples::stream_of(inputs_->training), loop_options()),
+      keeper_({context.files, context.clock, context.directory, context.fence, config_, table_,
+               inputs_->dataset.fingerprint(), context.name.execution, device_.description()}),
+      writers_(config_.sharding.optimizer ? std::max(1, communicator_.parts()) : 1),
+      node_bytes_(snapshot_bytes_of_node()),
+      snapshot_(reserve_snapshot()),
+      deadline_(make_deadline()),
+      start_(load_state(std::nullopt)),
+      learning_(context.files, context.clock, context.group.host(), context.directory, config_,
+                table_, plan_, plan_situation()),
+      writer_(keeper_, context.group.host(), context.clock, writers_,
+              start_.step > 0 ? start_.step : -1),
+      target_(target_value(config_, inputs_->baseline)) {
+  take_up(start_.rollbacks);
+  plan_.buckets = learning_.buckets();
+  if (learning_.may_change()) loop_.cut(plan_.buckets);
+}
 
 contract::EndRecord AttemptRunner::run() {
-  begin_ = clock_.monotonic_seconds();
-  journal_.write(contract::PhaseRecord{"loading"});
-  std::unique_ptr<Inputs> inputs;
-  ranks::together(group_.host(), [&] { inputs = std::make_unique<Inputs>(*this, config_); });
-  ranks::same_everywhere(group_.host(), "the dataset's fingerprint", inputs->dataset.fingerprint());
-  config_ = inputs->config;
-  evaluation_ = std::move(inputs->evaluation);
-  target_ = target_value(config_, inputs->baseline);
-
-  device::Device& device = *inputs->device;
-  ranks::Communicator& real = group_.communicator(device, !device.is_on_host());
-  ranks::Communicator& communicator = options_.around ? options_.around(real) : real;
-  if (!group_.tuner_warning().empty())
-    journal_.write(contract::WarningRecord{group_.tuner_warning()});
-  device_ = &device;
-  communicator_ = &communicator;
-  const double peak = peak_flops(device);
-  const contract::TensorTable table = contract::make_tensor_table(config_.model);
-  topology::plan::Plan plan = agreed_plan(table, device);
-  hosts_ = ranks::texts_of_ranks(group_.host(), host_name(options_.variables));
-  const std::unique_ptr<watch::Watchdog> watchdog = make_watchdog();
-  watchdog_ = watchdog.get();
-  step::TrainLoopOptions options;
-  options.peak_flops = peak;
-  options.peak_is_measured = config_.peak_tflops == 0;
-  options.wishes = [this] { return wishes(); };
-  if (watchdog_ != nullptr) {
-    options.beat = [this](std::int64_t step, watch::Phase phase) { watchdog_->beat(step, phase); };
-  }
-  step::TrainLoop loop(device, communicator, clock_, config_, plan,
-                       samples::stream_of(inputs->training), std::move(options));
-  loop_ = &loop;
-  CheckpointKeeper keeper(files_, clock_, directory_, fence_, config_, table,
-                          inputs->dataset.fingerprint(), name_.execution, device.description());
-  keeper_ = &keeper;
-  // The writer's thread ends before the loop whose state it writes.
-  struct Ending {
-    AttemptRunner* attempt;
-    ~Ending() {
-      attempt->writer_.reset();
-      attempt->snapshot_.reset();
-    }
-  } const ending{this};
-  const int writers = prepare_snapshot(table);
-  const Resumed start = load_state(std::nullopt);
-  take_up(start.rollbacks);
-  learn_plan(table, start, &plan);
-  writer_.emplace(keeper, group_.host(), clock_, writers, start.step > 0 ? start.step : -1);
   if (writes()) {
     plugins::write_environment(
-        files_, directory_.attempt_path(name_) / "environment.json",
-        {options_.place.program, device.description(), contract::name_of(config_.dtype),
-         config_.ranks, config_.threads, inputs->dataset.fingerprint(),
-         contract::model_fingerprint(config_.model), slurm_job(options_.variables)});
-    announce(*inputs, table, plan, start, peak);
+        context_.files, context_.directory.attempt_path(context_.name) / "environment.json",
+        {context_.options.place.program, device_.description(), contract::name_of(config_.dtype),
+         config_.ranks, config_.threads, inputs_->dataset.fingerprint(),
+         contract::model_fingerprint(config_.model), slurm_job(context_.options.variables)});
+    announce();
   }
-  return train(start.step);
+  return train(start_.step);
+}
+
+std::unique_ptr<AttemptRunner::Inputs> AttemptRunner::load_inputs(const AttemptContext& context) {
+  context.journal.write(contract::PhaseRecord{"loading"});
+  std::unique_ptr<Inputs> inputs;
+  ranks::together(context.group.host(), [&] { inputs = std::make_unique<Inputs>(context); });
+  ranks::same_everywhere(context.group.host(), "the dataset's fingerprint",
+                         inputs->dataset.fingerprint());
+  return inputs;
+}
+
+ranks::Communicator& AttemptRunner::join(const AttemptContext& context, device::Device& device) {
+  ranks::Communicator& real = context.group.communicator(device, !device.is_on_host());
+  if (!context.group.tuner_warning().empty()) {
+    context.journal.write(contract::WarningRecord{context.group.tuner_warning()});
+  }
+  return context.options.around ? context.options.around(real) : real;
 }
 
 // Of all ranks: what the run file says, or as fast as each rank's device multiplies.
-double AttemptRunner::peak_flops(device::Device& device) const {
+double AttemptRunner::peak_flops() const {
   double peak = config_.peak_tflops * 1e12;
-  if (peak == 0) peak = device::product_flops(device, clock_, step::compute_dtype(config_.dtype));
-  group_.host().all_reduce_sum(&peak, 1);
+  if (peak == 0) {
+    peak = device::product_flops(device_, context_.clock, step::compute_dtype(config_.dtype));
+  }
+  context_.group.host().all_reduce_sum(&peak, 1);
   return peak;
 }
 
 // Rank 0's, so that a file that changes while ranks start cannot part them.
-topology::plan::Plan AttemptRunner::agreed_plan(const contract::TensorTable& table,
-                                                const device::Device& device) const {
+topology::plan::Plan AttemptRunner::agreed_plan() const {
   std::string text;
-  ranks::together(group_.host(), [&] {
-    if (writes())
-      text = topology::plan::to_json(
-          plan_of(files_, directory_, config_, table, !device.is_on_host()));
+  ranks::together(context_.group.host(), [&] {
+    if (!writes()) return;
+    text = topology::plan::to_json(
+        plan_of(context_.files, context_.directory, config_, table_, !device_.is_on_host()));
   });
-  return topology::plan::parse_plan(ranks::text_of_rank_0(group_.host(), text), "rank 0's plan",
-                                    static_cast<int>(table.tensors.size()));
+  return topology::plan::parse_plan(ranks::text_of_rank_0(context_.group.host(), text),
+                                    "rank 0's plan", static_cast<int>(table_.tensors.size()));
+}
+
+step::TrainLoopOptions AttemptRunner::loop_options() {
+  step::TrainLoopOptions options;
+  options.peak_flops = peak_flops_;
+  options.peak_is_measured = config_.peak_tflops == 0;
+  options.wishes = [this] { return wishes(); };
+  if (watchdog_ != nullptr) {
+    options.beat = [this](std::int64_t step, watch::Phase phase) { beat(step, phase); };
+  }
+  return options;
 }
 
 // What the run starts with beside its plan: what it, or another one on the like, has found before.
-void AttemptRunner::learn_plan(const contract::TensorTable& table, const Resumed& start,
-                               topology::plan::Plan* plan) {
+step::PlanSituation AttemptRunner::plan_situation() const {
   step::PlanSituation situation;
-  situation.communicator = communicator_->library();
-  situation.device = ranks::text_of_rank_0(group_.host(), device_->description());
-  situation.first_step = start.step;
-  situation.standard = step::default_buckets(config_, table, !device_->is_on_host());
-  situation.kept = start.plan;
-  learning_.emplace(files_, clock_, group_.host(), directory_, config_, table, *plan, situation);
-  plan->buckets = learning_->buckets();
-  if (learning_->may_change()) loop_->cut(plan->buckets);
+  situation.communicator = communicator_.library();
+  situation.device = ranks::text_of_rank_0(context_.group.host(), device_.description());
+  situation.first_step = start_.step;
+  situation.standard = step::default_buckets(config_, table_, !device_.is_on_host());
+  situation.kept = start_.plan;
+  return situation;
 }
 
 // All ranks know the same of the step, so all have the same buckets in the next.
 void AttemptRunner::learn_from_step(std::int64_t done, bool was_writing) {
-  if (!learning_->is_trying()) return;
-  step::StepPace pace = loop_->pace();
+  if (!learning_.is_trying()) return;
+  step::StepPace pace = loop_.pace();
   pace.disturbed = pace.disturbed || was_writing;
-  const std::optional<contract::TrialRecord> found = learning_->observe(done, pace);
-  loop_->cut(learning_->buckets());
+  const std::optional<contract::TrialRecord> found = learning_.observe(done, pace);
+  loop_.cut(learning_.buckets());
   if (!found) return;
-  journal_.write(*found);
+  context_.journal.write(*found);
   if (writes()) base::log(base::LogLevel::Info, "buckets: " + found->why);
 }
 
@@ -241,11 +244,12 @@ std::unique_ptr<watch::Watchdog> AttemptRunner::make_watchdog() {
   const auto trip = [this](const watch::Trip& why) { give_up(why); };
   const auto report = [this](const contract::HeartbeatRecord& record) {
     try {
-      journal_.write(record);
+      context_.journal.write(record);
     } catch (const Fenced&) {  // the training thread finds out, too
     }
   };
-  auto watchdog = std::make_unique<watch::Watchdog>(group_.host(), clock_, options, trip, report);
+  auto watchdog = std::make_unique<watch::Watchdog>(context_.group.host(), context_.clock, options,
+                                                    trip, report);
   watchdog->beat(0, watch::Phase::Loading);
   return watchdog;
 }
@@ -257,81 +261,118 @@ void AttemptRunner::give_up(const watch::Trip& trip) {
   end.reason = "failed";
   end.exit_code = static_cast<int>(contract::ExitCode::Retry);
   end.message = trip.why;
-  journal_.write_end(end);
+  context_.journal.write_end(end);
   if (trip.hangs) {
     const auto blamed = static_cast<std::size_t>(trip.rank);
     watch::HangPlaces places;
-    places.report = directory_.attempt_path(name_) / "hang.json";
-    if (const char* request = options_.variables(watch::kDumpRequestVariable))
+    places.report = context_.directory.attempt_path(context_.name) / "hang.json";
+    if (const char* request = context_.options.variables(watch::kDumpRequestVariable))
       places.request = request;
-    watch::report_hang(
-        files_, clock_, places,
-        watch::hang_json(trip, blamed < hosts_.size() ? hosts_[blamed] : "", group_.rank()));
+    watch::report_hang(context_.files, context_.clock, places,
+                       watch::hang_json(trip, blamed < hosts_.size() ? hosts_[blamed] : "",
+                                        context_.group.rank()));
   }
   try {
     // Rank 0, whose word this is otherwise, may be the one that stands still.
-    leave_exit_code(options_.variables, end.exit_code);
+    leave_exit_code(context_.options.variables, end.exit_code);
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning, error.what());
   }
   std::_Exit(end.exit_code);
 }
 
+void AttemptRunner::beat(std::int64_t step, watch::Phase phase) {
+  if (watchdog_ != nullptr) watchdog_->beat(step, phase);
+}
+
 step::StepFlags AttemptRunner::wishes() {
   const Requests requests = take_requests();
   // A rank alone finds out when it journals the step; several must leave together.
-  const bool fenced = config_.ranks > 1 && writes() && !fence_.holds();
-  const CheckpointWriter::Progress progress = writer_->progress();
+  const bool fenced = config_.ranks > 1 && writes() && !context_.fence.holds();
+  const CheckpointWriter::Progress progress = writer_.progress();
   step::StepFlags flags;
   flags.stop = requests.stop;
   flags.checkpoint = requests.checkpoint;
   flags.fenced = fenced;
-  flags.out_of_time = writes() && deadline_.is_due(clock_.monotonic_seconds());
+  flags.out_of_time = writes() && deadline_.is_due(context_.clock.monotonic_seconds());
   flags.writing = progress.writing;
   flags.write_failed = progress.failed;
   return flags;
 }
 
+std::vector<step::StatePiece> AttemptRunner::shard_pieces() const {
+  return has_shard() ? loop_.pieces() : std::vector<step::StatePiece>();
+}
+
+// Ranks of a node share its memory.
+double AttemptRunner::snapshot_bytes_of_node() const {
+  const double needed =
+      has_shard() ? static_cast<double>(step::Snapshot::bytes(table_, shard_pieces(), writes()))
+                  : 0.0;
+  std::vector<double> all(static_cast<std::size_t>(config_.ranks));
+  context_.group.host().all_gather(&needed, sizeof needed, all.data());
+  const auto first = static_cast<std::ptrdiff_t>(context_.group.rank() / config_.ranks_per_node *
+                                                 config_.ranks_per_node);
+  const auto last = std::min<std::ptrdiff_t>(config_.ranks, first + config_.ranks_per_node);
+  return std::accumulate(all.begin() + first, all.begin() + last, 0.0);
+}
+
+std::unique_ptr<step::Snapshot> AttemptRunner::reserve_snapshot() const {
+  std::unique_ptr<step::Snapshot> snapshot;
+  ranks::together(context_.group.host(), [&] { check_memory(node_bytes_); });
+  ranks::together(context_.group.host(), [&] {
+    if (!has_shard()) return;
+    snapshot = std::make_unique<step::Snapshot>(device_, table_, shard_pieces(),
+                                                context_.group.rank(), writers_, writes());
+  });
+  return snapshot;
+}
+
+Deadline AttemptRunner::make_deadline() const {
+  if (!context_.options.deadline_utc) return {};
+  const double left = *context_.options.deadline_utc - context_.clock.utc_seconds();
+  return {context_.clock.monotonic_seconds() + left, node_bytes_ / kSlowDisk};
+}
+
 Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at) {
-  const contract::TensorTable& table = loop_->model().table();
   Resumed start;
   std::optional<step::Snapshot> other;  // where this rank's own snapshot is of a part only
   step::TrainingState first;
   step::StateShard state;
-  ranks::together(group_.host(), [&] {
+  ranks::together(context_.group.host(), [&] {
     if (!writes()) return;
-    const bool whole = step::is_whole(snapshot_->shard(), table);
-    if (!whole) other.emplace(*device_, table, step::whole_state(table), 0, 1, true);
+    const bool whole = step::is_whole(snapshot_->shard(), table_);
+    if (!whole) other.emplace(device_, table_, step::whole_state(table_), 0, 1, true);
     step::Snapshot& into = whole ? *snapshot_ : *other;
     std::vector<contract::CheckpointRecord> skipped;
     const std::optional<Resumed> resumed = diverged_at
-                                               ? keeper_->load_before(*diverged_at, &into, &skipped)
-                                               : keeper_->load(&into, &skipped);
-    tell_skipped(skipped, resumed.has_value());
+                                               ? keeper_.load_before(*diverged_at, &into, &skipped)
+                                               : keeper_.load(&into, &skipped);
+    report_skipped(skipped, resumed.has_value());
     if (resumed) {
       start = *resumed;
       state = into.shard();
     } else {
-      first.parameters = model::initial_weights(table, config_.seed, config_.threads);
-      state = first.whole(table);
+      first.parameters = model::initial_weights(table_, config_.seed, config_.threads);
+      state = first.whole(table_);
     }
   });
-  loop_->load(state);
+  loop_.load(state);
   std::int64_t header[2] = {start.step, std::ssize(start.rollbacks)};
-  group_.host().broadcast(header, sizeof header, 0);
+  context_.group.host().broadcast(header, sizeof header, 0);
   start.step = header[0];
   start.rollbacks.resize(static_cast<std::size_t>(header[1]));
   if (header[1] > 0) {
-    group_.host().broadcast(start.rollbacks.data(),
-                            header[1] * static_cast<std::int64_t>(sizeof(Rollback)), 0);
+    context_.group.host().broadcast(start.rollbacks.data(),
+                                    header[1] * static_cast<std::int64_t>(sizeof(Rollback)), 0);
   }
   return start;
 }
 
-void AttemptRunner::tell_skipped(const std::vector<contract::CheckpointRecord>& skipped,
-                                 bool found_another) {
+void AttemptRunner::report_skipped(const std::vector<contract::CheckpointRecord>& skipped,
+                                   bool found_another) {
   for (const contract::CheckpointRecord& record : skipped) {
-    journal_.write(record);
+    context_.journal.write(record);
     base::log(base::LogLevel::Warning,
               "checkpoint " + record.name + " is passed over: " + record.message);
   }
@@ -340,19 +381,17 @@ void AttemptRunner::tell_skipped(const std::vector<contract::CheckpointRecord>& 
                            std::to_string(skipped.size()) +
                            " passed over): training begins anew; stop it where one of them can be "
                            "restored";
-  journal_.write(contract::WarningRecord{text});
+  context_.journal.write(contract::WarningRecord{text});
   base::log(base::LogLevel::Warning, text);
 }
 
-void AttemptRunner::announce(const Inputs& inputs, const contract::TensorTable& table,
-                             const topology::plan::Plan& plan, const Resumed& start,
-                             double peak_flops) {
+void AttemptRunner::announce() {
   contract::StartRecord record;
-  record.attempt = name_.number;
-  record.execution = name_.execution;
-  record.epoch = fence_.epoch();
+  record.attempt = context_.name.number;
+  record.execution = context_.name.execution;
+  record.epoch = context_.fence.epoch();
   record.process = getpid();
-  const char* launcher = options_.variables(kLauncherVariable);
+  const char* launcher = context_.options.variables(kLauncherVariable);
   if (launcher != nullptr) record.process = base::parse_integer(launcher).value_or(getpid());
   record.host = host_name({});
   for (std::size_t rank = 0; rank < hosts_.size();
@@ -360,28 +399,28 @@ void AttemptRunner::announce(const Inputs& inputs, const contract::TensorTable& 
     record.hosts.push_back(hosts_[rank]);
   }
   record.version = REGATTA_VERSION;
-  record.parameters = table.parameter_count;
+  record.parameters = table_.parameter_count;
   record.steps = config_.steps;
   record.batch_size = config_.batch_size;
   record.ranks = config_.ranks;
   record.ranks_per_node = config_.ranks_per_node;
-  record.device = inputs.device->description();
-  record.peak_flops = peak_flops;
+  record.device = device_.description();
+  record.peak_flops = peak_flops_;
   if (config_.ranks > 1) {
-    for (const step::ArenaSlice& slice : step::slices_of(table, plan.buckets)) {
+    for (const step::ArenaSlice& slice : step::slices_of(table_, plan_.buckets)) {
       record.bucket_bytes.push_back(4 * slice.size);
     }
   }
-  record.first_step = start.step;
-  record.checkpoint = start.name;
+  record.first_step = start_.step;
+  record.checkpoint = start_.name;
   record.metric = contract::metric_of(config_);
   record.target = target_;
-  record.baseline = inputs.baseline;
-  journal_.write(record);
+  record.baseline = inputs_->baseline;
+  context_.journal.write(record);
   base::log(base::LogLevel::Info,
-            start.name.empty()
-                ? "training " + std::to_string(table.parameter_count) + " parameters from scratch"
-                : "resumed from " + start.name);
+            start_.name.empty()
+                ? "training " + std::to_string(table_.parameter_count) + " parameters from scratch"
+                : "resumed from " + start_.name);
 }
 
 // Once, of a figure in the run file that cannot be the device's.
@@ -392,7 +431,7 @@ void AttemptRunner::warn_of_peak(double mfu) {
   text << "statistics.peak_tflops is " << config_.peak_tflops << ", and a rank computes at "
        << std::setprecision(3) << mfu * config_.peak_tflops
        << ", so MFU is more than 100 %; set it to the device's peak, or leave it out";
-  journal_.write(contract::WarningRecord{text.str()});
+  context_.journal.write(contract::WarningRecord{text.str()});
 }
 
 contract::EndRecord AttemptRunner::train(std::int64_t done) {
@@ -400,34 +439,34 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
   if (done == 0 || evaluation_due(done)) {
     if (evaluate(done) && config_.stop_at_target) return finish("target", done);
   }
-  journal_.write(contract::PhaseRecord{"training"});
+  context_.journal.write(contract::PhaseRecord{"training"});
   while (done < config_.steps) {
-    const bool was_writing = writer_->step_under_way() >= 0;
+    const bool was_writing = writer_.step_under_way() >= 0;
     contract::StepRecord step;
     try {
-      step = loop_->step(++done);
+      step = loop_.step(++done);
     } catch (const step::Diverged& error) {  // on all ranks; what was being written is told, too
-      journal(writer_->settle());
+      journal(writer_.settle());
       const std::optional<std::int64_t> back = go_back(error);
       if (!back) return diverged(error);
       done = *back;
       // What was wanted at the step that did not count.
-      const step::StepFlags& agreed = loop_->agreed();
+      const step::StepFlags& agreed = loop_.agreed();
       if (agreed.fenced) throw Fenced{};
       if (agreed.stop) return finish("stopped", done);
       if (agreed.out_of_time) return finish("deadline", done);
       continue;
     }
-    if (!learning_->has_first_buckets()) {  // the start record's
+    if (!learning_.has_first_buckets()) {  // the start record's
       step.bucket_launched.clear();
       step.bucket_finished.clear();
     }
-    journal_.write(step);
+    context_.journal.write(step);
     warn_of_peak(step.mfu);
-    const step::StepFlags& agreed = loop_->agreed();
+    const step::StepFlags& agreed = loop_.agreed();
     if (agreed.fenced) throw Fenced{};
     learn_from_step(done, was_writing);
-    journal(writer_->follow({agreed.writing, agreed.write_failed}));
+    journal(writer_.follow({agreed.writing, agreed.write_failed}));
     if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
       return finish("target", done);
     }
@@ -444,55 +483,18 @@ bool AttemptRunner::evaluation_due(std::int64_t done) const {
 }
 
 bool AttemptRunner::evaluate(std::int64_t done) {
-  contract::EvalRecord record = loop_->evaluate(evaluation_, done);
+  contract::EvalRecord record = loop_.evaluate(inputs_->evaluation, done);
   record.target_met = meets(config_, target_, record);
   metric_ = config_.target && config_.target->metric == contract::TargetMetric::MlmLoss
                 ? record.mlm_loss
                 : record.mlm_accuracy;
-  journal_.write(record);
+  context_.journal.write(record);
   return record.target_met;
-}
-
-// How many ranks write checkpoints; reserves the memory for this one's part.
-int AttemptRunner::prepare_snapshot(const contract::TensorTable& table) {
-  const bool sharded = config_.sharding.optimizer && communicator_->parts() > 1;
-  const int writers = sharded ? communicator_->parts() : 1;
-  const bool has_shard = group_.rank() < writers;
-  const std::vector<step::StatePiece> pieces =
-      has_shard ? loop_->pieces() : std::vector<step::StatePiece>();
-  const double needed =
-      has_shard ? static_cast<double>(step::Snapshot::bytes(table, pieces, writes())) : 0.0;
-  // Ranks of a node share its memory.
-  std::vector<double> all(static_cast<std::size_t>(config_.ranks));
-  group_.host().all_gather(&needed, sizeof needed, all.data());
-  const auto first =
-      static_cast<std::ptrdiff_t>(group_.rank() / config_.ranks_per_node * config_.ranks_per_node);
-  const auto last = std::min<std::ptrdiff_t>(config_.ranks, first + config_.ranks_per_node);
-  const double of_node = std::accumulate(all.begin() + first, all.begin() + last, 0.0);
-  ranks::together(group_.host(), [&] {
-    const auto available = base::available_memory();
-    if (available && of_node > static_cast<double>(*available)) {
-      throw base::Error(base::Code::Operator,
-                        "checkpoints need " +
-                            base::human_bytes(static_cast<std::uint64_t>(of_node)) +
-                            " of memory for copies of the state, this machine has " +
-                            base::human_bytes(*available) +
-                            " left; use more memory, or more ranks with sharding.optimizer: true");
-    }
-  });
-  ranks::together(group_.host(), [&] {
-    if (has_shard) snapshot_.emplace(*device_, table, pieces, group_.rank(), writers, writes());
-  });
-  if (options_.deadline_utc) {
-    const double left = *options_.deadline_utc - clock_.utc_seconds();
-    deadline_ = Deadline(clock_.monotonic_seconds() + left, of_node / kSlowDisk);
-  }
-  return writers;
 }
 
 void AttemptRunner::journal(const std::vector<contract::CheckpointRecord>& records) {
   for (const contract::CheckpointRecord& record : records) {
-    journal_.write(record);
+    context_.journal.write(record);
     if (record.status == "written") deadline_.saved(record.seconds);
     if (record.status == "failed") base::log(base::LogLevel::Warning, record.message);
   }
@@ -500,26 +502,26 @@ void AttemptRunner::journal(const std::vector<contract::CheckpointRecord>& recor
 
 // Training stands still for a copy; where the one before is still being written, for that, too.
 void AttemptRunner::checkpoint(std::int64_t done) {
-  if (writer_->saved_step() == done || writer_->step_under_way() == done) return;
-  if (watchdog_ != nullptr) watchdog_->beat(done, watch::Phase::Checkpointing);
-  journal(writer_->settle());
-  keeper_->keep_plan(learning_->found());
-  const double since = clock_.monotonic_seconds();
-  loop_->snapshot(snapshot_ ? &*snapshot_ : nullptr);
-  writer_->begin(done, snapshot_ ? &snapshot_->shard() : nullptr, metric_, since);
-  if (!config_.checkpoint_async) journal(writer_->settle());
+  if (writer_.saved_step() == done || writer_.step_under_way() == done) return;
+  beat(done, watch::Phase::Checkpointing);
+  journal(writer_.settle());
+  keeper_.keep_plan(learning_.found());
+  const double since = context_.clock.monotonic_seconds();
+  loop_.snapshot(snapshot_.get());
+  writer_.begin(done, snapshot_ ? &snapshot_->shard() : nullptr, metric_, since);
+  if (!config_.checkpoint_async) journal(writer_.settle());
 }
 
 contract::EndRecord AttemptRunner::finish(const std::string& reason, std::int64_t done) {
   checkpoint(done);
-  journal(writer_->settle());
+  journal(writer_.settle());
   contract::EndRecord end;
   end.reason = reason;
   end.step = done;
   end.exit_code = static_cast<int>(reason == "stopped"    ? contract::ExitCode::Stopped
                                    : reason == "deadline" ? contract::ExitCode::Continue
                                                           : contract::ExitCode::Finished);
-  if (writer_->saved_step() != done) {
+  if (writer_.saved_step() != done) {
     end.reason = "failed";
     end.exit_code = static_cast<int>(contract::ExitCode::Operator);
     end.message = "the last checkpoint could not be written; make room on the disk and resume";

@@ -1,9 +1,9 @@
 // One attempt at a run, from its first to its last step: the same code on every rank.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,25 +22,40 @@
 #include "trainer/step/plan_learning.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/train_loop.h"
+#include "trainer/watch/watchdog.h"
 
 namespace regatta::trainer::run {
 
+// What an attempt is given. Everything outlives it.
+struct AttemptContext {
+  base::FileSystem& files;
+  base::Clock& clock;
+  const contract::RunDirectory& directory;
+  const contract::AttemptName& name;
+  const contract::Fence& fence;
+  JournalWriter& journal;
+  plugins::RankGroup& group;
+  const contract::RunConfig& config;  // the run file's, with_ranks
+  const TrainingRunOptions& options;
+};
+
 class AttemptRunner {
  public:
-  // Everything passed by reference outlives the attempt. Rank 0 alone writes: its journal, its
-  // checkpoints, environment.json.
-  AttemptRunner(base::FileSystem& files, base::Clock& clock,
-                const contract::RunDirectory& directory, const contract::AttemptName& name,
-                const contract::Fence& fence, JournalWriter& journal, plugins::RankGroup& group,
-                const contract::RunConfig& config, const TrainingRunOptions& options);
+  // Loads everything: dataset, device, model, and the state to begin with. Rank 0 alone writes: its
+  // journal, its checkpoints, environment.json. Collective; throws AgreedError, or Fenced, where
+  // all ranks do.
+  explicit AttemptRunner(const AttemptContext& context);
+  AttemptRunner(const AttemptRunner&) = delete;
+  AttemptRunner& operator=(const AttemptRunner&) = delete;
 
-  // Collective; returns the same on all ranks. Throws AgreedError, or Fenced, where all ranks do.
+  // Trains until the run ends, or has to stop. Called once. Collective; returns the same on all
+  // ranks. Throws as the constructor does.
   [[nodiscard]] contract::EndRecord run();
 
  private:
   // What a run trains on and with.
   struct Inputs {
-    Inputs(const AttemptRunner& attempt, const contract::RunConfig& config);
+    explicit Inputs(const AttemptContext& context);
     data::Dataset dataset;
     contract::RunConfig config;  // complete
     samples::SampleSource training;
@@ -49,63 +64,72 @@ class AttemptRunner {
     std::unique_ptr<device::Device> device;
   };
 
-  [[nodiscard]] bool writes() const { return group_.rank() == 0; }
-  [[nodiscard]] double peak_flops(device::Device& device) const;
-  [[nodiscard]] topology::plan::Plan agreed_plan(const contract::TensorTable& table,
-                                                 const device::Device& device) const;
-  void learn_plan(const contract::TensorTable& table, const Resumed& start,
-                  topology::plan::Plan* plan);
-  void learn_from_step(std::int64_t done, bool was_writing);
-  void warn_of_peak(double mfu);
+  // The constructor's, in its order.
+  [[nodiscard]] static std::unique_ptr<Inputs> load_inputs(const AttemptContext& context);
+  [[nodiscard]] static ranks::Communicator& join(const AttemptContext& context,
+                                                 device::Device& device);
+  [[nodiscard]] double peak_flops() const;
+  [[nodiscard]] topology::plan::Plan agreed_plan() const;
   [[nodiscard]] std::unique_ptr<watch::Watchdog> make_watchdog();
-  [[noreturn]] void give_up(const watch::Trip& trip);
-  [[nodiscard]] step::StepFlags wishes();
+  [[nodiscard]] step::TrainLoopOptions loop_options();
+  [[nodiscard]] double snapshot_bytes_of_node() const;
+  [[nodiscard]] std::unique_ptr<step::Snapshot> reserve_snapshot() const;
+  [[nodiscard]] Deadline make_deadline() const;
+  [[nodiscard]] step::PlanSituation plan_situation() const;
   // Loads the state to begin with, or the one to go back to from a step that diverged; the same on
   // all ranks, its name and plan rank 0's.
   [[nodiscard]] Resumed load_state(const std::optional<std::int64_t>& diverged_at);
   // Of what was passed over in the search for a checkpoint.
-  void tell_skipped(const std::vector<contract::CheckpointRecord>& skipped, bool found_another);
-  void announce(const Inputs& inputs, const contract::TensorTable& table,
-                const topology::plan::Plan& plan, const Resumed& start, double peak_flops);
-  [[nodiscard]] contract::EndRecord train(std::int64_t done);
+  void report_skipped(const std::vector<contract::CheckpointRecord>& skipped, bool found_another);
   void take_up(const std::vector<Rollback>& rollbacks);
+
+  [[nodiscard]] bool writes() const { return context_.group.rank() == 0; }
+  // Of checkpoints: the first ranks have one each.
+  [[nodiscard]] bool has_shard() const { return context_.group.rank() < writers_; }
+  [[nodiscard]] std::vector<step::StatePiece> shard_pieces() const;
+  // Where the others stand still too, so that nothing can be waited for: ends the process.
+  [[noreturn]] void give_up(const watch::Trip& trip);
+  [[nodiscard]] step::StepFlags wishes();
+  void beat(std::int64_t step, watch::Phase phase);
+  void announce();
+  [[nodiscard]] contract::EndRecord train(std::int64_t done);
+  void learn_from_step(std::int64_t done, bool was_writing);
+  void warn_of_peak(double mfu);
   // Steps done where the run goes on; nothing when it stops.
   [[nodiscard]] std::optional<std::int64_t> go_back(const step::Diverged& error);
   [[nodiscard]] contract::DivergenceRecord record_of(const step::Diverged& error) const;
   [[nodiscard]] contract::EndRecord diverged(const step::Diverged& error);
   [[nodiscard]] bool evaluation_due(std::int64_t done) const;
   [[nodiscard]] bool evaluate(std::int64_t done);  // true when the target is met
-  [[nodiscard]] int prepare_snapshot(const contract::TensorTable& table);
   void checkpoint(std::int64_t done);
   void journal(const std::vector<contract::CheckpointRecord>& records);
   [[nodiscard]] contract::EndRecord finish(const std::string& reason, std::int64_t done);
 
-  base::FileSystem& files_;
-  base::Clock& clock_;
-  contract::RunDirectory directory_;
-  contract::AttemptName name_;
-  contract::Fence fence_;
-  JournalWriter& journal_;
-  plugins::RankGroup& group_;
-  contract::RunConfig config_;
-  TrainingRunOptions options_;
-  std::vector<samples::Sample> evaluation_;
-  std::vector<std::string> hosts_;  // by rank
-  bool warned_of_peak_ = false;
-  std::optional<double> target_;
+  // In the order in which they are made: each may use those before it, and ends before them.
+  const AttemptContext context_;
+  const std::unique_ptr<Inputs> inputs_;  // never null
+  const contract::RunConfig& config_;     // the inputs'
+  device::Device& device_;
+  ranks::Communicator& communicator_;
+  const contract::TensorTable table_;
+  const double peak_flops_;               // of all ranks
+  topology::plan::Plan plan_;             // with the buckets that the attempt begins with
+  const std::vector<std::string> hosts_;  // by rank
+  const std::unique_ptr<watch::Watchdog> watchdog_;  // null: off
+  step::TrainLoop loop_;
+  CheckpointKeeper keeper_;
+  const int writers_;                               // ranks that write a shard of each checkpoint
+  const double node_bytes_;                         // of the snapshots on this node
+  const std::unique_ptr<step::Snapshot> snapshot_;  // null: no shard
+  Deadline deadline_;
+  const Resumed start_;
+  step::PlanLearning learning_;
+  CheckpointWriter writer_;  // its thread reads snapshot and keeper
+
+  const std::optional<double> target_;
   std::optional<double> metric_;  // of the last evaluation
   std::vector<Rollback> rollbacks_;
-  // These while run() runs.
-  device::Device* device_ = nullptr;
-  ranks::Communicator* communicator_ = nullptr;
-  step::TrainLoop* loop_ = nullptr;
-  CheckpointKeeper* keeper_ = nullptr;
-  watch::Watchdog* watchdog_ = nullptr;  // null: off
-  double begin_ = 0;                     // monotonic seconds
-  Deadline deadline_;
-  std::optional<step::PlanLearning> learning_;
-  std::optional<step::Snapshot> snapshot_;
-  std::optional<CheckpointWriter> writer_;  // after the others: its thread reads them
+  bool warned_of_peak_ = false;
 };
 
 }  // namespace regatta::trainer::run

@@ -9,15 +9,15 @@ namespace regatta::trainer::run {
 // The run's history from now on: which samples its steps take, and what its checkpoints say.
 void AttemptRunner::take_up(const std::vector<Rollback>& rollbacks) {
   rollbacks_ = rollbacks;
-  keeper_->keep_rollbacks(rollbacks_);
-  loop_->skip(skipped_steps(rollbacks_));
+  keeper_.keep_rollbacks(rollbacks_);
+  loop_.skip(skipped_steps(rollbacks_));
 }
 
 std::optional<std::int64_t> AttemptRunner::go_back(const step::Diverged& error) {
   if (config_.on_divergence == contract::OnDivergence::Stop) return std::nullopt;
   if (std::ssize(rollbacks_) >= config_.max_rollbacks) return std::nullopt;
   // Of ranks that have moved on and one that still reads, the latter is furthest behind.
-  if (watchdog_ != nullptr) watchdog_->beat(0, watch::Phase::Loading);
+  beat(0, watch::Phase::Loading);
   Resumed back;
   try {
     back = load_state(error.step);
@@ -28,7 +28,7 @@ std::optional<std::int64_t> AttemptRunner::go_back(const step::Diverged& error) 
   std::vector<Rollback> rollbacks = rollbacks_;
   rollbacks.push_back({error.step, back.step});
   take_up(rollbacks);
-  writer_->go_back();
+  writer_.go_back();
   metric_ = back.metric;
   contract::DivergenceRecord record = record_of(error);
   record.action = "rollback";
@@ -40,7 +40,7 @@ std::optional<std::int64_t> AttemptRunner::go_back(const step::Diverged& error) 
                    std::to_string(error.step - back.step) + " steps (rollback " +
                    std::to_string(rollbacks_.size()) + " of at most " +
                    std::to_string(config_.max_rollbacks) + ")";
-  journal_.write(record);
+  context_.journal.write(record);
   if (writes()) base::log(base::LogLevel::Warning, record.message);
   return back.step;
 }
@@ -60,7 +60,7 @@ contract::EndRecord AttemptRunner::diverged(const step::Diverged& error) {
   contract::DivergenceRecord record = record_of(error);
   record.action = "stop";
   if (writes()) {
-    const Resumed good = keeper_->newest();
+    const Resumed good = keeper_.newest();
     record.checkpoint = good.name;
     record.checkpoint_step = good.step;
   }
@@ -75,7 +75,7 @@ contract::EndRecord AttemptRunner::diverged(const step::Diverged& error) {
                                  : "; last good checkpoint: " + record.checkpoint) +
       "; lower optimizer.learning_rate" +
       (config_.clip == contract::ClipMode::None ? ", or clip the gradient" : "");
-  journal_.write(record);
+  context_.journal.write(record);
   contract::EndRecord end;
   end.reason = "diverged";
   end.step = error.step;

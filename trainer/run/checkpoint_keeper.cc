@@ -45,26 +45,13 @@ std::vector<std::unique_ptr<checkpoint::HeldMark>> mark_all(base::FileSystem& fi
 
 }  // namespace
 
-CheckpointKeeper::CheckpointKeeper(base::FileSystem& files, const base::Clock& clock,
-                                   const contract::RunDirectory& directory,
-                                   const contract::Fence& fence, const contract::RunConfig& config,
-                                   const contract::TensorTable& table,
-                                   const std::string& data_fingerprint,
-                                   const std::string& execution, const std::string& device)
-    : files_(files),
-      clock_(clock),
-      directory_(directory),
-      fence_(fence),
-      config_(config),
-      table_(table),
-      data_fingerprint_(data_fingerprint),
-      execution_(execution),
-      device_(device) {}
-
-CheckpointStore CheckpointKeeper::store() const { return {files_, directory_.checkpoints_path()}; }
+CheckpointStore CheckpointKeeper::store() const {
+  return {context_.files, context_.directory.checkpoints_path()};
+}
 
 checkpoint::CheckpointName CheckpointKeeper::name_of(std::int64_t step) const {
-  return {step, execution_ + (rollbacks_.empty() ? "" : "r" + std::to_string(rollbacks_.size()))};
+  return {step,
+          context_.execution + (rollbacks_.empty() ? "" : "r" + std::to_string(rollbacks_.size()))};
 }
 
 std::optional<Resumed> CheckpointKeeper::load(step::Snapshot* whole,
@@ -76,7 +63,7 @@ std::optional<Resumed> CheckpointKeeper::load_before(
     std::int64_t step, step::Snapshot* whole, std::vector<contract::CheckpointRecord>* skipped) {
   const std::vector<checkpoint::Entry> all = store().list();
   std::vector<std::string> names =
-      rollback_targets(all, rollbacks_, step, config_.checkpoint_every);
+      rollback_targets(all, rollbacks_, step, context_.config.checkpoint_every);
   const bool is_new = std::none_of(all.begin(), all.end(), [](const checkpoint::Entry& entry) {
     return entry.status == checkpoint::Status::Valid;
   });
@@ -84,7 +71,7 @@ std::optional<Resumed> CheckpointKeeper::load_before(
   while (!names.empty()) {
     const std::optional<Resumed> found = load_one_of(names, whole, skipped);
     if (!found) break;
-    if (step::is_finite(whole->shard(), table_)) return found;
+    if (step::is_finite(whole->shard(), context_.table)) return found;
     contract::CheckpointRecord record;
     record.step = found->step;
     record.name = found->name;
@@ -99,15 +86,16 @@ std::optional<Resumed> CheckpointKeeper::load_before(
 std::optional<Resumed> CheckpointKeeper::load_one_of(
     const std::optional<std::vector<std::string>>& names, step::Snapshot* whole,
     std::vector<contract::CheckpointRecord>* skipped) {
-  base::check(step::is_whole(whole->shard(), table_), "the snapshot is of the whole state");
+  base::check(step::is_whole(whole->shard(), context_.table), "the snapshot is of the whole state");
   const CheckpointStore checkpoints = store();
-  const auto marks = mark_all(files_, clock_, checkpoints);
+  const auto marks = mark_all(context_.files, context_.clock, checkpoints);
   Resumed resumed;
   float loss_scale[2] = {0, 0};
-  const std::vector<TensorPlace> model = places_in(table_, "", whole->parameters());
+  const std::vector<TensorPlace> model = places_in(context_.table, "", whole->parameters());
   std::vector<TensorPlace> optimizer =
-      places_in(table_, checkpoint::kFirstMoment, whole->first_moment());
-  for (TensorPlace& place : places_in(table_, checkpoint::kSecondMoment, whole->second_moment())) {
+      places_in(context_.table, checkpoint::kFirstMoment, whole->first_moment());
+  for (TensorPlace& place :
+       places_in(context_.table, checkpoint::kSecondMoment, whole->second_moment())) {
     optimizer.push_back(std::move(place));
   }
   optimizer.push_back(
@@ -118,10 +106,11 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
                        {2, static_cast<std::int64_t>(contract::NoiseScale::kStateSize)},
                        std::as_writable_bytes(std::span(&noise, 1)),
                        true});
-  const std::string fingerprint = contract::model_fingerprint(config_.model);
+  const std::string fingerprint = contract::model_fingerprint(context_.config.model);
   const checkpoint::LatestLoaded latest =
-      names ? checkpoints.load_first(*names, fingerprint, data_fingerprint_, model, optimizer)
-            : checkpoints.load_latest(fingerprint, data_fingerprint_, model, optimizer);
+      names
+          ? checkpoints.load_first(*names, fingerprint, context_.data_fingerprint, model, optimizer)
+          : checkpoints.load_latest(fingerprint, context_.data_fingerprint, model, optimizer);
   for (const checkpoint::Skipped& entry : latest.skipped) {
     contract::CheckpointRecord record;
     record.name = entry.name;
@@ -166,40 +155,41 @@ void CheckpointKeeper::write_shard(std::int64_t step, const step::StateShard& sh
   CheckpointStore checkpoints = store();
   const float loss_scale[2] = {static_cast<float>(shard.loss_scale),
                                static_cast<float>(shard.good_steps)};
-  const auto model = step::model_tensors(table_, shard);
-  const auto optimizer = step::optimizer_tensors(table_, shard, loss_scale);
+  const auto model = step::model_tensors(context_.table, shard);
+  const auto optimizer = step::optimizer_tensors(context_.table, shard, loss_scale);
   // Who writes the weights looks for room for everybody.
   const bool first = !model.empty();
-  const std::uint64_t whole = first ? 3 * 4 * static_cast<std::uint64_t>(table_.arena_size) : 0;
+  const std::uint64_t whole =
+      first ? 3 * 4 * static_cast<std::uint64_t>(context_.table.arena_size) : 0;
   if (first) {
     checkpoints.write_shard(name_of(step), checkpoint::shard_file(checkpoint::kModel, 0, 1), model,
-                            clock_, whole);
+                            context_.clock, whole);
   }
   checkpoints.write_shard(name_of(step),
                           checkpoint::shard_file(checkpoint::kOptimizer, shard.part, shard.parts),
-                          optimizer, clock_);
+                          optimizer, context_.clock);
 }
 
 checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
                                                    const std::optional<double>& metric) const {
   checkpoint::Manifest manifest;
-  manifest.run = config_.name;
+  manifest.run = context_.config.name;
   manifest.execution = name_of(step).execution;
-  manifest.epoch = fence_.epoch();
+  manifest.epoch = context_.fence.epoch();
   manifest.step = step;
-  manifest.samples = step * config_.batch_size;
-  manifest.model_fingerprint = contract::model_fingerprint(config_.model);
-  manifest.data_fingerprint = data_fingerprint_;
-  manifest.metric = metric ? contract::metric_of(config_) : "";
+  manifest.samples = step * context_.config.batch_size;
+  manifest.model_fingerprint = contract::model_fingerprint(context_.config.model);
+  manifest.data_fingerprint = context_.data_fingerprint;
+  manifest.metric = metric ? contract::metric_of(context_.config) : "";
   manifest.value = metric;
   manifest.plan = plan_;
   manifest.rollbacks = rollbacks_;
-  manifest.utc_seconds = clock_.utc_seconds();
+  manifest.utc_seconds = context_.clock.utc_seconds();
   manifest.versions = {{"regatta", REGATTA_VERSION},
                        {"compiler", __VERSION__},
-                       {"dtype", ::regatta::trainer::contract::name_of(config_.dtype)},
-                       {"ranks", std::to_string(config_.ranks)}};
-  if (!device_.empty()) manifest.versions["device"] = device_;
+                       {"dtype", ::regatta::trainer::contract::name_of(context_.config.dtype)},
+                       {"ranks", std::to_string(context_.config.ranks)}};
+  if (!context_.device.empty()) manifest.versions["device"] = context_.device;
   return manifest;
 }
 
@@ -214,7 +204,8 @@ std::vector<contract::CheckpointRecord> CheckpointKeeper::commit(
   record.name = name_of(step).text();
   try {
     const checkpoint::Written written = store().commit(
-        manifest_of(step, metric), shards, [this] { return fence_.holds(); }, clock_);
+        manifest_of(step, metric), shards, [this] { return context_.fence.holds(); },
+        context_.clock);
     record.bytes = written.bytes;
     record.write_seconds = written.write_seconds;
     record.sync_seconds = written.sync_seconds;
@@ -237,7 +228,7 @@ std::vector<contract::CheckpointRecord> CheckpointKeeper::abandon(std::int64_t s
   try {
     // A checkpoint that was whole before this try stays.
     const CheckpointStore checkpoints = store();
-    if (!files_.exists(checkpoints.directory() / record.name / checkpoint::kManifestFile)) {
+    if (!context_.files.exists(checkpoints.directory() / record.name / checkpoint::kManifestFile)) {
       store().remove(record.name);
     }
   } catch (const base::Error&) {  // the first failure is the one to report
@@ -259,10 +250,10 @@ std::vector<contract::CheckpointRecord> CheckpointKeeper::remove_old(std::int64_
   std::vector<contract::CheckpointRecord> records;
   CheckpointStore checkpoints = store();
   try {
-    const checkpoint::RetentionOutcome outcome =
-        checkpoint::apply_retention(files_, checkpoints, contract::retention_policy(config_),
-                                    {name_of(step).execution, clock_.utc_seconds(),
-                                     checkpoint::RetentionRound::Mode::Apply, damaged_});
+    const checkpoint::RetentionOutcome outcome = checkpoint::apply_retention(
+        context_.files, checkpoints, contract::retention_policy(context_.config),
+        {name_of(step).execution, context_.clock.utc_seconds(),
+         checkpoint::RetentionRound::Mode::Apply, damaged_});
     for (const std::string& name : outcome.removed) {
       contract::CheckpointRecord removed;
       removed.step = step;

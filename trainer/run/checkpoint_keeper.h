@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -26,14 +27,23 @@ struct Resumed {
   std::optional<double> metric;
 };
 
+// Whose checkpoints they are. Files and clock outlive the keeper; of the rest it has a copy.
+struct CheckpointContext {
+  base::FileSystem& files;
+  const base::Clock& clock;
+  contract::RunDirectory directory;
+  contract::Fence fence;
+  contract::RunConfig config;
+  contract::TensorTable table;
+  std::string data_fingerprint;
+  std::string execution;    // of the attempt: the end of every checkpoint's name
+  std::string device = {};  // its description, for people
+};
+
 // Calls may come from any thread, one at a time.
 class CheckpointKeeper {
  public:
-  CheckpointKeeper(base::FileSystem& files, const base::Clock& clock,
-                   const contract::RunDirectory& directory, const contract::Fence& fence,
-                   const contract::RunConfig& config, const contract::TensorTable& table,
-                   const std::string& data_fingerprint, const std::string& execution,
-                   const std::string& device = "");  // its description, for people
+  explicit CheckpointKeeper(CheckpointContext context) : context_(std::move(context)) {}
 
   // Reads the newest checkpoint that is whole and fits this run into `whole`, a snapshot of all of
   // the state; nothing when there is none at all, and then `whole` holds anything. Those passed
@@ -83,15 +93,7 @@ class CheckpointKeeper {
                                                  const std::optional<double>& metric) const;
   [[nodiscard]] std::vector<contract::CheckpointRecord> remove_old(std::int64_t step) const;
 
-  base::FileSystem& files_;
-  const base::Clock& clock_;
-  contract::RunDirectory directory_;
-  contract::Fence fence_;
-  contract::RunConfig config_;
-  contract::TensorTable table_;
-  std::string data_fingerprint_;
-  std::string execution_;
-  std::string device_;
+  CheckpointContext context_;
   std::string plan_;
   std::vector<Rollback> rollbacks_;
   std::set<std::string> damaged_;  // that were found to be when they were read

@@ -130,9 +130,11 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock,
   }
   try {
     check_ranks(files, owned.attempt_path(identity.name), options.place.program, group.host());
-    AttemptRunner attempt(files, clock, owned, identity.name, fence, *journal, group, config,
-                          options);
-    return ended(*journal, attempt.run(), true, first);
+    // Its threads end before the journal does.
+    const contract::EndRecord end =
+        AttemptRunner({files, clock, owned, identity.name, fence, *journal, group, config, options})
+            .run();
+    return ended(*journal, end, true, first);
   } catch (const Fenced&) {
     return ended(*journal,
                  failure(contract::ExitCode::Fenced, "fenced", "a newer attempt owns the run"),

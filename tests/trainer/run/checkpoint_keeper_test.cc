@@ -34,8 +34,8 @@ class CheckpointKeeperTest : public testing::Test {
         table_(contract::make_tensor_table(config_.model)),
         run_(contract::RunDirectory::create(files_, folder_.path() / "run",
                                             contract::to_json(config_))),
-        keeper_(files_, base::system_clock(), run_, contract::Fence(run_, run_.take_epoch()),
-                config_, table_, "data-0", "cccc") {
+        keeper_({files_, base::system_clock(), run_, contract::Fence(run_, run_.take_epoch()),
+                 config_, table_, "data-0", "cccc"}) {
     const auto size = static_cast<std::size_t>(table_.arena_size);
     state_.parameters.assign(size, 1);
     state_.first_moment.assign(size, 2);

@@ -133,7 +133,7 @@ class CheckpointWriterTest : public OnSmallDataset<60> {
       plan.buckets = step::buckets_per_layer(table);
       FaultyFileSystem files;
       GateClock clock;
-      run::CheckpointKeeper keeper(files, clock, run, fence, config, table, "data", "cccc");
+      run::CheckpointKeeper keeper({files, clock, run, fence, config, table, "data", "cccc"});
       const bool sharded = config.sharding.optimizer && ranks.parts() > 1;
       const int writers = sharded ? ranks.parts() : 1;
       std::optional<step::Snapshot> snapshot;

@@ -143,8 +143,8 @@ class Diverging : public RunProcess {
     const contract::TensorEntry& positions = table.at("bert.embeddings.position_embeddings.weight");
     std::fill_n(state.parameters.begin() + positions.offset + position * config.model.hidden,
                 config.model.hidden, 3e38F);
-    run::CheckpointKeeper keeper(files, base::system_clock(), run, contract::Fence(run, 0), config,
-                                 table, dataset.fingerprint(), "aaaa");
+    run::CheckpointKeeper keeper({files, base::system_clock(), run, contract::Fence(run, 0), config,
+                                  table, dataset.fingerprint(), "aaaa"});
     EXPECT_EQ(keeper.write(0, state.whole(table), std::nullopt).front().status, "written");
     return path;
   }

@@ -290,8 +290,8 @@ TEST_F(NoiseProbeTest, ACheckpointKeepsIt) {
     contract::RunDirectory run = contract::RunDirectory::create(
         base::posix_file_system(), folder.path() / "run", contract::to_json(config));
     const contract::Fence fence(run, run.take_epoch());
-    run::CheckpointKeeper keeper(base::posix_file_system(), base::system_clock(), run, fence,
-                                 config, table, "data", "cccc");
+    run::CheckpointKeeper keeper({base::posix_file_system(), base::system_clock(), run, fence,
+                                  config, table, "data", "cccc"});
     const auto written = keeper.write(kHalf, half.whole(table), std::nullopt);
     ASSERT_EQ(written.at(0).status, "written") << written.at(0).message;
     const auto memory = cpu::make_cpu_device(1);
