@@ -49,13 +49,6 @@ void make_directories(base::FileSystem& files, const base::Path& path) {
   }
 }
 
-// The last controller may have been killed between the row and the file.
-void write_newest_launch(OpenRun* loaded) {
-  if (!loaded->foreign.empty() || loaded->run.wanted == runs::Wanted::Observe) return;
-  if (loaded->launches.empty() || loaded->launches.back().token.empty()) return;
-  loaded->unwritten.launches.insert(loaded->launches.back().number);
-}
-
 }  // namespace
 
 Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store& store,
@@ -66,6 +59,7 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store
       scheduler_(scheduler),
       options_(options),
       follower_(store),
+      book_(store),
       nodes_(clock, store, scheduler),
       side_(options.beside, [this] { wake(); }),
       launcher_(files, scheduler, [this] { wake(); }) {
@@ -259,7 +253,7 @@ void Controller::load_open_runs() {
     if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
       loaded->unwritten.submission = loaded->unwritten.state = true;
     }
-    write_newest_launch(loaded);
+    LaunchBook::write_newest_again(loaded);
   }
 }
 
@@ -274,7 +268,7 @@ void Controller::load_unsettled() {
     if (open_.size() > 10 * kMostUnsettled) return;
     OpenRun* const loaded = open(std::move(run));
     loaded->unwritten.state = true;
-    write_newest_launch(loaded);
+    LaunchBook::write_newest_again(loaded);
   }
 }
 
@@ -289,9 +283,7 @@ OpenRun* Controller::open(runs::Run run) {
     opened.run.reason.clear();
     opened.unsaved = true;
   }
-  if (opened.takes_place()) {
-    active_.insert(opened.run.number);
-  }
+  count_place(opened);
   schedule(&opened, clock_.monotonic_seconds());
   if (opened.run.wanted == runs::Wanted::Resume) take_up(&opened);
   return &opened;
@@ -420,6 +412,8 @@ void Controller::take_news() {
     } else if (known->second.run.wanted != run->wanted) {
       known->second.run.wanted = run->wanted;
       known->second.unwritten.submission = true;
+      // What was started by hand is the controller's from here on.
+      LaunchBook::write_newest_again(&known->second);
     }
     schedule(&known->second, clock_.monotonic_seconds());
   }

@@ -19,6 +19,7 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "orchestrator/control/follower.h"
+#include "orchestrator/control/launch_book.h"
 #include "orchestrator/control/launcher.h"
 #include "orchestrator/control/node_avoidance.h"
 #include "orchestrator/control/open_run.h"
@@ -222,7 +223,7 @@ class Controller {
   void end_launch(OpenRun* open, const runs::Run& run, const Observation& seen,
                   runs::Launch* launch);
   void put_launch(OpenRun* open, const runs::Launch& launch);
-  void remember_launch(OpenRun* open, const runs::Launch& launch);
+  void count_place(const OpenRun& open);
   void wait_for_place(OpenRun* open, bool waits);
   void save(OpenRun* open);
   // False: there is none.
@@ -250,6 +251,7 @@ class Controller {
   ControllerOptions options_;
   std::optional<files::RunsDirectoryLease> lease_;
   Follower follower_;
+  LaunchBook book_;
   NodeAvoidance nodes_;
   files::Troubles troubles_;
 

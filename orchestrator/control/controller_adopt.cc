@@ -188,7 +188,9 @@ void Controller::take_found(const std::string& name,
       return note_unadopted(name, {});
     }
     const runs::RunNumber number = add_found(name, **outcome.value);
-    open(*store_.run(number))->found = true;
+    OpenRun* const opened = open(*store_.run(number));
+    opened->found = true;
+    LaunchBook::write_again(opened, (*outcome.value)->launches);
     if (open_.count(number) > 0 && runs::is_over(open_.at(number).run.state))
       adopted_.insert(number);
     note_unadopted(name, {});

@@ -324,24 +324,17 @@ void Controller::save(OpenRun* open) {
   open->unsaved = false;
 }
 
-// The store first: what it cannot take has not happened.
 void Controller::put_launch(OpenRun* open, const runs::Launch& launch) {
-  store_.put_launch(open->run.number, launch);
-  remember_launch(open, launch);
+  book_.put(open, launch);
+  count_place(*open);
 }
 
-void Controller::remember_launch(OpenRun* open, const runs::Launch& launch) {
-  const auto known = std::find_if(open->launches.begin(), open->launches.end(),
-                                  [&](const runs::Launch& l) { return l.number == launch.number; });
-  if (known == open->launches.end()) {
-    open->launches.push_back(launch);
+// After each change of its launches.
+void Controller::count_place(const OpenRun& open) {
+  if (open.takes_place()) {
+    active_.insert(open.run.number);
   } else {
-    *known = launch;
-  }
-  if (open->takes_place()) {
-    active_.insert(open->run.number);
-  } else {
-    active_.erase(open->run.number);
+    active_.erase(open.run.number);
   }
 }
 
@@ -368,7 +361,6 @@ Controller::Watched Controller::watch(OpenRun* open) {
     if (finding.handle) {
       launch.handle = *finding.handle;
       put_launch(open, launch);
-      open->unwritten.launches.insert(launch.number);
     }
   }
   if (launch.handle.empty()) {
@@ -475,7 +467,6 @@ void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) 
     // Written down first: another controller must not take its end for somebody's wish.
     watched->launch->replaced = true;
     put_launch(open, *watched->launch);
-    open->unwritten.launches.insert(watched->launch->number);
     base::log(base::LogLevel::Warning, "run " + run.id + ": " + run.reason + "; replaced");
     scheduler_.kill(watched->launch->handle);
   } else if (decision.act == Act::Stop) {
@@ -505,11 +496,10 @@ void Controller::end_launch(OpenRun* open, const runs::Run& run, const Observati
   launch->words = seen.process.words;
   if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;
   launch->action = seen.process.action;
-  store_.end_launch(run, *launch);
-  remember_launch(open, *launch);
+  book_.end(open, run, *launch);
+  count_place(*open);
   open->stop_sent.reset();
   open->stop_asked.reset();
-  open->unwritten.launches.insert(launch->number);
   open->unwritten.state = run.wanted != runs::Wanted::Observe;
   nodes_.judge_launch(run, seen.process, *launch->ended_utc);
 }
@@ -521,7 +511,8 @@ void Controller::launch(OpenRun* open) {
   launch.attempts_before = open->attempts.empty() ? 0 : open->attempts.back().number;
   launch.started_utc = clock_.utc_seconds();
   // Written down, then started, then the handle: whatever is lost in between is found by its token.
-  put_launch(open, launch);
+  book_.begin(open, launch);
+  count_place(*open);
   open->avoidance.avoided = nodes_.suspects(open->run);
   launcher_.order({open->run.number, open->run.directory, launch, open->avoidance.avoided});
   if (const auto launched = launcher_.take(open->run.number)) note_launched(open, *launched);
@@ -541,7 +532,8 @@ void Controller::note_launched(OpenRun* open, const Launched& launched) {
   runs::Run& run = open->run;
   runs::Launch launch = launched.launch;
   if (launch.over) launch.ended_utc = clock_.utc_seconds();
-  put_launch(open, launch);
+  book_.note_begun(open, launch, launched.in_file);
+  count_place(*open);
   open->unwritten.state |= launch.over;
   const double pause = std::exchange(open->refused_pause, 0);
   if (!launched.error) return;

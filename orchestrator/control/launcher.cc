@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "orchestrator/control/launch_book.h"
 #include "orchestrator/runs/run_records.h"
 
 namespace regatta::orchestrator::control {
@@ -87,10 +88,11 @@ void Launcher::work(const std::stop_token& stop) {
 }
 
 Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& stop) {
-  Launched outcome{order.launch, std::nullopt};
+  Launched outcome{order.launch, std::nullopt, std::nullopt, true};
   runs::Launch& launch = outcome.launch;
   try {
-    runs::write_launch(files_, order.run_directory, launch);
+    LaunchBook::write_file(files_, order.run_directory, launch);
+    outcome.in_file = launch;
   } catch (const base::Error& error) {
     outcome.error = error;
     outcome.begun = false;
@@ -108,8 +110,10 @@ Launched Launcher::carry_out(const LaunchOrder& order, const std::stop_token& st
     launch.words = error.what();
   }
   try {
-    runs::write_launch(files_, order.run_directory, launch);
-  } catch (const base::Error& error) {  // the store has it, and the token is in the file
+    outcome.in_file.reset();
+    LaunchBook::write_file(files_, order.run_directory, launch);
+    outcome.in_file = launch;
+  } catch (const base::Error& error) {  // the next reading tries again; the token is in the file
     base::log(base::LogLevel::Warning,
               std::string("a launch's handle is not in its file: ") + error.what());
   }

@@ -31,7 +31,9 @@ struct Launched {
   runs::Launch launch;  // with its handle; or over, when it certainly was not started
   // Code::Retry: nobody can say whether it was started, and its token has to be looked up.
   std::optional<base::Error> error;
-  // false: it could not be written down in the run directory, so nothing was tried
+  // What its file in the run directory says; nothing where a write failed.
+  std::optional<runs::Launch> in_file{};
+  // false: it could not be written down there, so nothing was tried
   bool begun = true;
 };
 

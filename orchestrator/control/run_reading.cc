@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "orchestrator/control/launch_book.h"
 #include "trainer/contract/journal.h"
 
 namespace regatta::orchestrator::control {
@@ -38,8 +39,9 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
       runs::write_state(files, order.directory, *order.state);
     }
   }
-  for (const runs::Launch& launch : order.launches)
-    runs::write_launch(files, order.directory, launch);
+  for (const runs::Launch& launch : order.launches) {
+    LaunchBook::write_file(files, order.directory, launch);
+  }
 }
 
 // Throws where nobody can say: a file system that answers with an error, or is not mounted, has not

@@ -111,6 +111,8 @@ struct Launch {
   std::string action;  // what to do about it; may be empty
   std::string nodes;   // that it has or had last, as a hostlist
   std::optional<std::int64_t> gpus;
+
+  bool operator==(const Launch&) const = default;
 };
 
 // The rank that was furthest behind, at the attempt's newest heartbeat.
