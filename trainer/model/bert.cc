@@ -104,16 +104,32 @@ Bert::Linear Bert::decoder() const {
 void Bert::bind_parameters() {
   for (int layer = 0; layer < shape_.layers; ++layer) {
     const std::string prefix = "bert.encoder.layer." + std::to_string(layer) + ".";
-    layers_.push_back({query_key_value(layer), linear(prefix + "attention.output.dense"),
-                       linear(prefix + "intermediate.dense"), linear(prefix + "output.dense"),
+    layers_.push_back({query_key_value(layer),
+                       linear(prefix + "attention.output.dense"),
+                       linear(prefix + "intermediate.dense"),
+                       linear(prefix + "output.dense"),
                        norm(prefix + "attention.output.LayerNorm"),
-                       norm(prefix + "output.LayerNorm")});
+                       norm(prefix + "output.LayerNorm"),
+                       {tensors_before(prefix + "output.LayerNorm.weight"),
+                        tensors_before(prefix + "intermediate.dense.bias"),
+                        tensors_before(prefix + "attention.output.LayerNorm.weight"),
+                        tensors_before(prefix + "attention.self.query.bias")}});
   }
   mlm_transform_ = linear("cls.predictions.transform.dense");
   mlm_norm_ = norm("cls.predictions.transform.LayerNorm");
+  decoder_ = decoder();
   pooler_ = linear("bert.pooler.dense");
   next_sentence_ = linear("cls.seq_relationship");
-  embedding_norm_ = norm("bert.embeddings.LayerNorm");
+  const std::string position = "bert.embeddings.position_embeddings.weight";
+  const std::string type = "bert.embeddings.token_type_embeddings.weight";
+  embeddings_ = {weight(kWordEmbedding),
+                 weight(position),
+                 weight(type),
+                 gradient(kWordEmbedding),
+                 gradient(position),
+                 gradient(type),
+                 norm("bert.embeddings.LayerNorm"),
+                 tensors_before("bert.embeddings.LayerNorm.weight")};
 }
 
 device::View Bert::at(const Buffer& buffer) const {
@@ -182,12 +198,6 @@ int Bert::tensors_before(const std::string& name) const {
   return static_cast<int>(&table_.at(name) - table_.tensors.data());
 }
 
-int Bert::first_tensor_of_layer(int layer) const {
-  return tensors_before(layer < 0 ? "bert.embeddings.LayerNorm.weight"
-                                  : "bert.encoder.layer." + std::to_string(layer) +
-                                        ".output.LayerNorm.weight");
-}
-
 void Bert::apply(const Linear& linear, device::View x, std::int64_t count, device::View y,
                  device::View pre_activation) {
   device::Gemm op;
@@ -243,11 +253,11 @@ void Bert::enqueue_forward(const Needed& needed) {
   device::EmbeddingForward embedding;
   embedding.ids = inputs_.ids();
   embedding.types = inputs_.types();
-  embedding.word = weight(kWordEmbedding);
-  embedding.position = weight("bert.embeddings.position_embeddings.weight");
-  embedding.type = weight("bert.embeddings.token_type_embeddings.weight");
-  embedding.gamma = embedding_norm_.gamma;
-  embedding.beta = embedding_norm_.beta;
+  embedding.word = embeddings_.word;
+  embedding.position = embeddings_.position;
+  embedding.type = embeddings_.type;
+  embedding.gamma = embeddings_.norm.gamma;
+  embedding.beta = embeddings_.norm.beta;
   embedding.epsilon = shape_.layer_norm_epsilon;
   embedding.dropout = dropout_at(static_cast<std::uint32_t>(contract::RandomSite::EmbeddingDropout),
                                  options_.dropout.hidden);
@@ -347,7 +357,7 @@ void Bert::mlm_forward(device::View hidden) {
 
   device::CrossEntropy loss;
   loss.logits = at(layout_.logits);
-  apply(decoder(), op.y, room_.masked, loss.logits);
+  apply(decoder_, op.y, room_.masked, loss.logits);
   loss.labels = inputs_.masked_labels();
   loss.classes = shape_.vocabulary;
   loss.stride = contract::vocabulary_rows(shape_);
@@ -374,7 +384,7 @@ void Bert::enqueue_backward(const Ready& ready) {
   op.ids = inputs_.ids();
   op.types = inputs_.types();
   op.sorted = inputs_.sorted();
-  op.gamma = embedding_norm_.gamma;
+  op.gamma = embeddings_.norm.gamma;
   op.x = at(layout_.embedding.z);
   op.mean = at(layout_.embedding.mean);
   op.rstd = at(layout_.embedding.rstd);
@@ -382,11 +392,11 @@ void Bert::enqueue_backward(const Ready& ready) {
                           options_.dropout.hidden);
   op.tokens = inputs_.identity();
   op.dy = dhidden;
-  op.dword = gradient(kWordEmbedding);
-  op.dposition = gradient("bert.embeddings.position_embeddings.weight");
-  op.dtype_rows = gradient("bert.embeddings.token_type_embeddings.weight");
-  op.dgamma = embedding_norm_.gamma_gradient;
-  op.dbeta = embedding_norm_.beta_gradient;
+  op.dword = embeddings_.word_gradient;
+  op.dposition = embeddings_.position_gradient;
+  op.dtype_rows = embeddings_.type_gradient;
+  op.dgamma = embeddings_.norm.gamma_gradient;
+  op.dbeta = embeddings_.norm.beta_gradient;
   device_.embedding_backward(kCompute, op);
   if (ready) ready(static_cast<int>(table_.tensors.size()));
 }
@@ -404,7 +414,7 @@ void Bert::nsp_backward(device::View dhidden) {
 void Bert::mlm_backward(device::View dhidden) {
   const device::View dmasked = at(layout_.masked_gradient);
   const device::View inner = at(layout_.masked_inner);
-  apply_backward(decoder(), at(layout_.masked_norm.y), at(layout_.logits), room_.masked, dmasked);
+  apply_backward(decoder_, at(layout_.masked_norm.y), at(layout_.logits), room_.masked, dmasked);
   device::LayerNormBackward op;
   op.dy = dmasked;
   op.z = at(layout_.masked_norm.z);
@@ -444,9 +454,6 @@ void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_
 
 // dy comes in as the gradient of the layer's output and leaves as that of its input x.
 void Bert::layer_backward(int layer, device::View x, device::View dy, const Ready& ready) {
-  const auto ready_before = [&](const char* name) {
-    if (ready) ready(tensors_before("bert.encoder.layer." + std::to_string(layer) + name));
-  };
   const LayerParameters& parameters = layers_[static_cast<std::size_t>(layer)];
   const LayerBuffers& kept = layout_.layers[static_cast<std::size_t>(layer)];
   const std::int64_t tokens = room_.tokens;
@@ -460,10 +467,10 @@ void Bert::layer_backward(int layer, device::View x, device::View dy, const Read
   norm_backward(parameters.output_norm, kept.output_norm, contract::output_dropout_site(layer), dy,
                 dbranch, parameters.output.bias_gradient);
   apply_backward(parameters.output, at(kept.activated), dbranch, tokens, dinner, with_gelu);
-  ready_before(".intermediate.dense.bias");
+  if (ready) ready(parameters.before.intermediate);
   apply_backward(parameters.intermediate, at(kept.attention_norm.y), dinner, tokens, dy,
                  onto_residual);
-  ready_before(".attention.output.LayerNorm.weight");
+  if (ready) ready(parameters.before.attention_norm);
 
   norm_backward(parameters.attention_norm, kept.attention_norm,
                 contract::attention_output_dropout_site(layer), dy, dbranch,
@@ -482,7 +489,7 @@ void Bert::layer_backward(int layer, device::View x, device::View dy, const Read
   without_bias.bias_is_done = true;
   apply_backward(parameters.attention_output, attention.out, dbranch, tokens, attention.dout,
                  without_bias);
-  ready_before(".attention.self.query.bias");
+  if (ready) ready(parameters.before.attention);
   device_.attention_backward(kCompute, attention);
   apply_backward(parameters.query_key_value, x, attention.dqkv, tokens, dy, onto_residual);
 }

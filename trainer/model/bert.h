@@ -114,9 +114,20 @@ class Bert {
   struct Norm {
     device::View gamma, beta, gamma_gradient, beta_gradient;
   };
+  // Tensors of the table before a layer's, and before those of its parts: as many have their
+  // gradients when backward gets there.
+  struct TensorsBefore {
+    int layer = 0, intermediate = 0, attention_norm = 0, attention = 0;
+  };
   struct LayerParameters {
     Linear query_key_value, attention_output, intermediate, output;
     Norm attention_norm, output_norm;
+    TensorsBefore before;
+  };
+  struct Embeddings {
+    device::View word, position, type, word_gradient, position_gradient, type_gradient;
+    Norm norm;
+    int tensors_before = 0;
   };
   enum class Pass { Forward, Backward };
 
@@ -128,6 +139,7 @@ class Bert {
   [[nodiscard]] Norm norm(const std::string& name) const;
   [[nodiscard]] Linear query_key_value(int layer) const;
   [[nodiscard]] Linear decoder() const;
+  // All look-ups by name; passes use what is bound here.
   void bind_parameters();
   [[nodiscard]] device::Dropout dropout_at(std::uint32_t site, double probability) const;
   [[nodiscard]] device::View at(const Buffer& buffer) const;
@@ -135,7 +147,10 @@ class Bert {
   void run(Pass pass);
   [[nodiscard]] int tensors_before(const std::string& name) const;
   // Where a layer's tensors begin in the table; −1: the embeddings'.
-  [[nodiscard]] int first_tensor_of_layer(int layer) const;
+  [[nodiscard]] int first_tensor_of_layer(int layer) const {
+    return layer < 0 ? embeddings_.tensors_before
+                     : layers_[static_cast<std::size_t>(layer)].before.layer;
+  }
 
   void apply(const Linear& linear, device::View x, std::int64_t rows, device::View y,
              device::View pre_activation = {});
@@ -159,8 +174,9 @@ class Bert {
   BertOptions options_;
   device::DeviceMemory parameters_, gradients_, compute_copy_;
   std::vector<LayerParameters> layers_;
-  Linear mlm_transform_, pooler_, next_sentence_;
-  Norm embedding_norm_, mlm_norm_;
+  Linear mlm_transform_, decoder_, pooler_, next_sentence_;
+  Norm mlm_norm_;
+  Embeddings embeddings_;
 
   InputFeed inputs_;
   Mode mode_ = Mode::Evaluation;
