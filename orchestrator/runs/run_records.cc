@@ -101,7 +101,8 @@ bool is_temporary_record(const std::string& name) {
 }
 
 void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch) {
-  if (files.create_directory(launches_path(run_directory))) files.sync_directory(run_directory);
+  files.create_directory(launches_path(run_directory));
+  files.sync_directory(run_directory);  // whoever made it may have been killed before that
   Json json;
   json["number"] = launch.number;
   json["token"] = launch.token;

@@ -195,7 +195,7 @@ void Mount::rename(const base::Path& from, const base::Path& to) {
 }
 
 void Mount::sync_directory(const base::Path& path) {
-  enter(path, Access::Write);
+  enter(path, Access::Read);  // a full disk has room for what it has taken
   const std::shared_ptr<Inode> synced = directory(path);
   synced->synced_names = synced->names;
   synced->torn = false;
