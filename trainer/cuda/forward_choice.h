@@ -12,8 +12,8 @@ namespace regatta::trainer::cuda {
 
 class ForwardChoice {
  public:
-  // `tune` false: always streamed, which is the faster by arithmetic (README.md, "Attention
-  // forward: ladder").
+  // `tune` false: always streamed, which is the faster by arithmetic
+  // (trainer/cuda/attention/README.md, "Attention forward: ladder").
   explicit ForwardChoice(bool tune) : tune_(tune) {}
 
   // Enqueues the operation; at a shape's first use outside of a capture several times, and waits.

@@ -113,10 +113,10 @@ void add_communicators(const Library& library, nccl::Table* table) {
                                  library.find<decltype(ncclGetErrorString)>("ncclGetErrorString"),
                              last = library.find<decltype(ncclGetLastError)>("ncclGetLastError")](
                                 Comm comm, Result result) {
-    std::string words = text(static_cast<ncclResult_t>(result));
+    std::string message = text(static_cast<ncclResult_t>(result));
     const char* more = comm == nullptr ? nullptr : last(raw(comm));
-    if (more != nullptr && *more != '\0') words += std::string(": ") + more;
-    return words;
+    if (more != nullptr && *more != '\0') message += std::string(": ") + more;
+    return message;
   };
 }
 

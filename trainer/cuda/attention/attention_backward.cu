@@ -28,7 +28,7 @@
 // 160 KiB, 1,280 cycles. The 640 mma.sync take 640 at wgmma's rate and about 1,000 at the 0.6 of it
 // that mma.sync is said to reach; about 900 go to each scheduler's instructions, a third of them
 // philox. So 1,500 to 2,000 cycles, 300 TFLOP/s, are hoped for. Not measured. Alternatives, with
-// what they are expected to cost: trainer/cuda/README.md.
+// what they are expected to cost: trainer/cuda/attention/README.md.
 #include <algorithm>
 
 #include "trainer/cuda/attention/attention_resident.cuh"

@@ -28,7 +28,6 @@ constexpr int kHead = wgmma::kSide;
 constexpr int kRows = 128;  // queries of a block
 constexpr int kStageRows = 64;
 constexpr int kThreads = 256;
-constexpr int kBlocks = 2;  // a multiprocessor
 constexpr int kSquareBytes = kStageRows * kHead * 2;
 constexpr int kStages = kRows / kStageRows * kSquareBytes;  // where they begin: behind the queries
 constexpr int kStageBytes = 2 * kSquareBytes;               // K, then V
@@ -263,7 +262,7 @@ __device__ inline void forward_block(const ForwardWork<T>& work) {
 #endif
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads, kBlocks) forward_wgmma_kernel(ForwardWork<T> work) {
+__global__ void __launch_bounds__(kThreads, 2) forward_wgmma_kernel(ForwardWork<T> work) {
 #if defined(REGATTA_HAS_WGMMA)
   forward_block(work);
 #else

@@ -1,5 +1,5 @@
 // What the fused attention kernels of one batch share: the list of tiles, made on the device, and
-// the launches restricted to a class of lengths that attention_grouped.cu puts side by side.
+// the launches restricted to a class of lengths that attention_grouped.cc puts side by side.
 #pragma once
 
 #include "trainer/cuda/attention/attention_tiles.h"
