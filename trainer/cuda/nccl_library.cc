@@ -164,7 +164,7 @@ void add_collectives(const Library& library, nccl::Table* table) {
 
 void add_streams(NativeStreams& device, nccl::Table* table) {
   table->enter = [gpu = device.gpu()] { check(cudaSetDevice(gpu), "choosing the GPU"); };
-  table->native_stream = [&device](Stream stream) {
+  table->native_stream = [&device](device::Stream stream) {
     return reinterpret_cast<NativeStream>(device.native(stream));
   };
   // First in line: what other ranks wait for takes the multiprocessors that fall free next.

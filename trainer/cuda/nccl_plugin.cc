@@ -6,13 +6,15 @@
 
 using namespace regatta::trainer;  // this file only
 
-Communicator* regatta_make_nccl_communicator(Device* device, NcclHost* host,
-                                             const NcclOptions* options, PluginError* error) {
-  return made_or_null(
+ranks::Communicator* regatta_make_nccl_communicator(device::Device* device, nccl::NcclHost* host,
+                                                    const nccl::NcclOptions* options,
+                                                    device::PluginError* error) {
+  return device::made_or_null(
       [&] {
         auto* streams = dynamic_cast<cuda::NativeStreams*>(device);
         regatta::base::check(streams != nullptr, "NCCL moves what lies on this plug-in's device");
-        return make_nccl_communicator(cuda::make_nccl_table(*streams), std::move(*host), *options);
+        return nccl::make_nccl_communicator(cuda::make_nccl_table(*streams), std::move(*host),
+                                            *options);
       },
       error);
 }

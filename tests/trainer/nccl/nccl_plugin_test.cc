@@ -4,6 +4,7 @@
 
 #include "tests/trainer/nccl/nccl_ranks.h"
 #include "trainer/cpu/cpu_device.h"
+#include "trainer/cuda/plugin.h"
 #include "trainer/plugins/cuda_plugin.h"
 
 namespace regatta::tests {
@@ -46,6 +47,19 @@ TEST(EmulatedNcclPlugin, SaysWhereItLooked) {
         trainer::plugins::load_nccl_communicator({{}, "/nowhere/at/all"}, *device, one_host(), {}));
   };
   EXPECT_THAT(thrown_message(load, base::Code::Operator), HasSubstr("is not in /nowhere/at/all"));
+}
+
+// Linked into this test: what a plug-in has in its place that was built without NCCL's header.
+TEST(NcclMissing, SaysWhatToInstall) {
+  const auto device = trainer::cpu::make_cpu_device(1);
+  trainer::nccl::NcclHost host = one_host();
+  trainer::device::PluginError error;
+  EXPECT_EQ(regatta_make_nccl_communicator(device.get(), &host, nullptr, &error), nullptr);
+  const auto raise = [&] {
+    static_cast<void>(
+        trainer::device::owned_or_throw<trainer::ranks::Communicator>(nullptr, error));
+  };
+  EXPECT_THAT(thrown_message(raise, base::Code::Operator), HasSubstr("install its header"));
 }
 
 }  // namespace
