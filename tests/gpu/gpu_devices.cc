@@ -4,9 +4,9 @@
 
 namespace regatta::tests {
 
-using trainer::CudaAttention;
-using trainer::CudaOptions;
-using trainer::Dtype;
+using trainer::cuda::CudaAttention;
+using trainer::cuda::CudaOptions;
+using trainer::device::Dtype;
 
 std::vector<DeviceUnderTest> devices_under_test() {
   std::vector<DeviceUnderTest> devices;

@@ -38,14 +38,14 @@ std::string products_file() {
 
 }  // namespace
 
-std::unique_ptr<trainer::Device> make_gpu(const trainer::CudaOptions& options) {
+std::unique_ptr<trainer::device::Device> make_gpu(const trainer::cuda::CudaOptions& options) {
   const char* const directory = std::getenv("REGATTA_PLUGIN_DIR");
-  trainer::PluginPlace place;
+  trainer::plugins::PluginPlace place;
   place.program = std::filesystem::read_symlink("/proc/self/exe");
   place.directory = directory != nullptr ? directory : REGATTA_BINARY_DIR "/trainer";
-  trainer::CudaOptions timed = options;
+  trainer::cuda::CudaOptions timed = options;
   if (timed.tune_products && timed.gemm_cache_file.empty()) timed.gemm_cache_file = products_file();
-  return trainer::load_cuda_device(place, timed);
+  return trainer::plugins::load_cuda_device(place, timed);
 }
 
 bool gpu_is_emulated() { return false; }
