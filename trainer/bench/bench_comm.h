@@ -53,7 +53,7 @@ struct CommReport {
 };
 
 // As nccl-tests prints, and as its -J writes, with our own in an object `regatta`; both are read by
-// topology::parse_nccl_tests_log. Times are medians over rounds.
+// topology::nccl::parse_nccl_tests_log. Times are medians over rounds.
 [[nodiscard]] std::string comm_table(const CommReport& report);
 [[nodiscard]] std::string comm_json(const CommReport& report);
 // "all_reduce_perf": nccl-tests' program for it.

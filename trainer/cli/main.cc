@@ -69,8 +69,7 @@ void show_progress(const data::PrepareProgress& progress) {
   if (progress.is_end) std::fputc('\n', stderr);
 }
 
-// The one place where the environment is read: where plug-ins lie, and where timed products are
-// remembered.
+// Of the environment: where plug-ins lie, and where timed products are remembered.
 plugins::DevicePlace device_place() {
   plugins::DevicePlace place;
   place.program = program_path();

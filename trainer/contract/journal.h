@@ -1,5 +1,5 @@
 // Records of the run journal (journal.jsonl of an attempt): one JSON object per line, appended by
-// rank 0 only. trainer/contract/README.md lists the fields.
+// rank 0 only. docs/formats/run_directory.md lists the fields.
 #pragma once
 
 #include <cstdint>

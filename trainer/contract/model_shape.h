@@ -42,7 +42,7 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;  // row-major; a dense weight is [outputs, inputs]
   std::int64_t offset = 0;          // elements from the start of the arena
   std::int64_t size = 0;            // elements
-  bool weight_decay = true;         // false for biases and LayerNorm (trainer.md C1)
+  bool weight_decay = true;         // false for biases and LayerNorm, as in BERT and MLPerf
   bool trust_ratio = true;          // LAMB's ratio; false for the same tensors
 };
 

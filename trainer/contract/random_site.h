@@ -29,7 +29,7 @@ constexpr std::uint32_t output_dropout_site(int layer) { return attention_dropou
 
 // Dropout: one philox call yields eight 16-bit draws; draw e of a block is bits 16·(e mod 2) of
 // word e / 2. Element kept iff draw ≥ t with t = round(65536·p); a kept element is multiplied by
-// 65536 / (65536 − t). The same on every device (design decision 2).
+// 65536 / (65536 − t). The same on every device, so that a run may resume on another.
 constexpr std::uint32_t dropout_threshold(double p) {
   return static_cast<std::uint32_t>(65536.0 * p + 0.5);
 }

@@ -1,5 +1,5 @@
 // The run file: what a run is. YAML or JSON, one schema, the same as the API's body.
-// trainer/contract/README.md lists every key with default and unit.
+// docs/formats/run_file.md lists every key with its default and unit.
 #pragma once
 
 #include <cstdint>

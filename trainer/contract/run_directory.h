@@ -1,5 +1,5 @@
-// The run directory: where a run's truth lives. Layout, owners and modes: README.md beside this
-// file.
+// The run directory: where a run's truth lives. Layout, owners and modes:
+// docs/formats/run_directory.md.
 #pragma once
 
 #include <cstdint>

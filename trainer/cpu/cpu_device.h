@@ -12,8 +12,8 @@
 namespace regatta::trainer::cpu {
 
 // Who multiplies matrices. Fastest is oneDNN where a is transposed (weight gradients) and it was
-// compiled in, the built-in product otherwise: README, decision 2. OneDnn without oneDNN is
-// BuiltIn.
+// compiled in, the built-in product otherwise: trainer/cpu/README.md, decision 2. OneDnn without
+// oneDNN is BuiltIn.
 enum class CpuProducts { Fastest, BuiltIn, OneDnn };
 
 struct CpuOptions {

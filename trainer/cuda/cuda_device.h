@@ -3,7 +3,7 @@
 // it through the plug-in (trainer/plugins/cuda_plugin.h), so that machines without CUDA run the
 // same program. One thread at a time may use a device. The same calls give the same bits on the
 // same kind of GPU; between processes only with one gemm_cache_file, or with tune_products off
-// (README, decision "Timed products").
+// (trainer/cuda/README.md, decision 2).
 #pragma once
 
 #include <cstdint>

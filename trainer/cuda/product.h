@@ -1,4 +1,4 @@
-// Matrix products that need no library: what cuBLASLt refuses (README, decision "No shape fails").
+// Matrix products that need no library: what cuBLASLt refuses (trainer/cuda/README.md, decision 4).
 #pragma once
 
 #include "trainer/cuda/kernels/kernels.h"

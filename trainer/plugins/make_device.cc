@@ -9,7 +9,8 @@ namespace regatta::trainer::plugins {
 namespace {
 
 // A pass of every token bucket between the shortest and the longest micro-batch, forward and
-// backward: about 11 buckets of 256 with balanced lengths, 50 without (facts: trainer.md F4).
+// backward: about 11 buckets of 256 with balanced lengths, 50 without (simulated on Wikipedia's
+// lengths).
 constexpr int kMaxGraphs = 128;
 
 cuda::CudaAttention cuda_attention(contract::AttentionKind kind) {

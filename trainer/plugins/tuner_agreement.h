@@ -1,4 +1,4 @@
-// Which tuner plug-in NCCL gets (design decision 6): the plan's, where every rank has the very same
+// Which tuner plug-in NCCL gets: the plan's, where every rank has the very same
 // plan, plug-in and NCCL; else none on any rank. Ranks that are tuned apart choose apart, and hang.
 #pragma once
 

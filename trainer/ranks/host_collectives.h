@@ -1,5 +1,5 @@
-// Collectives of host values among the ranks of a run: statistics, flags that change control flow
-// (design decision 11), lengths, samples on their way to another rank.
+// Collectives of host values among the ranks of a run: statistics, flags that change control flow,
+// lengths, samples on their way to another rank.
 #pragma once
 
 #include <algorithm>

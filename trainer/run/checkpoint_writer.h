@@ -6,7 +6,7 @@
 //   all:                                                          follow: saved_step() moves
 //
 // Where rank 0 alone writes, it commits at once. Threads that write enter no collective: ranks
-// learn of each other by the flags that travel with every step (design decision 11).
+// learn of each other by the flags that travel with every step, so that all act at the same one.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 namespace regatta::trainer::watch {
 
-// Where a tripping rank asks for the stacks of all ranks (orchestrator/slurm/README.md).
+// Where a tripping rank asks for the stacks of all ranks (orchestrator/batch/README.md).
 constexpr const char* kDumpRequestVariable = "REGATTA_DUMP_REQUEST";
 // So long it waits for them at most.
 constexpr double kMostDumpSeconds = 45;
@@ -20,7 +20,8 @@ struct HangPlaces {
   base::Path request;  // empty: nobody would answer
 };
 
-// One line of JSON (contract/README.md). `host` is that of the rank to blame.
+// One line of JSON (docs/formats/run_directory.md, "hang.json"). `host` is that of the rank to
+// blame.
 [[nodiscard]] std::string hang_json(const Trip& trip, const std::string& host, int told_by);
 
 // By every rank that trips over one that hangs: the first to come writes the report and makes the

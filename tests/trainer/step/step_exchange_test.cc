@@ -202,7 +202,7 @@ TEST_F(StepOrder, PhasesAreThoseOfTheFlow) {
                                 Phase::Backward, Phase::Reduce, Phase::Optimizer}));
 }
 
-// design.md: "train_loop.cc::step() reads in exactly this order, on one screen."
+// From the dataset to the journal, in the order that trainer/README.md draws.
 TEST_F(StepOrder, ReadsInTheOrderOfTheFlowOnOneScreen) {
   std::ifstream file(REGATTA_SOURCE_DIR "/trainer/step/train_loop.cc");
   std::ostringstream bytes;
