@@ -253,7 +253,7 @@ void Controller::load_open_runs() {
     if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
       loaded->unwritten.submission = loaded->unwritten.state = true;
     }
-    LaunchBook::write_newest_again(loaded);
+    LaunchBook::write_all_again(loaded);
   }
 }
 
@@ -268,7 +268,7 @@ void Controller::load_unsettled() {
     if (open_.size() > 10 * kMostUnsettled) return;
     OpenRun* const loaded = open(std::move(run));
     loaded->unwritten.state = true;
-    LaunchBook::write_newest_again(loaded);
+    LaunchBook::write_all_again(loaded);
   }
 }
 
@@ -413,7 +413,7 @@ void Controller::take_news() {
       known->second.run.wanted = run->wanted;
       known->second.unwritten.submission = true;
       // What was started by hand is the controller's from here on.
-      LaunchBook::write_newest_again(&known->second);
+      LaunchBook::write_all_again(&known->second);
     }
     schedule(&known->second, clock_.monotonic_seconds());
   }

@@ -75,7 +75,9 @@ void Controller::begin_reading(OpenRun* open) {
   const double now = clock_.monotonic_seconds();
   ReadingOrder order = follower_.order(open->run, open->attempts);
   order.sweep = open->fresh;
-  order.also_old_ones = open->fresh || ++open->visits % kVisitsForOldAttempts == 0;
+  // Of a run that is over this is the last time: no attempt may be left out.
+  order.also_old_ones = open->fresh || runs::is_over(open->run.state) ||
+                        ++open->visits % kVisitsForOldAttempts == 0;
   if (watched.launch && is_gone(watched.report.state)) order.log_of = watched.launch;
   open->given = {};
   if (now >= open->unwritten.again) {

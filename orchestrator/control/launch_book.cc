@@ -53,8 +53,8 @@ void LaunchBook::end(OpenRun* open, const runs::Run& run, const runs::Launch& la
   mark(open, launch.number);
 }
 
-void LaunchBook::write_newest_again(OpenRun* open) {
-  if (!open->launches.empty()) mark(open, open->launches.back().number);
+void LaunchBook::write_all_again(OpenRun* open) {
+  for (const runs::Launch& launch : open->launches) mark(open, launch.number);
 }
 
 void LaunchBook::write_again(OpenRun* open, const std::vector<runs::Launch>& in_files) {

@@ -6,7 +6,7 @@
 //   then file and row get the handle. Who finds one without a handle asks the scheduler for its
 //   token.
 // - Everything later goes to the row at once and to the file with the next reading of the run's
-//   directory, which may not answer for a while. The next controller writes the newest again.
+//   directory, which may not answer for a while. The next controller compares them.
 //
 // The directory of a run that was started by hand is not written: such launches have rows only.
 #pragma once
@@ -39,8 +39,9 @@ class LaunchBook {
   // It is over. The row of the run changes with it, both or neither.
   void end(OpenRun* open, const runs::Run& run, const runs::Launch& launch);
 
-  // The newest file again: whoever wrote its row may have been killed before the file.
-  static void write_newest_again(OpenRun* open);
+  // Where a file says something else than its row: whoever wrote the row may have been killed before
+  // that.
+  static void write_all_again(OpenRun* open);
   // The files that say something else than the rows.
   static void write_again(OpenRun* open, const std::vector<runs::Launch>& in_files);
 

@@ -39,7 +39,10 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
       runs::write_state(files, order.directory, *order.state);
     }
   }
+  if (order.launches.empty()) return;
+  const std::vector<runs::Launch> in_files = runs::read_launches(files, order.directory);
   for (const runs::Launch& launch : order.launches) {
+    if (std::find(in_files.begin(), in_files.end(), launch) != in_files.end()) continue;
     LaunchBook::write_file(files, order.directory, launch);
   }
 }

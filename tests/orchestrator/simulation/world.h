@@ -86,6 +86,7 @@ class World {
 
   // What holds at any time; and at the end, of each wish; and of the store against the journals.
   void check_jobs();
+  [[nodiscard]] bool may_be_too_many();
   void check_ends();
   void come_to_rest();
   [[nodiscard]] bool waits_in_vain(const orchestrator::runs::Run& run);
