@@ -412,13 +412,14 @@ void World::check_wish(const Wish& wish) {
     if (wish.unsure) return;  // its removal was not answered
     violated("run " + wish.id + " was accepted, and is not there");
   }
+  // A removal that was told to have failed may have got as far as that.
+  if (wish.maybe_removed && !jobs_mount_.exists(directory_of(wish) / "run.json")) return;
   const bool finished = cluster_.truth(directory_of(wish)).finished;
   const bool succeeded = run->state == runs::RunState::Succeeded;
   if (finished != succeeded) {
     violated("run " + wish.id + (finished ? " finished" : " did not finish") + ", and is " +
              runs::name_of(run->state) + " " + run->error);
   }
-  if (wish.unsure && !jobs_mount_.exists(directory_of(wish) / "run.json")) return;
   check_series(*run);
   if (succeeded || wish.unsure || waits_in_vain(*run)) return;
   if (wish.cancelled && run->state != runs::RunState::Cancelled) {
