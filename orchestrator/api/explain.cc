@@ -4,8 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/clock.h"
 #include "base/text.h"
+#include "orchestrator/api/answer_fields.h"
+#include "orchestrator/runs/record_fields.h"
 #include "orchestrator/slurm/job_book.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/exit_code.h"
@@ -16,19 +17,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using trainer::contract::ExitCode;
 
-Json moment(const std::optional<double>& utc) {
-  return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
-}
 // For sentences, which know no time zone.
 std::string in_time(double utc, double now_utc) {
   return utc <= now_utc ? "now" : "in " + base::human_seconds(std::ceil(utc - now_utc));
 }
-template <class Value>
-Json or_null(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 std::string sentence(const std::string& text, const std::string& absent) {
   return text.empty() ? absent : text;
 }
@@ -93,32 +85,22 @@ Json launch_json(const runs::Launch& launch, const RunParts& parts) {
   for (const runs::Attempt& attempt : parts.attempts) {
     if (launch_of(attempt, parts) == launch.number) reason = attempt.reason;
   }
-  return {{"launch", launch.number},
-          {"job", job ? Json(job->id) : Json(nullptr)},
-          {"nodes", launch.nodes},
-          {"gpus", or_null(launch.gpus)},
-          {"submitted_at", moment(launch.started_utc)},
-          {"ended_at", moment(launch.ended_utc)},
-          {"exit_code", or_null(launch.exit_code)},
-          {"signal", or_null(launch.signal)},
-          {"cause", or_null(launch.cause)},
-          {"what", what_became_of(launch, reason)},
-          {"action", launch.action}};
+  Json json;
+  add_fields(launch, &json);
+  json["job"] = job ? Json(job->id) : Json(nullptr);
+  json["what"] = what_became_of(launch, reason);
+  return json;
 }
 
 Json attempt_json(const runs::Run& run, const RunParts& parts, const runs::Attempt& attempt) {
   const bool newest = &attempt == &parts.attempts.back();
   const bool launch_over = parts.launches.empty() || parts.launches.back().over;
   const int launch = launch_of(attempt, parts);
-  return {{"attempt", attempt.number},
-          {"execution", attempt.execution},
-          {"launch", launch == 0 ? Json(nullptr) : Json(launch)},
-          {"host", or_null(attempt.host)},
-          {"started_at", moment(attempt.start_utc)},
-          {"seconds", attempt.last_seconds},
-          {"first_step", attempt.first_step},
-          {"exit_code", or_null(attempt.exit_code)},
-          {"what", what_became_of(run, attempt, newest, launch_over)}};
+  Json json;
+  add_fields(attempt, &json);
+  json["launch"] = launch == 0 ? Json(nullptr) : Json(launch);
+  json["what"] = what_became_of(run, attempt, newest, launch_over);
+  return json;
 }
 
 std::string next_start(const runs::Run& run, double now_utc) {
@@ -225,12 +207,12 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
 
 Json waiting_json(const runs::Run& run) {
   if (run.state != runs::RunState::Queued && run.wait.category != runs::kSuspended) return nullptr;
-  return {{"category", sentence(run.wait.category, "controller")},
-          {"sentence", run.reason},
-          {"action", run.wait.action},
-          {"clears", sentence(run.wait.clears, "by itself")},
-          {"expected_start", moment(run.wait.expected_start_utc)},
-          {"next_start", moment(run.wait.next_start_utc)}};
+  Json json;
+  add_fields(run.wait, &json);
+  json["category"] = sentence(run.wait.category, "controller");
+  json["clears"] = sentence(run.wait.clears, "by itself");
+  json["sentence"] = run.reason;
+  return json;
 }
 
 std::string text_of(const Json& json, const char* name) {

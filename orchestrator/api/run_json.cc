@@ -1,13 +1,15 @@
 #include "orchestrator/api/run_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
+#include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
 
 namespace regatta::orchestrator::api {
@@ -17,13 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kWarningsShown = 20;
 constexpr std::size_t kMostBuckets = 512;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
-Json moment(const std::optional<double>& utc) {
-  return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
-}
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // The newest attempt, and the end of the launch that made it.
 Json attempt_json(const store::RunRow& row) {
@@ -54,33 +49,21 @@ Json attempt_json(const store::RunRow& row) {
   return json;
 }
 
-// What the newest attempt that has begun says of itself, and how its newest steps went.
+// What the newest attempt that has begun says of itself.
 void add_ranks(Json& json, const store::RunRow& row, double now_utc) {
   const runs::Attempt* attempt = row.begun ? &*row.begun : nullptr;
-  const runs::RunSummary& summary = row.run.summary;
   json["ranks"] = attempt != nullptr ? Json(attempt->ranks) : Json(nullptr);
   json["ranks_per_node"] = attempt != nullptr ? Json(attempt->ranks_per_node) : Json(nullptr);
   json["device"] = attempt != nullptr ? text_or_null(attempt->device) : Json(nullptr);
   json["peak_flops"] =
       attempt != nullptr && attempt->peak_flops > 0 ? number(attempt->peak_flops) : Json(nullptr);
-  json["mfu"] = number(summary.mfu);
-  json["utilisation"] = number(summary.utilisation);
-  json["noise_scale"] = number(summary.noise_scale);
-  json["noise_scale_low"] = number(summary.noise_scale_low);
-  json["noise_scale_high"] = number(summary.noise_scale_high);
-  json["efficiency"] = number(summary.efficiency);
-  json["goodput"] = number(summary.goodput);
-  json["exposed_share"] = number(summary.exposed_share);
-  json["imbalance"] = number(summary.imbalance);
-  json["moved_bytes"] = number(summary.moved_bytes);
   json["slowest"] = nullptr;
   if (attempt == nullptr || !attempt->slowest || runs::is_over(row.run.state)) return;
   const runs::SlowestRank& slowest = *attempt->slowest;
-  json["slowest"] = {{"rank", slowest.rank},
-                     {"step", slowest.step},
-                     {"phase", slowest.phase},
-                     {"phase_seconds", number(slowest.phase_seconds)},
-                     {"age_seconds", number(std::max(0.0, now_utc - slowest.utc))}};
+  Json rank;
+  add_fields(slowest, &rank);
+  rank["age_seconds"] = number(std::max(0.0, now_utc - slowest.utc));
+  json["slowest"] = std::move(rank);
 }
 
 // Even where the journal names more buckets, no answer does: evenly thinned, with the last.
@@ -90,16 +73,10 @@ Json timeline_json(store::StoreReads& store, const std::vector<runs::Attempt>& a
   if (begun == attempts.rend()) return nullptr;
   const std::optional<store::Timeline> timeline = store.timeline(begun->row);
   if (!timeline) return nullptr;
-  Json json{{"step", timeline->step},
-            {"step_seconds", number(timeline->step_seconds)},
-            {"data_seconds", number(timeline->data_seconds)},
-            {"forward_seconds", number(timeline->forward_seconds)},
-            {"backward_seconds", number(timeline->backward_seconds)},
-            {"reduce_seconds", number(timeline->reduce_seconds)},
-            {"optimizer_seconds", number(timeline->optimizer_seconds)},
-            {"exposed_seconds", number(timeline->exposed_seconds)},
-            {"bucket_count", timeline->launched.size()},
-            {"buckets", Json::array()}};
+  Json json;
+  add_fields(*timeline, &json);
+  json["bucket_count"] = timeline->launched.size();
+  json["buckets"] = Json::array();
   const std::size_t count = timeline->launched.size();
   const std::size_t stride = std::max<std::size_t>(1, (count + kMostBuckets - 1) / kMostBuckets);
   for (std::size_t i = 0; i < count; ++i) {
@@ -199,35 +176,14 @@ Json row_json(const store::RunRow& row, double now_utc) {
   }
   const runs::RunSummary& summary = run.summary;
   Json json;
-  json["id"] = run.id;
-  json["name"] = run.name;
-  json["state"] = runs::name_of(run.state);
+  add_fields(run, &json);
   json["state_text"] = state_text(run, row.attempts);
-  json["created_at"] = moment(run.created_utc);
-  json["started_at"] = moment(summary.started_utc);
-  json["ended_at"] = moment(run.ended_utc);
-  json["directory"] = run.directory;
-  json["scheduler"] = text_or_null(run.scheduler);
-  json["after"] = run.after;
-  json["archived"] = run.archived;
   json["attempts"] = row.attempts;
   json["attempt"] = attempt_json(row);
-  json["step"] = summary.step;
-  json["steps"] = summary.steps;
-  json["samples"] = summary.samples;
-  json["metric"] = summary.metric;
-  json["value"] = number(summary.value);
-  json["target"] = number(summary.target);
-  json["target_times_baseline"] = number(summary.target_times_baseline);
-  json["baseline"] = number(summary.baseline);
+  add_fields(summary, &json);
   json["target_reached"] = summary.time_to_accuracy_seconds.has_value();
-  json["time_to_accuracy_seconds"] = number(summary.time_to_accuracy_seconds);
-  json["training_seconds"] = number(summary.training_seconds);
   json["since_submission_seconds"] = number(since_submission(run, now_utc));
   json["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
-  json["samples_per_second"] = number(summary.samples_per_second);
-  json["tokens_per_second"] = number(summary.tokens_per_second);
-  json["loss"] = number(summary.loss);
   add_ranks(json, row, now_utc);
   json["checkpoint"] = nullptr;
   if (!summary.checkpoint.empty()) {
@@ -235,7 +191,6 @@ Json row_json(const store::RunRow& row, double now_utc) {
                           {"name", summary.checkpoint},
                           {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
   }
-  json["error"] = text_or_null(run.error);
   return json;
 }
 
@@ -308,18 +263,11 @@ Json checkpoints_json(store::StoreReads& store, const runs::Run& run) {
     }
     // The record of a removal tells the step at which it was removed.
     const auto name = checkpoint::parse_checkpoint_name(row.name);
-    list.push_back({{"step", name ? name->step : row.step},
-                    {"name", row.name},
-                    {"path", run.directory + "/checkpoints/" + row.name},
-                    {"bytes", row.bytes},
-                    {"seconds", number(row.whole_seconds)},
-                    {"stall_seconds", number(row.stall_seconds)},
-                    {"copy_seconds", number(row.copy_seconds)},
-                    {"write_seconds", number(row.write_seconds)},
-                    {"sync_seconds", number(row.sync_seconds)},
-                    {"status", row.status},
-                    {"message", text_or_null(row.message)},
-                    {"at", moment(row.utc)}});
+    Json json;
+    add_fields(row, &json);
+    if (name) json["step"] = name->step;
+    json["path"] = run.directory + "/checkpoints/" + row.name;
+    list.push_back(std::move(json));
   }
   return {{"checkpoints", list}};
 }

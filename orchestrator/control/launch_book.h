@@ -39,8 +39,7 @@ class LaunchBook {
   // It is over. The row of the run changes with it, both or neither.
   void end(OpenRun* open, const runs::Run& run, const runs::Launch& launch);
 
-  // Where a file says something else than its row: whoever wrote the row may have been killed before
-  // that.
+  // The files that say something else: whoever wrote their rows may have been killed before.
   static void write_all_again(OpenRun* open);
   // The files that say something else than the rows.
   static void write_again(OpenRun* open, const std::vector<runs::Launch>& in_files);

@@ -58,6 +58,8 @@ struct RunSummary {
   std::optional<double> crossing, crossing_low, crossing_high;
   double axis_seconds = 0;     // of the newest record, on the axis of time to accuracy
   double last_record_utc = 0;  // 0: no record yet
+
+  bool operator==(const RunSummary&) const = default;
 };
 
 // Beside Run::reason, what is known of a wait. Empty: not known.
@@ -90,6 +92,8 @@ struct Run {
   bool drained = false;             // over, and its journals are read to the end
   bool settled = false;             // over, and its end is written down in its directory
   RunSummary summary;
+
+  bool operator==(const Run&) const = default;
 };
 
 // One start of a process or job by the controller (or a process found running). A job may make
@@ -122,6 +126,8 @@ struct SlowestRank {
   std::string phase;
   double phase_seconds = 0;
   double utc = 0;  // of the heartbeat
+
+  bool operator==(const SlowestRank&) const = default;
 };
 
 // One attempt, as its journal tells it.
@@ -150,6 +156,8 @@ struct Attempt {
   std::string reason;
   std::string message;
   bool judged = false;  // what its end says of its nodes is written down
+
+  bool operator==(const Attempt&) const = default;
 };
 
 }  // namespace regatta::orchestrator::runs

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/record_json.h"
 
 namespace regatta::orchestrator::runs {
 namespace {
@@ -16,11 +18,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kMaxRecord = 65536;
 constexpr std::size_t kLongestLine = 500;
 constexpr const char* kStateName = "state.json";
-const std::vector<std::string> kWanted{"run", "cancel", "observe"};
-
-std::string text_of(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 std::optional<Json> read_json(base::FileSystem& files, const base::Path& path) {
   try {
@@ -36,26 +33,23 @@ std::optional<Json> read_json(base::FileSystem& files, const base::Path& path) {
 
 base::Path launches_path(const base::Path& run_directory) { return run_directory / "launches"; }
 
-std::optional<int> optional_int(const Json& json, const char* name) {
-  const auto it = json.find(name);
-  if (it == json.end() || !it->is_number_integer()) return std::nullopt;
-  return it->get<int>();
+// Nothing when absent or damaged.
+template <typename Record>
+std::optional<Record> read_record(base::FileSystem& files, const base::Path& path) {
+  const auto json = read_json(files, path);
+  return json ? read_fields<Record>(*json) : std::nullopt;
+}
+
+template <typename Record>
+std::string text_of(const Record& record) {
+  Json json;
+  write_fields(record, &json);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
 
-std::string submission_text(const SubmissionRecord& submission) {
-  Json json;
-  json["id"] = submission.id;
-  json["created_utc"] = submission.created_utc;
-  json["wanted"] = kWanted.at(static_cast<std::size_t>(submission.wanted));
-  if (submission.idempotency_key) json["idempotency_key"] = *submission.idempotency_key;
-  json["body_digest"] = submission.body_digest;
-  if (!submission.scheduler.empty()) json["scheduler"] = submission.scheduler;
-  if (!submission.after.empty()) json["after"] = submission.after;
-  if (submission.archived) json["archived"] = true;
-  return text_of(json);
-}
+std::string submission_text(const SubmissionRecord& submission) { return text_of(submission); }
 
 void write_submission(base::FileSystem& files, const base::Path& run_directory,
                       const SubmissionRecord& submission) {
@@ -64,33 +58,11 @@ void write_submission(base::FileSystem& files, const base::Path& run_directory,
 
 void write_state(base::FileSystem& files, const base::Path& run_directory,
                  const RecordedState& state) {
-  Json json;
-  json["state"] = name_of(state.state);
-  if (!state.error.empty()) json["error"] = state.error;
-  if (state.ended_utc) json["ended_utc"] = *state.ended_utc;
-  json["failures"] = state.failures;
-  json["progress_step"] = state.progress_step;
-  json["launch"] = state.launch;
-  base::replace_file(files, run_directory / kStateName, text_of(json));
+  base::replace_file(files, run_directory / kStateName, text_of(state));
 }
 
 std::optional<RecordedState> read_state(base::FileSystem& files, const base::Path& run_directory) {
-  const auto json = read_json(files, run_directory / kStateName);
-  if (!json) return std::nullopt;
-  try {
-    const auto state = parse_run_state(json->value("state", ""));
-    if (!state) return std::nullopt;
-    RecordedState recorded;
-    recorded.state = *state;
-    recorded.error = json->value("error", "");
-    if (json->contains("ended_utc")) recorded.ended_utc = json->value("ended_utc", 0.0);
-    recorded.failures = json->value("failures", 0);
-    recorded.progress_step = json->value("progress_step", std::int64_t{-1});
-    recorded.launch = json->value("launch", 0);
-    return recorded;
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
+  return read_record<RecordedState>(files, run_directory / kStateName);
 }
 
 bool is_temporary_record(const std::string& name) {
@@ -103,84 +75,27 @@ bool is_temporary_record(const std::string& name) {
 void write_launch(base::FileSystem& files, const base::Path& run_directory, const Launch& launch) {
   files.create_directory(launches_path(run_directory));
   files.sync_directory(run_directory);  // whoever made it may have been killed before that
-  Json json;
-  json["number"] = launch.number;
-  json["token"] = launch.token;
-  json["handle"] = launch.handle;
-  json["attempts_before"] = launch.attempts_before;
-  json["started_utc"] = launch.started_utc;
-  json["over"] = launch.over;
-  if (launch.exit_code) json["exit_code"] = *launch.exit_code;
-  if (launch.signal) json["signal"] = *launch.signal;
-  if (launch.replaced) json["replaced"] = true;
-  if (launch.ended_utc) json["ended_utc"] = *launch.ended_utc;
-  if (launch.gpus) json["gpus"] = *launch.gpus;
-  const std::pair<const char*, const std::string&> texts[] = {{"cause", launch.cause},
-                                                              {"words", launch.words},
-                                                              {"action", launch.action},
-                                                              {"nodes", launch.nodes}};
-  for (const auto& [name, text] : texts) {
-    if (!text.empty()) json[name] = text;
-  }
   base::replace_file(files,
                      launches_path(run_directory) / (std::to_string(launch.number) + ".json"),
-                     text_of(json));
+                     text_of(launch));
 }
 
 std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
                                                 const base::Path& run_directory) {
-  const auto json = read_json(files, run_directory / kSubmissionName);
-  if (!json) return std::nullopt;
-  try {
-    SubmissionRecord submission;
-    submission.id = json->value("id", "");
-    submission.created_utc = json->value("created_utc", 0.0);
-    const std::string wanted = json->value("wanted", "run");
-    const auto it = std::find(kWanted.begin(), kWanted.end(), wanted);
-    if (it != kWanted.end()) submission.wanted = static_cast<Wanted>(it - kWanted.begin());
-    if (json->contains("idempotency_key")) {
-      submission.idempotency_key = json->at("idempotency_key").get<std::string>();
-    }
-    submission.body_digest = json->value("body_digest", "");
-    submission.scheduler = json->value("scheduler", "");
-    for (const Json& id : json->value("after", Json::array())) {
-      submission.after.push_back(id.get<std::string>());
-      if (submission.after.back().find('/') != std::string::npos) return std::nullopt;
-    }
-    submission.archived = json->value("archived", false);
-    return submission;
-  } catch (const Json::exception&) {
-    return std::nullopt;
+  auto submission = read_record<SubmissionRecord>(files, run_directory / kSubmissionName);
+  if (!submission) return std::nullopt;
+  for (const std::string& id : submission->after) {
+    if (id.find('/') != std::string::npos) return std::nullopt;
   }
+  return submission;
 }
 
 std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run_directory) {
   std::vector<Launch> launches;
   for (const std::string& name : files.list(launches_path(run_directory))) {
     if (base::Path(name).extension() != ".json") continue;
-    const auto json = read_json(files, launches_path(run_directory) / name);
-    if (!json) continue;
-    try {
-      Launch launch;
-      launch.number = json->value("number", 0);
-      launch.token = json->value("token", "");
-      launch.handle = json->value("handle", "");
-      launch.attempts_before = json->value("attempts_before", 0);
-      launch.started_utc = json->value("started_utc", 0.0);
-      launch.over = json->value("over", false);
-      launch.exit_code = optional_int(*json, "exit_code");
-      launch.signal = optional_int(*json, "signal");
-      launch.replaced = json->value("replaced", false);
-      if (json->contains("ended_utc")) launch.ended_utc = json->value("ended_utc", 0.0);
-      if (json->contains("gpus")) launch.gpus = json->value("gpus", std::int64_t{0});
-      launch.cause = json->value("cause", "");
-      launch.words = json->value("words", "");
-      launch.action = json->value("action", "");
-      launch.nodes = json->value("nodes", "");
-      if (launch.number > 0) launches.push_back(launch);
-    } catch (const Json::exception&) {
-      continue;
-    }
+    const auto launch = read_record<Launch>(files, launches_path(run_directory) / name);
+    if (launch && launch->number > 0) launches.push_back(*launch);
   }
   std::sort(launches.begin(), launches.end(),
             [](const Launch& a, const Launch& b) { return a.number < b.number; });

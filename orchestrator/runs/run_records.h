@@ -20,6 +20,8 @@ struct SubmissionRecord {
   std::string scheduler{};  // as Run's; empty where an older controller wrote it
   std::vector<std::string> after{};
   bool archived = false;
+
+  bool operator==(const SubmissionRecord&) const = default;
 };
 
 // What became of the run, as of its newest launch that is over, or of its end.

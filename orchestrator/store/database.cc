@@ -127,14 +127,6 @@ double Statement::number(int column) const {
   if (is_null(column)) return std::numeric_limits<double>::quiet_NaN();
   return sqlite3_column_double(statement_.get(), column);
 }
-std::optional<double> Statement::optional_number(int column) const {
-  if (is_null(column)) return std::nullopt;
-  return sqlite3_column_double(statement_.get(), column);
-}
-std::optional<std::int64_t> Statement::optional_integer(int column) const {
-  if (is_null(column)) return std::nullopt;
-  return integer(column);
-}
 std::string Statement::text(int column) const {
   const unsigned char* const bytes = sqlite3_column_text(statement_.get(), column);
   if (bytes == nullptr) return {};

@@ -37,6 +37,10 @@ class Statement {
     (bind_one(++index, values), ...);
     return *this;
   }
+  template <typename Value>
+  void bind_at(int index, const Value& value) {
+    bind_one(index, value);
+  }
   // True while there is a row. After the last row the statement can be bound and stepped again.
   bool step();
   // Steps to the end, for statements without rows; ready to be bound again.
@@ -45,8 +49,6 @@ class Statement {
   [[nodiscard]] bool is_null(int column) const;
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double number(int column) const;  // NULL is NaN
-  [[nodiscard]] std::optional<double> optional_number(int column) const;
-  [[nodiscard]] std::optional<std::int64_t> optional_integer(int column) const;
   [[nodiscard]] std::string text(int column) const;
 
  private:

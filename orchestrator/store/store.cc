@@ -9,6 +9,9 @@
 #include "base/text.h"
 #include "orchestrator/files/directory_lock.h"
 #include "orchestrator/files/network_file_system.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/row_fields.h"
+#include "orchestrator/store/rows.h"
 #include "orchestrator/store/schema.h"
 
 namespace regatta::orchestrator::store {
@@ -48,11 +51,11 @@ class OnDisk {
 void take_config(const trainer::contract::RunConfig& config, NewRun* run) {
   run->name = config.name;
   run->config = trainer::contract::to_json(config);
-  run->steps = config.steps;
-  run->metric = trainer::contract::metric_of(config);
+  run->summary.steps = config.steps;
+  run->summary.metric = trainer::contract::metric_of(config);
   if (!config.target) return;
-  run->target = config.target->value;
-  run->target_times_baseline = config.target->times_baseline;
+  run->summary.target = config.target->value;
+  run->summary.target_times_baseline = config.target->times_baseline;
 }
 
 Store::Store(const base::Path& directory, const StoreOptions& options) : options_(options) {
@@ -127,26 +130,15 @@ void Store::migrate() {
 runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch>& launches) {
   const auto lock = lock_writes();
   Transaction transaction(*writer_);
-  const runs::RunNumber number{next_run_};
-  std::string after;
-  for (const std::string& id : run.after) after += id + "/";
-  writer_
-      ->prepare(
-          "INSERT INTO runs(id, name, config, directory, created_utc, wanted, idempotency_key, "
-          "body_digest, steps, state, reason, error, failures, progress_step, ended_utc, drained, "
-          "settled, scheduler, after_runs, archived, number, metric, target, "
-          "target_times_baseline) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
-          "?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)")
-      .bind(run.id, run.name, run.config, run.directory, run.created_utc,
-            static_cast<int>(run.wanted), run.idempotency_key, run.body_digest, run.steps,
-            runs::name_of(run.state), run.reason, run.error, run.failures, run.progress_step,
-            run.ended_utc, run.drained, run.settled, run.scheduler, after, run.archived, next_run_,
-            run.metric, run.target, run.target_times_baseline)
-      .run();
-  for (const runs::Launch& launch : launches) write_launch(number, launch);
+  static const std::string sql =
+      insertion("INSERT INTO runs", {"idempotency_key", "body_digest"}, columns_of<runs::Run>());
+  runs::Run added = run;
+  added.number = runs::RunNumber{next_run_};
+  write_row(*writer_, sql, RowBinder::Which::All, added, run.idempotency_key, run.body_digest);
+  for (const runs::Launch& launch : launches) write_launch(added.number, launch);
   transaction.commit();
   ++next_run_;
-  return number;
+  return added.number;
 }
 
 void Store::update_run(const runs::Run& run) {
@@ -155,30 +147,8 @@ void Store::update_run(const runs::Run& run) {
 }
 
 void Store::write_run(const runs::Run& run) {
-  const runs::RunSummary& s = run.summary;
-  writer_
-      ->prepare(
-          "UPDATE runs SET state = ?2, reason = ?3, error = ?4, ended_utc = ?5, failures = ?6, "
-          "progress_step = ?7, drained = ?8, step = ?9, steps = ?10, samples = ?11, metric = ?12, "
-          "value = ?13, target = ?14, baseline = ?15, started_utc = ?16, time_to_accuracy = ?17, "
-          "training_seconds = ?18, samples_per_second = ?19, tokens_per_second = ?20, loss = ?21, "
-          "phase = ?22, checkpoint_step = ?23, checkpoint = ?24, crossing = ?25, "
-          "crossing_low = ?26, crossing_high = ?27, axis_seconds = ?28, last_record_utc = ?29, "
-          "mfu = ?30, utilisation = ?31, exposed_share = ?32, imbalance = ?33, moved_bytes = ?34, "
-          "goodput = ?35, noise_scale = ?36, efficiency = ?37, wait_category = ?38, "
-          "wait_action = ?39, wait_clears = ?40, expected_start = ?41, next_start = ?42, "
-          "settled = ?43, noise_scale_low = ?44, noise_scale_high = ?45 "
-          "WHERE number = ?1")
-      .bind(runs::row_of(run.number), runs::name_of(run.state), run.reason, run.error,
-            run.ended_utc, run.failures, run.progress_step, run.drained, s.step, s.steps, s.samples,
-            s.metric, s.value, s.target, s.baseline, s.started_utc, s.time_to_accuracy_seconds,
-            s.training_seconds, s.samples_per_second, s.tokens_per_second, s.loss, s.phase,
-            s.checkpoint_step, s.checkpoint, s.crossing, s.crossing_low, s.crossing_high,
-            s.axis_seconds, s.last_record_utc, s.mfu, s.utilisation, s.exposed_share, s.imbalance,
-            s.moved_bytes, s.goodput, s.noise_scale, s.efficiency, run.wait.category,
-            run.wait.action, run.wait.clears, run.wait.expected_start_utc, run.wait.next_start_utc,
-            run.settled, s.noise_scale_low, s.noise_scale_high)
-      .run();
+  static const std::string sql = change("runs", "number", columns_of<runs::Run>());
+  write_row(*writer_, sql, RowBinder::Which::NotFixed, run, runs::row_of(run.number));
 }
 
 std::unique_lock<std::mutex> Store::lock_writes() {
@@ -283,15 +253,9 @@ void Store::end_launch(const runs::Run& run, const runs::Launch& launch) {
 }
 
 void Store::write_launch(runs::RunNumber run, const runs::Launch& launch) {
-  writer_
-      ->prepare(
-          "INSERT OR REPLACE INTO launches(run, number, token, handle, attempts_before, "
-          "started_utc, over, exit_code, signal, replaced, ended_utc, cause, words, action, nodes, "
-          "gpus) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")
-      .bind(runs::row_of(run), launch.number, launch.token, launch.handle, launch.attempts_before,
-            launch.started_utc, launch.over, launch.exit_code, launch.signal, launch.replaced,
-            launch.ended_utc, launch.cause, launch.words, launch.action, launch.nodes, launch.gpus)
-      .run();
+  static const std::string sql =
+      insertion("INSERT OR REPLACE INTO launches", {"run"}, columns_of<runs::Launch>());
+  write_row(*writer_, sql, RowBinder::Which::All, launch, runs::row_of(run));
 }
 
 runs::AttemptNumber Store::add_attempt(runs::RunNumber run, int number,
@@ -308,15 +272,11 @@ runs::AttemptNumber Store::add_attempt(runs::RunNumber run, int number,
 void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
                   const std::vector<slurm::NodeEvent>& events) {
   const auto lock = lock_writes();
+  static const std::string sql =
+      insertion("INSERT INTO node_events", {}, columns_of<slurm::NodeEvent>());
   Transaction transaction(*writer_);
   for (const slurm::NodeEvent& event : events) {
-    writer_
-        ->prepare(
-            "INSERT INTO node_events(node, utc, blame, weight, run, words) "
-            "VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
-        .bind(event.node, event.utc, std::string(slurm::to_string(event.blame)), event.weight,
-              event.run, event.words)
-        .run();
+    write_row(*writer_, sql, RowBinder::Which::All, event);
   }
   writer_->prepare("DELETE FROM node_events WHERE row <= (SELECT max(row) FROM node_events) - ?1")
       .bind(kMostNodeEvents)
@@ -330,24 +290,8 @@ void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
 }
 
 void Store::write_attempt(const runs::Attempt& attempt) {
-  const bool slow = attempt.slowest.has_value();
-  const runs::SlowestRank slowest = attempt.slowest.value_or(runs::SlowestRank{});
-  writer_
-      ->prepare(
-          "UPDATE attempts SET offset = ?2, damaged = ?3, started = ?4, start_utc = ?5, "
-          "first_step_begin = ?6, last_seconds = ?7, process = ?8, host = ?9, first_step = ?10, "
-          "batch_size = ?11, training_seconds = ?12, exit_code = ?13, reason = ?14, "
-          "message = ?15, ranks = ?16, ranks_per_node = ?17, device = ?18, peak_flops = ?19, "
-          "slowest_rank = ?20, slowest_step = ?21, slowest_phase = ?22, slowest_seconds = ?23, "
-          "slowest_utc = ?24, hosts = ?25 WHERE row = ?1")
-      .bind(runs::row_of(attempt.row), attempt.offset, attempt.damaged, attempt.started,
-            attempt.start_utc, attempt.first_step_begin, attempt.last_seconds, attempt.process,
-            attempt.host, attempt.first_step, attempt.batch_size, attempt.training_seconds,
-            attempt.exit_code, attempt.reason, attempt.message, attempt.ranks,
-            attempt.ranks_per_node, attempt.device, attempt.peak_flops,
-            slow ? std::optional(slowest.rank) : std::nullopt, slowest.step, slowest.phase,
-            slowest.phase_seconds, slowest.utc, base::join(attempt.hosts, ","))
-      .run();
+  static const std::string sql = change("attempts", "row", columns_of<runs::Attempt>());
+  write_row(*writer_, sql, RowBinder::Which::NotFixed, attempt, runs::row_of(attempt.row));
 }
 
 }  // namespace regatta::orchestrator::store

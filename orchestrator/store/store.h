@@ -22,30 +22,11 @@
 
 namespace regatta::orchestrator::store {
 
-// Of one that is submitted or found; take_config() sets what its configuration says.
-struct NewRun {
-  std::string id;
-  std::string name;
-  std::string config;
-  std::string directory;
-  double created_utc = 0;
-  std::int64_t steps = 0;
-  std::string metric = "mlm_accuracy";
-  std::optional<double> target, target_times_baseline;
-  runs::Wanted wanted = runs::Wanted::Run;
+// One that is submitted or found; the store gives it its number, and take_config() sets what its
+// configuration says.
+struct NewRun : runs::Run {
   std::optional<std::string> idempotency_key;
   std::string body_digest;
-  std::string scheduler;
-  std::vector<std::string> after{};
-  bool archived = false;
-  // Of a run that is found, not submitted.
-  runs::RunState state = runs::RunState::Queued;
-  std::string reason, error;
-  int failures = 0;
-  std::int64_t progress_step = -1;
-  std::optional<double> ended_utc;
-  bool drained = false;
-  bool settled = false;
 };
 void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 

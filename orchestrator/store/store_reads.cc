@@ -3,164 +3,27 @@
 #include <map>
 #include <utility>
 
-#include "base/text.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/row_fields.h"
+#include "orchestrator/store/rows.h"
 
 namespace regatta::orchestrator::store {
 namespace {
 
-const std::string kColumnsAfterConfig =
-    "directory, created_utc, wanted, state, reason, error, ended_utc, failures, "
-    "progress_step, drained, step, steps, samples, metric, value, target, "
-    "target_times_baseline, baseline, started_utc, time_to_accuracy, training_seconds, "
-    "samples_per_second, tokens_per_second, "
-    "loss, phase, checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, "
-    "axis_seconds, last_record_utc, mfu, utilisation, exposed_share, imbalance, moved_bytes, "
-    "goodput, noise_scale, efficiency, wait_category, wait_action, wait_clears, "
-    "expected_start, next_start, settled, scheduler, after_runs, archived, "
-    "noise_scale_low, noise_scale_high";
 const std::string kRunColumns =
-    "SELECT number, id, name, config, " + kColumnsAfterConfig + " FROM runs ";
+    "SELECT " + selection(columns_of<runs::Run>(), "runs") + " FROM runs ";
 // Of a list: the configuration is the largest part of a row.
 const std::string kRowColumns =
-    "SELECT number, id, name, '', " + kColumnsAfterConfig + " FROM runs ";
-
-// The columns that launch_of() and attempt_of() read.
-const std::string kLaunchColumns =
-    "launches.number, token, handle, attempts_before, launches.started_utc, over, exit_code, "
-    "signal, replaced, launches.ended_utc, cause, words, action, nodes, gpus";
-const std::string kAttemptColumns =
-    "row, number, execution, offset, damaged, started, start_utc, first_step_begin, last_seconds, "
-    "process, host, first_step, batch_size, training_seconds, exit_code, reason, message, ranks, "
-    "ranks_per_node, device, peak_flops, slowest_rank, slowest_step, slowest_phase, "
-    "slowest_seconds, slowest_utc, hosts, judged";
+    "SELECT " + selection(columns_of<runs::Run>(), "runs", "config") + " FROM runs ";
+const std::string kLaunchColumns = selection(columns_of<runs::Launch>(), "launches");
+const std::string kAttemptColumns = selection(columns_of<runs::Attempt>(), "attempts");
+const std::string kNodeEvents = "SELECT " +
+                                selection(columns_of<slurm::NodeEvent>(), "node_events") +
+                                " FROM node_events ORDER BY utc, row";
 
 // Of ids and of names each, on either side of a word in their order, and of the newest runs.
 constexpr int kNeighbours = 16;
 constexpr int kNewestToSuggest = 100;
-
-std::optional<int> optional_int(const Statement& row, int column) {
-  const auto value = row.optional_integer(column);
-  if (!value) return std::nullopt;
-  return static_cast<int>(*value);
-}
-
-runs::RunSummary summary_of(const Statement& row, int column) {
-  runs::RunSummary summary;
-  summary.step = row.integer(column++);
-  summary.steps = row.integer(column++);
-  summary.samples = row.integer(column++);
-  summary.metric = row.text(column++);
-  summary.value = row.optional_number(column++);
-  summary.target = row.optional_number(column++);
-  summary.target_times_baseline = row.optional_number(column++);
-  summary.baseline = row.optional_number(column++);
-  summary.started_utc = row.optional_number(column++);
-  summary.time_to_accuracy_seconds = row.optional_number(column++);
-  summary.training_seconds = row.number(column++);
-  summary.samples_per_second = row.optional_number(column++);
-  summary.tokens_per_second = row.optional_number(column++);
-  summary.loss = row.optional_number(column++);
-  summary.phase = row.text(column++);
-  summary.checkpoint_step = row.integer(column++);
-  summary.checkpoint = row.text(column++);
-  summary.crossing = row.optional_number(column++);
-  summary.crossing_low = row.optional_number(column++);
-  summary.crossing_high = row.optional_number(column++);
-  summary.axis_seconds = row.number(column++);
-  summary.last_record_utc = row.number(column++);
-  summary.mfu = row.optional_number(column++);
-  summary.utilisation = row.optional_number(column++);
-  summary.exposed_share = row.optional_number(column++);
-  summary.imbalance = row.optional_number(column++);
-  summary.moved_bytes = row.optional_number(column++);
-  summary.goodput = row.optional_number(column++);
-  summary.noise_scale = row.optional_number(column++);
-  summary.efficiency = row.optional_number(column++);
-  return summary;
-}
-
-runs::Run run_of(const Statement& row) {
-  runs::Run run;
-  run.number = runs::RunNumber{row.integer(0)};
-  run.id = row.text(1);
-  run.name = row.text(2);
-  run.config = row.text(3);
-  run.directory = row.text(4);
-  run.created_utc = row.number(5);
-  run.wanted = static_cast<runs::Wanted>(row.integer(6));
-  run.state = runs::parse_run_state(row.text(7)).value_or(runs::RunState::Failed);
-  run.reason = row.text(8);
-  run.error = row.text(9);
-  run.ended_utc = row.optional_number(10);
-  run.failures = static_cast<int>(row.integer(11));
-  run.progress_step = row.integer(12);
-  run.drained = row.integer(13) != 0;
-  run.summary = summary_of(row, 14);
-  run.wait = {row.text(44), row.text(45), row.text(46), row.optional_number(47),
-              row.optional_number(48)};
-  run.settled = row.integer(49) != 0;
-  run.scheduler = row.text(50);
-  if (std::string after = row.text(51); !after.empty()) {
-    after.pop_back();
-    run.after = base::split(after, '/');
-  }
-  run.archived = row.integer(52) != 0;
-  run.summary.noise_scale_low = row.optional_number(53);
-  run.summary.noise_scale_high = row.optional_number(54);
-  return run;
-}
-
-runs::Attempt attempt_of(const Statement& row) {
-  runs::Attempt attempt;
-  attempt.row = runs::AttemptNumber{row.integer(0)};
-  attempt.number = static_cast<int>(row.integer(1));
-  attempt.execution = row.text(2);
-  attempt.offset = row.integer(3);
-  attempt.damaged = row.integer(4);
-  attempt.started = row.integer(5) != 0;
-  attempt.start_utc = row.number(6);
-  attempt.first_step_begin = row.optional_number(7);
-  attempt.last_seconds = row.number(8);
-  attempt.process = row.integer(9);
-  attempt.host = row.text(10);
-  attempt.first_step = row.integer(11);
-  attempt.batch_size = static_cast<int>(row.integer(12));
-  attempt.training_seconds = row.number(13);
-  attempt.exit_code = optional_int(row, 14);
-  attempt.reason = row.text(15);
-  attempt.message = row.text(16);
-  attempt.ranks = static_cast<int>(row.integer(17));
-  attempt.ranks_per_node = static_cast<int>(row.integer(18));
-  attempt.device = row.text(19);
-  attempt.peak_flops = row.number(20);
-  const std::string hosts = row.text(26);
-  if (!hosts.empty()) attempt.hosts = base::split(hosts, ',');
-  attempt.judged = row.integer(27) != 0;
-  if (const auto rank = optional_int(row, 21)) {
-    attempt.slowest = {*rank, row.integer(22), row.text(23), row.number(24), row.number(25)};
-  }
-  return attempt;
-}
-
-runs::Launch launch_of(const Statement& row) {
-  runs::Launch launch;
-  launch.number = static_cast<int>(row.integer(0));
-  launch.token = row.text(1);
-  launch.handle = row.text(2);
-  launch.attempts_before = static_cast<int>(row.integer(3));
-  launch.started_utc = row.number(4);
-  launch.over = row.integer(5) != 0;
-  launch.exit_code = optional_int(row, 6);
-  launch.signal = optional_int(row, 7);
-  launch.replaced = row.integer(8) != 0;
-  launch.ended_utc = row.optional_number(9);
-  launch.cause = row.text(10);
-  launch.words = row.text(11);
-  launch.action = row.text(12);
-  launch.nodes = row.text(13);
-  launch.gpus = row.optional_integer(14);
-  return launch;
-}
 
 }  // namespace
 
@@ -189,7 +52,7 @@ std::optional<runs::Run> StoreReads::run(const std::string& id) {
   Statement ask = reader->prepare(kRunColumns + "WHERE id = ?1");
   ask.bind(id);
   if (!ask.step()) return std::nullopt;
-  return run_of(ask);
+  return read_row<runs::Run>(ask);
 }
 
 std::optional<runs::Run> StoreReads::run(runs::RunNumber number) {
@@ -197,7 +60,7 @@ std::optional<runs::Run> StoreReads::run(runs::RunNumber number) {
   Statement ask = reader->prepare(kRunColumns + "WHERE number = ?1");
   ask.bind(runs::row_of(number));
   if (!ask.step()) return std::nullopt;
-  return run_of(ask);
+  return read_row<runs::Run>(ask);
 }
 
 RunList StoreReads::list(const RunFilter& filter) {
@@ -218,9 +81,10 @@ RunList StoreReads::list(const RunFilter& filter) {
       list.next = ListPlace{last.created_utc, runs::row_of(last.number)};
       break;
     }
-    list.rows.push_back({run_of(ask), 0, {}, {}, {}});
-    places[ask.integer(0)] = list.rows.size() - 1;
-    numbers += (numbers.size() > 1 ? "," : "") + std::to_string(ask.integer(0));
+    list.rows.push_back({read_row<runs::Run>(ask), 0, {}, {}, {}});
+    const std::int64_t number = runs::row_of(list.rows.back().run.number);
+    places[number] = list.rows.size() - 1;
+    numbers += (numbers.size() > 1 ? "," : "") + std::to_string(number);
   }
   numbers += "]";
 
@@ -229,7 +93,11 @@ RunList StoreReads::list(const RunFilter& filter) {
       "ON launches.run = page.value AND launches.number = "
       "(SELECT max(number) FROM launches WHERE run = page.value)");
   launches.bind(numbers);
-  while (launches.step()) list.rows[places.at(launches.integer(15))].launch = launch_of(launches);
+  const int run_of_launch = end_of<runs::Launch>();
+  while (launches.step()) {
+    RunRow& row = list.rows[places.at(launches.integer(run_of_launch))];
+    row.launch = read_row<runs::Launch>(launches);
+  }
 
   Statement attempts =
       reader->prepare("SELECT " + kAttemptColumns +
@@ -241,10 +109,11 @@ RunList StoreReads::list(const RunFilter& filter) {
                       "(SELECT row FROM attempts WHERE run = page.value AND started = 1 "
                       "ORDER BY number DESC, execution DESC LIMIT 1))");
   attempts.bind(numbers);
+  const int run_of_attempt = end_of<runs::Attempt>();
   while (attempts.step()) {
-    RunRow& row = list.rows[places.at(attempts.integer(28))];
-    row.attempts = static_cast<int>(attempts.integer(29));
-    row.take(attempt_of(attempts));
+    RunRow& row = list.rows[places.at(attempts.integer(run_of_attempt))];
+    row.attempts = static_cast<int>(attempts.integer(run_of_attempt + 1));
+    row.take(read_row<runs::Attempt>(attempts));
   }
   return list;
 }
@@ -254,7 +123,7 @@ std::vector<runs::Run> StoreReads::runs_named(const std::string& name) {
   Statement ask =
       reader->prepare(kRunColumns + "WHERE name = ?1 ORDER BY created_utc DESC LIMIT 3");
   ask.bind(name);
-  return all<runs::Run>(ask, run_of);
+  return read_rows<runs::Run>(ask);
 }
 
 std::vector<std::string> StoreReads::ids_and_names_near(const std::string& name) {
@@ -294,7 +163,7 @@ std::vector<runs::Run> StoreReads::unfinished_runs() {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
       kRunColumns + "INDEXED BY runs_open WHERE drained = 0 ORDER BY created_utc, number");
-  return all<runs::Run>(ask, run_of);
+  return read_rows<runs::Run>(ask);
 }
 
 std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
@@ -305,7 +174,7 @@ std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
       "WHERE settled = 0 AND state IN ('succeeded', 'stopped', 'failed', 'cancelled') "
       "ORDER BY created_utc, number LIMIT ?1");
   ask.bind(limit);
-  return all<runs::Run>(ask, run_of);
+  return read_rows<runs::Run>(ask);
 }
 
 std::vector<std::string> StoreReads::waiting_after(const std::string& id) {
@@ -346,7 +215,7 @@ std::vector<runs::Launch> StoreReads::launches(runs::RunNumber run) {
   Statement ask =
       reader->prepare("SELECT " + kLaunchColumns + " FROM launches WHERE run = ?1 ORDER BY number");
   ask.bind(runs::row_of(run));
-  return all<runs::Launch>(ask, launch_of);
+  return read_rows<runs::Launch>(ask);
 }
 
 std::vector<OpenLaunch> StoreReads::open_launches() {
@@ -357,7 +226,7 @@ std::vector<OpenLaunch> StoreReads::open_launches() {
                                   "(SELECT max(number) FROM launches WHERE run = runs.number) "
                                   "WHERE drained = 0 ORDER BY created_utc");
   return all<OpenLaunch>(ask, [](const Statement& row) {
-    return OpenLaunch{row.text(15), launch_of(row)};
+    return OpenLaunch{row.text(end_of<runs::Launch>()), read_row<runs::Launch>(row)};
   });
 }
 
@@ -366,18 +235,13 @@ std::vector<runs::Attempt> StoreReads::attempts(runs::RunNumber run) {
   Statement ask = reader->prepare("SELECT " + kAttemptColumns +
                                   " FROM attempts WHERE run = ?1 ORDER BY number, execution");
   ask.bind(runs::row_of(run));
-  return all<runs::Attempt>(ask, attempt_of);
+  return read_rows<runs::Attempt>(ask);
 }
 
 std::vector<slurm::NodeEvent> StoreReads::node_events() {
   const ReaderPool::Lease reader = lease();
-  Statement ask = reader->prepare(
-      "SELECT node, utc, blame, run, words, weight FROM node_events ORDER BY utc, row");
-  return all<slurm::NodeEvent>(ask, [](const Statement& row) {
-    return slurm::NodeEvent{
-        row.text(0), row.number(1), slurm::parse_blame(row.text(2)).value_or(slurm::Blame::Shared),
-        row.text(3), row.text(4),   row.number(5)};
-  });
+  Statement ask = reader->prepare(kNodeEvents);
+  return read_rows<slurm::NodeEvent>(ask);
 }
 
 }  // namespace regatta::orchestrator::store

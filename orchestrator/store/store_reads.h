@@ -26,6 +26,8 @@ struct StepRow {
   std::optional<double> exposed_seconds, imbalance, moved_bytes;
   std::optional<double> goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency;
   std::optional<double> mfu, utilisation;
+
+  bool operator==(const StepRow&) const = default;
 };
 struct EvaluationRow {
   std::int64_t cursor = 0;
@@ -34,6 +36,8 @@ struct EvaluationRow {
   double seconds = 0;
   double mlm_accuracy = 0, mlm_loss = 0;
   bool target_met = false;
+
+  bool operator==(const EvaluationRow&) const = default;
 };
 struct CheckpointRow {
   std::int64_t cursor = 0;
@@ -47,6 +51,8 @@ struct CheckpointRow {
   // Absent where the journal does not say.
   std::optional<double> stall_seconds, copy_seconds, write_seconds, sync_seconds;
   std::string message;
+
+  bool operator==(const CheckpointRow&) const = default;
 };
 // How many checkpoints of a run failed, and the newest of them.
 struct CheckpointFailures {
@@ -57,6 +63,8 @@ struct CheckpointFailures {
 struct WarningRow {
   double utc = 0;
   std::string message;
+
+  bool operator==(const WarningRow&) const = default;
 };
 
 // The buckets of an attempt's newest step that had some, in the order of reduction.
@@ -67,6 +75,8 @@ struct Timeline {
   double optimizer_seconds = 0, exposed_seconds = 0;
   std::vector<double> bucket_bytes;        // as many as the journal named
   std::vector<double> launched, finished;  // seconds since the step's begin; as many of each
+
+  bool operator==(const Timeline&) const = default;
 };
 
 // A place in the list of runs, newest first; the default is before the newest.

@@ -15,7 +15,7 @@ inline store::NewRun new_run(const std::string& id, double created = 1) {
   run.config = "{}";
   run.directory = "/runs/" + id;
   run.created_utc = created;
-  run.steps = 10;
+  run.summary.steps = 10;
   run.body_digest = "d";
   return run;
 }

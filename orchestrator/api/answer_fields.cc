@@ -1,0 +1,42 @@
+#include "orchestrator/api/answer_fields.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+
+namespace regatta::orchestrator::api {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+Json moment(const std::optional<double>& utc) {
+  return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
+}
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json& AnswerWriter::at(const runs::RecordField& field) { return json_[std::string(field.key)]; }
+
+void AnswerWriter::write(const runs::RecordField& field, bool value) { at(field) = value; }
+void AnswerWriter::write(const runs::RecordField& field, std::int64_t value) { at(field) = value; }
+void AnswerWriter::write(const runs::RecordField& field, const std::optional<double>& value) {
+  at(field) = field.is_moment ? moment(value) : number(value);
+}
+void AnswerWriter::write(const runs::RecordField& field, const std::string& value) {
+  at(field) = field.empty_is_null ? text_or_null(value) : Json(value);
+}
+void AnswerWriter::write(const runs::RecordField& field, const std::vector<std::string>& values) {
+  at(field) = values;
+}
+void AnswerWriter::write(const runs::RecordField& field, runs::RunState value) {
+  at(field) = runs::name_of(value);
+}
+void AnswerWriter::write(const runs::RecordField& field, const std::optional<int>& value) {
+  at(field) = value ? Json(*value) : Json(nullptr);
+}
+void AnswerWriter::write(const runs::RecordField& field, const std::optional<std::int64_t>& value) {
+  at(field) = value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,60 @@
+// Records as the API answers them: what their lists of fields (runs/fields.h) serve.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "orchestrator/runs/fields.h"
+#include "orchestrator/runs/run.h"
+
+namespace regatta::orchestrator::api {
+
+// null where there is none, or no finite one.
+[[nodiscard]] nlohmann::ordered_json number(double value);
+[[nodiscard]] nlohmann::ordered_json number(const std::optional<double>& value);
+// Seconds since 1970 as ISO 8601; null where they are not known, or not positive.
+[[nodiscard]] nlohmann::ordered_json moment(const std::optional<double>& utc);
+[[nodiscard]] nlohmann::ordered_json text_or_null(const std::string& text);
+
+// An archive that writes an answer. Parts of the record are for whoever shows them.
+class AnswerWriter {
+ public:
+  explicit AnswerWriter(nlohmann::ordered_json& json) : json_(json) {}
+
+  template <typename Value>
+  void operator()(const runs::RecordField& field, const Value& value) {
+    if (!field.key.empty()) write(field, value);
+  }
+  template <typename Record>
+  void part(const Record&) {}
+
+ private:
+  void write(const runs::RecordField& field, bool value);
+  void write(const runs::RecordField& field, std::int64_t value);
+  void write(const runs::RecordField& field, int value) { write(field, std::int64_t{value}); }
+  void write(const runs::RecordField& field, double value) { write(field, std::optional(value)); }
+  void write(const runs::RecordField& field, const std::optional<double>& value);
+  void write(const runs::RecordField& field, const std::string& value);
+  void write(const runs::RecordField& field, const std::vector<std::string>& values);
+  void write(const runs::RecordField& field, runs::RunState value);
+  void write(const runs::RecordField& field, const std::optional<int>& value);
+  void write(const runs::RecordField& field, const std::optional<std::int64_t>& value);
+  [[nodiscard]] nlohmann::ordered_json& at(const runs::RecordField& field);
+  template <typename Value>
+  void write(const runs::RecordField&, const Value&) {
+    base::check(false, "what is served has a form in answers");
+  }
+
+  nlohmann::ordered_json& json_;
+};
+template <typename Record>
+void add_fields(const Record& record, nlohmann::ordered_json* json) {
+  AnswerWriter writer(*json);
+  fields(writer, record);
+}
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,94 @@
+// The fields of series and of what is known of nodes; runs/fields.h says what such a list is.
+#pragma once
+
+#include "orchestrator/runs/fields.h"
+#include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/store/store_reads.h"
+
+namespace regatta::orchestrator::store {
+
+template <typename Archive, runs::RecordOf<StepRow> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("cursor"), r.cursor);
+  archive(runs::kept("attempt"), r.attempt);
+  archive(runs::kept("step"), r.step);
+  archive(runs::kept("seconds"), r.seconds);
+  archive(runs::kept("loss"), r.loss);
+  archive(runs::kept("mlm_loss"), r.mlm_loss);
+  archive(runs::kept("samples"), r.samples);
+  archive(runs::kept("tokens"), r.tokens);
+  archive(runs::kept("step_seconds"), r.step_seconds);
+  archive(runs::kept("exposed_seconds"), r.exposed_seconds);
+  archive(runs::kept("imbalance"), r.imbalance);
+  archive(runs::kept("moved_bytes"), r.moved_bytes);
+  archive(runs::kept("goodput"), r.goodput);
+  archive(runs::kept("noise_scale"), r.noise_scale);
+  archive(runs::kept("noise_scale_low"), r.noise_scale_low);
+  archive(runs::kept("noise_scale_high"), r.noise_scale_high);
+  archive(runs::kept("efficiency"), r.efficiency);
+  archive(runs::kept("mfu"), r.mfu);
+  archive(runs::kept("utilisation"), r.utilisation);
+}
+
+template <typename Archive, runs::RecordOf<EvaluationRow> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("cursor"), r.cursor);
+  archive(runs::kept("attempt"), r.attempt);
+  archive(runs::kept("step"), r.step);
+  archive(runs::kept("seconds"), r.seconds);
+  archive(runs::kept("mlm_accuracy"), r.mlm_accuracy);
+  archive(runs::kept("mlm_loss"), r.mlm_loss);
+  archive(runs::kept("target_met"), r.target_met);
+}
+
+template <typename Archive, runs::RecordOf<CheckpointRow> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("cursor"), r.cursor);
+  archive(runs::kept("attempt"), r.attempt);
+  archive(runs::served("step"), r.step);
+  archive(runs::kept("seconds"), r.seconds);
+  archive(runs::served("name"), r.name);
+  archive(runs::served("bytes"), r.bytes);
+  archive(runs::served("whole_seconds", "seconds"), r.whole_seconds);
+  archive(runs::served("stall_seconds"), r.stall_seconds);
+  archive(runs::served("copy_seconds"), r.copy_seconds);
+  archive(runs::served("write_seconds"), r.write_seconds);
+  archive(runs::served("sync_seconds"), r.sync_seconds);
+  archive(runs::served("status"), r.status);
+  archive(runs::served("message").or_null(), r.message);
+  archive(runs::served("utc", "at").moment(), r.utc);
+}
+
+template <typename Archive, runs::RecordOf<WarningRow> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("utc"), r.utc);
+  archive(runs::kept("message"), r.message);
+}
+
+// bucket_bytes comes with an attempt's start, and the rest with its steps.
+template <typename Archive, runs::RecordOf<Timeline> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::served("step"), r.step);
+  archive(runs::served("step_seconds"), r.step_seconds);
+  archive(runs::served("data_seconds"), r.data_seconds);
+  archive(runs::served("forward_seconds"), r.forward_seconds);
+  archive(runs::served("backward_seconds"), r.backward_seconds);
+  archive(runs::served("reduce_seconds"), r.reduce_seconds);
+  archive(runs::served("optimizer_seconds"), r.optimizer_seconds);
+  archive(runs::served("exposed_seconds"), r.exposed_seconds);
+  archive(runs::kept("bucket_bytes").fixed(), r.bucket_bytes);
+  archive(runs::kept("launched"), r.launched);
+  archive(runs::kept("finished"), r.finished);
+}
+
+template <typename Archive, runs::RecordOf<slurm::NodeEvent> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("node"), r.node);
+  archive(runs::kept("utc"), r.utc);
+  archive(runs::kept("blame"), r.blame);
+  archive(runs::kept("run"), r.run);
+  archive(runs::kept("words"), r.words);
+  archive(runs::kept("weight"), r.weight);
+}
+
+}  // namespace regatta::orchestrator::store

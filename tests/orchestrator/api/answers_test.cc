@@ -1,0 +1,145 @@
+// The whole answers about a run whose records have a value in every member, and about one of which
+// nothing is known, beside those that were agreed (golden/): no key goes, and none changes its
+// meaning.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/api/explain.h"
+#include "orchestrator/api/run_json.h"
+#include "orchestrator/store/store.h"
+#include "tests/orchestrator/distinct_records.h"
+#include "tests/orchestrator/store/store_rows.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tests::distinct;
+
+constexpr double kNow = 2e9;
+
+// Of another order is no other answer.
+void expect_agreed(const std::string& name, const Json& json) {
+  const std::string path = REGATTA_SOURCE_DIR "/tests/orchestrator/api/golden/" + name;
+  if (std::getenv("REGATTA_WRITE_GOLDEN") != nullptr) std::ofstream(path) << json.dump(1) << "\n";
+  std::ifstream file(path);
+  EXPECT_EQ(nlohmann::json::parse(json.dump()), nlohmann::json::parse(file, nullptr, false))
+      << path << "; if the new answer is right, run with REGATTA_WRITE_GOLDEN=1";
+}
+
+struct Known {
+  runs::Run run;
+  RunParts parts;
+};
+Known known_run() {
+  Known known;
+  known.run = distinct<runs::Run>();
+  known.run.config = "{\"name\": \"demo\", \"data\": {\"path\": \"/data\"}}";
+  known.run.wait.category = runs::kSuspended;  // so that what is known of its wait is shown
+  known.parts.launches = {distinct<runs::Launch>(0), distinct<runs::Launch>(1)};
+  known.parts.attempts = {distinct<runs::Attempt>(1), distinct<runs::Attempt>(3)};
+  known.parts.warnings = {distinct<store::WarningRow>()};
+  known.parts.failures = {2, 7, "no space left"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    known.parts.launches[i].number = static_cast<int>(i) + 1;
+    known.parts.launches[i].attempts_before = static_cast<int>(i);
+    known.parts.attempts[i].number = static_cast<int>(i) + 1;
+    known.parts.attempts[i].started = true;
+  }
+  return known;
+}
+
+TEST(Answers, OfARunOfWhichEverythingIsKnown) {
+  const Known known = known_run();
+  expect_agreed("run.json", run_json(known.run, known.parts, kNow));
+  expect_agreed("explain.json", explain_json(known.run, known.parts, {{"node7", 0.75, "hung"}},
+                                             runs::Contact{1.5, "trouble", 2.5}, kNow));
+}
+
+TEST(Answers, OfARunOfWhichNothingIsKnown) {
+  runs::Run run;
+  run.config = "{\"name\": \"demo\", \"data\": {\"path\": \"/data\"}}";
+  expect_agreed("new_run.json", run_json(run, {}, kNow));
+  expect_agreed("explain_new.json", explain_json(run, {}, {}, std::nullopt, kNow));
+  RunParts parts;
+  parts.launches.resize(1);
+  parts.attempts.resize(1);
+  expect_agreed("starting_run.json", run_json(run, parts, kNow));
+  expect_agreed("explain_starting.json", explain_json(run, parts, {}, std::nullopt, kNow));
+}
+
+// What its journal says, through the store.
+TEST(Answers, OfSeries) {
+  const tests::TemporaryDirectory folder;
+  store::Store store(folder.path());
+  runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  attempt.started = true;
+  attempt.first_step_begin = 0.25;
+  attempt.ranks = 4;
+  std::vector<trainer::contract::JournalRecord> records(4);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    records[i].sequence = static_cast<std::int64_t>(i);
+    records[i].seconds = 2.5 + static_cast<double>(i);
+    records[i].utc_seconds = 1.7e9 + static_cast<double>(i);
+  }
+  trainer::contract::StartRecord start;
+  start.bucket_bytes = {4096, 1024};
+  records[0].body = start;
+  records[1].body = tests::JournalAuthor::step_of_four_ranks(3);
+  trainer::contract::EvalRecord evaluation;
+  evaluation.step = 3;
+  evaluation.mlm_accuracy = 0.25;
+  evaluation.mlm_loss = 5;
+  records[2].body = evaluation;
+  trainer::contract::CheckpointRecord checkpoint;
+  checkpoint.step = 3;
+  checkpoint.name = "step-3";
+  checkpoint.status = "written";
+  checkpoint.bytes = 77;
+  checkpoint.seconds = 1.5;
+  checkpoint.stall_seconds = 2.5;
+  checkpoint.copy_seconds = 3.5;
+  checkpoint.write_seconds = 4.5;
+  checkpoint.sync_seconds = 5.5;
+  checkpoint.message = "slow";
+  records[3].body = checkpoint;
+  run.summary.crossing = 100;
+  run.summary.crossing_low = 90;
+  run.summary.crossing_high = 120;
+  store.append(run, attempt, records);
+  expect_agreed("metrics.json", metrics_json(store, run, 0, 100));
+  expect_agreed("checkpoints.json", checkpoints_json(store, run));
+}
+
+// The files of a run directory, byte for byte.
+TEST(Answers, AndFilesOfARunDirectory) {
+  const tests::TemporaryDirectory folder;
+  base::FileSystem& files = base::posix_file_system();
+  Json texts;
+  const auto read = [&](const std::string& name) {
+    return files.read(folder.path() / name, 1 << 16);
+  };
+  for (const int kind : {-1, 0, 1}) {
+    const std::string which = kind < 0 ? "absent" : std::to_string(kind);
+    const auto make = [&]<typename Record>(Record record) {
+      return kind < 0 ? record : distinct<Record>(kind);
+    };
+    texts["submission " + which] = runs::submission_text(make(runs::SubmissionRecord{}));
+    runs::write_state(files, folder.path(), make(runs::RecordedState{}));
+    texts["state " + which] = read("state.json");
+    runs::Launch launch = make(runs::Launch{});
+    launch.number = 1;
+    runs::write_launch(files, folder.path(), launch);
+    texts["launch " + which] = read("launches/1.json");
+  }
+  expect_agreed("run_directory.json", texts);
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::api
