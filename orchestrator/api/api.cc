@@ -18,7 +18,6 @@
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/page.h"
 #include "orchestrator/api/removal_api.h"
-#include "orchestrator/api/routes.h"
 #include "orchestrator/api/run_json.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/control/journal_pulse.h"
@@ -106,9 +105,12 @@ Response Api::handle(const Request& request) {
       if (request.method != "GET") return wrong_method("GET");
       return serve_page(request, page_directory_);
     }
-    return route(
-        request,
+    const auto found = find_route(
+        routes(), request,
         base::split(std::string_view(request.path).substr(std::string(kBase).size()), '/'));
+    if (const auto* refused = std::get_if<Response>(&found)) return *refused;
+    const auto& match = std::get<RouteMatch>(found);
+    return (this->*match.route->handle)({request, match.names});
   } catch (const BadQuery& error) {
     return error_response(400, "user", error.message);
   } catch (const base::Error& error) {
@@ -118,44 +120,28 @@ Response Api::handle(const Request& request) {
   }
 }
 
-Response Api::route(const Request& request, const std::vector<std::string>& parts) {
-  if (auto refused = refuse_address(request, parts)) return *refused;
-  const bool post = request.method == "POST";
-  if (parts[0] == "version") {
-    const control::Adoption adoption = controller_.adoption();
-    return json_response(
-        200, {{"version", REGATTA_VERSION},
-              {"scheduler", controller_.scheduler_name()},
-              {"runs_directory", controller_.runs_directory().string()},
-              {"adoption",
-               {{"done", adoption.done}, {"found", adoption.found}, {"read", adoption.read}}}});
-  }
-  if (parts[0] == "nodes") return nodes();
-  if (parts.size() == 1) return post ? submit(request) : list_runs(request);
-  if (parts.size() == 2) {
-    if (request.method == "DELETE") return remove_run(controller_, request, parts[1]);
-    if (auto refused = refuse_secrets(request)) return *refused;
-    return show(parts[1], wants_secrets(request) ? Secrets::Shown : Secrets::Hidden);
-  }
-  if (parts[2] == "cancel") return cancel(parts[1]);
-  if (parts[2] == "resume") return resume(request, parts[1]);
-  if (parts[2] == "archive") return archive_run(controller_, request, parts[1]);
-  if (parts[2] == "metrics") return metrics(request, parts[1]);
-  if (parts[2] == "explain") return explain(parts[1]);
-  if (parts[2] == "logs") return logs(request, parts[1]);
-  if (parts[2] == "checkpoints" && parts.size() == 3) return checkpoints(parts[1]);
-  // What is read from files is read without a connection of the store in hand.
-  const runs::Run run = find(parts[1]);
-  if (parts[2] == "plan") return plan(run);
-  return checkpoint_api_.handle(request, run, {parts.begin() + 3, parts.end()});
+Response Api::version(const Call&) {
+  const control::Adoption adoption = controller_.adoption();
+  return json_response(
+      200, {{"version", REGATTA_VERSION},
+            {"scheduler", controller_.scheduler_name()},
+            {"runs_directory", controller_.runs_directory().string()},
+            {"adoption",
+             {{"done", adoption.done}, {"found", adoption.found}, {"read", adoption.read}}}});
 }
 
-runs::Run Api::find(const std::string& name) {
+runs::Run Api::find(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
-  return control::find_run(store, name);
+  return control::find_run(store, call.names.at(0));
 }
 
-Response Api::show(const std::string& name, Secrets secrets) {
+Response Api::show(const Call& call) {
+  if (auto refused = refuse_secrets(call.request)) return *refused;
+  return answer_with(call.names.at(0),
+                     wants_secrets(call.request) ? Secrets::Shown : Secrets::Hidden);
+}
+
+Response Api::answer_with(const std::string& name, Secrets secrets) {
   store::Snapshot store = controller_.store().snapshot();
   const runs::Run run = control::find_run(store, name);
   const RunParts parts = read_parts(store, run.number);
@@ -166,18 +152,47 @@ Response Api::show(const std::string& name, Secrets secrets) {
   return json_response(200, json);
 }
 
-Response Api::checkpoints(const std::string& name) {
+Response Api::remove(const Call& call) {
+  return remove_run(controller_, call.request, call.names.at(0));
+}
+Response Api::archive(const Call& call) {
+  return archive_run(controller_, call.request, call.names.at(0));
+}
+
+Response Api::collect_checkpoints(const Call& call) {
+  return checkpoint_api_.collect(call.request, find(call));
+}
+Response Api::show_checkpoint(const Call& call) {
+  return checkpoint_api_.show(find(call), call.names.at(1));
+}
+Response Api::verify_checkpoint(const Call& call) {
+  return checkpoint_api_.verify(find(call), call.names.at(1));
+}
+Response Api::pin_checkpoint(const Call& call) {
+  return checkpoint_api_.pin(call.request, find(call), call.names.at(1));
+}
+Response Api::unpin_checkpoint(const Call& call) {
+  return checkpoint_api_.unpin(find(call), call.names.at(1));
+}
+Response Api::show_export(const Call& call) {
+  return checkpoint_api_.show_export(find(call), call.names.at(1));
+}
+Response Api::export_checkpoint(const Call& call) {
+  return checkpoint_api_.begin_export(call.request, find(call), call.names.at(1));
+}
+
+Response Api::checkpoints(const Call& call) {
   std::optional<runs::Run> run;
   Json rows;
   {
     store::Snapshot store = controller_.store().snapshot();
-    run = control::find_run(store, name);
+    run = control::find_run(store, call.names.at(0));
     rows = checkpoints_json(store, *run);
   }
   return json_response(200, checkpoint_api_.list(*run, std::move(rows)));
 }
 
-Response Api::nodes() {
+Response Api::nodes(const Call&) {
   NodesAnswer answer;
   answer.scheduler = controller_.scheduler_name();
   answer.now_utc = clock_.utc_seconds();
@@ -202,7 +217,8 @@ Response Api::nodes() {
   return json_response(200, nodes_json(answer));
 }
 
-Response Api::plan(const runs::Run& run) {
+Response Api::plan(const Call& call) {
+  const runs::Run run = find(call);
   const base::Path path = base::Path(run.directory) / "plan.json";
   const auto text = files::call_if(shared_, run.directory, kReadSeconds, [files = &files_, path] {
     return files->exists(path) ? std::optional(files->read(path, topology::plan::kMostPlanBytes))
@@ -213,9 +229,9 @@ Response Api::plan(const runs::Run& run) {
   return json_response(200, nlohmann::ordered_json::parse(topology::plan::to_json(plan)));
 }
 
-Response Api::explain(const std::string& name) {
+Response Api::explain(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
-  const runs::Run run = control::find_run(store, name);
+  const runs::Run run = control::find_run(store, call.names.at(0));
   const trainer::contract::SlurmResources wanted = trainer::contract::slurm_resources_of(
       trainer::contract::parse_run_config(run.config, "run.json"));
   std::optional<std::vector<std::string>> usable;
@@ -239,7 +255,8 @@ std::optional<runs::Contact> Api::contact_of(const std::vector<runs::Launch>& la
   return controller_.contact(open ? launches.back().handle : "");
 }
 
-Response Api::list_runs(const Request& request) {
+Response Api::list_runs(const Call& call) {
+  const Request& request = call.request;
   store::RunFilter filter;
   filter.limit = static_cast<int>(query_integer(request, "limit", kDefaultRuns, 1, kMostRuns));
   const auto state = request.query.find("state");
@@ -279,7 +296,8 @@ Response Api::list_runs(const Request& request) {
                              {"next", list.next ? Json(place_text(*list.next)) : Json()}});
 }
 
-Response Api::submit(const Request& request) {
+Response Api::submit(const Call& call) {
+  const Request& request = call.request;
   std::optional<std::string> key;
   const auto header = request.headers.find("idempotency-key");
   if (header != request.headers.end()) key = header->second;
@@ -301,37 +319,37 @@ Response Api::submit(const Request& request) {
   return response;
 }
 
-Response Api::cancel(const std::string& name) {
-  const bool changed = controller_.cancel(name);
+Response Api::cancel(const Call& call) {
+  const bool changed = controller_.cancel(call.names.at(0));
   controller_.somebody_looks();
-  Response response = show(name, Secrets::Hidden);
+  Response response = answer_with(call.names.at(0), Secrets::Hidden);
   if (changed) response.status = 202;
   return response;
 }
 
-Response Api::resume(const Request& request, const std::string& name) {
-  const bool changed = controller_.resume(name, request.body);
-  Response response = show(name, Secrets::Hidden);
+Response Api::resume(const Call& call) {
+  const bool changed = controller_.resume(call.names.at(0), call.request.body);
+  Response response = answer_with(call.names.at(0), Secrets::Hidden);
   if (changed) response.status = 202;
   return response;
 }
 
-Response Api::metrics(const Request& request, const std::string& name) {
+Response Api::metrics(const Call& call) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
-  const std::int64_t since = query_integer(request, "since", 0, 0, kMost);
+  const std::int64_t since = query_integer(call.request, "since", 0, 0, kMost);
   store::Snapshot store = controller_.store().snapshot();
-  return json_response(200,
-                       metrics_json(store, control::find_run(store, name), since, kMostStepRows));
+  return json_response(
+      200, metrics_json(store, control::find_run(store, call.names.at(0)), since, kMostStepRows));
 }
 
-Response Api::logs(const Request& request, const std::string& name) {
+Response Api::logs(const Call& call) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62U;
-  const std::int64_t offset = query_integer(request, "offset", 0, 0, kMost);
+  const std::int64_t offset = query_integer(call.request, "offset", 0, 0, kMost);
   base::Path directory;
   std::vector<runs::Launch> launches;
   {
     store::Snapshot store = controller_.store().snapshot();
-    const runs::Run run = control::find_run(store, name);
+    const runs::Run run = control::find_run(store, call.names.at(0));
     directory = run.directory;
     launches = store.launches(run.number);
   }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "orchestrator/api/checkpoint_api.h"
 #include "orchestrator/api/http.h"
+#include "orchestrator/api/routes.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/slurm/node_table.h"
 
@@ -27,23 +28,39 @@ class Api {
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
 
+  // All that are served; handle() knows no other.
+  [[nodiscard]] static std::span<const Route> routes();
+
  private:
-  [[nodiscard]] Response route(const Request& request, const std::vector<std::string>& parts);
-  [[nodiscard]] Response nodes();
-  [[nodiscard]] Response plan(const runs::Run& run);
-  [[nodiscard]] runs::Run find(const std::string& name);
+  // What the routes do.
+  [[nodiscard]] Response version(const Call& call);
+  [[nodiscard]] Response nodes(const Call& call);
+  [[nodiscard]] Response list_runs(const Call& call);
+  [[nodiscard]] Response submit(const Call& call);
+  [[nodiscard]] Response show(const Call& call);
+  [[nodiscard]] Response remove(const Call& call);
+  [[nodiscard]] Response archive(const Call& call);
+  [[nodiscard]] Response cancel(const Call& call);
+  [[nodiscard]] Response resume(const Call& call);
+  [[nodiscard]] Response metrics(const Call& call);
+  [[nodiscard]] Response logs(const Call& call);
+  [[nodiscard]] Response explain(const Call& call);
+  [[nodiscard]] Response plan(const Call& call);
+  [[nodiscard]] Response checkpoints(const Call& call);
+  [[nodiscard]] Response collect_checkpoints(const Call& call);
+  [[nodiscard]] Response show_checkpoint(const Call& call);
+  [[nodiscard]] Response verify_checkpoint(const Call& call);
+  [[nodiscard]] Response pin_checkpoint(const Call& call);
+  [[nodiscard]] Response unpin_checkpoint(const Call& call);
+  [[nodiscard]] Response show_export(const Call& call);
+  [[nodiscard]] Response export_checkpoint(const Call& call);
+
+  // What is read from files is read without a connection of the store in hand.
+  [[nodiscard]] runs::Run find(const Call& call);
   enum class Secrets { Hidden, Shown };
-  [[nodiscard]] Response show(const std::string& run, Secrets secrets);
-  [[nodiscard]] Response checkpoints(const std::string& run);
-  [[nodiscard]] Response explain(const std::string& run);
+  [[nodiscard]] Response answer_with(const std::string& run, Secrets secrets);
   [[nodiscard]] std::optional<runs::Contact> contact_of(
       const std::vector<runs::Launch>& launches) const;
-  [[nodiscard]] Response list_runs(const Request& request);
-  [[nodiscard]] Response submit(const Request& request);
-  [[nodiscard]] Response cancel(const std::string& run);
-  [[nodiscard]] Response resume(const Request& request, const std::string& run);
-  [[nodiscard]] Response metrics(const Request& request, const std::string& run);
-  [[nodiscard]] Response logs(const Request& request, const std::string& run);
 
   control::Controller& controller_;
   base::FileSystem& files_;

@@ -76,32 +76,12 @@ Response too_large(const checkpoints::CheckpointTools& tools, std::uint64_t byte
                             tools.run_directory().string() + "'");
 }
 
-Response no_such_address() {
-  return error_response(404, "not_found", "no such address below /checkpoints");
-}
-
 std::unique_lock<std::mutex> take_turn(std::mutex& reading) {
   std::unique_lock lock(reading, std::try_to_lock);
   if (!lock.owns_lock()) {
     throw Error(Code::Retry, "another request is reading a checkpoint; try again when it is done");
   }
   return lock;
-}
-
-// The output's place is not the client's to choose.
-Response handle_export(const Request& request, const checkpoints::CheckpointTools& tools,
-                       const std::string& checkpoint, checkpoints::CheckpointExports& exports) {
-  const bool post = request.method == "POST";
-  if (!post && request.method != "GET") return wrong_method("GET, POST");
-  // An export may outlive its checkpoint.
-  const std::string name = !post && checkpoint::parse_checkpoint_name(checkpoint)
-                               ? checkpoint
-                               : tools.path_of(checkpoint).filename().string();
-  const base::Path& run = tools.run_directory();
-  if (!post) return json_response(200, exports.status(run, name));
-  Response response = json_response(202, exports.start(run, name, read_export(request.body)));
-  response.headers["Location"] = request.path;
-  return response;
 }
 
 // What a whole checkpoint has to be read for. bytes: how many.
@@ -115,49 +95,85 @@ Response read_whole(std::mutex& reading, const checkpoints::CheckpointTools& too
   return json_response(200, read());
 }
 
-Response handle_gc(const Request& request, checkpoints::CheckpointTools& tools, std::uint64_t limit,
-                   std::mutex& reading) {
-  if (request.method != "POST") return wrong_method("POST");
-  const auto dry_run = read_flag(request, "dry_run");
-  if (!dry_run) return error_response(400, "user", "dry_run is neither true nor false");
-  if (*dry_run) return json_response(200, tools.gc(checkpoints::CheckpointTools::Gc::DryRun));
-  return read_whole(
-      reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
-      [&] { return tools.gc(checkpoints::CheckpointTools::Gc::Remove); });
-}
-
-Response answer(const Request& request, checkpoints::CheckpointTools tools,
-                const std::vector<std::string>& parts, std::uint64_t limit, std::mutex& reading,
-                checkpoints::CheckpointExports& exports) {
-  if (parts.size() == 1 && parts[0] == "gc") return handle_gc(request, tools, limit, reading);
-  if (parts.size() == 1) {
-    if (request.method != "GET") return wrong_method("GET");
-    return json_response(200, tools.show(parts[0]));
-  }
-  if (parts.size() != 2) return no_such_address();
-  const std::string& action = parts[1];
-  if (action == "export") return handle_export(request, tools, parts[0], exports);
-  if (action != "verify" && action != "pin" && action != "unpin") return no_such_address();
-  if (request.method != "POST") return wrong_method("POST");
-  if (action == "pin") return json_response(200, tools.pin(parts[0], read_reason(request.body)));
-  if (action == "unpin") return json_response(200, tools.unpin(parts[0]));
-  return read_whole(
-      reading, tools, limit, "verify", [&] { return tools.bytes_of(parts[0]); },
-      [&] { return tools.verify(parts[0]); });
-}
-
 }  // namespace
 
-Response CheckpointApi::handle(const Request& request, const runs::Run& run,
-                               const std::vector<std::string>& parts) {
-  const bool whole = !parts.empty() && (parts.back() == "verify" || parts.back() == "gc");
-  return files::call_if(
-      shared_, run.directory, whole ? kWholeSeconds : kReadSeconds,
-      [request, parts, files = &files_, clock = &clock_, directory = run.directory,
-       limit = most_verified_bytes_, reading = reading_, exports = exports_] {
-        return answer(request, checkpoints::CheckpointTools(*files, *clock, directory), parts,
-                      limit, *reading, *exports);
+template <typename Work>
+Response CheckpointApi::in_files(const runs::Run& run, double seconds, Work work) const {
+  return files::call_if(shared_, run.directory, seconds,
+                        [work = std::move(work), files = &files_, clock = &clock_,
+                         directory = run.directory]() -> Response {
+                          return work(checkpoints::CheckpointTools(*files, *clock, directory));
+                        });
+}
+
+Response CheckpointApi::show(const runs::Run& run, const std::string& name) const {
+  return in_files(run, kReadSeconds, [name](const checkpoints::CheckpointTools& tools) {
+    return json_response(200, tools.show(name));
+  });
+}
+
+Response CheckpointApi::verify(const runs::Run& run, const std::string& name) const {
+  return in_files(run, kWholeSeconds,
+                  [name, limit = most_verified_bytes_,
+                   reading = reading_](const checkpoints::CheckpointTools& tools) {
+                    return read_whole(
+                        *reading, tools, limit, "verify", [&] { return tools.bytes_of(name); },
+                        [&] { return tools.verify(name); });
+                  });
+}
+
+Response CheckpointApi::pin(const Request& request, const runs::Run& run,
+                            const std::string& name) const {
+  return in_files(run, kReadSeconds,
+                  [name, body = request.body](checkpoints::CheckpointTools tools) {
+                    return json_response(200, tools.pin(name, read_reason(body)));
+                  });
+}
+
+Response CheckpointApi::unpin(const runs::Run& run, const std::string& name) const {
+  return in_files(run, kReadSeconds, [name](checkpoints::CheckpointTools tools) {
+    return json_response(200, tools.unpin(name));
+  });
+}
+
+Response CheckpointApi::collect(const Request& request, const runs::Run& run) const {
+  const auto dry_run = read_flag(request, "dry_run");
+  return in_files(run, kWholeSeconds,
+                  [dry_run, limit = most_verified_bytes_,
+                   reading = reading_](checkpoints::CheckpointTools tools) {
+                    using Gc = checkpoints::CheckpointTools::Gc;
+                    if (!dry_run) {
+                      return error_response(400, "user", "dry_run is neither true nor false");
+                    }
+                    if (*dry_run) return json_response(200, tools.gc(Gc::DryRun));
+                    return read_whole(
+                        *reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
+                        [&] { return tools.gc(Gc::Remove); });
+                  });
+}
+
+// An export may outlive its checkpoint.
+Response CheckpointApi::show_export(const runs::Run& run, const std::string& name) const {
+  return in_files(run, kReadSeconds,
+                  [name, exports = exports_](const checkpoints::CheckpointTools& tools) {
+                    const std::string whole = checkpoint::parse_checkpoint_name(name)
+                                                  ? name
+                                                  : tools.path_of(name).filename().string();
+                    return json_response(200, exports->status(tools.run_directory(), whole));
+                  });
+}
+
+// The output's place is not the client's to choose.
+Response CheckpointApi::begin_export(const Request& request, const runs::Run& run,
+                                     const std::string& name) const {
+  Response response = in_files(
+      run, kReadSeconds,
+      [name, body = request.body, exports = exports_](const checkpoints::CheckpointTools& tools) {
+        const std::string whole = tools.path_of(name).filename().string();
+        return json_response(202, exports->start(tools.run_directory(), whole, read_export(body)));
       });
+  response.headers["Location"] = request.path;
+  return response;
 }
 
 Json CheckpointApi::list(const runs::Run& run, Json answer) const {

@@ -42,10 +42,17 @@ class CheckpointApi {
             std::make_shared<checkpoints::CheckpointExports>(files, std::move(options.exports))),
         shared_(shared) {}
 
-  // parts: of the path after "checkpoints/". Thread-safe. Errors are thrown as base::Error, but for
-  // 400, 404 of addresses, 405 and 413.
-  [[nodiscard]] Response handle(const Request& request, const runs::Run& run,
-                                const std::vector<std::string>& parts);
+  // The routes; name: of a checkpoint, its step, or "latest". Thread-safe. Errors are thrown as
+  // base::Error, but for 400 and 413.
+  [[nodiscard]] Response show(const runs::Run& run, const std::string& name) const;
+  [[nodiscard]] Response verify(const runs::Run& run, const std::string& name) const;
+  [[nodiscard]] Response pin(const Request& request, const runs::Run& run,
+                             const std::string& name) const;
+  [[nodiscard]] Response unpin(const runs::Run& run, const std::string& name) const;
+  [[nodiscard]] Response collect(const Request& request, const runs::Run& run) const;
+  [[nodiscard]] Response show_export(const runs::Run& run, const std::string& name) const;
+  [[nodiscard]] Response begin_export(const Request& request, const runs::Run& run,
+                                      const std::string& name) const;
 
   // `rows` of the journal (checkpoints_json), each with what the directory says of it, and what
   // only the directory knows. A directory that cannot be read leaves the rows as they are, with the
@@ -54,6 +61,10 @@ class CheckpointApi {
                                             nlohmann::ordered_json rows) const;
 
  private:
+  // What `work` answers of the run's directory; Code::Retry after so many seconds.
+  template <typename Work>
+  [[nodiscard]] Response in_files(const runs::Run& run, double seconds, Work work) const;
+
   base::FileSystem& files_;
   base::Clock& clock_;
   std::uint64_t most_verified_bytes_;

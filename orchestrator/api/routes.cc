@@ -1,7 +1,6 @@
 #include "orchestrator/api/routes.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
@@ -9,44 +8,25 @@
 namespace regatta::orchestrator::api {
 namespace {
 
-struct Route {
-  std::string_view method;
-  std::string_view pattern;  // "*" is any one part
-  std::string_view query;    // names, separated by spaces
-};
-
-// Of two patterns that fit a path the first counts.
-constexpr Route kRoutes[] = {
-    {"GET", "version", ""},
-    {"GET", "nodes", ""},
-    {"GET", "runs", "archived before limit state"},
-    {"POST", "runs", "after"},
-    {"GET", "runs/*", "secrets"},
-    {"DELETE", "runs/*", "dry_run pinned_too"},
-    {"POST", "runs/*/archive", "dry_run"},
-    {"POST", "runs/*/cancel", ""},
-    {"POST", "runs/*/resume", ""},
-    {"GET", "runs/*/metrics", "since"},
-    {"GET", "runs/*/logs", "offset"},
-    {"GET", "runs/*/explain", ""},
-    {"GET", "runs/*/plan", ""},
-    {"GET", "runs/*/checkpoints", ""},
-    {"POST", "runs/*/checkpoints/gc", "dry_run"},
-    {"GET", "runs/*/checkpoints/*", ""},
-    {"POST", "runs/*/checkpoints/*/verify", ""},
-    {"POST", "runs/*/checkpoints/*/pin", ""},
-    {"POST", "runs/*/checkpoints/*/unpin", ""},
-    {"GET", "runs/*/checkpoints/*/export", ""},
-    {"POST", "runs/*/checkpoints/*/export", ""},
-};
-
 constexpr std::size_t kMostShown = 50;  // bytes of a name that a message repeats
 
-bool fits(std::string_view pattern, const std::vector<std::string>& parts) {
-  const std::vector<std::string> wanted = base::split(pattern, '/');
-  return std::equal(
-      wanted.begin(), wanted.end(), parts.begin(), parts.end(),
-      [](const std::string& want, const std::string& part) { return want == "*" || want == part; });
+bool is_name(const std::string& part) { return part.front() == '{'; }
+
+bool fits(std::string_view path, const std::vector<std::string>& parts) {
+  const std::vector<std::string> wanted = base::split(path, '/');
+  return std::equal(wanted.begin(), wanted.end(), parts.begin(), parts.end(),
+                    [](const std::string& want, const std::string& part) {
+                      return is_name(want) || want == part;
+                    });
+}
+
+std::vector<std::string> names_in(std::string_view path, const std::vector<std::string>& parts) {
+  const std::vector<std::string> wanted = base::split(path, '/');
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (is_name(wanted[i])) names.push_back(parts[i]);
+  }
+  return names;
 }
 
 std::string shown(const std::string& name) {
@@ -70,20 +50,22 @@ std::optional<Response> refuse_query(const Request& request,
       "query parameter " + shown(request.repeated_query) + " is repeated; send it once");
 }
 
-std::optional<Response> refuse_address(const Request& request,
-                                       const std::vector<std::string>& parts) {
-  const auto* const first =
-      std::find_if(std::begin(kRoutes), std::end(kRoutes),
-                   [&](const Route& route) { return fits(route.pattern, parts); });
-  if (first == std::end(kRoutes)) {
+std::variant<RouteMatch, Response> find_route(std::span<const Route> routes, const Request& request,
+                                              const std::vector<std::string>& parts) {
+  const auto first = std::find_if(routes.begin(), routes.end(),
+                                  [&](const Route& route) { return fits(route.path, parts); });
+  if (first == routes.end()) {
     return error_response(404, "not_found", "no such address below /api/v1");
   }
   std::vector<std::string> methods;
-  for (const Route& route : kRoutes) {
-    if (route.pattern != first->pattern) continue;
+  for (const Route& route : routes) {
+    if (route.path != first->path) continue;
     if (route.method == request.method) {
-      return refuse_query(request, route.query.empty() ? std::vector<std::string>()
-                                                       : base::split(route.query, ' '));
+      const auto refused =
+          refuse_query(request, route.query.empty() ? std::vector<std::string>()
+                                                    : base::split(route.query, ' '));
+      if (refused) return *refused;
+      return RouteMatch{&route, names_in(route.path, parts)};
     }
     methods.emplace_back(route.method);
   }

@@ -105,14 +105,14 @@ TEST_F(CkptTest, LargeOnesAreForTheCommand) {
   api::Request request;
   request.method = "POST";
   const orchestrator::runs::Run run = controller_.find(id_);
-  for (const std::vector<std::string>& parts :
-       {std::vector<std::string>{name, "verify"}, std::vector<std::string>{"gc"}}) {
-    const api::Response response = small.handle(request, run, parts);
+  for (const std::string command : {"verify", "gc"}) {
+    const api::Response response =
+        command == "gc" ? small.collect(request, run) : small.verify(run, name);
     EXPECT_EQ(response.status, 413);
-    EXPECT_THAT(response.body, HasSubstr("regatta ckpt " + parts.back() + " --directory"));
+    EXPECT_THAT(response.body, HasSubstr("regatta ckpt " + command + " --directory"));
   }
   request.query["dry_run"] = "true";
-  EXPECT_EQ(small.handle(request, run, {"gc"}).status, 200) << "a plan reads manifests only";
+  EXPECT_EQ(small.collect(request, run).status, 200) << "a plan reads manifests only";
 }
 
 TEST_F(CkptTest, PinsUnpinsAndCollects) {

@@ -1,0 +1,137 @@
+// The one table of addresses: it serves all that docs/api.md promises, and nothing else.
+#include "orchestrator/api/routes.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/text.h"
+#include "orchestrator/api/api.h"
+#include "tests/orchestrator/control/controller_fixture.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using testing::HasSubstr, testing::Not;
+
+std::string text_of(const base::Path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// "GET runs/{id}" of every route in the document's table, but for what Access serves, and what is
+// said of it.
+std::map<std::string, std::string> documented() {
+  const std::string page = text_of(REGATTA_SOURCE_DIR "/docs/api.md");
+  const std::regex route("\n\\| `(GET|POST|DELETE) ([^`]+)` \\|([^\n]*)");
+  std::map<std::string, std::string> routes;
+  for (std::sregex_iterator it(page.begin(), page.end(), route), end; it != end; ++it) {
+    std::string path = std::regex_replace((*it)[2].str(), std::regex("^…"), "/runs/{id}");
+    if (path == "/tickets" || path == "/session") continue;
+    routes[(*it)[1].str() + " " + path.substr(1)] = (*it)[3];
+  }
+  return routes;
+}
+
+class RoutesTest : public ControllerFixture {
+ protected:
+  RoutesTest() : ControllerFixture(1) {
+    id_ = submit();
+    ticks();
+  }
+
+  std::string path_of(const Route& route) const {
+    const std::string path =
+        std::regex_replace(std::string(route.path), std::regex("\\{id\\}"), id_);
+    return std::regex_replace(path, std::regex("\\{name\\}"), "latest");
+  }
+  Response send(const std::string& method, const std::string& path) {
+    Request request;
+    request.method = method;
+    request.path = "/api/v1/" + path;
+    return api_.handle(request);
+  }
+
+  std::string id_;
+  Api api_{*controller_, base::posix_file_system(), clock_, folder_.path()};
+};
+
+TEST_F(RoutesTest, EveryRowAnswers) {
+  for (const Route& route : Api::routes()) {
+    const Response response = send(std::string(route.method), path_of(route));
+    EXPECT_NE(response.status, 405) << route.method << " " << route.path;
+    EXPECT_LT(response.status, 500) << route.method << " " << route.path << response.body;
+    EXPECT_THAT(response.body, Not(HasSubstr("no such address"))) << route.path;
+  }
+}
+
+TEST_F(RoutesTest, WhatARowDoesNotListIs405WithWhatItDoes) {
+  std::map<std::string, std::set<std::string>> methods;
+  for (const auto& [route, says] : documented()) {
+    methods[route.substr(route.find(' ') + 1)].insert(route.substr(0, route.find(' ')));
+  }
+  for (const Route& route : Api::routes()) {
+    // A checkpoint is not called gc, so that address has no GET.
+    const std::set<std::string>& listed = methods[std::string(route.path)];
+    for (const std::string method : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "get"}) {
+      if (listed.count(method) > 0) continue;
+      const Response response = send(method, path_of(route));
+      EXPECT_EQ(response.status, 405) << method << " " << route.path;
+      const std::vector<std::string> allowed = base::split(response.headers.at("Allow"), ',');
+      EXPECT_EQ(allowed.size(), listed.size()) << route.path;
+      for (const std::string& each : listed) {
+        EXPECT_THAT(response.headers.at("Allow"), HasSubstr(each)) << route.path;
+      }
+    }
+  }
+}
+
+TEST_F(RoutesTest, OtherAddressesAre404) {
+  for (const char* path : {"", "nothing", "runs/x/y", "runs/", "version/", "run", "Runs",
+                           "runs/x/cancel/y", "runs/x/checkpoints/1/2/3", "tickets", "session"}) {
+    const Response response = send("GET", path);
+    EXPECT_EQ(response.status, 404) << path;
+  }
+}
+
+TEST(RouteTable, IsTheDocumentedOne) {
+  const std::map<std::string, std::string> page = documented();
+  std::set<std::string> served;
+  for (const Route& route : Api::routes()) {
+    const std::string name = std::string(route.method) + " " + std::string(route.path);
+    EXPECT_TRUE(served.insert(name).second) << name << " stands there twice";
+    ASSERT_EQ(page.count(name), 1U) << name << " is not in docs/api.md";
+    for (const std::string& parameter : base::split(route.query, ' ')) {
+      if (parameter.empty() || parameter == "secrets") continue;  // of the section on secrets
+      EXPECT_THAT(page.at(name), HasSubstr(parameter + "=")) << name;
+    }
+    if (route.body == RequestBody::Needed || route.body == RequestBody::Optional) {
+      EXPECT_THAT(page.at(name), HasSubstr("body")) << name;
+    }
+    EXPECT_FALSE(route.summary.empty() || route.summary.back() == '.') << name;
+  }
+  EXPECT_EQ(served.size(), page.size()) << "docs/api.md promises more";
+}
+
+// Nobody else looks at the parts of a path.
+TEST(RouteTable, IsTheOnlyPlaceThatReadsAPath) {
+  const std::regex reads(R"(parts\[\d\]|parts\.size\(\)|path [=!]=|path\.(rfind|find|substr))");
+  std::set<std::string> readers;
+  for (const auto& file :
+       std::filesystem::directory_iterator(REGATTA_SOURCE_DIR "/orchestrator/api")) {
+    if (std::regex_search(text_of(file.path()), reads)) readers.insert(file.path().filename());
+  }
+  // Beside the table: who may ask, what a controller that starts answers, and what is no API.
+  EXPECT_EQ(readers,
+            (std::set<std::string>{"access.cc", "api.cc", "opening.cc", "page.cc", "routes.cc"}));
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::api
