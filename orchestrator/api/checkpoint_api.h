@@ -1,4 +1,4 @@
-// The routes below /runs/{id}/checkpoints (README.md).
+// The routes below /runs/{id}/checkpoints (docs/api.md).
 #pragma once
 
 #include <cstdint>

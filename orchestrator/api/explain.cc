@@ -56,18 +56,20 @@ std::string what_became_of(const runs::Run& run, const runs::Attempt& attempt, b
   }
   if (newest && !launch_over && !runs::is_over(run.state)) {
     const std::string since = attempt.message.empty() ? "" : ": " + attempt.message;
-    return attempt.started ? "runs" + since : "is being started";
+    return attempt.started ? "training" + since : "is being started";
   }
   return "left no exit code: it was killed, or its node was lost";
 }
 
 // reason: of its last attempt.
-std::string what_became_of(const runs::Launch& launch, const std::string& reason) {
+std::string what_became_of(const runs::Run& run, const runs::Launch& launch,
+                           const std::string& reason) {
   if (!launch.words.empty()) return launch.words;
-  if (!launch.over) return launch.handle.empty() ? "is being submitted" : "is not over";
+  if (!launch.over && launch.handle.empty()) return "is being submitted";
+  if (!launch.over) return run.state == runs::RunState::Queued ? "waits to start" : "running";
   if (launch.signal) return "was killed by signal " + std::to_string(*launch.signal);
   if (launch.exit_code) return meaning_of(*launch.exit_code, reason);
-  return "is over, and how it ended is not known";
+  return "ended, and its exit code is not known";
 }
 
 // 0: of none that is known.
@@ -79,7 +81,7 @@ int launch_of(const runs::Attempt& attempt, const RunParts& parts) {
   return launch;
 }
 
-Json launch_json(const runs::Launch& launch, const RunParts& parts) {
+Json launch_json(const runs::Run& run, const runs::Launch& launch, const RunParts& parts) {
   const auto job = slurm::parse_job_handle(launch.handle);
   std::string reason;
   for (const runs::Attempt& attempt : parts.attempts) {
@@ -88,7 +90,7 @@ Json launch_json(const runs::Launch& launch, const RunParts& parts) {
   Json json;
   add_fields(launch, &json);
   json["job"] = job ? Json(job->id) : Json(nullptr);
-  json["what"] = what_became_of(launch, reason);
+  json["what"] = what_became_of(run, launch, reason);
   return json;
 }
 
@@ -141,7 +143,7 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
   switch (run.state) {
     case runs::RunState::Queued:
       if (run.wait.category == "dependency") return "it " + run.reason;
-      return "it waits: " + sentence(run.reason, "it is about to be started");
+      return "queued: " + sentence(run.reason, "about to be started");
     case runs::RunState::Starting:
       return (parts.launches.empty() ? "it is about to be started"
                                      : "it was started, and its trainer has not reported yet") +
@@ -257,7 +259,7 @@ Json explain_json(const runs::Run& run, const RunParts& parts,
             {"attempts", Json::array()},
             {"avoided_nodes", Json::array()}};
   for (const runs::Launch& launch : parts.launches)
-    json["launches"].push_back(launch_json(launch, parts));
+    json["launches"].push_back(launch_json(run, launch, parts));
   for (const runs::Attempt& attempt : parts.attempts) {
     json["attempts"].push_back(attempt_json(run, parts, attempt));
   }

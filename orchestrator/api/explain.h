@@ -12,7 +12,7 @@
 
 namespace regatta::orchestrator::api {
 
-// README.md, "API", has its shape. `avoided`: the nodes that the next launch would leave out.
+// docs/api.md has its shape. `avoided`: the nodes that the next launch would leave out.
 // `contact`: of the newest launch's scheduler.
 [[nodiscard]] nlohmann::ordered_json explain_json(const runs::Run& run, const RunParts& parts,
                                                   const std::vector<slurm::Avoided>& avoided,

@@ -1,4 +1,4 @@
-// DELETE /runs/{id} and POST /runs/{id}/archive (README.md).
+// DELETE /runs/{id} and POST /runs/{id}/archive (docs/api.md).
 #pragma once
 
 #include <string>

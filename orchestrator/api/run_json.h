@@ -1,4 +1,4 @@
-// The API's JSON (README.md): what handlers answer.
+// The API's JSON (docs/api.md): what handlers answer.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

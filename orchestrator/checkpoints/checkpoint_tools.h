@@ -1,5 +1,5 @@
-// What can be done with the checkpoints of a run directory, answered as the API's JSON (README.md).
-// The command line does the same without a controller.
+// What can be done with the checkpoints of a run directory, answered as the API's JSON
+// (docs/api.md). The command line does the same without a controller.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

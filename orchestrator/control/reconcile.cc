@@ -77,7 +77,7 @@ Decision retry(const Observation& seen, const Limits& limits, const std::string&
                                 limits.backoff_seconds * std::exp2(decision.failures - 1));
   decision.state = runs::RunState::Queued;
   decision.not_before = seen.now + pause;
-  decision.reason = "starts again after: " + words;
+  decision.reason = "retry pending: " + words;
   return decision;
 }
 

@@ -422,7 +422,7 @@ void SharedFiles::State::wait_for(const base::Path& directory, double seconds,
     throw late(seconds_since(since));
   }
   if (waiting_ >= limits_.most_waiting) {
-    throw Error(Code::Retry, "too much waits for shared file systems; try again later");
+    throw Error(Code::Retry, "too many requests wait for shared file systems; try again later");
   }
   enqueue(job);
   const bool in_time = answered_.wait_until(lock, job->asked + duration_of(seconds),

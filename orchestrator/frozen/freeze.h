@@ -1,5 +1,6 @@
 // Freezes what a job will run: a folder of its own in STORE/jobs with the tree as it is now, so
-// that what is edited while the job waits changes nothing (README.md, "Frozen trees").
+// that what is edited while the job waits changes nothing (README.md says where it lies, and what
+// is in it).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What was frozen for one submission, as it lies on disk (README.md, "Frozen trees"): plain data
-// and its two files.
+// What was frozen for one submission, as it lies on disk (README.md, "Formats"): plain data and its
+// two files.
 #pragma once
 
 #include <cstdint>

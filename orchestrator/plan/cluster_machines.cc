@@ -74,7 +74,7 @@ Cluster Cluster::read(const std::string& text, const std::string& source) {
     cluster.graph_ = std::move(reading.graph);
     if (cluster.graph_.of_kind(Kind::Node).empty()) {
       throw base::Error(base::Code::User, base::printable(source) +
-                                              ": tells of no node; give a cluster "
+                                              ": describes no node; give a cluster "
                                               "description or a graph with its nodes");
     }
   }

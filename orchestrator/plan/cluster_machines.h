@@ -39,7 +39,7 @@ struct Machines {
 
 class Cluster {
  public:
-  // Any file that `regatta topo` reads. Throws Code::User where it tells of no node.
+  // Any file that `regatta topo` reads. Throws Code::User where it describes no node.
   [[nodiscard]] static Cluster read(const std::string& text, const std::string& source);
 
   // `ranks_per_node` of 0: every GPU of the first node. Throws Code::User for no nodes, for more

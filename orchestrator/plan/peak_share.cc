@@ -52,7 +52,7 @@ PeakShare peak_share_of(const DeviceFigures* device, trainer::contract::Precisio
   PeakShare share;
   share.low = least / 100.0;
   share.high = most / 100.0;
-  share.basis = std::string("no published result tells what this device reaches") +
+  share.basis = std::string("no published result says what this device reaches") +
                 (device != nullptr && !is_half(precision) ? " in this precision" : "") +
                 "; entries of MLPerf on others reach " + percents(least, most);
   return share;

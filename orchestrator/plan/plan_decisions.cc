@@ -80,10 +80,10 @@ class Decider {
       decision.choice = best->value;
       decision.why = best->value + " would save " + percent(gain) + " of the step; " + about;
     } else if (best->value == run_file) {
-      decision.why = run_file + " is the fastest by the model";
+      decision.why = run_file + " is already the fastest by the model";
     } else {
-      decision.why = best->value + " would save " + percent(gain) + " of the step, too little to " +
-                     "change it";
+      decision.why = "keep " + run_file + ": the best alternative, " + best->value +
+                     ", would save only " + percent(gain) + " of the step";
     }
     decisions_.push_back(std::move(decision));
   }
@@ -100,7 +100,7 @@ class Decider {
         bytes);
     add("hierarchical", setting(inputs_.config, "/hierarchical"),
         {{"false", planned(step_, flat)}, {"true", planned(step_, *by_node)}},
-        "sums then add up in another order");
+        "sums are then added in another order, so results differ in their last bits");
   }
 
   // Reduce-scatter in place of all-reduce, and each rank updates its part; the weights are gathered
@@ -120,7 +120,7 @@ class Decider {
     const double hidden = config.sharding.overlap_gather ? inputs.forward_seconds : 0;
     add("sharding.optimizer", setting(inputs_.config, "/sharding/optimizer"),
         {{"false", whole}, {"true", plan.timeline->step_seconds + std::max(0.0, gather - hidden)}},
-        "each rank then holds a part of the optimizer's state");
+        "each rank then holds only its part of the optimizer's state");
   }
 
   void balance() {
@@ -146,7 +146,7 @@ class Decider {
                .step_seconds});
     }
     add("balance.strategy", setting(inputs_.config, "/balance/strategy"), options,
-        "what moving samples costs is not in it");
+        "the cost of moving samples is not included");
   }
 
   void clip() {
@@ -159,7 +159,7 @@ class Decider {
           {setting(config, "/clip/mode"), planned(plan_inputs(config, inputs_.figures), curve())});
     }
     add("clip.mode", setting(inputs_.config, "/clip/mode"), options,
-        "it limits other gradients, so the run learns in another way");
+        "it clips other gradients, so the run learns differently");
   }
 
   double most_bytes() const {

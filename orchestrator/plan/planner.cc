@@ -135,8 +135,9 @@ class Planner {
     figures_.compute_seconds = seconds.forward + seconds.backward;
     if (config_.buckets.by != trainer::contract::BucketPolicy::Plan) {
       report_.notes.emplace_back(
-          "the run file says how the gradient is cut (buckets.by), and the trainer does so; with "
-          "'buckets: {by: plan}' it cuts as planned here");
+          "the trainer cuts gradient buckets as the run file says (buckets.by); with 'buckets: "
+          "{by: "
+          "plan}' it cuts them as planned here");
     }
     report_.basis = step_basis(config_, request_.given, request_.lengths);
     report_.basis.insert(report_.basis.begin(),
@@ -186,7 +187,8 @@ class Planner {
       if (!log.collective || measured.way) {
         leave_out(measured, "no known collective, or NCCL's algorithm was forced");
       } else if (log.ranks != config_.ranks) {
-        leave_out(measured, "it is of " + plural(static_cast<std::size_t>(log.ranks), "rank"));
+        leave_out(measured,
+                  "it was measured on " + plural(static_cast<std::size_t>(log.ranks), "rank"));
       } else {
         curves.insert_or_assign(*log.collective, measured_curve(log));
         measured_ = true;

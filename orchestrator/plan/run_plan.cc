@@ -106,7 +106,8 @@ std::optional<topology::plan::Plan> RunPlanner::plan(const RunConfig& config) co
     return plan_run(request).plan;
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning,
-              "run " + base::printable(config.name) + " goes without a plan: " + error.what());
+              "no plan for run " + base::printable(config.name) +
+                  ", which trains with the default gradient buckets: " + error.what());
     return std::nullopt;
   }
 }

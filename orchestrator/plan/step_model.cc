@@ -26,8 +26,7 @@ std::string number(double value) {
 PeakShare share_of(const RunConfig& config, const DeviceFigures* device,
                    const GivenFigures& given) {
   if (given.efficiency) {
-    return {*given.efficiency, *given.efficiency, *given.efficiency, true,
-            "as --efficiency has it"};
+    return {*given.efficiency, *given.efficiency, *given.efficiency, true, "given by --efficiency"};
   }
   // Shares are of the data sheet's peak: of another one, that the run names, nothing is known.
   constexpr double kSame = 0.02;
@@ -56,9 +55,11 @@ StepModel step_model(const RunConfig& config, const std::string& gpu_model,
   }
   if (config.peak_tflops > 0) compute.peak_flops = config.peak_tflops * kTera;
   if (!(compute.peak_flops > 0)) {
-    throw base::Error(base::Code::User, "how fast a GPU '" + base::printable(gpu_model) +
-                                            "' is, is not known; set statistics.peak_tflops of "
-                                            "the run");
+    const std::string gpu =
+        gpu_model.empty() ? "the GPUs" : "the GPU '" + base::printable(gpu_model) + "'";
+    throw base::Error(
+        base::Code::User,
+        "the speed of " + gpu + " is unknown; set statistics.peak_tflops in the run file");
   }
   return model;
 }
@@ -66,15 +67,16 @@ StepModel step_model(const RunConfig& config, const std::string& gpu_model,
 std::vector<std::string> step_basis(const RunConfig& config, const GivenFigures& given,
                                     const std::optional<trainer::contract::LengthTable>& lengths) {
   std::vector<std::string> basis;
-  basis.push_back(std::string("the share of the peak is of products that fill the device") +
-                  (given.efficiency ? "" : "; --efficiency"));
+  basis.push_back(
+      std::string("the share of the peak applies to matrix products that fill the device") +
+      (given.efficiency ? "" : "; --efficiency"));
   if (!given.overhead_seconds) {
     basis.push_back("a step on several nodes takes " + number(1e3 * kUsualOverheadSeconds) +
-                    " ms beside the rest: as MLPerf's entries; --overhead-seconds");
+                    " ms of fixed overhead, as MLPerf's entries do; --overhead-seconds");
   }
-  basis.push_back(lengths ? "samples are " + number(lengths->mean()) + " tokens long in the mean"
+  basis.push_back(lengths ? "samples are " + number(lengths->mean()) + " tokens long on average"
                           : "every sample is " + std::to_string(config.data.max_length) +
-                                " tokens long: no table of --lengths");
+                                " tokens long, as --lengths names no table");
   return basis;
 }
 
@@ -99,7 +101,7 @@ void take_vocabulary(const std::string& file, int given, RunConfig* config) {
   if (vocabulary > 0) return;
   throw base::Error(base::Code::User,
                     (file == "-" ? "stdin" : file) +
-                        ": the vocabulary is not known, since there is no dataset at '" +
+                        ": the vocabulary size is unknown, since there is no dataset at '" +
                         base::printable(config->data.path) + "' yet; give --vocabulary");
 }
 

@@ -1,5 +1,5 @@
 // What the controller itself keeps in a run directory, so that its store can be lost:
-// submission.json, state.json and launches/<n>.json (formats: README.md).
+// submission.json, state.json and launches/<n>.json (docs/formats/controller.md).
 #pragma once
 
 #include <optional>

@@ -1,5 +1,7 @@
-// Time to accuracy (design decision 12) as pure functions: one time axis over all attempts of a
-// run, the first evaluation that met the target, and where the curve will cross it.
+// Time to accuracy as pure functions: one time axis over all attempts of a run, the first
+// evaluation that met the target, and where the curve will cross it. It counts evaluations,
+// checkpoints, down time and repeated steps, since whoever waits for a model waits for them, too
+// (docs/runs.md, "Time").
 #pragma once
 
 #include <optional>

@@ -2,7 +2,7 @@
 // MLPerf. Fitted on the rows of 8 and 64 GPUs: a share of the peak for each GPU and software, and
 // one overhead of a step on several nodes (waiting for each other, networks below NCCL's model).
 // All other rows are predictions. The form of the model was chosen with the large rows in view, its
-// figures were not (README.md, "Simulation").
+// figures were not (docs/simulation.md).
 #pragma once
 
 #include <map>

@@ -36,7 +36,7 @@ struct SimulationReport {
 [[nodiscard]] double scaling_of(const SimulationReport& report, const SimulatedRun& run);
 
 [[nodiscard]] std::string simulation_text(const SimulationReport& report);
-// README.md, "Simulation".
+// docs/simulation.md.
 [[nodiscard]] std::string simulation_json(const SimulationReport& report);
 
 }  // namespace regatta::orchestrator::simulate

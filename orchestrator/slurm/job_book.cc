@@ -12,7 +12,7 @@ namespace regatta::orchestrator::slurm {
 namespace {
 
 // A token that neither squeue nor sacct finds this long after Slurm began to answer was never
-// submitted, or its job is lost (design decision 1). Accounting lags behind by seconds.
+// submitted, or its job is lost. Accounting lags behind by seconds.
 constexpr double kLostSeconds = 60;
 constexpr std::size_t kTokenDigits = 16;
 constexpr std::string_view kMark = "regatta:";     // before the token in a comment

@@ -14,7 +14,7 @@
 namespace regatta::orchestrator::slurm {
 
 // A job is found by its token, never by its id alone: after a crash of slurmctld one id has been
-// given to two jobs (design decision 1). Anybody may rename a job, so the token stands in its
+// given to two jobs. Anybody may rename a job, so the token stands in its
 // comment, and where that was replaced, too, in the path of its script (squeue) or the line that
 // submitted it (sacct).
 // Whether a job can have it: a token that was read from a file may be any text.

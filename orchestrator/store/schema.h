@@ -1,5 +1,6 @@
-// The store's tables. README.md, "Formats", says what the columns mean. A new store goes through
-// every version, so that it cannot differ from an old one that was brought up to date.
+// The store's tables. What the columns mean is said at the members that they hold (runs/run.h,
+// store_reads.h; runs/record_fields.h and row_fields.h map them). A new store goes through every
+// version, so that it cannot differ from an old one that was brought up to date.
 #pragma once
 
 namespace regatta::orchestrator::store {

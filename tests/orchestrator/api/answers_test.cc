@@ -72,6 +72,25 @@ TEST(Answers, OfARunOfWhichNothingIsKnown) {
   expect_agreed("explain_starting.json", explain_json(run, parts, {}, std::nullopt, kNow));
 }
 
+TEST(Answers, SayWhatIsUnderWay) {
+  Known known = known_run();
+  runs::Launch& launch = known.parts.launches.back();
+  launch.over = false;
+  launch.words.clear();
+  runs::Attempt& attempt = known.parts.attempts.back();
+  attempt.exit_code.reset();
+  attempt.message.clear();
+  const auto explained = [&](runs::RunState state) {
+    known.run.state = state;
+    return explain_json(known.run, known.parts, {}, std::nullopt, kNow);
+  };
+  EXPECT_EQ(explained(runs::RunState::Running)["launches"][1]["what"], "running");
+  EXPECT_EQ(explained(runs::RunState::Running)["attempts"][1]["what"], "training");
+  EXPECT_EQ(explained(runs::RunState::Queued)["launches"][1]["what"], "waits to start");
+  known.run.reason = "waits for a free slot";
+  EXPECT_EQ(explained(runs::RunState::Queued)["summary"], "queued: waits for a free slot");
+}
+
 // What its journal says, through the store.
 TEST(Answers, OfSeries) {
   const tests::TemporaryDirectory folder;

@@ -76,7 +76,7 @@ TEST_F(PlanCommand, TakesTheVocabularyFromTheDataset) {
   const std::string cluster = kExamples + "dgx-h100.yaml";
   base::Output output = plan({run, "--cluster", cluster});
   EXPECT_EQ(output.exit.code, kUserError);
-  EXPECT_THAT(output.errors, HasSubstr("the vocabulary is not known"));
+  EXPECT_THAT(output.errors, HasSubstr("the vocabulary size is unknown"));
   std::filesystem::create_directory(folder_.path() / "d");
   file("d/dataset.json", R"({"vocabulary": {"pieces": 30522, "digest": "x"}})");
   output = plan({run, "--cluster", cluster});
@@ -148,17 +148,17 @@ TEST_F(PlanCommand, SaysWhatAStepRestsOn) {
                                            "--vocabulary", "30522"};
   const std::string usual = plan(common).text;
   EXPECT_THAT(usual, HasSubstr("- share of the peak 60 %: "));
-  EXPECT_THAT(usual, HasSubstr("- a step on several nodes takes 9 ms beside the rest"));
-  EXPECT_THAT(usual, HasSubstr("- every sample is 512 tokens long: no table of --lengths"));
+  EXPECT_THAT(usual, HasSubstr("- a step on several nodes takes 9 ms of fixed overhead"));
+  EXPECT_THAT(usual, HasSubstr("- every sample is 512 tokens long, as --lengths names no table"));
   EXPECT_THAT(usual, HasSubstr(", other 9 ms"));
   std::vector<std::string> other = common;
   other.insert(other.end(),
                {"--efficiency", "0.4", "--overhead-seconds", "0", "--lengths",
                 REGATTA_SOURCE_DIR "/tests/data/lengths_wikipedia_512.csv", "--explain"});
   const std::string given = plan(other).text;
-  EXPECT_THAT(given, HasSubstr("Assumption: share of the peak 40 %: as --efficiency has it."));
+  EXPECT_THAT(given, HasSubstr("Assumption: share of the peak 40 %: given by --efficiency."));
   EXPECT_THAT(given, HasSubstr("Assumption: samples are "));
-  EXPECT_THAT(given, testing::Not(HasSubstr("beside the rest")));
+  EXPECT_THAT(given, testing::Not(HasSubstr("fixed overhead")));
 }
 
 TEST_F(PlanCommand, OffersARankForEveryGpu) {
@@ -214,7 +214,7 @@ TEST_F(PlanCommand, WritesNcclsTopologyOfMachinesThatWereRead) {
       "rank=\"0\" gdr=\"1\"/></pci></cpu></system>");
   const std::vector<std::string> of = {run, "--cluster", xml, "--vocabulary", "30522", "-o", "xml"};
   base::Output output = plan(of);
-  EXPECT_THAT(output.errors, HasSubstr("set statistics.peak_tflops of the run"))
+  EXPECT_THAT(output.errors, HasSubstr("set statistics.peak_tflops in the run"))
       << "the file names no model of GPU";
   file("run.yaml",
        "model: {preset: base}\ndata: {path: d}\nranks: 1\nbatch: {size: 8}\n"

@@ -67,7 +67,8 @@ TEST_F(SimulateCommand, TakesTheVocabularyFromTheDataset) {
     return simulate(more);
   };
   EXPECT_NE(of({}).exit.code, 0);
-  EXPECT_THAT(of({}).errors, HasSubstr("the vocabulary is not known, since there is no dataset"));
+  EXPECT_THAT(of({}).errors,
+              HasSubstr("the vocabulary size is unknown, since there is no dataset"));
   const std::string given = of({"--vocabulary", "30522"}).text;
   std::filesystem::create_directory(folder_.path() / "d");
   file("d/dataset.json", R"({"vocabulary": {"pieces": 30522, "digest": "x"}})");

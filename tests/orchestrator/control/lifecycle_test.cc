@@ -119,7 +119,7 @@ TEST_F(LifecycleTest, ARollbackIsExplainedWhileTheAttemptRuns) {
   report("h1") = {};
   report("h1").state = runs::ProcessState::Running;
   ticks();
-  EXPECT_EQ(explanation(id)["attempts"][0]["what"], "runs");
+  EXPECT_EQ(explanation(id)["attempts"][0]["what"], "training");
   trainer::contract::DivergenceRecord divergence;
   divergence.step = 2;
   divergence.action = "rollback";
@@ -128,8 +128,8 @@ TEST_F(LifecycleTest, ARollbackIsExplainedWhileTheAttemptRuns) {
   journal.add(3, divergence);
   ticks();
   const Json told = explanation(id);
-  EXPECT_EQ(told["attempts"][0]["what"], "runs: " + divergence.message);
-  EXPECT_THAT(api::explain_text(told), HasSubstr("runs: the loss is not finite at step 2"));
+  EXPECT_EQ(told["attempts"][0]["what"], "training: " + divergence.message);
+  EXPECT_THAT(api::explain_text(told), HasSubstr("training: the loss is not finite at step 2"));
 }
 
 TEST_F(LifecycleTest, WhatIsRefusedForNowWaitsAndIsNoFailure) {

@@ -259,6 +259,7 @@ TEST(ReconcileRetries, BackOffDoublesUpToABound) {
     const control::Decision decision = control::reconcile(seen, limits);
     ASSERT_EQ(decision.state, runs::RunState::Queued);
     EXPECT_DOUBLE_EQ(decision.not_before, seen.now + wait);
+    EXPECT_EQ(decision.reason, "retry pending: the trainer returned 22");
     seen.failures = decision.failures;
   }
   control::Limits patient = limits;
