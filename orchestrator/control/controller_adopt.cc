@@ -18,7 +18,8 @@ namespace {
 
 constexpr double kLookSeconds = 10;                 // between two looks at the runs directory
 constexpr double kForgottenSeconds = 30 * 86400.0;  // after which an old run is not started again
-constexpr int kLooksForOld = 6;                     // every how many also at runs that are over
+constexpr int kTokenBytes = 8;
+constexpr int kLooksForOld = 6;  // every how many also at runs that are over
 constexpr std::uint64_t kMostRecordBytes = std::uint64_t{1} << 20U;
 constexpr std::size_t kMostAtOnce = 32;   // directories read at once, beside those of open runs
 constexpr std::size_t kMostAdopted = 64;  // whose journals are read at once
@@ -260,6 +261,16 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
   std::vector<runs::Launch> launches;
   if (submission) {
     launches = found.launches;
+    const int newest = launches.empty() ? 0 : launches.back().number;
+    if (found.state && found.state->launch > newest) {
+      // It never began, as its file could not be written; its number is not another's.
+      runs::Launch lost;
+      lost.number = found.state->launch;
+      lost.token = options_.random_hex(kTokenBytes);
+      lost.started_utc = run.created_utc;
+      lost.attempts_before = found.attempts;
+      launches.push_back(lost);
+    }
     run.scheduler = submission->scheduler;
     run.after = submission->after;
     run.archived = submission->archived;

@@ -513,5 +513,23 @@ TEST_F(RebuildTest, AStateFromBeforeTheNewestLaunchDecidesNothing) {
   EXPECT_TRUE(store_->launches(run(id).number).front().over);
 }
 
+// A launch that could not be written down counts in state.json, and has no file.
+TEST_F(RebuildTest, NumbersOfLaunchesAreNotGivenTwice) {
+  const std::string id = submit();
+  ticks();
+  end(static_cast<int>(trainer::contract::ExitCode::Retry));
+  wait_for_the_next_attempt();
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  end(static_cast<int>(trainer::contract::ExitCode::Retry));
+  std::filesystem::remove(base::Path(run(id).directory) / "launches" / "2.json");
+  lose_the_store();
+  wait_for_the_next_attempt();
+  ASSERT_EQ(scheduler_.launches.size(), 3U);
+  EXPECT_EQ(store_->launches(run(id).number).back().number, 3);
+  lose_the_store();  // the job is in its file, and in no state
+  ticks(4);
+  EXPECT_EQ(scheduler_.launches.size(), 3U) << "a second job was started";
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator
