@@ -76,8 +76,8 @@ void Controller::begin_reading(OpenRun* open) {
   ReadingOrder order = follower_.order(open->run, open->attempts);
   order.sweep = open->fresh;
   // Of a run that is over this is the last time: no attempt may be left out.
-  order.also_old_ones = open->fresh || runs::is_over(open->run.state) ||
-                        ++open->visits % kVisitsForOldAttempts == 0;
+  order.also_old_ones =
+      open->fresh || runs::is_over(open->run.state) || ++open->visits % kVisitsForOldAttempts == 0;
   if (watched.launch && is_gone(watched.report.state)) order.log_of = watched.launch;
   open->given = {};
   if (now >= open->unwritten.again) {

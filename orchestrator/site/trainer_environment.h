@@ -8,7 +8,7 @@
 
 namespace regatta::orchestrator::site {
 
-// What a batch job gets (slurm/batch_script.h) but for Slurm's own, and what tunes the libraries
+// What a batch job gets (batch/batch_script.h) but for Slurm's own, and what tunes the libraries
 // that a trainer loads: NCCL, Open MPI, CUDA, oneDNN and the like. Never a name that says TOKEN,
 // SECRET, PASSWORD or the like, whatever it begins with.
 [[nodiscard]] bool may_reach_trainer(std::string_view variable);

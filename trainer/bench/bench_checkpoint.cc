@@ -115,8 +115,8 @@ class SavingRun {
         fence_(directory_, directory_.take_epoch()),
         keeper_({files(), clock, directory_, fence_, config, table_, "random",
                  directory_.create_attempt().execution, device.description()}),
-        loop_(device, communicator_, clock, config, plan_of(table_), std::move(samples), wishes()) {
-  }
+        loop_(device, communicator_, clock, config, plan_of(table_), std::move(samples),
+              loop_options()) {}
   SavingRun(const SavingRun&) = delete;
   SavingRun& operator=(const SavingRun&) = delete;
 
@@ -151,9 +151,9 @@ class SavingRun {
     plan.buckets = step::buckets_of_bytes(table, 0);
     return plan;
   }
-  step::TrainLoopOptions wishes() {
+  step::TrainLoopOptions loop_options() {
     step::TrainLoopOptions options;
-    options.wishes = [this] {
+    options.local_flags = [this] {
       step::StepFlags flags;
       flags.stop = run::take_requests().stop;
       if (!writer_) return flags;

@@ -118,14 +118,14 @@ class Calls {
 
 // The largest of all ranks; throws on all of them when one was asked to stop.
 double agreed_largest(ranks::HostCollectives& host, double mine) {
-  struct Told {
+  struct Local {
     double value, stop;
   };
-  const Told told{mine, run::take_requests().stop ? 1.0 : 0.0};
-  std::vector<Told> all(static_cast<std::size_t>(host.ranks()));
-  host.all_gather(&told, sizeof told, all.data());
+  const Local local{mine, run::take_requests().stop ? 1.0 : 0.0};
+  std::vector<Local> all(static_cast<std::size_t>(host.ranks()));
+  host.all_gather(&local, sizeof local, all.data());
   double largest = mine;
-  for (const Told& rank : all) {
+  for (const Local& rank : all) {
     if (rank.stop > 0) throw base::Error(base::Code::User, "stopped by a signal");
     largest = std::max(largest, rank.value);
   }

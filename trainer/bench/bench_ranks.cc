@@ -207,7 +207,7 @@ std::unique_ptr<BenchRun> RankBench::open(const BenchWay& way, int steps) {
   plan.ranks = config.ranks;
   plan.buckets = way.buckets;
   step::TrainLoopOptions options;
-  options.wishes = [] {
+  options.local_flags = [] {
     step::StepFlags flags;
     flags.stop = run::take_requests().stop;
     return flags;

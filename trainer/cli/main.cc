@@ -124,7 +124,7 @@ class Prepare {
                 base::human_bytes(report.bytes).c_str(),
                 base::human_seconds(report.seconds).c_str(), base::printable(output_).c_str());
     if (report.duplicate_documents > 0) {
-      std::printf("%lld documents were left out: each is there before, word for word\n",
+      std::printf("%lld duplicate documents were left out\n",
                   static_cast<long long>(report.duplicate_documents));
     }
     if (report.invalid_sequences > 0) {

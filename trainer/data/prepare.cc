@@ -72,7 +72,7 @@ void check_options(const PrepareOptions& options) {
 constexpr const char* kPartial = ".partial-";
 constexpr const char* kOld = ".old-";
 
-// As long as its process lives, which others can tell by that. Nothing where that cannot be, or
+// As long as its process lives, which others can see by that. Nothing where that cannot be, or
 // where another one holds it.
 [[nodiscard]] base::UniqueFd hold(const Path& directory) {
   base::UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
@@ -162,7 +162,8 @@ class Staging {
     for (const Path& path : old) {
       if (!files_.exists(output_) && files_.exists(path / kManifestName)) {
         files_.rename(path, output_);
-        tell("put back " + base::printable(output_.string()) + ", which");
+        base::log(base::LogLevel::Info, "restored " + base::printable(output_.string()) +
+                                            ", which an interrupted prepare was replacing");
       } else {
         drop(path);
       }
@@ -170,10 +171,8 @@ class Staging {
   }
   void drop(const Path& path) {
     files_.remove_tree(path);
-    tell("removed " + base::printable(path.string()) + ", which");
-  }
-  static void tell(const std::string& what) {
-    base::log(base::LogLevel::Info, what + " an earlier prepare had set aside when it was ended");
+    base::log(base::LogLevel::Info,
+              "removed " + base::printable(path.string()) + ", left by an interrupted prepare");
   }
   [[nodiscard]] bool is_left(const std::string& name, const std::string& kind) const {
     constexpr std::size_t kDigits = 8;

@@ -30,15 +30,15 @@ constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;  // the small fil
 
 std::string shown(const Path& path) { return base::printable(path.string()); }
 
-struct Words {
+struct Tokenization {
   data::Vocabulary vocabulary;
   bool lower_case = true;
   std::string data_fingerprint;  // empty: not known
 };
 
 // The vocabulary and rules that the model was trained with.
-Words words_of(base::FileSystem& files, const contract::RunConfig& config,
-               const ExportOptions& options) {
+Tokenization tokenization_of(base::FileSystem& files, const contract::RunConfig& config,
+                             const ExportOptions& options) {
   if (!options.vocabulary.empty()) {
     return {data::Vocabulary::load(options.vocabulary, files), !options.cased, ""};
   }
@@ -46,12 +46,12 @@ Words words_of(base::FileSystem& files, const contract::RunConfig& config,
   try {
     const data::Manifest manifest =
         data::parse_manifest(files.read(dataset / data::kManifestName, kMaxDatasetManifest));
-    Words words{data::Vocabulary::load(dataset / data::kVocabularyName, files),
-                manifest.tokenizer.lower_case, manifest.fingerprint};
-    if (words.vocabulary.digest() != manifest.vocabulary_digest) {
+    Tokenization tokenization{data::Vocabulary::load(dataset / data::kVocabularyName, files),
+                              manifest.tokenizer.lower_case, manifest.fingerprint};
+    if (tokenization.vocabulary.digest() != manifest.vocabulary_digest) {
       throw Error(Code::User, "its vocab.txt has changed");
     }
-    return words;
+    return tokenization;
   } catch (const Error& error) {
     throw Error(error.code(), "no vocabulary in the dataset " + shown(dataset) + ": " +
                                   error.what() + "; name the model's vocab.txt with --vocab");
@@ -60,15 +60,15 @@ Words words_of(base::FileSystem& files, const contract::RunConfig& config,
 
 // Throws Code::User unless the checkpoint is of this model and data.
 void check_fit(const checkpoint::Entry& entry, const contract::ModelShape& shape,
-               const Words& words) {
+               const Tokenization& tokenization) {
   if (entry.manifest->model_fingerprint != contract::model_fingerprint(shape)) {
     throw Error(Code::User, entry.name +
                                 " is of another model than the run file with a vocabulary of " +
                                 std::to_string(shape.vocabulary) +
                                 " pieces; name the model's vocab.txt with --vocab");
   }
-  if (!words.data_fingerprint.empty() &&
-      words.data_fingerprint != entry.manifest->data_fingerprint) {
+  if (!tokenization.data_fingerprint.empty() &&
+      tokenization.data_fingerprint != entry.manifest->data_fingerprint) {
     throw Error(Code::User, entry.name + " was trained on other data than the dataset now holds; " +
                                 "name the model's vocab.txt with --vocab");
   }
@@ -183,19 +183,19 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
   const contract::RunDirectory run = contract::RunDirectory::open(files, place.run);
   contract::RunConfig config =
       contract::parse_run_config(run.run_json(), (place.run / "run.json").string());
-  const Words words = words_of(files, config, options);
-  if (config.model.vocabulary != 0 && config.model.vocabulary != words.vocabulary.size()) {
+  const Tokenization tokenization = tokenization_of(files, config, options);
+  if (config.model.vocabulary != 0 && config.model.vocabulary != tokenization.vocabulary.size()) {
     throw Error(Code::User, "the run file's model has a vocabulary of " +
                                 std::to_string(config.model.vocabulary) +
                                 " pieces, the one at hand " +
-                                std::to_string(words.vocabulary.size()) +
+                                std::to_string(tokenization.vocabulary.size()) +
                                 "; name the model's vocab.txt with --vocab");
   }
-  config.model.vocabulary = words.vocabulary.size();
+  config.model.vocabulary = tokenization.vocabulary.size();
   const CheckpointStore store(files, run.checkpoints_path());
   const run::ChosenCheckpoint chosen = run::choose_checkpoint(
       files, clock, store, place.name, "regatta-train export",
-      [&](const checkpoint::Entry& entry) { check_fit(entry, config.model, words); });
+      [&](const checkpoint::Entry& entry) { check_fit(entry, config.model, tokenization); });
 
   StagedDirectory staged(files, options.output, existing,
                          "choose another output, or replace an earlier export with --force");
@@ -218,11 +218,11 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
                                   {{"format", "pt"}, {kStepMetadata, std::to_string(report.step)}});
   }
   const HuggingFaceConfig described{config.model, config.dropout, config.attention_dropout,
-                                    words.vocabulary.special().pad};
+                                    tokenization.vocabulary.special().pad};
   staged.write(kConfigFile, config_json(described, options.model));
-  staged.write(data::kVocabularyName, words.vocabulary.text());
+  staged.write(data::kVocabularyName, tokenization.vocabulary.text());
   staged.write(kTokenizerConfigFile,
-               tokenizer_config_json(words.lower_case, config.model.max_positions));
+               tokenizer_config_json(tokenization.lower_case, config.model.max_positions));
   staged.write(kSpecialTokensFile, special_tokens_json());
   staged.publish();
   return report;

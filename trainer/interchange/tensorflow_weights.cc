@@ -56,8 +56,8 @@ bool TensorflowWeights::read(const contract::TensorEntry& entry, checkpoint::Ten
 }
 
 std::int64_t TensorflowWeights::rows() const {
-  const auto* const words = find(kWordEmbedding, checkpoint::TensorflowKind::Parameter);
-  return words == nullptr || words->shape.empty() ? 0 : words->shape.front();
+  const auto* const embedding = find(kWordEmbedding, checkpoint::TensorflowKind::Parameter);
+  return embedding == nullptr || embedding->shape.empty() ? 0 : embedding->shape.front();
 }
 
 std::int64_t TensorflowWeights::step() const {

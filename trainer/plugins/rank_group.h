@@ -31,7 +31,8 @@ class RankGroup {
   // What gradients on `device` are summed with: MPI on CPUs, NCCL on GPUs. Called once; the device
   // outlives the group.
   [[nodiscard]] ranks::Communicator& communicator(device::Device& device, bool is_cuda);
-  // Why NCCL does not choose as the run's plan says; "" where it does, or there is no plan for it.
+  // Why the plan's NCCL choices are not in force; empty where they are, or where the run has no
+  // plan.
   [[nodiscard]] const std::string& tuner_warning() const { return tuner_warning_; }
 
   // On the way out of a failure: does not wait for the other ranks.

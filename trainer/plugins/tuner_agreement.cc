@@ -16,8 +16,8 @@ namespace regatta::trainer::plugins {
 namespace {
 
 constexpr std::uint64_t kMostPlanBytes = std::uint64_t{1} << 20;
-constexpr std::size_t kMostWords = 200;  // of a text that other ranks are told
-constexpr int kMinor = 100;              // 22809 / 100: 2.28
+constexpr std::size_t kMostTextBytes = 200;  // of a text that other ranks get
+constexpr int kMinor = 100;                  // 22809 / 100: 2.28
 
 // As topology/tuner/nccl_tuner.h declares it.
 using Complaint = const char*(const void* file, std::size_t size, int* ranks, int* nccl_version);
@@ -39,7 +39,7 @@ std::string version_text(int version) {
 }
 
 // Why NCCL or the plug-in would not obey a plan; "": they would.
-std::string other_wishes(const ranks::Variables& variables) {
+std::string why_overridden(const ranks::Variables& variables) {
   for (const char* name : {"NCCL_ALGO", "NCCL_PROTO"}) {
     if (*value_of(variables, name) != '\0') return std::string(name) + " is set";
   }
@@ -116,16 +116,16 @@ TunerOffer tuner_offer(base::FileSystem& files, const base::Path& plan, const Pl
   const bool is_there = files.exists(plan);
   if (!own.empty()) {
     offer.text = std::string("own ") + (is_there ? "plan " : "none ") +
-                 base::printable(own).substr(0, kMostWords);
+                 base::printable(own).substr(0, kMostTextBytes);
     return offer;
   }
   if (!is_there) return offer;
   try {
-    const std::string why = other_wishes(variables);
+    const std::string why = why_overridden(variables);
     if (!why.empty()) refuse(why);
     return offer_of(files, plan, plugins, ranks, nccl_version);
   } catch (const base::Error& error) {
-    offer.text = "no " + std::string(error.what()).substr(0, kMostWords);
+    offer.text = "no " + std::string(error.what()).substr(0, kMostTextBytes);
   }
   return offer;
 }

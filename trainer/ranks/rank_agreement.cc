@@ -30,7 +30,7 @@ std::vector<Value> of_all(HostCollectives& host, const Value& mine) {
 
 }  // namespace
 
-void together(HostCollectives& host, const std::function<void()>& body) {
+void run_on_all_ranks(HostCollectives& host, const std::function<void()>& body) {
   Outcome mine;
   try {
     body();

@@ -17,7 +17,7 @@ struct AgreedError : base::Error {
 
 // Runs `body` on every rank. Where one throws, all ranks throw: the error of the lowest rank that
 // failed, named, as AgreedError. Collective; `body` must not be.
-void together(HostCollectives& host, const std::function<void()>& body);
+void run_on_all_ranks(HostCollectives& host, const std::function<void()>& body);
 
 // Throws AgreedError of Code::Operator on all ranks unless `value` is the same on all: "what
 // differs: …".

@@ -12,7 +12,7 @@ namespace regatta::trainer::ranks {
 namespace {
 
 constexpr std::uint32_t kMark = 0x32486352;
-constexpr std::uint64_t kMostWords = 400;  // of a failure told to other ranks
+constexpr std::uint64_t kMostMessageBytes = 400;  // of a failure that other ranks hear of
 // Memory is taken as bytes arrive: a size that is garbled costs no more than this.
 constexpr std::size_t kStride = std::size_t{1} << 20;
 
@@ -127,7 +127,7 @@ void TcpHost::abandon() noexcept {
   for (base::Socket& one : sockets_) one.shut_down();
 }
 
-const char* TcpHost::words(Operation operation) {
+const char* TcpHost::name_of(Operation operation) {
   switch (operation) {
     case Operation::Sum:
       return "a sum";
@@ -148,7 +148,7 @@ const char* TcpHost::words(Operation operation) {
 TcpHost::Call TcpHost::begin(Operation operation, std::uint64_t bytes) {
   if (!failure_.empty()) throw base::Error(base::Code::Retry, failure_);
   if (bytes > kMostBytes) {
-    throw base::Error(base::Code::User, std::string(words(operation)) + " of " +
+    throw base::Error(base::Code::User, std::string(name_of(operation)) + " of " +
                                             base::human_bytes(bytes) +
                                             " is too large for TCP; run with MPI");
   }
@@ -166,7 +166,7 @@ TcpHost::Bytes TcpHost::message(const Call& call, std::span<const std::byte> bod
 }
 
 void TcpHost::fail(const std::string& what, const std::vector<bool>& begun) {
-  failure_ = what.substr(0, kMostWords);
+  failure_ = what.substr(0, kMostMessageBytes);
   if (rank() == 0) {
     const Call call{Operation::Failure, calls_, {}};
     const Bytes farewell = message(call, view(failure_.data(), failure_.size()));
@@ -190,7 +190,7 @@ void TcpHost::advance(const Call& call, std::optional<std::uint64_t> exact, int 
   std::memcpy(&header, incoming->header.data(), sizeof header);
   if (header.mark != kMark || header.operation != call.operation || header.call != call.number ||
       header.bytes > kMostBytes || (exact && header.bytes != *exact)) {
-    fail("rank " + std::to_string(rank) + " came to " + words(call.operation) +
+    fail("rank " + std::to_string(rank) + " came to " + name_of(call.operation) +
          " with something else; all ranks must run the same version with the same run file");
   }
   incoming->complete = grow(socket(rank), header.bytes, &incoming->body, &incoming->body_got);
@@ -220,7 +220,7 @@ std::vector<TcpHost::Bytes> TcpHost::collect(const Call& call, std::optional<std
       const auto late = std::find_if(
           all.begin(), all.end(), [](const Incoming& one) { return one.wanted && !one.complete; });
       fail("rank " + std::to_string(late - all.begin()) + " did not come to " +
-           words(call.operation) + " within " + base::human_seconds(options_.call_seconds) +
+           name_of(call.operation) + " within " + base::human_seconds(options_.call_seconds) +
            "; start again from the last checkpoint");
     }
     for (int r = 1; r < ranks(); ++r) {
@@ -237,7 +237,7 @@ std::vector<TcpHost::Bytes> TcpHost::collect(const Call& call, std::optional<std
         if (!failure_.empty()) throw;
         why = error.what();
       }
-      fail("rank " + std::to_string(r) + " is lost at " + words(call.operation) + " (" + why +
+      fail("rank " + std::to_string(r) + " is lost at " + name_of(call.operation) + " (" + why +
            "); start again from the last checkpoint");
     }
   }
@@ -259,7 +259,7 @@ void TcpHost::distribute(const Call& call,
       try {
         sent[r] += sockets_[r].send_some(messages[r].subspan(sent[r]));
       } catch (const base::Error& error) {
-        fail("rank " + std::to_string(r) + " is lost at " + words(call.operation) + " (" +
+        fail("rank " + std::to_string(r) + " is lost at " + name_of(call.operation) + " (" +
                  error.what() + "); start again from the last checkpoint",
              begun);
       }
@@ -270,7 +270,7 @@ void TcpHost::distribute(const Call& call,
     }
     if (!blocked) return;
     if (!base::poll_until(waiting, call.deadline)) {
-      fail(std::string("some ranks did not take what they get from ") + words(call.operation) +
+      fail(std::string("some ranks did not take what they get from ") + name_of(call.operation) +
                " within " + base::human_seconds(options_.call_seconds) + "; start again",
            begun);
     }
@@ -290,7 +290,7 @@ void TcpHost::give(const Call& call, std::span<const std::byte> body) {
     sockets_[0].send_all(all, call.deadline);
   } catch (const base::Error& error) {
     static_cast<void>(take(call, std::nullopt));  // rank 0 may have said why before it closed
-    fail(std::string("rank 0 is lost at ") + words(call.operation) + " (" + error.what() +
+    fail(std::string("rank 0 is lost at ") + name_of(call.operation) + " (" + error.what() +
          "); start again from the last checkpoint");
   }
 }
@@ -300,7 +300,7 @@ TcpHost::Bytes TcpHost::take(const Call& call, std::optional<std::uint64_t> exac
   Bytes body;
   try {
     sockets_[0].receive_all(std::as_writable_bytes(std::span(&header, 1)), call.deadline);
-    const bool failed = header.operation == Operation::Failure && header.bytes <= kMostWords;
+    const bool failed = header.operation == Operation::Failure && header.bytes <= kMostMessageBytes;
     const bool expected = header.operation == call.operation && header.call == call.number &&
                           (!exact || header.bytes == *exact);
     if (header.mark == kMark && (failed || expected)) {
@@ -313,11 +313,11 @@ TcpHost::Bytes TcpHost::take(const Call& call, std::optional<std::uint64_t> exac
       if (!failed) return body;
     }
   } catch (const base::Error& error) {
-    fail(std::string("rank 0, or the way to it, is lost at ") + words(call.operation) + " (" +
+    fail(std::string("rank 0, or the way to it, is lost at ") + name_of(call.operation) + " (" +
          error.what() + "); start again from the last checkpoint");
   }
   if (body.empty()) {
-    fail(std::string("rank 0 answers ") + words(call.operation) +
+    fail(std::string("rank 0 answers ") + name_of(call.operation) +
          " with something else; all ranks must run the same version with the same run file");
   }
   fail(base::printable(std::string(reinterpret_cast<const char*>(body.data()), body.size())));
@@ -386,7 +386,7 @@ std::vector<Parcels> TcpHost::sorted(const Call& call, const std::vector<Bytes>&
   for (std::size_t r = 1; r < bodies.size(); ++r) {
     std::optional<Parcels> parcels = unpacked(bodies[r], bodies.size());
     if (!parcels) {
-      fail("rank " + std::to_string(r) + " came to " + words(call.operation) +
+      fail("rank " + std::to_string(r) + " came to " + name_of(call.operation) +
            " with damaged parcels; start again");
     }
     all[r] = std::move(*parcels);

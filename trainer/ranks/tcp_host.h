@@ -65,7 +65,7 @@ class TcpHost final : public HostCollectives {
 
   TcpHost(TcpHostOptions options, std::uint32_t channel, base::Listener* listener);
   void connect(base::Listener* listener, std::uint32_t channel);
-  [[nodiscard]] static const char* words(Operation operation);
+  [[nodiscard]] static const char* name_of(Operation operation);
   [[nodiscard]] Call begin(Operation operation, std::uint64_t bytes);
   [[nodiscard]] static Bytes message(const Call& call, std::span<const std::byte> body);
   [[nodiscard]] base::Socket& socket(int rank) { return sockets_[static_cast<std::size_t>(rank)]; }

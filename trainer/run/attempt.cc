@@ -167,7 +167,8 @@ contract::EndRecord AttemptRunner::run() {
 std::unique_ptr<AttemptRunner::Inputs> AttemptRunner::load_inputs(const AttemptContext& context) {
   context.journal.write(contract::PhaseRecord{"loading"});
   std::unique_ptr<Inputs> inputs;
-  ranks::together(context.group.host(), [&] { inputs = std::make_unique<Inputs>(context); });
+  ranks::run_on_all_ranks(context.group.host(),
+                          [&] { inputs = std::make_unique<Inputs>(context); });
   ranks::same_everywhere(context.group.host(), "the dataset's fingerprint",
                          inputs->dataset.fingerprint());
   return inputs;
@@ -194,7 +195,7 @@ double AttemptRunner::peak_flops() const {
 // Rank 0's, so that a file that changes while ranks start cannot part them.
 topology::plan::Plan AttemptRunner::agreed_plan() const {
   std::string text;
-  ranks::together(context_.group.host(), [&] {
+  ranks::run_on_all_ranks(context_.group.host(), [&] {
     if (!writes()) return;
     text = topology::plan::to_json(
         plan_of(context_.files, context_.directory, config_, table_, !device_.is_on_host()));
@@ -207,7 +208,7 @@ step::TrainLoopOptions AttemptRunner::loop_options() {
   step::TrainLoopOptions options;
   options.peak_flops = peak_flops_;
   options.peak_is_measured = config_.peak_tflops == 0;
-  options.wishes = [this] { return wishes(); };
+  options.local_flags = [this] { return local_flags(); };
   if (watchdog_ != nullptr) {
     options.beat = [this](std::int64_t step, watch::Phase phase) { beat(step, phase); };
   }
@@ -273,7 +274,7 @@ void AttemptRunner::give_up(const watch::Trip& trip) {
                                         context_.group.rank()));
   }
   try {
-    // Rank 0, whose word this is otherwise, may be the one that stands still.
+    // Rank 0, which writes it otherwise, may be the one that hangs.
     leave_exit_code(context_.options.variables, end.exit_code);
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning, error.what());
@@ -285,7 +286,7 @@ void AttemptRunner::beat(std::int64_t step, watch::Phase phase) {
   if (watchdog_ != nullptr) watchdog_->beat(step, phase);
 }
 
-step::StepFlags AttemptRunner::wishes() {
+step::StepFlags AttemptRunner::local_flags() {
   const Requests requests = take_requests();
   // A rank alone finds out when it journals the step; several must leave together.
   const bool fenced = config_.ranks > 1 && writes() && !context_.fence.holds();
@@ -319,8 +320,8 @@ double AttemptRunner::snapshot_bytes_of_node() const {
 
 std::unique_ptr<step::Snapshot> AttemptRunner::reserve_snapshot() const {
   std::unique_ptr<step::Snapshot> snapshot;
-  ranks::together(context_.group.host(), [&] { check_memory(node_bytes_); });
-  ranks::together(context_.group.host(), [&] {
+  ranks::run_on_all_ranks(context_.group.host(), [&] { check_memory(node_bytes_); });
+  ranks::run_on_all_ranks(context_.group.host(), [&] {
     if (!has_shard()) return;
     snapshot = std::make_unique<step::Snapshot>(device_, table_, shard_pieces(),
                                                 context_.group.rank(), writers_, writes());
@@ -339,7 +340,7 @@ Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at
   std::optional<step::Snapshot> other;  // where this rank's own snapshot is of a part only
   step::TrainingState first;
   step::StateShard state;
-  ranks::together(context_.group.host(), [&] {
+  ranks::run_on_all_ranks(context_.group.host(), [&] {
     if (!writes()) return;
     const bool whole = step::is_whole(snapshot_->shard(), table_);
     if (!whole) other.emplace(device_, table_, step::whole_state(table_), 0, 1, true);
@@ -374,13 +375,13 @@ void AttemptRunner::report_skipped(const std::vector<contract::CheckpointRecord>
   for (const contract::CheckpointRecord& record : skipped) {
     context_.journal.write(record);
     base::log(base::LogLevel::Warning,
-              "checkpoint " + record.name + " is passed over: " + record.message);
+              "checkpoint " + record.name + " was skipped: " + record.message);
   }
   if (skipped.empty() || found_another) return;
   const std::string text = "none of the run's checkpoints can be used (" +
                            std::to_string(skipped.size()) +
-                           " passed over): training begins anew; stop it where one of them can be "
-                           "restored";
+                           " skipped), so training starts from step 0; stop the run if one of them "
+                           "can be restored";
   context_.journal.write(contract::WarningRecord{text});
   base::log(base::LogLevel::Warning, text);
 }

@@ -79,7 +79,7 @@ class AttemptRunner {
   // Loads the state to begin with, or the one to go back to from a step that diverged; the same on
   // all ranks, its name and plan rank 0's.
   [[nodiscard]] Resumed load_state(const std::optional<std::int64_t>& diverged_at);
-  // Of what was passed over in the search for a checkpoint.
+  // Journals and logs the checkpoints that were skipped in the search for a good one.
   void report_skipped(const std::vector<contract::CheckpointRecord>& skipped, bool found_another);
   void take_up(const std::vector<Rollback>& rollbacks);
 
@@ -89,7 +89,7 @@ class AttemptRunner {
   [[nodiscard]] std::vector<step::StatePiece> shard_pieces() const;
   // Where the others stand still too, so that nothing can be waited for: ends the process.
   [[noreturn]] void give_up(const watch::Trip& trip);
-  [[nodiscard]] step::StepFlags wishes();
+  [[nodiscard]] step::StepFlags local_flags();
   void beat(std::int64_t step, watch::Phase phase);
   void announce();
   [[nodiscard]] contract::EndRecord train(std::int64_t done);

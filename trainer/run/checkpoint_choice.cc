@@ -40,7 +40,7 @@ ChosenCheckpoint choose_checkpoint(base::FileSystem& files, const base::Clock& c
                                    const std::string& name, const std::string& reader,
                                    const std::function<void(const checkpoint::Entry&)>& check_fit) {
   std::optional<Error> first;
-  std::vector<std::string> passed_over;
+  std::vector<std::string> skipped;
   for (const checkpoint::Entry& entry : store.list()) {
     if (!name.empty() && entry.name != name) continue;
     try {
@@ -53,11 +53,11 @@ ChosenCheckpoint choose_checkpoint(base::FileSystem& files, const base::Clock& c
       if (const auto reason = store.verify(entry.name)) {
         throw Error(Code::User, entry.name + " is damaged: " + *reason);
       }
-      return {*entry.manifest, path, std::move(mark), std::move(passed_over)};
+      return {*entry.manifest, path, std::move(mark), std::move(skipped)};
     } catch (const Error& error) {
       if (!name.empty()) throw;
-      passed_over.push_back(std::string("passed over: ") + error.what());
-      base::log(base::LogLevel::Warning, passed_over.back());
+      skipped.push_back(std::string("skipped: ") + error.what());
+      base::log(base::LogLevel::Warning, skipped.back());
       if (!first) first = error;
     }
   }

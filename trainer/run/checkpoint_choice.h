@@ -24,10 +24,10 @@ struct ChosenCheckpoint {
   checkpoint::Manifest manifest;
   base::Path path;
   std::unique_ptr<checkpoint::HeldMark> mark;  // of `reader`; null where none could be written
-  std::vector<std::string> passed_over;        // newer ones, and why
+  std::vector<std::string> skipped;            // newer ones, and why
 };
 // The one of that name, or the newest, of those that are whole, byte for byte, and for which
-// `check_fit` does not throw. Those passed over are logged; throws why the named or the newest one
+// `check_fit` does not throw. Those skipped are logged; throws why the named or the newest one
 // is none.
 [[nodiscard]] ChosenCheckpoint choose_checkpoint(
     base::FileSystem& files, const base::Clock& clock, const checkpoint::CheckpointStore& store,

@@ -127,8 +127,7 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
       files, clock, store, place.name, "regatta-train eval",
       [&](const checkpoint::Entry& entry) { check_fit(entry, config, data, options); });
 
-  evaluation.notes.insert(evaluation.notes.end(), chosen.passed_over.begin(),
-                          chosen.passed_over.end());
+  evaluation.notes.insert(evaluation.notes.end(), chosen.skipped.begin(), chosen.skipped.end());
   if (options.threads > 0) config.threads = options.threads;
   if (config.threads == 0) config.threads = base::usable_cores();
   const std::unique_ptr<device::Device> device = plugins::make_device(

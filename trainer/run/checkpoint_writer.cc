@@ -91,7 +91,7 @@ std::vector<contract::CheckpointRecord> CheckpointWriter::follow(const Progress&
 // Collective: that of the lowest rank that failed.
 base::Error CheckpointWriter::agreed_failure() {
   try {
-    ranks::together(host_, [this] {
+    ranks::run_on_all_ranks(host_, [this] {
       if (outcome_.failure) throw base::Error(*outcome_.failure);
     });
   } catch (const ranks::AgreedError& error) {

@@ -31,7 +31,7 @@ class JournalWriter {
     if constexpr (std::is_same_v<Body, contract::StartRecord>) last_step_ = body.first_step;
     if constexpr (std::is_same_v<Body, contract::StepRecord>) last_step_ = body.step;
   }
-  // The last word of an attempt: written whether the fence holds or not.
+  // The end record: written whether the fence holds or not.
   void write_end(const contract::EndRecord& end);
   [[nodiscard]] double seconds() const;
   // The last one that was told, or the one that the attempt starts after; on every rank.

@@ -28,7 +28,7 @@ contract::EndRecord failure(contract::ExitCode code, const std::string& reason,
   return end;
 }
 
-// Who writes under which name and epoch: rank 0 takes both, the others are told.
+// Who writes under which name and epoch: rank 0 takes both, the others get them from it.
 struct Identity {
   contract::AttemptName name;
   std::int64_t epoch = 0;
@@ -36,7 +36,7 @@ struct Identity {
 
 Identity take_identity(contract::RunDirectory& directory, ranks::HostCollectives& host) {
   Identity identity;
-  ranks::together(host, [&] {
+  ranks::run_on_all_ranks(host, [&] {
     if (host.rank() != 0) return;
     identity.name = directory.create_attempt();
     identity.epoch = directory.take_epoch();
@@ -53,7 +53,7 @@ Identity take_identity(contract::RunDirectory& directory, ranks::HostCollectives
 void check_ranks(base::FileSystem& files, const base::Path& attempt, const base::Path& program,
                  ranks::HostCollectives& host) {
   if (host.ranks() == 1) return;
-  ranks::together(host, [&] {
+  ranks::run_on_all_ranks(host, [&] {
     for (int look = 0; look < kLooks && !files.exists(attempt); ++look) {
       std::this_thread::sleep_for(kLook);
     }
@@ -67,8 +67,8 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
 }
 
 // With other ranks than the file's, what it says of nodes may not hold.
-void tell_of_nodes(const contract::RunDirectory& directory, const contract::RunConfig& config,
-                   int found) {
+void log_unused_nodes(const contract::RunDirectory& directory, const contract::RunConfig& config,
+                      int found) {
   const contract::RunConfig said = contract::parse_run_config(directory.run_json(), "run.json");
   if (said.ranks_per_node == 0 || config.ranks_per_node != 0) return;
   base::log(base::LogLevel::Info, "the run file's ranks_per_node, " +
@@ -77,10 +77,10 @@ void tell_of_nodes(const contract::RunDirectory& directory, const contract::RunC
                                       " ranks; as found, it is " + std::to_string(found));
 }
 
-TrainingEnd ended(JournalWriter& journal, contract::EndRecord end, bool agreed, bool tells) {
+TrainingEnd ended(JournalWriter& journal, contract::EndRecord end, bool agreed, bool logs) {
   if (end.step == 0) end.step = journal.last_step();
   journal.write_end(end);
-  if (tells || !agreed) {
+  if (logs || !agreed) {
     if (!end.message.empty()) base::log(base::LogLevel::Error, end.message);
     base::log(base::LogLevel::Info,
               "ended: " + end.reason + " at step " + std::to_string(end.step));
@@ -119,7 +119,7 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock,
                            {options.place.program, options.place.plugin_directory},
                            options.variables);
   const bool first = group.rank() == 0;
-  if (first) tell_of_nodes(owned, config, group.ranks_per_node());
+  if (first) log_unused_nodes(owned, config, group.ranks_per_node());
   const Identity identity = take_identity(owned, group.host());
   const contract::Fence fence(owned, identity.epoch);
   std::optional<JournalWriter> journal;

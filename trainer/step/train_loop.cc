@@ -273,7 +273,7 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
   mine.masked = sizes.masked;
   mine.moved_bytes = batches.moved_bytes;
   mine.input_stalled = record.input_stalled;
-  if (options_.wishes) mine.flags = options_.wishes();
+  if (options_.local_flags) mine.flags = options_.local_flags();
   return mine;
 }
 

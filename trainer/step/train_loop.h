@@ -51,7 +51,7 @@ struct TrainLoopOptions {
   bool peak_is_measured = false;  // it is raised by a step that computes faster
   Beat beat;
   // What this rank asks for, at the end of each step; may be empty.
-  std::function<StepFlags()> wishes;
+  std::function<StepFlags()> local_flags;
 };
 
 // The loss or the gradient is not finite, as all ranks find at the same step. No rank is within the

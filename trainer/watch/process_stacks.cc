@@ -122,13 +122,13 @@ base::Path plain(const base::Path& path, const base::Path& working_directory) {
 }
 
 // The run directory on a trainer's command line, `run … --directory DIRECTORY`; none on others.
-std::optional<base::Path> directory_of(const std::vector<std::string>& words) {
+std::optional<base::Path> directory_of(const std::vector<std::string>& arguments) {
   constexpr std::string_view kOption = "--directory";
-  if (words.size() < 3 || words[1] != "run") return std::nullopt;
-  for (std::size_t i = 2; i < words.size(); ++i) {
-    if (words[i] == kOption && i + 1 < words.size()) return words[i + 1];
-    if (words[i].rfind(std::string(kOption) + "=", 0) == 0) {
-      return words[i].substr(kOption.size() + 1);
+  if (arguments.size() < 3 || arguments[1] != "run") return std::nullopt;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    if (arguments[i] == kOption && i + 1 < arguments.size()) return arguments[i + 1];
+    if (arguments[i].rfind(std::string(kOption) + "=", 0) == 0) {
+      return arguments[i].substr(kOption.size() + 1);
     }
   }
   return std::nullopt;

@@ -39,9 +39,9 @@ bool has_standing(WatchKind kind) { return kind == WatchKind::Beat || kind == Wa
 std::string bytes_of(const WatchMessage& message) {
   std::string body;
   if (has_standing(message.kind)) {
-    const Standing& standing = message.standing;
-    const BeatBytes beat{standing.step, static_cast<std::int64_t>(standing.phase), standing.seconds,
-                         standing.limit};
+    const RankProgress& progress = message.progress;
+    const BeatBytes beat{progress.step, static_cast<std::int64_t>(progress.phase), progress.seconds,
+                         progress.limit};
     body.assign(reinterpret_cast<const char*>(&beat), sizeof beat);
   } else if (message.kind == WatchKind::Trip) {
     const Trip& trip = message.trip;
@@ -94,10 +94,10 @@ std::optional<WatchMessage> message_of(const Header& header, std::string_view bo
   if (!is_phase(beat.phase) || !std::isfinite(beat.seconds) || !std::isfinite(beat.limit)) {
     return std::nullopt;
   }
-  message.standing.step = beat.step;
-  message.standing.phase = static_cast<Phase>(beat.phase);
-  message.standing.seconds = beat.seconds;
-  message.standing.limit = beat.limit;
+  message.progress.step = beat.step;
+  message.progress.phase = static_cast<Phase>(beat.phase);
+  message.progress.seconds = beat.seconds;
+  message.progress.limit = beat.limit;
   return message;
 }
 

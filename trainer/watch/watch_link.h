@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/socket.h"
-#include "trainer/watch/standings.h"
+#include "trainer/watch/rank_progress.h"
 
 namespace regatta::trainer::watch {
 
@@ -16,8 +16,8 @@ enum class WatchKind : std::uint32_t { Beat = 1, Answer, Trip, Goodbye, Failed }
 
 struct WatchMessage {
   WatchKind kind = WatchKind::Beat;
-  Standing standing{};  // of a Beat or an Answer; without its rank
-  Trip trip{};          // of a Trip
+  RankProgress progress{};  // of a Beat or an Answer; without its rank
+  Trip trip{};              // of a Trip
 };
 
 class WatchLink {

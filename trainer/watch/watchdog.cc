@@ -24,7 +24,7 @@
 #include "base/text.h"
 #include "trainer/ranks/rank_star.h"
 #include "trainer/ranks/rendezvous.h"
-#include "trainer/watch/standings.h"
+#include "trainer/watch/rank_progress.h"
 #include "trainer/watch/watch_link.h"
 
 namespace regatta::trainer::watch {
@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto kReportEvery = std::chrono::seconds(1);
 constexpr double kConnectSeconds = 60;
-// For the last words, and for the other end to have read them.
+// For the last message, and for the other end to have read it.
 constexpr double kPartingSeconds = 1;
 constexpr std::size_t kMostMeetingBytes = 8192;
 
@@ -74,8 +74,8 @@ std::vector<WatchLink> connect(ranks::HostCollectives& host, const WatchdogOptio
     point.port = listener->port();
     const std::string hex = base::random_hex(8);
     std::from_chars(hex.data(), hex.data() + hex.size(), point.secret, 16);
-    const std::string words = ranks::to_text(point);
-    std::memcpy(text.data(), words.data(), std::min(words.size(), text.size() - 1));
+    const std::string address = ranks::to_text(point);
+    std::memcpy(text.data(), address.data(), std::min(address.size(), text.size() - 1));
   }
   host.broadcast(text.data(), static_cast<std::int64_t>(text.size()), 0);
   const std::optional<ranks::MeetingPoint> point = ranks::parse_meeting_point(text.data());
@@ -114,7 +114,7 @@ struct Watchdog::State {
     // By rank on rank 0; rank 0 alone on the others.
     peers.resize(std::max<std::size_t>(links.size(), 1));
     for (std::size_t i = 0; i < peers.size(); ++i) {
-      peers[i].standing.rank = static_cast<int>(i);
+      peers[i].progress.rank = static_cast<int>(i);
       peers[i].heard = began;
     }
   }
@@ -145,30 +145,30 @@ struct Watchdog::State {
     phase = next_phase;
     began = time;
   }
-  [[nodiscard]] Standing own(double time) {
+  [[nodiscard]] RankProgress own(double time) {
     const std::scoped_lock lock(mutex);
-    Standing standing;
-    standing.rank = rank;
-    standing.step = step;
-    standing.phase = phase;
-    standing.seconds = std::max(0.0, time - began);
-    standing.limit = limits.limit(phase);
-    return standing;
+    RankProgress progress;
+    progress.rank = rank;
+    progress.step = step;
+    progress.phase = phase;
+    progress.seconds = std::max(0.0, time - began);
+    progress.limit = limits.limit(phase);
+    return progress;
   }
 
   void watch();
   void watch_all();
   void watch_rank_0();
   void hear(std::size_t peer, double time);
-  [[nodiscard]] std::vector<Standing> standings(double time);
+  [[nodiscard]] std::vector<RankProgress> progress_of_ranks(double time);
   void wait(int socket, double seconds);
-  void tell_and_trip(const Trip& why);
+  void broadcast_and_trip(const Trip& why);
   void trip_once(const Trip& why);
   void report_furthest(const std::stop_token& stop);
-  void part(WatchKind words);
+  void part(WatchKind kind);
 
   struct Peer {
-    Standing standing{};
+    RankProgress progress{};
     double heard = 0;
     double absent_since = 0;
   };
@@ -191,7 +191,7 @@ struct Watchdog::State {
   std::vector<Peer> peers;
 
   std::vector<WatchLink> links;  // of the watching thread, then of the destructor
-  std::optional<Trip> told;      // by rank 0
+  std::optional<Trip> received;  // from rank 0
   bool tripped = false;
   base::UniqueFd wake;
   const int exceptions = std::uncaught_exceptions();
@@ -212,7 +212,7 @@ void Watchdog::State::watch() {
     own_failure.why =
         "the watchdog of rank " + std::to_string(rank) + " fails: " + base::printable(error.what());
     own_failure.rank = rank;
-    tell_and_trip(own_failure);
+    broadcast_and_trip(own_failure);
   }
 }
 
@@ -233,19 +233,19 @@ void Watchdog::State::hear(std::size_t peer, double time) {
       switch (message->kind) {
         case WatchKind::Beat:
         case WatchKind::Answer:
-          one.standing = message->standing;
-          one.standing.rank = static_cast<int>(peer);
+          one.progress = message->progress;
+          one.progress.rank = static_cast<int>(peer);
           if (message->kind == WatchKind::Beat) link.send({WatchKind::Answer, own(time)});
           break;
         case WatchKind::Trip:
-          told = message->trip;
+          received = message->trip;
           break;
         case WatchKind::Goodbye:
-          one.standing.presence = Presence::Left;
+          one.progress.presence = Presence::Left;
           link.close();
           return;
         case WatchKind::Failed:
-          one.standing.presence = Presence::Failed;
+          one.progress.presence = Presence::Failed;
           one.absent_since = time;
           link.close();
           return;
@@ -253,17 +253,17 @@ void Watchdog::State::hear(std::size_t peer, double time) {
     }
     link.flush();
   } catch (const base::Error&) {
-    one.standing.presence = Presence::Closed;
+    one.progress.presence = Presence::Closed;
     one.absent_since = time;
     link.close();
   }
 }
 
 // Of this rank, and of those that it is connected with.
-std::vector<Standing> Watchdog::State::standings(double time) {
-  std::vector<Standing> all;
+std::vector<RankProgress> Watchdog::State::progress_of_ranks(double time) {
+  std::vector<RankProgress> all;
   for (const Peer& peer : peers) {
-    all.push_back(peer.standing);
+    all.push_back(peer.progress);
     all.back().silent_seconds = time - peer.heard;
     all.back().absent_seconds = time - peer.absent_since;
   }
@@ -280,14 +280,14 @@ std::vector<Standing> Watchdog::State::standings(double time) {
 void Watchdog::State::watch_all() {
   while (!is_ending()) {
     const double time = now();
-    std::vector<Standing> all;
+    std::vector<RankProgress> all;
     {
       const std::scoped_lock lock(peers_mutex);
       for (std::size_t peer = 1; peer < links.size(); ++peer) hear(peer, time);
-      all = standings(time);
+      all = progress_of_ranks(time);
     }
     const auto why = verdict(all, options.silence_seconds, grace_seconds(options));
-    if (why) return tell_and_trip(*why);
+    if (why) return broadcast_and_trip(*why);
     wait(-1, options.beat_seconds / 2);
   }
 }
@@ -296,23 +296,23 @@ void Watchdog::State::watch_rank_0() {
   double next_beat = now();
   while (!is_ending()) {
     const double time = now();
-    std::vector<Standing> both;
+    std::vector<RankProgress> both;
     {
       const std::scoped_lock lock(peers_mutex);
       hear(0, time);
-      both = standings(time);
+      both = progress_of_ranks(time);
     }
-    if (told) return trip_once(*told);
+    if (received) return trip_once(*received);
     if (both[0].presence == Presence::Left) return;  // the run is over
     // How long a phase may take is judged by rank 0, which sees who waits for whom.
-    for (Standing& one : both) one.limit = std::numeric_limits<double>::infinity();
+    for (RankProgress& one : both) one.limit = std::numeric_limits<double>::infinity();
     const auto why = verdict(both, options.silence_seconds, grace_seconds(options));
     if (why) return trip_once(*why);
     if (links[0].is_open() && time >= next_beat) {
       try {
         links[0].send({WatchKind::Beat, own(time)});
       } catch (const base::Error&) {
-        // Its last words may still be there to be read.
+        // Its last message may still be there to be read.
       }
       next_beat = time + options.beat_seconds;
     }
@@ -320,7 +320,7 @@ void Watchdog::State::watch_rank_0() {
   }
 }
 
-void Watchdog::State::tell_and_trip(const Trip& why) {
+void Watchdog::State::broadcast_and_trip(const Trip& why) {
   if (rank == 0) {
     const base::Deadline deadline = base::deadline_in(kPartingSeconds);
     for (WatchLink& link : links) {
@@ -355,12 +355,12 @@ void Watchdog::State::report_furthest(const std::stop_token& stop) {
   std::unique_lock lock(sleeping);
   while (!reporting.wait_for(lock, stop, kReportEvery, [&] { return stop.stop_requested(); })) {
     const double time = now();
-    std::vector<Standing> all;
+    std::vector<RankProgress> all;
     {
       const std::scoped_lock peers_lock(peers_mutex);
-      all = standings(time);
+      all = progress_of_ranks(time);
     }
-    const Standing* last = furthest_behind(all);
+    const RankProgress* last = furthest_behind(all);
     if (last == nullptr) continue;
     try {
       report({last->step, last->rank, name_of(last->phase), last->seconds});
@@ -373,13 +373,13 @@ void Watchdog::State::report_furthest(const std::stop_token& stop) {
 }
 
 // Says goodbye, and waits a moment for the other ends to close: a connection that is closed with
-// bytes unread may take its last words with it.
-void Watchdog::State::part(WatchKind words) {
+// bytes unread may lose the last message.
+void Watchdog::State::part(WatchKind kind) {
   const base::Deadline deadline = base::deadline_in(kPartingSeconds);
   for (WatchLink& link : links) {
     if (!link.is_open()) continue;
     try {
-      link.send({words});
+      link.send({kind});
       link.socket().finish_sending();
     } catch (const base::Error&) {
       link.close();

@@ -166,8 +166,7 @@ TEST_F(EvalProcess, SaysWhatItScoredAndRefusesWhatIsNoCheckpoint) {
   const json older = figures({run.string()});
   EXPECT_EQ(older["step"], 20) << "the newest that is whole";
   const std::string note = older["notes"].at(0);
-  EXPECT_EQ(note.rfind("passed over: " + base::Path(there.back()).filename().string(), 0), 0U)
-      << note;
+  EXPECT_EQ(note.rfind("skipped: " + base::Path(there.back()).filename().string(), 0), 0U) << note;
   EXPECT_EQ(eval({""}).exit.code, 2) << "a variable of a shell that is not set";
   EXPECT_EQ(eval({run.string(), "--dataset", ""}).exit.code, 2);
 }

@@ -15,9 +15,9 @@ TEST(RankAgreement, WhatFailsOnOneFailsOnAllWithItsWords) {
   ThreadRanks world(4);
   std::atomic<int> thrown = 0;
   world.run([&](ranks::Communicator& ranks) {
-    ranks::together(ranks.host(), [] {});  // nothing fails: nothing is thrown
+    ranks::run_on_all_ranks(ranks.host(), [] {});  // nothing fails: nothing is thrown
     try {
-      ranks::together(ranks.host(), [&] {
+      ranks::run_on_all_ranks(ranks.host(), [&] {
         if (ranks.rank() >= 2) {
           throw base::Error(base::Code::User, "no data on " + std::to_string(ranks.rank()));
         }
@@ -36,7 +36,7 @@ TEST(RankAgreement, AnyExceptionIsABugWithWords) {
   ThreadRanks world(2);
   world.run([&](ranks::Communicator& ranks) {
     try {
-      ranks::together(ranks.host(), [&] {
+      ranks::run_on_all_ranks(ranks.host(), [&] {
         if (ranks.rank() == 0) throw std::runtime_error(std::string(5000, 'x'));
       });
       ADD_FAILURE();

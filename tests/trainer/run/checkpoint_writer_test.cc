@@ -139,7 +139,7 @@ class CheckpointWriterTest : public OnSmallDataset<60> {
       std::optional<step::Snapshot> snapshot;
       run::CheckpointWriter* mine = nullptr;
       step::TrainLoopOptions options;
-      options.wishes = [&mine] {
+      options.local_flags = [&mine] {
         const run::CheckpointWriter::Progress progress = mine->progress();
         step::StepFlags flags;
         flags.writing = progress.writing;

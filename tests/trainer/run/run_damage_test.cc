@@ -56,7 +56,7 @@ TEST_F(RunProcess, DamagedCheckpointsTakeNoPlace) {
             static_cast<int>(contract::ExitCode::Continue));
   const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
   ASSERT_LT(end.step, damaged);
-  EXPECT_NE(log_of(run).find("training begins anew"), std::string::npos) << log_of(run);
+  EXPECT_NE(log_of(run).find("training starts from step 0"), std::string::npos) << log_of(run);
   ASSERT_EQ(records_of<contract::WarningRecord>(run).size(), 1U);
   ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}),
             static_cast<int>(contract::ExitCode::Continue));

@@ -32,7 +32,7 @@ class ManyRanks : public OnSmallDataset<60> {
   }
   using Body = std::function<void(ranks::Communicator& ranks, step::TrainLoop& loop)>;
   static void on_ranks(const contract::RunConfig& config, const Body& body, int node_ranks = 0,
-                       const std::function<step::StepFlags(int rank)>& wishes = nullptr,
+                       const std::function<step::StepFlags(int rank)>& local_flags = nullptr,
                        double peak_flops = 1e12, bool peak_is_measured = false) {
     ThreadRanks world(config.ranks, node_ranks);
     world.run([&](ranks::Communicator& ranks) {
@@ -45,7 +45,8 @@ class ManyRanks : public OnSmallDataset<60> {
       step::TrainLoopOptions options;
       options.peak_flops = peak_flops;
       options.peak_is_measured = peak_is_measured;
-      if (wishes) options.wishes = [&wishes, rank = ranks.rank()] { return wishes(rank); };
+      if (local_flags)
+        options.local_flags = [&local_flags, rank = ranks.rank()] { return local_flags(rank); };
       step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan,
                            samples::stream_of(source), options);
       body(ranks, loop);

@@ -41,7 +41,7 @@ class Records : public OnSmallDataset<60> {
   using Body = std::function<void(ranks::Communicator& ranks, step::TrainLoop& loop)>;
   // `rounding`: on a device that computes in 16 bits.
   static void on_ranks(const contract::RunConfig& config, const Body& body,
-                       const std::function<step::StepFlags(int rank)>& wishes = nullptr,
+                       const std::function<step::StepFlags(int rank)>& local_flags = nullptr,
                        bool rounding = false) {
     ThreadRanks(config.ranks).run([&](ranks::Communicator& ranks) {
       auto device = cpu::make_cpu_device(1);
@@ -53,7 +53,8 @@ class Records : public OnSmallDataset<60> {
       plan.buckets = step::buckets_per_layer(contract::make_tensor_table(config.model));
       step::TrainLoopOptions options;
       options.peak_flops = 1e12;
-      if (wishes) options.wishes = [&wishes, rank = ranks.rank()] { return wishes(rank); };
+      if (local_flags)
+        options.local_flags = [&local_flags, rank = ranks.rank()] { return local_flags(rank); };
       step::TrainLoop loop(*device, ranks, base::system_clock(), config, plan,
                            samples::stream_of(source), options);
       step::TrainingState state;

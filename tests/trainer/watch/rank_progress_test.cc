@@ -1,4 +1,4 @@
-#include "trainer/watch/standings.h"
+#include "trainer/watch/rank_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -15,29 +15,29 @@ using trainer::watch::furthest_behind;
 using trainer::watch::Phase;
 using trainer::watch::PhaseLimits;
 using trainer::watch::Presence;
-using trainer::watch::Standing;
+using trainer::watch::RankProgress;
 using trainer::watch::verdict;
 using trainer::watch::WatchKind;
 using trainer::watch::WatchLink;
 using trainer::watch::WatchMessage;
 
-Standing at(int rank, std::int64_t step, Phase phase, double seconds, double limit = 20) {
-  Standing standing;
-  standing.rank = rank;
-  standing.step = step;
-  standing.phase = phase;
-  standing.seconds = seconds;
-  standing.limit = limit;
-  return standing;
+RankProgress at(int rank, std::int64_t step, Phase phase, double seconds, double limit = 20) {
+  RankProgress progress;
+  progress.rank = rank;
+  progress.step = step;
+  progress.phase = phase;
+  progress.seconds = seconds;
+  progress.limit = limit;
+  return progress;
 }
-Standing absent(Standing standing, Presence presence, double seconds) {
-  standing.presence = presence;
-  standing.absent_seconds = seconds;
-  return standing;
+RankProgress absent(RankProgress progress, Presence presence, double seconds) {
+  progress.presence = presence;
+  progress.absent_seconds = seconds;
+  return progress;
 }
-Standing silent(Standing standing, double seconds) {
-  standing.silent_seconds = seconds;
-  return standing;
+RankProgress silent(RankProgress progress, double seconds) {
+  progress.silent_seconds = seconds;
+  return progress;
 }
 bool has(const std::optional<trainer::watch::Trip>& trip, const std::string& part) {
   return trip && trip->why.find(part) != std::string::npos;
@@ -66,9 +66,9 @@ TEST(Phases, HaveTheirNames) {
   EXPECT_STREQ(trainer::watch::name_of(Phase::Checkpointing), "checkpointing");
 }
 
-TEST(Standings, LowestStepThenEarliestPhaseThenLongest) {
+TEST(RankProgress, LowestStepThenEarliestPhaseThenLongest) {
   struct Case {
-    std::vector<Standing> standings;
+    std::vector<RankProgress> ranks;
     int expected;
   };
   const Case cases[] = {
@@ -78,7 +78,7 @@ TEST(Standings, LowestStepThenEarliestPhaseThenLongest) {
       {{at(0, 5, Phase::Reduce, 9), at(1, 5, Phase::Reduce, 9)}, 0},
       {{absent(at(0, 1, Phase::Data, 9), Presence::Left, 1), at(1, 5, Phase::Reduce, 9)}, 1},
       {{absent(at(0, 1, Phase::Data, 9), Presence::Closed, 1), at(1, 5, Phase::Reduce, 9)}, 1}};
-  for (const Case& one : cases) EXPECT_EQ(furthest_behind(one.standings)->rank, one.expected);
+  for (const Case& one : cases) EXPECT_EQ(furthest_behind(one.ranks)->rank, one.expected);
   EXPECT_EQ(furthest_behind({}), nullptr);
   EXPECT_EQ(furthest_behind({absent(at(0, 1, Phase::Data, 9), Presence::Left, 1)}), nullptr);
 }
@@ -113,23 +113,23 @@ TEST(Verdict, WhoWaitsForARankWithinItsLimitIsNotBlamed) {
                        12, 2));
 }
 TEST(Verdict, GoneBeforeSilentBeforeStanding) {
-  const Standing standing = at(0, 5, Phase::Data, 50);
-  const Standing mute = silent(at(1, 6, Phase::Forward, 1), 13);
-  const Standing closed = absent(at(2, 6, Phase::Reduce, 1), Presence::Closed, 3);
-  const Standing failed = absent(at(3, 6, Phase::Optimizer, 1), Presence::Failed, 3);
-  EXPECT_TRUE(has(verdict({standing}, 12, 2), "rank 0 stands still in data"));
-  EXPECT_TRUE(has(verdict({standing, mute}, 12, 2), "rank 1 has not been heard of for 13.0 s"));
-  EXPECT_TRUE(has(verdict({standing, mute, closed}, 12, 2), "rank 2 is gone"));
-  EXPECT_TRUE(has(verdict({standing, mute, closed, failed}, 12, 2), "rank 3 ended with an error"));
+  const RankProgress progress = at(0, 5, Phase::Data, 50);
+  const RankProgress mute = silent(at(1, 6, Phase::Forward, 1), 13);
+  const RankProgress closed = absent(at(2, 6, Phase::Reduce, 1), Presence::Closed, 3);
+  const RankProgress failed = absent(at(3, 6, Phase::Optimizer, 1), Presence::Failed, 3);
+  EXPECT_TRUE(has(verdict({progress}, 12, 2), "rank 0 stands still in data"));
+  EXPECT_TRUE(has(verdict({progress, mute}, 12, 2), "rank 1 has not been heard of for 13.0 s"));
+  EXPECT_TRUE(has(verdict({progress, mute, closed}, 12, 2), "rank 2 is gone"));
+  EXPECT_TRUE(has(verdict({progress, mute, closed, failed}, 12, 2), "rank 3 ended with an error"));
   EXPECT_TRUE(has(verdict({mute, mute, mute}, 12, 2), "rank 1 (and 2 more)"));
-  EXPECT_TRUE(verdict({standing}, 12, 2)->hangs);
-  EXPECT_EQ(verdict({standing, mute}, 12, 2)->seconds, 13);
-  EXPECT_TRUE(verdict({standing, mute}, 12, 2)->hangs);
-  EXPECT_FALSE(verdict({standing, mute, closed}, 12, 2)->hangs) << "it is gone";
-  EXPECT_FALSE(verdict({standing, mute, closed, failed}, 12, 2)->hangs) << "it said so itself";
+  EXPECT_TRUE(verdict({progress}, 12, 2)->hangs);
+  EXPECT_EQ(verdict({progress, mute}, 12, 2)->seconds, 13);
+  EXPECT_TRUE(verdict({progress, mute}, 12, 2)->hangs);
+  EXPECT_FALSE(verdict({progress, mute, closed}, 12, 2)->hangs) << "it is gone";
+  EXPECT_FALSE(verdict({progress, mute, closed, failed}, 12, 2)->hangs) << "it said so itself";
 }
 TEST(Verdict, ListsEightRanksThenCounts) {
-  std::vector<Standing> all;
+  std::vector<RankProgress> all;
   for (int rank = 0; rank < 1000; ++rank) {
     all.push_back(at(rank, rank == 700 ? 4 : 5, Phase::Reduce, 30 + rank % 7));
   }
@@ -198,10 +198,10 @@ TEST(WatchLink, MessagesArriveInPiecesAndTogether) {
   const auto first = links.receive();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->kind, WatchKind::Beat);
-  EXPECT_EQ(first->standing.step, 7);
-  EXPECT_EQ(first->standing.phase, Phase::Backward);
-  EXPECT_EQ(first->standing.seconds, 1.5);
-  EXPECT_EQ(first->standing.limit, 20);
+  EXPECT_EQ(first->progress.step, 7);
+  EXPECT_EQ(first->progress.phase, Phase::Backward);
+  EXPECT_EQ(first->progress.seconds, 1.5);
+  EXPECT_EQ(first->progress.limit, 20);
   const auto second = links.receive();
   ASSERT_TRUE(second);
   EXPECT_EQ(second->kind, WatchKind::Trip);

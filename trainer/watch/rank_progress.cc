@@ -1,4 +1,4 @@
-#include "trainer/watch/standings.h"
+#include "trainer/watch/rank_progress.h"
 
 #include <algorithm>
 #include <array>
@@ -15,16 +15,16 @@ constexpr std::array<const char*, 8> kNames = {
     "loading", "data", "forward", "backward", "reduce", "optimizer", "evaluating", "checkpointing"};
 constexpr std::size_t kListed = 8;
 
-bool is_behind(const Standing& a, const Standing& b) {
+bool is_behind(const RankProgress& a, const RankProgress& b) {
   return std::tuple(a.step, a.phase, -a.seconds, a.rank) <
          std::tuple(b.step, b.phase, -b.seconds, b.rank);
 }
 
-std::string place(const Standing& one) {
+std::string place(const RankProgress& one) {
   return std::string(name_of(one.phase)) + " of step " + std::to_string(one.step);
 }
 
-std::string brief(const Standing& one) {
+std::string brief(const RankProgress& one) {
   std::string text = std::to_string(one.rank) + " (" + std::to_string(one.step) + " " +
                      name_of(one.phase) + " " + base::human_seconds(one.seconds);
   if (one.presence == Presence::Left) text += ", ended";
@@ -34,10 +34,10 @@ std::string brief(const Standing& one) {
 
 // The first that `is_so`, and how many more.
 template <typename IsSo>
-std::pair<const Standing*, int> first_of(const std::vector<Standing>& standings, IsSo is_so) {
-  const Standing* first = nullptr;
+std::pair<const RankProgress*, int> first_of(const std::vector<RankProgress>& ranks, IsSo is_so) {
+  const RankProgress* first = nullptr;
   int more = -1;
-  for (const Standing& one : standings) {
+  for (const RankProgress& one : ranks) {
     if (!is_so(one)) continue;
     if (first == nullptr) first = &one;
     ++more;
@@ -45,13 +45,13 @@ std::pair<const Standing*, int> first_of(const std::vector<Standing>& standings,
   return {first, more};
 }
 
-std::string blamed(const Standing& one, int more) {
+std::string blamed(const RankProgress& one, int more) {
   std::string text = "rank " + std::to_string(one.rank);
   if (more > 0) text += " (and " + std::to_string(more) + " more)";
   return text;
 }
 
-Trip trip(const Standing& one, double seconds, bool hangs, std::string why) {
+Trip trip(const RankProgress& one, double seconds, bool hangs, std::string why) {
   return {std::move(why), one.rank, one.phase, seconds, hangs};
 }
 
@@ -74,21 +74,21 @@ double PhaseLimits::limit(Phase phase) const {
   return std::max(least_seconds_, kLearned * seen.longest);
 }
 
-const Standing* furthest_behind(const std::vector<Standing>& standings) {
-  const Standing* last = nullptr;
-  for (const Standing& one : standings) {
+const RankProgress* furthest_behind(const std::vector<RankProgress>& ranks) {
+  const RankProgress* last = nullptr;
+  for (const RankProgress& one : ranks) {
     if (one.presence != Presence::Here) continue;
     if (last == nullptr || is_behind(one, *last)) last = &one;
   }
   return last;
 }
 
-std::string listing(std::vector<Standing> standings) {
-  std::sort(standings.begin(), standings.end(), is_behind);
+std::string listing(std::vector<RankProgress> ranks) {
+  std::sort(ranks.begin(), ranks.end(), is_behind);
   std::vector<std::string> parts;
-  for (const Standing& one : standings) {
+  for (const RankProgress& one : ranks) {
     if (parts.size() == kListed) {
-      parts.push_back(std::to_string(standings.size() - kListed) + " more");
+      parts.push_back(std::to_string(ranks.size() - kListed) + " more");
       break;
     }
     parts.push_back(brief(one));
@@ -96,13 +96,13 @@ std::string listing(std::vector<Standing> standings) {
   return base::join(parts, ", ");
 }
 
-std::optional<Trip> verdict(const std::vector<Standing>& standings, double silence_seconds,
+std::optional<Trip> verdict(const std::vector<RankProgress>& ranks, double silence_seconds,
                             double grace_seconds) {
   const auto rest = [&] {
-    return "; ranks: " + listing(standings) + "; start again from the last checkpoint";
+    return "; ranks: " + listing(ranks) + "; start again from the last checkpoint";
   };
   const auto gone = [&](Presence how) {
-    return first_of(standings, [=](const Standing& one) {
+    return first_of(ranks, [=](const RankProgress& one) {
       return one.presence == how && one.absent_seconds >= grace_seconds;
     });
   };
@@ -115,7 +115,7 @@ std::optional<Trip> verdict(const std::vector<Standing>& standings, double silen
                 blamed(*one, more) + " is gone: its connection closed without a goodbye in " +
                     place(*one) + rest());
   }
-  const auto [silent, more] = first_of(standings, [=](const Standing& one) {
+  const auto [silent, more] = first_of(ranks, [=](const RankProgress& one) {
     return one.presence == Presence::Here && one.silent_seconds > silence_seconds;
   });
   if (silent != nullptr) {
@@ -124,7 +124,7 @@ std::optional<Trip> verdict(const std::vector<Standing>& standings, double silen
                     base::human_seconds(silent->silent_seconds) + ", since " + place(*silent) +
                     rest());
   }
-  const Standing* last = furthest_behind(standings);
+  const RankProgress* last = furthest_behind(ranks);
   if (last == nullptr || last->seconds <= last->limit) return std::nullopt;
   return trip(*last, last->seconds, true,
               blamed(*last, 0) + " stands still in " + place(*last) + " for " +
