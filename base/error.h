@@ -20,7 +20,7 @@ enum class Code {
 
 struct CodeMeaning {
   std::string_view name;
-  int exit_code;    // of the command line (README, "Exit codes")
+  int exit_code;    // of the command line (docs/guide.md, "Exit codes")
   int http_status;  // of the API
 };
 
