@@ -6,7 +6,8 @@ import pathlib
 
 ORDER = """
     base
-    topology/tuner topology/graph topology/fabric topology/doctor topology/sources topology/nccl topology/plan
+    topology/slurm_text topology/tuner topology/graph topology/fabric topology/doctor topology/sources
+    topology/nccl topology/plan
     checkpoint
     trainer/contract trainer/data trainer/device trainer/cpu trainer/ranks trainer/mpi trainer/nccl trainer/cuda
     trainer/plugins trainer/watch trainer/samples trainer/model trainer/step trainer/run trainer/interchange

@@ -3,14 +3,15 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "orchestrator/slurm/slurm_rows.h"
 #include "orchestrator/slurm/slurm_text.h"
+#include "topology/slurm_text/key_values.h"
 
 namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
-using Keys = std::vector<View>;
+using topology::slurm_text::Keys;
+using topology::slurm_text::Record;
 
 // Keys of releases 22.05 to 25.11: each ends the value before it.
 constexpr View kJobKeys[] = {"Account",
@@ -117,57 +118,6 @@ constexpr View kJobKeys[] = {"Account",
                              "WCKey",
                              "WorkDir"};
 
-constexpr View kNodeKeys[] = {"ActiveFeatures",
-                              "AllocMem",
-                              "AllocTRES",
-                              "Arch",
-                              "AvailableFeatures",
-                              "AveWatts",
-                              "Boards",
-                              "BootTime",
-                              "CPUAlloc",
-                              "CPUEfctv",
-                              "CPULoad",
-                              "CPUSpecList",
-                              "CPUTot",
-                              "CapWatts",
-                              "CfgTRES",
-                              "Comment",
-                              "CoreSpecCount",
-                              "CoresPerSocket",
-                              "CurrentWatts",
-                              "Extra",
-                              "ExtSensorsJoules",
-                              "ExtSensorsTemp",
-                              "ExtSensorsWatts",
-                              "FreeMem",
-                              "Gres",
-                              "GresDrain",
-                              "GresUsed",
-                              "InstanceId",
-                              "InstanceType",
-                              "LastBusyTime",
-                              "MCS_label",
-                              "MemSpecLimit",
-                              "NodeAddr",
-                              "NodeHostName",
-                              "NodeName",
-                              "OS",
-                              "Owner",
-                              "Partitions",
-                              "Port",
-                              "RealMemory",
-                              "Reason",
-                              "ResumeAfterTime",
-                              "SlurmdStartTime",
-                              "Sockets",
-                              "State",
-                              "ThreadsPerCore",
-                              "TmpDisk",
-                              "Topology",
-                              "Version",
-                              "Weight"};
-
 constexpr View kPartitionKeys[] = {"AllocNodes",
                                    "AllowAccounts",
                                    "AllowGroups",
@@ -224,44 +174,6 @@ Keys sorted(const View (&keys)[N]) {
   return out;
 }
 
-// One line's values. word(): the value up to its first space, for what never has one; so a key of a
-// later release behind it does no harm.
-class Record {
- public:
-  Record(View line, const Keys& keys) : pairs_(cut_pairs(line, keys)) {}
-  [[nodiscard]] View all(View key) const {
-    const auto found = pairs_.find(key);
-    return found == pairs_.end() ? View() : found->second;
-  }
-  [[nodiscard]] View word(View key) const {
-    const View value = all(key);
-    return value.substr(0, value.find(' '));
-  }
-  [[nodiscard]] std::optional<std::string> text(View key) const { return said(all(key)); }
-  [[nodiscard]] std::optional<std::string> text_word(View key) const { return said(word(key)); }
-  [[nodiscard]] std::optional<std::int64_t> number(View key) const {
-    const auto value = base::parse_integer(word(key));
-    if (!value || *value < 0) return std::nullopt;
-    return value;
-  }
-  [[nodiscard]] std::optional<double> megabytes(View key) const {
-    const auto value = number(key);
-    if (!value) return std::nullopt;
-    return static_cast<double>(*value) * 1024 * 1024;
-  }
-  [[nodiscard]] std::optional<double> time(View key) const { return parse_slurm_time(word(key)); }
-  [[nodiscard]] std::optional<double> duration(View key) const {
-    return parse_slurm_duration(word(key));
-  }
-
- private:
-  static std::optional<std::string> said(View value) {
-    if (says_nothing(value)) return std::nullopt;
-    return std::string(value);
-  }
-  std::map<View, View> pairs_;
-};
-
 // "2" of "2-4" (wanted by a waiting job).
 std::optional<std::int64_t> least(View range) {
   const auto value = base::parse_integer(range.substr(0, range.find('-')));
@@ -289,12 +201,12 @@ std::optional<JobRow> read_job(View line, const Keys& keys) {
   job.command = record.text("Command");
   job.submit_line = record.text("SubmitLine");
   job.work_directory = record.text("WorkDir");
-  job.submit = record.time("SubmitTime");
-  job.eligible = record.time("EligibleTime");
-  job.start = record.time("StartTime");
-  job.end = record.time("EndTime");
-  job.limit = record.duration("TimeLimit");
-  job.elapsed = record.duration("RunTime");
+  job.submit = parse_slurm_time(record.word("SubmitTime"));
+  job.eligible = parse_slurm_time(record.word("EligibleTime"));
+  job.start = parse_slurm_time(record.word("StartTime"));
+  job.end = parse_slurm_time(record.word("EndTime"));
+  job.limit = parse_slurm_duration(record.word("TimeLimit"));
+  job.elapsed = parse_slurm_duration(record.word("RunTime"));
   job.node_count = least(record.word("NumNodes"));
   job.cpu_count = least(record.word("NumCPUs"));
   job.priority = record.number("Priority");
@@ -312,48 +224,6 @@ std::optional<JobRow> read_job(View line, const Keys& keys) {
   return job;
 }
 
-// What people write stands at the end of a node's line, and may hold anything; what is told before
-// it is Slurm's own.
-constexpr View kNodeBegin = "NodeName=";
-constexpr View kExtra = " Extra=";
-constexpr View kComment = " Comment=";
-constexpr View kReason = " Reason=";
-
-std::optional<NodeRow> read_node(View line, const Keys& keys) {
-  std::size_t end = line.size();
-  for (const View key : {kExtra, kComment, kReason}) end = std::min(end, line.find(key));
-  const Record record(line.substr(0, end), keys);
-  NodeRow node;
-  node.name = record.word("NodeName");
-  node.state = parse_node_state(record.word("State"));
-  if (node.name.empty() || node.state.raw.empty()) return std::nullopt;
-  const std::size_t at = line.find(kReason);
-  if (at != View::npos) {
-    // 22.05 has the other texts behind it. A reason that imitates their keys loses its own end.
-    const View rest = line.substr(at + kReason.size());
-    const View reason = rest.substr(0, std::min(rest.find(kComment), rest.find(kExtra)));
-    if (!says_nothing(reason)) node.reason = reason;
-  }
-  node.cpus = record.number("CPUTot");
-  node.cpus_allocated = record.number("CPUAlloc");
-  node.memory_bytes = record.megabytes("RealMemory");
-  node.memory_free_bytes = record.megabytes("FreeMem");
-  node.load = base::parse_number(record.word("CPULoad"));
-  node.gpus = parse_gres(record.word("Gres"));
-  const Tres allocated = parse_tres(record.word("AllocTRES"));
-  if (allocated.gpus) {
-    node.gpus_allocated = allocated.gpus->count;
-  } else if (node.gpus && parse_tres(record.word("CfgTRES")).gpus) {
-    node.gpus_allocated = 0;  // GPUs are counted here, and none is in use
-  }
-  for (const auto& [key, list] :
-       {std::pair{"ActiveFeatures", &node.features}, std::pair{"Partitions", &node.partitions}}) {
-    if (says_nothing(record.word(key))) continue;
-    *list = base::split(record.word(key), ',');
-  }
-  return node;
-}
-
 }  // namespace
 
 std::optional<JobRow> parse_scontrol_job(View text, View id) {
@@ -365,24 +235,11 @@ std::optional<JobRow> parse_scontrol_job(View text, View id) {
 }
 
 Nodes parse_scontrol_nodes(View text) {
-  const Keys keys = sorted(kNodeKeys);
   Nodes nodes;
-  bool last_is_whole = false;
-  for (const std::string& line : base::split(text, '\n')) {
-    if (line.empty()) continue;
-    if (line.rfind(kNodeBegin, 0) != 0) {  // of a reason with several lines: they are indented
-      const std::size_t begin = line.find_first_not_of(' ');
-      const bool is_more = begin != 0 && begin != std::string::npos;
-      if (is_more && last_is_whole && nodes.rows.back().reason) {
-        *nodes.rows.back().reason += " " + line.substr(begin);
-      }
-      continue;
-    }
-    auto node = read_node(line, keys);
-    last_is_whole = node.has_value();
-    if (node) {
-      nodes.rows.push_back(std::move(*node));
-    } else {
+  for (topology::slurm_text::NodeText& node : topology::slurm_text::read_nodes(text)) {
+    if (node.record) {
+      nodes.rows.push_back(std::move(*node.record));
+    } else if (node.is_node) {
       ++nodes.damaged;
     }
   }
@@ -403,8 +260,8 @@ std::vector<PartitionRow> parse_scontrol_partitions(View text) {
     row.node_count = record.number("TotalNodes");
     row.max_nodes = record.number("MaxNodes");
     row.min_nodes = record.number("MinNodes");
-    row.max_seconds = record.duration("MaxTime");
-    row.default_seconds = record.duration("DefaultTime");
+    row.max_seconds = parse_slurm_duration(record.word("MaxTime"));
+    row.default_seconds = parse_slurm_duration(record.word("DefaultTime"));
     if (const auto grace = record.number("GraceTime")) {
       row.grace_seconds = static_cast<double>(*grace);
     }

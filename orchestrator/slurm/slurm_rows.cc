@@ -1,7 +1,6 @@
 #include "orchestrator/slurm/slurm_rows.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 
@@ -86,39 +85,6 @@ CutRows cut_rows(std::string_view text, std::string_view separator, std::size_t 
     at = next;
   }
   return out;
-}
-
-std::map<std::string_view, std::string_view> cut_pairs(
-    std::string_view line, const std::vector<std::string_view>& sorted_keys) {
-  struct Found {
-    std::string_view key;
-    std::size_t begin;  // of the key
-  };
-  constexpr std::size_t kLongestKey = 40;
-  std::vector<Found> found;
-  for (std::size_t at = 0; at < line.size();) {
-    const std::size_t equals = line.substr(at, kLongestKey).find_first_of("= ");
-    if (equals != std::string_view::npos && line[at + equals] == '=') {
-      const std::string_view key = line.substr(at, equals);
-      if (std::binary_search(sorted_keys.begin(), sorted_keys.end(), key)) {
-        found.push_back({key, at});
-      }
-    }
-    const std::size_t space = line.find(' ', at);
-    if (space == std::string_view::npos) break;
-    at = space + 1;
-  }
-  std::map<std::string_view, std::string_view> pairs;
-  std::set<std::string_view> doubtful;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::size_t begin = found[i].begin + found[i].key.size() + 1;
-    const std::size_t end = i + 1 < found.size() ? found[i + 1].begin : line.size();
-    std::string_view value = line.substr(begin, end - begin);
-    while (!value.empty() && value.back() == ' ') value.remove_suffix(1);
-    if (!pairs.emplace(found[i].key, value).second) doubtful.insert(found[i].key);
-  }
-  for (const std::string_view key : doubtful) pairs.erase(key);
-  return pairs;
 }
 
 }  // namespace regatta::orchestrator::slurm

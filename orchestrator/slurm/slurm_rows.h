@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,11 +18,5 @@ struct CutRows {
 // row.
 [[nodiscard]] CutRows cut_rows(std::string_view text, std::string_view separator,
                                std::size_t fields);
-
-// "Key=value Key=value …" on one line. A value runs to the next of `keys` (so it may have spaces);
-// a key that comes more than once is left out, since one of the two may be a user's text. Views of
-// `line`.
-[[nodiscard]] std::map<std::string_view, std::string_view> cut_pairs(
-    std::string_view line, const std::vector<std::string_view>& sorted_keys);
 
 }  // namespace regatta::orchestrator::slurm

@@ -1,6 +1,5 @@
-// States of jobs and nodes: one base word and any number of flags. Words that are not known are
-// kept, since every release adds some. Words after the manual pages of squeue and sinfo and facts
-// of several releases (README, "Formats").
+// States of jobs: one base word and any number of flags. Words that are not known are
+// kept, since every release adds some. Words after the manual pages of squeue and sacct.
 #pragma once
 
 #include <cstdint>
@@ -76,44 +75,5 @@ enum class JobPhase {
 // whose execution has ended; see ended_in_accounting().
 [[nodiscard]] JobPhase phase(const JobState& state);
 [[nodiscard]] bool ended_in_accounting(const JobState& state);
-
-enum class NodeBase { Unknown, Idle, Mixed, Allocated, Down, Error, Future };
-
-enum class NodeFlag : std::uint32_t {
-  Drain,
-  NotResponding,
-  Fail,
-  Maintenance,
-  Reserved,
-  Completing,
-  Planned,
-  PoweringUp,
-  PoweringDown,
-  PoweredDown,
-  RebootRequested,
-  Invalid,
-  Blocked,
-  Cloud,
-};
-
-struct NodeState {
-  NodeBase base = NodeBase::Unknown;
-  std::uint32_t flags = 0;  // bits 1 << NodeFlag
-  std::vector<std::string> unknown;
-  std::string raw;
-
-  [[nodiscard]] bool has(NodeFlag flag) const {
-    return (flags >> static_cast<std::uint32_t>(flag) & 1U) != 0;
-  }
-};
-
-// sinfo's compound words with their marks ("drained*", "mixed-", "idle~") and scontrol's lists
-// ("IDLE+DRAIN+NOT_RESPONDING").
-[[nodiscard]] NodeState parse_node_state(std::string_view text);
-[[nodiscard]] std::string to_string(const NodeState& state);
-
-// Whether the node may be given new work, now or when its present work ends. A node in an unknown
-// state is not counted on.
-[[nodiscard]] bool can_work(const NodeState& state);
 
 }  // namespace regatta::orchestrator::slurm

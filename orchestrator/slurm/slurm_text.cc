@@ -12,16 +12,11 @@ namespace regatta::orchestrator::slurm {
 namespace {
 
 using View = std::string_view;
+using topology::slurm_text::whole_number;
 
 std::optional<std::string> said(View text) {
   if (says_nothing(text)) return std::nullopt;
   return std::string(text);
-}
-
-std::optional<std::int64_t> whole_number(View text) {
-  const auto number = base::parse_integer(text);
-  if (!number || *number < 0) return std::nullopt;
-  return number;
 }
 
 // What squeue and sacct call a column, and where it goes; the order of a table is the order of the
@@ -133,16 +128,6 @@ void append_query(const JobQuery& query, std::vector<std::string>& arguments) {
   if (!query.ids.empty()) arguments.push_back("--jobs=" + base::join(query.ids, ","));
 }
 
-// A list of names with commas; the value ends at the first space.
-std::vector<std::string> names(View text) {
-  std::vector<std::string> out;
-  if (says_nothing(text)) return out;
-  for (std::string& name : base::split(text, ',')) {
-    if (!name.empty()) out.push_back(std::move(name));
-  }
-  return out;
-}
-
 constexpr double kMegabyte = 1024.0 * 1024.0;
 
 std::optional<double> megabytes(View text) {
@@ -248,7 +233,7 @@ Nodes parse_sinfo(View text, View separator) {
       node.memory_free_bytes = megabytes(fields[4]);
       node.load = base::parse_number(fields[5]);
       node.gpus = parse_gres(fields[6]);
-      node.features = names(fields[7]);
+      node.features = topology::slurm_text::parse_names(fields[7]);
       node.reason = said(fields[9]);
       nodes.rows.push_back(std::move(node));
     }

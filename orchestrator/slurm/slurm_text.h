@@ -19,6 +19,7 @@
 
 #include "orchestrator/slurm/slurm_state.h"
 #include "orchestrator/slurm/slurm_values.h"
+#include "topology/slurm_text/nodes.h"
 
 namespace regatta::orchestrator::slurm {
 
@@ -98,20 +99,13 @@ struct JobQuery {
 // the id and a state: a name with a line break could imitate the other line.
 [[nodiscard]] std::optional<JobRow> parse_scontrol_job(std::string_view text, std::string_view id);
 
-struct NodeRow {
-  std::string name;
-  NodeState state;
-  std::optional<std::string> reason;  // why it is down or drained, in the operator's words
-  std::optional<std::int64_t> cpus;
-  std::optional<std::int64_t> cpus_allocated;
-  std::optional<double> memory_bytes;
-  std::optional<double> memory_free_bytes;
-  std::optional<double> load;
-  std::optional<Gpus> gpus;
-  std::optional<std::int64_t> gpus_allocated;  // scontrol only
-  std::vector<std::string> features;
-  std::vector<std::string> partitions;
-};
+using topology::slurm_text::can_work;
+using topology::slurm_text::NodeBase;
+using topology::slurm_text::NodeFlag;
+using topology::slurm_text::NodeState;
+using topology::slurm_text::parse_node_state;
+using topology::slurm_text::to_string;
+using NodeRow = topology::slurm_text::NodeRecord;
 
 struct Nodes {
   std::vector<NodeRow> rows;
@@ -121,7 +115,8 @@ struct Nodes {
 // One row a node, with all its partitions.
 [[nodiscard]] std::vector<std::string> sinfo_arguments(std::string_view separator);
 [[nodiscard]] Nodes parse_sinfo(std::string_view text, std::string_view separator);
-[[nodiscard]] Nodes parse_scontrol_nodes(std::string_view text);  // `scontrol show node -o`
+// `scontrol show node`; lines that are of no node are passed over.
+[[nodiscard]] Nodes parse_scontrol_nodes(std::string_view text);
 
 struct PartitionRow {
   std::string name;

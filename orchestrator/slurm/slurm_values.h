@@ -1,20 +1,21 @@
-// The small notations inside Slurm's answers: times, durations, exit codes, counted resources,
-// versions. All pure; what cannot be read is absent, never an exception. Notations after the manual
-// pages of squeue, sacct, sbatch (--time) and slurm.conf (AccountingStorageTRES).
+// The small notations inside Slurm's answers: times, durations, exit codes, versions; those that
+// topology reads too, from topology/slurm_text. All pure; what cannot be read is absent, never an
+// exception. Notations after the manual pages of squeue, sacct and sbatch (--time).
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "topology/slurm_text/values.h"
+
 namespace regatta::orchestrator::slurm {
 
-// Slurm's ways of saying nothing: "", "(null)", "None assigned", "N/A", "n/a", "n/s", "Unknown",
-// "NONE",
-// "None", "none".
-[[nodiscard]] bool says_nothing(std::string_view text);
+using topology::slurm_text::Gpus;
+using topology::slurm_text::parse_gres;
+using topology::slurm_text::parse_tres;
+using topology::slurm_text::says_nothing;
+using topology::slurm_text::Tres;
 
 // "2026-11-21T10:00:00" in seconds since 1970. Slurm's clients print local time without a zone, so
 // SlurmCommands asks with TZ=UTC, and this reads it as UTC.
@@ -32,25 +33,6 @@ struct ExitStatus {
 
 // "3:0", "0:9".
 [[nodiscard]] std::optional<ExitStatus> parse_exit_status(std::string_view text);
-
-// GPUs, counted once: an untyped figure is the sum over the types, which may stand beside it.
-struct Gpus {
-  std::int64_t count = 0;
-  std::map<std::string, std::int64_t> by_type;
-};
-
-// Counted resources: "cpu=32,mem=128G,node=4,gres/gpu=32,gres/gpu:h100=32".
-struct Tres {
-  std::optional<std::int64_t> cpus;
-  std::optional<std::int64_t> nodes;
-  std::optional<double> memory_bytes;
-  std::optional<Gpus> gpus;  // absent where the cluster does not count them
-};
-[[nodiscard]] Tres parse_tres(std::string_view text);
-
-// What nodes have and jobs ask for: "gpu:h100:8(S:0-1),gpu:a100:2", "gres/gpu:8", "gres:gpu:8".
-// Absent when no GPU is named.
-[[nodiscard]] std::optional<Gpus> parse_gres(std::string_view text);
 
 struct SlurmVersion {
   int major = 0;

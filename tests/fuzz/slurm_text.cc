@@ -11,6 +11,7 @@
 #include "orchestrator/sbatch/sbatch_script.h"
 #include "orchestrator/slurm/pending_reason.h"
 #include "topology/graph/hostlist.h"
+#include "topology/slurm_text/nodes.h"
 
 using namespace regatta::orchestrator;
 using regatta::base::check;
@@ -24,6 +25,29 @@ void check_jobs(const slurm::Jobs& jobs) {
     (void)slurm::phase(job.state);
     (void)slurm::gpu_count(job);
   }
+}
+
+void check_gpus(const std::optional<slurm::Gpus>& gpus) {
+  if (!gpus) return;
+  check(gpus->count >= 0 && gpus->count <= regatta::topology::slurm_text::kMostGpus,
+        "a count of GPUs is in range");
+  std::int64_t typed = 0;
+  for (const auto& [type, count] : gpus->by_type) typed += count;
+  check(typed <= gpus->count, "types are a part of the GPUs");
+}
+
+void check_nodes(std::string_view text) {
+  std::size_t with_name = 0;
+  for (const auto& node : regatta::topology::slurm_text::read_nodes(text)) {
+    check(node.is_node || !node.record, "a line of no node has no record");
+    with_name += node.is_node ? 1 : 0;
+    if (!node.record) continue;
+    check(!node.record->name.empty() && !node.record->state.raw.empty(),
+          "a record has a name and a state");
+    check_gpus(node.record->gpus);
+  }
+  const slurm::Nodes nodes = slurm::parse_scontrol_nodes(text);
+  check(nodes.rows.size() + nodes.damaged == with_name, "every node is a row or damaged");
 }
 
 void check_hostlist(std::string_view text) {
@@ -59,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         check(job->id == "31", "the one asked for");
       break;
     case 'n':
-      (void)slurm::parse_scontrol_nodes(text);
+      check_nodes(text);
       (void)slurm::parse_scontrol_partitions(text);
       break;
     case 's':
@@ -93,7 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)slurm::parse_slurm_duration(text);
       (void)slurm::parse_exit_status(text);
       (void)slurm::parse_tres(text);
-      (void)slurm::parse_gres(text);
+      check_gpus(slurm::parse_gres(text));
       (void)slurm::parse_node_state(text);
       (void)slurm::parse_job_state(text);
   }

@@ -27,7 +27,8 @@ namespace regatta::topology::sources {
 // `scontrol show topology`; ids as of topology.conf. What SLURM_TOPO_LEN or a terminal cut off is
 // refused.
 [[nodiscard]] graph::Graph read_scontrol_topology(std::string_view text, const std::string& place);
-// `scontrol show node -o`: nodes with their state, features, CPUs, memory and GPUs as facts.
+// `scontrol show node`, with or without -o: nodes with their state, features, CPUs, memory and GPUs
+// as facts.
 [[nodiscard]] graph::Graph read_scontrol_nodes(std::string_view text, const std::string& place);
 
 // Writers. They take the discovered fabrics (Source::Ibnetdiscover and others); where there are

@@ -66,55 +66,6 @@ TEST(SlurmValues, ExitCodes) {
   }
 }
 
-TEST(SlurmValues, TresCountsGpusOnce) {
-  const slurm::Tres both =
-      slurm::parse_tres("billing=32,cpu=32,gres/gpu:h100=32,gres/gpu=32,mem=128G,node=4");
-  EXPECT_EQ(both.cpus, 32);
-  EXPECT_EQ(both.nodes, 4);
-  EXPECT_EQ(both.memory_bytes, 128.0 * (1U << 30U));
-  ASSERT_TRUE(both.gpus);
-  EXPECT_EQ(both.gpus->count, 32);
-  EXPECT_EQ(both.gpus->by_type.at("h100"), 32);
-  EXPECT_EQ(slurm::parse_tres("cpu=1,gres/gpu=8").gpus->count, 8);
-  EXPECT_EQ(slurm::parse_tres("gres/gpu:h100=8,gres/gpu:a100=4").gpus->count, 12);
-  EXPECT_EQ(slurm::parse_tres("gres/gpu:h100=8,gres/gpu:a100=4,gres/gpu=12").gpus->count, 12);
-  EXPECT_EQ(slurm::parse_tres("mem=1024000M").memory_bytes, 1024000.0 * 1048576);
-  EXPECT_EQ(slurm::parse_tres("mem=7.50G").memory_bytes, 7.5 * (1U << 30U));
-  EXPECT_EQ(slurm::parse_tres("mem=100").memory_bytes, 100.0 * 1048576);
-  for (const char* const text :
-       {"", "cpu", "cpu=", "cpu=x", "gres/gpu=-1", "gres/gpu=", "=8", ",,,", "gres/gpux=8",
-        "gres/gpumem=8", "gres/gpu=99999999999999999999", "mem=x", "mem=1e99G"}) {
-    const slurm::Tres tres = slurm::parse_tres(text);
-    EXPECT_FALSE(tres.gpus || tres.cpus || tres.nodes || tres.memory_bytes) << text;
-  }
-}
-
-TEST(SlurmValues, GresOfNodesAndRequests) {
-  const std::pair<const char*, int> rows[] = {
-      {"gpu:h100:8", 8},
-      {"gpu:h100:8(S:0-1)", 8},
-      {"gpu:h100:4(IDX:0-1,6-7)", 4},
-      {"gpu:h100:8(S:0-1),gpu:a100:2", 10},
-      {"gpu:8", 8},
-      {"gres/gpu:8", 8},
-      {"gres:gpu:8", 8},
-      {"gres:gpu:h100:3", 3},
-      {"gpu", 1},
-      {"gpu:h100", 1},
-      {"mps:100,gpu:2", 2},
-      {"gpu:0", 0},
-  };
-  for (const auto& [text, count] : rows) {
-    ASSERT_TRUE(slurm::parse_gres(text)) << text;
-    EXPECT_EQ(slurm::parse_gres(text)->count, count) << text;
-  }
-  EXPECT_EQ(slurm::parse_gres("gpu:h100:8(S:0-1),gpu:a100:2")->by_type.at("a100"), 2);
-  for (const char* const text :
-       {"", "(null)", "N/A", "mps:100", "gpus:8", "gpu:a:b:8", "((((", ")"}) {
-    EXPECT_FALSE(slurm::parse_gres(text)) << text;
-  }
-}
-
 TEST(SlurmValues, Versions) {
   const std::pair<const char*, const char*> rows[] = {
       {"slurm-wlm 22.05.8\n", "22.05.8"},
@@ -198,49 +149,6 @@ TEST(SlurmState, OfJobs) {
     EXPECT_EQ(slurm::ended_in_accounting(state), row.ended_in_accounting) << row.text;
   }
   EXPECT_LE(slurm::parse_job_state(std::string(1 << 20, 'A')).raw.size(), 256u);
-}
-
-TEST(SlurmState, OfNodes) {
-  struct Row {
-    const char* text;
-    const char* printed;
-    bool can_work;
-  };
-  const Row rows[] = {
-      {"idle", "IDLE", true},
-      {"mixed", "MIXED", true},
-      {"allocated", "ALLOCATED", true},
-      {"idle*", "IDLE+NOT_RESPONDING", false},
-      {"down*", "DOWN+NOT_RESPONDING", false},
-      {"drained", "IDLE+DRAIN", false},
-      {"draining", "ALLOCATED+DRAIN", false},
-      {"drained*", "IDLE+DRAIN+NOT_RESPONDING", false},
-      {"mixed-", "MIXED+PLANNED", true},
-      {"planned", "IDLE+PLANNED", true},
-      {"idle~", "IDLE+POWERED_DOWN", true},
-      {"idle#", "IDLE+POWERING_UP", true},
-      {"idle%", "IDLE+POWERING_DOWN", false},
-      {"maint", "IDLE+MAINTENANCE", false},
-      {"reserved", "IDLE+RESERVED", true},
-      {"completing", "ALLOCATED+COMPLETING", true},
-      {"failing", "ALLOCATED+FAIL", false},
-      {"reboot^", "REBOOT_REQUESTED", false},
-      {"inval", "INVALID_REG", false},
-      {"future", "FUTURE", false},
-      {"unknown", "UNKNOWN(unknown)", false},
-      {"IDLE+DRAIN", "IDLE+DRAIN", false},
-      {"IDLE+CLOUD+POWERED_DOWN", "IDLE+POWERED_DOWN+CLOUD", true},
-      {"MIXED+COMPLETING", "MIXED+COMPLETING", true},
-      {"DOWN+NOT_RESPONDING", "DOWN+NOT_RESPONDING", false},
-      {"IDLE+DYNAMIC_NORM", "IDLE+UNKNOWN(DYNAMIC_NORM)", true},
-      {"DOWN+DRAIN+INVALID_REG", "DOWN+DRAIN+INVALID_REG", false},
-      {"", "UNKNOWN", false},
-  };
-  for (const Row& row : rows) {
-    const slurm::NodeState state = slurm::parse_node_state(row.text);
-    EXPECT_EQ(slurm::to_string(state), row.printed) << row.text;
-    EXPECT_EQ(slurm::can_work(state), row.can_work) << row.text;
-  }
 }
 
 }  // namespace
