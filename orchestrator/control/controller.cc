@@ -174,9 +174,11 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
   return true;
 }
 
-// What was asked of a run that is over: it waits for a place like one that has never run.
+// What was asked of a run that is over: it waits for a place like one that has never run. Not
+// before the store says so: else a controller that has only the store would take it up once more
+// when it is over.
 void Controller::take_up(OpenRun* open) {
-  runs::Run& run = open->run;
+  runs::Run run = open->run;
   run.wanted = runs::Wanted::Run;
   run.state = runs::RunState::Queued;
   run.reason = "was resumed";
@@ -185,14 +187,21 @@ void Controller::take_up(OpenRun* open) {
   run.error.clear();
   run.ended_utc.reset();
   run.failures = 0;
-  run.drained = run.settled = false;
+  run.drained = run.settled = run.archived = false;
+  try {
+    if (!store_.take_up(run)) return;  // who wanted something else has told
+  } catch (const base::Error& error) {
+    troubles_.tell("run " + run.id, error.what(), clock_.monotonic_seconds());
+    const std::scoped_lock lock(wake_mutex_);
+    told_.push_back(run.number);  // again with the next round
+    return;
+  }
+  open->run = std::move(run);
+  open->unsaved = false;
   open->not_before = 0;
   open->stop_sent.reset();
   open->stop_asked.reset();
-  run.archived = false;
   open->unwritten.submission = open->unwritten.state = true;
-  save(open);
-  store_.set_wanted(run.number, runs::Wanted::Run);
 }
 
 // What somebody else started is shown as soon as it is found; what trains it is known after its
@@ -404,7 +413,7 @@ void Controller::take_news() {
       continue;
     }
     if (known == open_.end()) {
-      if (!run->drained) open(*run);
+      if (!run->drained || run->wanted == runs::Wanted::Resume) open(*run);
       continue;
     }
     if (run->wanted == runs::Wanted::Resume) {

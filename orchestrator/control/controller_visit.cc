@@ -82,11 +82,7 @@ void Controller::begin_reading(OpenRun* open) {
   open->given = {};
   if (now >= open->unwritten.again) {
     open->given = open->unwritten;
-    const runs::Run& run = open->run;
-    if (open->unwritten.submission) {
-      order.submission = runs::SubmissionRecord{run.id, run.created_utc, run.wanted, std::nullopt,
-                                                "",     run.scheduler,   run.after,  run.archived};
-    }
+    if (open->unwritten.submission) order.submission = open->submitted();
     if (open->unwritten.state) order.state = open->given_state = open->recorded();
     for (const runs::Launch& launch : open->launches) {
       if (open->unwritten.launches.count(launch.number) > 0) order.launches.push_back(launch);

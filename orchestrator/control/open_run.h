@@ -70,9 +70,19 @@ struct OpenRun {
     return foreign.empty() && !launches.empty() && !launches.back().over &&
            launches.back().handle != kByJournal;
   }
+  // What its directory says: of a run that is to be resumed, that it is wanted to run and waits.
+  [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }
+  [[nodiscard]] runs::SubmissionRecord submitted() const {
+    const runs::Wanted wanted = resumes() ? runs::Wanted::Run : run.wanted;
+    return {run.id, run.created_utc, wanted,    std::nullopt,
+            "",     run.scheduler,   run.after, run.archived};
+  }
   [[nodiscard]] runs::RecordedState recorded() const {
     runs::RecordedState state{run.state,    run.error,         run.ended_utc,
                               run.failures, run.progress_step, 0};
+    if (resumes()) {
+      state = {runs::RunState::Queued, "", std::nullopt, 0, run.progress_step, 0};
+    }
     for (const runs::Launch& launch : launches) {
       if (launch.over) state.launch = launch.number;
     }

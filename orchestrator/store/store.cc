@@ -170,6 +170,20 @@ void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted) {
   });
 }
 
+bool Store::take_up(const runs::Run& run) {
+  const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
+  Transaction transaction(*writer_);
+  writer_->prepare("UPDATE runs SET wanted = ?2 WHERE number = ?1 AND wanted = ?3")
+      .bind(runs::row_of(run.number), static_cast<int>(runs::Wanted::Run),
+            static_cast<int>(runs::Wanted::Resume))
+      .run();
+  if (writer_->changes() == 0) return false;
+  write_run(run);
+  transaction.commit();
+  return true;
+}
+
 void Store::set_archived(runs::RunNumber run, bool archived) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);

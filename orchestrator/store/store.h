@@ -55,6 +55,9 @@ class Store : public StoreReads {
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
   // longer drained, so that the next controller finds it.
   void set_wanted(runs::RunNumber run, runs::Wanted wanted);
+  // update_run() of a run that is wanted to resume, and that is wanted to run from here on: both or
+  // neither, on the disk. False, and nothing changed, where that is wanted no longer.
+  bool take_up(const runs::Run& run);
   void set_archived(runs::RunNumber run, bool archived);
   void set_config(runs::RunNumber run, const std::string& config);
   // Its idempotency key is another run's from here on.

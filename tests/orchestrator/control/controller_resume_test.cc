@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "orchestrator/runs/run_records.h"
+#include "orchestrator/store/database.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 #include "tests/shared_data.h"
 #include "trainer/contract/exit_code.h"
@@ -111,6 +112,34 @@ TEST_F(ResumeTest, BeginsAnewAlsoWhereTheStoreIsLost) {
   scheduler_.end(handle(), 22);
   ticks(4);
   EXPECT_FALSE(runs::is_over(state(id))) << "one early end is not five";
+}
+
+// Else it would be taken up once more when it has come to its end, by a controller that has only
+// the store.
+TEST_F(ResumeTest, IsNotStartedBeforeTheStoreSaysThatItGoesOn) {
+  const std::string id = ended(20);
+  const auto tell_store = [this](const std::string& sql) {
+    store::Database(folder_.path() / "state" / "store.sqlite", store::Database::Access::ReadWrite)
+        .execute(sql);
+  };
+  EXPECT_TRUE(controller_->resume(id));
+  tell_store(
+      "CREATE TRIGGER broken BEFORE UPDATE OF state ON runs "
+      "BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END");
+  ticks(4);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+  EXPECT_EQ(run(id).wanted, runs::Wanted::Resume);
+  tell_store("DROP TRIGGER broken");
+  ticks(4);
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_EQ(run(id).wanted, runs::Wanted::Run);
+  scheduler_.end(handle(), 0);
+  ticks(4);
+  close();
+  open();
+  ticks(4);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
 }
 
 TEST_F(ResumeTest, AsksSlurmForSomethingElse) {

@@ -282,7 +282,10 @@ void World::check_jobs() {
       violated("two jobs work in " + job->directory.string());
     }
   }
-  if (jobs.size() > static_cast<std::size_t>(parallel_) && !may_be_too_many()) {
+  if (alive() && controller_->adoption().done) {
+    unread_ = cannot_know_all() || (unread_ && are_too_many(jobs.size()));
+  }
+  if (jobs.size() > static_cast<std::size_t>(parallel_) && alive() && !unread_) {
     violated(std::to_string(jobs.size()) + " jobs at once, of " + std::to_string(parallel_));
   }
   for (; jobs_seen_ < cluster_.jobs().size(); ++jobs_seen_) {
@@ -307,9 +310,7 @@ void World::check_jobs() {
 
 // Who lost its store does not wait for ever for a directory that cannot be read, in which a job may
 // be at work.
-bool World::may_be_too_many() {
-  if (!alive()) return true;
-  if (!controller_->adoption().done) return false;
+bool World::cannot_know_all() {
   try {
     for (const std::string& name : jobs_mount_.list(kRuns)) {
       if (jobs_mount_.exists(kRuns / name / "run.json") && !store_->run(name)) return true;
@@ -318,6 +319,16 @@ bool World::may_be_too_many() {
     return true;
   }
   return false;
+}
+
+// Jobs, or launches that are to be jobs: what was launched while a directory could not be read
+// works on when it can be.
+bool World::are_too_many(std::size_t jobs) {
+  try {
+    return std::max(jobs, store_->open_launches().size()) > static_cast<std::size_t>(parallel_);
+  } catch (const base::Error&) {
+    return true;
+  }
 }
 
 // An end that was shown stays.

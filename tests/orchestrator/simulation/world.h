@@ -86,7 +86,8 @@ class World {
 
   // What holds at any time; and at the end, of each wish; and of the store against the journals.
   void check_jobs();
-  [[nodiscard]] bool may_be_too_many();
+  [[nodiscard]] bool cannot_know_all();
+  [[nodiscard]] bool are_too_many(std::size_t jobs);
   void check_ends();
   void come_to_rest();
   [[nodiscard]] bool waits_in_vain(const orchestrator::runs::Run& run);
@@ -108,6 +109,7 @@ class World {
   std::unique_ptr<orchestrator::store::Store> store_;
   std::unique_ptr<orchestrator::control::Controller> controller_;
   int parallel_ = 1;
+  bool unread_ = false;  // launches were decided while a run's directory could not be read
   bool calm_ = false, asking_ = false;
   std::deque<std::function<void()>> beside_;
   std::vector<std::unique_ptr<Wish>> wishes_;

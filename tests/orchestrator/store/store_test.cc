@@ -121,8 +121,16 @@ TEST(Store, WhatIsResumedIsReadAgain) {
   const runs::RunNumber number = store.add_run(over);
   store.set_wanted(number, runs::Wanted::Cancel);
   EXPECT_TRUE(store.run("a")->drained);
+  runs::Run run = *store.run(number);
+  run.state = runs::RunState::Queued;
+  EXPECT_FALSE(store.take_up(run)) << "a cancel overtook it";
+  EXPECT_EQ(store.run(number)->wanted, runs::Wanted::Cancel);
+  EXPECT_EQ(store.run(number)->state, runs::RunState::Failed);
   store.set_wanted(number, runs::Wanted::Resume);
   EXPECT_FALSE(store.run("a")->drained);
+  EXPECT_TRUE(store.take_up(run));
+  EXPECT_EQ(store.run(number)->wanted, runs::Wanted::Run);
+  EXPECT_EQ(store.run(number)->state, runs::RunState::Queued);
 }
 
 TEST(Store, NothingOfARemovedRunStays) {
