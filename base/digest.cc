@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "base/ascii.h"
+
 namespace regatta::base {
 
 struct Digest::State {
@@ -33,13 +35,7 @@ void Digest::update(std::string_view text) {
 std::string Digest::hex() const {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_->xxh));
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : canonical.digest) {
-    text.push_back(kDigits[byte >> 4U]);
-    text.push_back(kDigits[byte & 15U]);
-  }
-  return text;
+  return base::hex({reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest});
 }
 
 std::string digest_of(std::string_view bytes) {

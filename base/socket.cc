@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/text.h"
 
 namespace regatta::base {
@@ -286,8 +287,8 @@ std::optional<Socket> Listener::accept_some() {
 
 std::vector<std::string> own_addresses() {
   std::vector<std::string> all;
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0') all.emplace_back(name);
+  const std::string name = host_name();
+  if (!name.empty()) all.push_back(name);
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return all;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "base/error.h"
 
 namespace regatta::base {
@@ -195,13 +196,7 @@ std::string random_hex(int bytes) {
   std::string raw(static_cast<std::size_t>(bytes), '\0');
   check(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(raw.size()),
         "getrandom fills up to 256 bytes at once");
-  std::string out;
-  constexpr char kDigits[] = "0123456789abcdef";
-  for (const char byte : raw) {
-    out.push_back(kDigits[static_cast<unsigned char>(byte) >> 4U]);
-    out.push_back(kDigits[static_cast<unsigned char>(byte) & 15U]);
-  }
-  return out;
+  return hex(raw);
 }
 
 }  // namespace regatta::base

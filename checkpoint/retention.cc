@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/tombstones.h"
 
@@ -47,12 +47,6 @@ std::vector<const Candidate*> by_metric(const std::vector<Candidate>& newest_fir
   return ranked;
 }
 
-std::string short_number(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
 // Whether the run has gone back beyond it since: nothing goes on from there.
 bool is_abandoned(const Candidate& candidate, const Candidate* newest) {
   return newest != nullptr && candidate.status == Status::Valid &&
@@ -82,7 +76,7 @@ Reasons reasons_of_policy(const std::vector<Candidate>& newest_first, const Cand
         (policy.keep_best == 1
              ? "best "
              : "best " + std::to_string(place) + " of " + std::to_string(policy.keep_best) + ", ") +
-        metric + " " + short_number(*candidate->metric));
+        metric + " " + base::short_number(*candidate->metric));
   }
   for (const Candidate& candidate : newest_first) {
     if (policy.keep_every > 0 && counts(candidate) && candidate.step > 0 &&

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -14,13 +15,9 @@ constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::size_t kDigits = 5;
 constexpr int kMostShards = 99'999;
 
-bool is_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 // A whole number as to_string would write it.
 std::optional<std::int64_t> parse_plain(std::string_view text) {
-  if (!is_digits(text) || (text.size() > 1 && text.front() == '0')) return std::nullopt;
+  if (!base::is_digits(text) || (text.size() > 1 && text.front() == '0')) return std::nullopt;
   return base::parse_integer(text);
 }
 
@@ -31,7 +28,7 @@ std::optional<ShardName> parse_division(std::string_view text) {
   const std::string_view number = text.substr(1, kDigits);
   const std::string_view count = text.substr(1 + kDigits + kOf.size());
   if (text.substr(1 + kDigits, kOf.size()) != kOf) return std::nullopt;
-  if (!is_digits(number) || !is_digits(count)) return std::nullopt;
+  if (!base::is_digits(number) || !base::is_digits(count)) return std::nullopt;
   ShardName name;
   name.shard = static_cast<int>(base::parse_integer(number).value_or(0)) - 1;
   name.shards = static_cast<int>(base::parse_integer(count).value_or(0));

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/routes.h"
 
@@ -169,7 +170,7 @@ Response Access::refuse(const Request& request, const std::string& message) {
   }
   if (count > 0) {
     base::log(base::LogLevel::Warning,
-              "refused " + std::to_string(count) + (count == 1 ? " request" : " requests") +
+              "refused " + base::plural(count, "request") +
                   " without a valid token, the newest from " +
                   base::printable(request.peer.address.empty() ? "an unknown address"
                                                                : request.peer.address));

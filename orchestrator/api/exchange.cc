@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -97,7 +98,7 @@ class Exchange final : private httplib::Server {
     to.status = meant_->status;
     for (const auto& [name, value] : meant_->headers) {
       // A value from elsewhere must not end its line.
-      if (is_http_token(name) && !has_control(value)) to.set_header(name, value);
+      if (is_http_token(name) && !base::has_control(value)) to.set_header(name, value);
     }
     to.set_header("X-Content-Type-Options", "nosniff");
     to.set_header("Referrer-Policy", "no-referrer");
@@ -107,7 +108,7 @@ class Exchange final : private httplib::Server {
                   "form-action 'none'; frame-ancestors 'none'");
     if (has_no_body(meant_->status)) return;
     const std::string type =
-        has_control(meant_->content_type) ? "application/octet-stream" : meant_->content_type;
+        base::has_control(meant_->content_type) ? "application/octet-stream" : meant_->content_type;
     if (meant_->body.empty()) return to.set_header("Content-Type", type);
     // A provider instead of a body: bodies the library would compress, brotli at its slowest.
     to.set_content_provider(
@@ -192,7 +193,7 @@ std::string flaw_of(std::string_view wire, const Response& meant, Body body) {
   std::size_t next = head.find(kLineEnd) + 2;
   const std::string status = "HTTP/1.1 " + std::to_string(meant.status) + " ";
   if (meant.status < 200 || meant.status > 599 || head.rfind(status, 0) != 0 ||
-      has_control(head.substr(0, next - 2))) {
+      base::has_control(head.substr(0, next - 2))) {
     return "its status line is not that of " + std::to_string(meant.status);
   }
   std::vector<std::string> lengths;
@@ -201,10 +202,10 @@ std::string flaw_of(std::string_view wire, const Response& meant, Body body) {
     const std::string_view line = head.substr(0, next - 2);
     const std::size_t colon = line.find(": ");
     if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon)) ||
-        has_control(line)) {
+        base::has_control(line)) {
       return "a line of its head is not 'Name: value'";
     }
-    const std::string name = lower(line.substr(0, colon));
+    const std::string name = base::lower_case(line.substr(0, colon));
     if (name == "transfer-encoding") return "it has a Transfer-Encoding";
     if (name == "content-length") lengths.emplace_back(line.substr(colon + 2));
   }

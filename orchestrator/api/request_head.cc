@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::api {
@@ -15,12 +16,6 @@ ReadHead bad(int status, std::string_view code, const std::string& message) {
   return {std::nullopt, refusal(status, code, message)};
 }
 ReadHead bad(const std::string& message) { return bad(400, "bad_request", message); }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // The line at the front, without its CRLF, which is taken off.
 std::string_view take_line(std::string_view* text) {
@@ -119,23 +114,11 @@ std::string decoded(std::string_view text) {
 
 }  // namespace
 
-bool has_control(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
-
 bool is_http_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
   });
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
 }
 
 const std::string* RequestHead::find(std::string_view name) const {
@@ -206,8 +189,9 @@ ReadHead read_head(std::string_view bytes) {
     if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon))) {
       return bad("a header is not 'Name: value'");
     }
-    Field field{lower(line.substr(0, colon)), std::string(trimmed(line.substr(colon + 1)))};
-    if (has_control(field.value)) return bad("a header has control characters");
+    Field field{base::lower_case(line.substr(0, colon)),
+                std::string(base::trimmed(line.substr(colon + 1), " \t"))};
+    if (base::has_control(field.value)) return bad("a header has control characters");
     head.fields.push_back(std::move(field));
   }
   if (auto why = read_framing(&head)) return {std::nullopt, std::move(*why)};

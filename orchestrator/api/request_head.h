@@ -69,8 +69,6 @@ struct ReadHead {
 // value, and takes %u0041 for an 'A'.
 [[nodiscard]] Request without_path(const RequestHead& head);
 
-[[nodiscard]] bool has_control(std::string_view text);
 [[nodiscard]] bool is_http_token(std::string_view text);  // RFC 9110's: methods, names of headers
-[[nodiscard]] std::string lower(std::string_view text);
 
 }  // namespace regatta::orchestrator::api

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/api/exchange.h"
@@ -35,7 +36,7 @@ bool is_loopback(const std::string& address) {
 }
 
 bool host_is_allowed(const std::string& host, const std::string& address) {
-  std::string name = lower(host);
+  std::string name = base::lower_case(host);
   if (!name.empty() && name.front() == '[') {
     const std::size_t end = name.find(']');
     if (end == std::string::npos) return false;
@@ -43,7 +44,8 @@ bool host_is_allowed(const std::string& host, const std::string& address) {
   } else {
     name = name.substr(0, name.find(':'));
   }
-  return name == "localhost" || name == "127.0.0.1" || name == "::1" || name == lower(address);
+  return name == "localhost" || name == "127.0.0.1" || name == "::1" ||
+         name == base::lower_case(address);
 }
 
 class HttpServer::Implementation {
@@ -101,14 +103,15 @@ class HttpServer::Implementation {
         return refusal(403, "forbidden", "requests from pages of other sites are not answered");
       }
     }
-    if (head.find("expect") != nullptr && lower(value_of(head, "expect")) != "100-continue") {
+    if (head.find("expect") != nullptr &&
+        base::lower_case(value_of(head, "expect")) != "100-continue") {
       return refusal(417, "expectation_failed", "this Expect is not served");
     }
     if (head.method != "POST") return std::nullopt;
     if (head.find("content-encoding") != nullptr) {
       return refusal(415, "unsupported_media_type", "send the body uncompressed");
     }
-    if (lower(value_of(head, "content-type")).rfind("multipart/form-data", 0) == 0) {
+    if (base::lower_case(value_of(head, "content-type")).rfind("multipart/form-data", 0) == 0) {
       return refusal(415, "unsupported_media_type", "send the run file itself as the body");
     }
     return std::nullopt;
@@ -116,7 +119,8 @@ class HttpServer::Implementation {
 
   static bool is_own(const std::string& origin, const std::string& host) {
     const std::size_t scheme = origin.find("://");
-    return scheme != std::string::npos && lower(origin.substr(scheme + 3)) == lower(host);
+    return scheme != std::string::npos &&
+           base::lower_case(origin.substr(scheme + 3)) == base::lower_case(host);
   }
 
   std::optional<Response> take(Connections::Id id, const RequestHead& head, std::string body,

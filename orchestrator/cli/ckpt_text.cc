@@ -1,13 +1,13 @@
 #include "orchestrator/cli/ckpt_text.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/text.h"
+#include "base/wording.h"
 #include "checkpoint/shards.h"
 #include "orchestrator/text/terminal.h"
 
@@ -17,15 +17,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
-std::string short_number(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
 std::string number_text(const Json& json, const char* key) {
   const auto it = json.find(key);
-  return it != json.end() && it->is_number() ? short_number(it->get<double>()) : "-";
+  return it != json.end() && it->is_number() ? base::short_number(it->get<double>()) : "-";
 }
 
 std::string step_text(const Json& json) {
@@ -56,7 +50,7 @@ std::string list_text(const Json& list, const char* separator) {
 std::string metric_text(const Json& row) {
   const auto it = row.find("value");
   if (it == row.end() || !it->is_number()) return "-";
-  return text_of(row, "metric") + " " + short_number(it->get<double>());
+  return text_of(row, "metric") + " " + base::short_number(it->get<double>());
 }
 
 std::string kept_text(const Json& row) {

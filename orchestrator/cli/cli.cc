@@ -9,6 +9,7 @@
 
 #include "base/file_system.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/cli/commands.h"
 
 namespace regatta::orchestrator::cli {
@@ -19,20 +20,14 @@ std::string alternatives(const std::vector<std::string>& words) {
   return base::join(first, ", ") + (first.empty() ? "" : " or ") + words.back();
 }
 
-std::string short_number(double value) {
-  std::ostringstream text;
-  text.precision(15);
-  text << value;
-  return text.str();
-}
-
 std::string refusal(const Option& option, const std::string& given, const std::string& use) {
   return option.name() + " is '" + given + "'; use " + use;
 }
 
 // CLI::Range takes NaN for any number.
 CLI::Validator check_of(const Option& option, const NumberRange& range) {
-  const std::string text = short_number(range.low) + " to " + short_number(range.high);
+  const std::string text =
+      base::short_number(range.low, 15) + " to " + base::short_number(range.high, 15);
   return {[option, range, text](const std::string& given) {
             char* end = nullptr;
             const double value = std::strtod(given.c_str(), &end);

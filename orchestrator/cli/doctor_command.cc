@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/machines.h"
@@ -131,7 +132,7 @@ Json summary(const topology::graph::Graph& graph, const std::vector<Finding>& fi
 }
 
 std::string counted(const Json& number, const char* what) {
-  return number.dump() + " " + what + (number == 1 ? "" : what[0] == 's' ? "es" : "s");
+  return base::plural(number.get<std::int64_t>(), what);
 }
 
 std::string summary_text(const Json& of) {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/cli/input.h"
@@ -24,10 +25,10 @@ using topology::sources::Capture;
 
 constexpr double kStepSeconds = 120;  // for srun to get its nodes and to probe them
 
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
-  return std::string(name).substr(0, std::string(name).find('.'));
+// As Slurm names nodes: without a domain.
+std::string short_host_name() {
+  const std::string name = base::host_name();
+  return name.empty() ? "localhost" : name.substr(0, name.find('.'));
 }
 
 // A directory that goes with its owner.
@@ -96,7 +97,7 @@ void add_nvml_library(OptionList& options, std::string* library) {
 
 Capture probe_here(const std::string& nvml_library, const site::ProgramEnvironment& environment) {
   topology::sources::CollectOptions options;
-  options.host = host_name();
+  options.host = short_host_name();
   options.environment = environment.whole;
   options.nvml_child = {environment.program.string(), "probe", "--nvml-calls", "--nvml-library",
                         nvml_library};

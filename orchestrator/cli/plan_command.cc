@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/machines.h"
@@ -95,9 +96,9 @@ std::string ranks_note(const PlanOptions& options, const plan::PlanRequest& requ
   const int ranks = request.config.ranks;
   if (!options.ranks.empty() || ranks >= gpus || (ranks > 1 && options.nodes == 0)) return "";
   const std::string all = std::to_string(gpus);
-  const std::string note = "the run file has " + std::to_string(ranks) +
-                           (ranks == 1 ? " rank" : " ranks") + ", for " + std::to_string(ranks) +
-                           " of " + all + " GPUs; 'ranks: " + all + "' in it uses all of them";
+  const std::string note = "the run file has " + base::plural(ranks, "rank") + ", for " +
+                           std::to_string(ranks) + " of " + all + " GPUs; 'ranks: " + all +
+                           "' in it uses all of them";
   return note + (gpus > request.config.batch_size ? ", if its batch has as many samples"
                                                   : ", and --ranks all plans for that");
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/text/terminal.h"
 #include "topology/plan/step_gantt.h"
 
@@ -16,19 +17,7 @@ using topology::plan::Plan;
 using topology::plan::PlanDecision;
 using topology::plan::StepTimeline;
 
-std::string figure(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-std::string milliseconds(double seconds) { return figure(1e3 * seconds) + " ms"; }
-
-std::string percent(double share) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
+std::string milliseconds(double seconds) { return base::short_number(1e3 * seconds) + " ms"; }
 
 const char* basis_of(const Plan& plan) { return plan.measured ? "measured" : "modelled"; }
 
@@ -57,7 +46,7 @@ std::string decisions_table(const Plan& plan) {
   for (const PlanDecision& decision : plan.decisions) {
     std::vector<std::string> steps;
     for (const PlanDecision::Option& option : decision.options) {
-      steps.push_back(option.value + " " + figure(1e3 * option.step_seconds));
+      steps.push_back(option.value + " " + base::short_number(1e3 * option.step_seconds));
     }
     rows.push_back({decision.key, decision.run_file, decision.choice,
                     decision.choice == decision.run_file ? "" : "would gain",
@@ -99,8 +88,8 @@ std::string seats_line(const Plan& plan) {
     if (nodes.empty() || nodes.back() != seat.node) nodes.push_back(seat.node);
   }
   std::string line = std::to_string(plan.seats.size()) + " ranks on " +
-                     std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes") +
-                     " like " + base::printable(nodes.front()) + ": ";
+                     base::plural(nodes.size(), "node") + " like " +
+                     base::printable(nodes.front()) + ": ";
   std::vector<std::string> pairs;
   for (const topology::plan::Seat& seat : plan.seats) {
     if (seat.node != nodes.front()) break;
@@ -169,7 +158,7 @@ std::string plan_sentences(const plan::PlanReport& report) {
     if (step.communication_seconds > 0) {
       text += " All collectives together take " + milliseconds(step.communication_seconds) +
               ", of which " +
-              percent(1 - std::min(1.0, step.exposed_seconds / step.communication_seconds)) +
+              base::percent(1 - std::min(1.0, step.exposed_seconds / step.communication_seconds)) +
               " hide behind backward.";
     }
     text += "\n";
@@ -179,9 +168,9 @@ std::string plan_sentences(const plan::PlanReport& report) {
   }
   text += "Buckets: " + plan.why + ".\n";
   for (const topology::plan::Alternative& cut : plan.alternatives) {
-    text += "  " + cut.name + ": " + std::to_string(cut.buckets) +
-            (cut.buckets == 1 ? " bucket, " : " buckets, ") + milliseconds(cut.step_seconds) +
-            " a step, " + milliseconds(cut.mean_step_seconds) + " on average.\n";
+    text += "  " + cut.name + ": " + base::plural(cut.buckets, "bucket") + ", " +
+            milliseconds(cut.step_seconds) + " a step, " + milliseconds(cut.mean_step_seconds) +
+            " on average.\n";
   }
   for (const PlanDecision& decision : plan.decisions) {
     text += decision.key + ": the run file has " + decision.run_file + "; " + decision.why + ".\n";

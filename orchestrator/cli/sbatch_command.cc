@@ -6,7 +6,6 @@
 // refusal means. A submission whose answer was lost is looked up by its comment, never repeated; a
 // job that is found is reported as sbatch reports it, with exit code 0. Code::Operator when there
 // is no sbatch in PATH.
-#include <pwd.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
@@ -442,8 +442,7 @@ class Submitter {
 
   // Whether the job whose answer was lost is there; it is then reported as by sbatch.
   [[nodiscard]] bool look_up(const std::string& comment) const {
-    const passwd* const user = ::getpwuid(::geteuid());
-    const slurm::JobQuery query{user == nullptr ? std::to_string(::geteuid()) : user->pw_name, {}};
+    const slurm::JobQuery query{base::user_name(), {}};
     const slurm::SlurmCommands commands({}, {}, slurm::slurm_environment(environment_.whole));
     print_note("sbatch got no answer; looking for a job with the comment " + comment);
     const auto seconds = [](double value) { return std::chrono::duration<double>(value); };

@@ -1,4 +1,3 @@
-#include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/confined_file_system.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/api/access.h"
@@ -93,12 +93,6 @@ int parallel_of(const ServeOptions& options, const std::vector<site::DefaultsFil
   return scheduler.name() == "local" ? 1 : kUnlimited;
 }
 
-// The user's name as Slurm spells it.
-std::string user_name() {
-  const passwd* const entry = ::getpwuid(::geteuid());
-  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
-}
-
 // Interruptible: it may ask a Slurm that is silent.
 control::SchedulerChoice chosen(const ServeOptions& options,
                                 const site::ProgramEnvironment& environment, store::Store* store,
@@ -131,7 +125,7 @@ std::unique_ptr<runs::Scheduler> make_scheduler(const control::SchedulerChoice& 
                   " of the environment is ignored: what a job asks for is in its run file "
                   "(section slurm)");
   }
-  control::SlurmSettings settings{trainer, user_name(), choice.cluster};
+  control::SlurmSettings settings{trainer, base::user_name(), choice.cluster};
   return std::make_unique<control::SlurmScheduler>(
       files, base::system_clock(),
       slurm::SlurmCommands({}, {}, slurm::slurm_environment(environment.whole)),

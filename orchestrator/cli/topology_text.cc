@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "topology/fabric/fabric_shape.h"
 #include "topology/graph/hostlist.h"
 #include "topology/graph/paths.h"
@@ -15,10 +16,6 @@ namespace {
 using topology::graph::Graph;
 using topology::graph::Kind;
 using topology::graph::VertexIndex;
-
-std::string plural(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 std::string models_of(const Graph& graph, const std::vector<VertexIndex>& devices) {
   std::set<std::string> models;
@@ -35,7 +32,7 @@ std::string devices_text(const Graph& graph, VertexIndex node, Kind kind, const 
   const auto devices = graph.below(node, kind);
   if (devices.empty()) return "no " + name;
   const std::string models = models_of(graph, devices);
-  return plural(devices.size(), name) + (models.empty() ? "" : " (" + models + ")");
+  return base::plural(devices.size(), name) + (models.empty() ? "" : " (" + models + ")");
 }
 
 std::string node_text(const Graph& graph, const topology::graph::Paths& paths, VertexIndex node) {
@@ -46,13 +43,12 @@ std::string node_text(const Graph& graph, const topology::graph::Paths& paths, V
   const std::string cpu = topology::graph::text_of(graph, facts, "cpu_model");
   if (!cpu.empty()) text += base::printable(cpu) + ", ";
   const auto domains = graph.below(node, Kind::Numa);
-  if (!domains.empty()) text += plural(domains.size(), "NUMA domain") + ", ";
+  if (!domains.empty()) text += base::plural(domains.size(), "NUMA domain") + ", ";
   text += devices_text(graph, node, Kind::Gpu, "GPU") + ", " +
           devices_text(graph, node, Kind::Nic, "NIC");
   const auto switches = graph.below(node, Kind::NvSwitch);
   if (!switches.empty()) {
-    text += ", " + std::to_string(switches.size()) +
-            (switches.size() == 1 ? " NVSwitch" : " NVSwitches");
+    text += ", " + base::plural(switches.size(), "NVSwitch");
   }
   if (topology::graph::integer_of(graph, facts, topology::graph::key::kVirtual) == 1) {
     text += ", a virtual machine";
@@ -91,12 +87,12 @@ std::string topology_text(const Graph& graph) {
   }
   std::string text;
   for (const auto& [words, names] : alike) {
-    text += (names.size() == 1 ? "node " : plural(names.size(), "node") + " ") + names_text(names) +
-            "\n" + words;
+    text += (names.size() == 1 ? "node " : base::plural(names.size(), "node") + " ") +
+            names_text(names) + "\n" + words;
   }
   if (!bare.empty()) {
-    text += (bare.size() == 1 ? "node " : plural(bare.size(), "node") + " ") + names_text(bare) +
-            "\n  no device is known\n";
+    text += (bare.size() == 1 ? "node " : base::plural(bare.size(), "node") + " ") +
+            names_text(bare) + "\n  no device is known\n";
   }
   if (graph.of_kind(Kind::Fabric).empty()) {
     return text + "no fabric is known; give a dump of ibnetdiscover or Slurm's topology\n";

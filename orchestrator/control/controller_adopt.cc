@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
@@ -27,12 +28,6 @@ constexpr std::size_t kMostAdopted = 64;  // whose journals are read at once
 constexpr double kTemporarySeconds = 25;
 constexpr std::int64_t kMostNamed = 20;  // runs found at the start, in the log
 constexpr double kHungSeconds = 5;       // after which others do not wait for a directory any more
-
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) return {};
-  return name;
-}
 
 bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
 bool is_run_name(const std::string& name) { return name.front() != '.' && !is_temporary(name); }
@@ -439,7 +434,7 @@ bool Controller::watch_successor(OpenRun* open) {
   const bool seen = !launches.empty() && newest->number - 1 <= launches.back().attempts_before;
   if (newest->exit_code && seen) return false;
   std::optional<std::string> handle;
-  const bool here = newest->host.empty() || newest->host == host_name();
+  const bool here = newest->host.empty() || newest->host == base::host_name();
   if (here) handle = scheduler_.adopt(newest->process, open->run.directory);
   // Where an end was written down, only what began after it is news. Of a journal that cannot be
   // read nothing is known.

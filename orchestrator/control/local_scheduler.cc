@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 
@@ -72,13 +73,9 @@ bool has_entry(const std::string& zero_separated, const std::string& wanted) {
 }  // namespace
 
 LocalScheduler::LocalScheduler(base::Path trainer, std::map<std::string, std::string> environment)
-    : trainer_(std::move(trainer)), environment_(std::move(environment)) {
-  try {
-    boot_id_ = base::posix_file_system().read("/proc/sys/kernel/random/boot_id", 4096);
-  } catch (const base::Error&) {  // a restricted /proc: pid and start ticks must do
-  }
-  while (!boot_id_.empty() && boot_id_.back() == '\n') boot_id_.pop_back();
-}
+    : trainer_(std::move(trainer)),
+      environment_(std::move(environment)),
+      boot_id_(base::boot_id()) {}  // "" in a restricted /proc: pid and start ticks must do
 
 std::string LocalScheduler::submit(const runs::LaunchRequest& request) {
   base::Command command;

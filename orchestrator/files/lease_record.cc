@@ -1,6 +1,5 @@
 #include "orchestrator/files/lease_record.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/host.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -42,10 +42,9 @@ std::string text_of(const Json& json, const char* name) {
 
 HostIdentity this_host() {
   HostIdentity host;
-  utsname names{};
-  if (::uname(&names) == 0) host.name = names.nodename;
+  host.name = base::host_name();
   host.machine = line_of("/etc/machine-id");
-  host.boot = line_of("/proc/sys/kernel/random/boot_id");
+  host.boot = base::boot_id();
   std::error_code error;
   host.processes = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
   return host;

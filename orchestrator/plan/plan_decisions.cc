@@ -1,12 +1,12 @@
 #include "orchestrator/plan/plan_decisions.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
 #include "base/error.h"
+#include "base/wording.h"
 #include "topology/plan/bucket_choice.h"
 
 namespace regatta::orchestrator::plan {
@@ -22,12 +22,6 @@ using trainer::contract::RunConfig;
 constexpr int kSteps = 16;                    // that an imbalance is the mean of
 constexpr std::int64_t kMostSamples = 65536;  // of a step, drawn; a larger step has fewer steps
 constexpr std::uint64_t kSeed = 1;
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g %%", 100 * share);
-  return text;
-}
 
 // As the run file writes it.
 std::string setting(const RunConfig& config, const std::string& pointer) {
@@ -78,12 +72,12 @@ class Decider {
     const double gain = own > 0 ? 1 - best->step_seconds / own : 0;
     if (gain >= kLeastGain) {
       decision.choice = best->value;
-      decision.why = best->value + " would save " + percent(gain) + " of the step; " + about;
+      decision.why = best->value + " would save " + base::percent(gain) + " of the step; " + about;
     } else if (best->value == run_file) {
       decision.why = run_file + " is already the fastest by the model";
     } else {
       decision.why = "keep " + run_file + ": the best alternative, " + best->value +
-                     ", would save only " + percent(gain) + " of the step";
+                     ", would save only " + base::percent(gain) + " of the step";
     }
     decisions_.push_back(std::move(decision));
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/plan/cluster_machines.h"
 #include "orchestrator/plan/plan_decisions.h"
 #include "orchestrator/plan/plan_seats.h"
@@ -31,10 +32,6 @@ using trainer::contract::RunConfig;
 constexpr double kMeasuredError = 0.1;
 constexpr int kMostRanks = 1 << 16;
 constexpr int kMostChannels = 64;
-
-std::string plural(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 [[noreturn]] void fail(const std::string& message) { throw base::Error(base::Code::User, message); }
 
@@ -98,8 +95,8 @@ class Planner {
     const DeviceFigures* const device = device_figures(model);
     take_model(
         step_model(config_, model, device, static_cast<int>(choice_.nodes.size()), request_.given));
-    report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + " on " +
-                       plural(choice_.nodes.size(), "node") + " of " +
+    report_.machines = base::plural(config_.ranks, "rank") + " on " +
+                       base::plural(choice_.nodes.size(), "node") + " of " +
                        std::to_string(choice_.ranks_per_node) + " " +
                        (model.empty() ? "GPUs" : base::printable(model));
     if (config_.ranks == 1) return;
@@ -187,8 +184,7 @@ class Planner {
       if (!log.collective || measured.way) {
         leave_out(measured, "no known collective, or NCCL's algorithm was forced");
       } else if (log.ranks != config_.ranks) {
-        leave_out(measured,
-                  "it was measured on " + plural(static_cast<std::size_t>(log.ranks), "rank"));
+        leave_out(measured, "it was measured on " + base::plural(log.ranks, "rank"));
       } else {
         curves.insert_or_assign(*log.collective, measured_curve(log));
         measured_ = true;
@@ -199,9 +195,9 @@ class Planner {
       fail(
           "nothing is known of the machines; give a cluster (--cluster), or an all-reduce "
           "measured on " +
-          plural(static_cast<std::size_t>(config_.ranks), "rank") + " (--measured)");
+          base::plural(config_.ranks, "rank") + " (--measured)");
     }
-    report_.machines = plural(static_cast<std::size_t>(config_.ranks), "rank") + ", as measured";
+    report_.machines = base::plural(config_.ranks, "rank") + ", as measured";
     const auto part = [&](Collective collective) {
       const auto found = curves.find(collective);
       // An all-reduce is both parts, one after the other.
@@ -381,8 +377,8 @@ NodeChoice choose_nodes(const Graph& machines, const RunConfig& config) {
     if (own >= choice.ranks_per_node) choice.nodes.push_back(node);
   }
   if (choice.nodes.size() < wanted) {
-    fail("the run needs " + plural(wanted, "node") + " with " +
-         plural(static_cast<std::size_t>(choice.ranks_per_node), "GPU") + ", and there are " +
+    fail("the run needs " + base::plural(wanted, "node") + " with " +
+         base::plural(choice.ranks_per_node, "GPU") + ", and there are " +
          std::to_string(choice.nodes.size()) +
          "; name more machines, or say how many with --nodes");
   }

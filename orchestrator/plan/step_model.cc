@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/plan/run_plan.h"
 
 namespace regatta::orchestrator::plan {
@@ -16,12 +17,6 @@ using trainer::contract::Precision;
 using trainer::contract::RunConfig;
 
 constexpr double kTera = 1e12;
-
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
 
 PeakShare share_of(const RunConfig& config, const DeviceFigures* device,
                    const GivenFigures& given) {
@@ -71,10 +66,12 @@ std::vector<std::string> step_basis(const RunConfig& config, const GivenFigures&
       std::string("the share of the peak applies to matrix products that fill the device") +
       (given.efficiency ? "" : "; --efficiency"));
   if (!given.overhead_seconds) {
-    basis.push_back("a step on several nodes takes " + number(1e3 * kUsualOverheadSeconds) +
+    basis.push_back("a step on several nodes takes " +
+                    base::short_number(1e3 * kUsualOverheadSeconds) +
                     " ms of fixed overhead, as MLPerf's entries do; --overhead-seconds");
   }
-  basis.push_back(lengths ? "samples are " + number(lengths->mean()) + " tokens long on average"
+  basis.push_back(lengths ? "samples are " + base::short_number(lengths->mean()) +
+                                " tokens long on average"
                           : "every sample is " + std::to_string(config.data.max_length) +
                                 " tokens long, as --lengths names no table");
   return basis;

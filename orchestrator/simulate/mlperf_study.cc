@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/statistics.h"
+#include "base/wording.h"
 
 namespace regatta::orchestrator::simulate {
 namespace {
@@ -220,13 +222,6 @@ MlperfPrediction predict(const MlperfStudy& study, const MlperfRow& row) {
   return prediction;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
-
 bool is_large(const MlperfRow& row) { return row.gpus > 64; }
 
 void judge(MlperfStudy* study) {
@@ -240,10 +235,10 @@ void judge(MlperfStudy* study) {
     by_gpu[simulate::name_of(each.row.gpu)].push_back(error);
     if (error <= 0.2) ++study->large_within_20_percent;
   }
-  study->fitted_error = median(std::move(fitted));
-  study->middle_error = median(std::move(middle));
-  study->large_error = median(std::move(large));
-  for (auto& [gpu, errors] : by_gpu) study->large_errors[gpu] = median(std::move(errors));
+  study->fitted_error = base::median_or(std::move(fitted), 0);
+  study->middle_error = base::median_or(std::move(middle), 0);
+  study->large_error = base::median_or(std::move(large), 0);
+  for (auto& [gpu, errors] : by_gpu) study->large_errors[gpu] = base::median(std::move(errors));
 }
 
 const char* name_of(RowLayout layout) {
@@ -258,16 +253,9 @@ const char* name_of(RowLayout layout) {
   return "unpadded";
 }
 
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  char text[400];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
 std::string row_text(const MlperfPrediction& of) {
   const StepParts& mean = of.simulation.mean;
-  return formatted(
+  return base::formatted(
       "%-5s %-14s %-5s %5d %6d %-9s|%9.0f %9.0f %+7.1f  %-10s|%7.1f %7.1f %6.1f %6.1f"
       " %6.2f  %s\n",
       of.row.round, of.row.submitter, simulate::name_of(of.row.gpu), of.row.gpus, of.row.batch,
@@ -356,23 +344,23 @@ MlperfStudy study_mlperf(const std::vector<MlperfRow>& rows, const MlperfAssumpt
 std::string mlperf_text(const MlperfStudy& study) {
   std::string text = "fitted on rows of 8 and 64 GPUs, share of the 16-bit peak:\n";
   for (const auto& [group, efficiency] : study.efficiencies) {
-    text += formatted("  %-14s %5.1f %%\n", group.c_str(), 100 * efficiency);
+    text += base::formatted("  %-14s %5.1f %%\n", group.c_str(), 100 * efficiency);
   }
-  text +=
-      formatted("  overhead of a step on several nodes: %.2f ms\n\n", 1e3 * study.overhead_seconds);
+  text += base::formatted("  overhead of a step on several nodes: %.2f ms\n\n",
+                          1e3 * study.overhead_seconds);
   text +=
       "                                               | samples/s          error            |"
       " a step, ms: compute expos. other  eval.\n"
       "round entry          GPU    GPUs  batch layout   | published simulated      %            |"
       "    all                               s\n";
   for (const MlperfPrediction& each : study.predictions) text += row_text(each);
-  text += formatted(
+  text += base::formatted(
       "\nmedian error: fitted rows %.1f %%, others of at most 64 GPUs %.1f %%, larger ones %.1f %% "
       "(%d of %d within 20 %%)\n",
       100 * study.fitted_error, 100 * study.middle_error, 100 * study.large_error,
       study.large_within_20_percent, study.large_rows);
   for (const auto& [gpu, error] : study.large_errors) {
-    text += formatted("larger ones on %s: %.1f %%\n", gpu.c_str(), 100 * error);
+    text += base::formatted("larger ones on %s: %.1f %%\n", gpu.c_str(), 100 * error);
   }
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/statistics.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::simulate {
@@ -78,15 +79,9 @@ OneRun one_run(const RunForecastInputs& inputs, int number) {
   return run;
 }
 
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double share) {
-    return values[static_cast<std::size_t>(
-        std::llround(share * static_cast<double>(values.size() - 1)))];
-  };
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return {sum / static_cast<double>(values.size()), at(0.05), at(0.5), at(0.95)};
+Spread spread_of(const std::vector<double>& values) {
+  return {base::mean(values), base::percentile(values, 0.05), base::percentile(values, 0.5),
+          base::percentile(values, 0.95)};
 }
 
 [[noreturn]] void fail(const std::string& what) { throw base::Error(base::Code::User, what); }
@@ -143,8 +138,8 @@ RunForecast forecast_run(const RunForecastInputs& inputs) {
     forecast.failures += run.failures / inputs.runs;
   }
   forecast.restart_seconds = forecast.failures * inputs.restart_seconds;
-  forecast.seconds = spread_of(std::move(seconds));
-  forecast.steps = spread_of(std::move(steps));
+  forecast.seconds = spread_of(seconds);
+  forecast.steps = spread_of(steps);
   return forecast;
 }
 

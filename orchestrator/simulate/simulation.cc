@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/statistics.h"
 #include "orchestrator/plan/plan_inputs.h"
 #include "topology/plan/bucket_choice.h"
 #include "topology/plan/bucket_programme.h"
@@ -261,12 +262,6 @@ double evaluation_seconds(const SimulationInputs& inputs, double mean, double me
   return parts * plan::compute_seconds(config.model, sizes, inputs.compute).forward;
 }
 
-double percentile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(std::llround(place))];
-}
-
 // Sums over the steps, and the step of each.
 class Tally {
  public:
@@ -285,8 +280,8 @@ class Tally {
     to->mean = {sum_.compute / count, sum_.imbalance / count, sum_.exposed / count,
                 sum_.tail / count,    sum_.gather / count,    sum_.overhead / count,
                 sum_.step / count};
-    to->step_p5 = percentile(steps_, 0.05);
-    to->step_p95 = percentile(steps_, 0.95);
+    to->step_p5 = base::percentile(steps_, 0.05);
+    to->step_p95 = base::percentile(steps_, 0.95);
   }
 
  private:

@@ -1,22 +1,15 @@
 #include "orchestrator/simulate/simulation_text.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/plan/step_model.h"
 
 namespace regatta::orchestrator::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  char text[400];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
 
 double mfu_of(const SimulationReport& report, const SimulatedRun& run) {
   return report.peak_flops > 0 ? run.simulation.model_flops_per_second / report.peak_flops : 0;
@@ -25,35 +18,36 @@ double mfu_of(const SimulationReport& report, const SimulatedRun& run) {
 std::string step_row(const SimulationReport& report, const SimulatedRun& run) {
   const Simulation& of = run.simulation;
   const StepParts& mean = of.mean;
-  return formatted("%6d %6d %7.1f |%9.2f %9.2f %7.2f %8.2f %7.2f %7.2f %6.2f |%10.0f %7.1f %6.1f\n",
-                   run.nodes, of.ranks, static_cast<double>(of.batch) / of.ranks, 1e3 * mean.step,
-                   1e3 * mean.compute, 1e3 * mean.imbalance, 1e3 * mean.exposed, 1e3 * mean.tail,
-                   1e3 * mean.gather, 1e3 * mean.overhead, of.samples_per_second,
-                   100 * scaling_of(report, run), 100 * mfu_of(report, run));
+  return base::formatted(
+      "%6d %6d %7.1f |%9.2f %9.2f %7.2f %8.2f %7.2f %7.2f %6.2f |%10.0f %7.1f %6.1f\n", run.nodes,
+      of.ranks, static_cast<double>(of.batch) / of.ranks, 1e3 * mean.step, 1e3 * mean.compute,
+      1e3 * mean.imbalance, 1e3 * mean.exposed, 1e3 * mean.tail, 1e3 * mean.gather,
+      1e3 * mean.overhead, of.samples_per_second, 100 * scaling_of(report, run),
+      100 * mfu_of(report, run));
 }
 
 std::string run_row(const SimulatedRun& run) {
   const RunForecast& of = run.forecast;
   const auto share = [&](double part) { return 100 * part / of.seconds.mean; };
-  return formatted("%6d %14s %14s %14s |%8.1f %6.1f %6.1f %6.1f %8.1f |%9.2f\n", run.nodes,
-                   base::human_seconds(of.seconds.p50).c_str(),
-                   base::human_seconds(of.seconds.p5).c_str(),
-                   base::human_seconds(of.seconds.p95).c_str(), share(of.step_seconds),
-                   share(of.evaluation_seconds), share(of.checkpoint_seconds),
-                   share(of.lost_seconds), share(of.restart_seconds), of.failures);
+  return base::formatted("%6d %14s %14s %14s |%8.1f %6.1f %6.1f %6.1f %8.1f |%9.2f\n", run.nodes,
+                         base::human_seconds(of.seconds.p50).c_str(),
+                         base::human_seconds(of.seconds.p5).c_str(),
+                         base::human_seconds(of.seconds.p95).c_str(), share(of.step_seconds),
+                         share(of.evaluation_seconds), share(of.checkpoint_seconds),
+                         share(of.lost_seconds), share(of.restart_seconds), of.failures);
 }
 
 // What the whole table hangs on, below its title.
 std::string share_text(const SimulationReport& report) {
   const plan::PeakShare& share = report.share;
   if (share.fitted) return plan::share_sentence(share) + "\n";
-  const std::string value = formatted("%.3g %%", 100 * share.value);
+  const std::string value = base::formatted("%.3g %%", 100 * share.value);
   std::string text = "NOT FITTED: " + share.basis + ". Taken " + value + ", so samples/s may be";
   for (const SimulatedRun& run : report.runs) {
     if (!run.samples_range) continue;
-    text += formatted("%s %.0f to %.0f on %d node%s", &run == &report.runs.front() ? "" : ",",
-                      run.samples_range->low, run.samples_range->high, run.nodes,
-                      run.nodes == 1 ? "" : "s");
+    text += base::formatted("%s %.0f to %.0f on ", &run == &report.runs.front() ? "" : ",",
+                            run.samples_range->low, run.samples_range->high) +
+            base::plural(run.nodes, "node");
   }
   return text + "; measure it, and give --efficiency\n";
 }
@@ -110,13 +104,13 @@ double scaling_of(const SimulationReport& report, const SimulatedRun& run) {
 
 std::string simulation_text(const SimulationReport& report) {
   std::string text = base::printable(report.title) + "\n" + share_text(report) + "\n";
-  text += formatted("%6s %6s %7s |%9s %9s %7s %8s %7s %7s %6s |%10s %7s %6s\n", "nodes", "ranks",
-                    "each", "step, ms", "compute", "uneven", "exposed", "optim.", "gather", "other",
-                    "samples/s", "scale %", "MFU %");
+  text += base::formatted("%6s %6s %7s |%9s %9s %7s %8s %7s %7s %6s |%10s %7s %6s\n", "nodes",
+                          "ranks", "each", "step, ms", "compute", "uneven", "exposed", "optim.",
+                          "gather", "other", "samples/s", "scale %", "MFU %");
   for (const SimulatedRun& run : report.runs) text += step_row(report, run);
-  text += formatted("\n%6s %14s %14s %14s |%8s %6s %6s %6s %8s |%9s\n", "nodes", "time to target",
-                    "5 % below", "5 % above", "steps, %", "eval.", "ckpt.", "lost", "restarts",
-                    "failures");
+  text += base::formatted("\n%6s %14s %14s %14s |%8s %6s %6s %6s %8s |%9s\n", "nodes",
+                          "time to target", "5 % below", "5 % above", "steps, %", "eval.", "ckpt.",
+                          "lost", "restarts", "failures");
   for (const SimulatedRun& run : report.runs) text += run_row(run);
   text += "\n";
   for (const std::string& note : report.notes) text += "- " + base::printable(note) + "\n";

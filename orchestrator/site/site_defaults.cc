@@ -1,7 +1,6 @@
 #include "orchestrator/site/site_defaults.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "base/document.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 
@@ -18,11 +18,6 @@ namespace {
 constexpr const char* kSiteFile = "/etc/regatta/config.yaml";
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20U;
 constexpr int kMostParallel = 100'000;
-
-std::string user_name() {
-  const passwd* const entry = ::getpwuid(::geteuid());
-  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
-}
 
 std::optional<DefaultsPlace> named_by(const ProgramEnvironment& environment, const char* variable,
                                       const std::optional<base::Path>& otherwise) {
@@ -101,7 +96,7 @@ void read_runs(base::Table& table, std::string* runs) {
   table.read("runs", runs);
   if (runs->empty()) return;
   for (std::size_t at = runs->find("%u"); at != std::string::npos; at = runs->find("%u", at)) {
-    const std::string name = user_name();
+    const std::string name = base::user_name();
     runs->replace(at, 2, name);
     at += name.size();
   }

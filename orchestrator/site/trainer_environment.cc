@@ -4,6 +4,7 @@
 #include <cctype>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "orchestrator/batch/batch_script.h"
 
 namespace regatta::orchestrator::site {
@@ -29,8 +30,7 @@ constexpr View kSecrets[] = {"TOKEN",      "SECRET",     "PASSWORD",    "PASSWD"
 }  // namespace
 
 bool may_reach_trainer(View variable) {
-  std::string upper(variable);
-  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const std::string upper = base::upper_case(variable);
   if (std::any_of(std::begin(kSecrets), std::end(kSecrets),
                   [&](View word) { return upper.find(word) != std::string::npos; })) {
     return false;

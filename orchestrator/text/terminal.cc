@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/slurm_values.h"
 
@@ -28,26 +28,21 @@ std::optional<double> number_of(const Json& run, const char* name) {
   if (it == run.end() || !it->is_number()) return std::nullopt;
   return it->get<double>();
 }
-std::string with_digits(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 std::string figure(const std::optional<double>& value) {
-  return value ? with_digits("%.4f", *value) : "-";
+  return value ? base::formatted("%.4f", *value) : "-";
 }
 std::string rate(const std::optional<double>& value) {
-  return value ? with_digits(*value < 100 ? "%.1f" : "%.0f", *value) : "-";
+  return value ? base::formatted("%.*f", *value < 100 ? 1 : 0, *value) : "-";
 }
 std::string duration(const std::optional<double>& value) {
   return value ? base::human_seconds(*value) : "-";
 }
 std::string count(const Json& run, const char* name) {
-  return with_digits("%.0f", number_of(run, name).value_or(0));
+  return base::formatted("%.0f", number_of(run, name).value_or(0));
 }
 
-std::string percent(const std::optional<double>& share) {
-  return share ? with_digits("%.1f %%", 100 * *share) : "-";
+std::string share_text(const std::optional<double>& share) {
+  return share ? base::percent(*share) : "-";
 }
 
 // How many ranks on what, and how well they are used; empty when the run does not say.
@@ -56,15 +51,15 @@ std::string ranks_text(const Json& run) {
   const auto mfu = number_of(run, "mfu");
   const auto goodput = number_of(run, "goodput");
   if (ranks < 1 || (ranks < 2 && !mfu && !goodput)) return "";
-  std::string text = with_digits("%.0f", ranks);
+  std::string text = base::formatted("%.0f", ranks);
   const auto per_node = number_of(run, "ranks_per_node");
   if (per_node && *per_node > 0 && *per_node < ranks) {
-    text += with_digits(" (%.0f per node)", *per_node);
+    text += base::formatted(" (%.0f per node)", *per_node);
   }
   if (!text_of(run, "device").empty()) text += " on " + text_of(run, "device");
-  if (mfu) text += ", MFU " + percent(mfu);
+  if (mfu) text += ", MFU " + share_text(mfu);
   if (number_of(run, "utilisation")) {
-    text += ", utilisation " + percent(number_of(run, "utilisation"));
+    text += ", utilisation " + share_text(number_of(run, "utilisation"));
   }
   if (goodput) text += ", goodput " + rate(goodput) + " samples/s";
   return text;
@@ -85,14 +80,14 @@ std::string noise_scale(const Json& run) {
 void add_rank_details(const Json& run, std::vector<std::vector<std::string>>* rows) {
   const std::string noise = noise_scale(run);
   if (!noise.empty()) {
-    rows->push_back({"noise scale",
-                     noise + ", statistical efficiency " + percent(number_of(run, "efficiency"))});
+    rows->push_back({"noise scale", noise + ", statistical efficiency " +
+                                        share_text(number_of(run, "efficiency"))});
   }
   const auto exposed = number_of(run, "exposed_share");
   if (exposed) {
-    std::string text = percent(exposed) + " of the step exposed";
+    std::string text = share_text(exposed) + " of the step exposed";
     const auto imbalance = number_of(run, "imbalance");
-    if (imbalance) text += ", largest rank " + with_digits("%.4f", *imbalance) + " of the mean";
+    if (imbalance) text += ", largest rank " + base::formatted("%.4f", *imbalance) + " of the mean";
     rows->push_back({"communication", text});
   }
   if (run.contains("slowest") && run["slowest"].is_object()) {
@@ -122,7 +117,7 @@ std::string state_and_text(const Json& run) {
 std::string asked_target(const Json& run) {
   const auto times = number_of(run, "target_times_baseline");
   if (!times) return "none";
-  return text_of(run, "metric") + with_digits(" of %g times the best constant guess", *times) +
+  return text_of(run, "metric") + base::formatted(" of %g times the best constant guess", *times) +
          ", which is computed when training starts";
 }
 
@@ -181,7 +176,7 @@ std::vector<std::string> run_row(const Json& run, int narrower) {
     row.push_back(figure(number_of(run, "value")));
     const auto times = number_of(run, "target_times_baseline");
     const bool waits = times && !number_of(run, "target");
-    row.push_back(waits ? with_digits("%g x base", *times) : figure(number_of(run, "target")));
+    row.push_back(waits ? base::formatted("%g x base", *times) : figure(number_of(run, "target")));
   }
   row.push_back(duration(number_of(run, "time_to_accuracy_seconds")));
   if (narrower < kNoDate) {

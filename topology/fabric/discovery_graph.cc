@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "topology/fabric/discovery.h"
 #include "topology/fabric/ibnetdiscover.h"
 
@@ -119,8 +120,7 @@ class Builder {
     finding.words = at_line(discovery_.first_unanswered) +
                     ": a device did not answer ibnetdiscover; " + std::to_string(lines) +
                     " of its messages left out, and what lies behind is missing";
-    finding.evidence = {{at_line(discovery_.first_unanswered),
-                         std::to_string(lines) + (lines == 1 ? " message" : " messages")}};
+    finding.evidence = {{at_line(discovery_.first_unanswered), base::plural(lines, "message")}};
     finding.remedy = "look at the port on that path (ibstat, iblinkinfo) and take the dump again";
     findings_->push_back(std::move(finding));
   }

@@ -1,23 +1,21 @@
 // The fabric as a tree for people (fabric_shape.h).
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "base/text.h"
+#include "base/wording.h"
 #include "topology/fabric/fabric_shape.h"
 #include "topology/graph/hostlist.h"
 
 namespace regatta::topology::fabric {
 namespace {
 
-std::string counted(std::size_t count, const char* one, const char* many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
+std::string leaves_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " leaf" : " leaves");
 }
 
-std::string short_number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, value < 100 ? "%.3g" : "%.0f", value);
-  return text;
+std::string figure(double value) {
+  return value < 100 ? base::short_number(value, 3) : base::formatted("%.0f", value);
 }
 
 // Hostlists where the names allow it.
@@ -48,8 +46,8 @@ class Writer {
       if (!shape_.is_attached(node)) apart.push_back(node);
     }
     if (!apart.empty()) {
-      out_ += counted(apart.size(), "node", "nodes") +
-              " on no known fabric: " + listed(graph_, apart) + "\n";
+      out_ += base::plural(apart.size(), "node") + " on no known fabric: " + listed(graph_, apart) +
+              "\n";
     }
     return out_;
   }
@@ -78,9 +76,8 @@ class Writer {
     if (kind.empty()) kind = graph::text_of(graph_, facts, graph::key::kTopology);
     std::string head = base::printable(graph_.vertex(fabric).id);
     if (!kind.empty()) head += " (" + base::printable(kind) + ")";
-    head += ": " + counted(switches, "switch", "switches") + ", " +
-            counted(nodes.size(), "node", "nodes");
-    if (adapters != nodes.size()) head += ", " + counted(adapters, "adapter", "adapters");
+    head += ": " + base::plural(switches, "switch") + ", " + base::plural(nodes.size(), "node");
+    if (adapters != nodes.size()) head += ", " + base::plural(adapters, "adapter");
     if (unnamed != 0) head += " (" + std::to_string(unnamed) + " of nodes that nobody named)";
     line(0, head);
     write_rails(fabric);
@@ -95,14 +92,14 @@ class Writer {
     for (const auto& [rail, count] : leaves) {
       line(1, "rail " + std::to_string(rail) + ": " +
                   base::printable(shape_.rails()[static_cast<std::size_t>(rail)]) + " on " +
-                  counted(static_cast<std::size_t>(count), "leaf", "leaves"));
+                  leaves_text(static_cast<std::size_t>(count)));
     }
   }
 
   void write_group(const TierGroup& group, int depth) {
     if (group.level > 0) {
       line(depth, "level " + std::to_string(group.level) + ": " +
-                      counted(group.switches.size(), "switch", "switches") + " " +
+                      base::plural(group.switches.size(), "switch") + " " +
                       listed(graph_, group.switches));
     }
     const bool has_hosts = group.level == 0 || !group.nodes.empty() || group.unnamed != 0;
@@ -112,7 +109,7 @@ class Writer {
 
   // Leaves of one group that are alike share a line.
   void write_leaves(const TierGroup& group, int depth) {
-    std::string nodes = counted(group.nodes.size(), "node", "nodes");
+    std::string nodes = base::plural(group.nodes.size(), "node");
     if (!group.nodes.empty()) nodes += " " + listed(graph_, group.nodes);
     if (group.unnamed != 0) nodes += ", " + std::to_string(group.unnamed) + " unnamed";
     std::map<std::string, std::vector<graph::VertexIndex>> alike;
@@ -129,7 +126,7 @@ class Writer {
     }
     line(depth, nodes);
     for (const auto& [figures, leaves] : alike) {
-      std::string text = counted(leaves.size(), "leaf ", "leaves ") + listed(graph_, leaves);
+      std::string text = leaves_text(leaves.size()) + " " + listed(graph_, leaves);
       std::string numbers;
       for (const int rail : rails[figures])
         numbers += (numbers.empty() ? "" : ",") + std::to_string(rail);
@@ -140,9 +137,9 @@ class Writer {
 
   static std::string figures_of(const SwitchShape& leaf) {
     std::string text;
-    if (leaf.down_gb_per_s > 0) text += ", down " + short_number(leaf.down_gb_per_s) + " GB/s";
-    if (leaf.up_gb_per_s > 0) text += ", up " + short_number(leaf.up_gb_per_s) + " GB/s";
-    if (const auto over = leaf.oversubscription()) text += " (" + short_number(*over) + ":1)";
+    if (leaf.down_gb_per_s > 0) text += ", down " + figure(leaf.down_gb_per_s) + " GB/s";
+    if (leaf.up_gb_per_s > 0) text += ", up " + figure(leaf.up_gb_per_s) + " GB/s";
+    if (const auto over = leaf.oversubscription()) text += " (" + figure(*over) + ":1)";
     return text;
   }
 

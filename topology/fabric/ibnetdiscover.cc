@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "topology/fabric/discovery.h"
@@ -21,12 +22,6 @@ constexpr View kAggregationDevice = "devid=0xcf09";
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-
-View trimmed(View text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 // "0x" and 16 digits of "0x2c9…", "2c9…" or "{2c9…}"'s inside.
 std::optional<std::string> normal_guid(View text) {
@@ -119,7 +114,7 @@ class Reader {
     enum { Unknown, Blocks, Ports } form = Unknown;
     for (std::size_t at = 0; at < text_.size();) {
       const std::size_t end = std::min(text_.find('\n', at), text_.size());
-      const View line = trimmed(text_.substr(at, end - at));
+      const View line = base::trimmed(text_.substr(at, end - at));
       at = end + 1;
       ++line_;
       if (line.empty() || line.front() == '#' || line.substr(0, 8) == "DR path ") continue;
@@ -306,7 +301,7 @@ class Reader {
     if (cursor.take("- ")) {
       const auto peer = take_end(&cursor);
       cursor.skip_spaces();
-      const View names = trimmed(cursor.rest());
+      const View names = base::trimmed(cursor.rest());
       const std::size_t middle = names.find("' - '");
       if (!peer || names.substr(0, 3) != "( '" || middle == View::npos || names.size() < 8 ||
           names.substr(names.size() - 3) != "' )") {
@@ -318,7 +313,7 @@ class Reader {
       port.to_aggregation = is_aggregation(names.substr(middle));
       port.rate = rate;
     } else {
-      const View name = trimmed(cursor.rest());
+      const View name = base::trimmed(cursor.rest());
       if (name.size() < 2 || name.front() != '\'' || name.back() != '\'') refuse_line(line);
       description = name.substr(1, name.size() - 2);
     }
@@ -368,10 +363,10 @@ graph::Graph read_ibnetdiscover(std::string_view text, const std::string& place,
 }
 
 AdapterName parse_adapter_name(std::string_view description) {
-  const View text = trimmed(description);
+  const View text = base::trimmed(description);
   const std::size_t space = text.find(' ');
   if (space == View::npos) return {};
-  const View host = text.substr(0, space), device = trimmed(text.substr(space));
+  const View host = text.substr(0, space), device = base::trimmed(text.substr(space));
   const auto is_name = [](View word) {
     return !word.empty() && word.front() != '-' &&
            std::all_of(word.begin(), word.end(), [](char c) {

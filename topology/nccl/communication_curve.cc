@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/statistics.h"
 
 namespace regatta::topology::nccl {
 
@@ -76,16 +77,17 @@ CommunicationCurve CommunicationCurve::measured(std::vector<Point> samples) {
     fail("has (" + std::to_string(sample.bytes) + " bytes, " + std::to_string(sample.seconds) +
          " s) as measurement " + std::to_string(i) + "; measure that size again");
   }
-  std::sort(samples.begin(), samples.end(), [](const Point& a, const Point& b) {
-    return a.bytes != b.bytes ? a.bytes < b.bytes : a.seconds < b.seconds;
-  });
+  std::sort(samples.begin(), samples.end(),
+            [](const Point& a, const Point& b) { return a.bytes < b.bytes; });
   std::vector<Pool> pools;
   for (std::size_t begin = 0; begin < samples.size();) {
+    std::vector<double> seconds;
     std::size_t end = begin;
-    while (end < samples.size() && samples[end].bytes == samples[begin].bytes) ++end;
-    const std::size_t low = begin + (end - begin - 1) / 2, high = begin + (end - begin) / 2;
-    const double median = (samples[low].seconds + samples[high].seconds) / 2;
-    pools.push_back({{samples[begin].bytes, median}, static_cast<double>(end - begin)});
+    for (; end < samples.size() && samples[end].bytes == samples[begin].bytes; ++end) {
+      seconds.push_back(samples[end].seconds);
+    }
+    pools.push_back(
+        {{samples[begin].bytes, base::median(seconds)}, static_cast<double>(seconds.size())});
     begin = end;
     while (pools.size() > 1 && pools[pools.size() - 2].mean.seconds >= pools.back().mean.seconds) {
       const Pool last = pools.back();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "base/text.h"
 
 namespace regatta::topology::nccl {
@@ -20,16 +21,6 @@ constexpr double kErrorADoubling = 0.08;    // beyond the sizes that were measur
 constexpr double kRoughnessTimes = 2;
 constexpr double kErrorOfOtherMachine = 0.2;
 constexpr double kModelLow = 0.7, kModelHigh = 3;
-
-double median(std::vector<double> values) {
-  const std::size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half),
-                   values.end());
-  if (values.size() % 2 == 1) return values[half];
-  return (values[half] +
-          *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half))) /
-         2;
-}
 
 std::optional<double> modelled_us(const CostModel& model, const CurveKey& key,
                                   std::uint64_t bytes) {
@@ -82,7 +73,8 @@ MeasuredCurve MeasuredCurve::fit(const CostModel& model, const CurveKey& key,
     std::vector<double> times;
     for (; i < sorted.size() && sorted[i].bytes == bytes; ++i) times.push_back(sorted[i].us);
     curve.knots_.push_back({std::log2(static_cast<double>(bytes)),
-                            std::log(median(times) / modelled_or_throw(model, key, bytes)), 0});
+                            std::log(base::median(times) / modelled_or_throw(model, key, bytes)),
+                            0});
   }
   auto& knots = curve.knots_;
   if (knots.size() < 3) {
@@ -98,7 +90,7 @@ MeasuredCurve MeasuredCurve::fit(const CostModel& model, const CurveKey& key,
     knots[i].error = std::abs(knots[i].correction - line);
     errors.push_back(knots[i].error);
   }
-  curve.roughness_ = kRoughnessTimes * median(std::move(errors));
+  curve.roughness_ = kRoughnessTimes * base::median(std::move(errors));
   knots.front().error = knots[1].error;
   knots.back().error = knots[knots.size() - 2].error;
   return curve;
@@ -208,7 +200,7 @@ std::optional<std::string> misfit(const CostModel& model, const NcclTestLog& log
   }
   if (ratios.empty()) return std::nullopt;
   constexpr double kFar = 4;
-  const double ratio = median(ratios);
+  const double ratio = base::median(ratios);
   if (ratio <= kFar && ratio >= 1 / kFar) return std::nullopt;
   const int tenths = static_cast<int>(std::min(std::max(ratio, 1 / ratio), 1e6) * 10);
   const std::string times = std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <random>
 #include <string>
 #include <utility>
 
+#include "base/wording.h"
 #include "topology/plan/bucket_programme.h"
 
 namespace regatta::topology::plan {
@@ -109,16 +109,9 @@ void judge(Candidate* candidate, const std::vector<Sample>& samples,
       samples.empty() ? candidate->step_seconds : sum / static_cast<double>(samples.size());
 }
 
-std::string figure(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
 std::string described(const Candidate& candidate) {
-  const std::size_t count = candidate.buckets.size();
-  return candidate.name + " (" + std::to_string(count) + (count == 1 ? " bucket" : " buckets") +
-         ", " + figure(1e3 * candidate.step_seconds) + " ms a step)";
+  return candidate.name + " (" + base::plural(candidate.buckets.size(), "bucket") + ", " +
+         base::short_number(1e3 * candidate.step_seconds, 3) + " ms a step)";
 }
 
 std::string why_of(const Candidate& chosen, const Candidate& standard, const Candidate& best,
@@ -127,19 +120,23 @@ std::string why_of(const Candidate& chosen, const Candidate& standard, const Can
     return 1 - candidate.mean_seconds / standard.mean_seconds;
   };
   if (&chosen != &standard) {
-    return described(chosen) + " saves " + figure(100 * gain(chosen)) +
+    return described(chosen) + " saves " + base::short_number(100 * gain(chosen), 3) +
            " % of the step on average over " + described(standard) + "; " +
-           figure(1e3 * plan.timeline->exposed_seconds) + " ms wait for communication";
+           base::short_number(1e3 * plan.timeline->exposed_seconds, 3) +
+           " ms wait for communication";
   }
   const std::string stays =
       described(standard) + " is kept: the best alternative, " + described(best);
   if (gain(best) <= 0) return stays + ", saves nothing on average";
-  const std::string saves = stays + ", would save " + figure(100 * gain(best)) + " % on average, ";
+  const std::string saves =
+      stays + ", would save " + base::short_number(100 * gain(best), 3) + " % on average, ";
   if (gain(best) < options.least_gain) {
-    return saves + "and less than " + figure(100 * options.least_gain) + " % is noise";
+    return saves + "and less than " + base::short_number(100 * options.least_gain, 3) +
+           " % is noise";
   }
-  return saves + "but loses up to " + figure(100 * (best.worst_ratio - 1)) +
-         " % where gradients are ready " + figure(100 * options.jitter) + " % earlier or later";
+  return saves + "but loses up to " + base::short_number(100 * (best.worst_ratio - 1), 3) +
+         " % where gradients are ready " + base::short_number(100 * options.jitter, 3) +
+         " % earlier or later";
 }
 
 // One of each name: of the programme's cuts the chosen or else the best one.

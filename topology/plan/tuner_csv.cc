@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "topology/plan/tuner_table.h"
@@ -24,18 +25,11 @@ constexpr std::size_t kMostLineBytes = 255;  // what the plug-in reads at once
 
 std::string any_or(int number) { return number == 0 ? "-1" : std::to_string(number); }
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 class Line {
  public:
   Line(std::string_view text, std::string place) : place_(std::move(place)) {
     for (const std::string& field : base::split(text, ',')) {
-      fields_.emplace_back(trimmed(field));
+      fields_.emplace_back(base::trimmed(field));
     }
     if (text.size() > kMostLineBytes) fail("a line of more than 255 bytes; the plug-in cuts it");
     if (fields_.size() < kLeastColumns || fields_.size() > kMostColumns) {
@@ -120,7 +114,7 @@ TunerTable parse_example_csv(std::string_view text, const std::string& source) {
   int number = 0;
   for (const std::string& raw : base::split(text, '\n')) {
     ++number;
-    if (trimmed(raw).empty() || raw.front() == '#') continue;
+    if (base::trimmed(raw).empty() || raw.front() == '#') continue;
     const Line line(raw, base::printable(source) + ":" + std::to_string(number));
     const TunedRange range = range_of(line);
     const int nodes = line.number(6, nccl::CostModel::kMostRanks);

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii.h"
+
 namespace regatta::topology::sources {
 namespace {
 
@@ -55,16 +57,6 @@ constexpr int kText = 96;
 bool is_absent(int code) {
   return code == kNotSupported || code == kInvalidArgument || code == kNotFound ||
          code == kFunctionMissing;
-}
-
-std::string hex(const unsigned char* bytes, std::size_t count) {
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
 }
 
 class Asker {
@@ -144,7 +136,8 @@ class Asker {
     call(
         "nvmlDeviceGetGpuFabricInfoV", subject,
         [&](auto) {
-          return Json{{"cluster", hex(fabric.cluster, sizeof fabric.cluster)},
+          return Json{{"cluster", base::hex({reinterpret_cast<const char*>(fabric.cluster),
+                                             sizeof fabric.cluster})},
                       {"clique", fabric.clique},
                       {"status", fabric.status},
                       {"state", fabric.state},

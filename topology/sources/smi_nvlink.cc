@@ -2,6 +2,7 @@
 #include <optional>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "topology/graph/nccl_speeds.h"
 #include "topology/graph/reader_error.h"
@@ -28,7 +29,7 @@ class LinkList {
 
   std::vector<SmiGpu> read() {
     for (; at_ < lines_.size(); ++at_) {
-      const std::string_view line = smi_trimmed(lines_[at_]);
+      const std::string_view line = base::trimmed(lines_[at_]);
       if (line.empty()) continue;
       if (line.starts_with("GPU ")) {
         read_gpu(line);

@@ -38,12 +38,6 @@ std::vector<std::string> smi_lines(std::string_view text, const std::string& pla
   return lines;
 }
 
-std::string_view smi_trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 bool smi_is_cpu_list(std::string_view text) {
   for (const std::string& part : base::split(text, ',')) {
     const std::size_t dash = part.find('-');

@@ -7,7 +7,9 @@
 #include <set>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "topology/graph/cpu_mask.h"
 #include "topology/graph/nccl_speeds.h"
 #include "topology/graph/reader_error.h"
@@ -52,10 +54,6 @@ bool is_path(std::string_view cell) {
          cell == "PIX" || nvlinks_in(cell);
 }
 
-std::string counted(std::size_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 class Matrix {
  public:
   Matrix(std::string_view text, const SmiContext& context, std::vector<graph::Finding>* findings)
@@ -81,17 +79,18 @@ class Matrix {
   std::vector<std::string> cells_of(std::string_view line) const {
     std::vector<std::string> cells;
     if (line.find('\t') != std::string_view::npos) {
-      for (const std::string& cell : base::split(line, '\t')) cells.emplace_back(smi_trimmed(cell));
+      for (const std::string& cell : base::split(line, '\t'))
+        cells.emplace_back(base::trimmed(cell));
       return cells;
     }
-    std::string_view rest = smi_trimmed(line);
+    std::string_view rest = base::trimmed(line);
     while (!rest.empty()) {
       std::size_t end = rest.find(' ');
       for (const std::string_view label : kLabels) {
         if (rest.starts_with(label)) end = label.size();
       }
       cells.emplace_back(rest.substr(0, end));
-      rest = end >= rest.size() ? std::string_view() : smi_trimmed(rest.substr(end));
+      rest = end >= rest.size() ? std::string_view() : base::trimmed(rest.substr(end));
     }
     return cells;
   }
@@ -153,7 +152,7 @@ class Matrix {
 
   // Cells of the next line that is not empty, the row's name first; none at the end.
   std::vector<std::string> next_row() {
-    while (at_ < lines_.size() && smi_trimmed(lines_[at_]).empty()) ++at_;
+    while (at_ < lines_.size() && base::trimmed(lines_[at_]).empty()) ++at_;
     if (at_ == lines_.size()) return {};
     std::vector<std::string> cells = cells_of(lines_[at_]);
     // "topo -p2p" puts a blank before its rows, and pasted text anything.
@@ -162,7 +161,7 @@ class Matrix {
   }
   [[nodiscard]] bool is_last_line() const {
     return std::all_of(lines_.begin() + static_cast<std::ptrdiff_t>(at_) + 1, lines_.end(),
-                       [](const std::string& line) { return smi_trimmed(line).empty(); });
+                       [](const std::string& line) { return base::trimmed(line).empty(); });
   }
 
   // Whether the text ends before the end of this device's row.
@@ -192,8 +191,8 @@ class Matrix {
     }
     const std::size_t nics = devices_.size() - gpus.size();
     finding.words = base::printable(context_.place) + ": the matrix is cut off at the row of " +
-                    devices_[rows].column + "; " + counted(gpus.size(), "GPU") + " read, " +
-                    counted(nics, "NIC") + " left out";
+                    devices_[rows].column + "; " + base::plural(gpus.size(), "GPU") + " read, " +
+                    base::plural(nics, "NIC") + " left out";
     finding.evidence = {
         {base::printable(context_.place),
          std::to_string(rows) + " of " + std::to_string(devices_.size()) + " rows"}};
@@ -316,14 +315,14 @@ class Matrix {
   // The legends, and nothing of a second matrix.
   void read_rest() {
     for (; at_ < lines_.size(); ++at_) {
-      const std::string_view line = smi_trimmed(lines_[at_]);
+      const std::string_view line = base::trimmed(lines_[at_]);
       if (columns_of(cells_of(lines_[at_]))) {
         fail("a second matrix begins here; give the output of one machine");
       }
       if (is_cut_) continue;
       const std::size_t colon = line.find(": ");
       if (!line.starts_with("NIC") || colon == std::string_view::npos) continue;
-      const std::string name(smi_trimmed(line.substr(colon + 2)));
+      const std::string name(base::trimmed(line.substr(colon + 2)));
       const auto is_column = [&](const Device& device) {
         return device.column == line.substr(0, colon);
       };

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "topology/graph/figures.h"
 #include "topology/sources/capture.h"
@@ -20,12 +21,6 @@ constexpr const char* kNet = "/sys/class/net/";
 constexpr const char* kNumaRoot = "/sys/devices/system/node/";
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 // The first number in a text: "32.0 GT/s PCIe" → 32; nothing when there is none.
 std::optional<double> leading_number(const std::string& text) {
@@ -96,8 +91,8 @@ class Reader {
       if (line.empty()) break;  // the first processor is enough
       const std::size_t colon = line.find(':');
       if (colon == std::string::npos) continue;
-      const std::string name = trimmed(line.substr(0, colon));
-      const std::string value = trimmed(line.substr(colon + 1));
+      const std::string name(base::trimmed(line.substr(0, colon)));
+      const std::string value(base::trimmed(line.substr(colon + 1)));
       if (name == "vendor_id") set_text(node_, graph::key::kVendor, value);
       if (name == "model name") set_text(node_, "cpu_model", value);
       if (name == "flags" && (" " + value + " ").find(" hypervisor ") != std::string::npos) {
@@ -112,7 +107,8 @@ class Reader {
     const std::string mark = "Cpus_allowed_list:";
     if (const std::size_t at = status.find(mark); at != std::string::npos) {
       const std::size_t begin = at + mark.size();
-      set_text(node_, "cpus_allowed", trimmed(status.substr(begin, status.find('\n', at) - begin)));
+      set_text(node_, "cpus_allowed",
+               std::string(base::trimmed(status.substr(begin, status.find('\n', at) - begin))));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "trainer/samples/random_samples.h"
 #include "trainer/step/buckets.h"
 
@@ -173,7 +174,7 @@ Json to_json(const Row& row, const Row& everything, double useful_tokens, bool o
   const auto median = [&](auto&& of_round) {
     std::vector<double> values;
     for (std::size_t i = 0; i < row.rounds.size(); ++i) values.push_back(of_round(i));
-    return median_of(std::move(values));
+    return base::median(std::move(values));
   };
   const auto of = [&](double BenchFigures::*value) {
     return median([&row, value](std::size_t i) { return row.rounds[i].*value; });

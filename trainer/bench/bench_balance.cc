@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/statistics.h"
 #include "trainer/contract/balance.h"
 
 namespace regatta::trainer::bench {
@@ -48,12 +49,8 @@ struct Series {
   double bytes = 0;
 };
 
-Json statistics(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const double mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  const auto rank = static_cast<std::size_t>(0.95 * static_cast<double>(values.size() - 1) + 0.5);
-  return {{"mean", mean}, {"p95", values[rank]}};
+Json statistics(const std::vector<double>& values) {
+  return {{"mean", base::mean(values)}, {"p95", base::percentile(values, 0.95)}};
 }
 
 contract::StratumLimits strata_of(const contract::LengthTable& lengths) {

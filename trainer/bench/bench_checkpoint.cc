@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
@@ -188,7 +189,7 @@ double median_over(const std::vector<contract::CheckpointRecord>& records,
                    double contract::CheckpointRecord::*value) {
   std::vector<double> values;
   for (const contract::CheckpointRecord& record : records) values.push_back(record.*value);
-  return median_of(std::move(values));
+  return base::median(std::move(values));
 }
 
 class OverheadBench {
@@ -224,14 +225,14 @@ class OverheadBench {
     }
     const std::vector<contract::CheckpointRecord> records(
         run->written().begin() + static_cast<std::ptrdiff_t>(first), run->written().end());
-    const double more = median_of(extra);
+    const double more = base::median(extra);
     Json json;
     json["samples_per_step"] = samples;
     json["steps_per_block"] = steps;
     json["rounds"] = options_.rounds;
     json["checkpoint_bytes"] = records.front().bytes;
-    json["block_seconds_with"] = median_of(with);
-    json["block_seconds_without"] = median_of(without);
+    json["block_seconds_with"] = base::median(with);
+    json["block_seconds_without"] = base::median(without);
     json["extra_seconds"] = more;
     json["extra_seconds_of_rounds"] = extra;
     json["percent_at_one_per_60_s"] = 100 * more / kSavedEverySeconds;
@@ -318,9 +319,9 @@ class WriterBench {
     Json json;
     json["bytes"] = bytes_;
     json["rounds"] = options_.rounds;
-    json["gigabytes_per_second"] = median_of(ours);
-    json["dd_gigabytes_per_second"] = median_of(dd);
-    json["ratio_to_dd"] = median_of(ours) / median_of(dd);
+    json["gigabytes_per_second"] = base::median(ours);
+    json["dd_gigabytes_per_second"] = base::median(dd);
+    json["ratio_to_dd"] = base::median(ours) / base::median(dd);
     json["gigabytes_per_second_of_rounds"] = ours;
     json["dd_gigabytes_per_second_of_rounds"] = dd;
     json["ratio_of_rounds"] = ratios;
@@ -396,7 +397,7 @@ Json bench_digest(const base::Clock& clock, std::int64_t bytes) {
     if (i > 0) rates.push_back(1e-9 * static_cast<double>(buffer.size()) / seconds);
   }
   return {{"bytes", buffer.size()},
-          {"gigabytes_per_second", median_of(rates)},
+          {"gigabytes_per_second", base::median(rates)},
           {"gigabytes_per_second_of_rounds", rates},
           {"digest", digest}};
 }
@@ -463,10 +464,10 @@ Json bench_resume(device::Device& device, base::Clock& clock, const contract::Le
   }
   json["parameters"] = run.table().parameter_count;
   json["bytes"] = record.bytes;
-  json["seconds"] = median_of(seconds);
+  json["seconds"] = base::median(seconds);
   json["seconds_of_rounds"] = seconds;
-  json["find_verify_and_read_seconds"] = median_of(found);
-  json["load_seconds"] = median_of(loaded);
+  json["find_verify_and_read_seconds"] = base::median(found);
+  json["load_seconds"] = base::median(loaded);
   json["reserve_memory_seconds"] = reserved;
   return json;
 }

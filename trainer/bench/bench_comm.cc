@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "trainer/ranks/node_layout.h"
 #include "trainer/run/stop_signals.h"
@@ -152,7 +153,7 @@ std::vector<Row> rows_of(const CommReport& report) {
     row.bytes = measured.bytes;
     row.count = measured.bytes / kElementBytes;
     if (report.collective != Collective::AllReduce) row.count /= ranks;
-    const double seconds = median_of(measured.seconds);
+    const double seconds = base::median(measured.seconds);
     row.us = seconds / kMicro;
     row.algbw = static_cast<double>(row.bytes) / seconds / kGiga;
     row.busbw = row.algbw * bus_factor(report.collective, ranks);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "trainer/bench/bench_kernel_cases.h"
 
 namespace regatta::trainer::bench {
@@ -66,8 +67,8 @@ class Stopwatch {
       seconds.push_back(std::max(1e-9, seconds_of(run_group, groups)) /
                         static_cast<double>(groups * group));
     }
-    std::sort(seconds.begin(), seconds.end());
-    return {seconds[seconds.size() / 2], seconds.front(), seconds.back(), groups * group};
+    const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+    return {base::median(seconds), *least, *most, groups * group};
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "trainer/samples/random_samples.h"
 #include "trainer/step/buckets.h"
 #include "trainer/step/gradient_reducer.h"
@@ -63,7 +64,7 @@ Json to_json(const OverlapCase& tried, const contract::TensorTable& table,
   const auto median = [&](auto&& of_round) {
     std::vector<double> values;
     for (const Round& round : rounds) values.push_back(of_round(round));
-    return median_of(std::move(values));
+    return base::median(std::move(values));
   };
   const auto of = [&](double Round::*value) {
     return median([value](const Round& round) { return round.*value; });

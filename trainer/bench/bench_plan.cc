@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "topology/nccl/communication_curve.h"
 #include "topology/plan/bucket_choice.h"
 #include "topology/plan/step_gantt.h"
@@ -94,7 +95,7 @@ StepMarks median_marks(const std::vector<StepMarks>& all) {
   const auto median = [&](auto&& of) {
     std::vector<double> values;
     for (const StepMarks& marks : all) values.push_back(of(marks));
-    return median_of(std::move(values));
+    return base::median(std::move(values));
   };
   StepMarks marks;
   marks.forward = median([](const StepMarks& m) { return m.forward; });
@@ -205,16 +206,16 @@ Json to_json(const PlanCase& tried, const Trial& trial) {
   for (const Cut& cut : trial.cuts) {
     json["cuts"].push_back({{"name", cut.name},
                             {"buckets", cut.buckets.size()},
-                            {"predicted_seconds", median_of(cut.predicted)},
-                            {"seconds", median_of(cut.seconds)},
-                            {"ratio", median_of(cut.ratios())}});
+                            {"predicted_seconds", base::median(cut.predicted)},
+                            {"seconds", base::median(cut.seconds)},
+                            {"ratio", base::median(cut.ratios())}});
   }
   const Cut& planned = trial.cuts[1];
   const std::vector<double> gains = trial.gains();
-  json["ratio_to_prediction"] = median_of(planned.ratios());
+  json["ratio_to_prediction"] = base::median(planned.ratios());
   json["ratio_to_prediction_noise"] = noise_of_median(planned.ratios());
-  json["ratio_to_plan"] = median_of(planned.seconds) / trial.plan.timeline->step_seconds;
-  json["planned_to_standard"] = median_of(gains);
+  json["ratio_to_plan"] = base::median(planned.seconds) / trial.plan.timeline->step_seconds;
+  json["planned_to_standard"] = base::median(gains);
   json["planned_to_standard_noise"] = noise_of_median(gains);
   json["ratio_to_prediction_of_rounds"] = planned.ratios();
   json["planned_to_standard_of_rounds"] = gains;
@@ -234,14 +235,14 @@ std::string to_text(const PlanCase& tried, const Trial& trial) {
           "cut         buckets  predicted, ms  measured, ms  ratio\n";
   for (const Cut& cut : trial.cuts) {
     std::snprintf(line, sizeof line, "%-11s %7zu  %13.1f  %12.1f  %5.3f\n", cut.name.c_str(),
-                  cut.buckets.size(), 1e3 * median_of(cut.predicted), 1e3 * median_of(cut.seconds),
-                  median_of(cut.ratios()));
+                  cut.buckets.size(), 1e3 * base::median(cut.predicted),
+                  1e3 * base::median(cut.seconds), base::median(cut.ratios()));
     text += line;
   }
   std::snprintf(line, sizeof line,
                 "measured / predicted %.3f ± %.3f; planned / 25 MB %.3f ± %.3f\n\n",
-                median_of(trial.cuts[1].ratios()), noise_of_median(trial.cuts[1].ratios()),
-                median_of(trial.gains()), noise_of_median(trial.gains()));
+                base::median(trial.cuts[1].ratios()), noise_of_median(trial.cuts[1].ratios()),
+                base::median(trial.gains()), noise_of_median(trial.gains()));
   return text + line;
 }
 
@@ -276,10 +277,10 @@ StepInputs measured_inputs(const contract::TensorTable& table, const StepMarks& 
 double noise_of_median(const std::vector<double>& values) {
   constexpr double kDeviation = 1.4826;  // of a normal distribution, by its median deviation
   constexpr double kOfMedian = 1.2533;   // deviation of the median by that of the mean: √(π/2)
-  const double median = median_of(values);
+  const double median = base::median(values);
   std::vector<double> distances;
   for (const double value : values) distances.push_back(std::abs(value - median));
-  return 2 * kOfMedian * kDeviation * median_of(std::move(distances)) /
+  return 2 * kOfMedian * kDeviation * base::median(std::move(distances)) /
          std::sqrt(static_cast<double>(values.size()));
 }
 

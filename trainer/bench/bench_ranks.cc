@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "trainer/device/unfused_device.h"
 #include "trainer/model/initial_weights.h"
@@ -69,7 +70,7 @@ BenchFigures figures_of(const std::vector<Measured>& all, std::size_t steps) {
   const auto median = [&](auto&& value) {
     std::vector<double> values;
     for (const Measured& step : slowest) values.push_back(value(step));
-    return median_of(std::move(values));
+    return base::median(std::move(values));
   };
   const auto of = [&](double Measured::*value) {
     return median([value](const Measured& step) { return step.*value; });
@@ -101,13 +102,6 @@ std::int64_t largest_step(const BenchWay& way, int steps) {
 }
 
 }  // namespace
-
-double median_of(std::vector<double> values) {
-  base::check(!values.empty(), "there is something to take the median of");
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 contract::ModelShape bench_shape(const std::string& model) {
   if (model != kSmallEmbedding) {

@@ -138,6 +138,4 @@ class RankBench {
   std::vector<float> weights_;  // rank 0
 };
 
-[[nodiscard]] double median_of(std::vector<double> values);
-
 }  // namespace regatta::trainer::bench

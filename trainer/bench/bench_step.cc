@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "trainer/model/bert.h"
 #include "trainer/model/initial_weights.h"
@@ -199,7 +200,6 @@ std::string bench_step(device::Device& device, const base::Clock& clock,
     sum.sizes.squared_tokens += timing.sizes.squared_tokens;
     sum.sizes.masked += timing.sizes.masked;
   }
-  std::sort(seconds.begin(), seconds.end());
   const int phase_steps = std::max(1, options.steps / 5);
   Timing phases;
   for (int step = 0; step < phase_steps; ++step) {
@@ -231,9 +231,8 @@ std::string bench_step(device::Device& device, const base::Clock& clock,
   json["tokens_per_second"] = static_cast<double>(sum.sizes.tokens) / sum.seconds;
   json["samples_per_second"] = static_cast<double>(sum.sizes.samples) / sum.seconds;
   json["gflop_per_second"] = contract::training_flops(options.shape, sum.sizes) / sum.seconds / 1e9;
-  json["step_seconds"] = {{"median", seconds[seconds.size() / 2]},
-                          {"least", seconds.front()},
-                          {"most", seconds.back()}};
+  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+  json["step_seconds"] = {{"median", base::median(seconds)}, {"least", *least}, {"most", *most}};
   json["phase_seconds"] = {{"forward", phases.forward},
                            {"backward", phases.backward},
                            {"optimizer", phases.optimizer},

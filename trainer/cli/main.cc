@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
@@ -353,12 +354,8 @@ class Stacks {
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     const char* node = std::getenv("SLURMD_NODENAME");
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    std::fputs(
-        watch::describe_run(directory_, base::printable(node != nullptr ? node : host), seconds_)
-            .c_str(),
-        stdout);
+    const std::string host = base::printable(node != nullptr ? node : base::host_name());
+    std::fputs(watch::describe_run(directory_, host, seconds_).c_str(), stdout);
     return 0;
   }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace regatta::trainer::contract {
@@ -107,11 +108,6 @@ std::string shown(std::string_view text) { return base::printable(text.substr(0,
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool has_control(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
 
 // A number of at most nine digits, and nothing else.
 std::optional<int> small_number(std::string_view text) {
@@ -287,7 +283,7 @@ void check_option(Table& table, const std::string& key, const std::string& optio
   const auto good = [](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_'; };
   if (name.size() < 4 || name.substr(0, 2) != "--" || !is_letter(name[2]) ||
       !std::all_of(name.begin(), name.end(), good) || option.size() > kMostTextBytes / 16 ||
-      has_control(option)) {
+      base::has_control(option)) {
     table.fail(key, "has '" + shown(option) +
                         "'; use long options, each --name or --name=value in one item, of at "
                         "most 4096 bytes and without control characters");
@@ -326,12 +322,12 @@ void read_options(Table& table, std::vector<std::string>* options) {
 void read_container(Table& table, SlurmContainer* container) {
   Table section = table.table("container");
   section.read("image", &container->image);
-  if (container->image.size() > 4096 || has_control(container->image)) {
+  if (container->image.size() > 4096 || base::has_control(container->image)) {
     section.fail("image", "use at most 4096 bytes and no control characters");
   }
   read_list(section, "mounts", &container->mounts);
   for (const std::string& mount : container->mounts) {
-    if (!mount.empty() && mount.size() <= 4096 && !has_control(mount) &&
+    if (!mount.empty() && mount.size() <= 4096 && !base::has_control(mount) &&
         mount.find(',') == std::string::npos) {
       continue;
     }
@@ -413,7 +409,7 @@ void read_switches(Table& table, std::string* switches) {
 // Before the token that the job is found by; where a site's plug-in reads comments.
 void read_comment(Table& table, std::string* comment) {
   table.read("comment", comment);
-  if (comment->size() > kMostWordBytes || has_control(*comment)) {
+  if (comment->size() > kMostWordBytes || base::has_control(*comment)) {
     table.fail("comment", "use at most " + std::to_string(kMostWordBytes) +
                               " bytes and no control characters");
   }

@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "trainer/data/unicode.h"
 
 namespace regatta::trainer::data {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\f\v";
-
-[[nodiscard]] std::string_view trim(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return line.substr(begin, line.find_last_not_of(kBlanks) - begin + 1);
-}
 
 constexpr std::array<std::string_view, 20> kTitles = {
     "Mr",  "Mrs", "Ms",  "Dr",  "St", "Prof", "Gen", "Col", "Capt", "Lt",
@@ -70,7 +65,7 @@ std::size_t last_document_break(std::string_view text) {
   while (end != std::string_view::npos) {
     const std::size_t before = end == 0 ? std::string_view::npos : text.rfind('\n', end - 1);
     const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
-    if (trim(text.substr(begin, end - begin)).empty()) return end + 1;
+    if (base::trimmed(text.substr(begin, end - begin), kBlanks).empty()) return end + 1;
     end = before;
   }
   return 0;
@@ -81,7 +76,7 @@ std::int64_t split_documents(std::string_view text, std::vector<std::string>& do
   std::string document;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = trim(text.substr(begin, end - begin));
+    const std::string_view line = base::trimmed(text.substr(begin, end - begin), kBlanks);
     begin = end + 1;
     if (!line.empty()) {
       if (!document.empty()) document.push_back('\n');
@@ -98,7 +93,7 @@ std::int64_t split_documents(std::string_view text, std::vector<std::string>& do
 void split_sentences(std::string_view line, std::vector<std::string_view>& sentences) {
   std::size_t begin = 0;
   const auto add = [&](std::size_t end) {
-    const std::string_view sentence = trim(line.substr(begin, end - begin));
+    const std::string_view sentence = base::trimmed(line.substr(begin, end - begin), kBlanks);
     if (!sentence.empty()) sentences.push_back(sentence);
     begin = end;
   };

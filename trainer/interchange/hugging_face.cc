@@ -17,10 +17,6 @@ constexpr char kEncoderPrefix[] = "bert.";
 constexpr char kPoolerPrefix[] = "bert.pooler.";
 constexpr double kInitializerRange = 0.02;  // as initial_weights draws
 
-bool starts_with(const std::string& text, const std::string& start) {
-  return text.rfind(start, 0) == 0;
-}
-
 // `text` with its end replaced, if it has that end.
 std::optional<std::string> with_other_end(const std::string& text, const std::string& end,
                                           const std::string& other) {
@@ -193,16 +189,16 @@ HuggingFaceConfig parse_config(const std::string& text, const std::string& sourc
 
 std::optional<std::string> exported_name(const std::string& tensor, HuggingFaceClass model) {
   if (model == HuggingFaceClass::ForPreTraining) return tensor;
-  if (!starts_with(tensor, kEncoderPrefix)) return std::nullopt;
+  if (!tensor.starts_with(kEncoderPrefix)) return std::nullopt;
   if (model == HuggingFaceClass::ForQuestionAnswering) {  // made with add_pooling_layer=False
-    return starts_with(tensor, kPoolerPrefix) ? std::nullopt : std::optional(tensor);
+    return tensor.starts_with(kPoolerPrefix) ? std::nullopt : std::optional(tensor);
   }
   return tensor.substr(sizeof kEncoderPrefix - 1);
 }
 
 std::vector<std::string> imported_names(const std::string& tensor) {
   std::vector<std::string> names{tensor};
-  if (starts_with(tensor, kEncoderPrefix)) {
+  if (tensor.starts_with(kEncoderPrefix)) {
     names.push_back(tensor.substr(sizeof kEncoderPrefix - 1));
   }
   for (std::size_t i = 0, count = names.size(); i < count; ++i) {

@@ -26,10 +26,6 @@ float truncated_normal(std::uint64_t seed, std::uint32_t element, std::uint32_t 
   }
 }
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 }  // namespace
 
 std::vector<float> initial_weights(const contract::TensorTable& table, std::uint64_t seed,
@@ -46,7 +42,7 @@ std::vector<float> initial_weights(const contract::TensorTable& table, std::uint
                                              static_cast<std::uint32_t>(index));
         }
       });
-    } else if (ends_with(tensor.name, "LayerNorm.weight")) {
+    } else if (tensor.name.ends_with("LayerNorm.weight")) {
       for (std::int64_t element = 0; element < tensor.size; ++element) values[element] = 1.0F;
     }
   }

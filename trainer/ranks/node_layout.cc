@@ -1,19 +1,20 @@
 #include "trainer/ranks/node_layout.h"
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <set>
 
 #include "base/error.h"
+#include "base/host.h"
 
 namespace regatta::trainer::ranks {
 
 HostName this_host_name() {
-  HostName name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) {
+  const std::string text = base::host_name();
+  if (text.empty()) {
     throw base::Error(base::Code::Operator, "this host's name cannot be read; set one");
   }
+  HostName name{};
+  text.copy(name.data(), name.size() - 1);
   return name;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/socket.h"
 #include "base/text.h"
@@ -66,11 +67,6 @@ bool is_host(std::string_view text) {
          std::all_of(text.begin(), text.end(), good);
 }
 
-bool is_digits(std::string_view text) {
-  return !text.empty() && text.size() <= 18 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // 64 of them, of hexadecimal digits.
 std::uint64_t first_bits(const std::string& hex) {
   std::uint64_t bits = 0;
@@ -117,7 +113,8 @@ std::optional<RankPlace> rank_place(const Variables& variables) {
   }
   // Batch scripts and shells of a job have SLURM_PROCID, too, but are no step.
   const char* step = variables("SLURM_STEP_ID");
-  if (step == nullptr || !is_digits(step) || std::stoll(step) >= kFirstSpecialStep) {
+  if (step == nullptr || !base::is_digits(step) || std::string_view(step).size() > 18 ||
+      std::stoll(step) >= kFirstSpecialStep) {
     return std::nullopt;
   }
   return place(variables, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "Slurm");

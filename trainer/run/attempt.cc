@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -50,12 +51,10 @@ contract::RunConfig complete_config(const AttemptContext& context, const data::D
 }
 
 // What Slurm calls the node that it started this rank on; else the machine's own name.
-std::string host_name(const ranks::Variables& variables) {
+std::string node_name(const ranks::Variables& variables) {
   const char* node = variables ? variables("SLURMD_NODENAME") : nullptr;
   if (node != nullptr && *node != '\0') return base::printable(node);
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return base::printable(host);
+  return base::printable(base::host_name());
 }
 
 std::string slurm_job(const ranks::Variables& variables) {
@@ -131,7 +130,7 @@ AttemptRunner::AttemptRunner(const AttemptContext& context)
       table_(contract::make_tensor_table(config_.model)),
       peak_flops_(peak_flops()),
       plan_(agreed_plan()),
-      hosts_(ranks::texts_of_ranks(context.group.host(), host_name(context.options.variables))),
+      hosts_(ranks::texts_of_ranks(context.group.host(), node_name(context.options.variables))),
       watchdog_(make_watchdog()),
       loop_(device_, communicator_, context.clock, config_, plan_,
             samples::stream_of(inputs_->training), loop_options()),
@@ -394,7 +393,7 @@ void AttemptRunner::announce() {
   record.process = getpid();
   const char* launcher = context_.options.variables(kLauncherVariable);
   if (launcher != nullptr) record.process = base::parse_integer(launcher).value_or(getpid());
-  record.host = host_name({});
+  record.host = base::printable(base::host_name());
   for (std::size_t rank = 0; rank < hosts_.size();
        rank += static_cast<std::size_t>(config_.ranks_per_node)) {
     record.hosts.push_back(hosts_[rank]);

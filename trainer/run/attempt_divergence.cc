@@ -1,6 +1,7 @@
 // What an attempt does about a step that diverged.
 #include "base/error.h"
 #include "base/log.h"
+#include "base/wording.h"
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/run/attempt.h"
 
@@ -68,9 +69,7 @@ contract::EndRecord AttemptRunner::diverged(const step::Diverged& error) {
                        record.rollbacks >= config_.max_rollbacks;
   record.message =
       std::string(error.what()) + ": training diverged" +
-      (is_last ? " after " + std::to_string(record.rollbacks) +
-                     (record.rollbacks == 1 ? " rollback" : " rollbacks") + " (max_rollbacks)"
-               : "") +
+      (is_last ? " after " + base::plural(record.rollbacks, "rollback") + " (max_rollbacks)" : "") +
       (record.checkpoint.empty() ? "; there is no checkpoint before it"
                                  : "; last good checkpoint: " + record.checkpoint) +
       "; lower optimizer.learning_rate" +

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/statistics.h"
+#include "base/wording.h"
 
 namespace regatta::trainer::step {
 namespace {
@@ -15,14 +17,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What a correction by work may leave of a step's time at least.
 constexpr double kLeastShare = 0.1;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 // The median of a distribution lies between the k-th smallest and the k-th largest of `count` draws
 // but for a probability of at most kDoubt; the largest such k, 0 for too few draws.
@@ -60,14 +54,6 @@ int middle_of(const contract::TensorTable& table, const topology::plan::Bucket& 
     border = i;
   }
   return border;
-}
-
-// "12.3 %"
-std::string percent(double share) {
-  const auto tenths = static_cast<long long>(std::llround(1000 * share));
-  const long long size = tenths < 0 ? -tenths : tenths;
-  return (tenths < 0 ? "-" : "") + std::to_string(size / 10) + "." + std::to_string(size % 10) +
-         " %";
 }
 
 // The share of the other's time that one saves.
@@ -187,8 +173,8 @@ void PlanTrial::measure_work() {
       }
     }
   }
-  usual_flops_ = median(flops);
-  seconds_per_flop_ = std::max(0.0, median(slopes));
+  usual_flops_ = base::median_or(flops, 0);
+  seconds_per_flop_ = std::max(0.0, base::median_or(slopes, 0));
 }
 
 // Of its steps in complete rounds, as if each had had the usual work.
@@ -211,8 +197,9 @@ PlanTrial::Ratio PlanTrial::ratio(std::size_t one, std::size_t other) const {
   }
   std::sort(ratios.begin(), ratios.end());
   const std::size_t rank = interval_rank(ratios.size());
-  if (rank == 0) return {median(ratios), 0, kInfinity};
-  return {median(ratios), ratios[rank - 1], ratios[ratios.size() - rank]};
+  const double median = base::median_or(ratios, 0);
+  if (rank == 0) return {median, 0, kInfinity};
+  return {median, ratios[rank - 1], ratios[ratios.size() - rank]};
 }
 
 bool PlanTrial::beats_first(const Ratio& ratio) const {
@@ -249,7 +236,7 @@ TrialResult PlanTrial::result() const {
   result.rounds = static_cast<int>(rounds_.size());
   result.steps = steps_;
   for (std::size_t cut = 0; cut < names_.size(); ++cut) {
-    result.seconds.push_back(median(times_of(cut)));
+    result.seconds.push_back(base::median_or(times_of(cut), 0));
   }
   // What came nearest to winning, where nothing did.
   std::optional<Ratio> nearest;
@@ -267,13 +254,13 @@ TrialResult PlanTrial::result() const {
   }
   result.noise = (nearest->high - nearest->low) / 2;
   if (winner_ == 0) {
-    result.why = first + " stays: no other cut was faster by " + percent(kLeastGain) +
-                 " and beyond the noise of " + percent(result.noise) + after;
+    result.why = first + " stays: no other cut was faster by " + base::percent(kLeastGain) +
+                 " and beyond the noise of " + base::percent(result.noise) + after;
   } else {
     result.gain = saved(nearest->median);
-    result.why = names_[winner_] + " takes " + percent(result.gain) + " less time than " + first +
-                 " (" + percent(saved(nearest->high)) + " to " + percent(saved(nearest->low)) +
-                 ")" + after;
+    result.why = names_[winner_] + " takes " + base::percent(result.gain) + " less time than " +
+                 first + " (" + base::percent(saved(nearest->high)) + " to " +
+                 base::percent(saved(nearest->low)) + ")" + after;
   }
   return result;
 }

@@ -9,7 +9,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -19,6 +18,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/socket.h"
 #include "base/text.h"
@@ -42,11 +42,7 @@ double grace_seconds(const WatchdogOptions& options) { return options.silence_se
 
 // Of this machine, as long as it runs. A number and not a name, because all have to agree on it.
 std::uint64_t machine_id() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  const std::string hex = base::digest_of(std::string(name) + "\n" + boot);
+  const std::string hex = base::digest_of(base::host_name() + "\n" + base::boot_id());
   std::uint64_t id = 0;
   std::from_chars(hex.data(), hex.data() + 16, id, 16);
   return id;

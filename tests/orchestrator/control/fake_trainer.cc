@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/text.h"
 #include "trainer/contract/exit_code.h"
 #include "trainer/contract/journal.h"
@@ -130,9 +131,7 @@ class FakeTrainer {
     record.execution = name.execution;
     record.epoch = fence.epoch();
     record.process = ::getpid();
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    record.host = host;
+    record.host = base::host_name();
     record.steps = config_.steps;
     record.batch_size = config_.batch_size;
     record.first_step = first;

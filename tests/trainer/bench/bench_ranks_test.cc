@@ -83,11 +83,6 @@ TEST(BenchShape, TheDefaultOverlapModelHasFewEmbeddingsAndManyBuckets) {
   EXPECT_THROW((void)bench::bench_shape("enormous"), base::Error);
 }
 
-TEST(Median, OfOddAndEvenCounts) {
-  EXPECT_EQ(bench::median_of({3, 1, 2}), 2);
-  EXPECT_EQ(bench::median_of({4, 1, 2, 3}), 2.5);
-}
-
 // The real command, in a directory with a table of short samples.
 class BenchCommand : public testing::Test {
  protected:
