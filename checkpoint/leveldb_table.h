@@ -1,6 +1,6 @@
 // Reading sorted tables in LevelDB's format (https://github.com/google/leveldb,
-// doc/table_format.md), as TensorFlow 1 writes its .index files: bytewise order, no internal keys.
-// README.md beside this file gives the bytes.
+// its table format), as TensorFlow 1 writes its .index files: bytewise order, no internal keys.
+// docs/formats/checkpoint.md gives the bytes.
 #pragma once
 
 #include <cstdint>

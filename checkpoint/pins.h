@@ -1,5 +1,5 @@
 // What keeps a checkpoint from being removed: pins, which stay until taken away, and reading marks,
-// which end by themselves. Layout: README.md.
+// which end by themselves. Layout: docs/formats/checkpoint.md.
 #pragma once
 
 #include <map>

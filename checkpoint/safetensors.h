@@ -1,5 +1,5 @@
 // Reading and writing .safetensors files: https://github.com/huggingface/safetensors, "Format".
-// README.md beside this file gives the bytes.
+// docs/formats/checkpoint.md gives the bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The checkpoints of one run: a directory of directories. README.md gives layout and order of
-// writes.
+// The checkpoints of one run: a directory of directories. docs/formats/checkpoint.md gives layout
+// and order of writes.
 #pragma once
 
 #include <cstdint>

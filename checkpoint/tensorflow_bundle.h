@@ -1,5 +1,5 @@
 // Reading TensorFlow 1 checkpoints: PREFIX.index and PREFIX.data-00000-of-00001, …
-// README.md beside this file gives the bytes.
+// docs/formats/checkpoint.md gives the bytes.
 #pragma once
 
 #include <cstddef>

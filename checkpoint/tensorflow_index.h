@@ -1,6 +1,6 @@
 // The .index file of a TensorFlow 1 checkpoint (a "tensor bundle"): which tensors there are, and
-// where in which data file. A table of LevelDB's whose values are protocol buffers; README.md
-// beside this file gives the bytes.
+// where in which data file. A table of LevelDB's whose values are protocol
+// buffers; docs/formats/checkpoint.md gives the bytes.
 #pragma once
 
 #include <cstdint>

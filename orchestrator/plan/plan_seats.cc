@@ -112,8 +112,8 @@ std::vector<topology::plan::Seat> seats_of(const Graph& machines,
                                            const std::vector<VertexIndex>& nodes,
                                            int ranks_per_node) {
   const topology::graph::Paths paths(machines);
-  const topology::doctor::Patient patient{machines};
-  const topology::doctor::ClusterView view(patient);
+  const topology::doctor::Subject subject{machines};
+  const topology::doctor::ClusterView view(subject);
   const auto links = topology::graph::links_by_vertex(machines);
   std::map<std::string, std::vector<std::string>> known;  // NICs of nodes by their shape
   std::vector<topology::plan::Seat> seats;

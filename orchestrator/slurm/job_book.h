@@ -39,8 +39,8 @@ class JobBook {
   explicit JobBook(bool accounting) : accounting_(accounting) {}
   void set_accounting(bool accounting) { accounting_ = accounting; }
 
-  // A job that sbatch has just told, or a token that somebody asks for: from now on the answers
-  // below are about it, too. id: its job's; empty: not known.
+  // A job that sbatch has just submitted, or a token that somebody asks for: from now on the
+  // answers below are about it, too. id: its job's; empty: not known.
   void expect(const std::string& token, const std::string& id, double now);
   void forget(const std::string& token);
 

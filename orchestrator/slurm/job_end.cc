@@ -169,7 +169,7 @@ runs::ProcessReport node_failure(const JobRow& job, const Clues& clues) {
   std::vector<std::string> lost = clues.lost_nodes;
   if (job.failed_node) add_nodes(*job.failed_node, &lost);
   if (lost.empty()) {
-    // Slurm tells which only from 24.11 on, but a job of one node had no other.
+    // Slurm shows which only from 24.11 on, but a job of one node had no other.
     std::vector<std::string> all;
     add_nodes(job.nodes.value_or(""), &all);
     if (all.size() == 1) lost = std::move(all);
@@ -242,7 +242,7 @@ std::optional<runs::ProcessReport> told_by_state(const JobRow& job, const Clues&
   }
 }
 
-// slurmd could not enter the job's directory or open its output: Slurm tells a "signal" of its own.
+// slurmd could not enter the job's directory or open its output: Slurm shows a "signal" of its own.
 constexpr int kNoOutputSignal = 53;
 
 bool could_not_be_launched(const JobRow& job) {
@@ -259,7 +259,7 @@ bool is_deliberate(int code) {
                      [code](ExitCode one) { return code == static_cast<int>(one); });
 }
 
-// squeue shows no exit codes: there only the script tells.
+// squeue shows no exit codes: there only the script knows.
 std::optional<ExitStatus> exit_of(const JobRow& job, const Clues& clues) {
   if (job.exit) return job.exit;
   if (job.state.base == JobBase::Completed) return ExitStatus{};
@@ -299,7 +299,7 @@ std::optional<runs::ProcessReport> told_by_log(const JobRow& job, const Clues& c
   return std::nullopt;
 }
 
-// bash tells a child's signal as 128 and more, and sacct (22.05) takes 128 off again: these codes
+// bash reports a child's signal as 128 and more, and sacct (22.05) takes 128 off again: these codes
 // are nobody else's.
 std::optional<int> signal_of(int code) {
   constexpr int kShellOffset = 128;

@@ -1,5 +1,5 @@
-// Why a job waits and how it ended, told from Slurm's row and, where that says too little, from the
-// end of the job's log. Pure. README.md beside this file tells what Slurm shows of each trouble.
+// Why a job waits and how it ended, derived from Slurm's row and, where that says too little, from
+// the end of the job's log. Pure. docs/slurm.md has what Slurm shows of each trouble.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace regatta::orchestrator::slurm {
 // start is told), and of the ranks' log as much as there is.
 [[nodiscard]] std::string job_log(std::string_view script_output, std::string_view ranks_log);
 
-// Whether the log tells more than the row: of ends, and of jobs that Slurm keeps back.
+// Whether the log says more than the row: of ends, and of jobs that Slurm keeps back.
 [[nodiscard]] bool needs_log(const JobRow& job);
 
 // For jobs of phase() Waiting, Running or Ending, and Ended (or ended in accounting). `log` may be

@@ -191,7 +191,7 @@ std::string why_no_node(const NodeSnapshot& nodes,
   for (const std::string& option : wanted.options) {
     if (option.rfind("--tmp", 0) != 0) continue;
     return "slurm.options asks for temporary disk (" + base::printable(option) +
-           "), and no node has so much; `scontrol show nodes` tells it as TmpDisk";
+           "), and no node has so much; `scontrol show nodes` shows it as TmpDisk";
   }
   return "";
 }

@@ -50,7 +50,7 @@ class NodeTable {
 };
 
 // Names of the nodes that may be given a run that asks for this: up, not drained, in its partition,
-// with its feature, not excluded by itself. Nothing where that cannot be told: a constraint of
+// with its feature, not excluded by itself. Nothing where that is unknown: a constraint of
 // several features.
 [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
     const NodeSnapshot& nodes, const trainer::contract::SlurmResources& wanted);
@@ -58,8 +58,8 @@ class NodeTable {
 // Names of the nodes that Slurm shows as down or not responding.
 [[nodiscard]] std::vector<std::string> dead_nodes(const NodeSnapshot& nodes);
 
-// What in the request no node of its partition has, or which of its own wishes leaves too few, for
-// people; empty where nothing stands out. Of the default partition all nodes count.
+// What in the request no node of its partition has, or which of its own constraints leaves too few,
+// for people; empty where nothing stands out. Of the default partition all nodes count.
 [[nodiscard]] std::string why_no_node(const NodeSnapshot& nodes,
                                       const trainer::contract::SlurmResources& wanted);
 

@@ -1,5 +1,5 @@
 // Why a job waits: Slurm's one word, for people. Words after the manual page of squeue (JOB REASON
-// CODES) and the table of reasons of releases 22.05 to 25.11, some 190; unknown ones are told as
+// CODES) and the table of reasons of releases 22.05 to 25.11, some 190; unknown ones are shown as
 // such.
 #pragma once
 

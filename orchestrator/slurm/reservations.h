@@ -1,4 +1,4 @@
-// Reservations of nodes, as Slurm tells them. Pure.
+// Reservations of nodes, as Slurm lists them. Pure.
 #pragma once
 
 #include <string>

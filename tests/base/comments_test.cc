@@ -14,7 +14,7 @@ namespace {
 
 const Path kSource = REGATTA_SOURCE_DIR;
 // Whose C++ comments are checked.
-const char* const kFolders[] = {"base", "orchestrator"};
+const char* const kFolders[] = {"base", "topology", "checkpoint", "orchestrator"};
 // Whose CMake files are.
 const char* const kBuilt[] = {"base",    "checkpoint",   "cmake", "topology",
                               "trainer", "orchestrator", "tests"};
@@ -50,7 +50,8 @@ std::string comments_of(const Path& path) {
 // "" when it is there; from the root, a layer or the file's own folder.
 std::string missing_file(const Path& folder, const std::string& named) {
   if (named.rfind("linux/", 0) == 0) return "";  // the kernel's
-  for (const Path& from : {kSource, kSource / "orchestrator", kSource / "trainer", folder}) {
+  for (const Path& from :
+       {kSource, kSource / "orchestrator", kSource / "trainer", kSource / "topology", folder}) {
     if (std::filesystem::exists(from / named)) return "";
   }
   return named;

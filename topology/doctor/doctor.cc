@@ -34,8 +34,8 @@ void set_severity(graph::Finding* finding, const char* id, graph::Severity sever
   finding->severity = severity;
 }
 
-std::vector<graph::Finding> diagnose(const Patient& patient) {
-  const ClusterView view(patient);
+std::vector<graph::Finding> diagnose(const Subject& subject) {
+  const ClusterView view(subject);
   std::vector<graph::Finding> all;
   for (const Check& check : all_checks()) {
     for (graph::Finding& finding : check.look(view)) {

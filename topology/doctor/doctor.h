@@ -37,7 +37,8 @@ struct TopologyFile {
   std::vector<Cpu> cpus;
 };
 
-struct Patient {
+// What is examined: a graph and what else is known of its machines.
+struct Subject {
   const graph::Graph& graph;
   std::vector<Setting> environment{};
   std::vector<HostState> hosts{};
@@ -56,6 +57,6 @@ struct CheckInfo {
 
 // Worst first, then by id and subject. One finding for one cause, whatever number of devices shows
 // it. Devices of which too little is known give none.
-[[nodiscard]] std::vector<graph::Finding> diagnose(const Patient& patient);
+[[nodiscard]] std::vector<graph::Finding> diagnose(const Subject& subject);
 
 }  // namespace regatta::topology::doctor

@@ -101,7 +101,7 @@ constexpr Leftover kLeftovers[] = {
 
 std::vector<graph::Finding> look_at_leftovers(const ClusterView& view) {
   std::vector<graph::Finding> findings;
-  for (const Setting& setting : view.patient().environment) {
+  for (const Setting& setting : view.subject().environment) {
     for (const Leftover& row : kLeftovers) {
       if (setting.name != row.name || !same(setting.value, row.value)) continue;
       graph::Finding finding = of_setting(setting, row.words);
@@ -150,7 +150,7 @@ void advise_on_algorithms(const std::string& value, graph::Finding* finding) {
 
 std::vector<graph::Finding> look_at_forced(const ClusterView& view) {
   std::vector<graph::Finding> findings;
-  for (const Setting& setting : view.patient().environment) {
+  for (const Setting& setting : view.subject().environment) {
     for (const Forced& row : kForced) {
       if (setting.name != row.name || setting.value.empty()) continue;
       graph::Finding finding = of_setting(setting, row.words);
@@ -313,7 +313,7 @@ std::vector<std::string> known_variables() {
 std::vector<graph::Finding> look_at_unknown(const ClusterView& view) {
   std::vector<graph::Finding> findings;
   const std::vector<std::string> known = known_variables();
-  for (const Setting& setting : view.patient().environment) {
+  for (const Setting& setting : view.subject().environment) {
     if (setting.name.rfind(kPrefix, 0) != 0) continue;
     const std::string name = setting.name.substr(kPrefix.size());
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -358,7 +358,7 @@ std::vector<Check> environment_checks() {
         "it switches off what makes collectives fast", "remove the variable"},
        look_at_leftovers},
       {{"env.unknown", graph::Severity::Note, "a variable of NCCL looks mistyped",
-        "NCCL ignores what it does not know, without a word", "correct the name"},
+        "NCCL ignores what it does not know, without a message", "correct the name"},
        look_at_unknown},
       {{"env.visible_devices", graph::Severity::Error, "CUDA_VISIBLE_DEVICES hides GPUs by mistake",
         "CUDA ignores a wrong entry and all that follow it",

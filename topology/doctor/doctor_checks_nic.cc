@@ -26,7 +26,7 @@ bool has_one_lane(const ClusterView& view, graph::VertexIndex nic) {
 }
 
 // By its speed alone only a port that is known to be InfiniBand's: others are 10 GbE by nature, and
-// NCCL's XML, which names no link layer, gives 10,000 to what has told it nothing.
+// NCCL's XML, which names no link layer, gives 10,000 where it knows nothing.
 bool is_narrow(const ClusterView& view, graph::VertexIndex nic) {
   const double speed = view.nic_speed(nic);
   return has_one_lane(view, nic) || (view.text(nic, graph::key::kLinkLayer) == "InfiniBand" &&
@@ -155,7 +155,7 @@ std::vector<graph::Finding> look_at_generations(const ClusterView& view) {
 
 struct Counter {
   const char* name;
-  std::int64_t most;  // thresholds of infiniband-diags, which tell noise from trouble
+  std::int64_t most;  // thresholds of infiniband-diags, which separate noise from faults
 };
 constexpr Counter kCounters[] = {{"symbol_error", 10},
                                  {"link_error_recovery", 10},
@@ -181,8 +181,8 @@ std::vector<graph::Finding> look_at_errors(const ClusterView& view) {
   });
 }
 
-// Cables of InfiniBand that came up narrow, but for those of ports that are told already.
-void add_narrow_cables(const ClusterView& view, const std::set<graph::VertexIndex>& told,
+// Cables of InfiniBand that came up narrow, but for those of ports that are reported already.
+void add_narrow_cables(const ClusterView& view, const std::set<graph::VertexIndex>& reported,
                        Cases* cases) {
   const auto& links = view.graph().links();
   for (std::uint32_t i = 0; i < links.size(); ++i) {
@@ -191,7 +191,7 @@ void add_narrow_cables(const ClusterView& view, const std::set<graph::VertexInde
         view.kind(links[i].a) == graph::Kind::FabricSwitch ? links[i].a : links[i].b;
     const graph::VertexIndex root = view.fabric_of(end);
     if (root == graph::kNoVertex || view.text(root, graph::key::kLinkLayer) == "Ethernet") continue;
-    if (told.count(view.other_end(i, end)) != 0) continue;
+    if (reported.count(view.other_end(i, end)) != 0) continue;
     for (const Cable& cable : view.cables(i)) {
       const double speed = cable.gb_per_s * 8000;
       if (!cable.one_lane && speed > kSlowestUsual) continue;
@@ -202,19 +202,19 @@ void add_narrow_cables(const ClusterView& view, const std::set<graph::VertexInde
 
 std::vector<graph::Finding> look_at_narrow(const ClusterView& view) {
   Cases cases(view);
-  std::set<graph::VertexIndex> told;
+  std::set<graph::VertexIndex> reported;
   for (const SlowPort& port : slow_ports(view)) {
-    if (port.older) told.insert(port.nic);
+    if (port.older) reported.insert(port.nic);
   }
   for (const NodeView& node : view.nodes()) {
     for (const graph::VertexIndex nic : node.nics) {
-      if (!is_narrow(view, nic) || is_down(view, nic) || !told.insert(nic).second) continue;
+      if (!is_narrow(view, nic) || is_down(view, nic) || !reported.insert(nic).second) continue;
       cases.add("port", {nic,
                          {view.id(nic) + " " + graph::key::kSpeed,
                           figure(view.nic_speed(nic) / 1000) + " Gbit/s"}});
     }
   }
-  add_narrow_cables(view, told, &cases);
+  add_narrow_cables(view, reported, &cases);
   return cases.findings([](const std::string& who, const std::string& cause) {
     return who + ": a " + cause + " came up with one lane, or at the lowest speed there is";
   });
@@ -231,7 +231,7 @@ std::optional<graph::Evidence> why_no_gdr(const ClusterView& view, const NodeVie
   const std::string way = view.text(node.vertex, graph::key::kPeerMemory);
   if (way == "none")
     return graph::Evidence{view.id(node.vertex) + " " + graph::key::kPeerMemory, way};
-  for (const HostState& host : view.patient().hosts) {
+  for (const HostState& host : view.subject().hosts) {
     if (host.node != view.id(node.vertex) || !host.modules || host.dma_buf) continue;
     if (view.integer(node.vertex, "peermem") == 1) continue;
     const bool loaded =

@@ -34,7 +34,7 @@ bool overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
 
 // CPUs that jobs may use on a node; empty: not known.
 std::string allowed_cpus(const ClusterView& view, const NodeView& node) {
-  for (const HostState& host : view.patient().hosts) {
+  for (const HostState& host : view.subject().hosts) {
     if (host.node == view.id(node.vertex) && host.cpuset) return *host.cpuset;
   }
   return view.text(node.vertex, "cpus_allowed");
@@ -201,9 +201,9 @@ graph::Finding of_file(const TopologyFile& file, std::string words, graph::Evide
 }
 
 std::vector<graph::Finding> look_at_file_sizes(const ClusterView& view) {
-  constexpr std::size_t kMost = 256;  // NCCL 2.28: MAX_NODES of src/graph/xml.h
+  constexpr std::size_t kMost = 256;  // NCCL 2.28: MAX_NODES of its xml.h
   std::vector<graph::Finding> findings;
-  for (const TopologyFile& file : view.patient().topology_files) {
+  for (const TopologyFile& file : view.subject().topology_files) {
     if (file.elements <= kMost) continue;
     findings.push_back(of_file(
         file, "has more elements than NCCL reads",
@@ -214,14 +214,14 @@ std::vector<graph::Finding> look_at_file_sizes(const ClusterView& view) {
 
 std::vector<graph::Finding> look_at_file_devices(const ClusterView& view) {
   std::vector<graph::Finding> findings;
-  for (const TopologyFile& file : view.patient().topology_files) {
+  for (const TopologyFile& file : view.subject().topology_files) {
     for (const NodeView& node : view.nodes()) {
       if (!file.node.empty() && file.node != view.id(node.vertex)) continue;
       std::set<std::string> there;
       for (const auto* devices : {&node.gpus, &node.nics}) {
         for (const graph::VertexIndex device : *devices) {
           // What the file itself says of its devices proves nothing.
-          const graph::Graph& graph = view.patient().graph;
+          const graph::Graph& graph = view.subject().graph;
           for (const graph::Fact& fact : graph.vertex(device).facts) {
             if (fact.key != graph::key::kBusId || graph.sources()[fact.source].place == file.path)
               continue;
@@ -248,7 +248,7 @@ std::vector<graph::Finding> look_at_file_devices(const ClusterView& view) {
 
 std::vector<graph::Finding> look_at_file_masks(const ClusterView& view) {
   std::vector<graph::Finding> findings;
-  for (const TopologyFile& file : view.patient().topology_files) {
+  for (const TopologyFile& file : view.subject().topology_files) {
     std::map<std::string, std::string> seen;
     for (const TopologyFile::Cpu& cpu : file.cpus) {
       if (cpu.affinity.empty()) continue;

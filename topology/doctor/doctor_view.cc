@@ -97,7 +97,7 @@ const char* name_of(Reach reach) {
   return kReaches[static_cast<std::size_t>(reach)];
 }
 
-ClusterView::ClusterView(const Patient& patient) : patient_(patient) {
+ClusterView::ClusterView(const Subject& subject) : subject_(subject) {
   const auto& vertices = graph().vertices();
   std::vector<std::uint32_t> node_number(vertices.size(), graph::kNoVertex);
   std::vector<graph::VertexIndex> in_order(vertices.size());
@@ -309,7 +309,7 @@ std::optional<double> ClusterView::bottleneck_gb_per_s(graph::VertexIndex a,
 bool ClusterView::is_flat(const NodeView& node) const {
   if (node.gpus.size() < 2 || node.nics.empty()) return false;
   if (!node.bridges.empty() || node.numas.size() > 1) return false;
-  for (const TopologyFile& file : patient_.topology_files) {
+  for (const TopologyFile& file : subject_.topology_files) {
     if (file.node.empty() || file.node == id(node.vertex)) return false;
   }
   if (setting("NCCL_TOPO_FILE") != nullptr) return false;
@@ -321,7 +321,7 @@ bool ClusterView::is_flat(const NodeView& node) const {
 }
 
 const Setting* ClusterView::setting(const char* name) const {
-  for (const Setting& each : patient_.environment) {
+  for (const Setting& each : subject_.environment) {
     if (each.name == name) return &each;
   }
   return nullptr;

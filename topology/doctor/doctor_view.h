@@ -23,7 +23,7 @@ enum class Reach : std::uint8_t { SameSwitch, Chip, SameNuma, OtherNuma, Unknown
 struct Cable {
   // "switch:0x… port 35 – switch:0x… port 32"; the ids alone where no source numbers ports.
   std::string ends;
-  std::string rate;  // "4xDDR"; empty: not told
+  std::string rate;  // "4xDDR"; empty: not known
   double gb_per_s = 0;
   bool one_lane = false;
 };
@@ -31,10 +31,10 @@ struct Cable {
 // The graph, indexed once for all checks.
 class ClusterView {
  public:
-  explicit ClusterView(const Patient& patient);
+  explicit ClusterView(const Subject& subject);
 
-  [[nodiscard]] const Patient& patient() const { return patient_; }
-  [[nodiscard]] const graph::Graph& graph() const { return patient_.graph; }
+  [[nodiscard]] const Subject& subject() const { return subject_; }
+  [[nodiscard]] const graph::Graph& graph() const { return subject_.graph; }
   [[nodiscard]] const std::vector<NodeView>& nodes() const { return nodes_; }
   [[nodiscard]] const std::string& id(graph::VertexIndex vertex) const {
     return graph().vertex(vertex).id;
@@ -86,7 +86,7 @@ class ClusterView {
  private:
   [[nodiscard]] Reach path_reach(graph::VertexIndex from, graph::VertexIndex to) const;
 
-  const Patient& patient_;
+  const Subject& subject_;
   std::vector<NodeView> nodes_;
   std::vector<std::uint32_t> first_link_, links_;  // of vertex v: first_link_[v] to [v + 1]
 };

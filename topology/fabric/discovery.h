@@ -37,7 +37,7 @@ struct Discovery {
   std::vector<DiscoveredDevice> devices;
   std::map<std::string, std::size_t, std::less<>> by_key;  // "S-…", "H-…" → devices
   bool one_device_per_port = false;  // as in lists of ports, where adapters have no GUID
-  std::size_t unanswered = 0;        // lines that tell of a device that did not answer
+  std::size_t unanswered = 0;        // lines about a device that did not answer
   std::size_t first_unanswered = 0;  // the line of the first of them
 };
 

@@ -1,5 +1,5 @@
-// What looks wrong in a discovered fabric. Nobody tells what was planned, so the fabric is compared
-// with itself: what most leaves or most cables have is what the others are held against.
+// What looks wrong in a discovered fabric. The planned cabling is unknown, so the fabric is
+// compared with itself: what most leaves or most cables have is what the others are held against.
 #pragma once
 
 #include <vector>

@@ -26,7 +26,7 @@ namespace regatta::topology::fabric {
 //
 // Throws Code::User "PLACE:LINE: …" for what is not of the form, and for a discovery that saw
 // nothing but the adapter it started from or that is cut off: every cable must be there from both
-// ends. With `findings`, two things are left out instead, counted and told there
+// ends. With `findings`, two things are left out instead, and counted there
 // ("reading.skipped"): aggregation nodes without a block of their own, and ibnetdiscover's messages
 // of devices that did not answer ("umad … bad status").
 [[nodiscard]] graph::Graph read_ibnetdiscover(std::string_view text, const std::string& place,

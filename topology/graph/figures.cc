@@ -127,7 +127,7 @@ std::optional<NetworkRate> network_rate(std::string_view name) {
 }
 
 double socket_gb_per_s(std::string_view vendor) {
-  // NCCL 2.28, src/graph/topo.h: AMD 16, Intel since Sapphire Rapids 22, Arm 6.
+  // NCCL 2.28, topo.h: AMD 16, Intel since Sapphire Rapids 22, Arm 6.
   if (vendor == "AuthenticAMD") return 16;
   if (vendor == "GenuineIntel") return 22;
   return 6;

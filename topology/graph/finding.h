@@ -21,7 +21,7 @@ struct Finding {
   std::string subject;  // a vertex's id, a variable, a file
   std::string words;    // one sentence: what is wrong
   std::vector<Evidence> evidence;
-  std::optional<double> cost_gb_per_s;      // bandwidth that is lost, as far as a model tells
+  std::optional<double> cost_gb_per_s;      // bandwidth that is lost, as far as a model knows
   std::optional<double> cost_milliseconds;  // time per step that is lost, likewise
   std::string remedy;                       // exactly what to do
 };

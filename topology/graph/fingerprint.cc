@@ -1,6 +1,6 @@
 // The fingerprint of a graph: every vertex gets a colour from what it is, then again and again from
 // the colours around it (Weisfeiler and Leman), and the sorted colours are digested. Graphs that
-// this cannot tell apart are alike for every purpose here.
+// this cannot distinguish are alike for every purpose here.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace regatta::topology::graph {
 namespace {
 
-// Farther apart than this, two parts of a machine do not tell each other apart.
+// Farther apart than this, two parts of a machine are not distinguished by each other.
 constexpr int kRounds = 6;
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {

@@ -313,7 +313,7 @@ class Graph::Merge {
     }
   }
 
-  // The NIC with this GUID and port. A fabric often knows adapters of which nobody told it the
+  // The NIC with this GUID and port. A fabric often knows adapters of which it does not know the
   // host, or by names that the host does not use; the name that the host gives is kept.
   VertexIndex guid_twin_of(const Vertex& theirs, VertexIndex parent) {
     const auto found = into_.nics_by_guid_.find(text_of(from_, theirs.facts, key::kGuid));
@@ -333,9 +333,9 @@ class Graph::Merge {
   }
 
   // Whether a NIC with the GUID of `theirs` can be the same port. NCCL's dumps give all ports of an
-  // adapter its one GUID; what does not tell its port is the adapter's first one.
+  // adapter its one GUID; what does not name its port is the adapter's first one.
   bool is_port_of(const Vertex& theirs, VertexIndex node, VertexIndex own) const {
-    if (taken_nics_.count(own) != 0) return false;  // one graph does not tell a device twice
+    if (taken_nics_.count(own) != 0) return false;  // one graph does not list a device twice
     const VertexIndex own_node = into_.node_of(own);
     if (node != kNoVertex && own_node != kNoVertex && node != own_node) return false;
     const std::string bus = text_of(from_, theirs.facts, key::kBusId);

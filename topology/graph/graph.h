@@ -185,7 +185,7 @@ class Graph {
   // ids differ (nvidia-smi's matrix knows no bus ids): the one with the bus id keeps its id. NICs
   // with one GUID and port (of two graphs; without a port: the first one) are the same, too, when
   // they are of one node or the node of one of them is not known. What the two disagree on stays as
-  // facts of both; check_graph() tells.
+  // facts of both; check_graph() reports it.
   void merge(const Graph& other);
 
   // Children in order of id.
@@ -228,7 +228,7 @@ class Graph {
 // ends in the same cluster: id "graph.conflict" or "graph.shape".
 [[nodiscard]] std::vector<Finding> check_graph(const Graph& graph);
 
-// graph.json (README.md, "Formats"). parse throws Code::User naming `source` and what is wrong.
+// graph.json (docs/formats/topology.md). parse throws Code::User naming `source` and what is wrong.
 [[nodiscard]] std::string to_json(const Graph& graph);
 [[nodiscard]] Graph parse_graph(const std::string& text, const std::string& source);
 

@@ -1,4 +1,4 @@
-// graph.json; the format is in README.md.
+// graph.json; docs/formats/topology.md has the format.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -33,7 +33,7 @@ struct CpuModel {
 // Between two sockets or NUMA domains; nothing for a CPU that NCCL does not know.
 [[nodiscard]] std::optional<double> smp_gb_per_s(const CpuModel& cpu);
 
-// A port; NCCL takes 10 Gbit/s for one that does not tell.
+// A port; NCCL takes 10 Gbit/s for one of unknown speed.
 [[nodiscard]] double nic_gb_per_s(std::int64_t mbit_per_s);
 
 }  // namespace regatta::topology::graph

@@ -39,16 +39,16 @@ struct Path {
   // The narrowest part, one direction, a NIC's port included; nothing where some part is not known.
   std::optional<double> gb_per_s;
   std::optional<std::int64_t> nvlinks;  // of the narrowest part, of an NVLink path
-  std::vector<VertexIndex> via;         // from a to b; only these where a matrix told the type
+  std::vector<VertexIndex> via;         // from a to b; only these where a matrix gave the type
 };
 
 // Whether an NVSwitch stands for the switches of its node because some source could not name them,
-// while another one has: then its links are theirs, told twice.
+// while another one has: then its links are theirs, listed twice.
 [[nodiscard]] bool is_stand_in(const Graph& graph, VertexIndex nvswitch);
 
 // Finds paths in a graph, which must live as long. The way with the best type counts, then with the
 // fewest steps. Where the PCIe bridges or the NUMA domain of a device are not known, nvidia-smi's
-// matrix (a path fact) tells the type of what is no NVLink; without one, devices below one NUMA
+// matrix (a path fact) gives the type of what is no NVLink; without one, devices below one NUMA
 // domain meet at the CPU.
 class Paths {
  public:

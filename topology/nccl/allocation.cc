@@ -17,7 +17,7 @@ namespace {
 class Surveyor {
  public:
   Surveyor(const graph::Graph& graph, int ranks_per_node)
-      : patient_{graph}, view_(patient_), paths_(graph), ranks_(ranks_per_node) {
+      : subject_{graph}, view_(subject_), paths_(graph), ranks_(ranks_per_node) {
     allocation_.ranks_per_node = ranks_per_node;
   }
 
@@ -26,10 +26,10 @@ class Surveyor {
       throw base::Error(base::Code::User, "an allocation has at least one node and one rank on it");
     }
     allocation_.nodes = static_cast<int>(nodes.size());
-    const auto links = graph::links_by_vertex(patient_.graph);
+    const auto links = graph::links_by_vertex(subject_.graph);
     for (const graph::VertexIndex node : nodes) {
       // What one node has shown, another one just like it would only show again.
-      const bool is_new = shapes_.insert(graph::shape_of(patient_.graph, node, links)).second;
+      const bool is_new = shapes_.insert(graph::shape_of(subject_.graph, node, links)).second;
       take_node(node, is_new);
     }
     join_domains();
@@ -190,7 +190,7 @@ class Surveyor {
     allocation_.nics *= in_each;
   }
 
-  doctor::Patient patient_;
+  doctor::Subject subject_;
   doctor::ClusterView view_;
   graph::Paths paths_;
   int ranks_;

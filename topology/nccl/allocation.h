@@ -13,7 +13,7 @@ namespace regatta::topology::nccl {
 // slowest figure counts. NICs are those that are nearest to some GPU. That SHARP may be used is for
 // the caller to say.
 //
-// Throws Code::User for what the cost model needs and the graph does not tell: too few GPUs, a
+// Throws Code::User for what the cost model needs and the graph does not have: too few GPUs, a
 // compute capability, bandwidths, NICs where there are several nodes.
 [[nodiscard]] Allocation allocation_of(const graph::Graph& graph,
                                        const std::vector<graph::VertexIndex>& nodes,

@@ -40,7 +40,8 @@ struct Allocation {
 
   bool plain_tree = false;  // the search found no balanced or split tree (pattern 3)
 
-  // Where a graph dump tells them; else CostModel searches in the simple way of its constructor.
+  // From a graph dump, where there is one; else CostModel searches in the simple way of its
+  // constructor.
   std::optional<NcclChannels> ring, tree, nvls;
 };
 
@@ -70,7 +71,7 @@ class CostModel {
   // Throws Code::User for an allocation that cannot be: no ranks, no bandwidth, several nodes
   // without NICs, or more ranks than kMostRanks.
   //
-  // Channels that are not told are found as NCCL's search finds them on machines without
+  // Channels that are not given are found as NCCL's search finds them on machines without
   // bottlenecks: the speed from its list that gives the most in all, as many channels as the GPU's
   // links (and the NICs) carry at it, doubled where NCCL doubles them.
   //

@@ -46,7 +46,7 @@ struct RawRow {
   std::optional<Measured> out_of_place, in_place;
 };
 
-// What both forms tell, before it is judged.
+// What both forms contain, before it is judged.
 struct RawLog {
   std::vector<RawRow> rows;
   std::string program;
@@ -237,7 +237,7 @@ class TextReader {
       }
       Measured measured = {number(words, i), number(words, i + 1), number(words, i + 2), 0};
       // Old versions print the largest difference ("error"), new ones how many values are wrong;
-      // without a check both print N/A. A number is proof of the check where no line tells of it.
+      // without a check both print N/A. A number is proof of the check where no line says so.
       if (words[i + 3] != "N/A") {
         const double value = number(words, i + 3);
         if (columns_[i + 3] != "error") measured.wrong = value;

@@ -25,10 +25,10 @@ struct NcclTestRow {
 struct NcclTestLog {
   std::optional<Collective> collective;  // nothing for what NCCL does not tune: alltoall, sendrecv
   std::string program;                   // "all_reduce_perf"; "" where the log does not say
-  int nccl_version = 0;                  // 22602 for 2.26.2; 0: not told
-  int ranks = 0;                         // 0: neither told nor to be reckoned
+  int nccl_version = 0;                  // 22602 for 2.26.2; 0: not in the log
+  int ranks = 0;                         // 0: neither in the log nor derivable
   int nodes = 0;                         // 0: the log lists not all of its devices
-  std::string gpu_model;                 // "" where not told
+  std::string gpu_model;                 // "" where the log has none
   // What carried the data between nodes, as NCCL's own lines have it (NCCL_DEBUG=INFO): "IB",
   // "Socket", "AWS Libfabric"; "" where the log has none.
   std::string network;
@@ -43,7 +43,7 @@ inline constexpr std::size_t kMostLogBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kMostLogRows = 4096;
 
 // Positions of columns are taken from the header, never guessed; each row must agree with itself
-// (bytes ÷ time = algbw). Where no program is named, the table tells the collective, and where no
+// (bytes ÷ time = algbw). Where no program is named, the table shows the collective, and where no
 // or not all devices are listed, busbw ÷ algbw the ranks.
 //
 // Throws Code::User "place:line: what" for a text without a table (with the launcher's error, if it

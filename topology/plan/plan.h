@@ -61,7 +61,7 @@ struct Plan {
   Placement placement{};
   std::vector<Seat> seats{};  // of rank 0, 1, …; none: as Slurm gives them
   std::vector<PlanDecision> decisions{};
-  TunerTable tuner{};                       // what NCCL is told; no ranges: nothing
+  TunerTable tuner{};                       // what NCCL is made to use; no ranges: nothing
   std::vector<Alternative> alternatives{};  // none without a planner
   std::optional<StepTimeline> timeline{};   // predicted; a span for each bucket
 };

@@ -1,5 +1,5 @@
 // What runs found out about the cut of their gradient, kept for later runs on the like: one small
-// file for each key in RUNS/.plans (README.md, "Formats"). Checkpoints carry the same text.
+// file for each key in RUNS/.plans (docs/formats/topology.md). Checkpoints carry the same text.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The timeline in plan.json; README.md has its keys.
+// The timeline in plan.json; docs/formats/topology.md has its keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

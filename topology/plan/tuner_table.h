@@ -1,5 +1,5 @@
 // What a plan says to NCCL: for some sizes of some collectives another way than NCCL's own. And the
-// forms in which NCCL can be told: plan.tuner for our plug-in, the table of NVIDIA's example
+// forms in which NCCL reads it: plan.tuner for our plug-in, the table of NVIDIA's example
 // plug-in, and environment variables. All pure.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Which ways NCCL is told to take, by what each is predicted to take on this allocation.
+// Which algorithms and protocols NCCL is made to use, by what each is predicted to take on this
+// allocation.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 namespace regatta::topology::plan {
 
 struct TuneOptions {
-  // Of sums: PreMulSum, which averages are, has no NVLS (measured_curve.h, CurveKey::op).
+  // Of sums: PreMulSum, which averages are, has no NVLS (topology/nccl/measured_curve.h,
+  // CurveKey::op).
   std::vector<nccl::Collective> collectives = {
       nccl::Collective::AllReduce, nccl::Collective::ReduceScatter, nccl::Collective::AllGather};
   std::uint64_t most_bytes = std::uint64_t{1} << 30;  // the largest call; below 256 nothing is said

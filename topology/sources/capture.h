@@ -26,11 +26,12 @@ struct Capture {
   std::vector<std::string> notes;                  // what could not be read, and why, for people
 };
 
-// capture.json (README.md, "Formats"). parse throws Code::User naming `source` and what is wrong.
+// capture.json (docs/formats/topology.md). parse throws Code::User naming `source` and what is
+// wrong.
 [[nodiscard]] std::string to_json(const Capture& capture);
 [[nodiscard]] Capture parse_capture(const std::string& text, const std::string& source);
 
-// Everything that the capture tells, merged. What cannot be read becomes a finding
+// Everything that the capture holds, merged. What cannot be read becomes a finding
 // ("capture.unreadable", "capture.timed_out"), never an exception.
 struct Replayed {
   graph::Graph graph;

@@ -1,6 +1,6 @@
 // Clusters described by people: kinds of nodes, how many of each, and the fabrics between them, in
-// YAML or JSON (README.md, "Formats"). What the description says has Source::User; figures that it
-// leaves out come from figures.h and are Source::Derived.
+// YAML or JSON (docs/formats/topology.md). What the description says has Source::User; what it
+// leaves out comes from topology/graph/figures.h and is Source::Derived.
 #pragma once
 
 #include <cstdint>

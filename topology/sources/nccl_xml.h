@@ -45,7 +45,7 @@ struct NcclXmlOptions {
 
 // The file of one node. Attributes of a file that was read stand as they were; devices that another
 // source knows, too, are completed from it, and a bridge without children that has a device's bus
-// id becomes that device. Where only nvidia-smi's matrix tells of bridges (PIX, PXB), they are made
+// id becomes that device. Where only nvidia-smi's matrix has bridges (PIX, PXB), they are made
 // up as cloud images do ("ffff:ff:01.0"). What is not known is left out: NCCL asks the machine.
 // Throws Code::User for what cannot be written so that NCCL reads it: a GPU without bus id or NUMA
 // domain, what is beyond the limits, and text that NCCL's parser would misread.

@@ -302,7 +302,7 @@ class Writer {
     }
   }
 
-  // A card with a bus id is one; others are told apart by their element, or stand alone.
+  // A card with a bus id is one; others are distinguished by their element, or stand alone.
   [[nodiscard]] std::pair<graph::VertexIndex, std::string> card_key(graph::VertexIndex nic) const {
     const graph::VertexIndex parent = vertex(nic).parent;
     if (const std::string bus = card_of(nic); !bus.empty()) return {parent, bus};

@@ -1,4 +1,4 @@
-// A PCI device's configuration space, where it tells more than the kernel's attributes do.
+// A PCI device's configuration space, where it has more than the kernel's attributes do.
 // Registers: PCI Express Base Specification 5.0, 7.6.3 (extended capabilities) and 7.7.8 (ACS).
 #pragma once
 

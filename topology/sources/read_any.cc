@@ -42,7 +42,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// The part that tells the format of lines; binary files have none.
+// The part that shows the format of lines; binary files have none.
 std::string_view look_at(std::string_view text) {
   constexpr std::size_t kLook = std::size_t{1} << 16;
   const std::string_view begin = text.substr(0, kLook);

@@ -1,4 +1,4 @@
-// Any file that tells something of machines, whatever its format: one table to join a reader to.
+// Any file that describes machines, whatever its format: one table to join a reader to.
 #pragma once
 
 #include <string>
@@ -20,9 +20,9 @@ struct Reading {
       settings;  // of a capture, of nccl.conf, or of what `env` printed: NCCL's and CUDA's
 };
 
-// Tells the format by the text, not by the name, which is for messages and provenance; a byte-order
-// mark before UTF-8 is passed over. Throws Code::User when it is none that is known, or not
-// well-formed.
+// Detects the format by the text, not by the name, which is for messages and provenance; a
+// byte-order mark before UTF-8 is passed over. Throws Code::User when it is none that is known, or
+// not well-formed.
 [[nodiscard]] Reading read_any(std::string_view text, const std::string& name);
 
 }  // namespace regatta::topology::sources

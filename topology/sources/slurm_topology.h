@@ -1,4 +1,4 @@
-// What Slurm is told, and tells, of the network: topology.conf, topology.yaml, scontrol; as a
+// What Slurm reads and prints about the network: topology.conf, topology.yaml, scontrol; as a
 // graph, and written from one.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace regatta::topology::sources {
 // (for blocks: one switch without anything above it for each block), nodes, and fabric links
 // between a switch and the nodes or switches that it lists; key::kLevel is Slurm's own, 0 for
 // leaves. They throw Code::User "PLACE:LINE: …" for what Slurm would not take either: unknown keys,
-// switches that do not exist or stand twice, rings; and for what would name more than 4 ×
+// switches that do not exist, duplicates, rings; and for what would name more than 4 ×
 // kMostHosts nodes.
 
 // topology.conf of the plugins topology/tree and topology/block. The fabric is "fabric:slurm",

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMostSmiBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMostSmiDevices = 512;
 
 // `nvidia-smi topo -m`, of any driver: tabs or blanks, with the escapes of a terminal or without.
-// GPUs know their index, NICs their name where the legend or the column tells it (else `#n` of the
+// GPUs know their index, NICs their name where the legend or the column has it (else `#n` of the
 // column), both their NUMA domain as far as the matrix says or implies it, and every pair of
 // devices has its cell as path fact on both.
 //
@@ -30,7 +30,7 @@ inline constexpr std::size_t kMostSmiDevices = 512;
 // GPUs. Bandwidths only for a model that is known, and as derived.
 //
 // Throws Code::User for what is no such matrix, is cut off, contradicts itself, or is the matrix of
-// `nvidia-smi topo -p2p`, which tells what is allowed and not how it is connected. With `findings`,
+// `nvidia-smi topo -p2p`, which shows what is allowed and not how it is connected. With `findings`,
 // a matrix that is cut off behind the rows of its GPUs gives these, and says what is left out.
 [[nodiscard]] graph::Graph read_smi_topo(std::string_view text, const SmiContext& context,
                                          std::vector<graph::Finding>* findings = nullptr);

@@ -22,7 +22,7 @@ inline constexpr const char* kAcsControl = "acs_control";  // the register as te
 
 // The PCIe switches above `device`, outermost first. `device` is a resolved path:
 // /sys/devices/pci0000:3a/0000:3a:00.0/…. A switch is two bridges, of which the upper one names it;
-// the root port belongs to the CPU (as NCCL counts, topology.md section 3).
+// the root port belongs to the CPU (as NCCL counts).
 struct PciSwitchPorts {
   std::string upstream, downstream;  // bus ids; the device is behind the downstream port
   bool operator==(const PciSwitchPorts&) const = default;

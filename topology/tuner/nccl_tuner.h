@@ -1,6 +1,7 @@
 // NCCL's interface to tuner plug-ins, versions 2 to 5, as far as it is needed; declared here, since
-// NCCL installs no header of it. After NVIDIA/nccl, src/include/plugin/tuner/tuner_v2.h to
-// tuner_v5.h; 2.28 looks for ncclTunerPlugin_v5, then _v4, _v3, _v2, newer ones for _v6 first.
+// NCCL installs no header of it. After NVIDIA/nccl, tuner_v2.h to tuner_v5.h
+// in its src/include/plugin/tuner; 2.28 looks for ncclTunerPlugin_v5, then _v4, _v3, _v2, newer
+// ones for _v6 first.
 #pragma once
 
 #include <cstddef>

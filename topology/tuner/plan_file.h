@@ -34,7 +34,7 @@ struct FileHead {
   std::uint32_t ranges;
   std::uint64_t checksum;
   std::uint32_t ranks, nodes;  // of the communicators that it is for
-  std::uint32_t nccl_version;  // 22809 for 2.28.9; 0: not told
+  std::uint32_t nccl_version;  // 22809 for 2.28.9; 0: any
   std::uint32_t zero;
 };
 static_assert(sizeof(FileHead) == 40);
