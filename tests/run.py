@@ -278,16 +278,16 @@ STAGES = [
     ("format", 20, True, lambda t, limit, o: lint(t, "format", limit, o)),
     ("shellcheck", 10, True, lambda t, limit, o: lint(t, "shellcheck", limit, o)),
     ("clang-tidy", 90, True, lambda t, limit, o: lint(t, "clang-tidy", limit, o)),
-    ("unit", 480, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"], None, CORES + 1)),  # a quarter waits
+    ("unit", 600, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"], None, CORES + 1)),  # a quarter waits
     ("slow", 400, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
-                                                  {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
+                                                  {"REGATTA_REPETITIONS": "100" if o.all else "10"})),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),  # they wait more than they work
     ("chaos", 80, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
-    ("web", 100, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
+    ("web", 130, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
-    ("demo", 150, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
+    ("demo", 200, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
     ("mutants", 120, True, lambda t, limit, o: counted(t, "mutants", [sys.executable, "tests/mutants/mutants.py"] + (["--all"] if o.all else []), limit)),
     ("cuda", 900, False, lambda t, limit, o: cuda(t, limit)),
     ("asan", 2700, False, lambda t, limit, o: variant(t, "asan", limit, {"REGATTA_SANITIZED": "1"})),
