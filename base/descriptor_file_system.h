@@ -25,9 +25,9 @@ struct Place {
 
 [[nodiscard]] Place plain_place(const Path& path, Place::Links links = Place::Links::Follow);
 
-// Opens a regular file without waiting for anybody; whatever else is there is refused, before a
-// byte of it is read, written or cut off. flags: of open(2), but for O_TRUNC. Code::Conflict for
-// O_EXCL and a name that is taken. verb: what cannot be done, for the message.
+// Opens a regular file, never waiting; anything else of that name is refused before a byte of it is
+// read, written or truncated. flags: those of open(2), except O_TRUNC. Code::Conflict if the name
+// is taken and O_EXCL is given. verb: for the message, "cannot VERB PATH".
 [[nodiscard]] UniqueFd open_regular(const Place& place, int flags, const char* verb);
 
 class DescriptorFileSystem : public FileSystem {

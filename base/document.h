@@ -62,7 +62,7 @@ class Table {
   [[nodiscard]] bool is_table(const std::string& key) const;
   // The mappings of the list under `key`; none when absent.
   [[nodiscard]] std::vector<Table> tables(const std::string& key);
-  // The line of `key`, or of this mapping when the key is absent; 0: of no text.
+  // The line of `key`, or of this mapping if the key is absent; 0 if the mapping is absent, too.
   [[nodiscard]] int line(const std::string& key) const;
 
   // Throws if some key was never asked for.

@@ -25,7 +25,7 @@ class WritableFile {
   virtual void sync() = 0;
 };
 
-// Every call throws base::Error naming the path; none leaves a half-made result behind, except
+// Every call throws base::Error naming the path; none leaves a partial result behind, except
 // `append` (the owner of the file then removes or ignores it). Only regular files are read and
 // written: a named pipe, a socket or a device is refused (Code::Operator) and no call waits for
 // one; what is to be read from a pipe is opened elsewhere. Thread-safe.
@@ -44,8 +44,8 @@ class FileSystem {
   // At most `limit` bytes from `offset`; fewer at the end of the file.
   [[nodiscard]] virtual std::string read_at(const Path& path, std::uint64_t offset,
                                             std::uint64_t limit) = 0;
-  // Fills `out` with what stands from `offset`; the number of bytes, which is smaller than `out`
-  // only where the file ends.
+  // Reads into `out`, from `offset`. Returns the number of bytes read, which is less than the size
+  // of `out` only at the end of the file.
   [[nodiscard]] virtual std::size_t read_into(const Path& path, std::uint64_t offset,
                                               std::span<std::byte> out) = 0;
   // Bytes in the file. Code::NotFound when absent.
@@ -56,14 +56,14 @@ class FileSystem {
   virtual void rename(const Path& from, const Path& to) = 0;
   // Makes creations, renames and removals inside `path` survive a crash.
   virtual void sync_directory(const Path& path) = 0;
-  // Absent is fine.
+  // Does nothing if there is no such file.
   virtual void remove_file(const Path& path) = 0;
-  // Removes the tree without following symbolic links; absent is fine.
+  // Removes the tree without following symbolic links; does nothing if it does not exist.
   virtual void remove_tree(const Path& path) = 0;
   // Names only, sorted; empty when the directory is absent.
   [[nodiscard]] virtual std::vector<std::string> list(const Path& path) = 0;
-  // Of whatever kind, a dangling link too. Throws where that cannot be said: a mount that fails
-  // has not lost its files.
+  // Whether anything has this name, a dangling link included. Throws when that cannot be found out:
+  // files on a mount that fails are not gone.
   [[nodiscard]] virtual bool exists(const Path& path) = 0;
   [[nodiscard]] virtual std::uint64_t free_bytes(const Path& path) = 0;
 };

@@ -25,7 +25,7 @@ struct Command {
   bool new_group = false;         // its own process group: a terminal's Ctrl-C does not reach it
   bool bare_environment = false;  // nothing of this process's own environment
   int input = -1;                 // a descriptor that becomes stdin; -1: /dev/null
-  bool keep_descriptors = false;  // this process's own, but those marked close-on-exec
+  bool keep_descriptors = false;  // inherit all of them that are not marked close-on-exec
   std::size_t most_text = std::size_t{16} << 20U;  // bytes of stdout that run() keeps
   Path program{};  // what is executed in its place; arguments[0] is its name
 };
@@ -39,12 +39,12 @@ struct Exit {
   std::optional<int> signal;  // set when a signal ended it
 };
 
-// The end of a child of this process if it has ended; reaps it.
+// How a child of this process ended, and reaps it; nothing while it runs.
 [[nodiscard]] std::optional<Exit> poll_exit(pid_t child);
 [[nodiscard]] Exit wait_exit(pid_t child);
 
 // When the process started, in clock ticks since boot (/proc/<pid>/stat field 22): with the id it
-// names one process for ever. Nothing when there is no such process or it is a zombie.
+// identifies one process until the next boot. Nothing if it does not exist or is a zombie.
 [[nodiscard]] std::optional<std::uint64_t> process_start_ticks(pid_t process);
 
 struct Output {
@@ -52,8 +52,8 @@ struct Output {
   std::string text;    // stdout, at most Command::most_text
   std::string errors;  // stderr, at most 1 MiB
   bool timed_out = false;
-  bool cut = false;      // it wrote more on either than is kept
-  bool stopped = false;  // the caller did not want it any more
+  bool cut = false;      // more was written to stdout or stderr than is kept
+  bool stopped = false;  // `stop` was requested
 };
 
 // Runs to the end, to the deadline or until `stop` is requested, when the process group is killed.

@@ -8,10 +8,10 @@ namespace regatta::base {
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
-// FIPS 180-4. For secrets that are kept only as their hash; digest.h is the one for damage.
+// SHA-256 (FIPS 180-4), for secrets of which only the hash is kept. Checksums: see digest.h.
 [[nodiscard]] Sha256 sha256(std::string_view text);
 
-// Takes the same time whatever differs.
+// How long it takes does not tell where the two differ.
 [[nodiscard]] bool equal_in_constant_time(const Sha256& a, const Sha256& b);
 
 }  // namespace regatta::base

@@ -16,7 +16,7 @@
 namespace regatta::base {
 
 using Deadline = std::chrono::steady_clock::time_point;
-// Not before and no later than a century from now: any number of seconds is fine.
+// So many seconds from now. Any number is allowed: it is cut to the range from 0 to a century.
 [[nodiscard]] Deadline deadline_in(double seconds);
 
 struct Endpoint {
@@ -26,7 +26,7 @@ struct Endpoint {
 // "node1:20000", "[::1]:20000"; Code::User when the text is something else.
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
-// Waits until one of them has an event; false when the deadline came first.
+// Waits until one of the descriptors is ready; false if the deadline passed first.
 [[nodiscard]] bool poll_until(std::span<pollfd> waiting, Deadline deadline);
 
 // One connection. A peer that closed it, a broken network and a deadline that passed throw
@@ -44,13 +44,13 @@ class Socket {
 
   void send_all(std::span<const std::byte> bytes, Deadline deadline);
   void receive_all(std::span<std::byte> bytes, Deadline deadline);
-  // As many bytes as can be moved at once, possibly 0.
+  // Do not wait: move what can be moved at once, and return how many bytes that was, possibly 0.
   [[nodiscard]] std::size_t send_some(std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes);
 
-  // The peer receives what was sent, and then the end. It may still send.
+  // Closes the sending half: the peer reads what was sent, then the end; receiving goes on.
   void finish_sending() noexcept;
-  // Both ways.
+  // Closes both halves, so that calls that wait on other threads end.
   void shut_down() noexcept;
 
   [[nodiscard]] bool valid() const { return fd_.valid(); }

@@ -3,12 +3,12 @@
 
 namespace regatta::base {
 
-// First thing in main: where a standard stream is closed, something takes its number that reading
-// from it, or writing to it, fails on. Else the next file to be opened would be printed into.
+// First call of main. If a standard stream is closed, reserves its number with a descriptor that
+// cannot be read or written; otherwise the next file opened would get the number, and the output.
 void hold_standard_streams();
 
-// Last thing in main: throws Code::Operator where something of what was printed did not get to
-// standard output: a full disk, a closed stream. A reader that went away (`| head`) has enough.
+// Last call of main. Throws Code::Operator if some output did not reach stdout (a full disk, a
+// closed stream). A reader that closed its pipe early (`| head`) is no error.
 void finish_output();
 
 }  // namespace regatta::base

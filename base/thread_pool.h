@@ -6,7 +6,7 @@
 
 namespace regatta::base {
 
-// That this process may use; at least 1.
+// How many cores this process may run on (its CPU affinity); at least 1.
 [[nodiscard]] int usable_cores();
 
 // A fixed set of threads for data-parallel loops. The caller works too, so `threads` = 1 starts
