@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <queue>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "topology/fabric/ibnetdiscover.h"
 #include "topology/graph/figures.h"
 #include "topology/graph/hostlist.h"
@@ -367,10 +367,6 @@ void set_cost(graph::Finding* finding, const Rates& rates) {
   }
 }
 
-std::string figure(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
+std::string figure(double value) { return base::short_number(value, 3); }
 
 }  // namespace regatta::topology::doctor
