@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/wording.h"
 
 namespace regatta::orchestrator::sbatch {
 namespace {
@@ -18,10 +19,6 @@ constexpr int kMinute = 60;
 constexpr std::size_t kScriptBytes = std::size_t{4} << 20U;  // slurmctld's max_script_size
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string counted(std::int64_t count, const char* unit) {
-  return std::to_string(count) + " " + unit + (count == 1 ? "" : "s");
-}
 
 // A number of GPUs, all of one type or of none.
 struct GpuCount {
@@ -111,7 +108,7 @@ class GpuRules {
     }
     if (gres_->type != per_node_->type || gres_->count == per_node_->count) return std::nullopt;
     return at({gres_->option, per_node_->option}, "gpu-conflict",
-              "the job gets " + counted(gres_->count, "GPU") + " a node: of " + gres_->text() +
+              "the job gets " + base::plural(gres_->count, "GPU") + " a node: of " + gres_->text() +
                   " and " + per_node_->text() + " Slurm drops the second; keep one of them");
   }
 
@@ -126,13 +123,13 @@ class GpuRules {
     if (node_ && nodes_ && all_->count != *nodes_ * node_->count) {
       return at({all_->option, node_->option}, "gpu-conflict",
                 all_->text() + " is for the whole job, and " + node_->text() + " on " +
-                    counted(*nodes_, "node") + " makes " + std::to_string(*nodes_ * node_->count) +
-                    refused + "drop --gpus");
+                    base::plural(*nodes_, "node") + " makes " +
+                    std::to_string(*nodes_ * node_->count) + refused + "drop --gpus");
     }
     if (nodes_ && all_->count < *nodes_) {
       return at({all_->option, find_option(options_, "nodes")}, "gpu-conflict",
-                all_->text() + " is for the whole job, fewer than its " + counted(*nodes_, "node") +
-                    refused + "use --gpus-per-node");
+                all_->text() + " is for the whole job, fewer than its " +
+                    base::plural(*nodes_, "node") + refused + "use --gpus-per-node");
     }
     return std::nullopt;
   }
@@ -157,8 +154,9 @@ class GpuRules {
     if (!asked && nodes_ && tasks_per_node_) asked = *nodes_ * *tasks_per_node_;
     if (!asked || *asked * per_task_->count == all_->count) return std::nullopt;
     return at({all_->option, per_task_->option}, "gpu-conflict",
-              all_->text() + " is for the whole job, and " + counted(*asked, "task") + " with " +
-                  per_task_->text() + " make " + std::to_string(*asked * per_task_->count) +
+              all_->text() + " is for the whole job, and " + base::plural(*asked, "task") +
+                  " with " + per_task_->text() + " make " +
+                  std::to_string(*asked * per_task_->count) +
                   ", so sbatch refuses the job; drop --gpus");
   }
 
@@ -174,13 +172,14 @@ class GpuRules {
     } else if (nodes_ && !given("ntasks-per-socket") && !given("ntasks-per-core")) {
       const auto all = given("ntasks") ? tasks_ : nodes_;
       if (all && *all != *nodes_ * fitting)
-        asked = "the job has " + counted(*all, "task") + " on " + counted(*nodes_, "node");
+        asked =
+            "the job has " + base::plural(*all, "task") + " on " + base::plural(*nodes_, "node");
     }
     if (asked.empty()) return std::nullopt;
     return at({node_->option, per_task_->option}, "gpu-conflict",
               node_->text() + " with " + per_task_->text() + " wants " +
                   (node_->count % per_task_->count == 0
-                       ? "exactly " + counted(fitting, "task") + " a node"
+                       ? "exactly " + base::plural(fitting, "task") + " a node"
                        : "whole tasks") +
                   ", but " + asked + ", so Slurm refuses the job; drop --gpus-per-task");
   }
@@ -331,7 +330,7 @@ std::string loss_of(const GpuCount& job, const GpuCount& step, View job_name, Vi
   }
   const auto per_node = [](View name) { return name == "gres" || name == "gpus-per-node"; };
   if (per_node(job_name) && per_node(step_name) && step.count > job.count) {
-    return "srun refuses it, since the job has " + counted(job.count, "GPU") + " a node";
+    return "srun refuses it, since the job has " + base::plural(job.count, "GPU") + " a node";
   }
   return "";
 }
@@ -381,8 +380,8 @@ std::optional<SbatchFinding> time_finding(const std::vector<GivenOption>& option
   const auto seconds = slurm::parse_slurm_duration(value);
   if (!seconds || *seconds <= 0 || *seconds >= kLongestMistake) return std::nullopt;
   const auto whole = static_cast<std::int64_t>(*seconds);
-  const std::string minutes = whole < kMinute ? "" : counted(whole / kMinute, "minute");
-  const std::string rest = whole % kMinute == 0 ? "" : counted(whole % kMinute, "second");
+  const std::string minutes = whole < kMinute ? "" : base::plural(whole / kMinute, "minute");
+  const std::string rest = whole % kMinute == 0 ? "" : base::plural(whole % kMinute, "second");
   return SbatchFinding{option->line,
                        "--time=" + value + " is minutes and seconds: " + minutes +
                            (minutes.empty() || rest.empty() ? "" : " ") + rest +

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::sbatch {
@@ -19,13 +19,9 @@ using View = std::string_view;
 constexpr View kMagic = "#SBATCH";
 constexpr std::size_t kMostQuoted = 60;  // bytes of a script's text in a finding
 
-bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+constexpr View kBlanks = " \t\n\v\f\r";
 
-View trimmed(View text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
+bool is_blank(char c) { return kBlanks.find(c) != View::npos; }
 
 std::string shown(View text) {
   return base::printable(text.substr(0, kMostQuoted)) + (text.size() > kMostQuoted ? "…" : "");
@@ -72,17 +68,17 @@ std::vector<std::string> words_of(View text) {
 
 // "# SBATCH -N 2", "  #SBATCH -N 2", "#sbatch -N 2": meant as a directive, and none.
 bool is_near_miss(View line) {
-  View text = trimmed(line);
+  View text = base::trimmed(line, kBlanks);
   if (text.empty() || text.front() != '#') return false;
   text.remove_prefix(1);
   const bool doubled = !text.empty() && text.front() == '#';  // the way to switch one off
   const bool apart = !text.empty() && is_blank(text.front());
-  text = trimmed(text);
+  text = base::trimmed(text, kBlanks);
   const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
   std::string word(text.substr(0, end));
   if (apart && word == "sbatch") return false;  // how to call it: "# sbatch -N 2 train.sh"
   for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const View rest = trimmed(text.substr(end));
+  const View rest = base::trimmed(text.substr(end), kBlanks);
   return !doubled && word == kMagic.substr(1) && !rest.empty() && rest.front() == '-';
 }
 
@@ -101,7 +97,7 @@ class Reader {
     int command_line = 0;
     for (const std::string& line : base::split(text, '\n')) {
       ++number_;
-      const View stripped = trimmed(line);
+      const View stripped = base::trimmed(line, kBlanks);
       if (stripped.empty() || stripped.front() == '#') {
         comment(line);
         continue;
@@ -127,7 +123,7 @@ class Reader {
   void comment(View line) {
     const bool magic = line.substr(0, kMagic.size()) == kMagic;
     if (first_command_ != 0) {
-      const View rest = magic ? trimmed(line.substr(kMagic.size())) : View();
+      const View rest = magic ? base::trimmed(line.substr(kMagic.size()), kBlanks) : View();
       if (!rest.empty() && rest.front() == '-') {
         find("late-directive",
              "sbatch ignores this line, since the first command stands before it (line " +
@@ -139,7 +135,7 @@ class Reader {
       out_.has_others = true;
     } else if (is_near_miss(line)) {
       find("near-directive",
-           "sbatch takes " + in_quotes(trimmed(line)) +
+           "sbatch takes " + in_quotes(base::trimmed(line, kBlanks)) +
                " for a comment; a directive begins with #SBATCH, at the line's beginning");
     }
   }

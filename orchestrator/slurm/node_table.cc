@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "topology/graph/hostlist.h"
@@ -198,8 +199,7 @@ std::string why_no_node(const NodeSnapshot& nodes,
 
 NodeRow this_machine(const base::Path& proc) {
   NodeRow node;
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) node.name = name.data();
+  node.name = base::host_name();
   if (node.name.empty()) node.name = "localhost";
   node.state = parse_node_state("IDLE");
   const unsigned cpus = std::thread::hardware_concurrency();

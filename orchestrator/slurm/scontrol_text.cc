@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "orchestrator/slurm/slurm_text.h"
 #include "topology/slurm_text/key_values.h"
@@ -297,12 +298,6 @@ bool lists(const std::map<std::string, std::string>& values, const std::string& 
   return false;
 }
 
-View trimmed(View text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 ClusterConfig parse_scontrol_config(View text) {
@@ -315,7 +310,7 @@ ClusterConfig parse_scontrol_config(View text) {
     const std::size_t key_end = std::min(equals, bare);
     if (key_end == std::string::npos) continue;
     const View value = equals == std::string::npos ? View() : View(line).substr(equals + 3);
-    config.values.emplace(trimmed(View(line).substr(0, key_end)), trimmed(value));
+    config.values.emplace(base::trimmed(View(line).substr(0, key_end)), base::trimmed(value));
   }
   const auto& values = config.values;
   const auto value = [&](const std::string& key) -> std::optional<std::string> {

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -16,12 +17,6 @@ using View = std::string_view;
 constexpr std::size_t kMostMessageBytes = 500;
 // Of an answer: a user's queue of 100,000 jobs has some 30 MB.
 constexpr std::size_t kMostAnswerBytes = std::size_t{64} << 20U;
-
-std::string lower(View text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 template <std::size_t N>
 bool has_any(View text, const View (&parts)[N]) {
@@ -135,7 +130,7 @@ constexpr Hint kHints[] = {
 };
 
 const Hint* find_hint(View text) {
-  const std::string small = lower(text);
+  const std::string small = base::lower_case(text);
   for (const Hint& hint : kHints) {
     if (small.find(hint.part) != std::string::npos) return &hint;
   }
@@ -182,7 +177,7 @@ std::string without_echo(std::string text, const std::vector<std::string>& argum
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
     const std::string value = argument.substr(equals == std::string::npos ? 0 : equals + 1);
-    const std::string small = lower(value);
+    const std::string small = base::lower_case(value);
     if (!has_any(small, kTransport) && !has_any(small, kRateLimit) && find_hint(small) == nullptr) {
       continue;
     }
@@ -197,7 +192,7 @@ std::string without_echo(std::string text, const std::vector<std::string>& argum
 // reached has no answer, whatever it returns.
 bool is_whole(const base::Output& output) {
   if (output.cut) return false;
-  if (output.text.empty()) return !has_any(lower(output.errors), kTransport);
+  if (output.text.empty()) return !has_any(base::lower_case(output.errors), kTransport);
   return output.text.back() == '\n';
 }
 
@@ -249,7 +244,7 @@ SlurmFailure failure_of(const std::string& program, const base::Output& output) 
   const std::string message = described(program, output);
   if (output.stopped) return {FailureKind::Stopped, message};
   if (output.timed_out) return {FailureKind::Deadline, message};
-  const std::string text = lower(output.errors + "\n" + output.text.substr(0, 65536));
+  const std::string text = base::lower_case(output.errors + "\n" + output.text.substr(0, 65536));
   if (has_any(text, kRateLimit)) return {FailureKind::RateLimited, message};
   if (has_any(text, kDisabled)) return {FailureKind::Disabled, message};
   if (text.find(kUnconfigured) != std::string::npos &&
@@ -269,7 +264,7 @@ Submission submission_of(const base::Output& output, const std::vector<std::stri
     if (auto id = parse_submitted_id(output.text)) return Submitted{std::move(*id)};
     return Ambiguous{"sbatch reported success without a job id: " + one_line(output)};
   }
-  const std::string text = lower(errors);
+  const std::string text = base::lower_case(errors);
   if (output.exit.code == 127 && text.empty()) return Ambiguous{message};
   if (has_any(text, kTransport)) return Ambiguous{message};
   if (has_any(text, kRateLimit)) {

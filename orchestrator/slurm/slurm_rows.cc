@@ -28,7 +28,7 @@ std::string_view key_of(std::string_view text, std::string_view separator) {
   return window.substr(0, key);
 }
 
-bool ends_with(std::string_view text, std::string_view separator, std::string_view key) {
+bool closes(std::string_view text, std::string_view separator, std::string_view key) {
   if (text.size() < separator.size() + key.size()) return false;
   if (text.substr(text.size() - key.size()) != key) return false;
   text.remove_suffix(key.size());
@@ -67,7 +67,7 @@ CutRows cut_rows(std::string_view text, std::string_view separator, std::size_t 
       while (true) {
         std::string_view row = text.substr(at, next - at);
         if (!row.empty() && row.back() == '\n') row.remove_suffix(1);
-        if (ends_with(row, separator, key)) {
+        if (closes(row, separator, key)) {
           std::vector<std::string_view> cut = split(row, separator);
           whole = cut.size() == fields + 1;
           cut.pop_back();

@@ -1,5 +1,6 @@
 #include "orchestrator/slurm/slurm_state.h"
 
+#include "base/ascii.h"
 #include "topology/slurm_text/state_words.h"
 
 namespace regatta::orchestrator::slurm {
@@ -10,7 +11,6 @@ using topology::slurm_text::name_of;
 using topology::slurm_text::state_text;
 using topology::slurm_text::state_words;
 using topology::slurm_text::StateWord;
-using topology::slurm_text::upper_case;
 
 namespace {
 
@@ -52,7 +52,7 @@ JobState parse_job_state(std::string_view text) {
   std::string_view rest = text;
   if (rest.substr(0, 13) == "CANCELLED by ") rest = rest.substr(0, 9);
   for (const std::string& word : state_words(rest)) {
-    const std::string name = upper_case(word);
+    const std::string name = base::upper_case(word);
     if (const auto* base = find_word(kJobBases, name)) {
       state.base = base->value;
     } else if (const auto* flag = find_word(kJobFlags, name)) {

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
-#include <set>
 
 #include "base/file_system.h"
 
@@ -13,15 +12,6 @@ namespace {
 
 const Path kSource = REGATTA_SOURCE_DIR;
 const char* const kFolders[] = {"topology", "checkpoint", "trainer", "orchestrator"};
-
-// file:name, of which base has the same or nearly the same: to be taken over from there.
-const std::set<std::string> kLeft = {
-    "topology/slurm_text/node_state.cc:upper_case", "topology/slurm_text/state_words.h:upper_case",
-    "topology/slurm_text/values.cc:starts_with",    "topology/sources/slurm_topology.cc:trimmed",
-    "topology/sources/slurm_topology.cc:lower",     "orchestrator/slurm/node_table.cc:gethostname",
-    "orchestrator/slurm/scontrol_text.cc:trimmed",  "orchestrator/slurm/slurm_commands.cc:lower",
-    "orchestrator/slurm/slurm_rows.cc:ends_with",   "orchestrator/sbatch/sbatch_script.cc:trimmed",
-};
 
 // What matches at the beginning of `line`: a function's definition or declaration outside of a
 // class, or anywhere in it: a call that asks the system.
@@ -48,8 +38,8 @@ TEST(GeneralFunctions, AreDefinedInBaseOnly) {
       std::ifstream lines(entry.path());
       for (std::string line; std::getline(lines, line);) {
         const std::string name = second_of(line);
-        EXPECT_TRUE(name.empty() || kLeft.count(file + ":" + name) == 1)
-            << file << ": " << line << "\nuse that of base (base/README.md, \"Map\")";
+        EXPECT_EQ(name, "") << file << ": " << line
+                            << "\nuse that of base (base/README.md, \"Map\")";
       }
     }
   }

@@ -1,10 +1,10 @@
 #include "topology/slurm_text/node_state.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <utility>
 
+#include "base/ascii.h"
 #include "topology/slurm_text/state_words.h"
 
 namespace regatta::topology::slurm_text {
@@ -67,12 +67,6 @@ constexpr StateWord<NodeFlag> kMarks[] = {
 
 }  // namespace
 
-std::string upper_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return out;
-}
-
 std::vector<std::string> state_words(std::string_view text) {
   std::string spaced(text);
   std::replace(spaced.begin(), spaced.end(), ',', '+');
@@ -96,7 +90,7 @@ NodeState parse_node_state(std::string_view text) {
       word.pop_back();
     }
     if (word.empty()) continue;
-    const std::string name = upper_case(word);
+    const std::string name = base::upper_case(word);
     const auto* const compound =
         std::find_if(std::begin(kCompounds), std::end(kCompounds),
                      [&](const Compound& one) { return one.name == name; });

@@ -41,8 +41,6 @@ std::uint32_t flag_bit(F flag) {
   return 1U << static_cast<std::uint32_t>(flag);
 }
 
-[[nodiscard]] std::string upper_case(std::string_view text);
-
 // Without empty ones.
 [[nodiscard]] std::vector<std::string> state_words(std::string_view text);
 

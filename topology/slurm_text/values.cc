@@ -49,10 +49,6 @@ struct GpuCounter {
   }
 };
 
-bool starts_with(std::string_view text, std::string_view start) {
-  return text.substr(0, start.size()) == start;
-}
-
 // The text without what stands in parentheses, which has commas of its own.
 std::optional<std::string> without_parentheses(std::string_view text) {
   std::string bare;
@@ -135,7 +131,7 @@ Tres parse_tres(std::string_view text) {
     if (key == "node") tres.nodes = count;
     if (key == "mem") tres.memory_bytes = memory(value);
     if (count && key == "gres/gpu") gpus.add("", *count);
-    if (count && starts_with(key, "gres/gpu:")) gpus.add(key.substr(9), *count);
+    if (count && key.starts_with("gres/gpu:")) gpus.add(key.substr(9), *count);
   }
   if (gpus.seen && !gpus.damaged) {
     tres.gpus = gpus.typed;
@@ -149,7 +145,7 @@ std::optional<Gpus> parse_gres(std::string_view text) {
   if (!bare) return std::nullopt;
   GpuCounter gpus;
   for (std::string_view piece : pieces(*bare, ',')) {
-    if (starts_with(piece, "gres/") || starts_with(piece, "gres:")) piece.remove_prefix(5);
+    if (piece.starts_with("gres/") || piece.starts_with("gres:")) piece.remove_prefix(5);
     auto parts = pieces(piece, ':');
     if (parts.front() != "gpu") continue;
     std::int64_t count = 1;

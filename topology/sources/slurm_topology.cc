@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/document.h"
 #include "base/text.h"
 #include "topology/sources/switch_lines.h"
@@ -15,19 +16,6 @@ using View = std::string_view;
 constexpr std::size_t kMostShown = 80;
 
 std::string shown(View text) { return "'" + base::printable(text.substr(0, kMostShown)) + "'"; }
-
-View trimmed(View text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::string lower(View text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
 
 // Lines without their comments; a backslash at the end joins the next one.
 struct ConfLine {
@@ -45,8 +33,8 @@ std::vector<ConfLine> conf_lines(View text) {
     at = end + 1;
     ++number;
     const std::size_t hash = line.find('#');
-    const View comment = hash == View::npos ? View() : trimmed(line.substr(hash + 1));
-    line = trimmed(line.substr(0, hash));
+    const View comment = hash == View::npos ? View() : base::trimmed(line.substr(hash + 1));
+    line = base::trimmed(line.substr(0, hash));
     const bool joins = !line.empty() && line.back() == '\\';
     if (joins) line.remove_suffix(1);
     if (goes_on) {
@@ -78,7 +66,7 @@ void read_conf_line(const SwitchReader& reader, const ConfLine& line, SlurmFabri
   SwitchLine made;
   made.line = line.number;
   for (const KeyValue& pair : *pairs) {
-    const std::string key = lower(pair.key);
+    const std::string key = base::lower_case(pair.key);
     if (pair.value.empty()) reader.refuse(line.number, shown(pair.key) + " has no value");
     if (key == "switchname" || key == "blockname") {
       if (!made.name.empty()) reader.refuse(line.number, "two names in one line");
@@ -188,7 +176,7 @@ graph::Graph read_scontrol_topology(std::string_view text, const std::string& pl
   std::size_t number = 0;
   for (const std::string& line : base::split(text, '\n')) {
     ++number;
-    if (!trimmed(line).empty()) read_scontrol_line(reader, number, line, &fabric);
+    if (!base::trimmed(line).empty()) read_scontrol_line(reader, number, line, &fabric);
   }
   if (fabric.lines.empty()) {
     reader.refuse(0,
