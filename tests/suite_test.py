@@ -227,6 +227,16 @@ class OfLinters(unittest.TestCase):
             self.assert_found(self.checked("shellcheck"), f"\n    {name}:3:7: error: ", "SC2086")
             self.write({name: good})
 
+    def test_an_unquoted_variable_in_the_batch_script(self):
+        name = "orchestrator/batch/job.sh"
+        good = (ROOT / name).read_text()
+        quoted = 'rm -f "$exit_file" "$request"'
+        self.assertEqual(good.count(quoted), 1)
+        self.write({name: good})
+        self.assert_clean(self.checked("shellcheck"))
+        self.write({name: good.replace(quoted, quoted.replace('"', ""))})
+        self.assert_found(self.checked("shellcheck"), f"\n    {name}:", "SC2086")
+
     MOVED = ("#include <string>\n#include <utility>\n#include \"base/a.h\"\n"
              "std::string::size_type f(std::string text) {\n  const std::string other = std::move(text);\n"
              "  return other.size() + %s.size();\n}\n")

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/batch/job_script.h"
 #include "orchestrator/batch/shell_words.h"
 
 namespace regatta::orchestrator::batch {
@@ -17,6 +18,18 @@ constexpr std::size_t kMostPathBytes = 3900;             // PATH_MAX, less what 
 // What a submission hands on of its own environment.
 constexpr std::string_view kSubmitted[] = {"PATH", "HOME", "USER",       "LOGNAME",   "SHELL",
                                            "LANG", "TZ",   "KRB5CCNAME", "SLURM_CONF"};
+
+// job.sh around its example: a head that runs before the user's own lines, and a body that runs
+// after them and trusts nothing that they left behind.
+constexpr std::string_view kExample = "\n# Example of a job:",
+                           kExampleEnd = "# End of the example.\n";
+constexpr std::size_t kHeadBytes = kJobScript.find(kExample);
+constexpr std::size_t kBodyBegin = kJobScript.find(kExampleEnd) + kExampleEnd.size();
+static_assert(kHeadBytes != std::string_view::npos && kHeadBytes < kBodyBegin &&
+                  kJobScript.find(kExampleEnd) != std::string_view::npos,
+              "job.sh has an example, which batch_script() replaces");
+constexpr std::string_view kHead = kJobScript.substr(0, kHeadBytes);
+constexpr std::string_view kBody = kJobScript.substr(kBodyBegin);
 
 [[noreturn]] void refuse(const std::string& what, std::string_view value, const std::string& next) {
   throw base::Error(base::Code::User, what + " '" + base::printable(value.substr(0, 80)) +
@@ -183,6 +196,9 @@ std::string array(const std::string& name, const std::vector<std::string>& words
 
 }  // namespace
 
+std::string_view batch_script_head() { return kHead; }
+std::string_view batch_script_body() { return kBody; }
+
 std::string slurm_job_comment(const std::string& token) { return "regatta:" + token; }
 
 void check_places(const base::Path& runs_directory, const base::Path& trainer) {
@@ -201,7 +217,7 @@ base::Path script_path(const SlurmJob& job) {
 
 std::string batch_script(const SlurmJob& job) {
   const std::vector<std::string> options = options_of(job);
-  std::string text(batch_script_head());
+  std::string text(kHead);
   if (!job.resources.setup.empty()) {
     // Not within a function, where `declare` would be local.
     text += "before_setup\neval " + shell_word(job.resources.setup) + "\nafter_setup $?\n";
@@ -223,7 +239,7 @@ std::string batch_script(const SlurmJob& job) {
   text += array("environment", assignments(job));
   text += array("step_options", step_options(job.resources));
   text += array("sbatch_options", options);
-  text += batch_script_body();
+  text += kBody;
   if (text.size() > kMostScriptBytes) {
     refuse("a script of " + std::to_string(text.size()) + " bytes for run", job.run_name,
            "shorten slurm.setup and slurm.environment");

@@ -1,6 +1,6 @@
-// What in a user's options and commands does not do what it looks like, beyond the reading of lines
-// (sbatch_script.h): pure. Each rule holds for Slurm 22.05 by trial (tests/slurm/sbatch_test.py)
-// and stands in the table of orchestrator/README.md under its id.
+// Warnings about options and commands of a user's script that do not do what they seem to do. Pure.
+// sbatch_script.h warns of lines that sbatch reads otherwise than they look. Each rule was tried
+// with Slurm 22.05 (tests/slurm/sbatch_test.py) and is described in docs/slurm.md under its id.
 #pragma once
 
 #include <map>

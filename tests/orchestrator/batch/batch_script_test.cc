@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.h"
+#include "base/text.h"
 #include "tests/orchestrator/batch/golden_texts.h"
 
 namespace regatta::orchestrator {
@@ -87,6 +90,31 @@ batch::SlurmJob node_range() {
   job.resources.qos = "high";
   job.resources.reservation = "r1";
   return job;
+}
+
+// "name" of each line that assigns to it.
+std::vector<std::string> assigned(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string& line : base::split(text, '\n')) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos) names.push_back(line.substr(0, equals));
+  }
+  return names;
+}
+
+// shellcheck reads job.sh with its example, so the example must have what every job has.
+TEST(JobScript, HasAnExampleOfEveryJob) {
+  std::ifstream file(REGATTA_SOURCE_DIR "/orchestrator/batch/job.sh", std::ios::binary);
+  const std::string script((std::istreambuf_iterator<char>(file)), {});
+  const std::string_view head = batch::batch_script_head(), body = batch::batch_script_body();
+  ASSERT_THAT(script, AllOf(StartsWith(std::string(head)), EndsWith(std::string(body))));
+  const std::string example = script.substr(head.size(), script.size() - head.size() - body.size());
+  EXPECT_THAT(example, StartsWith("\n# Example of a job: "));
+  EXPECT_THAT(example, EndsWith("\n# End of the example.\n"));
+  const std::string made = batch::batch_script(plain_job());
+  EXPECT_EQ(assigned(example), assigned(std::string_view(made).substr(
+                                   head.size(), made.size() - head.size() - body.size())));
+  EXPECT_THAT(made, Not(HasSubstr("example")));
 }
 
 TEST(BatchScript, IsTheOneThatWasAgreed) {

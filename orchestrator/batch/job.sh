@@ -1,11 +1,4 @@
-// The fixed parts of the batch script: a head that runs before the user's own lines and a body that
-// runs after them and trusts nothing that they left behind.
-#include "orchestrator/batch/batch_script.h"
-
-namespace regatta::orchestrator::batch {
-namespace {
-
-constexpr std::string_view kHead = R"bash(#!/bin/bash -p
+#!/bin/bash -p
 # Made by Regatta. Options go to sbatch by argument: none are read from here.
 set -u
 umask 077
@@ -47,9 +40,23 @@ after_setup() {
     exit 20
   fi
 }
-)bash";
 
-constexpr std::string_view kBody = R"bash(
+# Example of a job: batch_script() puts the job's own values in the place of these lines.
+token=0123456789abcdef
+run_name=example
+run_directory=/runs/example
+trainer=/opt/regatta/bin/regatta-train
+slurm_directory=
+script=/runs/example/submit/0123456789abcdef.sh
+requeue=yes
+ranks_per_node=8
+pause_seconds=30
+farewell_seconds=60
+environment=()
+step_options=()
+sbatch_options=(--parsable)
+# End of the example.
+
 # Slurm holds a job at its fifth requeue.
 most_restarts=4
 # Requests to a slurmctld that does not answer.
@@ -143,6 +150,7 @@ find_programs() {
 
 # Run by every node: what it sees of the file $1, which the job has just written, and of the trainer
 # $2. A network file system may need some seconds.
+# shellcheck disable=SC2016 # the nodes' shell expands it
 proof='PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
 trap "" USR2
 tries=0
@@ -170,7 +178,7 @@ prove_nodes() {
   local code=$?
   rm -f "$file"
   [[ -z $terminated ]] || give_up 143 "stopped before the trainer was started"
-  local mark node seen digest first= known= answers=0
+  local mark node seen digest first='' known='' answers=0
   while read -r mark node seen digest; do
     [[ $mark = regatta-node && -n $digest ]] || continue
     answers=$((answers + 1))
@@ -404,18 +412,11 @@ main() {
   fi
   find_programs
   say "run $run_name, job $job, restart $restarts, $nodes nodes (${SLURM_JOB_NODELIST:-?})"
-  say "exported:" $(compgen -e) ${environment[@]+"${environment[@]%%=*}"}
+  mapfile -t exported < <(compgen -e)
+  say "exported:" "${exported[@]}" ${environment[@]+"${environment[@]%%=*}"}
   prove_nodes
   run_trainer
   conclude $?
 }
 # One line, read whole: nothing of this file is needed once main runs.
 main; exit
-)bash";
-
-}  // namespace
-
-std::string_view batch_script_head() { return kHead; }
-std::string_view batch_script_body() { return kBody; }
-
-}  // namespace regatta::orchestrator::batch
