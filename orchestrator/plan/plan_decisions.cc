@@ -72,12 +72,13 @@ class Decider {
     const double gain = own > 0 ? 1 - best->step_seconds / own : 0;
     if (gain >= kLeastGain) {
       decision.choice = best->value;
-      decision.why = best->value + " would save " + base::percent(gain) + " of the step; " + about;
+      decision.why = best->value + " would save " + base::short_number(100 * gain, 2) +
+                     " % of the step; " + about;
     } else if (best->value == run_file) {
       decision.why = run_file + " is already the fastest by the model";
     } else {
       decision.why = "keep " + run_file + ": the best alternative, " + best->value +
-                     ", would save only " + base::percent(gain) + " of the step";
+                     ", would save only " + base::short_number(100 * gain, 2) + " % of the step";
     }
     decisions_.push_back(std::move(decision));
   }
