@@ -91,7 +91,7 @@ def ctest(totals, stage, build, limit, arguments, environment=None, jobs=CORES):
             totals.add(name, "passed")
         elif status in ("notrun", "disabled") or case.find("skipped") is not None:
             output = case.findtext("system-out") or ""
-            reason = re.search(r"needs [^\n]*|Skipped[^\n]*", output)
+            reason = re.search(r"needs [^\n]*", output) or re.search(r"Skipped[^\n]*", output)
             totals.add(name, "skipped", reason[0] if reason else "")
         else:
             failure = case.find("failure")

@@ -114,6 +114,16 @@ TEST_F(ResumeTest, BeginsAnewAlsoWhereTheStoreIsLost) {
   EXPECT_FALSE(runs::is_over(state(id))) << "one early end is not five";
 }
 
+// The controller may write that a run is read to its end just after a user has resumed it.
+TEST_F(ResumeTest, GoesOnAlsoWhereItWasNotedToBeReadToItsEnd) {
+  const std::string id = ended(20);
+  EXPECT_TRUE(controller_->resume(id));
+  store::Database(folder_.path() / "state" / "store.sqlite", store::Database::Access::ReadWrite)
+      .execute("UPDATE runs SET drained = 1");
+  ticks(4);
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+}
+
 // Else it would be taken up once more when it has come to its end, by a controller that has only
 // the store.
 TEST_F(ResumeTest, IsNotStartedBeforeTheStoreSaysThatItGoesOn) {

@@ -180,6 +180,22 @@ TEST_F(CrashVfsTest, WhatAJobIsStartedForAndWishesAreOnTheDisk) {
   }
 }
 
+TEST_F(CrashVfsTest, WhatIsTakenUpIsOnTheDisk) {
+  open();
+  const runs::RunNumber number = store_->add_run(run("run"));
+  for (int i = 1; i < 20; ++i) {
+    store_->set_wanted(number, runs::Wanted::Resume);
+    runs::Run taken = *store_->run("run");
+    taken.failures = i;
+    EXPECT_TRUE(store_->take_up(taken));
+    die();
+    vfs_.lose_power();
+    open();
+    EXPECT_EQ(store_->run("run")->wanted, runs::Wanted::Run);
+    EXPECT_EQ(store_->run("run")->failures, i);
+  }
+}
+
 TEST_F(CrashVfsTest, AnInterruptedWriteIsDoneOrNotDone) {
   std::size_t runs = 0;
   for (int step = 1; step < 160; ++step) {
