@@ -169,7 +169,7 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
   } catch (const base::Error&) {  // the loop tries again, and tells
   }
   base::log(base::LogLevel::Info, "run " + run.id + " is to be resumed" +
-                                      (changed ? ", with other wishes to Slurm" : ""));
+                                      (changed ? ", and asks Slurm for something else" : ""));
   wake(run.number);
   return true;
 }

@@ -1,5 +1,5 @@
 // The controller: one thread (the loop) owns the world; handlers read the store and write down
-// wishes. Each open run has a time of its next visit; the loop makes the visits that are due.
+// requests. Each open run has a time of its next visit; the loop makes the visits that are due.
 #pragma once
 
 #include <atomic>
@@ -197,8 +197,7 @@ class Controller {
   [[nodiscard]] std::size_t free_places();
   [[nodiscard]] bool may_start(const OpenRun& open);
   [[nodiscard]] double pause_of(const OpenRun& open) const;
-  void wake(
-      std::optional<runs::RunNumber> about = {});  // a wish was written down, or something landed
+  void wake(std::optional<runs::RunNumber> about = {});  // a request came, or something landed
 
   // One visit (controller_visit.cc): watch, read, and what follows from both.
   void visit(OpenRun* open);

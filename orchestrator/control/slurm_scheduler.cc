@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kLook(250);  // how often the budget is aske
 // A job may have been submitted by a controller whose clock differed, or long before this one.
 constexpr double kClockDifference = 300;
 constexpr double kOldNodes = 600;       // what was known of nodes before that says nothing of now
-constexpr double kAgainSeconds = 10;    // after a wish that could not be told
+constexpr double kAgainSeconds = 10;    // after a request that could not be told
 constexpr double kClusterSeconds = 15;  // between two questions, while nothing is known of it
 constexpr double kBusySeconds = 60;     // after which a controller without open jobs is idle
 constexpr double kAgesAgo = 30.0 * 24 * 3600;
@@ -91,8 +91,9 @@ SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock
       budget_(settings_.limits) {
   threads_.emplace_back([this](const std::stop_token& stop) { collect(stop); });
   for (int i = 0; i < kEndThreads + kAvoidThreads; ++i) {
-    slurm::JobWishes* const wishes = i < kEndThreads ? &ends_ : &avoided_;
-    threads_.emplace_back([this, wishes](const std::stop_token& stop) { carry_out(wishes, stop); });
+    slurm::JobRequests* const requests = i < kEndThreads ? &ends_ : &avoided_;
+    threads_.emplace_back(
+        [this, requests](const std::stop_token& stop) { carry_out(requests, stop); });
   }
 }
 
@@ -140,7 +141,7 @@ std::string SlurmScheduler::submit(const runs::LaunchRequest& request) {
   // "Invalid node name specified", "Requested node configuration is not available".
   const bool about_nodes = first != nullptr && first->reason.find("node ") != std::string::npos;
   if (about_nodes && !launch.exclude.empty()) {
-    // Avoiding is a wish: a node that the cluster does not have any more must not cost the run.
+    // Avoiding is a request: a node that the cluster does not have any more must not cost the run.
     base::log(base::LogLevel::Warning,
               "sbatch refused (" + base::printable(first->reason) +
                   ") what avoids nodes; the job is submitted without avoiding any");
@@ -255,32 +256,32 @@ void SlurmScheduler::somebody_looks() {
 }
 
 void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
-  want(&avoided_, handle, slurm::JobWish::Kind::Avoid, nodes);
+  want(&avoided_, handle, slurm::JobRequest::Kind::Avoid, nodes);
 }
 void SlurmScheduler::stop(const std::string& handle) {
-  want(&ends_, handle, slurm::JobWish::Kind::Stop);
+  want(&ends_, handle, slurm::JobRequest::Kind::Stop);
 }
 void SlurmScheduler::kill(const std::string& handle) {
-  want(&ends_, handle, slurm::JobWish::Kind::Kill);
+  want(&ends_, handle, slurm::JobRequest::Kind::Kill);
 }
 
-void SlurmScheduler::want(slurm::JobWishes* wishes, const std::string& handle,
-                          slurm::JobWish::Kind kind, std::vector<std::string> nodes) {
+void SlurmScheduler::want(slurm::JobRequests* requests, const std::string& handle,
+                          slurm::JobRequest::Kind kind, std::vector<std::string> nodes) {
   const auto job = slurm::parse_job_handle(handle);
   if (!job) return;
   const std::scoped_lock lock(mutex_);
-  wishes->add({kind, *job, std::move(nodes)}, clock_.monotonic_seconds());
+  requests->add({kind, *job, std::move(nodes)}, clock_.monotonic_seconds());
   changed_.notify_all();
 }
 
-void SlurmScheduler::carry_out(slurm::JobWishes* wishes, const std::stop_token& stop) {
+void SlurmScheduler::carry_out(slurm::JobRequests* requests, const std::stop_token& stop) {
   const slurm::SlurmCommands commands = commands_.until(stop);
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const std::optional<slurm::JobWish> wish = wishes->take(clock_.monotonic_seconds());
-    if (!wish) {
-      if (wishes->empty()) {
-        changed_.wait(lock, stop, [&] { return !wishes->empty(); });
+    const std::optional<slurm::JobRequest> request = requests->take(clock_.monotonic_seconds());
+    if (!request) {
+      if (requests->empty()) {
+        changed_.wait(lock, stop, [&] { return !requests->empty(); });
       } else {
         changed_.wait_for(lock, stop, kLook, [] { return false; });
       }
@@ -289,24 +290,24 @@ void SlurmScheduler::carry_out(slurm::JobWishes* wishes, const std::stop_token& 
     lock.unlock();
     std::optional<slurm::SlurmFailure> failure;
     try {
-      failure = wish->kind == slurm::JobWish::Kind::Avoid ? keep_away(*wish, commands)
-                                                          : end(*wish, commands);
+      failure = request->kind == slurm::JobRequest::Kind::Avoid ? keep_away(*request, commands)
+                                                                : end(*request, commands);
     } catch (const Error& error) {  // a node's name with a NUL byte
       failure = slurm::SlurmFailure{slurm::FailureKind::Refused, error.what()};
     }
     lock.lock();
-    wishes->finish(*wish, judge(*wish, failure));
+    requests->finish(*request, judge(*request, failure));
   }
 }
 
-std::optional<double> SlurmScheduler::judge(const slurm::JobWish& wish,
+std::optional<double> SlurmScheduler::judge(const slurm::JobRequest& request,
                                             const std::optional<slurm::SlurmFailure>& failure) {
   const double now = clock_.monotonic_seconds();
-  const std::string& token = wish.job.token;
+  const std::string& token = request.job.token;
   if (!failure || failure->kind == slurm::FailureKind::NotFound) {
     troubles_.erase(token);
     note_answer();
-    if (wish.kind != slurm::JobWish::Kind::Avoid) budget_.hurry(slurm::PollKind::Jobs, now);
+    if (request.kind != slurm::JobRequest::Kind::Avoid) budget_.hurry(slurm::PollKind::Jobs, now);
     return std::nullopt;
   }
   if (failure->kind == slurm::FailureKind::Stopped) return std::nullopt;
@@ -314,11 +315,12 @@ std::optional<double> SlurmScheduler::judge(const slurm::JobWish& wish,
   std::string& logged = troubles_[token];
   if (logged != failure->message) {
     logged = failure->message;
-    base::log(base::LogLevel::Warning, "job " + wish.job.id + " cannot be " +
-                                           (wish.kind == slurm::JobWish::Kind::Avoid
-                                                ? "kept from nodes " + base::join(wish.nodes, ",")
-                                                : std::string("ended")) +
-                                           ": " + failure->message);
+    base::log(base::LogLevel::Warning,
+              "job " + request.job.id + " cannot be " +
+                  (request.kind == slurm::JobRequest::Kind::Avoid
+                       ? "kept from nodes " + base::join(request.nodes, ",")
+                       : std::string("ended")) +
+                  ": " + failure->message);
   }
   // What Slurm understood and refused, it would refuse again.
   if (failure->kind == slurm::FailureKind::Refused ||
@@ -328,38 +330,38 @@ std::optional<double> SlurmScheduler::judge(const slurm::JobWish& wish,
   return now + kAgainSeconds;
 }
 
-std::optional<slurm::SlurmFailure> SlurmScheduler::keep_away(const slurm::JobWish& wish,
+std::optional<slurm::SlurmFailure> SlurmScheduler::keep_away(const slurm::JobRequest& request,
                                                              const slurm::SlurmCommands& commands) {
-  const slurm::Answer<slurm::JobRow> shown = commands.show_job(wish.job.id);
+  const slurm::Answer<slurm::JobRow> shown = commands.show_job(request.job.id);
   if (!shown.value) return shown.failure;
-  if (slurm::token_of(*shown.value) != wish.job.token) return std::nullopt;
+  if (slurm::token_of(*shown.value) != request.job.token) return std::nullopt;
   // A name that the cluster does not have any more would cost the whole request.
   const slurm::NodeSnapshot known = nodes_.snapshot();
   std::vector<std::string> names;
-  for (const std::string& name : wish.nodes) {
+  for (const std::string& name : request.nodes) {
     const bool is_list = name.find_first_of("[,") != std::string::npos;
     const bool is_known = std::any_of(known.rows.begin(), known.rows.end(),
                                       [&](const slurm::NodeRow& row) { return row.name == name; });
     if (is_list || is_known || known.rows.empty()) names.push_back(name);
   }
-  return commands.exclude(wish.job.id, names).failure;
+  return commands.exclude(request.job.id, names).failure;
 }
 
 // A running trainer that is to stop gets TERM, saves and returns; a waiting job is simply
 // cancelled, and so is one that is to be killed. It is the newest job of the token, under the name
 // that squeue showed last; the controller asks again where somebody has just changed that.
-std::optional<slurm::SlurmFailure> SlurmScheduler::end(const slurm::JobWish& wish,
+std::optional<slurm::SlurmFailure> SlurmScheduler::end(const slurm::JobRequest& request,
                                                        const slurm::SlurmCommands& commands) {
   slurm::JobRow job;
   {
     const std::scoped_lock lock(mutex_);
-    const slurm::JobRow* const row = book_.row(wish.job.token);
+    const slurm::JobRow* const row = book_.row(request.job.token);
     if (row == nullptr) {
       return slurm::SlurmFailure{slurm::FailureKind::Incomplete, "squeue has not shown it so far"};
     }
     job = *row;
   }
-  const bool asks = wish.kind == slurm::JobWish::Kind::Stop && is_at_work(job);
+  const bool asks = request.kind == slurm::JobRequest::Kind::Stop && is_at_work(job);
   return commands.cancel(job.id, job.name.value_or(""), asks ? "TERM" : "").failure;
 }
 

@@ -1,6 +1,6 @@
 // Attempts as Slurm jobs: one sbatch per launch, one thread that asks Slurm what has become of
 // them all, within a budget (slurm/poll_budget.h), and a few that tell it what is wanted of jobs
-// (slurm/job_wishes.h).
+// (slurm/job_requests.h).
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/slurm/job_book.h"
 #include "orchestrator/slurm/job_logs.h"
-#include "orchestrator/slurm/job_wishes.h"
+#include "orchestrator/slurm/job_requests.h"
 #include "orchestrator/slurm/node_table.h"
 #include "orchestrator/slurm/poll_budget.h"
 #include "orchestrator/slurm/slurm_commands.h"
@@ -72,7 +72,7 @@ class SlurmScheduler final : public runs::Scheduler {
   void kill(const std::string& handle) override;
 
  private:
-  // Wishes are carried out by these: what hangs on one job keeps the next from no more than one.
+  // Requests are carried out by these: what hangs on one job keeps the next from no more than one.
   static constexpr int kEndThreads = 4;
   static constexpr int kAvoidThreads = 1;
 
@@ -80,15 +80,15 @@ class SlurmScheduler final : public runs::Scheduler {
                                        const slurm::SlurmCommands& commands);
   // job.id may be empty: not known.
   void expect(const slurm::JobHandle& job, double asked_since_utc);
-  void want(slurm::JobWishes* wishes, const std::string& handle, slurm::JobWish::Kind kind,
+  void want(slurm::JobRequests* requests, const std::string& handle, slurm::JobRequest::Kind kind,
             std::vector<std::string> nodes = {});
-  void carry_out(slurm::JobWishes* wishes, const std::stop_token& stop);
-  [[nodiscard]] std::optional<slurm::SlurmFailure> end(const slurm::JobWish& wish,
+  void carry_out(slurm::JobRequests* requests, const std::stop_token& stop);
+  [[nodiscard]] std::optional<slurm::SlurmFailure> end(const slurm::JobRequest& request,
                                                        const slurm::SlurmCommands& commands);
-  [[nodiscard]] std::optional<slurm::SlurmFailure> keep_away(const slurm::JobWish& wish,
+  [[nodiscard]] std::optional<slurm::SlurmFailure> keep_away(const slurm::JobRequest& request,
                                                              const slurm::SlurmCommands& commands);
   // Under the mutex: logs a failure that is new, and says when to try again.
-  [[nodiscard]] std::optional<double> judge(const slurm::JobWish& wish,
+  [[nodiscard]] std::optional<double> judge(const slurm::JobRequest& request,
                                             const std::optional<slurm::SlurmFailure>& failure);
   void collect(const std::stop_token& stop);
   // Under the mutex: what to ask now.
@@ -123,8 +123,8 @@ class SlurmScheduler final : public runs::Scheduler {
   // The last that was logged of each program's answers.
   std::string trouble_, accounting_trouble_;
   runs::Contact contact_;  // end_waits_utc is looked up
-  slurm::JobWishes ends_, avoided_;
-  std::map<std::string, std::string> troubles_;  // of wishes, by token: the last that was logged
+  slurm::JobRequests ends_, avoided_;
+  std::map<std::string, std::string> troubles_;  // of requests, by token: the last that was logged
   std::condition_variable_any changed_;
   std::vector<std::jthread> threads_;  // last: they end before what they use
 };

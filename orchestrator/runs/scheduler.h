@@ -50,7 +50,7 @@ struct ProcessReport {
   std::optional<int> signal;
   std::string words{};  // why it waits, or how it ended; for people, may be empty
   Cause cause = Cause::None;
-  // Somebody's cancel would be told as Cause::Cancelled: any other end is nobody's wish.
+  // Somebody's cancel would be told as Cause::Cancelled: any other end is nobody's doing.
   bool tells_cancels = false;
   std::string action{};                 // what somebody should do about it; may be empty
   std::string nodes{};                  // that it has or had, as a hostlist; may be empty
@@ -123,7 +123,7 @@ class Scheduler {
   }
   // Nodes that the scheduler shows as dead now.
   [[nodiscard]] virtual std::vector<std::string> lost_nodes() { return {}; }
-  // These three are wishes that are carried out soon, and tried again while that makes sense;
+  // These three are requests that are carried out soon, and tried again while that makes sense;
   // trouble is logged. Asking again for what is under way adds nothing.
   // What waits under the handle shall not start on these nodes (names or hostlists); they replace
   // what was said before.

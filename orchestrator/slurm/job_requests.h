@@ -1,6 +1,6 @@
 // What is wanted of jobs and has to be said to Slurm: ends, and nodes to avoid. For each job one
-// command at a time and at most one wish that waits, so repeated wishes never pile up. Pure: who
-// carries them out is slurm_scheduler's.
+// command at a time and at most one request that waits, so repeated requests never pile up. Pure:
+// who carries them out is slurm_scheduler's.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace regatta::orchestrator::slurm {
 
-struct JobWish {
+struct JobRequest {
   enum class Kind { Avoid, Stop, Kill };  // a later one is stronger
   Kind kind = Kind::Stop;
   JobHandle job;
   std::vector<std::string> nodes{};  // Avoid
 
-  bool operator==(const JobWish&) const = default;
+  bool operator==(const JobRequest&) const = default;
 };
 
-// Times are monotonic seconds. Not thread-safe. Holds no more wishes than there are jobs.
-class JobWishes {
+// Times are monotonic seconds. Not thread-safe. Holds no more requests than there are jobs.
+class JobRequests {
  public:
-  // The job's wish from now on, unless one that is as strong waits or is being carried out. Other
-  // nodes to avoid replace those that were told.
-  void add(const JobWish& wish, double now);
+  // The job's request from now on, unless one that is as strong waits or is being carried out.
+  // Other nodes to avoid replace those that were told.
+  void add(const JobRequest& request, double now);
   // The next one to carry out, kills first; finish() has to follow. Nothing: none is due.
-  [[nodiscard]] std::optional<JobWish> take(double now);
-  // The wish that was taken for this job is carried out; or it failed and is due again at `again`,
-  // unless something else was wanted meanwhile.
-  void finish(const JobWish& wish, std::optional<double> again = {});
+  [[nodiscard]] std::optional<JobRequest> take(double now);
+  // The request that was taken for this job is carried out; or it failed and is due again at
+  // `again`, unless something else was wanted meanwhile.
+  void finish(const JobRequest& request, std::optional<double> again = {});
   // Slurm answers again: what failed is due.
   void hurry(double now);
   // Since when something is wanted of the job that has not been carried out; nothing: it has.
@@ -43,8 +43,8 @@ class JobWishes {
 
  private:
   struct Entry {
-    std::optional<JobWish> waiting;
-    std::optional<JobWish> under_way;
+    std::optional<JobRequest> waiting;
+    std::optional<JobRequest> under_way;
     double since = 0;         // when the first of them came
     double due = 0;           // of the one that waits
     std::uint64_t order = 0;  // and when it came

@@ -1,4 +1,4 @@
-#include "orchestrator/slurm/job_wishes.h"
+#include "orchestrator/slurm/job_requests.h"
 
 #include <algorithm>
 
@@ -7,28 +7,28 @@
 namespace regatta::orchestrator::slurm {
 namespace {
 
-// Whether `wish` asks for what `present` does not do already.
-bool adds(const JobWish& wish, const std::optional<JobWish>& present) {
+// Whether `request` asks for what `present` does not do already.
+bool adds(const JobRequest& request, const std::optional<JobRequest>& present) {
   if (!present) return true;
-  if (wish.kind == JobWish::Kind::Avoid && present->kind == JobWish::Kind::Avoid) {
-    return wish.nodes != present->nodes;
+  if (request.kind == JobRequest::Kind::Avoid && present->kind == JobRequest::Kind::Avoid) {
+    return request.nodes != present->nodes;
   }
-  return wish.kind > present->kind;
+  return request.kind > present->kind;
 }
 
 }  // namespace
 
-void JobWishes::add(const JobWish& wish, double now) {
-  const auto [found, is_new] = entries_.try_emplace(wish.job.token);
+void JobRequests::add(const JobRequest& request, double now) {
+  const auto [found, is_new] = entries_.try_emplace(request.job.token);
   Entry& entry = found->second;
   if (is_new) entry.since = now;
-  if (entry.waiting ? !adds(wish, entry.waiting) : !adds(wish, entry.under_way)) return;
-  entry.waiting = wish;
+  if (entry.waiting ? !adds(request, entry.waiting) : !adds(request, entry.under_way)) return;
+  entry.waiting = request;
   entry.due = now;
   entry.order = next_++;
 }
 
-std::optional<JobWish> JobWishes::take(double now) {
+std::optional<JobRequest> JobRequests::take(double now) {
   Entry* best = nullptr;
   for (auto& [token, entry] : entries_) {
     if (!entry.waiting || entry.under_way || entry.due > now) continue;
@@ -45,30 +45,30 @@ std::optional<JobWish> JobWishes::take(double now) {
   return best->under_way;
 }
 
-void JobWishes::finish(const JobWish& wish, std::optional<double> again) {
-  const auto found = entries_.find(wish.job.token);
-  base::check(found != entries_.end() && found->second.under_way, "a wish that ends was taken");
+void JobRequests::finish(const JobRequest& request, std::optional<double> again) {
+  const auto found = entries_.find(request.job.token);
+  base::check(found != entries_.end() && found->second.under_way, "a request that ends was taken");
   Entry& entry = found->second;
   entry.under_way.reset();
   if (!entry.waiting && again) {
-    entry.waiting = wish;
+    entry.waiting = request;
     entry.due = *again;
     entry.order = next_++;
   }
   if (!entry.waiting) entries_.erase(found);
 }
 
-void JobWishes::hurry(double now) {
+void JobRequests::hurry(double now) {
   for (auto& [token, entry] : entries_) entry.due = std::min(entry.due, now);
 }
 
-std::optional<double> JobWishes::waits_since(const std::string& token) const {
+std::optional<double> JobRequests::waits_since(const std::string& token) const {
   const auto found = entries_.find(token);
   if (found == entries_.end()) return std::nullopt;
   return found->second.since;
 }
 
-void JobWishes::forget(const std::string& token) {
+void JobRequests::forget(const std::string& token) {
   const auto found = entries_.find(token);
   if (found == entries_.end()) return;
   found->second.waiting.reset();
