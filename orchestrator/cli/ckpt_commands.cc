@@ -353,10 +353,11 @@ class CkptExport : public CkptCommand {
   }
 
   int run() override {
+    const base::Path checkpoint = place();
     base::Command command;
     command.arguments = {
         runs::find_trainer(trainer_, environment_.program, environment_.path).string(), "export",
-        "--checkpoint=" + place().string(), "--output=" + output_};
+        "--checkpoint=" + checkpoint.string(), "--output=" + output_};
     command.arguments.insert(command.arguments.end(), passed_on_.begin(), passed_on_.end());
     command.inherit_output = true;
     const base::Exit exit = base::wait_exit(base::spawn(command));
