@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "orchestrator/control/launch_book.h"
 #include "trainer/contract/journal.h"
 
@@ -130,6 +131,17 @@ bool is_anothers(const base::Path& directory) {
   return ::stat(directory.c_str(), &status) == 0 && status.st_uid != ::geteuid();
 }
 
+// A directory that was renamed is no copy: what it was made as is not there any more.
+void refuse_copy(base::FileSystem& files, const base::Path& directory, const std::string& made_as) {
+  if (made_as.empty() || made_as == directory.filename() || made_as.find('/') != made_as.npos ||
+      !files.exists(directory.parent_path() / made_as / "run.json")) {
+    return;
+  }
+  throw base::Error(base::Code::User,
+                    "it is a copy of run " + base::printable(made_as) +
+                        ", as its submission.json says; move it out of the runs directory");
+}
+
 std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& directory) {
   if (!files.exists(directory / "run.json")) return std::nullopt;
   const auto opened = trainer::contract::RunDirectory::open(files, directory);
@@ -144,6 +156,7 @@ std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& dire
     found.state.reset();
     found.launches.clear();
   }
+  if (found.submission) refuse_copy(files, directory, found.submission->id);
   const std::vector<trainer::contract::AttemptName> attempts = opened.attempts();
   found.attempts = static_cast<int>(attempts.size());
   if (attempts.empty()) return found;

@@ -64,7 +64,8 @@ struct FoundRun {
   std::optional<double> began_utc;  // of the first record of the first attempt
   int attempts = 0;
 };
-// Nothing where there is no run. Code::Forbidden where the directory is another user's and cannot
+// Nothing where there is no run. Code::User for a copy of a run that is beside it: its launches are
+// the other's, so both would be shown, and one be cancelled, for one job. Code::Forbidden where the directory is another user's and cannot
 // be read.
 [[nodiscard]] std::optional<FoundRun> read_found(base::FileSystem& files,
                                                  const base::Path& directory);

@@ -276,6 +276,38 @@ TEST_F(AdoptTest, NoKeyIsTakenWhileItsRunCannotBeRead) {
 }
 
 // Left by a submission whose row could not be written, and that could not be removed again.
+// A backup beside the run has its token and its key.
+TEST_F(AdoptTest, ACopyOfARunIsLeftAlone) {
+  const std::string id = controller_->submit(tests::run_file(), "key").run.id;
+  ticks();
+  ASSERT_EQ(scheduler_.launches.size(), 1U);
+  const base::Path runs = folder_.path() / "runs";
+  for (const char* copy : {"a-copy", "zz-copy"}) {
+    std::filesystem::copy(runs / id, runs / copy, std::filesystem::copy_options::recursive);
+  }
+  for (const bool store_is_lost : {false, true}) {
+    store_is_lost ? lose_the_store() : (close(), open());
+    pass(30);
+    EXPECT_EQ(store_->ids(), std::vector<std::string>{id});
+    EXPECT_EQ(run(id).wanted, runs::Wanted::Run);
+    EXPECT_EQ(store_->submitted_with("key")->id, id);
+    EXPECT_TRUE(scheduler_.killed.empty() && scheduler_.stopped.empty());
+  }
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+}
+
+// The key's run goes by another name, and nothing else has it.
+TEST_F(AdoptTest, ARunThatWasRenamedIsTheRun) {
+  const std::string id = submit();
+  ticks();
+  close();
+  std::filesystem::rename(folder_.path() / "runs" / id, folder_.path() / "runs" / "renamed");
+  open();
+  lose_the_store();
+  ticks();
+  EXPECT_EQ(store_->ids(), std::vector<std::string>{"renamed"});
+}
+
 TEST_F(AdoptTest, OfTwoRunsOfOneKeyTheNewerBegins) {
   const auto left = [this](const std::string& id, double created_utc) {
     runs::SubmissionRecord submission{id, created_utc, runs::Wanted::Run, "key", "digest"};
