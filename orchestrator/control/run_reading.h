@@ -65,8 +65,8 @@ struct FoundRun {
   int attempts = 0;
 };
 // Nothing where there is no run. Code::User for a copy of a run that is beside it: its launches are
-// the other's, so both would be shown, and one be cancelled, for one job. Code::Forbidden where the directory is another user's and cannot
-// be read.
+// the other's, so both would be shown, and one be cancelled, for one job. Code::Forbidden where the
+// directory is another user's and cannot be read.
 [[nodiscard]] std::optional<FoundRun> read_found(base::FileSystem& files,
                                                  const base::Path& directory);
 
