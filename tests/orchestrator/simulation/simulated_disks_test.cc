@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "orchestrator/control/run_removal.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/simulation/crash_vfs.h"
 #include "tests/orchestrator/simulation/memory_disk.h"
@@ -71,6 +72,21 @@ TEST_F(MemoryDiskTest, ARenameIsUndoneAsAWhole) {
   }
   EXPECT_GT(undone, 20);
   EXPECT_LT(undone, 80);
+}
+
+// The controller that moved it away was killed before that was on the disk.
+TEST_F(MemoryDiskTest, ARunWhoseFilesWereRemovedDoesNotComeBack) {
+  mount_.sync_directory("/");
+  for (int round = 0; round < 100; ++round) {
+    mount_.create_directory("/d/run");
+    base::replace_file(mount_, "/d/run/run.json", "{}");
+    mount_.sync_directory("/d");
+    mount_.rename("/d/run", "/d/.removed-run-00");
+    control::remove_moved(mount_, "/d/.removed-run-00");
+    disk_.lose_power(chance_);
+    ASSERT_FALSE(mount_.exists("/d/run")) << "round " << round;
+    if (mount_.exists("/d/.removed-run-00")) mount_.remove_tree("/d/.removed-run-00");
+  }
 }
 
 TEST_F(MemoryDiskTest, AnotherMachineSeesIt) {
