@@ -8,6 +8,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::checkpoint {
@@ -91,12 +92,10 @@ bool is_plain_name(const std::string& name) {
 Json parse(const std::string& text) {
   const bool sound =
       text.find('\0') == std::string::npos && base::json_depth_at_most(text, kMaxDepth);
-  return sound ? Json::parse(text, nullptr, false) : Json(nullptr);
+  return sound ? base::parse_json<Json>(text) : Json(nullptr);
 }
 
-std::string dumped(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
+std::string dumped(const Json& json, int indent) { return base::json_text(json, indent); }
 
 // Of everything that stands beside it, known here or not, however it is spaced.
 std::string digest_beside(Json manifest) {

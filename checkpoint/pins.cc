@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tombstones.h"
@@ -50,7 +51,7 @@ std::optional<Json> read_object(base::FileSystem& files, const base::Path& path)
   try {
     Json json = Json::object();
     const std::string text = files.read(path, kMostBytes);
-    if (base::json_depth_at_most(text, 4)) json = Json::parse(text, nullptr, false);
+    if (base::json_depth_at_most(text, 4)) json = base::parse_json<Json>(text);
     return json.is_object() ? json : Json::object();
   } catch (const Error& error) {
     if (error.code() == Code::NotFound) return std::nullopt;
@@ -69,9 +70,7 @@ std::string text(const Json& json, const char* key) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string dump(const Json& json) { return base::json_text(json) + "\n"; }
 
 // The checkpoint that a file of reading/ speaks of: "<name>.<random>".
 std::string marked_name(const std::string& file) { return file.substr(0, file.find('.')); }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
 
@@ -27,7 +28,7 @@ std::string read_file(base::FileSystem& files, const base::Path& path) {
 
 std::optional<Tombstone> parse(const std::string& line) {
   if (line.empty() || !base::json_depth_at_most(line, 4)) return std::nullopt;
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = base::parse_json<Json>(line);
   if (!json.is_object()) return std::nullopt;
   const auto text = [&](const char* key) {
     const auto it = json.find(key);
@@ -54,7 +55,7 @@ std::string line_of(const Tombstone& tombstone) {
             {"why", tombstone.why},
             {"round", tombstone.round}};
   if (tombstone.kept) json["kept"] = true;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return base::json_text(json) + "\n";
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/batch/job_script.h"
-#include "orchestrator/batch/shell_words.h"
 
 namespace regatta::orchestrator::batch {
 namespace {
@@ -191,7 +191,7 @@ std::vector<std::string> options_of(const SlurmJob& job) {
 }
 
 std::string array(const std::string& name, const std::vector<std::string>& words) {
-  return name + "=(" + shell_words(words) + ")\n";
+  return name + "=(" + base::shell_words(words) + ")\n";
 }
 
 }  // namespace
@@ -220,10 +220,10 @@ std::string batch_script(const SlurmJob& job) {
   std::string text(kHead);
   if (!job.resources.setup.empty()) {
     // Not within a function, where `declare` would be local.
-    text += "before_setup\neval " + shell_word(job.resources.setup) + "\nafter_setup $?\n";
+    text += "before_setup\neval " + base::shell_word(job.resources.setup) + "\nafter_setup $?\n";
   }
   const auto assign = [&text](const std::string& name, const std::string& value) {
-    text += name + "=" + shell_word(value) + "\n";
+    text += name + "=" + base::shell_word(value) + "\n";
   };
   text += "\n# This job.\n";
   assign("token", job.token);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/diff.h"
 #include "checkpoint/held_mark.h"
@@ -213,7 +214,7 @@ Json CheckpointTools::show(const std::string& checkpoint) const {
   row["manifest"] = nullptr;
   row["files"] = Json::object();
   if (!entry.manifest) return row;
-  row["manifest"] = Json::parse(checkpoint::to_json(*entry.manifest));
+  row["manifest"] = base::parse_json<Json>(checkpoint::to_json(*entry.manifest));
   for (const auto& [file, facts] : entry.manifest->files) {
     Json described{{"bytes", facts.bytes}, {"digest", facts.digest}, {"tensors", nullptr}};
     try {

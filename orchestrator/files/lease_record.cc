@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/host.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -81,7 +82,7 @@ std::string lease_text(const LeaseRecord& record, std::uint64_t beat) {
                   {"started_utc", base::iso8601(record.started_utc)},
                   {"started", record.started_utc},
                   {"released", record.released}};
-  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  std::string text = base::ascii_json_text(json);
   base::check(text.size() < kBeatOffset, "a lease's record fits its file");
   text.resize(kBeatOffset - 1, ' ');
   return text + "\n" + beat_text(beat) + "\n";
@@ -90,7 +91,7 @@ std::string lease_text(const LeaseRecord& record, std::uint64_t beat) {
 std::optional<LeaseRecord> parse_lease(std::string_view text) {
   if (text.size() != kLeaseBytes || !base::json_depth_at_most(text, kMostDepth))
     return std::nullopt;
-  const Json json = Json::parse(text.substr(0, kBeatOffset), nullptr, false);
+  const Json json = base::parse_json<Json>(text.substr(0, kBeatOffset));
   if (!json.is_object()) return std::nullopt;
   LeaseRecord record;
   record.id = text_of(json, "id");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/wording.h"
 #include "topology/plan/bucket_choice.h"
 
@@ -25,9 +26,9 @@ constexpr std::uint64_t kSeed = 1;
 
 // As the run file writes it.
 std::string setting(const RunConfig& config, const std::string& pointer) {
-  const auto json = nlohmann::json::parse(trainer::contract::to_json(config));
+  const auto json = base::parse_json<nlohmann::json>(trainer::contract::to_json(config));
   const auto& value = json.at(nlohmann::json::json_pointer(pointer));
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : base::json_text(value);
 }
 
 class Decider {

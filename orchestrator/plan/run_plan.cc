@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -25,14 +26,15 @@ std::string SubmittedRun::digest() const {
 
 SubmittedRun parse_submitted(const std::string& body) {
   SubmittedRun run;
-  Json json = Json::parse(body, nullptr, false);
+  Json json = base::parse_json<Json>(body);
   const bool has_plan = json.is_object() && json.contains("plan");
   std::string plan;
   if (has_plan) {
-    plan = json["plan"].dump();
+    plan = base::json_text(json["plan"]);
     json.erase("plan");
   }
-  run.config = trainer::contract::parse_run_config(has_plan ? json.dump() : body, kRunFile);
+  run.config =
+      trainer::contract::parse_run_config(has_plan ? base::json_text(json) : body, kRunFile);
   if (!base::Path(run.config.data.path).is_absolute()) {
     throw base::Error(base::Code::User, std::string(kRunFile) + ": data.path: '" +
                                             base::printable(run.config.data.path) +
@@ -51,27 +53,26 @@ SubmittedRun parse_submitted(const std::string& body) {
 
 std::string submitted_body(const SubmittedRun& run) {
   if (!run.plan) return trainer::contract::to_json(run.config);
-  Json json = Json::parse(trainer::contract::to_json(run.config));
-  json["plan"] = Json::parse(topology::plan::to_json(*run.plan));
-  return json.dump();
+  Json json = base::parse_json<Json>(trainer::contract::to_json(run.config));
+  json["plan"] = base::parse_json<Json>(topology::plan::to_json(*run.plan));
+  return base::json_text(json);
 }
 
 std::string with_slurm_changes(const std::string& config, const std::string& changes) {
   constexpr int kDepth = 8;
   if (changes.empty()) return config;
-  const Json asked = base::json_depth_at_most(changes, kDepth)
-                         ? Json::parse(changes, nullptr, false)
-                         : Json(Json::value_t::discarded);
+  const Json asked = base::json_depth_at_most(changes, kDepth) ? base::parse_json<Json>(changes)
+                                                               : Json(Json::value_t::discarded);
   if (!asked.is_object() || asked.size() > 1 ||
       (!asked.empty() && !(asked.contains("slurm") && asked["slurm"].is_object()))) {
     throw base::Error(base::Code::User,
                       "only the section slurm of a run file can change when a run is resumed; send "
                       "{\"slurm\": {KEY: VALUE}}, or nothing");
   }
-  Json json = Json::parse(config);
+  Json json = base::parse_json<Json>(config);
   json.merge_patch(asked);
   return trainer::contract::to_json(
-      trainer::contract::parse_run_config(json.dump(), "the resumed run"));
+      trainer::contract::parse_run_config(base::json_text(json), "the resumed run"));
 }
 
 std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan) {
@@ -83,7 +84,7 @@ std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan) 
 int vocabulary_of(base::FileSystem& files, const base::Path& dataset) {
   const base::Path path = dataset / "dataset.json";
   if (!files.exists(path)) return 0;
-  const auto manifest = nlohmann::json::parse(files.read(path, kMostManifest), nullptr, false);
+  const auto manifest = base::parse_json<nlohmann::json>(files.read(path, kMostManifest));
   const nlohmann::json::json_pointer pieces("/vocabulary/pieces");
   if (manifest.is_discarded() || !manifest.contains(pieces)) return 0;
   return manifest.at(pieces).is_number_integer() ? manifest.at(pieces).get<int>() : 0;

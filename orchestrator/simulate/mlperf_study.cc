@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "base/wording.h"
 
@@ -381,7 +382,7 @@ std::string mlperf_json(const MlperfStudy& study) {
                      {"larger_rows", study.large_rows},
                      {"larger_rows_within_20_percent", study.large_within_20_percent},
                      {"rows", std::move(rows)}};
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace regatta::orchestrator::simulate

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/plan/step_model.h"
@@ -130,7 +131,7 @@ std::string simulation_json(const SimulationReport& report) {
                        {"basis", report.share.basis}}},
                      {"runs", std::move(runs)},
                      {"notes", report.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace regatta::orchestrator::simulate

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::store {
@@ -79,7 +80,7 @@ void RowReader::operator()(const runs::RecordField& field, std::vector<std::stri
 }
 // As JSON text; what is no number in it reads as NaN.
 void RowReader::operator()(const runs::RecordField&, std::vector<double>& values) {
-  const nlohmann::json json = nlohmann::json::parse(row_.text(column_++), nullptr, false);
+  const nlohmann::json json = base::parse_json<nlohmann::json>(row_.text(column_++));
   values.clear();
   if (!json.is_array()) return;
   for (const auto& element : json) {
@@ -109,7 +110,7 @@ void RowBinder::bind(const runs::RecordField& field, const std::vector<std::stri
   statement_.bind_at(index_, text);
 }
 void RowBinder::bind(const runs::RecordField&, const std::vector<double>& values) {
-  statement_.bind_at(index_, texts_.emplace_back(nlohmann::json(values).dump()));
+  statement_.bind_at(index_, texts_.emplace_back(base::json_text(nlohmann::json(values))));
 }
 void RowBinder::bind(const runs::RecordField&, const runs::RunNumber& value) {
   statement_.bind_at(index_, runs::row_of(value));

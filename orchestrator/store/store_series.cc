@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 #include "orchestrator/store/store.h"
@@ -24,7 +25,7 @@ const std::string kTimelines = rows_of<Timeline>("timelines");
 
 template <typename Number>
 std::string list_text(const std::vector<Number>& values) {
-  return nlohmann::json(values).dump();
+  return base::json_text(nlohmann::json(values));
 }
 
 // Of what a journal's record becomes.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/runs/run.h"
@@ -371,7 +372,8 @@ int terminal_width(int descriptor) {
 }
 
 std::string json_text(const Json& json, int indent, Audience reader) {
-  return json.dump(indent, ' ', reader == Audience::Terminal, Json::error_handler_t::replace);
+  return reader == Audience::Terminal ? base::ascii_json_text(json, indent)
+                                      : base::json_text(json, indent);
 }
 
 bool is_over(const Json& run) {

@@ -26,6 +26,7 @@ TEST(Wording, PluralEndsInEsAfterAHiss) {
   EXPECT_EQ(plural(2, "crash"), "2 crashes");
   EXPECT_EQ(plural(2, "process"), "2 processes");
   EXPECT_EQ(plural(2, "box"), "2 boxes");
+  EXPECT_EQ(plural(2, "path"), "2 paths") << "a t before an h hisses not";
 }
 
 TEST(Wording, PercentHasOneDecimal) {

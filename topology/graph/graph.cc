@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::topology::graph {
@@ -29,7 +30,7 @@ std::string as_utf8(std::string_view text) {
                                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   if (is_plain) return std::string(text);
   using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+  return base::parse_json<Json>(base::json_text(Json(text)));
 }
 
 template <class Enum, std::size_t N>

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "topology/graph/graph.h"
 
@@ -27,14 +28,14 @@ Json facts_json(const std::vector<Fact>& facts) {
 class Reader {
  public:
   Reader(const std::string& text, const std::string& source) : source_(source) {
-    root_ = Json::parse(text, nullptr, false);
+    root_ = base::parse_json<Json>(text);
     if (root_.is_discarded() || !root_.is_object()) fail("", "is no JSON object");
   }
 
   Graph read() {
     const Json& version = member(root_, "regatta_graph", "");
     if (version != kVersion) {
-      fail("regatta_graph", "is " + version.dump() + ", and only version 1 is known");
+      fail("regatta_graph", "is " + base::json_text(version) + ", and only version 1 is known");
     }
     read_sources();
     read_vertices();
@@ -126,7 +127,7 @@ class Reader {
       if (!fact.is_array() || fact.size() != 3 || !fact[0].is_string() ||
           !fact[2].is_number_unsigned() ||
           fact[2].get<std::uint64_t>() >= graph_.sources().size()) {
-        fail(where, "has a fact that is not [key, value, source]: " + fact.dump());
+        fail(where, "has a fact that is not [key, value, source]: " + base::json_text(fact));
       }
       Value value;
       if (fact[1].is_number_integer()) {
@@ -136,7 +137,7 @@ class Reader {
       } else if (fact[1].is_string()) {
         value = fact[1].get<std::string>();
       } else {
-        fail(where, "has a fact that is neither a number nor a string: " + fact.dump());
+        fail(where, "has a fact that is neither a number nor a string: " + base::json_text(fact));
       }
       take(fact[0].get<std::string>(), std::move(value), fact[2].get<std::uint32_t>());
     }
@@ -148,9 +149,7 @@ class Reader {
   std::vector<int> depth_;  // by vertex
 };
 
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string dumped(const Json& json) { return base::json_text(json); }
 
 // Parents before their children, which follow in order of id.
 void append_vertex(const Graph& graph, VertexIndex index, std::vector<std::string>* lines) {

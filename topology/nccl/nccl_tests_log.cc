@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "topology/graph/reader_error.h"
 
@@ -274,7 +275,7 @@ class JsonReader {
 
   RawLog read(std::string_view text) const {
     constexpr int kMostDepth = 16;
-    const Json root = base::json_depth_at_most(text, kMostDepth) ? Json::parse(text, nullptr, false)
+    const Json root = base::json_depth_at_most(text, kMostDepth) ? base::parse_json<Json>(text)
                                                                  : Json(Json::value_t::discarded);
     if (!root.is_object()) graph::fail_at(place_, 0, "it is no JSON object; the file is cut off");
     if (root.value("version", Json()) != Json(1)) {

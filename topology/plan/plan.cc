@@ -8,6 +8,7 @@
 
 #include "base/document.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "topology/plan/step_timeline_json.h"
 
@@ -312,7 +313,7 @@ std::string to_json(const Plan& plan) {
     json["decisions"].push_back(json_of(decision));
   if (!plan.tuner.ranges.empty()) json["nccl"] = json_of(plan.tuner);
   if (!plan.seats.empty()) json["seats"] = json_of(plan.seats);
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 Plan parse_plan(const std::string& text, const std::string& source,

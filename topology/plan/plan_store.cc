@@ -6,6 +6,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -25,7 +26,7 @@ class Fields {
     // The parser takes a NUL byte for the end of its input.
     const bool sound = text.size() <= kMaxBytes && text.find('\0') == std::string::npos &&
                        base::json_depth_at_most(text, kMaxDepth);
-    if (sound) json_ = Json::parse(text, nullptr, false);
+    if (sound) json_ = base::parse_json<Json>(text);
     if (!json_.is_object()) fail("is no JSON object of at most 1 MiB");
   }
   [[nodiscard]] std::string text(const char* name) const {
@@ -93,7 +94,7 @@ std::string plan_file_name(const PlanKey& key) {
   // A list, so that no text can pass for two.
   const Json parts{key.topology, key.communicator, key.device,
                    key.model,    key.ranks,        key.ranks_per_node};
-  return base::digest_of(parts.dump(-1, ' ', false, Json::error_handler_t::replace)) + ".json";
+  return base::digest_of(base::json_text(parts)) + ".json";
 }
 
 std::string to_json(const StoredPlan& stored) {
@@ -108,8 +109,8 @@ std::string to_json(const StoredPlan& stored) {
   json["utc_seconds"] = stored.utc_seconds;
   json["planned_ends"] = Json::array();
   for (const Bucket& bucket : stored.planned) json["planned_ends"].push_back(bucket.end_tensor);
-  json["plan"] = Json::parse(to_json(stored.plan));
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  json["plan"] = base::parse_json<Json>(to_json(stored.plan));
+  return base::json_text(json, 1) + "\n";
 }
 
 StoredPlan parse_stored_plan(const std::string& text, const std::string& source,
@@ -124,7 +125,7 @@ StoredPlan parse_stored_plan(const std::string& text, const std::string& source,
   stored.key.ranks = fields.count("ranks");
   stored.key.ranks_per_node = fields.count("ranks_per_node");
   stored.utc_seconds = fields.seconds("utc_seconds");
-  const std::string plan = fields.at("plan").dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string plan = base::json_text(fields.at("plan"));
   stored.plan = parse_plan(plan, source, tensor_count);
   if (stored.plan.buckets.empty()) fields.fail("has no buckets");
   if (stored.plan.ranks != stored.key.ranks) fields.fail("is for two numbers of ranks");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "topology/sources/nvml.h"
 #include "topology/sources/smi_topo.h"
@@ -133,11 +134,11 @@ std::string to_json(const Capture& capture) {
     json["commands"][name] = {
         {"exit_code", output.exit_code}, {"timed_out", output.timed_out}, {"text", output.text}};
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return base::json_text(json, 1) + "\n";
 }
 
 Capture parse_capture(const std::string& text, const std::string& source) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = base::parse_json<Json>(text);
   if (!json.is_object() || json.value("regatta_capture", Json()) != kVersion) {
     throw base::Error(base::Code::User, base::printable(source) +
                                             ": no capture of this version; make one with 'regatta "

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::topology::sources {
@@ -44,7 +45,7 @@ std::optional<Call> parse_call(const std::string& text) {
 template <class Take>
 void for_each_line(std::string_view lines, Take&& take) {
   for (const std::string& line : base::split(lines, '\n')) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = base::parse_json<Json>(line);
     if (json.is_object()) take(json);
   }
 }

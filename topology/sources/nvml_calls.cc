@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/ascii.h"
+#include "base/json.h"
 
 namespace regatta::topology::sources {
 namespace {
@@ -86,7 +87,7 @@ class Asker {
            Arguments... arguments) {
     const std::string name = std::string(function) + (subject.empty() ? "" : "(" + subject + ")");
     if (skip_.count(name) > 0) return -1;
-    print_(Json{{"begin", name}}.dump());
+    print_(base::json_text(Json{{"begin", name}}));
     int code = kFunctionMissing;
     using Function = int (*)(Arguments...);
     if (const auto found = reinterpret_cast<Function>(::dlsym(library_, function))) {
@@ -94,7 +95,7 @@ class Asker {
     }
     Json line{{"end", name}, {"code", code}};
     if (code == 0) line["value"] = value(0);
-    print_(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    print_(base::json_text(line));
     return code;
   }
 
@@ -192,8 +193,7 @@ int ask_nvml(const std::string& library, const std::set<std::string>& skip,
   void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* const why = ::dlerror();
-    print(Json{{"missing", why == nullptr ? library : why}}.dump(-1, ' ', false,
-                                                                 Json::error_handler_t::replace));
+    print(base::json_text(Json{{"missing", why == nullptr ? library : why}}));
     return 1;
   }
   return Asker(handle, skip, print).run();

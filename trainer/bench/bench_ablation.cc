@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "trainer/samples/random_samples.h"
 #include "trainer/step/buckets.h"
@@ -267,11 +268,11 @@ std::string bench_ablation(RankBench& bench, const contract::LengthTable& length
   for (const Row& row : rows) {
     json["rows"].push_back(to_json(row, rows.front(), ablation.useful_tokens(), on_host));
   }
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 std::string bench_ablation_table(const std::string& json) {
-  const Json parsed = Json::parse(json);
+  const Json parsed = base::parse_json<Json>(json);
   std::string table =
       "                          step ms  tokens/s  exposed  imbal. utilis.  ratio   forward "
       "backward   reduce optimizer\n";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/philox.h"
 #include "base/statistics.h"
 #include "trainer/contract/balance.h"
@@ -257,7 +258,7 @@ std::string bench_balance(const contract::LengthTable& lengths,
   Json json = describe("balance", lengths, options);
   json["batch"] = options.batch;
   json["ways"] = BalanceBench(lengths, options).measure(ways_of(lengths, options));
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 std::string bench_small_batches(const contract::LengthTable& lengths,
@@ -271,11 +272,11 @@ std::string bench_small_batches(const contract::LengthTable& lengths,
         {{"samples_per_rank", samples},
          {"ways", BalanceBench(lengths, small).measure(ways_of(lengths, small))}});
   }
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 std::string bench_balance_table(const std::string& json) {
-  const Json parsed = Json::parse(json);
+  const Json parsed = base::parse_json<Json>(json);
   std::string table = "stratified: classes of up to";
   for (const Json& limit : parsed["strata"]) table += " " + std::to_string(limit.get<int>()) + ",";
   table +=
@@ -296,7 +297,7 @@ std::string bench_balance_table(const std::string& json) {
 }
 
 std::string bench_small_batches_table(const std::string& json) {
-  const Json parsed = Json::parse(json);
+  const Json parsed = base::parse_json<Json>(json);
   char cell[64];
   std::string table = "tokens max/mean; samples a rank: ";
   for (const Json& batch : parsed["batches"]) {

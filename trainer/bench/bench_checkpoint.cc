@@ -13,6 +13,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "base/statistics.h"
@@ -516,7 +517,7 @@ std::string bench_checkpoint(device::Device& device, base::Clock& clock,
   if (wanted("resume")) {
     json["resume"] = bench_resume(device, clock, lengths, options, scratch.path());
   }
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace regatta::trainer::bench

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "base/text.h"
 #include "trainer/ranks/node_layout.h"
@@ -380,7 +381,7 @@ std::string comm_json(const CommReport& report) {
   }
   own["load_average_before"] = report.load_average;
   own["round_seconds"] = std::move(rounds);
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace regatta::trainer::bench

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "trainer/bench/bench_kernel_cases.h"
 
@@ -241,11 +242,11 @@ std::string bench_kernels(device::Device& device, const base::Clock& clock,
   device.forget_repeats();
   json["step_seconds_by_kernels"] = step_seconds;
   json["peak_device_bytes"] = device.peak_bytes();
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 std::string bench_kernels_table(const std::string& json) {
-  const auto parsed = nlohmann::json::parse(json);
+  const auto parsed = base::parse_json<nlohmann::json>(json);
   std::string table;
   char line[256];
   const auto print = [&](const char* format, auto... values) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "trainer/samples/random_samples.h"
 #include "trainer/step/buckets.h"
@@ -132,11 +133,11 @@ std::string bench_overlap(RankBench& bench, const contract::LengthTable& lengths
     for (int i = 0; i < tried.rounds; ++i) rounds.push_back(measure(bench, tried, way, slices));
     json["cases"].push_back(to_json(tried, table, slices, rounds));
   }
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 std::string bench_overlap_table(const std::string& json) {
-  const Json parsed = Json::parse(json);
+  const Json parsed = base::parse_json<Json>(json);
   std::string table =
       "times in ms           emb.  buckets  computed  link    last  t_first       T   T off  "
       "T/(C+last)   bound  T/bound\n";

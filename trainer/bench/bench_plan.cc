@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "topology/nccl/communication_curve.h"
 #include "topology/plan/bucket_choice.h"
@@ -301,7 +302,7 @@ PlanBench bench_plan(RankBench& bench, const contract::LengthTable& lengths,
     json["cases"].push_back(to_json(tried, trial));
     result.text += to_text(tried, trial);
   }
-  result.json = json.dump(2) + "\n";
+  result.json = base::json_text(json, 2) + "\n";
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "base/text.h"
 #include "trainer/model/bert.h"
@@ -241,7 +242,7 @@ std::string bench_step(device::Device& device, const base::Clock& clock,
   if (!device.is_on_host()) json["idle_share"] = idle_share(bench, std::min(options.steps, 5));
   json["peak_device_bytes"] = device.peak_bytes();
   json["peak_resident_bytes"] = peak_resident_bytes();
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace regatta::trainer::bench

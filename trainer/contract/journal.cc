@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::trainer::contract {
@@ -310,14 +311,14 @@ std::string to_line(const JournalRecord& record) {
         fields(writer, body, &body);
       },
       record.body);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return base::json_text(json) + "\n";
 }
 
 std::optional<JournalRecord> parse_record(std::string_view line) {
   // The parser takes a NUL byte for the end of its input; a crashed disk leaves runs of them.
   if (line.find('\0') != std::string_view::npos) return std::nullopt;
   if (line.size() > kMaxLine || !base::json_depth_at_most(line, kMaxDepth)) return std::nullopt;
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = base::parse_json<Json>(line);
   if (!json.is_object()) return std::nullopt;
   JournalRecord record;
   Reader reader(json);

@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "base/document.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "trainer/contract/other_names.h"
 
@@ -360,7 +361,7 @@ std::string to_json(const RunConfig& config) {
   json["watchdog"] = {{"seconds", config.watchdog_seconds}};
   json["shuffle_labels"] = config.shuffle_labels;
   if (config.slurm) json["slurm"] = slurm_resources_json(*config.slurm);
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 std::string model_fingerprint(const ModelShape& shape) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::trainer::contract {
@@ -16,7 +17,7 @@ constexpr const char* kAbsent = "absent";
 
 void flatten(const std::string& path, const Json& json, Values* values) {
   if (!json.is_object()) {
-    values->emplace_back(path, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    values->emplace_back(path, base::json_text(json));
     return;
   }
   for (const auto& [key, value] : json.items()) {
@@ -26,7 +27,7 @@ void flatten(const std::string& path, const Json& json, Values* values) {
 
 Values values_of(const RunConfig& config) {
   Values values;
-  flatten("", Json::parse(to_json(config)), &values);
+  flatten("", base::parse_json<Json>(to_json(config)), &values);
   return values;
 }
 

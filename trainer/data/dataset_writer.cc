@@ -4,6 +4,8 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace regatta::trainer::data {
 namespace {
 
@@ -122,7 +124,7 @@ std::string to_json(const std::array<const LengthHistogram*, 2>& lengths) {
     json[std::string(name_of(split))] = {{"sentences_by_tokens", histogram.sentences},
                                          {"documents_by_bin", histogram.documents}};
   }
-  return json.dump() + "\n";
+  return base::json_text(json) + "\n";
 }
 
 }  // namespace regatta::trainer::data

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::trainer::interchange {
@@ -30,7 +31,7 @@ Json parse_object(const std::string& text, const std::string& source) {
   // The parser takes a NUL byte for the end of its input.
   const bool sound =
       text.find('\0') == std::string::npos && base::json_depth_at_most(text, kMaxDepth);
-  Json json = sound ? Json::parse(text, nullptr, false) : Json();
+  Json json = sound ? base::parse_json<Json>(text) : Json();
   if (!json.is_object()) {
     throw base::Error(base::Code::User, source + ": not a JSON object; copy the file again");
   }
@@ -83,10 +84,7 @@ class ConfigReader {
     fail(key, "is " + shown(*value) + "; only encoders can be imported");
   }
   static std::string shown(const Json& value) {
-    return "'" +
-           base::printable(
-               value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 40)) +
-           "'";
+    return "'" + base::printable(base::json_text(value).substr(0, 40)) + "'";
   }
 
  private:
@@ -103,9 +101,7 @@ contract::Gelu gelu_of(const ConfigReader& reader) {
                                 "'; this trainer computes gelu (erf) and gelu_new (tanh)");
 }
 
-std::string dumped(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string dumped(const Json& json) { return base::json_text(json, 2) + "\n"; }
 
 }  // namespace
 
@@ -141,7 +137,7 @@ std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model)
   // 1e-12, and not the digits of the float's widening to a double.
   char epsilon[32];
   std::snprintf(epsilon, sizeof epsilon, "%.6g", static_cast<double>(shape.layer_norm_epsilon));
-  json["layer_norm_eps"] = Json::parse(epsilon);
+  json["layer_norm_eps"] = base::parse_json<Json>(epsilon);
   json["pad_token_id"] = config.pad;
   json["tie_word_embeddings"] = true;
   json["torch_dtype"] = "float32";
@@ -228,7 +224,7 @@ std::string tokenizer_config_json(bool lower_case, int max_length) {
   json["strip_accents"] = nullptr;  // as do_lower_case says
   json["tokenize_chinese_chars"] = true;
   json["model_max_length"] = max_length;
-  json.update(Json::parse(special_tokens_json()));
+  json.update(base::parse_json<Json>(special_tokens_json()));
   return dumped(json);
 }
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::trainer::plugins {
@@ -60,7 +61,7 @@ void write_environment(base::FileSystem& files, const base::Path& path,
   json["model_fingerprint"] = environment.model_fingerprint;
   if (!environment.slurm_job.empty()) json["slurm_job"] = environment.slurm_job;
   json["started"] = base::iso8601(base::system_clock().utc_seconds());
-  base::replace_file(files, path, json.dump(2) + "\n");
+  base::replace_file(files, path, base::json_text(json, 2) + "\n");
 }
 
 }  // namespace regatta::trainer::plugins

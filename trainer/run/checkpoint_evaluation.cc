@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "checkpoint/joined_reader.h"
@@ -193,7 +194,7 @@ std::string to_json(const CheckpointEvaluation& evaluation) {
   json["nsp_accuracy"] = result.nsp_accuracy;
   json["eval_seconds"] = result.seconds;
   json["notes"] = evaluation.notes;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return base::json_text(json) + "\n";
 }
 
 }  // namespace regatta::trainer::run

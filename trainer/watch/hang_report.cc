@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 
 namespace regatta::trainer::watch {
@@ -54,7 +55,7 @@ std::string hang_json(const Trip& trip, const std::string& host, int told_by) {
   json["seconds"] = trip.seconds;
   json["why"] = trip.why;
   json["told_by"] = told_by;
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return base::json_text(json) + "\n";
 }
 
 void report_hang(base::FileSystem& files, base::Clock& clock, const HangPlaces& places,

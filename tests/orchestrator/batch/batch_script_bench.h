@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/process.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/batch/batch_script.h"
-#include "orchestrator/batch/shell_words.h"
 
 namespace regatta::tests {
 
@@ -190,8 +190,8 @@ class Bench {
 
  private:
   void write_tool(const base::Path& path, const std::string& name, const std::string& text) {
-    write_file(path, "#!/bin/bash\ndir=" + orchestrator::batch::shell_word(tools_.string()) +
-                         "\nme=" + name + kRecorder + text);
+    write_file(path, "#!/bin/bash\ndir=" + base::shell_word(tools_.string()) + "\nme=" + name +
+                         kRecorder + text);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
 

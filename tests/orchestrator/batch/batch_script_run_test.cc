@@ -438,7 +438,7 @@ TEST(BatchScriptRun, ARequeueThatEndsTheRequestIsOne) {
 TEST(BatchScriptRun, MissingProgramsAreTheOperatorsCase) {
   Bench bench;
   // A PATH of its own, for this machine may have a real srun.
-  bench.job.resources.setup = "PATH=" + batch::shell_word(bench.tool("few").string());
+  bench.job.resources.setup = "PATH=" + base::shell_word(bench.tool("few").string());
   std::filesystem::create_directories(bench.tool("few"));
   EXPECT_EQ(bench.run(), 21) << bench.said;
   EXPECT_THAT(bench.said, HasSubstr("no srun in PATH"));

@@ -1,11 +1,11 @@
-#include "orchestrator/batch/shell_words.h"
+#include "base/shell_words.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/text.h"
 
-namespace regatta::orchestrator::batch {
+namespace regatta::base {
 namespace {
 
 bool is_printable(char c) { return c >= 0x20 && c < 0x7F; }
@@ -39,13 +39,17 @@ std::string in_octal(std::string_view text) {
   return word + "'";
 }
 
+bool is_plain(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+         std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string shell_word(std::string_view text) {
   if (text.find('\0') != std::string_view::npos) {
-    throw base::Error(base::Code::User, "'" + base::printable(text.substr(0, 80)) +
-                                            "' holds a NUL, which no command can be given; "
-                                            "remove it");
+    throw Error(Code::User, "'" + printable(text.substr(0, 80)) +
+                                "' holds a NUL, which no command can be given; remove it");
   }
   return std::all_of(text.begin(), text.end(), is_printable) ? in_quotes(text) : in_octal(text);
 }
@@ -59,4 +63,17 @@ std::string shell_words(const std::vector<std::string>& texts) {
   return words;
 }
 
-}  // namespace regatta::orchestrator::batch
+std::string shown_command(std::string_view command, std::string_view operand) {
+  const bool plain = !operand.empty() && std::all_of(operand.begin(), operand.end(), is_plain);
+  const bool after_option = split(command, ' ').back().rfind("--", 0) == 0;
+  const bool dashed = !after_option && !operand.empty() && operand.front() == '-';
+  // Letters of other scripts are left readable where that hides nothing.
+  const std::string shown = printable(operand);
+  const bool has_nul = operand.find('\0') != std::string_view::npos;
+  const std::string word = plain                         ? std::string(operand)
+                           : shown == operand || has_nul ? in_quotes(shown)
+                                                         : shell_word(operand);
+  return std::string(command) + (dashed ? " -- " : " ") + word;
+}
+
+}  // namespace regatta::base
