@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/wording.h"
@@ -41,7 +42,7 @@ std::string bearer(const Request& request) {
 
 std::string ticket_in(const std::string& body) {
   if (body.size() > kMostBody || !base::json_depth_at_most(body, 2)) return "";
-  const Json json = Json::parse(body, nullptr, false);
+  const Json json = base::parse_json<Json>(body);
   if (!json.is_object() || !json.contains("ticket") || !json["ticket"].is_string()) return "";
   return json["ticket"];
 }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace regatta::orchestrator::api {
 
 using Json = nlohmann::ordered_json;
@@ -9,7 +11,7 @@ using Json = nlohmann::ordered_json;
 Response json_response(int status, const Json& json) {
   Response response;
   response.status = status;
-  response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  response.body = base::json_text(json) + "\n";
   response.headers["Cache-Control"] = "no-store";
   return response;
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
@@ -21,6 +22,7 @@
 #include "orchestrator/api/run_json.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/control/journal_pulse.h"
+#include "orchestrator/control/reconcile.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/files/shared_files.h"
 #include "orchestrator/runs/run_records.h"
@@ -226,12 +228,16 @@ Response Api::plan(const Call& call) {
   });
   if (!text) return error_response(404, "not_found", "run " + run.id + " has no plan");
   const topology::plan::Plan plan = topology::plan::parse_plan(*text, path.string(), std::nullopt);
-  return json_response(200, nlohmann::ordered_json::parse(topology::plan::to_json(plan)));
+  return json_response(200,
+                       base::parse_json<nlohmann::ordered_json>(topology::plan::to_json(plan)));
 }
 
 Response Api::explain(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
-  const runs::Run run = control::find_run(store, call.names.at(0));
+  runs::Run run = control::find_run(store, call.names.at(0));
+  if (run.state == runs::RunState::Queued && run.reason == control::kNoFreeSlot) {
+    run.reason = place_in_line(run, store.unfinished_runs());
+  }
   const trainer::contract::SlurmResources wanted = trainer::contract::slurm_resources_of(
       trainer::contract::parse_run_config(run.config, "run.json"));
   std::optional<std::vector<std::string>> usable;

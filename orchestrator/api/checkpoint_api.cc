@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
@@ -26,7 +28,7 @@ constexpr double kWholeSeconds = 60;  // where a whole checkpoint is read
 std::string read_reason(const std::string& body) {
   if (body.find_first_not_of(" \t\r\n") == std::string::npos) return "";
   const Json json =
-      base::json_depth_at_most(body, kMostDepth) ? Json::parse(body, nullptr, false) : Json();
+      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
   const bool good = json.is_object() && json.size() <= 1 &&
                     (json.empty() || (json.contains("reason") && json["reason"].is_string()));
   if (!good) throw Error(Code::User, R"(the body is not {"reason": "…"}; send that, or nothing)");
@@ -38,7 +40,7 @@ checkpoints::ExportRequest read_export(const std::string& body) {
   checkpoints::ExportRequest request;
   if (body.find_first_not_of(" \t\r\n") == std::string::npos) return request;
   const Json json =
-      base::json_depth_at_most(body, kMostDepth) ? Json::parse(body, nullptr, false) : Json();
+      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
   bool good = json.is_object();
   for (const auto& [key, value] : json.items()) {
     if (key == "for" && value.is_string()) {
@@ -71,9 +73,10 @@ Response too_large(const checkpoints::CheckpointTools& tools, std::uint64_t byte
                    std::uint64_t limit, const std::string& command) {
   return error_response(413, "user",
                         "the checkpoint has " + base::human_bytes(bytes) +
-                            "; requests read at most " + base::human_bytes(limit) +
-                            ": use 'regatta ckpt " + command + " --directory " +
-                            tools.run_directory().string() + "'");
+                            "; requests read at most " + base::human_bytes(limit) + ": use `" +
+                            base::shown_command("regatta ckpt " + command + " --directory",
+                                                tools.run_directory().string()) +
+                            "`");
 }
 
 std::unique_lock<std::mutex> take_turn(std::mutex& reading) {

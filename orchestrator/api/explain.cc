@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "base/json.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/runs/record_fields.h"
@@ -16,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using trainer::contract::ExitCode;
+
+constexpr std::size_t kMostUsers = 5;  // of slots, by name
 
 // For sentences, which know no time zone.
 std::string in_time(double utc, double now_utc) {
@@ -179,6 +184,7 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
                ? "it is stopped when Slurm answers; until then Slurm is asked again and again"
                : "not known until Slurm answers; until then Slurm is asked again and again";
   }
+  const std::string resume = "`" + base::shown_command("regatta resume", run.id) + "`";
   switch (run.state) {
     case runs::RunState::Queued:
       return next_start(run, now_utc);
@@ -194,17 +200,26 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
       return ends_the_same_way(parts)
                  ? "nothing; a resumed run has the same run file, so submit a changed one; where "
-                   "the cause lies elsewhere, mend it, then `regatta resume " +
-                       run.id + "`"
-                 : "nothing; mend the cause, then `regatta resume " + run.id +
-                       "` lets it go on from its newest checkpoint";
+                   "the cause lies elsewhere, mend it, then " +
+                       resume
+                 : "nothing; mend the cause, then " + resume +
+                       " lets it go on from its newest checkpoint";
     case runs::RunState::Stopped:
     case runs::RunState::Cancelled:
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
-      return "nothing; `regatta resume " + run.id + "` lets it go on from its newest checkpoint";
+      return "nothing; " + resume + " lets it go on from its newest checkpoint";
     default:
       return "nothing; it is over";
   }
+}
+
+std::string ordinal(int number) {
+  const bool teen = number % 100 / 10 == 1;
+  const char* const end = teen || number % 10 > 3 || number % 10 == 0 ? "th"
+                          : number % 10 == 1                          ? "st"
+                          : number % 10 == 2                          ? "nd"
+                                                                      : "rd";
+  return std::to_string(number) + end;
 }
 
 Json waiting_json(const runs::Run& run) {
@@ -220,7 +235,7 @@ Json waiting_json(const runs::Run& run) {
 std::string text_of(const Json& json, const char* name) {
   const auto it = json.find(name);
   if (it == json.end() || it->is_null()) return "";
-  return base::printable(it->is_string() ? it->get<std::string>() : it->dump());
+  return base::printable(it->is_string() ? it->get<std::string>() : base::json_text(*it));
 }
 
 // " (at 14:05:03)" where the next start is known.
@@ -268,6 +283,28 @@ Json explain_json(const runs::Run& run, const RunParts& parts,
         {{"node", node.node}, {"score", node.score}, {"why", node.why}});
   }
   return json;
+}
+
+std::string place_in_line(const runs::Run& run, const std::vector<runs::Run>& open) {
+  int place = 1;
+  std::vector<std::string> users;
+  for (const runs::Run& other : open) {
+    if (other.state == runs::RunState::Queued) {
+      const bool before =
+          std::pair(other.created_utc, other.number) < std::pair(run.created_utc, run.number);
+      if (before && other.reason == run.reason) ++place;
+    } else if (!runs::is_over(other.state) && other.wanted != runs::Wanted::Observe) {
+      users.push_back(other.id);
+    }
+  }
+  if (users.size() > kMostUsers) {
+    const std::string more = std::to_string(users.size() - kMostUsers) + " more";
+    users.resize(kMostUsers);
+    users.push_back(more);
+  }
+  return ordinal(place) + " in line for a free slot" +
+         (users.empty() ? "" : "; in use by " + base::join(users, ", ")) +
+         " (`regatta serve --parallel` says how many run at once)";
 }
 
 std::string explain_text(const Json& json) {

@@ -19,6 +19,10 @@ namespace regatta::orchestrator::api {
                                                   const std::optional<runs::Contact>& contact,
                                                   double now_utc);
 
+// Of a run that waits for a free slot: "2nd in line for a free slot; in use by demo-4f2a91 …".
+// open: all runs that are not over, oldest first, this one among them.
+[[nodiscard]] std::string place_in_line(const runs::Run& run, const std::vector<runs::Run>& open);
+
 // What explain_json() made, as lines for a terminal.
 [[nodiscard]] std::string explain_text(const nlohmann::ordered_json& explanation);
 

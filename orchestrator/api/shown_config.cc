@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
@@ -9,7 +10,7 @@ namespace regatta::orchestrator::api {
 using Json = nlohmann::ordered_json;
 
 Json whole_config(const std::string& config) {
-  Json json = Json::parse(config, nullptr, false);
+  Json json = base::parse_json<Json>(config);
   return json.is_object() ? json : Json(nullptr);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
@@ -52,8 +53,7 @@ class Source {
   Json pin(const std::string& name, const std::string& reason) {
     if (tools_) return tools_->pin(name, reason);
     const Json body{{"reason", reason}};
-    return client_->post(path(name) + "/pin",
-                         body.dump(-1, ' ', false, Json::error_handler_t::replace), {});
+    return client_->post(path(name) + "/pin", base::json_text(body), {});
   }
   Json unpin(const std::string& name) {
     return tools_ ? tools_->unpin(name) : client_->post(path(name) + "/unpin", "", {});

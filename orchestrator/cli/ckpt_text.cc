@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "checkpoint/shards.h"
@@ -36,14 +37,14 @@ std::string bytes_text(const Json& json) {
 std::string size_text(const Json& row) {
   const auto shards = row.find("shards");
   const bool cut = shards != row.end() && shards->is_number() && *shards > 1;
-  return bytes_text(row) + (cut ? " in " + shards->dump() + " shards" : "");
+  return bytes_text(row) + (cut ? " in " + base::json_text(*shards) + " shards" : "");
 }
 
 std::string list_text(const Json& list, const char* separator) {
   Row parts;
   if (!list.is_array()) return "";
   for (const Json& part : list)
-    parts.push_back(part.is_string() ? part.get<std::string>() : part.dump());
+    parts.push_back(part.is_string() ? part.get<std::string>() : base::json_text(part));
   return base::join(parts, separator);
 }
 
@@ -165,7 +166,7 @@ void print_checkpoint(const Json& row) {
                           "data_fingerprint", "versions"}) {
     if (!manifest.is_object() || !manifest.contains(key)) continue;
     const Json& value = manifest[key];
-    cells.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+    cells.push_back({key, value.is_string() ? value.get<std::string>() : base::json_text(value)});
   }
   std::cout << text::table(cells);
   print_files(row.value("files", Json::object()));

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/api/server.h"
 #include "orchestrator/files/trusted_peer.h"
@@ -87,7 +88,7 @@ std::string address_meant(const std::string& name) {
 }
 
 Json parse_answer(const std::string& name, long status, const std::string& answer) {
-  const Json json = Json::parse(answer, nullptr, false);
+  const Json json = base::parse_json<Json>(answer);
   if (status >= 400 && json.is_object() && json.contains("error")) {
     const Json& error = json["error"];
     const std::string code = error.is_object() ? error.value("code", "developer") : "developer";

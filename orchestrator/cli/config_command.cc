@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/document.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
@@ -82,7 +83,7 @@ std::vector<Value> values_of_run(const ConfigOptions& options,
   const site::FilledRun run =
       site::with_defaults(trainer::contract::parse_run_config(text, source), files);
   std::vector<Value> values;
-  flatten(Json::parse(trainer::contract::to_json(run.config)), "", &values);
+  flatten(base::parse_json<Json>(trainer::contract::to_json(run.config)), "", &values);
   for (Value& value : values) value.origin = origin_of(value.key, given, run.origins, source);
   return values;
 }
@@ -127,7 +128,7 @@ void print(const std::vector<Value>& values, const ConfigOptions& options) {
   for (const Value& value : values) {
     const std::string text = value.value.is_null()     ? "(hidden; --secrets shows it)"
                              : value.value.is_string() ? value.value.get<std::string>()
-                                                       : value.value.dump();
+                                                       : base::json_text(value.value);
     rows.push_back({value.key, text.empty() ? "\"\"" : text});
     if (options.origin) rows.back().push_back(value.origin);
   }

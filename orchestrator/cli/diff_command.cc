@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/process.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -55,7 +57,7 @@ std::optional<base::Path> tree_of_run(const base::Path& store, const base::Path&
   for (auto name = attempts.rbegin(); name != attempts.rend(); ++name) {
     const base::Path path = run / "attempts" / *name / "environment.json";
     if (!files.exists(path)) continue;
-    const Json noted = Json::parse(files.read(path, kMostFileBytes), nullptr, false);
+    const Json noted = base::parse_json<Json>(files.read(path, kMostFileBytes));
     if (!noted.is_object() || !noted.contains("slurm_job")) continue;
     const Json& job = noted["slurm_job"];
     if (job.is_string() && !job.empty()) return frozen::find_frozen(store, job.get<std::string>());
@@ -152,7 +154,7 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
                  .config;
   }
   const Json then = leaves_of(run.at("config"));
-  const Json now = leaves_of(Json::parse(trainer::contract::to_json(config)));
+  const Json now = leaves_of(base::parse_json<Json>(trainer::contract::to_json(config)));
   std::set<std::string> pointers;
   for (const auto& leaf : then.items()) pointers.insert(leaf.key());
   for (const auto& leaf : now.items()) pointers.insert(leaf.key());
@@ -171,8 +173,8 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
   }
   for (const Json& change : changes) {
     std::cout << base::printable(change["key"].get<std::string>()) << ": "
-              << base::printable(change["run"].dump()) << " -> "
-              << base::printable(change["file"].dump()) << "\n";
+              << base::printable(base::json_text(change["run"])) << " -> "
+              << base::printable(base::json_text(change["file"])) << "\n";
   }
   if (changes.empty()) std::cerr << "regatta: the run and the file are the same\n";
   return changes.empty() ? kNothing : kSomething;
@@ -203,8 +205,9 @@ int compare(const ClientOptions& client, const DiffOptions& options,
   }
   throw base::Error(base::Code::NotFound, "nothing was frozen for this run but " +
                                               base::printable((directory / "run.json").string()) +
-                                              "; 'regatta diff " + base::printable(options.run) +
-                                              " FILE' compares that with a run file");
+                                              "; `" +
+                                              base::shown_command("regatta diff", options.run) +
+                                              " FILE` compares that with a run file");
 }
 
 class Diff : public Command {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/text/terminal.h"
@@ -185,7 +186,7 @@ std::string plan_sentences(const plan::PlanReport& report) {
 }
 
 std::string planned_run_file(const trainer::contract::RunConfig& config, const Plan& plan) {
-  auto json = nlohmann::ordered_json::parse(trainer::contract::to_json(config));
+  auto json = base::parse_json<nlohmann::ordered_json>(trainer::contract::to_json(config));
   for (const PlanDecision& decision : plan.decisions) {
     std::string pointer = "/" + decision.key;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
@@ -196,7 +197,7 @@ std::string planned_run_file(const trainer::contract::RunConfig& config, const P
       value = decision.choice;
     }
   }
-  return json.dump(2) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace regatta::orchestrator::cli

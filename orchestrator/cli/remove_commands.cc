@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 
@@ -32,7 +33,7 @@ std::string freed_text(const Json& removal) {
     parts += (parts.empty() ? "" : ", ") + base::printable(kind) + " " + base::human_bytes(count);
   }
   return base::human_bytes(bytes_of(removal, "bytes")) + (parts.empty() ? "" : " (" + parts + ")") +
-         " in " + std::to_string(bytes_of(removal, "files")) + " files";
+         " in " + base::plural(bytes_of(removal, "files"), "file");
 }
 
 std::string pinned_text(const Json& removal) {
@@ -49,8 +50,8 @@ std::string names_of(const Json& rows) {
 std::string archived_text(const Json& archival) {
   const Json kept = archival.value("kept", Json::array());
   return base::human_bytes(bytes_of(archival, "bytes")) + " (" +
-         std::to_string(archival.value("removed", Json::array()).size()) +
-         " checkpoints, exports " + base::human_bytes(bytes_of(archival, "exports")) +
+         base::plural(archival.value("removed", Json::array()).size(), "checkpoint") +
+         ", exports " + base::human_bytes(bytes_of(archival, "exports")) +
          "); checkpoints kept: " + names_of(kept) +
          (kept.empty() ? " (resumed, it would begin at step 0)" : "");
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/cli/client_options.h"
@@ -118,13 +119,13 @@ std::string slurm_changes(const std::vector<std::string>& words) {
                                               "run can change when it is resumed");
     }
     const std::string value = word.substr(equals + 1);
-    Json parsed = Json::parse(value, nullptr, false);
+    Json parsed = base::parse_json<Json>(value);
     json["slurm"][word.substr(kSection.size(), equals - kSection.size())] =
         parsed.is_discarded() ? Json(value) : std::move(parsed);
   }
   if (json.is_null()) return "";
   try {
-    return json.dump();
+    return base::json_text(json);
   } catch (const Json::exception&) {
     throw base::Error(base::Code::User, "--set has a value that is not UTF-8");
   }

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/process.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "orchestrator/cli/client_options.h"
@@ -435,7 +436,7 @@ class Submitter {
       if (!id.empty()) frozen::keep_job_id(frozen_->folder, id);
     } catch (const base::Error& error) {
       print_note(
-          "`regatta diff " + frozen_->job.name +
+          "`" + base::shown_command("regatta diff", frozen_->job.name) +
           "` knows the job by this name only, not by its number: " + base::printable(error.what()));
     }
   }

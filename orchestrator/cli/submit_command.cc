@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -54,7 +55,7 @@ int report_answer(const Client& client, const std::string& id) {
     } else {
       std::cerr << "submitted";
     }
-    std::cerr << "; 'regatta watch " << base::printable(id) << "' shows it\n";
+    std::cerr << "; `" << base::shown_command("regatta watch", id) << "` shows it\n";
     return 0;
   }
 }
@@ -97,7 +98,7 @@ class Submit : public Command {
       } catch (const base::Error&) {  // the controller went away: the run is submitted all the same
       }
     }
-    std::cerr << "submitted; 'regatta watch " << base::printable(id) << "' shows it\n";
+    std::cerr << "submitted; `" << base::shown_command("regatta watch", id) << "` shows it\n";
     return 0;
   }
 

@@ -70,9 +70,11 @@ class Topo : public Command {
         environment_(program.environment) {}
 
   void add_options(OptionList& options) override {
-    options.add("file", &options_.files,
-                "captures, nvidia-smi's matrices, NCCL topologies, ibnetdiscover's dumps, "
-                "Slurm's topology, cluster descriptions, graph.json; - for stdin");
+    options.add(
+        "file", &options_.files,
+        "captures, nvidia-smi's matrices, NCCL topologies, ibnetdiscover's dumps, "
+        "Slurm's topology and nodes (`scontrol show topology`, `scontrol show node`), cluster "
+        "descriptions, graph.json; - for stdin");
     add_srun(options, &options_.srun);
     add_nvml_library(options, &options_.nvml_library);
     const Choices<TopoFormat> formats{{"text", TopoFormat::Text},

@@ -68,6 +68,25 @@ std::string names_text(const std::vector<std::string>& names) {
   }
 }
 
+// Of a node of which no device is known: what Slurm says of it.
+std::string slurm_text(const Graph& graph, VertexIndex node) {
+  namespace key = topology::graph::key;
+  const auto& facts = graph.vertex(node).facts;
+  const auto gpus = topology::graph::integer_of(graph, facts, key::kGpuCount);
+  const std::string types = topology::graph::text_of(graph, facts, key::kGpuType);
+  const std::string state = topology::graph::text_of(graph, facts, key::kNodeState);
+  std::vector<std::string> parts;
+  if (!state.empty()) parts.push_back("state " + base::printable(state));
+  if (gpus) {
+    parts.push_back(base::plural(*gpus, "GPU") +
+                    (types.empty() ? "" : " (" + base::printable(types) + ")"));
+  }
+  if (parts.empty()) return "  no device is known\n";
+  return "  Slurm says: " + base::join(parts, ", ") +
+         (gpus ? "; how they are connected is not known: give a capture (`regatta probe`)\n"
+               : "; no device is known\n");
+}
+
 bool has_devices(const Graph& graph, VertexIndex node) { return !graph.children(node).empty(); }
 
 }  // namespace
@@ -76,23 +95,15 @@ std::string topology_text(const Graph& graph) {
   // Nodes that look alike are listed together.
   const topology::graph::Paths paths(graph);
   std::map<std::string, std::vector<std::string>> alike;
-  std::vector<std::string> bare;
   for (const VertexIndex node : graph.of_kind(Kind::Node)) {
     const std::string& name = graph.vertex(node).id;
-    if (has_devices(graph, node)) {
-      alike[node_text(graph, paths, node)].push_back(name);
-    } else {
-      bare.push_back(name);
-    }
+    alike[has_devices(graph, node) ? node_text(graph, paths, node) : slurm_text(graph, node)]
+        .push_back(name);
   }
   std::string text;
   for (const auto& [words, names] : alike) {
     text += (names.size() == 1 ? "node " : base::plural(names.size(), "node") + " ") +
             names_text(names) + "\n" + words;
-  }
-  if (!bare.empty()) {
-    text += (bare.size() == 1 ? "node " : base::plural(bare.size(), "node") + " ") +
-            names_text(bare) + "\n  no device is known\n";
   }
   if (graph.of_kind(Kind::Fabric).empty()) {
     return text + "no fabric is known; give a dump of ibnetdiscover or Slurm's topology\n";

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/text/terminal.h"
@@ -141,8 +142,8 @@ int watch_run(const ClientOptions& options, const std::string& name, WatchResult
     if (text::is_over(run)) break;
     if (interrupt.wait(kPollSeconds)) {
       progress.clear();
-      std::cerr << "detached; the run goes on ('regatta cancel "
-                << base::printable(run.value("id", "")) << "' stops it)\n";
+      std::cerr << "detached; the run goes on (`"
+                << base::shown_command("regatta cancel", run.value("id", "")) << "` stops it)\n";
       return kDetached;
     }
     try {

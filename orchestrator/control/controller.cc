@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/plan/run_plan.h"
@@ -127,7 +128,8 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
     throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
   };
   if (run.wanted == runs::Wanted::Observe) {
-    refuse("was started by hand; go on with `regatta-train run --directory " + run.directory + "`");
+    refuse("was started by hand; go on with `" +
+           base::shown_command("regatta-train run --directory", run.directory) + "`");
   }
   const std::string config = plan::with_slurm_changes(run.config, changes);
   const bool changed = config != run.config;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/runs/run_records.h"
@@ -41,7 +42,7 @@ void refuse_checkpoints(const runs::Run& run, const RunDirectoryLook& look,
 runs::Run Controller::find_over(const std::string& name) {
   const runs::Run run = find(name);
   if (!runs::is_over(run.state) || run.wanted == runs::Wanted::Resume) {
-    refuse(run, "is not over; `regatta cancel " + run.id + "` stops it");
+    refuse(run, "is not over; `" + base::shown_command("regatta cancel", run.id) + "` stops it");
   }
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(run, why);
   return run;
@@ -50,8 +51,9 @@ runs::Run Controller::find_over(const std::string& name) {
 void Controller::refuse_removal(const runs::Run& run) {
   const std::vector<std::string> waiting = store_.waiting_after(run.id);
   if (!waiting.empty()) {
-    refuse(run, "is waited for by " + base::join(waiting, ", ") + "; `regatta cancel " +
-                    waiting.front() + "` first, or let it begin");
+    refuse(run, "is waited for by " + base::join(waiting, ", ") + "; `" +
+                    base::shown_command("regatta cancel", waiting.front()) +
+                    "` first, or let it begin");
   }
   if (run.wanted != runs::Wanted::Observe) return;
   // Nobody here knows its process.
@@ -203,10 +205,9 @@ Archival Controller::archive(const std::string& name, DryRun dry_run) {
   archival.run = find_over(name);
   const runs::Run& run = archival.run;
   if (run.wanted == runs::Wanted::Observe) {
-    refuse(run,
-           "was started by hand, and its directory is left alone; `regatta ckpt gc "
-           "--directory " +
-               run.directory + "` removes checkpoints");
+    refuse(run, "was started by hand, and its directory is left alone; `" +
+                    base::shown_command("regatta ckpt gc --directory", run.directory) +
+                    "` removes checkpoints");
   }
   using Mode = checkpoint::RetentionRound::Mode;
   const auto found = std::make_shared<ArchivedFiles>();  // with a work that may come later

@@ -1,5 +1,7 @@
 #include "orchestrator/control/dependencies.h"
 
+#include "base/shell_words.h"
+
 namespace regatta::orchestrator::control {
 namespace {
 
@@ -56,7 +58,7 @@ std::optional<Blockage> blockage_of(const runs::Run& run,
   const std::string more = others == 0   ? ""
                            : others == 1 ? ", and for 1 more run"
                                          : ", and for " + std::to_string(others) + " more runs";
-  const std::string cancel = "`regatta cancel " + run.id + "`";
+  const std::string cancel = "`" + base::shown_command("regatta cancel", run.id) + "`";
   const Need need = need_of(*first);
   Blockage blockage;
   blockage.wait.category = kCategory;
@@ -73,9 +75,11 @@ std::optional<Blockage> blockage_of(const runs::Run& run,
   if (need == Need::Somebody) {
     const bool by_hand = first->run->wanted == runs::Wanted::Observe;
     blockage.reason += "; this run will not begin unless that one goes on and succeeds";
-    blockage.wait.action = (by_hand ? "`regatta-train run --directory " + first->run->directory
-                                    : "`regatta resume " + first->id) +
-                           "`, or " + cancel;
+    blockage.wait.action =
+        "`" +
+        (by_hand ? base::shown_command("regatta-train run --directory", first->run->directory)
+                 : base::shown_command("regatta resume", first->id)) +
+        "`, or " + cancel;
     blockage.wait.clears = "never";
   }
   blockage.reason += more;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "topology/graph/hostlist.h"
 #include "trainer/contract/exit_code.h"
@@ -41,7 +42,7 @@ std::optional<Hang> read_hang(base::FileSystem& files, const base::Path& attempt
   try {
     const base::Path path = attempt_directory / "hang.json";
     if (!files.exists(path)) return std::nullopt;
-    const Json json = Json::parse(files.read(path, kMostHangBytes), nullptr, false);
+    const Json json = base::parse_json<Json>(files.read(path, kMostHangBytes));
     if (!json.is_object()) return std::nullopt;
     return Hang{json.value("host", ""), json.value("why", "")};
   } catch (const base::Error&) {

@@ -197,7 +197,7 @@ Decision idle(const Observation& seen) {
     decision.reason = seen.why_not_now;
   } else if (!seen.place_free) {
     decision.state = runs::RunState::Queued;
-    decision.reason = "waits for a free slot (serve --parallel)";
+    decision.reason = kNoFreeSlot;
   } else {
     decision.state = runs::RunState::Starting;
     decision.act = Act::Start;

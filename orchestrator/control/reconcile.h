@@ -23,6 +23,9 @@ struct JournalEnd {
   std::string message;
 };
 
+// Why a run waits that could start but for --parallel.
+inline constexpr const char* kNoFreeSlot = "waits for a free slot (serve --parallel)";
+
 struct Observation {
   runs::Wanted wanted = runs::Wanted::Run;
   runs::RunState state = runs::RunState::Queued;

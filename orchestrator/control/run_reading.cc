@@ -155,6 +155,8 @@ std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& dire
     found.submission.reset();
     found.state.reset();
     found.launches.clear();
+  } else if (const auto damaged = runs::damaged_record(files, directory)) {
+    throw base::Error(base::Code::User, *damaged);
   }
   if (found.submission) refuse_copy(files, directory, found.submission->id);
   const std::vector<trainer::contract::AttemptName> attempts = opened.attempts();

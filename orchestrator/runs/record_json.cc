@@ -47,6 +47,10 @@ bool JsonReader::has(const RecordField& field) const {
   return it != json_.end() && !it->is_null();
 }
 
+void JsonReader::note_fault(const RecordField& field) {
+  if (fault_.empty()) fault_ = field.name;
+}
+
 template <typename Value>
 void JsonReader::take(const RecordField& field, Value& value) {
   const auto it = json_.find(std::string(field.name));
@@ -54,7 +58,7 @@ void JsonReader::take(const RecordField& field, Value& value) {
   try {
     value = it->template get<Value>();
   } catch (const Json::exception&) {
-    good_ = false;
+    note_fault(field);
   }
 }
 
@@ -70,7 +74,7 @@ void JsonReader::operator()(const RecordField& field, RunState& value) {
   std::string word;
   take(field, word);
   const auto state = parse_run_state(word);
-  good_ = good_ && state;
+  if (!state) note_fault(field);
   value = state.value_or(value);
 }
 void JsonReader::operator()(const RecordField& field, Wanted& value) {

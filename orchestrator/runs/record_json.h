@@ -39,8 +39,8 @@ class JsonReader {
  public:
   explicit JsonReader(const nlohmann::ordered_json& json) : json_(json) {}
 
-  // False: something there is of another type.
-  [[nodiscard]] bool good() const { return good_; }
+  // The first field that is of another type; empty: none is.
+  [[nodiscard]] const std::string& fault() const { return fault_; }
 
   void operator()(const RecordField& field, bool& value);
   void operator()(const RecordField& field, int& value);
@@ -60,9 +60,10 @@ class JsonReader {
   [[nodiscard]] bool has(const RecordField& field) const;
   template <typename Value>
   void take(const RecordField& field, Value& value);
+  void note_fault(const RecordField& field);
 
   const nlohmann::ordered_json& json_;
-  bool good_ = true;
+  std::string fault_;
 };
 
 template <typename Record>
@@ -76,8 +77,16 @@ std::optional<Record> read_fields(const nlohmann::ordered_json& json) {
   Record record;
   JsonReader reader(json);
   fields(reader, record);
-  if (!reader.good()) return std::nullopt;
+  if (!reader.fault().empty()) return std::nullopt;
   return record;
+}
+// The field that makes it damaged; empty: none does.
+template <typename Record>
+std::string damaged_field(const nlohmann::ordered_json& json) {
+  Record record;
+  JsonReader reader(json);
+  fields(reader, record);
+  return reader.fault();
 }
 
 }  // namespace regatta::orchestrator::runs

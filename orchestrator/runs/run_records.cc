@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/record_json.h"
@@ -17,16 +18,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMaxRecord = 65536;
 constexpr std::size_t kLongestLine = 500;
+constexpr std::size_t kLongestValue = 80;
 constexpr const char* kStateName = "state.json";
+
+// It says nothing of what is there.
+bool is_of_the_disk(const base::Error& error) {
+  return error.code() == base::Code::Operator || error.code() == base::Code::Retry;
+}
 
 std::optional<Json> read_json(base::FileSystem& files, const base::Path& path) {
   try {
-    Json json = Json::parse(files.read(path, kMaxRecord), nullptr, false);
+    Json json = base::parse_json<Json>(files.read(path, kMaxRecord));
     if (!json.is_object()) return std::nullopt;
     return json;
   } catch (const base::Error& error) {
-    // A disk that fails says nothing of what is there.
-    if (error.code() == base::Code::Operator || error.code() == base::Code::Retry) throw;
+    if (is_of_the_disk(error)) throw;
     return std::nullopt;
   }
 }
@@ -40,11 +46,28 @@ std::optional<Record> read_record(base::FileSystem& files, const base::Path& pat
   return json ? read_fields<Record>(*json) : std::nullopt;
 }
 
+// What is wrong with a file that is there; empty: nothing.
+template <typename Record>
+std::string fault_of(base::FileSystem& files, const base::Path& path) {
+  Json json;
+  try {
+    json = base::parse_json<Json>(files.read(path, kMaxRecord));
+  } catch (const base::Error& error) {
+    if (is_of_the_disk(error)) throw;
+    return "";  // not there, or no file
+  }
+  if (!json.is_object()) return "it holds no JSON object";
+  const std::string field = damaged_field<Record>(json);
+  if (field.empty()) return "";
+  const std::string value = base::ascii_json_text(json.value(field, Json()));
+  return "its " + field + " is " + value.substr(0, kLongestValue);
+}
+
 template <typename Record>
 std::string text_of(const Record& record) {
   Json json;
   write_fields(record, &json);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return base::json_text(json, 2) + "\n";
 }
 
 }  // namespace
@@ -100,6 +123,32 @@ std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run
   std::sort(launches.begin(), launches.end(),
             [](const Launch& a, const Launch& b) { return a.number < b.number; });
   return launches;
+}
+
+std::optional<std::string> damaged_record(base::FileSystem& files,
+                                          const base::Path& run_directory) {
+  const auto damaged = [](const std::string& name, const std::string& fault,
+                          const std::string& otherwise) {
+    return name + " is damaged: " + fault + "; mend it, or remove it, and " + otherwise;
+  };
+  if (const auto fault = fault_of<SubmissionRecord>(files, run_directory / kSubmissionName);
+      !fault.empty()) {
+    return damaged(kSubmissionName, fault, "the run is shown as one that was started by hand");
+  }
+  if (!read_submission(files, run_directory)) return std::nullopt;  // of other runs it alone counts
+  if (const auto fault = fault_of<RecordedState>(files, run_directory / kStateName);
+      !fault.empty()) {
+    return damaged(kStateName, fault, "the journals say what became of the run");
+  }
+  for (const std::string& name : files.list(launches_path(run_directory))) {
+    if (base::Path(name).extension() != ".json") continue;
+    if (const auto fault = fault_of<Launch>(files, launches_path(run_directory) / name);
+        !fault.empty()) {
+      return damaged("launches/" + base::printable(name), fault,
+                     "the run goes on without that launch");
+    }
+  }
+  return std::nullopt;
 }
 
 base::Path launch_log_path(const base::Path& run_directory, int launch) {

@@ -63,6 +63,8 @@ constexpr View kDisabled[] = {"accounting storage is disabled"};
 // failure".
 constexpr View kUnconfigured = "dns srv lookup failed";
 constexpr View kNameServiceAway = "lookup failure";
+// Whatever the reason is: a command without slurm.conf knows nobody whom it could ask.
+constexpr View kNothingSent = "could not establish a configuration source";
 
 struct Hint {
   View part;  // in lower case
@@ -266,6 +268,12 @@ Submission submission_of(const base::Output& output, const std::vector<std::stri
   }
   const std::string text = base::lower_case(errors);
   if (output.exit.code == 127 && text.empty()) return Ambiguous{message};
+  if (text.find(kNothingSent) != std::string::npos) {
+    return Refused{message,
+                   "sbatch finds neither slurm.conf nor a slurmctld that would send one; name the "
+                   "file with SLURM_CONF, or submit on a node of the cluster",
+                   base::Code::Retry};
+  }
   if (has_any(text, kTransport)) return Ambiguous{message};
   if (has_any(text, kRateLimit)) {
     return Refused{message, "Slurm asks for fewer calls; wait", base::Code::Retry};

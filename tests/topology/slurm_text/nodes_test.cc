@@ -115,6 +115,8 @@ TEST(Nodes, WhatPeopleWroteMayHaveLineBreaks) {
   EXPECT_EQ(reason_of(" Reason=r [root@x] Comment=c\nCPUTot=9 State=DOWN"), "r [root@x]");
   EXPECT_EQ(reason_of(" Comment=c\nState=DOWN\nmore"), std::nullopt);
   EXPECT_EQ(reason_of(" Extra=e\n   Reason=r"), "r");
+  EXPECT_EQ(reason_of(" Reason=r [root@x]\n   Extra=e"), "r [root@x]");
+  EXPECT_EQ(reason_of(" Reason=r Extra=e Comment=c"), "r");
   EXPECT_EQ(reason_of(" Extra=CPUTot=9 State=DOWN Reason=r"), "r");
   EXPECT_EQ(reason_of(" Comment=CPUTot=9 State=DOWN"), std::nullopt);
 }

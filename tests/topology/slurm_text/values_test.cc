@@ -23,6 +23,9 @@ TEST(Tres, CountsGpusOnce) {
   EXPECT_EQ(slurm_text::parse_tres("mem=1024000M").memory_bytes, 1024000.0 * 1048576);
   EXPECT_EQ(slurm_text::parse_tres("mem=7.50G").memory_bytes, 7.5 * (1U << 30U));
   EXPECT_EQ(slurm_text::parse_tres("mem=100").memory_bytes, 100.0 * 1048576);
+  EXPECT_EQ(slurm_text::parse_tres("mem=8K").memory_bytes, 8192.0);
+  EXPECT_EQ(slurm_text::parse_tres("mem=2T").memory_bytes, 2.0 * (1ULL << 40U));
+  EXPECT_EQ(slurm_text::parse_tres("mem=1.5P").memory_bytes, 1.5 * (1ULL << 50U));
   for (const char* const text :
        {"", "cpu", "cpu=", "cpu=x", "gres/gpu=-1", "gres/gpu=", "=8", ",,,", "gres/gpux=8",
         "gres/gpumem=8", "gres/gpu=99999999999999999999", "mem=x", "mem=1e99G", "gres/gpu=1000001",
@@ -69,6 +72,7 @@ TEST(Gres, OfNodesAndRequests) {
   EXPECT_EQ(types("gpu:1g.10gb:7"), (Types{{"1g.10gb", 7}}));
   EXPECT_EQ(types("gpu:a100:no_consume:4"), (Types{{"a100", 4}}));
   EXPECT_EQ(types("gpu:8"), Types{});
+  EXPECT_EQ(types("gpu:2,gpu:h100:8"), (Types{{"h100", 8}})) << "some have no type";
   EXPECT_EQ(types("gpu:(null):4(IDX:0-3)"), Types{});
   for (const char* const text : {"",
                                  "(null)",
@@ -136,6 +140,7 @@ TEST(NodeState, BaseAndFlags) {
       {"IDLE*+DRAIN", "IDLE+DRAIN+NOT_RESPONDING", false},
       {"IDLE#+CLOUD", "IDLE+POWERING_UP+CLOUD", true},
       {"allocated+", "ALLOCATED", true},
+      {"IDLE+BLOCKED", "IDLE+BLOCKED", false},
       {"IDLE+MAINTENANCE+RESERVED", "IDLE+MAINTENANCE+RESERVED", false},
       {"IDLE+\x1b[2J", "IDLE+UNKNOWN(\\x1b[2J)", true},
       {"*", "NOT_RESPONDING", false},
