@@ -1,7 +1,7 @@
 // The whole answers about a run whose records have a value in every member, and about one of which
 // nothing is known, beside those that were agreed (golden/): no key goes, and none changes its
 // meaning.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +9,7 @@
 
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/run_json.h"
+#include "orchestrator/control/reconcile.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/distinct_records.h"
 #include "tests/orchestrator/store/store_rows.h"
@@ -89,6 +90,50 @@ TEST(Answers, SayWhatIsUnderWay) {
   EXPECT_EQ(explained(runs::RunState::Queued)["launches"][1]["what"], "waits to start");
   known.run.reason = "waits for a free slot";
   EXPECT_EQ(explained(runs::RunState::Queued)["summary"], "queued: waits for a free slot");
+}
+
+TEST(Answers, SayWhichPlaceInTheLineARunHas) {
+  const auto run = [](int number, double created, runs::RunState state, const char* reason) {
+    runs::Run made;
+    made.id = "r" + std::to_string(number);
+    made.number = runs::RunNumber{number};
+    made.created_utc = created;
+    made.state = state;
+    made.reason = reason;
+    return made;
+  };
+  constexpr const char* kSlot = control::kNoFreeSlot;
+  std::vector<runs::Run> open = {run(1, 10, runs::RunState::Running, ""),
+                                 run(2, 10, runs::RunState::Queued, kSlot),
+                                 run(3, 11, runs::RunState::Queued, "waits for r1"),
+                                 run(4, 12, runs::RunState::Queued, kSlot),
+                                 run(5, 12, runs::RunState::Queued, kSlot),
+                                 run(6, 1, runs::RunState::Succeeded, "")};
+  open.push_back(run(7, 1, runs::RunState::Running, ""));
+  open.back().wanted = runs::Wanted::Observe;
+  const std::string end =
+      " in line for a free slot; in use by r1 (`regatta serve --parallel` says how many run at "
+      "once)";
+  EXPECT_EQ(place_in_line(open[1], open), "1st" + end);
+  EXPECT_EQ(place_in_line(open[3], open), "2nd" + end);
+  EXPECT_EQ(place_in_line(open[4], open), "3rd" + end) << "of one moment, the later number";
+  open.erase(open.begin());
+  for (int number = 10; number < 35; ++number) {
+    const auto words = place_in_line(run(number, 20, runs::RunState::Queued, kSlot), open);
+    const int place = number - 6;
+    const bool regular = place > 13 && place % 10 > 0 && place % 10 < 4;
+    const std::string expected = std::to_string(place) + (!regular          ? "th"
+                                                          : place % 10 == 1 ? "st"
+                                                          : place % 10 == 2 ? "nd"
+                                                                            : "rd");
+    EXPECT_EQ(words.substr(0, words.find(' ')), expected);
+    open.push_back(run(number, 20, runs::RunState::Queued, kSlot));
+  }
+  for (int number = 40; number < 47; ++number) {
+    open.push_back(run(number, 1, runs::RunState::Starting, ""));
+  }
+  EXPECT_THAT(place_in_line(open[0], open),
+              testing::HasSubstr("in use by r40, r41, r42, r43, r44, 2 more ("));
 }
 
 // What its journal says, through the store.

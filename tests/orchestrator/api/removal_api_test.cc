@@ -144,7 +144,12 @@ TEST_F(RemovalTest, RmAsksOrIsToldSo) {
   EXPECT_EQ(both.exit.code, 5);
   EXPECT_THAT(both.errors, HasSubstr("is not over"));
   EXPECT_TRUE(std::filesystem::exists(run_));
-  const base::Output done = regatta({"rm", id_, "-y"});
+  checkpoint::pin(base::posix_file_system(), checkpoints(), write(20), {"", 1});
+  const base::Output pinned = regatta({"rm", id_, "-y"});
+  EXPECT_EQ(pinned.exit.code, 5);
+  EXPECT_THAT(pinned.errors, HasSubstr("has pinned checkpoints"));
+  EXPECT_TRUE(std::filesystem::exists(run_));
+  const base::Output done = regatta({"rm", id_, "-y", "--pinned-too"});
   EXPECT_EQ(done.exit.code, 0) << done.errors;
   EXPECT_THAT(done.text, StartsWith(id_ + ": freed "));
   EXPECT_FALSE(std::filesystem::exists(run_));
@@ -156,7 +161,7 @@ TEST_F(RemovalTest, ArchivesAndListsOnDemand) {
   write(30);
   const base::Output dry = regatta({"archive", id_, "--dry-run"});
   EXPECT_EQ(dry.exit.code, 0) << dry.errors;
-  EXPECT_THAT(dry.text, HasSubstr("(1 checkpoints"));
+  EXPECT_THAT(dry.text, HasSubstr("(1 checkpoint, "));
   const Json done = Json::parse(post(run_address() + "/archive", "").body);
   EXPECT_EQ(done["archived"], true);
   EXPECT_EQ(done["kept"].size(), 2U);
@@ -169,6 +174,12 @@ TEST_F(RemovalTest, ArchivesAndListsOnDemand) {
   EXPECT_EQ(regatta({"ls"}).text, "");
   EXPECT_THAT(regatta({"ls", "--archived"}).text, HasSubstr("archived"));
   EXPECT_THAT(regatta({"ls", "--all", "--state", "cancelled"}).text, HasSubstr(id_));
+  const std::string open = Json::parse(post("/api/v1/runs", tests::run_file()).body)["id"];
+  const auto listed = [&](const std::string& option, const std::string& run) {
+    return regatta({"ls", option}).text.find(run) != std::string::npos;
+  };
+  EXPECT_TRUE(listed("--archived", id_) && !listed("--archived", open));
+  EXPECT_TRUE(listed("--all", id_) && listed("--all", open));
 }
 
 }  // namespace

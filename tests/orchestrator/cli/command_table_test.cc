@@ -418,7 +418,8 @@ TEST(CommandTable, MessagesNameOnlyCommandsAndOptionsThatExist) {
     const std::string text = tests::file_text(path);
     for (std::size_t at = text.find("regatta "); at != std::string::npos;
          at = text.find("regatta ", at + 1)) {
-      if (at == 0 || (text[at - 1] != '\'' && text[at - 1] != '`')) continue;
+      const bool is_shown = at > 20 && text.substr(at - 15, 15) == "shown_command(\"";
+      if (at == 0 || (text[at - 1] != '\'' && text[at - 1] != '`' && !is_shown)) continue;
       const std::string quoted = text.substr(at, text.find_first_of("'`\"\n", at) - at);
       EXPECT_THAT(calls.faults(quoted), IsEmpty()) << path << ": " << quoted;
     }

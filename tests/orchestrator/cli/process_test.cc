@@ -280,6 +280,8 @@ TEST_F(ProcessTest, RunsOneAfterTheOther) {
   EXPECT_TRUE(eventually(
       [&] { return show(second)["state_text"] == "waits for a free slot (serve --parallel)"; }));
   EXPECT_EQ(show(second)["state"], "queued");
+  EXPECT_THAT(regatta({"explain", second}).text,
+              HasSubstr("queued: 1st in line for a free slot; in use by " + first + " ("));
   tests::write_file(data() / "go", "");
   ASSERT_TRUE(reaches(first, "succeeded"));
   ASSERT_TRUE(reaches(second, "succeeded"));

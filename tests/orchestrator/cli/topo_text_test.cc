@@ -49,6 +49,23 @@ TEST(TopoText, OneSwitchIsNotSeveral) {
   EXPECT_THAT(text, Not(HasSubstr("NVSwitches")));
 }
 
+// No file of it says how anything is connected; that Slurm knows of GPUs is said all the same.
+TEST(TopoText, OfNodesThatOnlySlurmKnowsItSaysWhatSlurmSays) {
+  const TemporaryDirectory folder;
+  const base::Path file = folder.path() / "nodes.txt";
+  write_file(file,
+             "NodeName=n1 CPUTot=64 Gres=gpu:h100:8(S:0-1) State=IDLE\n"
+             "NodeName=n2 CPUTot=64 Gres=gpu:h100:8(S:0-1) State=IDLE\n"
+             "NodeName=n3 CPUTot=64 Gres=(null) State=DOWN*+DRAIN\n");
+  EXPECT_EQ(cli::topology_text(graph_of({file.string()})),
+            "2 nodes n[1-2]\n"
+            "  Slurm says: state IDLE, 8 GPUs (h100); how they are connected is not known: give a "
+            "capture (`regatta probe`)\n"
+            "node n3\n"
+            "  Slurm says: state DOWN*+DRAIN; no device is known\n"
+            "no fabric is known; give a dump of ibnetdiscover or Slurm's topology\n");
+}
+
 TEST(TopoText, WhatIsLeftOutIsSaidWithWhatToDo) {
   const TemporaryDirectory folder;
   const base::Path file = folder.path() / "m.txt";

@@ -78,6 +78,46 @@ TEST_F(AdoptTest, TellsOfWhatCannotBeReadAndGoesOn) {
   EXPECT_EQ(store_->run("bad"), std::nullopt);
 }
 
+// As it would begin under another name, or not at all: it waits, with a line in the log, until
+// somebody has seen to it.
+TEST_F(AdoptTest, ARunWithADamagedRecordWaitsUntilItIsMended) {
+  const runs::SubmissionRecord submission{"r", clock_.utc_seconds(), runs::Wanted::Run, {}, "x"};
+  const base::Path path =
+      make("r", {{runs::kSubmissionName, runs::submission_text(submission)}}).path();
+  runs::Launch launch;
+  launch.number = 1;
+  launch.token = "a1";
+  runs::write_launch(base::posix_file_system(), path, launch);
+  runs::write_state(base::posix_file_system(), path, {runs::RunState::Succeeded, "", 5.0, 0, 3, 1});
+  struct Row {
+    const char* file;
+    const char* text;
+    const char* said;
+  };
+  for (const Row& row : {Row{"submission.json", R"({"id": "r", "created_utc": "soon"})",
+                             "its created_utc is \"soon\""},
+                         Row{"submission.json", "{\"id\": \"r\",", "it holds no JSON object"},
+                         Row{"launches/1.json", R"({"number": 1, "token": 3})", "its token is 3"},
+                         Row{"state.json", R"({"state": "merry"})", "its state is \"merry\""}}) {
+    SCOPED_TRACE(std::string(row.file) + ": " + row.text);
+    const std::string good = base::posix_file_system().read(path / row.file, 65536);
+    tests::write_file(path / row.file, row.text);
+    EXPECT_EQ(
+        runs::damaged_record(base::posix_file_system(), path)
+            .value_or("")
+            .find(std::string(row.file) + " is damaged: " + row.said + "; mend it, or remove it"),
+        0u);
+    lose_the_store();
+    ticks();
+    pass(11);
+    EXPECT_EQ(store_->run("r"), std::nullopt);
+    tests::write_file(path / row.file, good);
+  }
+  EXPECT_EQ(runs::damaged_record(base::posix_file_system(), path), std::nullopt);
+  pass(11);
+  EXPECT_EQ(state("r"), runs::RunState::Succeeded);
+}
+
 TEST_F(AdoptTest, FollowsTheJournalOfARunElsewhere) {
   JournalAuthor journal = begin(make("far"), "other-machine");
   pass(11);

@@ -95,6 +95,12 @@ TEST_F(SlurmCommandsTest, SbatchTellsSubmittedRefusedAndAmbiguous) {
       {failed + "Something new in a later release' >&2; exit 1", "refused"},
       {"echo \"sbatch: unrecognized option '--segment'\" >&2; exit 1", "refused"},
       {"echo 'sbatch: error: Unable to open file /x' >&2; exit 1", "refused"},
+      // It knows nobody to whom it could have sent anything.
+      {"echo 'sbatch: error: fetch_config: DNS SRV lookup failed\nsbatch: fatal: Could not "
+       "establish a configuration source' >&2; exit 1",
+       "refused"},
+      {"echo 'sbatch: error: resolve_ctls_from_dns_srv: Host name lookup failure' >&2; exit 1",
+       "ambiguous"},
   };
   for (const auto& [body, kind] : rows) EXPECT_EQ(kind_of(submit(body)), kind) << body;
 }
