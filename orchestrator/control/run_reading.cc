@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/launch_book.h"
 #include "trainer/contract/journal.h"
@@ -157,6 +158,8 @@ std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& dire
     found.launches.clear();
   } else if (const auto damaged = runs::damaged_record(files, directory)) {
     throw base::Error(base::Code::User, *damaged);
+  } else if (const auto state = runs::damaged_state(files, directory); found.submission && state) {
+    base::log(base::LogLevel::Warning, "run " + directory.filename().string() + ": " + *state);
   }
   if (found.submission) refuse_copy(files, directory, found.submission->id);
   const std::vector<trainer::contract::AttemptName> attempts = opened.attempts();

@@ -136,19 +136,19 @@ std::optional<std::string> damaged_record(base::FileSystem& files,
     return damaged(kSubmissionName, fault, "the run is shown as one that was started by hand");
   }
   if (!read_submission(files, run_directory)) return std::nullopt;  // of other runs it alone counts
-  if (const auto fault = fault_of<RecordedState>(files, run_directory / kStateName);
-      !fault.empty()) {
-    return damaged(kStateName, fault, "the journals say what became of the run");
-  }
   for (const std::string& name : files.list(launches_path(run_directory))) {
     if (base::Path(name).extension() != ".json") continue;
-    if (const auto fault = fault_of<Launch>(files, launches_path(run_directory) / name);
-        !fault.empty()) {
-      return damaged("launches/" + base::printable(name), fault,
-                     "the run goes on without that launch");
-    }
+    const auto fault = fault_of<Launch>(files, launches_path(run_directory) / name);
+    const std::string shown = "launches/" + base::printable(name);
+    if (!fault.empty()) return damaged(shown, fault, "the run goes on without that launch");
   }
   return std::nullopt;
+}
+
+std::optional<std::string> damaged_state(base::FileSystem& files, const base::Path& run_directory) {
+  const std::string fault = fault_of<RecordedState>(files, run_directory / kStateName);
+  if (fault.empty()) return std::nullopt;
+  return kStateName + (" is damaged: " + fault) + "; launches and journals say what became of it";
 }
 
 base::Path launch_log_path(const base::Path& run_directory, int launch) {

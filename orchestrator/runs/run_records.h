@@ -55,10 +55,13 @@ void write_state(base::FileSystem& files, const base::Path& run_directory,
 [[nodiscard]] std::vector<Launch> read_launches(base::FileSystem& files,
                                                 const base::Path& run_directory);
 
-// Which of these files is there and damaged, with what is wrong and what can be done; nothing:
-// none. Throws where the disk cannot be read.
+// What is wrong with a submission or launch that is there and damaged, and what can be done;
+// nothing: none is. Without it a run would begin anew. These throw where the disk cannot be read.
 [[nodiscard]] std::optional<std::string> damaged_record(base::FileSystem& files,
                                                         const base::Path& run_directory);
+// The same of the state, without which launches and journals say what became of the run.
+[[nodiscard]] std::optional<std::string> damaged_state(base::FileSystem& files,
+                                                       const base::Path& run_directory);
 
 // Whether a file of this name is what one of these left when the controller was killed.
 [[nodiscard]] bool is_temporary_record(const std::string& name);

@@ -101,11 +101,19 @@ def accounted(cluster):
     return jobs
 
 
+def what_was_done(controller, run):
+    """What tells afterwards who started what: launches, and what the jobs' scripts said."""
+    outputs = sorted((controller.directory(run) / "submit").glob("*.out"))
+    said = [f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}" for path in outputs]
+    lines = [line for line in controller.log.read_text(errors="replace").splitlines() if run in line]
+    return "\n".join([json.dumps(controller.launches(run)), *said, *lines[-40:]])
+
+
 def ends_once(controller, run):
     """Of all executions one came to the run's end, and none wrote after a newer one had begun."""
     lines = controller.writers(run)
     ends = [record for record in controller.records(run, "end") if record["exit_code"] not in (22, 25)]
-    assert len(ends) == 1, f"run {run} ended {len(ends)} times: {lines}"
+    assert len(ends) == 1, f"run {run} ended {len(ends)} times: {lines}\n{what_was_done(controller, run)}"
     late, newest = collections.Counter(), 0
     for epoch, execution, _ in lines:
         newest = max(newest, epoch)

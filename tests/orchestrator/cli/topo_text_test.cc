@@ -58,11 +58,11 @@ TEST(TopoText, OfNodesThatOnlySlurmKnowsItSaysWhatSlurmSays) {
              "NodeName=n2 CPUTot=64 Gres=gpu:h100:8(S:0-1) State=IDLE\n"
              "NodeName=n3 CPUTot=64 Gres=(null) State=DOWN*+DRAIN\n");
   EXPECT_EQ(cli::topology_text(graph_of({file.string()})),
+            "node n3\n"
+            "  Slurm says: state DOWN*+DRAIN; no device is known\n"
             "2 nodes n[1-2]\n"
             "  Slurm says: state IDLE, 8 GPUs (h100); how they are connected is not known: give a "
             "capture (`regatta probe`)\n"
-            "node n3\n"
-            "  Slurm says: state DOWN*+DRAIN; no device is known\n"
             "no fabric is known; give a dump of ibnetdiscover or Slurm's topology\n");
 }
 

@@ -348,6 +348,7 @@ TEST_F(RebuildTest, DamagedRecordsAreAsGoodAsNone) {
                            R"({"state": "failed", "failures": "many"})"}) {
     tests::write_file(directory / "state.json", text);
     EXPECT_EQ(runs::read_state(base::posix_file_system(), directory), std::nullopt) << text;
+    EXPECT_NE(runs::damaged_state(base::posix_file_system(), directory), std::nullopt) << text;
     lose_the_store();
     ticks();
     EXPECT_EQ(state(id), runs::RunState::Stopped) << text;
